@@ -108,7 +108,7 @@ func TestTheSteadyDataPathAllocatesNothing(t *testing.T) { // decision 16
 					for range warm { // tables and pools reach their size
 						op.run()
 					}
-					if n := testing.AllocsPerRun(runs, op.run); n != 0 {
+					if n := f.allocations(runs, op.run); n != 0 {
 						t.Errorf("%v allocations a time", n)
 					}
 				})

@@ -12,7 +12,7 @@ import (
 // It is cheap enough to be asked now and then during a run. Leaks asks more, of a NIC at rest.
 func (e *Engine) Limits() error {
 	e.begin()
-	return errors.Join(e.auditQuotas(), e.auditDests(), e.auditOrder(), e.auditRuns(), e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Audit(e.now))
+	return errors.Join(e.auditQuotas(), e.auditDests(), e.auditWatches(), e.auditOrder(), e.auditRuns(), e.auditRelays(), e.grants.limits(e), e.names.Audit(), e.programs.Audit(), e.groups.Audit(), e.rel.Audit(e.now))
 }
 
 // auditQuotas looks at what unexpected messages may take: for each process within its quota, or one message beyond for a filter, and together
@@ -27,10 +27,20 @@ func (e *Engine) auditQuotas() error {
 		if p.staged < 0 || p.credited < 0 || p.staged+p.credited > quota {
 			return fmt.Errorf("%v has %d bytes of staging and %d of credit in a quota of %d", p, p.staged, p.credited, quota)
 		}
+		sources := make(map[*credit]int, len(p.credits))
+		for _, src := range p.sources {
+			sources[src.credit]++
+		}
 		out := uint64(0)
 		for _, c := range p.credits {
+			if c.sources != sources[c] {
+				return fmt.Errorf("%v: %d processes of NIC %v are remembered, counted as %d", p, sources[c], nicid.ID(c.pr.nic), c.sources)
+			}
 			if c.handed-c.spent > c.out {
 				return fmt.Errorf("%v: NIC %v has %d bytes of credit to spend, and %d are out", p, nicid.ID(c.pr.nic), c.handed-c.spent, c.out)
+			}
+			if c.out > uint64(max(e.cfg.InitialCreditBytes, 0)) {
+				return fmt.Errorf("%v: NIC %v has %d bytes of its staging as credit, of %d that one NIC may have", p, nicid.ID(c.pr.nic), c.out, e.cfg.InitialCreditBytes)
 			}
 			if out += c.out; c.spent > c.handed || c.announced > c.handed {
 				return fmt.Errorf("%v: NIC %v has spent %d bytes of credit and was told of %d, of %d", p, nicid.ID(c.pr.nic), c.spent, c.announced, c.handed)
@@ -86,6 +96,35 @@ func (e *Engine) auditDests() error {
 		return fmt.Errorf("%d users are counted of other NICs' processes, and there are %d", counted, users)
 	}
 	return nil
+}
+
+// auditWatches looks whether each peer is probed from which bytes are due, or an answer: nothing else may be under way to it, and if it dies what
+// waits must end (decision 7).
+func (e *Engine) auditWatches() (err error) {
+	for _, pr := range e.peers.list {
+		pr.in.all(func(inb *inbound) {
+			if due := inb.recv != nil || inb.limit > 0 || inb.kind != inboundRequest; due && !inb.done && !inb.watch.Of(pr.ep) {
+				err = fmt.Errorf("%d of %d bytes of fragment %d have come from NIC %v, and nothing looks whether it lives", inb.got, inb.length, inb.id, nicid.ID(pr.nic))
+			}
+		})
+		pr.serving.all(func(s *send) {
+			if !s.watch.Of(pr.ep) {
+				err = fmt.Errorf("a GET of NIC %v is answered, and nothing looks whether it lives", nicid.ID(pr.nic))
+			}
+		})
+	}
+	for p := range e.procs.all {
+		for s := range p.underWay {
+			if s.dest == nil || s.dest.peer == nil {
+				continue
+			}
+			answer := s.state == sendPermission || s.state == sendPosted && s.released
+			if pr := s.dest.peer; answer && !s.watch.Of(pr.ep) {
+				err = fmt.Errorf("%v: a send waits for an answer of NIC %v, and nothing looks whether it lives", p, nicid.ID(pr.nic))
+			}
+		}
+	}
+	return err
 }
 
 // auditRelays looks at what the relays of each peer take, and messages to programs.

@@ -38,6 +38,26 @@ func TestSendersThatStallKeepNobodyElseWaiting(t *testing.T) { // decision 8: ov
 	}
 }
 
+// Nothing else need happen at the receiver's NIC when the patience with a sender ends.
+func TestTheEndOfPatienceWithASilentSenderIsPolledFor(t *testing.T) { // decision 8: overcommit
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	c := &crafted{t: t, f: f, a: a, b: b, pr: b.e.peerOf(1)}
+	f.engines = f.engines[1:] // a's NIC asks, and then sends nothing
+	for i := range uint32(6) {
+		b.recv("a/0", 1, 0, make([]byte, 1<<20))
+		c.request(c.env(1+i, 0, 1), wire.FragmentID(1+i), 1<<20)
+	}
+	_, next := b.e.Poll(f.now)
+	for ; next <= f.now; f.now = f.now.Add(time.Microsecond) {
+		_, next = b.e.Poll(f.now)
+	}
+	if g := &b.e.grants; g.waiting.n == 0 || next > g.holders.front().patience() {
+		t.Errorf("%d messages wait for permission, and nothing is looked at before %d; the sender's patience ends at %d", g.waiting.n, next, g.holders.front().patience())
+	}
+}
+
 func TestAReplyThatComesTooLateIsNotAccepted(t *testing.T) { // decision 6
 	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
 		for _, n := range []int{10, 5000, 50_000} {

@@ -36,7 +36,7 @@ func TestABarrierAllocatesNothing(t *testing.T) {
 	for range 300 {
 		round()
 	}
-	if n := testing.AllocsPerRun(200, round); n >= 1 {
+	if n := f.allocations(200, round); n >= 1 {
 		t.Errorf("a barrier of 8 members allocates %.1f times", n)
 	}
 }

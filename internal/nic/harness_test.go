@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -24,6 +25,8 @@ type fabric struct {
 	engines []*Engine
 	faults  []*fault.Driver
 	stepBy  func() // instead of a poll of every engine
+	steps   int
+	alone   bool // allocations are counted: nothing is judged
 }
 
 func newFabric(t testing.TB, nics int, faults fault.Config) *fabric {
@@ -110,10 +113,36 @@ func (f *fabric) step() {
 		work += w
 		next = clock.Min(next, n)
 	}
+	if f.steps++; f.steps%auditEvery == 0 && !f.alone {
+		f.audit()
+	}
 	f.now = f.now.Add(time.Microsecond)
 	if work == 0 && next > f.now {
 		f.now = clock.Min(next, f.now.Add(10*time.Millisecond))
 	}
+}
+
+// auditEvery is in how many steps what every engine has at the moment is judged once.
+const auditEvery = 16
+
+// audit fails the test if what an engine has does not add up, or waits for nothing.
+func (f *fabric) audit() {
+	f.t.Helper()
+	for _, e := range f.engines {
+		if e.cfg.Defect != mutate.None {
+			continue
+		}
+		if err := e.Limits(); err != nil {
+			f.t.Fatalf("NIC %d at %d: %v", e.ID(), f.now, err)
+		}
+	}
+}
+
+// allocations counts those of the engines in run, which steps, a time.
+func (f *fabric) allocations(runs int, run func()) float64 {
+	f.alone = true
+	defer func() { f.alone = false }()
+	return testing.AllocsPerRun(runs, run)
 }
 
 // until steps until ok, for at most d of virtual time.
@@ -362,6 +391,7 @@ func (f *fabric) noLeaks() {
 	for end := f.now.Add(time.Second); f.now < end; {
 		f.step()
 	}
+	f.audit()
 	for i, e := range f.engines {
 		if n := e.Count(vni.RelProbeSends) - probes[i]; n > uint64(len(f.engines)) { // every Watch(1) has had its Watch(-1); a look costs one
 			f.t.Errorf("NIC %d: probes its peers, %d times a second, though nothing depends on them", e.ID(), n)

@@ -272,6 +272,34 @@ func TestWhoWaitsForARequestIsWokenThoughCreditComes(t *testing.T) {
 	}
 }
 
+// Credit may be recalled between the time when a send that waits is given its turn and the turn. It has waited for longest all the same.
+func TestASendWhoseCreditIsTakenBackBeforeItsTurnStaysTheFirst(t *testing.T) { // decision 8
+	c := newCrafted(t)
+	e := c.a.e
+	rm := e.peerOf(2).remotes[remoteKey{c.b.slot, c.b.gen}]
+	rm.requests, rm.used = limits.RequestsPerSource, rm.granted
+	old, young := c.f.process(0, "old/0"), c.f.process(0, "young/0")
+	sends := []int{old.send("b/0", 1, 0, []byte("x"))}
+	c.f.settle()
+	sends = append(sends, young.send("b/0", 1, 0, []byte("x")))
+	c.f.settle()
+	first := rm.waiting.front()
+	if rm.waiting.n != 2 || first.p != e.process(old.slot) {
+		t.Fatalf("%d sends wait, the first of %v", rm.waiting.n, first.p)
+	}
+	rm.granted += 1000
+	e.admit(rm)
+	rm.used = rm.granted
+	c.f.settle()
+	if rm.waiting.n != 2 || rm.waiting.front() != first {
+		t.Errorf("%d sends wait, the first of %v", rm.waiting.n, rm.waiting.front().p)
+	}
+	rm.requests = 0
+	e.admit(rm)
+	old.wantSent(sends[0])
+	young.wantSent(sends[1])
+}
+
 // Decision 8: what a peer can have parked is bounded, those of its messages included that it gave up before they came.
 func TestNumbersOfMessagesThatWereGivenUpAreParkedWithinABound(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
@@ -391,5 +419,66 @@ func TestRefusedNICsAreRememberedAndBounded(t *testing.T) {
 	n.refuse(at+2, 999, mem.Address(999), names.ErrOwnID)
 	if r := n.refused[1]; len(n.refused) != limits.Refusals || r.NIC != 999 || r.Why != names.ErrOwnID || n.refused[0].NIC != 0 {
 		t.Errorf("in place of the one that was silent the longest there is %+v, of %d", r, len(n.refused))
+	}
+}
+
+// A send that lacks a fragment id goes on when another gives its own back: neither window nor credit will say so.
+func TestASendThatLacksAFragmentIDGoesOnWithTheNextThatIsFree(t *testing.T) { // USNIC-23
+	for name, kept := range map[string]bool{"that of a send": false, "that of a copy": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFabricOf(t, 2, false)
+			a, b := f.riders()
+			ep := a.e.peerOf(2).ep
+			var taken []wire.FragmentID
+			for id, ok := ep.NewFragment(); ok; id, ok = ep.NewFragment() {
+				taken = append(taken, id)
+			}
+			ep.FreeFragment(taken[0])
+			first := pattern(4000, 1) // leaves in several frames, as it is or of a copy
+			if !kept {
+				first = pattern(100_000, 1)
+			}
+			if gone := kept && a.ride(b.tester, 1, false, first); gone != kept {
+				t.Fatal("it has not left by a copy")
+			}
+			if !kept {
+				a.send("b/0", 1, 0, first)
+			}
+			second := pattern(100_000, 2)
+			s := a.send("b/0", 2, 0, second)
+			f.until(time.Second, "a send lacks an id", func() bool { return a.e.peerOf(2).blocked.n == 1 })
+			buf := make([]byte, 100_000)
+			b.wantReceived(b.recv("a/0", 1, 0, buf), buf, first)
+			b.wantReceived(b.recv("a/0", 2, 0, buf), buf, second)
+			a.wantSent(s)
+			for _, id := range taken[1:] {
+				ep.FreeFragment(id)
+			}
+		})
+	}
+}
+
+// A process may hear of another's end by the refusal of a send, and then by the tables. It is told once.
+func TestTheEndOfAProcessIsToldOnce(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	buf := make([]byte, 1)
+	r := b.recv("a/0", 1, 0, buf)
+	a.wantSent(a.send("b/0", 1, 0, []byte("x")))
+	b.wantReceived(r, buf, []byte("x"))
+	p := a.e.process(a.slot)
+	k := vni.Address{NIC: 2, Slot: b.slot, Gen: b.gen}
+	a.e.tellGone(p, k, p.dests[k], nil)
+	b.exit()
+	f.run(time.Second)
+	told := 0
+	for e, _, ok := a.v.NextEvent(); ok; e, _, ok = a.v.NextEvent() {
+		if e.Kind == vni.EventProcessGone {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times", told)
 	}
 }

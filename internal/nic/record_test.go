@@ -336,3 +336,64 @@ func TestAPairThatComesBackGoesOnAfterTheOldNamesAreForgotten(t *testing.T) {
 	c.a.e.peerOf(2).ep.Watch(-1)
 	c.f.noLeaks()
 }
+
+// A message that is given up while it waits for its turn is known by its fragment no more: a piece that comes late would go into the message that
+// has its place in memory by then.
+func TestALatePieceOfAMessageThatWasGivenUpGoesNowhere(t *testing.T) { // decision 9
+	c := newCrafted(t)
+	third := c.env(3, 0, 7)
+	c.eager(third, 4096+5, 0, 5000, make([]byte, 1000)) // the second has yet to come
+	w := third
+	w.Tag = stagedCost(5000)
+	c.withdraw(w, 4096+5)
+	if n := c.pr.in.n; n != 0 {
+		t.Errorf("%d fragments are known", n)
+	}
+	c.frag(c.env(2, 0, 7), []byte("second"))
+	c.frag(c.env(4, 0, 7), []byte("fourth"))
+	c.eager(third, 4096+5, 1000, 5000, make([]byte, 1000))
+	for _, want := range []string{"second", "fourth"} {
+		buf := make([]byte, len(want))
+		c.b.wantReceived(c.b.recv("a/0", 7, 0, buf), buf, []byte(want))
+	}
+}
+
+// A message in its turn whose bytes are awaited by a filter is withdrawn: those behind it have waited for it alone.
+func TestAMessageThatIsGivenUpWhileItIsJudgedHoldsUpNone(t *testing.T) { // PANIC-7
+	c := newCrafted(t)
+	c.b.e.process(c.b.slot).guardBy(func(uint64, []byte) bool { return false })
+	second := c.env(2, 0, 7)
+	c.eager(second, 4096+5, 0, 5000, make([]byte, 1000))
+	c.frag(c.env(3, 0, 7), []byte("third"))
+	w := second
+	w.Tag = stagedCost(5000)
+	c.withdraw(w, 4096+5)
+	buf := make([]byte, 5)
+	c.b.wantReceived(c.b.recv("a/0", 7, 0, buf), buf, []byte("third"))
+}
+
+// The news of a sender's end comes while its message does, and the message is given up much later: its receive ends then, as no other comes.
+func TestAReceiveEndsThoughItsMessageIsGivenUpLongAfterItsSender(t *testing.T) { // decision 7
+	for _, ring := range []bool{false, true} {
+		c := newCrafted(t)
+		long := c.env(2, 0, 7)
+		var ctx int
+		if ring {
+			ctx = c.b.gather(c.a, 7, 100_000, 1<<20).ctx
+		} else {
+			ctx = c.b.recv("a/0", 7, 0, make([]byte, 100_000))
+			c.f.settle()
+		}
+		c.f.engines = c.f.engines[1:] // a's NIC knows nothing of it
+		c.request(long, 4096+5, 100_000)
+		c.b.e.processGone(vni.Address{NIC: 1, Slot: c.a.slot, Gen: c.a.gen}, c.a.name, true)
+		c.f.run(3 * limits.GoneGrace)
+		if c.b.done(true, ctx) {
+			t.Fatal("it has ended while its message is on its way")
+		}
+		c.withdraw(long, 4096+5)
+		if got := c.b.finish(true, ctx); got.Status != vni.StatusProcessGone {
+			t.Errorf("ended with %v", got.Status)
+		}
+	}
+}

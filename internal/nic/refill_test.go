@@ -682,7 +682,7 @@ func TestRefilledOperationsAllocateNothing(t *testing.T) { // decision 16
 		for range 100 {
 			run()
 		}
-		if got := testing.AllocsPerRun(20, run); got != 0 {
+		if got := f.allocations(20, run); got != 0 {
 			t.Errorf("%s: %v allocations a message", at.name, got)
 		}
 	}

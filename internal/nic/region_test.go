@@ -83,3 +83,54 @@ func TestADescriptorInTheQueueKeepsItsRegion(t *testing.T) {
 	}
 	f.noLeaks()
 }
+
+// The handle of a part means nothing once its region is closed: the memory may be gone.
+func TestPartsOfARegionEndWithIt(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	id, _, err := b.e.AddRegion(b.slot, make([]byte, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, key, err := b.e.AddPart(b.slot, id, 100, 200, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []vni.Status{vni.StatusOK, vni.StatusBadRegion} {
+		remote := vni.Remote{NIC: b.e.ID(), Slot: b.slot, Gen: b.gen, Region: part, Key: key}
+		for _, code := range []vni.Code{vni.CodePut, vni.CodeGet} {
+			if c := a.finish(false, a.start(code, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, make([]byte, 200))); c.Status != want {
+				t.Errorf("a %v ended with %v, want %v", code, c.Status, want)
+			}
+		}
+		if want == vni.StatusOK {
+			err = b.e.RemoveRegion(f.now, b.slot, b.gen, id)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	f.noLeaks()
+}
+
+// What may not be written as a whole may not be written in part, either, whatever is asked for the part.
+func TestAPartOfASealedRegionIsSealed(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	id, _, err := b.e.AddMemory(b.slot, Memory{Bytes: make([]byte, 1000), Sealed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, key, err := b.e.AddPart(b.slot, id, 0, 1000, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote := vni.Remote{NIC: b.e.ID(), Slot: b.slot, Gen: b.gen, Region: part, Key: key}
+	for code, want := range map[vni.Code]vni.Status{vni.CodePut: vni.StatusBadRegion, vni.CodeGet: vni.StatusOK} {
+		if c := a.finish(false, a.start(code, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, make([]byte, 1000))); c.Status != want {
+			t.Errorf("a %v ended with %v, want %v", code, c.Status, want)
+		}
+	}
+}

@@ -56,6 +56,7 @@ func (l *leaks) unless(ok bool, format string, args ...any) {
 func (l *leaks) process(p *process) {
 	l.unless(p.sched.n == 0, "%v: %d sends scheduled", p, p.sched.n)
 	l.unless(len(p.free) == len(p.copies) && p.held.n == 0, "%v: %d copies of multicasts, %d multicasts held", p, len(p.copies)-len(p.free), p.held.n)
+	l.unless(p.rooms.Segments() == 0, "%v: %d segments of its sends", p, p.rooms.Segments())
 	for i := range p.sends {
 		l.unless(p.sends[i].state == sendIdle, "%v: send context %d in state %d", p, i, p.sends[i].state)
 	}
