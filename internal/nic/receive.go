@@ -168,7 +168,7 @@ func (e *Engine) post(r *receive) {
 			}
 		}
 	}
-	if r.orphan != vni.StatusOK && !r.coming() { // a ring that has taken all that was left
+	if r.orphan != vni.StatusOK && !r.coming() { // nothing is left that it could take
 		e.endReceive(r, r.orphan)
 		return
 	}
@@ -191,8 +191,8 @@ func (e *Engine) takeStray(inb *inbound) {
 	p.account.LongestWait = max(p.account.LongestWait, e.now.Sub(inb.at))
 }
 
-// repost has a receive whose message will not come wait again, in its old place, unless its process has cancelled it or
-// its sender has gone.
+// repost has a receive whose message will not come take another that waits, or wait again, in its old place, unless its process has cancelled it.
+// If its sender has gone it does not wait.
 func (e *Engine) repost(r *receive) {
 	r.inb = nil
 	switch {
@@ -202,8 +202,6 @@ func (e *Engine) repost(r *receive) {
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
 	case r.ticket != 0:
 		e.endReceive(r, vni.StatusWithdrawn)
-	case r.orphan != vni.StatusOK:
-		e.endReceive(r, r.orphan)
 	case r.refill != nil && r.refill.broken != vni.StatusOK:
 		e.endReceive(r, r.refill.broken)
 	case r.refill != nil && !r.refill.restart():
@@ -352,8 +350,8 @@ func (p *process) unmatched(yield func(*receive) bool) {
 	}
 }
 
-// orphanReceive ends a receive whose sender has gone. One that is matched by now gets its message, or ends if that does not come. A ring has what
-// waits for it first, or is on its way into it.
+// orphanReceive ends a receive whose sender has gone. One that is matched by now gets its message, or if that does not come another that waits, or
+// else ends. A ring has what waits for it first, or is on its way into it.
 func (e *Engine) orphanReceive(r *receive, status vni.Status) {
 	if r.state == recvMatched || r.state == recvAside || r.coming() {
 		r.orphan = status

@@ -397,3 +397,19 @@ func TestAReceiveEndsThoughItsMessageIsGivenUpLongAfterItsSender(t *testing.T) {
 		}
 	}
 }
+
+// One that the same sender had delivered before it ended waits for just that receive.
+func TestAReceiveWhoseMessageIsGivenUpTakesTheNextThoughItsSenderHasGone(t *testing.T) { // decision 7
+	c := newCrafted(t)
+	buf := make([]byte, 100_000)
+	ctx := c.b.recv("a/0", 7, 0, buf)
+	c.f.settle()
+	c.f.engines = c.f.engines[1:] // a's NIC knows nothing of it
+	long := c.env(2, 0, 7)
+	c.request(long, 4096+5, 100_000)
+	c.frag(c.env(3, 0, 7), []byte("third"))
+	c.b.e.processGone(vni.Address{NIC: 1, Slot: c.a.slot, Gen: c.a.gen}, c.a.name, true)
+	c.f.run(3 * limits.GoneGrace)
+	c.withdraw(long, 4096+5)
+	c.b.wantReceived(ctx, buf, []byte("third"))
+}
