@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -68,23 +69,34 @@ func (t *Table) Usage() Usage {
 	return u
 }
 
-// Audit says which of its limits a membership does not keep, if any.
+// Audit says which of its limits a membership does not keep, if any, and which leg waits for a peer though it has ended.
 func (t *Table) Audit() error {
+	for _, pr := range t.up {
+		for _, l := range pr.blocked {
+			if l.o == nil || l.blocked != pr || !slices.Contains(l.o.legs, l) {
+				return fmt.Errorf("NIC %v will be asked to take data of an operation that has ended", nicid.ID(pr.NIC()))
+			}
+		}
+	}
 	for _, g := range t.list {
 		for _, m := range g.local {
 			if m.staged < 0 || m.staged > limits.GroupStaging || m.stagedOps < 0 || m.stagedOps > limits.GroupStagedOperations || m.inTransit < 0 {
 				return fmt.Errorf("%v in group %v has %d bytes of %d operations staged, %d in transit", m.own.name, g.key, m.staged, m.stagedOps, m.inTransit)
 			}
-			transit, staged, waiting := 0, 0, 0
+			transit, staged, waiting, ops := 0, 0, 0, 0
 			for _, o := range m.ops { // sums: order does not matter
 				switch {
 				case o.held && o.staged:
 					staged += o.length
+					ops++
 				case o.held:
 					transit += o.length
 				case o.waits:
 					waiting++
 				}
+			}
+			if ops != m.stagedOps {
+				return fmt.Errorf("%v in group %v has data of %d operations staged, counted as %d", m.own.name, g.key, ops, m.stagedOps)
 			}
 			if transit != m.inTransit || staged != m.staged || waiting != m.waiting {
 				return fmt.Errorf("%v in group %v holds %d bytes in transit and %d staged, and has counted %d and %d; %d operations wait, and %d are counted",

@@ -217,6 +217,25 @@ func shrink(t *testing.T, g *team, dead int) {
 	}
 }
 
+// A broadcast is given up while a peer takes no more of it. When the peer takes more, there is nothing to go on with.
+func TestABroadcastThatIsGivenUpWaitsForNoPeer(t *testing.T) {
+	f := newWideFabric(t, 1472, 2, fault.Config{Seed: 1}, func(c *Config) { c.ReceiveCapacity = 16 << 10 })
+	g := newTeam(f, 2)
+	all := f.engines
+	root, e := g.members[0], all[0]
+	ctx := root.broadcast(g.numbers[0], 0, make([]byte, limits.BroadcastBytes))
+	f.until(time.Second, "the first pieces leave", func() bool { return e.Count(vni.NICPiecesSent) > 0 })
+	f.engines = all[:1] // and none is acknowledged
+	f.run(time.Millisecond)
+	if n := e.Count(vni.NICPiecesSent); n >= limits.BroadcastBytes/1472 {
+		t.Fatalf("%d pieces have left: this test tests nothing", n)
+	}
+	root.post(vni.Command{Code: vni.CodeCancel, Context: uint16(ctx), Size: vni.CancelSend})
+	root.wantStatus(ctx, vni.StatusCancelled)
+	f.engines = all
+	f.noLeaks()
+}
+
 func TestWhatAMemberHasCompletedBeforeItEndsCompletesEverywhere(t *testing.T) {
 	for seed := range uint64(20) {
 		f := newFabric(t, 5, fault.Config{Seed: seed*100 + 1, Loss: 0.2, Reorder: 0.2})
