@@ -309,6 +309,31 @@ func TestACallThatLacksAContextForItsMessageKeepsNoReceiveWaiting(t *testing.T) 
 	})
 }
 
+// Nor does a call that was given up for want of that context keep the other.
+func TestCallsThatLackAContextForTheirMessageGiveThatOfTheirReplyBack(t *testing.T) {
+	eachMode(t, func(t *testing.T, direct bool) {
+		_, a, _ := parkedPair(t, smallGeometry, direct)
+		sends := takeSends(t, a)
+		ctx, cancel := context.WithCancel(bg)
+		cancel()
+		for range 2 * smallGeometry.Contexts {
+			if _, err := a.Call(ctx, app(t, "app/1"), 7, nil); !errors.Is(err, context.Canceled) {
+				t.Fatalf("a call without a context for its message: %v", err)
+			}
+		}
+		for i := range smallGeometry.Contexts {
+			op, err := a.StartRecv(Dest{}, Tagged(1), nil)
+			if err != nil {
+				t.Fatalf("receive %d of %d: %v", i+1, smallGeometry.Contexts, err)
+			}
+			defer op.Cancel()
+		}
+		for _, op := range sends {
+			op.Cancel()
+		}
+	})
+}
+
 func TestAProbeThatDoesNotWaitSaysFullWhenAllReceiveContextsAreTaken(t *testing.T) {
 	_, a, _ := parkedPair(t, smallGeometry, true)
 	for range smallGeometry.Contexts {
