@@ -370,6 +370,46 @@ func TestTheRootHearsOfTheDeathOfAMemberThatOnlyOthersKnow(t *testing.T) {
 }
 
 // Two survivors that are not in the same epoch find one another: the one that is behind goes on to the later epoch.
+// Of two members that leave, the second has done less than the first. What it has not done fails, though the first had done it.
+func TestWhatTheSecondThatLeavesHasNotDoneFailsThoughTheFirstHas(t *testing.T) {
+	f := newFabric(t, 4, fault.Config{})
+	g := newTeam(f, 4)
+	var ctx [4]int
+	for _, i := range []int{0, 2, 3} { // 3 is below 2, and 1 and 2 are below the root
+		ctx[i] = g.members[i].reduce(g.numbers[i], 0, vni.SumInt64, make([]byte, 8))
+	}
+	g.members[3].wantStatus(ctx[3], vni.StatusOK)
+	for _, i := range []int{3, 1} {
+		p := g.members[i]
+		p.wantStatus(p.startGroup(vni.Command{Code: vni.CodeLeave, Group: g.numbers[i]}, &vni.SendContext{}, nil), vni.StatusOK)
+		f.run(10 * time.Millisecond)
+		if done := g.members[0].done(false, ctx[0]); done != (i == 1) {
+			t.Fatalf("member %d has left, and the reduction at the root has ended: %v", i, done)
+		}
+	}
+	g.members[0].wantStatus(ctx[0], vni.StatusGroupBroken)
+}
+
+// A member that shrinks the group waits for those of the broken one that live, and no longer for one that ends meanwhile.
+func TestOneThatShrinksDoesNotWaitForAMemberThatEndsMeanwhile(t *testing.T) {
+	for _, nics := range []int{3, 1} {
+		f := newFabric(t, nics, fault.Config{})
+		g := newTeam(f, 3)
+		g.members[2].exit()
+		g.members[0].wantStatus(g.members[0].barrier(g.numbers[0], 3), vni.StatusGroupBroken)
+		roster := make([]byte, 3*vni.RosterBytes)
+		ctx := g.members[0].startJoin("team", 1, 0, g.numbers[0], roster)
+		f.run(10 * time.Millisecond)
+		if g.members[0].done(false, ctx) {
+			t.Fatal("it does not wait for the member that lives")
+		}
+		g.members[1].exit()
+		if c := g.members[0].wantStatus(ctx, vni.StatusOK); c.Tag != 1 {
+			t.Errorf("rank and size are %#x", c.Tag)
+		}
+	}
+}
+
 func TestThoseWhoShrinkMeetInTheLatestEpoch(t *testing.T) {
 	f := newFabric(t, 4, fault.Config{})
 	g := newTeam(f, 4)

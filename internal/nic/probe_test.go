@@ -93,3 +93,21 @@ func TestWhateverWaitsForANameEndsWithTheNICOnWhichItComes(t *testing.T) { // de
 		}
 	}
 }
+
+// What was in a ring that is given up waits again, and so a probe hears of it that has waited for longer than the ring was there to take it.
+func TestAProbeIsToldOfWhatAClosedRingGivesBack(t *testing.T) {
+	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
+		w := b.gather(nil, 3, 64, 0)
+		a.wantSent(a.send("b/0", 3, 0, []byte("back")))
+		f.until(time.Second, "it is in the ring", func() bool { return w.entry().ring.unread == 1 })
+		probe := b.probe(vni.CodeProbe, vni.ReceiveContext{Tag: 3})
+		f.run(time.Millisecond)
+		if b.done(true, probe) {
+			t.Fatal("a probe is told of what is in a ring")
+		}
+		w.close()
+		if c := b.finish(true, probe); c.Status != vni.StatusOK || c.Len != 4 {
+			t.Errorf("told %v, of %d bytes", c.Status, c.Len)
+		}
+	})
+}

@@ -166,6 +166,28 @@ var distances = []struct {
 	bad  fault.Config
 }{{"local", 1, fault.Config{}}, {"reliable", 2, fault.Config{}}, {"lossy", 2, fault.Config{Seed: 1, Loss: 0.05, Reorder: 0.1}}}
 
+// A short message may be described piece by piece, too. It is staged when it is described as a whole, and not as far as it is.
+func TestAShortMessageWaitsUnexpectedUntilItIsDescribed(t *testing.T) {
+	for _, at := range distances {
+		t.Run(at.name, func(t *testing.T) {
+			const n = 4000
+			f := newFabric(t, at.nics, at.bad)
+			a, b := f.describer(0, "a/0", n), f.process(at.nics-1, "b/0")
+			f.known("a/0", "b/0")
+			copy(a.mem, pattern(n, 1))
+			s := a.sendPieces(b.name, 7, 0, a.cut(n, 500)) // of which four are described at a time
+			f.until(time.Second, "it is unexpected", func() bool { return b.e.process(b.slot).stray.n == 1 })
+			f.run(time.Millisecond)
+			buf := make([]byte, n)
+			r := b.recv("a/0", 7, 0, buf)
+			if c := s.ends(); c.Status != vni.StatusOK {
+				t.Errorf("the send ended with %v", c.Status)
+			}
+			b.wantReceived(r, buf, pattern(n, 1))
+		})
+	}
+}
+
 // Decision 5, QNIX-22, QNIX-24: one message, one envelope, one match, however many descriptors it takes; QNIX-46: the
 // pieces of the two sides need not be alike, nor those of the wire.
 func TestAMessageOfAnyLengthIsOneEnvelopeWhateverItsPieces(t *testing.T) {

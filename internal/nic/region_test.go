@@ -134,3 +134,25 @@ func TestAPartOfASealedRegionIsSealed(t *testing.T) {
 		}
 	}
 }
+
+// Memory that may be gone is asked for as it will be used, to be written by a PUT and to be read by a GET: what is mapped may be so to be read only.
+func TestMemoryIsAskedForAsItWillBeUsed(t *testing.T) {
+	eachPlace(t, func(t *testing.T, f *fabric, a, b *tester) {
+		var asked []bool
+		id, key, err := b.e.AddMemory(b.slot, Memory{Bytes: make([]byte, 100), Reach: func(part []byte, writes bool) bool {
+			asked = append(asked, writes)
+			return !writes
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		remote := vni.Remote{NIC: b.e.ID(), Slot: b.slot, Gen: b.gen, Region: id, Key: key}
+		for code, want := range map[vni.Code]vni.Status{vni.CodePut: vni.StatusBadRegion, vni.CodeGet: vni.StatusOK} {
+			asked = nil
+			c := a.finish(false, a.start(code, &vni.SendContext{Flags: vni.WantNotify, Remote: remote}, make([]byte, 100)))
+			if c.Status != want || len(asked) != 1 || asked[0] != (code == vni.CodePut) {
+				t.Errorf("a %v ended with %v; asked whether it may be written: %v", code, c.Status, asked)
+			}
+		}
+	})
+}

@@ -643,6 +643,26 @@ func TestResolveWaitsForTheName(t *testing.T) {
 	}
 }
 
+func TestAWatcherThatIsClosedEndsItsNext(t *testing.T) {
+	_, a, _ := parkedPair(t, smallGeometry, true)
+	w := a.Watch()
+	ended := make(chan error)
+	go func() {
+		_, _, err := w.Next(bg)
+		ended <- err
+	}()
+	time.Sleep(5 * time.Millisecond) // it waits
+	w.Close()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits on")
+	}
+}
+
 func TestEventsReachWhoeverWaits(t *testing.T) {
 	n, a, _ := parkedPair(t, smallGeometry, true)
 	got := make(chan vni.Event)
