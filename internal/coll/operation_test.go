@@ -48,6 +48,10 @@ func TestTheOldestBroadcastFindsTransitMemory(t *testing.T) {
 	if !granted(6) || granted(9) {
 		t.Errorf("with memory for one more: 6 has it %v, 9 has it %v", granted(6), granted(9))
 	}
+	g.free(m.ops[9]) // one that still waits
+	if m.waiting != 0 {
+		t.Errorf("%d operations wait for memory, and none is left that does", m.waiting)
+	}
 	if err := g.Audit(); err != nil {
 		t.Error(err)
 	}

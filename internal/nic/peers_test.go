@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -482,3 +483,37 @@ func TestTheEndOfAProcessIsToldOnce(t *testing.T) {
 		t.Errorf("told %d times", told)
 	}
 }
+
+// A process of another NIC has given credit to one that has ended since. Nothing is remembered of it when it ends, too.
+func TestNothingIsRememberedOfAProcessThatHasEnded(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	a, b := f.process(0, "a/0"), f.process(1, "b/0")
+	f.known("a/0", "b/0")
+	buf := make([]byte, 1)
+	r := b.recv("a/0", 1, 0, buf)
+	a.wantSent(a.send("b/0", 1, 0, []byte("x")))
+	b.wantReceived(r, buf, []byte("x"))
+	f.run(time.Millisecond)
+	a.exit()
+	f.run(time.Millisecond)
+	b.exit()
+	f.run(time.Millisecond)
+	if n := len(f.engines[0].peerOf(2).remotes); n != 0 {
+		t.Errorf("%d processes of the other NIC are remembered", n)
+	}
+}
+
+// A process that sleeps when it is thrown out is woken: else it would sleep for good.
+func TestAProcessThatIsThrownOutIsWoken(t *testing.T) {
+	f := newFabric(t, 1, fault.Config{})
+	a := f.process(0, "a/0")
+	a.v.SetSleeping(true)
+	wakes := a.wakes
+	a.e.detach(a.e.process(a.slot), errStorm)
+	f.step()
+	if a.wakes == wakes || a.v.Gone() != vni.StatusDetached {
+		t.Errorf("woken %d times, and told %v", a.wakes-wakes, a.v.Gone())
+	}
+}
+
+var errStorm = errors.New("it has done what none may")

@@ -286,6 +286,29 @@ func TestDoHasTheEngineToItselfWhileTheLoopIsBusy(t *testing.T) {
 	})
 }
 
+// A loop that always finds work does not park, where it would hear of rings. It looks for them all the same.
+func TestABusyLoopHearsARing(t *testing.T) {
+	e := &busyBells{}
+	l := runLoop(t, e, LoopConfig{})
+	bell := eventfd(t)
+	if err := l.AddBell(bell, 2); err != nil {
+		t.Fatal(err)
+	}
+	e.queues[2].Add(1)
+	if _, err := unix.Write(bell, one); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the command of a process that rings", func() bool { return e.served[2].Load() == 1 })
+}
+
+// busyBells is a bellEngine whose polls find work, each of them.
+type busyBells struct{ bellEngine }
+
+func (e *busyBells) Poll(now clock.Time) (work int, next clock.Time) {
+	_, next = e.bellEngine.Poll(now)
+	return 1, next
+}
+
 func TestDoMayMeetTheStartAndTheEndOfTheLoop(t *testing.T) {
 	// As a daemon has them: with one processor, each call waits until the loop is preempted.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))))

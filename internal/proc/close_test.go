@@ -158,6 +158,24 @@ func TestABusyRegionStays(t *testing.T) {
 	}
 }
 
+// … and if it is the caller's own memory, which may be unmapped, operations are asked for it as before.
+func TestABusyRegionOfTheCallersMemoryIsLookedAtAsBefore(t *testing.T) {
+	_, a, _ := pair(t, smallGeometry, false)
+	r, err := a.Register(make([]byte, 10), nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.mem.(*toyMemory).busy = true
+	err = r.Close()
+	if all := a.registered.Load(); err == nil || all == nil || len(*all) != 1 {
+		t.Errorf("busy region closed: %v; looked at: %v", err, all)
+	}
+	a.mem.(*toyMemory).busy = false
+	if err := r.Close(); err != nil || a.registered.Load() != nil {
+		t.Errorf("%v; looked at: %v", err, a.registered.Load())
+	}
+}
+
 func TestTheEndOfTheNICEndsEverything(t *testing.T) {
 	for _, x := range []struct {
 		how  string
