@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -388,6 +389,24 @@ func TestWhatTheSecondThatLeavesHasNotDoneFailsThoughTheFirstHas(t *testing.T) {
 		}
 	}
 	g.members[0].wantStatus(ctx[0], vni.StatusGroupBroken)
+	f.noLeaks() // also of what 2 had sent
+}
+
+// A NIC that comes later is told nothing of a group that is broken: its processes may have one of that name.
+func TestABrokenGroupKeepsNoneOutThatComesLater(t *testing.T) {
+	f := newFabric(t, 2, fault.Config{})
+	g := newTeam(f, 2)
+	g.members[1].exit()
+	g.members[0].wantStatus(g.members[0].barrier(g.numbers[0], 2), vni.StatusGroupBroken)
+	later := f.addNIC(3, 1, fault.Config{})
+	for i := range 2 {
+		if err := later.AddNode(uint64(i+1), mem.Address(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := f.process(2, "later/0")
+	f.run(time.Second)
+	p.wantStatus(p.startJoin("team", 0, 1, 0, make([]byte, vni.RosterBytes)), vni.StatusOK)
 }
 
 // A member that shrinks the group waits for those of the broken one that live, and no longer for one that ends meanwhile.

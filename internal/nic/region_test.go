@@ -156,3 +156,25 @@ func TestMemoryIsAskedForAsItWillBeUsed(t *testing.T) {
 		}
 	})
 }
+
+// What keeps a region open is an operation that uses its memory. A part of it is but what others know of it, and ends at once.
+func TestAPartEndsThoughItsOwnerUsesTheMemory(t *testing.T) {
+	f := newFabric(t, 1, fault.Config{})
+	a := f.process(0, "a/0")
+	mem := make([]byte, 1000)
+	id, _, err := a.e.AddRegion(a.slot, mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, _, err := a.e.AddPart(a.slot, id, 0, 1000, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.recv("", 1, 0, mem)
+	if err := a.e.RemoveRegion(f.now, a.slot, a.gen, part); err != nil {
+		t.Errorf("the part: %v", err)
+	}
+	if err := a.e.RemoveRegion(f.now, a.slot, a.gen, id); !errors.Is(err, ErrRegionBusy) {
+		t.Errorf("the region: %v", err)
+	}
+}

@@ -74,3 +74,37 @@ func TestAGroupIsLeftByAnOperationThatCannotGoOn(t *testing.T) {
 		}
 	}
 }
+
+// endsLater is a context that has ended when it is asked for the second time.
+type endsLater struct {
+	context.Context
+	asked bool
+}
+
+func (c *endsLater) Err() error {
+	if c.asked {
+		return context.Canceled
+	}
+	c.asked = true
+	return nil
+}
+
+// The one before is over: an operation that cannot even begin leaves its process in the group, whatever steps that had.
+func TestAnOperationThatCannotBeginAnswersNotForTheStepsOfTheOneBefore(t *testing.T) {
+	w := &grabbing{}
+	p, _ := new(toy).join(t, vni.Geometry{Commands: 32, Contexts: 1, Descriptors: 4, PoolPages: 8}, true, func(_ *vni.Process, q *toyProc) Waiter { w.toy = q; return w }, Options{})
+	g := &Group{p: p, name: "g", number: 7, rank: 1, roster: make([]Dest, 2)}
+	if err := g.Gather(context.Background(), 0, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	other, err := p.StartSend(app(t, "app/1"), 1, make([]byte, 1000)) // has the only context
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Barrier(&endsLater{Context: context.Background()}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v; expected %v", err, context.Canceled)
+	}
+	if _, err := other.Wait(context.Background()); err != nil || w.leaves != 0 {
+		t.Errorf("the process has left its group %d times; the send that was in the way: %v", w.leaves, err)
+	}
+}
