@@ -133,6 +133,45 @@ func TestWhatAWriteToHasNotWrittenIsReadNext(t *testing.T) {
 	}
 }
 
+// What a WriteTo has written counts as read, once, whether it lay there or was waited for; what its writer did not take does when it is read next. Else the peer
+// would be told of room that is not there, or a stream that is read to its end would be closed as one that is not.
+func TestWhatAWriteToHasWrittenIsCountedOnce(t *testing.T) {
+	data := make([]byte, 100_000)
+	for _, waits := range []bool{false, true} {
+		for _, err := range []error{nil, errors.New("the writer is full")} {
+			server, client := onSwitch(t)
+			c, s := dialled(t, server, client, "counted")
+			w := &slow{least: 10, err: err}
+			wrote := make(chan error, 1)
+			to := func() { _, err := s.WriteTo(w); wrote <- err }
+			if waits {
+				go to()
+				waitsToRead(s)
+			}
+			if _, err := c.Write(data); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if !waits {
+				arrived(t, s, len(data))
+				go to()
+			}
+			if got := soon(t, func() error { return <-wrote }); got != err {
+				t.Fatalf("WriteTo ended with %v; expected %v", got, err)
+			}
+			rest, err := io.ReadAll(struct{ io.Reader }{s})
+			s.mu.Lock()
+			taken, passing := s.taken, s.passing
+			s.mu.Unlock()
+			if err != nil || w.got.Len()+len(rest) != len(data) || taken != uint64(len(data)) || passing != 0 {
+				t.Errorf("it waits %v: %d bytes were written and %d read, %v; %d are counted as read, and %d as on their way", waits, w.got.Len(), len(rest), err, taken, passing)
+			}
+		}
+	}
+}
+
 // A Read that waits beside a WriteTo has what the writer did not take.
 func TestAReadThatWaitsHasWhatAWriteToGivesBack(t *testing.T) {
 	w := newSlow()
