@@ -79,3 +79,15 @@ func TestNextPostsARingAgainBehindWhatHasSettledIt(t *testing.T) {
 		}
 	}
 }
+
+// An Inbox that is closed is counted no more: else others would have no context after a while, and the segment of the process would never be let go.
+func TestAnInboxThatIsClosedLeavesItsContextToOthers(t *testing.T) {
+	_, a, _ := pair(t, smallGeometry, false)
+	for i := range 2 * smallGeometry.Contexts {
+		b := a.OpenInbox(Dest{}, Tagged(1), 64, 0)
+		if b.counts = a.countInbox(); !b.counts {
+			t.Fatalf("Inbox %d may not have a context, though all before it are closed", i+1)
+		}
+		b.Close()
+	}
+}
