@@ -46,7 +46,7 @@ var breaksOfQNIX = []lineBreak{
 	{"QNIX-39", "internal/nic/sched.go", "if !e.turns.alone(p) {\n\t\treturn 1\n\t}\n", "", "internal/nic TestAGreedyProcessHasNoMoreTurnsThanTheOthers"},
 	{"QNIX-40", "internal/nic/send.go", "s.wait(sendReady, &s.p.sched)", "s.wait(sendReady, nil)\n\ts.p.sched.insertAfter(&s.node, nil)", "internal/nic TestSendsHaveTheirFirstTurnsInTheOrderOfTheirCommands"},
 	{"QNIX-41", "internal/rel/fragment.go", "f.Next += uint64(n * frames)", "f.Next += uint64(n)", "internal/rel TestOfARunOnlyWhatIsLostIsSentAgain"},
-	{"QNIX-42", "internal/nic/credit.go", "&& s.frag.Length <= eagerMost(s.dest.peer.ep.Capacity())", "", "internal/nic TestScenarios"},
+	{"QNIX-42", "internal/nic/credit.go", "|| n > eagerMost(s.dest.peer.ep.Capacity())", "", "internal/nic TestScenarios"},
 	{"QNIX-43", "internal/nic/refill.go", "q.Packets = uint32(min((s.frag.Length+piece-1)/piece, 1<<32-1))", "", "internal/nic TestARequestSaysWhatWillCome"},
 	{"QNIX-44", "internal/nic/receive.go", "for at != nil && at.v.seq > r.seq {", "for at != nil {", "internal/nic TestTheMatcherAgreesWithADumbOne"},
 	{"QNIX-45", "internal/nic/receive.go", "c.Flags&vni.AnyTag != 0), c.Sender, c.Len", "c.Flags&vni.AnyTag != 0), vni.Name{}, c.Len", "internal/nic TestTagsAndNamesChooseAmongMessages"},

@@ -182,15 +182,19 @@ const (
 	// messages, and one batch must fit.
 	CreditBytes = 256 << 10
 
-	// EagerMessage is the longest message that may go without permission, on credit, to a NIC of RoomyCapacity: 64 KiB, and the head that its
-	// user has put before it. Longer ones gain little: the round trip of the request is small beside their transfer.
+	// UnaskedMessage is the longest message of which many may go without permission, on credit, to any NIC: 16 KiB, and the head that its user
+	// has put before it.
+	UnaskedMessage = 17 << 10
+
+	// EagerMessage is the longest of which one at a time may, to a NIC of RoomyCapacity. Longer ones gain little: the round trip of the request
+	// is small beside their transfer.
 	EagerMessage = 65 << 10
 
-	// RoomyCapacity is how many bytes may be under way to a NIC that takes the longest of those unasked: several from each of some that send at a time.
+	// RoomyCapacity is how many bytes may be under way to a NIC that takes those unasked: one from each of many that send at a time.
 	RoomyCapacity = 1 << 20
 
 	// StagedMessage is the longest message that is copied as a whole in one step: judged by its bytes, relayed, or brought to a process of the same NIC
-	// with its command. So long is what any NIC takes unasked, and what waits in staging though it had to ask; it is the least that one permission adds.
+	// with its command. So long is what waits in staging though it had to ask, and it is the least that one permission adds.
 	StagedMessage = 16 << 10
 
 	// StagedOverhead is what a staged message costs beside its bytes, so that empty messages use up credit too.

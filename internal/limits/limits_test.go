@@ -48,9 +48,9 @@ func TestLimitsFitOneAnother(t *testing.T) {
 		{limits.Descriptors <= limits.PoolPages, "an operation can name pages for all its descriptors"},
 		{limits.PoolPages*limits.PageBytes == 1<<20, "the pool is the MiB that its comment says"},
 
-		{limits.TinyMessage < limits.StagedMessage && limits.StagedMessage <= limits.EagerMessage, "credit carries more than tiny messages"},
-		{3*(limits.EagerMessage+limits.StagedOverhead) <= limits.CreditBytes, "one of the longest messages without permission can leave while another is read, and as much is left"},
-		{8*limits.EagerMessage <= limits.RoomyCapacity, "a NIC that takes them has room for several of several others"},
+		{limits.TinyMessage < limits.StagedMessage && limits.StagedMessage < limits.UnaskedMessage && limits.UnaskedMessage < limits.EagerMessage, "credit carries more than tiny messages"},
+		{2*(limits.EagerMessage+limits.StagedOverhead) <= limits.CreditBytes, "the longest message without permission leaves as much credit to others"},
+		{8*limits.EagerMessage <= limits.RoomyCapacity, "a NIC that takes them has room for those of several others"},
 		{limits.CreditBytes <= limits.StagingBytes, "credit is backed by staging memory"},
 		{700*limits.StagedOverhead+64<<10 <= limits.CreditBytes, "a GRO batch, 64 KiB of 700 messages, fits the credit of one NIC"},
 		{limits.RequestsPerSource <= limits.ActiveFragments, "every open request has a fragment"},

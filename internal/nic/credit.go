@@ -29,6 +29,7 @@ type remote struct {
 	used     uint64
 	returned uint64
 	requests int        // permission requests that stand open there
+	long     int        // longer messages that are under way, or have asked
 	waiting  list[send] // that have neither credit nor room for a request
 	admitted *send      // of those, the one that has its next turn before all newer ones
 }
@@ -84,22 +85,39 @@ func (e *Engine) first(rm *remote) *send {
 // mayAsk reports whether one more permission request may stand open there.
 func (e *Engine) mayAsk(rm *remote) bool { return rm.requests < e.cfg.Requests }
 
-// goesOnCredit reports whether a message may leave without permission, of so much credit. One that is not short leaves as much as it takes to those that are:
-// they would have to ask, and wait behind it. What is refilled asks in any case: its process may take its time to describe the rest, which must not lie
-// half come in a receiver's staging.
+// goesOnCredit reports whether a message may leave without permission, of so much credit. A longer one may while no other is under way or waits: by permission
+// several come one behind the other, where else their packets would take turns and all be half there, and they would use up the credit of short ones.
+// What is refilled asks in any case: its process may take its time to describe the rest, which must not lie half come in a receiver's staging.
 func (s *send) goesOnCredit(credit uint64) bool {
-	need := stagedCost(s.frag.Length)
-	if s.frag.Length > limits.StagedMessage {
-		need *= 2
+	n, rm := s.frag.Length, s.dest.remote
+	if n > limits.UnaskedMessage && (rm.long > 0 || n > eagerMost(s.dest.peer.ep.Capacity())) {
+		return false
 	}
-	return credit >= need && s.refill == nil && s.frag.Length <= eagerMost(s.dest.peer.ep.Capacity())
+	return credit >= stagedCost(n) && s.refill == nil
+}
+
+// longBegins counts a message that leaves, or asks, if it is a longer one.
+func (s *send) longBegins() {
+	if s.frag.Length > limits.UnaskedMessage {
+		s.long = true
+		s.dest.remote.long++
+	}
+}
+
+// longOver notes that it is over: the next one need not ask, if no other is under way.
+func (e *Engine) longOver(s *send) {
+	if s.long {
+		s.long = false
+		s.dest.remote.long--
+		e.admit(s.dest.remote)
+	}
 }
 
 // eagerMost is the longest message, in bytes, that may leave on credit to a NIC to which so many bytes may be under way. One that has room for a few
 // of the longest alone permits them one by one: what several NICs send at a time would not fit.
 func eagerMost(capacity uint64) uint64 {
 	if capacity < limits.RoomyCapacity {
-		return limits.StagedMessage
+		return limits.UnaskedMessage
 	}
 	return limits.EagerMessage
 }

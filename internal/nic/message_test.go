@@ -11,7 +11,7 @@ import (
 )
 
 var sizes = []int{0, 1, 64, limits.TinyMessage, limits.TinyMessage + 1, 1392, 1393, limits.CopiedMessage, limits.CopiedMessage + 1,
-	limits.StagedMessage, limits.StagedMessage + 1, limits.EagerMessage, limits.EagerMessage + 1, 100_000, 1 << 20}
+	limits.StagedMessage, limits.StagedMessage + 1, limits.UnaskedMessage, limits.UnaskedMessage + 1, limits.EagerMessage, limits.EagerMessage + 1, 100_000, 1 << 20}
 
 // places are where two processes can be to one another, and how the network between them is.
 var places = []struct {
@@ -79,11 +79,11 @@ func TestAMessageOfSomeFramesAsksNothingOfANICWithRoom(t *testing.T) { // QNIX-4
 		length   int
 		asks     bool
 	}{
-		{limits.RoomyCapacity, limits.StagedMessage + 1, false},
+		{limits.RoomyCapacity, limits.UnaskedMessage + 1, false},
 		{limits.RoomyCapacity, limits.EagerMessage, false},
 		{limits.RoomyCapacity, limits.EagerMessage + 1, true},
-		{limits.RoomyCapacity - 1, limits.StagedMessage, false},
-		{limits.RoomyCapacity - 1, limits.StagedMessage + 1, true},
+		{limits.RoomyCapacity - 1, limits.UnaskedMessage, false},
+		{limits.RoomyCapacity - 1, limits.UnaskedMessage + 1, true},
 	} {
 		f := newWideFabric(t, 1472, 2, fault.Config{}, func(cfg *Config) { cfg.ReceiveCapacity = c.capacity })
 		a, b := f.process(0, "a/0"), f.process(1, "b/0")
@@ -102,33 +102,46 @@ func TestAMessageOfSomeFramesAsksNothingOfANICWithRoom(t *testing.T) { // QNIX-4
 	}
 }
 
-// Else a short one behind them would have to ask, and wait for its answer.
-func TestMessagesOfSomeFramesLeaveCreditToShortOnes(t *testing.T) {
+// Their packets take turns: many at a time would all be half there when the first could be read, and use up the credit of short ones.
+func TestOfMessagesOfSomeFramesOneAtATimeGoesUnasked(t *testing.T) {
 	f := newWideFabric(t, 1472, 2, fault.Config{}, roomy)
 	a, b := f.process(0, "a/0"), f.process(1, "b/0")
 	f.known("a/0", "b/0")
 	a.wantSent(a.send("b/0", 1, 0, []byte("brings credit")))
-	asked := a.e.Count(vni.NICRequests)
-	const fit = limits.CreditBytes/limits.EagerMessage - 1
-	data, buf := pattern(limits.EagerMessage, 1), make([]byte, limits.EagerMessage)
-	for range fit {
-		a.wantSent(a.send("b/0", 2, 0, data)) // no receive asks for it
+	before := a.e.Count(vni.NICRequests)
+	asked := func() int { return int(a.e.Count(vni.NICRequests) - before) }
+	const size = limits.UnaskedMessage + 1
+	var sends []int
+	for i := range 3 {
+		sends = append(sends, a.send("b/0", 2, 0, pattern(size, byte(i)))) // no receive asks for it
 	}
-	last := a.send("b/0", 2, 0, data)
 	f.settle()
-	if n := a.e.Count(vni.NICRequests) - asked; n != 1 || a.done(false, last) {
-		t.Errorf("%d have asked, the last one has left: %v; expected %d to leave and the last one to ask", n, a.done(false, last), fit)
+	for i, s := range sends {
+		if left := a.done(false, s); left != (i == 0) || asked() != 2 {
+			t.Errorf("message %d has left: %v, and %d have asked; expected the first one to have left, and both others to ask", i, left, asked())
+		}
 	}
-	a.wantSent(a.send("b/0", 3, 0, []byte("short")))
-	if n := a.e.Count(vni.NICRequests) - asked; n != 1 {
-		t.Error("a short message behind them has asked for permission")
+	a.wantSent(a.send("b/0", 3, 0, pattern(limits.UnaskedMessage, 7)))
+	if asked() != 2 {
+		t.Error("a shorter message behind them has asked for permission")
 	}
+	behind := a.send("b/0", 2, 0, pattern(size, 3))
+	f.settle()
+	if asked() != 3 {
+		t.Error("one behind those that wait has not asked for permission")
+	}
+	buf := make([]byte, size)
 	b.wantReceived(b.recv("a/0", 1, 0, buf), buf, []byte("brings credit"))
-	for range fit + 1 {
-		b.wantReceived(b.recv("a/0", 2, 0, buf), buf, data)
+	for i := range 4 {
+		b.wantReceived(b.recv("a/0", 2, 0, buf), buf, pattern(size, byte(i)))
 	}
-	b.wantReceived(b.recv("a/0", 3, 0, buf), buf, []byte("short"))
-	a.wantSent(last)
+	a.wantSent(behind)
+	b.wantReceived(b.recv("a/0", 3, 0, buf), buf, pattern(limits.UnaskedMessage, 7))
+	a.wantSent(a.send("b/0", 2, 0, pattern(size, 4)))
+	if asked() != 3 {
+		t.Error("the next one, when none was left, has asked for permission")
+	}
+	b.wantReceived(b.recv("a/0", 2, 0, buf), buf, pattern(size, 4))
 	f.noLeaks()
 }
 

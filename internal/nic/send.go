@@ -87,6 +87,7 @@ type send struct {
 	run       *sendRun     // of a kindRun
 	again     bool         // a relay has missed its receiver: it has its number, and its credit is spent
 	requested bool         // a permission request of it stands open at the peer
+	long      bool         // it counts as one of remote.long
 	peer      *peer        // whose fragment id this send holds
 }
 
@@ -512,6 +513,7 @@ func (e *Engine) clearSend(s *send) {
 	}
 	s.watch.Off()
 	e.requestClosed(s)
+	e.longOver(s)
 	if d != nil {
 		e.leaveDest(s.p, d)
 	}

@@ -104,6 +104,7 @@ func (e *Engine) sendEager(s *send) {
 	ep := s.dest.peer.ep
 	s.frag.Piece = ep.EvenPieceLen(wire.TypeEager, int(s.frag.Length))
 	s.frag.Confirm = !s.accept && s.frag.Length > uint64(ep.PieceLen(wire.TypeEager)) // in one frame it comes whole, or not at all
+	s.longBegins()
 	e.leftOnCredit(s)
 	e.postPiece(s, 1)
 }
@@ -125,6 +126,7 @@ func (e *Engine) sendRequest(s *send) {
 	d.leave(1, 0)
 	d.remote.requests++
 	s.requested = true
+	s.longBegins()
 	e.enveloped(s)
 	e.counts[vni.NICRequests]++
 	e.awaitPermission(s)

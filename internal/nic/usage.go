@@ -89,12 +89,13 @@ func (l *leaks) peer(pr *peer) {
 	l.unless(pr.relays.Leaks() == nil, "%v", pr.relays.Leaks())
 	l.unless(pr.programs.Leaks() == nil, "%v", pr.programs.Leaks())
 	l.unless(pr.blocked.n == 0, "peer %v: %d sends blocked", nicid.ID(pr.nic), pr.blocked.n)
-	requests, waiting := 0, 0
+	requests, waiting, long := 0, 0, 0
 	for _, r := range pr.remotes {
 		requests += r.requests
+		long += r.long
 		if waiting += r.waiting.n; r.admitted != nil {
 			waiting++
 		}
 	}
-	l.unless(requests == 0 && waiting == 0, "peer %v: %d requests open, %d sends waiting for credit", nicid.ID(pr.nic), requests, waiting)
+	l.unless(requests == 0 && waiting == 0 && long == 0, "peer %v: %d requests open, %d sends waiting for credit, %d long ones under way", nicid.ID(pr.nic), requests, waiting, long)
 }
