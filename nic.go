@@ -251,7 +251,7 @@ func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name) (*Process, err
 	if err != nil {
 		return nil, errors.Join(err, p.leave())
 	}
-	half, err := proc.New(seg, w, &embeddedMemory{n: n, slot: slot, gen: gen}, proc.Options{Names: n.names, Straight: way, NewGate: p.time.NewGate})
+	half, err := proc.New(seg, w, &embeddedMemory{n: n, slot: slot, gen: gen}, proc.Options{Began: n.poller.Began, Names: n.names, Straight: way, NewGate: p.time.NewGate})
 	if err != nil {
 		return nil, errors.Join(err, p.leave())
 	}

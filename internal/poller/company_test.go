@@ -74,7 +74,8 @@ func TestACallerThatEntersWhileAWaiterPollsIsItsCompanyForAWhile(t *testing.T) {
 				p.unlock()
 			}
 		},
-		"Kick": p.Kick,
+		"Kick":  p.Kick,
+		"Began": p.Began,
 	} {
 		p.company.left.Store(0)
 		p.duty.Store(nobody)

@@ -256,12 +256,17 @@ func (p *Poller) Leave(next clock.Time) {
 // Kick says that a command has been posted. If no goroutine is polling it polls once, here and now: with nothing queued, a
 // send enters the engine and leaves by the link within this call. If one is, it polls once more. It never blocks.
 func (p *Poller) Kick() {
-	if p.duty.Load() == waiter {
-		p.company.note(clock.Time(p.polled.Load()))
-	}
+	p.Began()
 	p.again.Store(true)
 	if p.mu.TryLock() {
 		p.unlock()
+	}
+}
+
+// Began notes that a caller has begun an operation, which the engine sees by itself when it is polled. While a waiter polls that is another goroutine.
+func (p *Poller) Began() {
+	if p.duty.Load() == waiter {
+		p.company.note(clock.Time(p.polled.Load()))
 	}
 }
 

@@ -53,3 +53,31 @@ func TestTheSegmentStaysWhileAStartFormKicks(t *testing.T) {
 		t.Errorf("done %v, %v", done, err)
 	}
 }
+
+// A goroutine that polls lets others run then. Else it keeps its processor until another thread has come for them.
+func TestAStartFormSaysThatItHasBegunIfItNeedNotKick(t *testing.T) {
+	n := &toy{}
+	w := &polling{n: n}
+	began := 0
+	p, q := n.join(t, smallGeometry, true, func(*vni.Process, *toyProc) Waiter { return w }, Options{Began: func() { began++ }})
+	start := func() {
+		t.Helper()
+		var o Op
+		if err := p.StartRecvInto(&o, Dest{}, AnyTag, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Send(bg, app(t, "app/0"), 0); err != nil { // whose caller waits for it, and polls by itself
+			t.Fatal(err)
+		}
+		if _, err := o.Wait(bg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if start(); began != 1 || w.kicks.Load() != 0 {
+		t.Errorf("beside a NIC that listens it has said so %d times, and kicked %d times; expected once and never", began, w.kicks.Load())
+	}
+	q.nic.StopListening()
+	if start(); began != 1 || w.kicks.Load() == 0 {
+		t.Errorf("beside one that does not it has said so %d times more, and kicked %d times; expected none, and a kick", began-1, w.kicks.Load())
+	}
+}

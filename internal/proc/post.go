@@ -132,14 +132,17 @@ func (p *Process) startNow(parts [][]byte, rs []*request) (lack, error) {
 	for _, r := range rs {
 		p.post(r)
 	}
-	kick := p.vp.MustKick()
-	stays := kick && !p.direct && rs[0].own != nil
+	kick, starts := p.vp.MustKick(), rs[0].own != nil
+	stays := kick && !p.direct && starts
 	if stays {
 		p.inside.Add(1) // the waiter looks at the segment, and Close may settle a start form by then, whose context is free so
 	}
 	p.mu.Unlock()
-	if kick {
+	switch {
+	case kick:
 		p.w.Kick()
+	case starts && p.opts.Began != nil:
+		p.opts.Began()
 	}
 	if stays {
 		p.leave()

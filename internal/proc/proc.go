@@ -77,6 +77,10 @@ type Options struct {
 	// GivenUp is called when the NIC counts as gone. It may be called again.
 	GivenUp func()
 
+	// Began is called when a start form has posted and the NIC looks at the queue by itself: the caller goes on, and another goroutine may be polling.
+	// Nil where none of this process does.
+	Began func()
+
 	// Straight is the straight way to a NIC in this address space; nil if there is none.
 	Straight vni.Straight
 
