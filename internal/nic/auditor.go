@@ -60,8 +60,28 @@ func (a *Auditor) Poll() error {
 		if err := a.rings(p, step); err != nil {
 			return err
 		}
+		if err := unmatched(p); err != nil {
+			return err
+		}
 	}
 	return a.remotes()
+}
+
+// mostUnmatched is how many of the messages that wait for receives are looked at.
+const mostUnmatched = 32
+
+// unmatched looks whether a message waits for a receive though one is posted that takes it: a later one would go before it.
+func unmatched(p *process) error {
+	n := 0
+	for inb := range p.stray.all {
+		if r := p.findPosted(inb.src, &inb.env); r != nil && r.takes(inb) {
+			return fmt.Errorf("%v: message %d of slot %d waits for a receive, and one is posted that takes it", p, inb.env.Number, inb.env.SrcSlot)
+		}
+		if n++; n == mostUnmatched {
+			break
+		}
+	}
+	return nil
 }
 
 // asidePatience is how long a process may take that has read all of a ring until its Refill is read: it posts one at once.
