@@ -474,7 +474,7 @@ const (
 	// the next begins while the last of the one before are still waited for. Each is a kilobyte of the NIC's tables.
 	MulticastCopies = 2 * MulticastReceivers
 
-	// RelayBody is the longest relay, in bytes: the longest eager message, behind a list of as many NICs as a multicast
+	// RelayBody is the longest relay, in bytes: the longest message that is copied as a whole, behind a list of as many NICs as a multicast
 	// has receivers, with one receiver each: 32 + 512·(16 + 12).
 	RelayBody = StagedMessage + 32 + MulticastReceivers*28
 

@@ -146,7 +146,7 @@ var (
 	_ fs.NodeAllocater = (*file)(nil)
 )
 
-// mode is who may use the file: its owner.
+// mode lets the owner read and write the file, and no other user.
 const mode = 0o600
 
 // Getattr says how large the file is, and whose. It has blocks for all of its size: programs take one without blocks for a hole, and do not read it.

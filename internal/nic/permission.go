@@ -248,7 +248,7 @@ func (e *Engine) request(pr *peer, r wire.Record) {
 	if src == nil || e.arrived(src, &q.Envelope, 0) != goesOn {
 		return
 	}
-	if q.Length <= eagerMost(e.cfg.ReceiveCapacity) { // it asks only because its NIC lacks credit
+	if q.Length <= eagerMost(e.cfg.ReceiveCapacity) { // it may ask for want of credit: a shorter one has no other reason
 		e.giveCredit(pr, src.p)
 	}
 	inb := e.newInbound(src, &q.Envelope, inboundRequest, q.Length)
