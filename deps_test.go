@@ -25,6 +25,7 @@ NONE < limits, mutate, testbed, version    limits < all but clock    NONE < targ
 NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
 NONE < nbd, memfile      NONE < freelist < rel
 NONE < interleave < interleave/{atomic,sync}
+NONE < secret < rel, nic      nicid < trust < rel, registry/gossip, daemon, weft
 clock < wire, link, registry      nicid < vni, rel, registry      crc < wire       copier < link/{udp,shm}
 mutate < rel, vni, names, coll, program, nic, proc      nic, proc < simulated < sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
