@@ -64,9 +64,6 @@ type Config struct {
 
 	// Capture, if set, writes every frame that the NIC sends and gets to a file.
 	Capture *Capture
-
-	// Seed makes the NIC's random choices repeatable in a test; 0 takes a random one.
-	Seed uint64
 }
 
 // Position is where a NIC is on a torus of Width columns and Height rows (QNIX-52). The zero value is nowhere. What a group

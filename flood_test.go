@@ -93,7 +93,7 @@ func (w *battlefield) do(t *testing.T, host int, f func() error) {
 // open opens a NIC, on the link that wrap makes of its own.
 func (w *battlefield) open(t *testing.T, host int, wrap func(link.Driver) link.Driver) (n *NIC) {
 	t.Helper()
-	c := Config{Link: Link{w.listen}, Seed: uint64(host) + 1}
+	c := Config{Link: Link{w.listen}}
 	if w.bed != nil {
 		c.Link = Link{fmt.Sprintf("%s%v:7700", w.listen, w.bed.Host(host).Addr())}
 	}

@@ -2,6 +2,7 @@ package weft
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +23,7 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/resident"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -90,12 +92,9 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	for n.id == 0 {
 		n.id = NICID(random())
 	}
-	ec := nic.Config{ID: uint64(n.id), Incarnation: uint64(time.Now().UnixNano()), Seed: cfg.Seed, Link: d, UnreachableAfter: cfg.UnreachableAfter, Clock: poller.Now}
+	ec := nic.Config{ID: uint64(n.id), Incarnation: uint64(time.Now().UnixNano()), Secrets: secret.System(rand.Reader), Link: d, UnreachableAfter: cfg.UnreachableAfter, Clock: poller.Now}
 	if ec.Position, err = cfg.Position.nic(); err != nil {
 		return nil, errors.Join(err, d.Close())
-	}
-	if ec.Seed == 0 {
-		ec.Seed = random()
 	}
 	caps := d.Caps()
 	if caps.ReceiveBuffer != nil {

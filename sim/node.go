@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/secret"
 )
 
 // A turn of a busy NIC takes between leastTurn and leastTurn + turnSpread; an idle one notices a frame or a kick within
@@ -74,7 +75,7 @@ func (n *node) start() error {
 	h := &n.f.cfg.hooks
 	n.life++
 	e, err := nic.New(nic.Config{
-		ID: n.id, Incarnation: n.life, Seed: n.f.seeds.Uint64(), Link: n.port, ReceiveCapacity: n.port.capacity(),
+		ID: n.id, Incarnation: n.life, Secrets: secret.Seeded(n.f.seeds.Uint64()), Link: n.port, ReceiveCapacity: n.port.capacity(),
 		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: true,
 		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, Requests: h.Requests, IdlePolls: h.IdlePolls, RelaySaves: h.RelaySaves, MaxProcesses: h.MaxProcesses,
 		Faults: h.Faults, Defect: h.Defect, Position: n.position(),

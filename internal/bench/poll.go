@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -60,7 +60,7 @@ type pollBench struct {
 }
 
 func newPollBench(ctx context.Context, processes int) (*pollBench, error) {
-	e, err := nic.New(nic.Config{ID: 1, Incarnation: 1, Seed: 1, Link: mem.NewSwitch(mem.Config{}).Port(), MaxProcesses: processes})
+	e, err := nic.New(nic.Config{ID: 1, Incarnation: 1, Secrets: secret.Seeded(1), Link: mem.NewSwitch(mem.Config{}).Port(), MaxProcesses: processes})
 	if err != nil {
 		return nil, err
 	}

@@ -13,8 +13,7 @@ package daemon
 
 import (
 	"context"
-	crand "crypto/rand"
-	"encoding/binary"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +36,7 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/gossip"
 	"github.com/weftnet/weft/internal/resident"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/standin"
 	"github.com/weftnet/weft/internal/version"
 	"github.com/weftnet/weft/internal/vni"
@@ -181,13 +181,9 @@ func (d *Daemon) makeEngine() (err error) {
 	if d.page, err = vni.NewCounterPage(d.counters.mem); err != nil {
 		return err
 	}
-	var seed [8]byte
-	if _, err := crand.Read(seed[:]); err != nil {
-		return err
-	}
 	c := d.settings.config
 	d.engine, err = nic.New(nic.Config{
-		ID: uint64(d.id), Incarnation: d.incarnation, Seed: binary.LittleEndian.Uint64(seed[:]), Link: d.link.carrier,
+		ID: uint64(d.id), Incarnation: d.incarnation, Secrets: secret.System(rand.Reader), Link: d.link.carrier,
 		ReceiveCapacity:  uint64(d.link.Caps().ReceiveBuffer()),
 		UnreachableAfter: time.Duration(c.UnreachableAfter), FailureTimeout: c.failureTimeout(), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
 		Clock: poller.Now, Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),

@@ -21,7 +21,6 @@ func (d *demo) open(ctx context.Context) error {
 			Name:   name(i),
 			ID:     weft.NICID(i + 1), // random ones would do, but are long to read
 			Nodes:  nodes,
-			Seed:   d.Seed + uint64(i),
 			Faults: &weft.Faults{Loss: d.Loss, Seed: d.Seed + uint64(i)},
 		})
 		if err != nil {

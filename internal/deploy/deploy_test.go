@@ -17,6 +17,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/pdl/prog"
 )
@@ -40,7 +41,7 @@ func newFabric(t *testing.T, n int) *fabric {
 	f := &fabric{t: t, now: 1, fails: func(registry.NICID, string) error { return nil }, silent: func(registry.NICID, string) bool { return false }}
 	sw := mem.NewSwitch(mem.Config{})
 	for i := range n {
-		e, err := nic.New(nic.Config{ID: uint64(i + 1), Incarnation: 1, Seed: uint64(i + 1), Link: sw.Port()})
+		e, err := nic.New(nic.Config{ID: uint64(i + 1), Incarnation: 1, Secrets: secret.Seeded(uint64(i + 1)), Link: sw.Port()})
 		if err != nil {
 			t.Fatal(err)
 		}

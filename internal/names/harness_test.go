@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -64,7 +65,7 @@ func newFabric(t *testing.T, nics int) *fabric {
 // add adds a NIC, which is told of the first.
 func (f *fabric) add(id uint64) *node {
 	n := &node{f: f, id: id, port: f.sw.Port(), byEP: make(map[*rel.Endpoint]*Peer), check: clock.Never, procs: make(map[uint16]*proc)}
-	n.rel = rel.New(rel.Config{NIC: id, Incarnation: 1, Seed: id, MTU: n.port.MTU(), Tagged: true, ReceiveCapacity: uint64(limits.ReceiveCapacityBytes),
+	n.rel = rel.New(rel.Config{NIC: id, Incarnation: 1, Secrets: secret.Seeded(id), MTU: n.port.MTU(), Tagged: true, ReceiveCapacity: uint64(limits.ReceiveCapacityBytes),
 		UnreachableAfter: limits.UnreachableAfter, AckDelay: limits.AckDelay, ProbeEvery: limits.ProbeEvery}, handler{n})
 	n.Init(Config{NIC: id, Counts: make([]uint64, len(vni.Names())),
 		UnreachableAfter: limits.UnreachableAfter, FailureTimeout: limits.FailureTimeout, ProbeEvery: limits.ProbeEvery}, n)

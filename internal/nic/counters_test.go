@@ -13,6 +13,7 @@ import (
 
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -165,7 +166,7 @@ func TestWhatHappensSeldomIsCounted(t *testing.T) { // decision 17
 
 func TestARestartIsCounted(t *testing.T) {
 	f := newFabric(t, 2, fault.Config{})
-	later, err := New(Config{ID: 2, Incarnation: 2, Seed: 9, Link: f.engines[1].cfg.Link})
+	later, err := New(Config{ID: 2, Incarnation: 2, Secrets: secret.Seeded(9), Link: f.engines[1].cfg.Link})
 	if err != nil {
 		t.Fatal(err)
 	}

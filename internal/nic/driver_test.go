@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -35,7 +36,7 @@ func TestAProcessComesAndAnotherGoesInTheMiddleOfAPoll(t *testing.T) {
 	for at := 1; at < 40; at++ {
 		f := newFabric(t, 1, fault.Config{})
 		port := &hookedPort{Driver: f.sw.Port()}
-		e, err := New(Config{ID: 2, Incarnation: 1, Seed: 2, Link: port})
+		e, err := New(Config{ID: 2, Incarnation: 1, Secrets: secret.Seeded(2), Link: port})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,16 +37,17 @@ import (
 	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/relay"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
 
 // Config is everything that an Engine is made from. The zero value of each field but ID and Link has a default.
 type Config struct {
-	ID          uint64      // of this NIC; not 0
-	Incarnation uint64      // larger in every life of this NIC
-	Seed        uint64      // of everything random: keys, session indices, cookies, first sequence numbers
-	Link        link.Driver // the engine's alone
+	ID          uint64         // of this NIC; not 0
+	Incarnation uint64         // larger in every life of this NIC
+	Secrets     *secret.Source // draws keys, session indices, cookies, first sequence numbers; required
+	Link        link.Driver    // the engine's alone
 
 	ReceiveCapacity  uint64        // bytes of frames that may be under way to this NIC
 	UnreachableAfter time.Duration // silence after which a peer with anything pending is given up
@@ -86,7 +87,7 @@ type Engine struct {
 	cfg    Config
 	now    clock.Time
 	rel    *rel.Module
-	rng    *rand.Rand
+	rng    *rand.Rand // of defects alone
 	closed bool
 
 	procs      processTable
@@ -135,6 +136,9 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Link == nil {
 		return nil, errors.New("nic: Config.Link is nil")
 	}
+	if cfg.Secrets == nil {
+		return nil, errors.New("nic: Config.Secrets is nil")
+	}
 	cfg.UnreachableAfter = cmp.Or(cfg.UnreachableAfter, limits.UnreachableAfter)
 	cfg.FailureTimeout = cmp.Or(cfg.FailureTimeout, max(limits.FailureTimeout, 2*cfg.UnreachableAfter))
 	cfg.AckDelay = cmp.Or(cfg.AckDelay, limits.AckDelay)
@@ -157,7 +161,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg,
-		rng: rand.New(rand.NewPCG(cfg.Seed, cfg.ID^cfg.Incarnation*0x9e3779b97f4a7c15)),
+		rng: rand.New(rand.NewPCG(cfg.ID, cfg.Incarnation)),
 	}
 	queue := driver.NewQueue(cfg.MaxProcesses)
 	e.driver.NIC, e.driver.other = queue.NIC(), queue.Driver()
@@ -170,20 +174,20 @@ func New(cfg Config) (*Engine, error) {
 		NIC: cfg.ID, Position: cfg.Position, Static: cfg.Static, Counts: e.counts, Defect: cfg.Defect,
 		UnreachableAfter: cfg.UnreachableAfter, FailureTimeout: cfg.FailureTimeout, ProbeEvery: cfg.ProbeEvery,
 	}, forNames{(*services)(e)})
-	e.procs.init(cfg.MaxProcesses, e.rng.Uint32())
+	e.procs.init(cfg.MaxProcesses, uint32(cfg.Secrets.Uint64(secret.Generation)))
 	e.caps = cfg.Link.Caps()
 	e.out = cfg.Link
-	e.rel = rel.New(cfg.rel(e.caps, e.rng.Uint64()), (*handler)(e))
+	e.rel = rel.New(cfg.rel(e.caps), (*handler)(e))
 	e.ClaimDatagrams(wire.ServiceProcess, e.letter)
 	e.ClaimDatagrams(wire.ServiceProgram, func(_ clock.Time, nic uint64, b []byte) { e.programs.Datagram(nic, b) })
 	return e, nil
 }
 
 // rel is the part of the configuration that rel needs.
-func (cfg *Config) rel(caps link.Caps, seed uint64) rel.Config {
+func (cfg *Config) rel(caps link.Caps) rel.Config {
 	p := cfg.Link.Properties()
 	return rel.Config{
-		NIC: cfg.ID, Incarnation: cfg.Incarnation, Seed: seed,
+		NIC: cfg.ID, Incarnation: cfg.Incarnation, Secrets: cfg.Secrets,
 		MTU: cfg.Link.MTU(), Tagged: !p.Checked, Reliable: p.Reliable && p.Ordered,
 		ReceiveCapacity: cfg.ReceiveCapacity, Rooms: cfg.Rooms, UnreachableAfter: cfg.UnreachableAfter,
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,

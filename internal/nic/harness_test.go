@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/link/fault"
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -88,7 +89,7 @@ func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config, change ...f
 		f.faults = append(f.faults, w)
 		d = w
 	}
-	cfg := Config{ID: id, Incarnation: incarnation, Seed: id, Link: d, RelaySaves: -1}
+	cfg := Config{ID: id, Incarnation: incarnation, Secrets: secret.Seeded(id), Link: d, RelaySaves: -1}
 	for _, c := range change {
 		c(&cfg)
 	}

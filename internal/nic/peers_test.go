@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/names"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -151,7 +152,7 @@ func TestANICThatIsNamedByItsIDIsNoOther(t *testing.T) {
 
 func TestAStaticNICTalksOnlyToThoseItWasToldOf(t *testing.T) {
 	f := emptyFabric(t)
-	e, err := New(Config{ID: 1, Incarnation: 1, Seed: 1, Link: f.sw.Port(), Static: true})
+	e, err := New(Config{ID: 1, Incarnation: 1, Secrets: secret.Seeded(1), Link: f.sw.Port(), Static: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -86,7 +87,7 @@ func (e *Engine) openRegion(r *region) error {
 	if int(id) == len(p.regions) {
 		p.regions = append(p.regions, nil)
 	}
-	r.id, r.key = id, e.rng.Uint64()
+	r.id, r.key = id, e.cfg.Secrets.Uint64(secret.RegionKey)
 	if e.cfg.Defect == mutate.RegionKeyKept {
 		r.key = uint64(id)
 	}

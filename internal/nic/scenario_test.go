@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/mem"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -163,7 +164,7 @@ func (s *scenario) run(d time.Duration) {
 func (s *scenario) boot(id int, incarnation uint64) {
 	cfg := s.extra
 	cfg.RelaySaves = -1
-	cfg.ID, cfg.Incarnation, cfg.Seed, cfg.Link = uint64(id), incarnation, uint64(id), s.taps[id-1]
+	cfg.ID, cfg.Incarnation, cfg.Secrets, cfg.Link = uint64(id), incarnation, secret.Seeded(uint64(id)), s.taps[id-1]
 	e, err := New(cfg)
 	if err != nil {
 		s.f.t.Fatal(err)

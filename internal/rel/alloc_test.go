@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -66,8 +67,8 @@ func newCouple(t testing.TB, reliable bool) *couple {
 	c := &couple{now: clock.Time(time.Second)}
 	c.clock = func() clock.Time { return c.now }
 	c.ab.from, c.ba.from = address(1), address(2)
-	c.a = New(Config{NIC: 1, Incarnation: 1, Seed: 1, MTU: 1472, Tagged: !reliable, Narrow: !reliable, Reliable: reliable, ReceiveCapacity: 1 << 20}, &c.sa)
-	c.b = New(Config{NIC: 2, Incarnation: 1, Seed: 2, MTU: 1472, Tagged: !reliable, Narrow: !reliable, Reliable: reliable, ReceiveCapacity: 1 << 20}, &c.sb)
+	c.a = New(Config{NIC: 1, Incarnation: 1, Secrets: secret.Seeded(1), MTU: 1472, Tagged: !reliable, Narrow: !reliable, Reliable: reliable, ReceiveCapacity: 1 << 20}, &c.sa)
+	c.b = New(Config{NIC: 2, Incarnation: 1, Secrets: secret.Seeded(2), MTU: 1472, Tagged: !reliable, Narrow: !reliable, Reliable: reliable, ReceiveCapacity: 1 << 20}, &c.sb)
 	c.ea, _ = c.a.Open(2, address(2))
 	c.ea.Connect(c.now)
 	for range 10 {

@@ -6,6 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/secret"
 )
 
 // A path may become narrower than the frames that it has carried: a black hole, which swallows the long ones and lets the
@@ -48,7 +49,7 @@ func (m *Module) pathLoses(s *session, g *segment) {
 		return
 	}
 	p.resume = p.trying
-	p.id, p.sent = m.rand.next(), 0 // an answer to what was asked before says nothing of now
+	p.id, p.sent = m.cfg.Secrets.Uint64(secret.Probe), 0 // an answer to what was asked before says nothing of now
 	e.try(s, p.size)
 }
 

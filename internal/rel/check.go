@@ -6,6 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nicid"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -40,7 +41,7 @@ func (c *check) running() bool { return c.status == CheckRunning }
 
 // Check begins a connectivity check, opening a session first if there is none. CheckResult tells the outcome.
 func (e *Endpoint) Check(now clock.Time) {
-	id := e.m.rand.next() | 1 // not keepalive
+	id := e.m.cfg.Secrets.Uint64(secret.Probe) | 1 // not keepalive
 	e.check = check{status: CheckRunning, id: id, nextAt: now}
 	if e.opened(now) {
 		e.book(now, e.checkTimer(now))

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -114,7 +115,7 @@ func address(i int) netip.AddrPort {
 
 // add makes a node with id i at address 10.0.0.i.
 func (w *world) add(i int, change func(*Config)) *node {
-	cfg := Config{NIC: uint64(i), Incarnation: 1, Seed: w.rng.Uint64(), MTU: 1472, Tagged: true}
+	cfg := Config{NIC: uint64(i), Incarnation: 1, Secrets: secret.Seeded(w.rng.Uint64()), MTU: 1472, Tagged: true}
 	if change != nil {
 		change(&cfg)
 	}
@@ -127,7 +128,7 @@ func (w *world) add(i int, change func(*Config)) *node {
 // restart gives n a new life.
 func (n *node) restart() {
 	n.cfg.Incarnation++
-	n.cfg.Seed++
+	n.cfg.Secrets = secret.Seeded(n.cfg.Secrets.Uint64(secret.Handshake))
 	n.m = New(n.cfg, n)
 	n.dead, n.next = false, n.w.now
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nicid"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -58,9 +59,9 @@ type Flusher interface {
 
 // Config is what a Module is made of. Everything it does follows from it and from the calls made.
 type Config struct {
-	NIC         uint64 // this NIC's id, not 0
-	Incarnation uint64 // larger in every life of the NIC
-	Seed        uint64 // of session indices, cookies and first sequence numbers
+	NIC         uint64         // this NIC's id, not 0
+	Incarnation uint64         // larger in every life of the NIC
+	Secrets     *secret.Source // draws session indices, cookies and first sequence numbers; required
 
 	MTU             int    // of the link, in bytes
 	Tagged          bool   // frames carry tags: the link is not Checked
@@ -134,7 +135,6 @@ type Module struct {
 	cfg       Config
 	handler   Handler
 	placer    Placer // nil if it is none
-	rand      random
 	bare      bare
 	latest    *session // open, of which the last frame was; nil if there is none
 	sessions  sessionTable
@@ -201,7 +201,7 @@ func New(cfg Config, h Handler) *Module {
 	cfg.MaxPeers = cmp.Or(cfg.MaxPeers, limits.Peers)
 	cfg.Rooms = cmp.Or(cfg.Rooms, limits.Rooms)
 	m := &Module{
-		cfg: cfg, handler: h, rand: random{cfg.Seed},
+		cfg: cfg, handler: h,
 		byNIC: map[uint64]*Endpoint{}, byAddr: map[netip.AddrPort]*Endpoint{}, strangers: map[uint64]*Endpoint{},
 		hotel: hotel.New[*segment](HotelShift, cfg.Rooms), reserve: cfg.Rooms / limits.RoomReserve,
 		heldUntil: clock.Never,

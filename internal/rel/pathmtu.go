@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -80,7 +81,7 @@ func (e *Endpoint) search(s *session) {
 		p.trying = 0
 		return
 	}
-	p.failed, p.id, p.sent = p.goal+1, e.m.rand.next(), 0
+	p.failed, p.id, p.sent = p.goal+1, e.m.cfg.Secrets.Uint64(secret.Probe), 0
 	e.try(s, p.goal)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -63,11 +64,11 @@ func (s *session) ackDelay() time.Duration {
 // newSession makes a half-open session of e, with a peer at addr, with an index and a cookie of its own.
 func (m *Module) newSession(now clock.Time, e *Endpoint, addr netip.AddrPort) *session {
 	s := &session{endpoint: e, addr: addr, made: now}
-	s.packets.start(m, m.rand.next())
+	s.packets.start(m, m.cfg.Secrets.Uint64(secret.Cookie))
 	for i := range s.first {
-		s.first[i] = wire.Seq(m.rand.next())
+		s.first[i] = wire.Seq(m.cfg.Secrets.Uint64(secret.FirstNumber))
 	}
-	m.sessions.add(s, uint32(m.rand.next()))
+	m.sessions.add(s, uint32(m.cfg.Secrets.Uint64(secret.SessionIndex)))
 	return s
 }
 

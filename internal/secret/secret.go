@@ -25,8 +25,11 @@ const (
 	purposes
 )
 
-// Source draws secret numbers. The zero value is of no use: System and Seeded make Sources.
-type Source struct{ streams [purposes]io.Reader }
+// Source draws secret numbers. System and Seeded make Sources. One goroutine at a time uses one.
+type Source struct {
+	streams [purposes]io.Reader
+	number  [8]byte // kept here, so that Uint64 allocates nothing
+}
 
 // System returns a Source that reads every stream from r, which must be a cryptographic generator that needs no state
 // of its own, such as crypto/rand.Reader.
@@ -61,9 +64,8 @@ func (s *Source) Fill(p Purpose, b []byte) {
 
 // Uint64 returns a secret number.
 func (s *Source) Uint64(p Purpose) uint64 {
-	var b [8]byte
-	s.Fill(p, b[:])
-	return binary.LittleEndian.Uint64(b[:])
+	s.Fill(p, s.number[:])
+	return binary.LittleEndian.Uint64(s.number[:])
 }
 
 // Reader returns the stream of a purpose.

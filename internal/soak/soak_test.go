@@ -28,7 +28,7 @@ func twoOn(t *testing.T, cfg weft.Config) (p [2]*weft.Process) {
 	for i := range p {
 		var err error
 		p[i], err = weft.Open(t.Context(), weft.Config{
-			Name: names[i], Switch: cfg.Switch, Link: cfg.Link, Nodes: nodes, Seed: 1,
+			Name: names[i], Switch: cfg.Switch, Link: cfg.Link, Nodes: nodes,
 			Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.05, Seed: uint64(i + 1)},
 		})
 		if err != nil {
