@@ -6,7 +6,6 @@ package trust
 
 import (
 	"crypto/ecdh"
-	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -23,6 +22,39 @@ type PrivateKey [KeyLen]byte
 
 // PublicKey is the public half of a PrivateKey.
 type PublicKey [KeyLen]byte
+
+// Text returns the key in the form of key files. It is a secret.
+func (k PrivateKey) Text() string { return toText(prefixPrivate, k[:]) }
+
+// ParsePrivateKey reads what PrivateKey.Text returns.
+func ParsePrivateKey(s string) (k PrivateKey, err error) {
+	b, err := secretFromText(prefixPrivate, "static key", s)
+	return PrivateKey(b), err
+}
+
+// Check refuses a key that was not drawn.
+func (k PrivateKey) Check() error { return checkStrength("static key", (*[KeyLen]byte)(&k)) }
+
+// String returns the key as configurations and certificates name it.
+func (k PublicKey) String() string { return toText(prefixPublic, k[:]) }
+
+// ParsePublicKey reads what PublicKey.String returns.
+func ParsePublicKey(s string) (k PublicKey, err error) {
+	b, err := fromText(prefixPublic, "public key", s, KeyLen, KeyLen)
+	if err != nil {
+		return k, err
+	}
+	return PublicKey(b), nil
+}
+
+// MarshalText and UnmarshalText make files and JSON use the text form.
+func (k PublicKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (k *PublicKey) UnmarshalText(b []byte) (err error) {
+	*k, err = ParsePublicKey(string(b))
+	return err
+}
 
 // NewPrivateKey draws a key from a cryptographic generator.
 func NewPrivateKey(random io.Reader) (k PrivateKey, err error) {
@@ -45,24 +77,4 @@ func (k PrivateKey) Public() PublicKey {
 func (k PublicKey) ID() nicid.ID {
 	sum := sha256.Sum256(append([]byte("weft nic id"), k[:]...))
 	return nicid.ID(max(binary.BigEndian.Uint64(sum[:]), 1))
-}
-
-// FabricKey is the secret that all NICs of a fabric share.
-type FabricKey [KeyLen]byte
-
-// Labels of the keys that are derived from a FabricKey. No key serves two purposes.
-const (
-	LabelPSK    = "weft psk"    // of the Noise handshake
-	LabelMAC1   = "weft mac1"   // of the first MAC of handshake frames
-	LabelCookie = "weft cookie" // of the answer to a flood
-	LabelGossip = "weft gossip" // of the registry that gossips
-)
-
-// Derive returns the key for one purpose, by HKDF with SHA-256.
-func (k FabricKey) Derive(label string) (d [KeyLen]byte) {
-	b, err := hkdf.Key(sha256.New, k[:], nil, label, KeyLen)
-	if err != nil {
-		panic("trust: HKDF refuses 32 bytes: " + err.Error())
-	}
-	return [KeyLen]byte(b)
 }

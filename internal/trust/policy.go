@@ -1,0 +1,175 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/nicid"
+)
+
+// Peer is what a NIC has proved in a handshake.
+type Peer struct {
+	NIC         nicid.ID
+	Key         PublicKey
+	Certificate *Certificate // nil if this NIC asks for none
+}
+
+// PolicyConfig is what a NIC is told about the others. Times are Unix seconds.
+type PolicyConfig struct {
+	ID  nicid.ID
+	Key PublicKey // of this NIC
+
+	Bound       map[nicid.ID]PublicKey // ids that a configuration ties to keys
+	Authorities []CAPublic             // if there are any, every peer needs a certificate of one of them
+	Revocations [][]byte               // encoded lists, as this NIC knew them last
+	Grants      map[nicid.ID]Roles     // of NICs that the configuration names; an empty entry allows nothing
+	Default     Role                   // of NICs without certificate and without grant
+	User        string                 // whose processes Default covers: the user of this NIC
+}
+
+// Policy is what one NIC believes about others, and what it allows them. It must not be used concurrently.
+type Policy struct {
+	cfg   PolicyConfig
+	lists map[CAID]*RevocationList // the newest of each authority
+}
+
+// NewPolicy returns a policy. It refuses configurations that contradict themselves, and revocation lists that no
+// authority has signed.
+func NewPolicy(cfg PolicyConfig) (*Policy, error) {
+	if n := len(cfg.Authorities); n > limits.CertificateAuthorities {
+		return nil, fmt.Errorf("%d certificate authorities; expected at most %d", n, limits.CertificateAuthorities)
+	}
+	if len(cfg.Revocations) > 0 && len(cfg.Authorities) == 0 {
+		return nil, errors.New("a revocation list without a certificate authority; name the authority, or remove the list")
+	}
+	for id, roles := range cfg.Grants {
+		if err := roles.check(); err != nil {
+			return nil, fmt.Errorf("grants to NIC %v: %w", id, err)
+		}
+	}
+	cfg.Bound, cfg.Grants = maps.Clone(cfg.Bound), maps.Clone(cfg.Grants)
+	cfg.Authorities = slices.Clone(cfg.Authorities)
+	p := &Policy{cfg: cfg, lists: make(map[CAID]*RevocationList)}
+	for _, b := range cfg.Revocations {
+		if _, err := p.Revoke(b); err != nil {
+			return nil, err
+		}
+	}
+	p.cfg.Revocations = nil
+	return p, nil
+}
+
+// Check returns the peer that has proved that it holds key, and that claims id. certificate is encoded, or empty. A NIC
+// without authorities ignores it. The error wraps one of the errors of this package.
+func (p *Policy) Check(id nicid.ID, key PublicKey, certificate []byte, wallSeconds int64) (Peer, error) {
+	if id == p.cfg.ID {
+		return Peer{}, fmt.Errorf("NIC %v: %w; a copied state directory needs a key of its own: remove nic.key there", id, ErrOwnID)
+	}
+	c, err := p.check(id, key, certificate, wallSeconds)
+	if err != nil {
+		return Peer{}, err
+	}
+	return Peer{id, key, c}, nil
+}
+
+// CheckOwn checks at start what other NICs will check: that this NIC's id belongs to its key, and that its certificate
+// is good. certificate is encoded, or empty.
+func (p *Policy) CheckOwn(certificate []byte, wallSeconds int64) (*Certificate, error) {
+	return p.check(p.cfg.ID, p.cfg.Key, certificate, wallSeconds)
+}
+
+func (p *Policy) check(id nicid.ID, key PublicKey, certificate []byte, wallSeconds int64) (*Certificate, error) {
+	bound, isBound := p.cfg.Bound[id]
+	if isBound && bound != key {
+		return nil, fmt.Errorf("NIC %v: %w: the configuration names %v, and the NIC has %v; correct [[node]] key",
+			id, ErrBoundToOther, bound, key)
+	}
+	if len(p.cfg.Authorities) == 0 {
+		if !isBound && key.ID() != id {
+			return nil, fmt.Errorf("NIC %v: %w: %v has the id %v; remove the configured id, or bind it by [[node]] id and key",
+				id, ErrUnboundID, key, key.ID())
+		}
+		return nil, nil
+	}
+	if len(certificate) == 0 {
+		return nil, fmt.Errorf("NIC %v: %w; sign one by weft fabric ca sign, and name its file in the configuration", id, ErrNoCertificate)
+	}
+	c, err := ParseCertificate(certificate)
+	if err != nil {
+		return nil, fmt.Errorf("NIC %v: %w; sign a new one by weft fabric ca sign", id, err)
+	}
+	if err := c.Verify(p.cfg.Authorities); err != nil {
+		return nil, fmt.Errorf("NIC %v: %w; sign one by an authority of this fabric", id, err)
+	}
+	if c.NIC != id || c.Key != key {
+		return nil, fmt.Errorf("NIC %v with %v: %w: it names NIC %v with %v; sign one for this NIC", id, key, ErrOtherHolder, c.NIC, c.Key)
+	}
+	return c, p.good(c, wallSeconds)
+}
+
+// StillGood reports why an established peer must go: its certificate has expired or is revoked. It is asked at each
+// rekey, and for all peers when Revoke returns true.
+func (p *Policy) StillGood(peer Peer, wallSeconds int64) error {
+	switch {
+	case len(p.cfg.Authorities) == 0:
+		return nil
+	case peer.Certificate == nil:
+		return fmt.Errorf("NIC %v: %w; sign one by weft fabric ca sign", peer.NIC, ErrNoCertificate)
+	}
+	return p.good(peer.Certificate, wallSeconds)
+}
+
+func (p *Policy) good(c *Certificate, wallSeconds int64) error {
+	if l := p.lists[c.CA]; l != nil && l.Revokes(c) {
+		return fmt.Errorf("certificate %v of NIC %v: %w by list %d; sign a new one for a new key, if the NIC is trusted again",
+			SerialText(c.Serial), c.NIC, ErrRevoked, l.Number)
+	}
+	return c.validAt(wallSeconds)
+}
+
+// Revoke takes an encoded revocation list. It returns true if the list is newer than the one before; then StillGood
+// may end peers, and the list is to be spread. The error is ErrMalformed, ErrOtherFabric or ErrSignature.
+func (p *Policy) Revoke(list []byte) (newer bool, err error) {
+	l, err := ParseRevocationList(list)
+	if err != nil {
+		return false, err
+	}
+	if last := p.lists[l.CA]; last != nil && l.Number <= last.Number {
+		return false, nil // before the signature is checked: old lists come often, and cost little
+	}
+	if err := l.Verify(p.cfg.Authorities); err != nil {
+		return false, err
+	}
+	p.lists[l.CA] = l
+	return true, nil
+}
+
+// Revocations returns the newest list of each authority, ordered by the authority's id. The caller must not change
+// them.
+func (p *Policy) Revocations() (lists []*RevocationList) {
+	for _, ca := range slices.Sorted(maps.Keys(p.lists)) {
+		lists = append(lists, p.lists[ca])
+	}
+	return lists
+}
+
+// Allows reports whether peer has the role. If the role is Program or Run, peer asks on behalf of user, for whom it
+// vouches. A certificate and a grant add up. Without either, Default holds, for the user of this NIC alone.
+func (p *Policy) Allows(peer Peer, role Role, user string) bool {
+	grant, granted := p.cfg.Grants[peer.NIC]
+	if grant.Allow(role, user) || peer.Certificate != nil && peer.Certificate.Roles.Allow(role, user) {
+		return true
+	}
+	if granted || peer.Certificate != nil || role == 0 || p.cfg.Default&role != role {
+		return false
+	}
+	return role&withUsers == 0 || user != "" && user != Root && user == p.cfg.User
+}
+
+// AllowsName reports whether processes of peer may have names of the application. Without certificates all may.
+func (p *Policy) AllowsName(peer Peer, application string) bool {
+	return len(p.cfg.Authorities) == 0 || peer.Certificate != nil && peer.Certificate.AllowsName(application)
+}
