@@ -61,6 +61,22 @@ const (
 	// PendingSessions bounds the half-open sessions of one NIC; the oldest gives way.
 	PendingSessions = 256
 
+	// HandshakeWindow is the time in which handshakes are counted. A handshake takes some 0.15 ms of a processor.
+	HandshakeWindow = 100 * time.Millisecond
+
+	// HandshakesUnproved is how many Hellos are worked on in a window before their senders must prove that they
+	// receive at their addresses: a hundred NICs that start at once need no proof.
+	HandshakesUnproved = 100
+
+	// HandshakesAtMost bounds the handshakes of a window, proof or not: half of a processor.
+	HandshakesAtMost = 330
+
+	// RenewAfter is the age of a handshake at which another one gives a session fresh keys.
+	RenewAfter = time.Hour
+
+	// RenewAgain is the time after which a message of such a handshake leaves again.
+	RenewAgain = time.Second
+
 	// ReorderFrames is by how many frames one may be overtaken before it counts as lost.
 	ReorderFrames = 3
 

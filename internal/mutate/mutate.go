@@ -138,6 +138,19 @@ const (
 	UndoForgotten                // program: what is in its place already is not taken back when another NIC has failed
 	UndoBlind                    // program: what has the number by now is taken back, whether it was put there or not
 	UndoStops                    // program: a program that is there again is stopped if the one in its place was
+	MAC1Unchecked                // rel: a Hello is answered whatever its mac1
+	KeyUnchecked                 // rel: a NIC is believed its id whatever key it has proved
+	PlainTaken                   // rel: a plain frame of a sealed session is taken
+	ReplayEarly                  // rel: a packet counter is taken before the tag of its frame is found good
+	RoamsUnasked                 // rel: a session moves to the address that a frame came from without a probe
+	RoamAmplifies                // rel: an unproven address gets more than came from it
+	PhaseEarly                   // rel: the next phase of keys begins before the peer has shown that it has this one
+	RenewalHasty                 // rel: fresh keys are used before the peer is known to have them
+	CounterRestarts              // rel: packet counters begin anew with each phase of keys
+	FinishOnce                   // rel: the last message of a handshake is sent once only
+	HelloBelieved                // rel: the incarnation in a Hello is believed before its sender has proved a key
+	HelloEnds                    // rel: a Hello ends the session that is open
+	CrossedAnswered              // rel: a Hello that has crossed ours is answered whoever has the lower id
 	defects
 )
 
@@ -268,6 +281,19 @@ var names = [defects]string{
 	"undo-forgotten",
 	"undo-blind",
 	"undo-stops",
+	"mac1-unchecked",
+	"key-unchecked",
+	"plain-taken",
+	"replay-early",
+	"roams-unasked",
+	"roam-amplifies",
+	"phase-early",
+	"renewal-hasty",
+	"counter-restarts",
+	"finish-once",
+	"hello-believed",
+	"hello-ends",
+	"crossed-answered",
 }
 
 func (d Defect) String() string {

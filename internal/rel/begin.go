@@ -48,6 +48,9 @@ func (e *Endpoint) Begin(s wire.Space, n int, ways As, a *Account, out Frames) (
 	if live == nil || n > e.MaxRecord(s) {
 		return nil, 0
 	}
+	if live.finish != nil && !live.finished {
+		ways &= AsPart // the handshake's last message leaves first
+	}
 	w := &m.begun
 	w.space, w.n, w.account = s, n, a
 	switch {

@@ -2,6 +2,7 @@ package rel
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
@@ -77,7 +78,7 @@ func (m *Module) sendChecks(s *session, out Frames) bool {
 	c := &e.check
 	sizes := [2]int{wire.ProbeLen, e.largestProbe()}
 	for i, size := range sizes {
-		if c.running() && !c.got[i] && !m.sendProbe(s, wire.KindProbe, wire.Probe{ID: c.id + uint64(i), Size: uint32(size)}, out) {
+		if c.running() && !c.got[i] && !m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: c.id + uint64(i), Size: uint32(size)}, out) {
 			return false
 		}
 	}
@@ -85,7 +86,7 @@ func (m *Module) sendChecks(s *session, out Frames) bool {
 }
 
 // receiveProbeReply takes the answer to a probe; that to a keepalive which asks about nothing has done its work by arriving.
-func (m *Module) receiveProbeReply(now clock.Time, s *session, body []byte) {
+func (m *Module) receiveProbeReply(now clock.Time, from netip.AddrPort, s *session, body []byte) {
 	e := s.endpoint
 	p, err := wire.ParseProbe(body)
 	if err != nil {
@@ -95,6 +96,10 @@ func (m *Module) receiveProbeReply(now clock.Time, s *session, body []byte) {
 	m.stats.ProbeReceives++
 	e.pathReply(now, s, p)
 	m.confirmed(now, s, p.ID)
+	m.echoed(now, s, from, p.ID)
+	if s.sealed.arrived(now, p.ID); e.live != s {
+		return
+	}
 	c := &e.check
 	if i := p.ID - c.id; c.running() && i < 2 {
 		c.got[i] = true

@@ -144,6 +144,9 @@ func (m *Module) sendDatagrams(out Frames) {
 // more.
 func (m *Module) sendDatagram(w *waitingDatagram, parts [][]byte, out Frames) bool {
 	s := w.session
+	if !m.finishes(s, out) {
+		return false
+	}
 	most := (s.path.size - wire.OuterLen - wire.DatagramLen - s.packets.tagLen()) / wire.PartUnit * wire.PartUnit
 	piece := wire.DatagramPiece(w.n, most)
 	if w.sent > 0 {
@@ -165,7 +168,7 @@ func (m *Module) sendDatagram(w *waitingDatagram, parts [][]byte, out Frames) bo
 			clear(b[at : at+piece-n])
 			at, payload = at+piece-n, nil
 		}
-		out.Commit(s.packets.seal(wire.KindDatagram, b, at, payload))
+		out.Commit(s.sealDatagram(b, at, payload, w.service))
 		if w.sent += n; w.sent == w.n {
 			m.stats.DatagramSends++
 			m.work++

@@ -7,7 +7,7 @@ import (
 
 // duty is a frame without sequence that an endpoint owes its peer. Duties are discharged at the end of a Progress, ACKs
 // first, so that several causes in one poll make one frame.
-type duty uint8
+type duty uint16
 
 const (
 	dutyAck        duty = 1 << iota // an explicit acknowledgement
@@ -18,6 +18,9 @@ const (
 	dutyReply                       // ProbeReplies
 	dutyCheck                       // the two probes of the connectivity check
 	dutyPath                        // the probes of the path's MTU
+	dutyPhase                       // the probe of a phase of keys
+	dutyRoam                        // the probe of a new address of the peer's
+	dutyRekey                       // a message of a handshake inside the session
 )
 
 // owe adds a duty and lists the endpoint.
@@ -45,6 +48,11 @@ func (m *Module) discharge(now clock.Time, e *Endpoint, out Frames) bool {
 	return true
 }
 
+// finishes sends the last message of a handshake before the first other frame of its session.
+func (m *Module) finishes(s *session, out Frames) bool {
+	return s.finish == nil || s.finished || m.sendFinish(s, out)
+}
+
 func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (done, sent bool) {
 	s := e.live
 	switch d {
@@ -55,6 +63,9 @@ func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (
 	}
 	if s == nil {
 		return true, false
+	}
+	if s.open && !m.finishes(s, out) {
+		return false, false
 	}
 	switch d {
 	case dutyAck:
@@ -71,7 +82,10 @@ func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (
 		done = m.sendHelloAck(now, s, out)
 	case dutyProbe:
 		e.probedAt = now
-		done = m.sendProbe(s, wire.KindProbe, wire.Probe{ID: s.confirming.ask(), Size: wire.ProbeLen}, out)
+		if !m.sendFinish(s, out) {
+			return false, false
+		}
+		done = m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: s.confirming.ask(), Size: wire.ProbeLen}, out)
 	case dutyReply:
 		if s.reliable && s.withheld.n > 0 {
 			return true, false // owed again when they have left
@@ -81,6 +95,12 @@ func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (
 		done = m.sendChecks(s, out)
 	case dutyPath:
 		done = m.sendPathProbes(now, s, out)
+	case dutyPhase:
+		done = s.sealed == nil || m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: s.sealed.asked, Size: wire.ProbeLen}, out)
+	case dutyRoam:
+		done = m.sendRoam(s, out)
+	case dutyRekey:
+		done = m.sendRekey(s, out)
 	}
 	return done, done
 }

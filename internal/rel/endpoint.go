@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -21,6 +22,11 @@ type Endpoint struct {
 
 	incarnation uint64 // of the last session that opened; earlier ones are over for good
 	helloSeen   uint64 // packet counter of the Hello that opened it
+
+	key         trust.PublicKey // static: proved by the session, or told by the configuration
+	certificate []byte
+	keyKnown    bool
+	proved      bool
 
 	live      *session // open, nil if none is
 	next      *session // half open, at addr, and told by the Hellos of an attempt; nil if none is

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/secret"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -53,6 +55,7 @@ func (h *flyingHeap) Pop() any {
 
 // world is a few modules on virtual time with a lossy network between them.
 type world struct {
+	keys       map[uint64]trust.PublicKey // of nodes whose links are sealed
 	t          testing.TB
 	rng        *rand.Rand
 	now        clock.Time
@@ -100,13 +103,16 @@ type node struct {
 	onAcked  func(f *Fragment, offset, n uint64)
 	onGram   func(e *Endpoint, service uint8, payload []byte)
 	dead     bool
+
+	vouch     func(nic uint64, key trust.PublicKey, certificate []byte) error
+	strangers []error
 }
 
 func newWorld(t testing.TB, seed uint64, wt weather) *world {
 	if wt.delay == 0 {
 		wt.delay = 10 * time.Microsecond
 	}
-	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), weather: wt, now: clock.Time(time.Second)}
+	return &world{keys: map[uint64]trust.PublicKey{}, t: t, rng: rand.New(rand.NewPCG(seed, 1)), weather: wt, now: clock.Time(time.Second)}
 }
 
 func address(i int) netip.AddrPort {
@@ -119,7 +125,13 @@ func (w *world) add(i int, change func(*Config)) *node {
 	if change != nil {
 		change(&cfg)
 	}
+	if os.Getenv("XSEALED") != "" && cfg.Security == nil {
+		cfg.Security = &Security{Key: trust.PrivateKey{byte(i), 7}, Fabric: []trust.FabricKey{{1, 2, 3}}}
+	}
 	n := &node{w: w, cfg: cfg, addr: address(i), buf: make([]byte, cfg.MTU), got: map[string]int{}}
+	if s := cfg.Security; s != nil {
+		w.keys[cfg.NIC] = s.Key.Public()
+	}
 	n.m = New(cfg, n)
 	w.nodes = append(w.nodes, n)
 	return n
@@ -202,6 +214,20 @@ func (n *node) Admit(now clock.Time, nic uint64, from netip.AddrPort) error {
 		return n.refuse(nic, from)
 	}
 	return nil
+}
+
+func (n *node) Vouch(_ clock.Time, nic uint64, key trust.PublicKey, certificate []byte) error {
+	if n.vouch != nil {
+		return n.vouch(nic, key, certificate)
+	}
+	if n.cfg.Security != nil && n.w.keys[nic] != key {
+		return errors.New("another key")
+	}
+	return nil
+}
+
+func (n *node) Stranger(_ clock.Time, _ netip.AddrPort, why error) {
+	n.strangers = append(n.strangers, why)
 }
 
 func (n *node) Outdated(_ clock.Time, nic uint64, from netip.AddrPort) { n.outdated++ }

@@ -7,6 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/seal"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -40,6 +41,7 @@ import (
 
 // attempt is an endpoint's own wish for a session.
 type attempt struct {
+	kind    int // of handshake: IK, then XX with each fabric key
 	wanted  bool
 	own     bool       // rel's idea, not the owner's: gives up silently
 	since   clock.Time // of the wish
@@ -68,13 +70,23 @@ func (m *Module) attempts(now clock.Time, e *Endpoint, own bool) {
 	if e.next != nil {
 		m.unpend(e.next) // it is ours now and lives as long as the attempt
 	}
+	if m.security != nil && !e.keyKnown {
+		e.attempt.kind = 1
+	}
 	e.hello(now)
 }
 
 // hello has the next Hello sent, and the one after it timed.
 func (e *Endpoint) hello(now clock.Time) {
+	if e.m.security != nil {
+		e.nextKind()
+	}
 	if e.next == nil {
 		e.next = e.m.newSession(now, e, e.addr)
+		if e.m.security != nil {
+			e.next.own = true
+			e.m.initiate(e, e.next)
+		}
 	}
 	e.attempt.helloAt = now.Add(e.m.helloEvery())
 	e.owe(dutyHello)
@@ -87,8 +99,12 @@ func (m *Module) helloEvery() time.Duration { return min(limits.HelloEvery, m.cf
 // receiveHello judges a Hello. It is the only frame that comes without a session, so what it may cost is bounded:
 // limits.PendingSessions half-open sessions of all peers together, and one answer per peer and poll.
 func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer, frame []byte) {
-	body := m.open(&m.hellos, frame, nil)
-	if body == nil || o.Flags != m.hellos.flags {
+	if m.security != nil || o.Flags != m.hellos.flags {
+		m.unsealed(now, from, o)
+		return
+	}
+	body := m.open(now, &m.hellos, o, frame, nil)
+	if body == nil {
 		m.stats.CRCErrors++
 		return
 	}
@@ -127,6 +143,25 @@ func (m *Module) receiveHello(now clock.Time, from netip.AddrPort, o wire.Outer,
 	}
 	m.stats.HelloReceives++
 	m.answerHello(now, e, from, o.Counter, &h)
+}
+
+// unsealed takes note of a frame that is plain where this link is sealed, or the other way round.
+func (m *Module) unsealed(now clock.Time, from netip.AddrPort, o wire.Outer) {
+	sealed := o.Flags&wire.FlagSealed != 0
+	switch {
+	case m.security != nil && !sealed:
+		m.stats.Unsealed++
+		if o.Kind == wire.KindHello {
+			m.handler.Stranger(now, from, ErrPlain)
+		}
+	case m.security == nil && sealed:
+		m.stats.Unsealed++
+		if o.Kind == wire.KindHello {
+			m.handler.Stranger(now, from, ErrSealed)
+		}
+	default:
+		m.stats.CRCErrors++
+	}
 }
 
 // hearsFrom finds the endpoint of a NIC that says hello, nil if there is none. An endpoint opened without an id gets it
@@ -358,6 +393,7 @@ type refusal struct {
 	cookie  uint64
 	counter uint64
 	life    uint64
+	fabric  int // on a sealed link
 }
 
 // maxRefusals bounds the refusals of one poll; a NIC that is left out asks again.
@@ -365,12 +401,15 @@ const maxRefusals = 8
 
 func (m *Module) refuseVersion(to netip.AddrPort, o wire.Outer, h *wire.Hello) {
 	if len(m.refusals) < maxRefusals {
-		m.refusals = append(m.refusals, refusal{to, h.Index, h.Cookie, o.Counter, h.Incarnation})
+		m.refusals = append(m.refusals, refusal{to: to, index: h.Index, cookie: h.Cookie, counter: o.Counter, life: h.Incarnation})
 	}
 }
 
 // sendHello sends a Hello of s.
 func (m *Module) sendHello(now clock.Time, s *session, out Frames) bool {
+	if s.shake != nil {
+		return m.sendSealedHello(now, s, out)
+	}
 	h := m.introduce(s)
 	if !m.hellos.sayHello(wire.KindHello, s.addr, &h, out) {
 		return false
@@ -385,6 +424,9 @@ func (m *Module) sendHello(now clock.Time, s *session, out Frames) bool {
 
 // sendHelloAck answers the newest Hello that s knows of.
 func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
+	if m.security != nil {
+		return m.sendSealedAnswer(s, out)
+	}
 	h := m.introduce(s)
 	h.EchoIncarnation, h.EchoCounter = s.peer.Incarnation, s.answers
 	if !s.packets.sayHello(wire.KindHelloAck, s.addr, &h, out) {
@@ -398,6 +440,16 @@ func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
 // sendRefusals sends the answers to NICs of other versions, each the first and last frame of its way.
 func (m *Module) sendRefusals(out Frames) (sent int) {
 	for _, r := range m.refusals {
+		if m.security != nil {
+			o := m.hellos.next(wire.KindHelloAck)
+			o.Index = r.index
+			h := wire.Handshake{Pattern: wire.PatternNone, Message: 2, Index: 1}
+			if m.sayHandshake(o, r.to, h, r.fabric, 0, nil, out) == nil {
+				break
+			}
+			sent++
+			continue
+		}
 		h := m.introduce(&session{})
 		h.Index, h.EchoIncarnation, h.EchoCounter = 1, r.life, r.counter
 		m.refusing.start(m, 0)
@@ -435,6 +487,12 @@ func (m *Module) introduce(s *session) wire.Hello {
 	}
 	if m.cfg.Reliable {
 		h.Capabilities |= wire.CapReliable
+	}
+	if y := m.security; y != nil && y.suite == seal.AES {
+		h.Capabilities |= wire.CapAES
+	}
+	if y := m.security; y != nil && y.PlainResident {
+		h.Capabilities |= wire.CapPlainPrograms
 	}
 	return h
 }

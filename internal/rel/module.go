@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/secret"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -81,6 +82,8 @@ type Config struct {
 	// batches, perhaps batches do not get through.
 	DoubtBatches func(to netip.AddrPort)
 
+	Security *Security // nil: the link is plain
+
 	Narrow bool // paths may carry less than MTU, so that lengths are probed (pathmtu.go)
 
 	MaxPeers int           // 0 = limits.Peers
@@ -98,6 +101,14 @@ type Handler interface {
 	// Outdated says that a NIC without a session has said hello, or answered one, as an earlier life than that of its last session. It is not
 	// let in.
 	Outdated(now clock.Time, nic uint64, from netip.AddrPort)
+
+	// Vouch says whether a NIC that has proved a static key is to be believed its id. It is asked when a session opens, and
+	// again when its keys change: the error, if any, ends it.
+	Vouch(now clock.Time, nic uint64, key trust.PublicKey, certificate []byte) error
+
+	// Stranger says that frames of no session came that do not belong to this fabric, or to this kind of link: ErrFabric
+	// from an address that a peer is known by, ErrPlain or ErrSealed.
+	Stranger(now clock.Time, from netip.AddrPort, why error)
 
 	// Deliver hands over one record, exactly once, in order of arrival; it is valid during the call. Void never comes.
 	Deliver(now clock.Time, e *Endpoint, r wire.Record)
@@ -136,7 +147,8 @@ type Module struct {
 	handler   Handler
 	placer    Placer // nil if it is none
 	bare      bare
-	latest    *session // open, of which the last frame was; nil if there is none
+	security  *security // nil: plain
+	latest    *session  // open, of which the last frame was; nil if there is none
 	sessions  sessionTable
 	endpoints []*Endpoint // in order of opening
 	byNIC     map[uint64]*Endpoint
@@ -213,6 +225,7 @@ func New(cfg Config, h Handler) *Module {
 		m.cfg.Copy = func(to, from []byte) { copy(to, from) }
 	}
 	m.bare.copies = m.cfg.Copy
+	m.security = newSecurity(m, cfg.Security)
 	m.hellos.start(m, 0)
 	return m
 }
@@ -325,7 +338,8 @@ func (m *Module) Close(now clock.Time, out Frames) {
 			continue
 		}
 		if s != nil {
-			if b := frame(out, s.addr); b != nil {
+			if b := frame(out, s.addr); b != nil && m.finishes(s, out) {
+				b = frame(out, s.addr)
 				out.Commit(s.packets.seal(wire.KindGoodbye, b, wire.OuterLen, nil))
 			}
 		}

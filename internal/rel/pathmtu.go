@@ -114,7 +114,7 @@ func (m *Module) sendPathProbes(now clock.Time, s *session, out Frames) bool {
 		return true
 	}
 	id := p.id + probesOfTry*uint64(p.sent)
-	if !m.sendProbe(s, wire.KindProbe, wire.Probe{ID: id + probeSmall, Size: wire.ProbeLen}, out) {
+	if !m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: id + probeSmall, Size: wire.ProbeLen}, out) {
 		return false
 	}
 	// If the driver has no room for these, they are as good as lost. To try all again would fill a short queue for ever.
@@ -129,7 +129,7 @@ func (m *Module) sendPathProbes(now clock.Time, s *session, out Frames) bool {
 
 // sendLength sends a probe in a frame of n bytes.
 func (m *Module) sendLength(s *session, id uint64, n int, out Frames) bool {
-	return m.sendProbe(s, wire.KindProbe, wire.Probe{ID: id, Size: uint32(n - wire.OuterLen - s.packets.tagLen())}, out)
+	return m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: id, Size: uint32(n - wire.OuterLen - s.packets.tagLen())}, out)
 }
 
 // probePatience is for how long answers to a try are waited for. A longer frame than before can wait.

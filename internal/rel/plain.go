@@ -15,7 +15,7 @@ import (
 // PostLone sends a message at once, as Begin and End would, if the link has PostLone and nothing is in the way of it. l has all but the session.
 func (e *Endpoint) PostLone(now clock.Time, l *wire.Lone, payload []byte) bool {
 	m, s := e.m, e.live
-	if s == nil || !s.bareFrames() || m.cfg.PostLone == nil {
+	if s == nil || !s.bareFrames() || s.finish != nil && !s.finished || m.cfg.PostLone == nil {
 		return false
 	}
 	if !e.clear() || s.send[wire.Command].room() <= 0 {

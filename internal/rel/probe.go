@@ -1,6 +1,8 @@
 package rel
 
 import (
+	"net/netip"
+
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -150,8 +152,8 @@ func (e *Endpoint) largestProbe() int {
 	return e.channels[wire.Data].most - wire.OuterLen - e.tagLen()
 }
 
-func (m *Module) sendProbe(s *session, k wire.Kind, p wire.Probe, out Frames) bool {
-	b := frame(out, s.addr)
+func (m *Module) sendProbe(s *session, to netip.AddrPort, k wire.Kind, p wire.Probe, out Frames) bool {
+	b := frame(out, to)
 	if b == nil {
 		return false
 	}
@@ -164,7 +166,7 @@ func (m *Module) sendProbe(s *session, k wire.Kind, p wire.Probe, out Frames) bo
 func (m *Module) sendReplies(s *session, out Frames) bool {
 	e := s.endpoint
 	for e.owed > 0 {
-		if !m.sendProbe(s, wire.KindProbeReply, e.replies[e.owed-1], out) {
+		if !m.sendProbe(s, s.addr, wire.KindProbeReply, e.replies[e.owed-1], out) {
 			return false
 		}
 		e.owed--

@@ -114,6 +114,9 @@ func (m *Module) dischargeAll(now clock.Time, out Frames) {
 	if len(m.refusals) > 0 {
 		m.work += m.sendRefusals(out)
 	}
+	if m.security != nil && len(m.security.cookies) > 0 {
+		m.work += m.sendCookies(out)
+	}
 	if len(m.owing) == 0 {
 		return
 	}

@@ -40,7 +40,7 @@ func (m *Module) receive(now clock.Time, from netip.AddrPort, frame []byte) {
 		return
 	}
 	if s, o := m.admit(now, from, frame); s != nil {
-		m.take(now, s, o, frame)
+		m.take(now, from, s, o, frame)
 	}
 }
 
@@ -63,30 +63,54 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 		m.countUnparsed(err)
 		return nil, o
 	}
+	if m.security != nil && o.Flags == wire.FlagSealed && o.Kind.OfHandshake() {
+		m.receiveHandshake(now, from, o, frame)
+		return nil, o
+	}
 	if o.Kind == wire.KindHello {
 		m.receiveHello(now, from, o, frame)
 		return nil, o
 	}
 	s := m.sessions.find(o.Index &^ wire.ResidentBit)
-	if s == nil || !s.bound && o.Kind != wire.KindHelloAck || ofDriver(o) && !s.takesOfDriver(o) {
+	if s == nil || !s.ready && (o.Kind != wire.KindHelloAck || m.security != nil) || ofDriver(o) && !s.takesOfDriver(o) {
 		m.stats.NoSession++
 		m.callBack(now, from)
 		return nil, o
 	}
 	switch {
-	case from != s.addr:
+	case from != s.addr && (s.sealed == nil || !s.open || o.Counter <= s.replay.top || ofDriver(o)):
 		m.stats.Foreign++
 	case !m.sessions.fresh(s, o):
 		m.stats.Replays++
-	case o.Flags != s.packets.flags:
-		m.stats.CRCErrors++
+	case !s.takes(o):
+		m.unsealed(now, from, o)
 	default:
-		if s.open {
+		if s.open && from == s.addr {
 			m.latest = s
 		}
 		return s, o
 	}
 	return nil, o
+}
+
+// takes reports whether a frame has the flags that frames of s have.
+func (s *session) takes(o wire.Outer) bool {
+	flags := o.Flags
+	if s.sealed != nil {
+		flags &^= wire.FlagPhase | wire.FlagClear
+	}
+	if s.sealed != nil && o.Flags == wire.FlagTagged && s.endpoint.m.cfg.Defect == mutate.PlainTaken {
+		return true
+	}
+	return flags == s.packets.expects || s.takesPlain(o)
+}
+
+// openOf opens a frame of s.
+func (m *Module) openOf(now clock.Time, s *session, o wire.Outer, frame []byte) []byte {
+	if s.sealed != nil && o.Flags&wire.FlagSealed == 0 {
+		return s.packets.cookies.open(now, o, frame, nil)
+	}
+	return m.open(now, &s.packets, o, frame, m.expects(s, o.Kind))
 }
 
 // countUnparsed counts a frame whose outer header is no good.
@@ -106,9 +130,12 @@ func (m *Module) countUnparsed(err error) {
 }
 
 // take takes a frame that was admitted, if its tag is good.
-func (m *Module) take(now clock.Time, s *session, o wire.Outer, frame []byte) {
+func (m *Module) take(now clock.Time, from netip.AddrPort, s *session, o wire.Outer, frame []byte) {
 	m.row.placed = false
-	body := m.open(&s.packets, frame, m.expects(s, o.Kind))
+	if m.cfg.Defect == mutate.ReplayEarly && s.sealed != nil {
+		m.sessions.window(s, o).take(o.Counter)
+	}
+	body := m.openOf(now, s, o, frame)
 	if body == nil {
 		m.stats.CRCErrors++
 		return
@@ -119,6 +146,9 @@ func (m *Module) take(now clock.Time, s *session, o wire.Outer, frame []byte) {
 	if ofDriver(o) {
 		m.receiveDatagram(now, s, body)
 		return
+	}
+	if from != s.addr {
+		m.strays(now, s, from, len(frame))
 	}
 	if m.row.placed {
 		m.takePlaced(now, s, o, body, len(frame))
@@ -143,18 +173,20 @@ func (m *Module) take(now clock.Time, s *session, o wire.Outer, frame []byte) {
 		return
 	}
 	m.hear(now, s, o.Counter)
-	m.receiveControl(now, s, o.Kind, body, len(frame))
+	m.receiveControl(now, from, s, o.Kind, body, len(frame))
 }
 
 // receiveControl takes a frame that is no segment.
-func (m *Module) receiveControl(now clock.Time, s *session, k wire.Kind, body []byte, length int) {
+func (m *Module) receiveControl(now clock.Time, from netip.AddrPort, s *session, k wire.Kind, body []byte, length int) {
 	switch k {
 	case wire.KindAck:
 		m.receiveAck(now, s, body)
 	case wire.KindProbe:
 		m.receiveProbe(s, body)
 	case wire.KindProbeReply:
-		m.receiveProbeReply(now, s, body)
+		m.receiveProbeReply(now, from, s, body)
+	case wire.KindRekey:
+		m.receiveRekey(now, s, body)
 	case wire.KindPart:
 		m.receivePart(now, s, body, length)
 	case wire.KindDatagram:

@@ -9,7 +9,32 @@ import "github.com/weftnet/weft/internal/wire"
 func ofDriver(o wire.Outer) bool { return o.Index&wire.ResidentBit != 0 }
 
 // takesOfDriver reports whether such a frame means anything here.
-func (s *session) takesOfDriver(o wire.Outer) bool { return s.open && o.Kind == wire.KindDatagram }
+func (s *session) takesOfDriver(o wire.Outer) bool {
+	return s.open && o.Kind == wire.KindDatagram && (s.sealed == nil || s.takesPlain(o))
+}
+
+// plain reports whether datagrams of programs go unsealed in s, because both NICs say that they may.
+func (s *session) plain() bool {
+	y := s.endpoint.m.security
+	return y != nil && y.PlainResident && s.peer.Capabilities&wire.CapPlainPrograms != 0
+}
+
+// takesPlain reports whether a frame of a sealed session may be a datagram of a program that goes unsealed.
+func (s *session) takesPlain(o wire.Outer) bool {
+	return s.sealed != nil && o.Kind == wire.KindDatagram && o.Flags == wire.FlagTagged && s.plain()
+}
+
+// sealDatagram completes the frame of a datagram for a service.
+func (s *session) sealDatagram(b []byte, n int, payload []byte, service uint8) int {
+	p := &s.packets
+	if service != wire.ServiceProgram || s.sealed == nil || !s.plain() {
+		return p.seal(wire.KindDatagram, b, n, payload)
+	}
+	o := p.next(wire.KindDatagram)
+	o.Flags = wire.FlagTagged
+	o.Put(b)
+	return p.cookies.seal(b, wire.OuterLen, n, payload, o.Counter)
+}
 
 // fresh reports whether the counter of a frame has not been taken.
 func (t *sessionTable) fresh(s *session, o wire.Outer) bool {
@@ -54,7 +79,7 @@ type DriverKeys struct {
 // each session.
 func (e *Endpoint) DriverKeys() (k DriverKeys, ok bool) {
 	s := e.live
-	if s == nil || !s.open {
+	if s == nil || !s.open || s.sealed != nil && !s.plain() {
 		return k, false
 	}
 	return DriverKeys{s.index, s.packets.cookies.ours, s.path.size, s.packets.index | wire.ResidentBit, s.packets.cookies.theirs}, true

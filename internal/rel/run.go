@@ -131,7 +131,7 @@ func (m *Module) postRun(now clock.Time, s *session, g *segment, c wire.Space, o
 
 // writeRun writes a run into frames and commits them, as many as the driver takes: so many.
 func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
-	f, offset := g.fragment, g.offset
+	f, offset, chunks := g.fragment, g.offset, g.isChunk()
 	size := dataHead + f.HeaderLen + g.length + s.packets.tagLen()
 	for n < g.frames {
 		var b []byte
@@ -151,10 +151,10 @@ func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
 		for ; len(b) >= size; b = b[size:] {
 			at := m.heads.Put(b)
 			if len(from) >= g.length {
-				s.packets.seal(wire.KindData, b[:size:size], at, from[:g.length])
+				s.packets.sealRun(b[:size:size], at, from[:g.length], chunks)
 			} else {
 				end, rest := f.payload(b, at, offset, g.length)
-				s.packets.seal(wire.KindData, b[:size:size], end, rest)
+				s.packets.sealRun(b[:size:size], end, rest, chunks)
 				from = f.from(offset)
 			}
 			from = from[min(g.length, len(from)):]

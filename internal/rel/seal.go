@@ -3,6 +3,7 @@ package rel
 import (
 	"net/netip"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -16,35 +17,44 @@ import (
 // packets are the frames of a session, or the Hellos of a NIC.
 type packets struct {
 	index   uint32 // of the session at the receiver; 0 of Hellos
-	flags   uint8  // of the outer header
+	flags   uint8  // of the outer header of frames that leave
+	expects uint8  // flags of frames that come, but for phase and clear headers of sealed ones
 	tag     uint8  // bytes that the guard puts behind the body
 	again   bool   // the next frame gets the counter of the last: only with mutate.CounterReused
-	counter uint64 // packet counter of the last frame sent. It will be the nonce of the AEAD: no value is used twice
+	counter uint64 // packet counter of the last frame sent, the nonce of the AEAD: no value is used twice
 	guard   guard
 	cookies cookieTag
 }
 
-// guard protects frames. It is the place of the AEAD, whose additional data is the outer header and whose nonce is the
-// packet counter, both in the frame.
+// guard protects the frames of a session.
 type guard interface {
-	// seal completes a frame: b[:n] is written, from follows and is copied there. It returns the length of the frame. What
-	// it computes of from it computes in the pass that copies.
-	seal(b []byte, n int, from []byte) int
+	// seal completes a frame whose outer header has the counter: b[:n] is written, from follows, and the tag. The first
+	// clear bytes stay readable. It returns the length of the frame. What it computes of from it computes in the pass
+	// that copies.
+	seal(b []byte, clear, n int, from []byte, counter uint64) int
 
-	// open returns the body of a frame, nothing of which was looked at before, if the frame is the peer's; nil if it is not. If the body
-	// is the next of r, which may be nil, its payload is copied to its place in the same pass, and r.placed is true.
-	open(frame []byte, r *row) (body []byte)
+	// open returns the body of a frame if it is the peer's, and nil if not. If the body is the next of r, which may be
+	// nil, its payload goes to its place in the same pass, and r.placed is true. now may be a little late.
+	open(now clock.Time, o wire.Outer, frame []byte, r *row) (body []byte)
+
+	// peek is open for a frame that the link still has, and that stays as it is.
+	peek(o wire.Outer, frame []byte) (body []byte)
 }
 
-// start has frames come with our cookie in their tags. Until aim none leave.
+// start prepares frames that come with our cookie in their tags. Until aim none leave.
 func (p *packets) start(m *Module, cookie uint64) {
 	*p = packets{guard: &m.bare, cookies: cookieTag{ours: cookie}}
-	if m.cfg.Tagged {
-		p.guard, p.flags, p.tag = &p.cookies, wire.FlagTagged, wire.TagLen
+	switch {
+	case m.security != nil && m.cfg.Tagged:
+		p.guard, p.flags, p.expects, p.tag = shut{}, wire.FlagSealed, wire.FlagSealed, wire.TagLen
+	case m.security != nil:
+		p.guard = shut{}
+	case m.cfg.Tagged:
+		p.guard, p.flags, p.expects, p.tag = &p.cookies, wire.FlagTagged, wire.FlagTagged, wire.TagLen
 	}
 }
 
-// aim has frames go to a session of a peer that wants to see its cookie in them.
+// aim sends frames to a session of a peer that wants to see its cookie in them.
 func (p *packets) aim(index uint32, cookie uint64) { p.index, p.cookies.theirs = index, cookie }
 
 // tagLen is how many bytes of a frame are its tag.
@@ -65,21 +75,39 @@ func frame(out Frames, to netip.AddrPort) []byte { return out.Reserve(to) }
 
 // seal completes the frame in b and returns its length: what stands in b[wire.OuterLen:n], and from behind it.
 func (p *packets) seal(k wire.Kind, b []byte, n int, from []byte) int {
-	p.next(k).Put(b)
-	return p.guard.seal(b, n, from)
+	o := p.next(k)
+	o.Put(b)
+	return p.guard.seal(b, wire.OuterLen, n, from, o.Counter)
 }
 
-// open checks a frame of p, whose flags are those of p, and returns its body; nil if the frame is not the peer's. On a Checked link there is
-// nothing to check.
-func (m *Module) open(p *packets, frame []byte, r *row) (body []byte) {
+// sealPiece is seal for a data frame whose one record is a Chunk. Its headers stay readable on a sealed link: so the
+// receiver can decrypt the payload to where it belongs.
+func (p *packets) sealPiece(b []byte, n int, from []byte) int {
+	if p.flags&wire.FlagSealed == 0 || n < wire.ClearLen {
+		return p.seal(wire.KindData, b, n, from)
+	}
+	o := p.next(wire.KindData)
+	o.Flags |= wire.FlagClear
+	o.Put(b)
+	return p.guard.seal(b, wire.ClearLen, n, from, o.Counter)
+}
+
+// sealRun is sealPiece for a Chunk, and seal for another piece.
+func (p *packets) sealRun(b []byte, n int, from []byte, chunk bool) {
+	if chunk {
+		p.sealPiece(b, n, from)
+	} else {
+		p.seal(wire.KindData, b, n, from)
+	}
+}
+
+// open checks a frame of p, whose flags are those of p, and returns its body; nil if the frame is not the peer's. On a
+// Checked link there is nothing to check.
+func (m *Module) open(now clock.Time, p *packets, o wire.Outer, frame []byte, r *row) (body []byte) {
 	if p.tag == 0 {
 		return frame[wire.OuterLen:]
 	}
-	return m.openTagged(p, frame, r)
-}
-
-func (m *Module) openTagged(p *packets, frame []byte, r *row) (body []byte) {
-	if body = p.guard.open(frame, r); body == nil && m.cfg.Defect != mutate.None {
+	if body = p.guard.open(now, o, frame, r); body == nil && m.cfg.Defect != mutate.None {
 		return m.opensAnyway(frame, r)
 	}
 	return body
@@ -111,7 +139,7 @@ func (m *Module) opensAnyway(frame []byte, r *row) []byte {
 // cookieTag guards by a checksum against damage and by a cookie against frames of an earlier session; it is no cryptography.
 type cookieTag struct{ ours, theirs uint64 }
 
-func (t *cookieTag) seal(b []byte, n int, from []byte) int {
+func (t *cookieTag) seal(b []byte, _, n int, from []byte, _ uint64) int {
 	sum := wire.Sum(b[:n])
 	if len(from) > 0 {
 		sum = wire.SumCopy(b[n:n+len(from)], from, sum)
@@ -119,7 +147,7 @@ func (t *cookieTag) seal(b []byte, n int, from []byte) int {
 	return wire.SealSum(b, n+len(from), t.theirs, sum)
 }
 
-func (t *cookieTag) open(frame []byte, r *row) []byte {
+func (t *cookieTag) open(_ clock.Time, _ wire.Outer, frame []byte, r *row) []byte {
 	n := len(frame) - wire.TagLen
 	if n < wire.OuterLen {
 		return nil
@@ -138,16 +166,30 @@ func (t *cookieTag) open(frame []byte, r *row) []byte {
 	return body
 }
 
+func (t *cookieTag) peek(o wire.Outer, frame []byte) []byte { return t.open(0, o, frame, nil) }
+
 // bare is the guard of a Checked link, whose frames have no tags.
 type bare struct{ copies func(to, from []byte) }
 
-func (g *bare) seal(b []byte, n int, from []byte) int {
+func (g *bare) seal(b []byte, _, n int, from []byte, _ uint64) int {
 	if len(from) > 0 {
 		g.copies(b[n:n+len(from)], from)
 	}
 	return n + len(from)
 }
 
-func (g *bare) open([]byte, *row) []byte {
+func (g *bare) open(clock.Time, wire.Outer, []byte, *row) []byte {
 	panic("rel: a frame without a tag has nothing to be checked by")
 }
+
+func (g *bare) peek(_ wire.Outer, frame []byte) []byte { return frame[wire.OuterLen:] }
+
+// shut is the guard of a session whose handshake is not over: no frame passes.
+type shut struct{}
+
+func (shut) seal([]byte, int, int, []byte, uint64) int {
+	panic("rel: a frame leaves a session whose handshake is not over")
+}
+
+func (shut) open(clock.Time, wire.Outer, []byte, *row) []byte { return nil }
+func (shut) peek(wire.Outer, []byte) []byte                   { return nil }

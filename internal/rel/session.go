@@ -8,7 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/seal"
 	"github.com/weftnet/weft/internal/secret"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -26,6 +28,19 @@ type session struct {
 	first     [wire.Spaces]wire.Seq
 	addr      netip.AddrPort // where the peer is; frames from elsewhere are foreign
 	made      clock.Time
+
+	// Of a sealed link alone:
+	ready       bool   // its frames can be opened: on a plain link when it is bound, on a sealed one after the handshake
+	own         bool   // of an attempt of ours
+	finished    bool   // Finish has left once, so that other frames may
+	fabric      int    // which of the fabric keys
+	shake       *shake // while it is half open
+	finish      []byte // the last message of our handshake, until the peer is heard in the session; nil if none is owed
+	sealed      *sealed
+	relay       seal.Secret // that both ends have, and no other NIC
+	key         trust.PublicKey
+	certificate []byte
+	roams       *roaming
 
 	peer      wire.Hello // what the peer said
 	answers   uint64     // packet counter of the peer's newest Hello, to be echoed
@@ -73,11 +88,12 @@ func (m *Module) newSession(now clock.Time, e *Endpoint, addr netip.AddrPort) *s
 }
 
 // word is the first of a frame to this end of s, but for the frame's kind.
-func (s *session) word() uint64 { return wire.Outer{Flags: s.packets.flags, Index: s.index}.Word() }
+func (s *session) word() uint64 { return wire.Outer{Flags: s.packets.expects, Index: s.index}.Word() }
 
 // bind notes what the peer has said of its end.
 func (s *session) bind(h *wire.Hello) {
 	s.bound, s.peer = true, *h
+	s.ready = s.endpoint.m.security == nil
 	s.packets.aim(h.Index, h.Cookie)
 }
 
@@ -143,6 +159,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 	}
 	e.attempt.stop()
 	e.nic = s.peer.NIC
+	e.proves(s)
 	if e.addr != s.addr {
 		m.move(e, s.addr)
 	}

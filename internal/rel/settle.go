@@ -92,6 +92,9 @@ func (m *Module) hear(now clock.Time, s *session, counter uint64) {
 	}
 	s.confirmed = true
 	s.endpoint.heard = now
+	if s.sealed != nil {
+		s.sealed.tend(now)
+	}
 }
 
 // Peeks returns from where frames of the peer come that Peek may look at; ok is false if they are to be seen by Receive.
@@ -116,7 +119,10 @@ func (e *Endpoint) Peek(frame []byte) (records []byte) {
 	if !ok || o.Counter <= s.replay.top {
 		return nil
 	}
-	body := m.open(&s.packets, frame, nil)
+	body := frame[wire.OuterLen:]
+	if s.packets.tag > 0 {
+		body = s.packets.guard.peek(o, frame)
+	}
 	if body == nil {
 		return nil
 	}

@@ -68,6 +68,17 @@ type Stats struct {
 	StaleHellos       uint64 `counter:"drop_stale_hello"`   // of an earlier life or time of the peer
 	Refused           uint64 `counter:"drop_refused_hello"` // Hellos of NICs that are not admitted, or too many
 	FaultDrops        uint64 `counter:"drop_fault"`         // by the fault hook
+	BadMACs           uint64 `counter:"drop_mac1"`          // handshake frames of another fabric, or damaged
+	Handshakes        uint64 `counter:"drop_handshake"`     // handshake messages that do not verify
+	Identities        uint64 `counter:"drop_identity"`      // NICs that are not to be believed their ids
+	Unsealed          uint64 `counter:"drop_unsealed"`      // plain frames on a sealed link, and sealed ones on a plain link
+
+	// Keys and addresses of sealed sessions.
+	CookieSends uint64 `counter:"rel_cookie_sends"` // Hellos that were answered by a Cookie
+	Rekeys      uint64 `counter:"rel_rekeys"`       // phases begun
+	Renewals    uint64 `counter:"rel_renewals"`     // handshakes inside sessions
+	Strays      uint64 `counter:"rel_strays"`       // good frames from another address than the peer's
+	Roams       uint64 `counter:"rel_roams"`        // times that a peer has moved to another address
 
 	// Besides.
 	Ahead         uint64 `counter:"rel_received_ahead"` // of the segments delivered, those beyond a gap
@@ -86,7 +97,8 @@ type Stats struct {
 func (s *Stats) Check() error {
 	outcomes := s.ChunkReceives + s.FragReceives + s.AckReceives + s.HelloReceives + s.ProbeReceives + s.PartReceives + s.GoodbyeReceives + s.DatagramFrames +
 		s.Duplicates + s.OutOfWindowLow + s.OutOfWindowHigh + s.Malformed + s.Short + s.Magic + s.Unknown + s.VersionMismatches + s.NoSession +
-		s.Foreign + s.CRCErrors + s.Replays + s.StaleHellos + s.Refused + s.FaultDrops
+		s.Foreign + s.CRCErrors + s.Replays + s.StaleHellos + s.Refused + s.FaultDrops +
+		s.BadMACs + s.Handshakes + s.Identities + s.Unsealed
 	if s.Receives != outcomes {
 		return fmt.Errorf("rel: %d frames received, but %d outcomes counted", s.Receives, outcomes)
 	}

@@ -33,7 +33,11 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 	h.Put(b[wire.OuterLen:])
 	n, rest := g.put(b, dataHead)
 	s.packets.again = g.sends > 0 && m.cfg.Defect == mutate.CounterReused
-	out.Commit(s.packets.seal(wire.KindData, b, n, rest))
+	if g.isChunk() {
+		out.Commit(s.packets.sealPiece(b, n, rest))
+	} else {
+		out.Commit(s.packets.seal(wire.KindData, b, n, rest))
+	}
 	m.posted(now, s, g, c, n+len(rest)-dataHead)
 	return true
 }
@@ -77,6 +81,11 @@ func (g *segment) put(b []byte, n int) (end int, rest []byte) {
 	}
 	wire.PutVoid(b[n:], wire.RecordLen) // its piece was withdrawn; its number must still arrive
 	return n + wire.RecordLen, nil
+}
+
+// isChunk reports whether the one record of the segment is a Chunk.
+func (g *segment) isChunk() bool {
+	return g.fragment != nil && g.fragment.Type == wire.TypeChunk && g.filler == 0
 }
 
 // fly enters a posted segment into the flight and the hotel.
@@ -124,6 +133,9 @@ func (w *sendWindow) pass(n int) wire.Seq {
 // rooms again.
 func (m *Module) sendQueues(now clock.Time, e *Endpoint, out Frames) (all bool) {
 	s := e.live
+	if !m.finishes(s, out) {
+		return false
+	}
 	for i := range wire.Space(wire.Spaces) {
 		c := &e.channels[i]
 		for c.queue.head != nil {

@@ -61,11 +61,23 @@ const (
 	KindPart       Kind = 8  // a piece of a segment whose frame is too long for its path
 	KindPlain      Kind = 9  // the next segment of the command space, between links that keep order and lose nothing
 	KindDatagram   Kind = 10 // a datagram or a piece of one: neither in a sequence nor acknowledged
+	KindRekey      Kind = 11 // carries a handshake for fresh keys inside a sealed session
+	KindFinish     Kind = 12 // ends the handshake of a sealed link; its body is a Handshake
+	KindCookie     Kind = 13 // asks the sender of a Hello to prove its address; see Cookie
 
-	lastKind = KindDatagram
+	lastKind = KindCookie
 )
 
-var kindNames = [...]string{"", "hello", "hello-ack", "data", "ack", "probe", "probe-reply", "goodbye", "part", "plain", "datagram"}
+var kindNames = [...]string{
+	"", "hello", "hello-ack", "data", "ack", "probe", "probe-reply", "goodbye", "part", "plain", "datagram",
+	"rekey", "finish", "cookie",
+}
+
+// OfHandshake reports whether frames of kind k open a session.
+func (k Kind) OfHandshake() bool { return k == KindHello || k == KindHelloAck || k == KindFinish || k == KindCookie }
+
+// ofSession reports whether frames of kind k are protected by the keys of an open session.
+func (k Kind) ofSession() bool { return k > KindHelloAck && k <= KindRekey }
 
 func (k Kind) String() string {
 	if k >= KindHello && k <= lastKind {
@@ -76,10 +88,17 @@ func (k Kind) String() string {
 
 // Outer flags.
 const (
-	FlagTagged uint8 = 1 << 0 // a tag follows the body
-	FlagSealed uint8 = 1 << 1 // the body is sealed and the tag authenticates it; no frame has it yet, ParseOuter refuses it
-	FlagPhase  uint8 = 1 << 2 // which of two keys has sealed the frame; likewise
+	FlagTagged uint8 = 1 << 0 // a checksum and a cookie follow the body
+	FlagSealed uint8 = 1 << 1 // the frame belongs to a sealed link: an AEAD tag follows the body, or MACs a Handshake
+	FlagPhase  uint8 = 1 << 2 // which of two keys has sealed the frame
+	FlagClear  uint8 = 1 << 3 // the inner header and the head of its one Chunk are in the clear; the payload is sealed
 )
+
+// ClearLen is how much of a sealed frame with FlagClear is in the clear, in bytes. The tag covers it.
+const ClearLen = OuterLen + InnerLen + ChunkLen
+
+// varying are the bits of a header's first word that differ between the frames of a sealed session, beside the kind.
+const varying = uint64(FlagPhase|FlagClear) << 8
 
 // ResidentBit is set in the index of frames that a program in the driver of the sending NIC makes, and clear in every index that a NIC
 // gives out. They belong to the session of the index without it, and count by themselves.
@@ -117,15 +136,22 @@ func (o Outer) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], o.Counter)
 }
 
-// ParseNext reads the outer header of a frame whose first word is known but for the kind: that of the frames of a session. ok is false of
-// every other frame, good or not: ParseOuter says what it is.
+// ParseNext reads the outer header of a frame whose first word is known but for the kind, and on a sealed link but for
+// phase and clear headers: that of the frames of a session. ok is false for every other frame, good or not; ParseOuter
+// says what it is.
 func ParseNext(frame []byte, word uint64) (o Outer, ok bool) {
 	if len(frame) < OuterLen {
 		return o, false
 	}
-	kind := binary.LittleEndian.Uint64(frame) ^ word
-	o = Outer{Kind: Kind(kind), Flags: uint8(word >> 8), Index: uint32(word >> 32), Counter: binary.LittleEndian.Uint64(frame[8:])}
-	return o, kind > uint64(KindHello) && kind <= uint64(lastKind) && o.Counter != 0
+	first := binary.LittleEndian.Uint64(frame)
+	differs, sealed := first^word, word&(uint64(FlagSealed)<<8) != 0
+	if sealed {
+		differs &^= varying
+	}
+	k := Kind(differs)
+	o = Outer{Kind: k, Flags: uint8(first >> 8), Index: uint32(word >> 32), Counter: binary.LittleEndian.Uint64(frame[8:])}
+	ok = differs <= 0x0f && (k.ofSession() || k == KindHelloAck && !sealed)
+	return o, ok && o.Counter != 0
 }
 
 // ParseOuter reads the outer header of a frame and returns it with what lies behind it: body, then tag if flagged.
@@ -151,8 +177,21 @@ func ParseOuter(frame []byte) (o Outer, rest []byte, err error) {
 		return o, nil, ErrKind
 	}
 	h := Outer{Kind: kind, Flags: flags, Index: binary.LittleEndian.Uint32(frame[4:]), Counter: binary.LittleEndian.Uint64(frame[8:])}
-	if flags&^FlagTagged != 0 || h.Counter == 0 || (h.Index == 0) != (kind == KindHello) {
+	if !flagsOK(kind, flags) || h.Counter == 0 || (h.Index == 0) != (kind == KindHello) {
 		return o, nil, ErrFormat
 	}
 	return h, frame[OuterLen:], nil
+}
+
+// flagsOK reports whether frames of kind k may have the flags.
+func flagsOK(k Kind, flags uint8) bool {
+	switch {
+	case flags&FlagSealed == 0:
+		return flags&^FlagTagged == 0 && k <= KindDatagram
+	case !k.ofSession():
+		return flags == FlagSealed
+	case k == KindData:
+		return flags&^(FlagSealed|FlagPhase|FlagClear) == 0
+	}
+	return flags&^(FlagSealed|FlagPhase) == 0
 }

@@ -1,0 +1,71 @@
+package rel
+
+import (
+	"net/netip"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// cookieAnswer is a Cookie that is owed to the sender of a Hello.
+type cookieAnswer struct {
+	to     netip.AddrPort
+	index  uint32
+	fabric int
+	cookie wire.Cookie
+}
+
+// askForCookie answers a Hello by a Cookie: a NIC under load works on Hellos of addresses alone that receive.
+func (m *Module) askForCookie(now clock.Time, from netip.AddrPort, index uint32, frame []byte, fabric int) {
+	m.stats.HelloReceives++
+	y := m.security
+	if len(y.cookies) < maxRefusals {
+		y.cookies = append(y.cookies, cookieAnswer{from, index, fabric, y.gate.Answer(now, frame, fabric, from)})
+	}
+}
+
+// sendCookies sends the Cookies that are owed.
+func (m *Module) sendCookies(out Frames) (sent int) {
+	y := m.security
+	for i := range y.cookies {
+		a := &y.cookies[i]
+		b := frame(out, a.to)
+		if b == nil {
+			break
+		}
+		o := m.hellos.next(wire.KindCookie)
+		o.Index = a.index
+		o.Put(b)
+		a.cookie.Put(b[wire.OuterLen:])
+		out.Commit(y.gate.Sign(b, wire.OuterLen+wire.CookieLen, a.fabric, nil))
+		m.stats.CookieSends++
+		sent++
+	}
+	y.cookies = y.cookies[:0]
+	return sent
+}
+
+// receiveCookie takes the answer of a NIC under load to a Hello of ours: the next one leaves at once, with the cookie.
+func (m *Module) receiveCookie(_ clock.Time, from netip.AddrPort, o wire.Outer, body []byte, fabric int) {
+	c, err := wire.ParseCookie(body)
+	if err != nil {
+		m.stats.Malformed++
+		return
+	}
+	s := m.sessions.find(o.Index)
+	if s == nil || s.shake == nil || !s.own || from != s.addr || fabric != s.shake.fabric || s.shake.tries == 0 {
+		m.stats.NoSession++
+		return
+	}
+	k := s.shake
+	cookie, ok := m.security.gate.Open(&c, fabric, k.mac1[:])
+	if !ok {
+		m.stats.Handshakes++
+		return
+	}
+	m.stats.HelloReceives++
+	if k.cookie == nil || *k.cookie != cookie {
+		k.cookie = &cookie
+		s.endpoint.owe(dutyHello)
+	}
+}

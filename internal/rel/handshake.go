@@ -1,0 +1,544 @@
+package rel
+
+import (
+	"bytes"
+	"net/netip"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/seal"
+	"github.com/weftnet/weft/internal/secret"
+	"github.com/weftnet/weft/internal/trust"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// How a sealed session opens. The Noise messages ride in the frames of hello.go, and the third one in a Finish, which
+// leaves with the first frames of the session, so that sealing costs no round trip:
+//
+//	A                                         B
+//	│ Hello: XX 1, or IK 1                     │
+//	│ ──────────────────────────────────────► │   half open: b ↔ a
+//	│                        HelloAck: 2       │
+//	│ ◄────────────────────────────────────── │
+//	│ Up: B has proved its key                 │
+//	│ Finish: XX 3, and frames of the session  │
+//	│ ──────────────────────────────────────► │   Up: A has proved its key; the old session, if any, ends
+//
+// A session of A's own attempt is never the one in which A answers B's Hello, since either handshake has its own keys. If
+// Hellos cross, the NIC with the lower id takes no notice of the other's; the other answers, and its own attempt ends when
+// that session opens.
+//
+// Nothing that a Hello says is believed before its sender has proved a key: it is bound to a half-open session, of which
+// there are limits.PendingSessions at most, and destroys nothing.
+
+// shake is a handshake of a session that is half open.
+type shake struct {
+	hs      *seal.Handshake
+	fabric  int    // which of the fabric keys
+	hello   []byte // Noise message 1, written or read
+	answer  []byte // Noise message 2, likewise
+	tries   int    // Hellos that have left
+	cookie  *seal.Cookie
+	mac1    [wire.MACLen]byte // of the last Hello
+	longest int               // bytes that an answer may have: as many as the Hello
+}
+
+// tries of one kind of handshake, before another one is tried.
+const handshakeTries = 3
+
+// lengths of handshake frames, in bytes. A Hello is as long as the longest answer may be.
+const leastHello = wire.HandshakeLeast + 32 + 48 + wire.HelloLen + 16
+
+func (m *Module) helloLength() int {
+	if len(m.security.Certificate) == 0 {
+		return leastHello
+	}
+	return min(leastHello+trust.MaxCertificateLen, m.cfg.MTU)
+}
+
+// initiate begins the handshake of an attempt's session. The kinds of handshakes take turns: IK if the peer's key is
+// known, then XX, with each of the fabric keys.
+func (m *Module) initiate(e *Endpoint, s *session) {
+	y, kind := m.security, e.attempt.kind
+	var peer *trust.PublicKey
+	if e.keyKnown && kind == 0 {
+		peer = &e.key
+	}
+	fabric := 0
+	if kind > 0 {
+		fabric = (kind - 1) % y.gate.Keys()
+	}
+	s.shake = &shake{fabric: fabric, hs: seal.Initiate(y.identity, peer, m.handshake(fabric))}
+	h := m.introduce(s)
+	h.EchoCounter = m.hellos.counter + 1 // proved later, where the counter outside is not
+	message, err := s.shake.hs.Write(m.payload(&h, s.shake.hs.Pattern == wire.PatternIK))
+	if err != nil { // the key that the configuration gives for the peer is none
+		s.shake.hs = seal.Initiate(y.identity, nil, m.handshake(fabric))
+		if message, err = s.shake.hs.Write(m.payload(&h, false)); err != nil {
+			panic("rel: the first message of a handshake fails: " + err.Error())
+		}
+	}
+	s.shake.hello = message
+}
+
+// handshake are the options of a handshake under one of the fabric keys.
+func (m *Module) handshake(fabric int) seal.Options {
+	return seal.Options{
+		Psk: m.security.gate.Psk(fabric), Prologue: []byte("weft"), Random: m.cfg.Secrets.Reader(secret.Handshake),
+	}
+}
+
+// payload is what a Noise message carries: a Hello, and the certificate if its receiver can know the sender's key.
+func (m *Module) payload(h *wire.Hello, certificate bool) []byte {
+	b := make([]byte, wire.HelloLen, wire.HelloLen+len(m.security.Certificate))
+	h.Put(b)
+	if certificate {
+		b = append(b, m.security.Certificate...)
+	}
+	return b
+}
+
+// unpack reads such a payload.
+func unpack(payload []byte) (h wire.Hello, certificate []byte, err error) {
+	if len(payload) < wire.HelloLen || len(payload) > wire.HelloLen+trust.MaxCertificateLen {
+		return h, nil, wire.ErrShort
+	}
+	h, err = wire.ParseHello(payload[:wire.HelloLen])
+	return h, payload[wire.HelloLen:], err
+}
+
+// nextKind prepares the next Hello of an attempt: the same again, or after some tries one of another kind.
+func (e *Endpoint) nextKind() {
+	m, n := e.m, e.next
+	if n == nil || n.shake.tries < handshakeTries {
+		return
+	}
+	kinds := 1 + m.security.gate.Keys()
+	if n.shake.hs.Pattern == wire.PatternXX && m.security.gate.Keys() == 1 {
+		n.shake.tries = 0 // there is no other kind
+		return
+	}
+	m.drop(n)
+	if e.attempt.kind++; e.attempt.kind == kinds {
+		e.attempt.kind = 1
+	}
+}
+
+// sayHandshake sends a frame with a handshake message.
+func (m *Module) sayHandshake(
+	o wire.Outer, to netip.AddrPort, h wire.Handshake, fabric, length int, cookie *seal.Cookie, out Frames,
+) (frameSent []byte) {
+	b := frame(out, to)
+	if b == nil {
+		return nil
+	}
+	h.MinVersion, h.MaxVersion = wire.Version, wire.Version
+	o.Flags = wire.FlagSealed
+	o.Put(b)
+	body := max(h.Len(), length-wire.OuterLen-2*wire.MACLen)
+	h.Put(b[wire.OuterLen:], body)
+	n := m.security.gate.Sign(b, wire.OuterLen+body, fabric, cookie)
+	out.Commit(n)
+	m.stats.HelloSends++
+	return b[:n]
+}
+
+// sendSealedHello sends the Hello of an attempt.
+func (m *Module) sendSealedHello(now clock.Time, s *session, out Frames) bool {
+	k := s.shake
+	o := m.hellos.next(wire.KindHello)
+	h := wire.Handshake{Pattern: k.hs.Pattern, Message: 1, Index: s.index, Noise: k.hello}
+	b := m.sayHandshake(o, s.addr, h, k.fabric, m.helloLength(), k.cookie, out)
+	if b == nil {
+		return false
+	}
+	k.mac1 = [wire.MACLen]byte(seal.Mac1(b))
+	k.tries++
+	if s.helloFrom == 0 {
+		s.helloFrom = o.Counter
+	}
+	s.helloTo, s.helloAt = o.Counter, now
+	return true
+}
+
+// sendSealedAnswer answers the Hello of s.
+func (m *Module) sendSealedAnswer(s *session, out Frames) bool {
+	k := s.shake
+	if k == nil { // it has opened meanwhile
+		return true
+	}
+	h := wire.Handshake{Pattern: k.hs.Pattern, Message: 2, Index: s.index, Noise: k.answer}
+	o := s.packets.next(wire.KindHelloAck)
+	return m.sayHandshake(o, s.addr, h, k.fabric, 0, nil, out) != nil
+}
+
+// sendFinish sends the last message of an XX handshake, until the peer has been heard in the session.
+func (m *Module) sendFinish(s *session, out Frames) bool {
+	if s.finish == nil {
+		return true
+	}
+	if s.confirmed || s.finished && m.cfg.Defect == mutate.FinishOnce {
+		s.finish = nil
+		return true
+	}
+	h := wire.Handshake{Pattern: wire.PatternXX, Message: 3, Index: s.index, Noise: s.finish}
+	if m.sayHandshake(s.packets.next(wire.KindFinish), s.addr, h, s.fabric, 0, nil, out) == nil {
+		return false
+	}
+	s.finished = true
+	return true
+}
+
+// receiveHandshake takes a frame that belongs to the handshake of a sealed link. It comes from anywhere: mac1 is checked
+// first, and costs less than a microsecond.
+func (m *Module) receiveHandshake(now clock.Time, from netip.AddrPort, o wire.Outer, frame []byte) {
+	fabric, rest, ok := m.security.gate.Verify(frame)
+	if !ok && m.cfg.Defect == mutate.MAC1Unchecked && len(frame) >= wire.HandshakeLeast {
+		rest, ok = frame[:len(frame)-2*wire.MACLen], true
+	}
+	if !ok {
+		m.stats.BadMACs++
+		if m.byAddr[from] != nil {
+			m.handler.Stranger(now, from, ErrFabric)
+		}
+		return
+	}
+	body := rest[wire.OuterLen:]
+	if o.Kind == wire.KindCookie {
+		m.receiveCookie(now, from, o, body, fabric)
+		return
+	}
+	h, err := wire.ParseHandshake(body)
+	if err != nil {
+		m.stats.Malformed++
+		return
+	}
+	switch {
+	case o.Kind == wire.KindHello && h.Message == 1:
+		m.receiveSealedHello(now, from, o, frame, &h, fabric)
+	case o.Kind == wire.KindHelloAck && h.Message == 2:
+		m.receiveSealedAnswer(now, from, o, &h, fabric)
+	case o.Kind == wire.KindFinish && h.Message == 3:
+		m.receiveFinish(now, from, o, &h, fabric)
+	default:
+		m.stats.Malformed++
+	}
+}
+
+// receiveSealedHello judges a Hello whose sender has the fabric key.
+func (m *Module) receiveSealedHello(
+	now clock.Time, from netip.AddrPort, o wire.Outer, frame []byte, h *wire.Handshake, fabric int,
+) {
+	if h.MinVersion > wire.Version || h.MaxVersion < wire.Version || h.Pattern == wire.PatternNone {
+		m.stats.VersionMismatches++
+		m.refuseSealedVersion(from, h, fabric)
+		return
+	}
+	if m.closed {
+		m.stats.Refused++
+		return
+	}
+	if s := m.repeats(from, h); s != nil {
+		m.stats.HelloReceives++
+		s.endpoint.answering = s
+		s.endpoint.owe(dutyAnswerNext)
+		return
+	}
+	if m.security.load.heavy(now) && !m.security.gate.Proves(now, frame, from) {
+		m.askForCookie(now, from, h.Index, frame, fabric)
+		return
+	}
+	if m.security.load.spent(now) {
+		m.stats.Refused++
+		return
+	}
+	m.respond(now, from, o, h, fabric, len(frame))
+}
+
+// repeats finds the half-open session of a Hello that comes again.
+func (m *Module) repeats(from netip.AddrPort, h *wire.Handshake) *session {
+	for _, s := range m.pending {
+		if k := s.shake; k != nil && s.addr == from && s.peer.Index == h.Index && bytes.Equal(k.hello, h.Noise) {
+			return s
+		}
+	}
+	return nil
+}
+
+// respond works on the first message of a handshake, and makes a half-open session of it.
+func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *wire.Handshake, fabric, length int) {
+	hs, err := seal.Respond(m.security.identity, h.Pattern, m.handshake(fabric))
+	if err != nil {
+		m.stats.Malformed++
+		return
+	}
+	payload, err := hs.Read(h.Noise)
+	if err != nil {
+		m.stats.Handshakes++
+		return
+	}
+	hello, certificate, err := unpack(payload)
+	if err != nil || hello.Index != h.Index {
+		m.stats.Malformed++
+		return
+	}
+	e := m.hearsSealed(now, from, &hello, hs, certificate)
+	if e == nil {
+		return
+	}
+	m.stats.HelloReceives++
+	if e.live != nil && m.cfg.Defect == mutate.HelloEnds {
+		m.ends(now, e, ErrRestarted)
+	}
+	crossed := e.attempt.wanted && e.next != nil && from == e.addr
+	if crossed && m.cfg.NIC < hello.NIC && m.cfg.Defect != mutate.CrossedAnswered {
+		e.owe(dutyHello) // Hellos have crossed, and ours wins
+		return
+	}
+	s := m.newSession(now, e, from)
+	s.shake = &shake{hs: hs, fabric: fabric, hello: bytes.Clone(h.Noise), longest: length}
+	s.bind(&hello)
+	s.answers = hello.EchoCounter
+	if !m.writeAnswer(now, s, o.Counter, certificate) {
+		m.drop(s)
+		return
+	}
+	e.mute = false
+	e.answering = s
+	e.owe(dutyAnswerNext)
+	m.pend(s)
+}
+
+// writeAnswer makes the second message of the handshake of s.
+func (m *Module) writeAnswer(now clock.Time, s *session, counter uint64, certificate []byte) bool {
+	k := s.shake
+	answer := m.introduce(s)
+	answer.EchoIncarnation, answer.EchoCounter = s.peer.Incarnation, counter
+	message, err := k.hs.Write(m.payload(&answer, true))
+	if err != nil || wire.HandshakeLeast+len(message) > k.longest {
+		m.stats.Handshakes++
+		return false
+	}
+	k.answer = message
+	if k.hs.Pattern == wire.PatternIK {
+		m.enable(now, s, certificate)
+	}
+	return true
+}
+
+// hearsSealed finds the endpoint of a NIC that says hello, nil if it is refused. What the Hello says is proved of an IK
+// initiator alone.
+func (m *Module) hearsSealed(
+	now clock.Time, from netip.AddrPort, h *wire.Hello, hs *seal.Handshake, certificate []byte,
+) *Endpoint {
+	if h.NIC == m.cfg.NIC && h.Incarnation != m.cfg.Incarnation { // not this NIC's own hello, sent back to it
+		_ = m.handler.Admit(now, h.NIC, from) // which refuses and remembers it
+	}
+	if h.NIC == m.cfg.NIC || tooSmall(h) {
+		m.stats.Refused++
+		return nil
+	}
+	e := m.hearsFrom(h.NIC, from)
+	if e != nil && e.stale(h.Incarnation, h.EchoCounter) {
+		m.stats.StaleHellos++
+		m.tellOutdated(now, e, from, h)
+		return nil
+	}
+	if e != nil && m.cfg.Defect == mutate.HelloBelieved {
+		e.incarnation = max(e.incarnation, h.Incarnation)
+	}
+	if key, proved := hs.PeerKey(); proved && m.cfg.Defect != mutate.KeyUnchecked &&
+		m.distrusts(now, e, h.NIC, key, certificate) {
+		m.stats.Identities++
+		return nil
+	}
+	if m.handler.Admit(now, h.NIC, from) != nil {
+		m.stats.Refused++
+		return nil
+	}
+	if e == nil {
+		if e = m.stranger(h.NIC, from); e == nil {
+			m.stats.Refused++
+		}
+	}
+	return e
+}
+
+// distrusts reports whether a NIC that has proved a key is not to be believed its id.
+func (m *Module) distrusts(now clock.Time, e *Endpoint, nic uint64, key trust.PublicKey, certificate []byte) bool {
+	return e != nil && e.live != nil && e.proved && e.key != key || m.handler.Vouch(now, nic, key, certificate) != nil
+}
+
+// receiveSealedAnswer takes the second message of a handshake of ours.
+func (m *Module) receiveSealedAnswer(
+	now clock.Time, from netip.AddrPort, o wire.Outer, h *wire.Handshake, fabric int,
+) {
+	s := m.sessions.find(o.Index)
+	if s == nil || !s.own || from != s.addr {
+		m.stats.NoSession++
+		return
+	}
+	e, k := s.endpoint, s.shake
+	if s.open { // the peer repeats it since our Finish was lost
+		m.stats.HelloReceives++
+		if !s.confirmed {
+			e.owe(dutyProbe)
+		}
+		return
+	}
+	if k == nil || s != e.next || fabric != k.fabric || h.Pattern != wire.PatternNone && h.Pattern != k.hs.Pattern {
+		m.stats.StaleHellos++
+		return
+	}
+	if h.Pattern == wire.PatternNone || h.MinVersion > wire.Version || h.MaxVersion < wire.Version {
+		m.stats.VersionMismatches++
+		m.drop(s)
+		m.ends(now, e, ErrVersion)
+		return
+	}
+	payload, err := k.hs.Read(h.Noise)
+	if err != nil {
+		m.stats.Handshakes++
+		m.drop(s) // the attempt goes on with another one
+		return
+	}
+	hello, certificate, err := unpack(payload)
+	if err != nil || hello.Index != h.Index {
+		m.stats.Malformed++
+		m.drop(s)
+		return
+	}
+	m.stats.HelloReceives++
+	m.sealedAnswer(now, s, &hello, certificate)
+}
+
+// sealedAnswer judges what the peer has proved, and opens the session.
+func (m *Module) sealedAnswer(now clock.Time, s *session, h *wire.Hello, certificate []byte) {
+	e, k := s.endpoint, s.shake
+	key, _ := k.hs.PeerKey()
+	why := m.unfit(now, s, h)
+	if why == nil && m.distrusts(now, e, h.NIC, key, certificate) && m.cfg.Defect != mutate.KeyUnchecked {
+		m.stats.Identities++
+		why = ErrIdentity
+	}
+	if why != nil {
+		m.drop(s)
+		m.ends(now, e, why)
+		return
+	}
+	if h.EchoIncarnation != m.cfg.Incarnation || h.EchoCounter < s.helloFrom || h.EchoCounter > s.helloTo {
+		m.stats.Handshakes++
+		m.drop(s)
+		return
+	}
+	if h.Incarnation < e.incarnation {
+		m.tellOutdated(now, e, s.addr, h)
+		m.drop(s)
+		return
+	}
+	if h.EchoCounter == s.helloTo {
+		s.rtt.add(now.Sub(s.helloAt))
+	}
+	s.bind(h)
+	if k.hs.Pattern == wire.PatternXX {
+		finish, err := k.hs.Write(m.security.Certificate)
+		if err != nil {
+			panic("rel: the last message of a handshake fails: " + err.Error())
+		}
+		s.finish = finish
+	}
+	m.enable(now, s, certificate)
+	m.opens(now, s)
+	if e.live == s {
+		e.owe(dutyProbe) // so that the peer opens it too; repeated until it is heard to have
+		s.ackNow(wire.AckAsked)
+	}
+}
+
+// receiveFinish takes the last message of an XX handshake that the peer began.
+func (m *Module) receiveFinish(now clock.Time, from netip.AddrPort, o wire.Outer, h *wire.Handshake, fabric int) {
+	s := m.sessions.find(o.Index)
+	if s == nil || s.own || from != s.addr || s.peer.Index != h.Index {
+		m.stats.NoSession++
+		return
+	}
+	k := s.shake
+	if k == nil || k.hs.Pattern != wire.PatternXX || k.fabric != fabric { // it has come before
+		m.stats.HelloReceives++
+		return
+	}
+	certificate, err := k.hs.Read(h.Noise)
+	if err != nil || len(certificate) > trust.MaxCertificateLen {
+		m.stats.Handshakes++
+		m.drop(s)
+		return
+	}
+	key, _ := k.hs.PeerKey()
+	if m.distrusts(now, m.byNIC[s.peer.NIC], s.peer.NIC, key, certificate) && m.cfg.Defect != mutate.KeyUnchecked {
+		m.stats.Identities++
+		m.drop(s)
+		return
+	}
+	m.stats.HelloReceives++
+	m.enable(now, s, certificate)
+	m.confirm(now, s)
+}
+
+// enable gives a session the keys of its handshake.
+func (m *Module) enable(now clock.Time, s *session, certificate []byte) {
+	hs := s.shake.hs
+	s.key, _ = hs.PeerKey()
+	s.certificate = bytes.Clone(certificate)
+	s.fabric = s.shake.fabric
+	s.relay = hs.Secrets().Relay
+	p := &s.packets
+	if !m.cfg.Tagged {
+		p.guard = &m.bare
+		s.ready = true
+		return
+	}
+	s.sealed = m.newSealed(now, s, hs)
+	p.guard, s.ready = s.sealed, true
+}
+
+// proves notes what the peer of a session that opens has proved.
+func (e *Endpoint) proves(s *session) {
+	if s.shake == nil {
+		return
+	}
+	s.shake = nil
+	e.key, e.certificate, e.keyKnown, e.proved = s.key, s.certificate, true, true
+}
+
+// refuseSealedVersion tells a NIC of another version ours.
+func (m *Module) refuseSealedVersion(to netip.AddrPort, h *wire.Handshake, fabric int) {
+	if h.Pattern != wire.PatternNone && len(m.refusals) < maxRefusals {
+		m.refusals = append(m.refusals, refusal{to: to, index: h.Index, fabric: fabric})
+	}
+}
+
+// load is how many handshakes a NIC has worked on of late.
+type load struct {
+	since clock.Time
+	n     int
+}
+
+// heavy reports whether senders have to prove their addresses.
+func (l *load) heavy(now clock.Time) bool {
+	l.pass(now)
+	return l.n >= limits.HandshakesUnproved
+}
+
+// spent counts one handshake more, and reports whether there have been too many.
+func (l *load) spent(now clock.Time) bool {
+	l.pass(now)
+	l.n++
+	return l.n > limits.HandshakesAtMost
+}
+
+func (l *load) pass(now clock.Time) {
+	if now.Sub(l.since) >= limits.HandshakeWindow {
+		l.since, l.n = now, 0
+	}
+}

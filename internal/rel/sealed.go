@@ -1,0 +1,167 @@
+package rel
+
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/seal"
+	"github.com/weftnet/weft/internal/secret"
+	"github.com/weftnet/weft/internal/trust"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// sealed guards the frames of a session by an AEAD. Its keys change with time and frames, and its windows, message
+// numbers and packet counters go on:
+//
+//	every 120 s or 2^26 frames    a probe in the current phase, and after its answer the next phase (seal.Outgoing)
+//	every hour                    a handshake inside the session, by the NIC with the lower id (renew.go)
+type sealed struct {
+	m *Module
+	s *session
+
+	out   seal.Outgoing
+	in    seal.Incoming
+	psk   [trust.KeyLen]byte
+	suite seal.Suite
+
+	asked   uint64     // id of the probe whose answer shows that the peer has the current phase; 0 if none is under way
+	askedAt clock.Time // when it last left
+
+	renewal renewal
+}
+
+// newSealed makes the guard of a session whose handshake is over.
+func (m *Module) newSealed(now clock.Time, s *session, hs *seal.Handshake) *sealed {
+	g := &sealed{m: m, s: s, psk: hs.Psk(), suite: m.security.suite}
+	if s.peer.Capabilities&wire.CapAES == 0 {
+		g.suite = seal.ChaCha
+	}
+	given := hs.Secrets()
+	g.out.Start(now, g.suite, given.Send)
+	g.in.Start(g.suite, given.Receive)
+	g.renewal.at = now
+	return g
+}
+
+func (g *sealed) seal(b []byte, clear, n int, from []byte, counter uint64) int {
+	if len(from) > 0 && n > clear {
+		n += copy(b[n:n+len(from)], from) // one AEAD takes one piece of memory
+		from = nil
+	}
+	if w := g.m.security.Witness; w != nil {
+		w(g.out.Key, counter)
+	}
+	return g.out.Key.Seal(b, clear, n, from, counter)
+}
+
+// clearLen is how much of a frame is in the clear.
+func clearLen(o wire.Outer) int {
+	if o.Flags&wire.FlagClear != 0 {
+		return wire.ClearLen
+	}
+	return wire.OuterLen
+}
+
+func (g *sealed) open(now clock.Time, o wire.Outer, frame []byte, r *row) []byte {
+	clear, end := clearLen(o), len(frame)-wire.TagLen
+	if end < clear {
+		return nil
+	}
+	if odd := o.Flags&wire.FlagPhase != 0; odd != g.in.Odd {
+		return g.openOther(now, o, frame, clear)
+	}
+	to := frame[clear:end]
+	if clear == wire.ClearLen {
+		// If the tag turns out bad, to is zeros, which is safe: the receiver has not been told of these bytes.
+		if p := r.place(frame[wire.OuterLen:end]); p != nil {
+			to, r.placed = p, true
+		}
+	}
+	if !g.in.Key.Open(to, frame, clear, o.Counter) {
+		if r != nil {
+			r.placed = false
+		}
+		return nil
+	}
+	g.in.Current(o.Counter)
+	return frame[wire.OuterLen:end]
+}
+
+// openOther opens a frame of another phase than the current one.
+func (g *sealed) openOther(now clock.Time, o wire.Outer, frame []byte, clear int) []byte {
+	if len(frame) > len(g.m.security.scratch) {
+		return nil
+	}
+	switch g.in.OpenOther(now, frame, g.m.security.scratch, clear, o.Counter) {
+	case seal.OpenedNot:
+		return nil
+	case seal.OpenedFresh:
+		g.renewed(now)
+	}
+	return frame[wire.OuterLen : len(frame)-wire.TagLen]
+}
+
+func (g *sealed) peek(o wire.Outer, frame []byte) []byte {
+	end := len(frame) - wire.TagLen
+	to := g.m.security.scratch
+	if end < wire.OuterLen || end > len(to) || o.Flags != wire.FlagSealed|phaseFlag(g.in.Odd) {
+		return nil
+	}
+	to = to[wire.OuterLen:end]
+	if !g.in.Key.Open(to, frame, wire.OuterLen, o.Counter) {
+		return nil
+	}
+	return to
+}
+
+// phaseFlag is the phase bit of a phase.
+func phaseFlag(odd bool) uint8 {
+	if odd {
+		return wire.FlagPhase
+	}
+	return 0
+}
+
+// tend looks after the keys of a session whose peer has just been heard.
+func (g *sealed) tend(now clock.Time) {
+	counter := g.s.packets.counter
+	if g.renewal.due(now) {
+		g.renew(now)
+	}
+	if g.out.Due(now, counter) && g.m.cfg.Defect == mutate.PhaseEarly {
+		g.flip(now)
+		return
+	}
+	if !g.out.Due(now, counter) || g.asked != 0 && now.Sub(g.askedAt) < g.m.cfg.ProbeEvery {
+		return
+	}
+	if g.asked == 0 {
+		g.asked = g.m.cfg.Secrets.Uint64(secret.Probe) | 1 // not keepalive
+	}
+	g.askedAt = now
+	g.s.endpoint.owe(dutyPhase)
+}
+
+// arrived takes the answer to a probe of the current phase: the peer has its key, so the next phase may begin.
+func (g *sealed) arrived(now clock.Time, id uint64) {
+	if g == nil || g.asked == 0 || id != g.asked {
+		return
+	}
+	g.asked = 0
+	g.flip(now)
+}
+
+// flip goes on to the next phase, if the peer is still trusted.
+func (g *sealed) flip(now clock.Time) {
+	m, e := g.m, g.s.endpoint
+	if m.handler.Vouch(now, e.nic, e.key, e.certificate) != nil {
+		m.ends(now, e, ErrIdentity)
+		return
+	}
+	p := &g.s.packets
+	g.out.Flip(now, p.counter+1)
+	p.flags = p.flags&^wire.FlagPhase | phaseFlag(g.out.Odd)
+	m.stats.Rekeys++
+	if m.cfg.Defect == mutate.CounterRestarts {
+		p.counter = 0
+	}
+}

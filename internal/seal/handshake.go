@@ -1,0 +1,170 @@
+package seal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/flynn/noise"
+
+	"github.com/weftnet/weft/internal/trust"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// The handshakes of two NICs (decision 13). The pre-shared key is made of the fabric key, so that a NIC of another
+// fabric cannot finish either:
+//
+//	XXpsk3   → e               ← e, ee, s, es        → s, se, psk     the peer's key is not known
+//	IKpsk2   → e, es, s, ss    ← e, ee, se, psk                       it is
+//
+// An XX initiator proves itself in message 3, an IK initiator in message 1, and every responder in message 2.
+
+var suite = noise.NewCipherSuite(noise.DH25519, noise.CipherAESGCM, noise.HashSHA256)
+
+// Errors of handshakes.
+var (
+	// ErrHandshake says that a message does not fit: it was altered, is meant for another key, or its sender has another
+	// fabric key.
+	ErrHandshake = errors.New("seal: handshake message does not verify")
+
+	// ErrOrder says that a message came out of turn.
+	ErrOrder = errors.New("seal: handshake message out of turn")
+)
+
+// Identity is the static key pair of a NIC, in the form that handshakes take.
+type Identity struct{ pair noise.DHKey }
+
+// NewIdentity returns the pair of a private key.
+func NewIdentity(k trust.PrivateKey) *Identity {
+	p := k.Public()
+	return &Identity{noise.DHKey{Private: append([]byte(nil), k[:]...), Public: append([]byte(nil), p[:]...)}}
+}
+
+// Public returns the public half.
+func (id *Identity) Public() trust.PublicKey { return trust.PublicKey(id.pair.Public) }
+
+// Handshake is one handshake at one of its ends.
+type Handshake struct {
+	Pattern uint8 // wire.PatternXX or wire.PatternIK
+
+	state     *noise.HandshakeState
+	initiator bool
+	message   uint8 // number of the last that was written or read
+	psk       [trust.KeyLen]byte
+	secrets   *Secrets
+}
+
+// Secrets are what a finished handshake gives to one of its ends.
+type Secrets struct {
+	Send, Receive Secret
+	Relay         Secret // both ends have the same
+}
+
+// Options are what both ends of a handshake must have alike, but for the random numbers.
+type Options struct {
+	Psk      [trust.KeyLen]byte
+	Prologue []byte
+	Random   io.Reader
+}
+
+// Initiate begins a handshake: IK if the peer's key is known, XX if peer is nil.
+func Initiate(own *Identity, peer *trust.PublicKey, o Options) *Handshake {
+	c := o.config(own)
+	c.Initiator = true
+	if peer == nil {
+		return begin(wire.PatternXX, c, o)
+	}
+	c.PeerStatic = append([]byte(nil), peer[:]...)
+	return begin(wire.PatternIK, c, o)
+}
+
+// Respond begins the other end of a handshake with a pattern that the initiator names.
+func Respond(own *Identity, pattern uint8, o Options) (*Handshake, error) {
+	if pattern != wire.PatternXX && pattern != wire.PatternIK {
+		return nil, fmt.Errorf("%w: pattern %d", ErrHandshake, pattern)
+	}
+	return begin(pattern, o.config(own), o), nil
+}
+
+func (o *Options) config(own *Identity) noise.Config {
+	return noise.Config{CipherSuite: suite, Random: o.Random, Prologue: o.Prologue, StaticKeypair: own.pair}
+}
+
+func begin(pattern uint8, c noise.Config, o Options) *Handshake {
+	c.Pattern, c.PresharedKeyPlacement, c.PresharedKey = noise.HandshakeXX, 3, o.Psk[:]
+	if pattern == wire.PatternIK {
+		c.Pattern, c.PresharedKeyPlacement = noise.HandshakeIK, 2
+	}
+	state, err := noise.NewHandshakeState(c)
+	if err != nil {
+		panic("seal: the configuration of a handshake is refused: " + err.Error())
+	}
+	return &Handshake{Pattern: pattern, state: state, initiator: c.Initiator, psk: o.Psk}
+}
+
+// last is the number of the handshake's last message.
+func (h *Handshake) last() uint8 {
+	if h.Pattern == wire.PatternXX {
+		return 3
+	}
+	return 2
+}
+
+// Write returns the next message, which carries payload. Secrets are there after the last one.
+func (h *Handshake) Write(payload []byte) ([]byte, error) {
+	if h.message >= h.last() || h.initiator != (h.message%2 == 0) {
+		return nil, fmt.Errorf("%w: cannot write message %d", ErrOrder, h.message+1)
+	}
+	m, a, b, err := h.state.WriteMessage(nil, payload)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrHandshake, err)
+	}
+	h.message++
+	h.split(a, b)
+	return m, nil
+}
+
+// Read takes the peer's next message and returns its payload. After an error the handshake is of no further use.
+func (h *Handshake) Read(message []byte) (payload []byte, err error) {
+	if h.message >= h.last() || h.initiator == (h.message%2 == 0) {
+		return nil, fmt.Errorf("%w: cannot read message %d", ErrOrder, h.message+1)
+	}
+	payload, a, b, err := h.state.ReadMessage(nil, message)
+	if err != nil {
+		h.message = h.last() // what the library keeps after an error is not to be relied on
+		return nil, fmt.Errorf("%w: %w", ErrHandshake, err)
+	}
+	h.message++
+	h.split(a, b)
+	return payload, nil
+}
+
+// split keeps the secrets of a handshake that is over.
+func (h *Handshake) split(a, b *noise.CipherState) {
+	if a == nil {
+		return
+	}
+	of := func(c *noise.CipherState) Secret { return Secret(c.UnsafeKey()) }
+	s := &Secrets{Send: of(a), Receive: of(b)}
+	s.Relay = s.Send.with(&s.Receive, labelRelay)
+	if !h.initiator {
+		s.Send, s.Receive = s.Receive, s.Send
+	}
+	h.secrets = s
+}
+
+// Secrets returns what the handshake has given; nil before its last message.
+func (h *Handshake) Secrets() *Secrets { return h.secrets }
+
+// Psk is the pre-shared key of the handshake.
+func (h *Handshake) Psk() [trust.KeyLen]byte { return h.psk }
+
+// PeerKey returns the static key that the peer has proved, or that the first message of an IK initiator claims: it is
+// proved by the first frame that the secrets open. ok is false if it is not known yet.
+func (h *Handshake) PeerKey() (k trust.PublicKey, ok bool) {
+	s := h.state.PeerStatic()
+	if len(s) != trust.KeyLen {
+		return k, false
+	}
+	return trust.PublicKey(s), true
+}

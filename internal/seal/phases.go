@@ -1,0 +1,153 @@
+package seal
+
+import (
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Each direction of a session goes from phase to phase, each with a key of its own. The phase bit of a frame says whether
+// its phase is an even one:
+//
+//	sender    phase 0 ────── frame acknowledged, 2^26 frames or 120 s ──► phase 1 ──►
+//	receiver  phase 0 ────── a frame with the other bit that opens ─────► phase 1, and phase 0 for 3 s more
+//
+// The sender never goes on before the receiver has shown that it has the current phase, so that the receiver needs to
+// look one phase ahead only.
+
+// Limits of a phase.
+const (
+	PhaseFrames = 1 << 26
+	PhaseTime   = 120 * time.Second
+	OldKeyTime  = 3 * time.Second // for frames that were overtaken by the first of the next phase
+)
+
+// Outgoing is the sending half of a direction.
+type Outgoing struct {
+	suite  Suite
+	secret Secret
+	fresh  *Secret // of a handshake that the receiver has too; the next phase is made of it
+	Key    *Key
+	Odd    bool       // the phase bit
+	First  uint64     // packet counter of the first frame of this phase
+	Since  clock.Time // when the phase began
+
+}
+
+// Start begins with phase 0.
+func (o *Outgoing) Start(now clock.Time, suite Suite, s Secret) {
+	*o = Outgoing{suite: suite, secret: s, Key: NewKey(suite, &s), First: 1, Since: now}
+}
+
+// Due reports whether the phase has lasted long enough, with counter the last packet counter used.
+func (o *Outgoing) Due(now clock.Time, counter uint64) bool {
+	return o.fresh != nil || counter-o.First >= PhaseFrames || now.Sub(o.Since) >= PhaseTime
+}
+
+// Renew makes the next phase follow from a fresh secret, which the receiver has.
+func (o *Outgoing) Renew(fresh Secret) { o.fresh = &fresh }
+
+// Flip goes on to the next phase, whose first frame will have the counter. The receiver is known to have this phase.
+func (o *Outgoing) Flip(now clock.Time, first uint64) {
+	if o.fresh != nil {
+		o.secret = o.secret.Fresh(o.fresh)
+	} else {
+		o.secret = o.secret.Next()
+	}
+	o.fresh = nil
+	o.Key, o.Odd, o.First, o.Since = NewKey(o.suite, &o.secret), !o.Odd, first, now
+}
+
+// Incoming is the receiving half of a direction.
+type Incoming struct {
+	suite  Suite
+	secret Secret
+	fresh  *Secret // of a handshake that the sender may have finished: the next phase may be made of it
+
+	Key   *Key
+	Odd   bool
+	first uint64 // lowest packet counter seen of this phase
+
+	next, nextFresh *Key // made when they are first needed
+	old             *Key // of the phase before
+	oldUntil        clock.Time
+}
+
+// Start begins with phase 0.
+func (in *Incoming) Start(suite Suite, s Secret) {
+	*in = Incoming{suite: suite, secret: s, Key: NewKey(suite, &s), first: 1}
+}
+
+// Renew makes it possible that the next phase follows from a fresh secret.
+func (in *Incoming) Renew(fresh Secret) { in.fresh, in.nextFresh = &fresh, nil }
+
+// Pending reports whether a fresh secret waits for its phase.
+func (in *Incoming) Pending() bool { return in.fresh != nil }
+
+// Opened is what OpenOther has found.
+type Opened uint8
+
+// What OpenOther finds.
+const (
+	OpenedNot   Opened = iota
+	OpenedOld          // a frame of the phase before
+	OpenedNext         // the first frame of the next phase, which is current now
+	OpenedFresh        // likewise, and it is made of the fresh secret
+)
+
+// OpenOther opens a frame whose phase bit is not that of the current phase: of the phase before, if its counter is lower
+// than any of this phase and old keys still live; else of the next one. It works on a copy of the frame in scratch, since
+// a key that does not fit leaves zeros; if the frame opens, its plaintext is in the frame.
+func (in *Incoming) OpenOther(now clock.Time, frame, scratch []byte, clear int, counter uint64) Opened {
+	if in.old != nil && now >= in.oldUntil {
+		in.old = nil
+	}
+	if counter < in.first {
+		if in.old != nil && try(in.old, frame, scratch, clear, counter) {
+			return OpenedOld
+		}
+		return OpenedNot
+	}
+	if in.next == nil {
+		s := in.secret.Next()
+		in.next = NewKey(in.suite, &s)
+	}
+	if try(in.next, frame, scratch, clear, counter) {
+		in.flip(now, in.next, in.secret.Next(), counter)
+		return OpenedNext
+	}
+	if in.fresh == nil {
+		return OpenedNot
+	}
+	s := in.secret.Fresh(in.fresh)
+	if in.nextFresh == nil {
+		in.nextFresh = NewKey(in.suite, &s)
+	}
+	if !try(in.nextFresh, frame, scratch, clear, counter) {
+		return OpenedNot
+	}
+	in.fresh = nil
+	in.flip(now, in.nextFresh, s, counter)
+	return OpenedFresh
+}
+
+// try opens a frame by a key and leaves it as it was if it does not fit.
+func try(k *Key, frame, scratch []byte, clear int, counter uint64) bool {
+	n := copy(scratch, frame)
+	if !k.Open(scratch[clear:n-wire.TagLen], scratch[:n], clear, counter) {
+		return false
+	}
+	copy(frame[clear:], scratch[clear:n-wire.TagLen])
+	return true
+}
+
+// flip makes a phase the current one.
+func (in *Incoming) flip(now clock.Time, k *Key, s Secret, counter uint64) {
+	in.old, in.oldUntil = in.Key, now.Add(OldKeyTime)
+	in.Key, in.secret, in.Odd, in.first = k, s, !in.Odd, counter
+	in.next, in.nextFresh = nil, nil
+}
+
+// Current notes a good frame of the current phase.
+func (in *Incoming) Current(counter uint64) { in.first = min(in.first, counter) }
