@@ -74,12 +74,16 @@ func (n *node) position() nic.Position {
 func (n *node) start() error {
 	h := &n.f.cfg.hooks
 	n.life++
-	e, err := nic.New(nic.Config{
+	cfg := nic.Config{
 		ID: n.id, Incarnation: n.life, Secrets: secret.Seeded(n.f.seeds.Uint64()), Link: n.port, ReceiveCapacity: n.port.capacity(),
 		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: true,
 		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, Requests: h.Requests, IdlePolls: h.IdlePolls, RelaySaves: h.RelaySaves, MaxProcesses: h.MaxProcesses,
 		Faults: h.Faults, Defect: h.Defect, Position: n.position(),
-	})
+	}
+	if err := n.seal(&cfg); err != nil {
+		return err
+	}
+	e, err := nic.New(cfg)
 	if err != nil {
 		return err
 	}

@@ -185,14 +185,14 @@ type handler struct{ n *node }
 func (h handler) Admit(_ clock.Time, nic uint64, from netip.AddrPort) error {
 	return h.n.Admit(nic, from)
 }
-func (h handler) Vouch(clock.Time, uint64, trust.PublicKey, []byte) error { return nil }
-func (h handler) Stranger(clock.Time, netip.AddrPort, error)              {}
-func (h handler) Outdated(clock.Time, uint64, netip.AddrPort)             {}
-func (h handler) Datagram(clock.Time, *rel.Endpoint, uint8, []byte)       {}
-func (h handler) Acknowledged(*rel.Fragment, uint64, uint64)              {}
-func (h handler) Released(clock.Time, *rel.Fragment)                      {}
-func (h handler) Writable(clock.Time, *rel.Endpoint)                      {}
-func (h handler) Up(_ clock.Time, ep *rel.Endpoint)                       { h.n.Table.Up(h.n.peer(ep)) }
+func (h handler) Vouch(clock.Time, uint64, netip.AddrPort, trust.PublicKey, []byte) error { return nil }
+func (h handler) Stranger(clock.Time, netip.AddrPort, error)                              {}
+func (h handler) Outdated(clock.Time, uint64, netip.AddrPort)                             {}
+func (h handler) Datagram(clock.Time, *rel.Endpoint, uint8, []byte)                       {}
+func (h handler) Acknowledged(*rel.Fragment, uint64, uint64)                              {}
+func (h handler) Released(clock.Time, *rel.Fragment)                                      {}
+func (h handler) Writable(clock.Time, *rel.Endpoint)                                      {}
+func (h handler) Up(_ clock.Time, ep *rel.Endpoint)                                       { h.n.Table.Up(h.n.peer(ep)) }
 func (h handler) Down(_ clock.Time, ep *rel.Endpoint, why error) {
 	if p := h.n.byEP[ep]; p != nil {
 		h.n.Table.Down(p, errors.Is(why, rel.ErrGoodbye))

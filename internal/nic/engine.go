@@ -38,6 +38,7 @@ import (
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/relay"
 	"github.com/weftnet/weft/internal/secret"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -48,6 +49,10 @@ type Config struct {
 	Incarnation uint64         // larger in every life of this NIC
 	Secrets     *secret.Source // draws keys, session indices, cookies, first sequence numbers; required
 	Link        link.Driver    // the engine's alone
+
+	Security  *rel.Security // nil: the link is plain
+	Trust     *trust.Policy // says which NICs are believed, and what they may do; required with Security
+	WallNanos int64         // the time in Unix nanoseconds when clock.Time is 0, for certificates
 
 	ReceiveCapacity  uint64        // bytes of frames that may be under way to this NIC
 	UnreachableAfter time.Duration // silence after which a peer with anything pending is given up
@@ -136,6 +141,9 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Link == nil {
 		return nil, errors.New("nic: Config.Link is nil")
 	}
+	if cfg.Security != nil && cfg.Trust == nil {
+		return nil, errors.New("nic: Config.Security without Config.Trust")
+	}
 	if cfg.Secrets == nil {
 		return nil, errors.New("nic: Config.Secrets is nil")
 	}
@@ -193,7 +201,8 @@ func (cfg *Config) rel(caps link.Caps) rel.Config {
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
 		Narrow:       !p.Whole,
 		DoubtBatches: caps.DoubtBatches, Copy: caps.Copy, Post: caps.Post, PostLone: caps.PostLone, ReserveRun: caps.ReserveRun, CommitRun: caps.CommitRun,
-		Faults: cfg.Faults, Defect: cfg.Defect,
+		Security: cfg.Security,
+		Faults:   cfg.Faults, Defect: cfg.Defect,
 	}
 }
 

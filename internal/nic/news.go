@@ -1,7 +1,6 @@
 package nic
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -11,9 +10,9 @@ import (
 
 // Refusal is a NIC that has said hello and may not talk to this one. It is not answered: an answer would tell strangers that this NIC is here.
 type Refusal struct {
-	NIC   uint64 // that it says it is
+	NIC   uint64 // that it says it is; 0 if it does not belong to the fabric
 	Addr  link.Addr
-	Why   error // rel.ErrOutdated, or one of package names
+	Why   error // one of package names, of package trust, rel.ErrOutdated, ErrFabric, ErrPlain or ErrSealed
 	Times uint64
 	Last  clock.Time
 }
@@ -41,7 +40,7 @@ func (n *peerNews) refuse(now clock.Time, nic uint64, from link.Addr, why error)
 	oldest := 0
 	for i := range n.refused {
 		r := &n.refused[i]
-		if r.NIC == nic && r.Addr == from && errors.Is(r.Why, why) {
+		if r.NIC == nic && r.Addr == from && r.Why.Error() == why.Error() {
 			r.Times++
 			r.Last = now
 			return

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/relay"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -28,6 +29,8 @@ type peer struct {
 	names names.Peer
 	ended error // why the last session ended, or the last attempt at one; nil while there is one, and before the first
 	wasUp bool  // it was a session
+
+	proved trust.Peer // what it has proved in its last session; the zero value on a plain link
 
 	granted    uint64     // bytes that it has been permitted and that have not come
 	writtenOff uint64     // such bytes that are waited for no more
@@ -151,6 +154,7 @@ func (h *handler) Up(_ clock.Time, ep *rel.Endpoint) {
 	e := h.engine()
 	pr := e.peerAt(ep)
 	pr.nic, e.peers.last = ep.NIC(), nil
+	pr.proved = e.provedBy(ep)
 	e.peers.news.up(pr)
 	e.counts[vni.RelUpSessions]++
 	e.names.Up(&pr.names)

@@ -40,11 +40,11 @@ func (l *wireTo) drain(now clock.Time, m *Module) {
 // sink is an owner that wants to know nothing.
 type sink struct{ records, released, datagrams int }
 
-func (s *sink) Admit(clock.Time, uint64, netip.AddrPort) error          { return nil }
-func (s *sink) Vouch(clock.Time, uint64, trust.PublicKey, []byte) error { return nil }
-func (s *sink) Stranger(clock.Time, netip.AddrPort, error)              {}
-func (s *sink) Outdated(clock.Time, uint64, netip.AddrPort)             {}
-func (s *sink) Deliver(clock.Time, *Endpoint, wire.Record)              { s.records++ }
+func (s *sink) Admit(clock.Time, uint64, netip.AddrPort) error                          { return nil }
+func (s *sink) Vouch(clock.Time, uint64, netip.AddrPort, trust.PublicKey, []byte) error { return nil }
+func (s *sink) Stranger(clock.Time, netip.AddrPort, error)                              {}
+func (s *sink) Outdated(clock.Time, uint64, netip.AddrPort)                             {}
+func (s *sink) Deliver(clock.Time, *Endpoint, wire.Record)                              { s.records++ }
 func (s *sink) Datagram(_ clock.Time, _ *Endpoint, _ uint8, payload []byte) {
 	s.datagrams++
 }

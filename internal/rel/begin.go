@@ -38,6 +38,7 @@ type begun struct {
 	frame   []byte // the link's
 	told    bool   // a single record acknowledges what waits to be noted
 	single  [dataHead + singleRecord + wire.TagLen]byte
+	apart   [dataHead + singleRecord + wire.TagLen]byte // where it is sealed
 }
 
 // Begin returns room for one record of n bytes in s if it may leave in one of the ways named, and which that is; nil if not: then another
@@ -160,6 +161,9 @@ func (e *Endpoint) endSingle(now clock.Time, out Flusher) {
 		s.piggyback(&h)
 	}
 	h.Put(b[wire.OuterLen:])
+	if s.sealed != nil { // which encrypts where the frame stands, and the record is read again
+		b = m.begun.apart[:copy(m.begun.apart[:], b[:dataHead+m.begun.n])+wire.TagLen]
+	}
 	n := s.packets.seal(wire.KindData, b, dataHead+m.begun.n, nil)
 	if m.cfg.Post != nil {
 		m.cfg.Post(now, b[:n])

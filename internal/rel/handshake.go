@@ -349,7 +349,7 @@ func (m *Module) hearsSealed(
 		e.incarnation = max(e.incarnation, h.Incarnation)
 	}
 	if key, proved := hs.PeerKey(); proved && m.cfg.Defect != mutate.KeyUnchecked &&
-		m.distrusts(now, e, h.NIC, key, certificate) {
+		m.distrusts(now, e, h.NIC, from, key, certificate) {
 		m.stats.Identities++
 		return nil
 	}
@@ -366,8 +366,13 @@ func (m *Module) hearsSealed(
 }
 
 // distrusts reports whether a NIC that has proved a key is not to be believed its id.
-func (m *Module) distrusts(now clock.Time, e *Endpoint, nic uint64, key trust.PublicKey, certificate []byte) bool {
-	return e != nil && e.live != nil && e.proved && e.key != key || m.handler.Vouch(now, nic, key, certificate) != nil
+func (m *Module) distrusts(
+	now clock.Time, e *Endpoint, nic uint64, from netip.AddrPort, key trust.PublicKey, certificate []byte,
+) bool {
+	if e != nil && e.live != nil && e.proved && e.key != key {
+		return true
+	}
+	return m.handler.Vouch(now, nic, from, key, certificate) != nil
 }
 
 // receiveSealedAnswer takes the second message of a handshake of ours.
@@ -418,7 +423,7 @@ func (m *Module) sealedAnswer(now clock.Time, s *session, h *wire.Hello, certifi
 	e, k := s.endpoint, s.shake
 	key, _ := k.hs.PeerKey()
 	why := m.unfit(now, s, h)
-	if why == nil && m.distrusts(now, e, h.NIC, key, certificate) && m.cfg.Defect != mutate.KeyUnchecked {
+	if why == nil && m.distrusts(now, e, h.NIC, s.addr, key, certificate) && m.cfg.Defect != mutate.KeyUnchecked {
 		m.stats.Identities++
 		why = ErrIdentity
 	}
@@ -475,7 +480,8 @@ func (m *Module) receiveFinish(now clock.Time, from netip.AddrPort, o wire.Outer
 		return
 	}
 	key, _ := k.hs.PeerKey()
-	if m.distrusts(now, m.byNIC[s.peer.NIC], s.peer.NIC, key, certificate) && m.cfg.Defect != mutate.KeyUnchecked {
+	known := m.byNIC[s.peer.NIC]
+	if m.distrusts(now, known, s.peer.NIC, from, key, certificate) && m.cfg.Defect != mutate.KeyUnchecked {
 		m.stats.Identities++
 		m.drop(s)
 		return

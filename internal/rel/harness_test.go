@@ -216,7 +216,7 @@ func (n *node) Admit(now clock.Time, nic uint64, from netip.AddrPort) error {
 	return nil
 }
 
-func (n *node) Vouch(_ clock.Time, nic uint64, key trust.PublicKey, certificate []byte) error {
+func (n *node) Vouch(_ clock.Time, nic uint64, _ netip.AddrPort, key trust.PublicKey, certificate []byte) error {
 	if n.vouch != nil {
 		return n.vouch(nic, key, certificate)
 	}

@@ -102,9 +102,9 @@ type Handler interface {
 	// let in.
 	Outdated(now clock.Time, nic uint64, from netip.AddrPort)
 
-	// Vouch says whether a NIC that has proved a static key is to be believed its id. It is asked when a session opens, and
+	// Vouch says whether a NIC at from that has proved a static key is to be believed its id. It is asked when a session opens, and
 	// again when its keys change: the error, if any, ends it.
-	Vouch(now clock.Time, nic uint64, key trust.PublicKey, certificate []byte) error
+	Vouch(now clock.Time, nic uint64, from netip.AddrPort, key trust.PublicKey, certificate []byte) error
 
 	// Stranger says that frames of no session came that do not belong to this fabric, or to this kind of link: ErrFabric
 	// from an address that a peer is known by, ErrPlain or ErrSealed.

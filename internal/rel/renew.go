@@ -2,6 +2,7 @@ package rel
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
@@ -33,8 +34,8 @@ type renewal struct {
 }
 
 // due reports whether an offer is to be made, or made again.
-func (r *renewal) due(now clock.Time) bool {
-	return now.Sub(r.at) >= limits.RenewAfter && (r.offered == nil || now.Sub(r.askedAt) >= limits.RenewAgain)
+func (r *renewal) due(now clock.Time, after time.Duration) bool {
+	return now.Sub(r.at) >= after && (r.offered == nil || now.Sub(r.askedAt) >= limits.RenewAgain)
 }
 
 // prologue binds a renewal to its session.
@@ -119,7 +120,7 @@ func (g *sealed) offer(now clock.Time, o *wire.Rekey) {
 			m.stats.Handshakes++
 			return
 		}
-		if m.handler.Vouch(now, e.nic, e.key, certificate) != nil {
+		if m.handler.Vouch(now, e.nic, g.s.addr, e.key, certificate) != nil {
 			m.ends(now, e, ErrIdentity)
 			return
 		}
@@ -152,7 +153,7 @@ func (g *sealed) answer(now clock.Time, a *wire.Rekey) {
 		r.offered, r.message = nil, nil
 		return
 	}
-	if m.handler.Vouch(now, e.nic, e.key, certificate) != nil {
+	if m.handler.Vouch(now, e.nic, g.s.addr, e.key, certificate) != nil {
 		m.ends(now, e, ErrIdentity)
 		return
 	}

@@ -36,7 +36,7 @@ func (m *Module) newSealed(now clock.Time, s *session, hs *seal.Handshake) *seal
 		g.suite = seal.ChaCha
 	}
 	given := hs.Secrets()
-	g.out.Start(now, g.suite, given.Send)
+	g.out.Start(now, m.security.Pace.Phase, g.suite, given.Send)
 	g.in.Start(g.suite, given.Receive)
 	g.renewal.at = now
 	return g
@@ -124,7 +124,7 @@ func phaseFlag(odd bool) uint8 {
 // tend looks after the keys of a session whose peer has just been heard.
 func (g *sealed) tend(now clock.Time) {
 	counter := g.s.packets.counter
-	if g.renewal.due(now) {
+	if g.renewal.due(now, g.m.security.Pace.RenewAfter) {
 		g.renew(now)
 	}
 	if g.out.Due(now, counter) && g.m.cfg.Defect == mutate.PhaseEarly {
@@ -153,7 +153,7 @@ func (g *sealed) arrived(now clock.Time, id uint64) {
 // flip goes on to the next phase, if the peer is still trusted.
 func (g *sealed) flip(now clock.Time) {
 	m, e := g.m, g.s.endpoint
-	if m.handler.Vouch(now, e.nic, e.key, e.certificate) != nil {
+	if m.handler.Vouch(now, e.nic, g.s.addr, e.key, e.certificate) != nil {
 		m.ends(now, e, ErrIdentity)
 		return
 	}

@@ -1,8 +1,11 @@
 package rel
 
 import (
+	"cmp"
 	"errors"
+	"time"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/seal"
 	"github.com/weftnet/weft/internal/trust"
 )
@@ -15,11 +18,19 @@ type Security struct {
 	Certificate []byte            // of this NIC, encoded; nil without one
 	NoAES       bool              // the processor has no instructions for AES, so that ChaCha20 is faster
 
+	Pace Pace // of fresh keys; the zero value is the default
+
 	// PlainResident admits datagrams of programs in drivers, which cannot seal: they have a checksum and a cookie alone.
 	PlainResident bool
 
 	// Witness, for tests, is told of each use of a key: no key may be used twice with one counter.
 	Witness func(key any, counter uint64)
+}
+
+// Pace says how long keys are used.
+type Pace struct {
+	Phase      seal.Pace
+	RenewAfter time.Duration // age of a handshake at which another one follows; 0 = limits.RenewAfter
 }
 
 // security is what a Module makes of its Security.
@@ -52,6 +63,8 @@ func newSecurity(m *Module, c *Security) *security {
 	if c.NoAES {
 		y.suite = seal.ChaCha
 	}
+	y.Pace.Phase = y.Pace.Phase.OrDefault()
+	y.Pace.RenewAfter = cmp.Or(y.Pace.RenewAfter, limits.RenewAfter)
 	y.scratch = make([]byte, m.cfg.MTU)
 	return y
 }

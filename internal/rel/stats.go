@@ -68,7 +68,7 @@ type Stats struct {
 	StaleHellos       uint64 `counter:"drop_stale_hello"`   // of an earlier life or time of the peer
 	Refused           uint64 `counter:"drop_refused_hello"` // Hellos of NICs that are not admitted, or too many
 	FaultDrops        uint64 `counter:"drop_fault"`         // by the fault hook
-	BadMACs           uint64 `counter:"drop_mac1"`          // handshake frames of another fabric, or damaged
+	BadMACs           uint64 `counter:"drop_mac"`           // handshake frames of another fabric, or damaged
 	Handshakes        uint64 `counter:"drop_handshake"`     // handshake messages that do not verify
 	Identities        uint64 `counter:"drop_identity"`      // NICs that are not to be believed their ids
 	Unsealed          uint64 `counter:"drop_unsealed"`      // plain frames on a sealed link, and sealed ones on a plain link

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -16,6 +17,17 @@ import (
 // The sender never goes on before the receiver has shown that it has the current phase, so that the receiver needs to
 // look one phase ahead only.
 
+// Pace is how long a phase lasts: until either is reached. Tests go faster.
+type Pace struct {
+	Frames uint64        // 0 = PhaseFrames
+	Time   time.Duration // 0 = PhaseTime
+}
+
+// OrDefault returns p with the defaults in place of zeros.
+func (p Pace) OrDefault() Pace {
+	return Pace{cmp.Or(p.Frames, PhaseFrames), cmp.Or(p.Time, PhaseTime)}
+}
+
 // Limits of a phase.
 const (
 	PhaseFrames = 1 << 26
@@ -25,6 +37,7 @@ const (
 
 // Outgoing is the sending half of a direction.
 type Outgoing struct {
+	pace   Pace
 	suite  Suite
 	secret Secret
 	fresh  *Secret // of a handshake that the receiver has too; the next phase is made of it
@@ -36,13 +49,13 @@ type Outgoing struct {
 }
 
 // Start begins with phase 0.
-func (o *Outgoing) Start(now clock.Time, suite Suite, s Secret) {
-	*o = Outgoing{suite: suite, secret: s, Key: NewKey(suite, &s), First: 1, Since: now}
+func (o *Outgoing) Start(now clock.Time, p Pace, suite Suite, s Secret) {
+	*o = Outgoing{pace: p, suite: suite, secret: s, Key: NewKey(suite, &s), First: 1, Since: now}
 }
 
 // Due reports whether the phase has lasted long enough, with counter the last packet counter used.
 func (o *Outgoing) Due(now clock.Time, counter uint64) bool {
-	return o.fresh != nil || counter-o.First >= PhaseFrames || now.Sub(o.Since) >= PhaseTime
+	return o.fresh != nil || counter-o.First >= o.pace.Frames || now.Sub(o.Since) >= o.pace.Time
 }
 
 // Renew makes the next phase follow from a fresh secret, which the receiver has.

@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -22,13 +23,16 @@ type Hooks struct {
 	Requests     int
 	IdlePolls    int
 	RelaySaves   int
-	MaxProcesses int                              // of one NIC
-	Peers        func(a, b int) bool              // which NICs know of each other; nil: all
-	MaxEvents    uint64                           // a run with more of them fails; 0: any number
-	IDs          []uint64                         // of the first NICs, in place of sim.NICID
-	Check        func(*nic.Engine) error          // asked after every poll; an error ends the run
-	Tap          func(from, to int, frame []byte) // told of every frame that leaves
-	Refused      func(process any, err error)     // told of a process whose name is another's; nil: that ends the run
+	MaxProcesses int                                   // of one NIC
+	Peers        func(a, b int) bool                   // which NICs know of each other; nil: all
+	MaxEvents    uint64                                // a run with more of them fails; 0: any number
+	Sealed       bool                                  // sessions are sealed, each NIC with a key of its own
+	Security     func(host int, s *rel.Security)       // changes what a NIC of a sealed fabric has; nil: nothing
+	Trust        func(host int, c *trust.PolicyConfig) // likewise, what it believes
+	IDs          []uint64                              // of the first NICs, in place of sim.NICID
+	Check        func(*nic.Engine) error               // asked after every poll; an error ends the run
+	Tap          func(from, to int, frame []byte)      // told of every frame that leaves
+	Refused      func(process any, err error)          // told of a process whose name is another's; nil: that ends the run
 }
 
 // Hooked is a configuration, a sim.Config, with hooks.

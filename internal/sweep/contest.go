@@ -76,7 +76,7 @@ func runContest(seed uint64, d mutate.Defect) (violations []string, done uint64)
 	c.f = sim.New(simulated.Hooked(sim.Config{
 		Seed: seed, NICs: c.nics, Replay: replay(seed, d),
 		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
-	}, simulated.Hooks{Defect: d, Refused: c.refused, Check: c.check}))
+	}, sealed(seed, simulated.Hooks{Defect: d, Refused: c.refused, Check: c.check})))
 	for i := range 1 + rng.IntN(4) {
 		name, err := vni.ParseName(fmt.Sprintf("prize/%d", i))
 		if err != nil {

@@ -74,7 +74,7 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	t.f = sim.New(simulated.Hooked(sim.Config{
 		Seed: seed, NICs: hosts, TorusWidth: rng.IntN(3), Replay: replay(seed, d), UnreachableAfter: teamSilent,
 		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
-	}, simulated.Hooks{Defect: d, Pool: rng.IntN(3) == 0, Check: t.checkLimits}))
+	}, sealed(seed, simulated.Hooks{Defect: d, Pool: rng.IntN(3) == 0, Check: t.checkLimits})))
 	for i := range t.members {
 		t.f.Process(i%t.nics, fmt.Sprintf("team/%d", i), func(p *sim.Process) error { return t.member(p, i) })
 	}

@@ -50,7 +50,9 @@ func runTalk(seed uint64, d mutate.Defect) (violations []string, ways Ways) {
 	}
 	t.stream = rng.IntN(4) == 0
 	t.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 2, Link: t.link, Faults: t.faults, Replay: replay(seed, d)},
-		simulated.Hooks{Defect: d, CreditBytes: pick(rng, 0, 0, 16<<10), Check: newChecks(limits.UnreachableAfter).check}))
+		sealed(seed, simulated.Hooks{
+			Defect: d, CreditBytes: pick(rng, 0, 0, 16<<10), Check: newChecks(limits.UnreachableAfter).check,
+		})))
 	for i := range t.pairs {
 		a, b := fmt.Sprintf("asks/%d", i), fmt.Sprintf("answers/%d", i)
 		plan := rand.New(rand.NewPCG(seed, uint64(i)))

@@ -114,6 +114,7 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 
 func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 	p.hooks.Defect = d
+	p.hooks = sealed(p.seed, p.hooks)
 	w := &world{
 		out: out, plan: p, l: newLedger(), rng: rand.New(rand.NewPCG(p.seed, 0x776f726c64)),
 		lives: map[string]*life{}, homes: map[string]int{}, bufs: newBuffers(), touched: make([]bool, p.nics), guests: make([]int, p.nics),

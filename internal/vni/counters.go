@@ -59,6 +59,11 @@ const (
 	RelDatagramsNoRoom     // pieces of those for which there was no room
 	RelSinglesCopied       // frames of single records that were put together elsewhere, and copied to the link's
 	RelDatagramsRefused    // not sent: too long, no session, or too many waited
+	RelCookieSends         // hellos answered by a cookie: their senders had to prove their addresses
+	RelRekeys              // phases of keys begun
+	RelRenewals            // handshakes inside sessions that gave fresh keys
+	RelStrays              // good frames from another address than the peer's
+	RelRoams               // times that a peer was found to have moved to another address
 
 	// frames dropped, by cause
 	DropShort
@@ -73,6 +78,10 @@ const (
 	DropStaleHello
 	DropRefusedHello // a NIC that may not talk to this one
 	DropFault        // by a fault hook
+	DropMAC          // of another fabric
+	DropHandshake    // a handshake message that does not verify
+	DropIdentity     // a NIC that is not to be believed its id
+	DropUnsealed     // a plain frame on a sealed link, or a sealed one on a plain link
 
 	// internal/nic
 	NICMessagesSent
@@ -196,9 +205,11 @@ var counterNames = [counters]string{
 	"rel_up_sessions", "rel_down_unreachable", "rel_down_restarted", "rel_down_lost", "rel_down_goodbye", "rel_peers_now",
 	"rel_in_flight_now", "rel_path_doubts", "rel_paths_narrowed", "rel_paths_widened", "rel_parts_sent", "rel_parts_received",
 	"rel_datagrams_sent", "rel_datagrams_received", "rel_datagrams_incomplete", "rel_datagrams_no_room", "rel_singles_copied", "rel_datagrams_refused",
+	"rel_cookie_sends", "rel_rekeys", "rel_renewals", "rel_strays", "rel_roams",
 
 	"drop_short", "drop_magic", "drop_version", "drop_kind", "drop_format", "drop_tag", "drop_index", "drop_address", "drop_replay",
 	"drop_stale_hello", "drop_refused_hello", "drop_fault",
+	"drop_mac", "drop_handshake", "drop_identity", "drop_unsealed",
 
 	"nic_messages_sent", "nic_messages_received", "nic_messages_local", "nic_bytes_sent", "nic_bytes_received", "nic_puts",
 	"nic_gets", "nic_put_bytes", "nic_get_bytes", "nic_calls", "nic_replies", "nic_unexpected", "nic_unexpected_bytes", "nic_copied_out", "nic_copied_in", "nic_early",

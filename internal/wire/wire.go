@@ -74,7 +74,9 @@ var kindNames = [...]string{
 }
 
 // OfHandshake reports whether frames of kind k open a session.
-func (k Kind) OfHandshake() bool { return k == KindHello || k == KindHelloAck || k == KindFinish || k == KindCookie }
+func (k Kind) OfHandshake() bool {
+	return k == KindHello || k == KindHelloAck || k == KindFinish || k == KindCookie
+}
 
 // ofSession reports whether frames of kind k are protected by the keys of an open session.
 func (k Kind) ofSession() bool { return k > KindHelloAck && k <= KindRekey }

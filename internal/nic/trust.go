@@ -1,0 +1,62 @@
+package nic
+
+import (
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/nicid"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/trust"
+)
+
+// wallSeconds is the time of day, in Unix seconds.
+func (e *Engine) wallSeconds(now clock.Time) int64 {
+	return (e.cfg.WallNanos + int64(now)) / int64(time.Second)
+}
+
+// Vouch says whether a NIC is believed its id (rel.Handler).
+func (h *handler) Vouch(now clock.Time, nic uint64, from link.Addr, key trust.PublicKey, certificate []byte) error {
+	_, err := h.cfg.Trust.Check(nicid.ID(nic), key, certificate, h.engine().wallSeconds(now))
+	if err != nil {
+		h.peers.news.refuse(now, nic, from, err)
+	}
+	return err
+}
+
+// Stranger notes frames that do not belong to this fabric, or to this kind of link (rel.Handler).
+func (h *handler) Stranger(now clock.Time, from link.Addr, why error) {
+	h.peers.news.refuse(now, 0, from, why)
+}
+
+// provedBy is what a peer has proved in the session that opens.
+func (e *Engine) provedBy(ep *rel.Endpoint) trust.Peer {
+	key, certificate, ok := ep.Key()
+	if !ok || e.cfg.Trust == nil {
+		return trust.Peer{}
+	}
+	peer, err := e.cfg.Trust.Check(nicid.ID(ep.NIC()), key, certificate, e.wallSeconds(e.now))
+	if err != nil { // it expired between two looks at the clock: the next rekey ends the session
+		return trust.Peer{}
+	}
+	return peer
+}
+
+// Allows reports whether a NIC has a role here, for a user of its own that it names. On a plain link no NIC has proved
+// anything, so that none has a role.
+func (e *Engine) Allows(nic uint64, role trust.Role, user string) bool {
+	e.begin()
+	pr := e.peerOf(nic)
+	if pr == nil || e.cfg.Trust == nil || pr.proved.NIC == 0 || !pr.ep.Up() {
+		return false
+	}
+	return e.cfg.Trust.Allows(pr.proved, role, user)
+}
+
+// Know tells the engine the static key of a NIC, so that the first handshake with it is shorter.
+func (e *Engine) Know(nic uint64, key trust.PublicKey) {
+	e.begin()
+	if ep := e.rel.Endpoint(nic); ep != nil {
+		ep.Know(key)
+	}
+}

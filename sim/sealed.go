@@ -1,0 +1,43 @@
+package sim
+
+import (
+	"encoding/binary"
+
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/nicid"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/trust"
+)
+
+// fabricKey is that of every sealed fabric: nothing secret is ever simulated.
+var fabricKey = trust.FabricKey{'a', ' ', 's', 'i', 'm', 'u', 'l', 'a', 't', 'e', 'd', ' ', 'f', 'a', 'b', 'r', 'i', 'c'}
+
+// keyOf is the static key of a host's NIC, in all its lives.
+func keyOf(id uint64) (k trust.PrivateKey) {
+	copy(k[:], "a simulated NIC")
+	binary.LittleEndian.PutUint64(k[16:], id)
+	return k
+}
+
+// seal prepares the configuration of a NIC on a sealed fabric.
+func (n *node) seal(cfg *nic.Config) (err error) {
+	h := &n.f.cfg.hooks
+	if !h.Sealed {
+		return nil
+	}
+	own := keyOf(n.id)
+	cfg.Security = &rel.Security{Key: own, Fabric: []trust.FabricKey{fabricKey}}
+	if h.Security != nil {
+		h.Security(n.index, cfg.Security)
+	}
+	p := trust.PolicyConfig{ID: nicid.ID(n.id), Key: own.Public(), Bound: make(map[nicid.ID]trust.PublicKey)}
+	for _, o := range n.f.nodes {
+		p.Bound[nicid.ID(o.id)] = keyOf(o.id).Public()
+	}
+	if h.Trust != nil {
+		h.Trust(n.index, &p)
+	}
+	cfg.WallNanos = wall(0).UnixNano()
+	cfg.Trust, err = trust.NewPolicy(p)
+	return err
+}
