@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -124,9 +123,6 @@ func (w *world) add(i int, change func(*Config)) *node {
 	cfg := Config{NIC: uint64(i), Incarnation: 1, Secrets: secret.Seeded(w.rng.Uint64()), MTU: 1472, Tagged: true}
 	if change != nil {
 		change(&cfg)
-	}
-	if os.Getenv("XSEALED") != "" && cfg.Security == nil {
-		cfg.Security = &Security{Key: trust.PrivateKey{byte(i), 7}, Fabric: []trust.FabricKey{{1, 2, 3}}}
 	}
 	n := &node{w: w, cfg: cfg, addr: address(i), buf: make([]byte, cfg.MTU), got: map[string]int{}}
 	if s := cfg.Security; s != nil {

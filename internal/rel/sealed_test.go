@@ -1,0 +1,388 @@
+package rel
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/seal"
+	"github.com/weftnet/weft/internal/trust"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+var testFabric = trust.FabricKey{1, 2, 3, 4, 5, 6, 7, 8, 9}
+
+// sealAs makes a node's link sealed, with a key of its own.
+func sealAs(i int, change func(*Security)) func(*Config) {
+	return func(c *Config) {
+		c.Security = &Security{Key: trust.PrivateKey{byte(i), 77}, Fabric: []trust.FabricKey{testFabric}}
+		if change != nil {
+			change(c.Security)
+		}
+	}
+}
+
+// fast makes keys change every few frames.
+func fast(s *Security) {
+	s.Pace = Pace{Phase: seal.Pace{Frames: 40, Time: 5 * time.Millisecond}, RenewAfter: 50 * time.Millisecond}
+}
+
+// uses looks that no key is used twice with one counter.
+type uses map[any]map[uint64]bool
+
+func (u uses) witness(t *testing.T) func(any, uint64) {
+	return func(key any, counter uint64) {
+		if u[key] == nil {
+			u[key] = map[uint64]bool{}
+		}
+		if u[key][counter] {
+			t.Errorf("counter %d was used twice with a key", counter)
+		}
+		u[key][counter] = true
+	}
+}
+
+func TestKeysChangeWithoutALossOfTrafficOrSession(t *testing.T) {
+	for _, wt := range []weather{
+		{delay: 50 * time.Microsecond},
+		{delay: 50 * time.Microsecond, loss: 0.05, dup: 0.05, reorder: 0.2, jitter: time.Millisecond, corrupt: 0.02},
+		{delay: 5 * time.Millisecond, reorder: 0.5, jitter: 20 * time.Millisecond},
+	} {
+		for seed := range uint64(5) {
+			w := newWorld(t, seed, wt)
+			used := uses{}
+			pace := func(s *Security) { fast(s); s.Witness = used.witness(t) }
+			a, b := w.add(1, sealAs(1, pace)), w.add(2, sealAs(2, pace))
+			ea, eb := a.open(b), b.open(a)
+			ea.Connect(w.now)
+			a.wake()
+			w.runUntil(5*time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+			for i := range 600 {
+				w.runUntil(time.Second, "room", func() bool { return a.frag(ea, wire.Command, fmt.Sprint("there ", i)) })
+				if i%3 == 0 {
+					w.runUntil(time.Second, "room", func() bool { return b.frag(eb, wire.Data, fmt.Sprint("back ", i)) })
+				}
+				w.run(time.Millisecond)
+			}
+			w.run(3 * time.Second)
+			if len(a.downs)+len(b.downs) > 0 {
+				t.Fatalf("seed %d: sessions ended: %v, %v", seed, a.downs, b.downs)
+			}
+			if len(b.got) != 600 || len(a.got) != 200 {
+				t.Errorf("seed %d: %d of 600 messages came there, and %d of 200 back", seed, len(b.got), len(a.got))
+			}
+			for _, n := range []*node{a, b} {
+				if st := n.m.Stats(); st.Rekeys < 10 || st.Renewals < 2 {
+					t.Errorf("seed %d: NIC %d went through %d phases and %d renewals", seed, n.cfg.NIC, st.Rekeys, st.Renewals)
+				}
+			}
+			w.check()
+		}
+	}
+}
+
+func TestASealedPairOpensWithinOneRoundTrip(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: time.Millisecond})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	ea := a.open(b)
+	began := w.now
+	a.onRoom = func(e *Endpoint) { a.frag(e, wire.Command, "first") }
+	if a.frag(ea, wire.Command, "refused") {
+		t.Fatal("a message left without a session")
+	}
+	w.runUntil(time.Second, "the message", func() bool { return b.got["first"] == 1 })
+	if took := w.now.Sub(began); took >= 4*time.Millisecond {
+		t.Errorf("the first message came after %v, at 1 ms each way; expected less than two round trips", took)
+	}
+}
+
+func TestOfCrossingHellosOneSessionComes(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t, seed, weather{delay: time.Millisecond, loss: 0.1 * float64(seed%3), reorder: 0.3, jitter: 2 * time.Millisecond})
+		a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+		ea, eb := a.open(b), b.open(a)
+		ea.Connect(w.now)
+		eb.Connect(w.now)
+		a.wake()
+		b.wake()
+		w.runUntil(10*time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+		w.run(5 * time.Second)
+		if a.ups != 1 || b.ups != 1 || len(a.downs)+len(b.downs) > 0 || ea.Session() != eb.Session() {
+			t.Errorf("seed %d: %d and %d sessions opened, ended: %v %v", seed, a.ups, b.ups, a.downs, b.downs)
+		}
+	}
+}
+
+func TestStrangersExchangeNothing(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	other := func(s *Security) { s.Fabric = []trust.FabricKey{{9, 8, 7, 6, 5, 4, 3, 2, 1}} }
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, other))
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	eb.Connect(w.now)
+	a.wake()
+	b.wake()
+	answered := 0
+	w.filter = func(from, to *node, frame []byte) bool {
+		if wire.Kind(frame[0]&0xf) != wire.KindHello {
+			answered++
+		}
+		return true
+	}
+	w.run(10 * time.Second)
+	if a.ups+b.ups+answered > 0 {
+		t.Errorf("%d and %d sessions, %d answers", a.ups, b.ups, answered)
+	}
+	for _, n := range []*node{a, b} {
+		if st := n.m.Stats(); st.BadMACs == 0 || len(n.strangers) == 0 || n.strangers[0] != ErrFabric {
+			t.Errorf("NIC %d counts %d bad MACs, and was told %v", n.cfg.NIC, st.BadMACs, n.strangers)
+		}
+	}
+}
+
+func TestNoPlainFramePassesOnASealedLink(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, nil)
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	eb.Connect(w.now)
+	a.wake()
+	b.wake()
+	w.run(5 * time.Second)
+	if a.ups+b.ups > 0 || a.m.Stats().Unsealed == 0 || b.m.Stats().Unsealed == 0 {
+		t.Errorf("%d and %d sessions; %d and %d frames were refused", a.ups, b.ups, a.m.Stats().Unsealed, b.m.Stats().Unsealed)
+	}
+	if a.strangers[0] != ErrPlain || b.strangers[0] != ErrSealed {
+		t.Errorf("told %v and %v", a.strangers[0], b.strangers[0])
+	}
+}
+
+func TestAFabricKeyIsReplacedWhileBothAreTaken(t *testing.T) {
+	before, after := testFabric, trust.FabricKey{42, 1, 2, 3, 5, 6, 7, 8}
+	keys := func(k ...trust.FabricKey) func(*Security) { return func(s *Security) { s.Fabric = k } }
+	for _, c := range []struct {
+		a, b []trust.FabricKey
+	}{
+		{[]trust.FabricKey{after, before}, []trust.FabricKey{before}},
+		{[]trust.FabricKey{before}, []trust.FabricKey{after, before}},
+		{[]trust.FabricKey{after}, []trust.FabricKey{after, before}},
+	} {
+		w := newWorld(t, 1, weather{})
+		a, b := w.add(1, sealAs(1, keys(c.a...))), w.add(2, sealAs(2, keys(c.b...)))
+		ea, eb := a.open(b), b.open(a)
+		ea.Connect(w.now)
+		a.wake()
+		w.runUntil(1900*time.Millisecond, "the session", func() bool { return ea.Up() && eb.Up() })
+	}
+}
+
+func TestASessionOpensByIKWhenTheKeyIsKnown(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: time.Millisecond})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	ea, eb := a.open(b), b.open(a)
+	ea.Know(b.cfg.Security.Key.Public())
+	finishes, patterns := 0, map[uint8]int{}
+	w.filter = func(from, to *node, frame []byte) bool {
+		switch wire.Kind(frame[0] & 0xf) {
+		case wire.KindFinish:
+			finishes++
+		case wire.KindHello:
+			patterns[frame[wire.OuterLen]]++
+		}
+		return true
+	}
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+	if finishes != 0 || patterns[wire.PatternIK] != 1 || patterns[wire.PatternXX] != 0 {
+		t.Errorf("%d Finishes, Hellos by pattern: %v", finishes, patterns)
+	}
+	if !a.frag(ea, wire.Command, "by IK") {
+		t.Fatal("no room")
+	}
+	w.runUntil(time.Second, "the message", func() bool { return b.got["by IK"] == 1 })
+}
+
+func TestIKThatStaysUnansweredFallsBackToXX(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: time.Millisecond})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	ea, eb := a.open(b), b.open(a)
+	ea.Know(trust.PrivateKey{200}.Public()) // that the peer had before
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(1900*time.Millisecond, "the session", func() bool { return ea.Up() && eb.Up() })
+	if b.m.Stats().Handshakes != handshakeTries {
+		t.Errorf("%d handshakes did not verify; expected %d", b.m.Stats().Handshakes, handshakeTries)
+	}
+}
+
+func TestANICWithTheKeyOfAnotherIsNotBelieved(t *testing.T) {
+	for _, initiator := range []int{0, 1} {
+		w := newWorld(t, 1, weather{})
+		a, thief := w.add(1, sealAs(1, nil)), w.add(2, sealAs(3, nil))
+		w.keys[2] = trust.PrivateKey{2, 77}.Public() // NIC 2 is another
+		ea, et := a.open(thief), thief.open(a)
+		[]*Endpoint{ea, et}[initiator].Connect(w.now)
+		a.wake()
+		thief.wake()
+		w.run(3 * time.Second)
+		if a.ups > 0 || a.m.Stats().Identities == 0 {
+			t.Errorf("initiator %d: %d sessions opened, %d NICs were refused", initiator, a.ups, a.m.Stats().Identities)
+		}
+	}
+}
+
+func TestAPeerThatIsTrustedNoMoreIsLostAtTheNextPhase(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, sealAs(1, fast)), w.add(2, sealAs(2, fast))
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+	a.vouch = func(uint64, trust.PublicKey, []byte) error { return fmt.Errorf("revoked") }
+	w.runUntil(3*time.Second, "the end", func() bool {
+		a.frag(ea, wire.Command, "on")
+		w.run(5 * time.Millisecond)
+		return !ea.Up()
+	})
+	if a.downs[0] != ErrIdentity {
+		t.Errorf("it ended with %v", a.downs[0])
+	}
+}
+
+func TestAPairWithoutAESOnOneSideSealsByChaCha20(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, func(s *Security) { s.NoAES = true }))
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+	if ea.live.sealed.suite != seal.ChaCha || eb.live.sealed.suite != seal.ChaCha {
+		t.Errorf("suites %v and %v", ea.live.sealed.suite, eb.live.sealed.suite)
+	}
+	a.frag(ea, wire.Command, "by ChaCha20")
+	w.runUntil(time.Second, "the message", func() bool { return b.got["by ChaCha20"] == 1 })
+}
+
+func TestAFloodOfHellosMakesNewcomersProveTheirAddress(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: 100 * time.Microsecond})
+	b, late := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	gate := seal.NewGate([]trust.FabricKey{testFabric}, b.cfg.Secrets)
+	// A holder of the fabric key sends Hellos in the names of many NICs, from addresses that are not its own.
+	spoofed, toSpoofed := 0, 0
+	flood := func() {
+		frame := make([]byte, 1400)
+		for i := range 400 {
+			hs := seal.Initiate(seal.NewIdentity(trust.PrivateKey{9, byte(i), byte(i >> 8)}), nil,
+				seal.Options{Psk: gate.Psk(0), Prologue: []byte("weft"), Random: b.cfg.Secrets.Reader(6)})
+			h := late.m.introduce(&session{index: uint32(i + 1)})
+			h.NIC = uint64(1000 + i)
+			noise, err := hs.Write(late.m.payload(&h, false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := wire.Outer{Kind: wire.KindHello, Flags: wire.FlagSealed, Counter: uint64(i + 1)}
+			o.Put(frame)
+			body := wire.Handshake{Pattern: wire.PatternXX, Message: 1, Index: uint32(i + 1), MinVersion: 1, MaxVersion: 1, Noise: noise}
+			body.Put(frame[wire.OuterLen:], body.Len())
+			n := gate.Sign(frame, wire.OuterLen+body.Len(), 0, nil)
+			b.m.Receive(w.now, address(50+i%100), frame[:n])
+			spoofed += n
+		}
+	}
+	w.filter = func(from, to *node, frame []byte) bool { return true }
+	flood()
+	flood()
+	if b.m.Stats().CookieSends != 0 || b.m.security.load.n > 400 {
+		t.Errorf("%d handshakes were worked on in a window", b.m.security.load.n)
+	}
+	el := late.open(b)
+	el.Connect(w.now)
+	late.wake()
+	w.runUntil(1900*time.Millisecond, "the newcomer's session", func() bool { return el.Up() })
+	if b.m.Stats().CookieSends == 0 {
+		t.Error("no sender was asked to prove its address")
+	}
+	_ = toSpoofed
+}
+
+func TestAPeerRoamsWhenItsNewAddressHasAnswered(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: 100 * time.Microsecond})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+	b.addr = address(77)
+	for i := range 20 {
+		b.frag(eb, wire.Command, fmt.Sprint("from there ", i))
+		a.frag(ea, wire.Command, fmt.Sprint("to there ", i))
+		w.run(100 * time.Millisecond)
+	}
+	w.runUntil(time.Second, "all messages", func() bool { return len(a.got) == 20 && len(b.got) == 20 })
+	if ea.Addr() != address(77) || len(a.downs)+len(b.downs) > 0 || a.m.Stats().Roams != 1 {
+		t.Errorf("the peer is at %v, it moved %d times; sessions ended: %v %v", ea.Addr(), a.m.Stats().Roams, a.downs, b.downs)
+	}
+}
+
+func TestAFrameRepeatedFromElsewhereMovesNothing(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: 100 * time.Microsecond})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+	w.run(time.Second)
+	bystander := w.add(3, nil)
+	received := 0
+	var stolen [][]byte
+	w.filter = func(from, to *node, frame []byte) bool {
+		if to == bystander {
+			received += len(frame)
+			return true
+		}
+		if from == b {
+			stolen = append(stolen, frame)
+			return false // the forger keeps it, and is faster
+		}
+		return true
+	}
+	sent := 0
+	for i := range 50 {
+		b.frag(eb, wire.Command, fmt.Sprint("stolen ", i))
+		w.run(time.Millisecond)
+		for _, frame := range stolen {
+			a.m.Receive(w.now, bystander.addr, frame)
+			sent += len(frame)
+		}
+		stolen = nil
+		a.wake()
+	}
+	w.run(100 * time.Millisecond)
+	if ea.Addr() != b.addr || received > sent {
+		t.Errorf("the peer is thought to be at %v; the bystander got %d bytes for %d", ea.Addr(), received, sent)
+	}
+	if received == 0 {
+		t.Error("the bystander was never asked")
+	}
+}
+
+func TestALostFinishIsSentAgain(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: time.Millisecond})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	ea, eb := a.open(b), b.open(a)
+	lost := 0
+	w.filter = func(from, to *node, frame []byte) bool {
+		if wire.Kind(frame[0]&0xf) == wire.KindFinish && lost < 2 {
+			lost++
+			return false
+		}
+		return true
+	}
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(1900*time.Millisecond, "the session", func() bool { return ea.Up() && eb.Up() })
+	if lost != 2 || len(a.downs) > 0 {
+		t.Errorf("%d Finishes were lost; ended: %v", lost, a.downs)
+	}
+}
