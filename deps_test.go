@@ -26,6 +26,7 @@ NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
 NONE < nbd, memfile      NONE < freelist < rel
 NONE < interleave < interleave/{atomic,sync}
 NONE < secret < rel, nic      nicid < trust < rel, registry/gossip, daemon, weft
+trust < fabric < daemon, weft      fabric, ctl < fabric/authority      trust < fabric/grants
 clock < wire, link, registry      nicid < vni, rel, registry      crc < wire       copier < link/{udp,shm}
 mutate < rel, vni, names, coll, program, nic, proc      nic, proc < simulated < sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -95,9 +96,15 @@ func newGroup(use, short string, sub ...*cobra.Command) *cobra.Command {
 
 // run is weft without its process: it runs one command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return runOn(ctx, args, os.Stdin, stdout, stderr)
+}
+
+// runOn is run with another standard input.
+func runOn(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var begun bool
 	root := newRoot(&begun)
 	root.SetArgs(args)
+	root.SetIn(stdin)
 	out := &printed{to: stdout}
 	root.SetOut(out)
 	root.SetErr(stderr)

@@ -183,7 +183,8 @@ func TestDerivedKeysAndFingerprintsDiffer(t *testing.T) {
 			seen[d] = label
 		}
 	}
-	if fabricKey(t, 1).Fingerprint() == fabricKey(t, 2).Fingerprint() || fabricKey(t, 1).Fingerprint() != fabricKey(t, 1).Fingerprint() {
+	one, same, other := fabricKey(t, 1), fabricKey(t, 1), fabricKey(t, 2)
+	if one.Fingerprint() == other.Fingerprint() || one.Fingerprint() != same.Fingerprint() {
 		t.Error("fingerprints do not tell keys apart")
 	}
 }

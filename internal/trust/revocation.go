@@ -23,8 +23,8 @@ import (
 type RevocationList struct {
 	CA      CAID
 	Number  uint64
-	Serials []uint64    // sorted, none twice
-	Keys    []PublicKey // sorted, none twice
+	Serials []uint64    // sorted and distinct
+	Keys    []PublicKey // sorted and distinct
 
 	signature [ed25519.SignatureSize]byte
 }

@@ -56,8 +56,8 @@ func ParseRole(s string) (Role, error) {
 // role without a list covers every user but root. The zero value allows nothing.
 type Roles struct {
 	Set          Role
-	ProgramUsers []string // sorted, no name twice; nil unless Set has Program
-	RunUsers     []string // sorted, no name twice; nil unless Set has Run
+	ProgramUsers []string // sorted and distinct; nil unless Set has Program
+	RunUsers     []string // sorted and distinct; nil unless Set has Run
 }
 
 // ParseRoles reads roles in the form ROLE[=USER,USER]. Each role may occur once.

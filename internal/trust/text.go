@@ -94,7 +94,7 @@ func kindOf(s string) string {
 // leastDistinct is how many distinct bytes a secret has at least. A drawn key has fewer with a chance below 2^-100.
 const leastDistinct = 8
 
-// checkStrength refuses secrets that nobody has drawn: zeros, one letter repeated, a short word repeated.
+// checkStrength refuses secrets that were not drawn: zeros, one letter repeated, a short word repeated.
 func checkStrength(what string, key *[KeyLen]byte) error {
 	var seen [4]uint64
 	for _, b := range key {

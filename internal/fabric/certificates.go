@@ -1,0 +1,76 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/trust"
+)
+
+// mostPublicBytes bounds a file of certificates or lists: the text of a list for each authority, in base32.
+const mostPublicBytes = limits.CertificateAuthorities * 2 * limits.RevocationBytes
+
+// ReadCertificate returns the certificate in a file, as weft fabric ca sign prints it. Policy.CheckOwn checks what it
+// says.
+func ReadCertificate(path string) (*trust.Certificate, error) {
+	text, err := readPublic(path)
+	if err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	c, err := trust.CertificateFromText(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// ReadRevocations returns the encoded revocation lists in a file, one a line, as PolicyConfig takes them. A file that is
+// not there has none.
+func ReadRevocations(path string) (lists [][]byte, err error) {
+	text, err := readPublic(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("revocation lists: %w", err)
+	}
+	for line := range strings.Lines(text) {
+		l, err := trust.RevocationListFromText(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		lists = append(lists, l.Append(nil))
+	}
+	return lists, nil
+}
+
+// KeepRevocations writes the file that ReadRevocations reads, whole or not at all.
+func KeepRevocations(path string, lists []*trust.RevocationList) error {
+	texts := make([]string, 0, len(lists))
+	for _, l := range lists {
+		texts = append(texts, l.Text())
+	}
+	if err := Replace(path, strings.Join(texts, "\n")); err != nil {
+		return fmt.Errorf("keep the revocation lists: %w", err)
+	}
+	return nil
+}
+
+// readPublic reads a file that is no secret.
+func readPublic(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, mostPublicBytes+1))
+	if err == nil && len(b) > mostPublicBytes {
+		err = fmt.Errorf("%s has more than %d bytes; expected one line for each authority", path, mostPublicBytes)
+	}
+	return string(b), err
+}
