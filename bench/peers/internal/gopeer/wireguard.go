@@ -27,7 +27,7 @@ import (
 //
 // The devices run in userspace, one in each process. Each makes its interface in the network namespace of its process.
 func init() {
-	const how = "wireguard-go, a TUN device of each host, ChaCha20-Poly1305"
+	const how = "a TUN device of each host, ChaCha20-Poly1305"
 	tcp := overTCP(cubic)
 	all = append(all,
 		&Peer{Name: "wireguard-go, TCP", Kind: "wireguard-tcp", Most: maxSize, Measures: everything, Clean: true, Sealed: true, Tunnel: true,

@@ -113,7 +113,7 @@ func notes(b *strings.Builder, r *contest.Result) {
 	b.WriteString("- Messages to Weft have a tag and are matched; those of UCX, Open MPI and libfabric as well. Sockets, ZeroMQ, NATS, gRPC and QUIC match nothing.\n" +
 		"- Each message over Go's TCP, and each over QUIC, is one write. A program that gathers messages in a buffer first sends more a second, and makes the first wait for the last. " +
 		"ZeroMQ, NATS, gRPC and Weft gather by themselves.\n" +
-		"- Contestants with a dagger encrypt. TLS, QUIC and gRPC run their ciphers in the process that sends; wireguard-go runs them in goroutines of the same process, on all processors.\n" +
+		"- Contestants with a dagger encrypt. TLS, gRPC and QUIC encrypt a connection in one goroutine; wireguard-go encrypts a tunnel in one goroutine for each processor.\n" +
 		"- UCX, Open MPI and libfabric spin while they wait; Weft spins where there are processors enough, and else yields and sleeps; all others sleep in the kernel.\n" +
 		"- NATS carries each message by way of its server.\n")
 	var of []string // contestants with their notes
