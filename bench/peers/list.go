@@ -99,7 +99,7 @@ func (l *list) add(c contest.Contestant) {
 // full are the jobs of a contestant that is on the curves.
 func (l *list) full() contest.Jobs { return contest.FullJobs(l.f.head, l.f.point) }
 
-// addWeft adds Weft by each of its links. It makes hosts of its own, as `weft bench` does for every user.
+// addWeft adds Weft by each of its links. It makes hosts of its own, as `weft bench` does for every user. These links are plain.
 func (l *list) addWeft() {
 	weft := func(args ...string) *tool.Weft { return &tool.Weft{Binary: l.f.weft, Dir: l.dir, Args: args} }
 	l.add(contest.Contestant{Name: "Weft, shm", Ground: contest.Host, Jobs: l.full(), Often: true, Run: weft("--link", "shm").Run})
@@ -114,6 +114,25 @@ func (l *list) addWeft() {
 				Run: weft("--link", link, "--testbed", "veth", "--loss", fmt.Sprint(loss)).Run})
 		}
 	}
+	if l.f.sealed {
+		l.addSealedWeft()
+	}
+}
+
+// addSealedWeft adds Weft over sealed links. Shared memory is not among them, since it carries payloads in clear.
+func (l *list) addSealedWeft() {
+	for _, c := range []struct {
+		plain string // the name of the contestant that does the same over plain links
+		jobs  contest.Jobs
+		args  []string
+	}{
+		{"Weft, udp", l.full(), []string{"--link", "udp"}},
+		{"Weft, xdp", l.full(), []string{"--link", "xdp"}},
+		{"Weft, udp, daemons", contest.HeadJobs(l.f.head), []string{"--link", "udp", "--deployment", "daemon"}},
+	} {
+		w := &tool.Weft{Binary: l.f.weft, Dir: l.dir, Args: append(c.args, "--testbed", "veth"), Sealed: true}
+		l.add(contest.Contestant{Name: contest.SealedName(c.plain), Ground: contest.Veth, Sealed: true, Jobs: c.jobs, Run: w.Run})
+	}
 }
 
 // addGo adds the libraries for Go.
@@ -127,15 +146,17 @@ func (l *list) addGo() {
 		}
 		if p.Clean {
 			jobs := l.full().Upto(p.Most, p.Measures...)
-			l.add(contest.Contestant{Name: p.Name, Ground: contest.Host, Jobs: jobs, Notes: p.Notes, Run: at(l.here)})
-			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Jobs: jobs, Notes: p.Notes, Run: at(l.veth)})
+			if !p.Tunnel {
+				l.add(contest.Contestant{Name: p.Name, Ground: contest.Host, Sealed: p.Sealed, Jobs: jobs, Notes: p.Notes, Run: at(l.here)})
+			}
+			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Sealed: p.Sealed, Jobs: jobs, Notes: p.Notes, Run: at(l.veth)})
 		}
 		if p.Hosts {
-			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Jobs: contest.HeadJobs(l.f.head).Upto(p.Most, p.Measures...), Notes: p.Notes, Run: at(l.veth)})
+			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Sealed: p.Sealed, Jobs: contest.HeadJobs(l.f.head).Upto(p.Most, p.Measures...), Notes: p.Notes, Run: at(l.veth)})
 		}
 		for _, loss := range contest.Losses() {
 			if p.Lossy {
-				l.add(contest.Contestant{Name: p.Name, Ground: contest.Loss, Loss: loss, Jobs: contest.LossJobs(l.f.head), Notes: p.Notes, Run: at(l.lossy[loss])})
+				l.add(contest.Contestant{Name: p.Name, Ground: contest.Loss, Loss: loss, Sealed: p.Sealed, Jobs: contest.LossJobs(l.f.head), Notes: p.Notes, Run: at(l.lossy[loss])})
 			}
 		}
 	}

@@ -2,6 +2,7 @@
 //
 //	cd bench/peers && go run .                                      # about ten minutes; needs root for hosts of their own
 //	go run . --out ../../docs/performance                           # and writes JSON, charts and the page there
+//	go run . --sealed                                               # measures Weft over sealed links, too
 //	go run . --programs --time 2s --out ../../docs/performance      # programs in the NIC, by the length of the message
 //
 // Contestants that are not installed are skipped, and said to be. It is a module of its own, so that Weft does not depend on those
@@ -83,6 +84,9 @@ func exit(err error) {
 	os.Exit(0)
 }
 
+// measureSealed is the default of --sealed: whether a run measures Weft over sealed links beside plain ones.
+const measureSealed = false
+
 // flags are those of the command line.
 type flags struct {
 	rounds      int
@@ -92,6 +96,8 @@ type flags struct {
 	only        string
 	weft        string
 	out, from   string
+	add         string
+	sealed      bool
 	json        bool
 	programs    bool
 }
@@ -108,6 +114,8 @@ func parseFlags(args []string) (*flags, error) {
 	fs.StringVar(&f.weft, "weft", "", "the weft `binary`; it is built if none is named")
 	fs.StringVar(&f.out, "out", "", "write JSON, charts and the page to this `directory`")
 	fs.StringVar(&f.from, "from", "", "measure nothing: report what this `file` has, a JSON of an earlier run")
+	fs.StringVar(&f.add, "add", "", "add the rows of this run to those of this `file`, a JSON of an earlier run, in place of what that has of the same contestants")
+	fs.BoolVar(&f.sealed, "sealed", measureSealed, "measure Weft over sealed links too: weft bench gets --sealed on")
 	fs.BoolVar(&f.programs, "programs", false, "measure programs in the NIC instead, by the length of the message: --rounds of --time for each series and length")
 	fs.BoolVar(&f.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {
@@ -117,6 +125,8 @@ func parseFlags(args []string) (*flags, error) {
 	switch {
 	case fs.NArg() > 0:
 		err = fmt.Errorf("argument %q: expected none", fs.Arg(0))
+	case f.add != "" && (f.from != "" || f.programs):
+		err = errors.New("--add: expected neither --from nor --programs beside it")
 	case f.nice < -20 || f.nice > 19:
 		err = fmt.Errorf("--nice %d: expected -20 to 19", f.nice)
 	case f.rounds < 1 || f.head < time.Millisecond || f.point < time.Millisecond || f.patience < time.Second:
@@ -135,6 +145,13 @@ func run(ctx context.Context, f *flags, out, progress io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	var earlier *contest.Result
+	if f.add != "" { // read first: a run of minutes must not end with a file that cannot be read
+		earlier = new(contest.Result)
+		if err := readJSON(f.add, earlier); err != nil {
+			return fmt.Errorf("--add: %w", err)
+		}
+	}
 	named := f.weft != ""
 	if f.weft, err = weftBinary(ctx, f.weft, dir); err != nil {
 		return err
@@ -159,6 +176,10 @@ func run(ctx context.Context, f *flags, out, progress io.Writer) error {
 		return context.Cause(ctx)
 	}
 	r.Machine.Others = math.Round(100*others()) / 100
+	if earlier != nil {
+		earlier.Add(r)
+		r = earlier
+	}
 	return report(r, f, out)
 }
 

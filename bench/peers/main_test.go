@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
+	"github.com/weftnet/weft/bench/peers/internal/gopeer"
 	"github.com/weftnet/weft/bench/peers/internal/ground"
 )
 
@@ -104,6 +105,124 @@ func TestWhoIsMissingIsSaid(t *testing.T) {
 	}
 }
 
+// wireguard-go makes a TUN device in each of two network namespaces. What goes through the tunnel arrives.
+func TestTunnelsCarryMessagesBetweenTwoHosts(t *testing.T) {
+	if s, err := ground.Between(false, 0); err != nil {
+		t.Skip(err)
+	} else if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range gopeer.All() {
+		if err := p.Available(); p.Tunnel && err != nil {
+			t.Skip(err)
+		}
+	}
+	dir := t.TempDir()
+	if err := run(t.Context(), short(t, "--only", "^wireguard-go", "--rounds", "1", "--patience", "60s", "--out", dir), io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var r contest.Result
+	if err := readJSON(filepath.Join(dir, "peers.json"), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Failures) > 0 {
+		t.Errorf("failures %+v", r.Failures)
+	}
+	for _, c := range []struct {
+		name, measure string
+		size          int
+	}{{"wireguard-go, TCP", contest.Latency, 64}, {"wireguard-go, TCP", contest.Rate, 64}, {"wireguard-go, TCP", contest.Bandwidth, 1 << 20}, {"wireguard-go, UDP", contest.Latency, 64}, {"wireguard-go, UDP", contest.Latency, 4096}} {
+		if row, _ := r.Find(c.name, contest.Veth, 0, c.measure, c.size); row.Value <= 0 || !row.Sealed {
+			t.Errorf("%+v: row %+v", c, row)
+		}
+	}
+	if who := r.SealedContestants(contest.Host); len(who) > 0 {
+		t.Errorf("on one host, where a tunnel would change the machine's network, there are %v", who)
+	}
+}
+
+// A binary that does not know --sealed ends nothing, and the rows say so.
+func TestSealedWeftIsMeasuredWhenAsked(t *testing.T) {
+	if s, err := ground.Between(false, 0); err != nil {
+		t.Skip(err)
+	} else if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	weft := fakeWeft(t, `case "$*" in *"--sealed on"*) echo "weft: unknown flag: --sealed" >&2; exit 2;; esac; exit 1`)
+	for _, sealed := range []bool{false, true} {
+		dir := t.TempDir()
+		args := []string{"--only", "Weft, udp, sealed|Go net UDP", "--weft", weft, "--out", dir}
+		if sealed {
+			args = append(args, "--sealed")
+		}
+		if err := run(t.Context(), short(t, args...), io.Discard, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		var r contest.Result
+		if err := readJSON(filepath.Join(dir, "peers.json"), &r); err != nil {
+			t.Fatal(err)
+		}
+		row, there := r.Find("Weft, udp, sealed", contest.Veth, 0, contest.Latency, contest.SmallSize)
+		if there != sealed {
+			t.Errorf("with sealed=%v, is there a row: %v", sealed, there)
+		}
+		if sealed && (!row.Sealed || !strings.Contains(row.Note, "this weft binary refuses --sealed on")) {
+			t.Errorf("row %+v", row)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "peers.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sealed && !strings.Contains(string(page), "- Weft, udp, sealed: not measured: this weft binary refuses --sealed on") {
+			t.Errorf("the page does not say why:\n%s", page)
+		}
+	}
+}
+
+func TestALaterRunIsAddedToAnEarlierOne(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "peers.json")
+	for _, args := range [][]string{{"--only", "Go net UDP|Go net TCP$"}, {"--only", "Go TLS|Go net UDP", "--add", file}} {
+		if err := run(t.Context(), short(t, append(args, "--out", dir)...), io.Discard, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var r contest.Result
+	if err := readJSON(file, &r); err != nil {
+		t.Fatal(err)
+	}
+	for name, later := range map[string]bool{"Go net TCP": false, "Go net UDP": true, "Go TLS over TCP": true} {
+		row, ok := r.Find(name, contest.Host, 0, contest.Latency, contest.SmallSize)
+		if !ok || row.Value <= 0 || (r.RunOf(name) >= 0) != later {
+			t.Errorf("%s: row %+v of run %d", name, row, r.RunOf(name))
+		}
+	}
+	if len(r.Added) != 1 || r.Added[0].Rounds != 2 || r.Added[0].Machine.Cores < 1 {
+		t.Errorf("the later runs are %+v", r.Added)
+	}
+	if err := run(t.Context(), short(t, "--only", "Go net UDP", "--add", file+".gone"), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "--add: ") {
+		t.Errorf("an earlier run that is not there: %v", err)
+	}
+}
+
+// Every row that is committed says whether it is sealed, those of programs too.
+func TestEveryCommittedRowHasSealed(t *testing.T) {
+	for _, name := range []string{"peers.json", programsFile} {
+		var r struct{ Rows, Elsewhere []map[string]any }
+		if err := readJSON(filepath.Join("../../docs/performance", name), &r); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Rows) == 0 {
+			t.Errorf("%s has no rows", name)
+		}
+		for _, row := range append(r.Rows, r.Elsewhere...) {
+			if _, ok := row["sealed"].(bool); !ok {
+				t.Errorf("%s: no sealed in %v", name, row)
+			}
+		}
+	}
+}
+
 // All that keep pages or blocks for another host do so, as far as they are installed.
 func TestPagesAndBlocksAreReadFromAnotherHost(t *testing.T) {
 	if testing.Short() {
@@ -157,7 +276,7 @@ func TestPagesAndBlocksAreReadFromAnotherHost(t *testing.T) {
 }
 
 func TestBadFlagsAreRefused(t *testing.T) {
-	for _, args := range [][]string{{"more"}, {"--rounds", "0"}, {"--time", "1ns"}, {"--patience", "soon"}, {"--nice", "20"}} {
+	for _, args := range [][]string{{"more"}, {"--rounds", "0"}, {"--time", "1ns"}, {"--patience", "soon"}, {"--nice", "20"}, {"--add", "a.json", "--from", "b.json"}, {"--add", "a.json", "--programs"}} {
 		if _, err := parseFlags(args); err == nil {
 			t.Errorf("%q was accepted", args)
 		}

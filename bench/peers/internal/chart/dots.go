@@ -32,7 +32,7 @@ type Dot struct {
 
 // The measures of a chart of dots, in pixels.
 const (
-	dotsLeft, dotsRight = 200, 110
+	dotsLeft, dotsRight = 230, 110
 	rowHeight           = 22.0
 	sectionHeight       = 40.0
 	dotsTop, dotsFoot   = 66.0, 58.0

@@ -24,6 +24,10 @@ var styles = []colours{
 	{"pink", "#b0447a", "#ee93bd"},
 	{"indigo", "#3949ab", "#98a5f5"},
 	{"cyan", "#00798c", "#5cd6e2"},
+	{"rust", "#a2431d", "#f0a27f"},
+	{"violet", "#8a4fbf", "#cda4f4"},
+	{"moss", "#5f7a32", "#b3cf7d"},
+	{"steel", "#47688f", "#8fb4de"},
 	{"else", "#6b6658", "#a8a498"},
 }
 

@@ -30,6 +30,7 @@ type Result struct {
 	Skipped   []Skipped `json:"skipped,omitempty"`
 	Failures  []Failure `json:"failures,omitempty"`
 	Elsewhere []Row     `json:"elsewhere"` // figures that are not of this run
+	Added     []Added   `json:"added,omitempty"`
 }
 
 // Machine is what a run was made on.
@@ -48,6 +49,7 @@ type Row struct {
 	Contestant string    `json:"contestant"`
 	Ground     string    `json:"ground"`
 	Loss       float64   `json:"loss"`    // share of the packets, each way
+	Sealed     bool      `json:"sealed"`  // the contestant encrypts what it carries
 	Measure    string    `json:"measure"` // and with it the unit of Value: ns, messages/s, bytes/s
 	Size       int       `json:"size"`    // bytes of a message
 	Value      float64   `json:"value"`
@@ -107,7 +109,7 @@ func rowsOf(c *Contestant, rounds [][]Sample) (rows []Row) {
 			if !ok {
 				i = len(rows)
 				at[k] = i
-				rows = append(rows, Row{Contestant: c.Name, Ground: c.Ground, Loss: c.Loss, Measure: s.Measure, Size: s.Size, Note: c.Notes[s.Measure]})
+				rows = append(rows, Row{Contestant: c.Name, Ground: c.Ground, Loss: c.Loss, Sealed: c.Sealed, Measure: s.Measure, Size: s.Size, Note: c.Notes[s.Measure]})
 				steps = append(steps, nil)
 			}
 			rows[i].Rounds = append(rows[i].Rounds, s.Value)

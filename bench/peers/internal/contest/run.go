@@ -2,6 +2,7 @@ package contest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,11 +14,13 @@ type Contestant struct {
 	Name   string
 	Ground string
 	Loss   float64
+	Sealed bool // it encrypts what it carries
 	Jobs   Jobs
 	Often  bool              // it takes its turn three times a round, spread over it: what it measures differs from one second to the next
 	Notes  map[string]string // by measure: what differs from what the others do
 
 	// Run does the jobs once. It may leave out what the contestant cannot do, and returns what it has with an error.
+	// An error that wraps ErrRefused ends the contestant's part in the contest.
 	Run func(ctx context.Context, jobs Jobs) ([]Sample, error)
 }
 
@@ -39,6 +42,7 @@ func (r *Result) Run(ctx context.Context, cs []*Contestant, o Options) {
 	r.Date, r.Rounds = begun(began), o.Rounds
 	found := make(map[*Contestant][][]Sample) // by turn
 	failed := make(map[*Contestant]int)
+	refused := make(map[*Contestant]string) // why
 	for round := range o.Rounds {
 		for _, c := range order(cs, round) {
 			if failed[c] >= mostFailures || ctx.Err() != nil {
@@ -51,9 +55,12 @@ func (r *Result) Run(ctx context.Context, cs []*Contestant, o Options) {
 			}
 			found[c] = append(found[c], samples)
 			line := fmt.Sprintf("round %d of %d: %s: %.1f s", round+1, o.Rounds, c.Label(), time.Since(start).Seconds())
-			if err != nil {
+			switch why := oneLine(err); {
+			case errors.Is(err, ErrRefused):
+				failed[c], refused[c] = mostFailures, why
+				line += ": " + why
+			case err != nil:
 				failed[c]++
-				why := oneLine(err)
 				r.Failures = append(r.Failures, Failure{c.Name, c.Ground, c.Loss, round + 1, why})
 				line += ": " + why
 			}
@@ -61,6 +68,10 @@ func (r *Result) Run(ctx context.Context, cs []*Contestant, o Options) {
 		}
 	}
 	for _, c := range cs {
+		if why := refused[c]; why != "" {
+			r.Rows = append(r.Rows, refusedRows(c, why)...)
+			continue
+		}
 		r.Rows = append(r.Rows, rowsOf(c, found[c])...)
 	}
 	r.Seconds = time.Since(began).Seconds()
@@ -100,6 +111,9 @@ func (c *Contestant) Label() string {
 
 // oneLine is an error as a line of a table.
 func oneLine(err error) string {
+	if err == nil {
+		return ""
+	}
 	const most = 300
 	s := strings.Join(strings.Fields(err.Error()), " ")
 	if len(s) > most {

@@ -108,6 +108,17 @@ func Figure(measure string, value float64) string {
 	return fmt.Sprintf("%.*f %s", digits, v, u.name)
 }
 
+// Marks returns the marks that stand behind a contestant's name: a star for figures of another run, a dagger for one that encrypts.
+func (r *Result) Marks(contestant string) (marks string) {
+	if r.IsElsewhere(contestant) {
+		marks += " *"
+	}
+	if r.Sealed(contestant) {
+		marks += " †"
+	}
+	return marks
+}
+
 // WriteTable prints all tables, for a terminal.
 func (r *Result) WriteTable(out io.Writer) error {
 	m := r.Machine
@@ -126,9 +137,7 @@ func (r *Result) WriteTable(out io.Writer) error {
 		fmt.Fprintf(w, "\t%s\t\n", strings.Join(heads, "\t"))
 		for _, name := range who {
 			cells := []string{name}
-			if r.IsElsewhere(name) {
-				cells[0] += " *"
-			}
+			cells[0] += r.Marks(name)
 			for _, c := range Columns(ground) {
 				cells = append(cells, r.Cell(name, c))
 			}
@@ -138,7 +147,10 @@ func (r *Result) WriteTable(out io.Writer) error {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "\n* measured elsewhere on a like machine, not in this run\n")
+	fmt.Fprintf(out, "\n* measured elsewhere on a like machine, not in this run\n† encrypts what it carries; all others, and their figures, are of plain links\n")
+	for _, s := range r.Refusals() {
+		fmt.Fprintf(out, "%s: %s\n", s.Contestant, s.Why)
+	}
 	for _, s := range r.Skipped {
 		fmt.Fprintf(out, "skipped: %s: %s\n", s.Contestant, s.Why)
 	}

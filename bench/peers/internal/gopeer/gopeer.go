@@ -43,6 +43,8 @@ type Peer struct {
 	Clean    bool // it is measured without losses, on one host and between two
 	Hosts    bool // … between two only
 	Lossy    bool // and with them
+	Sealed   bool // it encrypts what it carries
+	Tunnel   bool // it makes a network device on each host, and so is measured between two hosts only
 
 	needs func() error // says what is missing; nil: nothing ever is
 	serve func(ctx context.Context, addr string, ready func(addr string) error) error

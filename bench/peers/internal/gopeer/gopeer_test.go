@@ -3,7 +3,10 @@ package gopeer
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +40,9 @@ func TestEveryPeerDoesEveryJobThatItTakes(t *testing.T) {
 		t.Run(p.Kind, func(t *testing.T) {
 			if err := p.Available(); err != nil {
 				t.Skip(err)
+			}
+			if p.Tunnel {
+				t.Skip("it needs two hosts: the test of this module's root makes them")
 			}
 			jobs := asked.Upto(p.Most, p.Measures...)
 			var out bytes.Buffer
@@ -77,6 +83,68 @@ func TestAStreamCountsWhatArrivesAndForgetsItAfterwards(t *testing.T) {
 		got, err := c.pour(make([]byte, 100), func() bool { sent++; return sent < want })
 		if err != nil || got != want {
 			t.Errorf("poured %d messages, %d arrived, error %v", want, got, err)
+		}
+	}
+}
+
+// A sealed contestant would be no contestant of its own if a client could leave out the encryption.
+func TestPlainClientsCannotTalkToSealedServers(t *testing.T) {
+	for sealed, plain := range map[string]string{"tls": "tcp", "grpc-tls": "grpc"} {
+		s, err1 := find(sealed)
+		p, err2 := find(plain)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if !s.Sealed || p.Sealed {
+			t.Errorf("%s is sealed: %v, %s is sealed: %v", sealed, s.Sealed, plain, p.Sealed)
+		}
+		if err := s.Available(); err != nil {
+			t.Skip(err)
+		}
+		message := []byte{byteEcho, 1, 2}
+		c, err := p.dial(t.Context(), started(t, s))
+		if err == nil {
+			err = c.echo(message)
+		}
+		if err == nil && bytes.Equal(message, []byte{byteEcho, 1, 2}) {
+			t.Errorf("a client of %s got an echo from a server of %s", plain, sealed)
+		}
+	}
+}
+
+func TestAConnectionWithAnotherCipherIsRefused(t *testing.T) {
+	if err := checkSuite(tls.ConnectionState{CipherSuite: suite}); err != nil {
+		t.Errorf("AES-128-GCM: %v", err)
+	}
+	for _, other := range []uint16{tls.TLS_CHACHA20_POLY1305_SHA256, tls.TLS_AES_256_GCM_SHA384, 0} {
+		if err := checkSuite(tls.ConnectionState{CipherSuite: other}); err == nil || !strings.Contains(err.Error(), "expected TLS_AES_128_GCM_SHA256") {
+			t.Errorf("%s: %v", tls.CipherSuiteName(other), err)
+		}
+	}
+}
+
+func TestAnInvitationIntoATunnelSurvivesTheCommandLine(t *testing.T) {
+	key := strings.Repeat("0a", 32)
+	i := invitation{netip.MustParseAddrPort("10.87.0.2:4711"), key, key, "198.18.0.1:80"}
+	if back, err := parseInvitation(i.String()); err != nil || *back != i {
+		t.Errorf("%+v became %+v, error %v", i, back, err)
+	}
+	for _, bad := range []string{"", "10.87.0.2:1," + key + "," + key, "10.87.0.2," + key + "," + key + ",x", "10.87.0.2:1,0a," + key + ",x", "10.87.0.2:1," + key + "," + key[1:] + "z,x"} {
+		if _, err := parseInvitation(bad); err == nil {
+			t.Errorf("%q was taken for an invitation", bad)
+		}
+	}
+}
+
+// A tunnel on loopback would make devices in the network of the machine.
+func TestATunnelOnLoopbackIsRefused(t *testing.T) {
+	serve := func(context.Context, string, func(string) error) error { t.Error("it serves"); return nil }
+	dial := func(context.Context, string) (conn, error) { t.Error("it dials"); return nil, errors.New("never") }
+	key := strings.Repeat("0a", 32)
+	_, err := dialInTunnel(dial)(t.Context(), "127.0.0.1:4711,"+key+","+key+",198.18.0.1:80")
+	for _, err := range []error{err, serveInTunnel(serve)(t.Context(), "127.0.0.1", nil)} {
+		if err == nil || !strings.Contains(err.Error(), "a tunnel at 127.0.0.1: expected the address of a host") {
+			t.Errorf("error %v", err)
 		}
 	}
 }

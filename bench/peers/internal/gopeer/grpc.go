@@ -9,16 +9,22 @@ import (
 	"net"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
 func init() {
-	all = append(all, &Peer{Name: "grpc-go", Kind: "grpc", Most: maxSize, Measures: everything, Clean: true, serve: serveGRPC(overTCP("")), dial: dialGRPC(overTCP("")), Notes: grpcNotes})
+	all = append(all,
+		&Peer{Name: "grpc-go", Kind: "grpc", Most: maxSize, Measures: everything, Clean: true, serve: serveGRPC(overTCP("")), dial: dialGRPC(overTCP("")), Notes: grpcNotes},
+		&Peer{Name: "grpc-go, TLS", Kind: "grpc-tls", Most: maxSize, Measures: everything, Clean: true, Sealed: true, serve: serveSealedGRPC(overTCP("")), dial: dialSealedGRPC(overTCP("")), Notes: grpcTLSNotes})
 }
 
 var grpcNotes = map[string]string{contest.Latency: "unary calls", contest.Rate: "one stream of messages", contest.Bandwidth: "one stream of messages"}
+
+var grpcTLSNotes = map[string]string{contest.Latency: "unary calls; TLS 1.3, AES-128-GCM", contest.Rate: "one stream of messages; TLS 1.3, AES-128-GCM",
+	contest.Bandwidth: "one stream of messages; TLS 1.3, AES-128-GCM"}
 
 // rawCodec carries bytes as they are: what is measured is the transport, and not protocol buffers.
 type rawCodec struct{}
@@ -64,8 +70,24 @@ var grpcDesc = grpc.ServiceDesc{
 }
 
 func serveGRPC(c *carrier) func(context.Context, string, func(string) error) error {
+	return serveGRPCWith(c, func() (credentials.TransportCredentials, error) { return insecure.NewCredentials(), nil })
+}
+
+func serveSealedGRPC(c *carrier) func(context.Context, string, func(string) error) error {
+	return serveGRPCWith(c, func() (credentials.TransportCredentials, error) {
+		config, err := serverTLS()
+		return credentials.NewTLS(config), err
+	})
+}
+
+// serveGRPCWith serves calls. It makes the server's credentials when the server starts.
+func serveGRPCWith(c *carrier, credentialsOf func() (credentials.TransportCredentials, error)) func(context.Context, string, func(string) error) error {
 	return c.serving(func(l net.Listener) error {
-		s := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxSize), grpc.MaxSendMsgSize(maxSize))
+		creds, err := credentialsOf()
+		if err != nil {
+			return err
+		}
+		s := grpc.NewServer(grpc.Creds(creds), grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxSize), grpc.MaxSendMsgSize(maxSize))
 		s.RegisterService(&grpcDesc, struct{}{})
 		return s.Serve(l)
 	})
@@ -80,12 +102,20 @@ type calls struct {
 }
 
 func dialGRPC(c *carrier) func(context.Context, string) (conn, error) {
+	return dialGRPCWith(c, insecure.NewCredentials())
+}
+
+func dialSealedGRPC(c *carrier) func(context.Context, string) (conn, error) {
+	return dialGRPCWith(c, credentials.NewTLS(clientTLS()))
+}
+
+func dialGRPCWith(c *carrier, creds credentials.TransportCredentials) func(context.Context, string) (conn, error) {
 	return func(ctx context.Context, at string) (conn, error) {
 		dial, end, err := c.open(ctx, at)
 		if err != nil {
 			return nil, err
 		}
-		client, err := grpc.NewClient("passthrough:///peer", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		client, err := grpc.NewClient("passthrough:///peer", grpc.WithTransportCredentials(creds),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 			grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(maxSize), grpc.MaxCallSendMsgSize(maxSize)))
 		if err != nil {

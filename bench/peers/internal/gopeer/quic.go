@@ -2,14 +2,7 @@ package gopeer
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"math/big"
 	"net"
-	"time"
 
 	"github.com/quic-go/quic-go"
 
@@ -17,7 +10,7 @@ import (
 )
 
 func init() {
-	all = append(all, &Peer{Name: "quic-go", Kind: "quic", Most: maxSize, Measures: everything, Clean: true, Lossy: true, serve: serveQUIC, dial: dialQUIC,
+	all = append(all, &Peer{Name: "quic-go", Kind: "quic", Most: maxSize, Measures: everything, Clean: true, Lossy: true, Sealed: true, serve: serveQUIC, dial: dialQUIC,
 		Notes: map[string]string{contest.Latency: "one stream; always encrypted", contest.Rate: "one stream; always encrypted", contest.Bandwidth: "one stream; always encrypted"}})
 }
 
@@ -25,11 +18,11 @@ func init() {
 const quicProtocol = "weft-bench"
 
 func serveQUIC(ctx context.Context, addr string, ready func(string) error) error {
-	cert, err := certificate()
+	config, err := serverTLS(quicProtocol)
 	if err != nil {
 		return err
 	}
-	l, err := quic.ListenAddr(net.JoinHostPort(addr, "0"), &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{quicProtocol}}, nil)
+	l, err := quic.ListenAddr(net.JoinHostPort(addr, "0"), config, nil)
 	if err != nil {
 		return err
 	}
@@ -50,17 +43,6 @@ func serveQUIC(ctx context.Context, addr string, ready func(string) error) error
 	}
 }
 
-// certificate makes one for this process, which is not checked.
-func certificate() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
-}
-
 // quicStream is a stream with its connection.
 type quicStream struct {
 	*quic.Stream
@@ -70,7 +52,7 @@ type quicStream struct {
 func (s quicStream) Close() error { return s.c.CloseWithError(0, "") }
 
 func dialQUIC(ctx context.Context, addr string) (conn, error) {
-	c, err := quic.DialAddr(ctx, addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{quicProtocol}}, nil)
+	c, err := quic.DialAddr(ctx, addr, clientTLS(quicProtocol), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -22,17 +22,14 @@ var styles = map[string]string{
 	"Weft, shm": "weft", "Weft, udp": "weft", "Weft, xdp": "weft2", "Weft, udp, daemons": "weft3",
 	"UCX": "blue", "Open MPI": "teal", "libfabric": "green", "ZeroMQ": "purple", "sockperf": "olive",
 	"Go net UDP": "sand", "Go net TCP": "brown", "Go net TCP, BBR": "slate", "grpc-go": "pink", "NATS": "indigo", "quic-go": "cyan",
+	"Weft, udp, sealed": "weft", "Weft, xdp, sealed": "weft2", "Weft, udp, daemons, sealed": "weft3",
+	"Go TLS over TCP": "rust", "grpc-go, TLS": "violet", "wireguard-go, TCP": "moss", "wireguard-go, UDP": "steel",
 }
 
 func styleOf(contestant string) string { return cmp.Or(styles[contestant], "else") }
 
-// label is a contestant's name, with a star if its figures are not of this run.
-func label(r *contest.Result, contestant string) string {
-	if r.IsElsewhere(contestant) {
-		return contestant + " *"
-	}
-	return contestant
-}
+// label is a contestant's name with its marks.
+func label(r *contest.Result, contestant string) string { return contestant + r.Marks(contestant) }
 
 // source says below a title where the figures come from.
 func source(r *contest.Result) string {
@@ -54,27 +51,27 @@ func Pictures(r *contest.Result) []Picture {
 		all = append(all, Picture{file, title, svg(title)})
 	}
 	add("round-trip.svg", "64 bytes there and back", func(title string) []byte {
-		return summary(r, title, contest.Latency, contest.SmallSize, "median; on the left is better")
+		return summary(r, title, "plain links; "+starred(r), r.PlainContestants, contest.Latency, contest.SmallSize, "median; on the left is better")
 	})
 	add("rate.svg", "Messages of 64 bytes, one way", func(title string) []byte {
-		return summary(r, title, contest.Rate, contest.SmallSize, "millions a second; on the right is better")
+		return summary(r, title, "plain links; "+starred(r), r.PlainContestants, contest.Rate, contest.SmallSize, "millions a second; on the right is better")
 	})
 	add("bandwidth.svg", "Messages of 1 MiB, one way", func(title string) []byte {
-		return summary(r, title, contest.Bandwidth, contest.LargeSize, "GB/s; on the right is better")
+		return summary(r, title, "plain links; "+starred(r), r.PlainContestants, contest.Bandwidth, contest.LargeSize, "GB/s; on the right is better")
 	})
 	for _, ground := range []string{contest.Host, contest.Veth} {
 		where := map[string]string{contest.Host: "one host", contest.Veth: "two hosts"}[ground]
 		add("latency-"+ground+".svg", "There and back by length: "+where, func(title string) []byte {
-			return bySize(r, title, ground, contest.Latency, "Round trip, median")
+			return bySize(r, title, plainChart(r), r.PlainContestants(ground), ground, contest.Latency, "Round trip, median")
 		})
 		add("bandwidth-"+ground+".svg", "Bandwidth by length: "+where, func(title string) []byte {
-			return bySize(r, title, ground, contest.Bandwidth, "Bandwidth, one way")
+			return bySize(r, title, plainChart(r), r.PlainContestants(ground), ground, contest.Bandwidth, "Bandwidth, one way")
 		})
 		add("hdr-"+ground+".svg", "Distribution of 64 bytes there and back: "+where, func(title string) []byte { return distribution(r, title, ground) })
 	}
 	add("goodput-loss.svg", "Goodput where packets are lost", func(title string) []byte { return byLoss(r, title, contest.Bandwidth) })
 	add("p99-loss.svg", "The slowest of a hundred round trips where packets are lost", func(title string) []byte { return byLoss(r, title, contest.Latency) })
-	return all
+	return append(all, sealedPictures(r)...)
 }
 
 // write is the short form of a figure, as on axes.
@@ -100,12 +97,12 @@ func bytesName(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// summary is one figure of all contestants, the best first, on one host and between two.
-func summary(r *contest.Result, title, measure string, size int, axis string) []byte {
-	c := &chart.Dots{Title: title, Source: starred(r), Label: axis, Write: func(v float64) string { return contest.Figure(measure, v) }, Tick: write(measure)}
+// summary is one figure of contestants, the best first, on one host and between two. who returns those of a ground.
+func summary(r *contest.Result, title, source string, who func(ground string) []string, measure string, size int, axis string) []byte {
+	c := &chart.Dots{Title: title, Source: source, Label: axis, Write: func(v float64) string { return contest.Figure(measure, v) }, Tick: write(measure)}
 	for _, ground := range []string{contest.Host, contest.Veth} {
 		s := chart.Section{Title: contest.Title(ground)}
-		for _, name := range r.Contestants(ground) {
+		for _, name := range who(ground) {
 			if row, ok := r.Find(name, ground, 0, measure, size); ok && row.Value > 0 {
 				s.Rows = append(s.Rows, chart.Dot{Name: label(r, name), Style: styleOf(name), Value: row.Value})
 			}
@@ -121,13 +118,13 @@ func summary(r *contest.Result, title, measure string, size int, axis string) []
 	return c.SVG()
 }
 
-// bySize is a measure of all contestants by the length of messages.
-func bySize(r *contest.Result, title, ground, measure, axis string) []byte {
-	c := &chart.Lines{Title: title, Source: source(r), X: chart.Axis{Label: "Length of the message"}, Y: chart.Axis{Label: axis, Tick: write(measure)}}
+// bySize is a measure of contestants by the length of messages.
+func bySize(r *contest.Result, title, source string, who []string, ground, measure, axis string) []byte {
+	c := &chart.Lines{Title: title, Source: source, X: chart.Axis{Label: "Length of the message"}, Y: chart.Axis{Label: axis, Tick: write(measure)}}
 	for _, size := range contest.Sizes(measure) {
 		c.X.At = append(c.X.At, chart.Tick{Value: float64(size), Name: bytesName(size)})
 	}
-	for _, name := range r.Contestants(ground) {
+	for _, name := range who {
 		s := chart.Series{Name: label(r, name), Style: styleOf(name)}
 		for _, size := range contest.Sizes(measure) {
 			if row, ok := r.Find(name, ground, 0, measure, size); ok && row.Value > 0 {
@@ -143,7 +140,7 @@ func bySize(r *contest.Result, title, ground, measure, axis string) []byte {
 
 // byLoss is goodput, or the 99th percentile of round trips, by the share of packets that are lost.
 func byLoss(r *contest.Result, title, measure string) []byte {
-	c := &chart.Lines{Title: title, Source: starred(r), X: chart.Axis{Label: "Packets lost, each way"}, Y: chart.Axis{Label: "Messages of 1 MiB, one way", Tick: write(measure)}}
+	c := &chart.Lines{Title: title, Source: lossSource(r), X: chart.Axis{Label: "Packets lost, each way"}, Y: chart.Axis{Label: "Messages of 1 MiB, one way", Tick: write(measure)}}
 	if measure == contest.Latency {
 		c.Y.Label = "64 bytes there and back, 99 %"
 	}
@@ -172,11 +169,11 @@ func byLoss(r *contest.Result, title, measure string) []byte {
 // nine: 90 %, 99 %, 99.9 %.
 func distribution(r *contest.Result, title, ground string) []byte {
 	nines := func(p float64) float64 { return 100 / (100 - p) }
-	c := &chart.Lines{Title: title, Source: source(r), X: chart.Axis{Label: "Percentile"}, Y: chart.Axis{Label: "Round trip", Tick: write(contest.Latency)}}
+	c := &chart.Lines{Title: title, Source: plainChart(r), X: chart.Axis{Label: "Percentile"}, Y: chart.Axis{Label: "Round trip", Tick: write(contest.Latency)}}
 	for _, p := range []float64{0, 50, 90, 99, 99.9, 99.99, 99.999} {
 		c.X.At = append(c.X.At, chart.Tick{Value: nines(p), Name: fmt.Sprintf("%v %%", p)})
 	}
-	for _, name := range r.Contestants(ground) {
+	for _, name := range r.PlainContestants(ground) {
 		row, _ := r.Find(name, ground, 0, contest.Latency, contest.SmallSize)
 		s := chart.Series{Name: label(r, name), Style: styleOf(name)}
 		for _, p := range row.Percentiles {

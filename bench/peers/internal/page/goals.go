@@ -55,9 +55,11 @@ func advantage(measure string, ours, theirs float64) float64 {
 	return ours / theirs
 }
 
-// others lists the contestants that have a figure in this run and are not Weft.
-func others(r *contest.Result, ground string) []string {
-	return slices.DeleteFunc(r.Contestants(ground), func(name string) bool { return contest.Weft(name) || r.IsElsewhere(name) })
+// others lists the contestants that have a figure of the same run as weft, and are not Weft.
+func others(r *contest.Result, ground, weft string) []string {
+	return slices.DeleteFunc(r.Contestants(ground), func(name string) bool {
+		return contest.Weft(name) || r.IsElsewhere(name) || r.RunOf(name) != r.RunOf(weft)
+	})
 }
 
 // beside is the column of the other's figure.
@@ -75,7 +77,7 @@ func (g *goal) other(r *contest.Result) (found contest.Row, ok bool) {
 	if g.than != "" {
 		return r.Find(g.than, c.Ground, c.Loss, c.Measure, c.Size)
 	}
-	for _, name := range others(r, c.Ground) {
+	for _, name := range others(r, c.Ground, g.weft) {
 		row, there := r.Find(name, c.Ground, c.Loss, c.Measure, c.Size)
 		if there && row.Value > 0 && (!ok || advantage(c.Measure, row.Value, found.Value) > 1) {
 			found, ok = row, true
@@ -102,27 +104,33 @@ func (c *comparison) line(between string) string {
 
 // compare compares Weft with the best of the others, figure by figure, and says which goals are missed.
 func compare(r *contest.Result) (all []comparison, missed map[string]bool) {
-	missed = make(map[string]bool)
-	for _, g := range goalsOf() {
-		ours, ok := r.Find(g.weft, g.column.Ground, 0, g.column.Measure, g.column.Size)
-		other, has := g.other(r)
-		if !ok || !has || ours.Value <= 0 {
-			continue
-		}
-		a := advantage(g.column.Measure, ours.Value, other.Value)
-		missed[g.number] = missed[g.number] || a < g.atLeast
-		all = append(all, comparison{g.number, g.what, r.Cell(g.weft, g.column), other.Contestant + ", " + r.Cell(other.Contestant, g.beside()),
-			fmt.Sprintf("%.2f", a), fmt.Sprintf("≥ %.3g", g.atLeast), verdict(a, g.atLeast)})
-	}
+	all, missed = compareAll(r, goalsOf())
 	lost, missedLoss := lossGoals(r)
 	missed["P9"] = missedLoss
 	return append(all, lost...), missed
 }
 
+func compareAll(r *contest.Result, goals []goal) (all []comparison, missed map[string]bool) {
+	missed = make(map[string]bool)
+	for _, g := range goals {
+		ours, ok := r.Find(g.weft, g.column.Ground, 0, g.column.Measure, g.column.Size)
+		other, has := g.other(r)
+		if !ok || !has || ours.Value <= 0 || other.Value <= 0 || r.RunOf(ours.Contestant) != r.RunOf(other.Contestant) {
+			continue
+		}
+		a := advantage(g.column.Measure, ours.Value, other.Value)
+		missed[g.number] = missed[g.number] || a < g.atLeast
+		all = append(all, comparison{g.number, g.what, r.Cell(g.weft, g.column), label(r, other.Contestant) + ", " + r.Cell(other.Contestant, g.beside()),
+			fmt.Sprintf("%.2f", a), fmt.Sprintf("≥ %.3g", g.atLeast), verdict(a, g.atLeast)})
+	}
+	return all, missed
+}
+
 // WriteGoals prints what came of the goals, for a terminal.
 func WriteGoals(out io.Writer, r *contest.Result) error {
 	all, _ := compare(r)
-	if len(all) == 0 {
+	sealed, _ := compareAll(r, sealedGoalsOf())
+	if all = append(all, sealed...); len(all) == 0 {
 		return nil
 	}
 	fmt.Fprintln(out, "\nWeft and the best of the others")
@@ -140,7 +148,7 @@ func goals(b *strings.Builder, r *contest.Result) {
 ## Weft and the best of the others
 
 An advantage of 2 means half the time, or twice as much in the same time; below 1, Weft is behind. What goals say of the ground's limits is measured by
-` + "`weft bench … --against limit`" + `.
+` + "`weft bench … --against limit`" + `. All figures of Weft here are of plain links. Others with a dagger encrypt, and count as rivals nevertheless.
 
 | | what | Weft | the best other | advantage | goal | |
 |---|---|---|---|---|---|---|
@@ -175,26 +183,26 @@ func lossGoals(r *contest.Result) (all []comparison, missed bool) {
 	const weft = "Weft, udp"
 	for _, g := range []struct{ loss, atLeast float64 }{{0.01, 0.9}, {0.05, 0.75}} {
 		ours, most, who := kept(r, weft, g.loss), 0.0, ""
-		for _, name := range others(r, contest.Loss) {
+		for _, name := range others(r, contest.Loss, weft) {
 			if v := kept(r, name, g.loss); v > most {
 				most, who = v, name
 			}
 		}
 		if ours > 0 && most > 0 {
 			missed = missed || ours < g.atLeast
-			all = append(all, comparison{"P9", fmt.Sprintf("goodput with %v %% of loss, by that without", 100*g.loss), fmt.Sprintf("%.2f", ours), fmt.Sprintf("%s, %.2f", who, most),
+			all = append(all, comparison{"P9", fmt.Sprintf("goodput with %v %% of loss, by that without", 100*g.loss), fmt.Sprintf("%.2f", ours), fmt.Sprintf("%s, %.2f", label(r, who), most),
 				fmt.Sprintf("%.2f", ours/most), fmt.Sprintf("Weft ≥ %.2f", g.atLeast), verdict(ours, g.atLeast)})
 		}
 	}
 	const loss, goal = 0.01, 500e3 // ns
 	ours, least, who := repair(r, weft, loss), 0.0, ""
-	for _, name := range others(r, contest.Loss) {
+	for _, name := range others(r, contest.Loss, weft) {
 		if v := repair(r, name, loss); v > 0 && (who == "" || v < least) {
 			least, who = v, name
 		}
 	}
 	if ours > 0 && who != "" {
-		all = append(all, comparison{"P10", "64 B there and back with 1 % of loss, 99 %", contest.Figure(contest.Latency, ours), who + ", " + contest.Figure(contest.Latency, least),
+		all = append(all, comparison{"P10", "64 B there and back with 1 % of loss, 99 %", contest.Figure(contest.Latency, ours), label(r, who) + ", " + contest.Figure(contest.Latency, least),
 			fmt.Sprintf("%.0f", least/ours), "Weft ≤ " + contest.Figure(contest.Latency, goal), verdict(goal, ours)})
 	}
 	return all, missed

@@ -15,6 +15,9 @@ func Markdown(r *contest.Result) []byte {
 	goals(&b, r)
 	for _, ground := range contest.Grounds() {
 		table(&b, r, ground)
+		if ground == contest.Loss {
+			sealed(&b, r)
+		}
 	}
 	notes(&b, r)
 	remade(&b)
@@ -35,6 +38,7 @@ against what the ground allows, and what is left.
 | commit | %s |
 | when | %s, %.0f s, %d rounds |
 `, m.CPU, m.Cores, m.Kernel, m.OS, m.Go, m.Others, m.Load, r.Commit, r.Date, r.Seconds, r.Rounds)
+	laterRuns(b, r)
 	if busy(r) {
 		b.WriteString("\n**Others worked on this machine meanwhile.** What lets them, by yielding or sleeping while it waits, looks slow here, and what spins looks fast, " +
 			"or is not done in time. A run on a quiet machine says more.\n")
@@ -44,6 +48,9 @@ In each round each contestant takes its turn once, or three times if it goes ove
 same: a message and its echo, one at a time; or messages one way, until the other side has told how many have come. Round trips are timed one by one. Short messages
 one way go as each is best at it: Weft is handed 256 at a time and reads an Inbox, ZeroMQ and NATS batch by themselves, UCX and MPI have many under way. A star marks
 figures of Aeron, which was **measured elsewhere on a like machine, not in this run**.
+
+**All figures are of plain links**, those of Weft and those that Weft is compared with, unless a dagger (†) marks a contestant that encrypts. Tables and charts of one host and
+of two hosts have plain contestants only; the others have a section of their own below. Each row of the JSON says by ` + "`sealed`" + ` which it is.
 
 ![Round trips of 64 bytes](round-trip.svg)
 `)
@@ -74,6 +81,9 @@ var headings = map[string]string{contest.Host: "One host", contest.Veth: "Two ho
 
 func table(b *strings.Builder, r *contest.Result, ground string) {
 	who := r.Contestants(ground)
+	if slices.Contains(sealedGrounds, ground) {
+		who = r.PlainContestants(ground)
+	}
 	if len(who) == 0 {
 		return
 	}
@@ -84,11 +94,7 @@ func table(b *strings.Builder, r *contest.Result, ground string) {
 	}
 	fmt.Fprintf(b, " |\n|---%s|\n", strings.Repeat("|---:", len(columns)))
 	for _, name := range who {
-		bold := ""
-		if contest.Weft(name) {
-			bold = "**"
-		}
-		fmt.Fprintf(b, "| %s%s%s", bold, label(r, name), bold)
+		fmt.Fprintf(b, "| %s", bold(name, label(r, name)))
 		for _, c := range columns {
 			fmt.Fprintf(b, " | %s", r.Cell(name, c))
 		}
@@ -107,14 +113,14 @@ func notes(b *strings.Builder, r *contest.Result) {
 	b.WriteString("- Messages to Weft have a tag and are matched; those of UCX, Open MPI and libfabric as well. Sockets, ZeroMQ, NATS, gRPC and QUIC match nothing.\n" +
 		"- Each message over Go's TCP, and each over QUIC, is one write. A program that gathers messages in a buffer first sends more a second, and makes the first wait for the last. " +
 		"ZeroMQ, NATS, gRPC and Weft gather by themselves.\n" +
-		"- QUIC alone encrypts.\n" +
+		"- Contestants with a dagger encrypt. TLS, gRPC and QUIC encrypt a connection in one goroutine; wireguard-go encrypts a tunnel in one goroutine for each processor.\n" +
 		"- UCX, Open MPI and libfabric spin while they wait; Weft spins where there are processors enough, and else yields and sleeps; all others sleep in the kernel.\n" +
 		"- NATS carries each message by way of its server.\n")
 	var of []string // contestants with their notes
 	measures := make(map[string][]string)
 	for _, row := range r.Rows {
 		what := fmt.Sprintf("%s: %s", row.Contestant, row.Note)
-		if row.Note == "" || slices.Contains(measures[what], row.Measure) {
+		if row.Note == "" || row.Refused() || slices.Contains(measures[what], row.Measure) {
 			continue
 		}
 		if measures[what] == nil {
@@ -126,6 +132,9 @@ func notes(b *strings.Builder, r *contest.Result) {
 		fmt.Fprintf(b, "- %s (%s).\n", what, strings.Join(measures[what], ", "))
 	}
 	b.WriteString("- Aeron's C media driver ran within the loop of its clients; its rate is by publishing in batches.\n")
+	for _, s := range r.Refusals() {
+		fmt.Fprintf(b, "- %s: %s\n", s.Contestant, s.Why)
+	}
 	if len(r.Skipped) > 0 {
 		b.WriteString("\nNot there:\n\n")
 		for _, s := range r.Skipped {

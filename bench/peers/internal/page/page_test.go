@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,8 @@ func result() *contest.Result {
 				Percentiles: []contest.Percentile{{P: 50, Nanoseconds: latency}, {P: 99, Nanoseconds: 3 * latency}}},
 			contest.Row{Contestant: name, Ground: ground, Measure: contest.Latency, Size: 1024, Value: 2 * latency},
 			contest.Row{Contestant: name, Ground: ground, Measure: contest.Rate, Size: 64, Value: rate},
-			contest.Row{Contestant: name, Ground: ground, Measure: contest.Bandwidth, Size: 1 << 20, Value: bandwidth})
+			contest.Row{Contestant: name, Ground: ground, Measure: contest.Bandwidth, Size: 1 << 20, Value: bandwidth},
+			contest.Row{Contestant: name, Ground: ground, Measure: contest.Bandwidth, Size: 4096, Value: bandwidth / 2})
 	}
 	add("Weft, shm", contest.Host, 500, 10e6, 8e9)
 	add("UCX", contest.Host, 1000, 4e6, 8e9)
@@ -29,6 +31,14 @@ func result() *contest.Result {
 	add("Weft, udp", contest.Veth, 7000, 9e6, 3e9)
 	add("UCX", contest.Veth, 15_000, 3e6, 4e9)
 	add("Weft, stream, udp", contest.Veth, 8000, 8e6, 2.4e9)
+	add("Go net TCP", contest.Veth, 30_000, 0.1e6, 3e9)
+	sealed := len(r.Rows)
+	add("Go TLS over TCP", contest.Veth, 32_000, 0.08e6, 1.5e9)
+	add("Weft, udp, sealed", contest.Veth, 7500, 8e6, 2.7e9)
+	for i := range r.Rows[sealed:] {
+		r.Rows[sealed+i].Sealed = true
+	}
+	r.Rows = append(r.Rows, contest.Row{Contestant: "Weft, xdp, sealed", Ground: contest.Veth, Measure: contest.Rate, Size: 64, Sealed: true, Note: "not measured: the binary is old"})
 	kept := func(ground, name string, latency, reads, inOrder float64) {
 		for measure, v := range map[string]float64{contest.Latency: latency, contest.Reads: reads, contest.Bandwidth: inOrder} {
 			if v > 0 {
@@ -48,8 +58,9 @@ func result() *contest.Result {
 			name         string
 			goodput, p99 float64
 		}{{"Weft, udp", 1e9 * (1 - 6*loss), 90_000}, {"quic-go", 1e9 * (1 - 12*loss), 90_000 * (1 + 1000*loss)}} {
-			r.Rows = append(r.Rows, contest.Row{Contestant: who.name, Ground: contest.Loss, Loss: loss, Measure: contest.Bandwidth, Size: 1 << 20, Value: who.goodput},
-				contest.Row{Contestant: who.name, Ground: contest.Loss, Loss: loss, Measure: contest.Latency, Size: 64, Value: 9000, P99: who.p99})
+			sealed := who.name == "quic-go"
+			r.Rows = append(r.Rows, contest.Row{Contestant: who.name, Ground: contest.Loss, Loss: loss, Sealed: sealed, Measure: contest.Bandwidth, Size: 1 << 20, Value: who.goodput},
+				contest.Row{Contestant: who.name, Ground: contest.Loss, Loss: loss, Sealed: sealed, Measure: contest.Latency, Size: 64, Value: 9000, P99: who.p99})
 		}
 	}
 	return r
@@ -74,9 +85,9 @@ func TestThePageSaysWhoIsAheadAndByHowMuch(t *testing.T) {
 		"| P21 | 1 MiB over a stream, by messages of 1 MiB, udp | 2.40 GB/s | Weft, udp, 3.00 GB/s | 0.80 | ≥ 0.85 | missed by 6 % |",
 		"| Redis, pipelined | — | — | 100 k/s | — |",
 		"## Blocks that another host keeps",
-		"| P9 | goodput with 1 % of loss, by that without | 0.94 | quic-go, 0.88 | 1.07 | Weft ≥ 0.90 | met |",
-		"| P9 | goodput with 5 % of loss, by that without | 0.70 | quic-go, 0.40 | 1.75 | Weft ≥ 0.75 | missed by 7 % |",
-		"| P10 | 64 B there and back with 1 % of loss, 99 % | 90.0 µs | quic-go, 990 µs | 11 | Weft ≤ 500 µs | met |",
+		"| P9 | goodput with 1 % of loss, by that without | 0.94 | quic-go †, 0.88 | 1.07 | Weft ≥ 0.90 | met |",
+		"| P9 | goodput with 5 % of loss, by that without | 0.70 | quic-go †, 0.40 | 1.75 | Weft ≥ 0.75 | missed by 7 % |",
+		"| P10 | 64 B there and back with 1 % of loss, 99 % | 90.0 µs | quic-go †, 990 µs | 11 | Weft ≤ 500 µs | met |",
 		"| **Weft, shm** | 0.500 µs | 1.50 µs | 10.0 M/s | 8.00 GB/s |",
 		"| Aeron 1.53 * | 0.690 µs | — | 19.8 M/s | 4.50 GB/s |",
 		"measured elsewhere on a like machine, not in this run",
@@ -110,6 +121,92 @@ func TestThePageSaysWhoIsAheadAndByHowMuch(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+// section returns what the page has below a heading.
+func section(t *testing.T, text, heading string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, "\n## "+heading+"\n")
+	if !ok {
+		t.Fatalf("the page has no section %q", heading)
+	}
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	return rest
+}
+
+func TestContestantsThatEncryptHaveASectionOfTheirOwn(t *testing.T) {
+	r := result()
+	text := string(Markdown(r))
+	closed := section(t, text, "With encryption")
+	for _, want := range []string{
+		"| Go TLS over TCP † | 32.0 µs | 96.0 µs | 0.080 M/s | 1.50 GB/s | Go net TCP | +2.0 µs | 0.50 |",
+		"| **Weft, udp, sealed †** | 7.50 µs | 22.5 µs | 8.00 M/s | 2.70 GB/s | Weft, udp | +0.5 µs | 0.90 |",
+		"| **Weft, xdp, sealed †** | — | — | — | — | Weft, xdp | — | — |",
+		"| P11 | two hosts, 1 MiB one way, sealed | 2.70 GB/s | Go TLS over TCP †, 1.50 GB/s | 1.80 | ≥ 1 | met |",
+		"is `weft bench … --sealed on`",
+	} {
+		if !strings.Contains(closed, want) {
+			t.Errorf("the section lacks %q:\n%s", want, closed)
+		}
+	}
+	if open := section(t, text, "Two hosts"); strings.Contains(open, "†") || !strings.Contains(open, "| Go net TCP |") {
+		t.Errorf("the table of plain links is\n%s", open)
+	}
+	for _, want := range []string{"**All figures are of plain links**", "All figures of Weft here are of plain links.", "- Weft, xdp, sealed: not measured: the binary is old\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, p := range Pictures(r) {
+		svg := string(p.SVG)
+		if strings.HasPrefix(p.File, "sealed-") {
+			if !strings.Contains(svg, "encrypted links; ") || !strings.Contains(svg, ">Go TLS over TCP †<") || strings.Contains(svg, ">Go net TCP<") {
+				t.Errorf("%s mixes plain with encrypted links", p.File)
+			}
+		} else if !strings.HasSuffix(p.File, "-loss.svg") && (!strings.Contains(svg, "plain links; ") || strings.Contains(svg, "†")) {
+			t.Errorf("%s does not say that its links are plain", p.File)
+		}
+	}
+	r.Rows = r.Rows[:sealedFrom(r)]
+	if text := string(Markdown(r)); strings.Contains(text, "## With encryption") {
+		t.Error("the page has a section of contestants that are not there")
+	}
+}
+
+// sealedFrom returns the index of the first row that is sealed.
+func sealedFrom(r *contest.Result) int {
+	return slices.IndexFunc(r.Rows, func(row contest.Row) bool { return row.Sealed })
+}
+
+// Figures of two runs are not compared: the page says which were measured later, and not what encryption costs them.
+func TestFiguresOfALaterRunAreNotComparedWithEarlierOnes(t *testing.T) {
+	r := result()
+	later := &contest.Result{Commit: "def", Date: "2026-02-03T04:05:06Z", Seconds: 9, Rounds: 2, Machine: contest.Machine{Others: 1.5, Load: 3}}
+	for _, row := range r.Rows {
+		if row.Contestant == "Go TLS over TCP" {
+			later.Rows = append(later.Rows, row)
+		}
+	}
+	r.Add(later)
+	text := string(Markdown(r))
+	for _, want := range []string{
+		"A later run measured Go TLS over TCP: commit def, 2026-02-03T04:05:06Z, 9 s, 2 rounds; others used 1.5 cores during it, and the load before it was 3.0.",
+		"| Go TLS over TCP † | 32.0 µs | 96.0 µs | 0.080 M/s | 1.50 GB/s | — | — | — |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "| P11 |") {
+		t.Error("the page compares the figures of two runs")
+	}
+	if got := sealedSource(r); !strings.Contains(got, "figures of 2 runs") {
+		t.Errorf("charts with figures of two runs say %q", got)
+	}
+	r.Rows = slices.DeleteFunc(r.Rows, func(row contest.Row) bool { return row.Sealed && contest.Weft(row.Contestant) })
+	if got := sealedSource(r); !strings.Contains(got, "commit def; 2026-02-03; 2 rounds") {
+		t.Errorf("charts with figures of the later run say %q", got)
 	}
 }
 

@@ -22,12 +22,31 @@ func Programs(r *programs.Result) (all []Picture) {
 	return all
 }
 
+// links says of which links the figures are.
+func links(r *programs.Result) string {
+	sealed, plain := 0, 0
+	for _, row := range r.Rows {
+		if row.Sealed {
+			sealed++
+		} else {
+			plain++
+		}
+	}
+	switch {
+	case sealed == 0:
+		return "plain links"
+	case plain == 0:
+		return "sealed links"
+	}
+	return fmt.Sprintf("%d figures of sealed links and %d of plain", sealed, plain)
+}
+
 // exchanges is the round trip of each series by the length of the message. The axis is logarithmic: no bytes stand a step before the shortest message.
 func exchanges(r *programs.Result, title, deployment string) []byte {
 	date, _, _ := strings.Cut(r.Date, "T")
 	m := r.Machine
 	c := &chart.Lines{Title: title,
-		Source: fmt.Sprintf("two hosts, a cable, AF_XDP; %s, %d cores, Linux %s; commit %s; %s; %d rounds; others used %.1f cores", m.CPU, m.Cores, m.Kernel, r.Commit, date, r.Rounds, m.Others),
+		Source: fmt.Sprintf("two hosts, a cable, AF_XDP, %s; %s, %d cores, Linux %s; commit %s; %s; %d rounds; others used %.1f cores", links(r), m.CPU, m.Cores, m.Kernel, r.Commit, date, r.Rounds, m.Others),
 		X:      chart.Axis{Label: "Length of the message"}, Y: chart.Axis{Label: "Round trip, median", Tick: write(contest.Latency)}}
 	sizes := programs.Sizes()
 	at := func(size int) float64 {

@@ -36,6 +36,7 @@ type Row struct {
 	Series     string  `json:"series"`
 	Link       string  `json:"link"`
 	Deployment string  `json:"deployment"`
+	Sealed     bool    `json:"sealed"` // the link between the NICs is sealed
 	Size       int     `json:"size"`
 	Iterations int64   `json:"iterations"`
 	Lost       int64   `json:"lost"`

@@ -1,11 +1,13 @@
 package tool
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
@@ -29,7 +31,7 @@ func TestWeftIsRead(t *testing.T) {
 		{"weft-rate.json", contest.Sample{Measure: contest.Rate, Size: 64, Value: 986483.6231021937}},
 		{"weft-bandwidth.json", contest.Sample{Measure: contest.Bandwidth, Size: 4, Value: 4637270.653788141}},
 	} {
-		rows, err := parseWeft(recorded(t, c.file))
+		rows, err := parseWeft(recorded(t, c.file), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,9 +40,53 @@ func TestWeftIsRead(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"weft: error", `{"bench":"latency","size":64}`, `{"bench":`} {
-		if _, err := parseWeft(bad); err == nil {
+		if _, err := parseWeft(bad, false); err == nil {
 			t.Errorf("%q was taken for rows", bad)
 		}
+	}
+}
+
+// A figure of a plain link never stands in a row that says sealed, and no figure of a sealed link in one that says plain.
+func TestAFigureOfTheOtherKindOfLinkIsRefused(t *testing.T) {
+	const plain, sealed, silent = `{"bench":"rate","size":64,"messages_per_s":1e6,"sealed":false}`, `{"bench":"rate","size":64,"messages_per_s":1e6,"sealed":true}`, `{"bench":"rate","size":64,"messages_per_s":1e6}`
+	for _, c := range []struct {
+		line    string
+		sealed  bool
+		refused bool
+	}{{plain, false, false}, {silent, false, false}, {sealed, true, false}, {sealed, false, true}, {plain, true, true}, {silent, true, true}} {
+		rows, err := parseWeft(c.line, c.sealed)
+		if (err != nil) != c.refused || !c.refused && rows[64].Value != 1e6 {
+			t.Errorf("asked for sealed=%v and told %s: rows %v, error %v", c.sealed, c.line, rows, err)
+		}
+	}
+}
+
+// scripted writes a program in the place of weft and returns its name.
+func scripted(t *testing.T, script string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "weft")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestSealedWeftIsAskedForSealedLinks(t *testing.T) {
+	jobs := contest.Jobs{{Measure: contest.Rate, Size: 64, Time: time.Millisecond}}
+	const script = `case "$*" in *"--sealed on"*) s=true;; *) s=false;; esac; echo "{\"bench\":\"rate\",\"size\":64,\"messages_per_s\":5,\"sealed\":$s}"`
+	for _, sealed := range []bool{true, false} {
+		w := &Weft{Binary: scripted(t, script), Dir: t.TempDir(), Sealed: sealed}
+		if samples, err := w.Run(t.Context(), jobs); err != nil || len(samples) != 1 || samples[0].Value != 5 {
+			t.Errorf("sealed=%v: samples %+v, error %v", sealed, samples, err)
+		}
+	}
+	old := &Weft{Binary: scripted(t, "echo 'weft: unknown flag: --sealed' >&2; exit 2"), Dir: t.TempDir(), Sealed: true}
+	if _, err := old.Run(t.Context(), jobs); !errors.Is(err, contest.ErrRefused) || !strings.Contains(err.Error(), "this weft binary refuses --sealed on") {
+		t.Errorf("a binary that does not know --sealed: %v", err)
+	}
+	broken := &Weft{Binary: scripted(t, "echo 'weft: no link' >&2; exit 1"), Dir: t.TempDir(), Sealed: true}
+	if _, err := broken.Run(t.Context(), jobs); err == nil || errors.Is(err, contest.ErrRefused) {
+		t.Errorf("a binary that fails for another reason: %v", err)
 	}
 }
 

@@ -23,6 +23,7 @@ type Weft struct {
 	Binary string
 	Dir    string   // for the distributions that it writes
 	Args   []string // which link, which deployment, and where
+	Sealed bool     // its links are sealed
 }
 
 // Run does the jobs: those of the same kind and time together, with --size all, if there are several.
@@ -45,6 +46,9 @@ func (w *Weft) Run(ctx context.Context, jobs contest.Jobs) (samples []contest.Sa
 // group does jobs that differ in nothing but the size.
 func (w *Weft) group(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, error) {
 	args := append([]string{"bench", jobs[0].Measure, "--json", "--time", jobs[0].Time.String()}, w.Args...)
+	if w.Sealed {
+		args = append(args, sealedFlag, "on")
+	}
 	hdr := ""
 	switch {
 	case len(jobs) > 1:
@@ -58,9 +62,9 @@ func (w *Weft) group(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, 
 	}
 	out, err := ground.Here().Program(ctx, 0, w.Binary, args...).Output()
 	if err != nil {
-		return nil, err
+		return nil, w.refusal(err)
 	}
-	rows, err := parseWeft(out)
+	rows, err := parseWeft(out, w.Sealed)
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +84,26 @@ func (w *Weft) group(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, 
 	return samples, nil
 }
 
-// parseWeft reads the lines of `weft bench … --json`, by size.
-func parseWeft(out string) (map[int]contest.Sample, error) {
+// sealedFlag tells `weft bench` whether links are sealed: on or off. Without it they are plain.
+const sealedFlag = "--sealed"
+
+// refusal wraps contest.ErrRefused around the error of a binary that does not take sealedFlag.
+func (w *Weft) refusal(err error) error {
+	if w.Sealed && strings.Contains(err.Error(), sealedFlag) {
+		return fmt.Errorf("%w: this weft binary refuses %s on: %w", contest.ErrRefused, sealedFlag, err)
+	}
+	return err
+}
+
+// parseWeft reads the lines of `weft bench … --json`, by size. It refuses a line whose field sealed differs from what was asked.
+// A line without that field is of a binary that knows plain links only.
+func parseWeft(out string, sealed bool) (map[int]contest.Sample, error) {
 	rows := make(map[int]contest.Sample)
 	for d := json.NewDecoder(strings.NewReader(out)); ; {
 		var r struct {
 			Bench     string  `json:"bench"`
 			Size      int     `json:"size"`
+			Sealed    bool    `json:"sealed"`
 			P50       float64 `json:"p50_ns"`
 			Rate      float64 `json:"messages_per_s"`
 			Bandwidth float64 `json:"bytes_per_s"`
@@ -99,6 +116,9 @@ func parseWeft(out string) (map[int]contest.Sample, error) {
 		s := contest.Sample{Measure: r.Bench, Size: r.Size, Value: r.P50 + r.Rate + r.Bandwidth} // one of the three
 		if s.Value <= 0 {
 			return nil, fmt.Errorf("weft bench told no figure for %d bytes", r.Size)
+		}
+		if r.Sealed != sealed {
+			return nil, fmt.Errorf("weft bench measured %d bytes with sealed=%v, expected %v", r.Size, r.Sealed, sealed)
 		}
 		rows[r.Size] = s
 	}
