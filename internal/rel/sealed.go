@@ -124,7 +124,7 @@ func phaseFlag(odd bool) uint8 {
 // tend looks after the keys of a session whose peer has just been heard.
 func (g *sealed) tend(now clock.Time) {
 	counter := g.s.packets.counter
-	if g.renewal.due(now, g.m.security.Pace.RenewAfter) {
+	if !g.in.Pending() && g.renewal.due(now, g.m.security.Pace.RenewAfter) { // the last one is over, both ways
 		g.renew(now)
 	}
 	if g.out.Due(now, counter) && g.m.cfg.Defect == mutate.PhaseEarly {

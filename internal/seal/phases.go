@@ -55,7 +55,7 @@ func (o *Outgoing) Start(now clock.Time, p Pace, suite Suite, s Secret) {
 
 // Due reports whether the phase has lasted long enough, with counter the last packet counter used.
 func (o *Outgoing) Due(now clock.Time, counter uint64) bool {
-	return o.fresh != nil || counter-o.First >= o.pace.Frames || now.Sub(o.Since) >= o.pace.Time
+	return o.fresh != nil || counter+1-o.First >= o.pace.Frames || now.Sub(o.Since) >= o.pace.Time
 }
 
 // Renew makes the next phase follow from a fresh secret, which the receiver has.
