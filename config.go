@@ -31,9 +31,24 @@ type Config struct {
 	// Groups that the process is a member of from the start. Open waits until they have all their members.
 	Groups []Membership
 
-	// ID of the NIC, which no other NIC of the fabric has; 0 takes a random one. A program that comes back with the ID that it had is
-	// known at once to have begun anew: its peers are told by [EventRestarted], and its name is free for it.
+	// ID of the NIC, which no other NIC of the fabric has; 0 takes that of its key, or a random one where the link has no
+	// keys. On a sealed link other NICs believe another ID only if their configuration, or a certificate, binds it to the
+	// key. A program that comes back with the ID that it had is known at once to have begun anew: its peers are told by
+	// [EventRestarted], and its name is free for it.
 	ID NICID
+
+	// Key is a file with the NIC's static key, which proves its ID. It is made if it is not there. Empty: the NIC draws a
+	// new key, and so has a new ID, each time it is opened.
+	Key string
+
+	// Fabric is a file with the key of the fabric. NICs with another one are strangers: they exchange nothing. Empty:
+	// the file that $WEFT_FABRIC_FILE names, or the one in the user's configuration directory, which is made at first use.
+	// See docs/security.md.
+	Fabric string
+
+	// Plain leaves frames unsealed. Whoever reaches the link can then read and forge them. It is for measurements, and
+	// for links that nobody else reaches; both ends must say so. A Switch is plain in any case.
+	Plain bool
 
 	// Link is what carries the frames, and where the NIC listens: UDP("10.0.0.1:7000"), XDP(…), SharedMemory(…). The zero value is
 	// UDP("127.0.0.1:0").
@@ -86,6 +101,7 @@ type Node struct {
 	ID   NICID // 0: whichever is there, also one that takes the place of another
 	Addr string
 	Name string // by which programs may call it in AT; empty: none
+	Key  string // its public key, as `weft fabric key` prints it, if ID is not that of the key; empty: none
 }
 
 // Faults are rates, 0…1 per frame that arrives, of what networks do to frames.

@@ -25,7 +25,8 @@ NONE < limits, mutate, testbed, version    limits < all but clock    NONE < targ
 NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
 NONE < nbd, memfile      NONE < freelist < rel
 NONE < interleave < interleave/{atomic,sync}
-NONE < secret < rel, nic      nicid < trust < rel, registry/gossip, daemon, weft
+NONE < secret < rel, nic      wire, secret, trust < seal < rel      nic, poller, trust < secure < weft, daemon
+nicid < trust < rel, registry/gossip, daemon, weft
 trust < fabric < daemon, weft      fabric, ctl < fabric/authority      trust < fabric/grants
 clock < wire, link, registry      nicid < vni, rel, registry      crc < wire       copier < link/{udp,shm}
 mutate < rel, vni, names, coll, program, nic, proc      nic, proc < simulated < sim
@@ -55,6 +56,8 @@ everything < cmd/weft
 var rootModules = []string{
 	"golang.org/x/sys",
 	"github.com/cilium/ebpf",
+	"github.com/flynn/noise",
+	"golang.org/x/crypto",
 	"github.com/vishvananda/netlink",
 	"github.com/vishvananda/netns",
 }

@@ -1,6 +1,7 @@
 package weft
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,6 +25,7 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/resident"
 	"github.com/weftnet/weft/internal/secret"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -89,13 +91,14 @@ func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 // openNIC makes a NIC on a link, which is the NIC's from now on.
 func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	n = &NIC{id: cfg.ID, addr: addrString(d.Addr()), link: d, log: cfg.Log, procs: make(map[*Process]struct{})}
-	for n.id == 0 {
-		n.id = NICID(random())
-	}
-	ec := nic.Config{ID: uint64(n.id), Incarnation: uint64(time.Now().UnixNano()), Secrets: secret.System(rand.Reader), Link: d, UnreachableAfter: cfg.UnreachableAfter, Clock: poller.Now}
+	ec := nic.Config{ID: uint64(cfg.ID), Incarnation: uint64(time.Now().UnixNano()), Secrets: secret.System(rand.Reader), Link: d, UnreachableAfter: cfg.UnreachableAfter, Clock: poller.Now}
 	if ec.Position, err = cfg.Position.nic(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	if err := cfg.seal(&ec); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	n.id = NICID(ec.ID)
 	caps := d.Caps()
 	if caps.ReceiveBuffer != nil {
 		ec.ReceiveCapacity = uint64(caps.ReceiveBuffer())
@@ -146,11 +149,26 @@ func (n *NIC) addNode(node Node) error {
 	if node.ID == n.id {
 		return argument(fmt.Errorf("weft: node %s has this NIC's own id, %v", node.Addr, n.id))
 	}
+	var key trust.PublicKey
+	if node.Key != "" {
+		if key, err = node.key(); err != nil {
+			return err
+		}
+		node.ID = cmp.Or(node.ID, NICID(key.ID()))
+	}
 	switch err := n.engine.AddNode(uint64(node.ID), addr); {
 	case errors.Is(err, nic.ErrClosed): // meanwhile
 		return ErrClosed
-	case err != nil || node.Name == "":
+	case err != nil:
 		return err
+	}
+	if node.Key != "" {
+		if err := n.engine.Bind(uint64(node.ID), key); err != nil {
+			return argument(fmt.Errorf("weft: node %s: %w", node.Addr, err))
+		}
+	}
+	if node.Name == "" {
+		return nil
 	}
 	n.engine.Programs().NameNode(node.Name, uint64(node.ID), addr)
 	return nil

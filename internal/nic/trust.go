@@ -53,10 +53,20 @@ func (e *Engine) Allows(nic uint64, role trust.Role, user string) bool {
 	return e.cfg.Trust.Allows(pr.proved, role, user)
 }
 
-// Know tells the engine the static key of a NIC, so that the first handshake with it is shorter.
-func (e *Engine) Know(nic uint64, key trust.PublicKey) {
+// Bind ties the id of a NIC to its static key, and makes the first handshake with it shorter. On a plain link it does
+// nothing.
+func (e *Engine) Bind(nic uint64, key trust.PublicKey) error {
 	e.begin()
+	if e.cfg.Trust == nil {
+		return nil
+	}
+	if key.ID() != nicid.ID(nic) {
+		if err := e.cfg.Trust.Bind(nicid.ID(nic), key); err != nil {
+			return err
+		}
+	}
 	if ep := e.rel.Endpoint(nic); ep != nil {
 		ep.Know(key)
 	}
+	return nil
 }

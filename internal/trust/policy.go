@@ -75,6 +75,19 @@ func (p *Policy) Check(id nicid.ID, key PublicKey, certificate []byte, wallSecon
 	return Peer{id, key, c}, nil
 }
 
+// Bind ties an id to a key, as the configuration of a node does that is added later. It fails if the id is tied to
+// another key.
+func (p *Policy) Bind(id nicid.ID, key PublicKey) error {
+	if bound, ok := p.cfg.Bound[id]; ok && bound != key {
+		return fmt.Errorf("NIC %v: %w: it is bound to %v, and not to %v; remove the node that binds it first", id, ErrBoundToOther, bound, key)
+	}
+	if p.cfg.Bound == nil {
+		p.cfg.Bound = make(map[nicid.ID]PublicKey)
+	}
+	p.cfg.Bound[id] = key
+	return nil
+}
+
 // CheckOwn checks at start what other NICs will check: that this NIC's id belongs to its key, and that its certificate
 // is good. certificate is encoded, or empty.
 func (p *Policy) CheckOwn(certificate []byte, wallSeconds int64) (*Certificate, error) {

@@ -1,0 +1,75 @@
+// Package secure makes, of keys and what a configuration says of other NICs, what an engine needs for sealed links. The
+// library and the daemon use it alike.
+package secure
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/nicid"
+	"github.com/weftnet/weft/internal/poller"
+	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/trust"
+)
+
+// Options are what a sealed link is made of.
+type Options struct {
+	ID            nicid.ID         // 0: that of Key
+	Key           trust.PrivateKey // static
+	Fabric        []trust.FabricKey
+	Certificate   []byte // encoded; nil without one
+	PlainResident bool   // see rel.Security
+
+	Policy trust.PolicyConfig // ID, Key and User are filled in
+}
+
+// Apply seals the links of an engine's configuration and sets its id. The error says what is wrong with the id or the
+// certificate, and how to cure it.
+func Apply(cfg *nic.Config, o Options) error {
+	p := o.Policy
+	p.Key = o.Key.Public()
+	if p.ID = o.ID; p.ID == 0 {
+		p.ID = p.Key.ID()
+	}
+	if p.User == "" {
+		p.User = UserName(os.Getuid())
+	}
+	policy, err := trust.NewPolicy(p)
+	if err != nil {
+		return err
+	}
+	cfg.WallNanos = time.Now().UnixNano() - int64(poller.Now())
+	if _, err := policy.CheckOwn(o.Certificate, time.Now().Unix()); err != nil {
+		return fmt.Errorf("this NIC would be refused by others: %w", err)
+	}
+	cfg.ID, cfg.Trust = uint64(p.ID), policy
+	cfg.Security = &rel.Security{
+		Key: o.Key, Fabric: o.Fabric, Certificate: o.Certificate, NoAES: !fastAES(), PlainResident: o.PlainResident,
+	}
+	return nil
+}
+
+// fastAES reports whether the processor has instructions for AES-GCM.
+func fastAES() bool {
+	return cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ || cpu.ARM64.HasAES && cpu.ARM64.HasPMULL ||
+		cpu.S390X.HasAES && cpu.S390X.HasAESGCM
+}
+
+// UserName returns the name of a local user as roles name users: trust.Root for uid 0, and the number if there is no
+// name.
+func UserName(uid int) string {
+	if uid == 0 {
+		return trust.Root
+	}
+	u, err := user.LookupId(strconv.Itoa(uid))
+	if err != nil {
+		return strconv.Itoa(uid)
+	}
+	return u.Username
+}

@@ -1,0 +1,80 @@
+package weft
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/fabric"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/nicid"
+	"github.com/weftnet/weft/internal/secure"
+	"github.com/weftnet/weft/internal/trust"
+)
+
+// seal gives an engine its id and, where the link leaves this program, its keys.
+func (c *Config) seal(ec *nic.Config) error {
+	if c.Switch != nil || c.Plain {
+		for ec.ID == 0 {
+			ec.ID = random()
+		}
+		if c.Plain && c.Log != nil {
+			c.tell("link")("plain: frames are neither encrypted nor authenticated")
+		}
+		return nil
+	}
+	o := secure.Options{ID: nicid.ID(c.ID), Policy: trust.PolicyConfig{Default: trust.AllRoles}}
+	var err error
+	if c.Key != "" {
+		o.Key, err = fabric.StaticKeyFile(c.Key)
+	} else {
+		o.Key, err = trust.NewPrivateKey(rand.Reader)
+	}
+	if err != nil {
+		return argument(fmt.Errorf("weft: Config.Key: %w", err))
+	}
+	var note string
+	if o.Fabric, _, note, err = fabric.Load(c.Fabric); err != nil {
+		return argument(fmt.Errorf("weft: Config.Fabric: %w", err))
+	}
+	if note != "" && c.Log != nil {
+		c.tell("fabric")(note)
+	}
+	if o.Policy.Bound, err = c.bound(o.Key); err != nil {
+		return err
+	}
+	if err := secure.Apply(ec, o); err != nil {
+		return argument(fmt.Errorf("weft: %w", err))
+	}
+	return nil
+}
+
+// bound lists which ids the configuration binds to which keys. The NIC's own id is bound to its own key.
+func (c *Config) bound(own trust.PrivateKey) (map[nicid.ID]trust.PublicKey, error) {
+	l := make(map[nicid.ID]trust.PublicKey)
+	if c.ID != 0 {
+		l[nicid.ID(c.ID)] = own.Public()
+	}
+	for _, n := range c.Nodes {
+		if n.Key == "" {
+			continue
+		}
+		key, err := n.key()
+		if err != nil {
+			return nil, err
+		}
+		if n.ID == 0 {
+			n.ID = NICID(key.ID())
+		}
+		l[nicid.ID(n.ID)] = key
+	}
+	return l, nil
+}
+
+// key reads the node's public key.
+func (n Node) key() (trust.PublicKey, error) {
+	key, err := trust.ParsePublicKey(n.Key)
+	if err != nil {
+		return key, argument(fmt.Errorf("weft: node %s: %w", n.Addr, err))
+	}
+	return key, nil
+}
