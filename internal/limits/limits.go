@@ -490,13 +490,13 @@ const (
 	// the next begins while the last of the one before are still waited for. Each is a kilobyte of the NIC's tables.
 	MulticastCopies = 2 * MulticastReceivers
 
-	// RelayBody is the longest relay, in bytes: the longest message that is copied as a whole, behind a list of as many NICs as a multicast
-	// has receivers, with one receiver each: 32 + 512·(16 + 12).
-	RelayBody = StagedMessage + 32 + MulticastReceivers*28
+	// RelayBody is the longest relay, in bytes: the longest message that is copied as a whole, behind a
+	// list of as many NICs as a multicast has receivers, with one receiver each: 32 + 512·(32 + 12).
+	RelayBody = StagedMessage + 32 + MulticastReceivers*44
 
-	// RelayBytes is what one NIC may have under way through another, that has not been answered: four of the longest
-	// relays, and hundreds of short ones. That is also what a NIC may have to keep of each other until the rest of a relay
-	// has come, or the next NIC can take it. A receiver beyond it gets the message from its source.
+	// RelayBytes bounds the relays in flight from one NIC to another: three of the longest, or hundreds
+	// of short ones. A NIC may have to keep as much of each other NIC, until the rest of a relay has come
+	// or the next NIC can take it. A receiver beyond it gets the message from its source.
 	RelayBytes = 128 << 10
 
 	// RelaySaves is what a relay must save its source: two pages. Each level of the tree costs the time in which a NIC

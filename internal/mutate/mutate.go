@@ -97,7 +97,8 @@ const (
 	ReturnUnchecked              // nic: more credit is taken back than was handed out
 	RefundUnchecked              // nic: a withdrawn message gives back more credit than is left
 	AnswerOfAnother              // nic: a NIC may answer what was sent to another
-	RelaySessionUnchecked        // nic: a relay is taken whatever session it names
+	RelaySessionUnchecked        // relay: a message is taken whatever session it names, though its key is not known
+	RelayMacUnchecked            // relay: a message is taken whatever its MAC
 	RangeWraps                   // nic: the end of a range in a region is computed past 2^64
 	EndUntold                    // nic: a process that has only received is not told that the session has ended
 	LastForgotten                // coll: a member that leaves does not say what it has completed
@@ -241,6 +242,7 @@ var names = [defects]string{
 	"refund-unchecked",
 	"answer-of-another",
 	"relay-session-unchecked",
+	"relay-mac-unchecked",
 	"range-wraps",
 	"end-untold",
 	"last-forgotten",

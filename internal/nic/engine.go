@@ -176,7 +176,7 @@ func New(cfg Config) (*Engine, error) {
 	e.grants.bound = cfg.grantBound()
 	e.counts = make([]uint64, len(vni.Names()))
 	e.groups = coll.New(coll.Config{NIC: cfg.ID, Position: cfg.Position, MTU: cfg.Link.MTU(), Counts: e.counts, Defect: cfg.Defect}, forGroups{(*services)(e)})
-	e.relays = relay.New(cfg.ID, e.counts, forRelays{(*services)(e)})
+	e.relays = relay.New(cfg.ID, cfg.Defect, e.counts, forRelays{(*services)(e)})
 	e.programs = program.New(program.Config{NIC: cfg.ID, Incarnation: cfg.Incarnation, Counts: e.counts, Defect: cfg.Defect}, forPrograms{(*services)(e)})
 	e.names.Init(names.Config{
 		NIC: cfg.ID, Position: cfg.Position, Static: cfg.Static, Counts: e.counts, Defect: cfg.Defect,

@@ -180,6 +180,9 @@ func (h *hostile) record() wire.Record {
 		wire.PutGet(b, h.id(), h.number(), &m)
 	case wire.TypeRelay:
 		body := h.relayBody(b[wire.RelayLen:wire.RelayLen], n)
+		if h.next()%4 != 0 { // what the NIC says in its own name may well have its MAC
+			h.self.e.relays.Sign(body)
+		}
 		wire.PutRelay(b, uint32(h.next()%4), pick[uint32](h, 0, 0, 50), uint32(len(body))+pick[uint32](h, 0, 0, 50, 1<<20), len(body))
 	case wire.TypeRelayed:
 		wire.PutRelayed(b, flags, uint32(h.next()%4), []uint64{uint64(h.next()), 0, 1 << 63}[:h.next()%4])

@@ -82,6 +82,13 @@ func (e *Engine) Utter(nic uint64, r wire.Record) bool {
 	return b != nil && copy(b, r) > 0
 }
 
+// AlterRelays makes a simulated NIC a hostile relay. The NIC calls alter with each piece of a relay
+// body that it passes on for others, and its offset in the body. Nil makes the NIC honest again.
+func (e *Engine) AlterRelays(alter func(piece []byte, offset int)) {
+	e.begin()
+	e.relays.Alter = alter
+}
+
 // Home is the NIC that confirms claims to a name, as this one sees the fabric.
 func (e *Engine) Home(name vni.Name) (nic uint64) {
 	e.begin()

@@ -267,6 +267,47 @@ func TestARelayFollowsTheTorus(t *testing.T) { // QNIX-52
 	received()
 }
 
+// A NIC in the middle of the tree alters each field of what it passes on, one in each run. The NICs
+// below it refuse that, and the source sends them the message itself.
+func TestWhatARelayAltersIsRefusedAndComesFromTheSource(t *testing.T) {
+	nic := wire.RelayHeadLen // where the first entry of a leg begins
+	for what, at := range map[string]int{
+		"source nic": 0, "source generation": 8, "source slot": 12, "nics": 14, "token": 16, "zero": 20, "tag": 24,
+		"nic": nic, "session": nic + 8, "receivers": nic + 12, "mac": nic + 16,
+		"generation of a receiver": nic + wire.RelayNICLen, "message number": nic + wire.RelayNICLen + 4, "slot of a receiver": nic + wire.RelayNICLen + 8,
+		"message": -1,
+	} {
+		x := newAudience(t, 8, 1, fault.Config{})
+		altered := 0
+		x.engines[1].AlterRelays(func(piece []byte, offset int) {
+			if at < 0 {
+				piece[len(piece)-1] ^= 1
+				altered++
+			} else if i := at - offset; i >= 0 && i < len(piece) {
+				piece[i] ^= 1
+				altered++
+			}
+		})
+		want := pattern(700, 1)
+		received := x.receive(1, want)
+		m := x.a.multicast(x.names, 1, want)
+		received()
+		x.a.wantSent(m)
+		later := x.receive(2, []byte("later"))
+		for i := range x.names {
+			x.a.wantSent(x.a.send(x.names[i], 2, 0, []byte("later")))
+		}
+		later() // in order, so nothing came twice, and no number was lost
+		if altered == 0 || x.a.e.Count(vni.NICRelaysMissed) == 0 {
+			t.Errorf("%s: %d pieces altered, %d receivers missed: this test tests nothing", what, altered, x.a.e.Count(vni.NICRelaysMissed))
+		}
+		if covered := what == "token" || what == "tag" || what == "message" || what == "message number" || what == "mac"; covered && x.count(vni.NICRefusedRelay) == 0 {
+			t.Errorf("%s: no NIC has refused a relay", what)
+		}
+		x.noLeaks()
+	}
+}
+
 // There is a bound to what two NICs have under way between them as relays. A receiver beyond it gets the message from the
 // source; nothing is lost, nothing waits for memory.
 func TestMoreRelaysThanThereIsRoomForGoWithoutThem(t *testing.T) {
@@ -311,10 +352,16 @@ func TestARelayOfAnotherSessionIsNotTaken(t *testing.T) {
 		n.Put(body[wire.RelayHeadLen:])
 		v := wire.RelayReceiver{Gen: p.gen, Number: 2, Slot: p.slot}
 		v.Put(body[wire.RelayHeadLen+wire.RelayNICLen:])
+		if !x.a.e.relays.Sign(body) {
+			t.Fatal("the body is malformed")
+		}
 		e.relays.Record(&pr.relays, record)
 		if got := e.Count(vni.NICRelayedMessages); got != uint64(1-wrong) {
 			t.Errorf("session off by %d: %d messages taken", wrong, got)
 		}
+	}
+	if n := e.Count(vni.NICRefusedRelay); n != 0 {
+		t.Errorf("%d relays were refused as altered", n)
 	}
 	if x.a.e.peerOf(3).ep.Session() != e.peerOf(1).ep.Session() {
 		t.Error("the two ends of a session name it differently")

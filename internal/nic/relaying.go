@@ -16,10 +16,10 @@ func (h forRelays) Peer(nic uint64) *relay.Peer {
 }
 
 // Deliver gives a message to a process, and reports whether that has it, or had it already.
-func (h forRelays) Deliver(head *wire.RelayHead, session uint32, to wire.RelayReceiver, message []byte) bool {
+func (h forRelays) Deliver(head *wire.RelayHead, to wire.RelayReceiver, message []byte) bool {
 	e := h.engine()
 	source, p := e.peerOf(head.NIC), e.process(to.Slot)
-	if source == nil || !source.ep.Up() || source.ep.Session() != session && e.cfg.Defect != mutate.RelaySessionUnchecked || p == nil || p.gen != to.Gen || !p.served() {
+	if source == nil || !source.ep.Up() || p == nil || p.gen != to.Gen || !p.served() {
 		return false
 	}
 	src := e.source(p, sourceKey{source, head.Slot, head.Gen})

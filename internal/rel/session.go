@@ -68,6 +68,7 @@ type session struct {
 	room     int32      // of the ACK and tail timers, in the desk hotel
 	roomAt   clock.Time // when they go off
 
+	relayKey   relayKey
 	confirming *confirming // nil before the first fragment that asks for it has left over a reliable link
 }
 

@@ -29,6 +29,7 @@ func (t *Table) Start(body []byte, source any) (r *Relay, unsent bool) {
 		panic("relay: one of our own making is malformed")
 	}
 	r.source = source
+	t.sign(r)
 	t.beginLegs(r, 0)
 	return r, r.unsent()
 }
@@ -143,6 +144,9 @@ func (t *Table) piece(l *leg) bool {
 	wire.PutRelay(b, l.id, uint32(l.sent), uint32(l.length), n)
 	parts := [...][]byte{l.head[:], r.body[r.nics[l.from].at:r.nics[l.to].at], r.body[r.message:]}
 	vni.Gather(b[wire.RelayLen:wire.RelayLen+n], parts[:], uint64(l.sent))
+	if t.Alter != nil && r.parent != nil {
+		t.Alter(b[wire.RelayLen:wire.RelayLen+n], l.sent)
+	}
 	l.sent += n
 	return true
 }

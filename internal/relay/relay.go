@@ -16,14 +16,19 @@
 //
 // A message number means something within a session of source and receiver, which those in between do not see. So the
 // list names the session; a NIC that has another, or none, does not take the message from a third party.
+//
+// A NIC in between may be hostile. The source writes a MAC for each NIC (mac.go). If a NIC's MAC is
+// wrong, its receivers are missed, and the source sends them the message itself.
 package relay
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -35,9 +40,9 @@ type Engine interface {
 	Now() clock.Time
 	Peer(nic uint64) *Peer // nil: no such NIC is known
 
-	// Deliver gives a message to a process of this NIC, and reports whether that has it, or had it already. The session is the
-	// one with the source in which the message has its number.
-	Deliver(head *wire.RelayHead, session uint32, to wire.RelayReceiver, message []byte) bool
+	// Deliver gives a message of the open session with its source to a process of this NIC. It reports
+	// whether the process has the message, or had it already.
+	Deliver(head *wire.RelayHead, to wire.RelayReceiver, message []byte) bool
 	Over(source any, r *Relay) // every NIC below has answered
 	LegEnded(source any)       // and so has one of them, for which the relay may have waited
 
@@ -54,6 +59,7 @@ type Peer struct {
 	cost       int    // of those that it has not answered
 	assemblies map[uint32]assembly
 	assembling int // what they cost
+	keyed      keyed
 }
 
 // assembly is a relay that comes in pieces.
@@ -87,19 +93,25 @@ type place struct {
 
 // Table has the relays that pass through this NIC.
 type Table struct {
+	// Alter, if not nil, changes what this NIC passes on for others: a piece of a body, from offset
+	// on. It makes a simulated NIC a hostile relay.
+	Alter func(piece []byte, offset int)
+
 	nic      Engine
 	id       uint64
+	defect   mutate.Defect
 	counts   []uint64        // the engine's, by vni.Counter
 	legs     map[uint32]*leg // by id
 	last     uint32          // id
 	underWay int             // relays
 	relays   []*Relay        // not in use
 	spare    freelist.List[leg]
+	macs     authenticator
 }
 
 // New returns an empty table of the NIC with an id.
-func New(id uint64, counts []uint64, nic Engine) *Table {
-	return &Table{nic: nic, id: id, counts: counts, legs: make(map[uint32]*leg)}
+func New(id uint64, defect mutate.Defect, counts []uint64, nic Engine) *Table {
+	return &Table{nic: nic, id: id, defect: defect, counts: counts, legs: make(map[uint32]*leg), macs: authenticator{hash: sha256.New()}}
 }
 
 // cost is what a relay takes of what may be under way between two NICs.
@@ -213,9 +225,13 @@ func (r *Relay) parse() bool {
 // deliver gives the message to the processes here that it is for.
 func (t *Table) deliver(r *Relay) {
 	n, receivers, _, _ := wire.ParseRelayNIC(r.body[r.nics[0].at:]) // which parse has found good
+	if !t.genuine(r, &n, receivers) {
+		r.miss(0, int(n.Receivers))
+		return
+	}
 	for i := range int(n.Receivers) {
 		to := wire.ParseRelayReceiver(receivers[i*wire.RelayReceiverLen:])
-		if !t.nic.Deliver(&r.head, n.Session, to, r.body[r.message:]) {
+		if !t.nic.Deliver(&r.head, to, r.body[r.message:]) {
 			r.miss(i, i+1)
 		}
 	}

@@ -3,6 +3,7 @@ package sweep
 import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -122,17 +123,22 @@ func (a *asylum) answers() (l []wire.Record) {
 	return l
 }
 
-// forged is a relay of a message that another NIC's process is said to have sent, in a session that those two do not have.
+// forged is a relay of a message that another NIC's process is said to have sent. It names a session
+// that the two NICs do not have, or the one that they have: a NIC that relays sees its name.
 func (a *asylum) forged(n int) []wire.Record {
 	i := a.rng.IntN(asylumSane)
 	from, to := a.slots[i], a.slots[(i+1)%asylumSane]
+	session := a.rng.Uint32()
+	if a.rng.IntN(2) == 0 {
+		session = simulated.Engine(a.f, (i+1)%asylumMad).Session(uint64(from.NIC))
+	}
 	body := wire.RelayHeadLen + wire.RelayNICLen + wire.RelayReceiverLen + n
 	return a.make(wire.RelayLen+body, func(b []byte) {
 		wire.PutRelay(b, uint32(a.rng.IntN(4)), 0, uint32(body), body)
 		b = b[wire.RelayLen:]
 		head := wire.RelayHead{NIC: uint64(from.NIC), Gen: from.Generation, Slot: from.Slot, NICs: 1, Token: a.token(), Tag: 7}
 		head.Put(b)
-		to1 := wire.RelayNIC{NIC: uint64(to.NIC), Session: a.rng.Uint32(), Receivers: 1}
+		to1 := wire.RelayNIC{NIC: uint64(to.NIC), Session: session, Receivers: 1}
 		to1.Put(b[wire.RelayHeadLen:])
 		v := wire.RelayReceiver{Gen: to.Generation, Number: uint32(a.rng.IntN(asylumMessages + 2)), Slot: to.Slot}
 		v.Put(b[wire.RelayHeadLen+wire.RelayNICLen:])

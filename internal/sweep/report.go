@@ -27,6 +27,7 @@ type Totals struct {
 	DatagramsCame   uint64 `json:"datagrams_came"`
 	Activations     uint64 `json:"activations"` // of programs in NICs
 	Nonsense        uint64 `json:"nonsense"`    // records of NICs that have gone bad
+	Altered         uint64 `json:"altered"`     // pieces of relays that a hostile NIC has altered
 	Delivered       uint64 `json:"delivered"`   // messages that a process has received
 	Inboxes         uint64 `json:"inboxes"`     // of those, by an Inbox
 	Cancelled       uint64 `json:"cancelled"`   // operations that a deadline ended
@@ -101,8 +102,8 @@ func (r *Report) Write(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
 	}
-	fmt.Fprintf(w, "%s in %.1f s: %d NICs, %d processes, %d messages of %s, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense, %d activations of programs\n",
-		Plural(r.Seeds, "seed"), r.Seconds, r.NICs, r.Processes, r.Messages, amount(r.Bytes), r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense, r.Activations)
+	fmt.Fprintf(w, "%s in %.1f s: %d NICs, %d processes, %d messages of %s, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense, %d pieces of relays altered, %d activations of programs\n",
+		Plural(r.Seeds, "seed"), r.Seconds, r.NICs, r.Processes, r.Messages, amount(r.Bytes), r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense, r.Altered, r.Activations)
 	fmt.Fprintf(w, "%d messages delivered; %d operations cancelled, %d failed; %d retransmissions\n",
 		r.Delivered, r.Cancelled, r.Failed, r.Retransmissions)
 	var faults []string

@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/simulated"
+	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -90,6 +91,9 @@ func (w *world) countNIC(host int) {
 		w.l.violate("the statistics of NIC %d do not fit: %v", host, err)
 	}
 	w.totals.Retransmissions += s.Resends
+	if n := simulated.Engine(w.f, host).Count(vni.NICRefusedRelay); n > 0 {
+		w.l.violate("NIC %d has refused %d relays as altered, and no NIC alters any", host, n)
+	}
 }
 
 // judge makes the verdict on the run when it is over; err is how it ended.

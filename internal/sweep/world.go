@@ -93,6 +93,11 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 		w.l.violate("%s", v)
 	}
 	w.totals.Nonsense = records
+	rumoured, altered := runRumour(seed, d)
+	for _, v := range rumoured {
+		w.l.violate("%s", v)
+	}
+	w.totals.Altered = altered
 	contested, claims := runContest(seed, d)
 	for _, v := range contested {
 		w.l.violate("%s", v)

@@ -151,6 +151,7 @@ const (
 	NICRelays            // copies of multicasts sent to a NIC that passes them on
 	NICRelayedMessages   // messages taken from such
 	NICRelaysMissed      // receivers that a relay has not reached, so that they were sent to by themselves
+	NICRefusedRelay      // relays with a wrong MAC for this NIC: a NIC in between has altered or invented them
 	NICDuplicates        // messages that had come before, by a relay, or were withdrawn
 	NICFiltered          // messages that a filter in front of their receiver dropped
 	NICGroupsNow
@@ -222,7 +223,7 @@ var counterNames = [counters]string{
 	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_visits", "nic_processes_now",
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",
-	"nic_relays", "nic_relayed_messages", "nic_relays_missed", "nic_duplicates", "nic_filtered",
+	"nic_relays", "nic_relayed_messages", "nic_relays_missed", "nic_refused_relay", "nic_duplicates", "nic_filtered",
 	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty", "nic_straight_sends", "nic_straight_receives", "nic_met", "nic_datagrams_unclaimed",
 	"nic_datagrams_sent", "nic_datagrams_received", "nic_datagrams_unwanted",
 	"nic_packed", "nic_returned", "nic_stalls",

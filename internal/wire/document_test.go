@@ -115,7 +115,7 @@ func (d document) decodeField(means fields, r row, b []byte) (err error) {
 		}
 	case nested[name] != "":
 		means[name], err = d.decode(nested[name], b)
-	case r[1] == "…":
+	case r[1] == "…" || len(b) > 8:
 		means[name] = hex.EncodeToString(b)
 	case len(b) == 8:
 		means[name] = u64(value)

@@ -81,7 +81,10 @@ func ParseRelayHead(b []byte) (h RelayHead, rest []byte, err error) {
 }
 
 // RelayNICLen is the length of a NIC in a relay body without its receivers, in bytes.
-const RelayNICLen = 16
+const RelayNICLen = 32
+
+// RelayMACLen is the length of the MAC of a NIC in a relay body, in bytes.
+const RelayMACLen = 16
 
 // RelayNIC is one NIC of a relay body.
 //
@@ -89,10 +92,12 @@ const RelayNICLen = 16
 //	 8  session    4   of that NIC and the source's, as both of them name it: message numbers are of this one
 //	12  receivers  2
 //	14  zero       2
+//	16  MAC       16   of everything that this NIC takes from the body: see RelayMACInput
 type RelayNIC struct {
 	NIC       uint64
 	Session   uint32
 	Receivers uint16
+	MAC       [RelayMACLen]byte
 }
 
 // Put writes the NIC into b[:RelayNICLen].
@@ -102,6 +107,7 @@ func (n *RelayNIC) Put(b []byte) {
 	binary.LittleEndian.PutUint32(b[8:], n.Session)
 	binary.LittleEndian.PutUint16(b[12:], n.Receivers)
 	binary.LittleEndian.PutUint16(b[14:], 0)
+	copy(b[16:], n.MAC[:])
 }
 
 // ParseRelayNIC reads one NIC of a relay body, and returns its receivers and what is behind them.
@@ -110,7 +116,7 @@ func ParseRelayNIC(b []byte) (n RelayNIC, receivers, rest []byte, err error) {
 		return n, nil, nil, ErrShort
 	}
 	le := binary.LittleEndian
-	n = RelayNIC{NIC: le.Uint64(b), Session: le.Uint32(b[8:]), Receivers: le.Uint16(b[12:])}
+	n = RelayNIC{NIC: le.Uint64(b), Session: le.Uint32(b[8:]), Receivers: le.Uint16(b[12:]), MAC: [RelayMACLen]byte(b[16:])}
 	if n.Receivers == 0 || le.Uint16(b[14:]) != 0 {
 		return n, nil, nil, ErrFormat
 	}
@@ -149,6 +155,35 @@ func (v *RelayReceiver) Put(b []byte) {
 func ParseRelayReceiver(b []byte) RelayReceiver {
 	_ = b[RelayReceiverLen-1]
 	return RelayReceiver{Gen: binary.LittleEndian.Uint32(b), Number: binary.LittleEndian.Uint32(b[4:]), Slot: binary.LittleEndian.Uint16(b[8:])}
+}
+
+// RelayMACInputLen is the length of what a MAC covers in front of the receivers, in bytes.
+const RelayMACInputLen = 40
+
+// RelayMACInput returns the fixed part of what the MAC of a NIC covers. The receivers of that NIC
+// and the SHA-256 of the message follow it. The number of NICs is not covered: it changes on the way.
+//
+//	 0  source NIC         8
+//	 8  NIC                8   the receiving one: a MAC is of one direction
+//	16  session            4
+//	20  source generation  4
+//	24  source slot        2
+//	26  receivers          2   so the end of the list is certain
+//	28  token              4
+//	32  tag                8
+//	40  receivers         12 each, as in the body
+//	    SHA-256 of the message
+func RelayMACInput(h *RelayHead, n *RelayNIC) (b [RelayMACInputLen]byte) {
+	le := binary.LittleEndian
+	le.PutUint64(b[0:], h.NIC)
+	le.PutUint64(b[8:], n.NIC)
+	le.PutUint32(b[16:], n.Session)
+	le.PutUint32(b[20:], h.Gen)
+	le.PutUint16(b[24:], h.Slot)
+	le.PutUint16(b[26:], n.Receivers)
+	le.PutUint32(b[28:], h.Token)
+	le.PutUint64(b[32:], h.Tag)
+	return b
 }
 
 // RelayedLen is the length of a Relayed's header, in bytes.

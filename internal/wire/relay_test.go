@@ -1,7 +1,10 @@
 package wire_test
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,13 +12,16 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
+// sampleMAC has bytes that are all different.
+var sampleMAC = [wire.RelayMACLen]byte{0x40, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x4b, 0x4c, 0x4d, 0x4e, 0x4f}
+
 // relayBody is one with two NICs, of which the first has two receivers.
 func relayBody() []byte {
 	b := make([]byte, wire.RelayHeadLen+2*wire.RelayNICLen+3*wire.RelayReceiverLen, 200)
 	h := wire.RelayHead{NIC: 0x0102030405060708, Gen: 0x090a0b0c, Slot: 0x0d0e, NICs: 2, Token: 0x0f101112, Tag: 0x131415161718191a}
 	h.Put(b)
 	at := wire.RelayHeadLen
-	for i, n := range []wire.RelayNIC{{NIC: 0x2122232425262728, Session: 0x292a2b2c, Receivers: 2}, {NIC: 7, Session: 8, Receivers: 1}} {
+	for i, n := range []wire.RelayNIC{{NIC: 0x2122232425262728, Session: 0x292a2b2c, Receivers: 2, MAC: sampleMAC}, {NIC: 7, Session: 8, Receivers: 1}} {
 		n.Put(b[at:])
 		at += wire.RelayNICLen
 		for k := range n.Receivers {
@@ -53,7 +59,7 @@ func TestARelayBodyIsAsTheDocumentSays(t *testing.T) {
 	}{
 		{"Relay head", 0, fields{"source nic": u64(0x0102030405060708), "source generation": uint64(0x090a0b0c), "source slot": uint64(0x0d0e),
 			"nics": uint64(2), "token": uint64(0x0f101112), "tag": u64(0x131415161718191a)}},
-		{"Relay NIC", wire.RelayHeadLen, fields{"nic": u64(0x2122232425262728), "session": uint64(0x292a2b2c), "receivers": uint64(2)}},
+		{"Relay NIC", wire.RelayHeadLen, fields{"nic": u64(0x2122232425262728), "session": uint64(0x292a2b2c), "receivers": uint64(2), "mac": hex.EncodeToString(sampleMAC[:])}},
 		{"Relay receiver", wire.RelayHeadLen + wire.RelayNICLen, fields{"generation": uint64(0x30313233), "message number": uint64(0x34353637), "slot": uint64(0x3839)}},
 	} {
 		got, err := doc.decode(part.heading, b[part.at:part.at+doc.length(t, part.heading)])
@@ -62,9 +68,24 @@ func TestARelayBodyIsAsTheDocumentSays(t *testing.T) {
 		}
 	}
 	h, nics, receivers, message, err := walkRelay(b)
+	if err == nil && nics[0].MAC != sampleMAC {
+		t.Errorf("read back: the MAC % x", nics[0].MAC)
+	}
 	if err != nil || h.NICs != 2 || len(nics) != 2 || len(receivers) != 3 || string(message) != "the message" ||
 		nics[1] != (wire.RelayNIC{NIC: 7, Session: 8, Receivers: 1}) || receivers[1] != (wire.RelayReceiver{Gen: 0x30313233, Number: 0x34353637, Slot: 0x383a}) {
 		t.Errorf("read back: %+v, %+v, %+v, %q, %v", h, nics, receivers, message, err)
+	}
+}
+
+func TestWhatAMACCoversIsAsTheDocumentSays(t *testing.T) {
+	doc, b := readDocument(t), relayBody()
+	digest := sha256.Sum256([]byte("the message"))
+	got, err := doc.decode("Relay MAC", covered(b))
+	want := fields{"source nic": u64(0x0102030405060708), "nic": u64(0x2122232425262728), "session": uint64(0x292a2b2c), "source generation": uint64(0x090a0b0c),
+		"source slot": uint64(0x0d0e), "receivers": uint64(2), "token": uint64(0x0f101112), "tag": u64(0x131415161718191a),
+		"list and digest": hex.EncodeToString(append(bytes.Clone(b[wire.RelayHeadLen+wire.RelayNICLen:][:2*wire.RelayReceiverLen]), digest[:]...))}
+	if err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("%v\n%s", err, cmp.Diff(want, got))
 	}
 }
 

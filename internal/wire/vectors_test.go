@@ -27,6 +27,7 @@ type vectors struct {
 	Good     []goodVector     `json:"good"`
 	Bad      []badVector      `json:"bad"`
 	Sequence []sequenceVector `json:"sequence"`
+	Relay    relayVector      `json:"relay"`
 }
 
 type goodVector struct {

@@ -193,5 +193,6 @@ func makeVectors() vectors {
 	for _, p := range seqPairs {
 		v.Sequence = append(v.Sequence, sequenceVector{uint32(p.a), uint32(p.b), p.sub, p.before})
 	}
+	v.Relay = makeRelayVector()
 	return v
 }
