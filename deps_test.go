@@ -23,7 +23,7 @@ import (
 const importRules = `
 NONE < limits, mutate, testbed, version    limits < all but clock    NONE < target < clock, nicid
 NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
-NONE < nbd, memfile      NONE < freelist < rel
+NONE < newcomers < proxy, nbd      NONE < memfile      NONE < freelist < rel
 NONE < interleave < interleave/{atomic,sync}
 NONE < secret < rel, nic      wire, secret, trust < seal < rel      nic, poller, trust < secure < weft, daemon
 nicid < trust < rel, registry/gossip, daemon, weft

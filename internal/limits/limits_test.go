@@ -53,6 +53,10 @@ func TestLimitsFitOneAnother(t *testing.T) {
 		{8*limits.EagerMessage <= limits.RoomyCapacity, "a NIC that takes them has room for those of several others"},
 		{limits.CreditBytes <= limits.StagingBytes, "credit is backed by staging memory"},
 		{700*limits.StagedOverhead+64<<10 <= limits.CreditBytes, "a GRO batch, 64 KiB of 700 messages, fits the credit of one NIC"},
+		{limits.LeastPasswordCost <= limits.PasswordCost && limits.PasswordCost <= limits.MostPasswordCost, "a proxy accepts the hashes that weft makes"},
+		{limits.ProxyConnections <= limits.MostProxyConnections && limits.NBDClients <= limits.MostNBDClients, "the defaults may be asked for"},
+		{limits.Newcomers <= limits.ProxyConnections, "clients that say nothing cost a proxy less than those that it carries"},
+
 		{limits.RequestsPerSource <= limits.ActiveFragments, "every open request has a fragment"},
 	} {
 		if !r.holds {
