@@ -13,30 +13,44 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/weftnet/weft/internal/limits"
 )
 
-// A client that can ask says where its connection is to go before its first byte, by SOCKS5 (RFC 1928, without authentication) or by HTTP
-// CONNECT (RFC 9110). Its first byte tells which:
+// A client that can ask says where its connection is to go before its first byte, by SOCKS5 (RFC 1928) or by HTTP CONNECT (RFC 9110). Its first
+// byte tells which:
 //
 //	0x05   methods ─► 0x05 0x00    CONNECT, host, port ─► how it went    … bytes …
 //	else   CONNECT host:port HTTP/1.1, headers         ─► HTTP/1.1 200   … bytes …
+//
+// If there are Users, SOCKS5 has two messages more (RFC 1929), and HTTP a header (basic.go):
+//
+//	0x05   methods ─► 0x05 0x02    0x01, user, password ─► 0x01 0x00    CONNECT, …
+//
+// The client has limits.HandshakeWithin to say where it wants to go, and again to take the answer. The dial in between takes the time that it takes.
 
-// askWithin is how long a client may take to say where it wants to go, and again to take the answer, and mostAsked how many bytes of HTTP it
-// may say. The dial in between takes the time that it takes.
-const (
-	askWithin = 10 * time.Second
-	mostAsked = 8 << 10
-)
+// mostAsked is how many bytes of HTTP a client may say.
+const mostAsked = 8 << 10
 
 // errTold is a failure that the client has been told in its own protocol: its connection ends in order.
 type errTold struct{ error }
 
 func (e errTold) Unwrap() error { return e.error }
 
-// Asked is a Dial that asks each client where it wants to go, and has dial go there.
+// Asked returns a Dial that asks each client where it wants to go, and calls dial. It is for a Proxy that Asks.
 func Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn, error)) func(ctx context.Context, from net.Conn) (net.Conn, error) {
+	return asked(nil, dial)
+}
+
+// Asked is [Asked] for clients that authenticate as one of the Users.
+func (u *Users) Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn, error)) func(ctx context.Context, from net.Conn) (net.Conn, error) {
+	return asked(u, dial)
+}
+
+// asked is Asked; u is nil if there are no Users.
+func asked(u *Users, dial func(ctx context.Context, host string, port uint16) (net.Conn, error)) func(ctx context.Context, from net.Conn) (net.Conn, error) {
 	return func(ctx context.Context, from net.Conn) (net.Conn, error) {
-		if err := from.SetDeadline(time.Now().Add(askWithin)); err != nil {
+		if err := from.SetDeadline(time.Now().Add(limits.HandshakeWithin)); err != nil {
 			return nil, err
 		}
 		var first [1]byte
@@ -47,15 +61,19 @@ func Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn, e
 		if first[0] == socksVersion {
 			ask = askSOCKS
 		}
-		host, port, answer, err := ask(from, first[0])
+		host, port, answer, err := ask(ctx, u, from, first[0])
 		if err != nil {
 			return nil, err
+		}
+		if err := admit(ctx); err != nil {
+			_ = answer(err) // it fails if the client gave way
+			return nil, errTold{err}
 		}
 		if err := from.SetDeadline(time.Time{}); err != nil {
 			return nil, err
 		}
 		to, err := dial(ctx, host, port)
-		_ = from.SetDeadline(time.Now().Add(askWithin)) // one that is closed fails the answer
+		_ = from.SetDeadline(time.Now().Add(limits.HandshakeWithin)) // one that is closed fails the answer
 		if told := answer(err); told != nil && err == nil {
 			to.Close()
 			return nil, told
@@ -84,24 +102,23 @@ const (
 	socksNoCommand   = 7
 	socksNoAddress   = 8
 	socksNoMethod    = 0xff
+
+	socksOpen     = 0 // methods of authentication: none, and by user and password
+	socksPassword = 2
+
+	passwordVersion = 1 // of RFC 1929
+	passwordRight   = 0
+	passwordWrong   = 1
 )
 
 // askSOCKS reads what a client wants whose first byte has been read.
-func askSOCKS(c net.Conn, _ byte) (host string, port uint16, answer func(error) error, err error) {
+func askSOCKS(ctx context.Context, u *Users, c net.Conn, _ byte) (host string, port uint16, answer func(error) error, err error) {
 	fail := func(code byte, format string, args ...any) (string, uint16, func(error) error, error) {
 		err := fmt.Errorf("SOCKS5: "+format, args...)
 		return "", 0, nil, errTold{errors.Join(err, socksReply(c, code))}
 	}
 	var b [255]byte
-	methods, err := readCounted(c, b[:])
-	if err != nil {
-		return "", 0, nil, err
-	}
-	if !bytes.Contains(methods, []byte{0}) {
-		_, err := c.Write([]byte{socksVersion, socksNoMethod})
-		return "", 0, nil, errTold{errors.Join(fmt.Errorf("SOCKS5: the client wants to authenticate by %v; expected that it need not (0)", methods), err)}
-	}
-	if _, err := c.Write([]byte{socksVersion, 0}); err != nil {
+	if err := authSOCKS(ctx, u, c); err != nil {
 		return "", 0, nil, err
 	}
 	var head [4]byte
@@ -127,8 +144,60 @@ func askSOCKS(c net.Conn, _ byte) (host string, port uint16, answer func(error) 
 	return host, binary.BigEndian.Uint16(head[:2]), func(err error) error { return socksReply(c, socksCode(err)) }, nil
 }
 
+// authSOCKS negotiates the method of authentication. With Users, it checks the user and the password.
+func authSOCKS(ctx context.Context, u *Users, c net.Conn) error {
+	var b [255]byte
+	methods, err := readCounted(c, b[:])
+	if err != nil {
+		return err
+	}
+	method, expected := byte(socksOpen), "that it need not (0)"
+	if u != nil {
+		method, expected = socksPassword, "a user and a password (2)"
+	}
+	if !bytes.Contains(methods, []byte{method}) {
+		_, err := c.Write([]byte{socksVersion, socksNoMethod})
+		return errTold{errors.Join(fmt.Errorf("SOCKS5: the client wants to authenticate by %v; expected %s", methods, expected), err)}
+	}
+	if _, err := c.Write([]byte{socksVersion, method}); err != nil || u == nil {
+		return err
+	}
+	said, err := readCredentials(c)
+	if err != nil {
+		return err
+	}
+	if err := u.check(ctx, c, said); err != nil {
+		_, told := c.Write([]byte{passwordVersion, passwordWrong})
+		return errTold{errors.Join(fmt.Errorf("SOCKS5: %w", err), told)}
+	}
+	if err := c.SetDeadline(time.Now().Add(limits.HandshakeWithin)); err != nil { // the check took its time
+		return err
+	}
+	_, err = c.Write([]byte{passwordVersion, passwordRight})
+	return err
+}
+
+// readCredentials reads a user and a password (RFC 1929).
+func readCredentials(c io.Reader) (said credentials, err error) {
+	var b [255]byte
+	if _, err := io.ReadFull(c, b[:1]); err != nil {
+		return said, err
+	}
+	if b[0] != passwordVersion {
+		return said, fmt.Errorf("SOCKS5: an authentication of version %d; expected %d", b[0], passwordVersion)
+	}
+	user, err := readCounted(c, b[:])
+	if err != nil {
+		return said, err
+	}
+	said.user = string(user)
+	password, err := readCounted(c, b[:])
+	said.password = string(password)
+	return said, err
+}
+
 // readCounted reads a byte, and then as many as it says.
-func readCounted(c net.Conn, b []byte) ([]byte, error) {
+func readCounted(c io.Reader, b []byte) ([]byte, error) {
 	if _, err := io.ReadFull(c, b[:1]); err != nil {
 		return nil, err
 	}
@@ -156,22 +225,9 @@ func socksReply(c net.Conn, code byte) error {
 }
 
 // askHTTP reads a CONNECT whose first byte has been read, and nothing behind it.
-func askHTTP(c net.Conn, first byte) (host string, port uint16, answer func(error) error, err error) {
-	say := func(status int, why error) error {
-		text := ""
-		if why != nil {
-			text = why.Error() + "\n"
-		}
-		_, err := fmt.Fprintf(c, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
-		if why != nil && err == nil {
-			_, err = fmt.Fprintf(c, "Content-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(text), text)
-		} else if err == nil {
-			_, err = io.WriteString(c, "\r\n")
-		}
-		return err
-	}
+func askHTTP(ctx context.Context, u *Users, c net.Conn, first byte) (host string, port uint16, answer func(error) error, err error) {
 	fail := func(status int, err error) (string, uint16, func(error) error, error) {
-		return "", 0, nil, errTold{errors.Join(err, say(status, err))}
+		return "", 0, nil, errTold{errors.Join(err, sayHTTP(c, status, err))}
 	}
 	head, status, err := readHead(c, first)
 	switch {
@@ -187,6 +243,11 @@ func askHTTP(c net.Conn, first byte) (host string, port uint16, answer func(erro
 	switch {
 	case !ok || !strings.HasPrefix(version, "HTTP/1."):
 		return fail(http.StatusBadRequest, noRequest(line))
+	}
+	if status, err := authHTTP(ctx, u, c, head); err != nil {
+		return fail(status, err)
+	}
+	switch {
 	case method != http.MethodConnect:
 		return fail(http.StatusMethodNotAllowed, fmt.Errorf("%s of %s; expected CONNECT", method, target))
 	}
@@ -199,11 +260,47 @@ func askHTTP(c net.Conn, first byte) (host string, port uint16, answer func(erro
 		return fail(http.StatusBadRequest, fmt.Errorf("port %q of %s; expected a number to 65535", text, target))
 	}
 	return host, uint16(n), func(err error) error {
-		if err != nil {
-			return say(http.StatusBadGateway, err)
+		switch {
+		case errors.Is(err, errFull):
+			return sayHTTP(c, http.StatusServiceUnavailable, err)
+		case err != nil:
+			return sayHTTP(c, http.StatusBadGateway, err)
 		}
-		return say(http.StatusOK, nil)
+		return sayHTTP(c, http.StatusOK, nil)
 	}, nil
+}
+
+// authHTTP checks the user and the password of a request if there are Users. status is that of the answer to an error.
+func authHTTP(ctx context.Context, u *Users, c net.Conn, head []byte) (status int, err error) {
+	if u == nil {
+		return 0, nil
+	}
+	said, err := basic(head)
+	if err == nil {
+		err = u.check(ctx, c, said)
+	}
+	switch {
+	case errors.Is(err, errFull), errors.Is(err, errUnchecked):
+		return http.StatusServiceUnavailable, err
+	case err != nil:
+		return http.StatusProxyAuthRequired, err
+	}
+	return 0, c.SetDeadline(time.Now().Add(limits.HandshakeWithin)) // the check took its time
+}
+
+// sayHTTP answers a request with a status. why, if not nil, is the body.
+func sayHTTP(c net.Conn, status int, why error) error {
+	head := fmt.Sprintf("HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
+	if status == http.StatusProxyAuthRequired {
+		head += challenge
+	}
+	text := ""
+	if why != nil {
+		text = why.Error() + "\n"
+		head += fmt.Sprintf("Content-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n", len(text))
+	}
+	_, err := io.WriteString(c, head+"\r\n"+text)
+	return err
 }
 
 // readHead reads the line and the headers of a request, and nothing behind them: what follows is not the proxy's. One that is refused has a status.

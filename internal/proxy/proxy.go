@@ -1,12 +1,14 @@
 // Package proxy carries connections from one kind of network to another: each that is accepted is dialled on, and bytes are copied both ways
 // until both directions have ended.
 //
-//	accepted ──► dial ──► copy ──► the end of each direction is passed on by itself
-//	               │        └────► a direction that fails fails both ends (passer.go)
-//	               └─ fails: the accepted one is reset, or told so in order if it has asked (ask.go)
+//	accepted ──► seat ──► dial ──► copy ──► the end of each direction is passed on by itself
+//	               │        │        └────► a direction that fails fails both ends (passer.go)
+//	               │        └─ fails: the accepted one is reset, or told so in order if it has asked (ask.go)
+//	               └─ there is none: it is reset, or a client gives way that has not asked yet (seat.go)
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -17,6 +19,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/newcomers"
 )
 
 // Proxy is one way from a listener to wherever Dial leads.
@@ -26,32 +31,54 @@ type Proxy struct {
 	Drain    time.Duration                                              // how long connections may go on when the proxy ends
 	Log      *slog.Logger
 
+	// Asks says that Dial reads a request from each client, as that of [Asked] does. Until the request is complete, the
+	// client is one of at most limits.Newcomers and may have to give way.
+	Asks bool
+
+	// Connections bounds the connections that are carried or being dialled. Zero: limits.ProxyConnections.
+	Connections int
+
+	newcomers *newcomers.Set
+	admitted  room
+
 	counts counts
 	mu     sync.Mutex
 	live   map[*carried]bool
 }
 
-// Counts are what a proxy has done.
+// Counts are what a proxy has done. A connection that is not carried is in one of Refused, GaveWay, Full, Wrong and Unchecked.
 type Counts struct {
 	Accepted int64 `json:"accepted"` // connections
-	Refused  int64 `json:"refused"`  // those that could not be dialled on
+	Refused  int64 `json:"refused"`  // those that could not be dialled on, or whose request was wrong or late
 	Open     int64 `json:"open"`     // those that have not ended: they are carried, or still say where to go, or are being dialled on
 	Reset    int64 `json:"reset"`    // those that were carried and did not come to an orderly end
 	There    int64 `json:"there"`    // bytes from those that were accepted
 	Back     int64 `json:"back"`     // … and to them
+
+	GaveWay   int64 `json:"gave_way"`  // idle newcomers that gave way to others
+	Full      int64 `json:"full"`      // those that came while there were Connections others
+	Wrong     int64 `json:"wrong"`     // those with a wrong user or password
+	Unchecked int64 `json:"unchecked"` // those whose password was not checked because too many were tried
 }
 
-type counts struct{ accepted, refused, open, reset, there, back atomic.Int64 }
+type counts struct {
+	accepted, refused, open, reset, there, back atomic.Int64
+	gaveWay, full, wrong, unchecked             atomic.Int64
+}
 
 // Counts returns them.
 func (p *Proxy) Counts() Counts {
 	c := &p.counts
-	return Counts{c.accepted.Load(), c.refused.Load(), c.open.Load(), c.reset.Load(), c.there.Load(), c.back.Load()}
+	return Counts{c.accepted.Load(), c.refused.Load(), c.open.Load(), c.reset.Load(), c.there.Load(), c.back.Load(),
+		c.gaveWay.Load(), c.full.Load(), c.wrong.Load(), c.unchecked.Load()}
 }
 
 // Run carries connections until ctx ends, and then until those that are open have ended, or Drain is over. It closes the listener. It ends
 // before ctx when the listener does, with its error.
 func (p *Proxy) Run(ctx context.Context) error {
+	p.Log = limitLog(p.Log)
+	p.newcomers = newcomers.New(limits.Newcomers)
+	p.admitted.most = cmp.Or(p.Connections, limits.ProxyConnections)
 	stop := context.AfterFunc(ctx, func() { p.Listener.Close() })
 	defer stop()
 	last, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -68,9 +95,11 @@ func (p *Proxy) Run(ctx context.Context) error {
 		}
 		p.counts.accepted.Add(1)
 		p.counts.open.Add(1)
+		a := p.enter(c)
 		all.Go(func() {
 			defer p.counts.open.Add(-1)
-			p.carry(last, c)
+			defer a.leave()
+			p.carry(last, c, a)
 		})
 	}
 }
@@ -118,16 +147,10 @@ func (p *Proxy) drain(all *sync.WaitGroup, end func()) {
 }
 
 // carry carries one connection.
-func (p *Proxy) carry(ctx context.Context, from net.Conn) {
-	to, err := p.dial(ctx, from)
+func (p *Proxy) carry(ctx context.Context, from net.Conn, a *seat) {
+	to, err := p.dial(ctx, from, a)
 	if err != nil {
-		p.counts.refused.Add(1)
-		p.Log.Warn("not dialled", "from", from.RemoteAddr(), "err", err)
-		if errors.As(err, new(errTold)) {
-			closeTold(ctx, from)
-		} else {
-			reset(from)
-		}
+		p.refuse(ctx, from, a, err)
 		return
 	}
 	stop := context.AfterFunc(ctx, func() { reset(from); reset(to) })
@@ -148,6 +171,29 @@ func (p *Proxy) carry(ctx context.Context, from net.Conn) {
 	to.Close()
 }
 
+// refuse ends, counts and logs a connection that is not carried.
+func (p *Proxy) refuse(ctx context.Context, from net.Conn, a *seat, err error) {
+	count, text := &p.counts.refused, "not dialled"
+	switch {
+	case a.gaveWay():
+		count, text, err = &p.counts.gaveWay, "gave way", errGaveWay
+	case errors.Is(err, errFull):
+		count, text = &p.counts.full, "no room"
+	case errors.Is(err, errWrong):
+		count, text = &p.counts.wrong, "wrong password"
+	case errors.Is(err, errUnchecked):
+		count, text = &p.counts.unchecked, "password not checked"
+	}
+	count.Add(1)
+	p.Log.Warn(text, "from", from.RemoteAddr(), "err", err)
+	if errors.As(err, new(errTold)) {
+		a.dismiss(from)
+		closeTold(ctx, from)
+		return
+	}
+	reset(from)
+}
+
 // What closeTold discards at most, and for how long: as much as a client may have on its way that has not read the answer yet.
 const (
 	discardWithin = 500 * time.Millisecond
@@ -165,11 +211,24 @@ func closeTold(ctx context.Context, c net.Conn) {
 	}
 }
 
-// dial dials on for one that was accepted, which ends with ctx.
-func (p *Proxy) dial(ctx context.Context, from net.Conn) (net.Conn, error) {
+// dial dials on for a client, which ends with ctx. A Dial that asks admits the client after its request.
+func (p *Proxy) dial(ctx context.Context, from net.Conn, a *seat) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { reset(from) })
 	defer stop()
-	return p.Dial(ctx, from)
+	if !p.Asks {
+		if err := a.admit(); err != nil {
+			return nil, err
+		}
+	}
+	to, err := p.Dial(context.WithValue(ctx, seatKey{}, a), from)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.admit(); err != nil { // a Dial that asked nothing
+		to.Close()
+		return nil, err
+	}
+	return to, nil
 }
 
 // closeWrite ends one direction of a connection: TCP, unix sockets and streams can.

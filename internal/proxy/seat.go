@@ -1,0 +1,118 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/weftnet/weft/internal/newcomers"
+)
+
+// seat is the state of a client at its proxy:
+//
+//	accepted ──► newcomer ──► admitted ──► carried
+//	   │            ▲  └──► it gave way, or said nothing in time
+//	   │            └──────── it is refused, and reads why
+//	   └──► admitted: Dial asks nothing
+//
+// Newcomers and admitted clients have separate bounds, so idle newcomers cannot keep a client from
+// being admitted.
+type seat struct {
+	p        *Proxy
+	newcomer *newcomers.Newcomer // nil: Dial asks nothing
+	admitted bool
+}
+
+var (
+	errGaveWay = errors.New("the client had not finished its request, and gave way to another")
+	errFull    = errors.New("the proxy has as many connections as --connections allows; try again later")
+)
+
+// enter makes the seat of an accepted client.
+func (p *Proxy) enter(c net.Conn) *seat {
+	a := &seat{p: p}
+	if p.Asks {
+		a.wait(c)
+	}
+	return a
+}
+
+// wait adds the client to the newcomers.
+func (a *seat) wait(c net.Conn) {
+	a.newcomer = a.p.newcomers.Enter(newcomers.SourceOf(c.RemoteAddr()), func() { reset(c) })
+}
+
+// admit moves a client from the newcomers to the connections. Later calls do nothing.
+func (a *seat) admit() error {
+	if a.admitted {
+		return nil
+	}
+	if !a.p.admitted.take() {
+		return fmt.Errorf("%w (%d)", errFull, a.p.admitted.most)
+	}
+	if a.newcomer != nil && !a.newcomer.Leave() {
+		a.p.admitted.give()
+		return errGaveWay
+	}
+	a.admitted = true
+	return nil
+}
+
+// gaveWay reports whether the client gave way to others.
+func (a *seat) gaveWay() bool { return a.newcomer != nil && a.newcomer.GaveWay() }
+
+// dismiss moves a refused client back to the newcomers while it reads the reason. So clients that
+// guess passwords take no connection from others.
+func (a *seat) dismiss(c net.Conn) {
+	if a.admitted {
+		a.p.admitted.give()
+		a.admitted = false
+		a.wait(c)
+	}
+}
+
+// leave releases the seat.
+func (a *seat) leave() {
+	if a.newcomer != nil {
+		a.newcomer.Leave()
+	}
+	if a.admitted {
+		a.p.admitted.give()
+	}
+}
+
+// seatKey is the key by which a Dial that asks finds the seat of its client in its context.
+type seatKey struct{}
+
+// admit admits the client whose Dial has this context. Without a Proxy there is no bound.
+func admit(ctx context.Context) error {
+	if a, ok := ctx.Value(seatKey{}).(*seat); ok {
+		return a.admit()
+	}
+	return nil
+}
+
+// room counts users of a bounded resource.
+type room struct {
+	most int
+	mu   sync.Mutex
+	used int
+}
+
+func (r *room) take() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used >= r.most {
+		return false
+	}
+	r.used++
+	return true
+}
+
+func (r *room) give() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used--
+}
