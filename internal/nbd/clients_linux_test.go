@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // serveSocket serves a device on a unix socket until the test ends, and returns its URI.
@@ -155,6 +157,22 @@ func TestFioVerifiesWhatItWrites(t *testing.T) {
 	}
 }
 
+// greeted is a client that has read the greeting of a server at a unix socket.
+func greeted(t *testing.T, path string) *client {
+	t.Helper()
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t, conn, nil}
+	c.greet(flagFixedNewstyle | flagNoZeroes)
+	return c
+}
+
 func TestAServerHasOnlySoManyClients(t *testing.T) {
 	said := make(chan string, 1)
 	_, path := serveSocket(t, Config{Device: newMemory(4096), Log: func(s string) {
@@ -163,17 +181,29 @@ func TestAServerHasOnlySoManyClients(t *testing.T) {
 		default: // of a connection that ended as the test did
 		}
 	}})
-	for i := range maxConnections + 1 {
-		c, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if n, err := c.Read(make([]byte, 18)); (n == 18) != (i < maxConnections) {
-			t.Fatalf("connection %d: %d bytes, %v", i, n, err)
-		}
+	use := func(c *client) {
+		c.option(optGo, uint32(0), uint16(0))
+		c.answered(optGo, repInfo)
+		c.answered(optGo, repAck)
+		c.request(0, cmdRead, 7, 0, 1)
+		c.simple("a read", 0, 7, "\x00")
 	}
-	if got, want := <-said, fmt.Sprintf("a client is turned away: %d are connected", maxConnections); got != want {
+	first := greeted(t, path)
+	use(first)
+	for range limits.NBDClients - 1 {
+		use(greeted(t, path))
+	}
+	one := greeted(t, path)
+	one.option(optGo, uint32(0), uint16(0))
+	if got := one.answered(optGo, repErrPolicy); got != errNoRoom.Error() {
+		t.Errorf("a client is refused by %q, want %q", got, errNoRoom)
+	}
+	if n, err := one.c.Read(make([]byte, 1)); err == nil {
+		t.Errorf("a client that is refused reads %d bytes; want its end", n)
+	}
+	if got, want := <-said, fmt.Sprintf("a client is turned away: %d are connected", limits.NBDClients); got != want {
 		t.Errorf("the log has %q, want %q", got, want)
 	}
+	first.request(0, cmdRead, 8, 0, 1)
+	first.simple("the first client", 0, 8, "\x00")
 }

@@ -25,6 +25,8 @@ type conn struct {
 
 	source source // of r
 
+	tls bool // c is a *tls.Conn
+
 	noZeroes   bool // agreed upon in the handshake, as are the next
 	structured bool
 	status     bool // base:allocation
@@ -43,7 +45,12 @@ type conn struct {
 	writing sync.Mutex
 
 	held int // bytes of the server's budget, under its lock
+
+	seat seat
 }
+
+// readBuffer is the size of the read-ahead buffer, in bytes.
+const readBuffer = 16 << 10
 
 // source is where a connection's requests come from.
 type source struct {
@@ -76,7 +83,7 @@ func (s *source) Read(b []byte) (int, error) {
 func newConn(s *Server, c net.Conn) *conn {
 	n := &conn{s: s, c: c, turn: make(chan struct{}, 1)}
 	n.source.c = c
-	n.r = bufio.NewReaderSize(&n.source, 16<<10)
+	n.r = bufio.NewReaderSize(&n.source, readBuffer)
 	n.turn <- struct{}{}
 	n.standIn.init()
 	return n
@@ -181,6 +188,10 @@ func (n *conn) next(j *job) bool {
 		if err != io.EOF {
 			n.why = err
 		}
+		return false
+	}
+	if !n.seat.speaks() {
+		n.why = errGaveWay
 		return false
 	}
 	if n.why = j.parse(j.head[:]); n.why != nil {

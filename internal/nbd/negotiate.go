@@ -19,7 +19,7 @@ const (
 	maxSkipped = 1 << 20
 )
 
-// negotiate goes through the handshake. It returns nil when the client begins to use the device.
+// negotiate runs the handshake. It returns nil when the client is a user of the device.
 func (n *conn) negotiate() error {
 	var hello [18]byte
 	be := binary.BigEndian
@@ -81,12 +81,20 @@ func (n *conn) option() (option, []byte, error) {
 // answer answers an option. It reports whether the transmission begins.
 func (n *conn) answer(o option, data []byte) (begin bool, err error) {
 	f := &fields{b: data}
+	if n.s.cfg.TLS != nil && !n.tls && o != optStartTLS && o != optAbort {
+		return false, n.requireTLS(o)
+	}
 	switch o {
 	case optExportName:
 		if string(data) != n.s.cfg.Export {
-			return false, fmt.Errorf("nbd: there is no export %q; there is %q", data, n.s.cfg.Export)
+			return false, fmt.Errorf("nbd: there is no export %.80q; there is %q", data, n.s.cfg.Export)
+		}
+		if !n.s.use(n) {
+			return false, errNoRoom
 		}
 		return true, n.describe()
+	case optStartTLS:
+		return false, n.startTLS(f)
 	case optAbort:
 		_ = n.reply(o, repAck, nil) // it may have gone
 		return false, errAborted
@@ -150,7 +158,10 @@ func (n *conn) inform(o option, f *fields) (bool, error) {
 		return false, n.reply(o, repErrInvalid, []byte("the data is not a name and a list of numbers"))
 	}
 	if name != n.s.cfg.Export {
-		return false, n.reply(o, repErrUnknown, fmt.Appendf(nil, "there is no export %q; there is %q", name, n.s.cfg.Export))
+		return false, n.reply(o, repErrUnknown, fmt.Appendf(nil, "there is no export %.80q; there is %q", name, n.s.cfg.Export))
+	}
+	if o == optGo && !n.s.use(n) {
+		return false, errors.Join(n.reply(o, repErrPolicy, []byte(errNoRoom.Error())), errNoRoom)
 	}
 	be := binary.BigEndian
 	infos := [][]byte{be.AppendUint16(be.AppendUint64(be.AppendUint16(nil, infoExport), uint64(n.s.cfg.Device.Size())), n.abilities())}
@@ -192,7 +203,7 @@ func (n *conn) contexts(o option, f *fields) error {
 	case !n.structured:
 		return n.reply(o, repErrInvalid, []byte("expected STRUCTURED_REPLY before"))
 	case name != n.s.cfg.Export:
-		return n.reply(o, repErrUnknown, fmt.Appendf(nil, "there is no export %q; there is %q", name, n.s.cfg.Export))
+		return n.reply(o, repErrUnknown, fmt.Appendf(nil, "there is no export %.80q; there is %q", name, n.s.cfg.Export))
 	}
 	id := uint32(0)
 	if o == optSetMetaContext {

@@ -1,7 +1,9 @@
 package nbd
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +11,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/newcomers"
 )
 
 // Device is what is served. Its methods may be called from several goroutines at once, with parts that lie within its size.
@@ -54,19 +59,24 @@ type Config struct {
 	// Full reports whether an error of the device says that it has no room.
 	Full func(error) bool
 
+	// TLS, if set, obliges every client to use STARTTLS.
+	TLS *tls.Config
+
+	// Clients is how many clients may use the device at once; zero: limits.NBDClients.
+	Clients int
+
 	// Log, if set, is told why a connection ended that its client did not end, and which requests failed for want of the device.
 	Log func(text string)
 }
 
 // Bounds of a server.
 const (
-	maxRequest     = 32 << 20  // bytes of a read or a write, which clients take for granted
-	maxUnderWay    = 256 << 20 // bytes of all reads and writes that are under way, but for the next
-	maxAlone       = 2 << 20   // bytes that the only request of a connection may have beside those: others may be slow to take theirs
-	maxWorkers     = 32        // requests of a connection that are under way
-	maxConnections = 64
-	maxName        = 4096             // bytes of the name of an export, by the protocol
-	patience       = 30 * time.Second // how long a client may take for the handshake, the data of a write, or to take a reply
+	maxRequest  = 32 << 20         // bytes of a read or a write, which clients take for granted
+	maxUnderWay = 256 << 20        // bytes of all reads and writes that are under way, but for the next
+	maxAlone    = 2 << 20          // bytes that the only request of a connection may have beside those: others may be slow to take theirs
+	maxWorkers  = 32               // requests of a connection that are under way
+	maxName     = 4096             // bytes of the name of an export, by the protocol
+	patience    = 30 * time.Second // how long a client may take for the data of a write, or to take a reply
 )
 
 // Server serves one device.
@@ -75,9 +85,15 @@ type Server struct {
 	many   ManyReader // the device, if it is one
 	budget budget
 
-	mu    sync.Mutex
-	conns map[net.Conn]struct{}
-	ended bool
+	newcomers *newcomers.Set // clients in the handshake
+	lines     newcomers.Lines
+	counts    counts
+
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	users  int            // of the device
+	silent *newcomers.Set // the users that have sent no request
+	ended  bool
 }
 
 // New makes a server.
@@ -94,13 +110,14 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = patience
 	}
+	cfg.Clients = cmp.Or(cfg.Clients, limits.NBDClients)
 	if cfg.Full == nil {
 		cfg.Full = func(error) bool { return false }
 	}
 	if cfg.Log == nil {
 		cfg.Log = func(string) {}
 	}
-	s := &Server{cfg: cfg, conns: map[net.Conn]struct{}{}}
+	s := &Server{cfg: cfg, conns: map[net.Conn]struct{}{}, newcomers: newcomers.New(limits.NBDNewcomers), silent: newcomers.New(cfg.Clients)}
 	s.many, _ = cfg.Device.(ManyReader)
 	s.budget.init(maxUnderWay)
 	return s, nil
@@ -128,7 +145,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		c, err := l.Accept()
 		if err != nil {
 			if ctx.Err() == nil && passes(err) {
-				s.cfg.Log(fmt.Sprintf("a client has to wait: %v", err))
+				s.logf("a client has to wait: %v", err)
 				select {
 				case <-ctx.Done():
 				case <-time.After(acceptPause):
@@ -143,41 +160,97 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		c = own(c)
 		if !s.admit(c) {
 			c.Close()
-			s.cfg.Log(fmt.Sprintf("a client is turned away: %d are connected", maxConnections))
 			continue
 		}
+		e := s.enter(c)
 		wg.Go(func() {
 			defer s.leave(c)
-			if err := s.ServeConn(ctx, c); err != nil && ctx.Err() == nil {
-				s.cfg.Log(fmt.Sprintf("connection ended: %v", err))
+			if err := s.serve(ctx, c, e); err != nil && ctx.Err() == nil {
+				s.logEnd(err)
 			}
 		})
 	}
 }
 
+// logf writes a line to cfg.Log, within the bound for lines of its kind. kind is the format, which no client chooses.
+func (s *Server) logf(kind string, args ...any) {
+	missed, ok := s.lines.Print(kind, time.Now())
+	if !ok {
+		return
+	}
+	text := fmt.Sprintf(kind, args...)
+	text = text[:min(len(text), longestLine)] // a client's certificate may have long names
+	if missed > 0 {
+		text += fmt.Sprintf(" (and %d lines like this that were not printed)", missed)
+	}
+	s.cfg.Log(text)
+}
+
+// longestLine is the longest line of a log, in bytes.
+const longestLine = 1024
+
+// logEnd logs the error that ended a connection.
+func (s *Server) logEnd(err error) {
+	switch {
+	case errors.Is(err, errNoRoom):
+		s.logf("a client is turned away: %d are connected", s.cfg.Clients)
+	case errors.Is(err, errGaveWay):
+		s.logf("an idle client gave way to another")
+	default:
+		s.logf("connection ended: %v", err)
+	}
+}
+
 // ServeConn serves one connection until it ends, and closes it. nil means that the client ended it in order.
 func (s *Server) ServeConn(ctx context.Context, c net.Conn) error {
-	defer c.Close()
+	return s.serve(ctx, c, s.enter(c))
+}
+
+func (s *Server) serve(ctx context.Context, c net.Conn, e seat) error {
+	s.counts.accepted.Add(1)
 	n := newConn(s, c)
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	n.seat = e
+	defer n.seat.leave()
+	defer func() { n.c.Close() }() // n.c may be a *tls.Conn by then
+	err := s.begin(n)
+	switch {
+	case n.seat.gaveWay():
+		s.counts.gaveWay.Add(1)
+		return errGaveWay
+	case errors.Is(err, errNoRoom):
+		s.counts.full.Add(1)
+		return err
+	case errors.Is(err, errAborted):
+		return nil
+	case err != nil:
+		s.counts.failed.Add(1)
+		return err
+	}
+	if err = n.transmit(ctx); n.seat.gaveWay() {
+		s.counts.gaveWay.Add(1)
+		return errGaveWay
+	}
+	return err
+}
+
+// begin runs the handshake within its deadline.
+func (s *Server) begin(n *conn) error {
+	if err := n.c.SetDeadline(time.Now().Add(limits.HandshakeWithin)); err != nil {
 		return err
 	}
 	if err := n.negotiate(); err != nil {
-		if errors.Is(err, errAborted) {
-			return nil
-		}
 		return err
 	}
-	if err := c.SetDeadline(time.Time{}); err != nil {
-		return err
+	if !n.seat.settle() {
+		return errGaveWay
 	}
-	return n.transmit(ctx)
+	return n.c.SetDeadline(time.Time{})
 }
 
 func (s *Server) admit(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended || len(s.conns) >= maxConnections {
+	if s.ended {
 		return false
 	}
 	s.conns[c] = struct{}{}

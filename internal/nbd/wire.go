@@ -28,6 +28,7 @@ const (
 	optExportName      option = 1
 	optAbort           option = 2
 	optList            option = 3
+	optStartTLS        option = 5
 	optInfo            option = 6
 	optGo              option = 7
 	optStructuredReply option = 8
@@ -45,7 +46,9 @@ const (
 	repMetaContext answer = 4
 
 	repErrUnsupported answer = 1<<31 | 1
+	repErrPolicy      answer = 1<<31 | 2
 	repErrInvalid     answer = 1<<31 | 3
+	repErrTLSRequired answer = 1<<31 | 5
 	repErrUnknown     answer = 1<<31 | 6
 	repErrTooBig      answer = 1<<31 | 9
 )
