@@ -22,6 +22,7 @@ type memNBDFlags struct {
 	unix, tcp string
 	export    string
 	patience  time.Duration
+	secure    nbdTLSFlags
 }
 
 func newMemNBD() *cobra.Command {
@@ -32,10 +33,17 @@ func newMemNBD() *cobra.Command {
 		Long: `Makes a volume of network memory, which is empty at first, and serves it by the Network
 Block Device protocol until it is interrupted: to the kernel's nbd-client, qemu, libnbd,
 fio. What is written is on as many page servers as there are copies when the client is
-told so. What is trimmed, or written with zeros, takes no room.`,
+told so. What is trimmed, or written with zeros, takes no room.
+
+With --tls-cert every client must use STARTTLS. With --tls-ca it also needs a certificate
+of that authority. A client that reaches --tcp can read and write the device, so without
+--tls-cert the address must be on loopback, unless there is --insecure.`,
 		Example: `  weft mem nbd --server mem/0 --server mem/1 --server mem/2 --copies 2 --size 4GiB --unix /tmp/mem.sock
   nbdinfo 'nbd+unix:///?socket=/tmp/mem.sock'
-  qemu-img convert image.qcow2 -n -O raw 'nbd+unix:///?socket=/tmp/mem.sock'`,
+  qemu-img convert image.qcow2 -n -O raw 'nbd+unix:///?socket=/tmp/mem.sock'
+  weft mem nbd --server mem/0 --size 4GiB --tcp 10.0.0.1:10809 \
+    --tls-cert server-cert.pem --tls-key server-key.pem --tls-ca ca-cert.pem
+  nbdinfo 'nbds://10.0.0.1/?tls-certificates=DIRECTORY'`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.complete(c.Flags()); err != nil {
@@ -49,6 +57,7 @@ told so. What is trimmed, or written with zeros, takes no room.`,
 	fs.StringVar(&f.unix, "unix", "", "serve at this unix socket, a `PATH`")
 	fs.StringVar(&f.tcp, "tcp", "", "serve at this TCP address, `IP:PORT`")
 	fs.StringVar(&f.export, "export", "", "`NAME` of the export (default: the empty one)")
+	f.secure.define(fs)
 	durationFlag(fs, &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour, "after what time a request fails that no server answers")
 	return c
 }
@@ -57,6 +66,9 @@ told so. What is trimmed, or written with zeros, takes no room.`,
 func (f *memNBDFlags) complete(fs *pflag.FlagSet) error {
 	if (f.unix == "") == (f.tcp == "") {
 		return usagef("--unix is %q and --tcp is %q: expected one of them, where clients connect", f.unix, f.tcp)
+	}
+	if err := f.completeTLS(); err != nil {
+		return err
 	}
 	return f.volumeFlags.complete(fs, "weft-mem-nbd")
 }
@@ -69,12 +81,14 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 	defer func() { v.Close(); err = errors.Join(err, p.Close()) }()
 	s, err := nbd.New(nbd.Config{
 		Device: v, Export: f.export, Description: "network memory of " + f.name.String(), Block: v.PageBytes(), Timeout: f.patience,
+		TLS: f.secure.config, Clients: f.secure.clients,
 		Full: func(err error) bool { return errors.Is(err, netmem.ErrFull) },
 		Log:  func(text string) { fmt.Fprintf(errs, "weft: nbd: %s\n", text) },
 	})
 	if err != nil {
 		return err
 	}
+	f.nbdCounts = s.Counts
 	network, where := "unix", f.unix
 	if f.tcp != "" {
 		network, where = "tcp", f.tcp
@@ -84,9 +98,12 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 		return err
 	}
 	fmt.Fprintf(out, "%v serves %s on %s at %s, %s\n", f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), l.Addr(), keptAs(v))
+	if f.secure.open {
+		fmt.Fprintf(errs, "weft: nbd: every client that reaches %s can read and write the device, since there is no --tls-ca\n", l.Addr())
+	}
 	ctx, stop := while(ctx, v)
 	told := make(chan struct{})
 	go func() { f.tell(ctx, v, out); close(told) }()
-	defer func() { err = errors.Join(err, stop()); <-told }()
+	defer func() { err = errors.Join(err, stop()); <-told; printNBD(out, s.Counts()) }()
 	return s.Serve(ctx, l)
 }

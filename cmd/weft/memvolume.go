@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/nbd"
 	"github.com/weftnet/weft/netmem"
 )
 
@@ -28,8 +29,9 @@ type volumeFlags struct {
 	report  time.Duration
 	at      joinFlags
 
-	readAhead int        // as in netmem.VolumeConfig
-	more      func() any // what else a report says; nil: nothing
+	readAhead int               // as in netmem.VolumeConfig
+	more      func() any        // what else a report says; nil: nothing
+	nbdCounts func() nbd.Counts // of the server; nil: there is none
 }
 
 func (f *volumeFlags) define(fs *pflag.FlagSet) {
@@ -164,12 +166,18 @@ func (f *volumeFlags) tell(ctx context.Context, v *netmem.Volume, out io.Writer)
 			if f.more != nil {
 				more = f.more()
 			}
+			var clients *nbd.Counts
+			if f.nbdCounts != nil {
+				c := f.nbdCounts()
+				clients = &c
+			}
 			err := json.NewEncoder(out).Encode(struct {
 				Time   time.Time   `json:"time"`
 				Client fabric.Name `json:"client"`
 				netmem.ClientStats
-				Pager any `json:"pager,omitempty"`
-			}{now, f.name, v.Stats(), more})
+				Pager any         `json:"pager,omitempty"`
+				NBD   *nbd.Counts `json:"nbd,omitempty"`
+			}{now, f.name, v.Stats(), more, clients})
 			if err != nil {
 				return
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/proxy"
 	"github.com/weftnet/weft/stream"
 )
@@ -29,7 +30,12 @@ type proxyFlags struct {
 	tell  string
 	at    joinFlags
 
-	service string // of from, if that is one of the fabric
+	auth        string
+	insecure    bool
+	connections int
+
+	service string       // of from, if that is one of the fabric
+	users   *proxy.Users // of auth
 }
 
 func newProxyCommand() *cobra.Command {
@@ -50,11 +56,16 @@ unread: what must tell the two apart should use TCP.
 
 With --to fabric each client says where it wants to go, by SOCKS5 or by HTTP CONNECT:
 the host http.0.web.weft is the service web/0:http, and port 80 of the host 0.web.weft is
-the service web/0:80.`,
+the service web/0:80. With --auth the client authenticates by user and password. The
+command weft proxy password prints the lines of that file.
+
+A client that reaches the proxy enters the fabric by it. So --from must be on loopback,
+on the fabric, or a unix socket, unless there is --auth or --insecure.`,
 		Example: `  weft proxy --from web/0:http --to 127.0.0.1:80       # where the server is
   weft proxy --from 127.0.0.1:8080 --to web/0:http     # where its clients are
   weft proxy --from 127.0.0.1:1080 --to fabric         # or for clients that can ask:
-  curl --proxy socks5h://127.0.0.1:1080 http://http.0.web.weft/`,
+  curl --proxy socks5h://127.0.0.1:1080 http://http.0.web.weft/
+  weft proxy --from 10.0.0.1:1080 --to fabric --auth users   # for those of other hosts`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.complete(c.Flags()); err != nil {
@@ -69,7 +80,11 @@ the service web/0:80.`,
 	nameFlag(fs, &f.name, "name", "with --to on the fabric: what the proxy is called there (default: proxy/ and its process id)")
 	fs.DurationVar(&f.drain, "drain", 10*time.Second, "after an interrupt, open connections may go on for `D`")
 	fs.StringVar(&f.tell, "status", "", "`PATH` of a unix socket at which weft stat --proxy finds the connections (default: where weft stat --proxies looks)")
+	fs.StringVar(&f.auth, "auth", "", "with --to fabric: clients authenticate as users of this `FILE`")
+	fs.BoolVar(&f.insecure, "insecure", false, "accept connections of other hosts without --auth")
+	intFlag(fs, &f.connections, "connections", limits.ProxyConnections, 1, limits.MostProxyConnections, "carry at most `N` connections at once, and refuse others")
 	f.at.define(fs)
+	c.AddCommand(newProxyPassword())
 	return c
 }
 
@@ -121,7 +136,42 @@ func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
 	if f.drain < 0 {
 		return usagef("--drain is %v: expected 0 or more", f.drain)
 	}
+	if err := f.completeAuth(); err != nil {
+		return err
+	}
 	return f.at.complete()
+}
+
+// completeAuth reads the users. It returns an error if other hosts could enter the fabric without a password.
+func (f *proxyFlags) completeAuth() error {
+	if f.auth != "" && f.to != toFabric {
+		return usagef("--auth with --to %s: expected --to fabric, whose clients can authenticate by SOCKS5 or HTTP CONNECT", f.to)
+	}
+	if f.auth != "" {
+		text, err := readPrivate(f.auth, limits.PasswordFileBytes)
+		if err != nil {
+			return fmt.Errorf("--auth: %w", err)
+		}
+		if f.users, err = proxy.ParseUsers(string(text)); err != nil {
+			return fmt.Errorf("--auth %s: %w", f.auth, err)
+		}
+	}
+	if onFabric(f.from) || hostNetwork(f.from) != "tcp" {
+		return nil
+	}
+	resolved, off, err := resolveTCP(f.from)
+	if err != nil {
+		return fmt.Errorf("--from %s: %w", f.from, err)
+	}
+	if off && f.auth == "" && !f.insecure {
+		cure := "--auth FILE, or an address of 127.0.0.0/8, or --insecure"
+		if f.to != toFabric {
+			cure = "an address of 127.0.0.0/8, or --insecure"
+		}
+		return usagef("--from %s: other hosts could enter the fabric by it without a password; expected %s", f.from, cure)
+	}
+	f.from = resolved
+	return nil
 }
 
 // hostNetwork is what package net calls the network of an address of this host.
@@ -158,7 +208,7 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	x := &proxy.Proxy{Drain: f.drain, Log: slog.New(slog.NewTextHandler(log, nil))}
+	x := &proxy.Proxy{Drain: f.drain, Connections: f.connections, Log: slog.New(slog.NewTextHandler(log, nil))}
 	if err := f.join(p, x); err != nil {
 		return err
 	}
@@ -176,6 +226,7 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	err = whileItsNICIs(ctx, p, x.Run)
 	c := x.Counts()
 	fmt.Fprintf(out, "%d connections, of which %d could not be dialled and %d were reset; %d bytes there, %d back\n", c.Accepted, c.Refused, c.Reset, c.There, c.Back)
+	printTurnedAway(out, &c)
 	return err
 }
 
@@ -191,7 +242,12 @@ func (f *proxyFlags) join(p *fabric.Process, x *proxy.Proxy) (err error) {
 	d := &stream.Dialer{Process: p, Timeout: proxyDial}
 	x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "weft", f.to) }
 	if f.to == toFabric {
-		x.Dial = proxy.Asked(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
+		x.Asks = true
+		asked := proxy.Asked
+		if f.users != nil {
+			asked = f.users.Asked
+		}
+		x.Dial = asked(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
 			to, err := proxyService(host, port)
 			if err != nil {
 				return nil, err

@@ -48,10 +48,19 @@ func printProxy(out io.Writer, s *proxy.Status, connections bool) {
 	c := s.Counts
 	fmt.Fprintf(out, "proxy %d at %s: %d connections, of which %d are open, %d could not be dialled and %d were reset; %d bytes there, %d back\n",
 		s.PID, s.Listener, c.Accepted, c.Open, c.Refused, c.Reset, c.There, c.Back)
+	printTurnedAway(out, &c)
 	if !connections {
 		return
 	}
 	for _, c := range s.Connections {
 		fmt.Fprintf(out, "%14d  %14d  %s to %s for %v\n", c.There, c.Back, c.From, c.To, time.Since(c.Since).Round(time.Second))
+	}
+}
+
+// printTurnedAway prints how many connections a proxy turned away, if it did.
+func printTurnedAway(out io.Writer, c *proxy.Counts) {
+	if c.GaveWay+c.Full+c.Wrong+c.Unchecked > 0 {
+		fmt.Fprintf(out, "turned away: %d that said nothing gave way to others, %d found no room, %d had a wrong user or password, %d passwords were not checked\n",
+			c.GaveWay, c.Full, c.Wrong, c.Unchecked)
 	}
 }
