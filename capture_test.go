@@ -73,7 +73,7 @@ func TestACaptureHasTheFramesOfANICOnEachLinkAndLeavesItItsShortWays(t *testing.
 		name   string
 		config weft.Config
 	}{
-		{"udp", weft.Config{}},
+		{"udp", weft.Config{Plain: true}},
 		{"shm", weft.Config{Link: weft.SharedMemory("")}},
 		{"switch", weft.Config{Switch: weft.NewSwitch()}},
 	} {

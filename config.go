@@ -35,7 +35,7 @@ type Config struct {
 	// keys. On a sealed link other NICs believe another ID only if their configuration, or a certificate, binds it to the
 	// key. A program that comes back with the ID that it had is known at once to have begun anew: its peers are told by
 	// [EventRestarted], and its name is free for it.
-	ID NICID
+	ID NICID `json:",omitzero"`
 
 	// Key is a file with the NIC's static key, which proves its ID. It is made if it is not there. Empty: the NIC draws a
 	// new key, and so has a new ID, each time it is opened.

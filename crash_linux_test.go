@@ -8,16 +8,18 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/fabric"
+	"github.com/weftnet/weft/internal/fabric/fabrictest"
 	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/lateness"
 	"github.com/weftnet/weft/internal/testbed"
+	"golang.org/x/sys/unix"
 )
 
 // The test binary runs itself as a process with a NIC of its own, which echoes: then it has a configuration.
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
-	os.Exit(m.Run())
+	os.Exit(fabrictest.Run(m))
 }
 
 // echoForEver opens a NIC, prints its address, and sends every message back where it came from.
@@ -136,11 +138,19 @@ func besideEcho(t *testing.T, n *network, unreachableAfter time.Duration) (ctx c
 	if err != nil {
 		t.Fatal(err)
 	}
-	other = echo{host: h, Config: weft.Config{Name: weft.Name{App: "echo"}, ID: 77, Link: link, Faults: n.Faults, UnreachableAfter: unreachableAfter}}
+	keyFile := filepath.Join(t.TempDir(), "nic.key")
+	key, err := fabric.StaticKeyFile(keyFile) // so that it is the same NIC in each of its lives
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := weft.NICID(key.Public().ID())
+	other = echo{host: h, Config: weft.Config{
+		Name: weft.Name{App: "echo"}, Key: keyFile, Link: link, Faults: n.Faults, UnreachableAfter: unreachableAfter,
+	}}
 	var addr string
 	other.stop, other.kill, addr = echoing(t, h, other.Config)
 	n.add(t, func(own weft.Config) (err error) {
-		own.Name, own.Nodes, own.UnreachableAfter = weft.Name{App: "near"}, []weft.Node{{ID: 77, Addr: addr}}, unreachableAfter
+		own.Name, own.Nodes, own.UnreachableAfter = weft.Name{App: "near"}, []weft.Node{{ID: id, Addr: addr}}, unreachableAfter
 		p, err = weft.Open(ctx, own)
 		return err
 	})

@@ -25,7 +25,7 @@ NONE < limits, mutate, testbed, version    limits < all but clock    NONE < targ
 NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
 NONE < newcomers < proxy, nbd      NONE < memfile      NONE < freelist < rel
 NONE < interleave < interleave/{atomic,sync}
-NONE < secret < rel, nic      wire, secret, trust < seal < rel      nic, poller, trust < secure < weft, daemon
+NONE < secret < rel, nic      wire, secret, trust < seal < rel      nic, poller, trust < secure < weft, daemon     fabric < fabric/fabrictest
 nicid < trust < rel, registry/gossip, daemon, weft
 trust < fabric < daemon, weft      fabric, ctl < fabric/authority      trust < fabric/grants
 clock < wire, link, registry      nicid < vni, rel, registry      crc < wire       copier < link/{udp,shm}

@@ -29,15 +29,10 @@ func (m *Module) sendCookies(out Frames) (sent int) {
 	y := m.security
 	for i := range y.cookies {
 		a := &y.cookies[i]
-		b := frame(out, a.to)
-		if b == nil {
+		f := &signed{packets: &m.hellos, kind: wire.KindCookie, index: a.index, to: a.to, fabric: a.fabric}
+		if m.send(f, func(b []byte) int { a.cookie.Put(b); return wire.CookieLen }, out) == nil {
 			break
 		}
-		o := m.hellos.next(wire.KindCookie)
-		o.Index = a.index
-		o.Put(b)
-		a.cookie.Put(b[wire.OuterLen:])
-		out.Commit(y.gate.Sign(b, wire.OuterLen+wire.CookieLen, a.fabric, nil))
 		m.stats.CookieSends++
 		sent++
 	}

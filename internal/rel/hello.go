@@ -441,10 +441,9 @@ func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
 func (m *Module) sendRefusals(out Frames) (sent int) {
 	for _, r := range m.refusals {
 		if m.security != nil {
-			o := m.hellos.next(wire.KindHelloAck)
-			o.Index = r.index
+			f := &signed{packets: &m.hellos, kind: wire.KindHelloAck, index: r.index, to: r.to, fabric: r.fabric}
 			h := wire.Handshake{Pattern: wire.PatternNone, Message: 2, Index: 1}
-			if m.sayHandshake(o, r.to, h, r.fabric, 0, nil, out) == nil {
+			if m.sayHandshake(f, h, 0, out) == nil {
 				break
 			}
 			sent++

@@ -105,14 +105,6 @@ func (s *session) takes(o wire.Outer) bool {
 	return flags == s.packets.expects || s.takesPlain(o)
 }
 
-// openOf opens a frame of s.
-func (m *Module) openOf(now clock.Time, s *session, o wire.Outer, frame []byte) []byte {
-	if s.sealed != nil && o.Flags&wire.FlagSealed == 0 {
-		return s.packets.cookies.open(now, o, frame, nil)
-	}
-	return m.open(now, &s.packets, o, frame, m.expects(s, o.Kind))
-}
-
 // countUnparsed counts a frame whose outer header is no good.
 func (m *Module) countUnparsed(err error) {
 	switch {
@@ -135,7 +127,7 @@ func (m *Module) take(now clock.Time, from netip.AddrPort, s *session, o wire.Ou
 	if m.cfg.Defect == mutate.ReplayEarly && s.sealed != nil {
 		m.sessions.window(s, o).take(o.Counter)
 	}
-	body := m.openOf(now, s, o, frame)
+	body := m.open(now, &s.packets, o, frame, m.expects(s, o.Kind))
 	if body == nil {
 		m.stats.CRCErrors++
 		return

@@ -26,14 +26,10 @@ func (s *session) takesPlain(o wire.Outer) bool {
 
 // sealDatagram completes the frame of a datagram for a service.
 func (s *session) sealDatagram(b []byte, n int, payload []byte, service uint8) int {
-	p := &s.packets
 	if service != wire.ServiceProgram || s.sealed == nil || !s.plain() {
-		return p.seal(wire.KindDatagram, b, n, payload)
+		return s.packets.seal(wire.KindDatagram, b, n, payload)
 	}
-	o := p.next(wire.KindDatagram)
-	o.Flags = wire.FlagTagged
-	o.Put(b)
-	return p.cookies.seal(b, wire.OuterLen, n, payload, o.Counter)
+	return s.packets.sealAs(wire.KindDatagram, unsealed, b, n, payload)
 }
 
 // fresh reports whether the counter of a frame has not been taken.

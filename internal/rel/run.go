@@ -151,10 +151,10 @@ func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
 		for ; len(b) >= size; b = b[size:] {
 			at := m.heads.Put(b)
 			if len(from) >= g.length {
-				s.packets.sealRun(b[:size:size], at, from[:g.length], chunks)
+				s.packets.sealPiece(b[:size:size], at, from[:g.length], chunks)
 			} else {
 				end, rest := f.payload(b, at, offset, g.length)
-				s.packets.sealRun(b[:size:size], end, rest, chunks)
+				s.packets.sealPiece(b[:size:size], end, rest, chunks)
 				from = f.from(offset)
 			}
 			from = from[min(g.length, len(from)):]

@@ -21,6 +21,7 @@ type packets struct {
 	expects uint8  // flags of frames that come, but for phase and clear headers of sealed ones
 	tag     uint8  // bytes that the guard puts behind the body
 	again   bool   // the next frame gets the counter of the last: only with mutate.CounterReused
+	anew    bool   // the next frame gets the first counter: only with mutate.CounterRestarts
 	counter uint64 // packet counter of the last frame sent, the nonce of the AEAD: no value is used twice
 	guard   guard
 	cookies cookieTag
@@ -62,9 +63,12 @@ func (p *packets) tagLen() int { return int(p.tag) }
 
 // next counts a frame and returns its outer header. No other function advances a packet counter.
 func (p *packets) next(k wire.Kind) wire.Outer {
-	if p.again {
+	switch {
+	case p.again:
 		p.again = false
-	} else {
+	case p.anew:
+		p.anew, p.counter = false, 1
+	default:
 		p.counter++
 	}
 	return wire.Outer{Kind: k, Flags: p.flags, Index: p.index, Counter: p.counter}
@@ -73,41 +77,53 @@ func (p *packets) next(k wire.Kind) wire.Outer {
 // frame is room for one frame behind whose outer header the caller writes; nil if the driver takes none.
 func frame(out Frames, to netip.AddrPort) []byte { return out.Reserve(to) }
 
+// form is how a frame is protected.
+type form uint8
+
+const (
+	whole     form = iota // as the session's guard does it
+	headClear             // on a sealed link, the headers of a Chunk stay readable: see sealPiece
+	unsealed              // by checksum and cookie alone, also on a sealed link: see resident.go
+)
+
 // seal completes the frame in b and returns its length: what stands in b[wire.OuterLen:n], and from behind it.
 func (p *packets) seal(k wire.Kind, b []byte, n int, from []byte) int {
-	o := p.next(k)
-	o.Put(b)
-	return p.guard.seal(b, wire.OuterLen, n, from, o.Counter)
+	return p.sealAs(k, whole, b, n, from)
 }
 
-// sealPiece is seal for a data frame whose one record is a Chunk. Its headers stay readable on a sealed link: so the
-// receiver can decrypt the payload to where it belongs.
-func (p *packets) sealPiece(b []byte, n int, from []byte) int {
-	if p.flags&wire.FlagSealed == 0 || n < wire.ClearLen {
-		return p.seal(wire.KindData, b, n, from)
+// sealPiece is seal for a data frame with a piece of a fragment. If its one record is a Chunk, the headers stay readable
+// on a sealed link, so that the receiver can decrypt the payload to where it belongs.
+func (p *packets) sealPiece(b []byte, n int, from []byte, chunk bool) int {
+	if chunk && n >= wire.ClearLen && p.flags&wire.FlagSealed != 0 {
+		return p.sealAs(wire.KindData, headClear, b, n, from)
 	}
-	o := p.next(wire.KindData)
-	o.Flags |= wire.FlagClear
-	o.Put(b)
-	return p.guard.seal(b, wire.ClearLen, n, from, o.Counter)
+	return p.sealAs(wire.KindData, whole, b, n, from)
 }
 
-// sealRun is sealPiece for a Chunk, and seal for another piece.
-func (p *packets) sealRun(b []byte, n int, from []byte, chunk bool) {
-	if chunk {
-		p.sealPiece(b, n, from)
-	} else {
-		p.seal(wire.KindData, b, n, from)
+func (p *packets) sealAs(k wire.Kind, f form, b []byte, n int, from []byte) int {
+	o, g, clear := p.next(k), p.guard, wire.OuterLen
+	switch f {
+	case headClear:
+		o.Flags |= wire.FlagClear
+		clear = wire.ClearLen
+	case unsealed:
+		o.Flags, g = wire.FlagTagged, &p.cookies
 	}
+	o.Put(b)
+	return g.seal(b, clear, n, from, o.Counter)
 }
 
-// open checks a frame of p, whose flags are those of p, and returns its body; nil if the frame is not the peer's. On a
-// Checked link there is nothing to check.
+// open checks a frame of p and returns its body; nil if the frame is not the peer's. On a Checked link there is nothing
+// to check.
 func (m *Module) open(now clock.Time, p *packets, o wire.Outer, frame []byte, r *row) (body []byte) {
-	if p.tag == 0 {
+	g := p.guard
+	switch {
+	case p.tag == 0:
 		return frame[wire.OuterLen:]
+	case o.Flags&wire.FlagSealed == 0:
+		g = &p.cookies
 	}
-	if body = p.guard.open(now, o, frame, r); body == nil && m.cfg.Defect != mutate.None {
+	if body = g.open(now, o, frame, r); body == nil && m.cfg.Defect != mutate.None {
 		return m.opensAnyway(frame, r)
 	}
 	return body
@@ -166,7 +182,13 @@ func (t *cookieTag) open(_ clock.Time, _ wire.Outer, frame []byte, r *row) []byt
 	return body
 }
 
-func (t *cookieTag) peek(o wire.Outer, frame []byte) []byte { return t.open(0, o, frame, nil) }
+func (t *cookieTag) peek(_ wire.Outer, frame []byte) []byte {
+	n, err := wire.Open(frame, t.ours)
+	if err != nil {
+		return nil
+	}
+	return frame[wire.OuterLen:n]
+}
 
 // bare is the guard of a Checked link, whose frames have no tags.
 type bare struct{ copies func(to, from []byte) }

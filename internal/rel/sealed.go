@@ -161,7 +161,5 @@ func (g *sealed) flip(now clock.Time) {
 	g.out.Flip(now, p.counter+1)
 	p.flags = p.flags&^wire.FlagPhase | phaseFlag(g.out.Odd)
 	m.stats.Rekeys++
-	if m.cfg.Defect == mutate.CounterRestarts {
-		p.counter = 0
-	}
+	p.anew = m.cfg.Defect == mutate.CounterRestarts
 }

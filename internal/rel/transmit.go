@@ -33,11 +33,7 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 	h.Put(b[wire.OuterLen:])
 	n, rest := g.put(b, dataHead)
 	s.packets.again = g.sends > 0 && m.cfg.Defect == mutate.CounterReused
-	if g.isChunk() {
-		out.Commit(s.packets.sealPiece(b, n, rest))
-	} else {
-		out.Commit(s.packets.seal(wire.KindData, b, n, rest))
-	}
+	out.Commit(s.packets.sealPiece(b, n, rest, g.isChunk()))
 	m.posted(now, s, g, c, n+len(rest)-dataHead)
 	return true
 }
