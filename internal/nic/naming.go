@@ -14,6 +14,9 @@ import (
 // ErrNameTaken is why a process is refused whose name another has.
 var ErrNameTaken = names.ErrTaken
 
+// Trust says what the proven identity of other NICs allows.
+type Trust = names.Trust
+
 // NameInfo is what tools are told about a name.
 type NameInfo = names.Info
 
