@@ -70,7 +70,7 @@ func (f *fabric) add(id uint64) *node {
 	n := &node{f: f, id: id, port: f.sw.Port(), byEP: make(map[*rel.Endpoint]*Peer), check: clock.Never, procs: make(map[uint16]*proc)}
 	n.rel = rel.New(rel.Config{NIC: id, Incarnation: 1, Secrets: secret.Seeded(id), MTU: n.port.MTU(), Tagged: true, ReceiveCapacity: uint64(limits.ReceiveCapacityBytes),
 		UnreachableAfter: limits.UnreachableAfter, AckDelay: limits.AckDelay, ProbeEvery: limits.ProbeEvery}, handler{n})
-	n.Init(Config{NIC: id, Trust: Trust{HearsayFromPeers: true}, Counts: make([]uint64, len(vni.Names())),
+	n.Init(Config{NIC: id, Belief: Belief{HearsayFromPeers: true}, Counts: make([]uint64, len(vni.Names())),
 		UnreachableAfter: limits.UnreachableAfter, FailureTimeout: limits.FailureTimeout, ProbeEvery: limits.ProbeEvery}, n)
 	f.nics = append(f.nics, n)
 	if len(f.nics) > 1 {

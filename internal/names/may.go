@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Trust says what the proven identity of other NICs allows. Its functions are called within calls of a Table's, and return at once.
-type Trust struct {
+// Belief says which words of other NICs about names and nodes a NIC believes. Its functions are called within calls of a Table's, and return at once.
+type Belief struct {
 	// MayClaim reports whether the processes of a NIC may have names of an application; nil: all may. It is asked about this NIC, too.
 	MayClaim func(nic uint64, application string) bool
 

@@ -73,7 +73,7 @@ type Config struct {
 	Static   bool          // only NICs that AddNode named may open a pair with this one
 	Counts   []uint64      // the engine's, by vni.Counter
 	Defect   mutate.Defect // test hook
-	Trust
+	Belief
 
 	UnreachableAfter, FailureTimeout, ProbeEvery time.Duration // as in nic.Config
 }

@@ -125,7 +125,7 @@ func TestANewcomerJoinsAtOnceThoughAPeerTellsOfPhantoms(t *testing.T) {
 func TestHearsayIsNotBelievedUnlessThePeersAreProven(t *testing.T) {
 	vouched := mem.Address(7)
 	f := newWideFabric(t, 1472, 2, fault.Config{}, func(c *Config) {
-		c.Trust = Trust{Vouched: func(_ uint64, at link.Addr) bool { return at == vouched }}
+		c.Belief = Belief{Vouched: func(_ uint64, at link.Addr) bool { return at == vouched }}
 	})
 	e := f.engines[0]
 	for i, at := range []link.Addr{mem.Address(6), vouched} {

@@ -14,8 +14,8 @@ import (
 // ErrNameTaken is why a process is refused whose name another has.
 var ErrNameTaken = names.ErrTaken
 
-// Trust says what the proven identity of other NICs allows.
-type Trust = names.Trust
+// Belief says which words of other NICs about names and nodes a NIC believes.
+type Belief = names.Belief
 
 // NameInfo is what tools are told about a name.
 type NameInfo = names.Info
