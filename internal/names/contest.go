@@ -9,17 +9,21 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Two processes hold one name when a partition heals, or when a NIC claims a name that it was not granted. The home of the
-// name judges (decision 15). No NIC believes a time that another NIC writes:
+// Two processes hold one name when a partition heals, or when a NIC claims a name that it was not
+// granted. The home of the name judges (decision 15). No NIC believes a time that another NIC
+// writes:
 //
 //   - The claim that the home saw first holds.
-//   - A NIC that was silent for as long as a partition takes, and comes back in the same life, tells its claims in its first
-//     table. Such a claim was made on the other side of a partition: the lower NIC id wins, whichever claim is older.
-//   - A NIC that was never here, has restarted, or has said goodbye is a newcomer: the claims of the others hold.
+//   - A NIC that was silent for as long as a partition takes, and comes back in the same life,
+//     tells its claims in its first table. Such a claim was made on the other side of a partition:
+//     the lower NIC id wins, whichever claim is older.
+//   - A NIC that was never here, has restarted, or has said goodbye is a newcomer: the claims of
+//     the others hold.
 //
-// Only the home tells a verdict. The loser obeys if the NIC that judges is the home in its own view and the claim of the
-// winner has reached it. Both views agree soon after NICs come or go, so the verdict waits until then. The other NICs order
-// the claims by the same rules, and show the first one until they hear of the end of the other.
+// Only the home tells a verdict. The loser obeys if the NIC that judges is the home in its own view
+// and the claim of the winner has reached it. Both views agree soon after NICs come or go, so the
+// verdict waits until then. The other NICs order the claims by the same rules, and show the first
+// one until they hear of the end of the other.
 //
 // A NIC can pretend a partition by its silence. It cannot take a name that MayClaim refuses it.
 
@@ -29,13 +33,14 @@ type contest struct {
 	near nearest
 }
 
-// parted reports whether a claim of a peer was made, or kept, on the other side of a partition: the peer was silent for
-// long, and tells the claim in the first table of its new session.
+// parted reports whether a claim of a peer was made, or kept, on the other side of a partition: the
+// peer was silent for long, and tells the claim in the first table of its new session.
 func (p *Peer) parted(part byte, now clock.Time) bool {
 	return p.back && part == partFirst && !p.told && now <= p.syncBy
 }
 
-// rank orders a claim from the other side of a partition before or behind the claim that holds the name here.
+// rank orders a claim from the other side of a partition before or behind the claim that holds the
+// name here.
 func (t *Table) rank(n *Entry) {
 	o := t.byName[n.Name]
 	if o == nil || !o.Live() || o.NIC == n.NIC {
@@ -59,7 +64,8 @@ func (t *Table) contested(n *Entry) {
 	}
 }
 
-// settleContests judges the contested names whose home this NIC is, and obeys the verdicts of other homes.
+// settleContests judges the contested names whose home this NIC is, and obeys the verdicts of other
+// homes.
 func (t *Table) settleContests() {
 	if len(t.contests) > 0 {
 		t.contests = slices.DeleteFunc(slices.Clone(t.contests), t.settled)
@@ -90,7 +96,8 @@ func (t *Table) settled(c *contest) bool {
 	return over
 }
 
-// judgeLoser ends a claim that is behind another one, in the judgement of this NIC, the home of the name. It does so once for each winner.
+// judgeLoser ends a claim that is behind another one, in the judgement of this NIC, the home of the
+// name. It does so once for each winner.
 func (t *Table) judgeLoser(o, best *Entry) {
 	if o.beaten == best.Address {
 		return
@@ -113,8 +120,9 @@ func (t *Table) judgeLoser(o, best *Entry) {
 	}
 }
 
-// takeLost takes the verdict of a peer: the name of a process of this NIC belongs to the process at winner. The claim of the
-// winner may still be in flight, and the peer may be the home by a change that this NIC does not know of yet.
+// takeLost takes the verdict of a peer: the name of a process of this NIC belongs to the process at
+// winner. The claim of the winner may still be in flight, and the peer may be the home by a change
+// that this NIC does not know of yet.
 func (t *Table) takeLost(p *Peer, own *Entry, winner vni.Address) {
 	if own == nil || !own.Live() || winner.NIC == t.cfg.NIC {
 		t.count(vni.DropFormat)

@@ -10,8 +10,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A peer tells of further NICs, so that one node is enough to join a fabric. A peer may also lie: it may name addresses of
-// bystanders, or NICs that do not exist. So a record of a node is a rumour until the NIC answers:
+// A peer tells of further NICs, so that one node is enough to join a fabric. A peer may also lie:
+// it may name addresses of bystanders, or NICs that do not exist. So a record of a node is a rumour
+// until the NIC answers:
 //
 //	told ── the teller has credit ──► waiting ── a call is free, the pause is over ──► called ── answers ──► a peer
 //	  │                                  ▲                                              │      (the credit comes back)
@@ -19,8 +20,9 @@ import (
 //	  ▼                                                                                 ▼ no answer to the last call
 //	refused                                                                          forgotten (the credit is spent)
 //
-// A rumour has a place in the peer table only during a call. Each bound is in limits: rumours of one teller, calls of one NIC
-// and for one teller, calls for one rumour, and calls to a host from which no NIC has ever answered.
+// A rumour has a place in the peer table only during a call. Each bound is in limits: rumours of
+// one teller, calls of one NIC and for one teller, calls for one rumour, and calls to a host from
+// which no NIC has ever answered.
 
 // rumour is a NIC that a peer has told of.
 type rumour struct {
@@ -36,7 +38,7 @@ type rumour struct {
 // hearsay is all rumours, and the hosts that have not answered.
 type hearsay struct {
 	rumours []*rumour // in the order of coming
-	calls   int       // under way
+	calls   int       // in progress
 	silent  map[netip.Addr]*silence
 }
 
@@ -52,7 +54,8 @@ func (t *Table) callTime() time.Duration {
 	return 2*every - every/4
 }
 
-// hears takes the word of a peer about a NIC that this one does not know. first says that it belongs to the first table of the peer.
+// hears takes the word of a peer about a NIC that this one does not know. first says that it
+// belongs to the first table of the peer.
 func (t *Table) hears(p *Peer, id uint64, addr netip.AddrPort, first bool) {
 	h := &t.hearsay
 	same := func(r *rumour) bool { return r.id == id && r.addr == addr }
@@ -75,8 +78,8 @@ func (t *Table) hears(p *Peer, id uint64, addr netip.AddrPort, first bool) {
 	t.nic.CheckAt(0)
 }
 
-// hearsayAwaited reports whether a NIC of a first table has yet to be called: claims and sends to unknown names wait for it, but not
-// longer than for the peer that has told of it.
+// hearsayAwaited reports whether a NIC of a first table has yet to be called: claims and sends to
+// unknown names wait for it, but not longer than for the peer that has told of it.
 func (t *Table) hearsayAwaited(now clock.Time) bool {
 	return slices.ContainsFunc(t.hearsay.rumours, func(r *rumour) bool { return r.calls == 0 && now < r.first })
 }
@@ -104,8 +107,8 @@ func (t *Table) checkHearsay() {
 	}
 }
 
-// nextCall finds the rumour whose NIC is called next; nil if none is due, or no call is free. Tellers
-// with more credit come first: their word was good.
+// nextCall finds the rumour whose NIC is called next; nil if none is due, or no call is free.
+// Tellers with more credit come first: their word was good.
 func (t *Table) nextCall() (next *rumour) {
 	if t.hearsay.calls >= limits.HearsayCalls {
 		return nil
@@ -150,7 +153,8 @@ func (t *Table) call(r *rumour) {
 	t.checkRetry(p)
 }
 
-// mayDisturb reports whether a host may be called once more, and counts the call if no NIC has answered there.
+// mayDisturb reports whether a host may be called once more, and counts the call if no NIC has
+// answered there.
 func (t *Table) mayDisturb(host netip.Addr) bool {
 	if slices.ContainsFunc(t.peers, func(p *Peer) bool { return p.Up() && p.Addr().Addr() == host }) {
 		return true
@@ -173,7 +177,7 @@ func (t *Table) mayDisturb(host netip.Addr) bool {
 	return s.calls <= limits.HearsayCallsPerHost
 }
 
-// unanswered ends a call that nobody has answered.
+// unanswered ends a call without an answer.
 func (t *Table) unanswered(r *rumour) {
 	p := r.call
 	t.unheard(p)
@@ -195,7 +199,8 @@ func (t *Table) unheard(p *Peer) {
 	}
 }
 
-// proves ends the rumours about a NIC that is up, and credits those that were true to their tellers.
+// proves ends the rumours about a NIC that is up, and credits those that were true to their
+// tellers.
 func (t *Table) proves(p *Peer) {
 	t.unheard(p)
 	delete(t.hearsay.silent, p.Addr().Addr())
@@ -206,7 +211,8 @@ func (t *Table) proves(p *Peer) {
 	}
 }
 
-// endRumour ends a rumour. A true one gives its teller the credit back, and one that was lost before.
+// endRumour ends a rumour. A true one gives its teller the credit back, and one that was lost
+// before.
 func (t *Table) endRumour(r *rumour, good bool) {
 	t.hearsay.rumours = slices.DeleteFunc(t.hearsay.rumours, func(o *rumour) bool { return o == r })
 	if good {
@@ -215,8 +221,9 @@ func (t *Table) endRumour(r *rumour, good bool) {
 	t.changed = true
 }
 
-// MakeRoom gives up the place of a peer that has not proved itself, or has been down for longest, and that the owner of this NIC has not
-// named. It reports whether there was one. A peer that is up keeps its place.
+// MakeRoom gives up the place of a peer that has not proved itself, or has been down for longest,
+// and that the owner of this NIC has not named. It reports whether there was one. A peer that is up
+// keeps its place.
 func (t *Table) MakeRoom() bool {
 	var out *Peer
 	for _, p := range t.peers {

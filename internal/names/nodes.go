@@ -21,9 +21,9 @@ type Peer struct {
 
 	Position wire.Position // of the NIC, on the torus of the fabric, as it says itself
 
-	hearsay *rumour // that this is a call for: nobody has answered yet; nil: not so
+	hearsay *rumour // of which this is a call without an answer so far; nil: it is none
 	credit  int     // records of other NICs that it may still tell,
-	calls   int     // and calls under way because of such records
+	calls   int     // and calls in progress because of such records
 
 	added   bool // by AddNode or the word of another NIC, so that it may stay away and come back
 	named   bool // by AddNode, so that it is not forgotten however long it stays away

@@ -6,9 +6,10 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// division is the first act of a stormy contest. One host is cut off for long, and a process on each side claims the same
-// name. Both get it. When the fabric is whole again, the process at the NIC with the lower id keeps the name, whichever of
-// them claimed it first and whichever NIC is its home.
+// division is the first act of a stormy contest. One host is cut off for long, and a process on
+// each side claims the same name. Both get it. When the fabric is whole again, the process at the
+// NIC with the lower id keeps the name, whichever of them claimed it first and whichever NIC is its
+// home.
 func (c *contest) division(p *sim.Process) {
 	if !c.stormy {
 		return

@@ -16,9 +16,9 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// hearsay is a small fabric beside the one of a run. Its NICs know the first of them only, and hear of the others from one
-// another. One NIC lies: it tells the others of NICs that do not exist, at addresses of hosts that have no NIC. Then a NIC
-// joins. The fabric has promises of its own:
+// hearsay is a small fabric beside the one of a run. Its NICs know the first of them only, and hear
+// of the others from one another. One NIC lies: it tells the others of NICs that do not exist, at
+// addresses of hosts that have no NIC. Then a NIC joins. The fabric has promises of its own:
 //
 //	a bystander gets limits.HearsayCallsPerHost·limits.HearsayHellos frames from each NIC at most
 //	a NIC never has more NICs in its table than there are, and those that it is calling
@@ -47,7 +47,7 @@ func runHearsay(seed uint64, d mutate.Defect) (violations []string, told uint64)
 	r.honest = 2 + r.rng.IntN(3)
 	r.f = sim.New(simulated.Hooked(sim.Config{
 		Seed: seed, NICs: r.honest + 2, Replay: replay(seed, d), Faults: sim.Faults{Loss: 0.02 * r.rng.Float64()},
-	}, simulated.Hooks{Defect: d, Check: r.check, Tap: r.tap, MaxEvents: maxEvents, Hearsay: true, Peers: func(_, b int) bool { return b == 0 }}))
+	}, simulated.Hooks{Defect: d, Check: r.check, Tap: r.tap, MaxEvents: maxEvents, Hearsay: true, Sealed: seed%2 == 0, Peers: func(_, b int) bool { return b == 0 }}))
 	r.f.StopNIC(r.newcomer())
 	for i := range r.honest {
 		r.f.Process(i, heardName(i).String(), func(p *sim.Process) error { return r.meet(p, i, r.honest) })
