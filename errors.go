@@ -13,7 +13,7 @@ var (
 	ErrProcessGone     = proc.ErrProcessGone     // the other process has ended
 	ErrStaleGeneration = proc.ErrStaleGeneration // the address is that of an earlier process
 	ErrNameUnknown     = proc.ErrNameUnknown     // no live NIC knows the name
-	ErrNameLost        = proc.ErrNameLost        // another process has this one's name by an older claim
+	ErrNameLost        = proc.ErrNameLost        // the fabric gave this process's name to another one after a partition
 	ErrPortInUse       = errors.New("the port is in use")
 	ErrTruncated       = proc.ErrTruncated     // the message is longer than the buffer
 	ErrQueueFull       = proc.ErrQueueFull     // too many operations under way

@@ -16,7 +16,7 @@ const (
 	EventUnreachable EventKind = EventKind(vni.EventUnreachable) // a NIC is silent
 	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // a NIC came back in another life
 	EventProcessGone EventKind = EventKind(vni.EventProcessGone) // a process has ended
-	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // another process has this one's name by an older claim
+	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // the fabric gave this process's name to another one after a partition
 	EventClosed      EventKind = EventKind(vni.EventClosed)      // a NIC was closed: it has said goodbye, and its processes have ended
 	EventMissed      EventKind = 0                               // to a Watcher of some peers: events were missed, and none of its own has come behind them
 )

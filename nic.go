@@ -99,6 +99,7 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	n.id = NICID(ec.ID)
+	ec.HearsayFromPeers = true // one node is enough to join: peers hold the fabric key, or a plain link is private
 	caps := d.Caps()
 	if caps.ReceiveBuffer != nil {
 		ec.ReceiveCapacity = uint64(caps.ReceiveBuffer())

@@ -76,7 +76,7 @@ func (n *node) start() error {
 	n.life++
 	cfg := nic.Config{
 		ID: n.id, Incarnation: n.life, Secrets: secret.Seeded(n.f.seeds.Uint64()), Link: n.port, ReceiveCapacity: n.port.capacity(),
-		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: true,
+		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: !h.Hearsay, Belief: nic.Belief{HearsayFromPeers: h.Hearsay},
 		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, Requests: h.Requests, IdlePolls: h.IdlePolls, RelaySaves: h.RelaySaves, MaxProcesses: h.MaxProcesses,
 		Faults: h.Faults, Defect: h.Defect, Position: n.position(),
 	}

@@ -187,6 +187,7 @@ func (d *Daemon) makeEngine() (err error) {
 		ReceiveCapacity:  uint64(d.link.Caps().ReceiveBuffer()),
 		UnreachableAfter: time.Duration(c.UnreachableAfter), FailureTimeout: c.failureTimeout(), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
 		Clock: poller.Now, Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),
+		Belief: nic.Belief{HearsayFromPeers: true}, // one node is enough to join: the peers hold the fabric key
 	})
 	if err != nil {
 		return err

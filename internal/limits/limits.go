@@ -463,6 +463,34 @@ const (
 	// as many that have gone.
 	SourcesPerPeer = 2 * MaxProcesses
 
+	// HearsayPerTeller is how many NICs one peer may tell of that have not answered yet: so many NICs
+	// has the largest fabric that Weft is tested on, and a newcomer hears of them from its first
+	// peer. HearsayTries is how often such a NIC is called, with HearsayHellos Hellos each: if one
+	// frame in five is lost each way, all 6 Hellos fail once in 450 times. Hearsay bounds the rumours
+	// of all tellers: each takes about 100 bytes.
+	HearsayPerTeller = 1024
+	HearsayTries     = 3
+	HearsayHellos    = 2
+	Hearsay          = 4096
+
+	// HearsayCalls is how many NICs are called on hearsay at the same time, and HearsayCallsPerTeller
+	// how many of them one peer has told of: a call to a NIC that exists ends after a round trip, so
+	// the calls that a liar wastes leave enough.
+	HearsayCalls          = 32
+	HearsayCallsPerTeller = 8
+
+	// HearsayCallsPerHost is how many calls one NIC makes on hearsay to an IP address at which no NIC
+	// has answered, whoever tells of it: 96 Hellos. They are forgotten after HearsayForgiven.
+	// HearsayHosts bounds the addresses that are remembered.
+	HearsayCallsPerHost = 48
+	HearsayForgiven     = time.Minute
+	HearsayHosts        = 1024
+
+	// StrangerShare is the part of the peer table that strangers may fill, NICs that say hello for the
+	// first time: a quarter. The rest is for NICs that configuration names, and for NICs whose
+	// session has opened.
+	StrangerShare = 4
+
 	// VoidsPerPeer is how many numbers of withdrawn messages one NIC may have parked at one process. Each cost its sender
 	// a round through its process's queue, so a gap closes long before there are so many.
 	VoidsPerPeer = 8192

@@ -28,7 +28,7 @@ const (
 	GrantLeak                    // nic: a permission's bytes are not given back at the end of its message
 	CreditLeak                   // nic: credit is not returned when a staged message is matched
 	LostWakeUp                   // nic: a doorbell is rung without waking the sleeper
-	YoungerWins                  // names: of two claims that meet after a partition the younger wins
+	HigherWins                   // names: of two claims that meet after a partition the one of the NIC with the higher id wins
 	StagingNotCharged            // nic: what waits in staging without credit is not charged to its receiver
 	GrantBeyond                  // nic: bytes are permitted whatever has been permitted already
 	HomeForgets                  // names: a name's home confirms it twice before the first claim is told
@@ -114,7 +114,8 @@ const (
 	EndKept                      // names: the other NICs are not told that a process has ended
 	ClaimKept                    // names: a NIC that was asked to confirm a claim is not told that it was given up
 	JudgementForgotten           // names: the judgement that a name is another's is forgotten if that claim has yet to come
-	AgeBelieved                  // names: a claim is as old as its NIC says, though all older ones had been told
+	AgeBelieved                  // names: a claim is as old as its NIC writes
+	HearsayUnbounded             // names: every NIC that a peer tells of is called, for as long as one that is up
 	AnswerUnasked                // names: the answer of a NIC that is not the home is taken
 	GatherSkipped                // names: a NIC confirms claims before it has the tables of all others
 	DatagramReplayed             // rel: a frame with a datagram does not take its packet counter
@@ -172,7 +173,7 @@ var names = [defects]string{
 	"grant-leak",
 	"credit-leak",
 	"lost-wake-up",
-	"younger-wins",
+	"higher-wins",
 	"staging-not-charged",
 	"grant-beyond",
 	"home-forgets",
@@ -259,6 +260,7 @@ var names = [defects]string{
 	"claim-kept",
 	"judgement-forgotten",
 	"age-believed",
+	"hearsay-unbounded",
 	"answer-unasked",
 	"gather-skipped",
 	"datagram-replayed",

@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Claims of other NICs' processes, and the end of claims. A claim that is told holds: it was confirmed, or made on the other
-// side of a partition.
+// Claims of other NICs' processes, and the end of claims. A peer tells a claim when the claim was confirmed, or when it was
+// made on the other side of a partition. Several claims to one name: contest.go.
 
 // of lists the entries of a peer's processes.
 func (t *Table) of(p *Peer) (l []*Entry) {
@@ -22,16 +22,18 @@ func (t *Table) of(p *Peer) (l []*Entry) {
 	return l
 }
 
-// takeClaim adds a name that a peer claims for one of its processes. Of two claims to one name the older wins; so that both
-// sides judge alike, the NIC with the lower id judges and tells the other.
-func (t *Table) takeClaim(p *Peer, n *Entry) {
+// takeClaim adds a name that a peer claims for one of its processes. The place of the claim among other claims to the name
+// is the time at which this NIC first saw it (contest.go). A first-seen time survives a short loss of the session.
+func (t *Table) takeClaim(p *Peer, n *Entry, part byte) {
 	if old := t.byAddr[n.Address]; old != nil {
 		switch {
 		case old.stale: // its NIC has come back, perhaps in another life
+			n.firstSeen(old)
 			t.remove(old)
 		case old.dead || old.state == claimHeld || old.Name != n.Name: // its end overtook it, or it was told already
 			return
 		default: // confirmed, by this NIC or another
+			n.firstSeen(old)
 			t.drop(old)
 		}
 	}
@@ -41,38 +43,19 @@ func (t *Table) takeClaim(p *Peer, n *Entry) {
 		t.keep(n, t.nic.Now().Add(limits.NameKeep))
 		return
 	}
-	own := t.heldBy(t.cfg.NIC, n.Name)
+	if p.parted(part, t.nic.Now()) {
+		t.rank(n)
+	}
 	t.put(n)
-	switch {
-	case own == nil:
-	case t.cfg.NIC > n.NIC:
-		if own.lostTo == p { // the judgement overtook this claim
-			t.loses(own, n)
-		}
-	case (own.since <= n.since) != (t.cfg.Defect == mutate.YoungerWins):
+	if t.heldBy(t.cfg.NIC, n.Name) != nil { // not so at third NICs: they may hear of an end after the next claim
 		t.count(vni.NICNameConflicts)
-		if b := t.nic.Record(p.Endpoint, lostLen); b != nil {
-			b[0] = wire.TableLost
-			le.PutUint16(b[2:], n.Slot)
-			le.PutUint32(b[4:], n.Gen)
-		}
-	default:
-		t.count(vni.NICNameConflicts)
-		t.loses(own, n)
 	}
 }
 
-// tells reports whether a peer tells a claim that it has made since its first table is complete: then each NIC knows the names of the
-// other, and a name that one has is refused to the processes of the other.
-func (p *Peer) tells(part byte) bool { return p.synced || p.told && part != partPromised }
-
-// makeYounger has a claim of a peer that was made behind its first table be younger than each that holds here, whatever age the peer says:
-// older ones are told in the table alone.
-func (t *Table) makeYounger(n *Entry) {
-	for _, o := range t.claims[n.Name] {
-		if o.NIC != n.NIC && o.state == claimHeld && o.Live() && !o.stale {
-			n.since = max(n.since, o.since+1)
-		}
+// firstSeen keeps the time at which an earlier record of the same claim was seen.
+func (n *Entry) firstSeen(old *Entry) {
+	if old.Name == n.Name {
+		n.since = min(n.since, old.since)
 	}
 }
 
@@ -111,23 +94,7 @@ func (t *Table) takeEnd(n *Entry) {
 	}
 }
 
-// takeLost takes the judgement of a peer that the name of a process of this NIC is its own. It may judge if its id is the
-// lower one, and about names that it claims; the claim may still be under way.
-func (t *Table) takeLost(p *Peer, own *Entry) {
-	if own == nil || !own.Live() || p.NIC() > t.cfg.NIC {
-		t.count(vni.DropFormat)
-		return
-	}
-	if t.cfg.Defect != mutate.JudgementForgotten {
-		own.lostTo = p
-	}
-	if n := t.heldBy(p.NIC(), own.Name); n != nil {
-		t.count(vni.NICNameConflicts)
-		t.loses(own, n)
-	}
-}
-
-// loses takes its name from a process of this NIC: another has it by an older claim. For every other process it has ended.
+// loses takes its name from a process of this NIC. For every other process it has ended.
 func (t *Table) loses(own, winner *Entry) {
 	t.nic.Lost(own.Slot, winner)
 	t.End(own.Address)

@@ -35,7 +35,7 @@ import (
 //     what it knows.
 //   - The home is silent: it is probed, so that it is soon given up, and another is the home. If there is no answer when
 //     confirmPatience is over, the claim holds provisionally, as those do that are made on both sides of a partition: when
-//     two such meet, the older wins (claim.go).
+//     two such meet, the home judges (contest.go).
 
 // claimState is how far a claim has come.
 type claimState uint8
@@ -54,6 +54,10 @@ func (t *Table) confirmPatience() clock.Time {
 
 // Claim begins to claim the name of a process that has just registered. Confirmed or Refused says how it ends.
 func (t *Table) Claim(a vni.Address, name vni.Name) {
+	if !t.mayClaim(t.cfg.NIC, name) {
+		t.forbid(a.Slot, name)
+		return
+	}
 	t.number++
 	n := &Entry{Name: name, Address: a, number: t.number, since: t.nic.Now(), state: claimWaiting, patience: t.confirmPatience()}
 	t.openClaim(n)
@@ -85,6 +89,7 @@ func (t *Table) decide() {
 			t.judge(n)
 		}
 	}
+	t.settleContests()
 }
 
 // rival finds the entry that has a name, or will have it if it is granted what it asked for before n did.
@@ -170,6 +175,11 @@ func (t *Table) forgetAsked(p *Peer) {
 		}
 		n.asked, n.promised = slices.DeleteFunc(n.asked, is), slices.DeleteFunc(n.promised, is)
 	}
+	for _, c := range t.contests {
+		if c.near.home == p {
+			c.near.found = false
+		}
+	}
 }
 
 // hold makes a claim of this NIC's good: every NIC is told.
@@ -248,6 +258,14 @@ func (t *Table) judge(n *Entry) {
 
 // answer tells a claimant's NIC whether its claim is granted, and if not which process has the name.
 func (t *Table) answer(n *Entry, granted bool, owner vni.Address) {
+	verdict := byte(askRefused)
+	if granted {
+		verdict = askGranted
+	}
+	t.tellAnswer(n, verdict, owner)
+}
+
+func (t *Table) tellAnswer(n *Entry, verdict byte, owner vni.Address) {
 	p := t.nic.Peer(n.NIC)
 	if p == nil {
 		return
@@ -256,24 +274,22 @@ func (t *Table) answer(n *Entry, granted bool, owner vni.Address) {
 	if b == nil {
 		return
 	}
-	b[0] = wire.TableAnswer
-	if granted {
-		b[1] = askGranted
-	}
+	b[0], b[1] = wire.TableAnswer, verdict
 	le.PutUint16(b[2:], n.Slot)
 	le.PutUint32(b[4:], n.Gen)
-	le.PutUint64(b[8:], owner.NIC)
-	le.PutUint32(b[16:], owner.Gen)
-	le.PutUint16(b[20:], owner.Slot)
+	putAddress(b[8:], owner)
 }
 
 // takeAnswer takes the answer of a claim's home. One that comes late, or from a NIC that is the home no longer, is ignored.
-func (t *Table) takeAnswer(p *Peer, n *Entry, granted bool, owner vni.Address) {
+func (t *Table) takeAnswer(p *Peer, n *Entry, verdict byte, owner vni.Address) {
 	switch {
 	case n == nil || n.state != claimWaiting || n.home != p && (t.cfg.Defect != mutate.AnswerUnasked || n.home == nil):
-	case granted:
+	case verdict == askGranted:
 		n.granted = true
 		t.pursue(n)
+	case verdict == askForbidden:
+		t.abandon(n)
+		t.forbid(n.Slot, n.Name)
 	default:
 		t.refuse(n, owner)
 	}

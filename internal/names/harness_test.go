@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/secret"
@@ -23,6 +24,7 @@ type fabric struct {
 	now  clock.Time
 	sw   *mem.Switch
 	nics []*node
+	cut  func(a, b uint64) bool // whether frames between two NICs are lost; nil: none are
 }
 
 // node is one NIC. It is the table's engine.
@@ -68,7 +70,7 @@ func (f *fabric) add(id uint64) *node {
 	n := &node{f: f, id: id, port: f.sw.Port(), byEP: make(map[*rel.Endpoint]*Peer), check: clock.Never, procs: make(map[uint16]*proc)}
 	n.rel = rel.New(rel.Config{NIC: id, Incarnation: 1, Secrets: secret.Seeded(id), MTU: n.port.MTU(), Tagged: true, ReceiveCapacity: uint64(limits.ReceiveCapacityBytes),
 		UnreachableAfter: limits.UnreachableAfter, AckDelay: limits.AckDelay, ProbeEvery: limits.ProbeEvery}, handler{n})
-	n.Init(Config{NIC: id, Counts: make([]uint64, len(vni.Names())),
+	n.Init(Config{NIC: id, Belief: Belief{HearsayFromPeers: true}, Counts: make([]uint64, len(vni.Names())),
 		UnreachableAfter: limits.UnreachableAfter, FailureTimeout: limits.FailureTimeout, ProbeEvery: limits.ProbeEvery}, n)
 	f.nics = append(f.nics, n)
 	if len(f.nics) > 1 {
@@ -87,7 +89,7 @@ func (f *fabric) step() {
 			n.Expire()
 		}
 		n.Settle()
-		frames, _ := n.port.Poll(f.now, n.rel)
+		frames, _ := n.port.Poll(f.now, ear{n})
 		work, at := n.rel.Progress(f.now, n.port)
 		if frames+work > 0 || n.Changed() {
 			at = f.now
@@ -178,6 +180,21 @@ func (n *node) Lost(slot uint16, to *Entry)    { n.procs[slot].lostTo = to.Addre
 func (n *node) Named(*Entry)                   {}
 func (n *node) Gone(e *Entry, _ bool)          { n.gone = append(n.gone, e.Address) }
 func (n *node) Forgotten(vni.Address)          {}
+
+// ear is a NIC's rel behind the cuts of the fabric.
+type ear struct{ n *node }
+
+func (e ear) Receive(now clock.Time, from netip.AddrPort, frame []byte) {
+	f := e.n.f
+	other := slices.IndexFunc(f.nics, func(n *node) bool { return n.port.Addr() == from })
+	if f.cut == nil || other < 0 || !f.cut(f.nics[other].id, e.n.id) && !f.cut(e.n.id, f.nics[other].id) {
+		e.n.rel.Receive(now, from, frame)
+	}
+}
+
+func (e ear) ReceiveRun(now clock.Time, from netip.AddrPort, frames []byte, size int) {
+	link.Each(e, now, from, frames, size)
+}
 
 // handler takes what rel says.
 type handler struct{ n *node }

@@ -49,11 +49,14 @@ func (n *nearest) comes(p *Peer) {
 }
 
 // homeOf finds the home of an open claim; nil is this NIC itself.
-func (t *Table) homeOf(n *Entry) *Peer {
-	if !n.near.found {
-		n.near = t.nearestTo(n.Name)
+func (t *Table) homeOf(n *Entry) *Peer { return t.homeFor(&n.near, n.Name) }
+
+// homeFor finds the home of a name, and keeps it in near.
+func (t *Table) homeFor(near *nearest, name vni.Name) *Peer {
+	if !near.found {
+		*near = t.nearestTo(name)
 	}
-	return n.near.home
+	return near.home
 }
 
 // mix scatters x over all bits. Different numbers stay different.
@@ -67,11 +70,12 @@ func mix(x uint64) uint64 {
 // ask, or what to answer. One that has not come up within limits.GatherWithin is waited for no more.
 func (t *Table) gathering() bool {
 	now := t.nic.Now()
-	return t.cfg.Defect != mutate.GatherSkipped && slices.ContainsFunc(t.peers, func(p *Peer) bool { return p.awaited(now) })
+	return t.cfg.Defect != mutate.GatherSkipped &&
+		(slices.ContainsFunc(t.peers, func(p *Peer) bool { return p.awaited(now) }) || t.hearsayAwaited(now))
 }
 
 func (p *Peer) awaited(now clock.Time) bool {
-	return !p.told && !p.failed && !p.removed && (p.gatherBy == 0 || now < p.gatherBy)
+	return p.hearsay == nil && !p.told && !p.failed && !p.removed && (p.gatherBy == 0 || now < p.gatherBy)
 }
 
 // checkGather times the end of that wait. It begins with the first Expire after the peer was added, or came up.
@@ -88,7 +92,8 @@ func (t *Table) checkGather(p *Peer) {
 // mayKnowMore reports whether there is a NIC whose names have not all been told yet.
 func (t *Table) mayKnowMore() bool {
 	now := t.nic.Now()
-	return slices.ContainsFunc(t.peers, func(p *Peer) bool { return !p.synced && !p.failed && now < p.syncBy })
+	return slices.ContainsFunc(t.peers, func(p *Peer) bool { return p.hearsay == nil && !p.synced && !p.failed && now < p.syncBy }) ||
+		t.hearsayAwaited(now)
 }
 
 // checkSyncBy has sends to unknown names wait no longer for a peer that keeps its names to itself.

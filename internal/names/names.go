@@ -10,6 +10,7 @@
 //	└──┬───────────┘   └────────────┘   └──▲─────────┘   └─────┬──────┘
 //	   ▼                                   │                   ▼
 //	home.go: which NIC confirms        record.go ◄── Take    attend.go, remove.go
+//	contest.go: several claims to one name                   hearsay.go: NICs that others tell of
 package names
 
 import (
@@ -37,7 +38,7 @@ type Engine interface {
 
 	Confirmed(slot uint16)          // the process has the name that it claims
 	Refused(slot uint16, why error) // another has: the process cannot be taken in
-	Lost(slot uint16, to *Entry)    // another had it before, on the other side of a partition
+	Lost(slot uint16, to *Entry)    // the home gives it to another claim: contest.go
 	Named(n *Entry)                 // there is a process of this name now
 	Gone(n *Entry, named bool)      // a process has ended; its name led to it, or another had the name
 	Forgotten(a vni.Address)        // of a process that has ended nothing is remembered here
@@ -72,6 +73,7 @@ type Config struct {
 	Static   bool          // only NICs that AddNode named may open a pair with this one
 	Counts   []uint64      // the engine's, by vni.Counter
 	Defect   mutate.Defect // test hook
+	Belief
 
 	UnreachableAfter, FailureTimeout, ProbeEvery time.Duration // as in nic.Config
 }
@@ -81,24 +83,26 @@ type Table struct {
 	cfg Config
 	nic Engine
 
-	byName map[vni.Name]*Entry
-	last   *Entry // of byName, that Find found last
-	byAddr map[vni.Address]*Entry
-	all    []*Entry              // in the order of learning
-	owned  map[uint64]int        // entries by NIC
-	claims map[vni.Name][]*Entry // to each name, whether dead or alive, in the order of their coming
-	number uint32                // of this NIC's latest claim
-	open   []*Entry              // claims that are not decided: this NIC's, and those that it is to judge
-	due    map[vni.Name]vni.Address
+	byName   map[vni.Name]*Entry
+	last     *Entry // of byName, that Find found last
+	byAddr   map[vni.Address]*Entry
+	all      []*Entry              // in the order of learning
+	owned    map[uint64]int        // entries by NIC
+	claims   map[vni.Name][]*Entry // to each name, whether dead or alive, in the order of their coming
+	number   uint32                // of this NIC's latest claim
+	open     []*Entry              // claims that are not decided: this NIC's, and those that it is to judge
+	contests []*contest            // names with live claims of several NICs
+	due      map[vni.Name]vni.Address
 
 	peers   []*Peer // every other NIC, in the order of learning
-	changed bool    // since the last Settle, in a way that may let a send or a claim go on
+	hearsay hearsay
+	changed bool // since the last Settle, in a way that may let a send or a claim go on
 }
 
 // Init makes t an empty table.
 func (t *Table) Init(cfg Config, nic Engine) {
 	*t = Table{cfg: cfg, nic: nic, byName: make(map[vni.Name]*Entry), byAddr: make(map[vni.Address]*Entry), owned: make(map[uint64]int),
-		claims: make(map[vni.Name][]*Entry), due: make(map[vni.Name]vni.Address)}
+		claims: make(map[vni.Name][]*Entry), due: make(map[vni.Name]vni.Address), hearsay: hearsay{silent: make(map[netip.Addr]*silence)}}
 }
 
 func (t *Table) count(c vni.Counter) { t.cfg.Counts[c]++ }
@@ -117,6 +121,7 @@ func (t *Table) Expire() {
 		t.checkLook(p)
 		t.checkForget(p)
 	}
+	t.checkHearsay()
 	t.forgetRemoved()
 	t.expireNames()
 	t.decide()

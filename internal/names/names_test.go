@@ -170,32 +170,6 @@ func TestTheEndOfAProcessMayOvertakeItsClaim(t *testing.T) { // QNIX-53, QNIX-A1
 	}
 }
 
-// Of two claims that meet after a partition the older wins. The judgement may overtake the claim that it is about.
-func TestAJudgementMayOvertakeTheClaimThatWins(t *testing.T) { // decision 15
-	for _, overtake := range []bool{false, true} {
-		f := newFabric(t, 2)
-		a, b := f.nics[0], f.nics[1]
-		name := a.homed()
-		f.nics = f.nics[:1]
-		p := a.claim(1, name)
-		f.nics = []*node{b}
-		b.Peer(1).Watch(1)
-		f.until("NIC 1 is given up", func() bool { return !b.Peer(1).Up() })
-		b.Peer(1).Watch(-1)
-		q := b.claim(1, name)
-		f.until("the other side has the name, too", func() bool { return q.held })
-		b.keep = func(_ *Peer, op byte) bool { return op != wire.TableClaim && op != wire.TableLost }
-		f.nics = []*node{a, b}
-		f.until("they have told one another", func() bool { return len(b.kept) == 2 })
-		b.release(overtake)
-		f.run(time.Second)
-		if q.lostTo != p.at || p.lostTo != (vni.Address{}) {
-			t.Errorf("overtake %v: the younger has lost the name to %v, the older to %v", overtake, q.lostTo, p.lostTo)
-		}
-		f.found(name, p.at)
-	}
-}
-
 func TestATableIsCompleteWhenAllOfItHasCome(t *testing.T) {
 	f := newFabric(t, 2)
 	a := f.nics[0]
@@ -219,37 +193,6 @@ func TestATableIsCompleteWhenAllOfItHasCome(t *testing.T) {
 	}
 	if !p.told || !p.synced {
 		t.Errorf("all has come: complete %v, and what was promised %v", p.told, p.synced)
-	}
-}
-
-// Two NICs that know all names of each other cannot both have one: a claim that comes then is the younger one, and so is one whose age is no
-// time at all.
-func TestAClaimBehindTheTableIsYoungerWhateverItSays(t *testing.T) { // decision 15
-	for age, counts := range map[uint64]bool{uint64(time.Hour): true, 1<<63 - 1: true, 1 << 63: false, 1<<64 - 1: false} {
-		f := newFabric(t, 3)
-		a := f.nics[0]
-		name := f.nics[2].homed()
-		p := a.claim(1, name)
-		f.until("the claim ends", p.over)
-		f.run(time.Millisecond)
-		claim := make([]byte, claimLen)
-		claim[0], claim[2], claim[4] = wire.TableClaim, 9, 1
-		le.PutUint64(claim[8:], age)
-		le.PutUint32(claim[16:], name.Index)
-		copy(claim[20:], name.App[:])
-		for _, n := range []*node{a, f.nics[2]} {
-			if !n.Take(n.Peer(2), claim) {
-				t.Fatal("the claim is no record of names")
-			}
-			if _, known := n.byAddr[vni.Address{NIC: 2, Slot: 9, Gen: 1}]; known != counts {
-				t.Errorf("a claim of age %d is known to NIC %d: %v", age, n.id, known)
-			}
-		}
-		f.run(time.Millisecond)
-		if p.why != nil {
-			t.Errorf("the process has lost its name to a claim of age %d: %v", age, p.why)
-		}
-		f.found(name, p.at)
 	}
 }
 

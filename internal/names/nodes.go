@@ -21,6 +21,10 @@ type Peer struct {
 
 	Position wire.Position // of the NIC, on the torus of the fabric, as it says itself
 
+	hearsay *rumour // of which this is a call without an answer so far; nil: it is none
+	credit  int     // records of other NICs that it may still tell,
+	calls   int     // and calls in progress because of such records
+
 	added   bool // by AddNode or the word of another NIC, so that it may stay away and come back
 	named   bool // by AddNode, so that it is not forgotten however long it stays away
 	anyID   bool // without its id, so that another NIC may be there in its place
@@ -32,6 +36,11 @@ type Peer struct {
 	retryAt  clock.Time    // when a pair that is down is opened again
 	pause    time.Duration // before that, after an attempt that failed
 	forgetAt clock.Time    // unless it has come back, or is named
+
+	wasUp     bool       // a session was open, and has not been taken down
+	lostHeard clock.Time // when the peer was last heard in the session before, if it was lost; 0: it ended otherwise, or there was none
+	lostLife  uint64     // its incarnation then
+	back      bool       // it was silent for as long as a partition takes, and is back in the same life
 
 	leaving, looked, doubted bool       // why it is probed: it was removed, has been silent for long, or another NIC uses its id
 	lookedAt                 clock.Time // when it began to be looked at
@@ -65,7 +74,11 @@ func (p *Peer) probe(why *bool, on bool) {
 // before.
 func (t *Table) AddNode(id uint64, addr netip.AddrPort) error {
 	p, err := t.add(id, addr)
+	if errors.Is(err, rel.ErrPeers) && t.MakeRoom() {
+		p, err = t.add(id, addr)
+	}
 	if err == nil {
+		t.unheard(p) // it is not called on hearsay any more
 		p.named, p.anyID, p.namedAt, p.lastAt = true, id == 0, addr, addr
 	}
 	return err
@@ -104,7 +117,7 @@ func (t *Table) add(id uint64, addr netip.AddrPort) (*Peer, error) {
 
 // Add takes a peer in that the engine has just come to know.
 func (t *Table) Add(p *Peer, ep *rel.Endpoint) {
-	p.Endpoint, p.syncBy = ep, clock.Never
+	p.Endpoint, p.syncBy, p.credit = ep, clock.Never, limits.HearsayPerTeller
 	t.peers = append(t.peers, p)
 }
 
@@ -137,6 +150,13 @@ func (t *Table) Up(p *Peer) {
 			n.near.comes(p)
 		}
 	}
+	for _, c := range t.contests {
+		if c.near.found {
+			c.near.comes(p)
+		}
+	}
+	t.proves(p)
+	p.comesBack(t.nic.Now(), t.cfg.UnreachableAfter)
 	p.lastAt = p.Addr()
 	p.failed, p.told, p.synced = false, false, false
 	p.first, p.firstDue, p.promised, p.promisedDue = 0, -1, 0, 0
@@ -150,6 +170,7 @@ func (t *Table) Up(p *Peer) {
 // Down ends a session, or the attempt at one. ended says that the NIC's processes have ended, too.
 func (t *Table) Down(p *Peer, ended bool) {
 	now := t.nic.Now()
+	p.goes(ended)
 	p.probe(&p.doubted, false)
 	p.probe(&p.looked, false)
 	if !p.failed {
@@ -160,4 +181,23 @@ func (t *Table) Down(p *Peer, ended bool) {
 	t.lose(p, ended)
 	t.changed = true
 	t.nic.CheckAt(0) // which times the rest
+}
+
+// goes notes how a session ended, for comesBack.
+func (p *Peer) goes(ended bool) {
+	if !p.wasUp {
+		return
+	}
+	p.wasUp, p.lostHeard, p.lostLife = false, 0, p.Incarnation()
+	if !ended {
+		p.lostHeard = p.Heard()
+	}
+}
+
+// comesBack notes whether the peer was on the other side of a partition: it was not heard for half of unreachableAfter at
+// least, since NICs give one another up after all of it, and both do not begin to count at the same time.
+func (p *Peer) comesBack(now clock.Time, unreachableAfter time.Duration) {
+	silent := p.lostHeard != 0 && now.Sub(p.lostHeard) >= unreachableAfter/2
+	p.back = silent && p.lostLife == p.Incarnation()
+	p.wasUp, p.lostHeard = true, 0
 }

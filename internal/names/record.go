@@ -13,29 +13,24 @@ import (
 
 // What the NICs tell one another of names and of NICs travels in Table records. Each begins with what it is:
 //
-//	claim, end, ask                lost                    sync                    node
-//	 0  1, 2 or 9       1           0  4             1      0  3             1      0  5             1
-//	 1  part            1           1  zero          1      1  zero          3      1  part          1
-//	 2  slot            2           2  slot          2      4  records sent  4      2  zero          2
-//	 4  generation      4           4  generation    4      8  promised      4      4  port          2
-//	                                                                                6  zero          2
-//	 8  age in ns       8          answer                                           8  address, IPv6 16
-//	16  index           4           0  10            1                             24  NIC id        8
-//	20  application    24           1  1: granted    1
-//	44  number          4           2  slot          2    of the claimant
-//	                                4  generation    4
-//	                                8  NIC id        8    of the process that has the name, if it is not granted
-//	                               16  generation    4
-//	                               20  slot          2
-//	                               22  zero          2
+//	claim, end, ask                answer, lost                       sync                    node
+//	 0  1, 2 or 9       1           0  10 or 4       1                 0  3             1      0  5             1
+//	 1  part            1           1  verdict       1  of the answer  1  zero          3      1  part          1
+//	 2  slot            2           2  slot          2  of the         4  records sent  4      2  zero          2
+//	 4  generation      4           4  generation    4  claimant       8  promised      4      4  port          2
+//	 8  zero            8           8  NIC id        8  of the process                         6  zero          2
+//	16  index           4          16  generation    4  that has                               8  address, IPv6 16
+//	20  application    24          20  slot          2  the name                              24  NIC id        8
+//	44  number          4          22  zero          2
 //
 // The first byte is one of the codes in internal/wire/table.go; those of groups and programs are drawn where they are taken. 8 is the position: zero to the fourth byte, and the 8
 // bytes of the place on a torus that the NIC itself has (wire.Position).
 //
-// claim: the process has this name, since so long; the age counts in the first table alone, since a later claim was refused if there was an
-// older one (claim.go). end: it has ended, or has no claim to it. The number counts the claims of a
-// NIC: of two to one name the later one says that the earlier is over, whatever overtakes what. lost: the name that you claimed
-// for this process belongs to another. node: there is a NIC at this address. ask and answer: confirm.go.
+// claim: the process has this name. end: it has ended, or has no claim to it. The number counts the claims of a NIC: of two to
+// one name the later one says that the earlier is over, whatever overtakes what. The eight bytes behind the generation are zero,
+// and a receiver ignores them. node: there is a NIC at this address. ask and answer: confirm.go; the verdict is 0 refused, 1
+// granted, 2 the claimant's NIC may not have names of this application. lost: the home of the name that this process has gives
+// it to another process (contest.go).
 //
 // sync: so many claims and nodes are the first table, so the receiver can tell when it has them all; and so many processes
 // wait for the confirmation of their names, of each of which a claim or an end will follow. The part says to which of the
@@ -47,12 +42,14 @@ const (
 
 	claimLen  = 24 + limits.NameBytes
 	syncLen   = 12
-	lostLen   = 8
+	lostLen   = 24
 	nodeLen   = 32
 	placeLen  = 12
 	answerLen = 24
 
-	askGranted = 1
+	askRefused   = 0
+	askGranted   = 1
+	askForbidden = 2
 )
 
 var le = binary.LittleEndian
@@ -66,13 +63,12 @@ func (t *Table) Take(p *Peer, b []byte) bool {
 		p.firstDue, p.promisedDue = int(le.Uint32(b[4:])), int(le.Uint32(b[8:]))
 		t.checkSync(p)
 	case len(b) >= lostLen && b[0] == wire.TableLost:
-		t.takeLost(p, t.own(b[2:]))
+		t.takeLost(p, t.own(b[2:]), address(b[8:]))
 	case len(b) >= nodeLen && b[0] == wire.TableNode:
 		t.takeNode(p, b)
 		t.countPart(p, b[1])
 	case len(b) >= answerLen && b[0] == wire.TableAnswer:
-		owner := vni.Address{NIC: le.Uint64(b[8:]), Slot: le.Uint16(b[20:]), Gen: le.Uint32(b[16:])}
-		t.takeAnswer(p, t.own(b[2:]), b[1] == askGranted, owner)
+		t.takeAnswer(p, t.own(b[2:]), b[1], address(b[8:]))
 	case len(b) >= placeLen && b[0] == wire.TablePlace && wire.ParsePosition(b[4:]).Valid():
 		p.Position = wire.ParsePosition(b[4:])
 	default:
@@ -87,6 +83,17 @@ func Claimant(b []byte) (slot uint16, gen uint32, ok bool) {
 	return le.Uint16(b[2:]), le.Uint32(b[4:]), b[0] == wire.TableClaim
 }
 
+// address reads the address of a process, and putAddress writes it.
+func address(b []byte) vni.Address {
+	return vni.Address{NIC: le.Uint64(b), Gen: le.Uint32(b[8:]), Slot: le.Uint16(b[12:])}
+}
+
+func putAddress(b []byte, a vni.Address) {
+	le.PutUint64(b, a.NIC)
+	le.PutUint32(b[8:], a.Gen)
+	le.PutUint16(b[12:], a.Slot)
+}
+
 // own finds the entry of this NIC's process whose slot and generation are at b.
 func (t *Table) own(b []byte) *Entry {
 	return t.byAddr[vni.Address{NIC: t.cfg.NIC, Slot: le.Uint16(b), Gen: le.Uint32(b[2:])}]
@@ -95,13 +102,18 @@ func (t *Table) own(b []byte) *Entry {
 // takeName takes what a peer says about the name of one of its processes.
 func (t *Table) takeName(p *Peer, b []byte) {
 	n := &Entry{Address: vni.Address{NIC: p.NIC(), Slot: le.Uint16(b[2:]), Gen: le.Uint32(b[4:])}, number: le.Uint32(b[44:]),
-		since: t.nic.Now() - clock.Time(le.Uint64(b[8:]))}
+		since: t.nic.Now()}
+	if t.cfg.Defect == mutate.AgeBelieved {
+		n.since -= clock.Time(le.Uint64(b[8:]) >> 1)
+	}
 	n.Name.Index = le.Uint32(b[16:])
 	copy(n.Name.App[:], b[20:])
 	switch {
-	case !n.Name.Valid() || n.Slot == 0 || Reserved(n.Name) || int64(le.Uint64(b[8:])) < 0:
+	case !n.Name.Valid() || n.Slot == 0 || Reserved(n.Name):
 		t.count(vni.DropFormat)
 		return
+	case !t.mayClaim(n.NIC, n.Name):
+		t.refuseClaim(n, b[0])
 	case b[0] == wire.TableEnd:
 		t.takeEnd(n)
 	case t.full(n.NIC) && t.byAddr[n.Address] == nil:
@@ -110,12 +122,20 @@ func (t *Table) takeName(p *Peer, b []byte) {
 		t.takeAsk(n)
 		return
 	default:
-		if p.tells(b[1]) && t.cfg.Defect != mutate.AgeBelieved {
-			t.makeYounger(n)
-		}
-		t.takeClaim(p, n)
+		t.takeClaim(p, n, b[1])
 	}
 	t.countPart(p, b[1])
+}
+
+// refuseClaim refuses what a peer says of a name that its processes may not have. A claimant that asks is told so.
+func (t *Table) refuseClaim(n *Entry, op byte) {
+	switch op {
+	case wire.TableEnd: // of a claim that is not in the table
+		return
+	case wire.TableAsk:
+		t.tellAnswer(n, askForbidden, vni.Address{})
+	}
+	t.count(vni.NICNamesForbidden)
 }
 
 // countPart counts a record of a peer's first table, or one that was promised there.
@@ -155,9 +175,6 @@ func (t *Table) tellName(p *Peer, op byte, n *Entry, part byte) bool {
 	b[0], b[1] = op, part
 	le.PutUint16(b[2:], n.Slot)
 	le.PutUint32(b[4:], n.Gen)
-	if op == wire.TableClaim {
-		le.PutUint64(b[8:], uint64(t.nic.Now().Sub(n.since)))
-	}
 	le.PutUint32(b[16:], n.Name.Index)
 	copy(b[20:], n.Name.App[:])
 	le.PutUint32(b[44:], n.number)
@@ -196,9 +213,13 @@ func (t *Table) takeNode(p *Peer, b []byte) {
 	if id == 0 || id == t.cfg.NIC || t.cfg.Static || t.nic.Peer(id) != nil || !usable(addr) || !tellable(ip, p.Addr().Addr()) {
 		return
 	}
-	if _, err := t.add(id, addr); err != nil {
-		t.count(vni.DropRefusedHello)
+	if t.cfg.Vouched != nil && t.cfg.Vouched(id, addr) || t.cfg.Defect == mutate.HearsayUnbounded {
+		if _, err := t.add(id, addr); err != nil {
+			t.count(vni.DropRefusedHello)
+		}
+		return
 	}
+	t.hears(p, id, addr, b[1] == partFirst && !p.told)
 }
 
 // usable reports whether frames can go to an address.

@@ -47,6 +47,7 @@ func (t *Table) forgetRemoved() {
 
 // Forget drops a peer for good. What was under way to it has ended when its pair went down, or ends now if one was being opened.
 func (t *Table) Forget(p *Peer) {
+	t.unheard(p)
 	p.keep()
 	p.probe(&p.doubted, false)
 	p.probe(&p.looked, false)

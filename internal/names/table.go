@@ -22,7 +22,7 @@ type Entry struct {
 	Name vni.Name
 
 	number uint32     // of its NIC's claims
-	since  clock.Time // when it was claimed, on this NIC's clock
+	since  clock.Time // when this NIC first saw it; of claims that met after a partition, their order (rank)
 	dead   bool       // the process has ended; kept for its last messages, which may come after the news
 	stale  bool       // its NIC cannot be reached
 	out    bool       // not in the table any more
@@ -37,7 +37,10 @@ type Entry struct {
 	asked    []*Peer    // NICs that were asked, and have to hear how it ends
 	promised []*Peer    // NICs that were told in the first table that it is to come
 
-	lostTo *Peer // of a name of this NIC's: a peer which has judged that the name is its own; its claim may come later
+	// Of a claim to a contested name (contest.go).
+	beaten vni.Address // the winner that this NIC, the home, has told its NIC
+	judge  *Peer       // of a name of this NIC's: a peer that has judged that the name belongs to
+	winner vni.Address // this process
 }
 
 // Live reports whether the name leads to the process.
@@ -169,11 +172,12 @@ func (t *Table) stands(n *Entry) {
 		delete(t.due, n.Name)
 	}
 	t.elect(n.Name)
+	t.contested(n)
 	t.nic.Named(n)
 }
 
-// elect finds the entry that a name stands for: of several claims, which only a partition lets arise, the oldest whose NIC can
-// be reached. Two of the same age go by the NIC's id.
+// elect finds the entry that a name stands for: of several claims, the one that this NIC saw first and whose NIC can be
+// reached. Two that were seen at the same time go by the NIC's id.
 func (t *Table) elect(name vni.Name) {
 	t.last, t.changed = nil, true
 	var best *Entry

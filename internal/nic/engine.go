@@ -70,6 +70,8 @@ type Config struct {
 	Position           Position // on the torus of the fabric, if it is one (QNIX-52)
 	Static             bool     // only NICs that AddNode named may open a pair with this one
 
+	Belief // which words of other NICs about names and nodes are believed; Security and Trust give the defaults
+
 	Clock    func() clock.Time // what programs read as CLOCK; nil: the time of the poll
 	Rung     func()            // called within Poll when a driver doorbell has rung, or driver commands were read; may be nil
 	Counters vni.CounterPage   // where counts are published; may be zero
@@ -179,7 +181,7 @@ func New(cfg Config) (*Engine, error) {
 	e.relays = relay.New(cfg.ID, cfg.Defect, e.counts, forRelays{(*services)(e)})
 	e.programs = program.New(program.Config{NIC: cfg.ID, Incarnation: cfg.Incarnation, Counts: e.counts, Defect: cfg.Defect}, forPrograms{(*services)(e)})
 	e.names.Init(names.Config{
-		NIC: cfg.ID, Position: cfg.Position, Static: cfg.Static, Counts: e.counts, Defect: cfg.Defect,
+		NIC: cfg.ID, Position: cfg.Position, Static: cfg.Static, Counts: e.counts, Defect: cfg.Defect, Belief: e.belief(),
 		UnreachableAfter: cfg.UnreachableAfter, FailureTimeout: cfg.FailureTimeout, ProbeEvery: cfg.ProbeEvery,
 	}, forNames{(*services)(e)})
 	e.procs.init(cfg.MaxProcesses, uint32(cfg.Secrets.Uint64(secret.Generation)))

@@ -89,7 +89,7 @@ func (f *fabric) addNIC(id, incarnation uint64, faults fault.Config, change ...f
 		f.faults = append(f.faults, w)
 		d = w
 	}
-	cfg := Config{ID: id, Incarnation: incarnation, Secrets: secret.Seeded(id), Link: d, RelaySaves: -1}
+	cfg := Config{ID: id, Incarnation: incarnation, Secrets: secret.Seeded(id), Link: d, RelaySaves: -1, Belief: Belief{HearsayFromPeers: true}}
 	for _, c := range change {
 		c(&cfg)
 	}

@@ -14,6 +14,9 @@ import (
 // ErrNameTaken is why a process is refused whose name another has.
 var ErrNameTaken = names.ErrTaken
 
+// Belief says which words of other NICs about names and nodes a NIC believes.
+type Belief = names.Belief
+
 // NameInfo is what tools are told about a name.
 type NameInfo = names.Info
 

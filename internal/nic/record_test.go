@@ -95,7 +95,7 @@ const (
 	tableLost  = 4
 	tableNode  = 5
 
-	tableAsk, tableAnswer, askGranted = 9, 10, 1
+	tableAsk, tableAnswer, askGranted, askForbidden = 9, 10, 1, 2
 )
 
 // nameRecord is a claim, or an end, of a process of the sender's.
@@ -250,14 +250,18 @@ func TestNamesOfASilentNICAreForgottenInTime(t *testing.T) { // limits.FailureTi
 	c.f.until(limits.FailureTimeout, "forgotten", func() bool { all, _ := c.b.e.names.Len(); return all == 1 })
 }
 
-func TestAPeerCannotTakeANameThatItDoesNotClaim(t *testing.T) { // decision 15
+func TestAVerdictCountsOnlyIfTheWinnerClaimsTheName(t *testing.T) { // decision 15
 	c := newCrafted(t)
-	c.table(binary.LittleEndian.AppendUint32([]byte{tableLost, 0, byte(c.b.slot), 0}, c.b.gen))
+	c.b = c.f.process(1, c.f.homed(0))
+	verdict := binary.LittleEndian.AppendUint32([]byte{tableLost, 0, byte(c.b.slot), 0}, c.b.gen)
+	c.table(append(verdict, 1, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 5, 0, 0, 0))
+	c.f.step()
 	if s := c.b.v.Gone(); s != vni.StatusOK {
 		t.Fatalf("the process is told %v", s)
 	}
-	// The judgement had overtaken the claim.
+	// The verdict had overtaken the claim.
 	c.table(nameRecord(tableClaim, 5, 5, c.b.name, 0))
+	c.f.step()
 	if s := c.b.v.Gone(); s != vni.StatusNameLost {
 		t.Errorf("the process is told %v", s)
 	}

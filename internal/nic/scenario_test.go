@@ -451,10 +451,13 @@ func describeTable(b []byte) string {
 	case tableSync:
 		return fmt.Sprintf("sync: %d records, %d promised", b[4], b[8])
 	case tableLost:
-		return fmt.Sprintf("lost: the name of slot %d", b[2])
+		return fmt.Sprintf("lost: the name of slot %d is that of slot %d of NIC %d", b[2], b[20], b[8])
 	case tableAnswer:
-		if b[1] == askGranted {
+		switch b[1] {
+		case askGranted:
 			return fmt.Sprintf("answer: slot %d has its name", b[2])
+		case askForbidden:
+			return fmt.Sprintf("answer: slot %d may not have its name", b[2])
 		}
 		return fmt.Sprintf("answer: the name of slot %d is that of slot %d of NIC %d", b[2], b[20], b[8])
 	case tableNode:

@@ -70,3 +70,26 @@ func (e *Engine) Bind(nic uint64, key trust.PublicKey) error {
 	}
 	return nil
 }
+
+// belief is Config.Belief with the defaults of a sealed link: the peers are proven holders of the fabric key, so they vouch for
+// nodes, and their certificates say which names their processes may have.
+func (e *Engine) belief() Belief {
+	b := e.cfg.Belief
+	if e.cfg.Security != nil {
+		b.HearsayFromPeers = true
+		if b.MayClaim == nil {
+			b.MayClaim = e.mayClaim
+		}
+	}
+	return b
+}
+
+// mayClaim reports whether the certificate of a NIC, this one or a peer, allows names of an application.
+func (e *Engine) mayClaim(nic uint64, application string) bool {
+	if nic != e.cfg.ID {
+		pr := e.peerOf(nic)
+		return pr != nil && pr.proved.NIC != 0 && e.cfg.Trust.AllowsName(pr.proved, application)
+	}
+	c, err := e.cfg.Trust.CheckOwn(e.cfg.Security.Certificate, e.wallSeconds(e.now))
+	return err == nil && e.cfg.Trust.AllowsName(trust.Peer{NIC: nicid.ID(nic), Certificate: c}, application)
+}

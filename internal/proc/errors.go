@@ -13,7 +13,7 @@ var (
 	ErrProcessGone     = errors.New("process gone")
 	ErrStaleGeneration = errors.New("process replaced by a later one")
 	ErrNameUnknown     = errors.New("no live NIC knows this name")
-	ErrNameLost        = errors.New("name lost to an older claim")
+	ErrNameLost        = errors.New("name lost to another claim")
 	ErrTruncated       = errors.New("message longer than the buffer")
 	ErrQueueFull       = errors.New("too many operations under way")
 	ErrClosed          = errors.New("process closed")

@@ -179,7 +179,7 @@ func (m *Module) hearsFrom(nic uint64, from netip.AddrPort) *Endpoint {
 // stranger makes an endpoint for a NIC that was not opened; it counts as a peer when its session opens. Nil if there are
 // peers enough.
 func (m *Module) stranger(nic uint64, from netip.AddrPort) *Endpoint {
-	if len(m.endpoints)+len(m.strangers) >= m.cfg.MaxPeers {
+	if !m.roomForStranger() {
 		return nil
 	}
 	e := m.newEndpoint(nic, from)

@@ -254,7 +254,7 @@ func (m *Module) Open(nic uint64, addr netip.AddrPort) (*Endpoint, error) {
 	}
 	if e == nil {
 		if e = m.strangers[nic]; e == nil {
-			if len(m.endpoints)+len(m.strangers) >= m.cfg.MaxPeers {
+			if m.full() && !m.dropStranger() {
 				return nil, fmt.Errorf("open NIC %v at %v: %w: %d", nicid.ID(nic), addr, ErrPeers, m.cfg.MaxPeers)
 			}
 			e = m.newEndpoint(nic, addr)

@@ -25,6 +25,7 @@ type Hooks struct {
 	RelaySaves   int
 	MaxProcesses int                                   // of one NIC
 	Peers        func(a, b int) bool                   // which NICs know of each other; nil: all
+	Hearsay      bool                                  // NICs call those that their peers tell of
 	MaxEvents    uint64                                // a run with more of them fails; 0: any number
 	Sealed       bool                                  // sessions are sealed, each NIC with a key of its own
 	Security     func(host int, s *rel.Security)       // changes what a NIC of a sealed fabric has; nil: nothing

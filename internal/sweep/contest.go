@@ -23,6 +23,7 @@ import (
 //	as long as the fabric is connected, no two processes have one name, and none loses its name
 //	a process that is refused is told which one has the name; that one has it, or had it a moment ago
 //	a name that is looked up leads to the process that has it, or had it a moment ago
+//	of two that have kept one name on two sides of a partition, the one at the NIC with the lower id keeps it
 //	when everything has come to rest, also after partitions, a name has one owner at most, and every NIC finds that one
 //	names of processes that have gone, and of NICs that have, are gone everywhere
 type contest struct {
@@ -32,6 +33,7 @@ type contest struct {
 	names   []vni.Name
 	stormy  bool // the fabric is divided now and then, and NICs vanish
 	closing bool
+	gone    bool // a NIC has vanished: its next life is a newcomer, to which the claims that it sees first hold
 	all     []*contender
 	done    uint64
 	polls   int
@@ -48,6 +50,7 @@ type contender struct {
 	fate fate
 	came time.Duration // when it claimed the name
 	held bool          // that later, since its NIC was not there
+	got  time.Duration // when it got the name
 	gone time.Duration // when it ended, lost its name or vanished
 	told string        // refused: which process has the name
 	were []uint16      // slots at which it claimed the name in earlier lives of its NIC
@@ -59,7 +62,7 @@ const (
 	claims fate = iota
 	has
 	refused
-	lost  // its name, to an older claim
+	lost  // its name, to another claim
 	ended // by itself, or with its NIC
 )
 
@@ -105,7 +108,8 @@ func (c *contest) check(e *nic.Engine) error {
 
 // main holds round after round, and then looks at what every NIC knows.
 func (c *contest) main(p *sim.Process) error {
-	for c.f.Elapsed() < contestLasts {
+	c.division(p)
+	for until := c.f.Elapsed() + contestLasts; c.f.Elapsed() < until; {
 		c.round()
 		p.Sleep(time.Duration(c.rng.ExpFloat64() * float64(pick(c.rng, time.Millisecond, 20*time.Millisecond, 200*time.Millisecond))))
 		c.look()
@@ -130,16 +134,22 @@ func (c *contest) round() {
 	}
 }
 
-// enter has a process of a host claim a name.
+// enter starts a process of a host that claims a name. It may die while its claim is in flight.
 func (c *contest) enter(name vni.Name, host int) {
+	m := c.claim(name, host)
+	if c.rng.IntN(8) == 0 {
+		c.f.After(time.Duration(c.rng.Int64N(int64(200*time.Microsecond))), m.dies)
+	}
+}
+
+// claim starts a process of a host that claims a name.
+func (c *contest) claim(name vni.Name, host int) *contender {
 	m := &contender{c: c, name: name, host: host}
 	c.all = append(c.all, m)
 	c.done++
 	m.came, m.held = c.f.Elapsed(), simulated.Engine(c.f, host) == nil
 	m.proc = c.f.Serve(host, name.String(), m.main)
-	if c.rng.IntN(8) == 0 {
-		c.f.After(time.Duration(c.rng.Int64N(int64(200*time.Microsecond))), m.dies)
-	}
+	return m
 }
 
 // dies kills a contender, mostly while its claim is on its way.
@@ -160,7 +170,7 @@ func (m *contender) main(p *sim.Process) error {
 			c.violate("%v is had by NIC %d, and by NIC %d", m.name, o.host, m.host)
 		}
 	}
-	m.proc, m.fate = p, has
+	m.proc, m.fate, m.got = p, has, c.f.Elapsed()
 	defer m.leaves(ended)
 	seg, _ := simulated.VNI(p)
 	half := seg.Process()
@@ -181,15 +191,20 @@ func (m *contender) main(p *sim.Process) error {
 	return nil
 }
 
-// loses checks that a name was lost to an earlier claim. Claims that are less than newsTakes apart may be judged either way.
+// loses checks that a name was lost to one that claimed it, and that the NIC of the winner has the lower id if both had the name for
+// longer than news takes: each was confirmed on its own side of a partition.
 func (m *contender) loses(half *vni.Process) {
 	for ev, _, ok := half.NextEvent(); ok; ev, _, ok = half.NextEvent() {
 		if ev.Kind != vni.EventNameLost {
 			continue
 		}
 		o := m.c.at(m.name, vni.Address{NIC: ev.NIC, Slot: ev.Slot, Gen: ev.Gen})
-		if o == nil || o.came > m.came+newsTakes && !m.held {
-			m.c.violate("NIC %d has lost %v, claimed at %v, to a later claim: %v", m.host, m.name, m.came, ev)
+		now := m.c.f.Elapsed()
+		switch {
+		case o == nil:
+			m.c.violate("NIC %d has lost %v to one that never claimed it: %v", m.host, m.name, ev)
+		case o.host > m.host && !m.c.gone && o.fate == has && now-m.got > newsTakes && now-o.got > newsTakes:
+			m.c.violate("NIC %d has lost %v, which it got at %v, to NIC %d, which got it at %v", m.host, m.name, m.got, o.host, o.got)
 		}
 	}
 }
@@ -238,6 +253,7 @@ func (c *contest) vanish(host int) {
 			}
 		}
 	}
+	c.gone = true
 	c.f.StopNIC(host)
 }
 

@@ -92,7 +92,11 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 	for _, v := range harmed {
 		w.l.violate("%s", v)
 	}
-	w.totals.Nonsense = records
+	misled, lies := runHearsay(seed, d)
+	for _, v := range misled {
+		w.l.violate("%s", v)
+	}
+	w.totals.Nonsense = records + lies
 	rumoured, altered := runRumour(seed, d)
 	for _, v := range rumoured {
 		w.l.violate("%s", v)

@@ -40,7 +40,7 @@ const (
 	StatusProcessGone     Status = 3  // no process has that slot, or it is leaving
 	StatusStaleGeneration Status = 4  // another process has that slot by now
 	StatusNameUnknown     Status = 5  // no live NIC knows the name
-	StatusNameLost        Status = 6  // another process has this one's name by an older claim
+	StatusNameLost        Status = 6  // the home of this process's name gave it to another process
 	StatusCancelled       Status = 7  // withdrawn by Cancel
 	StatusBadArgument     Status = 8  // the context or its descriptors are invalid
 	StatusBadRegion       Status = 9  // no such region, here or there

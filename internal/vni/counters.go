@@ -127,6 +127,9 @@ const (
 	NICNameUpdatesReceived
 	NICNameConflicts
 	NICNamesRefused     // registrations refused because another process has the name
+	NICNamesForbidden   // claims refused because the NIC's certificate does not allow the name
+	NICNodesRefused     // records of nodes that were not taken: nothing vouches for them, or their teller has no credit
+	NICNodesForgotten   // told nodes that never answered
 	NICNamesUnconfirmed // names held without an answer of their home
 	NICRegistrations
 	NICDetaches // processes thrown out for an impossible state
@@ -219,7 +222,7 @@ var counterNames = [counters]string{
 	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_refused_filtered", "nic_refused_no_receiver", "nic_failed_unreachable",
 	"nic_failed_name_unknown", "nic_failed_bad_argument", "nic_cancels", "nic_refills", "nic_cancels_late", "nic_resolves",
 	"nic_name_updates_sent", "nic_name_updates_received", "nic_name_conflicts",
-	"nic_names_refused", "nic_names_unconfirmed", "nic_registrations", "nic_detaches",
+	"nic_names_refused", "nic_names_forbidden", "nic_nodes_refused", "nic_nodes_forgotten", "nic_names_unconfirmed", "nic_registrations", "nic_detaches",
 	"nic_commands", "nic_wakes", "nic_events", "nic_polls", "nic_idle_polls", "nic_visits", "nic_processes_now",
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",

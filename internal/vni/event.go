@@ -12,7 +12,7 @@ const (
 	EventUnreachable uint32 = 1 // NIC is silent; at most Count completed sends to it were not delivered
 	EventRestarted   uint32 = 2 // NIC came back as another incarnation; Count as above
 	EventProcessGone uint32 = 3 // the process NIC, Slot, Gen (Name, if known) has ended
-	EventNameLost    uint32 = 4 // this process's Name belongs to the process NIC, Slot, Gen by an older claim
+	EventNameLost    uint32 = 4 // the home of this process's Name gave it to the process NIC, Slot, Gen
 	EventClosed      uint32 = 5 // NIC was closed and has said so; Count as of EventUnreachable
 )
 

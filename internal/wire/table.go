@@ -6,7 +6,7 @@ const (
 	TableClaim   byte = 1  // a process has a name (internal/names)
 	TableEnd     byte = 2  // it has ended, or has no claim to the name
 	TableSync    byte = 3  // how many records the first table has
-	TableLost    byte = 4  // a name that was claimed belongs to another process
+	TableLost    byte = 4  // the home of a name says that it belongs to another process
 	TableNode    byte = 5  // there is a NIC at an address
 	TableJoin    byte = 6  // a process joins a group (internal/coll)
 	TableLeave   byte = 7  // it leaves the group

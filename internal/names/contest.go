@@ -1,0 +1,142 @@
+package names
+
+import (
+	"slices"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// Two processes hold one name when a partition heals, or when a NIC claims a name that it was not
+// granted. The home of the name judges (decision 15). No NIC believes a time that another NIC
+// writes:
+//
+//   - The claim that the home saw first holds.
+//   - A NIC that was silent for as long as a partition takes, and comes back in the same life,
+//     tells its claims in its first table. Such a claim was made on the other side of a partition:
+//     the lower NIC id wins, whichever claim is older.
+//   - A NIC that was never here, has restarted, or has said goodbye is a newcomer: the claims of
+//     the others hold.
+//
+// Only the home tells a verdict. The loser obeys if the NIC that judges is the home in its own view
+// and the claim of the winner has reached it. Both views agree soon after NICs come or go, so the
+// verdict waits until then. The other NICs order the claims by the same rules, and show the first
+// one until they hear of the end of the other.
+//
+// A NIC can pretend a partition by its silence. It cannot take a name that MayClaim refuses it.
+
+// contest is a name to which several NICs have a live claim.
+type contest struct {
+	name vni.Name
+	near nearest
+}
+
+// parted reports whether a claim of a peer was made, or kept, on the other side of a partition: the
+// peer was silent for long, and tells the claim in the first table of its new session.
+func (p *Peer) parted(part byte, now clock.Time) bool {
+	return p.back && part == partFirst && !p.told && now <= p.syncBy
+}
+
+// rank orders a claim from the other side of a partition before or behind the claim that holds the
+// name here.
+func (t *Table) rank(n *Entry) {
+	o := t.byName[n.Name]
+	if o == nil || !o.Live() || o.NIC == n.NIC {
+		return
+	}
+	if (n.NIC < o.NIC) != (t.cfg.Defect == mutate.HigherWins) {
+		n.since = min(n.since, o.since-1)
+	} else {
+		n.since = max(n.since, o.since+1)
+	}
+}
+
+// contested notes a name if the claims of several NICs to it are live.
+func (t *Table) contested(n *Entry) {
+	other := func(o *Entry) bool { return o.NIC != n.NIC && o.Live() }
+	if !slices.ContainsFunc(t.claims[n.Name], other) {
+		return
+	}
+	if !slices.ContainsFunc(t.contests, func(c *contest) bool { return c.name == n.Name }) {
+		t.contests = append(t.contests, &contest{name: n.Name})
+	}
+}
+
+// settleContests judges the contested names whose home this NIC is, and obeys the verdicts of other
+// homes.
+func (t *Table) settleContests() {
+	if len(t.contests) > 0 {
+		t.contests = slices.DeleteFunc(slices.Clone(t.contests), t.settled)
+	}
+}
+
+// settled does what is to be done about a contest. It reports whether one claim is left.
+func (t *Table) settled(c *contest) bool {
+	best := t.byName[c.name]
+	if best == nil || !best.Live() {
+		return true
+	}
+	home, over := t.homeFor(&c.near, c.name), true
+	for _, o := range slices.Clone(t.claims[c.name]) {
+		switch {
+		case !o.Live():
+		case o.NIC == t.cfg.NIC && o.judge != nil && o.judge == home:
+			t.obey(o)
+			over = over && !o.Live()
+		case o == best || o.NIC == best.NIC:
+		default:
+			over = false
+			if home == nil {
+				t.judgeLoser(o, best)
+			}
+		}
+	}
+	return over
+}
+
+// judgeLoser ends a claim that is behind another one, in the judgement of this NIC, the home of the
+// name. It does so once for each winner.
+func (t *Table) judgeLoser(o, best *Entry) {
+	if o.beaten == best.Address {
+		return
+	}
+	o.beaten = best.Address
+	t.count(vni.NICNameConflicts)
+	if o.NIC == t.cfg.NIC {
+		t.loses(o, best)
+		return
+	}
+	p := t.nic.Peer(o.NIC)
+	if p == nil {
+		return
+	}
+	if b := t.nic.Record(p.Endpoint, lostLen); b != nil {
+		b[0] = wire.TableLost
+		le.PutUint16(b[2:], o.Slot)
+		le.PutUint32(b[4:], o.Gen)
+		putAddress(b[8:], best.Address)
+	}
+}
+
+// takeLost takes the verdict of a peer: the name of a process of this NIC belongs to the process at
+// winner. The claim of the winner may still be in flight, and the peer may be the home by a change
+// that this NIC does not know of yet.
+func (t *Table) takeLost(p *Peer, own *Entry, winner vni.Address) {
+	if own == nil || !own.Live() || winner.NIC == t.cfg.NIC {
+		t.count(vni.DropFormat)
+		return
+	}
+	if w := t.byAddr[winner]; t.cfg.Defect == mutate.JudgementForgotten && (w == nil || !w.Live()) {
+		return
+	}
+	own.judge, own.winner, t.changed = p, winner, true
+}
+
+// obey gives a name up to the process that the home has named, if that process claims it here too.
+func (t *Table) obey(own *Entry) {
+	if w := t.byAddr[own.winner]; w != nil && w.Live() && w.Name == own.Name {
+		t.loses(own, w)
+	}
+}

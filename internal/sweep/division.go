@@ -1,0 +1,48 @@
+package sweep
+
+import (
+	"time"
+
+	"github.com/weftnet/weft/sim"
+)
+
+// division is the first act of a stormy contest. One host is cut off for long, and a process on
+// each side claims the same name. Both get it. When the fabric is whole again, the process at the
+// NIC with the lower id keeps the name, whichever of them claimed it first and whichever NIC is its
+// home.
+func (c *contest) division(p *sim.Process) {
+	if !c.stormy {
+		return
+	}
+	far := 1 + c.rng.IntN(c.nics-1) // the umpire's stays
+	near := c.rng.IntN(c.nics - 1)
+	if near >= far {
+		near++
+	}
+	c.closing = true // who has a name keeps it
+	p.Sleep(time.Second)
+	heal := c.f.Partition(far)
+	first, second := near, far
+	if c.rng.IntN(2) == 0 {
+		first, second = second, first
+	}
+	name := c.another()
+	both := [2]*contender{c.claim(name, first)}
+	p.Sleep(time.Duration(c.rng.Int64N(int64(2 * time.Second))))
+	both[1] = c.claim(name, second)
+	p.Sleep(6 * time.Second) // for both to do without a home, and for the NICs to give one another up
+	for _, m := range both {
+		if m.fate != has {
+			c.violate("NIC %d does not get %v on its side of a partition", m.host, name)
+		}
+	}
+	heal()
+	p.Sleep(12 * time.Second) // for the longest pause between two attempts to reach a lost NIC
+	for i, m := range both {
+		if o := both[1-i]; m.fate == has && o.host < m.host || m.fate == lost && o.host > m.host {
+			c.violate("%v is claimed on two sides of a partition, and NIC %d keeps it, not NIC %d", name, max(m.host, o.host), min(m.host, o.host))
+			break
+		}
+	}
+	c.closing = false
+}
