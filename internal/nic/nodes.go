@@ -138,6 +138,9 @@ func (e *Engine) peerOf(nic uint64) *peer {
 // Admit says whether a NIC that says hello may open a pair with this one (decision 1).
 func (h *handler) Admit(now clock.Time, nic uint64, from link.Addr) error {
 	err := h.names.Admit(nic, from)
+	if h.cfg.Security != nil && errors.Is(err, names.ErrKnownID) {
+		return nil // the handshake proves whose id it is, and of two lives of one NIC the later one counts
+	}
 	if err != nil {
 		h.peers.news.refuse(now, nic, from, err)
 	}

@@ -19,6 +19,9 @@ type cookieAnswer struct {
 func (m *Module) askForCookie(now clock.Time, from netip.AddrPort, index uint32, frame []byte, fabric int) {
 	m.stats.HelloReceives++
 	y := m.security
+	if len(frame) < wire.HandshakeLeast-wire.HandshakeHead+wire.CookieLen {
+		return // it would get more than it sent
+	}
 	if len(y.cookies) < maxRefusals {
 		y.cookies = append(y.cookies, cookieAnswer{from, index, fabric, y.gate.Answer(now, frame, fabric, from)})
 	}

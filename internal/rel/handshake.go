@@ -3,6 +3,7 @@ package rel
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
@@ -25,9 +26,13 @@ import (
 //	│ Finish: XX 3, and frames of the session  │
 //	│ ──────────────────────────────────────► │   Up: A has proved its key; the old session, if any, ends
 //
-// A session of A's own attempt is never the one in which A answers B's Hello, since either handshake has its own keys. If
-// Hellos cross, the NIC with the lower id takes no notice of the other's; the other answers, and its own attempt ends when
-// that session opens.
+// A session of A's own attempt is never the one in which A answers B's Hello, since either handshake has its own keys. So
+// if Hellos cross, one handshake must win, or each NIC would end the session that the other has opened:
+//
+//	lower id    takes no notice of a Hello while its own is under way, and forgets the handshakes that it has answered
+//	            when its own session opens
+//	higher id   answers, and lets go of its own handshake if it has answered the other's of late
+//	both        send the Finish again, and do not answer, while a session of their own has yet to be heard
 //
 // Nothing that a Hello says is believed before its sender has proved a key: it is bound to a half-open session, of which
 // there are limits.PendingSessions at most, and destroys nothing.
@@ -259,6 +264,9 @@ func (m *Module) receiveSealedHello(
 	}
 	if s := m.repeats(from, h); s != nil {
 		m.stats.HelloReceives++
+		if wire.HandshakeLeast+len(s.shake.answer) > len(frame) {
+			return // its padding was taken off, and it would get more than it sent
+		}
 		s.endpoint.answering = s
 		s.endpoint.owe(dutyAnswerNext)
 		return
@@ -309,9 +317,7 @@ func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *w
 	if e.live != nil && m.cfg.Defect == mutate.HelloEnds {
 		m.ends(now, e, ErrRestarted)
 	}
-	crossed := e.attempt.wanted && e.next != nil && from == e.addr
-	if crossed && m.cfg.NIC < hello.NIC && m.cfg.Defect != mutate.CrossedAnswered {
-		e.owe(dutyHello) // Hellos have crossed, and ours wins
+	if m.crossed(now, e, from, &hello) && m.cfg.Defect != mutate.CrossedAnswered {
 		return
 	}
 	s := m.newSession(now, e, from)
@@ -326,6 +332,34 @@ func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *w
 	e.answering = s
 	e.owe(dutyAnswerNext)
 	m.pend(s)
+}
+
+// crossed reports whether a Hello is not to be answered, since our handshake with the peer wins.
+func (m *Module) crossed(now clock.Time, e *Endpoint, from netip.AddrPort, h *wire.Hello) bool {
+	if s := e.live; s != nil {
+		if s.own && !s.confirmed && s.peer.Incarnation == h.Incarnation && s.addr == from &&
+			now.Sub(e.heard) < 2*m.cfg.ProbeEvery {
+			e.owe(dutyProbe) // and with it the Finish
+			return true
+		}
+		return false
+	}
+	if e.attempt.wanted && e.next != nil && from == e.addr && m.cfg.NIC < h.NIC {
+		e.owe(dutyHello)
+		return true
+	}
+	return false
+}
+
+// yields reports whether a handshake of ours gives way, since one that the peer began was answered of late.
+func (m *Module) yields(now clock.Time, e *Endpoint, h *wire.Hello) bool {
+	if m.cfg.NIC < h.NIC {
+		return false
+	}
+	return slices.ContainsFunc(m.pending, func(s *session) bool {
+		return s.endpoint == e && s.shake != nil && s.addr == e.addr && s.peer.Incarnation == h.Incarnation &&
+			now.Sub(s.made) < m.helloEvery()
+	})
 }
 
 // writeAnswer makes the second message of the handshake of s.
@@ -457,6 +491,10 @@ func (m *Module) sealedAnswer(now clock.Time, s *session, h *wire.Hello, certifi
 	}
 	if h.Incarnation < e.incarnation {
 		m.tellOutdated(now, e, s.addr, h)
+		m.drop(s)
+		return
+	}
+	if m.yields(now, e, h) {
 		m.drop(s)
 		return
 	}

@@ -151,12 +151,12 @@ func (m *Module) unsealed(now clock.Time, from netip.AddrPort, o wire.Outer) {
 	switch {
 	case m.security != nil && !sealed:
 		m.stats.Unsealed++
-		if o.Kind == wire.KindHello {
+		if o.Kind == wire.KindHello && m.byAddr[from] != nil {
 			m.handler.Stranger(now, from, ErrPlain)
 		}
 	case m.security == nil && sealed:
 		m.stats.Unsealed++
-		if o.Kind == wire.KindHello {
+		if o.Kind == wire.KindHello && m.byAddr[from] != nil {
 			m.handler.Stranger(now, from, ErrSealed)
 		}
 	default:

@@ -106,8 +106,8 @@ type Handler interface {
 	// again when its keys change: the error, if any, ends it.
 	Vouch(now clock.Time, nic uint64, from netip.AddrPort, key trust.PublicKey, certificate []byte) error
 
-	// Stranger says that frames of no session came that do not belong to this fabric, or to this kind of link: ErrFabric
-	// from an address that a peer is known by, ErrPlain or ErrSealed.
+	// Stranger says that frames that do not belong to this fabric, or to this kind of link, came from an address by which
+	// a peer is known: ErrFabric, ErrPlain or ErrSealed. Others are counted alone, or strangers could fill the log.
 	Stranger(now clock.Time, from netip.AddrPort, why error)
 
 	// Deliver hands over one record, exactly once, in order of arrival; it is valid during the call. Void never comes.
@@ -308,9 +308,7 @@ func (m *Module) Forget(now clock.Time, e *Endpoint) {
 	if e.next != nil {
 		m.drop(e.next)
 	}
-	for i := slices.IndexFunc(m.pending, e.has); i >= 0; i = slices.IndexFunc(m.pending, e.has) {
-		m.drop(m.pending[i])
-	}
+	m.dropPending(e)
 	if e.room != 0 {
 		m.night.CheckOut(e.room)
 		e.room = 0

@@ -74,7 +74,9 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 	s := m.sessions.find(o.Index &^ wire.ResidentBit)
 	if s == nil || !s.ready && (o.Kind != wire.KindHelloAck || m.security != nil) || ofDriver(o) && !s.takesOfDriver(o) {
 		m.stats.NoSession++
-		m.callBack(now, from)
+		if s == nil {
+			m.callBack(now, from)
+		}
 		return nil, o
 	}
 	switch {

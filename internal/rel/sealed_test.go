@@ -116,6 +116,35 @@ func TestOfCrossingHellosOneSessionComes(t *testing.T) {
 	}
 }
 
+func TestCrossingHandshakesLoseNoMessage(t *testing.T) {
+	for seed := range uint64(200) {
+		w := newWorld(t, seed, weather{delay: time.Millisecond, reorder: 0.5, jitter: 3 * time.Millisecond})
+		if seed%4 == 0 {
+			w.weather.loss = 0.05
+		}
+		a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+		if seed%2 == 1 {
+			a.open(b).Know(b.cfg.Security.Key.Public())
+		}
+		sent := 0
+		for i := range 40 {
+			from, to := a, b
+			if w.rng.IntN(2) == 0 {
+				from, to = b, a
+			}
+			if from.frag(from.open(to), wire.Command, fmt.Sprint(i)) {
+				sent++
+			}
+			w.run(time.Duration(w.rng.IntN(600)) * time.Microsecond)
+		}
+		w.runUntil(10*time.Second, "the session", func() bool { return a.open(b).Up() && b.open(a).Up() })
+		w.run(3 * time.Second)
+		if len(a.got)+len(b.got) != sent || len(a.downs)+len(b.downs) > 0 {
+			t.Errorf("seed %d: %d of %d messages came; ended: %v %v", seed, len(a.got)+len(b.got), sent, a.downs, b.downs)
+		}
+	}
+}
+
 func TestStrangersExchangeNothing(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	other := func(s *Security) { s.Fabric = []trust.FabricKey{{9, 8, 7, 6, 5, 4, 3, 2, 1}} }

@@ -158,6 +158,9 @@ func (m *Module) opens(now clock.Time, s *session) {
 	if e.next != nil && e.attempt.wanted { // it has lived for the attempt
 		m.setAside(e)
 	}
+	if s.own && m.cfg.NIC < s.peer.NIC { // handshakes have crossed, and this one wins
+		m.dropPending(e)
+	}
 	e.attempt.stop()
 	e.nic = s.peer.NIC
 	e.proves(s)
@@ -317,6 +320,13 @@ func (m *Module) drop(s *session) {
 	m.endHalfOpen(s)
 	if !e.known && m.strangers[e.nic] == e && !slices.ContainsFunc(m.pending, e.has) {
 		delete(m.strangers, e.nic)
+	}
+}
+
+// dropPending drops the half-open sessions that the peer of e began.
+func (m *Module) dropPending(e *Endpoint) {
+	for i := slices.IndexFunc(m.pending, e.has); i >= 0; i = slices.IndexFunc(m.pending, e.has) {
+		m.drop(m.pending[i])
 	}
 }
 
