@@ -50,6 +50,9 @@ func (g *sealed) seal(b []byte, clear, n int, from []byte, counter uint64) int {
 	if w := g.m.security.Witness; w != nil {
 		w(g.out.Key, counter)
 	}
+	if counter-g.out.First == g.m.security.Pace.Phase.Frames {
+		g.ask() // also of a peer that sends nothing, and so is not heard
+	}
 	return g.out.Key.Seal(b, clear, n, from, counter)
 }
 
@@ -134,10 +137,15 @@ func (g *sealed) tend(now clock.Time) {
 	if !g.out.Due(now, counter) || g.asked != 0 && now.Sub(g.askedAt) < g.m.cfg.ProbeEvery {
 		return
 	}
+	g.askedAt = now
+	g.ask()
+}
+
+// ask sends a probe of the current phase.
+func (g *sealed) ask() {
 	if g.asked == 0 {
 		g.asked = g.m.cfg.Secrets.Uint64(secret.Probe) | 1 // not keepalive
 	}
-	g.askedAt = now
 	g.s.endpoint.owe(dutyPhase)
 }
 
