@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(fabrictest.Run(m))
 }
 
 // weft runs one command line without a process of its own.

@@ -52,6 +52,7 @@ func TestADaemonCapturesItsFramesUpToALimit(t *testing.T) {
 	var ended lineWriter // the log's lines of captures
 	t.Run("running", func(t *testing.T) {
 		c := configs(t, 2)
+		c[0].Plain, c[1].Plain = true, true // the test looks for a message in the frames
 		c[0].Capture = files[0]
 		c[1].Capture, c[1].CaptureLimit, c[1].CaptureSnap = files[1], 8192, 100
 		log := &logWriter{t: t}

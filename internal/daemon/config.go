@@ -62,6 +62,11 @@ type Config struct {
 	AllowUIDs        []int        `toml:"allow_uids"`
 	AllowGIDs        []int        `toml:"allow_gids"`
 	ProgramUIDs      []int        `toml:"program_uids"`
+	KeyFiles         []string     `toml:"key_files"`
+	Certificate      string       `toml:"certificate"`
+	Authorities      []string     `toml:"authorities"`
+	Revocations      string       `toml:"revocations"`
+	Plain            bool         `toml:"plain"`
 	Log              string       `toml:"log"`
 	Capture          string       `toml:"capture"`
 	CaptureLimit     int64        `toml:"capture_limit"`
@@ -69,6 +74,9 @@ type Config struct {
 	Nodes            []file.Entry `toml:"node"`
 	VNI              *VNIs        `toml:"vni"`    // nil: as usual
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
+	Programs         *Programs    `toml:"programs"`
+
+	Grants map[string][]string `toml:"grants"` // roles by the id of a NIC, as weft fabric grant writes them
 
 	Named map[string]Link `toml:"links"` // links by names of their own
 
@@ -78,8 +86,8 @@ type Config struct {
 
 // Keys are those of the configuration file.
 const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"region_bytes, allow_uids, allow_gids, program_uids, log, capture, capture_limit, capture_snap, [[node]] with id, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen and mtu, " +
-	"or [gossip] with listen, seeds, key_file and failure_timeout"
+	"region_bytes, allow_uids, allow_gids, program_uids, key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, [[node]] with id, key, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen and mtu, " +
+	"[programs] with plain_resident, [grants], or [gossip] with listen, seeds and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".
 type Duration time.Duration
@@ -156,7 +164,8 @@ type settings struct {
 	usual    vni.Geometry      // of a process that does not ask for another
 	most     vni.Geometry      // that a process may ask for
 	prepared int               // VNIs made before a process asks
-	gossip   *gossip.Config    // what is known of it before there is a link; nil: none
+	gossip   *gossip.Config    // what is known of it before there is a link and keys; nil: none
+	trusted  trusted
 	config   Config
 }
 
@@ -219,6 +228,10 @@ func (c Config) check() (s settings, err error) {
 		c.RegionBytes = limits.RegionBytes
 	}
 	s.mtu, s.config = c.MTU, c
+	s.trusted = c.trusted(s.stateDir, wrong)
+	if len(errs) == 0 {
+		errs = append(errs, s.checkKeys())
+	}
 	return s, errors.Join(errs...)
 }
 

@@ -14,14 +14,14 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
-	"github.com/weftnet/weft/internal/registry/gossip"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/vni"
 )
 
 const wholeConfig = `
 id                = "0:0:0:96:221:127:255:140"
-socket            = "/tmp/x/nic.sock"
-state_dir         = "/tmp/x/state"
+socket            = "DIR/nic.sock"
+state_dir         = "DIR/state"
 link              = "auto"
 prefer            = "latency"
 listen            = "127.0.0.1:7701"
@@ -37,6 +37,11 @@ region_bytes      = 131072
 allow_uids        = [1000]
 program_uids      = [1001]
 allow_gids        = [100, 101]
+key_files         = ["DIR/fabric.key"]
+certificate       = "DIR/certificate"
+authorities       = ["DIR/authority"]
+revocations       = "DIR/revocations"
+plain             = false
 log               = "debug"
 capture           = "weft.pcapng"
 capture_limit     = 100000
@@ -44,6 +49,7 @@ capture_snap      = 128
 
 [[node]]
 id      = "0:0:0:0:0:0:0:2"
+key     = "PUBLIC"
 address = "127.0.0.1:7702"
 position = [3, 0]
 
@@ -69,26 +75,20 @@ mtu             = 9000
 [gossip]
 listen          = "127.0.0.1:7711"
 seeds           = ["127.0.0.1:7712", "127.0.0.2", "::1"]
-key_file        = "KEY"
 failure_timeout = "5s"
+
+[programs]
+plain_resident  = true
+
+[grants]
+"0:0:0:0:0:0:0:2" = ["observe", "run=alice,bob"]
 `
-
-const fabricKey = "a fabric key that is long enough for tests\n"
-
-// keyFile writes a fabric key.
-func keyFile(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "fabric.key")
-	if err := os.WriteFile(path, []byte(fabricKey), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nic.toml")
-	key := keyFile(t)
-	if err := os.WriteFile(path, []byte(strings.Replace(wholeConfig, "KEY", key, 1)), 0o600); err != nil {
+	id := newIdentity(t, 0x60dd7fff8c)
+	text := strings.NewReplacer("DIR", id.dir, "PUBLIC", id.public(t).String()).Replace(wholeConfig)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Load(path)
@@ -99,7 +99,7 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.id != 0x60dd7fff8c || s.socket != "/tmp/x/nic.sock" || s.stateDir != "/tmp/x/state" || s.listen.String() != "127.0.0.1:7701" ||
+	if s.id != 0x60dd7fff8c || s.socket != id.dir+"/nic.sock" || s.stateDir != id.dir+"/state" || s.listen.String() != "127.0.0.1:7701" ||
 		s.mtu != 1400 || c.Prefer != "latency" || c.GSO == nil || *c.GSO || !c.Static || time.Duration(c.UnreachableAfter) != 500*time.Millisecond || c.MaxProcesses != 16 ||
 		c.StagingBytes != 65536 || c.RegionBytes != 131072 || len(c.AllowUIDs) != 1 || len(c.ProgramUIDs) != 1 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
 		t.Errorf("read %+v", s)
@@ -115,14 +115,18 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	if at := (registry.Position{Known: true, X: 1, Y: 2}); s.position != at || s.torus.Height != 3 {
 		t.Errorf("at %v on a torus of %v", s.position, s.torus)
 	}
-	if len(n) != 2 || n[0].ID != 2 || n[0].At.X != 3 || n[1].At.Known || n[1].Addr.String() != "[::1]:7703" {
+	if len(n) != 2 || n[0].ID != 2 || n[0].Key == (trust.PublicKey{}) || n[0].At.X != 3 || n[1].At.Known || n[1].Addr.String() != "[::1]:7703" {
 		t.Errorf("nodes %v", n)
 	}
 	g := s.gossip
-	if g == nil || g.Listen.String() != "127.0.0.1:7711" || fmt.Sprint(g.Seeds) != "[127.0.0.1:7712 127.0.0.2:7701 [::1]:7701]" || g.Key == (gossip.Key{}) {
+	if g == nil || g.Listen.String() != "127.0.0.1:7711" || fmt.Sprint(g.Seeds) != "[127.0.0.1:7712 127.0.0.2:7701 [::1]:7701]" {
 		t.Errorf("gossip %+v", g)
 	} else if g.FailureTimeout != 5*time.Second-500*time.Millisecond-limits.ProbeEvery {
 		t.Errorf("gossip may take %v to notice a silent NIC, which leaves too much or too little for the engine to ask it", g.FailureTimeout)
+	}
+	if to := s.trusted; len(to.authorities) != 1 || len(to.certificate) == 0 || len(to.lists) != 1 || to.revocations != id.dir+"/revocations" ||
+		!to.grants[2].Allow(trust.Run, "bob") || to.grants[2].Allow(trust.Program, "bob") || !s.config.plainResident() {
+		t.Errorf("trusts %+v", to)
 	}
 	keys, _, _ := strings.Cut(Keys, ", [[node]]")
 	for _, key := range strings.Split(keys, ", ") {
@@ -169,8 +173,7 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 
 		"[gossip]\nseed = [\"10.0.0.2\"]":                   `line 2: unknown key "gossip.seed"; expected`,
 		"[gossip]\nseeds = \"10.0.0.2\"":                    `line 2:`,
-		"\n[gossip]":                                        `line 2: gossip.key_file: expected a file with the fabric key`,
-		"[gossip]\nkey_file = \"/no/such/key\"":             `gossip.key_file: fabric key: stat /no/such/key: no such file`,
+		"[gossip]\nkey_file = \"/etc/weft/fabric.key\"":     `line 2: gossip.key_file: the gossip has no key of its own any more: its key is made from the fabric key; remove key_file, run weft fabric show`,
 		"[gossip]\nlisten = \"here:x\"":                     `line 2: gossip.listen: address "here:x": expected HOST or HOST:PORT`,
 		"[gossip]\nseeds = [\"host:x\"]":                    `gossip.seeds: address "host:x": expected HOST or HOST:PORT`,
 		"[gossip]\nseeds = [\"host\"]":                      `gossip.seeds: address "host": the name of its host cannot be looked up`,
@@ -202,7 +205,7 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 
 // A flag counts more than the file, so a mistake in it has no line.
 func TestAMistakeThatTheFileDoesNotMakeHasNoLine(t *testing.T) {
-	c, err := Parse([]byte("mtu = 1\nlink = \"fast0\"\n[links.fast0]\nlisten = \"x:y\"\n[gossip]\n"))
+	c, err := Parse([]byte("mtu = 1\nlink = \"fast0\"\n[links.fast0]\nlisten = \"x:y\"\n[gossip]\nkey_file = \"x\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +215,7 @@ func TestAMistakeThatTheFileDoesNotMakeHasNoLine(t *testing.T) {
 		c.Override(key)
 	}
 	wrong := strings.Split(c.Check().Error(), "\n")
-	for i, want := range []string{`line 4: listen: address "x:y"`, `mtu: 2`, `gossip.listen: address "a:b"`, `line 5: gossip.key_file: expected`} {
+	for i, want := range []string{`line 4: listen: address "x:y"`, `mtu: 2`, `gossip.listen: address "a:b"`, `line 6: gossip.key_file: the gossip has no key`} {
 		if i >= len(wrong) || !strings.HasPrefix(wrong[i], want) {
 			t.Errorf("%q; expected %q at %d", wrong, want, i)
 		}
@@ -235,7 +238,8 @@ func TestTheSampleIsAConfigurationOfDefaults(t *testing.T) {
 			t.Errorf("the sample lacks %s", key)
 		}
 	}
-	said.Link, said.Registry, said.Gossip.KeyFile, said.Listen = "auto", "", keyFile(t), ":7700" // prefer is for auto alone
+	said.Link, said.Registry, said.Listen = "auto", "", ":7700"                                                                // prefer is for auto alone
+	said.ID, said.KeyFiles, said.Certificate, said.Authorities, said.Revocations, said.Nodes[0].Key = "", nil, "", nil, "", "" // examples
 	s, err := said.check()
 	if err != nil {
 		t.Fatal(err)
@@ -257,7 +261,7 @@ func TestTheDocumentHasEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys, _, _ := strings.Cut(Keys, ", [[node]]")
-	for _, key := range append(strings.Split(keys, ", "), "[[node]]", "[links.NAME]", "[gossip]", "seeds", "key_file", "failure_timeout") {
+	for _, key := range append(strings.Split(keys, ", "), "[[node]]", "[links.NAME]", "[gossip]", "seeds", "failure_timeout", "[programs]", "plain_resident", "[grants]", "key") {
 		if !strings.Contains(string(doc), "`"+key+"`") {
 			t.Errorf("docs/nic.md lacks %s", key)
 		}
@@ -265,8 +269,9 @@ func TestTheDocumentHasEveryKey(t *testing.T) {
 }
 
 func TestAllMistakesAreNamedAtOnce(t *testing.T) {
-	_, err := Config{ID: "x", Link: "y", Listen: "z", Gossip: &Gossip{Listen: "x", Seeds: []string{"y"}, FailureTimeout: 1}}.check()
-	for _, want := range []string{"id:", "link:", "listen:", "gossip.listen:", "gossip.seeds:", "gossip.key_file:", "gossip.failure_timeout:"} {
+	_, err := Config{ID: "x", Link: "y", Listen: "z", Certificate: "/no/such", Grants: map[string][]string{"x": nil},
+		Gossip: &Gossip{Listen: "x", Seeds: []string{"y"}, KeyFile: "z", FailureTimeout: 1}}.check()
+	for _, want := range []string{"id:", "link:", "listen:", "gossip.listen:", "gossip.seeds:", "gossip.key_file:", "gossip.failure_timeout:", "certificate:", "grants.x:"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %s", err, want)
 		}
@@ -275,7 +280,7 @@ func TestAllMistakesAreNamedAtOnce(t *testing.T) {
 
 func TestDefaultsAreGood(t *testing.T) {
 	t.Setenv("WEFT_SOCKET", "/tmp/y/nic.sock")
-	g, err := Config{Listen: "127.0.0.3:9", Gossip: &Gossip{KeyFile: keyFile(t)}}.check()
+	g, err := Config{Listen: "127.0.0.3:9", Gossip: &Gossip{}}.check()
 	if err != nil || g.gossip.Listen.String() != "127.0.0.3:7701" || g.gossip.FailureTimeout < limits.FailureTimeout/2 {
 		t.Errorf("gossip %+v, %v", g.gossip, err)
 	}
@@ -326,9 +331,13 @@ func TestTheNICIDComesFromTheKeyAndStays(t *testing.T) { // decision 1
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := s.id(0)
-	if err != nil || id == 0 {
-		t.Fatalf("id %v, %v", id, err)
+	key := func() (trust.PublicKey, error) {
+		k, err := (&settings{stateDir: dir}).staticKey(true)
+		return k.Public(), err
+	}
+	first, err := key()
+	if err != nil || first.ID() == 0 {
+		t.Fatalf("id %v, %v", first.ID(), err)
 	}
 	if st, err := os.Stat(filepath.Join(dir, "nic.key")); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("the key's file: %v, %v", st, err)
@@ -342,24 +351,21 @@ func TestTheNICIDComesFromTheKeyAndStays(t *testing.T) { // decision 1
 		t.Fatal(err)
 	}
 	defer s.close()
-	if again, err := s.id(0); err != nil || again != id {
-		t.Errorf("id %v in the next life, %v before; %v", again, id, err)
-	}
-	if set, err := s.id(7); err != nil || set != 7 {
-		t.Errorf("an id that is set gives %v, %v", set, err)
+	if again, err := key(); err != nil || again.ID() != first.ID() {
+		t.Errorf("id %v in the next life, %v before; %v", again.ID(), first.ID(), err)
 	}
 	if err := os.Chmod(filepath.Join(dir, "nic.key"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.id(0); err == nil || !strings.Contains(err.Error(), "0600") {
+	if _, err := key(); err == nil || !strings.Contains(err.Error(), "0600") {
 		t.Errorf("a key that others can read: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "nic.key"), []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	os.Chmod(filepath.Join(dir, "nic.key"), 0o600)
-	if _, err := s.id(0); err == nil || !strings.Contains(err.Error(), "PEM") {
-		t.Errorf("a key that is none: %v", err)
+	if _, err := key(); !errors.Is(err, trust.ErrNotAKey) || !strings.Contains(err.Error(), "remove the file") {
+		t.Errorf("a key that is not one: %v", err)
 	}
 }
 
@@ -419,7 +425,7 @@ func TestIncarnationsOnlyGrow(t *testing.T) { // decision 3
 }
 
 func TestAPortMayBeLeftOutWhereverItHasADefault(t *testing.T) {
-	c := Config{Listen: "10.0.0.1", Nodes: []file.Entry{{Address: "10.0.0.2"}, {Address: "fe80::3"}}, Gossip: &Gossip{KeyFile: keyFile(t), Listen: "10.0.0.1"}}
+	c := Config{Listen: "10.0.0.1", Nodes: []file.Entry{{Address: "10.0.0.2"}, {Address: "fe80::3"}}, Gossip: &Gossip{Listen: "10.0.0.1"}}
 	s, err := c.check()
 	if err != nil {
 		t.Fatal(err)

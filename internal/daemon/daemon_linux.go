@@ -38,6 +38,7 @@ import (
 	"github.com/weftnet/weft/internal/resident"
 	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/standin"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/version"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -49,6 +50,10 @@ type Daemon struct {
 	id          registry.NICID
 	incarnation uint64
 	started     time.Time
+	key         trust.PrivateKey // static
+	fabric      []trust.FabricKey
+	keysFrom    string // where the fabric keys were found
+	keysNote    string // what the log tells of them; may be empty
 
 	state    *state
 	link     carried
@@ -167,7 +172,13 @@ func (d *Daemon) identify() (err error) {
 	if d.state, err = openState(d.settings.stateDir); err != nil {
 		return err
 	}
-	if d.id, err = d.state.id(d.settings.id); err != nil {
+	if d.key, err = d.settings.staticKey(true); err != nil {
+		return err
+	}
+	if d.id = d.settings.id; d.id == 0 {
+		d.id = d.key.Public().ID()
+	}
+	if d.fabric, d.keysFrom, d.keysNote, err = d.settings.fabricKeys(true); err != nil {
 		return err
 	}
 	d.incarnation, err = d.state.nextIncarnation(d.started)
@@ -182,18 +193,21 @@ func (d *Daemon) makeEngine() (err error) {
 		return err
 	}
 	c := d.settings.config
-	d.engine, err = nic.New(nic.Config{
-		ID: uint64(d.id), Incarnation: d.incarnation, Secrets: secret.System(rand.Reader), Link: d.link.carrier,
+	ec := nic.Config{
+		Incarnation: d.incarnation, Secrets: secret.System(rand.Reader), Link: d.link.carrier,
 		ReceiveCapacity:  uint64(d.link.Caps().ReceiveBuffer()),
 		UnreachableAfter: time.Duration(c.UnreachableAfter), FailureTimeout: c.failureTimeout(), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
 		Clock: poller.Now, Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),
 		Belief: nic.Belief{HearsayFromPeers: true}, // one node is enough to join: the peers hold the fabric key
-	})
-	if err != nil {
+	}
+	if err := d.settings.seal(&ec, d.key, d.fabric); err != nil {
+		return err
+	}
+	if d.engine, err = nic.New(ec); err != nil {
 		return err
 	}
 	for _, n := range d.others(d.settings.nodes.Nodes()) {
-		if err := d.engine.AddNode(uint64(n.ID), n.Addr); err != nil {
+		if err := d.addNode(n); err != nil {
 			return err
 		}
 	}
@@ -221,6 +235,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	for _, what := range d.link.why() {
 		d.log.Info("link", "what", what)
 	}
+	d.tellTrust()
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
 	loop.Go(func() { d.loop.Run(loopCtx) })

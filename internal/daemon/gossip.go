@@ -18,11 +18,11 @@ const DefaultGossipPort = 7701
 type Gossip struct {
 	Listen         string   `toml:"listen"`
 	Seeds          []string `toml:"seeds"`
-	KeyFile        string   `toml:"key_file"`
+	KeyFile        string   `toml:"key_file"` // of earlier releases: refused with the cure
 	FailureTimeout Duration `toml:"failure_timeout"`
 }
 
-// gossip checks the part and reads the key. ip is that of the link.
+// gossip checks the part. ip is that of the link.
 func (c Config) gossip(ip netip.Addr) (*gossip.Config, error) {
 	if c.Gossip == nil {
 		return nil, nil
@@ -43,10 +43,9 @@ func (c Config) gossip(ip netip.Addr) (*gossip.Config, error) {
 		}
 		g.Seeds = append(g.Seeds, a)
 	}
-	if c.Gossip.KeyFile == "" {
-		wrong("key_file", errors.New("expected a file with the fabric key, which is the same on all hosts"))
-	} else if g.Key, err = gossip.LoadKey(c.Gossip.KeyFile); err != nil {
-		wrong("key_file", err)
+	if c.Gossip.KeyFile != "" {
+		wrong("key_file", errors.New("the gossip has no key of its own any more: its key is made from the fabric key; remove key_file, "+
+			"run weft fabric show on one host, and give what it prints to weft fabric join on each of the others"))
 	}
 	if g.FailureTimeout, err = c.detection(); err != nil {
 		wrong("failure_timeout", err)

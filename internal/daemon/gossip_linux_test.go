@@ -3,9 +3,7 @@ package daemon_test
 import (
 	"context"
 	"errors"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,15 +19,11 @@ import (
 // gossiping are the configurations of n daemons that have no list of nodes: the first is the seed of all.
 func gossiping(t *testing.T, n int) []daemon.Config {
 	t.Helper()
-	key := filepath.Join(t.TempDir(), "fabric.key")
-	if err := os.WriteFile(key, []byte("a fabric key that is long enough for tests\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	seed := freeport.Loopback(t)
 	all := configs(t, n)
 	for i := range all {
 		all[i].Nodes, all[i].UnreachableAfter = nil, 0 // the default, that the failure timeout may be it too
-		all[i].Gossip = &daemon.Gossip{Listen: "127.0.0.1:0", Seeds: []string{seed}, KeyFile: key}
+		all[i].Gossip = &daemon.Gossip{Listen: "127.0.0.1:0", Seeds: []string{seed}}
 	}
 	all[0].Gossip.Listen = seed
 	return all
@@ -162,15 +156,15 @@ func TestADaemonThatEndsInOrderLeavesTheGossipAtOnce(t *testing.T) {
 
 func TestASecondDaemonWithAKnownIDStaysAlone(t *testing.T) { // decision 1
 	c := gossiping(t, 3)
-	c[1].ID, c[2].ID = "0:0:0:0:0:0:0:7", "0:0:0:0:0:0:0:7"
+	id := copyKey(t, c[1], c[2])
 	log := run(t, c[0], c[1])
 	near := mustAttach(t, c[0], "near/0")
 	first := mustAttach(t, c[1], "first/0")
-	says(t, log, "node is known", "0:0:0:0:0:0:0:7 at "+c[1].Listen)
+	says(t, log, "node is known", id+" at "+c[1].Listen)
 	second := run(t, c[2])
 	mustAttach(t, c[2], "second/0")
-	says(t, second, "level=ERROR", "nic=0:0:0:0:0:0:0:7", "here="+c[2].Listen, "there="+c[1].Listen)
-	says(t, log, "level=WARN", "nic=0:0:0:0:0:0:0:7", "first="+c[1].Listen, "second="+c[2].Listen)
+	says(t, second, "level=ERROR", "nic="+id, "here="+c[2].Listen, "there="+c[1].Listen)
+	says(t, log, "level=WARN", "nic="+id, "first="+c[1].Listen, "second="+c[2].Listen)
 	exchange(t, near, first, 1)
 	exchange(t, first, near, 2)
 	lists(t, c[0], "first/0", "near/0")
@@ -180,11 +174,11 @@ func TestASecondDaemonWithAKnownIDStaysAlone(t *testing.T) { // decision 1
 
 func TestOfTwoDaemonsThatStartWithOneIDOneStays(t *testing.T) { // decision 1
 	c := gossiping(t, 3)
-	c[1].ID, c[2].ID = "0:0:0:0:0:0:0:7", "0:0:0:0:0:0:0:7"
+	id := copyKey(t, c[1], c[2])
 	log := run(t, c...)
 	near := mustAttach(t, c[0], "near/0")
 	p := []*weft.Process{mustAttach(t, c[1], "p/1"), mustAttach(t, c[2], "p/2")}
-	says(t, log, "level=ERROR", "nic=0:0:0:0:0:0:0:7") // one of them
+	says(t, log, "level=ERROR", "nic="+id) // one of them
 	var names []string
 	for end := time.Now().Add(patience); len(names) != 2 || names[0] != "near/0"; time.Sleep(10 * time.Millisecond) {
 		if names = namesAt(t, c[0]); time.Now().After(end) {

@@ -19,6 +19,7 @@ import (
 
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/fabric/fabrictest"
 	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/lateness"
 	"github.com/weftnet/weft/internal/link/xdp"
@@ -49,7 +50,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(fabrictest.Run(m))
 }
 
 // roles are what a child process may be. Each prints "ready" when it is.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/fabric"
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/testbed"
@@ -126,7 +127,7 @@ func TestALinkThatCannotBeHadIsRefusedByNameAndReplacedIfNobodyNamedIt(t *testin
 		}
 		test.c.Socket, test.c.StateDir = dir+"/sock", dir+"/state"
 		x := bed.Host(0).Command(t.Context(), "/proc/self/exe")
-		x.Env = append(os.Environ(), roleVariable+"=daemon="+marshal(t, test.c))
+		x.Env = append(os.Environ(), fabric.FileVariable+"=", roleVariable+"=daemon="+marshal(t, test.c)) // the file of the tests is root's
 		x.SysProcAttr.Credential = &syscall.Credential{Uid: test.user, Gid: test.user}
 		said := &logWriter{t: t, done: true}
 		x.Stdout, x.Stderr = said, said

@@ -21,7 +21,7 @@ func (d *Daemon) joinGossip() (err error) {
 		return nil
 	}
 	c := *d.settings.gossip
-	c.ID, c.Incarnation, c.Addr, c.Log = d.id, d.incarnation, d.Addr(), d.log
+	c.ID, c.Incarnation, c.Addr, c.Log, c.Keys = d.id, d.incarnation, d.Addr(), d.log, gossip.Keys(d.fabric)
 	if d.gossip, err = gossip.New(c); err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (f *follower) apply() {
 
 func (f *follower) add(n registry.Node) {
 	var err error
-	f.d.loop.Do(func(clock.Time) { err = f.d.engine.AddNode(uint64(n.ID), n.Addr) })
+	f.d.loop.Do(func(clock.Time) { err = f.d.addNode(n) })
 	switch {
 	case err == nil:
 		f.d.log.Info("node is known", "node", n)

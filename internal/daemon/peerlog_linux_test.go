@@ -42,7 +42,7 @@ func impatient(t *testing.T, n int) []daemon.Config {
 // The classic copy of a host, with its key: both NICs were silent about each other.
 func TestTwoNICsOfOneIDSaySo(t *testing.T) {
 	c := impatient(t, 2)
-	c[0].ID, c[1].ID = "1:2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8"
+	copyKey(t, c[0], c[1])
 	first, second := run(t, c[0]), run(t, c[1])
 	logs(t, first, "level=ERROR", "another NIC has the id of this one", "address="+c[1].Listen, "own_address="+c[0].Listen)
 	logs(t, second, "level=ERROR", "another NIC has the id of this one", "address="+c[0].Listen)

@@ -134,8 +134,10 @@ func TestWhatAProcessReceivesOfAnotherIsAPrefixOfWhatThatOneSent(t *testing.T) {
 	}
 	tb, configs := lossyConfigs(t, 3, "udp", 0.04)
 	st := &stage{t: t, tb: tb, configs: configs, daemons: make([]*exec.Cmd, len(configs)), rng: rand.New(rand.NewPCG(1, 2))}
+	for i := range configs { // before the first starts
+		bind(t, configs, i, fmt.Sprintf("0:0:0:0:0:0:0:%d", nicAt(i)))
+	}
 	for i := range configs {
-		configs[i].ID = fmt.Sprintf("0:0:0:0:0:0:0:%d", nicAt(i))
 		configs[i].UnreachableAfter = daemon.Duration(streamerUnreachable)
 		configs[i].Log = "error"
 		st.daemons[i] = beginHost(t, tb.Host(i), configs[i])

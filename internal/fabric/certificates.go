@@ -29,6 +29,31 @@ func ReadCertificate(path string) (*trust.Certificate, error) {
 	return c, nil
 }
 
+// ReadAuthorities returns the public keys of certificate authorities. Each text is a key, as weft fabric ca init prints
+// it, or the path of a file with one key a line.
+func ReadAuthorities(texts []string) (all []trust.CAPublic, err error) {
+	for _, text := range texts {
+		if k, err := trust.ParseCAPublic(text); err == nil {
+			all = append(all, k)
+			continue
+		} else if strings.HasPrefix(text, "weftcapub") {
+			return nil, fmt.Errorf("%w; weft fabric ca show prints it", err)
+		}
+		lines, err := readPublic(text)
+		if err != nil {
+			return nil, fmt.Errorf("authority: %w; expected a public key weftcapub1-…, or a file with one", err)
+		}
+		for line := range strings.Lines(lines) {
+			k, err := trust.ParseCAPublic(line)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w; weft fabric ca show prints it", text, err)
+			}
+			all = append(all, k)
+		}
+	}
+	return all, nil
+}
+
 // ReadRevocations returns the encoded revocation lists in a file, one a line, as PolicyConfig takes them. A file that is
 // not there has none.
 func ReadRevocations(path string) (lists [][]byte, err error) {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/trust"
 )
 
 // DefaultPort is the UDP port of a daemon's link where none is said.
@@ -25,7 +26,8 @@ type Node struct {
 	ID   NICID          // 0: not known; the first to answer at the address tells
 	Addr netip.AddrPort // of its link
 	At   Position
-	Name string // by which programs and tools may call it; empty: none
+	Name string          // by which programs and tools may call it; empty: none
+	Key  trust.PublicKey // its static key, if the list binds one to ID; else zeros
 }
 
 // maxName is how long the name of a node may be, in bytes: as long as one in a program.

@@ -14,17 +14,20 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/trust"
 )
 
 // Entry is a node as a TOML file has it:
 //
 //	[[node]]
 //	id      = "0:0:0:96:221:127:255:140"   # may be left out
+//	key     = "weftpub1-…"                  # may be left out: its static key; without id, the id is that of the key
 //	name    = "host-3"                      # may be left out: by which programs and tools may call it
 //	address = "10.0.0.2:7700"              # or the name of its host; without a port: 7700
 //	position = [3, 0]                       # on the torus, if the fabric is one
 type Entry struct {
 	ID       string `toml:"id"`
+	Key      string `toml:"key"`
 	Name     string `toml:"name"`
 	Address  string `toml:"address"`
 	Position []int  `toml:"position"`
@@ -56,6 +59,14 @@ func (e Entry) Node(t registry.Torus) (registry.Node, error) {
 	if err != nil {
 		return n, err
 	}
+	if e.Key != "" {
+		if n.Key, err = trust.ParsePublicKey(e.Key); err != nil {
+			return n, fmt.Errorf("node %v: key: %w; weft fabric key prints it on its host", n, err)
+		}
+		if n.ID == 0 {
+			n.ID = n.Key.ID()
+		}
+	}
 	if n.At, err = t.ParsePosition(e.Position); err != nil {
 		return n, fmt.Errorf("node %v: %w", n, err)
 	}
@@ -81,7 +92,7 @@ func Load(path string) (*registry.Static, registry.Torus, error) {
 		Torus []int   `toml:"torus"`
 		Node  []Entry `toml:"node"`
 	}
-	if err := DecodeTOML(b, &f, "torus, or [[node]] with id, name, address and position"); err != nil {
+	if err := DecodeTOML(b, &f, "torus, or [[node]] with id, key, name, address and position"); err != nil {
 		return fail(err)
 	}
 	lines := LinesOf(b)

@@ -27,7 +27,7 @@ func TestAFileOfNodesIsReadAndItsMistakesAreNamed(t *testing.T) {
 		"[[node]]\nname = \"a b\"\naddress = \"10.0.0.1:1\"\n":                                                   `node 10.0.0.1:1: name "a b": expected 1 to 63 printable ASCII characters without blanks and quotes`,
 		"[[node]]\nname = \"0:0:0:0:0:0:0:7\"\naddress = \"10.0.0.1:1\"\n":                                       `it is the id of a NIC; expected another name`,
 		"[[node]]\nname = \"Pi\"\naddress = \"10.0.0.1:1\"\n[[node]]\nname = \"pi\"\naddress = \"10.0.0.2:1\"\n": `nodes 10.0.0.1:1 and 10.0.0.2:1 are both called "pi"`,
-		"[[node]]\naddres = \"10.0.0.1:7700\"\n":                                                                 `line 2: unknown key "node.addres"; expected torus, or [[node]] with id, name, address and position`,
+		"[[node]]\naddres = \"10.0.0.1:7700\"\n":                                                                 `line 2: unknown key "node.addres"; expected torus, or [[node]] with id, key, name, address and position`,
 		"[[node]]\naddress = \"10.0.0.1:1\"\nposition = [0, 0]\n":                                                "node 10.0.0.1:1: position [0 0]: expected torus = [WIDTH, HEIGHT] beside it",
 		"torus = [2, 2]\n[[node]]\naddress = \"10.0.0.1:1\"\nposition = [0, 2]\n":                                "node 10.0.0.1:1: position [0 2]: expected [X, Y] on a torus of 2 by 2",
 		"torus = [2]\n":    "torus [2]: expected [WIDTH, HEIGHT], 1 to 4096 each",

@@ -32,7 +32,7 @@ import (
 // LeastFailureTimeout is the shortest Config.FailureTimeout: below it, a busy host would seem dead.
 const LeastFailureTimeout = time.Second
 
-// Config is what a Registry is made from. ID, Incarnation, Addr, Listen and Key must be set.
+// Config is what a Registry is made from. ID, Incarnation, Addr, Listen and Keys must be set.
 type Config struct {
 	ID          registry.NICID
 	Incarnation uint64         // larger in every life of the NIC; the older of two lives keeps a disputed id
@@ -40,7 +40,7 @@ type Config struct {
 
 	Listen netip.AddrPort   // UDP and TCP; port 0 is any that is free; the IP may be unspecified
 	Seeds  []netip.AddrPort // other members, this one possibly among them; may be empty: then others call
-	Key    Key
+	Keys   []Key            // the first seals, each opens
 
 	FailureTimeout time.Duration // silence after which a NIC is taken off the list; 0 = limits.FailureTimeout
 	Log            *slog.Logger  // nil = none
@@ -81,8 +81,8 @@ func New(c Config) (*Registry, error) {
 	if c.FailureTimeout < LeastFailureTimeout {
 		return nil, fmt.Errorf("gossip: a failure timeout of %v; expected at least %v", c.FailureTimeout, LeastFailureTimeout)
 	}
-	if c.Key == (Key{}) {
-		return nil, fmt.Errorf("gossip: %w: none is set", ErrKey)
+	if len(c.Keys) == 0 {
+		return nil, errors.New("gossip: Config.Keys is empty; expected one key or more")
 	}
 	advertised, err := advertisedIP(c.Listen.Addr(), c.Seeds)
 	if err != nil {
@@ -125,7 +125,9 @@ func (r *Registry) start(advertised netip.Addr) error {
 		c.Transport = r.config.wrap(t)
 	}
 	c.AdvertiseAddr, c.AdvertisePort = r.at.Addr().String(), int(r.at.Port())
-	c.SecretKey = r.config.Key[:]
+	if c.Keyring, err = keyring(r.config.Keys); err != nil {
+		return errors.Join(fmt.Errorf("gossip: %w", err), t.Shutdown())
+	}
 	c.Delegate, c.Events, c.Alive = r.members, r.members, r.members
 	if r.list, err = memberlist.Create(c); err != nil {
 		return errors.Join(fmt.Errorf("gossip: %w", err), t.Shutdown())

@@ -3,6 +3,7 @@ package gossip
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"github.com/weftnet/weft/internal/lateness"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/trust"
 )
 
 // failureTimeout of the registries in these tests; long enough that a busy machine does not make members seem dead.
@@ -51,13 +53,14 @@ type peer struct {
 	wire *wire
 }
 
-func testKey(t *testing.T) Key {
+// testKeys are those of a fabric with as many keys.
+func testKeys(t *testing.T, n int) []Key {
 	t.Helper()
-	k, err := DeriveKey([]byte(secret))
-	if err != nil {
-		t.Fatal(err)
+	var fabric []trust.FabricKey
+	for i := range n {
+		fabric = append(fabric, sha256.Sum256([]byte{byte(i)}))
 	}
-	return k
+	return Keys(fabric)
 }
 
 // begin starts to gossip for NIC id at 127.0.0.1:port, which nothing listens at: the registry only tells of it.
@@ -65,7 +68,7 @@ func begin(t *testing.T, id registry.NICID, port uint16, change func(*Config), s
 	t.Helper()
 	p := &peer{log: new(book), wire: new(wire)}
 	c := Config{ID: id, Incarnation: uint64(time.Now().UnixNano()), Addr: loopback(port), Listen: loopback(0), Seeds: seeds,
-		Key: testKey(t), FailureTimeout: failureTimeout, wrap: p.wire.wrap,
+		Keys: testKeys(t, 1), FailureTimeout: failureTimeout, wrap: p.wire.wrap,
 		Log: slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelInfo}))}
 	if change != nil {
 		change(&c)
@@ -314,11 +317,23 @@ func TestTheSecondNICOfAnIDIsRefusedUntilTheFirstIsGone(t *testing.T) { // decis
 
 func TestWhoHasAnotherKeyIsNotLetIn(t *testing.T) {
 	a := begin(t, 1, 7001, nil)
-	b := begin(t, 2, 7002, func(c *Config) { c.Key[0] ^= 1 }, a.Addr())
+	b := begin(t, 2, 7002, func(c *Config) { c.Keys[0][0] ^= 1 }, a.Addr())
 	b.says(t, "no seed has let this NIC join", "fabric key", a.Addr().String())
 	a.says(t, "level=WARN", "no installed keys could decrypt", "from=127.0.0.1")
 	a.knows(t, "1:7001")
 	b.knows(t, "2:7002")
+}
+
+// A fabric goes over from one key to another while its NICs gossip: docs/fabric.md has the steps.
+func TestMembersWithSeveralKeysUnderstandEachOfThem(t *testing.T) {
+	both := testKeys(t, 2)
+	old := begin(t, 1, 7001, func(c *Config) { c.Keys = both[:1] })
+	between := begin(t, 2, 7002, func(c *Config) { c.Keys = both }, old.Addr())
+	old.knows(t, "1:7001", "2:7002")
+	between.knows(t, "1:7001", "2:7002")
+	old.Close()
+	begin(t, 3, 7003, func(c *Config) { c.Keys = []Key{both[1], both[0]} }, between.Addr()).knows(t, "2:7002", "3:7003")
+	between.knows(t, "2:7002", "3:7003")
 }
 
 func TestSeedsThatDoNotAnswerAreCalledUntilTheyDo(t *testing.T) {
@@ -337,12 +352,13 @@ func TestSeedsThatDoNotAnswerAreCalledUntilTheyDo(t *testing.T) {
 
 func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 	taken := begin(t, 9, 7009, nil)
-	good := Config{ID: 1, Incarnation: 1, Addr: loopback(7001), Listen: loopback(0), Key: testKey(t), FailureTimeout: failureTimeout}
+	good := Config{ID: 1, Incarnation: 1, Addr: loopback(7001), Listen: loopback(0), Keys: testKeys(t, 1), FailureTimeout: failureTimeout}
 	for want, change := range map[string]func(*Config){
 		"NIC id 0":                     func(c *Config) { c.ID = 0 },
 		"incarnation 0":                func(c *Config) { c.Incarnation = 0 },
 		"127.0.0.1:0, where others":    func(c *Config) { c.Addr = loopback(0) },
-		"fabric key: none is set":      func(c *Config) { c.Key = Key{} },
+		"Config.Keys is empty":         func(c *Config) { c.Keys = nil },
+		"a key of zeros":               func(c *Config) { c.Keys = make([]Key, 1) },
 		"failure timeout of 1ms":       func(c *Config) { c.FailureTimeout = time.Millisecond },
 		"address already in use":       func(c *Config) { c.Listen = taken.Addr() },
 		"192.0.2.1:0: failed to start": func(c *Config) { c.Listen = netip.MustParseAddrPort("192.0.2.1:0") },

@@ -1,0 +1,30 @@
+package daemon
+
+import (
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/trust"
+)
+
+// tellTrust logs how links are guarded, and by which keys.
+func (d *Daemon) tellTrust() {
+	s := &d.settings
+	if s.config.Plain {
+		d.log.Warn("the link is plain: frames are neither encrypted nor authenticated, and any host that reaches this one can read and change memory",
+			"mend", "remove plain = true, which is for measuring")
+		return
+	}
+	if d.keysNote != "" {
+		d.log.Warn("fabric", "what", d.keysNote)
+	}
+	d.log.Info("links are sealed", "key", d.key.Public(), "fabric", d.fabric[0].Fingerprint(), "fabric_keys", len(d.fabric), "from", d.keysFrom,
+		"authorities", len(s.trusted.authorities), "plain_resident", s.config.plainResident())
+}
+
+// addNode tells the engine of a node, and of its key if the list binds one. The loop's lock is held, or there is no loop.
+func (d *Daemon) addNode(n registry.Node) error {
+	err := d.engine.AddNode(uint64(n.ID), n.Addr)
+	if err != nil || n.Key == (trust.PublicKey{}) {
+		return err
+	}
+	return d.engine.Bind(uint64(n.ID), n.Key)
+}
