@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,26 +8,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/fabric"
 	"github.com/weftnet/weft/internal/freeport"
 )
 
 // One is told everything by flags, the other the most by its file.
 func TestTwoNICsGossipAsTheCommandLineSays(t *testing.T) {
 	dir := t.TempDir()
-	key, file := filepath.Join(dir, "fabric.key"), filepath.Join(dir, "nic.toml")
+	file := filepath.Join(dir, "nic.toml")
 	seed := freeport.Loopback(t)
-	for path, text := range map[string]string{
-		key:  "YSBmYWJyaWMga2V5IHRoYXQgaXMgbG9uZyBlbm91Z2g=\n",
-		file: fmt.Sprintf("listen = \"127.0.0.1:0\"\n[gossip]\nlisten = \"127.0.0.1:0\"\nkey_file = %q\nfailure_timeout = \"20s\"\n", key),
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(file, []byte("listen = \"127.0.0.1:0\"\n[gossip]\nlisten = \"127.0.0.1:0\"\nfailure_timeout = \"20s\"\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
-	startNIC(t, "--socket", a, "--listen", "127.0.0.1:0", "--gossip-key", key, "--gossip-listen", seed, "--id", "0:0:0:0:0:0:0:1")
-	startNIC(t, "--socket", b, "--config", file, "--seed", seed, "--id", "0:0:0:0:0:0:0:2", "--failure-timeout", "5s")
-	for socket, other := range map[string]string{a: "0:0:0:0:0:0:0:2", b: "0:0:0:0:0:0:0:1"} {
+	idA, idB := nicIDAt(t, a), nicIDAt(t, b)
+	startNIC(t, "--socket", a, "--listen", "127.0.0.1:0", "--gossip", "--gossip-listen", seed)
+	startNIC(t, "--socket", b, "--config", file, "--seed", seed, "--failure-timeout", "5s")
+	for socket, other := range map[string]string{a: idB, b: idA} {
 		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 			status, out, stderr := weft("nodes", "--socket", socket)
 			if status == 0 && strings.Contains(out, other) && strings.Contains(out, "up") {
@@ -41,24 +37,38 @@ func TestTwoNICsGossipAsTheCommandLineSays(t *testing.T) {
 	}
 }
 
-// The command that the help gives makes a key that the daemon takes, also where the user's files are readable for others.
-func TestTheKeyThatTheHelpMakesIsTaken(t *testing.T) {
-	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Skip(err)
-	}
+// The command that the help gives takes the fabric key to the other host. Here ssh runs the rest of its line with another
+// file for the key, as on another host.
+func TestTheLineOfTheHelpGivesTheOtherHostTheFabricKey(t *testing.T) {
 	_, help, _ := weft("nic", "--help")
-	var command string
-	for line := range strings.Lines(help) {
-		if strings.Contains(line, "openssl rand") {
-			command = strings.TrimSpace(line)
+	_, command, found := strings.Cut(help, "host A (10.0.0.1):  ")
+	command, _, _ = strings.Cut(command, "\n")
+	if !found {
+		t.Fatalf("the help has no line for host A:\n%s", help)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, here, there := t.TempDir(), filepath.Join(t.TempDir(), "fabric.key"), filepath.Join(t.TempDir(), "fabric.key")
+	for name, script := range map[string]string{
+		"weft": "#!/bin/sh\nexport " + asWeft + "=1\nexec " + self + " \"$@\"\n",
+		"ssh":  "#!/bin/sh\nshift\nexport " + fabric.FileVariable + "=" + there + "\nexec \"$@\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
 		}
 	}
-	x := exec.CommandContext(t.Context(), "sh", "-ec", "umask 022; "+command)
-	x.Dir = t.TempDir()
+	must(t, "fabric", "init", "--file", here)
+	x := exec.CommandContext(t.Context(), "sh", "-ec", command)
+	x.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), fabric.FileVariable+"="+here)
 	if out, err := x.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v %s", command, err, out)
 	}
-	if status, _, stderr := weft("nic", "--gossip-key", filepath.Join(x.Dir, "fabric.key"), "--listen", "127.0.0.1:0", "--check"); status != 0 {
+	if a, b := must(t, "fabric", "show", "--file", here), must(t, "fabric", "show", "--file", there); a != b {
+		t.Errorf("after %s the hosts have the keys %q and %q", command, a, b)
+	}
+	if status, _, stderr := weft("nic", "--key-file", there, "--listen", "127.0.0.1:0", "--socket", filepath.Join(bin, "nic.sock"), "--check"); status != 0 {
 		t.Errorf("after %s: %d %s", command, status, stderr)
 	}
 }

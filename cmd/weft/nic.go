@@ -23,6 +23,8 @@ type nicOptions struct {
 	config           daemon.Config
 	nodes            []string
 	gossip           daemon.Gossip
+	gossips          bool // without any other flag of it
+	plainResident    bool
 	unreachableAfter time.Duration
 	failureTimeout   time.Duration
 	captureLimit     int
@@ -36,14 +38,16 @@ func newNICCommand() *cobra.Command {
 		Long: `Runs a NIC until SIGINT, SIGTERM, SIGHUP or 'weft nic stop'; a second SIGINT or SIGTERM kills it. Processes attach to it over its socket.
 
 Two hosts:
-  host A (10.0.0.1):  weft nic --node 10.0.0.2
+  host A (10.0.0.1):  weft fabric show | ssh 10.0.0.2 weft fabric join
+                      weft nic --node 10.0.0.2
   host B (10.0.0.2):  weft nic --node 10.0.0.1
 
+The first line gives host B the fabric key of host A. NICs with other fabric keys get no answer, and all frames are encrypted.
+
 A list of nodes may hold this NIC itself, so that all hosts can have the same. Or there is none, and NICs find one another by
-gossip, from any one that is there, with a key that all hosts have and that only its owner can read:
-  (umask 077; openssl rand -base64 32 > fabric.key)
-  host A:             weft nic --gossip-key fabric.key
-  all others:         weft nic --gossip-key fabric.key --seed 10.0.0.1
+gossip, from any one that is there:
+  host A:             weft nic --gossip
+  all others:         weft nic --seed 10.0.0.1
 
 Everything may stand in a TOML file, too (--config); where both say something the flag counts. --check looks for mistakes and starts nothing.
 --sample prints a file with every key and its default, to begin with:
@@ -55,7 +59,7 @@ Everything may stand in a TOML file, too (--config); where both say something th
 	f.StringVar(&o.file, "config", "", "TOML `FILE` with the configuration")
 	f.BoolVar(&o.check, "check", false, "check the configuration and end: exit status 0 if it is good, 2 if not")
 	f.BoolVar(&o.sample, "sample", false, "print a configuration file with every key and its default, and end")
-	f.StringVar(&o.config.ID, "id", "", "NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key)")
+	f.StringVar(&o.config.ID, "id", "", "NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key); another must be bound to that key")
 	f.StringVar(&o.config.Socket, "socket", "", "unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
 	f.StringVar(&o.config.StateDir, "state-dir", "", "`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
 	f.StringVar(&o.config.Link, "link", "udp", "what carries the frames, a `NAME`: "+strings.Join(daemon.Links(), ", ")+", or one that the file defines by [links.NAME]")
@@ -63,7 +67,17 @@ Everything may stand in a TOML file, too (--config); where both say something th
 	f.StringVar(&o.config.Listen, "listen", "", "`HOST[:PORT]` of the link, an IP or a name (default: every address, port 7700)")
 	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "largest frame in bytes; 0: what the interface carries")
 	f.StringSliceVar(&o.nodes, "node", nil, "another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once; several by commas or by more flags")
-	f.StringVar(&o.gossip.KeyFile, "gossip-key", "", "`FILE` with the fabric key; with it, NICs find one another by gossip")
+	f.StringSliceVar(&o.config.KeyFiles, "key-file", nil, "`FILE` with a fabric key, the one to call with first (default: $WEFT_FABRIC_FILE, or by user); several by commas or by more flags")
+	f.StringVar(&o.config.Certificate, "certificate", "", "`FILE` with the certificate of this NIC")
+	f.StringSliceVar(&o.config.Authorities, "authority", nil, "public `KEY` of a certificate authority, or a file with one; with it, NICs need certificates")
+	f.StringVar(&o.config.Revocations, "revocations", "", "`FILE` with revocation lists (default: revocations in the state directory)")
+	f.BoolVar(&o.config.Plain, "plain", false, "neither encrypt nor authenticate frames: for measuring")
+	f.BoolVar(&o.plainResident, "plain-resident", false, "let datagrams of programs in drivers go unsealed, if the other NIC does so too")
+	f.BoolVar(&o.gossips, "gossip", false, "find other NICs by gossip; so does each flag of the gossip")
+	f.StringVar(&o.gossip.KeyFile, "gossip-key", "", "of earlier releases: refused, with the cure")
+	if err := f.MarkHidden("gossip-key"); err != nil {
+		panic(err)
+	}
 	f.StringVar(&o.gossip.Listen, "gossip-listen", "", "`HOST[:PORT]` of the gossip, UDP and TCP (default: the IP of --listen, port 7701)")
 	f.StringSliceVar(&o.gossip.Seeds, "seed", nil, "where another NIC gossips, `HOST[:PORT]`; several by commas or by more flags")
 	durationFlag(f, &o.failureTimeout, "failure-timeout", limits.FailureTimeout, time.Second, time.Hour, "silence after which a NIC that gossips is gone, with its names")
@@ -103,6 +117,9 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 		"unreachable-after": func() { conf.UnreachableAfter = daemon.Duration(o.unreachableAfter) },
 		"max-processes":     func() { conf.MaxProcesses = o.config.MaxProcesses },
 		"log":               func() { conf.Log = o.config.Log },
+		"certificate":       func() { conf.Certificate = o.config.Certificate },
+		"revocations":       func() { conf.Revocations = o.config.Revocations },
+		"plain":             func() { conf.Plain = o.config.Plain },
 		"capture":           func() { conf.Capture = o.config.Capture },
 		"capture-limit":     func() { conf.CaptureLimit = int64(o.captureLimit) },
 		"capture-snap":      func() { conf.CaptureSnap = o.config.CaptureSnap },
@@ -113,6 +130,7 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 			conf.Override(strings.ReplaceAll(name, "-", "_"))
 		}
 	}
+	o.mergeTrust(c, &conf)
 	o.mergeGossip(c, &conf)
 	for _, n := range o.nodes {
 		e, err := daemon.ParseNode(n)
@@ -143,8 +161,27 @@ func (o *nicOptions) chosen(c *cobra.Command, conf daemon.Config) daemon.Config 
 	return conf.Chosen()
 }
 
+// mergeTrust puts the given flags over the keys of the configuration that have other names.
+func (o *nicOptions) mergeTrust(c *cobra.Command, conf *daemon.Config) {
+	if c.Flags().Changed("key-file") {
+		conf.KeyFiles = o.config.KeyFiles
+		conf.Override("key_files")
+	}
+	if c.Flags().Changed("authority") {
+		conf.Authorities = o.config.Authorities
+		conf.Override("authorities")
+	}
+	if c.Flags().Changed("plain-resident") {
+		conf.Programs = &daemon.Programs{PlainResident: o.plainResident}
+		conf.Override("programs.plain_resident")
+	}
+}
+
 // mergeGossip puts the given flags over the configuration's [gossip]. Any of them begins one.
 func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
+	if o.gossips && conf.Gossip == nil {
+		conf.Gossip = new(daemon.Gossip)
+	}
 	for name, flag := range map[string]struct {
 		key string
 		set func(g *daemon.Gossip)

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/fabric"
 	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -55,10 +56,13 @@ link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fa
 		{"nic --id 7", `id: NIC id "7": expected eight decimal octets`},
 		{"nic --unreachable-after 1", `invalid argument "1" for "--unreachable-after" flag: expected a length of time`},
 		{"nic --config " + file, "configuration " + file + `: line 2: unknown key "speed"; expected id, socket`},
-		{"nic --seed 10.0.0.2", "gossip.key_file: expected a file with the fabric key"},
+		{"nic --key-file /no/such/file", "key_files: fabric key: open /no/such/file: no such file or directory; make it by weft fabric init --file /no/such/file, or name another"},
+		{"nic --certificate /no/such/file", "certificate: certificate: open /no/such/file"},
+		{"nic --authority weftcapub1-x", "authorities: authority's public key: "},
+		{"nic --revocations /no/such/file", "revocations: no authority is named"},
 		{"nic --seed here:x", `gossip.seeds: address "here:x": expected HOST or HOST:PORT`},
 		{"nic --gossip-listen here:x", `gossip.listen: address "here:x": expected HOST or HOST:PORT`},
-		{"nic --gossip-key /no/such/file", "gossip.key_file: fabric key: stat /no/such/file: no such file"},
+		{"nic --gossip-key /no/such/file", "gossip.key_file: the gossip has no key of its own any more"},
 		{"nic --failure-timeout 1", `invalid argument "1" for "--failure-timeout" flag: expected a length of time`},
 		{"nic --capture x --capture-limit 7", `invalid argument "7" for "--capture-limit" flag: expected a whole number from 4096`},
 		{"nic --capture x --capture-snap 0", `invalid argument "0" for "--capture-snap" flag: expected a whole number from 1 to 65536`},
@@ -104,6 +108,16 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
+// nicIDAt returns the id of the NIC that will run at a socket. Its static key is made now.
+func nicIDAt(t *testing.T, socket string) string {
+	t.Helper()
+	k, err := fabric.StaticKey(strings.TrimSuffix(socket, ".sock") + ".state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.Public().ID().String()
+}
+
 // startNIC runs `weft nic` as a process and waits until it is up.
 func startNIC(t *testing.T, args ...string) (*exec.Cmd, *lockedBuffer) {
 	t.Helper()
@@ -127,7 +141,7 @@ func TestANICIsLookedAtAndStopped(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "a.sock")
 	file := filepath.Join(dir, "nic.toml")
-	if err := os.WriteFile(file, []byte("id = \"0:0:0:0:0:0:0:9\"\nlisten = \"here\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("id = \""+nicIDAt(t, socket)+"\"\nlisten = \"here\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	first, _ := startNIC(t, "--config", file, "--listen", "127.0.0.1:0", "--socket", socket) // the flag wins
@@ -266,18 +280,19 @@ func TestASecondTermSignalKillsANIC(t *testing.T) {
 func TestANICIsLookedAtThroughAnotherAndNodesAreChecked(t *testing.T) { // decision 1, USNIC-61
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
-	_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", a, "--id", "0:0:0:0:0:0:0:1")
+	idA, idB := nicIDAt(t, a), nicIDAt(t, b)
+	_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", a)
 	_, address, _ := strings.Cut(log.String(), "address=")
 	address, _, _ = strings.Cut(address, " ")
-	other, _ := startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--id", "0:0:0:0:0:0:0:2", "--node", address, "--unreachable-after", "20s")
-	if status, out, stderr := weft("nodes", "--check", "--socket", b); status != 0 || !strings.Contains(out, "0:0:0:0:0:0:0:1  "+address+"  ok\n") {
+	other, _ := startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--node", address, "--unreachable-after", "20s")
+	if status, out, stderr := weft("nodes", "--check", "--socket", b); status != 0 || !strings.Contains(out, idA+"  "+address+"  ok\n") {
 		t.Errorf("weft nodes --check: %d %q %q", status, out, stderr)
 	}
-	far := []string{"--socket", b, "--nic", "0:0:0:0:0:0:0:1"}
-	if status, out, stderr := weft(append([]string{"stat"}, far...)...); status != 0 || !strings.HasPrefix(out, "NIC 0:0:0:0:0:0:0:1 at "+address) {
+	far := []string{"--socket", b, "--nic", idA}
+	if status, out, stderr := weft(append([]string{"stat"}, far...)...); status != 0 || !strings.HasPrefix(out, "NIC "+idA+" at "+address) {
 		t.Errorf("weft stat --nic: %d %q %q", status, out, stderr)
 	}
-	if status, out, stderr := weft(append([]string{"nodes"}, far...)...); status != 0 || !strings.Contains(out, "0:0:0:0:0:0:0:2") {
+	if status, out, stderr := weft(append([]string{"nodes"}, far...)...); status != 0 || !strings.Contains(out, idB) {
 		t.Errorf("weft nodes --nic: %d %q %q", status, out, stderr)
 	}
 	if status, out, stderr := weft(append([]string{"ps"}, far...)...); status != 0 || !strings.HasPrefix(out, "NAME  SLOT  PID  SENT  RECEIVED  MEMORY  COLLECTIVES  TURNS") || strings.Count(out, "\n") != 1 {
@@ -297,13 +312,10 @@ func TestANICIsLookedAtThroughAnotherAndNodesAreChecked(t *testing.T) { // decis
 // `weft nic stop && weft nic` has failed, since the state was still the old daemon's.
 func TestANICThatWasStoppedIsNotInTheWayOfTheNext(t *testing.T) {
 	dir := t.TempDir()
-	socket, key := filepath.Join(dir, "a.sock"), filepath.Join(dir, "key")
-	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	socket := filepath.Join(dir, "a.sock")
 	other := freeport.Loopback(t) // answers nothing: the goodbye to a fabric that is not there takes its time
 	for range 4 {
-		_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket, "--gossip-key", key, "--gossip-listen", "127.0.0.1:0", "--seed", other)
+		_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket, "--gossip-listen", "127.0.0.1:0", "--seed", other)
 		if status, _, stderr := weft("nic", "stop", "--socket", socket); status != 0 {
 			t.Fatalf("weft nic stop: %d %q; %s", status, stderr, log)
 		}

@@ -16,14 +16,15 @@ import (
 func TestTheMemoryMapOfANICIsPrinted(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
-	_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", a, "--id", "0:0:0:0:0:0:0:1", "--max-processes", "200")
+	idA := nicIDAt(t, a)
+	_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", a, "--max-processes", "200")
 	_, address, _ := strings.Cut(log.String(), "address=")
 	address, _, _ = strings.Cut(address, " ")
-	startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--id", "0:0:0:0:0:0:0:2", "--node", address)
+	startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--node", address)
 	if status, _, stderr := weft("nodes", "--check", "--socket", b); status != 0 { // they know one another
 		t.Fatalf("weft nodes --check: %d %q", status, stderr)
 	}
-	for _, args := range [][]string{{"--socket", a}, {"--socket", b, "--nic", "0:0:0:0:0:0:0:1"}} {
+	for _, args := range [][]string{{"--socket", a}, {"--socket", b, "--nic", idA}} {
 		line := append([]string{"nic", "info"}, args...)
 		status, out, stderr := weft(append(line, "--json")...)
 		m := struct { // ctl.Memory, with the id as it is printed
@@ -48,14 +49,14 @@ func TestTheMemoryMapOfANICIsPrinted(t *testing.T) {
 		if !slices.Equal(names, want) {
 			t.Errorf("segments %q; want %q", names, want)
 		}
-		if p := m.Parameters; m.NIC != "0:0:0:0:0:0:0:1" || p.P != 200 || p.N < 2*p.M || p.K < 1 || p.Q < 1 || p.D <= 8 || p.R < 1 || p.T < p.P || p.G < 1 || p.HeadBatch != 8 {
+		if p := m.Parameters; m.NIC != idA || p.P != 200 || p.N < 2*p.M || p.K < 1 || p.Q < 1 || p.D <= 8 || p.R < 1 || p.T < p.P || p.G < 1 || p.HeadBatch != 8 {
 			t.Errorf("NIC %s: parameters %+v", m.NIC, p)
 		}
 		if v := m.VNIs; v.Prepared != 128 || v.Idle != 128 || v.Used != 0 || v.IdleBytes > v.IdleBytesLimit || v.IdleBytes < v.IdleSharedBytes {
 			t.Errorf("VNIs %+v", v)
 		}
 		status, table, stderr := weft(line...)
-		if status != 0 || !strings.HasPrefix(table, "NIC 0:0:0:0:0:0:0:1\n") {
+		if status != 0 || !strings.HasPrefix(table, "NIC "+idA+"\n") {
 			t.Errorf("weft %v: %d %q %q", line, status, table, stderr)
 		}
 		for _, n := range want {

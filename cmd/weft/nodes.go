@@ -117,7 +117,7 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 		return printLines(out, nodes)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NIC\tNAME\tADDRESS\tPOSITION\tSTATE\tPROCESSES\tRTT\tFRAME")
+	fmt.Fprintln(w, "NIC\tNAME\tADDRESS\tPOSITION\tSTATE\tPROCESSES\tRTT\tFRAME\tGUARD\tID BY")
 	for _, n := range nodes {
 		rtt := "-"
 		if n.RTT != 0 {
@@ -134,9 +134,23 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 		if n.Frame < n.WholeFrame { // the path is narrow, or has not been tried yet
 			frame = fmt.Sprintf("%d of %d", n.Frame, n.WholeFrame)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", nicText(n.ID), cmp.Or(n.Name, "-"), n.Address, position, n.State, n.Processes, rtt, frame)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", nicText(n.ID), cmp.Or(n.Name, "-"), n.Address, position, n.State, n.Processes, rtt, frame,
+			guardText(&n), cmp.Or(n.Binding, "-"))
 	}
 	return w.Flush()
+}
+
+// guardText says how the frames of a node are guarded: by which AEAD, or not at all.
+func guardText(n *ctl.Node) string {
+	switch n.Guard {
+	case "":
+		return "-"
+	case ctl.GuardPlain:
+		return "PLAIN"
+	case ctl.GuardSealed:
+		return n.Suite
+	}
+	return n.Guard
 }
 
 func newPsCommand() *cobra.Command {

@@ -9,11 +9,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/fabric"
 	"github.com/weftnet/weft/internal/freeport"
 )
 
 // nicIDs are those of the NICs of a test; the second is the one that the paper's ping sends to.
 var nicIDs = []string{"0:0:0:0:0:0:0:1", "0:0:0:96:221:127:255:140", "0:0:0:0:0:0:0:3", "0:0:0:0:0:0:0:4"}
+
+// boundNode returns the table of a configuration that binds an id of nicIDs to the static key in a state directory. The key
+// is made now.
+func boundNode(t *testing.T, i int, stateDir, address string) string {
+	t.Helper()
+	k, err := fabric.StaticKey(stateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("[[node]]\nid = %q\nkey = \"%v\"\naddress = %q\n", nicIDs[i], k.Public(), address)
+}
 
 // startProgramNICs starts daemons that know one another, and returns their sockets.
 func startProgramNICs(t *testing.T, n int, more ...string) (sockets []string) {
@@ -26,8 +38,9 @@ func startProgramNICs(t *testing.T, n int, more ...string) (sockets []string) {
 	for i := range n {
 		text := fmt.Sprintf("id = %q\nlisten = %q\nunreachable_after = \"500ms\"\n", nicIDs[i], addrs[i])
 		for k := range n {
+			text += boundNode(t, k, filepath.Join(dir, fmt.Sprint(k)), addrs[k])
 			if k != i {
-				text += fmt.Sprintf("[[node]]\nid = %q\nname = \"Host-%d\"\naddress = %q\n", nicIDs[k], k+1, addrs[k])
+				text += fmt.Sprintf("name = \"Host-%d\"\n", k+1)
 			}
 		}
 		file := filepath.Join(dir, fmt.Sprintf("%d.toml", i))

@@ -17,8 +17,12 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// residentNICs are two daemons on hosts of their own, joined by a cable that AF_XDP drives. The test is skipped, with the reason, where there can be none.
-func residentNICs(t *testing.T) (sockets [2]string, pids [2]int) {
+// plainResident is the part of a configuration that lets programs reside in the driver of a sealed link.
+const plainResident = "[programs]\nplain_resident = true\n"
+
+// residentNICs are two daemons on hosts of their own, joined by a cable that AF_XDP drives. The configuration of both has
+// more at its end. The test is skipped, with the reason, where there can be none.
+func residentNICs(t *testing.T, more string) (sockets [2]string, pids [2]int) {
 	t.Helper()
 	bed, err := testbed.New(testbed.Config{Hosts: 2})
 	if err != nil {
@@ -27,8 +31,10 @@ func residentNICs(t *testing.T) (sockets [2]string, pids [2]int) {
 	t.Cleanup(func() { bed.Close() })
 	dir := t.TempDir()
 	for i := range sockets {
-		text := fmt.Sprintf("id = %q\nlisten = \"%v:7700\"\nlink = \"xdp\"\n[[node]]\nid = %q\naddress = \"%v:7700\"\n",
-			nicIDs[i], bed.Host(i).Addr(), nicIDs[1-i], bed.Host(1-i).Addr())
+		text := fmt.Sprintf("id = %q\nlisten = \"%v:7700\"\nlink = \"xdp\"\n%s", nicIDs[i], bed.Host(i).Addr(), more)
+		for k := range sockets {
+			text += boundNode(t, k, filepath.Join(dir, fmt.Sprint(k)), fmt.Sprintf("%v:7700", bed.Host(k).Addr()))
+		}
 		file := filepath.Join(dir, fmt.Sprintf("%d.toml", i))
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -119,7 +125,7 @@ END;
 
 // A message for a program in the driver is answered there: the engine of its NIC gets no frame for it, and the NIC's process sleeps.
 func TestAProgramInTheDriverAnswersWhileItsNICSleeps(t *testing.T) {
-	sockets, pids := residentNICs(t)
+	sockets, pids := residentNICs(t, plainResident)
 	here, there := sockets[0], sockets[1]
 	echo := sourceFile(t, "echo", echoSource)
 	log := func(program, socket string) []string {
@@ -169,7 +175,7 @@ func TestAProgramInTheDriverAnswersWhileItsNICSleeps(t *testing.T) {
 }
 
 func TestAProgramInTheDriverShowsWhatItDisplaysAndStops(t *testing.T) {
-	sockets, _ := residentNICs(t)
+	sockets, _ := residentNICs(t, plainResident)
 	source := `PROGRAM echo: VAR n; TRIGGERS 12, 14;
 BEGIN n = 7 END;
 MESSAGE 12: BEGIN DISPLAY n; n = n + 1 END;
@@ -197,7 +203,7 @@ END;
 }
 
 func TestAProgramThatCannotResideInTheDriverSaysWhy(t *testing.T) {
-	sockets, _ := residentNICs(t)
+	sockets, _ := residentNICs(t, plainResident)
 	twice := sourceFile(t, "twice", `PROGRAM twice: VAR n; TRIGGERS 1;
 BEGIN END;
 MESSAGE 1: BEGIN
@@ -225,7 +231,7 @@ END;
 
 // A program in the driver delivers into a segment that a process of the daemon sleeps on, sets a flag, and the process wakes.
 func TestAProgramInTheDriverWakesAProcessByAFlag(t *testing.T) { // PANIC-24, PANIC-25
-	sockets, _ := residentNICs(t)
+	sockets, _ := residentNICs(t, plainResident)
 	here, there := sockets[0], sockets[1]
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -265,7 +271,7 @@ MESSAGE 1: BEGIN n = PACKET[1]; SEND n LEN 8 AS 12 TO 415 AT PACKET[0] END; END;
 
 // A segment that a program in the driver cannot reach is said to be so, and why, as long as it is there; the others are reached.
 func TestASegmentThatIsTooLongForTheDriverIsSaidToBe(t *testing.T) { // PANIC-23
-	sockets, _ := residentNICs(t)
+	sockets, _ := residentNICs(t, plainResident)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	p, err := weftlib.Attach(ctx, weftlib.AttachConfig{Socket: sockets[1], Name: weftlib.Name{App: "owner"}})
@@ -298,7 +304,7 @@ func TestASegmentThatIsTooLongForTheDriverIsSaidToBe(t *testing.T) { // PANIC-23
 
 // What has asked is a process, or a program that is not resident itself. Their numbers are all that the driver knows of them.
 func TestAProgramInTheDriverAnswersWhatHasAsked(t *testing.T) { // PANIC-4
-	sockets, _ := residentNICs(t)
+	sockets, _ := residentNICs(t, plainResident)
 	here, there := sockets[0], sockets[1]
 	must(t, "program", "load", "../../examples/programs/directory.pdl", "--id", "20", "--resident", "xdp", "--socket", there)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

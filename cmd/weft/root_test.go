@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/fabric/fabrictest"
 )
 
 // asWeft makes the test binary behave as weft, for tests that need it as a process and for weft starting itself.

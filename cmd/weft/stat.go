@@ -241,7 +241,7 @@ func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 		last = nil
 	}
 	if last == nil {
-		fmt.Fprintf(&text, "NIC %v at %s over %s, incarnation %d, up %v, weft %s, commit %s\n", registry.NICID(info.NIC), info.Address, info.Link, info.Incarnation,
+		fmt.Fprintf(&text, "NIC %v at %s over %s%s, incarnation %d, up %v, weft %s, commit %s\n", registry.NICID(info.NIC), info.Address, info.Link, plainText(info), info.Incarnation,
 			time.Since(time.Unix(0, info.Started)).Round(time.Second), info.Version, info.Commit)
 	} else {
 		fmt.Fprintf(&text, "%s\n", now.at.Format("15:04:05.000"))
@@ -262,6 +262,14 @@ func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 	return err
 }
 
+// plainText marks a NIC whose links are plain.
+func plainText(info *ctl.Info) string {
+	if info.Guard == ctl.GuardPlain {
+		return " (PLAIN: neither encrypted nor authenticated)"
+	}
+	return ""
+}
+
 // printStatJSON prints one object on one line: time, NIC, and the counters by name.
 func printStatJSON(out io.Writer, now *reading) error {
 	info := now.info
@@ -275,10 +283,13 @@ func printStatJSON(out io.Writer, now *reading) error {
 		Incarnation uint64            `json:"incarnation,string"` // as of weft nodes: most readers of JSON take a number for a float64
 		Address     string            `json:"address"`
 		Link        string            `json:"link"`
+		Guard       string            `json:"guard"`
+		Key         string            `json:"key"`
+		Fabric      string            `json:"fabric,omitempty"`
 		Version     string            `json:"version"`
 		Commit      string            `json:"commit"`
 		PID         int               `json:"pid"`
 		Started     time.Time         `json:"started"`
 		Counters    map[string]uint64 `json:"counters"`
-	}{now.at, registry.NICID(info.NIC), info.Incarnation, info.Address, info.Link, info.Version, info.Commit, info.PID, time.Unix(0, info.Started), counters})
+	}{now.at, registry.NICID(info.NIC), info.Incarnation, info.Address, info.Link, info.Guard, info.Key, info.Fabric, info.Version, info.Commit, info.PID, time.Unix(0, info.Started), counters})
 }

@@ -250,10 +250,20 @@ type Info struct {
 	Link        string `json:"link"`
 	Version     string `json:"version"` // of Weft, and the commit that the daemon was built from
 	Commit      string `json:"commit"`
+	Guard       string `json:"guard"`  // of its links: GuardSealed or GuardPlain
+	Key         string `json:"key"`    // its static key
+	Fabric      string `json:"fabric"` // fingerprint of the fabric key that it calls with; empty on a plain link
 	PID         int    `json:"pid"`
 	Started     int64  `json:"started"` // Unix time in nanoseconds
 	Goroutines  int    `json:"goroutines"`
 }
+
+// How the frames of a session are guarded.
+const (
+	GuardSealed = "sealed" // encrypted and authenticated
+	GuardProved = "proved" // both NICs have proved who they are; the frames do not leave the host
+	GuardPlain  = "plain"  // not at all
+)
 
 // Node is a NIC as another one knows it.
 type Node struct {
@@ -266,6 +276,10 @@ type Node struct {
 	RTT         int64          `json:"rtt_ns"`             // 0: never measured
 	Frame       int            `json:"frame"`              // bytes of the longest frame that is known to reach it; 0: it is down
 	WholeFrame  int            `json:"whole_frame"`        // bytes of the longest that both NICs take
+	Guard       string         `json:"guard,omitempty"`    // of its session: GuardSealed, GuardProved or GuardPlain; none: it is down
+	Suite       string         `json:"suite,omitempty"`    // the AEAD of sealed frames
+	Key         string         `json:"key,omitempty"`      // the static key that it has proved
+	Binding     string         `json:"binding,omitempty"`  // what ties its id to the key: key (the id is made from it), configuration or certificate
 	Position    []int          `json:"position,omitempty"` // x and y on the torus; none: it has none, or has not told
 }
 

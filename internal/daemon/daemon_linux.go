@@ -145,9 +145,13 @@ func (d *Daemon) take() (err error) {
 	return d.joinGossip()
 }
 
-// reside lets programs reside in the driver of the link, if that is one.
+// reside lets programs reside in the driver of the link, if that is one and datagrams may go plain.
 func (d *Daemon) reside() {
 	if d.link.xdp == nil {
+		return
+	}
+	if c := &d.settings.config; !c.Plain && !c.plainResident() {
+		d.programs.Driver = resident.Sealed
 		return
 	}
 	d.resident = resident.New(resident.Config{Link: d.link.xdp, Do: d.programs.Do, Now: poller.Now})

@@ -142,7 +142,10 @@ func child(t *testing.T, role, arg string) *exec.Cmd {
 // begin starts the test binary in a role, somehow, and waits until it is ready.
 func begin(t *testing.T, c *exec.Cmd, start func() error, role, arg string) *exec.Cmd {
 	t.Helper()
-	c.Env = append(os.Environ(), roleVariable+"="+role+"="+arg)
+	if c.Env == nil {
+		c.Env = os.Environ()
+	}
+	c.Env = append(c.Env, roleVariable+"="+role+"="+arg)
 	c.Stderr = &logWriter{t: t, prefix: role + ": "}
 	out, err := c.StdoutPipe()
 	if err != nil {

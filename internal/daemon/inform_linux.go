@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/version"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -49,8 +50,13 @@ func (d *Daemon) inform(ctx context.Context, r *ctl.Request) (*ctl.Reply, error)
 }
 
 func (d *Daemon) info() *ctl.Info {
-	return &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Link: d.link.name,
-		Version: version.Release, Commit: version.Commit(), PID: os.Getpid(), Started: d.started.UnixNano(), Goroutines: runtime.NumGoroutine()}
+	i := &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Link: d.link.name,
+		Version: version.Release, Commit: version.Commit(), PID: os.Getpid(), Started: d.started.UnixNano(), Goroutines: runtime.NumGoroutine(),
+		Guard: ctl.GuardPlain, Key: d.key.Public().String()}
+	if !d.settings.config.Plain {
+		i.Guard, i.Fabric = ctl.GuardSealed, d.fabric[0].Fingerprint()
+	}
+	return i
 }
 
 // counts are the counters by name, from the page that local tools map.
@@ -81,7 +87,11 @@ func (d *Daemon) nodes() (l []ctl.Node) {
 			state = "up"
 		}
 		c := ctl.Node{ID: registry.NICID(n.ID), Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
-			Processes: n.Processes, RTT: n.RTTNanos, Frame: n.Frame, WholeFrame: n.WholeFrame}
+			Processes: n.Processes, RTT: n.RTTNanos, Frame: n.Frame, WholeFrame: n.WholeFrame,
+			Guard: guardOf(&n), Suite: n.Suite}
+		if n.Binding != trust.Unbound {
+			c.Key, c.Binding = n.Key.String(), n.Binding.String()
+		}
 		if c.Name = listed[n.Addr].Name; c.Name == "" && n.ID != 0 { // it may answer from another address than the list has
 			c.Name = named[c.ID]
 		}
@@ -93,6 +103,19 @@ func (d *Daemon) nodes() (l []ctl.Node) {
 		l = append(l, c)
 	}
 	return l
+}
+
+// guardOf says how the frames of a session with a NIC are guarded; empty if there is none.
+func guardOf(n *nic.NodeInfo) string {
+	switch {
+	case !n.Up:
+		return ""
+	case n.Suite != "":
+		return ctl.GuardSealed
+	case n.Binding != trust.Unbound:
+		return ctl.GuardProved
+	}
+	return ctl.GuardPlain
 }
 
 func (d *Daemon) names() (l []ctl.Name) {

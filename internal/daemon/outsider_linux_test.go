@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"errors"
+	"github.com/weftnet/weft/internal/fabric"
 	"os"
 	"os/exec"
 	"syscall"
@@ -32,6 +33,7 @@ func dirForAll(t *testing.T) string {
 func outsider() *exec.Cmd {
 	x := exec.Command("/proc/self/exe")
 	x.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: outsiderUID, Gid: outsiderUID}}
+	x.Env = append(os.Environ(), fabric.FileVariable+"=", "HOME=/nonexistent") // the fabric key of the tests is this user's
 	return x
 }
 
@@ -52,7 +54,7 @@ func outsiderRuns(t *testing.T, role, arg string) {
 func outsiderSays(t *testing.T, role string) string {
 	t.Helper()
 	x := outsider()
-	x.Env = append(os.Environ(), roleVariable+"="+role)
+	x.Env = append(x.Env, roleVariable+"="+role)
 	out, err := x.CombinedOutput()
 	if errors.Is(err, os.ErrPermission) {
 		t.Skip("another user cannot run the test's binary")

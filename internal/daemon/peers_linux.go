@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -31,12 +33,13 @@ type peerLog struct {
 	up      map[nic.NodeInfo]int // with the longest frame that reaches it, if its path is narrow
 	silent  map[link.Addr]bool   // that have not answered, as the log has told
 	refused map[refusalKey]toldRefusal
+	outside outsiders
 }
 
 type refusalKey struct {
 	nic  uint64
 	addr link.Addr
-	why  error
+	why  string
 }
 
 type toldRefusal struct {
@@ -83,8 +86,8 @@ func (l *peerLog) look() {
 	var refused []nic.Refusal
 	l.d.loop.Do(func(clock.Time) { all, refused = l.d.engine.Nodes(), l.d.engine.Refusals() })
 	l.sessions(all)
-	l.silence(all)
 	l.refusals(refused, all, time.Now())
+	l.silence(all)
 }
 
 // sessions logs how the peers that are up differ from those that were. A peer that restarted has another incarnation, and so went and came.
@@ -93,7 +96,7 @@ func (l *peerLog) sessions(all []nic.NodeInfo) {
 	are, ended := map[nic.NodeInfo]int{}, map[uint64]error{}
 	for _, n := range all {
 		if n.Up {
-			are[nic.NodeInfo{ID: n.ID, Incarnation: n.Incarnation, Addr: n.Addr, WholeFrame: n.WholeFrame}] = n.Narrow
+			are[nic.NodeInfo{ID: n.ID, Incarnation: n.Incarnation, Addr: n.Addr, WholeFrame: n.WholeFrame, Key: n.Key, Binding: n.Binding, Suite: n.Suite}] = n.Narrow
 			ended[n.ID] = rel.ErrRestarted // if another life of it was up
 		} else {
 			ended[n.ID] = n.Ended
@@ -108,7 +111,8 @@ func (l *peerLog) sessions(all []nic.NodeInfo) {
 	for n, narrow := range are {
 		was, old := l.up[n]
 		if !old {
-			log.Info("peer is up", "nic", registry.NICID(n.ID), "address", n.Addr, "incarnation", n.Incarnation)
+			n.Up = true
+			log.Info("peer is up", "nic", registry.NICID(n.ID), "address", n.Addr, "incarnation", n.Incarnation, "guard", cmp.Or(n.Suite, guardOf(&n)), "id_by", n.Binding)
 		}
 		switch {
 		case narrow == was:
@@ -143,6 +147,7 @@ func (l *peerLog) silence(all []nic.NodeInfo) {
 		switch {
 		case n.Up:
 			delete(l.silent, n.Addr)
+		case l.outside.has(n.Addr): // which says why it does not answer
 		case n.Incarnation == 0 && n.Ended != nil && !l.silent[n.Addr]:
 			l.silent[n.Addr] = true
 			l.d.log.Warn("a node does not answer", "address", n.Addr, "for", l.d.settings.unreachableAfter(),
@@ -155,7 +160,11 @@ func (l *peerLog) silence(all []nic.NodeInfo) {
 func (l *peerLog) refusals(refused []nic.Refusal, nodes []nic.NodeInfo, now time.Time) {
 	next := make(map[refusalKey]toldRefusal, len(refused))
 	for _, r := range refused {
-		k := refusalKey{r.NIC, r.Addr, r.Why}
+		if outside(r.Why) {
+			l.outside.tell(l.d.log, &r, now)
+			continue
+		}
+		k := refusalKey{r.NIC, r.Addr, r.Why.Error()}
 		told, old := l.refused[k]
 		if !old || r.Times > told.times && now.Sub(told.at) > repeatRefusalAfter {
 			l.tellRefusal(&r, nodes)
@@ -169,9 +178,9 @@ func (l *peerLog) refusals(refused []nic.Refusal, nodes []nic.NodeInfo, now time
 func (l *peerLog) tellRefusal(r *nic.Refusal, nodes []nic.NodeInfo) {
 	id := registry.NICID(r.NIC)
 	switch {
-	case errors.Is(r.Why, names.ErrOwnID):
+	case errors.Is(r.Why, names.ErrOwnID), errors.Is(r.Why, trust.ErrOwnID):
 		l.d.log.Error("another NIC has the id of this one: neither lets the other in", "nic", id, "address", r.Addr, "own_address", l.d.Addr(),
-			"mend", "an id of its own for each: remove nic.key from the state directory of a copied host, or set id")
+			"mend", "an id of its own for each: remove nic.key from the state directory of a copied host")
 	case errors.Is(r.Why, names.ErrUnknown):
 		l.d.log.Warn("a NIC is refused that is not in the configuration, which is static", "nic", id, "address", r.Addr)
 	case errors.Is(r.Why, rel.ErrOutdated):
@@ -183,8 +192,10 @@ func (l *peerLog) tellRefusal(r *nic.Refusal, nodes []nic.NodeInfo) {
 		}
 		l.d.log.Warn("a NIC is refused, since its incarnation was larger before", "nic", id, "address", r.Addr, "before", before,
 			"mend", "its state directory as it was, or the number before in the file incarnation there: its host's clock has gone back")
-	default:
+	case errors.Is(r.Why, names.ErrKnownID):
 		l.d.log.Warn("a NIC is refused, since another one with its id is up", "nic", id, "address", r.Addr)
+	default: // of package trust, with the cure
+		l.d.log.Warn("a NIC is refused, which is not trusted", "nic", id, "address", r.Addr, "why", r.Why)
 	}
 }
 
@@ -205,14 +216,18 @@ func refusedAt(all []nic.Refusal, id uint64, addr link.Addr) string {
 		switch {
 		case r.Addr != addr && !(r.NIC == id && errors.Is(r.Why, rel.ErrOutdated)):
 			continue
-		case errors.Is(r.Why, names.ErrOwnID):
+		case errors.Is(r.Why, names.ErrOwnID), errors.Is(r.Why, trust.ErrOwnID):
 			return "the NIC there has the id of this one, so neither lets the other in"
 		case errors.Is(r.Why, names.ErrUnknown):
 			return "the NIC there is refused: it is not in the configuration of this one, which is static"
 		case errors.Is(r.Why, rel.ErrOutdated):
 			return "the NIC there is refused: its incarnation was larger before"
+		case errors.Is(r.Why, names.ErrKnownID):
+			return "the NIC there is refused: another one with its id is up"
+		case outside(r.Why):
+			return "the NIC there is refused: " + outsideText(r.Why)
 		}
-		return "the NIC there is refused: another one with its id is up"
+		return "the NIC there is refused: " + r.Why.Error()
 	}
 	return ""
 }

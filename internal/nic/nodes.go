@@ -87,6 +87,9 @@ type NodeInfo struct {
 	WholeFrame  int // bytes of the longest that both NICs take
 	Narrow      int // Frame, if the path was found to carry no more; else 0
 	Position    Position
+	Key         trust.PublicKey // that it has proved in its session; zeros if it is down, and on a plain link
+	Binding     trust.Binding   // what ties its id to Key
+	Suite       string          // the AEAD of its frames; empty if they are plain, or it is down
 	Check       rel.CheckStatus // how the last connectivity check stands (USNIC-61)
 	CheckText   string          // why it failed
 }
@@ -99,6 +102,9 @@ func (e *Engine) Nodes() []NodeInfo {
 		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), Ended: pr.ended, RTTNanos: int64(pr.ep.RTT()), Position: pr.names.Position}
 		n.Frame, n.WholeFrame, n.Narrow = pr.ep.FrameLengths()
 		n.Check, n.CheckText = pr.ep.CheckResult()
+		if n.Up && pr.proved.NIC != 0 {
+			n.Key, n.Binding, n.Suite = pr.proved.Key, pr.proved.Binding(), pr.ep.Suite()
+		}
 		n.Processes = e.names.Processes(&pr.names)
 		l = append(l, n)
 	}

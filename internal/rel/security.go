@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/seal"
 	"github.com/weftnet/weft/internal/trust"
@@ -71,6 +72,22 @@ func newSecurity(m *Module, c *Security) *security {
 
 // Sealed reports whether the open session's frames are sealed.
 func (e *Endpoint) Sealed() bool { return e.live != nil && e.live.sealed != nil }
+
+// Suite names the AEAD of the open session's frames; empty unless they are sealed.
+func (e *Endpoint) Suite() string {
+	if !e.Sealed() {
+		return ""
+	}
+	return e.live.sealed.suite.String()
+}
+
+// Distrust ends the session with a peer that is trusted no more, if one is open, with ErrIdentity.
+func (m *Module) Distrust(now clock.Time, e *Endpoint) {
+	m.settle()
+	if e.live != nil {
+		m.ends(now, e, ErrIdentity)
+	}
+}
 
 // Key returns the static key that the peer has proved, and the certificate with it; ok is false on a plain link, and
 // before the first session.

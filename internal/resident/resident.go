@@ -70,6 +70,15 @@ func New(cfg Config) *Programs {
 		sessions: make(map[uint64]rel.DriverKeys), gather: func() { time.Sleep(showPause) }}
 }
 
+// ErrSealed is why no program can reside in the driver of a sealed link.
+var ErrSealed = errors.New("the link is sealed, and the keys of its frames never enter eBPF maps; plain_resident = true under [programs], " +
+	"or Config.PlainResident, on both NICs lets datagrams of programs go unsealed")
+
+// Sealed stands in for Prepare on a sealed link: it refuses each program with ErrSealed.
+func Sealed(_ vm.ID, m *prog.Module) (program.Resident, error) {
+	return nil, fmt.Errorf("%s cannot reside in the driver: %w", m.Name, ErrSealed)
+}
+
 // Prepare compiles a program for the driver and gives it to the kernel. It gets no messages yet. The error says why it cannot reside there.
 func (p *Programs) Prepare(id vm.ID, m *prog.Module) (program.Resident, error) {
 	if reasons := ebpf.Check(m); reasons != nil {

@@ -17,6 +17,33 @@ type Peer struct {
 	Certificate *Certificate // nil if this NIC asks for none
 }
 
+// Binding is what ties the id of a NIC to its static key.
+type Binding uint8
+
+// The bindings.
+const (
+	Unbound         Binding = iota // the NIC has proved no key
+	ByKey                          // the id is made from the key
+	ByConfiguration                // this NIC's configuration names both
+	ByCertificate
+)
+
+// String returns the binding as tools show it.
+func (b Binding) String() string { return [...]string{"-", "key", "configuration", "certificate"}[b] }
+
+// Binding returns what ties the peer's id to its key.
+func (p Peer) Binding() Binding {
+	switch {
+	case p.NIC == 0:
+		return Unbound
+	case p.Certificate != nil:
+		return ByCertificate
+	case p.Key.ID() == p.NIC:
+		return ByKey
+	}
+	return ByConfiguration
+}
+
 // PolicyConfig is what a NIC is told about the others. Times are Unix seconds.
 type PolicyConfig struct {
 	ID  nicid.ID
