@@ -46,6 +46,20 @@ type Config struct {
 	// See docs/security.md.
 	Fabric string
 
+	// Authorities are public keys of certificate authorities, as `weft fabric ca show` prints them, or files with one key a
+	// line. If there are any, the NIC talks only to NICs with a certificate of one of them, and needs one itself. Empty:
+	// holding the key of the fabric is enough.
+	Authorities []string
+
+	// Certificate is a file with the NIC's certificate, as `weft fabric ca sign` prints it for the public half of Key. It
+	// says which names the processes of the NIC may have. Open fails if the certificate is of another fabric, expired, not
+	// valid yet, or not for the NIC's ID and Key.
+	Certificate string
+
+	// PlainResident lets programs reside in the driver of a sealed AF_XDP link: datagrams for programs go unsealed to NICs
+	// that say the same. Whoever reaches the link can read these, and forge them with some effort.
+	PlainResident bool
+
 	// Plain leaves frames unsealed. Whoever reaches the link can then read and forge them. It is for measurements, and
 	// for links that nobody else reaches; both ends must say so. A Switch is plain in any case.
 	Plain bool

@@ -156,6 +156,10 @@ func (n *NIC) newSite() *deploy.Site {
 		n.poller.Do(func(clock.Time) { f(n.engine.Programs()) })
 	}}
 	if l, ok := n.link.(resident.Link); ok { // one that is wrapped sees all frames itself
+		if !n.engine.PlainPrograms() {
+			s.Driver = resident.Sealed
+			return s
+		}
 		n.resident = resident.New(resident.Config{Link: l, Do: s.Do, Now: poller.Now})
 		s.Driver = n.resident.Prepare
 	}

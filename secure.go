@@ -2,6 +2,7 @@ package weft
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/fabric"
@@ -22,7 +23,7 @@ func (c *Config) seal(ec *nic.Config) error {
 		}
 		return nil
 	}
-	o := secure.Options{ID: nicid.ID(c.ID), Policy: trust.PolicyConfig{Default: trust.AllRoles}}
+	o := secure.Options{ID: nicid.ID(c.ID), PlainResident: c.PlainResident, Policy: trust.PolicyConfig{Default: trust.AllRoles}}
 	var err error
 	if c.Key != "" {
 		o.Key, err = fabric.StaticKeyFile(c.Key)
@@ -39,6 +40,12 @@ func (c *Config) seal(ec *nic.Config) error {
 	if note != "" && c.Log != nil {
 		c.tell("fabric")(note)
 	}
+	if o.Policy.Authorities, err = fabric.ReadAuthorities(c.Authorities); err != nil {
+		return argument(fmt.Errorf("weft: Config.Authorities: %w", err))
+	}
+	if o.Certificate, err = c.certificate(); err != nil {
+		return argument(fmt.Errorf("weft: Config.Certificate: %w", err))
+	}
 	if o.Policy.Bound, err = c.bound(o.Key); err != nil {
 		return err
 	}
@@ -46,6 +53,23 @@ func (c *Config) seal(ec *nic.Config) error {
 		return argument(fmt.Errorf("weft: %w", err))
 	}
 	return nil
+}
+
+// certificate reads the encoded certificate.
+func (c *Config) certificate() ([]byte, error) {
+	switch {
+	case c.Certificate == "":
+		return nil, nil
+	case len(c.Authorities) == 0:
+		return nil, errors.New("no authority is named; expected Config.Authorities with the public key that weft fabric ca show prints")
+	case c.Key == "":
+		return nil, errors.New("the NIC has no key of its own to which it could belong; expected Config.Key with the file of the key that was signed")
+	}
+	cert, err := fabric.ReadCertificate(c.Certificate)
+	if err != nil {
+		return nil, err
+	}
+	return cert.Append(nil), nil
 }
 
 // bound lists which ids the configuration binds to which keys. The NIC's own id is bound to its own key.

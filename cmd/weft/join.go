@@ -15,6 +15,7 @@ import (
 type joinFlags struct {
 	socket string
 	listen string
+	key    string   // a file
 	named  []string // as they were given
 	nodes  []fabric.Node
 }
@@ -62,5 +63,5 @@ func (f *joinFlags) join(ctx context.Context, name fabric.Name) (*fabric.Process
 	if err != nil {
 		return nil, err
 	}
-	return fabric.Open(ctx, fabric.Config{Name: name, Link: link, Nodes: f.nodes})
+	return fabric.Open(ctx, fabric.Config{Name: name, Link: link, Nodes: f.nodes, Key: f.key})
 }

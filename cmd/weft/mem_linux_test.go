@@ -115,7 +115,7 @@ func TestMemCommandsSayWhatIsWrong(t *testing.T) {
 		{"mem serve --name mem/0 --size 1024TiB" + alone, exitFailed, "netmem: 137438953616 pages of 8192 bytes: 1145691117351168 bytes of memory; this host has "},
 		{"mem serve --name mem/0 --size 2GiB --socket " + socket, exitFailed, "netmem: 262288 pages of 8192 bytes: "},
 		{"mem serve --name mem/0 --size 16KiB --spill-size 8KiB", exitUsage, "--spill-size without --spill: expected the file that is meant"},
-		{"mem serve --name mem/0 --size 16KiB --spill /proc/version" + alone, exitFailed, "netmem: spill file /proc/version: "},
+		{"mem serve --name mem/0 --size 16KiB --spill /proc/version --key " + taken + ".key" + alone, exitFailed, "netmem: spill file /proc/version: "},
 		{"mem serve --name mem/0 --size 16KiB --spill " + taken + alone, exitFailed, "netmem: spill file " + taken + ": it has something in it"},
 		{"mem serve --name mem/0 --size 16KiB --spill " + taken + "x --spill-size 1024TiB" + alone, exitFailed, "netmem: spill file " + taken + "x: 1125899906842624 bytes; the filesystem has "},
 		{"mem stat", exitUsage, "no server given: expected the names of page servers, such as mem/0"},

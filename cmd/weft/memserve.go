@@ -74,6 +74,7 @@ func (f *memServeFlags) define(fs *pflag.FlagSet) {
 			return err == nil
 		},
 	}, "admit", "a process, or an application, that may use the server; may be repeated (default: all)")
+	fs.StringVar(&f.at.key, "key", "", "with --listen: `FILE` with the NIC's static key, made if it is not there, so that the server keeps its NIC id (default: FILE.key beside the --spill file, else a new key at each start)")
 	f.at.define(fs)
 }
 
@@ -86,6 +87,12 @@ func (f *memServeFlags) complete(fs *pflag.FlagSet) error {
 		return usagef("no --size given: expected how much memory to lend, such as 8GiB")
 	case f.file > 0 && f.spill == "":
 		return usagef("--spill-size without --spill: expected the file that is meant")
+	}
+	switch {
+	case f.at.listen == "" && f.at.key != "":
+		return usagef("--key without --listen: a NIC daemon has its own key; expected --listen with it")
+	case f.at.listen != "" && f.at.key == "" && f.spill != "":
+		f.at.key = f.spill + ".key"
 	}
 	if f.spill != "" && f.file == 0 {
 		f.file = f.size

@@ -150,7 +150,7 @@ func (d *Daemon) reside() {
 	if d.link.xdp == nil {
 		return
 	}
-	if c := &d.settings.config; !c.Plain && !c.plainResident() {
+	if !d.engine.PlainPrograms() {
 		d.programs.Driver = resident.Sealed
 		return
 	}
@@ -258,6 +258,7 @@ func (d *Daemon) serveAll(ctx context.Context) (err error) {
 	}
 	var rest sync.WaitGroup
 	rest.Go(func() { d.watchNodes(ctx) })
+	rest.Go(func() { d.watchRevocations(ctx) })
 	paths := time.NewTicker(lookAtPathsEvery)
 	defer paths.Stop()
 	rest.Go(func() { d.watchPeers(ctx, paths.C) })

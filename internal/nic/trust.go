@@ -31,6 +31,13 @@ func (h *handler) Stranger(now clock.Time, from link.Addr, why error) {
 	h.peers.news.refuse(now, 0, from, why)
 }
 
+// PlainPrograms reports whether datagrams for programs may go unsealed: the link is plain, or rel.Security.PlainResident
+// says so.
+func (e *Engine) PlainPrograms() bool {
+	e.begin()
+	return e.cfg.Security == nil || e.cfg.Security.PlainResident
+}
+
 // provedBy is what a peer has proved in the session that opens.
 func (e *Engine) provedBy(ep *rel.Endpoint) trust.Peer {
 	key, certificate, ok := ep.Key()
@@ -71,7 +78,7 @@ func (e *Engine) Revoke(list []byte) (newer bool, err error) {
 			continue
 		}
 		if err := e.cfg.Trust.StillGood(pr.proved, e.wallSeconds(e.now)); err != nil {
-			e.peers.news.refuse(e.now, pr.nic, pr.ep.Addr(), err)
+			e.peers.news.refuse(e.now, pr.nic, pr.ep.Addr(), err) // before its session ends
 			e.rel.Distrust(e.now, pr.ep)
 		}
 	}

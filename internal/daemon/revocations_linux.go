@@ -1,0 +1,95 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/fabric"
+	"github.com/weftnet/weft/internal/trust"
+)
+
+// lookAtRevocationsEvery is how often the file of the revocation lists is read. It is small.
+const lookAtRevocationsEvery = time.Second
+
+// revoke gives the engine a revocation list. A newer one ends the sessions of NICs that it takes back, at once. The error is that
+// of trust.Policy.Revoke.
+func (d *Daemon) revoke(list []byte) (newer bool, err error) {
+	d.loop.Do(func(clock.Time) { newer, err = d.engine.Revoke(list) })
+	if newer {
+		l, err := trust.ParseRevocationList(list)
+		if err != nil { // the engine has parsed it
+			return true, err
+		}
+		d.log.Info("a newer revocation list", "authority", l.CA, "number", l.Number, "certificates", len(l.Serials), "keys", len(l.Keys))
+	}
+	return newer, err
+}
+
+// watchRevocations follows the file of the revocation lists until ctx is done, and keeps the file up to date with what the
+// engine has learnt elsewhere.
+func (d *Daemon) watchRevocations(ctx context.Context) {
+	f := revocationFile{d: d, path: d.settings.trusted.revocations}
+	if f.path == "" || d.settings.config.Plain {
+		return
+	}
+	tick := time.NewTicker(lookAtRevocationsEvery)
+	defer tick.Stop()
+	for {
+		f.look()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// revocationFile is the file in which a daemon keeps the newest list of each authority.
+type revocationFile struct {
+	d    *Daemon
+	path string
+	last string // error of the last look
+	told string // error that the log has told of
+}
+
+func (f *revocationFile) look() {
+	err := f.follow()
+	if err == nil {
+		f.last, f.told = "", ""
+		return
+	}
+	// At the first look, somebody may be writing the file.
+	if text := err.Error(); text != f.last {
+		f.last = text
+	} else if text != f.told {
+		f.told = text
+		f.d.log.Warn("the file of the revocation lists is not followed", "error", err)
+	}
+}
+
+// follow brings the lists of the file to the engine, and the newer ones of the engine to the file.
+func (f *revocationFile) follow() error {
+	lists, err := fabric.ReadRevocations(f.path)
+	if err != nil {
+		return err
+	}
+	for _, l := range lists {
+		if _, err := f.d.revoke(l); err != nil {
+			return err
+		}
+	}
+	var have []*trust.RevocationList
+	f.d.loop.Do(func(clock.Time) { have = f.d.engine.Revocations() })
+	same := len(have) == len(lists)
+	for _, l := range have {
+		b := l.Append(nil)
+		same = same && slices.ContainsFunc(lists, func(other []byte) bool { return bytes.Equal(b, other) })
+	}
+	if same {
+		return nil
+	}
+	return fabric.KeepRevocations(f.path, have)
+}
