@@ -18,6 +18,13 @@ func FuzzFrame(f *testing.F) {
 		b, _ := g.build()
 		f.Add(b, g.cookie)
 	}
+	for k := range wire.Kind(16) { // every kind with every set of flags that a link may expect
+		for _, flags := range []uint8{0, wire.FlagTagged, wire.FlagSealed, wire.FlagSealed | wire.FlagPhase, wire.FlagSealed | wire.FlagClear} {
+			b := make([]byte, wire.OuterLen, wire.OuterLen+40)
+			wire.Outer{Kind: k, Flags: flags, Index: 7, Counter: 3}.Put(b)
+			f.Add(append(b, make([]byte, 40)...), uint64(0))
+		}
+	}
 	f.Fuzz(func(t *testing.T, frame []byte, cookie uint64) {
 		o, rest, err := wire.ParseOuter(frame)
 		index := uint32(1)
