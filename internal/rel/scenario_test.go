@@ -153,7 +153,7 @@ func (s *scenario) pair(d *datadriven.TestData, do func(a, b *node)) {
 	do(s.node(d, 0), s.node(d, 1))
 }
 
-// world: makes nodes 1 … n. Arguments: nodes, mtu, reliable, probing (of paths).
+// world: makes nodes 1 … n. Arguments: nodes, mtu, reliable, probing (of paths), sealed (links; fast changes keys often).
 func (s *scenario) world(d *datadriven.TestData) {
 	nodes, mtu := 2, 1472
 	d.MaybeScanArgs(s.t, "nodes", &nodes)
@@ -166,6 +166,12 @@ func (s *scenario) world(d *datadriven.TestData) {
 			c.Reliable = d.HasArg("reliable")
 			c.Narrow = d.HasArg("probing")
 			c.Tagged = !c.Reliable
+			switch {
+			case d.HasArg("fast"):
+				sealAs(i+1, fast)(c)
+			case d.HasArg("sealed"):
+				sealAs(i+1, nil)(c)
+			}
 		})
 		s.listen(n)
 	}
@@ -232,6 +238,14 @@ func (s *scenario) describe(from, to *node, frame []byte) string {
 	}
 	a, b := int(from.cfg.NIC), int(to.cfg.NIC)
 	head := fmt.Sprintf("%d→%d %v", a, b, o.Kind)
+	if o.Flags&wire.FlagSealed != 0 {
+		if o.Kind.OfHandshake() {
+			return head + describeHandshake(o, body[:len(body)-2*wire.MACLen])
+		}
+		if head, body = head+phaseOf(o), s.unsealed(from, to, o, frame); body == nil {
+			return head
+		}
+	}
 	mine, theirs := s.first[[2]int{a, b}], s.first[[2]int{b, a}]
 	switch o.Kind {
 	case wire.KindHello, wire.KindHelloAck:
@@ -274,8 +288,49 @@ func (s *scenario) describe(from, to *node, frame []byte) string {
 	case wire.KindProbe, wire.KindProbeReply:
 		p, _ := wire.ParseProbe(body)
 		return fmt.Sprintf("%s of %d bytes", head, p.Size)
+	case wire.KindRekey:
+		r, _ := wire.ParseRekey(body)
+		return fmt.Sprintf("%s %d, message %d", head, r.Number, r.Message)
 	}
 	return head
+}
+
+// describeHandshake tells what can be read of a handshake frame.
+func describeHandshake(o wire.Outer, body []byte) string {
+	h, err := wire.ParseHandshake(body)
+	switch {
+	case o.Kind == wire.KindCookie:
+		return ""
+	case err != nil:
+		return " " + err.Error()
+	}
+	name := map[uint8]string{wire.PatternNone: "refusal", wire.PatternXX: "XX", wire.PatternIK: "IK"}[h.Pattern]
+	return fmt.Sprintf(" %d, %s %d", o.Counter, name, h.Message)
+}
+
+// phaseOf marks frames of odd phases.
+func phaseOf(o wire.Outer) string {
+	if o.Flags&wire.FlagPhase != 0 {
+		return "′"
+	}
+	return ""
+}
+
+// unsealed is the body of a frame that its sender has just sealed; nil if the sender has no such session.
+func (s *scenario) unsealed(from, to *node, o wire.Outer, frame []byte) []byte {
+	e := from.m.Endpoint(to.cfg.NIC)
+	if e == nil || e.live == nil || e.live.sealed == nil || e.live.packets.index != o.Index {
+		return nil
+	}
+	l, a, b := e.live, int(from.cfg.NIC), int(to.cfg.NIC)
+	s.first[[2]int{a, b}] = l.first
+	s.first[[2]int{b, a}] = [wire.Spaces]wire.Seq{l.peer.FirstCommand, l.peer.FirstData}
+	f := append([]byte(nil), frame...)
+	clear := clearLen(o)
+	if !l.sealed.out.Key.Open(f[clear:len(f)-wire.TagLen], f, clear, o.Counter) {
+		return nil
+	}
+	return f[wire.OuterLen : len(f)-wire.TagLen]
 }
 
 // acks tells of the acknowledgements that a frame carries, if it acknowledges anything.

@@ -155,6 +155,7 @@ func TestDocumentStatesTheLengthsOfTheCode(t *testing.T) {
 	doc := readDocument(t)
 	want := map[string]int{
 		"Outer header": wire.OuterLen, "Tag": wire.TagLen, "Inner header": wire.InnerLen, "Hello": wire.HelloLen,
+		"MACs": 2 * wire.MACLen, "Handshake": wire.HandshakeHead, "Cookie": wire.CookieLen, "Rekey": wire.RekeyHead,
 		"Probe": wire.ProbeLen, "Part": wire.PartLen, "Datagram": wire.DatagramLen, "Letter": wire.LetterLen, "Ack": (&wire.Ack{}).Len(), "Record header": wire.RecordLen, "Envelope": wire.EnvelopeLen,
 	}
 	for _, typ := range recordTypes() {
@@ -177,6 +178,8 @@ func TestDocumentStatesTheConstantsOfTheCode(t *testing.T) {
 		"Version": wire.Version, "OuterLen": wire.OuterLen, "InnerLen": wire.InnerLen, "TagLen": wire.TagLen,
 		"Overhead": wire.Overhead, "RecordLen": wire.RecordLen, "MaxRecord": wire.MaxRecord, "MaxRun": wire.MaxRun, "EnvelopeLen": wire.EnvelopeLen,
 		"HelloLen": wire.HelloLen, "ProbeLen": wire.ProbeLen, "PartLen": wire.PartLen, "PartUnit": wire.PartUnit, "MaxParted": wire.MaxParted, "DatagramLen": wire.DatagramLen, "MaxDatagram": wire.MaxDatagram,
+		"ClearLen": wire.ClearLen, "MACLen": wire.MACLen, "HandshakeHead": wire.HandshakeHead, "HandshakeLeast": wire.HandshakeLeast,
+		"CookieLen": wire.CookieLen, "RekeyHead": wire.RekeyHead,
 		"LetterLen": wire.LetterLen, "MaxLetter": wire.MaxLetter, "MaxAckWords": wire.MaxAckWords, "MaxAckLen": wire.MaxAckLen,
 	} {
 		want[name] = strconv.Itoa(v)
@@ -219,11 +222,11 @@ func TestDocumentNamesEveryValue(t *testing.T) {
 func TestDocumentNamesEveryFlag(t *testing.T) {
 	doc := readDocument(t)
 	for under, want := range map[string]map[string]uint64{
-		"Outer header": {"tagged": u(wire.FlagTagged), "sealed": u(wire.FlagSealed), "key-phase": u(wire.FlagPhase)},
+		"Outer header": {"tagged": u(wire.FlagTagged), "sealed": u(wire.FlagSealed), "key-phase": u(wire.FlagPhase), "clear": u(wire.FlagClear)},
 		"Inner header": {"ack-command": u(wire.AckCommand), "ack-data": u(wire.AckData)},
 		"Flags of records": {"get": u(wire.FlagGet), "reply": u(wire.FlagReply), "accept": u(wire.FlagAccept), "whole": u(wire.FlagWhole),
 			"recall": u(wire.FlagRecall), "return": u(wire.FlagReturn), "none": u(wire.FlagNone)},
-		"Hello": {"reliable": wire.CapReliable},
+		"Hello": {"reliable": wire.CapReliable, "aes": wire.CapAES, "plain-programs": wire.CapPlainPrograms},
 	} {
 		got := map[string]uint64{}
 		for _, r := range doc[under+"/bit"] {
@@ -240,6 +243,54 @@ func TestDocumentNamesEveryFlag(t *testing.T) {
 }
 
 func u(flag uint8) uint64 { return uint64(flag) }
+
+// The table of kinds and flags has a row for each rule, and flagsByKind is that table once more; the parser must agree on
+// every kind and every byte of flags.
+func TestDocumentSaysWhichFlagsAKindTakes(t *testing.T) {
+	const sealed, phase, clear = wire.FlagSealed, wire.FlagPhase, wire.FlagClear
+	rows := []struct {
+		kinds string
+		from  []wire.Kind
+		flags []uint8
+	}{
+		{"1 to 10, on a plain link", []wire.Kind{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []uint8{0, wire.FlagTagged}},
+		{"hello, hello-ack, finish, cookie, on a sealed link", []wire.Kind{1, 2, 12, 13}, []uint8{sealed}},
+		{"data, on a sealed link", []wire.Kind{3}, []uint8{sealed, sealed | phase, sealed | clear, sealed | phase | clear}},
+		{"ack, probe, probe-reply, goodbye, part, plain, datagram, rekey, on a sealed link", []wire.Kind{4, 5, 6, 7, 8, 9, 10, 11}, []uint8{sealed, sealed | phase}},
+	}
+	allowed := map[wire.Kind]map[uint8]bool{}
+	var kinds, told []string
+	for _, r := range rows {
+		kinds = append(kinds, r.kinds)
+		for _, k := range r.from {
+			for _, f := range r.flags {
+				if allowed[k] == nil {
+					allowed[k] = map[uint8]bool{}
+				}
+				allowed[k][f] = true
+			}
+		}
+	}
+	for _, r := range readDocument(t)["Outer header/kinds"] {
+		told = append(told, r[0])
+	}
+	if d := cmp.Diff(kinds, told); d != "" {
+		t.Errorf("rows of this test (-) and of the document (+) differ:\n%s", d)
+	}
+	for k := wire.Kind(1); k <= 13; k++ {
+		for flags := range 256 {
+			b := make([]byte, wire.OuterLen)
+			o := wire.Outer{Kind: k, Flags: uint8(flags), Index: 7, Counter: 1}
+			if k == wire.KindHello {
+				o.Index = 0
+			}
+			o.Put(b)
+			if _, _, err := wire.ParseOuter(b); (err == nil) != allowed[k][uint8(flags)] {
+				t.Errorf("%v with flags %04b: %v; the document allows it: %v", k, flags, err, allowed[k][uint8(flags)])
+			}
+		}
+	}
+}
 
 // The flags table says which records take which flags; CheckRecords must agree on every type and bit.
 func TestDocumentSaysWhichRecordsTakeAFlag(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 var (
 	anyByte    = rapid.Uint8()
 	anyPayload = rapid.SliceOfN(rapid.Byte(), 0, 64)
+	anyKey     = rapid.SliceOfN(rapid.Byte(), 32, 32)
 )
 
 func drawFlags(t *rapid.T, mask uint8) uint8 { return anyByte.Draw(t, "flags") & mask }
@@ -125,8 +126,18 @@ func drawRecord(t *rapid.T) sample {
 
 func drawOuter(t *rapid.T) wire.Outer {
 	o := wire.Outer{
-		Kind:  wire.Kind(rapid.Uint8Range(uint8(wire.KindHello), uint8(wire.KindDatagram)).Draw(t, "kind")),
-		Flags: drawFlags(t, wire.FlagTagged), Counter: rapid.Uint64Min(1).Draw(t, "counter"),
+		Kind:    wire.Kind(rapid.Uint8Range(uint8(wire.KindHello), uint8(wire.KindCookie)).Draw(t, "kind")),
+		Counter: rapid.Uint64Min(1).Draw(t, "counter"),
+	}
+	switch {
+	case o.Kind <= wire.KindDatagram && rapid.Bool().Draw(t, "plain"):
+		o.Flags = drawFlags(t, wire.FlagTagged)
+	case o.Kind.OfHandshake():
+		o.Flags = wire.FlagSealed
+	case o.Kind == wire.KindData:
+		o.Flags = wire.FlagSealed | drawFlags(t, wire.FlagPhase|wire.FlagClear)
+	default:
+		o.Flags = wire.FlagSealed | drawFlags(t, wire.FlagPhase)
 	}
 	if o.Kind != wire.KindHello {
 		o.Index = rapid.Uint32Min(1).Draw(t, "index")
@@ -199,6 +210,29 @@ func drawDatagram(t *rapid.T) (d wire.Datagram, payload []byte) {
 	return d, make([]byte, units*wire.PartUnit+last)
 }
 
+func drawHandshake(t *rapid.T) (h wire.Handshake, zeros int) {
+	lowest := rapid.Uint8Min(1).Draw(t, "lowest version")
+	h = wire.Handshake{
+		Pattern: rapid.Uint8Max(wire.PatternIK).Draw(t, "pattern"), Message: rapid.Uint8Range(1, 3).Draw(t, "message"),
+		Index: rapid.Uint32Min(1).Draw(t, "index"), MinVersion: lowest, MaxVersion: rapid.Uint8Min(lowest).Draw(t, "highest version"),
+	}
+	if h.Pattern != wire.PatternNone {
+		h.Noise = rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "noise")
+	}
+	return h, rapid.IntRange(0, 40).Draw(t, "zeros")
+}
+
+func drawCookie(t *rapid.T) (c wire.Cookie) {
+	copy(c.Nonce[:], rapid.SliceOfN(rapid.Byte(), len(c.Nonce), len(c.Nonce)).Draw(t, "nonce"))
+	copy(c.Sealed[:], rapid.SliceOfN(rapid.Byte(), len(c.Sealed), len(c.Sealed)).Draw(t, "sealed"))
+	return c
+}
+
+func drawRekey(t *rapid.T) wire.Rekey {
+	return wire.Rekey{Message: rapid.Uint8Range(1, 2).Draw(t, "message"), Number: rapid.Uint16Min(1).Draw(t, "number"),
+		Noise: rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "noise")}
+}
+
 func drawProbe(t *rapid.T) wire.Probe {
 	return wire.Probe{ID: rapid.Uint64().Draw(t, "id"), Size: rapid.Uint32Range(wire.ProbeLen, 256).Draw(t, "size")}
 }
@@ -214,7 +248,7 @@ func drawTag(t *rapid.T) sample {
 
 // drawSample draws anything that docs/wire.md has a table of.
 func drawSample(t *rapid.T) sample {
-	switch rapid.IntRange(0, 12).Draw(t, "what") {
+	switch rapid.IntRange(0, 16).Draw(t, "what") {
 	case 0:
 		return outerSample(drawOuter(t))
 	case 1:
@@ -231,6 +265,14 @@ func drawSample(t *rapid.T) sample {
 		return partSample(drawPart(t))
 	case 7:
 		return datagramSample(drawDatagram(t))
+	case 8:
+		return handshakeSample(drawHandshake(t))
+	case 9:
+		return cookieSample(drawCookie(t))
+	case 10:
+		return rekeySample(drawRekey(t))
+	case 11:
+		return macsSample(rapid.SliceOfN(rapid.Byte(), 1, 100).Draw(t, "frame"), anyKey.Draw(t, "fabric"), anyKey.Draw(t, "cookie")[:16])
 	default:
 		return drawRecord(t)
 	}

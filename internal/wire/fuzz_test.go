@@ -18,6 +18,13 @@ func FuzzFrame(f *testing.F) {
 		b, _ := g.build()
 		f.Add(b, g.cookie)
 	}
+	for k := range wire.Kind(16) { // every kind with every set of flags that a link may expect
+		for _, flags := range []uint8{0, wire.FlagTagged, wire.FlagSealed, wire.FlagSealed | wire.FlagPhase, wire.FlagSealed | wire.FlagClear} {
+			b := make([]byte, wire.OuterLen, wire.OuterLen+40)
+			wire.Outer{Kind: k, Flags: flags, Index: 7, Counter: 3}.Put(b)
+			f.Add(append(b, make([]byte, 40)...), uint64(0))
+		}
+	}
 	f.Fuzz(func(t *testing.T, frame []byte, cookie uint64) {
 		o, rest, err := wire.ParseOuter(frame)
 		index := uint32(1)
@@ -29,7 +36,12 @@ func FuzzFrame(f *testing.F) {
 		if ok != want || ok && next != o {
 			t.Fatalf("ParseNext = %+v, %v; ParseOuter = %+v, %v", next, ok, o, err)
 		}
+		checkNextSealed(t, frame, index, o, err)
 		if err != nil {
+			return
+		}
+		if o.Flags&wire.FlagSealed != 0 {
+			checkSealed(t, o.Kind, rest)
 			return
 		}
 		if frame[0]>>4 == wire.Version {
@@ -57,6 +69,79 @@ func FuzzFrame(f *testing.F) {
 		}
 		checkBody(t, o.Kind, rest)
 	})
+}
+
+// checkNextSealed holds ParseNext on a sealed link to ParseOuter.
+func checkNextSealed(t *testing.T, frame []byte, index uint32, o wire.Outer, err error) {
+	next, ok := wire.ParseNext(frame, wire.Outer{Flags: wire.FlagSealed, Index: index}.Word())
+	want := err == nil && o.Flags&wire.FlagSealed != 0 && !o.Kind.OfHandshake() && frame[0]>>4 == wire.Version
+	if ok != want || ok && next != o {
+		t.Fatalf("on a sealed link ParseNext = %+v, %v; ParseOuter = %+v, %v", next, ok, o, err)
+	}
+}
+
+// checkSealed looks at what this package can read of a sealed frame: bodies of handshakes. Others are encrypted; a Rekey is
+// read as if it were not.
+func checkSealed(t *testing.T, k wire.Kind, rest []byte) {
+	switch {
+	case k == wire.KindRekey:
+		checkRekey(t, rest)
+	case !k.OfHandshake() || len(rest) < 2*wire.MACLen:
+	case k == wire.KindCookie:
+		checkCookie(t, rest[:len(rest)-2*wire.MACLen])
+	default:
+		checkHandshake(t, rest[:len(rest)-2*wire.MACLen])
+	}
+}
+
+// FuzzHandshake reads bytes as each body that a handshake has.
+func FuzzHandshake(f *testing.F) {
+	for _, h := range []wire.Handshake{goodHandshake, {Pattern: wire.PatternIK, Message: 3, Index: 1, MinVersion: 1, MaxVersion: 255, Noise: make([]byte, 200)},
+		{Message: 2, Index: 1 << 31, MinVersion: 2, MaxVersion: 2}} {
+		f.Add(handshakeSample(h, 0).bytes)
+		f.Add(handshakeSample(h, 9).bytes)
+	}
+	f.Add(cookieSample(wire.Cookie{}).bytes)
+	f.Add(rekeySample(wire.Rekey{Message: 1, Number: 1, Noise: []byte{1}}).bytes)
+	f.Add(rekeySample(wire.Rekey{Message: 2, Number: 65535, Noise: make([]byte, 96)}).bytes)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		checkHandshake(t, b)
+		checkCookie(t, b)
+		checkRekey(t, b)
+	})
+}
+
+func checkHandshake(t *testing.T, b []byte) {
+	h, err := wire.ParseHandshake(b)
+	if err != nil {
+		return
+	}
+	same(t, "handshake", handshakeSample(h, len(b)-h.Len()).bytes, b)
+	mustBeShort(t, b[:h.Len()], func(b []byte) error { _, err := wire.ParseHandshake(b); return err })
+}
+
+func checkCookie(t *testing.T, b []byte) {
+	if c, err := wire.ParseCookie(b); err == nil {
+		same(t, "cookie", cookieSample(c).bytes, b)
+		mustBeShort(t, b, func(b []byte) error { _, err := wire.ParseCookie(b); return err })
+	}
+}
+
+func checkRekey(t *testing.T, b []byte) {
+	if r, err := wire.ParseRekey(b); err == nil {
+		same(t, "rekey", rekeySample(r).bytes, b)
+		mustBeShort(t, b[:wire.RekeyHead], func(b []byte) error { _, err := wire.ParseRekey(b); return err })
+	}
+}
+
+// mustBeShort parses every prefix of a good body, and some of them of a long one.
+func mustBeShort(t *testing.T, b []byte, parse func(b []byte) error) {
+	t.Helper()
+	for n := 0; n < len(b); n += 1 + n/64 {
+		if err := parse(b[:n:n]); err != wire.ErrShort {
+			t.Fatalf("the first %d bytes of %d: %v", n, len(b), err)
+		}
+	}
 }
 
 // checkLone holds NextChunk and OpenInto, by which a frame is taken that was expected, to what ParseInner and Open say.

@@ -71,6 +71,27 @@ func TestAPartComesBack(t *testing.T) {
 	})
 }
 
+func TestABodyOfAHandshakeComesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h, zeros := drawHandshake(t)
+		got, err := wire.ParseHandshake(handshakeSample(h, zeros).bytes)
+		if len(h.Noise) == 0 {
+			got.Noise = nil
+		}
+		if d := cmp.Diff(h, got); err != nil || d != "" {
+			t.Fatalf("ParseHandshake: %v; wrote (-), read (+):\n%s", err, d)
+		}
+		c := drawCookie(t)
+		if got, err := wire.ParseCookie(cookieSample(c).bytes); err != nil || got != c {
+			t.Fatalf("ParseCookie = %+v, %v; wrote %+v", got, err, c)
+		}
+		r := drawRekey(t)
+		if got, err := wire.ParseRekey(rekeySample(r).bytes); err != nil || !cmp.Equal(got, r) {
+			t.Fatalf("ParseRekey = %+v, %v; wrote %+v", got, err, r)
+		}
+	})
+}
+
 func TestASegmentComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, all := drawInner(t), rapid.SliceOfN(rapid.Custom(drawRecord), 0, 8).Draw(t, "records")

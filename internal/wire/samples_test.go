@@ -2,10 +2,14 @@ package wire_test
 
 import (
 	"bytes"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"testing"
+
+	"golang.org/x/crypto/blake2s"
 
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -81,6 +85,54 @@ func datagramFields(d wire.Datagram, payload []byte) fields {
 func partFields(p wire.Part, payload []byte) fields {
 	return fields{"space": uint64(p.Space), "size": uint64(len(payload)), "sequence": uint64(p.Seq), "offset": uint64(p.Offset),
 		"length": uint64(p.Length), "payload": hex.EncodeToString(payload)}
+}
+
+// handshakeSample is a body with zeros behind it, as a Hello has them that is as long as its answer.
+func handshakeSample(h wire.Handshake, zeros int) sample {
+	n := h.Len() + zeros
+	b := written(n, func(b []byte) { h.Put(b, n) })
+	return sample{"Handshake", b, handshakeFields(h, zeros)}
+}
+
+func handshakeFields(h wire.Handshake, zeros int) fields {
+	return fields{"pattern": uint64(h.Pattern), "message": uint64(h.Message), "length": uint64(len(h.Noise)), "index": uint64(h.Index),
+		"lowest version": uint64(h.MinVersion), "highest version": uint64(h.MaxVersion),
+		"noise message": hex.EncodeToString(append(bytes.Clone(h.Noise), make([]byte, zeros)...))}
+}
+
+func cookieSample(c wire.Cookie) sample {
+	return sample{"Cookie", written(wire.CookieLen, c.Put), cookieFields(c)}
+}
+
+func cookieFields(c wire.Cookie) fields {
+	return fields{"nonce": hex.EncodeToString(c.Nonce[:]), "sealed cookie": hex.EncodeToString(c.Sealed[:])}
+}
+
+func rekeySample(r wire.Rekey) sample {
+	b := written(wire.RekeyHead+len(r.Noise), func(b []byte) { r.Put(b) })
+	return sample{"Rekey", b, fields{"message": uint64(r.Message), "number": uint64(r.Number), "noise message": hex.EncodeToString(r.Noise)}}
+}
+
+// macsSample are the MACs behind a frame, by the sentences of docs/wire.md. Without a cookie mac2 is zeros.
+func macsSample(frame, fabric, cookie []byte) sample {
+	key, err := hkdf.Key(sha256.New, fabric, nil, "weft mac1", 32)
+	if err != nil {
+		panic(err)
+	}
+	mac1, mac2 := blake2sOf(key, frame), make([]byte, wire.MACLen)
+	if cookie != nil {
+		mac2 = blake2sOf(cookie, append(bytes.Clone(frame), mac1...))
+	}
+	return sample{"MACs", append(mac1, mac2...), fields{"mac1": hex.EncodeToString(mac1), "mac2": hex.EncodeToString(mac2)}}
+}
+
+func blake2sOf(key, b []byte) []byte {
+	h, err := blake2s.New128(key)
+	if err != nil {
+		panic(err)
+	}
+	h.Write(b)
+	return h.Sum(nil)
 }
 
 func innerFields(h wire.Inner) fields {

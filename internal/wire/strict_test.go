@@ -26,6 +26,9 @@ var parseAs = map[string]func(b []byte) error{
 	"Datagram":     func(b []byte) error { _, _, err := wire.ParseDatagram(b); return err },
 	"Letter":       func(b []byte) error { _, _, err := wire.ParseLetter(b); return err },
 	"Part":         func(b []byte) error { _, _, err := wire.ParsePart(b); return err },
+	"Handshake":    func(b []byte) error { _, err := wire.ParseHandshake(b); return err },
+	"Cookie":       func(b []byte) error { _, err := wire.ParseCookie(b); return err },
+	"Rekey":        func(b []byte) error { _, err := wire.ParseRekey(b); return err },
 }
 
 func TestEveryTruncatedPrefixIsShort(t *testing.T) {
@@ -35,6 +38,7 @@ func TestEveryTruncatedPrefixIsShort(t *testing.T) {
 		innerSample(wire.Inner{Seq: 1}), helloSample(goodHello), ackSample(ack), probeSample(wire.Probe{Size: 40}),
 		partSample(wire.Part{Seq: 1, Length: 200}, make([]byte, 128)),
 		datagramSample(wire.Datagram{ID: 1, Length: 200, Service: 3}, make([]byte, 128)),
+		handshakeSample(goodHandshake, 0), cookieSample(wire.Cookie{}), rekeySample(wire.Rekey{Message: 1, Number: 1, Noise: []byte{1}}),
 	) {
 		parse, first := parseAs[s.name], 0
 		if parse == nil { // a record; no bytes are no record, which is good
@@ -55,6 +59,8 @@ var goodHello = wire.Hello{
 	MinVersion: 1, MaxVersion: 1, Index: 17, NIC: 0x8cff7fdd60000000, Incarnation: 5, Cookie: testCookie, MTUCommand: 1472, MTUData: 8972,
 	WinCommand: limits.Window, WinData: limits.Window, ReceiveCapacity: 212992, AckDelayMicros: 50, FirstCommand: 0xfffffff0, FirstData: 1,
 }
+
+var goodHandshake = wire.Handshake{Pattern: wire.PatternXX, Message: 1, Index: 17, MinVersion: 1, MaxVersion: 1, Noise: []byte{1, 2, 3, 4, 5}}
 
 func TestTheOuterHeaderIsStrict(t *testing.T) {
 	const tagged, sealed = wire.FlagTagged, wire.FlagSealed
@@ -79,8 +85,18 @@ func TestTheOuterHeaderIsStrict(t *testing.T) {
 		"hello-ack of another version":  {set(good(wire.KindHelloAck), 0, 15<<4|byte(wire.KindHelloAck)), nil},
 		"sealed hello, another version": {set(good(wire.KindHello), 0, 2<<4|byte(wire.KindHello), tagged|sealed), wire.ErrFormat},
 		"kind 0":                        {set(good(wire.KindData), 0, 1<<4), wire.ErrKind},
-		"kind 11":                       {set(good(wire.KindData), 0, 1<<4|11), wire.ErrKind},
-		"sealed":                        {set(good(wire.KindData), 1, tagged|sealed), wire.ErrFormat},
+		"kind 14":                       {set(good(wire.KindData), 0, 1<<4|14), wire.ErrKind},
+		"kind 15":                       {set(good(wire.KindData), 0, 1<<4|15), wire.ErrKind},
+		"rekey, not sealed":             {set(good(wire.KindData), 0, 1<<4|byte(wire.KindRekey)), wire.ErrFormat},
+		"finish, not sealed":            {set(good(wire.KindData), 0, 1<<4|byte(wire.KindFinish)), wire.ErrFormat},
+		"cookie, not sealed":            {set(good(wire.KindData), 0, 1<<4|byte(wire.KindCookie)), wire.ErrFormat},
+		"sealed and tagged":             {set(good(wire.KindData), 1, tagged|sealed), wire.ErrFormat},
+		"sealed":                        {set(good(wire.KindData), 1, sealed), nil},
+		"sealed, headers in the clear":  {set(good(wire.KindData), 1, sealed|wire.FlagClear|wire.FlagPhase), nil},
+		"ack with headers in the clear": {set(good(wire.KindAck), 1, sealed|wire.FlagClear), wire.ErrFormat},
+		"clear headers, not sealed":     {set(good(wire.KindData), 1, wire.FlagClear), wire.ErrFormat},
+		"sealed hello with a phase":     {set(good(wire.KindHello), 1, sealed|wire.FlagPhase), wire.ErrFormat},
+		"sealed, unknown flag":          {set(good(wire.KindData), 1, sealed|0x10), wire.ErrFormat},
 		"of the other key":              {set(good(wire.KindData), 1, tagged|wire.FlagPhase), wire.ErrFormat},
 		"unknown flag":                  {set(good(wire.KindData), 1, tagged|0x04), wire.ErrFormat},
 		"unknown flag of a hello":       {set(good(wire.KindHello), 1, tagged|0x04), wire.ErrFormat},
@@ -111,23 +127,53 @@ func TestBodiesAreStrict(t *testing.T) {
 	part := func(offset, length uint32, n int) sample {
 		return partSample(wire.Part{Offset: offset, Length: length}, make([]byte, n))
 	}
+	handshake := func(change func(h *wire.Handshake)) []byte {
+		h := goodHandshake
+		change(&h)
+		return handshakeSample(h, 8).bytes
+	}
+	same := func(*wire.Handshake) {}
+	rekey := func(message uint8, number uint16) sample {
+		return rekeySample(wire.Rekey{Message: message, Number: number, Noise: []byte{1, 2}})
+	}
 	for name, c := range map[string]struct {
 		as   string
 		body []byte
 		want error
 	}{
-		"hello: range the wrong way round": {"Hello", hello(func(h *wire.Hello) { h.MinVersion = 2 }), wire.ErrFormat},
-		"hello: version 0":                 {"Hello", hello(func(h *wire.Hello) { h.MinVersion = 0 }), wire.ErrFormat},
-		"hello: later versions only":       {"Hello", hello(func(h *wire.Hello) { h.MinVersion, h.MaxVersion = 7, 9 }), nil},
-		"hello: no NIC":                    {"Hello", hello(func(h *wire.Hello) { h.NIC = 0 }), wire.ErrFormat},
-		"hello: no index":                  {"Hello", hello(func(h *wire.Hello) { h.Index = 0 }), wire.ErrFormat},
-		"hello: frames below a hello":      {"Hello", hello(func(h *wire.Hello) { h.MTUCommand = 127 }), wire.ErrFormat},
-		"hello: data frames below a hello": {"Hello", hello(func(h *wire.Hello) { h.MTUData = 127 }), wire.ErrFormat},
-		"hello: frames just a hello":       {"Hello", hello(func(h *wire.Hello) { h.MTUCommand, h.MTUData = 128, 128 }), nil},
-		"hello: no command window":         {"Hello", hello(func(h *wire.Hello) { h.WinCommand = 0 }), wire.ErrFormat},
-		"hello: no data window":            {"Hello", hello(func(h *wire.Hello) { h.WinData = 0 }), wire.ErrFormat},
-		"hello: longer":                    {"Hello", append(hello(func(*wire.Hello) {}), "more of a later version"...), nil},
-		"hello: zero fields used":          {"Hello", at(helloSample(goodHello), 68, 1), nil},
+		"handshake: with zeros behind it":   {"Handshake", handshake(same), nil},
+		"handshake: other bytes behind it":  {"Handshake", append(handshake(same), 1), wire.ErrFormat},
+		"handshake: longer than its body":   {"Handshake", handshake(same)[:wire.HandshakeHead+len(goodHandshake.Noise)-1], wire.ErrShort},
+		"handshake: pattern 3":              {"Handshake", handshake(func(h *wire.Handshake) { h.Pattern = 3 }), wire.ErrFormat},
+		"handshake: no pattern, a message":  {"Handshake", handshake(func(h *wire.Handshake) { h.Pattern = 0 }), wire.ErrFormat},
+		"handshake: no pattern, no message": {"Handshake", handshake(func(h *wire.Handshake) { h.Pattern, h.Noise = 0, nil }), nil},
+		"handshake: a pattern, no message":  {"Handshake", handshake(func(h *wire.Handshake) { h.Noise = nil }), wire.ErrFormat},
+		"handshake: message 0":              {"Handshake", handshake(func(h *wire.Handshake) { h.Message = 0 }), wire.ErrFormat},
+		"handshake: message 4":              {"Handshake", handshake(func(h *wire.Handshake) { h.Message = 4 }), wire.ErrFormat},
+		"handshake: index 0":                {"Handshake", handshake(func(h *wire.Handshake) { h.Index = 0 }), wire.ErrFormat},
+		"handshake: version 0":              {"Handshake", handshake(func(h *wire.Handshake) { h.MinVersion = 0 }), wire.ErrFormat},
+		"handshake: range the wrong way":    {"Handshake", handshake(func(h *wire.Handshake) { h.MinVersion = 2 }), wire.ErrFormat},
+		"handshake: first zero is not":      {"Handshake", at(handshakeSample(goodHandshake, 0), 10, 1), wire.ErrFormat},
+		"handshake: second zero is not":     {"Handshake", at(handshakeSample(goodHandshake, 0), 11, 1), wire.ErrFormat},
+		"cookie: a byte too many":           {"Cookie", append(cookieSample(wire.Cookie{}).bytes, 0), wire.ErrFormat},
+		"rekey: message 0":                  {"Rekey", rekey(0, 1).bytes, wire.ErrFormat},
+		"rekey: message 2":                  {"Rekey", rekey(2, 65535).bytes, nil},
+		"rekey: message 3":                  {"Rekey", rekey(3, 1).bytes, wire.ErrFormat},
+		"rekey: number 0":                   {"Rekey", rekey(1, 0).bytes, wire.ErrFormat},
+		"rekey: zero is not":                {"Rekey", at(rekey(1, 1), 1, 1), wire.ErrFormat},
+		"rekey: no message":                 {"Rekey", rekey(1, 1).bytes[:wire.RekeyHead], wire.ErrShort},
+		"hello: range the wrong way round":  {"Hello", hello(func(h *wire.Hello) { h.MinVersion = 2 }), wire.ErrFormat},
+		"hello: version 0":                  {"Hello", hello(func(h *wire.Hello) { h.MinVersion = 0 }), wire.ErrFormat},
+		"hello: later versions only":        {"Hello", hello(func(h *wire.Hello) { h.MinVersion, h.MaxVersion = 7, 9 }), nil},
+		"hello: no NIC":                     {"Hello", hello(func(h *wire.Hello) { h.NIC = 0 }), wire.ErrFormat},
+		"hello: no index":                   {"Hello", hello(func(h *wire.Hello) { h.Index = 0 }), wire.ErrFormat},
+		"hello: frames below a hello":       {"Hello", hello(func(h *wire.Hello) { h.MTUCommand = 127 }), wire.ErrFormat},
+		"hello: data frames below a hello":  {"Hello", hello(func(h *wire.Hello) { h.MTUData = 127 }), wire.ErrFormat},
+		"hello: frames just a hello":        {"Hello", hello(func(h *wire.Hello) { h.MTUCommand, h.MTUData = 128, 128 }), nil},
+		"hello: no command window":          {"Hello", hello(func(h *wire.Hello) { h.WinCommand = 0 }), wire.ErrFormat},
+		"hello: no data window":             {"Hello", hello(func(h *wire.Hello) { h.WinData = 0 }), wire.ErrFormat},
+		"hello: longer":                     {"Hello", append(hello(func(*wire.Hello) {}), "more of a later version"...), nil},
+		"hello: zero fields used":           {"Hello", at(helloSample(goodHello), 68, 1), nil},
 
 		"ack: unknown flag":          {"Ack", at(ack(), 0, wire.AckData|4), wire.ErrFormat},
 		"ack: unknown reason":        {"Ack", at(ack(), 1, 5), wire.ErrFormat},

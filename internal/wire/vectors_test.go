@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -35,27 +36,32 @@ type goodVector struct {
 	Note    string `json:"note,omitempty"`
 	Frame   string `json:"frame"`
 	Cookie  string `json:"cookie"`
+	Fabric  string `json:"fabric,omitempty"`
 	Decoded parts  `json:"decoded"`
 }
 
 // parts is a decoded frame. Of the bodies, it has the one of the frame's kind.
 type parts struct {
-	Kind     string   `json:"kind"`
-	Outer    fields   `json:"outer"`
-	Hello    fields   `json:"hello,omitempty"`
-	Ack      fields   `json:"ack,omitempty"`
-	Probe    fields   `json:"probe,omitempty"`
-	Part     fields   `json:"part,omitempty"`
-	Datagram fields   `json:"datagram,omitempty"`
-	Inner    fields   `json:"inner,omitempty"`
-	Records  []fields `json:"records,omitempty"`
-	Tag      fields   `json:"tag,omitempty"`
+	Kind      string   `json:"kind"`
+	Outer     fields   `json:"outer"`
+	Hello     fields   `json:"hello,omitempty"`
+	Handshake fields   `json:"handshake,omitempty"`
+	Flood     fields   `json:"cookie,omitempty"` // the body of a Cookie
+	Ack       fields   `json:"ack,omitempty"`
+	Probe     fields   `json:"probe,omitempty"`
+	Part      fields   `json:"part,omitempty"`
+	Datagram  fields   `json:"datagram,omitempty"`
+	Inner     fields   `json:"inner,omitempty"`
+	Records   []fields `json:"records,omitempty"`
+	Tag       fields   `json:"tag,omitempty"`
+	MACs      fields   `json:"macs,omitempty"`
 }
 
 type badVector struct {
 	Name   string `json:"name"`
 	Frame  string `json:"frame"`
 	Cookie string `json:"cookie"`
+	Fabric string `json:"fabric,omitempty"`
 	Error  string `json:"error"`
 }
 
@@ -104,13 +110,19 @@ func TestVectorsAreWhatTheCodeWrites(t *testing.T) {
 	}
 }
 
-// take parses a whole frame as a receiver with this cookie does: outer header, tag, body.
-func take(frame []byte, cookie uint64) (p parts, err error) {
+// errMAC is the cause of a handshake frame whose mac1 does not verify. This package leaves that to its callers.
+var errMAC = errors.New("mac1 does not verify")
+
+// take parses a whole frame as a receiver with this cookie and this fabric key does: outer header, tag or MACs, body.
+func take(frame []byte, cookie uint64, fabric []byte) (p parts, err error) {
 	o, _, err := wire.ParseOuter(frame)
 	if err != nil {
 		return p, err
 	}
 	p.Kind, p.Outer = o.Kind.String(), outerSample(o).means
+	if o.Flags&wire.FlagSealed != 0 {
+		return p, p.takeHandshake(o.Kind, frame, fabric)
+	}
 	if o.Flags&wire.FlagTagged != 0 {
 		n, err := wire.Open(frame, cookie)
 		if err != nil {
@@ -120,6 +132,29 @@ func take(frame []byte, cookie uint64) (p parts, err error) {
 		frame = frame[:n]
 	}
 	return p, p.takeBody(o.Kind, frame[wire.OuterLen:])
+}
+
+func (p *parts) takeHandshake(k wire.Kind, frame, fabric []byte) error {
+	n := len(frame) - 2*wire.MACLen
+	if len(frame) < wire.HandshakeLeast {
+		return errMAC
+	}
+	macs := macsSample(frame[:n], fabric, nil)
+	if !bytes.Equal(macs.bytes, frame[n:]) {
+		return errMAC
+	}
+	p.MACs = macs.means
+	body := frame[wire.OuterLen:n]
+	if k == wire.KindCookie {
+		c, err := wire.ParseCookie(body)
+		p.Flood = cookieFields(c)
+		return err
+	}
+	h, err := wire.ParseHandshake(body)
+	if err == nil {
+		p.Handshake = handshakeFields(h, len(body)-h.Len())
+	}
+	return err
 }
 
 func (p *parts) takeBody(k wire.Kind, body []byte) error {
@@ -177,7 +212,7 @@ func (p *parts) takeRecords(b []byte) {
 func TestGoodVectorsAreTakenAndMeanWhatTheySay(t *testing.T) {
 	for _, v := range readVectors(t).Good {
 		b, cookie := unhex(t, v.Frame), number(t, v.Cookie)
-		got, err := take(b, cookie)
+		got, err := take(b, cookie, unhex(t, v.Fabric))
 		if err != nil {
 			t.Errorf("%s: %v", v.Name, err)
 			continue
@@ -227,6 +262,18 @@ func (d document) take(b []byte) (p parts, err error) {
 		p.Tag = get("Tag", 16)
 		b = rest[:len(rest)-16]
 	}
+	if p.Outer["flags"].(uint64)&2 != 0 {
+		rest := b
+		b = rest[len(rest)-32:]
+		p.MACs = get("MACs", 32)
+		b = rest[:len(rest)-32]
+		if p.Kind == "cookie" {
+			p.Flood = get("Cookie", len(b))
+		} else {
+			p.Handshake = get("Handshake", len(b))
+		}
+		return p, err
+	}
 	switch p.Kind {
 	case "hello", "hello-ack":
 		p.Hello = get("Hello", len(b))
@@ -252,9 +299,9 @@ func (d document) take(b []byte) (p parts, err error) {
 
 func TestBadVectorsAreDroppedForTheirReason(t *testing.T) {
 	causes := map[string]error{"short": wire.ErrShort, "magic": wire.ErrMagic, "version": wire.ErrVersion, "kind": wire.ErrKind,
-		"tag": wire.ErrTag, "malformed": wire.ErrFormat}
+		"tag": wire.ErrTag, "malformed": wire.ErrFormat, "mac": errMAC}
 	for _, v := range readVectors(t).Bad {
-		if _, err := take(unhex(t, v.Frame), number(t, v.Cookie)); err == nil || !errors.Is(err, causes[v.Error]) {
+		if _, err := take(unhex(t, v.Frame), number(t, v.Cookie), unhex(t, v.Fabric)); err == nil || !errors.Is(err, causes[v.Error]) {
 			t.Errorf("%s: %v, want %v", v.Name, err, causes[v.Error])
 		}
 	}

@@ -152,8 +152,12 @@ func ParseNext(frame []byte, word uint64) (o Outer, ok bool) {
 	}
 	k := Kind(differs)
 	o = Outer{Kind: k, Flags: uint8(first >> 8), Index: uint32(word >> 32), Counter: binary.LittleEndian.Uint64(frame[8:])}
-	ok = differs <= 0x0f && (k.ofSession() || k == KindHelloAck && !sealed)
-	return o, ok && o.Counter != 0
+	if sealed {
+		ok = k.ofSession() && (o.Flags&FlagClear == 0 || k == KindData)
+	} else {
+		ok = k >= KindHelloAck && k <= KindDatagram
+	}
+	return o, ok && differs <= 0x0f && o.Counter != 0
 }
 
 // ParseOuter reads the outer header of a frame and returns it with what lies behind it: body, then tag if flagged.
