@@ -17,12 +17,14 @@ type joinFlags struct {
 	listen string
 	named  []string // as they were given
 	nodes  []fabric.Node
+	plain  bool
 }
 
 func (f *joinFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.socket, "socket", "", socketHelp)
 	fs.StringVar(&f.listen, "listen", "", "have a NIC of one's own with this `LINK`: HOST:PORT for UDP there, xdp:HOST:PORT, or shm:NAME")
 	fs.StringSliceVar(&f.named, "node", nil, "with --listen: another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once, or shm:NAME; several by commas or by more flags")
+	fs.BoolVar(&f.plain, "plain", false, "with --listen: neither encrypt nor authenticate what goes over the link, for measurements; the other NICs must do so too")
 }
 
 // complete checks what no flag can check alone.
@@ -30,6 +32,8 @@ func (f *joinFlags) complete() error {
 	switch {
 	case f.listen != "" && f.socket != "":
 		return usagef("--socket and --listen: expected one or the other, since --listen is for a NIC of one's own")
+	case f.listen == "" && f.plain:
+		return usagef("--plain without --listen: a NIC daemon has plain = true in its own configuration")
 	case f.listen == "" && len(f.named) > 0:
 		return usagef("--node without --listen: a NIC daemon has its nodes from its own configuration")
 	}
@@ -62,5 +66,5 @@ func (f *joinFlags) join(ctx context.Context, name fabric.Name) (*fabric.Process
 	if err != nil {
 		return nil, err
 	}
-	return fabric.Open(ctx, fabric.Config{Name: name, Link: link, Nodes: f.nodes})
+	return fabric.Open(ctx, fabric.Config{Name: name, Link: link, Nodes: f.nodes, Plain: f.plain})
 }
