@@ -27,7 +27,7 @@ NONE < newcomers < proxy, nbd      NONE < memfile      NONE < freelist < rel
 NONE < interleave < interleave/{atomic,sync}
 NONE < secret < rel, nic      wire, secret, trust < seal < rel      nic, poller, trust < secure < weft, daemon     fabric < fabric/fabrictest
 nicid < trust < rel, registry, daemon, weft
-trust < fabric < daemon, weft      fabric, ctl < fabric/authority      trust < fabric/grants
+trust < fabric < daemon, weft, bench      fabric, ctl < fabric/authority      trust < fabric/grants
 clock < wire, link, registry      nicid < vni, rel, registry      crc < wire       copier < link/{udp,shm}
 mutate < rel, vni, names, coll, program, nic, proc      nic, proc < simulated < sim
 link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strconv"
@@ -30,6 +31,7 @@ type benchFlags struct {
 	child  bool
 	listen string
 
+	seal    sealedFlags
 	testbed string
 	against string
 	hdr     string
@@ -61,6 +63,10 @@ With --testbed veth, the two sides are on two hosts of their own, joined by a ca
 network namespaces that are made for the time of the measurement (needs root). There
 --loss P loses packets, each way, with that probability.
 
+Links are plain unless --sealed says otherwise. With --sealed on,off, both are measured in
+turns; the rows of sealed links have the round trip that sealing adds, and their figure by
+that of plain links. With --against limit, a limit of sealed links seals the same frames.
+
 With --against limit, the barest program that goes the same way is measured in turns
 with Weft, and the ratio is printed: Weft's figure by the limit's, the median of the
 rounds. Both sides have processors of their own then, as two hosts do; --apart=false leaves them to
@@ -76,7 +82,7 @@ and writes where they are, as a program has it that wants bandwidth. With --json
   weft bench %[1]s --serve              # on one host, and on the other:
   weft bench %[1]s 10.0.0.1`, k.Name),
 		each: "size", self: &f.Self, use: " [HOST]", argument: cobra.MaximumNArgs(1), flags: f.define, check: f.complete, instead: f.side, spoilt: true,
-		run: bench.Run, head: f.Head, line: bench.Lines(k.Name),
+		run: f.run, head: f.Head, line: bench.Lines(k.Name),
 	}.command()
 }
 
@@ -89,6 +95,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.serve, "serve", false, "be the other side for clients from other hosts, until interrupted")
 	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "`IP:PORT` at which --serve waits")
 	choiceFlag(fs, &f.testbed, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
+	f.seal.define(fs, "on,off measures both in turns, and tells what sealing adds")
 	shareFlag(fs, &f.Loss, "loss", "packets that a testbed loses, each way")
 	mtuFlag(fs, &f.MTU)
 	choiceFlag(fs, &f.against, "against", "", []string{"limit"}, "measure beside what the ground allows, in turns with it")
@@ -130,8 +137,12 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 		return usagef("--apart with --serve or a host: expected neither, since both sides must be ours to place")
 	case f.serve && f.against != "":
 		return usagef("--serve with --against: expected one or the other, since it is the client that compares")
-	case fs.Changed("rounds") && f.against == "":
-		return usagef("--rounds without --against: expected them together, since there is nothing to take turns with")
+	case fs.Changed("rounds") && f.against == "" && f.seal.links != sealedBoth:
+		return usagef("--rounds without --against or --sealed on,off: expected them together, since there is nothing to take turns with")
+	case f.serve && f.seal.links == sealedBoth:
+		return usagef("--serve with --sealed on,off: expected on or off, as the client has it")
+	case f.hdr != "" && f.seal.links == sealedBoth:
+		return usagef("--hdr with --sealed on,off: expected on or off, since the file is of one kind of links")
 	case f.Loss == 1:
 		return usagef("--loss 100%%: expected less, since nothing would arrive")
 	case f.hdr != "" && (f.serve || len(f.Sizes) > 1):
@@ -145,9 +156,10 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 		f.Link = bench.LinkNone
 	}
 	f.Started = f.child && len(args) > 0
+	f.Sealing, f.BothLinks = f.seal.sealing(f.seal.links), f.seal.links == sealedBoth
 	f.Veth, f.Lossy, f.Against = f.testbed == testbedVeth, fs.Changed("loss"), f.against != ""
 	if !fs.Changed("apart") {
-		f.Apart = f.Against // the limit's programs have, and two hosts do
+		f.Apart = f.Against || f.seal.links == sealedBoth // the limit's programs have, and two hosts do
 	}
 	if f.Started && bench.Reaches(f.Link) != "" {
 		f.Host = args[0]
@@ -163,6 +175,17 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 	}
 	f.HDR, err = writeHDR(f.hdr)
 	return err
+}
+
+// run makes the measurement. Its programs have a key of their own, but for those on another host: those have the user's.
+func (f *benchFlags) run(ctx context.Context, o bench.Options, row func(bench.Row) error) error {
+	if o.Host != "" {
+		return bench.Run(ctx, o, row)
+	}
+	return f.seal.withKey(func() error {
+		o.Fabric = f.seal.fabric
+		return bench.Run(ctx, o, row)
+	})
 }
 
 // hostPort makes an address of a host that may lack the port, or be a name.

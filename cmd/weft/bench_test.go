@@ -45,11 +45,11 @@ func rows(t *testing.T, args ...string) []map[string]any {
 
 func TestBenchPrintsOneObjectForEachSize(t *testing.T) {
 	fields := map[string][]string{
-		"latency":   {"bench", "deployment", "iterations", "link", "p50_ns", "p90_ns", "p999_ns", "p99_ns", "size"},
-		"rate":      {"bench", "deployment", "iterations", "link", "messages_per_s", "size"},
-		"bandwidth": {"bench", "bytes_per_s", "deployment", "iterations", "link", "size"},
-		"datagrams": {"bench", "deployment", "iterations", "link", "lost", "messages_per_s", "size"},
-		"stream": {"bench", "bytes_to_message", "bytes_to_tcp", "deployment", "echo_to_message", "echo_to_tcp", "iterations", "link", "message_bytes_per_s", "message_p50_ns", "size",
+		"latency":   {"bench", "deployment", "iterations", "link", "p50_ns", "p90_ns", "p999_ns", "p99_ns", "sealed", "size"},
+		"rate":      {"bench", "deployment", "iterations", "link", "messages_per_s", "sealed", "size"},
+		"bandwidth": {"bench", "bytes_per_s", "deployment", "iterations", "link", "sealed", "size"},
+		"datagrams": {"bench", "deployment", "iterations", "link", "lost", "messages_per_s", "sealed", "size"},
+		"stream": {"bench", "bytes_to_message", "bytes_to_tcp", "deployment", "echo_to_message", "echo_to_tcp", "iterations", "link", "message_bytes_per_s", "message_p50_ns", "sealed", "size",
 			"stream_bytes_per_s", "stream_p50_ns", "tcp_bytes_per_s", "tcp_p50_ns"},
 	}
 	for _, kind := range []string{"latency", "rate", "bandwidth", "datagrams", "stream"} {
@@ -85,7 +85,7 @@ func TestBenchOfAllSizesHasARowForEach(t *testing.T) {
 func TestBenchPrintsColumns(t *testing.T) {
 	status, stdout, stderr := weft("bench", "latency", "--link", "mem", "--size", "1KiB", "--time", "1ms")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if status != 0 || len(lines) != 4 || len(strings.Fields(lines[3])) != 6 || strings.Fields(lines[3])[0] != "1024" {
+	if status != 0 || len(lines) != 4 || len(strings.Fields(lines[3])) != 7 || strings.Fields(lines[3])[0] != "1024" {
 		t.Errorf("status %d, output:\n%s%s", status, stdout, stderr)
 	}
 }
@@ -233,7 +233,7 @@ func TestBenchSaysWhatIsWrong(t *testing.T) {
 		"bench rate --against limit --size 5MiB":        "--against limit with --size 5242880: expected at most 4194304",
 		"bench datagrams --against limit":               "--against limit: expected none, since bench datagrams has no limit that is measured",
 		"bench datagrams --size 32KiB":                  `invalid argument "32KiB" for "--size" flag: expected a number of bytes from 0 to `,
-		"bench rate --rounds 3":                         "--rounds without --against: expected them together",
+		"bench rate --rounds 3":                         "--rounds without --against or --sealed on,off: expected them together",
 		"bench latency --against limit --time 1ms":      "--time 1ms with --rounds 9: expected at least 45ms, or fewer rounds, since one has 5ms at least",
 		"bench limits --only line --rounds 1000":        "--time 1s with --rounds 1000: expected at least 5s, or fewer rounds",
 		"bench loss --time 249ms":                       "--time 249ms with --rounds 50: expected at least 250ms, or fewer rounds",

@@ -20,7 +20,7 @@ func lossBench() *cobra.Command {
 	o := bench.LossOptions{Loss: 0.01}
 	var on, hdr string
 	return benchOf[bench.LossOptions, bench.LossRow]{
-		o: &o, name: bench.KindLoss, short: "Measure what lost packets cost: goodput, and round trips",
+		o: &o, sealing: &o.Sealing, name: bench.KindLoss, short: "Measure what lost packets cost: goodput, and round trips",
 		long: `Measures a stream between two hosts whose network loses packets, each way, beside the
 same stream between two hosts with the same programs attached that lose none; and
 round trips of 64 bytes with the loss. The hosts are made for it (needs root), and
@@ -59,7 +59,7 @@ each has half of the processors.`,
 func idleBench() *cobra.Command {
 	var o bench.IdleOptions
 	return benchOf[bench.IdleOptions, bench.IdleRow]{
-		o: &o, name: bench.KindIdle, short: "Measure what a NIC daemon costs, and its processes, when nothing is to be done", self: &o.Self, spoilt: true,
+		o: &o, sealing: &o.Sealing, name: bench.KindIdle, short: "Measure what a NIC daemon costs, and its processes, when nothing is to be done", self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			intFlag(fs, &o.Processes, "processes", 128, 1, 1024, "how many processes are attached")
 			intFlag(fs, &o.Programs, "programs", 4, 1, 128, "how many programs they are spread over; fewer if there are fewer processes")
@@ -100,7 +100,7 @@ func pollBench() *cobra.Command {
 func fairnessBench() *cobra.Command {
 	var o bench.FairOptions
 	return benchOf[bench.FairOptions, bench.FairRow]{
-		o: &o, name: bench.KindFairness, short: "Measure how evenly one NIC serves many processes",
+		o: &o, sealing: &o.Sealing, name: bench.KindFairness, short: "Measure how evenly one NIC serves many processes",
 		long: `Measure how evenly one NIC serves many processes.
 
 Two NIC daemons are started on this host, and programs with so many attached processes in all. Each process sends to its
@@ -125,7 +125,7 @@ is compared is the bytes a second that each has sent and received, by Jain's ind
 func incastBench() *cobra.Command {
 	var o bench.IncastOptions
 	return benchOf[bench.IncastOptions, bench.IncastRow]{
-		o: &o, name: bench.KindIncast, short: "Measure what many senders of long messages do to one receiver, and to its short messages",
+		o: &o, sealing: &o.Sealing, name: bench.KindIncast, short: "Measure what many senders of long messages do to one receiver, and to its short messages",
 		long: `Measure what many senders of long messages do to one receiver, and to its short messages.
 
 Each sender has a NIC of its own; all are in one program, the receiver in another, and short messages come from a third.
@@ -152,7 +152,7 @@ func groupBench(kind, short string) *cobra.Command {
 		o.Sizes[0] = 0
 	}
 	return benchOf[bench.GroupOptions, bench.GroupRow]{
-		o: &o, name: kind, short: short, long: short + `.
+		o: &o, sealing: &o.Sealing, name: kind, short: short, long: short + `.
 
 The members are in one program, each with a NIC of its own. What is measured is how long the operation takes at
 rank 0. With --json, each size is one object on a line of its own.`, each: "size",
@@ -214,7 +214,7 @@ All are measured in each round; what is printed is the median of the rounds.
 func hostileBench() *cobra.Command {
 	var o bench.HostileOptions
 	return benchOf[bench.HostileOptions, bench.HostileRow]{
-		o: &o, name: "hostile", short: "Set hostile processes on a NIC daemon and measure what it costs the others",
+		o: &o, sealing: &o.Sealing, name: "hostile", short: "Set hostile processes on a NIC daemon and measure what it costs the others",
 		long: `Starts a NIC daemon and processes that exchange messages by it, each of which is
 checked, and sets processes on them that misbehave in every way that a process can.
 The time of round trips is compared with that beside as many processes that only

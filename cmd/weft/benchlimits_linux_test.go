@@ -22,8 +22,8 @@ func TestEachLimitHasItsFigure(t *testing.T) {
 	measured := map[string]int{}
 	for _, r := range rows(t, args...) {
 		l, ok := limit.Find(r["limit"].(string))
-		if n, _ := r[fields[l.Kind]].(float64); !ok || n <= 0 || len(r) != 3 || r["size"].(float64) <= 0 {
-			t.Errorf("%v; expected a limit, its size, and one figure: %s", r, fields[l.Kind])
+		if n, _ := r[fields[l.Kind]].(float64); !ok || n <= 0 || len(r) != 4 || r["sealed"] != l.Sealed || r["size"].(float64) <= 0 {
+			t.Errorf("%v; expected a limit, whether it is sealed, its size, and one figure: %s", r, fields[l.Kind])
 		}
 		measured[l.Name]++
 	}

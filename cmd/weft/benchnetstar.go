@@ -16,7 +16,7 @@ func netstarBench() *cobra.Command {
 	var o bench.NetstarOptions
 	var where string
 	return benchOf[bench.NetstarOptions, bench.NetstarRow]{
-		o: &o, name: bench.KindNetstar, short: "Measure what Net*'s interface claims: system calls of a message, timers, recovery, and messages beside TCP",
+		o: &o, sealing: &o.Sealing, name: bench.KindNetstar, short: "Measure what Net*'s interface claims: system calls of a message, timers, recovery, and messages beside TCP",
 		long: `Measures what the paper of Net* claims for an interface of shared queues
 (docs/netstar.md):
 

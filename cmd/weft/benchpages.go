@@ -24,7 +24,7 @@ func pagesBench(kind, short string) *cobra.Command {
 	var page int64
 	var where string
 	return benchOf[bench.PagesOptions, bench.PagesRow]{
-		o: &o, name: kind, short: short, long: short + pagesLong + ` With --testbed veth,
+		o: &o, sealing: &o.Sealing, name: kind, short: short, long: short + pagesLong + ` With --testbed veth,
 each of the two is on a host that is made for it (needs root).`, self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			pagesLinkFlag(fs, &o)
@@ -56,7 +56,7 @@ func copiesBench() *cobra.Command {
 	const short = "Count how often pages of network memory are copied"
 	o := bench.PagesOptions{Kind: bench.KindPages}
 	return benchOf[bench.PagesOptions, bench.CopiesRow]{
-		o: &o, name: bench.KindPages, short: short, long: short + pagesLong, each: "scenario", self: &o.Self, spoilt: true,
+		o: &o, sealing: &o.Sealing, name: bench.KindPages, short: short, long: short + pagesLong, each: "scenario", self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) { pagesLinkFlag(fs, &o) },
 		run:   bench.RunCopies,
 		head: func() string {

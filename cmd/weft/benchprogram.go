@@ -26,7 +26,7 @@ type benchProgramFlags struct {
 func newBenchProgram() *cobra.Command {
 	f := &benchProgramFlags{ProgramOptions: bench.ProgramOptions{Sizes: []int{64}}}
 	return benchOf[bench.ProgramOptions, any]{
-		o: &f.ProgramOptions, name: bench.KindProgram, short: "Measure exchanges between programs in NICs, beside those between processes",
+		o: &f.ProgramOptions, sealing: &f.Sealing, name: bench.KindProgram, short: "Measure exchanges between programs in NICs, beside those between processes",
 		long: `Measures round trips between two NICs, in series that take turns:
 
   mcp2mcp     a program in one NIC and a program in the other; the program has the clock

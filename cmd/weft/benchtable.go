@@ -27,6 +27,7 @@ type benchOf[O, R any] struct {
 	check             func(c *cobra.Command, args []string) error   // what no flag can check alone; may be nil
 	instead           func(c *cobra.Command) (done bool, err error) // what it may do in place of measuring; may be nil
 	spoilt            bool                                          // by what bench.Spoils finds
+	sealing           *bench.Sealing                                // where the options have whether links are sealed; nil: there are no links, or flags says it
 	run               func(ctx context.Context, o O, row func(R) error) error
 	head              func() string // above the rows, for people; of one row it is told with it
 	line              func(r R) string
@@ -60,6 +61,7 @@ func printer[R any](out io.Writer, asJSON bool, head string, line func(R) string
 func (b benchOf[O, R]) command() *cobra.Command {
 	var asJSON bool
 	var child string
+	var seal sealedFlags
 	c := &cobra.Command{
 		Use:     b.name + " [flags]" + b.use,
 		Short:   b.short,
@@ -93,13 +95,20 @@ func (b benchOf[O, R]) command() *cobra.Command {
 			if b.each != "" {
 				head = b.head()
 			}
-			return b.run(c.Context(), *b.o, printer(out, asJSON, head, b.line))
+			row := printer(out, asJSON, head, b.line)
+			if b.sealing != nil {
+				return oneByOne(&seal, b.o, b.sealing, b.run)(c.Context(), row)
+			}
+			return b.run(c.Context(), *b.o, row)
 		},
 	}
 	if b.argument != nil {
 		c.Args = b.argument
 	}
 	b.flags(c.Flags())
+	if b.sealing != nil {
+		seal.define(c.Flags(), "on,off measures both, one after the other")
+	}
 	what := "print one JSON object"
 	if b.each != "" {
 		what += " for each " + b.each

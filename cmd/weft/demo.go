@@ -17,8 +17,8 @@ func newDemoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "See Weft work: four NICs, a lossy network, every byte checked",
-		Long: `Opens four NICs in this process, joined by UDP over loopback, and throws away a part of
-all frames. Then it sends messages of 0 B to 16 MiB in all directions, writes into and
+		Long: `Opens four NICs in this process, joined by sealed UDP links over loopback, and throws
+away a part of all frames. Then it sends messages of 0 B to 16 MiB in all directions, writes into and
 reads from the memory of others, compares every byte with what was sent, and tells
 how fast it was. It takes a few seconds, and nothing is left behind.
 

@@ -18,12 +18,14 @@ type joinFlags struct {
 	key    string   // a file
 	named  []string // as they were given
 	nodes  []fabric.Node
+	plain  bool
 }
 
 func (f *joinFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.socket, "socket", "", socketHelp)
 	fs.StringVar(&f.listen, "listen", "", "have a NIC of one's own with this `LINK`: HOST:PORT for UDP there, xdp:HOST:PORT, or shm:NAME")
 	fs.StringSliceVar(&f.named, "node", nil, "with --listen: another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once, or shm:NAME; several by commas or by more flags")
+	fs.BoolVar(&f.plain, "plain", false, "with --listen: neither encrypt nor authenticate what goes over the link, for measurements; the other NICs must do so too")
 }
 
 // complete checks what no flag can check alone.
@@ -31,6 +33,8 @@ func (f *joinFlags) complete() error {
 	switch {
 	case f.listen != "" && f.socket != "":
 		return usagef("--socket and --listen: expected one or the other, since --listen is for a NIC of one's own")
+	case f.listen == "" && f.plain:
+		return usagef("--plain without --listen: a NIC daemon has plain = true in its own configuration")
 	case f.listen == "" && len(f.named) > 0:
 		return usagef("--node without --listen: a NIC daemon has its nodes from its own configuration")
 	}
@@ -63,5 +67,5 @@ func (f *joinFlags) join(ctx context.Context, name fabric.Name) (*fabric.Process
 	if err != nil {
 		return nil, err
 	}
-	return fabric.Open(ctx, fabric.Config{Name: name, Link: link, Nodes: f.nodes, Key: f.key})
+	return fabric.Open(ctx, fabric.Config{Name: name, Link: link, Nodes: f.nodes, Key: f.key, Plain: f.plain})
 }

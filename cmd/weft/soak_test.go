@@ -78,6 +78,7 @@ func TestSoakSaysWhatIsWrong(t *testing.T) {
 		pair + "--longest -1":                    `invalid argument "-1" for "--longest" flag: expected a whole number from 0 to 67108864`,
 		pair + "--node 10.0.0.1:1":               "--node without --listen: a NIC daemon has its nodes from its own configuration",
 		pair + "--node x/y --listen 127.0.0.1:0": `--node: address "x/y": expected HOST or HOST:PORT, such as 10.0.0.2, host-2:7700 or [fe80::2]:7700`,
+		pair + "--plain":                         "--plain without --listen: a NIC daemon has plain = true in its own configuration",
 		pair + "--socket /s --listen :0":         "--socket and --listen: expected one or the other",
 	} {
 		status, stdout, stderr := weft(strings.Fields(line)...)

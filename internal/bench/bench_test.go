@@ -147,7 +147,7 @@ func TestSizesAreWrittenInBytesOrUnits(t *testing.T) {
 
 func TestARowHasTheFieldsOfItsBench(t *testing.T) {
 	common := Row{Bench: "b", Link: "l", Deployment: "d", Size: 1, Iterations: 2}
-	const head = `{"bench":"b","link":"l","deployment":"d","size":1,"iterations":2,`
+	const head = `{"bench":"b","sealed":false,"link":"l","deployment":"d","size":1,"iterations":2,`
 	latency, rate, bandwidth, datagrams := common, common, common, common
 	latency.Latency = &Latency{3, 4, 5, 6}
 	rate.Rate = &Rate{7}

@@ -25,6 +25,7 @@ import (
 // Each is answered by a crewReport. The program ends with its input.
 type crewPlan struct {
 	Socket string // of the daemon that serves the processes; empty: each has a NIC of its own, by UDP on this host
+	Sealing
 	Peer   string // address of a NIC that those know; empty: none
 	App    string // the processes are App/First and those that follow
 	First  int
@@ -154,7 +155,7 @@ func (c *theCrew) gather(ctx context.Context, down *undo) (err error) {
 		if c.Socket != "" {
 			m.p, err = down.attach(wait, c.Socket, name)
 		} else {
-			m.p, _, err = down.open(wait, place{deployment: DeployedEmbedded, name: name, listen: "127.0.0.1:0", nodes: nodes})
+			m.p, _, err = down.open(wait, place{deployment: DeployedEmbedded, name: name, listen: "127.0.0.1:0", nodes: nodes, sealing: c.Sealing})
 		}
 		if err != nil {
 			return err

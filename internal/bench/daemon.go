@@ -24,7 +24,8 @@ type place struct {
 	listen     string
 	nodes      []weft.Node
 	config     string // of a daemon: more lines of its configuration
-	apart      bool   // of a daemon: it has the second half of the processors
+	sealing    Sealing
+	apart      bool // of a daemon: it has the second half of the processors
 }
 
 // open makes a process and the NIC that serves it, and returns the address of the NIC's link.
@@ -38,7 +39,7 @@ func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error
 		if err != nil {
 			return nil, "", err
 		}
-		p, err := weft.Open(ctx, weft.Config{Name: at.name, Link: link, Nodes: at.nodes})
+		p, err := weft.Open(ctx, at.sealing.over(weft.Config{Name: at.name, Link: link, Nodes: at.nodes}))
 		if err != nil {
 			return nil, "", err
 		}
@@ -66,7 +67,7 @@ func (o *Options) arguments(more ...string) []string {
 	if o.Link != LinkNone {
 		args = append(args, "--link", o.Link)
 	}
-	return append(args, more...)
+	return append(append(args, o.Sealing.arguments()...), more...)
 }
 
 // anyAddress is where a NIC on this host may listen.
@@ -83,7 +84,7 @@ func (u *undo) meetingPlace(ctx context.Context, o *Options) (listen string, err
 	if o.Deployment != DeployedShared {
 		return o.anyAddress(), nil
 	}
-	d, err := u.startDaemon(ctx, place{self: o.Self, listen: o.anyAddress(), apart: o.Apart})
+	d, err := u.startDaemon(ctx, place{self: o.Self, listen: o.anyAddress(), apart: o.Apart, sealing: o.Sealing})
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +123,8 @@ func (u *undo) startDaemon(ctx context.Context, at place) (d *daemon, err error)
 	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
 		return nil, err
 	}
-	if d.child = newChild(at.self, "nic", "--config", file); at.apart {
+	d.child = newChild(at.self, "nic", "--config", file)
+	if d.child.Env = at.sealing.environment(); at.apart {
 		d.with(1, 2)
 	}
 	if err := d.start(); err != nil {

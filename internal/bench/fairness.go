@@ -30,11 +30,13 @@ type FairOptions struct {
 	Size      int // bytes of a message
 	Time      time.Duration
 	Self      string // path of the weft binary
+	Sealing
 }
 
 // FairRow is what came of it. Rates are bytes a second of one process; Total is over all.
 type FairRow struct {
 	Bench     string  `json:"bench"`
+	Sealed    bool    `json:"sealed"` // the links between NICs
 	Processes int     `json:"processes"`
 	Size      int     `json:"size"` // bytes of a message
 	Jain      float64 `json:"jain"`
@@ -64,11 +66,11 @@ func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
 	more := fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128))
-	far, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: more})
+	far, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: more, sealing: o.Sealing})
 	if err != nil {
 		return r, err
 	}
-	near, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", nodes: []weft.Node{{Addr: far.addr}}, config: more})
+	near, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", nodes: []weft.Node{{Addr: far.addr}}, config: more, sealing: o.Sealing})
 	if err != nil {
 		return r, err
 	}
@@ -115,7 +117,7 @@ func measureCrews(ctx context.Context, crews []*crew, d time.Duration) (rates []
 
 func fairRow(o *FairOptions, rates []float64) FairRow {
 	slices.Sort(rates)
-	r := FairRow{Bench: KindFairness, Processes: o.Processes, Size: o.Size, Jain: Jain(rates), Least: rates[0],
+	r := FairRow{Bench: KindFairness, Sealed: o.Sealed, Processes: o.Processes, Size: o.Size, Jain: Jain(rates), Least: rates[0],
 		Median: rates[len(rates)/2], Most: rates[len(rates)-1]}
 	for _, x := range rates {
 		r.Total += x

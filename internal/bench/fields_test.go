@@ -45,22 +45,22 @@ func TestRowsHaveTheFieldsThatWerePublished(t *testing.T) {
 		row  any
 		want string
 	}{
-		"latency, rate, bandwidth, datagrams, stream, all in one row": {new(Row), `bench bytes_per_s bytes_to_message bytes_to_tcp deployment echo_to_message echo_to_tcp far iterations limit limit_bytes_per_s
-			limit_messages_per_s limit_p50_ns link lost message_bytes_per_s message_p50_ns messages_per_s p50_ns p90_ns p999_ns p99_ns ratio round_ratios size stream_bytes_per_s stream_p50_ns tcp_bytes_per_s tcp_p50_ns`},
-		KindLoss:             {new(LossRow), `bench bytes_per_s clean_bytes_per_s deployment goodput_ratio link loss lost p50_ns p90_ns p999_ns p99_ns round_ratios round_trips size`},
-		KindPoll:             {new(PollRow), `bench iterations poll_ns processes`},
-		KindIdle:             {new(IdleRow), `attached_core_fraction bench core_fraction daemon_core_fraction processes seconds`},
-		KindFairness:         {new(FairRow), `bench bytes_per_s jain max_bytes_per_s median_bytes_per_s min_bytes_per_s processes size`},
-		KindIncast:           {new(IncastRow), `alone_p50_ns alone_p99_ns bench bytes_per_s drops jain senders size small_p50_ns small_p99_ns`},
-		KindAllReduce:        {new(GroupRow), `bench iterations link members p50_ns p90_ns p999_ns p99_ns size`},
-		KindLimits:           {new(LimitRow), `bytes_per_s limit messages_per_s p50_ns size`},
-		"hostile":            {new(HostileRow), `acts attached bench busy_p50_ns busy_p99_ns exchanges killed kind named p50_ns p99_ns ratio refused thrown_out what`},
-		KindProgram:          {new(ProgramRow), `bench deployment iterations limit limit_bytes_per_s limit_messages_per_s limit_p50_ns link lost p50_ns p90_ns p999_ns p99_ns ratio resident round_ratios series size wait`},
-		"program --internal": {new(InternalRow), `allocs bench internal size took_ns`},
-		KindPages:            {new(CopiesRow), `bench copies_per_page link p50_ns scenario`},
-		KindPageIn:           {new(PagesRow), `bench call_p50_ns depth link p50_ns p99_ns page_bytes pages_per_s ratio`},
-		KindNetstar:          {new(NetstarRow), `bench calls copies deployment how link link_calls messages missing recovery size tick timer what`},
-		KindVM:               {new(VMRow), `bench iterations kernel native_ratio ns_per_op ops_per_s`},
+		"latency, rate, bandwidth, datagrams, stream, all in one row": {new(Row), `added_p50_ns bench bytes_per_s bytes_to_message bytes_to_tcp deployment echo_to_message echo_to_tcp far iterations limit limit_bytes_per_s
+			limit_messages_per_s limit_p50_ns link lost message_bytes_per_s message_p50_ns messages_per_s p50_ns p90_ns p999_ns p99_ns plain_ratio ratio round_ratios sealed size stream_bytes_per_s stream_p50_ns tcp_bytes_per_s tcp_p50_ns`},
+		KindLoss:             {new(LossRow), `bench bytes_per_s clean_bytes_per_s deployment goodput_ratio link loss lost p50_ns p90_ns p999_ns p99_ns round_ratios round_trips sealed size`},
+		KindPoll:             {new(PollRow), `bench iterations poll_ns processes sealed`},
+		KindIdle:             {new(IdleRow), `attached_core_fraction bench core_fraction daemon_core_fraction processes sealed seconds`},
+		KindFairness:         {new(FairRow), `bench bytes_per_s jain max_bytes_per_s median_bytes_per_s min_bytes_per_s processes sealed size`},
+		KindIncast:           {new(IncastRow), `alone_p50_ns alone_p99_ns bench bytes_per_s drops jain sealed senders size small_p50_ns small_p99_ns`},
+		KindAllReduce:        {new(GroupRow), `bench iterations link members p50_ns p90_ns p999_ns p99_ns sealed size`},
+		KindLimits:           {new(LimitRow), `bytes_per_s limit messages_per_s p50_ns sealed size`},
+		"hostile":            {new(HostileRow), `acts attached bench busy_p50_ns busy_p99_ns exchanges killed kind named p50_ns p99_ns ratio refused sealed thrown_out what`},
+		KindProgram:          {new(ProgramRow), `bench deployment iterations limit limit_bytes_per_s limit_messages_per_s limit_p50_ns link lost p50_ns p90_ns p999_ns p99_ns ratio resident round_ratios sealed series size wait`},
+		"program --internal": {new(InternalRow), `allocs bench internal sealed size took_ns`},
+		KindPages:            {new(CopiesRow), `bench copies_per_page link p50_ns scenario sealed`},
+		KindPageIn:           {new(PagesRow), `bench call_p50_ns depth link p50_ns p99_ns page_bytes pages_per_s ratio sealed`},
+		KindNetstar:          {new(NetstarRow), `bench calls copies deployment how link link_calls messages missing recovery sealed size tick timer what`},
+		KindVM:               {new(VMRow), `bench iterations kernel native_ratio ns_per_op ops_per_s sealed`},
 	} {
 		fill(reflect.ValueOf(c.row).Elem())
 		b, err := json.Marshal(c.row)

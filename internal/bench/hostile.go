@@ -25,7 +25,8 @@ const HostileBound = 2
 
 // HostileOptions say how to set hostile processes on a daemon.
 type HostileOptions struct {
-	Self  string        // path of the weft binary
+	Self string // path of the weft binary
+	Sealing
 	Kinds []string      // of misbehaviour; empty: all
 	Time  time.Duration // for all kinds together
 	Each  int           // hostile processes of one kind at a time
@@ -36,6 +37,7 @@ type HostileOptions struct {
 // with the hostile ones of all kinds, round trips took the times of Beside.
 type HostileRow struct {
 	Bench     string  `json:"bench"`
+	Sealed    bool    `json:"sealed"` // the links between NICs
 	Kind      string  `json:"kind"`
 	What      string  `json:"what"`
 	Exchanges int64   `json:"exchanges"` // beside hostile processes; each came once, in order and intact
@@ -86,7 +88,7 @@ func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) erro
 	var down undo
 	defer down.end(ctx, &err)
 	r := &hostileRun{o: o}
-	if r.daemon, err = down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0"}); err != nil {
+	if r.daemon, err = down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", sealing: o.Sealing}); err != nil {
 		return err
 	}
 	favour(r.daemon.Process.Pid)
@@ -180,7 +182,7 @@ type turns struct {
 }
 
 func (r *hostileRun) turns(kind string, busy map[int]*times) *turns {
-	t := &turns{row: HostileRow{Bench: KindHostile, Kind: kind, What: hostile.What(kind)}, kinds: slices.Repeat([]string{kind}, r.o.Each)}
+	t := &turns{row: HostileRow{Bench: KindHostile, Sealed: r.o.Sealed, Kind: kind, What: hostile.What(kind)}, kinds: slices.Repeat([]string{kind}, r.o.Each)}
 	if kind == allKinds {
 		t.kinds, t.row.What = hostile.Kinds(), "all of these at once"
 	}

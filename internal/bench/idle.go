@@ -11,7 +11,8 @@ const KindIdle = "idle"
 
 // IdleOptions say which processes do nothing.
 type IdleOptions struct {
-	Self      string // path of the weft binary
+	Self string // path of the weft binary
+	Sealing
 	Processes int
 	Programs  int // that the processes are spread over
 	Time      time.Duration
@@ -20,6 +21,7 @@ type IdleOptions struct {
 // IdleRow is what it came to, in shares of a core.
 type IdleRow struct {
 	Bench     string  `json:"bench"`
+	Sealed    bool    `json:"sealed"` // the links between NICs
 	Processes int     `json:"processes"`
 	Seconds   float64 `json:"seconds"`
 	Daemon    float64 `json:"daemon_core_fraction"`
@@ -35,7 +37,7 @@ const settle = time.Second
 func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
-	daemon, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128))})
+	daemon, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128)), sealing: o.Sealing})
 	if err != nil {
 		return r, err
 	}
@@ -54,7 +56,7 @@ func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 	if err != nil {
 		return r, err
 	}
-	r = IdleRow{Bench: KindIdle, Processes: o.Processes, Seconds: took.Seconds(), Daemon: fractions[0], Attached: fractions[1]}
+	r = IdleRow{Bench: KindIdle, Sealed: o.Sealed, Processes: o.Processes, Seconds: took.Seconds(), Daemon: fractions[0], Attached: fractions[1]}
 	r.Core = r.Daemon + r.Attached
 	return r, daemon.alive()
 }

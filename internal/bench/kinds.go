@@ -124,7 +124,7 @@ func (c *Client) streamed(ctx context.Context, size int, d time.Duration) (sampl
 
 // limitByLink are the limits of what goes one way.
 func limitByLink(names map[string]string) func(*Options, int) string {
-	return func(o *Options, _ int) string { return names[o.Link] }
+	return func(o *Options, _ int) string { return o.sealedLimit(names[o.Link]) }
 }
 
 // limitOfTrips are the limits of what goes there and back.
@@ -137,18 +137,29 @@ func limitOfTrips(o *Options, size int) string {
 	case o.Link == LinkShm:
 		return "line"
 	case o.Deployment == DeployedDaemon:
-		return map[string]string{LinkUDP: "chain", LinkXDP: "chain-xdp"}[o.Link]
+		return o.sealedLimit(map[string]string{LinkUDP: "chain", LinkXDP: "chain-xdp"}[o.Link])
 	}
-	return o.Link
+	return o.sealedLimit(o.Link)
+}
+
+// sealedLimit is the limit like the one of that name whose datagrams are sealed, if ours are.
+func (o *Options) sealedLimit(name string) string {
+	if o.Sealed && (o.Link == LinkUDP || o.Link == LinkXDP) {
+		return name + "-sealed"
+	}
+	return name
 }
 
 // head is the line above the columns of a kind.
-func (k *Kind) head(against bool) string {
-	head := fmt.Sprintf("%8s %12s", "bytes", "iterations")
+func (k *Kind) head(o *Options) string {
+	head := fmt.Sprintf("%8s %7s %12s", "bytes", "links", "iterations")
 	for _, c := range k.columns {
 		head += fmt.Sprintf(" %*s", c.width, c.name)
 	}
-	if against {
+	if o.BothLinks {
+		head += fmt.Sprintf(" %9s %7s", "added µs", "ratio")
+	}
+	if o.Against {
 		head += fmt.Sprintf(" %14s %7s", "limit", "ratio")
 	}
 	return head
@@ -156,9 +167,12 @@ func (k *Kind) head(against bool) string {
 
 // line is a row below them.
 func (k *Kind) line(r *Row) string {
-	line := fmt.Sprintf("%10d %12d", r.Size, r.Iterations)
+	line := fmt.Sprintf("%10d %7s %12d", r.Size, Sealing{Sealed: r.Sealed}.words(), r.Iterations)
 	for _, c := range k.columns {
 		line += fmt.Sprintf(" %*.*f", c.width, c.digits, c.of(r))
+	}
+	if r.inPair {
+		line += r.BesidePlain.columns()
 	}
 	if a := r.Against; a != nil {
 		line += fmt.Sprintf(" %14.*f %7.2f  %s", k.columns[0].digits, a.shown, a.Ratio, a.Limit)

@@ -27,8 +27,9 @@ type LimitsOptions struct {
 
 // LimitRow is one limit with one size.
 type LimitRow struct {
-	Limit string `json:"limit"`
-	Size  int    `json:"size"` // bytes
+	Limit  string `json:"limit"`
+	Sealed bool   `json:"sealed"` // its datagrams
+	Size   int    `json:"size"`   // bytes
 	limit.Result
 }
 
@@ -99,7 +100,7 @@ func (o *LimitsOptions) rows() (all []LimitRow) {
 			continue
 		}
 		for _, size := range l.Sizes {
-			all = append(all, LimitRow{Limit: l.Name, Size: size})
+			all = append(all, LimitRow{Limit: l.Name, Sealed: l.Sealed, Size: size})
 		}
 	}
 	return all

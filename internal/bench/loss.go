@@ -14,7 +14,8 @@ const KindLoss = "loss"
 
 // LossOptions say what is lost, and what is sent meanwhile.
 type LossOptions struct {
-	Self       string // path of the weft binary
+	Self string // path of the weft binary
+	Sealing
 	Link       string
 	Deployment string
 	Loss       float64 // share of the packets, each way
@@ -28,6 +29,7 @@ type LossOptions struct {
 // LossRow is what came of it.
 type LossRow struct {
 	Bench      string  `json:"bench"`
+	Sealed     bool    `json:"sealed"` // the links between NICs
 	Link       string  `json:"link"`
 	Deployment string  `json:"deployment"`
 	Loss       float64 `json:"loss"`
@@ -58,7 +60,7 @@ func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
 	pair := func(loss float64) (*crew, *testbed.Testbed, error) {
-		return down.apart(ctx, &Options{Kind: KindLatency, Link: o.Link, Deployment: o.Deployment, Self: o.Self, Veth: true, Loss: loss, Lossy: true, Apart: true, MTU: o.MTU})
+		return down.apart(ctx, &Options{Kind: KindLatency, Link: o.Link, Deployment: o.Deployment, Self: o.Self, Veth: true, Loss: loss, Lossy: true, Apart: true, MTU: o.MTU, Sealing: o.Sealing})
 	}
 	clean, _, err := pair(0)
 	if err != nil {
@@ -75,7 +77,7 @@ func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 		}
 	}
 	h := merged(l.trips)
-	r = LossRow{Bench: KindLoss, Link: o.Link, Deployment: o.Deployment, Loss: o.Loss, Size: o.Size, Goodput: medianOf(l.with, sample.bandwidth),
+	r = LossRow{Bench: KindLoss, Sealed: o.Sealed, Link: o.Link, Deployment: o.Deployment, Loss: o.Loss, Size: o.Size, Goodput: medianOf(l.with, sample.bandwidth),
 		Clean: medianOf(l.without, sample.bandwidth), RoundTrips: h.TotalCount(), Latency: h.latency()}
 	r.RoundRatios = l.ratios()
 	r.Ratio = median(r.RoundRatios)

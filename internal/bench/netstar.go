@@ -29,7 +29,8 @@ func NetstarParts() []string {
 
 // NetstarOptions say what to measure.
 type NetstarOptions struct {
-	Self  string        // path of the weft binary
+	Self string // path of the weft binary
+	Sealing
 	Parts []string      // empty: all
 	Sizes []int         // of messages beside TCP, bytes
 	Veth  bool          // those between two hosts that are made for it, by AF_XDP as well
@@ -40,6 +41,7 @@ type NetstarOptions struct {
 // NetstarRow is one figure, or a few that belong together.
 type NetstarRow struct {
 	Bench      string `json:"bench"`
+	Sealed     bool   `json:"sealed"` // the links between NICs
 	What       string `json:"what"`
 	How        string `json:"how,omitempty"` // messages are sent, or what a timer is
 	Link       string `json:"link,omitempty"`
@@ -77,7 +79,7 @@ func RunNetstar(ctx context.Context, o NetstarOptions, out func(NetstarRow) erro
 			continue
 		}
 		err := parts[name](ctx, o, func(r NetstarRow) error {
-			r.Bench, r.What = KindNetstar, name
+			r.Bench, r.What, r.Sealed = KindNetstar, name, o.Sealed
 			return out(r)
 		})
 		if ctx.Err() != nil {
@@ -107,7 +109,7 @@ func besideTCP(ctx context.Context, o NetstarOptions, out func(NetstarRow) error
 func (o *NetstarOptions) besideOn(ctx context.Context, link string, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	pair := Options{Kind: KindStream, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: o.Veth}
+	pair := Options{Kind: KindStream, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: o.Veth, Sealing: o.Sealing}
 	s, err := down.side(ctx, &pair)
 	if err != nil {
 		return err

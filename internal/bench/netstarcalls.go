@@ -48,7 +48,7 @@ var callWays = []struct {
 func countCalls(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	m, err := newCallMeter(ctx, &down, o.Self)
+	m, err := newCallMeter(ctx, &down, o.Self, o.Sealing)
 	if err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ type callMeter struct {
 	buffers  [callBurst][callSize]byte // of the receives
 }
 
-func newCallMeter(ctx context.Context, u *undo, self string) (*callMeter, error) {
-	d, err := u.startDaemon(ctx, place{self: self, listen: "127.0.0.1:0"})
+func newCallMeter(ctx context.Context, u *undo, self string, sealing Sealing) (*callMeter, error) {
+	d, err := u.startDaemon(ctx, place{self: self, listen: "127.0.0.1:0", sealing: sealing})
 	if err != nil {
 		return nil, err
 	}

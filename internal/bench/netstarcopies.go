@@ -54,9 +54,9 @@ func (o *NetstarOptions) copiesAt(ctx context.Context, link, deployment string, 
 	var m *copyMeter
 	switch deployment {
 	case DeployedEmbedded:
-		m, err = down.copiesInside(ctx, link)
+		m, err = down.copiesInside(ctx, link, o.Sealing)
 	default:
-		m, err = down.copiesAtDaemons(ctx, o.Self, deployment == DeployedShared)
+		m, err = down.copiesAtDaemons(ctx, o.Self, o.Sealing, deployment == DeployedShared)
 	}
 	if err != nil {
 		return err
@@ -111,8 +111,8 @@ func (a nicCopies) since(b nicCopies) nicCopies {
 }
 
 // copiesInside is two processes with NICs inside this program.
-func (u *undo) copiesInside(ctx context.Context, link string) (*copyMeter, error) {
-	p, err := u.localPairOn(ctx, link, nil)
+func (u *undo) copiesInside(ctx context.Context, link string, sealing Sealing) (*copyMeter, error) {
+	p, err := u.localPairOn(ctx, link, sealing, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +123,9 @@ func (u *undo) copiesInside(ctx context.Context, link string) (*copyMeter, error
 }
 
 // copiesAtDaemons is two processes at a daemon each, or both at one.
-func (u *undo) copiesAtDaemons(ctx context.Context, self string, shared bool) (*copyMeter, error) {
+func (u *undo) copiesAtDaemons(ctx context.Context, self string, sealing Sealing, shared bool) (*copyMeter, error) {
 	m := new(copyMeter)
-	at := place{self: self, listen: "127.0.0.1:0"}
+	at := place{self: self, listen: "127.0.0.1:0", sealing: sealing}
 	d, err := u.startDaemon(ctx, at)
 	if err != nil {
 		return nil, err

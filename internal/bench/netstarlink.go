@@ -25,12 +25,12 @@ type localPair struct {
 }
 
 // localPairOn joins them by a link.
-func (u *undo) localPairOn(ctx context.Context, link string, faults *weft.Faults) (*localPair, error) {
+func (u *undo) localPairOn(ctx context.Context, link string, sealing Sealing, faults *weft.Faults) (*localPair, error) {
 	at, err := weft.ParseLink((&Options{Link: link}).anyAddress())
 	if err != nil {
 		return nil, err
 	}
-	return u.localPair(ctx, link, weft.Config{Link: at, Faults: faults})
+	return u.localPair(ctx, link, sealing.over(weft.Config{Link: at, Faults: faults}))
 }
 
 // localPair joins them as cfg has it.
@@ -85,7 +85,7 @@ func countLinkCalls(ctx context.Context, o NetstarOptions, out func(NetstarRow) 
 func (o *NetstarOptions) linkCallsOf(ctx context.Context, link string, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	p, err := down.localPairOn(ctx, link, nil)
+	p, err := down.localPairOn(ctx, link, o.Sealing, nil)
 	if err != nil {
 		return err
 	}

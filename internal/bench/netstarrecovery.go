@@ -130,7 +130,7 @@ func (o *NetstarOptions) recoveryHere(ctx context.Context, out func(NetstarRow) 
 func (o *NetstarOptions) tripsWithLoss(ctx context.Context, faults *weft.Faults) (t trips, err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	p, err := down.localPairOn(ctx, LinkUDP, faults)
+	p, err := down.localPairOn(ctx, LinkUDP, o.Sealing, faults)
 	if err != nil {
 		return t, err
 	}
@@ -144,7 +144,7 @@ func (o *NetstarOptions) tripTime() time.Duration { return max(o.Time, 10*time.M
 func (o *NetstarOptions) recoveryOnHosts(ctx context.Context, link string, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	s, bed, err := down.apart(ctx, &Options{Kind: KindLatency, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: true, Lossy: true})
+	s, bed, err := down.apart(ctx, &Options{Kind: KindLatency, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: true, Lossy: true, Sealing: o.Sealing})
 	if err != nil {
 		return err
 	}

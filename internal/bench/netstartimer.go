@@ -127,7 +127,7 @@ func runtimeCost(d time.Duration) (c TimerCost, err error) {
 func ticks(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	m, err := newCallMeter(ctx, &down, o.Self)
+	m, err := newCallMeter(ctx, &down, o.Self, o.Sealing)
 	if err != nil {
 		return err
 	}

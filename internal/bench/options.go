@@ -40,6 +40,7 @@ type Options struct {
 	Host       string        // address of a server that is there already; empty: a server is started on this host
 	Started    bool          // then: by the weft that has started this one
 	Self       string        // path of the weft binary, for processes that are started
+	Sealing
 
 	Veth  bool    // the two sides are on two hosts that are made for it
 	Loss  float64 // there: the share of packets that is lost, each way
@@ -47,9 +48,10 @@ type Options struct {
 	Apart bool    // each side has processors of its own, if there are as many
 	MTU   int     // there: of the cable, bytes; 0 = testbed.DefaultMTU
 
-	Against bool                                            // the limit is measured beside
-	Rounds  int                                             // then: how often the two take turns, within Time each
-	HDR     func(size int, h *hdrhistogram.Histogram) error // is told all round trips of a size; may be nil
+	Against   bool                                            // the limit is measured beside
+	Rounds    int                                             // then: how often the two take turns, within Time each
+	BothLinks bool                                            // plain and sealed links are measured in turns, in so many rounds
+	HDR       func(size int, h *hdrhistogram.Histogram) error // is told all round trips of a size; may be nil
 }
 
 // Check says what is wrong with a combination, of words that are right each by itself.
@@ -63,8 +65,29 @@ func (o *Options) Check() error {
 	if joins[o.Link] != "" && o.Host != "" {
 		return fmt.Errorf("a host (%s) with --link %s: expected --link udp, since %s", o.Host, o.Link, joins[o.Link])
 	}
+	if o.Sealed || o.BothLinks {
+		if err := o.checkSealed(); err != nil {
+			return err
+		}
+	}
 	if o.Against {
 		return o.checkAgainst()
+	}
+	if o.BothLinks {
+		return CheckRounds(o.Time, o.Rounds)
+	}
+	return nil
+}
+
+// checkSealed returns an error if the links cannot be sealed.
+func (o *Options) checkSealed() error {
+	switch {
+	case o.Link == LinkMem:
+		return fmt.Errorf("--sealed on with --link mem: expected shm, udp or xdp, since no frame leaves the process")
+	case o.Link == LinkNone:
+		return fmt.Errorf("--sealed on with --deployment shared: expected embedded or daemon, since processes of one NIC need no link")
+	case o.BothLinks && o.Host != "":
+		return fmt.Errorf("--sealed on,off with a host (%s): expected on or off, since the server there has links of one kind", o.Host)
 	}
 	return nil
 }
@@ -82,7 +105,7 @@ func Reaches(link string) (not string) { return joins[link] }
 
 // setting says in words what is measured.
 func (o *Options) setting() string {
-	nics := deployed(o.Deployment, 2)
+	nics := deployed(o.Deployment, 2) + o.linkWords()
 	switch {
 	case o.Link == LinkMem:
 		return "link mem, NICs embedded, one process"
@@ -91,9 +114,20 @@ func (o *Options) setting() string {
 	case o.Veth:
 		return fmt.Sprintf("link %s, %s, two hosts made for it", o.Link, nics)
 	case o.Host != "":
-		return fmt.Sprintf("here link %s, %s; the other side is %s", o.Link, deployed(o.Deployment, 1), o.Host)
+		return fmt.Sprintf("here link %s, %s; the other side is %s", o.Link, deployed(o.Deployment, 1)+o.linkWords(), o.Host)
 	}
 	return fmt.Sprintf("link %s, %s, two processes on this host", o.Link, nics)
+}
+
+// linkWords says in words whether the links are sealed.
+func (o *Options) linkWords() string {
+	switch {
+	case o.BothLinks:
+		return ", links plain and sealed"
+	case o.Sealed:
+		return ", links sealed"
+	}
+	return ""
 }
 
 // deployed says in words where one NIC is, or several.

@@ -40,6 +40,7 @@ type PagesOptions struct {
 	Time  time.Duration
 	Self  string // path of the weft binary
 	Veth  bool   // each side is on a host that is made for it
+	Sealing
 
 	Listen string // address of this side's NIC; empty: any
 	Server string // address of a page server that is there already; empty: one is started
@@ -47,20 +48,22 @@ type PagesOptions struct {
 
 // PagesRow is what came of KindPageIn and KindPageOut.
 type PagesRow struct {
-	Bench string  `json:"bench"`
-	Link  string  `json:"link"`
-	Page  int     `json:"page_bytes"`
-	Depth int     `json:"depth"`
-	P50   int64   `json:"p50_ns"`
-	P99   int64   `json:"p99_ns"`
-	Rate  float64 `json:"pages_per_s"`
-	Call  int64   `json:"call_p50_ns"` // of a call, one by one, that as many bytes answer
-	Ratio float64 `json:"ratio"`       // of the page's p50 to the call's
+	Bench  string  `json:"bench"`
+	Sealed bool    `json:"sealed"` // the links between NICs
+	Link   string  `json:"link"`
+	Page   int     `json:"page_bytes"`
+	Depth  int     `json:"depth"`
+	P50    int64   `json:"p50_ns"`
+	P99    int64   `json:"p99_ns"`
+	Rate   float64 `json:"pages_per_s"`
+	Call   int64   `json:"call_p50_ns"` // of a call, one by one, that as many bytes answer
+	Ratio  float64 `json:"ratio"`       // of the page's p50 to the call's
 }
 
 // CopiesRow is one scenario of KindPages (HSN-40).
 type CopiesRow struct {
 	Bench    string  `json:"bench"`
+	Sealed   bool    `json:"sealed"` // the links between NICs
 	Link     string  `json:"link"`
 	Scenario string  `json:"scenario"`
 	Copies   float64 `json:"copies_per_page"` // of a whole page, on both sides, the links' own not counted
@@ -101,7 +104,7 @@ func servePages(ctx context.Context, o PagesOptions, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p, err := weft.Open(ctx, weft.Config{Name: pageServer, Link: link})
+	p, err := weft.Open(ctx, o.over(weft.Config{Name: pageServer, Link: link}))
 	if err != nil {
 		return err
 	}
@@ -167,7 +170,7 @@ func (o *PagesOptions) with(ctx context.Context, measure func(*pager) error) (er
 			return err
 		}
 	}
-	g.p, _, err = g.u.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: o.listen(), nodes: []weft.Node{{Addr: addr}}})
+	g.p, _, err = g.u.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: o.listen(), nodes: []weft.Node{{Addr: addr}}, sealing: o.Sealing})
 	if err != nil {
 		return err
 	}
@@ -184,7 +187,7 @@ func RunPages(ctx context.Context, o PagesOptions) (r PagesRow, err error) {
 	if o.Veth {
 		return o.onHosts(ctx)
 	}
-	r = PagesRow{Bench: o.Kind, Link: o.Link, Page: o.Page, Depth: o.Depth}
+	r = PagesRow{Bench: o.Kind, Sealed: o.Sealed, Link: o.Link, Page: o.Page, Depth: o.Depth}
 	return r, o.with(ctx, func(g *pager) error {
 		c, err := g.client(ctx, o.Page)
 		if err != nil {
@@ -282,7 +285,7 @@ func (g *pager) scenario(ctx context.Context, page int, do func(*netmem.Client) 
 			return r, err
 		}
 	}
-	return CopiesRow{Bench: KindPages, Link: g.o.Link, Copies: float64(bytes) / float64(pages*page), P50: h.p50()}, nil
+	return CopiesRow{Bench: KindPages, Sealed: g.o.Sealed, Link: g.o.Link, Copies: float64(bytes) / float64(pages*page), P50: h.p50()}, nil
 }
 
 // counted is how many pages are counted together.

@@ -26,6 +26,7 @@ type PollOptions struct {
 // PollRow is one measurement. The time is the median of the means of batches.
 type PollRow struct {
 	Bench      string  `json:"bench"`
+	Sealed     bool    `json:"sealed"`    // the links between NICs
 	Processes  int     `json:"processes"` // idle, all of them
 	Iterations int64   `json:"iterations"`
 	Poll       float64 `json:"poll_ns"`

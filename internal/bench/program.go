@@ -58,16 +58,18 @@ type ProgramOptions struct {
 	Veth       bool     // between two hosts that are made for it; else over loopback
 	Series     []string // all of these,
 	Sizes      []int    // of each size,
-	Residents  []string // with the far program there,
-	Waits      []string // and waiting so, side by side in each round
-	Time       time.Duration
-	Rounds     int
-	Against    bool
+	Sealing
+	Residents []string // with the far program there,
+	Waits     []string // and waiting so, side by side in each round
+	Time      time.Duration
+	Rounds    int
+	Against   bool
 }
 
 // ProgramRow is one series of exchanges. Figures are medians of the rounds.
 type ProgramRow struct {
 	Bench      string `json:"bench"`
+	Sealed     bool   `json:"sealed"` // the links between NICs
 	Series     string `json:"series"`
 	Link       string `json:"link"`
 	Deployment string `json:"deployment"`
@@ -144,7 +146,7 @@ func RunProgram(ctx context.Context, o ProgramOptions, out func(ProgramRow) erro
 	samples, limits := make([][]sample, len(all)), make([][]limit.Result, len(all))
 	rows := make([]ProgramRow, len(all))
 	for i, v := range all {
-		rows[i] = ProgramRow{Bench: KindProgram, Series: v.Series, Link: o.Link, Deployment: o.Deployment, Size: v.Size, Resident: v.Resident, Wait: v.Wait}
+		rows[i] = ProgramRow{Bench: KindProgram, Sealed: o.Sealed, Series: v.Series, Link: o.Link, Deployment: o.Deployment, Size: v.Size, Resident: v.Resident, Wait: v.Wait}
 	}
 	for range o.Rounds {
 		for i, v := range all {

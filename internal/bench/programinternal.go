@@ -14,6 +14,7 @@ import (
 // InternalRow is what a part of a message's way through the virtual machine takes (PANIC-46): the best of many short rounds.
 type InternalRow struct {
 	Bench    string  `json:"bench"`
+	Sealed   bool    `json:"sealed"`   // the links between NICs
 	Internal string  `json:"internal"` // dispatch, handler, interpreter, deliver, or copy
 	Size     int     `json:"size"`     // bytes that are moved
 	Took     float64 `json:"took_ns"`
@@ -32,7 +33,7 @@ const (
 // RunProgramInternal measures the parts, each for the time d, and hands over row by row. It needs one process and no NIC.
 func RunProgramInternal(ctx context.Context, d time.Duration, sizes []int, out func(InternalRow) error) error {
 	row := func(part string, size int, ns, allocs float64) error {
-		return out(InternalRow{KindProgram, part, size, ns, allocs})
+		return out(InternalRow{KindProgram, false, part, size, ns, allocs})
 	}
 	var empty float64
 	for i, h := range kernels.Handlers() {

@@ -36,7 +36,7 @@ func (o *programPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
 	defer cancel()
-	at := place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: o.Listen}
+	at := place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: o.Listen, sealing: o.Sealing}
 	if o.Server != "" {
 		at.name, at.nodes = ClientName, []weft.Node{{Addr: o.Server}}
 	}

@@ -49,55 +49,90 @@ func CheckRounds(d time.Duration, rounds int) error {
 
 // rounds makes the rows of a measurement.
 //
-//	round      1              2              3
-//	side   ────────       ────────       ────────
-//	limit          ────────       ────────       ────────   if asked for
+//	round      1                    2                    3
+//	plain  ────                 ────                 ────              if asked for
+//	limit      ────                 ────                 ────          if asked for
+//	sealed         ────                 ────                 ────      if asked for
+//	limit              ────                 ────                 ────  if asked for
 //
-// A machine that slows down for a while so slows both down; what counts is the median of each.
+// If the machine slows down for a while, it slows all of them down; what counts is the median of each.
 type rounds struct {
 	o      *Options
-	side   side
+	links  []*linked
 	ground *limit.Ground
 }
 
-func (r *rounds) row(ctx context.Context, size int) (Row, error) {
-	o, kind := r.o, kindOf(r.o.Kind)
-	row := Row{Bench: o.Kind, Link: o.Link, Deployment: o.Deployment, Size: size}
-	host := o.Host != "" && !o.Started
+// linked is the measurement of plain links, or of sealed ones.
+type linked struct {
+	o       *Options
+	side    side
+	samples []sample // of one size
+	limits  []limit.Result
+}
+
+// size measures a size and hands over its rows.
+func (r *rounds) size(ctx context.Context, size int, out func(Row) error) error {
 	turns := 1
-	if o.Against {
-		turns = o.Rounds
+	if r.o.Against || r.o.BothLinks {
+		turns = r.o.Rounds
 	}
-	var samples []sample
-	var limits []limit.Result
+	for _, l := range r.links {
+		l.samples, l.limits = nil, nil
+	}
 	for range turns {
-		s, err := r.side.sample(ctx, o.Kind, size, o.Time/time.Duration(turns))
-		if err != nil {
-			return row, err
+		for _, l := range r.links {
+			if err := r.turn(ctx, l, size, r.o.Time/time.Duration(turns)); err != nil {
+				return err
+			}
 		}
-		samples = append(samples, s)
-		if !o.Against {
-			continue
-		}
-		l, err := r.ground.Measure(ctx, kind.limit(o, size), size, o.Time/time.Duration(turns))
-		if err != nil {
-			return row, err
-		}
-		limits = append(limits, l)
 	}
-	for _, s := range samples {
+	for i, l := range r.links {
+		row := l.row(size)
+		row.inPair = r.o.BothLinks
+		if i > 0 {
+			row.BesidePlain = kindOf(r.o.Kind).besidePlain(l.samples, r.links[0].samples)
+		}
+		if err := out(row); err != nil {
+			return err
+		}
+		if r.o.HDR != nil {
+			if err := r.o.HDR(size, merged(l.samples).Histogram); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// turn measures one kind of links, and its limit.
+func (r *rounds) turn(ctx context.Context, l *linked, size int, d time.Duration) error {
+	s, err := l.side.sample(ctx, l.o.Kind, size, d)
+	if err != nil {
+		return err
+	}
+	l.samples = append(l.samples, s)
+	if !l.o.Against {
+		return nil
+	}
+	m, err := r.ground.Measure(ctx, kindOf(l.o.Kind).limit(l.o, size), size, d)
+	l.limits = append(l.limits, m)
+	return err
+}
+
+// row makes the row of a size.
+func (l *linked) row(size int) Row {
+	o, kind := l.o, kindOf(l.o.Kind)
+	row := Row{Bench: o.Kind, Sealed: o.Sealed, Link: o.Link, Deployment: o.Deployment, Size: size}
+	for _, s := range l.samples {
 		row.Iterations += s.Iterations
 	}
-	if kind.fill(&row, samples); host {
-		row.Far = cmp.Or(samples[0].Far, &Setup{"unknown", "unknown"}) // it may be of a version that does not say
+	if kind.fill(&row, l.samples); o.Host != "" && !o.Started {
+		row.Far = cmp.Or(l.samples[0].Far, &Setup{"unknown", "unknown"}) // it may be of a version that does not say
 	}
 	if o.Against {
-		row.Against = kind.against(kind.limit(o, size), samples, limits)
+		row.Against = kind.against(kind.limit(o, size), l.samples, l.limits)
 	}
-	if o.HDR != nil {
-		return row, o.HDR(size, merged(samples).Histogram)
-	}
-	return row, nil
+	return row
 }
 
 // latencies are the medians of percentiles.

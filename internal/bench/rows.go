@@ -5,6 +5,7 @@ import "fmt"
 // Row is one measurement. In JSON it is one object, with the fields of what was measured beside the common ones.
 type Row struct {
 	Bench      string `json:"bench"`
+	Sealed     bool   `json:"sealed"` // the links between NICs
 	Link       string `json:"link"`
 	Deployment string `json:"deployment"`
 	Size       int    `json:"size"`          // bytes of a message
@@ -17,6 +18,9 @@ type Row struct {
 	*Lost
 	*Streams
 	*Against
+	*BesidePlain
+
+	inPair bool // there is a row of plain links and one of sealed links
 }
 
 // Against compares a row with what the ground allows, measured in turns with it.
@@ -30,6 +34,12 @@ type Against struct {
 	RoundRatios []float64 `json:"round_ratios"` // of each round by itself, in order
 
 	shown float64 // the limit's figure, as the column has it
+}
+
+// BesidePlain compares a row of sealed links with plain links, measured in turns with it. Figures are medians of the rounds.
+type BesidePlain struct {
+	Added      *int64  `json:"added_p50_ns,omitempty"` // round trip of sealed links less that of plain ones; none if there are no round trips
+	PlainRatio float64 `json:"plain_ratio"`            // sealed by plain
 }
 
 // Rate is how many messages have gone one way.
@@ -51,10 +61,13 @@ type Lost struct {
 func (o *Options) Head() string {
 	k := kindOf(o.Kind)
 	turns := ""
-	if o.Against {
+	switch {
+	case o.Against:
 		turns = fmt.Sprintf(", medians of %d rounds in turns with the limit%s", o.Rounds, o.limitLacks())
+	case o.BothLinks:
+		turns = fmt.Sprintf(", medians of %d rounds in turns", o.Rounds)
 	}
-	return fmt.Sprintf("# weft bench %s: %s\n# %s, %v for each size%s\n# %s\n", o.Kind, k.what, o.setting(), o.Time, turns, k.head(o.Against))
+	return fmt.Sprintf("# weft bench %s: %s\n# %s, %v for each size%s\n# %s\n", o.Kind, k.what, o.setting(), o.Time, turns, k.head(o))
 }
 
 // Lines returns what makes the lines of rows, one after the other, for people.

@@ -28,8 +28,12 @@ func Run(ctx context.Context, o Options, out func(Row) error) (err error) {
 	var down undo
 	defer down.end(ctx, &err)
 	r := rounds{o: &o}
-	if r.side, err = down.side(ctx, &o); err != nil {
-		return err
+	for _, l := range o.eachLinks() {
+		s, err := down.side(ctx, l)
+		if err != nil {
+			return err
+		}
+		r.links = append(r.links, &linked{o: l, side: s})
 	}
 	if o.Against {
 		if r.ground, err = limit.NewGround(o.Self, o.mtu(), o.Veth); err != nil {
@@ -38,15 +42,21 @@ func Run(ctx context.Context, o Options, out func(Row) error) (err error) {
 		down.add(r.ground.Close)
 	}
 	for _, size := range o.Sizes {
-		row, err := r.row(ctx, size)
-		if err != nil {
-			return err
-		}
-		if err := out(row); err != nil {
+		if err := r.size(ctx, size, out); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// eachLinks returns the options of each kind of links that is measured: plain links first.
+func (o *Options) eachLinks() []*Options {
+	if !o.BothLinks {
+		return []*Options{o}
+	}
+	plain, sealed := *o, *o
+	plain.Sealed, sealed.Sealed = false, true
+	return []*Options{&plain, &sealed}
 }
 
 // side is the side with the clock, with a server within its reach.
@@ -98,7 +108,7 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 		listen = net.JoinHostPort(ip, "0")
 	}
 	p, _, err := u.open(ctx, place{
-		self: o.Self, deployment: o.Deployment, link: o.Link, name: ClientName, listen: listen, nodes: []weft.Node{{Addr: addr}},
+		self: o.Self, deployment: o.Deployment, link: o.Link, name: ClientName, listen: listen, nodes: []weft.Node{{Addr: addr}}, sealing: o.Sealing,
 	})
 	if err != nil {
 		return nil, err
@@ -148,7 +158,7 @@ func (u *undo) inMemory(ctx context.Context) (*weft.Process, error) {
 func ServeHost(ctx context.Context, o Options, listen string, ready func(addr string) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	p, addr, err := down.open(ctx, place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: listen})
+	p, addr, err := down.open(ctx, place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: listen, sealing: o.Sealing})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 // RunawayRow is the rate of messages between two processes by themselves, and with a program in the sender's NIC that will not end (PANIC-5).
 type RunawayRow struct {
 	Bench   string    `json:"bench"`
+	Sealed  bool      `json:"sealed"`         // the links between NICs
 	Program string    `json:"runaway"`        // which program it is
 	Alone   float64   `json:"messages_per_s"` // medians of the rounds
 	Beside  float64   `json:"beside_messages_per_s"`

@@ -24,11 +24,13 @@ type GroupOptions struct {
 	Members int
 	Sizes   []int // bytes; a barrier has none
 	Time    time.Duration
+	Sealing
 }
 
 // GroupRow is one measurement: how long the operation took at rank 0, which is the root of broadcasts.
 type GroupRow struct {
 	Bench      string `json:"bench"`
+	Sealed     bool   `json:"sealed"` // the links between NICs
 	Link       string `json:"link"`
 	Members    int    `json:"members"`
 	Size       int    `json:"size"` // bytes
@@ -55,7 +57,7 @@ func RunGroup(ctx context.Context, o GroupOptions, out func(GroupRow) error) (er
 		if err := together.Run(ctx, len(procs), func(ctx context.Context, i int) error { return o.member(ctx, procs[i], size, h) }); err != nil {
 			return fmt.Errorf("%s of %d members, %d bytes: %w", o.Kind, o.Members, size, err)
 		}
-		r := GroupRow{Bench: o.Kind, Link: o.Link, Members: o.Members, Size: size, Iterations: h.TotalCount(), Latency: h.latency()}
+		r := GroupRow{Bench: o.Kind, Sealed: o.Sealed, Link: o.Link, Members: o.Members, Size: size, Iterations: h.TotalCount(), Latency: h.latency()}
 		if err := out(r); err != nil {
 			return err
 		}
@@ -65,7 +67,7 @@ func RunGroup(ctx context.Context, o GroupOptions, out func(GroupRow) error) (er
 
 // openMembers opens a NIC with one process for each member.
 func (u *undo) openMembers(ctx context.Context, o GroupOptions) (procs []*weft.Process, err error) {
-	cfg := weft.Config{}
+	cfg := o.over(weft.Config{})
 	switch o.Link {
 	case LinkMem:
 		cfg.Switch = weft.NewSwitch()

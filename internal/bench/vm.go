@@ -27,6 +27,7 @@ type VMOptions struct {
 // faster, so the best is what the loop takes.
 type VMRow struct {
 	Bench       string  `json:"bench"`
+	Sealed      bool    `json:"sealed"` // the links between NICs
 	Kernel      string  `json:"kernel"`
 	Iterations  int64   `json:"iterations"` // activations
 	PerOp       float64 `json:"ns_per_op"`  // an operation of the source

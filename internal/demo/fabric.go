@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/bench"
 	"github.com/weftnet/weft/internal/together"
 )
 
@@ -15,11 +16,16 @@ func name(host int) weft.Name { return weft.Name{App: "demo", Index: uint32(host
 // open makes the NICs, each with one process. Each is told the address of the first; of one another they learn by
 // themselves.
 func (d *demo) open(ctx context.Context) error {
+	key, remove, err := bench.NewFabric() // the user's own key stays as it is
+	if err != nil {
+		return err
+	}
+	d.forget = remove
 	var nodes []weft.Node
 	for i := range d.procs {
 		p, err := weft.Open(ctx, weft.Config{
 			Name:   name(i),
-			ID:     weft.NICID(i + 1), // random ones would do, but are long to read
+			Fabric: key,
 			Nodes:  nodes,
 			Faults: &weft.Faults{Loss: d.Loss, Seed: d.Seed + uint64(i)},
 		})
@@ -43,6 +49,10 @@ func (d *demo) close() error {
 			errs = append(errs, p.Close())
 			d.procs[i] = nil
 		}
+	}
+	if d.forget != nil {
+		errs = append(errs, d.forget())
+		d.forget = nil
 	}
 	return errors.Join(errs...)
 }

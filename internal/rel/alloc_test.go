@@ -66,12 +66,30 @@ type couple struct {
 	clock   func() clock.Time
 }
 
-func newCouple(t testing.TB, reliable bool) *couple {
+// linkOf is the kind of link of a couple.
+type linkOf uint8
+
+const (
+	plainLink linkOf = iota
+	sealedLink
+	reliableLink
+)
+
+func (l linkOf) String() string { return [...]string{"plain", "sealed", "reliable"}[l] }
+
+func newCouple(t testing.TB, link linkOf) *couple {
 	c := &couple{now: clock.Time(time.Second)}
 	c.clock = func() clock.Time { return c.now }
 	c.ab.from, c.ba.from = address(1), address(2)
-	c.a = New(Config{NIC: 1, Incarnation: 1, Secrets: secret.Seeded(1), MTU: 1472, Tagged: !reliable, Narrow: !reliable, Reliable: reliable, ReceiveCapacity: 1 << 20}, &c.sa)
-	c.b = New(Config{NIC: 2, Incarnation: 1, Secrets: secret.Seeded(2), MTU: 1472, Tagged: !reliable, Narrow: !reliable, Reliable: reliable, ReceiveCapacity: 1 << 20}, &c.sb)
+	config := func(nic uint64) Config {
+		lossy := link != reliableLink
+		cfg := Config{NIC: nic, Incarnation: 1, Secrets: secret.Seeded(nic), MTU: 1472, Tagged: lossy, Narrow: lossy, Reliable: !lossy, ReceiveCapacity: 1 << 20}
+		if link == sealedLink {
+			cfg.Security = &Security{Key: trust.PrivateKey{8: byte(nic), 9: 77}, Fabric: []trust.FabricKey{testFabric}}
+		}
+		return cfg
+	}
+	c.a, c.b = New(config(1), &c.sa), New(config(2), &c.sb)
 	c.ea, _ = c.a.Open(2, address(2))
 	c.ea.Connect(c.now)
 	for range 10 {
@@ -127,8 +145,8 @@ func (c *couple) long(f *Fragment) {
 // The steady state allocates nothing (decision 16, P12): send, receive, acknowledge, time, and start again.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	data := make([]byte, 200_000)
-	for _, reliable := range []bool{false, true} {
-		c := newCouple(t, reliable)
+	for _, link := range []linkOf{plainLink, sealedLink, reliableLink} {
+		c := newCouple(t, link)
 		f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{data}, Length: uint64(len(data)), HeaderLen: wire.ChunkLen}
 		wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
 		work := func() {
@@ -148,7 +166,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			work()
 		}
 		if n := testing.AllocsPerRun(200, work); n != 0 {
-			t.Errorf("reliable %v: %v allocations for 42 messages and 200 kB", reliable, n)
+			t.Errorf("link %v: %v allocations for 42 messages and 200 kB", link, n)
 		}
 		if c.sb.records == 0 || c.sa.released == 0 || c.sb.datagrams == 0 {
 			t.Error("nothing was moved")
@@ -157,31 +175,37 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkShort64(b *testing.B) {
-	for _, per := range []int{1, 14, 140} {
-		b.Run(map[int]string{1: "lone", 14: "frame", 140: "batch"}[per], func(b *testing.B) {
-			c := newCouple(b, false)
+	for _, link := range []linkOf{plainLink, sealedLink} {
+		for _, per := range []int{1, 14, 140} {
+			b.Run(link.String()+"/"+map[int]string{1: "lone", 14: "frame", 140: "batch"}[per], func(b *testing.B) {
+				c := newCouple(b, link)
+				b.ReportAllocs()
+				for i := 0; i < b.N; i += per {
+					c.short(per)
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkLong(b *testing.B) {
+	for _, link := range []linkOf{plainLink, sealedLink} {
+		b.Run(link.String(), func(b *testing.B) {
+			c := newCouple(b, link)
+			data := make([]byte, 1<<20)
+			f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{data}, Length: uint64(len(data)), HeaderLen: wire.ChunkLen}
+			wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
+			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
-			for i := 0; i < b.N; i += per {
-				c.short(per)
+			for b.Loop() {
+				c.long(f)
 			}
 		})
 	}
 }
 
-func BenchmarkLong(b *testing.B) {
-	c := newCouple(b, false)
-	data := make([]byte, 1<<20)
-	f := &Fragment{Space: wire.Data, Type: wire.TypeChunk, ID: 1, Parts: [][]byte{data}, Length: uint64(len(data)), HeaderLen: wire.ChunkLen}
-	wire.PutChunk(f.HeaderBuf[:], 0, 1, 0, 0)
-	b.SetBytes(int64(len(data)))
-	b.ReportAllocs()
-	for b.Loop() {
-		c.long(f)
-	}
-}
-
 func BenchmarkIdleProgress(b *testing.B) {
-	c := newCouple(b, false)
+	c := newCouple(b, plainLink)
 	for b.Loop() {
 		c.a.Progress(c.now, &c.ab)
 	}

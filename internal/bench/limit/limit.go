@@ -42,6 +42,8 @@ type Limit struct {
 	Kind  Kind
 	Sizes []int // that it is measured at when no others are asked for, in bytes
 	Veth  bool  // between two hosts of a testbed, or over loopback; the others need no network
+
+	Sealed bool // its datagrams are sealed as Weft's frames are on a sealed link
 }
 
 // Result is what a limit came to in one run. Only what its Kind tells has a meaning for all programs.

@@ -29,6 +29,8 @@ func init() {
 		return p
 	}
 
+	seals := func(p *program) { p.Sealed = true }
+
 	add("line", "one cache line each way, busy", Latency, small, linePing, linePong)
 	add("copy", "the message copied in and out each way, busy", Latency, small, copyPing, copyPong)
 	add("futex", "a futex put to sleep and woken, two cores", Latency, []int{8}, futexPing(0), futexPong(0))
@@ -52,11 +54,17 @@ func init() {
 	veth("udp-single", "UDP, one datagram a call", Rate, small, byUDP(udpTake), byUDP(udpSingle))
 	veth("udp-single-full", "UDP, one full frame a call", Bandwidth, []int{1472}, byUDP(udpTake), byUDP(udpSingle))
 	veth("udp-mmsg", "UDP, 64 datagrams a call (sendmmsg)", Rate, small, byUDP(udpTake), byUDP(udpMany))
+	seals(veth("udp-sealed", "UDP, non-blocking and busy, sealed", Latency, small, pings(sealedUDP(busy), busy), pongs(sealedUDP(busy), busy)))
+	seals(veth("udp-rate-sealed", "UDP as udp-rate, each message sealed", Rate, small, byUDP(udpSealedTake), byUDP(udpSealedPut)))
+	seals(veth("udp-bandwidth-sealed", "UDP as udp-bandwidth, each frame sealed", Bandwidth, bulk, byUDP(udpSealedTake), byUDP(udpSealedPut)))
 	veth("tcp", "TCP", Bandwidth, bulk, tcpTake, tcpPut)
 
 	veth("xdp", "AF_XDP", Latency, []int{64, 1400}, pings(newXDP, busy), pongs(newXDP, busy))
 	veth("xdp-rate", "AF_XDP, one way", Rate, small, xdpTake, xdpPut)
 	veth("xdp-bandwidth", "AF_XDP, one way, full frames", Bandwidth, bulk, xdpTake, xdpPut)
+	seals(veth("xdp-sealed", "AF_XDP, sealed", Latency, []int{64, 1400}, pings(sealed(newXDP), busy), pongs(sealed(newXDP), busy)))
+	seals(veth("xdp-rate-sealed", "AF_XDP, one way, each message sealed", Rate, small, xdpSealedTake, xdpSealedPut))
+	seals(veth("xdp-bandwidth-sealed", "AF_XDP, one way, full frames, each sealed", Bandwidth, bulk, xdpSealedTake, xdpSealedPut))
 	veth("xdptx", "AF_XDP, answered by XDP_TX in the far driver", Latency, small, pings(newXDP, busy), xdpEcho)
 	veth("xdptx-udp", "UDP, busy, answered by XDP_TX in the far driver", Latency, small, pings(udpWithoutSum, busy), xdpEcho)
 	veth("udp-bandwidth-xdp", "UDP as above, an XDP program on the receiving end", Bandwidth, bulk, beside(byUDP(udpTake)), byUDP(udpGSO))
@@ -68,8 +76,10 @@ func init() {
 	add("fault-spin", "the same, the handler spins", Latency, []int{4096}, faultTake, faultServe(true))
 	add("fault-same", "the same, a blocking handler on the same core", Latency, []int{4096}, faultTake, faultServe(false)).cpus = sameCore
 
-	chain := func(name, what string, w waiting, wire func(*child) (wire, error)) {
-		veth(name, "process, relay, relay, process, "+what, Latency, small, chainFirst(w), chainRelay(w, 0, wire), chainRelay(w, 1, wire), chainLast(w)).cpus = coreAHost
+	chain := func(name, what string, w waiting, wire func(*child) (wire, error)) *program {
+		p := veth(name, "process, relay, relay, process, "+what, Latency, small, chainFirst(w), chainRelay(w, 0, wire), chainRelay(w, 1, wire), chainLast(w))
+		p.cpus = coreAHost
+		return p
 	}
 	chain("chain-spin", "over UDP, all spin", busy, newUDP)
 	chain("chain-yield", "over UDP, all yield", yielding, newUDP)
@@ -78,6 +88,8 @@ func init() {
 	add("chain-shm", "process, relay, process over shared memory, all yield and then block", Latency, small,
 		chainFirst(yieldThenBlock), chainMiddle(yieldThenBlock), chainLast(yieldThenBlock)) // on two processors the processes share one: so it is fastest
 	chain("chain-xdp", "over AF_XDP, all yield and then block", yieldThenBlock, newXDP)
+	seals(chain("chain-sealed", "over UDP, sealed between the relays, all yield and then block", yieldThenBlock, sealed(newUDP)))
+	seals(chain("chain-xdp-sealed", "over AF_XDP, sealed between the relays, all yield and then block", yieldThenBlock, sealed(newXDP)))
 }
 
 // All lists the limits.

@@ -253,14 +253,20 @@ func (w *xdpWire) give(chunk uint64) {
 
 // queue lays a datagram into the tx ring, if there is a chunk for it.
 func (w *xdpWire) queue(b []byte) bool {
+	to := w.reserve(len(b))
+	copy(to, b)
+	return to != nil
+}
+
+// reserve queues a datagram of n bytes and returns the room that the caller writes before kick; nil if no chunk is free.
+func (w *xdpWire) reserve(n int) []byte {
 	if len(w.free) == 0 {
-		return false
+		return nil
 	}
 	chunk := w.free[len(w.free)-1]
 	w.free = w.free[:len(w.free)-1]
 	f := w.umem[chunk : chunk+xskChunk]
 	copy(f, w.header[:])
-	n := len(b)
 	binary.BigEndian.PutUint16(f[16:], uint16(udpHeaders+n))
 	binary.BigEndian.PutUint16(f[38:], uint16(8+n))
 	var s uint32
@@ -271,10 +277,9 @@ func (w *xdpWire) queue(b []byte) bool {
 	}
 	s = s&0xffff + s>>16
 	binary.BigEndian.PutUint16(f[24:], ^uint16(s+s>>16))
-	copy(f[xdpHead:], b)
 	w.txs[w.tx.ours%xskRing] = unix.XDPDesc{Addr: chunk, Len: uint32(xdpHead + n)}
 	w.tx.ours++
-	return true
+	return f[xdpHead : xdpHead+n]
 }
 
 // kick has the kernel send what was queued, some dozens of frames at a time.

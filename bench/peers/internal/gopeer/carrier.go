@@ -65,11 +65,11 @@ var weftServer = weft.Name{App: "peer"}
 
 const weftService = "peer"
 
-// overWeft has streams of processes with NICs of their own, on a link by addresses of the two hosts.
+// overWeft has streams of processes with NICs of their own, on a plain link by addresses of the two hosts: its peers are plain.
 func overWeft(link func(addr string) weft.Link) *carrier {
 	return &carrier{
 		listen: func(ctx context.Context, addr string) (net.Listener, string, error) {
-			p, err := weft.Open(ctx, weft.Config{Name: weftServer, Link: link(net.JoinHostPort(addr, "0"))})
+			p, err := weft.Open(ctx, weft.Config{Name: weftServer, Plain: true, Link: link(net.JoinHostPort(addr, "0"))})
 			if err != nil {
 				return nil, "", err
 			}
@@ -84,7 +84,7 @@ func overWeft(link func(addr string) weft.Link) *carrier {
 			if err != nil {
 				return nil, nil, err
 			}
-			p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Link: link(netip.AddrPortFrom(here, 0).String()), Nodes: []weft.Node{{Addr: at}}})
+			p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Plain: true, Link: link(netip.AddrPortFrom(here, 0).String()), Nodes: []weft.Node{{Addr: at}}})
 			if err != nil {
 				return nil, nil, err
 			}

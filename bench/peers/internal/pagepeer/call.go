@@ -19,7 +19,7 @@ func ServeCalls(ctx context.Context, prefix, addr string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p, err := weft.Open(ctx, weft.Config{Name: callServer, Link: link})
+	p, err := weft.Open(ctx, weft.Config{Name: callServer, Plain: true, Link: link})
 	if err != nil {
 		return err
 	}

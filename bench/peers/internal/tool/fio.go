@@ -152,7 +152,7 @@ func MemNBD(weft, dir string, link pagepeer.Link) Device {
 		}
 		_, port, _ := net.SplitHostPort(addr)
 		socket := filepath.Join(dir, "nbd-"+port)
-		p := s.Program(ctx, 0, weft, "mem", "nbd", "--server", pagepeer.PageServer.String(), "--size", strconv.Itoa(deviceBytes), "--unix", socket,
+		p := s.Program(ctx, 0, weft, "mem", "nbd", "--server", pagepeer.PageServer.String(), "--size", strconv.Itoa(deviceBytes), "--plain", "--unix", socket,
 			"--listen", link.Prefix+net.JoinHostPort(s.Addr(0), "0"), "--node", addr)
 		if _, err := p.StartServer(); err != nil {
 			pages.End()

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/bench"
+)
+
+// What --sealed takes.
+const (
+	sealedOn   = "on"
+	sealedOff  = "off"
+	sealedBoth = "on,off"
+)
+
+// sealedFlags say whether the links between the NICs of a measurement are sealed.
+type sealedFlags struct {
+	links  string
+	fabric string // in a process that another weft has started: its key file
+}
+
+func (f *sealedFlags) define(fs *pflag.FlagSet, both string) {
+	choiceFlag(fs, &f.links, "sealed", sealedOff, []string{sealedOn, sealedOff, sealedBoth}, "encrypt and authenticate what goes between NICs; "+both)
+	fs.StringVar(&f.fabric, "fabric", "", "`FILE` with the fabric key")
+	_ = fs.MarkHidden("fabric") // it is defined
+}
+
+// sealing returns the setting of the links that are not measured first.
+func (f *sealedFlags) sealing(links string) bench.Sealing {
+	return bench.Sealing{Sealed: links != sealedOff, Fabric: f.fabric}
+}
+
+// withKey calls run with a fabric key that is made for it, if sealed links need one.
+func (f *sealedFlags) withKey(run func() error) (err error) {
+	if f.links == sealedOff || f.fabric != "" {
+		return run()
+	}
+	file, remove, err := bench.NewFabric()
+	if err != nil {
+		return err
+	}
+	f.fabric = file
+	defer func() { f.fabric = ""; err = errors.Join(err, remove()) }()
+	return run()
+}
+
+// oneByOne measures plain links, sealed links, or both, one after the other.
+func oneByOne[O, R any](f *sealedFlags, o *O, into *bench.Sealing, run func(context.Context, O, func(R) error) error) func(context.Context, func(R) error) error {
+	return func(ctx context.Context, row func(R) error) error {
+		return f.withKey(func() error {
+			all := []string{f.links}
+			if f.links == sealedBoth {
+				all = []string{sealedOff, sealedOn}
+			}
+			for _, links := range all {
+				*into = f.sealing(links)
+				if err := run(ctx, *o, row); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// linksWord is the word for the links of a row.
+func linksWord(sealed bool) string {
+	if sealed {
+		return "sealed"
+	}
+	return "plain"
+}

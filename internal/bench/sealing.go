@@ -1,0 +1,65 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/fabric"
+)
+
+// Sealing says whether the links between the NICs of a measurement are sealed. All programs of a measurement have the same.
+type Sealing struct {
+	Sealed bool   // else the links are plain
+	Fabric string // the file with the fabric key of sealed links; empty: the user's own key
+}
+
+// over returns cfg with the links sealed or plain.
+func (s Sealing) over(cfg weft.Config) weft.Config {
+	if cfg.Plain = !s.Sealed; s.Sealed {
+		cfg.Fabric = s.Fabric
+	}
+	return cfg
+}
+
+// environment returns the environment of a daemon; nil: that of this program.
+func (s Sealing) environment() []string {
+	if !s.Sealed || s.Fabric == "" {
+		return nil
+	}
+	return append(os.Environ(), fabric.FileVariable+"="+s.Fabric)
+}
+
+// arguments returns the flags of another program of the measurement.
+func (s Sealing) arguments() []string {
+	if !s.Sealed {
+		return []string{"--sealed", "off"}
+	}
+	if s.Fabric == "" {
+		return []string{"--sealed", "on"}
+	}
+	return []string{"--sealed", "on", "--fabric", s.Fabric}
+}
+
+// words says in words what the links are.
+func (s Sealing) words() string {
+	if s.Sealed {
+		return "sealed"
+	}
+	return "plain"
+}
+
+// NewFabric makes a fabric key for one measurement, in a directory of its own that remove removes.
+func NewFabric() (file string, remove func() error, err error) {
+	dir, err := os.MkdirTemp("", "weft-bench-")
+	if err != nil {
+		return "", nil, err
+	}
+	file = filepath.Join(dir, fabric.FileName)
+	if _, err := fabric.Init(file); err != nil {
+		_ = os.RemoveAll(dir)
+		return "", nil, fmt.Errorf("bench: a fabric key for the measurement: %w", err)
+	}
+	return file, func() error { return os.RemoveAll(dir) }, nil
+}
