@@ -27,4 +27,9 @@ const (
 
 	// Patterns is how many patterns a certificate may hold: the count is one byte.
 	Patterns = 255
+
+	// ControlWaiting is how many requests of one NIC wait at the control process of another, and ControlWaitingAll how
+	// many of all NICs. Each has ctl.MaxRequest bytes at most, so that they take 1 MiB.
+	ControlWaiting    = 32
+	ControlWaitingAll = 256
 )

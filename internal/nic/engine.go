@@ -69,6 +69,7 @@ type Config struct {
 	IdlePolls          int      // that find a process idle before its queue is listened to no more
 	Position           Position // on the torus of the fabric, if it is one (QNIX-52)
 	Static             bool     // only NICs that AddNode named may open a pair with this one
+	Private            bool     // all NICs of the link are parts of one program, and have all roles
 
 	Belief // which words of other NICs about names and nodes are believed; Security and Trust give the defaults
 
