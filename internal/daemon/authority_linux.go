@@ -8,10 +8,10 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/secure"
 	"github.com/weftnet/weft/internal/trust"
-	"github.com/weftnet/weft/internal/vni"
 )
 
 // Who may do what to this NIC. The kernel says which user a local client is. Another NIC has proved its id, and its roles
@@ -63,7 +63,7 @@ func (d *Daemon) remoteAsker(nic uint64, r *ctl.Request) (deploy.Asker, error) {
 	return a, nil
 }
 
-// countControl adds one to a counter of the control process.
-func (d *Daemon) countControl(c vni.Counter) {
-	d.loop.Do(func(clock.Time) { d.engine.CountControl(c) })
+// countControl counts what becomes of a request of another NIC.
+func (d *Daemon) countControl(count func(*nic.Engine)) {
+	d.loop.Do(func(clock.Time) { count(d.engine) })
 }

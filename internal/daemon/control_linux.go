@@ -144,7 +144,7 @@ func (c *control) receiveAll(ctx context.Context, k *desk) {
 			err = fmt.Errorf("%w: control processes are asked by NICs, not by processes", ctl.ErrRefused)
 		}
 		if m.IsCall() && !k.put(asked{m: m, body: bytes.Clone(buf[:m.Len]), bad: err, came: time.Now()}) {
-			c.d.countControl(vni.NICControlDropped)
+			c.d.countControl((*nic.Engine).ControlDropped)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (c *control) receiveAll(ctx context.Context, k *desk) {
 // serveOne answers a request, unless its asker has given up.
 func (c *control) serveOne(ctx context.Context, a *asked) {
 	if time.Since(a.came) >= askWithin {
-		c.d.countControl(vni.NICControlDropped)
+		c.d.countControl((*nic.Engine).ControlDropped)
 		return
 	}
 	c.reply(ctx, &a.m, c.answer(ctx, a.m.NIC, a.body, a.bad))
@@ -165,7 +165,7 @@ func (c *control) answer(ctx context.Context, from uint64, request []byte, wrong
 		return reply
 	}
 	if errors.Is(err, ctl.ErrRefused) {
-		c.d.countControl(vni.NICControlRefused)
+		c.d.countControl((*nic.Engine).ControlRefused)
 		c.refusals.tell(c.d.log, from, op, err)
 	}
 	return ctl.Refusal(err)

@@ -13,8 +13,12 @@ const (
 	// of 1,280 bytes beside the keys and the Hello.
 	CertificateBytes = 640
 
-	// RevocationBytes bounds a revocation list: one datagram between NICs. It holds about 2,000 serial numbers.
+	// RevocationBytes bounds a revocation list: it goes from NIC to NIC in pieces. It holds about 2,000 serial numbers.
 	RevocationBytes = 16 << 10
+
+	// ArrivingLists is how many revocation lists one NIC takes in concurrently, from all peers: their pieces gather in 1 MiB
+	// at most.
+	ArrivingLists = 64
 
 	// UserNameBytes bounds the name of a user. useradd allows 32 bytes; directories allow more.
 	UserNameBytes = 64

@@ -119,6 +119,9 @@ type Engine struct {
 	copies     freelist.List[send] // of multicasts, not in use
 	relays     *relay.Table
 	programs   *program.Table
+
+	revocations revocations
+
 	resumed    list[process] // whose multicasts have copies to begin
 	refills    freelist.List[refill]
 	completion vni.Completion // under way to a process

@@ -60,8 +60,13 @@ func (e *Engine) Allows(nic uint64, role trust.Role, user string) bool {
 	return pr.proved.NIC != 0 && e.cfg.Trust.Allows(pr.proved, role, user)
 }
 
-// CountControl adds one to a counter of what the NIC's owner does with requests of other NICs.
-func (e *Engine) CountControl(c vni.Counter) {
+// ControlRefused counts a request of another NIC that lacks a role for it.
+func (e *Engine) ControlRefused() { e.countControl(vni.NICControlRefused) }
+
+// ControlDropped counts a request of another NIC that the NIC's owner has dropped.
+func (e *Engine) ControlDropped() { e.countControl(vni.NICControlDropped) }
+
+func (e *Engine) countControl(c vni.Counter) {
 	e.begin()
 	e.counts[c]++
 	e.publisher.changed = true
