@@ -152,7 +152,7 @@ func (g *Programs) Log(ctx context.Context, a ProgramAddress, from uint64) (valu
 
 // newSite makes the NIC's side of loading programs, for processes inside the same program.
 func (n *NIC) newSite() *deploy.Site {
-	s := &deploy.Site{NIC: n.id, May: func(int) bool { return true }, Do: func(f func(*program.Table)) {
+	s := &deploy.Site{NIC: n.id, May: deploy.Everything, Do: func(f func(*program.Table)) {
 		n.poller.Do(func(clock.Time) { f(n.engine.Programs()) })
 	}}
 	if l, ok := n.link.(resident.Link); ok { // one that is wrapped sees all frames itself
@@ -174,5 +174,5 @@ func (n *NIC) askProgram(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.P
 	if err := errors.Join(ctx.Err(), n.alive()); err != nil {
 		return nil, err
 	}
-	return n.site.Answer(r)
+	return n.site.Answer(deploy.Asker{}, r)
 }

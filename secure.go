@@ -15,6 +15,7 @@ import (
 // seal gives an engine its id and, where the link leaves this program, its keys.
 func (c *Config) seal(ec *nic.Config) error {
 	if c.Switch != nil || c.Plain {
+		ec.Private = c.Switch != nil
 		for ec.ID == 0 {
 			ec.ID = random()
 		}

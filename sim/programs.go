@@ -13,7 +13,7 @@ import (
 
 // newSite makes the NIC's side of loading programs. A request takes no virtual time.
 func (n *node) newSite() *deploy.Site {
-	return &deploy.Site{NIC: weft.NICID(n.id), May: func(int) bool { return true }, Do: func(f func(*program.Table)) {
+	return &deploy.Site{NIC: weft.NICID(n.id), May: deploy.Everything, Do: func(f func(*program.Table)) {
 		f(n.engine.Programs())
 		n.soon(noticeTime)
 	}}
@@ -28,5 +28,5 @@ func (v virtual) AskProgram(_ context.Context, nic weft.NICID, r *ctl.Program) (
 	case v.p.gone || n.engine == nil:
 		return nil, proc.ErrNICGone
 	}
-	return n.site.Answer(r)
+	return n.site.Answer(deploy.Asker{}, r)
 }

@@ -50,7 +50,7 @@ type Program struct {
 	Guards   string `json:"guards,omitempty"`
 	Trigger  uint32 `json:"trigger,omitempty"`
 	From     uint64 `json:"from,omitempty"` // of a log: the first value wanted
-	UID      int    `json:"uid"`            // of the user that asks, by the word of the NIC that passes the request on
+	User     string `json:"user,omitempty"` // between NICs: the user that asks, for whom the asking NIC vouches; a tool leaves it empty
 }
 
 // ProgramReply is the answer.
@@ -72,12 +72,14 @@ type ProgramInfo struct {
 	ID           uint32            `json:"id"`
 	Name         string            `json:"name"`
 	NIC          registry.NICID    `json:"nic"`
-	State        string            `json:"state"`              // running, loaded, or stopped
-	Why          string            `json:"why,omitempty"`      // of its last abort
-	Line         int               `json:"line,omitempty"`     // of the source, where that was
-	Owner        int               `json:"owner"`              // the user that has loaded it
-	Resident     string            `json:"resident,omitempty"` // where, ResidentVM or ResidentXDP; empty: it is not
-	Lacks        string            `json:"lacks,omitempty"`    // of one in the driver: which segments it does not find there, and why
+	State        string            `json:"state"`                // running, loaded, or stopped
+	Why          string            `json:"why,omitempty"`        // of its last abort
+	Line         int               `json:"line,omitempty"`       // of the source, where that was
+	Owner        int               `json:"owner"`                // the local user that has loaded it; -1: one of another NIC
+	OwnerNIC     registry.NICID    `json:"owner_nic,omitempty"`  // that NIC
+	OwnerUser    string            `json:"owner_user,omitempty"` // the user's name, here or there; empty if the NIC is inside a program
+	Resident     string            `json:"resident,omitempty"`   // where, ResidentVM or ResidentXDP; empty: it is not
+	Lacks        string            `json:"lacks,omitempty"`      // of one in the driver: which segments it does not find there, and why
 	Guards       string            `json:"guards,omitempty"`
 	Triggers     []uint32          `json:"triggers"`
 	Hash         string            `json:"hash"`

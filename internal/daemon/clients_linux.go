@@ -148,10 +148,11 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 	if r.Op == ctl.OpStat && r.NIC == 0 {
 		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)
 	}
-	if r.Op == ctl.OpProgram { // NICs believe one another, but not what a client says of itself
-		r.Program.UID = c.Peer.UID
+	asker := localAsker(c.Peer.UID)
+	if r.Op == ctl.OpProgram { // this NIC vouches for its users: what a client says of itself counts nowhere
+		r.Program.User = asker.User
 	}
-	reply, err := d.inform(d.ctx, r)
+	reply, err := d.inform(d.ctx, asker, r)
 	if err != nil {
 		return err
 	}

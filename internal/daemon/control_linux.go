@@ -1,9 +1,11 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/idle"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/registry"
@@ -25,19 +28,22 @@ import (
 //	     ◄──────────────── daemon ◄───── Reply ─────── what it would tell a tool of its own
 //
 // The messages are those of package ctl, and go as ordinary messages, over rel. It answers control processes only, and
-// only what looks and changes nothing.
+// only what their NICs have roles for (authority_linux.go).
 type control struct {
 	d       *Daemon
 	p       *proc.Process
 	half    *vni.Process // for the waiter's words
 	waiters idle.Waiters
 	closed  atomic.Bool
+
+	refusals refusals
 }
 
 const (
-	// controlServers is how many requests are answered at a time. A peer that leaves its answer untaken holds one of
-	// them for answerWithin.
-	controlServers = 4
+	// controlServers is how many requests are answered concurrently. A peer that leaves its answer untaken holds one of
+	// them for answerWithin, and at most controlServersPerPeer of them at once.
+	controlServers        = 4
+	controlServersPerPeer = controlServers / 2
 
 	// askWithin is how long another NIC may take to answer: less than tools give the daemon (5 s), so that they hear
 	// which NIC it was, and more than the default unreachable_after.
@@ -109,12 +115,23 @@ func (c *control) close() {
 
 // serve starts what answers requests until the NIC or ctx ends.
 func (c *control) serve(ctx context.Context, all *sync.WaitGroup) {
+	k := newDesk()
+	all.Go(func() {
+		defer k.close()
+		c.receiveAll(ctx, k)
+	})
 	for range controlServers {
-		all.Go(func() { c.answerAll(ctx) })
+		all.Go(func() {
+			for a, ok := k.take(); ok; a, ok = k.take() {
+				c.serveOne(ctx, &a)
+				k.done(a.m.NIC)
+			}
+		})
 	}
 }
 
-func (c *control) answerAll(ctx context.Context) {
+// receiveAll brings requests to the desk.
+func (c *control) receiveAll(ctx context.Context, k *desk) {
 	buf := make([]byte, ctl.MaxRequest)
 	for {
 		m, err := c.p.Recv(ctx, proc.Dest{}, proc.AnyTag, buf)
@@ -126,29 +143,76 @@ func (c *control) answerAll(ctx context.Context) {
 		case m.Slot != 0:
 			err = fmt.Errorf("%w: control processes are asked by NICs, not by processes", ctl.ErrRefused)
 		}
-		if m.IsCall() {
-			c.reply(ctx, &m, c.answer(ctx, buf[:m.Len], err))
+		if m.IsCall() && !k.put(asked{m: m, body: bytes.Clone(buf[:m.Len]), bad: err, came: time.Now()}) {
+			c.d.countControl((*nic.Engine).ControlDropped)
 		}
 	}
 }
 
-// answer is the reply to one request, unless it was wrong already.
-func (c *control) answer(ctx context.Context, request []byte, wrong error) *ctl.Reply {
+// serveOne answers a request, unless its asker has given up.
+func (c *control) serveOne(ctx context.Context, a *asked) {
+	if time.Since(a.came) >= askWithin {
+		c.d.countControl((*nic.Engine).ControlDropped)
+		return
+	}
+	c.reply(ctx, &a.m, c.answer(ctx, a.m.NIC, a.body, a.bad))
+}
+
+// answer is the reply to one request of a NIC, unless it was wrong already.
+func (c *control) answer(ctx context.Context, from uint64, request []byte, wrong error) *ctl.Reply {
+	reply, op, err := c.answerTo(ctx, from, request, wrong)
+	if err == nil {
+		return reply
+	}
+	if errors.Is(err, ctl.ErrRefused) {
+		c.d.countControl((*nic.Engine).ControlRefused)
+		c.refusals.tell(c.d.log, from, op, err)
+	}
+	return ctl.Refusal(err)
+}
+
+func (c *control) answerTo(ctx context.Context, from uint64, request []byte, wrong error) (reply *ctl.Reply, op string, err error) {
 	if wrong != nil {
-		return ctl.Refusal(wrong)
+		return nil, "", wrong
 	}
 	r, err := ctl.DecodeRequest(request)
 	switch {
 	case err != nil:
+		return nil, "", err
 	case r.NIC != 0:
-		err = fmt.Errorf("%w: control processes pass no requests on", ctl.ErrBadRequest)
-	default:
-		var reply *ctl.Reply
-		if reply, err = c.d.inform(ctx, r); err == nil {
-			return reply
-		}
+		return nil, r.Op, fmt.Errorf("%w: control processes pass no requests on", ctl.ErrBadRequest)
 	}
-	return ctl.Refusal(err)
+	a, err := c.d.remoteAsker(from, r)
+	if err == nil {
+		reply, err = c.d.inform(ctx, a, r)
+	}
+	return reply, r.Op, err
+}
+
+// refusals remembers which refusals the log has told lately, so that no NIC can fill it.
+type refusals struct {
+	mu   sync.Mutex
+	told map[refusedOp]time.Time
+}
+
+type refusedOp struct {
+	nic uint64
+	op  string
+}
+
+// tell logs a refusal, once in repeatRefusalAfter for each NIC and kind of request.
+func (f *refusals) tell(log *slog.Logger, nic uint64, op string, why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k, now := refusedOp{nic, op}, time.Now()
+	if at, ok := f.told[k]; ok && now.Sub(at) < repeatRefusalAfter {
+		return
+	}
+	if len(f.told) >= limits.Peers || f.told == nil {
+		f.told = make(map[refusedOp]time.Time)
+	}
+	f.told[k] = now
+	log.Warn("a request of another NIC is refused", "nic", registry.NICID(nic), "what", op, "error", why)
 }
 
 func (c *control) reply(ctx context.Context, m *proc.Message, r *ctl.Reply) {

@@ -21,7 +21,6 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -137,7 +136,7 @@ func (d *Daemon) take() (err error) {
 		return err
 	}
 	d.rings.loop = d.loop
-	d.programs = &deploy.Site{NIC: d.id, May: d.mayProgram, Do: func(f func(*program.Table)) {
+	d.programs = &deploy.Site{NIC: d.id, May: d.rights, Do: func(f func(*program.Table)) {
 		d.loop.Do(func(clock.Time) { f(d.engine.Programs()) })
 	}}
 	d.reside()
@@ -164,11 +163,6 @@ func (c Config) socketMode() os.FileMode {
 		return 0o666
 	}
 	return 0o600
-}
-
-// mayProgram reports whether a user may change the programs of this NIC.
-func (d *Daemon) mayProgram(uid int) bool {
-	return uid == 0 || uid == os.Getuid() || slices.Contains(d.settings.config.ProgramUIDs, uid)
 }
 
 // identify finds out the id of this NIC and begins a new life of it.

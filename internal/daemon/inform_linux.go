@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/coll"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/rel"
@@ -20,14 +21,15 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// inform answers what only looks: about this NIC, or by way of its control process about another.
-func (d *Daemon) inform(ctx context.Context, r *ctl.Request) (*ctl.Reply, error) {
+// inform answers requests about this NIC, or by way of its control process about another. The asker may ask that, but for
+// requests about programs: their site decides.
+func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl.Reply, error) {
 	if r.NIC != 0 && r.NIC != uint64(d.id) {
 		return d.control.ask(ctx, r)
 	}
 	switch r.Op {
 	case ctl.OpProgram:
-		reply, err := d.programs.Answer(r.Program)
+		reply, err := d.programs.Answer(a, r.Program)
 		return &ctl.Reply{Program: reply}, err
 	case ctl.OpStat:
 		return &ctl.Reply{Info: d.info(), Counters: d.counts()}, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/secure"
 	"github.com/weftnet/weft/internal/vni"
 	"golang.org/x/sys/unix"
 )
@@ -74,7 +75,7 @@ func (s *session) register(seg *vni.Segment) (err error) {
 	if err = d.loop.AddBell(s.kick, s.slot); err == nil {
 		ctx, cancel := context.WithTimeout(d.ctx, registerWithin)
 		defer cancel()
-		if s.gen, err = d.driver.New(ctx, s.slot, s.pid, s.name, driver.Entry{VNI: seg, WakeUp: s.wake}); err == nil {
+		if s.gen, err = d.driver.New(ctx, s.slot, s.pid, s.name, driver.Entry{VNI: seg, WakeUp: s.wake, User: secure.UserName(s.uid)}); err == nil {
 			return nil
 		}
 		err = errors.Join(err, d.loop.RemoveBell(s.kick))

@@ -29,8 +29,8 @@ type Site struct {
 	NIC registry.NICID
 	// Do calls f when the engine is its caller's, and has it polled soon.
 	Do func(f func(t *program.Table))
-	// May reports whether a user may change programs. All may look.
-	May func(uid int) bool
+	// May returns what an asker may do. It is asked at each request.
+	May func(a Asker) Rights
 
 	// Driver has programs reside in the driver of the link. It fails, with the reason, if that or this program cannot; nil: there is no such link.
 	Driver func(id vm.ID, m *prog.Module) (program.Resident, error)
@@ -43,32 +43,32 @@ type Site struct {
 // upload is a module that comes in pieces.
 type upload struct {
 	key  uint64
-	uid  int
+	by   Asker
 	body []byte
 	got  int
 }
 
-// Answer does what a request asks for.
-func (s *Site) Answer(r *ctl.Program) (reply *ctl.ProgramReply, err error) {
-	changes := r.Do != ctl.ProgramList && r.Do != ctl.ProgramLog
-	if changes && !s.May(r.UID) {
-		return nil, &refusal{fmt.Errorf("user %d may neither change programs of NIC %v nor send to them; expected the daemon's user, root, or one of program_uids", r.UID, s.NIC), ctl.ErrRefused}
+// Answer does what a request asks for, if its asker may do that.
+func (s *Site) Answer(a Asker, r *ctl.Program) (reply *ctl.ProgramReply, err error) {
+	rights := s.May(a)
+	if err := s.refuse(a, &rights, r.Do); err != nil {
+		return nil, err
 	}
 	switch r.Do {
 	case ctl.ProgramPut:
-		return s.put(r)
+		return s.put(a, r)
 	case ctl.ProgramPrepare:
-		return s.prepare(r)
+		return s.prepare(a, &rights, r)
 	}
-	s.Do(func(t *program.Table) { reply, err = s.onTable(t, r) })
+	s.Do(func(t *program.Table) { reply, err = s.onTable(t, a, &rights, r) })
 	return reply, sentinel(err)
 }
 
 // onTable does what needs the engine alone.
-func (s *Site) onTable(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, error) {
+func (s *Site) onTable(t *program.Table, a Asker, rights *Rights, r *ctl.Program) (*ctl.ProgramReply, error) {
 	switch r.Do {
 	case ctl.ProgramCommit, ctl.ProgramUndo, ctl.ProgramSettle:
-		return onPrepared(t, r)
+		return onPrepared(t, a, r)
 	}
 	if r.Do == ctl.ProgramList && r.ID == 0 && r.Name == "" {
 		page, next := ctl.Page(describe(s.NIC, t.List()...), int(min(r.From, limits.Programs)))
@@ -77,6 +77,11 @@ func (s *Site) onTable(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, err
 	id := vm.ID(r.ID)
 	if r.Name != "" {
 		id, _ = t.Find(r.Name) // 0 is none's
+	}
+	if r.Do == ctl.ProgramUnload {
+		if err := t.MayUnload(id, a.owner(), rights.GuardAny); err != nil {
+			return nil, err
+		}
 	}
 	reply, err := s.onProgram(t, r, id)
 	switch {
@@ -118,11 +123,11 @@ func (s *Site) onProgram(t *program.Table, r *ctl.Program, id vm.ID) (*ctl.Progr
 }
 
 // onPrepared does what a request asks for with a preparation of the user that asks.
-func onPrepared(t *program.Table, r *ctl.Program) (*ctl.ProgramReply, error) {
+func onPrepared(t *program.Table, a Asker, r *ctl.Program) (*ctl.ProgramReply, error) {
 	switch owner, err := t.PreparedBy(r.Key); {
 	case err != nil:
 		return nil, err
-	case owner != r.UID:
+	case owner != a.owner():
 		return nil, fmt.Errorf("program: %w: %d", program.ErrKey, r.Key)
 	}
 	switch r.Do {
@@ -163,7 +168,7 @@ var ErrBegin = errors.New("its initialisation was aborted, and it is stopped")
 var ErrOutcome = errors.New("it is not waiting to be started")
 
 // put takes a piece of a module.
-func (s *Site) put(r *ctl.Program) (*ctl.ProgramReply, error) {
+func (s *Site) put(a Asker, r *ctl.Program) (*ctl.ProgramReply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var u *upload
@@ -172,12 +177,12 @@ func (s *Site) put(r *ctl.Program) (*ctl.ProgramReply, error) {
 			return nil, badRequest("module of %d bytes; expected 1 to %d", r.Total, prog.MaxModule)
 		}
 		s.lastKey++
-		u = &upload{key: s.lastKey, uid: r.UID, body: make([]byte, r.Total)}
+		u = &upload{key: s.lastKey, by: a, body: make([]byte, r.Total)}
 		if len(s.uploads) >= limits.ProgramPrepared {
 			s.uploads = s.uploads[1:]
 		}
 		s.uploads = append(s.uploads, u)
-	} else if u = s.upload(r.Key, r.UID); u == nil {
+	} else if u = s.upload(r.Key, a); u == nil {
 		return nil, badRequest("no module has come under key %d", r.Key)
 	}
 	if r.Offset != u.got || len(r.Bytes) > len(u.body)-u.got {
@@ -187,9 +192,9 @@ func (s *Site) put(r *ctl.Program) (*ctl.ProgramReply, error) {
 	return &ctl.ProgramReply{Key: u.key}, nil
 }
 
-func (s *Site) upload(key uint64, uid int) *upload {
+func (s *Site) upload(key uint64, a Asker) *upload {
 	for _, u := range s.uploads {
-		if u.key == key && u.uid == uid {
+		if u.key == key && u.by == a {
 			return u
 		}
 	}
@@ -197,9 +202,9 @@ func (s *Site) upload(key uint64, uid int) *upload {
 }
 
 // prepare verifies a module that has come, and takes memory for it.
-func (s *Site) prepare(r *ctl.Program) (*ctl.ProgramReply, error) {
+func (s *Site) prepare(a Asker, rights *Rights, r *ctl.Program) (*ctl.ProgramReply, error) {
 	s.mu.Lock()
-	u := s.upload(r.Key, r.UID)
+	u := s.upload(r.Key, a)
 	for i := range s.uploads {
 		if s.uploads[i] == u {
 			s.uploads = append(s.uploads[:i], s.uploads[i+1:]...)
@@ -214,7 +219,8 @@ func (s *Site) prepare(r *ctl.Program) (*ctl.ProgramReply, error) {
 	if err != nil {
 		return nil, badRequest("%w", err)
 	}
-	spec := program.Spec{Module: m, ID: vm.ID(r.ID), Replace: r.Replace, Start: r.Start, Resident: r.Resident != "", Trigger: r.Trigger, Owner: r.UID}
+	spec := program.Spec{Module: m, ID: vm.ID(r.ID), Replace: r.Replace, Start: r.Start, Resident: r.Resident != "", Trigger: r.Trigger,
+		Owner: a.owner(), GuardAny: rights.GuardAny}
 	if r.Guards != "" {
 		if spec.Guards, err = vni.ParseName(r.Guards); err != nil {
 			return nil, badRequest("the process to guard: %w", err)
@@ -288,7 +294,8 @@ func (s *Site) log(t *program.Table, id vm.ID, from uint64) (*ctl.ProgramReply, 
 func describe(nic registry.NICID, programs ...program.Info) (l []ctl.ProgramInfo) {
 	for _, p := range programs {
 		m := p.Module
-		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: nic, State: p.State(), Owner: p.Spec.Owner, Resident: residence(&p), Lacks: p.Lacks,
+		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: nic, State: p.State(), Owner: ownerUID(p.Spec.Owner), OwnerNIC: registry.NICID(p.Spec.Owner.NIC),
+			OwnerUser: p.Spec.Owner.User, Resident: residence(&p), Lacks: p.Lacks,
 			Hash: fmt.Sprintf("%x", m.Hash())[:16], Code: len(m.Code), Data: m.DataWords, Activations: p.Profile.Activations,
 			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown, Dropped: p.Dropped, Lost: lost(p.Lost)}
 		if p.LastAbort != vm.None {
@@ -324,6 +331,14 @@ func lost(l program.Losses) map[string]uint64 {
 	return all
 }
 
+// ownerUID returns the number of a local owner, and -1 for one of another NIC.
+func ownerUID(o program.Owner) int {
+	if o.NIC != 0 {
+		return -1
+	}
+	return o.UID
+}
+
 // residence says where a program resides; empty if it does not.
 func residence(p *program.Info) string {
 	switch {
@@ -342,6 +357,9 @@ func sentinel(err error) error {
 	}
 	if errors.Is(err, program.ErrTaken) {
 		return &refusal{err, ctl.ErrTaken}
+	}
+	if errors.Is(err, program.ErrNotTheirs) {
+		return &refusal{err, ctl.ErrRefused}
 	}
 	return err
 }

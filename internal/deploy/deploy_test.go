@@ -29,6 +29,7 @@ type fabric struct {
 	engines []*nic.Engine // NIC i+1
 	sites   []*deploy.Site
 	asked   []string // "what NIC", in order
+	by      deploy.Asker
 	client  deploy.Client
 	mu      sync.Mutex // NICs may be asked at the same time
 
@@ -46,7 +47,7 @@ func newFabric(t *testing.T, n int) *fabric {
 			t.Fatal(err)
 		}
 		f.engines = append(f.engines, e)
-		f.sites = append(f.sites, &deploy.Site{NIC: registry.NICID(i + 1), May: func(uid int) bool { return uid < 10 },
+		f.sites = append(f.sites, &deploy.Site{NIC: registry.NICID(i + 1), May: rights,
 			Do: func(do func(*program.Table)) { do(e.Programs()); e.Poll(f.now) }})
 	}
 	f.client.Ask = func(ctx context.Context, id registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
@@ -60,9 +61,14 @@ func newFabric(t *testing.T, n int) *fabric {
 		if err := errors.Join(ctx.Err(), f.fails(id, r.Do)); err != nil {
 			return nil, err
 		}
-		return f.sites[id-1].Answer(r)
+		return f.sites[id-1].Answer(f.by, r)
 	}
 	return f
+}
+
+// rights are those of users below 10, and of users that other NICs vouch for. User 0 and those of NIC 7 may guard any process.
+func rights(a deploy.Asker) deploy.Rights {
+	return deploy.Rights{Look: a.NIC != 9, Change: a.UID < 10 && a.NIC != 9, GuardAny: a == deploy.Asker{} || a.NIC == 7, Cure: "expected one of program_uids"}
 }
 
 // all are the NICs.
@@ -76,7 +82,7 @@ func (f *fabric) all() (ids []registry.NICID) {
 // states is what each NIC says of its programs: "number name state" for each.
 func (f *fabric) states() (all []string) {
 	for _, s := range f.sites {
-		r, err := s.Answer(&ctl.Program{Do: ctl.ProgramList})
+		r, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramList})
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -208,31 +214,36 @@ func TestAProgramIsReplacedEverywhereWithItsData(t *testing.T) {
 func TestWhoMayNotLoadIsToldWhoMay(t *testing.T) {
 	f := newFabric(t, 1)
 	for _, do := range []string{ctl.ProgramPut, ctl.ProgramPrepare, ctl.ProgramCommit, ctl.ProgramUndo, ctl.ProgramSettle, ctl.ProgramUnload, ctl.ProgramStart, ctl.ProgramSend} {
-		if _, err := f.sites[0].Answer(&ctl.Program{Do: do, UID: 10}); !errors.Is(err, ctl.ErrRefused) || !strings.Contains(err.Error(), "user 10") || !strings.Contains(err.Error(), "program_uids") {
+		if _, err := f.sites[0].Answer(deploy.Asker{UID: 10}, &ctl.Program{Do: do}); !errors.Is(err, ctl.ErrRefused) || !strings.Contains(err.Error(), "user 10") || !strings.Contains(err.Error(), "program_uids") {
 			t.Errorf("%s: %v", do, err)
 		}
 	}
 	for _, do := range []string{ctl.ProgramList, ctl.ProgramLog} {
-		if _, err := f.sites[0].Answer(&ctl.Program{Do: do, UID: 10}); errors.Is(err, ctl.ErrRefused) {
+		if _, err := f.sites[0].Answer(deploy.Asker{UID: 10}, &ctl.Program{Do: do}); errors.Is(err, ctl.ErrRefused) {
 			t.Errorf("%s: %v", do, err)
 		}
 	}
 }
 
+// strangers are others than the local user 0: a user of this host, and users of the same name and number of other NICs.
+var strangers = []deploy.Asker{{UID: 3}, {NIC: 7}, {NIC: 8, User: "root"}}
+
 // A key names a preparation to the user that has made it alone.
 func TestNoOtherUserCommitsOrUndoesAPreparation(t *testing.T) { // PANIC-22
 	s := newFabric(t, 1).sites[0]
-	r, err := s.Answer(&ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, s, compiled(t, fmt.Sprintf(counting, 0))), ID: 5})
+	r, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, s, compiled(t, fmt.Sprintf(counting, 0))), ID: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, do := range []string{ctl.ProgramCommit, ctl.ProgramUndo, ctl.ProgramSettle} {
-		if _, err := s.Answer(&ctl.Program{Do: do, Key: r.Key, UID: 3}); !errors.Is(err, program.ErrKey) {
-			t.Errorf("%s by another user: %v", do, err)
+		for _, a := range strangers {
+			if _, err := s.Answer(a, &ctl.Program{Do: do, Key: r.Key}); !errors.Is(err, program.ErrKey) {
+				t.Errorf("%s by %v: %v", do, a, err)
+			}
 		}
 	}
 	for _, do := range []string{ctl.ProgramCommit, ctl.ProgramSettle} {
-		if _, err := s.Answer(&ctl.Program{Do: do, Key: r.Key}); err != nil {
+		if _, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: do, Key: r.Key}); err != nil {
 			t.Error(do, err)
 		}
 	}
@@ -242,7 +253,7 @@ func TestNoOtherUserCommitsOrUndoesAPreparation(t *testing.T) { // PANIC-22
 func TestPiecesOfAModuleThatDoNotFitAreRefused(t *testing.T) {
 	s := newFabric(t, 1).sites[0]
 	begin := func() uint64 {
-		r, err := s.Answer(&ctl.Program{Do: ctl.ProgramPut, Total: 10, Bytes: make([]byte, 4)})
+		r, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPut, Total: 10, Bytes: make([]byte, 4)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +264,7 @@ func TestPiecesOfAModuleThatDoNotFitAreRefused(t *testing.T) {
 		"too many bytes":      {Do: ctl.ProgramPut, Total: prog.MaxModule + 1},
 		"another place":       {Do: ctl.ProgramPut, Key: begin(), Offset: 5, Bytes: make([]byte, 1)},
 		"more than all":       {Do: ctl.ProgramPut, Key: begin(), Offset: 4, Bytes: make([]byte, 7)},
-		"another user":        {Do: ctl.ProgramPut, Key: begin(), Offset: 4, Bytes: make([]byte, 1), UID: 3},
+		"another user":        {Do: ctl.ProgramPut, Key: begin(), Offset: 4, Bytes: make([]byte, 1)},
 		"not all of it":       {Do: ctl.ProgramPrepare, Key: begin()},
 		"nothing of it":       {Do: ctl.ProgramPrepare, Key: 1 << 40},
 		"no program":          {Do: ctl.ProgramPrepare, Key: whole(t, s, make([]byte, 40))},
@@ -261,11 +272,15 @@ func TestPiecesOfAModuleThatDoNotFitAreRefused(t *testing.T) {
 		"none of its trigger": {Do: ctl.ProgramPrepare, Key: whole(t, s, compiled(t, fmt.Sprintf(counting, 0))), Guards: "app/1", Trigger: 2},
 		"no such link":        {Do: ctl.ProgramPrepare, Key: whole(t, s, compiled(t, fmt.Sprintf(counting, 0))), Resident: ctl.ResidentXDP},
 	} {
-		if _, err := s.Answer(&r); !errors.Is(err, ctl.ErrBadRequest) {
+		var asker deploy.Asker
+		if name == "another user" {
+			asker.UID = 3
+		}
+		if _, err := s.Answer(asker, &r); !errors.Is(err, ctl.ErrBadRequest) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := s.Answer(&ctl.Program{Do: ctl.ProgramCommit, Key: 77}); !errors.Is(err, program.ErrKey) {
+	if _, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramCommit, Key: 77}); !errors.Is(err, program.ErrKey) {
 		t.Errorf("a key that is none: %v", err)
 	}
 }
@@ -273,7 +288,7 @@ func TestPiecesOfAModuleThatDoNotFitAreRefused(t *testing.T) {
 // whole brings a module to a site.
 func whole(t *testing.T, s *deploy.Site, module []byte) uint64 {
 	t.Helper()
-	r, err := s.Answer(&ctl.Program{Do: ctl.ProgramPut, Total: len(module), Bytes: module})
+	r, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPut, Total: len(module), Bytes: module})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +311,7 @@ func TestTheLogOfAProgramThatDisplaysAllTheTimeEnds(t *testing.T) { // PANIC-26
 				return errors.New("asked 50 times")
 			}
 			for range messages {
-				if _, err := f.sites[0].Answer(&ctl.Program{Do: ctl.ProgramSend, ID: 5, Trigger: 1}); err != nil {
+				if _, err := f.sites[0].Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramSend, ID: 5, Trigger: 1}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -323,12 +338,12 @@ func TestAProgramIsFoundByItsNameAsTheSourceHasIt(t *testing.T) { // PANIC-36
 	for _, name := range []string{"Counting", "counting", "COUNTING"} {
 		for _, r := range []ctl.Program{{Do: ctl.ProgramSend, Trigger: 1}, {Do: ctl.ProgramLog}, {Do: ctl.ProgramList}} {
 			r.Name = name
-			if _, err := f.sites[0].Answer(&r); err != nil {
+			if _, err := f.sites[0].Answer(deploy.Asker{}, &r); err != nil {
 				t.Errorf("%s %s: %v", r.Do, name, err)
 			}
 		}
 	}
-	if _, err := f.sites[0].Answer(&ctl.Program{Do: ctl.ProgramUnload, Name: "Countin"}); !errors.Is(err, ctl.ErrNoProgram) {
+	if _, err := f.sites[0].Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramUnload, Name: "Countin"}); !errors.Is(err, ctl.ErrNoProgram) {
 		t.Errorf("by a part of its name: %v", err)
 	}
 }

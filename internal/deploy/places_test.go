@@ -102,7 +102,7 @@ func TestANumberIsChosenThatIsFreeOnAllNICs(t *testing.T) { // PANIC-2
 // A number that another tool takes while this one looks is given up, and the next is tried.
 func TestANumberThatWasTakenMeanwhileIsNotInsistedOn(t *testing.T) {
 	f := newFabric(t, 2)
-	r, err := f.sites[1].Answer(&ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, f.sites[1], named(t, "other", 1)), ID: 1}) // which no list shows
+	r, err := f.sites[1].Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, f.sites[1], named(t, "other", 1)), ID: 1}) // which no list shows
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestANumberThatWasTakenMeanwhileIsNotInsistedOn(t *testing.T) {
 	if err != nil || fmt.Sprint(ids) != "[2 2]" {
 		t.Errorf("it was loaded as %v: %v", ids, err)
 	}
-	if _, err := f.sites[1].Answer(&ctl.Program{Do: ctl.ProgramUndo, Key: r.Key}); err != nil {
+	if _, err := f.sites[1].Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramUndo, Key: r.Key}); err != nil {
 		t.Error(err)
 	}
 	f.wantClean()

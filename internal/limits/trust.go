@@ -13,8 +13,12 @@ const (
 	// of 1,280 bytes beside the keys and the Hello.
 	CertificateBytes = 640
 
-	// RevocationBytes bounds a revocation list: one datagram between NICs. It holds about 2,000 serial numbers.
+	// RevocationBytes bounds a revocation list: it goes from NIC to NIC in pieces. It holds about 2,000 serial numbers.
 	RevocationBytes = 16 << 10
+
+	// ArrivingLists is how many revocation lists one NIC takes in concurrently, from all peers: their pieces gather in 1 MiB
+	// at most.
+	ArrivingLists = 64
 
 	// UserNameBytes bounds the name of a user. useradd allows 32 bytes; directories allow more.
 	UserNameBytes = 64
@@ -27,4 +31,9 @@ const (
 
 	// Patterns is how many patterns a certificate may hold: the count is one byte.
 	Patterns = 255
+
+	// ControlWaiting is how many requests of one NIC wait at the control process of another, and ControlWaitingAll how
+	// many of all NICs. Each has ctl.MaxRequest bytes at most, so that they take 1 MiB.
+	ControlWaiting    = 32
+	ControlWaitingAll = 256
 )

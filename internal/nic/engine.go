@@ -69,6 +69,7 @@ type Config struct {
 	IdlePolls          int      // that find a process idle before its queue is listened to no more
 	Position           Position // on the torus of the fabric, if it is one (QNIX-52)
 	Static             bool     // only NICs that AddNode named may open a pair with this one
+	Private            bool     // all NICs of the link are parts of one program, and have all roles
 
 	Belief // which words of other NICs about names and nodes are believed; Security and Trust give the defaults
 
@@ -118,6 +119,9 @@ type Engine struct {
 	copies     freelist.List[send] // of multicasts, not in use
 	relays     *relay.Table
 	programs   *program.Table
+
+	revocations revocations
+
 	resumed    list[process] // whose multicasts have copies to begin
 	refills    freelist.List[refill]
 	completion vni.Completion // under way to a process

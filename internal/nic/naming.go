@@ -148,6 +148,10 @@ func (e *Engine) tableRecord(pr *peer, b []byte) {
 		if !e.programs.Take(&pr.programs, b) {
 			e.counts[vni.DropFormat]++
 		}
+	case len(b) > 0 && b[0] == wire.TableRevocation:
+		if !e.takePiece(pr, b) {
+			e.counts[vni.DropFormat]++
+		}
 	case !e.names.Take(&pr.names, b):
 		e.counts[vni.DropFormat]++
 	}

@@ -30,7 +30,8 @@ type peer struct {
 	ended error // why the last session ended, or the last attempt at one; nil while there is one, and before the first
 	wasUp bool  // it was a session
 
-	proved trust.Peer // what it has proved in its last session; the zero value on a plain link
+	proved  trust.Peer // what it has proved in its last session; the zero value on a plain link
+	badList bool       // it has sent a revocation list in this session that no authority has signed
 
 	granted    uint64     // bytes that it has been permitted and that have not come
 	writtenOff uint64     // such bytes that are waited for no more
@@ -172,6 +173,7 @@ func (h *handler) Up(_ clock.Time, ep *rel.Endpoint) {
 	e.names.Up(&pr.names)
 	e.groups.Up(&pr.groups)
 	e.programs.Up(&pr.programs)
+	e.sendLists(pr)
 	e.unblock(pr)
 }
 
@@ -200,6 +202,7 @@ func (h *handler) Down(_ clock.Time, ep *rel.Endpoint, why error) {
 		e.names.Other(&pr.names, other.NIC)
 	}
 	e.groups.Down(&pr.groups, errors.Is(why, rel.ErrGoodbye))
+	e.forgetLists(pr)
 }
 
 // dropPeer ends all that a process has under way with a peer.
@@ -318,6 +321,7 @@ func (e *Engine) expire() {
 		e.endRecalled()
 		e.endAwaited()
 		e.recallLate()
+		e.enforce()
 	}
 	if e.names.Settle() {
 		e.resolveWaiting()

@@ -20,6 +20,7 @@ type process struct {
 	slot     uint16
 	gen      uint32
 	pid      uint32 // of its program
+	user     string // whose it is, by name; empty: the NIC is inside its program
 	name     vni.Name
 	vni      *vni.NIC
 	wakeUp   func()
@@ -114,10 +115,10 @@ func (p *process) String() string { return fmt.Sprintf("%v (slot %d)", p.name, p
 
 // processTable is the process table (QNIX-34).
 type processTable struct {
-	slots      []*process                 // slot 0 is the NIC's own (decision 1); nil: none
-	gens       []uint32                   // by slot: the generation given last
-	registered int                        // processes, beside the one at slot 0
-	guards     map[vni.Name]ProgramFilter // programs that guard processes, by their names; nil if none does
+	slots      []*process                // slot 0 is the NIC's own (decision 1); nil: none
+	gens       []uint32                  // by slot: the generation given last
+	registered int                       // processes, beside the one at slot 0
+	guards     map[vni.Name]programGuard // programs that guard processes, by their names; nil if none does
 }
 
 // init makes the table of at most so many processes, beside that at slot 0. The generations begin behind base.
@@ -184,7 +185,7 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	seg := at.VNI
 	g := seg.Geometry()
 	p := &process{
-		slot: c.Index, gen: gen, pid: c.PID, name: name, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand, deleteAt: noCommand,
+		slot: c.Index, gen: gen, pid: c.PID, user: at.User, name: name, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand, deleteAt: noCommand,
 		sends: make([]send, g.Contexts), recvs: make([]receive, g.Contexts),
 		dests: make(map[vni.Address]*dest), sources: make(map[sourceKey]*source),
 		regions: make([]*region, 1),
@@ -197,8 +198,8 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	}
 	p.regions[0] = &region{owner: p, mem: seg.Pool()}
 	p.vni.SetIdentity(vni.Identity{NIC: e.cfg.ID, Incarnation: e.cfg.Incarnation, Slot: p.slot, Gen: p.gen, Name: name})
-	if f := e.procs.guards[p.name]; f != nil {
-		p.guardBy(f)
+	if g, ok := e.procs.guards[p.name]; ok && g.of.Covers(p.user) {
+		p.guardBy(g.filter)
 	}
 	e.procs.add(p)
 	e.listen(p, e.cfg.IdlePolls)

@@ -110,20 +110,39 @@ func (h forPrograms) Rang(segment uint32) {
 	}
 }
 
-// Guard puts a filter in front of the process with a name, now and whenever it comes; nil takes it away.
-func (h forPrograms) Guard(name vni.Name, f program.GuardFunc) {
+// programGuard is the filter of a program, and whose processes it may judge.
+type programGuard struct {
+	filter ProgramFilter
+	of     program.Whose
+}
+
+// UserOf returns whose the process with a name is, if that is one of this NIC.
+func (h forPrograms) UserOf(name vni.Name) (user string, there bool) {
+	for p := range h.engine().procs.all {
+		if p.name == name && p.slot != 0 && !p.gone {
+			return p.user, true
+		}
+	}
+	return "", false
+}
+
+// Guard puts a filter in front of the process with a name, now and whenever it comes, if it is one of those users'; nil
+// takes it away.
+func (h forPrograms) Guard(name vni.Name, f program.GuardFunc, of program.Whose) {
 	e := h.engine()
 	if f == nil {
 		delete(e.procs.guards, name)
 	} else {
 		if e.procs.guards == nil {
-			e.procs.guards = make(map[vni.Name]ProgramFilter)
+			e.procs.guards = make(map[vni.Name]programGuard)
 		}
-		e.procs.guards[name] = f
+		e.procs.guards[name] = programGuard{f, of}
 	}
 	for p := range e.procs.all {
 		if p.name == name && p.slot != 0 {
-			p.guardBy(f)
+			if p.guardBy(nil); f != nil && of.Covers(p.user) {
+				p.guardBy(f)
+			}
 			for _, src := range sorted(p.sources) { // what has waited for its bytes need not any more
 				e.release(src)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/trust"
+	"github.com/weftnet/weft/internal/vni"
 )
 
 // wallSeconds is the time of day, in Unix seconds.
@@ -51,15 +52,33 @@ func (e *Engine) provedBy(ep *rel.Endpoint) trust.Peer {
 	return peer
 }
 
-// Allows reports whether a NIC has a role here, for a user of its own that it names. On a plain link no NIC has proved
-// anything, so that none has a role.
+// Allows reports whether a NIC has a role here, for a user of its own that it names. NICs of a private link have all
+// roles. On another plain link no NIC has proved anything, and has the role observe alone: whoever reaches such a link
+// sees everything in any case.
 func (e *Engine) Allows(nic uint64, role trust.Role, user string) bool {
 	e.begin()
 	pr := e.peerOf(nic)
-	if pr == nil || e.cfg.Trust == nil || pr.proved.NIC == 0 || !pr.ep.Up() {
+	switch {
+	case pr == nil || !pr.ep.Up():
 		return false
+	case e.cfg.Private:
+		return true
+	case e.cfg.Security == nil:
+		return role == trust.Observe
 	}
-	return e.cfg.Trust.Allows(pr.proved, role, user)
+	return pr.proved.NIC != 0 && e.cfg.Trust.Allows(pr.proved, role, user)
+}
+
+// ControlRefused counts a request of another NIC that lacks a role for it.
+func (e *Engine) ControlRefused() { e.countControl(vni.NICControlRefused) }
+
+// ControlDropped counts a request of another NIC that the NIC's owner has dropped.
+func (e *Engine) ControlDropped() { e.countControl(vni.NICControlDropped) }
+
+func (e *Engine) countControl(c vni.Counter) {
+	e.begin()
+	e.counts[c]++
+	e.publisher.changed = true
 }
 
 // Revoke takes an encoded revocation list. If it is newer than the one before, the sessions with NICs whose certificates

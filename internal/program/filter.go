@@ -19,6 +19,11 @@ import (
 // mayGuard refuses a program that is to guard a process which another guards. One that replaces a guard, and names no process, is given
 // the process of that, and the trigger: a process loses its guard when that is unloaded, not by the way.
 func (t *Table) mayGuard(s *Spec, old *loaded) error {
+	if old != nil {
+		if err := t.mayEnd(&old.spec, s.Owner, s.GuardAny); err != nil {
+			return err
+		}
+	}
 	if s.Guards.IsZero() && old != nil && !old.spec.Guards.IsZero() {
 		s.Guards, s.Trigger = old.spec.Guards, old.spec.Trigger
 		if _, ok := s.Module.Find(s.Trigger); !ok {
@@ -27,6 +32,9 @@ func (t *Table) mayGuard(s *Spec, old *loaded) error {
 	}
 	if s.Guards.IsZero() || t.cfg.Defect == mutate.GuardForgotten {
 		return nil
+	}
+	if err := t.mayJudge(s); err != nil {
+		return err
 	}
 	refuse := func(id vm.ID, by *Spec) error {
 		return fmt.Errorf("%w: program %d (%s) guards %v; unload or replace that", ErrGuarded, id, by.Module.Name, s.Guards)
@@ -49,7 +57,7 @@ func (t *Table) mayGuard(s *Spec, old *loaded) error {
 func (t *Table) setGuard(l *loaded) {
 	if !l.spec.Guards.IsZero() {
 		t.guards[l.spec.Guards] = l.id
-		t.nic.Guard(l.spec.Guards, t.guard(l.id, l.spec.Trigger))
+		t.nic.Guard(l.spec.Guards, t.guard(l.id, l.spec.Trigger), l.spec.whose())
 	}
 }
 
@@ -57,7 +65,7 @@ func (t *Table) setGuard(l *loaded) {
 func (t *Table) unguard(l *loaded) {
 	if id, ok := t.guards[l.spec.Guards]; ok && id == l.id {
 		delete(t.guards, l.spec.Guards)
-		t.nic.Guard(l.spec.Guards, nil)
+		t.nic.Guard(l.spec.Guards, nil, Whose{})
 	}
 }
 

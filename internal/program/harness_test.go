@@ -17,6 +17,7 @@ type lone struct {
 	now    clock.Time
 	step   time.Duration
 	guards map[vni.Name]GuardFunc
+	users  map[vni.Name]string // of the processes that are there
 	ended  map[Request]vni.Status
 	told   map[Request]vm.Outcome
 	given  []Arrival  // to processes
@@ -37,7 +38,12 @@ func (e *lone) Rang(uint32)                      {}
 func (e *lone) TakeBuffer(n int) []byte          { return make([]byte, n) }
 func (e *lone) GiveBuffer([]byte)                {}
 
-func (e *lone) Guard(name vni.Name, f GuardFunc) {
+func (e *lone) UserOf(name vni.Name) (user string, there bool) {
+	user, there = e.users[name]
+	return user, there
+}
+
+func (e *lone) Guard(name vni.Name, f GuardFunc, _ Whose) {
 	if e.guards[name] = f; f == nil {
 		e.bare = append(e.bare, name)
 	}

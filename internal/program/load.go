@@ -29,6 +29,7 @@ var (
 	ErrNoProgram = vm.ErrNoProgram
 	ErrTaken     = vm.ErrTaken
 	ErrGuarded   = errors.New("the process has a guard")
+	ErrNotTheirs = errors.New("the process is another user's")
 	ErrNoRoom    = vm.ErrNoRoom
 	ErrNoTrigger = errors.New("no such trigger")
 	ErrInactive  = errors.New("the program takes no messages")
@@ -45,7 +46,8 @@ type Spec struct {
 	Resident bool     // messages of other NICs come as datagrams, and may be lost
 	Guards   vni.Name // the process whose messages it filters; zero: none, or that of the guard that it replaces
 	Trigger  uint32   // by which it sees them
-	Owner    int      // the user that has loaded it
+	Owner    Owner    // the user that has loaded it
+	GuardAny bool     // it may guard processes of every user, and not of its owner alone
 }
 
 // loaded is a program that has been put in place.
@@ -156,10 +158,10 @@ func (t *Table) numbered(id vm.ID) bool {
 func (t *Table) inPlace(p *prepared) bool { return p.live != nil && t.loaded[p.spec.ID] == p.live }
 
 // PreparedBy is the user that has prepared what a key names: keys can be guessed, so no other user may commit it or take it back.
-func (t *Table) PreparedBy(key uint64) (owner int, err error) {
+func (t *Table) PreparedBy(key uint64) (owner Owner, err error) {
 	p, err := t.preparation(key)
 	if err != nil {
-		return 0, err
+		return Owner{}, err
 	}
 	return p.spec.Owner, nil
 }

@@ -49,7 +49,11 @@ type Engine interface {
 	Rang(segment uint32)                 // a flag of a segment is set: sleeping processes look again
 	TakeBuffer(n int) []byte             // of transit memory
 	GiveBuffer(b []byte)                 // nil is none
-	Guard(process vni.Name, f GuardFunc) // puts a filter before the process with a name, now and when it comes; nil takes it away
+
+	// Guard puts a filter before the process with a name, now and when it comes, if it is one of those users'; nil takes the
+	// filter away. UserOf returns whose that process is.
+	Guard(process vni.Name, f GuardFunc, of Whose)
+	UserOf(process vni.Name) (user string, there bool)
 }
 
 // A Request is a command of a process: the engine's entry for it.

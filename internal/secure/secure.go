@@ -61,15 +61,20 @@ func fastAES() bool {
 		cpu.S390X.HasAES && cpu.S390X.HasAESGCM
 }
 
-// UserName returns the name of a local user as roles name users: trust.Root for uid 0, and the number if there is no
-// name.
+// UserName returns the name of a local user as roles name users: trust.Root for uid 0 alone. A user without a name, or
+// whose name roles cannot list or could be taken for another user's number, has the number for a name.
 func UserName(uid int) string {
 	if uid == 0 {
 		return trust.Root
 	}
-	u, err := user.LookupId(strconv.Itoa(uid))
+	number := strconv.Itoa(uid)
+	u, err := user.LookupId(number)
 	if err != nil {
-		return strconv.Itoa(uid)
+		return number
+	}
+	_, err = strconv.Atoi(u.Username)
+	if err == nil || u.Username == trust.Root || trust.CheckUser(u.Username) != nil {
+		return number
 	}
 	return u.Username
 }

@@ -28,7 +28,7 @@ func (w *workshop) fabricClient(p *sim.Process, before func(do string)) (client 
 	for host := range 3 {
 		id := registry.NICID(sim.NICID(host))
 		hosts[id], nics = host, append(nics, id)
-		sites[id] = &deploy.Site{NIC: id, May: func(int) bool { return true }, Do: func(f func(*program.Table)) {
+		sites[id] = &deploy.Site{NIC: id, May: deploy.Everything, Do: func(f func(*program.Table)) {
 			f(w.table(host))
 			simulated.Turn(w.f, host)
 		}}
@@ -40,7 +40,7 @@ func (w *workshop) fabricClient(p *sim.Process, before func(do string)) (client 
 		if w.table(hosts[nic]) == nil {
 			return nil, errDead
 		}
-		return sites[nic].Answer(r)
+		return sites[nic].Answer(deploy.Asker{}, r)
 	}}, nics, hosts
 }
 

@@ -187,6 +187,14 @@ func (p *Policy) Revoke(list []byte) (newer bool, err error) {
 	return true, nil
 }
 
+// Wants reports whether list number n of an authority would be newer than the one that the policy has.
+func (p *Policy) Wants(authority CAID, n uint64) bool {
+	if last := p.lists[authority]; last != nil {
+		return n > last.Number
+	}
+	return slices.ContainsFunc(p.cfg.Authorities, func(ca CAPublic) bool { return ca.ID() == authority })
+}
+
 // Revocations returns the newest list of each authority, ordered by the authority's id. The caller must not change
 // them.
 func (p *Policy) Revocations() (lists []*RevocationList) {

@@ -186,6 +186,13 @@ const (
 	NICProgramsNoRoom       // messages of programs for processes that had no room for them
 	NICProgramsNow
 
+	// requests of other NICs to this one
+	NICControlRefused // for which they lack a role
+	NICControlDropped // dropped: their NIC had too many waiting, or they waited too long
+
+	NICRevocations        // revocation lists taken that were newer than the one before
+	NICRevocationsRefused // and refused: no authority of this NIC has signed them
+
 	// the link driver
 	LinkFramesIn
 	LinkFramesOut
@@ -232,6 +239,7 @@ var counterNames = [counters]string{
 	"nic_packed", "nic_returned", "nic_stalls",
 	"nic_program_messages", "nic_program_sends", "nic_program_sends_refused", "nic_programs_unknown", "nic_program_aborts", "nic_programs_filtered",
 	"nic_programs_stopped", "nic_programs_lost", "nic_program_datagrams_lost", "nic_programs_no_room", "nic_programs_now",
+	"nic_control_refused", "nic_control_dropped", "nic_revocations", "nic_revocations_refused",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",
 	"link_dropped_out", "link_frames_batched", "link_frames_copied", "link_ecn_marked",

@@ -14,4 +14,6 @@ const (
 	TableAsk     byte = 9  // asks the home of a name to confirm a claim
 	TableAnswer  byte = 10 // what the home says
 	TableProgram byte = 11 // a program is loaded, or has gone (internal/program)
+
+	TableRevocation byte = 12 // a piece of a revocation list (internal/nic)
 )

@@ -1,0 +1,69 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/secure"
+	"github.com/weftnet/weft/internal/trust"
+)
+
+// Who may do what to this NIC. The kernel says which user a local client is. Another NIC has proved its id, and its roles
+// say for which of its users it may speak. No request says for itself who asks.
+
+// localAsker is the user of a client of the socket.
+func localAsker(uid int) deploy.Asker { return deploy.Asker{UID: uid, User: secure.UserName(uid)} }
+
+// rights returns what an asker may do with the programs of this NIC.
+func (d *Daemon) rights(a deploy.Asker) (r deploy.Rights) {
+	if a.NIC == 0 {
+		owner := a.UID == 0 || a.UID == os.Getuid()
+		return deploy.Rights{
+			Look: true, Change: owner || slices.Contains(d.settings.config.ProgramUIDs, a.UID), GuardAny: owner,
+			Cure: "expected the daemon's user, root, or one of program_uids",
+		}
+	}
+	d.loop.Do(func(clock.Time) {
+		r.Look = d.engine.Allows(uint64(a.NIC), trust.Observe, a.User)
+		r.Change = d.engine.Allows(uint64(a.NIC), trust.Program, a.User)
+		r.GuardAny = d.engine.Allows(uint64(a.NIC), trust.Admin, a.User)
+	})
+	r.Cure = fmt.Sprintf("`%s` and `%s` on the host of NIC %v give it these roles",
+		grant(a.NIC, "observe"), grant(a.NIC, "program="+a.User), d.id)
+	return r
+}
+
+// grant is the command that gives another NIC a role here.
+func grant(nic registry.NICID, role string) string {
+	return fmt.Sprintf("weft fabric grant %v %s --config FILE", nic, role)
+}
+
+// remoteAsker returns on whose behalf another NIC asks, if it may ask that at all.
+func (d *Daemon) remoteAsker(nic uint64, r *ctl.Request) (deploy.Asker, error) {
+	a := deploy.Asker{NIC: registry.NICID(nic)}
+	if r.Op == ctl.OpProgram { // decided by its site
+		a.User = r.Program.User
+		if err := trust.CheckUser(a.User); err != nil {
+			return a, fmt.Errorf("%w: a request of NIC %v about programs: %w", ctl.ErrBadRequest, a.NIC, err)
+		}
+		return a, nil
+	}
+	may := false
+	d.loop.Do(func(clock.Time) { may = d.engine.Allows(nic, trust.Observe, "") })
+	if !may {
+		return a, fmt.Errorf("%w: NIC %v may not look at NIC %v; `%s` on the host of NIC %v gives it the role observe",
+			ctl.ErrRefused, a.NIC, d.id, grant(a.NIC, "observe"), d.id)
+	}
+	return a, nil
+}
+
+// countControl counts what becomes of a request of another NIC.
+func (d *Daemon) countControl(count func(*nic.Engine)) {
+	d.loop.Do(func(clock.Time) { count(d.engine) })
+}
