@@ -287,13 +287,12 @@ func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *w
 	if e == nil {
 		return
 	}
-	m.stats.HelloReceives++
 	if e.live != nil && m.cfg.Defect == mutate.HelloEnds {
 		m.ends(now, e, ErrRestarted)
 	}
-	crossed := e.attempt.wanted && e.next != nil && from == e.addr
-	if crossed && m.cfg.NIC < hello.NIC && m.cfg.Defect != mutate.CrossedAnswered {
-		e.owe(dutyHello) // Hellos have crossed, and ours wins
+	if d := e.insists(from, &hello); d != 0 && m.cfg.Defect != mutate.CrossedAnswered {
+		m.stats.HelloReceives++
+		e.owe(d)
 		return
 	}
 	s := m.newSession(now, e, from)
@@ -304,10 +303,27 @@ func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *w
 		m.drop(s)
 		return
 	}
+	m.stats.HelloReceives++
 	e.mute = false
 	e.answering = s
 	e.owe(dutyAnswerNext)
 	m.pend(s)
+}
+
+// insists returns what this NIC sends in place of an answer if Hellos have crossed and its own one wins; 0 if it answers.
+// Our session may be open while the peer's Hellos still come: the peer has not got our last message, so that it goes again.
+// A second session would end the first one, with all that it has sent.
+func (e *Endpoint) insists(from netip.AddrPort, h *wire.Hello) duty {
+	s := e.live
+	switch {
+	case e.m.cfg.NIC > h.NIC || from != e.addr:
+		return 0
+	case e.attempt.wanted && e.next != nil:
+		return dutyHello
+	case s != nil && s.own && !s.confirmed && s.peer.Incarnation == h.Incarnation:
+		return dutyProbe
+	}
+	return 0
 }
 
 // writeAnswer makes the second message of the handshake of s.
@@ -414,7 +430,6 @@ func (m *Module) receiveSealedAnswer(
 		m.drop(s)
 		return
 	}
-	m.stats.HelloReceives++
 	m.sealedAnswer(now, s, &hello, certificate)
 }
 
@@ -425,9 +440,12 @@ func (m *Module) sealedAnswer(now clock.Time, s *session, h *wire.Hello, certifi
 	why := m.unfit(now, s, h)
 	if why == nil && m.distrusts(now, e, h.NIC, s.addr, key, certificate) && m.cfg.Defect != mutate.KeyUnchecked {
 		m.stats.Identities++
-		why = ErrIdentity
+		m.drop(s)
+		m.ends(now, e, ErrIdentity)
+		return
 	}
 	if why != nil {
+		m.stats.Refused++
 		m.drop(s)
 		m.ends(now, e, why)
 		return
@@ -438,10 +456,12 @@ func (m *Module) sealedAnswer(now clock.Time, s *session, h *wire.Hello, certifi
 		return
 	}
 	if h.Incarnation < e.incarnation {
+		m.stats.StaleHellos++
 		m.tellOutdated(now, e, s.addr, h)
 		m.drop(s)
 		return
 	}
+	m.stats.HelloReceives++
 	if h.EchoCounter == s.helloTo {
 		s.rtt.add(now.Sub(s.helloAt))
 	}
