@@ -145,7 +145,7 @@ const (
 	PlainTaken                   // rel: a plain frame of a sealed session is taken
 	ReplayEarly                  // rel: a packet counter is taken before the tag of its frame is found good
 	RoamsUnasked                 // rel: a session moves to the address that a frame came from without a probe
-	RoamAmplifies                // rel: an unproven address gets more than came from it
+	RoamAmplifies                // rel: an unproven address is asked by a frame as long as the path's, whatever came from it
 	PhaseEarly                   // rel: the next phase of keys begins before the peer has shown that it has this one
 	RenewalHasty                 // rel: fresh keys are used before the peer is known to have them
 	CounterRestarts              // rel: packet counters begin anew with each phase of keys

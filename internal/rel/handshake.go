@@ -313,11 +313,11 @@ func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *w
 	if e == nil {
 		return
 	}
-	m.stats.HelloReceives++
 	if e.live != nil && m.cfg.Defect == mutate.HelloEnds {
 		m.ends(now, e, ErrRestarted)
 	}
 	if m.crossed(now, e, from, &hello) && m.cfg.Defect != mutate.CrossedAnswered {
+		m.stats.HelloReceives++
 		return
 	}
 	s := m.newSession(now, e, from)
@@ -328,6 +328,7 @@ func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *w
 		m.drop(s)
 		return
 	}
+	m.stats.HelloReceives++
 	e.mute = false
 	e.answering = s
 	e.owe(dutyAnswerNext)
@@ -466,7 +467,6 @@ func (m *Module) receiveSealedAnswer(
 		m.drop(s)
 		return
 	}
-	m.stats.HelloReceives++
 	m.sealedAnswer(now, s, &hello, certificate)
 }
 
@@ -477,9 +477,12 @@ func (m *Module) sealedAnswer(now clock.Time, s *session, h *wire.Hello, certifi
 	why := m.unfit(now, s, h)
 	if why == nil && m.distrusts(now, e, h.NIC, s.addr, key, certificate) && m.cfg.Defect != mutate.KeyUnchecked {
 		m.stats.Identities++
-		why = ErrIdentity
+		m.drop(s)
+		m.ends(now, e, ErrIdentity)
+		return
 	}
 	if why != nil {
+		m.stats.Refused++
 		m.drop(s)
 		m.ends(now, e, why)
 		return
@@ -490,10 +493,12 @@ func (m *Module) sealedAnswer(now clock.Time, s *session, h *wire.Hello, certifi
 		return
 	}
 	if h.Incarnation < e.incarnation {
+		m.stats.StaleHellos++
 		m.tellOutdated(now, e, s.addr, h)
 		m.drop(s)
 		return
 	}
+	m.stats.HelloReceives++
 	if m.yields(now, e, h) {
 		m.drop(s)
 		return

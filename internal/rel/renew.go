@@ -92,42 +92,42 @@ func (m *Module) receiveRekey(now clock.Time, s *session, body []byte) {
 		m.stats.Malformed++
 		return
 	}
-	m.stats.ProbeReceives++
+	take := g.answer
 	if r.Message == 1 {
-		g.offer(now, &r)
+		take = g.offer
+	}
+	if take(now, &r) {
+		m.stats.ProbeReceives++
 	} else {
-		g.answer(now, &r)
+		m.stats.Handshakes++
 	}
 }
 
-// offer answers the peer's offer. One that comes again gets the same answer.
-func (g *sealed) offer(now clock.Time, o *wire.Rekey) {
+// offer answers the peer's offer. One that comes again gets the same answer. ok is false if it does not verify.
+func (g *sealed) offer(now clock.Time, o *wire.Rekey) (ok bool) {
 	m, r, e := g.m, &g.renewal, g.s.endpoint
 	if m.cfg.NIC < e.nic {
-		m.stats.Handshakes++
-		return
+		return false
 	}
 	if !r.reply || r.number != o.Number || !bytes.Equal(r.got, o.Noise) {
 		if r.reply && int16(o.Number-r.number) <= 0 || m.security.load.spent(now) {
-			return
+			return true
 		}
 		hs, err := seal.Respond(m.security.identity, wire.PatternIK, g.options())
 		if err != nil {
-			return
+			return false
 		}
 		certificate, err := hs.Read(o.Noise)
 		if key, ok := hs.PeerKey(); err != nil || !ok || key != e.key {
-			m.stats.Handshakes++
-			return
+			return false
 		}
 		if m.handler.Vouch(now, e.nic, g.s.addr, e.key, certificate) != nil {
 			m.ends(now, e, ErrIdentity)
-			return
+			return true
 		}
 		message, err := hs.Write(m.security.Certificate)
 		if err != nil {
-			m.stats.Handshakes++
-			return
+			return false
 		}
 		e.certificate = certificate
 		fresh := hs.Secrets()
@@ -139,23 +139,23 @@ func (g *sealed) offer(now clock.Time, o *wire.Rekey) {
 		r.number, r.got, r.message, r.reply = o.Number, bytes.Clone(o.Noise), message, true
 	}
 	e.owe(dutyRekey)
+	return true
 }
 
-// answer takes the answer to our offer: both ends have the fresh keys now.
-func (g *sealed) answer(now clock.Time, a *wire.Rekey) {
+// answer takes the answer to our offer: both ends have the fresh keys now. ok is false if it does not verify.
+func (g *sealed) answer(now clock.Time, a *wire.Rekey) (ok bool) {
 	m, r, e := g.m, &g.renewal, g.s.endpoint
 	if r.offered == nil || a.Number != r.number {
-		return
+		return true
 	}
 	certificate, err := r.offered.Read(a.Noise)
 	if err != nil {
-		m.stats.Handshakes++
 		r.offered, r.message = nil, nil
-		return
+		return false
 	}
 	if m.handler.Vouch(now, e.nic, g.s.addr, e.key, certificate) != nil {
 		m.ends(now, e, ErrIdentity)
-		return
+		return true
 	}
 	e.certificate = certificate
 	fresh := r.offered.Secrets()
@@ -163,6 +163,7 @@ func (g *sealed) answer(now clock.Time, a *wire.Rekey) {
 	g.in.Renew(fresh.Receive)
 	g.out.Renew(fresh.Send)
 	g.tend(now)
+	return true
 }
 
 // renewed notes that the peer has begun a phase made of fresh keys: it has them, so this end may use them too.

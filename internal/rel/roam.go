@@ -51,10 +51,14 @@ func (m *Module) strays(now clock.Time, s *session, from netip.AddrPort, length 
 func (m *Module) sendRoam(s *session, out Frames) bool {
 	r := s.roams
 	n := wire.OuterLen + wire.ProbeLen + s.packets.tagLen()
-	if r == nil || r.sent+n > r.received && m.cfg.Defect != mutate.RoamAmplifies {
+	if r == nil || r.sent+n > r.received {
 		return true
 	}
-	if !m.sendProbe(s, r.addr, wire.KindProbe, wire.Probe{ID: r.id, Size: wire.ProbeLen}, out) {
+	size := wire.ProbeLen
+	if m.cfg.Defect == mutate.RoamAmplifies {
+		size = s.path.size - n + size
+	}
+	if !m.sendProbe(s, r.addr, wire.KindProbe, wire.Probe{ID: r.id, Size: uint32(size)}, out) {
 		return false
 	}
 	r.sent += n

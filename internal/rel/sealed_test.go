@@ -145,6 +145,54 @@ func TestCrossingHandshakesLoseNoMessage(t *testing.T) {
 	}
 }
 
+// The NIC with the lower id has its session open, and its last message is lost. The other one goes on calling.
+func TestACallThatCrossesDoesNotEndTheSessionThatItsPeerHasOpened(t *testing.T) {
+	for lost := 1; lost <= 3; lost++ {
+		w := newWorld(t, 1, weather{delay: time.Millisecond})
+		a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+		ea, eb := a.open(b), b.open(a)
+		left := lost
+		w.filter = func(from, to *node, frame []byte) bool {
+			if from == a && wire.Kind(frame[0]&0xf) != wire.KindHello && left > 0 { // the last message and what follows it
+				if wire.Kind(frame[0]&0xf) == wire.KindFinish {
+					left--
+				}
+				return false
+			}
+			return true
+		}
+		ea.Connect(w.now)
+		eb.Connect(w.now)
+		a.wake()
+		b.wake()
+		w.runUntil(1900*time.Millisecond, "the session", func() bool { return ea.Up() && eb.Up() })
+		w.run(3 * time.Second)
+		if a.ups != 1 || b.ups != 1 || len(a.downs)+len(b.downs) > 0 || left > 0 {
+			t.Errorf("%d Finishes lost: %d and %d sessions opened, ended: %v %v", lost, a.ups, b.ups, a.downs, b.downs)
+		}
+	}
+}
+
+func TestAHelloThatIsShorterThanItsAnswerGetsNone(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	certified := func(s *Security) { s.Certificate = make([]byte, 300) }
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, certified))
+	ea, eb := a.open(b), b.open(a)
+	answers := 0
+	w.filter = func(from, to *node, frame []byte) bool {
+		if wire.Kind(frame[0]&0xf) == wire.KindHelloAck {
+			answers++
+		}
+		return true
+	}
+	ea.Connect(w.now)
+	a.wake()
+	w.run(time.Second)
+	if st := b.m.Stats(); answers > 0 || ea.Up() || eb.Up() || st.Handshakes == 0 || st.Check() != nil {
+		t.Errorf("%d answers, %d handshakes were refused: %v", answers, st.Handshakes, st.Check())
+	}
+}
+
 func TestStrangersExchangeNothing(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	other := func(s *Security) { s.Fabric = []trust.FabricKey{{9, 8, 7, 6, 5, 4, 3, 2, 1}} }
@@ -260,6 +308,9 @@ func TestANICWithTheKeyOfAnotherIsNotBelieved(t *testing.T) {
 		w.run(3 * time.Second)
 		if a.ups > 0 || a.m.Stats().Identities == 0 {
 			t.Errorf("initiator %d: %d sessions opened, %d NICs were refused", initiator, a.ups, a.m.Stats().Identities)
+		}
+		if err := a.m.Stats().Check(); err != nil {
+			t.Errorf("initiator %d: %v", initiator, err)
 		}
 	}
 }
