@@ -23,6 +23,10 @@ type Security struct {
 	// PlainResident admits datagrams of programs in drivers, which cannot seal: they have a checksum and a cookie alone.
 	PlainResident bool
 
+	// Keys, if set, is told of each key when a session begins to use it. Whoever has a key can read and forge the frames
+	// of its phase: no key may go elsewhere.
+	Keys func(seal.KeyLog)
+
 	// Witness, for tests, is told of each use of a key: no key may be used twice with one counter.
 	Witness func(key any, counter uint64)
 }
