@@ -81,7 +81,7 @@ type Config struct {
 	// Log, if set, is told at level Info how a link to other hosts works and why: with segmentation offload or without, how much the
 	// socket buffers hold and which sysctl would have them hold more, AF_XDP with no copy or one. It is told so before Open returns, and
 	// again when the link changes. Those later calls come from goroutines of their own: several may run at once, in any order, and after
-	// Close. Of a Capture it is told when the file is full or fails, and what is in it before Close
+	// Close. Of a Capture it is told when the file is full or fails, when it holds keys, and what is in it before Close
 	// returns. The message is "link" or "capture", and the attribute "how" has a sentence.
 	Log *slog.Logger `json:"-"`
 
@@ -132,6 +132,10 @@ type Capture struct {
 	File  string // its path
 	Limit int64  // bytes that it may have; 0 is 1 GiB
 	Snap  int    // bytes of each frame that are written; 0 is all of them
+
+	// Secrets writes the keys of sealed frames to the file, too. Whoever reads the file can then read all frames in it:
+	// `weft capture decrypt` does so. Without it, the file has sealed frames as they passed.
+	Secrets bool
 }
 
 // Switch joins NICs of one program by memory, without a network: for tests, and for programs whose parts may be spread
@@ -172,7 +176,7 @@ func (c *Config) driver() (d link.Driver, err error) {
 	if c.Capture == nil {
 		return d, nil
 	}
-	how := capture.Config{Limit: c.Capture.Limit, Snap: c.Capture.Snap, Log: c.tell("capture")}
+	how := capture.Config{Limit: c.Capture.Limit, Snap: c.Capture.Snap, Secrets: c.Capture.Secrets, Log: c.tell("capture")}
 	captured, err := capture.Open(d, c.Capture.File, poller.Now, how)
 	if err != nil {
 		if err = fmt.Errorf("weft: Config.Capture: %w", err); how.Check() != nil {

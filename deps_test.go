@@ -30,7 +30,7 @@ nicid < trust < rel, registry, daemon, weft
 trust < fabric < daemon, weft, bench      fabric, ctl < fabric/authority      trust < fabric/grants
 clock < wire, link, registry      nicid < vni, rel, registry      crc < wire       copier < link/{udp,shm}
 mutate < rel, vni, names, coll, program, nic, proc      nic, proc < simulated < sim
-link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel
+link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel      seal < link/capture
 clock < hotel < rel, bench      wire < tree < coll, sweep
 vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc, driver
 vni, rel < names, coll, relay, program            pdl/vm < program

@@ -88,6 +88,7 @@ Everything may stand in a TOML file, too (--config); where both say something th
 	f.StringVar(&o.config.Capture, "capture", "", "`FILE` for every frame in and out, which Wireshark opens; one that exists is replaced")
 	intFlag(f, &o.captureLimit, "capture-limit", limits.CaptureFile, limits.LeastCapture, 1<<40, "bytes that the file of --capture may have")
 	intFlag(f, &o.config.CaptureSnap, "capture-snap", limits.CaptureSnap, 1, limits.MaxFrame, "bytes of each frame that --capture writes")
+	f.BoolVar(&o.config.CaptureSecrets, "capture-secrets", false, "the file of --capture also gets the keys of sealed frames, for weft capture decrypt: whoever reads it can read the frames")
 	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "the least that is logged")
 	c.AddCommand(newNICStopCommand(), newNICInfoCommand())
 	return c
@@ -123,6 +124,7 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 		"capture":           func() { conf.Capture = o.config.Capture },
 		"capture-limit":     func() { conf.CaptureLimit = int64(o.captureLimit) },
 		"capture-snap":      func() { conf.CaptureSnap = o.config.CaptureSnap },
+		"capture-secrets":   func() { conf.CaptureSecrets = o.config.CaptureSecrets },
 		"prefer":            func() { conf.Prefer = o.config.Prefer },
 	} {
 		if c.Flags().Changed(name) {

@@ -116,7 +116,8 @@ func TestACaptureThatADaemonCannotMakeIsRefusedByItsPath(t *testing.T) {
 	}{
 		{daemon.Config{Capture: "x", CaptureLimit: 7}, "capture: a file of 7 bytes; expected 0 or 4096 and more"},
 		{daemon.Config{Capture: "x", CaptureSnap: 1 << 20}, "capture: 1048576 bytes of each frame; expected 0 to 65536"},
-		{daemon.Config{CaptureLimit: 1 << 20}, "capture: no file is named; expected one beside capture_limit and capture_snap"},
+		{daemon.Config{CaptureLimit: 1 << 20}, "capture: no file is named; expected one beside capture_limit, capture_snap and capture_secrets"},
+		{daemon.Config{CaptureSecrets: true}, "capture: no file is named; expected one beside capture_limit, capture_snap and capture_secrets"},
 	} {
 		if err := bad.c.Check(); err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("Check: %v; want %q", err, bad.want)

@@ -71,6 +71,7 @@ type Config struct {
 	Capture          string       `toml:"capture"`
 	CaptureLimit     int64        `toml:"capture_limit"`
 	CaptureSnap      int          `toml:"capture_snap"`
+	CaptureSecrets   bool         `toml:"capture_secrets"`
 	Nodes            []file.Entry `toml:"node"`
 	VNI              *VNIs        `toml:"vni"`    // nil: as usual
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
@@ -86,7 +87,7 @@ type Config struct {
 
 // Keys are those of the configuration file.
 const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"region_bytes, allow_uids, allow_gids, program_uids, key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, [[node]] with id, key, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen and mtu, " +
+	"region_bytes, allow_uids, allow_gids, program_uids, key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, capture_secrets, [[node]] with id, key, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen and mtu, " +
 	"[programs] with plain_resident, [grants], or [gossip] with listen, seeds and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".
@@ -205,8 +206,8 @@ func (c Config) check() (s settings, err error) {
 	if err := sizes.Check(); err != nil {
 		wrong("capture", "%w", err)
 	}
-	if c.Capture == "" && sizes.Limit+int64(sizes.Snap) != 0 {
-		wrong("capture", "no file is named; expected one beside capture_limit and capture_snap")
+	if c.Capture == "" && (sizes.Limit+int64(sizes.Snap) != 0 || c.CaptureSecrets) {
+		wrong("capture", "no file is named; expected one beside capture_limit, capture_snap and capture_secrets")
 	}
 	if s.usual, s.most, s.prepared, err = c.geometry(); err != nil {
 		errs = append(errs, err)

@@ -46,6 +46,7 @@ log               = "debug"
 capture           = "weft.pcapng"
 capture_limit     = 100000
 capture_snap      = 128
+capture_secrets   = true
 
 [[node]]
 id      = "0:0:0:0:0:0:0:2"

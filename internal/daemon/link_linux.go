@@ -128,7 +128,8 @@ func (d *Daemon) capture() error {
 		return nil
 	}
 	w, err := capture.Open(d.link.carrier, c.Capture, poller.Now, capture.Config{Name: d.link.name, Limit: c.CaptureLimit, Snap: c.CaptureSnap,
-		Log: func(text string) { d.log.Info("link", "what", text) }})
+		Secrets: c.CaptureSecrets,
+		Log:     func(text string) { d.log.Info("link", "what", text) }})
 	if err == nil {
 		d.link.carrier = captured{w, d.link.carrier}
 	}

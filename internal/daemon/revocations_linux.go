@@ -82,7 +82,7 @@ func (f *revocationFile) follow() error {
 		}
 	}
 	var have []*trust.RevocationList
-	f.d.loop.Do(func(clock.Time) { have = f.d.engine.Revocations() })
+	f.d.loop.Do(func(clock.Time) { have, _ = f.d.engine.Revocations() })
 	same := len(have) == len(lists)
 	for _, l := range have {
 		b := l.Append(nil)

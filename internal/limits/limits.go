@@ -294,6 +294,14 @@ const (
 	// LeastCapture is the shortest limit of such a file: its beginning, its end, and some frames.
 	LeastCapture = 4096
 
+	// CaptureBlock is the longest block of a capture that a reader takes, in bytes: a frame takes 64 KiB, and so do the keys
+	// that are written at once.
+	CaptureBlock = 1 << 20
+
+	// CaptureKeys is how many keys a reader of a capture keeps, of some 100 bytes each. A session that changes its keys
+	// every 120 s takes 60 in an hour.
+	CaptureKeys = 1 << 20
+
 	// CaptureSnap is how much of each frame a capture has: all of it.
 	CaptureSnap = MaxFrame
 )

@@ -65,17 +65,13 @@ func (e *Engine) Revoke(list []byte) (newer bool, err error) {
 	return e.takeList(list, nil)
 }
 
-// Revocations returns the newest list of each authority, encoded, ordered by authority. Its caller may keep them. changes
-// grows whenever one is replaced.
-func (e *Engine) Revocations() (lists [][]byte, changes uint64) {
+// Revocations returns the newest list of each authority, ordered by authority. changes grows whenever one is replaced.
+func (e *Engine) Revocations() (lists []*trust.RevocationList, changes uint64) {
 	e.begin()
 	if e.cfg.Trust == nil {
 		return nil, 0
 	}
-	for _, l := range e.cfg.Trust.Revocations() {
-		lists = append(lists, l.Append(nil))
-	}
-	return lists, e.revocations.changes
+	return e.cfg.Trust.Revocations(), e.revocations.changes
 }
 
 // takeList takes a list. What follows from it waits for the next poll: the list may have come in a session that it ends.
@@ -108,7 +104,11 @@ func (e *Engine) enforce() {
 	}
 	v.recheck = false
 	for _, pr := range slices.Clone(e.peers.list) {
-		if pr.proved.NIC != 0 && pr.ep.Up() && e.cfg.Trust.StillGood(pr.proved, e.wallSeconds(e.now)) != nil {
+		if pr.proved.NIC == 0 || !pr.ep.Up() {
+			continue
+		}
+		if err := e.cfg.Trust.StillGood(pr.proved, e.wallSeconds(e.now)); err != nil {
+			e.peers.news.refuse(e.now, pr.nic, pr.ep.Addr(), err) // before its session ends
 			e.rel.Expel(e.now, pr.ep)
 		}
 	}

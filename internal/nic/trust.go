@@ -1,8 +1,6 @@
 package nic
 
 import (
-	"errors"
-	"slices"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -79,38 +77,6 @@ func (e *Engine) countControl(c vni.Counter) {
 	e.begin()
 	e.counts[c]++
 	e.publisher.changed = true
-}
-
-// Revoke takes an encoded revocation list. If it is newer than the one before, the sessions with NICs whose certificates
-// it takes back end at once, and newer is true. The error is that of trust.Policy.Revoke; on a plain link there are no
-// certificates, and the list is refused.
-func (e *Engine) Revoke(list []byte) (newer bool, err error) {
-	e.begin()
-	if e.cfg.Trust == nil {
-		return false, errors.New("nic: a revocation list on a plain link, where no NIC has a certificate")
-	}
-	if newer, err = e.cfg.Trust.Revoke(list); !newer || err != nil {
-		return false, err
-	}
-	for _, pr := range slices.Clone(e.peers.list) {
-		if pr.proved.NIC == 0 || !pr.ep.Up() {
-			continue
-		}
-		if err := e.cfg.Trust.StillGood(pr.proved, e.wallSeconds(e.now)); err != nil {
-			e.peers.news.refuse(e.now, pr.nic, pr.ep.Addr(), err) // before its session ends
-			e.rel.Distrust(e.now, pr.ep)
-		}
-	}
-	return true, nil
-}
-
-// Revocations returns the newest revocation list of each authority.
-func (e *Engine) Revocations() []*trust.RevocationList {
-	e.begin()
-	if e.cfg.Trust == nil {
-		return nil
-	}
-	return e.cfg.Trust.Revocations()
 }
 
 // Bind ties the id of a NIC to its static key, and makes the first handshake with it shorter. On a plain link it does

@@ -39,7 +39,23 @@ func (m *Module) newSealed(now clock.Time, s *session, hs *seal.Handshake) *seal
 	g.out.Start(now, m.security.Pace.Phase, g.suite, given.Send)
 	g.in.Start(g.suite, given.Receive)
 	g.renewal.at = now
+	g.logOut()
+	g.logIn()
 	return g
+}
+
+// logOut tells Security.Keys of the key that the session begins to seal by.
+func (g *sealed) logOut() {
+	if told := g.m.security.Keys; told != nil {
+		told(g.out.Log(g.s.packets.index))
+	}
+}
+
+// logIn tells Security.Keys of the key that the session begins to open by.
+func (g *sealed) logIn() {
+	if told := g.m.security.Keys; told != nil {
+		told(g.in.Log(g.s.index))
+	}
 }
 
 func (g *sealed) seal(b []byte, clear, n int, from []byte, counter uint64) int {
@@ -97,7 +113,10 @@ func (g *sealed) openOther(now clock.Time, o wire.Outer, frame []byte, clear int
 	switch g.in.OpenOther(now, frame, g.m.security.scratch, clear, o.Counter) {
 	case seal.OpenedNot:
 		return nil
+	case seal.OpenedNext:
+		g.logIn()
 	case seal.OpenedFresh:
+		g.logIn()
 		g.renewed(now)
 	}
 	return frame[wire.OuterLen : len(frame)-wire.TagLen]
@@ -167,6 +186,7 @@ func (g *sealed) flip(now clock.Time) {
 	}
 	p := &g.s.packets
 	g.out.Flip(now, p.counter+1)
+	g.logOut()
 	p.flags = p.flags&^wire.FlagPhase | phaseFlag(g.out.Odd)
 	m.stats.Rekeys++
 	p.anew = m.cfg.Defect == mutate.CounterRestarts

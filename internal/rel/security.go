@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/seal"
 	"github.com/weftnet/weft/internal/trust"
@@ -23,6 +22,10 @@ type Security struct {
 
 	// PlainResident admits datagrams of programs in drivers, which cannot seal: they have a checksum and a cookie alone.
 	PlainResident bool
+
+	// Keys, if set, is told of each key when a session begins to use it. Whoever has a key can read and forge the frames
+	// of its phase: no key may go elsewhere.
+	Keys func(seal.KeyLog)
 
 	// Witness, for tests, is told of each use of a key: no key may be used twice with one counter.
 	Witness func(key any, counter uint64)
@@ -79,14 +82,6 @@ func (e *Endpoint) Suite() string {
 		return ""
 	}
 	return e.live.sealed.suite.String()
-}
-
-// Distrust ends the session with a peer that is trusted no more, if one is open, with ErrIdentity.
-func (m *Module) Distrust(now clock.Time, e *Endpoint) {
-	m.settle()
-	if e.live != nil {
-		m.ends(now, e, ErrIdentity)
-	}
 }
 
 // Key returns the static key that the peer has proved, and the certificate with it; ok is false on a plain link, and

@@ -69,22 +69,28 @@ func (s *Secret) with(other *Secret, label string) Secret {
 	return Secret(b)
 }
 
+// key returns the key of a phase.
+func (s *Secret) key(suite Suite) []byte { return s.expand(labelKey, suite.KeyLen()) }
+
 // Aead returns the AEAD of a phase.
 func (s *Secret) Aead(suite Suite) cipher.AEAD {
-	var a cipher.AEAD
-	var err error
-	if suite == AES {
-		var block cipher.Block
-		if block, err = aes.NewCipher(s.expand(labelKey, 16)); err == nil {
-			a, err = cipher.NewGCM(block)
-		}
-	} else {
-		a, err = chacha20poly1305.New(s.expand(labelKey, chacha20poly1305.KeySize))
-	}
+	a, err := suite.aead(s.key(suite))
 	if err != nil {
 		panic(fmt.Sprintf("seal: %v refuses its key: %v", suite, err))
 	}
 	return a
+}
+
+// aead returns the AEAD that has a key of the suite's length.
+func (s Suite) aead(key []byte) (cipher.AEAD, error) {
+	if s == ChaCha {
+		return chacha20poly1305.New(key)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
 }
 
 // nonceLen is the length of a nonce, in bytes: zeros, and the packet counter in the last eight.

@@ -45,7 +45,7 @@ type Outgoing struct {
 	Odd    bool       // the phase bit
 	First  uint64     // packet counter of the first frame of this phase
 	Since  clock.Time // when the phase began
-
+	phase  uint64     // its number
 }
 
 // Start begins with phase 0.
@@ -70,6 +70,7 @@ func (o *Outgoing) Flip(now clock.Time, first uint64) {
 	}
 	o.fresh = nil
 	o.Key, o.Odd, o.First, o.Since = NewKey(o.suite, &o.secret), !o.Odd, first, now
+	o.phase++
 }
 
 // Incoming is the receiving half of a direction.
@@ -81,6 +82,7 @@ type Incoming struct {
 	Key   *Key
 	Odd   bool
 	first uint64 // lowest packet counter seen of this phase
+	phase uint64 // its number
 
 	next, nextFresh *Key // made when they are first needed
 	old             *Key // of the phase before
@@ -160,6 +162,7 @@ func (in *Incoming) flip(now clock.Time, k *Key, s Secret, counter uint64) {
 	in.old, in.oldUntil = in.Key, now.Add(OldKeyTime)
 	in.Key, in.secret, in.Odd, in.first = k, s, !in.Odd, counter
 	in.next, in.nextFresh = nil, nil
+	in.phase++
 }
 
 // Current notes a good frame of the current phase.

@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/seal"
 	"github.com/weftnet/weft/internal/trust"
 )
 
@@ -29,7 +30,8 @@ type Options struct {
 	Policy trust.PolicyConfig // ID, Key and User are filled in
 }
 
-// Apply seals the links of an engine's configuration and sets its id. The error says what is wrong with the id or the
+// Apply seals the links of an engine's configuration and sets its id. cfg.Link is set: a capture among the links is told
+// the keys if it was made to hold them. The error says what is wrong with the id or the
 // certificate, and how to cure it.
 func Apply(cfg *nic.Config, o Options) error {
 	p := o.Policy
@@ -52,8 +54,14 @@ func Apply(cfg *nic.Config, o Options) error {
 	cfg.Security = &rel.Security{
 		Key: o.Key, Fabric: o.Fabric, Certificate: o.Certificate, NoAES: !fastAES(), PlainResident: o.PlainResident,
 	}
+	if recorder, ok := cfg.Link.(keyRecorder); ok {
+		cfg.Security.Keys = recorder.Keys()
+	}
 	return nil
 }
+
+// keyRecorder is a link that records frames, and their keys if it was told to: see capture.Driver.
+type keyRecorder interface{ Keys() func(seal.KeyLog) }
 
 // fastAES reports whether the processor has instructions for AES-GCM.
 func fastAES() bool {

@@ -14,6 +14,22 @@
 // after it has come. A goroutine writes what is 100 ms old, without the engine, which may have nothing to do by then. If it falls behind, frames
 // are missing in the file (Missed, and the statistics block at the file's end) and not on the link. A file that has reached its limit has no more
 // frames, and neither has one after an error of writing, which Close reports. Either is told at once; what is missing is counted, and told in the end.
+//
+// # Keys
+//
+// A capture with Config.Secrets also has the keys of sealed frames, in Decryption Secrets Blocks of the type 0x57464b4c
+// ("WFKL"), which is Weft's own; other readers skip it. Their text has one line for each key, with seven words:
+//
+//	WEFT_KEY out 1f3a0007 AES-128-GCM 3 1201 00112233445566778899aabbccddeeff
+//	         │   │        │           │ │    └ the key, in hexadecimal
+//	         │   │        │           │ └ packet counter of the first frame, or of the first that arrived
+//	         │   │        │           └ phase of its direction, from 0; its frames have the lowest bit as their phase bit
+//	         │   │        └ AES-128-GCM or ChaCha20-Poly1305
+//	         │   └ index of the session in the outer headers, in hexadecimal
+//	         └ the NIC of the capture sends (out) or receives (in) the frames
+//
+// A block stands before the frames that leave with its keys. Frames that arrive are recorded before the NIC has looked at
+// them, so a few can stand before the block with their key: a reader collects all keys first. Decrypt does so.
 package capture
 
 import (
@@ -25,6 +41,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/seal"
 )
 
 // Config says how to capture. The zero value is good.
@@ -38,6 +55,8 @@ type Config struct {
 	Buffer int       // bytes of memory for frames that are not written yet; 0 = limits.CaptureBuffer
 	Snap   int       // bytes of each frame that are written; 0 = limits.CaptureSnap
 	Limit  int64     // bytes of the file; 0 = limits.CaptureFile
+
+	Secrets bool // the file also gets the keys of sealed frames: see Keys
 
 	// Log, if set, is told in a sentence that no more frames are written, because the file has reached its limit or for an error, and in the end
 	// what is in it and what is not. The first comes from the writer's goroutine.
@@ -64,6 +83,7 @@ type Driver struct {
 	single   []byte      // a frame of PostLone
 	tap      tap
 	receiver link.Receiver // during a Poll
+	secrets  bool
 	closed   bool
 	err      error // what Close said
 }
@@ -92,13 +112,26 @@ func Wrap(d link.Driver, w io.Writer, cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("capture: begin the file: %w", err)
 	}
-	c := &Driver{Driver: d, below: d.Caps(), single: make([]byte, d.MTU()), clock: cfg.Clock}
+	c := &Driver{Driver: d, below: d.Caps(), single: make([]byte, d.MTU()), clock: cfg.Clock, secrets: cfg.Secrets}
 	if c.clock == nil {
 		c.clock = func() clock.Time { return c.now }
 	}
 	c.tap.c = c
 	c.rec.start(out, cfg)
 	return c, nil
+}
+
+// Keys returns the function that a NIC calls with each key that its sessions begin to use. It returns nil unless
+// Config.Secrets is set. The engine's thread calls the function, which never waits.
+func (c *Driver) Keys() func(seal.KeyLog) {
+	if !c.secrets {
+		return nil
+	}
+	return func(k seal.KeyLog) {
+		if !c.closed {
+			c.rec.key(k)
+		}
+	}
 }
 
 // Missed is how many frames passed that are not in the file, because writing fell behind or has failed, or the file is full.

@@ -1,7 +1,6 @@
 package capture
 
 import (
-	"encoding/binary"
 	"net/netip"
 )
 
@@ -41,11 +40,11 @@ func says(a netip.Addr) bool { return a.IsValid() && !a.IsUnspecified() }
 
 // appendHeaders appends the headers of a frame. Checksums are right if kept is the whole of it; of a frame that is cut, UDP has none.
 func appendHeaders(b []byte, f *frame, kept []byte) []byte {
-	be, at := binary.BigEndian, len(b)
+	at := len(b)
 	b = append(b, make([]byte, f.headers())...)
 	ip, udp := b[at:len(b)-udpLen], b[len(b)-udpLen:]
 	carried := udpLen + min(f.length, longest)
-	var pseudo uint32
+	var addresses []byte
 	if f.four() {
 		src, dst := as4(f.from.Addr()), as4(f.to.Addr())
 		ip[0] = 0x45
@@ -55,7 +54,7 @@ func appendHeaders(b []byte, f *frame, kept []byte) []byte {
 		copy(ip[12:], src[:])
 		copy(ip[16:], dst[:])
 		be.PutUint16(ip[10:], ^fold(sum(0, ip)))
-		pseudo = sum(0, ip[12:])
+		addresses = ip[12:]
 	} else {
 		src, dst := f.from.Addr().As16(), f.to.Addr().As16()
 		ip[0] = 0x60
@@ -63,19 +62,24 @@ func appendHeaders(b []byte, f *frame, kept []byte) []byte {
 		ip[6], ip[7] = protoUDP, hopLimit
 		copy(ip[8:], src[:])
 		copy(ip[24:], dst[:])
-		pseudo = sum(0, ip[8:])
+		addresses = ip[8:]
 	}
 	be.PutUint16(udp, f.from.Port())
 	be.PutUint16(udp[2:], f.to.Port())
 	be.PutUint16(udp[4:], uint16(carried))
 	if udpLen+len(kept) == carried {
-		c := ^fold(sum(sum(pseudo+protoUDP+uint32(carried), udp), kept))
-		if c == 0 { // which would say that there is none
-			c = 0xffff
-		}
-		be.PutUint16(udp[6:], c)
+		be.PutUint16(udp[6:], udpSum(addresses, udp, kept))
 	}
 	return b
+}
+
+// udpSum is the checksum of a UDP packet whose header has none yet.
+func udpSum(addresses, udp, payload []byte) uint16 {
+	c := ^fold(sum(sum(sum(0, addresses)+protoUDP+uint32(len(udp)+len(payload)), udp), payload))
+	if c == 0 { // which would say that there is none
+		c = 0xffff
+	}
+	return c
 }
 
 func as4(a netip.Addr) (b [4]byte) {

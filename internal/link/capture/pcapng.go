@@ -9,6 +9,7 @@ import (
 //
 //	section header   0x0a0d0d0a │ length │ 0x1a2b3c4d │ version 1.0 │ length of the section, unknown │ options │ length
 //	interface        1          │ length │ link type RAW │ snap length                               │ options │ length
+//	secrets          10         │ length │ secrets type │ length of the text │ text                      │ options │ length
 //	packet           6          │ length │ interface 0 │ time │ bytes here │ bytes in truth │ packet │ options │ length
 //	statistics       5          │ length │ interface 0 │ time                                         │ options │ length
 //
@@ -19,10 +20,13 @@ const (
 	blockInterface  = 1
 	blockPacket     = 6
 	blockStatistics = 5
+	blockSecrets    = 10
 
 	byteOrder = 0x1a2b3c4d
-	linkRaw   = 101 // each packet begins with its IP header
+	bigEndian = 0x4d3c2b1a // byteOrder, read in the wrong order
+	linkRaw   = 101        // each packet begins with its IP header
 
+	optionComment     = 1 // of every block
 	optionApplication = 4 // of a section
 	optionName        = 2 // of an interface
 	optionResolution  = 9
@@ -42,7 +46,8 @@ const statisticsBytes = 24 + 2*12 + 4
 
 func padded(n int) int { return (n + 3) &^ 3 }
 
-var le = binary.LittleEndian
+// Blocks have little-endian words, and packets big-endian ones.
+var le, be = binary.LittleEndian, binary.BigEndian
 
 // begin appends a block's beginning to b; end ends the block that begins at an offset.
 func begin(b []byte, kind uint32) []byte { return le.AppendUint32(le.AppendUint32(b, kind), 0) }

@@ -7,6 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/seal"
 )
 
 // frame is what is known of a recorded frame.
@@ -22,11 +23,13 @@ type frame struct {
 type chunk struct {
 	bytes  []byte
 	frames []frame
+	keys   []byte // lines, of the keys that sessions began to use meanwhile
 }
 
 const (
 	chunkBytes  = 256 << 10 // a few of the largest frames
 	chunkFrames = 2048      // frames of 128 bytes fill both
+	chunkKeys   = 64 << 10  // bytes of lines: some 500 keys
 	oldAge      = 100 * time.Millisecond
 )
 
@@ -47,6 +50,7 @@ type recorder struct {
 	most    int         // chunks that may exist
 	snap    int         // bytes of a frame that are kept
 	missed  uint64      // frames for which there was no chunk
+	unkept  uint64      // keys for which there was none
 	empty   chan *chunk
 	full    chan *chunk // nil if writing is inline
 	ended   chan struct{}
@@ -97,6 +101,20 @@ func (r *recorder) record(f frame, b []byte) {
 	c.frames = append(c.frames, f)
 }
 
+// key notes a key. The writer puts it into the file before the frames of the same chunk.
+func (r *recorder) key(k seal.KeyLog) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.current; c != nil && len(c.keys)+keyLineMost > chunkKeys {
+		r.handOver()
+	}
+	if r.current == nil && !r.renew() {
+		r.unkept++
+		return
+	}
+	r.current.keys = appendKey(r.current.keys, &k)
+}
+
 // renew finds an empty chunk, which will be old some time. It is false if all of them wait to be written.
 func (r *recorder) renew() bool {
 	select {
@@ -145,5 +163,5 @@ func (r *recorder) finish() error {
 		close(r.full)
 		<-r.ended
 	}
-	return r.out.finish(r.missed)
+	return r.out.finish(r.missed, r.unkept)
 }

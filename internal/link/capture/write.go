@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -22,6 +23,8 @@ type writer struct {
 	beyond  atomic.Uint64 // or because of the limit: from the first one on, all
 	last    time.Time     // of the last frame
 	err     error         // the first one; no frame is written afterwards
+	keys    uint64        // in the file,
+	keyless uint64        // and that it had no room for, or that could not be written
 	torn    bool          // by err: the file ends within a block, and has no end
 	log     func(text string)
 }
@@ -40,6 +43,10 @@ func newWriter(to io.Writer, cfg Config) (*writer, error) {
 
 // write writes a chunk's frames and empties it.
 func (w *writer) write(c *chunk) {
+	if len(c.keys) > 0 {
+		w.addKeys(c.keys)
+		clear(c.keys)
+	}
 	for i := range c.frames {
 		f := &c.frames[i]
 		if w.err == nil {
@@ -48,10 +55,24 @@ func (w *writer) write(c *chunk) {
 			w.lost.Add(1)
 		}
 	}
-	if w.held > 0 {
+	if len(w.buf) > 0 {
 		w.flush()
 	}
-	c.bytes, c.frames = c.bytes[:0], c.frames[:0]
+	c.bytes, c.frames, c.keys = c.bytes[:0], c.frames[:0], c.keys[:0]
+}
+
+// addKeys appends a block with keys to what is to be written, if the file has room for it and for its end.
+func (w *writer) addKeys(lines []byte) {
+	n, size := uint64(bytes.Count(lines, []byte("\n"))), int64(secretsBytes(len(lines)))
+	if w.err != nil || w.beyond.Load() > 0 || w.size+size+statisticsBytes > w.limit {
+		w.keyless += n
+		return
+	}
+	if w.keys += n; w.keys == n {
+		w.say("the file holds keys: whoever reads it can read the sealed frames in it")
+	}
+	w.buf = appendSecrets(w.buf, lines)
+	w.size += size
 }
 
 // add appends a packet to what is to be written, if the file has room for it and for its end. The first one that has none is the last:
@@ -93,8 +114,10 @@ func (w *writer) fail(n int, err error) {
 		if kept+block+statisticsBytes > n {
 			break
 		}
+		if le.Uint32(w.buf[kept:]) == blockPacket {
+			frames++
+		}
 		kept += block
-		frames++
 	}
 	w.size += int64(kept - len(w.buf))
 	if n > kept {
@@ -118,7 +141,7 @@ func (w *writer) say(text string) {
 func (w *writer) time(t clock.Time) time.Time { return w.base.Add(time.Duration(t)) }
 
 // finish ends the file and returns the first error of all.
-func (w *writer) finish(missed uint64) error {
+func (w *writer) finish(missed, unkept uint64) error {
 	beyond, lost := w.beyond.Load(), w.lost.Load()
 	absent := missed + beyond + lost
 	if !w.torn {
@@ -130,6 +153,9 @@ func (w *writer) finish(missed uint64) error {
 		if err := c.Close(); w.err == nil {
 			w.err = err
 		}
+	}
+	if unkept += w.keyless; unkept > 0 {
+		w.say(fmt.Sprintf("%d keys are not in the file, and their frames cannot be decrypted", unkept))
 	}
 	w.say(fmt.Sprintf("%d frames are in the file; %d are not, of which %d came when writing had fallen behind, %d were beyond the limit of %d bytes, and %d failed to be written",
 		w.written, absent, missed, beyond, w.limit, lost))
