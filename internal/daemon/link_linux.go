@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/link/udp"
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/poller"
+	"github.com/weftnet/weft/internal/secure"
 )
 
 // carrier is a link that explains itself.
@@ -114,6 +115,8 @@ type captured struct {
 	*capture.Driver
 	below carrier
 }
+
+var _ secure.KeyRecorder = captured{}
 
 // Explain says how the link below works.
 func (c captured) Explain() string { return c.below.Explain() }

@@ -54,14 +54,14 @@ func Apply(cfg *nic.Config, o Options) error {
 	cfg.Security = &rel.Security{
 		Key: o.Key, Fabric: o.Fabric, Certificate: o.Certificate, NoAES: !fastAES(), PlainResident: o.PlainResident,
 	}
-	if recorder, ok := cfg.Link.(keyRecorder); ok {
+	if recorder, ok := cfg.Link.(KeyRecorder); ok {
 		cfg.Security.Keys = recorder.Keys()
 	}
 	return nil
 }
 
-// keyRecorder is a link that records frames, and their keys if it was told to: see capture.Driver.
-type keyRecorder interface{ Keys() func(seal.KeyLog) }
+// KeyRecorder is a link that records frames, and their keys if it was told to: see capture.Driver.
+type KeyRecorder interface{ Keys() func(seal.KeyLog) }
 
 // fastAES reports whether the processor has instructions for AES-GCM.
 func fastAES() bool {
