@@ -13,6 +13,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 
 	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/link/capture"
 )
 
 // captured is what a capture has: packets, how many of them hold some bytes, and how many were left out by its own count.
@@ -86,6 +87,47 @@ func TestADaemonCapturesItsFramesUpToALimit(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %q:\n%s", want, text)
 		}
+	}
+}
+
+func TestACaptureOfADaemonWithSecretsCanBeDecrypted(t *testing.T) {
+	dir := t.TempDir()
+	sealed, plain := filepath.Join(dir, "sealed"), filepath.Join(dir, "plain")
+	t.Run("running", func(t *testing.T) {
+		c := configs(t, 2)
+		c[0].Capture, c[0].CaptureSecrets = sealed, true
+		log := &logWriter{t: t}
+		for i := range c {
+			d, err := daemon.New(c[i], log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			serve(t, log, d)
+		}
+		a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[1], "b/0")
+		wait(t, a, "b/0")
+		wait(t, b, "a/0")
+		exchange(t, a, b, 1)
+		exchange(t, b, a, 2)
+	})
+	if _, hold, _ := captured(t, sealed, payload(2, 100)); hold > 0 {
+		t.Errorf("%d packets show a message before they are decrypted", hold)
+	}
+	in, err := os.Open(sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if n, err := capture.Decrypt(in, out); err != nil || n.NoKey > 0 || n.Opened == 0 {
+		t.Fatalf("%+v, %v", n, err)
+	}
+	if _, hold, _ := captured(t, plain, payload(2, 100)); hold < 2 {
+		t.Errorf("%d packets show a message that went both ways", hold)
 	}
 }
 
