@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/simulated"
@@ -11,6 +12,7 @@ import (
 func init() {
 	simulated.SetHooks = func(config any, h simulated.Hooks) { config.(*Config).hooks = h }
 	simulated.Engine = func(f any, host int) *nic.Engine { return f.(*Fabric).nodes[host].engine }
+	simulated.Addr = func(f any, host int) link.Addr { return f.(*Fabric).nodes[host].port.addr }
 	simulated.Turn = func(f any, host int) { f.(*Fabric).nodes[host].soon(noticeTime) }
 	simulated.Inject = func(f any, from, to int, frame []byte) { f.(*Fabric).inject(from, to, frame) }
 	simulated.UsesOf = func(f any) simulated.Uses { return f.(*Fabric).net.uses }

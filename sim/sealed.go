@@ -38,6 +38,8 @@ func (n *node) seal(cfg *nic.Config) (err error) {
 		h.Trust(n.index, &p)
 	}
 	cfg.WallNanos = wall(0).UnixNano()
-	cfg.Trust, err = trust.NewPolicy(p)
+	if cfg.Trust, err = trust.NewPolicy(p); err == nil && h.Policy != nil {
+		h.Policy(n.index, cfg.Trust)
+	}
 	return err
 }

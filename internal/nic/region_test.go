@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/internal/link/fault"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -176,5 +177,20 @@ func TestAPartEndsThoughItsOwnerUsesTheMemory(t *testing.T) {
 	}
 	if err := a.e.RemoveRegion(f.now, a.slot, a.gen, id); !errors.Is(err, ErrRegionBusy) {
 		t.Errorf("the region: %v", err)
+	}
+}
+
+// What a NIC shows to peers of its cookies, indices and first numbers must not tell its region keys.
+func TestRegionKeysComeFromAStreamOfTheirOwn(t *testing.T) {
+	want := secret.Seeded(1) // that of NIC 1 in newFabric
+	keys := []uint64{want.Uint64(secret.RegionKey), want.Uint64(secret.RegionKey)}
+	for _, nics := range []int{2, 4} { // with few and with many sessions
+		f := newFabric(t, nics, fault.Config{})
+		a := f.process(0, "a/0")
+		for n, key := range keys {
+			if _, got, err := a.e.AddRegion(a.slot, make([]byte, 100)); err != nil || got != key {
+				t.Errorf("with %d NICs region %d has key %x: %v; expected %x", nics, n, got, err, key)
+			}
+		}
 	}
 }

@@ -4,6 +4,7 @@
 package simulated
 
 import (
+	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
@@ -30,6 +31,7 @@ type Hooks struct {
 	Sealed       bool                                  // sessions are sealed, each NIC with a key of its own
 	Security     func(host int, s *rel.Security)       // changes what a NIC of a sealed fabric has; nil: nothing
 	Trust        func(host int, c *trust.PolicyConfig) // likewise, what it believes
+	Policy       func(host int, p *trust.Policy)       // told what a NIC of a sealed fabric believes, at each start
 	IDs          []uint64                              // of the first NICs, in place of sim.NICID
 	Check        func(*nic.Engine) error               // asked after every poll; an error ends the run
 	Tap          func(from, to int, frame []byte)      // told of every frame that leaves
@@ -49,6 +51,9 @@ var (
 
 	// Engine is the NIC of a host, nil while it is stopped.
 	Engine func(fabric any, host int) *nic.Engine
+
+	// Addr is the address of a host, whether its NIC is stopped or not.
+	Addr func(fabric any, host int) link.Addr
 
 	// Turn gives the NIC of a host a turn soon, as must be after its Engine has been called.
 	Turn func(fabric any, host int)

@@ -16,7 +16,9 @@ import (
 type datagrams struct {
 	rng    *rand.Rand
 	nics   int
-	heard  map[*nic.Engine]bool // those whose datagrams are looked at
+	every  int                   // polls
+	id     func(host int) uint64 // of a NIC
+	heard  map[*nic.Engine]bool  // those whose datagrams are looked at
 	sent   map[uint32]sentDatagram
 	number uint32
 	came   uint64
@@ -36,7 +38,7 @@ const (
 )
 
 func newDatagrams(seed uint64, nics int, wrong func(format string, args ...any)) *datagrams {
-	return &datagrams{rng: rand.New(rand.NewPCG(seed, 0x6461746167)), nics: nics, heard: map[*nic.Engine]bool{}, sent: map[uint32]sentDatagram{}, wrong: wrong}
+	return &datagrams{rng: rand.New(rand.NewPCG(seed, 0x6461746167)), nics: nics, every: datagramsEvery, id: sim.NICID, heard: map[*nic.Engine]bool{}, sent: map[uint32]sentDatagram{}, wrong: wrong}
 }
 
 // polled has a NIC that has just been polled listen, and now and then send.
@@ -45,10 +47,10 @@ func (d *datagrams) polled(e *nic.Engine, sends bool) {
 		d.heard[e] = true
 		e.ClaimDatagrams(datagramService, func(_ clock.Time, from uint64, payload []byte) { d.take(e.ID(), from, payload) })
 	}
-	if !sends || d.nics < 2 || d.rng.IntN(datagramsEvery) != 0 {
+	if !sends || d.nics < 2 || d.rng.IntN(d.every) != 0 {
 		return
 	}
-	to := sim.NICID(d.rng.IntN(d.nics))
+	to := d.id(d.rng.IntN(d.nics))
 	if to == e.ID() {
 		return
 	}

@@ -41,6 +41,7 @@ type Totals struct {
 // Faults counts what was done to the fabrics.
 type Faults struct {
 	sim.Counts
+	Attacks
 	LongPartitions uint64 `json:"long_partitions"` // of the partitions, those that outlast unreachable_after
 	Cuts           uint64 `json:"cuts"`            // streams in the middle of which a NIC vanished or was cut off
 	Hostile        uint64 `json:"hostile"`         // hostile processes
@@ -102,8 +103,8 @@ func (r *Report) Write(w io.Writer) {
 		}
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
 	}
-	fmt.Fprintf(w, "%s in %.1f s: %d NICs, %d processes, %d messages of %s, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense, %d pieces of relays altered, %d activations of programs\n",
-		Plural(r.Seeds, "seed"), r.Seconds, r.NICs, r.Processes, r.Messages, amount(r.Bytes), r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense, r.Altered, r.Activations)
+	fmt.Fprintf(w, "%s in %.1f s: %d NICs, %d processes, %d messages of %s, %d calls, %d PUT, %d GET, %d regions closed, %d multicasts, %d collective operations, %d contested names, %d of %d datagrams, %d records of nonsense, %d pieces of relays altered, %d attacks on sealed links, %d activations of programs\n",
+		Plural(r.Seeds, "seed"), r.Seconds, r.NICs, r.Processes, r.Messages, amount(r.Bytes), r.Calls, r.Puts, r.Gets, r.Regions, r.Multicasts, r.Collectives, r.Claims, r.DatagramsCame, r.Datagrams, r.Nonsense, r.Altered, r.Faults.Attacks.total(), r.Activations)
 	fmt.Fprintf(w, "%d messages delivered; %d operations cancelled, %d failed; %d retransmissions\n",
 		r.Delivered, r.Cancelled, r.Failed, r.Retransmissions)
 	var faults []string

@@ -102,6 +102,11 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 		w.l.violate("%s", v)
 	}
 	w.totals.Altered = altered
+	attacked, attacks := runIntruder(seed, d)
+	for _, v := range attacked {
+		w.l.violate("%s", v)
+	}
+	w.totals.Faults.Attacks = attacks
 	contested, claims := runContest(seed, d)
 	for _, v := range contested {
 		w.l.violate("%s", v)
