@@ -105,6 +105,10 @@ func (u *undo) startDaemon(ctx context.Context, at place) (d *daemon, err error)
 			err = fmt.Errorf("bench: starting a NIC daemon: %w", err)
 		}
 	}()
+	links, err := at.sealing.daemon()
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "weft-bench-")
 	if err != nil {
 		return nil, err
@@ -115,7 +119,7 @@ func (u *undo) startDaemon(ctx context.Context, at place) (d *daemon, err error)
 	if at.link != "" {
 		fmt.Fprintf(&config, "link = %q\n", at.link)
 	}
-	fmt.Fprintf(&config, "socket = %q\nstate_dir = %q\nlisten = %q\nlog = \"warn\"\n%s", d.socket, dir, at.listen, at.config)
+	fmt.Fprintf(&config, "socket = %q\nstate_dir = %q\nlisten = %q\nlog = \"warn\"\n%s%s", d.socket, dir, at.listen, links, at.config)
 	for _, n := range at.nodes {
 		fmt.Fprintf(&config, "[[node]]\naddress = %q\n", n.Addr)
 	}
@@ -123,8 +127,7 @@ func (u *undo) startDaemon(ctx context.Context, at place) (d *daemon, err error)
 	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
 		return nil, err
 	}
-	d.child = newChild(at.self, "nic", "--config", file)
-	if d.child.Env = at.sealing.environment(); at.apart {
+	if d.child = newChild(at.self, "nic", "--config", file); at.apart {
 		d.with(1, 2)
 	}
 	if err := d.start(); err != nil {

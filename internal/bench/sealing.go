@@ -23,12 +23,19 @@ func (s Sealing) over(cfg weft.Config) weft.Config {
 	return cfg
 }
 
-// environment returns the environment of a daemon; nil: that of this program.
-func (s Sealing) environment() []string {
-	if !s.Sealed || s.Fabric == "" {
-		return nil
+// daemon returns the lines of a daemon's configuration. The daemon has the key of the other programs, whoever runs it.
+func (s Sealing) daemon() (lines string, err error) {
+	if !s.Sealed {
+		return "plain = true\n", nil
 	}
-	return append(os.Environ(), fabric.FileVariable+"="+s.Fabric)
+	_, source, note, err := fabric.Load(s.Fabric)
+	switch {
+	case err != nil:
+		return "", err
+	case source == fabric.ThisProcess:
+		return "", fmt.Errorf("a daemon has no way to the key of this process: %s", note)
+	}
+	return fmt.Sprintf("key_files = [%q]\n", source), nil
 }
 
 // arguments returns the flags of another program of the measurement.

@@ -23,11 +23,6 @@ type Endpoint struct {
 	incarnation uint64 // of the last session that opened; earlier ones are over for good
 	helloSeen   uint64 // packet counter of the Hello that opened it
 
-	key         trust.PublicKey // static: proved by the session, or told by the configuration
-	certificate []byte
-	keyKnown    bool
-	proved      bool
-
 	live      *session // open, nil if none is
 	next      *session // half open, at addr, and told by the Hellos of an attempt; nil if none is
 	answering *session // half open, whose Hello is to be answered; nil if there is none
@@ -59,6 +54,11 @@ type Endpoint struct {
 	attended clock.Time // since when its silence counts, unless it has been heard since
 	probedAt clock.Time
 	timerAt  clock.Time // when the session timer goes off
+
+	key         trust.PublicKey // static: proved by the session, or told by the configuration
+	certificate []byte
+	keyKnown    bool
+	proved      bool
 }
 
 // NIC is the peer's id, 0 as long as it is not known.

@@ -126,10 +126,13 @@ func (m *Module) countUnparsed(err error) {
 // take takes a frame that was admitted, if its tag is good.
 func (m *Module) take(now clock.Time, from netip.AddrPort, s *session, o wire.Outer, frame []byte) {
 	m.row.placed = false
-	if m.cfg.Defect == mutate.ReplayEarly && s.sealed != nil {
+	if s.sealed != nil && m.cfg.Defect == mutate.ReplayEarly {
 		m.sessions.window(s, o).take(o.Counter)
 	}
-	body := m.open(now, &s.packets, o, frame, m.expects(s, o.Kind))
+	r, body := m.expects(s, o.Kind), frame[wire.OuterLen:]
+	if s.packets.tag > 0 { // else there is nothing to check, and no call
+		body = m.open(now, &s.packets, o, frame, r)
+	}
 	if body == nil {
 		m.stats.CRCErrors++
 		return
@@ -141,7 +144,7 @@ func (m *Module) take(now clock.Time, from netip.AddrPort, s *session, o wire.Ou
 		m.receiveDatagram(now, s, body)
 		return
 	}
-	if from != s.addr {
+	if s.sealed != nil && from != s.addr { // admit takes no such frame of another session
 		m.strays(now, s, from, len(frame))
 	}
 	if m.row.placed {

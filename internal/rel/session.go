@@ -29,18 +29,11 @@ type session struct {
 	addr      netip.AddrPort // where the peer is; frames from elsewhere are foreign
 	made      clock.Time
 
-	// Of a sealed link alone:
-	ready       bool   // its frames can be opened: on a plain link when it is bound, on a sealed one after the handshake
-	own         bool   // of an attempt of ours
-	finished    bool   // Finish has left once, so that other frames may
-	fabric      int    // which of the fabric keys
-	shake       *shake // while it is half open
-	finish      []byte // the last message of our handshake, until the peer is heard in the session; nil if none is owed
-	sealed      *sealed
-	relay       seal.Secret // that both ends have, and no other NIC
-	key         trust.PublicKey
-	certificate []byte
-	roams       *roaming
+	// Of a sealed link; the other fields of one are at the end, so that those of every frame stay near one another.
+	ready    bool    // its frames can be opened: on a plain link when it is bound, on a sealed one after the handshake
+	finished bool    // Finish has left once, so that other frames may
+	sealed   *sealed // nil if its frames are not sealed
+	finish   []byte  // the last message of our handshake, until the peer is heard in the session; nil if none is owed
 
 	peer      wire.Hello // what the peer said
 	answers   uint64     // packet counter of the peer's newest Hello, to be echoed
@@ -67,6 +60,15 @@ type session struct {
 	doubted  bool       // the driver was told that perhaps batches do not get through
 	room     int32      // of the ACK and tail timers, in the desk hotel
 	roomAt   clock.Time // when they go off
+
+	// Of a sealed link alone:
+	own         bool        // of an attempt of ours
+	fabric      int         // which of the fabric keys
+	shake       *shake      // while it is half open
+	relay       seal.Secret // that both ends have, and no other NIC
+	key         trust.PublicKey
+	certificate []byte
+	roams       *roaming
 
 	relayKey   relayKey
 	confirming *confirming // nil before the first fragment that asks for it has left over a reliable link

@@ -43,6 +43,7 @@ func TestBenchOfSealedLinksMeasuresEveryKindThatHasLinks(t *testing.T) {
 		{"stream", "--size", "64", "--time", "60ms"}, {"latency", "--link", "shm", "--time", "20ms"},
 		{"barrier", "--members", "2", "--time", "20ms"}, {"broadcast", "--members", "2", "--time", "20ms"},
 		{"incast", "--senders", "2", "--size", "64KiB", "--time", "100ms"}, {"pagein", "--time", "20ms"}, {"pages"},
+		{"latency", "--deployment", "daemon", "--time", "20ms"}, {"fairness", "--processes", "2", "--programs", "1", "--time", "100ms"}, {"idle", "--processes", "1", "--time", "50ms"},
 	} {
 		all := rows(t, append(args, "--sealed", "on", "--json")...)
 		for _, r := range all {
