@@ -71,7 +71,8 @@ type ProgramOptions = deploy.Options
 //	ID, Name, NIC          which it is, and where [id, name, nic]
 //	State                  "running", "loaded" or "stopped" [state]
 //	Why, Line              of its last abort, and where that was in the source [why, line]
-//	Owner                  the user that has loaded it [owner]
+//	Owner                  the local user that has loaded it; -1: a user of another NIC [owner]
+//	OwnerNIC, OwnerUser    that NIC, and the user's name [owner_nic, owner_user]
 //	Resident, Lacks        "vm" or "xdp", empty if it is not resident; which segments it does not find in the driver, and why [resident, lacks]
 //	Guards, Dropped        the process that it filters messages for, and how many it has dropped [guards, dropped]
 //	Triggers, Hash         those that it has, and the hash of its module [triggers, hash]
@@ -95,7 +96,8 @@ type PlacedProgram = deploy.Placed
 // Programs are those of NICs: of this process's own, and, if that is a daemon, of the others that it knows.
 type Programs struct{ c deploy.Client }
 
-// Programs gives access to programs of NICs. Users that may change those of a daemon are its own, root, and those in its configuration.
+// Programs gives access to programs of NICs. The daemon's own user, root, and the users in its configuration may change the programs of a daemon.
+// At another NIC this one needs the role program for the user.
 func (p *Process) Programs() *Programs {
 	return &Programs{deploy.Client{InTurn: true, Ask: func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		return p.askProgram(ctx, nic, r) // by the process's one connection, if its NIC is a daemon

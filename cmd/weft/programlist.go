@@ -137,7 +137,7 @@ func printProfile(out io.Writer, p *ctl.ProgramInfo) error {
 		fmt.Fprintf(w, "it lacks\t%s\n", p.Lacks)
 	}
 	fmt.Fprintf(w, "module\t%s: %d instructions, %d words of data\n", p.Hash, p.Code, p.Data)
-	fmt.Fprintf(w, "loaded by\tuser %d\n", p.Owner)
+	fmt.Fprintf(w, "loaded by\t%s\n", ownerText(p))
 	fmt.Fprintf(w, "activations\t%d\n", p.Activations)
 	fmt.Fprintf(w, "instructions\t%d\n", p.Instructions)
 	printTime(w, p)
@@ -156,4 +156,12 @@ func printProfile(out io.Writer, p *ctl.ProgramInfo) error {
 		fmt.Fprintf(w, "last aborted\tin line %d\n", p.Line)
 	}
 	return w.Flush()
+}
+
+// ownerText says who has loaded a program.
+func ownerText(p *ctl.ProgramInfo) string {
+	if p.OwnerNIC != 0 {
+		return fmt.Sprintf("user %s of NIC %v", p.OwnerUser, p.OwnerNIC)
+	}
+	return fmt.Sprintf("user %d", p.Owner)
 }

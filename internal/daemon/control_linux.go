@@ -36,6 +36,7 @@ type control struct {
 	waiters idle.Waiters
 	closed  atomic.Bool
 
+	desk     *desk
 	refusals refusals
 }
 
@@ -62,7 +63,7 @@ func newControl(ctx context.Context, d *Daemon) (*control, error) {
 		return nil, err
 	}
 	seg.EnableDirect()
-	c := &control{d: d, half: seg.Process()}
+	c := &control{d: d, half: seg.Process(), desk: newDesk()}
 	c.waiters.Sleeping = c.half.SetSleeping
 	at := driver.Entry{VNI: seg, WakeUp: func() { c.waiters.WakeReady() }}
 	if _, err := d.driver.New(ctx, 0, os.Getpid(), vni.Name{}, at); err != nil {
@@ -115,7 +116,7 @@ func (c *control) close() {
 
 // serve starts what answers requests until the NIC or ctx ends.
 func (c *control) serve(ctx context.Context, all *sync.WaitGroup) {
-	k := newDesk()
+	k := c.desk
 	all.Go(func() {
 		defer k.close()
 		c.receiveAll(ctx, k)

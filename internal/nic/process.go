@@ -185,7 +185,7 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	seg := at.VNI
 	g := seg.Geometry()
 	p := &process{
-		slot: c.Index, gen: gen, pid: c.PID, user: at.User, name: name, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand, deleteAt: noCommand,
+		slot: c.Index, gen: gen, pid: c.PID, name: name, user: at.User, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand, deleteAt: noCommand,
 		sends: make([]send, g.Contexts), recvs: make([]receive, g.Contexts),
 		dests: make(map[vni.Address]*dest), sources: make(map[sourceKey]*source),
 		regions: make([]*region, 1),

@@ -38,17 +38,17 @@ func ProcessSlot(number vm.ID) uint16 { return uint16(number & (1<<slotBits - 1)
 // Engine is what programs need of the engine.
 type Engine interface {
 	Now() clock.Time
-	Clock() clock.Time                   // of this moment, which may be later; what CLOCK reads
-	Peer(nic uint64) *Peer               // nil: no such NIC is known
-	Peers(yield func(*Peer) bool)        // all, in a fixed order
-	Announce(to *Peer, n int) []byte     // room for a Table record of n bytes; nil if the pair is not open
-	CheckAt(at clock.Time)               // has Expire called then
-	Answered(r Request, o vm.Outcome)    // a command of a process has ended: its message was handled, or found nothing that does
-	Ended(r Request, status vni.Status)  // it has ended otherwise
-	Deliver(to vm.ID, m Arrival) bool    // gives a process a message of a program, if it is there and has room
-	Rang(segment uint32)                 // a flag of a segment is set: sleeping processes look again
-	TakeBuffer(n int) []byte             // of transit memory
-	GiveBuffer(b []byte)                 // nil is none
+	Clock() clock.Time                  // of this moment, which may be later; what CLOCK reads
+	Peer(nic uint64) *Peer              // nil: no such NIC is known
+	Peers(yield func(*Peer) bool)       // all, in a fixed order
+	Announce(to *Peer, n int) []byte    // room for a Table record of n bytes; nil if the pair is not open
+	CheckAt(at clock.Time)              // has Expire called then
+	Answered(r Request, o vm.Outcome)   // a command of a process has ended: its message was handled, or found nothing that does
+	Ended(r Request, status vni.Status) // it has ended otherwise
+	Deliver(to vm.ID, m Arrival) bool   // gives a process a message of a program, if it is there and has room
+	Rang(segment uint32)                // a flag of a segment is set: sleeping processes look again
+	TakeBuffer(n int) []byte            // of transit memory
+	GiveBuffer(b []byte)                // nil is none
 
 	// Guard puts a filter before the process with a name, now and when it comes, if it is one of those users'; nil takes the
 	// filter away. UserOf returns whose that process is.
