@@ -282,6 +282,29 @@ func TestAPeerThatIsTrustedNoMoreIsLostAtTheNextPhase(t *testing.T) {
 	}
 }
 
+func TestAPeerThatIsTrustedNoMoreCannotStayByNotAnsweringProbes(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, sealAs(1, fast)), w.add(2, sealAs(2, fast))
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+	a.vouch = func(uint64, trust.PublicKey, []byte) error { return fmt.Errorf("expired") }
+	w.filter = func(from, to *node, frame []byte) bool { // the peer answers neither probes nor offers
+		k := wire.Kind(frame[0] & 0xf)
+		return from != b || k != wire.KindProbeReply && k != wire.KindRekey
+	}
+	w.runUntil(3*time.Second, "the end", func() bool {
+		b.frag(eb, wire.Command, "on")
+		a.frag(ea, wire.Command, "on")
+		w.run(5 * time.Millisecond)
+		return !ea.Up()
+	})
+	if a.downs[0] != ErrIdentity {
+		t.Errorf("it ended with %v", a.downs[0])
+	}
+}
+
 func TestAPairWithoutAESOnOneSideSealsByChaCha20(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, func(s *Security) { s.NoAES = true }))
