@@ -351,15 +351,17 @@ func (m *Module) crossed(now clock.Time, e *Endpoint, from netip.AddrPort, h *wi
 	return false
 }
 
-// yields reports whether a handshake of ours gives way, since one that the peer began was answered of late.
+// yields reports whether a handshake of ours gives way, since one that the peer began was answered of late. It does once in an
+// attempt: who began the other one is not proved, and ours has proved the peer.
 func (m *Module) yields(now clock.Time, e *Endpoint, h *wire.Hello) bool {
-	if m.cfg.NIC < h.NIC {
+	if m.cfg.NIC < h.NIC || e.attempt.yielded {
 		return false
 	}
-	return slices.ContainsFunc(m.pending, func(s *session) bool {
+	e.attempt.yielded = slices.ContainsFunc(m.pending, func(s *session) bool {
 		return s.endpoint == e && s.shake != nil && s.addr == e.addr && s.peer.Incarnation == h.Incarnation &&
 			now.Sub(s.made) < m.helloEvery()
 	})
+	return e.attempt.yielded
 }
 
 // writeAnswer makes the second message of the handshake of s.

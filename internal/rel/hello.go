@@ -43,6 +43,7 @@ import (
 type attempt struct {
 	kind    int // of handshake: IK, then XX with each fabric key
 	wanted  bool
+	yielded bool       // a handshake of it has given way to one that the peer began
 	own     bool       // rel's idea, not the owner's: gives up silently
 	since   clock.Time // of the wish
 	helloAt clock.Time // when the next Hello is due

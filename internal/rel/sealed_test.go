@@ -145,6 +145,37 @@ func TestCrossingHandshakesLoseNoMessage(t *testing.T) {
 	}
 }
 
+func TestHellosInThePeersNameKeepNobodyFromIt(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: 100 * time.Microsecond})
+	low, high := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	gate := seal.NewGate([]trust.FabricKey{testFabric}, high.cfg.Secrets)
+	n := uint32(0)
+	spoof := func() { // a holder of the fabric key, which has no key that is trusted
+		n++
+		hs := seal.Initiate(seal.NewIdentity(trust.PrivateKey{8: 9, 9: 9}), nil, high.m.handshake(0))
+		h := low.m.introduce(&session{index: n})
+		h.EchoCounter = uint64(n)
+		noise, err := hs.Write(low.m.payload(&h, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame := make([]byte, 1400)
+		wire.Outer{Kind: wire.KindHello, Flags: wire.FlagSealed, Counter: uint64(n)}.Put(frame)
+		body := wire.Handshake{Pattern: wire.PatternXX, Message: 1, Index: n, MinVersion: 1, MaxVersion: 1, Noise: noise}
+		body.Put(frame[wire.OuterLen:], 400)
+		high.m.Receive(w.now, low.addr, frame[:gate.Sign(frame, wire.OuterLen+400, 0, nil)])
+		high.wake()
+	}
+	eh := high.open(low)
+	eh.Connect(w.now)
+	high.wake()
+	w.runUntil(1900*time.Millisecond, "the session", func() bool {
+		spoof()
+		w.run(20 * time.Millisecond)
+		return eh.Up()
+	})
+}
+
 func TestStrangersExchangeNothing(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	other := func(s *Security) { s.Fabric = []trust.FabricKey{{9, 8, 7, 6, 5, 4, 3, 2, 1}} }
