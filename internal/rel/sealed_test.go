@@ -176,6 +176,25 @@ func TestHellosInThePeersNameKeepNobodyFromIt(t *testing.T) {
 	})
 }
 
+func TestFramesOfNoSessionCallForFewBytes(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: 100 * time.Microsecond})
+	a, bystander := w.add(1, sealAs(1, nil)), w.add(2, nil)
+	a.open(bystander)
+	sent, received := 0, 0
+	w.filter = func(_, to *node, frame []byte) bool { received += len(frame); return to != bystander }
+	for range 200 { // a minute
+		frame := make([]byte, wire.OuterLen+wire.TagLen)
+		wire.Outer{Kind: wire.KindAck, Flags: wire.FlagSealed, Index: 1 << 25, Counter: 1}.Put(frame)
+		a.m.Receive(w.now, bystander.addr, frame)
+		sent += len(frame)
+		a.wake()
+		w.run(300 * time.Millisecond)
+	}
+	if received > sent {
+		t.Errorf("an address that proves nothing got %d bytes for %d", received, sent)
+	}
+}
+
 func TestStrangersExchangeNothing(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	other := func(s *Security) { s.Fabric = []trust.FabricKey{{9, 8, 7, 6, 5, 4, 3, 2, 1}} }

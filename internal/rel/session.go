@@ -163,6 +163,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 		m.dropPending(e)
 	}
 	e.attempt.stop()
+	e.callAfter = 0
 	e.nic = s.peer.NIC
 	e.proves(s)
 	if e.addr != s.addr {
