@@ -71,6 +71,9 @@ const (
 	// HandshakesAtMost bounds the handshakes of a window, proof or not: half of a processor.
 	HandshakesAtMost = 330
 
+	// HandshakesOfAddress is how many of these may be of one address that has proved itself, so that others have their turn.
+	HandshakesOfAddress = 40
+
 	// RenewAfter is the age of a handshake at which another one gives a session fresh keys.
 	RenewAfter = time.Hour
 
