@@ -356,6 +356,35 @@ func TestAPeerThatIsTrustedNoMoreCannotStayByNotAnsweringProbes(t *testing.T) {
 	}
 }
 
+func TestASessionStandsAndFallsWithTheCertificateThatOpenedIt(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	with := func(text string) func(*Security) { return func(s *Security) { fast(s); s.Certificate = []byte(text) } }
+	a, b := w.add(1, sealAs(1, with("of a"))), w.add(2, sealAs(2, with("with many roles")))
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+	b.m.security.Certificate = []byte("with few roles")
+	talk := func(until func() bool) {
+		for i := 0; i < 400 && !until(); i++ {
+			a.frag(ea, wire.Command, "on")
+			b.frag(eb, wire.Command, "on")
+			w.run(5 * time.Millisecond)
+		}
+	}
+	talk(func() bool { return a.m.Stats().Renewals > 1 })
+	a.vouch = func(_ uint64, _ trust.PublicKey, certificate []byte) error {
+		if string(certificate) == "with many roles" {
+			return fmt.Errorf("expired")
+		}
+		return nil
+	}
+	talk(func() bool { return !ea.Up() })
+	if len(a.downs) == 0 || a.downs[0] != ErrIdentity {
+		t.Errorf("the certificate that gave the roles has expired, and sessions ended: %v", a.downs)
+	}
+}
+
 func TestAPairWithoutAESOnOneSideSealsByChaCha20(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, func(s *Security) { s.NoAES = true }))
