@@ -71,6 +71,9 @@ const (
 	// HandshakesAtMost bounds the handshakes of a window, proof or not: half of a processor.
 	HandshakesAtMost = 330
 
+	// HandshakesOfAddress is how many of these may be of one address that has proved itself, so that others have their turn.
+	HandshakesOfAddress = 40
+
 	// RenewAfter is the age of a handshake at which another one gives a session fresh keys.
 	RenewAfter = time.Hour
 
@@ -135,6 +138,10 @@ const (
 	HelloEvery        = 250 * time.Millisecond
 	ProbeEvery        = 250 * time.Millisecond // USNIC-61's ping interval
 	UnreachableAfter  = 2 * time.Second
+
+	// CallBackAgain is for how long frames of no session call for no other session with a peer that did not answer the last
+	// Hellos: some ten Hellos in this time are little, if the frames were not the peer's.
+	CallBackAgain = 30 * time.Second
 
 	// LeastUnreachableAfter is less than any network is silent for by itself, MostUnreachableAfter more than anything waits for.
 	LeastUnreachableAfter = 10 * time.Millisecond

@@ -96,7 +96,7 @@ func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (
 	case dutyPath:
 		done = m.sendPathProbes(now, s, out)
 	case dutyPhase:
-		done = s.sealed == nil || m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: s.sealed.asked, Size: wire.ProbeLen}, out)
+		done = m.sendPhase(now, s, out)
 	case dutyRoam:
 		done = m.sendRoam(s, out)
 	case dutyRekey:

@@ -42,7 +42,9 @@ type Endpoint struct {
 	overrun  bool // its control backlog is full; to be cut off
 	known    bool // in the module's table of peers; strangers get there when their session opens
 
-	attempt  attempt
+	attempt   attempt
+	callAfter clock.Time // frames of no session call for no attempt before
+
 	duties   duty
 	owed     uint8         // of replies
 	tag      uint8         // bytes of it on every frame

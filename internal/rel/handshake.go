@@ -271,11 +271,13 @@ func (m *Module) receiveSealedHello(
 		s.endpoint.owe(dutyAnswerNext)
 		return
 	}
-	if m.security.load.heavy(now) && !m.security.gate.Proves(now, frame, from) {
+	y := m.security
+	heavy := y.load.heavy(now)
+	if heavy && !y.gate.Proves(now, frame, from) {
 		m.askForCookie(now, from, h.Index, frame, fabric)
 		return
 	}
-	if m.security.load.spent(now) {
+	if heavy && y.load.greedy(from) || y.load.spent(now) {
 		m.stats.Refused++
 		return
 	}
@@ -352,15 +354,17 @@ func (m *Module) crossed(now clock.Time, e *Endpoint, from netip.AddrPort, h *wi
 	return false
 }
 
-// yields reports whether a handshake of ours gives way, since one that the peer began was answered of late.
+// yields reports whether a handshake of ours gives way, since one that the peer began was answered of late. It does once in an
+// attempt: who began the other one is not proved, and ours has proved the peer.
 func (m *Module) yields(now clock.Time, e *Endpoint, h *wire.Hello) bool {
-	if m.cfg.NIC < h.NIC {
+	if m.cfg.NIC < h.NIC || e.attempt.yielded {
 		return false
 	}
-	return slices.ContainsFunc(m.pending, func(s *session) bool {
+	e.attempt.yielded = slices.ContainsFunc(m.pending, func(s *session) bool {
 		return s.endpoint == e && s.shake != nil && s.addr == e.addr && s.peer.Incarnation == h.Incarnation &&
 			now.Sub(s.made) < m.helloEvery()
 	})
+	return e.attempt.yielded
 }
 
 // writeAnswer makes the second message of the handshake of s.
@@ -587,14 +591,33 @@ func (m *Module) refuseSealedVersion(to netip.AddrPort, h *wire.Handshake, fabri
 
 // load is how many handshakes a NIC has worked on of late.
 type load struct {
-	since clock.Time
-	n     int
+	since  clock.Time
+	n      int
+	proved map[netip.Prefix]int // of them, those of hosts whose addresses were proved, since it was heavy
 }
 
 // heavy reports whether senders have to prove their addresses.
 func (l *load) heavy(now clock.Time) bool {
 	l.pass(now)
 	return l.n >= limits.HandshakesUnproved
+}
+
+// greedy counts one handshake more of an address that was proved, and reports whether there have been too many of its host. A host
+// may have many IPv6 addresses of one prefix.
+func (l *load) greedy(from netip.AddrPort) bool {
+	addr, bits := from.Addr().Unmap(), 64
+	if addr.Is4() {
+		bits = 32
+	}
+	host, err := addr.Prefix(bits)
+	if err != nil || l.proved[host] >= limits.HandshakesOfAddress || len(l.proved) > limits.HandshakesAtMost {
+		return true
+	}
+	if l.proved == nil {
+		l.proved = make(map[netip.Prefix]int)
+	}
+	l.proved[host]++
+	return false
 }
 
 // spent counts one handshake more, and reports whether there have been too many.
@@ -607,5 +630,6 @@ func (l *load) spent(now clock.Time) bool {
 func (l *load) pass(now clock.Time) {
 	if now.Sub(l.since) >= limits.HandshakeWindow {
 		l.since, l.n = now, 0
+		clear(l.proved)
 	}
 }

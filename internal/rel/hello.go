@@ -43,6 +43,7 @@ import (
 type attempt struct {
 	kind    int // of handshake: IK, then XX with each fabric key
 	wanted  bool
+	yielded bool       // a handshake of it has given way to one that the peer began
 	own     bool       // rel's idea, not the owner's: gives up silently
 	since   clock.Time // of the wish
 	helloAt clock.Time // when the next Hello is due
@@ -377,11 +378,18 @@ func tooSmall(h *wire.Hello) bool {
 }
 
 // callBack sets about a session with a peer whose frames belong to none: it has one that we lost, by a restart or by
-// giving the peer up. A Hello tells it so, long before its own patience ends.
+// giving the peer up. A Hello tells it so, long before its own patience ends. Anybody can send such frames in the peer's name, so
+// after an attempt of which no session comes the peer is left alone for a while.
 func (m *Module) callBack(now clock.Time, from netip.AddrPort) {
 	e := m.byAddr[from]
 	if e == nil || e.live != nil && m.cfg.Defect != mutate.StaleRestarts || e.next != nil || e.mute || m.closed {
 		return
+	}
+	if m.security != nil {
+		if now < e.callAfter {
+			return
+		}
+		e.callAfter = now.Add(limits.CallBackAgain)
 	}
 	m.attempts(now, e, true)
 }

@@ -80,7 +80,7 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 		return nil, o
 	}
 	switch {
-	case from != s.addr && (s.sealed == nil || !s.open || o.Counter <= s.replay.top || ofDriver(o)):
+	case from != s.addr && (s.sealed == nil || !s.open || o.Counter <= s.replay.top || s.apart(o)):
 		m.stats.Foreign++
 	case !m.sessions.fresh(s, o):
 		m.stats.Replays++
@@ -140,8 +140,8 @@ func (m *Module) take(now clock.Time, from netip.AddrPort, s *session, o wire.Ou
 	if o.Kind != wire.KindDatagram || m.cfg.Defect != mutate.DatagramReplayed {
 		m.sessions.window(s, o).take(o.Counter)
 	}
-	if ofDriver(o) {
-		m.receiveDatagram(now, s, body)
+	if s.apart(o) {
+		m.receiveApart(now, s, o, body)
 		return
 	}
 	if s.sealed != nil && from != s.addr { // admit takes no such frame of another session

@@ -21,7 +21,8 @@ import (
 //	│ phase made of them ──────────────────────►│  knows that the peer has them
 //	│◄────────────────────── phase made of them │
 //
-// Frames of the session keep flowing in the phases of the old keys meanwhile.
+// Frames of the session keep flowing in the phases of the old keys meanwhile. The session stands and falls with the certificate
+// that opened it, which has given the peer its roles: the one of a renewal must be good as well, and takes no place.
 type renewal struct {
 	at        clock.Time // when the last handshake was finished
 	number    uint16     // of the handshake that is under way, or of the last
@@ -129,7 +130,6 @@ func (g *sealed) offer(now clock.Time, o *wire.Rekey) (ok bool) {
 		if err != nil {
 			return false
 		}
-		e.certificate = certificate
 		fresh := hs.Secrets()
 		g.in.Renew(fresh.Receive)
 		r.freshSend = &fresh.Send
@@ -157,7 +157,6 @@ func (g *sealed) answer(now clock.Time, a *wire.Rekey) (ok bool) {
 		m.ends(now, e, ErrIdentity)
 		return true
 	}
-	e.certificate = certificate
 	fresh := r.offered.Secrets()
 	r.offered, r.message, r.at = nil, nil, now
 	g.in.Renew(fresh.Receive)

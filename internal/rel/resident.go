@@ -1,6 +1,9 @@
 package rel
 
-import "github.com/weftnet/weft/internal/wire"
+import (
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/wire"
+)
 
 // Programs in the driver of a NIC (pdl/ebpf) answer datagrams without the engine. Their frames have the session's index with a bit more
 // and count by themselves, since a counter that is in two places would be used twice.
@@ -13,6 +16,24 @@ func (s *session) takesOfDriver(o wire.Outer) bool {
 	return s.open && o.Kind == wire.KindDatagram && (s.sealed == nil || s.takesPlain(o))
 }
 
+// apart reports whether a frame of s stands apart from the others: a driver made it, or it is not sealed in a sealed session. Who has
+// seen one can forge more, so that they move nothing of the session, and have packet counters of their own.
+func (s *session) apart(o wire.Outer) bool {
+	return ofDriver(o) || o.Kind == wire.KindDatagram && s.unsealed(o)
+}
+
+// unsealed reports whether a frame of a sealed session is not sealed.
+func (s *session) unsealed(o wire.Outer) bool { return s.sealed != nil && o.Flags&wire.FlagSealed == 0 }
+
+// receiveApart takes a datagram that stands apart. One that is not sealed reaches programs alone.
+func (m *Module) receiveApart(now clock.Time, s *session, o wire.Outer, body []byte) {
+	if d, _, err := wire.ParseDatagram(body); s.unsealed(o) && err == nil && d.Service != wire.ServiceProgram {
+		m.unsealed(now, s.addr, o)
+		return
+	}
+	m.receiveDatagram(now, s, body)
+}
+
 // plain reports whether datagrams of programs go unsealed in s, because both NICs say that they may.
 func (s *session) plain() bool {
 	y := s.endpoint.m.security
@@ -21,7 +42,7 @@ func (s *session) plain() bool {
 
 // takesPlain reports whether a frame of a sealed session may be a datagram of a program that goes unsealed.
 func (s *session) takesPlain(o wire.Outer) bool {
-	return s.sealed != nil && o.Kind == wire.KindDatagram && o.Flags == wire.FlagTagged && s.plain()
+	return s.open && s.sealed != nil && o.Kind == wire.KindDatagram && o.Flags == wire.FlagTagged && s.plain()
 }
 
 // sealDatagram completes the frame of a datagram for a service.
@@ -34,30 +55,25 @@ func (s *session) sealDatagram(b []byte, n int, payload []byte, service uint8) i
 
 // fresh reports whether the counter of a frame has not been taken.
 func (t *sessionTable) fresh(s *session, o wire.Outer) bool {
-	if !ofDriver(o) {
+	if !s.apart(o) {
 		return s.replay.fresh(o.Counter)
 	}
-	w := t.ofDrivers[s.index]
+	w := t.apart[o.Index]
 	return w == nil || w.fresh(o.Counter)
 }
 
 // window is where the counter of a frame whose tag is good is marked as taken.
 func (t *sessionTable) window(s *session, o wire.Outer) *replayWindow {
-	if !ofDriver(o) {
+	if !s.apart(o) {
 		return &s.replay
 	}
-	return t.ofDriver(s)
-}
-
-// ofDriver is the window of what the driver of a session's peer sends, which is made with its first frame.
-func (t *sessionTable) ofDriver(s *session) *replayWindow {
-	if t.ofDrivers == nil {
-		t.ofDrivers = make(map[uint32]*replayWindow)
+	if t.apart == nil {
+		t.apart = make(map[uint32]*replayWindow)
 	}
-	if t.ofDrivers[s.index] == nil {
-		t.ofDrivers[s.index] = &replayWindow{}
+	if t.apart[o.Index] == nil {
+		t.apart[o.Index] = &replayWindow{}
 	}
-	return t.ofDrivers[s.index]
+	return t.apart[o.Index]
 }
 
 // DriverKeys are what a program in this NIC's driver has to know of a session: by what it knows the peer's frames, and what

@@ -2,6 +2,7 @@ package rel
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"time"
 
@@ -88,10 +89,64 @@ func TestFramesOfAPeersDriverHaveCountersOfTheirOwn(t *testing.T) {
 		w.run(time.Millisecond)
 	}
 	a.m.sessions.remove(e.live)
-	if len(a.m.sessions.ofDrivers) != 0 {
+	if len(a.m.sessions.apart) != 0 {
 		t.Error("a session that is over leaves its driver's counters behind")
 	}
 	if len(g.got) != 20 || g.err != nil {
 		t.Errorf("%d of 20 datagrams of the engine have come: %v", len(g.got), g.err)
+	}
+}
+
+// plainPair is a sealed pair that admits plain datagrams of programs.
+func plainPair(t *testing.T) (w *world, a, b *node, ea, eb *Endpoint) {
+	w = newWorld(t, 1, weather{delay: 100 * time.Microsecond})
+	plain := func(s *Security) { s.PlainResident = true }
+	a, b = w.add(1, sealAs(1, plain)), w.add(2, sealAs(2, plain))
+	ea, eb = a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+	w.run(time.Second)
+	return w, a, b, ea, eb
+}
+
+// forge is a datagram as anybody can make it who has seen a plain one of the same session.
+func forge(s *session, counter uint64, service uint8, payload string) []byte {
+	n := wire.OuterLen + wire.DatagramLen + len(payload)
+	b := make([]byte, n+wire.TagLen)
+	wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged, Index: s.index, Counter: counter}.Put(b)
+	d := wire.Datagram{ID: 9, Length: uint32(len(payload)), Service: service}
+	d.Put(b[wire.OuterLen:], len(payload))
+	copy(b[wire.OuterLen+wire.DatagramLen:], payload)
+	wire.Seal(b, n, s.packets.cookies.ours)
+	return b
+}
+
+func TestAForgedPlainDatagramLeavesTheSealedSessionAsItIs(t *testing.T) {
+	w, a, b, ea, eb := plainPair(t)
+	var came []string
+	a.onGram = func(_ *Endpoint, service uint8, payload []byte) {
+		came = append(came, fmt.Sprint(service, " ", string(payload)))
+	}
+	acks := ea.live.acks.newest
+	a.m.Receive(w.now, b.addr, forge(ea.live, 1<<63, wire.ServiceProgram, "forged"))
+	if len(came) != 1 {
+		t.Fatalf("%q came; expected the datagram of a program, which is not protected", came)
+	}
+	a.m.Receive(w.now, b.addr, forge(ea.live, 1<<63+1, wire.ServiceProcess, "for a process"))
+	a.m.Receive(w.now, address(66), forge(ea.live, 1<<63+2, wire.ServiceProgram, "from elsewhere"))
+	if len(came) != 1 || ea.live.roams != nil {
+		t.Errorf("%q came; a probe of the forger's address: %v", came, ea.live.roams != nil)
+	}
+	if ea.live.acks.newest != acks {
+		t.Errorf("the next acknowledgement echoes counter %d", ea.live.acks.newest)
+	}
+	for i := range 20 {
+		b.frag(eb, wire.Command, fmt.Sprint("sealed ", i))
+		w.run(time.Millisecond)
+	}
+	w.run(5 * time.Second)
+	if len(a.got) != 20 || len(a.downs)+len(b.downs) > 0 {
+		t.Errorf("%d of 20 sealed messages came; sessions ended: %v %v", len(a.got), a.downs, b.downs)
 	}
 }

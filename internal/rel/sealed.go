@@ -168,6 +168,25 @@ func (g *sealed) ask() {
 	g.s.endpoint.owe(dutyPhase)
 }
 
+// sendPhase sends that probe, if the peer is still trusted: one that is not must not stay by leaving probes unanswered.
+func (m *Module) sendPhase(now clock.Time, s *session, out Frames) bool {
+	g := s.sealed
+	if g == nil || !g.trusts(now) {
+		return true
+	}
+	return m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: g.asked, Size: wire.ProbeLen}, out)
+}
+
+// trusts reports whether the peer is still trusted, and ends the session if not.
+func (g *sealed) trusts(now clock.Time) bool {
+	m, e := g.m, g.s.endpoint
+	if m.handler.Vouch(now, e.nic, g.s.addr, e.key, e.certificate) != nil {
+		m.ends(now, e, ErrIdentity)
+		return false
+	}
+	return true
+}
+
 // arrived takes the answer to a probe of the current phase: the peer has its key, so the next phase may begin.
 func (g *sealed) arrived(now clock.Time, id uint64) {
 	if g == nil || g.asked == 0 || id != g.asked {
@@ -179,12 +198,10 @@ func (g *sealed) arrived(now clock.Time, id uint64) {
 
 // flip goes on to the next phase, if the peer is still trusted.
 func (g *sealed) flip(now clock.Time) {
-	m, e := g.m, g.s.endpoint
-	if m.handler.Vouch(now, e.nic, g.s.addr, e.key, e.certificate) != nil {
-		m.ends(now, e, ErrIdentity)
+	m, p := g.m, &g.s.packets
+	if !g.trusts(now) {
 		return
 	}
-	p := &g.s.packets
 	g.out.Flip(now, p.counter+1)
 	g.logOut()
 	p.flags = p.flags&^wire.FlagPhase | phaseFlag(g.out.Odd)

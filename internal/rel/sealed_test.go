@@ -193,6 +193,57 @@ func TestAHelloThatIsShorterThanItsAnswerGetsNone(t *testing.T) {
 	}
 }
 
+func TestHellosInThePeersNameKeepNobodyFromIt(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: 100 * time.Microsecond})
+	low, high := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	gate := seal.NewGate([]trust.FabricKey{testFabric}, high.cfg.Secrets)
+	n := uint32(0)
+	spoof := func() { // a holder of the fabric key, which has no key that is trusted
+		n++
+		hs := seal.Initiate(seal.NewIdentity(trust.PrivateKey{8: 9, 9: 9}), nil, high.m.handshake(0))
+		h := low.m.introduce(&session{index: n})
+		h.EchoCounter = uint64(n)
+		noise, err := hs.Write(low.m.payload(&h, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame := make([]byte, 1400)
+		wire.Outer{Kind: wire.KindHello, Flags: wire.FlagSealed, Counter: uint64(n)}.Put(frame)
+		body := wire.Handshake{Pattern: wire.PatternXX, Message: 1, Index: n, MinVersion: 1, MaxVersion: 1, Noise: noise}
+		body.Put(frame[wire.OuterLen:], 400)
+		high.m.Receive(w.now, low.addr, frame[:gate.Sign(frame, wire.OuterLen+400, 0, nil)])
+		high.wake()
+	}
+	eh := high.open(low)
+	eh.Connect(w.now)
+	high.wake()
+	for began := w.now; !eh.Up(); w.run(20 * time.Millisecond) {
+		if w.now.Sub(began) > 1900*time.Millisecond {
+			t.Fatal("no session came")
+		}
+		spoof()
+	}
+}
+
+func TestFramesOfNoSessionCallForFewBytes(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: 100 * time.Microsecond})
+	a, bystander := w.add(1, sealAs(1, nil)), w.add(2, nil)
+	a.open(bystander)
+	sent, received := 0, 0
+	w.filter = func(_, to *node, frame []byte) bool { received += len(frame); return to != bystander }
+	for range 200 { // a minute
+		frame := make([]byte, wire.OuterLen+wire.TagLen)
+		wire.Outer{Kind: wire.KindAck, Flags: wire.FlagSealed, Index: 1 << 25, Counter: 1}.Put(frame)
+		a.m.Receive(w.now, bystander.addr, frame)
+		sent += len(frame)
+		a.wake()
+		w.run(300 * time.Millisecond)
+	}
+	if received > sent {
+		t.Errorf("an address that proves nothing got %d bytes for %d", received, sent)
+	}
+}
+
 func TestStrangersExchangeNothing(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	other := func(s *Security) { s.Fabric = []trust.FabricKey{{9, 8, 7, 6, 5, 4, 3, 2, 1}} }
@@ -333,6 +384,58 @@ func TestAPeerThatIsTrustedNoMoreIsLostAtTheNextPhase(t *testing.T) {
 	}
 }
 
+func TestAPeerThatIsTrustedNoMoreCannotStayByNotAnsweringProbes(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, sealAs(1, fast)), w.add(2, sealAs(2, fast))
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+	a.vouch = func(uint64, trust.PublicKey, []byte) error { return fmt.Errorf("expired") }
+	w.filter = func(from, to *node, frame []byte) bool { // the peer answers neither probes nor offers
+		k := wire.Kind(frame[0] & 0xf)
+		return from != b || k != wire.KindProbeReply && k != wire.KindRekey
+	}
+	w.runUntil(3*time.Second, "the end", func() bool {
+		b.frag(eb, wire.Command, "on")
+		a.frag(ea, wire.Command, "on")
+		w.run(5 * time.Millisecond)
+		return !ea.Up()
+	})
+	if a.downs[0] != ErrIdentity {
+		t.Errorf("it ended with %v", a.downs[0])
+	}
+}
+
+func TestASessionStandsAndFallsWithTheCertificateThatOpenedIt(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	with := func(text string) func(*Security) { return func(s *Security) { fast(s); s.Certificate = []byte(text) } }
+	a, b := w.add(1, sealAs(1, with("of a"))), w.add(2, sealAs(2, with("with many roles")))
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(time.Second, "the session", func() bool { return ea.Up() && eb.Up() })
+	b.m.security.Certificate = []byte("with few roles")
+	talk := func(until func() bool) {
+		for i := 0; i < 400 && !until(); i++ {
+			a.frag(ea, wire.Command, "on")
+			b.frag(eb, wire.Command, "on")
+			w.run(5 * time.Millisecond)
+		}
+	}
+	talk(func() bool { return a.m.Stats().Renewals > 1 })
+	a.vouch = func(_ uint64, _ trust.PublicKey, certificate []byte) error {
+		if string(certificate) == "with many roles" {
+			return fmt.Errorf("expired")
+		}
+		return nil
+	}
+	talk(func() bool { return !ea.Up() })
+	if len(a.downs) == 0 || a.downs[0] != ErrIdentity {
+		t.Errorf("the certificate that gave the roles has expired, and sessions ended: %v", a.downs)
+	}
+}
+
 func TestAPairWithoutAESOnOneSideSealsByChaCha20(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, func(s *Security) { s.NoAES = true }))
@@ -382,6 +485,56 @@ func TestAFloodOfHellosMakesNewcomersProveTheirAddress(t *testing.T) {
 	w.runUntil(1900*time.Millisecond, "the newcomer's session", func() bool { return el.Up() })
 	if b.m.Stats().CookieSends == 0 {
 		t.Error("no sender was asked to prove its address")
+	}
+}
+
+func TestOneAddressThatFloodsLeavesRoomForNewcomers(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: 100 * time.Microsecond})
+	b, late := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	gate := seal.NewGate([]trust.FabricKey{testFabric}, b.cfg.Secrets)
+	var frames [][]byte // of a holder of the fabric key, which receives at its address and has the cookie
+	for i := range 2000 {
+		hs := seal.Initiate(seal.NewIdentity(trust.PrivateKey{8: 9, 9: 9}), nil, b.m.handshake(0))
+		h := late.m.introduce(&session{index: uint32(i + 1)})
+		h.NIC = 1000
+		noise, err := hs.Write(late.m.payload(&h, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame := make([]byte, 1400)
+		wire.Outer{Kind: wire.KindHello, Flags: wire.FlagSealed, Counter: uint64(i + 1)}.Put(frame)
+		body := wire.Handshake{Pattern: wire.PatternXX, Message: 1, Index: uint32(i + 1), MinVersion: 1, MaxVersion: 1, Noise: noise}
+		body.Put(frame[wire.OuterLen:], 400)
+		frame = frame[:gate.Sign(frame, wire.OuterLen+400, 0, nil)]
+		answer := b.m.security.gate.Answer(w.now, frame, 0, address(50))
+		cookie, ok := gate.Open(&answer, 0, seal.Mac1(frame))
+		if !ok {
+			t.Fatal("the cookie does not open")
+		}
+		gate.Sign(frame, wire.OuterLen+400, 0, &cookie)
+		frames = append(frames, frame)
+	}
+	el, sent := late.open(b), 0
+	flood := func() bool {
+		for range 100 {
+			b.m.Receive(w.now, address(50), frames[sent%len(frames)])
+			sent++
+		}
+		w.run(time.Millisecond)
+		return el.Up()
+	}
+	for range 30 {
+		flood()
+	}
+	el.Connect(w.now)
+	late.wake()
+	for began := w.now; !flood(); {
+		if w.now.Sub(began) > 1900*time.Millisecond {
+			t.Fatal("the newcomer got no session")
+		}
+	}
+	if b.m.Stats().Refused == 0 {
+		t.Errorf("of %d Hellos none was refused", sent)
 	}
 }
 

@@ -103,9 +103,9 @@ func (s *session) bind(h *wire.Hello) {
 // sessionTable finds sessions by index: the low bits are a slot, the high ones random, so that an index of an earlier
 // session, or a guessed one, seldom means anything.
 type sessionTable struct {
-	slots     []*session
-	free      []uint32
-	ofDrivers map[uint32]*replayWindow // by index: what programs in peers' drivers have sent; few peers have such
+	slots []*session
+	free  []uint32
+	apart map[uint32]*replayWindow // by index in the frame: of frames that stand apart (resident.go); few peers send such
 }
 
 const slotBits = 20
@@ -128,7 +128,8 @@ func (t *sessionTable) add(s *session, random uint32) {
 func (t *sessionTable) remove(s *session) {
 	slot := s.index & (1<<slotBits - 1)
 	t.slots[slot] = nil
-	delete(t.ofDrivers, s.index)
+	delete(t.apart, s.index)
+	delete(t.apart, s.index|wire.ResidentBit)
 	t.free = append(t.free, slot)
 }
 
@@ -164,6 +165,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 		m.dropPending(e)
 	}
 	e.attempt.stop()
+	e.callAfter = 0
 	e.nic = s.peer.NIC
 	e.proves(s)
 	if e.addr != s.addr {

@@ -223,6 +223,26 @@ func TestAnotherFabricKeyOrPrologueFinishesNoHandshake(t *testing.T) {
 	}
 }
 
+// The pre-shared key comes in with the last message, so that nothing secret may stand in the first one of XX (docs/security.md).
+func TestTheFirstMessageOfXXIsReadWithoutTheFabricKey(t *testing.T) {
+	for pattern, readable := range map[uint8]bool{wire.PatternXX: true, wire.PatternIK: false} {
+		a, _ := handshakes(pattern, nil)
+		m, err := a.Write([]byte("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger, err := seal.Respond(seal.NewIdentity(trust.PrivateKey{99}), pattern, seal.Options{
+			Psk: [trust.KeyLen]byte{99}, Prologue: []byte("weft"), Random: source(1),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := stranger.Read(m); (err == nil && string(b) == "hello") != readable {
+			t.Errorf("pattern %d: a stranger reads %q, %v", pattern, b, err)
+		}
+	}
+}
+
 func TestMessagesOutOfTurnAreRefused(t *testing.T) {
 	for _, pattern := range []uint8{wire.PatternXX, wire.PatternIK} {
 		a, b := handshakes(pattern, nil)
