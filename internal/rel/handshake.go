@@ -372,7 +372,9 @@ func (m *Module) writeAnswer(now clock.Time, s *session, counter uint64, certifi
 	k := s.shake
 	answer := m.introduce(s)
 	answer.EchoIncarnation, answer.EchoCounter = s.peer.Incarnation, counter
-	message, err := k.hs.Write(m.payload(&answer, true))
+	// A NIC without a certificate asks for none, and its Hello is too short for an answer with one.
+	fits := leastHello+len(m.security.Certificate) <= k.longest
+	message, err := k.hs.Write(m.payload(&answer, fits))
 	if err != nil || wire.HandshakeLeast+len(message) > k.longest {
 		m.stats.Handshakes++
 		return false
