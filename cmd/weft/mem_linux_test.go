@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -359,5 +360,40 @@ func TestNetworkMemoryIsAFile(t *testing.T) {
 		if status, _, stderr := weft(append(append([]string{"mem", "mount", "--name", "mount/1"}, args...), own...)...); status == 0 || !strings.HasPrefix(stderr, want) {
 			t.Errorf("weft mem mount %s: status %d: %s; want %s", args, status, stderr, want)
 		}
+	}
+}
+
+// A page server with a file keeps its static key beside it: its NIC has the same id in the next life, and its peers know it again.
+func TestAPageServerKeepsItsIdentity(t *testing.T) {
+	addr, spill := freeport.Loopback(t), filepath.Join(t.TempDir(), "spill")
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0", "--node", addr, "--unreachable-after", "500ms")
+	up := regexp.MustCompile(`(?m)^(\S+) .* up `)
+	var ids []string
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var out, errs lockedBuffer
+		ended := make(chan int, 1)
+		go func() {
+			ended <- run(ctx, []string{"mem", "serve", "--name", "mem/0", "--size", "16KiB", "--spill", spill, "--listen", addr}, &out, &errs)
+		}()
+		eventually(t, "the page server is up", func() bool {
+			id := up.FindStringSubmatch(must(t, "nodes", "--socket", socket))
+			if id != nil {
+				ids = append(ids, id[1])
+			}
+			return id != nil
+		})
+		cancel()
+		if status := <-ended; status != 0 {
+			t.Fatalf("weft mem serve: %d %s", status, errs.String())
+		}
+		eventually(t, "the page server is gone", func() bool { return !up.MatchString(must(t, "nodes", "--socket", socket)) })
+	}
+	if _, id, _ := strings.Cut(strings.TrimSpace(must(t, "fabric", "key", "--file", spill+".key")), " "); ids[0] != id || ids[1] != id {
+		t.Errorf("the server had the ids %v; its key has %v", ids, id)
+	}
+	if status, _, stderr := weft("mem", "serve", "--name", "mem/0", "--size", "16KiB", "--key", spill+".key"); status != exitUsage || !strings.Contains(stderr, "--key without --listen") {
+		t.Errorf("--key without --listen: %d %s", status, stderr)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -292,7 +293,7 @@ func TestANICIsLookedAtThroughAnotherAndNodesAreChecked(t *testing.T) { // decis
 	if status, out, stderr := weft(append([]string{"stat"}, far...)...); status != 0 || !strings.HasPrefix(out, "NIC "+idA+" at "+address) {
 		t.Errorf("weft stat --nic: %d %q %q", status, out, stderr)
 	}
-	if status, out, stderr := weft(append([]string{"nodes"}, far...)...); status != 0 || !strings.Contains(out, idB) {
+	if status, out, stderr := weft(append([]string{"nodes"}, far...)...); status != 0 || !strings.Contains(out, idB) || !regexp.MustCompile(`(?m)(AES-128-GCM|ChaCha20-Poly1305) +key$`).MatchString(out) {
 		t.Errorf("weft nodes --nic: %d %q %q", status, out, stderr)
 	}
 	if status, out, stderr := weft(append([]string{"ps"}, far...)...); status != 0 || !strings.HasPrefix(out, "NAME  SLOT  PID  SENT  RECEIVED  MEMORY  COLLECTIVES  TURNS") || strings.Count(out, "\n") != 1 {

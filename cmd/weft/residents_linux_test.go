@@ -334,3 +334,20 @@ MESSAGE 2: BEGIN DISPLAY PACKET[1] END; END;`
 	must(t, "program", "send", "416", "1", fmt.Sprint(uint64(directory.NIC)), "--socket", here)
 	eventually(t, "the program has its answer", func() bool { return strings.TrimSpace(must(t, "program", "log", "416", "--socket", here)) == "49" })
 }
+
+// The keys of a sealed link stay in the NIC: a program in the driver would need them.
+func TestOnASealedLinkNoProgramResidesInTheDriver(t *testing.T) {
+	sockets, _ := residentNICs(t, "")
+	echo := sourceFile(t, "echo", echoSource)
+	const why = "echo cannot reside in the driver: the link is sealed, and the keys of its frames never enter eBPF maps; plain_resident = true under [programs]"
+	status, _, stderr := weft("program", "load", echo, "--id", "415", "--resident", "xdp", "--socket", sockets[0])
+	if status == 0 || !strings.Contains(stderr, why) {
+		t.Errorf("--resident xdp: %d %s; want %q", status, stderr, why)
+	}
+	if out := must(t, "program", "load", echo, "--id", "415", "--resident", "auto", "--socket", sockets[0]); !strings.Contains(out, why) {
+		t.Errorf("--resident auto says %s; want %q", out, why)
+	}
+	if out := must(t, "program", "list", "--socket", sockets[0]); !strings.Contains(out, "resident: vm") {
+		t.Errorf("the list says %s; want a program that resides in the virtual machine", out)
+	}
+}

@@ -3,6 +3,8 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,24 +16,10 @@ import (
 // lookAtRevocationsEvery is how often the file of the revocation lists is read. It is small.
 const lookAtRevocationsEvery = time.Second
 
-// revoke gives the engine a revocation list. A newer one ends the sessions of NICs that it takes back, at once. The error is that
-// of trust.Policy.Revoke.
-func (d *Daemon) revoke(list []byte) (newer bool, err error) {
-	d.loop.Do(func(clock.Time) { newer, err = d.engine.Revoke(list) })
-	if newer {
-		l, err := trust.ParseRevocationList(list)
-		if err != nil { // the engine has parsed it
-			return true, err
-		}
-		d.log.Info("a newer revocation list", "authority", l.CA, "number", l.Number, "certificates", len(l.Serials), "keys", len(l.Keys))
-	}
-	return newer, err
-}
-
 // watchRevocations follows the file of the revocation lists until ctx is done, and keeps the file up to date with what the
 // engine has learnt elsewhere.
 func (d *Daemon) watchRevocations(ctx context.Context) {
-	f := revocationFile{d: d, path: d.settings.trusted.revocations}
+	f := revocationFile{d: d, path: d.settings.trusted.revocations, known: d.settings.trusted.lists}
 	if f.path == "" || d.settings.config.Plain {
 		return
 	}
@@ -49,10 +37,11 @@ func (d *Daemon) watchRevocations(ctx context.Context) {
 
 // revocationFile is the file in which a daemon keeps the newest list of each authority.
 type revocationFile struct {
-	d    *Daemon
-	path string
-	last string // error of the last look
-	told string // error that the log has told of
+	d     *Daemon
+	path  string
+	known [][]byte // that the log has told of
+	last  string   // error of the last look
+	told  string   // error that the log has told of
 }
 
 func (f *revocationFile) look() {
@@ -76,20 +65,33 @@ func (f *revocationFile) follow() error {
 	if err != nil {
 		return err
 	}
-	for _, l := range lists {
-		if _, err := f.d.revoke(l); err != nil {
-			return err
-		}
-	}
 	var have []*trust.RevocationList
-	f.d.loop.Do(func(clock.Time) { have, _ = f.d.engine.Revocations() })
-	same := len(have) == len(lists)
-	for _, l := range have {
-		b := l.Append(nil)
-		same = same && slices.ContainsFunc(lists, func(other []byte) bool { return bytes.Equal(b, other) })
+	f.d.loop.Do(func(clock.Time) {
+		for _, l := range lists {
+			_, e := f.d.engine.Revoke(l)
+			err = errors.Join(err, e)
+		}
+		have, _ = f.d.engine.Revocations()
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
 	}
+	encoded := make([][]byte, len(have))
+	same := len(have) == len(lists)
+	for i, l := range have {
+		b := l.Append(nil)
+		if !holds(f.known, b) {
+			f.d.log.Info("a newer revocation list", "authority", l.CA, "number", l.Number, "certificates", len(l.Serials), "keys", len(l.Keys))
+		}
+		encoded[i], same = b, same && holds(lists, b)
+	}
+	f.known = encoded
 	if same {
 		return nil
 	}
 	return fabric.KeepRevocations(f.path, have)
+}
+
+func holds(lists [][]byte, b []byte) bool {
+	return slices.ContainsFunc(lists, func(other []byte) bool { return bytes.Equal(b, other) })
 }

@@ -200,6 +200,29 @@ func TestARevokedNICLosesItsSessionAtOnceAndStaysOut(t *testing.T) {
 	}
 }
 
+func TestANICWithoutCertificateIsRefusedWithTheCure(t *testing.T) {
+	c := impatient(t, 2)
+	certified(t, c[:1])
+	log := run(t, c[0])
+	run(t, c[1])
+	says(t, log, "level=WARN", "a NIC is refused, which is not trusted", "nic="+staticKey(t, c[1]).Public().ID().String(), "address="+c[1].Listen,
+		"the certificate is missing; sign one by weft fabric ca sign")
+	checked(t, c[0], "the certificate is missing")
+	if n := peers(t, c[0])[0]; n.State != "down" {
+		t.Errorf("the daemon lists %+v", n)
+	}
+}
+
+func TestANICWhoseIDIsBoundToAnotherKeyIsRefused(t *testing.T) {
+	c := impatient(t, 2)
+	bind(t, c, 1, "0:0:0:0:0:0:0:7")
+	c[0].Nodes[1].Key = staticKey(t, c[0]).Public().String()
+	log := run(t, c[0])
+	run(t, c[1])
+	says(t, log, "level=WARN", "a NIC is refused, which is not trusted", "nic=0:0:0:0:0:0:0:7", "the NIC id is bound to another static key", "correct [[node]] key")
+	checked(t, c[0], "bound to another static key")
+}
+
 // The file is the daemon's memory of lists: one that is older than what the daemon knows is replaced.
 func TestADaemonKeepsTheNewestRevocationList(t *testing.T) {
 	c := configs(t, 1)

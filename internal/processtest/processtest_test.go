@@ -3,15 +3,19 @@ package processtest_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/fabric/fabrictest"
 	"github.com/weftnet/weft/internal/processtest"
 	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/together"
 	"github.com/weftnet/weft/sim"
 )
+
+func TestMain(m *testing.M) { os.Exit(fabrictest.Run(m)) }
 
 // TestEmbeddedProcesses runs the cases on processes of weft.Open. Those of daemons are in internal/daemon.
 func TestEmbeddedProcesses(t *testing.T) {
