@@ -127,7 +127,7 @@ var servers = map[string]func(t *testing.T) string{
 }
 
 func pageServer(t *testing.T) string {
-	p, err := weft.Open(t.Context(), weft.Config{Name: PageServer, Link: weft.UDP("127.0.0.1:0")})
+	p, err := weft.Open(t.Context(), weft.Config{Name: PageServer, Plain: true, Link: weft.UDP("127.0.0.1:0")})
 	if err != nil {
 		t.Fatal(err)
 	}
