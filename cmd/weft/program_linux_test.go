@@ -11,6 +11,7 @@ import (
 
 	"github.com/weftnet/weft/internal/fabric"
 	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/secure"
 )
 
 // nicIDs are those of the NICs of a test; the second is the one that the paper's ping sends to.
@@ -41,6 +42,12 @@ func startProgramNICs(t *testing.T, n int, more ...string) (sockets []string) {
 			text += boundNode(t, k, filepath.Join(dir, fmt.Sprint(k)), addrs[k])
 			if k != i {
 				text += fmt.Sprintf("name = \"Host-%d\"\n", k+1)
+			}
+		}
+		text += "[grants]\n" // a daemon of root gives no roles by itself
+		for k := range n {
+			if k != i {
+				text += fmt.Sprintf("%q = [\"observe\", \"program=%s\"]\n", nicIDs[k], secure.UserName(os.Getuid()))
 			}
 		}
 		file := filepath.Join(dir, fmt.Sprintf("%d.toml", i))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,10 +16,12 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/fabric"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/pdl"
 )
@@ -82,6 +85,17 @@ func startWatched(t *testing.T, n int, change func(i int, c *Config)) (all []*wa
 			c.Nodes = []file.Entry{{Address: all[0].Addr().String()}}
 		}
 		change(i, &c)
+		if i == 0 {
+			c.Grants = make(map[string][]string)
+			for k := range n {
+				dir := filepath.Join(dir, fmt.Sprintf("%d.state", k))
+				key, err := newStaticKey(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.Grants[key.Public().ID().String()] = []string{"observe"}
+			}
+		}
 		w := &watched{}
 		d, err := New(c, w)
 		if err != nil {
@@ -99,6 +113,14 @@ func startWatched(t *testing.T, n int, change func(i int, c *Config)) (all []*wa
 		eventually(t, "a session with the first daemon", func() bool { return w.control.knows(uint64(all[0].id)) })
 	}
 	return all
+}
+
+// newStaticKey makes the state directory of a daemon, and its static key.
+func newStaticKey(dir string) (trust.PrivateKey, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return trust.PrivateKey{}, err
+	}
+	return fabric.StaticKey(dir)
 }
 
 func unchanged(int, *Config) {}

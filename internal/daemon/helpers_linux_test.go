@@ -210,7 +210,21 @@ func configs(t *testing.T, n int) []daemon.Config {
 	for i := range all {
 		all[i].Nodes = nodes
 	}
+	granting(t, all, "observe")
 	return all
+}
+
+// granting has daemons give one another roles: a daemon of root gives none by itself.
+func granting(t *testing.T, all []daemon.Config, roles ...string) {
+	t.Helper()
+	for i := range all {
+		all[i].Grants = make(map[string][]string)
+		for k := range all {
+			if k != i {
+				all[i].Grants[staticKey(t, all[k]).Public().ID().String()] = roles
+			}
+		}
+	}
 }
 
 // run runs daemons inside the test.

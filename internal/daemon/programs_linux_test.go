@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weftnet/weft/internal/secure"
 )
 
 // The configuration of a NIC says which local users may change its programs. For a request of another NIC it is not asked:
-// that NIC needs a role, and has none on a plain link.
+// that NIC needs the role program for its user.
 func TestEachNICGoesByItsOwnProgramUIDs(t *testing.T) { // PANIC-22
 	dir := dirForAll(t)
 	c := configs(t, 2)
@@ -16,6 +18,8 @@ func TestEachNICGoesByItsOwnProgramUIDs(t *testing.T) { // PANIC-22
 		c[i].Socket, c[i].AllowUIDs = filepath.Join(dir, fmt.Sprintf("%d.sock", i)), []int{outsiderUID}
 	}
 	c[1].ProgramUIDs = []int{outsiderUID}
+	granting(t, c)
+	c[0].Grants[staticKey(t, c[1]).Public().ID().String()] = []string{"program=" + secure.UserName(outsiderUID)}
 	run(t, c...)
 	var nics [2]uint64
 	for i := range c {
@@ -29,7 +33,7 @@ func TestEachNICGoesByItsOwnProgramUIDs(t *testing.T) { // PANIC-22
 		by  int    // whose daemon is asked
 		nic uint64 // 0: its own
 		may bool
-	}{{0, 0, false}, {1, 0, true}, {0, nics[1], false}, {1, nics[0], false}} {
+	}{{0, 0, false}, {1, 0, true}, {0, nics[1], false}, {1, nics[0], true}} {
 		out := outsiderSays(t, fmt.Sprintf("loader=%d at %s", load.nic, c[load.by].Socket))
 		if load.may && out != "ready\n" || !load.may && !strings.Contains(out, "may neither change programs of NIC") {
 			t.Errorf("by daemon %d into NIC %d: %q; it may: %v", load.by, load.nic, out, load.may)
