@@ -52,14 +52,9 @@ type shake struct {
 // tries of one kind of handshake, before another one is tried.
 const handshakeTries = 3
 
-// lengths of handshake frames, in bytes. A Hello is as long as the longest answer may be.
-const leastHello = wire.HandshakeLeast + 32 + 48 + wire.HelloLen + 16
-
+// helloLength is the length of a Hello, in bytes: that of the longest answer, whose sender may have a certificate.
 func (m *Module) helloLength() int {
-	if len(m.security.Certificate) == 0 {
-		return leastHello
-	}
-	return min(leastHello+trust.MaxCertificateLen, m.cfg.MTU)
+	return min(wire.HandshakeLeast+32+48+wire.HelloLen+16+trust.MaxCertificateLen, m.cfg.MTU)
 }
 
 // initiate begins the handshake of an attempt's session. The kinds of handshakes take turns: IK if the peer's key is

@@ -407,6 +407,15 @@ func TestAPeerThatIsTrustedNoMoreCannotStayByNotAnsweringProbes(t *testing.T) {
 	}
 }
 
+func TestANICWithoutACertificateCallsOneThatHasOne(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, func(s *Security) { s.Certificate = make([]byte, trust.MaxCertificateLen) }))
+	ea := a.open(b)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(1900*time.Millisecond, "the session", func() bool { return ea.Up() })
+}
+
 func TestASessionStandsAndFallsWithTheCertificateThatOpenedIt(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	with := func(text string) func(*Security) { return func(s *Security) { fast(s); s.Certificate = []byte(text) } }
