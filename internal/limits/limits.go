@@ -139,10 +139,6 @@ const (
 	ProbeEvery        = 250 * time.Millisecond // USNIC-61's ping interval
 	UnreachableAfter  = 2 * time.Second
 
-	// CallBackAgain is for how long frames of no session call for no other session with a peer that did not answer the last
-	// Hellos: some ten Hellos in this time are little, if the frames were not the peer's.
-	CallBackAgain = 30 * time.Second
-
 	// LeastUnreachableAfter is less than any network is silent for by itself, MostUnreachableAfter more than anything waits for.
 	LeastUnreachableAfter = 10 * time.Millisecond
 	MostUnreachableAfter  = time.Hour

@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -236,5 +237,19 @@ func TestAPeerThatMovesKeepsItsSession(t *testing.T) {
 	ep := a.e.peerOf(2).ep
 	if ep.Addr() != port.Addr() || ep.Session() != session || a.e.Count(vni.RelStrays) == 0 || a.e.Count(vni.RelRoams) != 1 {
 		t.Errorf("the peer is at %v, moved %d times, with %d frames from elsewhere", ep.Addr(), a.e.Count(vni.RelRoams), a.e.Count(vni.RelStrays))
+	}
+}
+
+// narrow is a port that takes short frames.
+type narrow struct{ *mem.Port }
+
+func (narrow) MTU() int { return 600 }
+
+func TestACertificateThatNoFrameCarriesIsRefusedAtTheStart(t *testing.T) {
+	cfg := Config{ID: 1, Incarnation: 1, Secrets: secret.Seeded(1), Link: mem.NewSwitch(mem.Config{}).Port()}
+	sealedNIC(func(s *rel.Security, _ *trust.PolicyConfig) { s.Certificate = make([]byte, 500) })(&cfg)
+	cfg.Link = narrow{cfg.Link.(promiseless).Port}
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "MTU of at least 752") {
+		t.Errorf("the NIC starts: %v", err)
 	}
 }

@@ -42,8 +42,8 @@ type Endpoint struct {
 	overrun  bool // its control backlog is full; to be cut off
 	known    bool // in the module's table of peers; strangers get there when their session opens
 
-	attempt   attempt
-	callAfter clock.Time // frames of no session call for no attempt before
+	attempt attempt
+	calls   int // bytes of frames of no session, for which an attempt may be made
 
 	duties   duty
 	owed     uint8         // of replies

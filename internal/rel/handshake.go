@@ -52,15 +52,14 @@ type shake struct {
 // tries of one kind of handshake, before another one is tried.
 const handshakeTries = 3
 
-// lengths of handshake frames, in bytes. A Hello is as long as the longest answer may be.
+// leastHello is the length of a Hello, and of an answer, without a certificate, in bytes.
 const leastHello = wire.HandshakeLeast + 32 + 48 + wire.HelloLen + 16
 
-func (m *Module) helloLength() int {
-	if len(m.security.Certificate) == 0 {
-		return leastHello
-	}
-	return min(leastHello+trust.MaxCertificateLen, m.cfg.MTU)
-}
+// LeastMTU is the length of the longest handshake frame that a NIC sends.
+func (c *Security) LeastMTU() int { return leastHello + len(c.Certificate) }
+
+// helloLength is the length of a Hello, in bytes: that of the longest answer, whose sender may have a certificate.
+func (m *Module) helloLength() int { return min(leastHello+trust.MaxCertificateLen, m.cfg.MTU) }
 
 // initiate begins the handshake of an attempt's session. The kinds of handshakes take turns: IK if the peer's key is
 // known, then XX, with each of the fabric keys.
@@ -171,7 +170,11 @@ func (m *Module) sendSealedHello(now clock.Time, s *session, out Frames) bool {
 	k := s.shake
 	f := &signed{packets: &m.hellos, kind: wire.KindHello, to: s.addr, fabric: k.fabric, cookie: k.cookie}
 	h := wire.Handshake{Pattern: k.hs.Pattern, Message: 1, Index: s.index, Noise: k.hello}
-	b := m.sayHandshake(f, h, m.helloLength(), out)
+	length := m.helloLength()
+	if k.tries%2 == 1 {
+		length = leastHello // perhaps the path carries no more, and the answer has no certificate
+	}
+	b := m.sayHandshake(f, h, length, out)
 	if b == nil {
 		return false
 	}

@@ -379,17 +379,17 @@ func tooSmall(h *wire.Hello) bool {
 
 // callBack sets about a session with a peer whose frames belong to none: it has one that we lost, by a restart or by
 // giving the peer up. A Hello tells it so, long before its own patience ends. Anybody can send such frames in the peer's name, so
-// after an attempt of which no session comes the peer is left alone for a while.
-func (m *Module) callBack(now clock.Time, from netip.AddrPort) {
+// on a sealed link as many bytes must have come as the Hellos of an attempt have, unless there was a session since the last one.
+func (m *Module) callBack(now clock.Time, from netip.AddrPort, length int) {
 	e := m.byAddr[from]
 	if e == nil || e.live != nil && m.cfg.Defect != mutate.StaleRestarts || e.next != nil || e.mute || m.closed {
 		return
 	}
 	if m.security != nil {
-		if now < e.callAfter {
+		if e.calls += length; e.calls < m.helloLength()*(1+int(m.cfg.UnreachableAfter/m.helloEvery())) {
 			return
 		}
-		e.callAfter = now.Add(limits.CallBackAgain)
+		e.calls = 0
 	}
 	m.attempts(now, e, true)
 }

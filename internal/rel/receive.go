@@ -75,7 +75,7 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 	if s == nil || !s.ready && (o.Kind != wire.KindHelloAck || m.security != nil) || ofDriver(o) && !s.takesOfDriver(o) {
 		m.stats.NoSession++
 		if s == nil {
-			m.callBack(now, from)
+			m.callBack(now, from, len(frame))
 		}
 		return nil, o
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/seal"
 	"github.com/weftnet/weft/internal/trust"
 	"github.com/weftnet/weft/internal/wire"
@@ -410,6 +411,47 @@ func TestAPeerThatIsTrustedNoMoreCannotStayByNotAnsweringProbes(t *testing.T) {
 	if a.downs[0] != ErrIdentity {
 		t.Errorf("it ended with %v", a.downs[0])
 	}
+}
+
+func TestANICWithoutACertificateCallsOneThatHasOne(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, func(s *Security) { s.Certificate = make([]byte, trust.MaxCertificateLen) }))
+	ea := a.open(b)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(1900*time.Millisecond, "the session", func() bool { return ea.Up() })
+}
+
+func TestTheLongestHandshakeFrameFitsIntoTheLeastMTU(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		for _, length := range []int{0, 1, trust.MaxCertificateLen} {
+			w := newWorld(t, 1, weather{})
+			short := func(i int) func(*Config) {
+				return func(c *Config) {
+					sealAs(i, func(s *Security) { s.Certificate = make([]byte, length) })(c)
+					c.MTU = max(c.Security.LeastMTU(), limits.LeastFrame)
+				}
+			}
+			a, b := w.add(1, short(1)), w.add(2, short(2))
+			ea, eb := a.open(b), b.open(a)
+			if known {
+				ea.Know(b.cfg.Security.Key.Public())
+			}
+			ea.Connect(w.now)
+			a.wake()
+			w.runUntil(1900*time.Millisecond, "the session", func() bool { return ea.Up() && eb.Up() })
+		}
+	}
+}
+
+func TestASealedPairOpensOnANarrowPath(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	w.filter = func(_, _ *node, frame []byte) bool { return len(frame) <= limits.LeastFrame }
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(1900*time.Millisecond, "the session", func() bool { return ea.Up() && eb.Up() })
 }
 
 func TestASessionStandsAndFallsWithTheCertificateThatOpenedIt(t *testing.T) {

@@ -165,7 +165,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 		m.dropPending(e)
 	}
 	e.attempt.stop()
-	e.callAfter = 0
+	e.calls = 1 << 30 // the peer is where it is known to be
 	e.nic = s.peer.NIC
 	e.proves(s)
 	if e.addr != s.addr {

@@ -539,7 +539,7 @@ func TestAnAttemptThatTheOwnerJoinsEndsWithAWord(t *testing.T) {
 	a, b := w.add(1, nil), w.add(2, nil)
 	b.dead = true
 	e := a.open(b)
-	a.m.callBack(w.now, b.addr)
+	a.m.callBack(w.now, b.addr, 32)
 	a.wake()
 	w.run(time.Second)
 	e.Connect(w.now)
