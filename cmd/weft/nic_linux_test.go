@@ -282,7 +282,7 @@ func TestANICIsLookedAtThroughAnotherAndNodesAreChecked(t *testing.T) { // decis
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
 	idA, idB := nicIDAt(t, a), nicIDAt(t, b)
-	_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", a)
+	_, log := startNIC(t, append(observed(t, idB), "--listen", "127.0.0.1:0", "--socket", a)...)
 	_, address, _ := strings.Cut(log.String(), "address=")
 	address, _, _ = strings.Cut(address, " ")
 	other, _ := startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--node", address, "--unreachable-after", "20s")
