@@ -17,7 +17,7 @@ func TestTheMemoryMapOfANICIsPrinted(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
 	idA := nicIDAt(t, a)
-	_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", a, "--max-processes", "200")
+	_, log := startNIC(t, append(observed(t, nicIDAt(t, b)), "--listen", "127.0.0.1:0", "--socket", a, "--max-processes", "200")...)
 	_, address, _ := strings.Cut(log.String(), "address=")
 	address, _, _ = strings.Cut(address, " ")
 	startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--node", address)

@@ -17,6 +17,16 @@ import (
 // nicIDs are those of the NICs of a test; the second is the one that the paper's ping sends to.
 var nicIDs = []string{"0:0:0:0:0:0:0:1", "0:0:0:96:221:127:255:140", "0:0:0:0:0:0:0:3", "0:0:0:0:0:0:0:4"}
 
+// observed returns the flags of a daemon that lets another NIC look at it.
+func observed(t *testing.T, id string) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "nic.toml")
+	if err := os.WriteFile(file, []byte(fmt.Sprintf("[grants]\n%q = [\"observe\"]\n", id)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--config", file}
+}
+
 // boundNode returns the table of a configuration that binds an id of nicIDs to the static key in a state directory. The key
 // is made now.
 func boundNode(t *testing.T, i int, stateDir, address string) string {
@@ -26,6 +36,15 @@ func boundNode(t *testing.T, i int, stateDir, address string) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("[[node]]\nid = %q\nkey = \"%v\"\naddress = %q\n", nicIDs[i], k.Public(), address)
+}
+
+// grantsOf returns the table of a configuration that lets the first n of nicIDs look here, and load programs for root.
+func grantsOf(n int) string {
+	text := "[grants]\n"
+	for _, id := range nicIDs[:n] {
+		text += fmt.Sprintf("%q = [\"observe\", \"program=root\"]\n", id)
+	}
+	return text
 }
 
 // startProgramNICs starts daemons that know one another, and returns their sockets.
@@ -38,6 +57,7 @@ func startProgramNICs(t *testing.T, n int, more ...string) (sockets []string) {
 	}
 	for i := range n {
 		text := fmt.Sprintf("id = %q\nlisten = %q\nunreachable_after = \"500ms\"\n", nicIDs[i], addrs[i])
+		text += grantsOf(n)
 		for k := range n {
 			text += boundNode(t, k, filepath.Join(dir, fmt.Sprint(k)), addrs[k])
 			if k != i {

@@ -63,3 +63,15 @@ func copyKey(t *testing.T, from, to daemon.Config) string {
 	}
 	return key.Public().ID().String()
 }
+
+// grant gives all daemons these roles at each other: a daemon of root grants none by itself.
+func grant(t *testing.T, configs []daemon.Config, roles ...string) {
+	t.Helper()
+	all := make(map[string][]string)
+	for _, c := range configs {
+		all[staticKey(t, c).Public().ID().String()] = roles
+	}
+	for i := range configs {
+		configs[i].Grants = all
+	}
+}

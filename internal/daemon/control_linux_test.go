@@ -45,6 +45,7 @@ func idOf(t *testing.T, conn *ctl.Conn) uint64 {
 
 func TestToolsLookAtOtherNICsByWayOfTheirOwn(t *testing.T) { // decision 1
 	c := configs(t, 2)
+	grant(t, c, "observe")
 	run(t, c...)
 	a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[1], "b/0")
 	wait(t, a, "b/0")
@@ -81,6 +82,7 @@ func TestToolsLookAtOtherNICsByWayOfTheirOwn(t *testing.T) { // decision 1
 func TestListsOfOtherNICsComeInPages(t *testing.T) {
 	const many = 131 // more than ListBytes hold, at some 400 bytes each
 	c := configs(t, 2)
+	grant(t, c, "observe")
 	c[1].MaxProcesses = many + 7
 	run(t, c...)
 	first := mustAttach(t, c[0], "a/0")
@@ -99,6 +101,7 @@ func TestListsOfOtherNICsComeInPages(t *testing.T) {
 
 func TestANICThatIsNotKnownOrNotThereIsNamed(t *testing.T) {
 	c := configs(t, 2)
+	grant(t, c, "observe")
 	run(t, c[0])
 	peer := child(t, "daemon", marshal(t, c[1]))
 	conn, there := dialTool(t, c[0]), dialTool(t, c[1])
@@ -125,6 +128,7 @@ func TestANICThatIsNotKnownOrNotThereIsNamed(t *testing.T) {
 
 func TestSlot0AnswersNICsAndNotProcessesAndOutlivesNonsense(t *testing.T) {
 	c := configs(t, 2)
+	grant(t, c, "observe")
 	run(t, c...)
 	a := mustAttach(t, c[0], "a/0")
 	mustAttach(t, c[1], "b/0")
