@@ -282,15 +282,7 @@ func TestANICIsLookedAtThroughAnotherAndNodesAreChecked(t *testing.T) { // decis
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
 	idA, idB := nicIDAt(t, a), nicIDAt(t, b)
-<<<<<<< HEAD
-	grants := filepath.Join(dir, "a.toml") // a daemon of root gives no roles by itself
-	if err := os.WriteFile(grants, []byte("[grants]\n\""+idB+"\" = [\"observe\"]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", a, "--config", grants)
-=======
 	_, log := startNIC(t, append(observed(t, idB), "--listen", "127.0.0.1:0", "--socket", a)...)
->>>>>>> h-daemon
 	_, address, _ := strings.Cut(log.String(), "address=")
 	address, _, _ = strings.Cut(address, " ")
 	other, _ := startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--node", address, "--unreachable-after", "20s")
