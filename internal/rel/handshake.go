@@ -171,8 +171,8 @@ func (m *Module) sendSealedHello(now clock.Time, s *session, out Frames) bool {
 	f := &signed{packets: &m.hellos, kind: wire.KindHello, to: s.addr, fabric: k.fabric, cookie: k.cookie}
 	h := wire.Handshake{Pattern: k.hs.Pattern, Message: 1, Index: s.index, Noise: k.hello}
 	length := m.helloLength()
-	if k.tries%2 == 1 {
-		length = leastHello // perhaps the path carries no more, and the answer has no certificate
+	if k.tries%2 == 1 && len(m.security.Certificate) == 0 {
+		length = leastHello // perhaps the path carries no more. It asks for no certificate in the answer
 	}
 	b := m.sayHandshake(f, h, length, out)
 	if b == nil {

@@ -444,6 +444,31 @@ func TestTheLongestHandshakeFrameFitsIntoTheLeastMTU(t *testing.T) {
 	}
 }
 
+func TestALostHelloCostsNoAnswerItsCertificate(t *testing.T) {
+	w := newWorld(t, 1, weather{})
+	certified := func(s *Security) { s.Certificate = make([]byte, 300) }
+	a, b := w.add(1, sealAs(1, certified)), w.add(2, sealAs(2, certified))
+	a.vouch = func(_ uint64, _ trust.PublicKey, certificate []byte) error {
+		if len(certificate) == 0 {
+			return fmt.Errorf("no certificate")
+		}
+		return nil
+	}
+	lost := false
+	w.filter = func(_, _ *node, frame []byte) bool {
+		first := !lost
+		lost = true
+		return !first
+	}
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(1900*time.Millisecond, "the session", func() bool { return ea.Up() && eb.Up() })
+	if len(a.downs) > 0 {
+		t.Errorf("ended: %v", a.downs)
+	}
+}
+
 func TestASealedPairOpensOnANarrowPath(t *testing.T) {
 	w := newWorld(t, 1, weather{})
 	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
