@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/rel"
@@ -37,7 +38,7 @@ func (n *node) seal(cfg *nic.Config) (err error) {
 	if h.Trust != nil {
 		h.Trust(n.index, &p)
 	}
-	cfg.WallNanos = wall(0).UnixNano()
+	cfg.WallSeconds = func(now clock.Time) int64 { return wall(now).Unix() }
 	if cfg.Trust, err = trust.NewPolicy(p); err == nil && h.Policy != nil {
 		h.Policy(n.index, cfg.Trust)
 	}

@@ -65,11 +65,3 @@ func oneByOne[O, R any](f *sealedFlags, o *O, into *bench.Sealing, run func(cont
 		})
 	}
 }
-
-// linksWord is the word for the links of a row.
-func linksWord(sealed bool) string {
-	if sealed {
-		return "sealed"
-	}
-	return "plain"
-}

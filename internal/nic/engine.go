@@ -50,9 +50,9 @@ type Config struct {
 	Secrets     *secret.Source // draws keys, session indices, cookies, first sequence numbers; required
 	Link        link.Driver    // the engine's alone
 
-	Security  *rel.Security // nil: the link is plain
-	Trust     *trust.Policy // says which NICs are believed, and what they may do; required with Security
-	WallNanos int64         // the time in Unix nanoseconds when clock.Time is 0, for certificates
+	Security    *rel.Security              // nil: the link is plain
+	Trust       *trust.Policy              // says which NICs are believed, and what they may do; required with Security
+	WallSeconds func(now clock.Time) int64 // the time of day in Unix seconds, for certificates; required with Security
 
 	ReceiveCapacity  uint64        // bytes of frames that may be under way to this NIC
 	UnreachableAfter time.Duration // silence after which a peer with anything pending is given up
@@ -147,8 +147,8 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Link == nil {
 		return nil, errors.New("nic: Config.Link is nil")
 	}
-	if cfg.Security != nil && cfg.Trust == nil {
-		return nil, errors.New("nic: Config.Security without Config.Trust")
+	if cfg.Security != nil && (cfg.Trust == nil || cfg.WallSeconds == nil) {
+		return nil, errors.New("nic: Config.Security without Config.Trust or Config.WallSeconds")
 	}
 	if s := cfg.Security; s != nil && cfg.Link.MTU() < s.LeastMTU() {
 		return nil, fmt.Errorf("nic: frames of %d bytes carry no handshake with a certificate of %d bytes; expected an MTU of at least %d: raise it, or sign a shorter certificate",

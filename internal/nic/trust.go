@@ -1,8 +1,6 @@
 package nic
 
 import (
-	"time"
-
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/nicid"
@@ -12,9 +10,7 @@ import (
 )
 
 // wallSeconds is the time of day, in Unix seconds.
-func (e *Engine) wallSeconds(now clock.Time) int64 {
-	return (e.cfg.WallNanos + int64(now)) / int64(time.Second)
-}
+func (e *Engine) wallSeconds(now clock.Time) int64 { return e.cfg.WallSeconds(now) }
 
 // Vouch says whether a NIC is believed its id (rel.Handler).
 func (h *handler) Vouch(now clock.Time, nic uint64, from link.Addr, key trust.PublicKey, certificate []byte) error {

@@ -690,3 +690,28 @@ func TestALostFinishIsSentAgain(t *testing.T) {
 		t.Errorf("%d Finishes were lost; ended: %v", lost, a.downs)
 	}
 }
+
+// A holder of the fabric key that sees the frames of others forges a Finish.
+func TestAForgedFinishEndsNoHandshake(t *testing.T) {
+	w := newWorld(t, 1, weather{delay: time.Millisecond})
+	a, b := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
+	gate := seal.NewGate([]trust.FabricKey{testFabric}, b.cfg.Secrets)
+	w.filter = func(from, to *node, frame []byte) bool {
+		if o, _, err := wire.ParseOuter(frame); err == nil && o.Kind == wire.KindFinish {
+			h, err := wire.ParseHandshake(frame[wire.OuterLen : len(frame)-2*wire.MACLen])
+			if err != nil {
+				t.Fatal(err)
+			}
+			forged := make([]byte, 1400)
+			wire.Outer{Kind: wire.KindFinish, Flags: wire.FlagSealed, Index: o.Index, Counter: 9}.Put(forged)
+			h.Noise = make([]byte, 64)
+			h.Put(forged[wire.OuterLen:], h.Len())
+			to.m.Receive(w.now, from.addr, forged[:gate.Sign(forged, wire.OuterLen+h.Len(), 0, nil)])
+		}
+		return true
+	}
+	ea, eb := a.open(b), b.open(a)
+	ea.Connect(w.now)
+	a.wake()
+	w.runUntil(1900*time.Millisecond, "the session", func() bool { return ea.Up() && eb.Up() })
+}

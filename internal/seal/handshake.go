@@ -124,12 +124,18 @@ func (h *Handshake) Write(payload []byte) ([]byte, error) {
 	return m, nil
 }
 
-// Read takes the peer's next message and returns its payload. After an error the handshake is of no further use.
+// Read takes the peer's next message and returns its payload. After an error in message 3 the true message can still
+// come; after another error the handshake is of no further use.
 func (h *Handshake) Read(message []byte) (payload []byte, err error) {
 	if h.message >= h.last() || h.initiator == (h.message%2 == 0) {
 		return nil, fmt.Errorf("%w: cannot read message %d", ErrOrder, h.message+1)
 	}
+	before := *h.state
 	payload, a, b, err := h.state.ReadMessage(nil, message)
+	if err != nil && h.message == 2 {
+		*h.state = before // the library has taken back what it hashed, and this is the rest
+		return nil, fmt.Errorf("%w: %w", ErrHandshake, err)
+	}
 	if err != nil {
 		h.message = h.last() // what the library keeps after an error is not to be relied on
 		return nil, fmt.Errorf("%w: %w", ErrHandshake, err)

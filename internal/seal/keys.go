@@ -118,6 +118,7 @@ func (k *Key) Seal(b []byte, clear, n int, from []byte, counter uint64) int {
 	if len(from) > 0 {
 		plain = from
 	}
+	_ = b[:clear+len(plain)+wire.TagLen] // else the ciphertext would go elsewhere, and the plaintext would stay
 	k.aead.Seal(b[clear:clear], k.at(counter), plain, b[:clear])
 	return clear + len(plain) + wire.TagLen
 }

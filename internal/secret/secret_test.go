@@ -28,7 +28,7 @@ func TestASeedRepeatsItsNumbersAndPurposesShareNone(t *testing.T) {
 
 func TestTheSystemsNumbersDiffer(t *testing.T) {
 	s := secret.System(rand.Reader)
-	if s.Uint64(secret.RegionKey) == s.Uint64(secret.RegionKey) {
+	if a, b := s.Uint64(secret.RegionKey), s.Uint64(secret.RegionKey); a == b {
 		t.Error("two numbers are equal")
 	}
 }

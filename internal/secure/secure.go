@@ -9,14 +9,13 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/cpu"
-
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/nicid"
-	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/seal"
 	"github.com/weftnet/weft/internal/trust"
+	"golang.org/x/sys/cpu"
 )
 
 // Options are what a sealed link is made of.
@@ -46,7 +45,7 @@ func Apply(cfg *nic.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	cfg.WallNanos = time.Now().UnixNano() - int64(poller.Now())
+	cfg.WallSeconds = func(clock.Time) int64 { return time.Now().Unix() } // also after it was corrected
 	if _, err := policy.CheckOwn(o.Certificate, time.Now().Unix()); err != nil {
 		return fmt.Errorf("this NIC would be refused by others: %w", err)
 	}
