@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/link/capture"
 )
 
-// exchanged are the files of a sealed pair that has sent 20 messages each way, and what their logs say.
+// exchanged are the files of a sealed pair that has sent 20 messages each way, and what their logs
+// say.
 func exchanged(t *testing.T, secrets bool) (files []string, question, answer []byte, said string) {
 	t.Helper()
 	files = []string{filepath.Join(t.TempDir(), "a.pcapng"), filepath.Join(t.TempDir(), "b.pcapng")}

@@ -31,37 +31,40 @@ type Config struct {
 	// Groups that the process is a member of from the start. Open waits until they have all their members.
 	Groups []Membership
 
-	// ID of the NIC, which no other NIC of the fabric has; 0 takes that of its key, or a random one where the link has no
-	// keys. On a sealed link other NICs believe another ID only if their configuration, or a certificate, binds it to the
-	// key. A program that comes back with the ID that it had is known at once to have begun anew: its peers are told by
-	// [EventRestarted], and its name is free for it.
+	// ID of the NIC, which no other NIC of the fabric has; 0 takes that of its key, or a random one
+	// where the link has no keys. On a sealed link other NICs believe another ID only if their
+	// configuration, or a certificate, binds it to the key. A program that comes back with the ID
+	// that it had is known at once to have begun anew: its peers are told by [EventRestarted], and
+	// its name is free for it.
 	ID NICID `json:",omitzero"`
 
-	// Key is a file with the NIC's static key, which proves its ID. It is made if it is not there. Empty: the NIC draws a
-	// new key, and so has a new ID, each time it is opened.
+	// Key is a file with the NIC's static key, which proves its ID. It is made if it is not there.
+	// Empty: the NIC draws a new key, and so has a new ID, each time it is opened.
 	Key string
 
-	// Fabric is a file with the key of the fabric. NICs with another one are strangers: they exchange nothing. Empty:
-	// the file that $WEFT_FABRIC_FILE names, or the one in the user's configuration directory, which is made at first use.
-	// See docs/security.md.
+	// Fabric is a file with the key of the fabric. NICs with another one are strangers: they
+	// exchange nothing. Empty: the file that $WEFT_FABRIC_FILE names, or the one in the user's
+	// configuration directory, which is made at first use. See docs/security.md.
 	Fabric string
 
-	// Authorities are public keys of certificate authorities, as `weft fabric ca show` prints them, or files with one key a
-	// line. If there are any, the NIC talks only to NICs with a certificate of one of them, and needs one itself. Empty:
-	// holding the key of the fabric is enough.
+	// Authorities are public keys of certificate authorities, as `weft fabric ca show` prints them,
+	// or files with one key a line. If there are any, the NIC talks only to NICs with a certificate
+	// of one of them, and needs one itself. Empty: holding the key of the fabric is enough.
 	Authorities []string
 
-	// Certificate is a file with the NIC's certificate, as `weft fabric ca sign` prints it for the public half of Key. It
-	// says which names the processes of the NIC may have. Open fails if the certificate is of another fabric, expired, not
-	// valid yet, or not for the NIC's ID and Key.
+	// Certificate is a file with the NIC's certificate, as `weft fabric ca sign` prints it for the
+	// public half of Key. It says which names the processes of the NIC may have. Open fails if the
+	// certificate is of another fabric, expired, not valid yet, or not for the NIC's ID and Key.
 	Certificate string
 
-	// PlainResident lets programs reside in the driver of a sealed AF_XDP link: datagrams for programs go unsealed to NICs
-	// that say the same. Whoever reaches the link can read these, and forge them with some effort.
+	// PlainResident lets programs reside in the driver of a sealed AF_XDP link: datagrams for
+	// programs go unsealed to NICs that say the same. Whoever reaches the link can read these, and
+	// forge them with some effort.
 	PlainResident bool
 
-	// Plain leaves frames unsealed. Whoever reaches the link can then read and forge them. It is for measurements, and
-	// for links that nobody else reaches; both ends must say so. A Switch is plain in any case.
+	// Plain leaves frames unsealed. Whoever reaches the link can then read and forge them. It is
+	// for measurements, and for links that nobody else reaches; both ends must say so. A Switch is
+	// plain in any case.
 	Plain bool
 
 	// Link is what carries the frames, and where the NIC listens: UDP("10.0.0.1:7000"), XDP(…), SharedMemory(…). The zero value is
@@ -78,11 +81,13 @@ type Config struct {
 	// Position of the NIC on the torus of the fabric, if it is one.
 	Position Position
 
-	// Log, if set, is told at level Info how a link to other hosts works and why: with segmentation offload or without, how much the
-	// socket buffers hold and which sysctl would have them hold more, AF_XDP with no copy or one. It is told so before Open returns, and
-	// again when the link changes. Those later calls come from goroutines of their own: several may run at once, in any order, and after
-	// Close. Of a Capture it is told when the file is full or fails, when it holds keys, and what is in it before Close
-	// returns. The message is "link" or "capture", and the attribute "how" has a sentence.
+	// Log, if set, is told at level Info how a link to other hosts works and why: with segmentation
+	// offload or without, how much the socket buffers hold and which sysctl would have them hold
+	// more, AF_XDP with no copy or one. It is told so before Open returns, and again when the link
+	// changes. Those later calls come from goroutines of their own: several may run at once, in any
+	// order, and after Close. Of a Capture it is told when the file is full or fails, when it holds
+	// keys, and what is in it before Close returns. The message is "link" or "capture", and the
+	// attribute "how" has a sentence.
 	Log *slog.Logger `json:"-"`
 
 	// UnreachableAfter is the silence after which a NIC that something is pending on is given up, 10 ms to 1 h; 0 is 2 s.
@@ -133,8 +138,9 @@ type Capture struct {
 	Limit int64  // bytes that it may have; 0 is 1 GiB
 	Snap  int    // bytes of each frame that are written; 0 is all of them
 
-	// Secrets writes the keys of sealed frames to the file, too. Whoever reads the file can then read all frames in it:
-	// `weft capture decrypt` does so. Without it, the file has sealed frames as they passed.
+	// Secrets writes the keys of sealed frames to the file, too. Whoever reads the file can then
+	// read all frames in it: `weft capture decrypt` does so. Without it, the file has sealed frames
+	// as they passed.
 	Secrets bool
 }
 

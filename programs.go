@@ -96,8 +96,9 @@ type PlacedProgram = deploy.Placed
 // Programs are those of NICs: of this process's own, and, if that is a daemon, of the others that it knows.
 type Programs struct{ c deploy.Client }
 
-// Programs gives access to programs of NICs. The daemon's own user, root, and the users in its configuration may change the programs of a daemon.
-// At another NIC this one needs the role program for the user.
+// Programs gives access to programs of NICs. The daemon's own user, root, and the users in its
+// configuration may change the programs of a daemon. At another NIC this one needs the role program
+// for the user.
 func (p *Process) Programs() *Programs {
 	return &Programs{deploy.Client{InTurn: true, Ask: func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		return p.askProgram(ctx, nic, r) // by the process's one connection, if its NIC is a daemon

@@ -73,7 +73,8 @@ func (c *Config) certificate() ([]byte, error) {
 	return cert.Append(nil), nil
 }
 
-// bound lists which ids the configuration binds to which keys. The NIC's own id is bound to its own key.
+// bound lists which ids the configuration binds to which keys. The NIC's own id is bound to its own
+// key.
 func (c *Config) bound(own trust.PrivateKey) (map[nicid.ID]trust.PublicKey, error) {
 	l := make(map[nicid.ID]trust.PublicKey)
 	if c.ID != 0 {

@@ -99,7 +99,8 @@ func (l *list) add(c contest.Contestant) {
 // full are the jobs of a contestant that is on the curves.
 func (l *list) full() contest.Jobs { return contest.FullJobs(l.f.head, l.f.point) }
 
-// addWeft adds Weft by each of its links. It makes hosts of its own, as `weft bench` does for every user. These links are plain.
+// addWeft adds Weft by each of its links. It makes hosts of its own, as `weft bench` does for every
+// user. These links are plain.
 func (l *list) addWeft() {
 	weft := func(args ...string) *tool.Weft { return &tool.Weft{Binary: l.f.weft, Dir: l.dir, Args: args} }
 	l.add(contest.Contestant{Name: "Weft, shm", Ground: contest.Host, Jobs: l.full(), Often: true, Run: weft("--link", "shm").Run})
@@ -119,7 +120,8 @@ func (l *list) addWeft() {
 	}
 }
 
-// addSealedWeft adds Weft over sealed links. Shared memory is not among them, since it carries payloads in clear.
+// addSealedWeft adds Weft over sealed links. Shared memory is not among them, since it carries
+// payloads in clear.
 func (l *list) addSealedWeft() {
 	for _, c := range []struct {
 		plain string // the name of the contestant that does the same over plain links

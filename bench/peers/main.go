@@ -84,7 +84,8 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// measureSealed is the default of --sealed: whether a run measures Weft over sealed links beside plain ones.
+// measureSealed is the default of --sealed: whether a run measures Weft over sealed links beside
+// plain ones.
 const measureSealed = false
 
 // flags are those of the command line.

@@ -105,7 +105,8 @@ func TestWhoIsMissingIsSaid(t *testing.T) {
 	}
 }
 
-// wireguard-go makes a TUN device in each of two network namespaces. What goes through the tunnel arrives.
+// wireguard-go makes a TUN device in each of two network namespaces. What goes through the tunnel
+// arrives.
 func TestTunnelsCarryMessagesBetweenTwoHosts(t *testing.T) {
 	if s, err := ground.Between(false, 0); err != nil {
 		t.Skip(err)

@@ -177,7 +177,8 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 	return err
 }
 
-// run makes the measurement. Its programs have a key of their own, but for those on another host: those have the user's.
+// run makes the measurement. Its programs have a key of their own, but for those on another host:
+// those have the user's.
 func (f *benchFlags) run(ctx context.Context, o bench.Options, row func(bench.Row) error) error {
 	if o.Host != "" {
 		return bench.Run(ctx, o, row)

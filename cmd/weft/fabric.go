@@ -178,8 +178,8 @@ func newFabricRotateCommand() *cobra.Command {
 	return c
 }
 
-// rotation tells how to replace a key. A NIC calls with its first key and answers to all. So a host must know the new
-// key before another one calls with it.
+// rotation tells how to replace a key. A NIC calls with its first key and answers to all. So a host
+// must know the new key before another one calls with it.
 func rotation(old, new, fingerprint string) string {
 	return strings.NewReplacer("OLD", old, "NEW", new, "KEY", fingerprint).Replace(`NEW: new fabric key KEY
 

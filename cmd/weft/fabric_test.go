@@ -20,7 +20,8 @@ func weftOn(input string, args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), err.String()
 }
 
-// prints runs a command line that has to succeed, and returns what it prints without the last newline.
+// prints runs a command line that has to succeed, and returns what it prints without the last
+// newline.
 func prints(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	status, out, stderr := weftOn(input, args...)

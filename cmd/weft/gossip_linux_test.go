@@ -37,8 +37,8 @@ func TestTwoNICsGossipAsTheCommandLineSays(t *testing.T) {
 	}
 }
 
-// The command that the help gives takes the fabric key to the other host. Here ssh runs the rest of its line with another
-// file for the key, as on another host.
+// The command that the help gives takes the fabric key to the other host. Here ssh runs the rest of
+// its line with another file for the key, as on another host.
 func TestTheLineOfTheHelpGivesTheOtherHostTheFabricKey(t *testing.T) {
 	_, help, _ := weft("nic", "--help")
 	_, command, found := strings.Cut(help, "host A (10.0.0.1):  ")

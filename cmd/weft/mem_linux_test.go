@@ -363,7 +363,8 @@ func TestNetworkMemoryIsAFile(t *testing.T) {
 	}
 }
 
-// A page server with a file keeps its static key beside it: its NIC has the same id in the next life, and its peers know it again.
+// A page server with a file keeps its static key beside it: its NIC has the same id in the next
+// life, and its peers know it again.
 func TestAPageServerKeepsItsIdentity(t *testing.T) {
 	addr, spill := freeport.Loopback(t), filepath.Join(t.TempDir(), "spill")
 	socket := filepath.Join(t.TempDir(), "a.sock")

@@ -18,7 +18,8 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// nicHome is a directory with all that a NIC needs to start: a static key, a fabric key, and a certificate.
+// nicHome is a directory with all that a NIC needs to start: a static key, a fabric key, and a
+// certificate.
 type nicHome struct {
 	t   *testing.T
 	dir string
@@ -70,7 +71,8 @@ func (h *nicHome) join() string {
 	return strings.TrimSpace(string(b))
 }
 
-// certified returns the lines of a configuration that name a certificate of this NIC, as change changes it, and the authority.
+// certified returns the lines of a configuration that name a certificate of this NIC, as change
+// changes it, and the authority.
 func (h *nicHome) certified(ca trust.CAKey, change func(c *trust.Certificate)) string {
 	h.t.Helper()
 	now := time.Now().Unix()
@@ -122,7 +124,8 @@ func TestANICStartsWithGoodKeysAndACertificate(t *testing.T) {
 	startNIC(t, h.args(config)[1:]...)
 }
 
-// Each mistake is found by --check, and by the start itself: there is no fallback to a link without keys.
+// Each mistake is found by --check, and by the start itself: there is no fallback to a link without
+// keys.
 func TestAStartWithBadKeysOrCertificatesIsRefusedWithTheCure(t *testing.T) {
 	other, err := trust.NewCAKey(rand.Reader)
 	if err != nil {

@@ -27,8 +27,8 @@ func observed(t *testing.T, id string) []string {
 	return []string{"--config", file}
 }
 
-// boundNode returns the table of a configuration that binds an id of nicIDs to the static key in a state directory. The key
-// is made now.
+// boundNode returns the table of a configuration that binds an id of nicIDs to the static key in a
+// state directory. The key is made now.
 func boundNode(t *testing.T, i int, stateDir, address string) string {
 	t.Helper()
 	k, err := fabric.StaticKey(stateDir)
@@ -38,7 +38,8 @@ func boundNode(t *testing.T, i int, stateDir, address string) string {
 	return fmt.Sprintf("[[node]]\nid = %q\nkey = \"%v\"\naddress = %q\n", nicIDs[i], k.Public(), address)
 }
 
-// grantsOf returns the table of a configuration that lets the first n of nicIDs look here, and load programs for root.
+// grantsOf returns the table of a configuration that lets the first n of nicIDs look here, and load
+// programs for root.
 func grantsOf(n int) string {
 	text := "[grants]\n"
 	for _, id := range nicIDs[:n] {

@@ -142,7 +142,8 @@ func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
 	return f.at.complete()
 }
 
-// completeAuth reads the users. It returns an error if other hosts could enter the fabric without a password.
+// completeAuth reads the users. It returns an error if other hosts could enter the fabric without a
+// password.
 func (f *proxyFlags) completeAuth() error {
 	if f.auth != "" && f.to != toFabric {
 		return usagef("--auth with --to %s: expected --to fabric, whose clients can authenticate by SOCKS5 or HTTP CONNECT", f.to)

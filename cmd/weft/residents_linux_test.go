@@ -17,11 +17,13 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// plainResident is the part of a configuration that lets programs reside in the driver of a sealed link.
+// plainResident is the part of a configuration that lets programs reside in the driver of a sealed
+// link.
 const plainResident = "[programs]\nplain_resident = true\n"
 
-// residentNICs are two daemons on hosts of their own, joined by a cable that AF_XDP drives. The configuration of both has
-// more at its end. The test is skipped, with the reason, where there can be none.
+// residentNICs are two daemons on hosts of their own, joined by a cable that AF_XDP drives. The
+// configuration of both has more at its end. The test is skipped, with the reason, where there can
+// be none.
 func residentNICs(t *testing.T, more string) (sockets [2]string, pids [2]int) {
 	t.Helper()
 	bed, err := testbed.New(testbed.Config{Hosts: 2})

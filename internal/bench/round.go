@@ -55,7 +55,8 @@ func CheckRounds(d time.Duration, rounds int) error {
 //	sealed         ────                 ────                 ────      if asked for
 //	limit              ────                 ────                 ────  if asked for
 //
-// If the machine slows down for a while, it slows all of them down; what counts is the median of each.
+// If the machine slows down for a while, it slows all of them down; what counts is the median of
+// each.
 type rounds struct {
 	o      *Options
 	links  []*linked

@@ -36,7 +36,8 @@ type Against struct {
 	shown float64 // the limit's figure, as the column has it
 }
 
-// BesidePlain compares a row of sealed links with plain links, measured in turns with it. Figures are medians of the rounds.
+// BesidePlain compares a row of sealed links with plain links, measured in turns with it. Figures
+// are medians of the rounds.
 type BesidePlain struct {
 	Added      *int64  `json:"added_p50_ns,omitempty"` // round trip of sealed links less that of plain ones; none if there are no round trips
 	PlainRatio float64 `json:"plain_ratio"`            // sealed by plain

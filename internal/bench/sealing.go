@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/fabric"
 )
 
-// Sealing says whether the links between the NICs of a measurement are sealed. All programs of a measurement have the same.
+// Sealing says whether the links between the NICs of a measurement are sealed. All programs of a
+// measurement have the same.
 type Sealing struct {
 	Sealed bool   // else the links are plain
 	Fabric string // the file with the fabric key of sealed links; empty: the user's own key
@@ -23,7 +24,8 @@ func (s Sealing) over(cfg weft.Config) weft.Config {
 	return cfg
 }
 
-// daemon returns the lines of a daemon's configuration. The daemon has the key of the other programs, whoever runs it.
+// daemon returns the lines of a daemon's configuration. The daemon has the key of the other
+// programs, whoever runs it.
 func (s Sealing) daemon() (lines string, err error) {
 	if !s.Sealed {
 		return "plain = true\n", nil

@@ -14,8 +14,9 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// Who may do what to this NIC. The kernel says which user a local client is. Another NIC has proved its id, and its roles
-// say for which of its users it may speak. No request says for itself who asks.
+// Who may do what to this NIC. The kernel says which user a local client is. Another NIC has proved
+// its id, and its roles say for which of its users it may speak. No request says for itself who
+// asks.
 
 // localAsker is the user of a client of the socket.
 func localAsker(uid int) deploy.Asker { return deploy.Asker{UID: uid, User: secure.UserName(uid)} }

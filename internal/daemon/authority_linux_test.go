@@ -60,7 +60,8 @@ func (w *watched) count(c vni.Counter) (n uint64) {
 	return n
 }
 
-// startWatched starts daemons, of which the first is known to the others. change may change their configurations.
+// startWatched starts daemons, of which the first is known to the others. change may change their
+// configurations.
 func startWatched(t *testing.T, n int, change func(i int, c *Config)) (all []*watched) {
 	t.Helper()
 	dir := t.TempDir()
@@ -188,8 +189,8 @@ func (k *desk) held(nic uint64) (serving, waiting int) {
 	return 0, 0
 }
 
-// The review's row: a peer that takes no answers held all four servers, for 2 s each. While it does so here, another peer
-// is answered.
+// The review's row: a peer that takes no answers held all four servers, for 2 s each. While it does
+// so here, another peer is answered.
 func TestAPeerThatTakesNoAnswersLeavesServersForOthers(t *testing.T) {
 	all := startWatched(t, 3, func(i int, c *Config) {
 		if i == 1 { // so that a few answers use up all that it may be sent unasked

@@ -53,7 +53,8 @@ func bind(t *testing.T, configs []daemon.Config, i int, id string) {
 	}
 }
 
-// copyKey gives one daemon the static key of another, as a copied state directory does, and returns the id of both.
+// copyKey gives one daemon the static key of another, as a copied state directory does, and returns
+// the id of both.
 func copyKey(t *testing.T, from, to daemon.Config) string {
 	t.Helper()
 	key := staticKey(t, from)

@@ -41,8 +41,9 @@ type control struct {
 }
 
 const (
-	// controlServers is how many requests are answered concurrently. A peer that leaves its answer untaken holds one of
-	// them for answerWithin, and at most controlServersPerPeer of them at once.
+	// controlServers is how many requests are answered concurrently. A peer that leaves its answer
+	// untaken holds one of them for answerWithin, and at most controlServersPerPeer of them at
+	// once.
 	controlServers        = 4
 	controlServersPerPeer = controlServers / 2
 

@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// desk is where requests of other NICs wait for one of the control process's servers. Each NIC has a queue of its own,
-// and the queues take turns. A NIC that asks much, or takes no answers, holds up itself alone:
+// desk is where requests of other NICs wait for one of the control process's servers. Each NIC has
+// a queue of its own, and the queues take turns. A NIC that asks much, or takes no answers, holds
+// up itself alone:
 //
 //	at most controlServersPerPeer servers answer one NIC
 //	at most limits.ControlWaiting requests of one NIC wait, and limits.ControlWaitingAll of all NICs
@@ -62,7 +63,8 @@ func (k *desk) put(a asked) bool {
 	return true
 }
 
-// take waits for a request that may be served, and returns it; ok is false at the end. done must follow.
+// take waits for a request that may be served, and returns it; ok is false at the end. done must
+// follow.
 func (k *desk) take() (a asked, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

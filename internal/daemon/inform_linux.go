@@ -21,8 +21,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// inform answers requests about this NIC, or by way of its control process about another. The asker may ask that, but for
-// requests about programs: their site decides.
+// inform answers requests about this NIC, or by way of its control process about another. The asker
+// may ask that, but for requests about programs: their site decides.
 func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl.Reply, error) {
 	if r.NIC != 0 && r.NIC != uint64(d.id) {
 		return d.control.ask(ctx, r)

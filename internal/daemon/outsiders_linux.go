@@ -11,9 +11,9 @@ import (
 	"github.com/weftnet/weft/internal/rel"
 )
 
-// outsiders are the addresses from which frames come that do not belong to this fabric, or to this kind of link, as the
-// log has told: each once. Anybody can send such frames, from any address, so the log
-// tells of limits.Refusals addresses at most in repeatRefusalAfter.
+// outsiders are the addresses from which frames come that do not belong to this fabric, or to this
+// kind of link, as the log has told: each once. Anybody can send such frames, from any address, so
+// the log tells of limits.Refusals addresses at most in repeatRefusalAfter.
 type outsiders struct {
 	told map[outsider]bool
 	full time.Time // since when there has been no room

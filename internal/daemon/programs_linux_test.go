@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/secure"
 )
 
-// The configuration of a NIC says which local users may change its programs. For a request of another NIC it is not asked:
-// that NIC needs the role program for its user.
+// The configuration of a NIC says which local users may change its programs. For a request of
+// another NIC it is not asked: that NIC needs the role program for its user.
 func TestEachNICGoesByItsOwnProgramUIDs(t *testing.T) { // PANIC-22
 	dir := dirForAll(t)
 	c := configs(t, 2)

@@ -16,8 +16,8 @@ import (
 // lookAtRevocationsEvery is how often the file of the revocation lists is read. It is small.
 const lookAtRevocationsEvery = time.Second
 
-// watchRevocations follows the file of the revocation lists until ctx is done, and keeps the file up to date with what the
-// engine has learnt elsewhere.
+// watchRevocations follows the file of the revocation lists until ctx is done, and keeps the file
+// up to date with what the engine has learnt elsewhere.
 func (d *Daemon) watchRevocations(ctx context.Context) {
 	f := revocationFile{d: d, path: d.settings.trusted.revocations, known: d.settings.trusted.lists}
 	if f.path == "" || d.settings.config.Plain {

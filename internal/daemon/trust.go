@@ -88,12 +88,12 @@ func bound(nodes []registry.Node) map[nicid.ID]trust.PublicKey {
 	return ids
 }
 
-// usersOwn reports whether the daemon is a user's, and not root's: then the holders of its fabric key are the user's own
-// processes.
+// usersOwn reports whether the daemon is a user's, and not root's: then the holders of its fabric
+// key are the user's own processes.
 func usersOwn() bool { return os.Geteuid() != 0 }
 
-// fabricKeys returns the keys of the fabric, and where they were found. Unless mayMake is true, no key is made; there may
-// be none then. The note, if any, is for the log.
+// fabricKeys returns the keys of the fabric, and where they were found. Unless mayMake is true, no
+// key is made; there may be none then. The note, if any, is for the log.
 func (s *settings) fabricKeys(mayMake bool) (keys []trust.FabricKey, source, note string, err error) {
 	if files := s.config.KeyFiles; len(files) > 0 {
 		if keys, err = fabric.LoadFiles(files); err != nil {
@@ -119,8 +119,8 @@ func (s *settings) fabricKeys(mayMake bool) (keys []trust.FabricKey, source, not
 	return fabric.LoadOrMake(path)
 }
 
-// staticKey returns the static key in the state directory. Unless mayMake is true, no file is made, and the key may be one
-// that is drawn now.
+// staticKey returns the static key in the state directory. Unless mayMake is true, no file is made,
+// and the key may be one that is drawn now.
 func (s *settings) staticKey(mayMake bool) (k trust.PrivateKey, err error) {
 	path := filepath.Join(s.stateDir, fabric.StaticKeyName)
 	_, err = os.Stat(path)
@@ -135,8 +135,8 @@ func (s *settings) staticKey(mayMake bool) (k trust.PrivateKey, err error) {
 	return fabric.StaticKey(s.stateDir)
 }
 
-// seal makes the links of an engine sealed, and gives it its id. The error says what is wrong with the keys, the id or
-// the certificate, and how to cure it. On a plain link it finds the id only.
+// seal makes the links of an engine sealed, and gives it its id. The error says what is wrong with
+// the keys, the id or the certificate, and how to cure it. On a plain link it finds the id only.
 func (s *settings) seal(c *nic.Config, key trust.PrivateKey, keys []trust.FabricKey) error {
 	if s.config.Plain {
 		if c.ID = uint64(s.id); c.ID == 0 {

@@ -20,7 +20,8 @@ func (d *Daemon) tellTrust() {
 		"authorities", len(s.trusted.authorities), "plain_resident", s.config.plainResident())
 }
 
-// addNode tells the engine of a node, and of its key if the list binds one. The loop's lock is held, or there is no loop.
+// addNode tells the engine of a node, and of its key if the list binds one. The loop's lock is
+// held, or there is no loop.
 func (d *Daemon) addNode(n registry.Node) error {
 	err := d.engine.AddNode(uint64(n.ID), n.Addr)
 	if err != nil || n.Key == (trust.PublicKey{}) {

@@ -223,7 +223,8 @@ func TestANICWhoseIDIsBoundToAnotherKeyIsRefused(t *testing.T) {
 	checked(t, c[0], "bound to another static key")
 }
 
-// The file is the daemon's memory of lists: one that is older than what the daemon knows is replaced.
+// The file is the daemon's memory of lists: one that is older than what the daemon knows is
+// replaced.
 func TestADaemonKeepsTheNewestRevocationList(t *testing.T) {
 	c := configs(t, 1)
 	ca := certified(t, c)

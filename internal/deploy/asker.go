@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// Asker is the user on whose behalf a request comes. The kernel or a proven NIC says who it is, and never the request.
-// Uploads and preparations belong to their asker.
+// Asker is the user on whose behalf a request comes. The kernel or a proven NIC says who it is, and
+// never the request. Uploads and preparations belong to their asker.
 type Asker struct {
 	NIC  registry.NICID // that passes the request on, and has proved its id; 0: the user is one of this host
 	User string         // the user's name; if NIC is not 0, that NIC vouches for it

@@ -48,7 +48,8 @@ func (f *fabric) attachTo(nic int, name, user string) {
 	f.engines[nic].Poll(f.now)
 }
 
-// A guard judges processes of its loader. Others need the role admin, whatever they may do with programs.
+// A guard judges processes of its loader. Others need the role admin, whatever they may do with
+// programs.
 func TestOnlyTheOwnerOfAProcessOrAnAdminGuardsIt(t *testing.T) {
 	alice, bob := deploy.Asker{UID: 1, User: "alice"}, deploy.Asker{UID: 2, User: "bob"}
 	remoteAlice, remoteBob, admin := deploy.Asker{NIC: 8, User: "alice"}, deploy.Asker{NIC: 8, User: "bob"}, deploy.Asker{NIC: 7, User: "bob"}

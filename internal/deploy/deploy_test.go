@@ -66,7 +66,8 @@ func newFabric(t *testing.T, n int) *fabric {
 	return f
 }
 
-// rights are those of users below 10, and of users that other NICs vouch for. User 0 and those of NIC 7 may guard any process.
+// rights are those of users below 10, and of users that other NICs vouch for. User 0 and those of
+// NIC 7 may guard any process.
 func rights(a deploy.Asker) deploy.Rights {
 	return deploy.Rights{Look: a.NIC != 9, Change: a.UID < 10 && a.NIC != 9, GuardAny: a == deploy.Asker{} || a.NIC == 7, Cure: "expected one of program_uids"}
 }
@@ -225,7 +226,8 @@ func TestWhoMayNotLoadIsToldWhoMay(t *testing.T) {
 	}
 }
 
-// strangers are others than the local user 0: a user of this host, and users of the same name and number of other NICs.
+// strangers are others than the local user 0: a user of this host, and users of the same name and
+// number of other NICs.
 var strangers = []deploy.Asker{{UID: 3}, {NIC: 7}, {NIC: 8, User: "root"}}
 
 // A key names a preparation to the user that has made it alone.

@@ -12,11 +12,12 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// mostPublicBytes bounds a file of certificates or lists: the text of a list for each authority, in base32.
+// mostPublicBytes bounds a file of certificates or lists: the text of a list for each authority, in
+// base32.
 const mostPublicBytes = limits.CertificateAuthorities * 2 * limits.RevocationBytes
 
-// ReadCertificate returns the certificate in a file, as weft fabric ca sign prints it. Policy.CheckOwn checks what it
-// says.
+// ReadCertificate returns the certificate in a file, as weft fabric ca sign prints it.
+// Policy.CheckOwn checks what it says.
 func ReadCertificate(path string) (*trust.Certificate, error) {
 	text, err := readPublic(path)
 	if err != nil {
@@ -29,8 +30,8 @@ func ReadCertificate(path string) (*trust.Certificate, error) {
 	return c, nil
 }
 
-// ReadAuthorities returns the public keys of certificate authorities. Each text is a key, as weft fabric ca init prints
-// it, or the path of a file with one key a line.
+// ReadAuthorities returns the public keys of certificate authorities. Each text is a key, as weft
+// fabric ca init prints it, or the path of a file with one key a line.
 func ReadAuthorities(texts []string) (all []trust.CAPublic, err error) {
 	for _, text := range texts {
 		if k, err := trust.ParseCAPublic(text); err == nil {
@@ -54,8 +55,8 @@ func ReadAuthorities(texts []string) (all []trust.CAPublic, err error) {
 	return all, nil
 }
 
-// ReadRevocations returns the encoded revocation lists in a file, one a line, as PolicyConfig takes them. A file that is
-// not there has none.
+// ReadRevocations returns the encoded revocation lists in a file, one a line, as PolicyConfig takes
+// them. A file that is not there has none.
 func ReadRevocations(path string) (lists [][]byte, err error) {
 	text, err := readPublic(path)
 	if errors.Is(err, fs.ErrNotExist) {

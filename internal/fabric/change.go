@@ -28,8 +28,8 @@ func Init(path string) (trust.FabricKey, error) {
 	return k, nil
 }
 
-// Join puts the key into the file at path. A file with another key stays unless replaceOther. It returns false if the
-// file had this key, and no other, before.
+// Join puts the key into the file at path. A file with another key stays unless replaceOther. It
+// returns false if the file had this key, and no other, before.
 func Join(path string, k trust.FabricKey, replaceOther bool) (changed bool, err error) {
 	made, err := CreateOnce(path, k.Text())
 	if err != nil {

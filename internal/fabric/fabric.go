@@ -1,9 +1,11 @@
-// Package fabric keeps the secrets of a fabric in files: fabric keys and static keys. Package trust says what they mean.
+// Package fabric keeps the secrets of a fabric in files: fabric keys and static keys. Package trust
+// says what they mean.
 //
 //	explicit path ──► $WEFT_FABRIC_FILE ──► the user's default file ──► a key for this process only
 //	└── must be there and good ───────────┘ └── made at first use       └── if no file can be kept
 //
-// A file that is there and is not good is an error with its cause and its cure. There is no fallback from it.
+// A file that is there and is not good is an error with its cause and its cure. There is no
+// fallback from it.
 package fabric
 
 import (
@@ -32,9 +34,9 @@ const rootsState = "/var/lib/weft"
 // ThisProcess is the source that Load tells if no file keeps the key.
 const ThisProcess = "this process alone"
 
-// Load returns the fabric keys of the caller, the one to call with first. explicit is the path of a file, or empty.
-// source is the path of the file that was read. note is empty unless the keys are those of this process alone; then it
-// tells why, and the caller logs it.
+// Load returns the fabric keys of the caller, the one to call with first. explicit is the path of a
+// file, or empty. source is the path of the file that was read. note is empty unless the keys are
+// those of this process alone; then it tells why, and the caller logs it.
 func Load(explicit string) (keys []trust.FabricKey, source, note string, err error) {
 	for _, path := range []string{explicit, os.Getenv(FileVariable)} {
 		if path != "" {
@@ -49,8 +51,8 @@ func Load(explicit string) (keys []trust.FabricKey, source, note string, err err
 	return LoadOrMake(path)
 }
 
-// LoadOrMake returns the fabric keys in the file at path. If there is no file, it makes one with a new key. If it
-// cannot, it returns a key for this process alone, and says why in note.
+// LoadOrMake returns the fabric keys in the file at path. If there is no file, it makes one with a
+// new key. If it cannot, it returns a key for this process alone, and says why in note.
 func LoadOrMake(path string) (keys []trust.FabricKey, source, note string, err error) {
 	if _, err := os.Stat(path); err != nil { // also a directory that the caller may not enter
 		k, err := trust.NewFabricKey(rand.Reader)
@@ -68,7 +70,8 @@ func LoadOrMake(path string) (keys []trust.FabricKey, source, note string, err e
 	return keys, path, "", err
 }
 
-// LoadFiles returns the fabric keys in several files, the one to call with first: key_files = [new, old].
+// LoadFiles returns the fabric keys in several files, the one to call with first: key_files = [new,
+// old].
 func LoadFiles(paths []string) (keys []trust.FabricKey, err error) {
 	var errs []error
 	for _, path := range paths {
@@ -85,8 +88,8 @@ func LoadFiles(paths []string) (keys []trust.FabricKey, err error) {
 	return keys, nil
 }
 
-// DefaultFile returns the path of the caller's fabric key: in root's state directory, or in the user's configuration
-// directory.
+// DefaultFile returns the path of the caller's fabric key: in root's state directory, or in the
+// user's configuration directory.
 func DefaultFile() (string, error) {
 	if os.Geteuid() == 0 {
 		return filepath.Join(rootsState, FileName), nil

@@ -14,8 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// asLoader makes the test binary a process that makes or reads a fabric key and a static key, and prints their public
-// names.
+// asLoader makes the test binary a process that makes or reads a fabric key and a static key, and
+// prints their public names.
 const asLoader = "WEFT_TEST_LOADS_KEYS"
 
 func TestMain(m *testing.M) {

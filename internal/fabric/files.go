@@ -19,7 +19,8 @@ const forOthers fs.FileMode = 0o077
 // writableByOthers are those of them by which others change what is in a directory.
 const writableByOthers fs.FileMode = 0o022
 
-// ReadSecret reads a file that only its owner can read: the caller, or root. what names the secret in errors.
+// ReadSecret reads a file that only its owner can read: the caller, or root. what names the secret
+// in errors.
 func ReadSecret(path, what string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO in its place must not block
 	if err != nil {
@@ -70,8 +71,9 @@ func checkDirectory(dir string) error {
 	return nil
 }
 
-// CreateOnce makes the file at path with one line of text, and its directory, unless the file is there. Concurrent
-// callers agree: one of them makes it, and no reader sees a part of it. It returns false if the file was there.
+// CreateOnce makes the file at path with one line of text, and its directory, unless the file is
+// there. Concurrent callers agree: one of them makes it, and no reader sees a part of it. It
+// returns false if the file was there.
 func CreateOnce(path, text string) (made bool, err error) {
 	beside, err := writeBeside(path, text)
 	if err != nil {
@@ -90,7 +92,8 @@ func CreateOnce(path, text string) (made bool, err error) {
 	return true, errors.Join(removed, syncDirectory(path))
 }
 
-// Replace puts a file with one line of text at path, in place of what is there. A reader sees the old file or the new.
+// Replace puts a file with one line of text at path, in place of what is there. A reader sees the
+// old file or the new.
 func Replace(path, text string) error {
 	beside, err := writeBeside(path, text)
 	if err != nil {
@@ -102,7 +105,8 @@ func Replace(path, text string) error {
 	return syncDirectory(path)
 }
 
-// writeBeside writes a line into a new file of mode 0600 in the directory of path, and returns its name.
+// writeBeside writes a line into a new file of mode 0600 in the directory of path, and returns its
+// name.
 func writeBeside(path, text string) (name string, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err

@@ -61,17 +61,19 @@ const (
 	// PendingSessions bounds the half-open sessions of one NIC; the oldest gives way.
 	PendingSessions = 256
 
-	// HandshakeWindow is the time in which handshakes are counted. A handshake takes some 0.15 ms of a processor.
+	// HandshakeWindow is the time in which handshakes are counted. A handshake takes some 0.15 ms
+	// of a processor.
 	HandshakeWindow = 100 * time.Millisecond
 
-	// HandshakesUnproved is how many Hellos are worked on in a window before their senders must prove that they
-	// receive at their addresses: a hundred NICs that start at once need no proof.
+	// HandshakesUnproved is how many Hellos are worked on in a window before their senders must
+	// prove that they receive at their addresses: a hundred NICs that start at once need no proof.
 	HandshakesUnproved = 100
 
 	// HandshakesAtMost bounds the handshakes of a window, proof or not: half of a processor.
 	HandshakesAtMost = 330
 
-	// HandshakesOfAddress is how many of these may be of one address that has proved itself, so that others have their turn.
+	// HandshakesOfAddress is how many of these may be of one address that has proved itself, so
+	// that others have their turn.
 	HandshakesOfAddress = 40
 
 	// RenewAfter is the age of a handshake at which another one gives a session fresh keys.
@@ -297,12 +299,12 @@ const (
 	// LeastCapture is the shortest limit of such a file: its beginning, its end, and some frames.
 	LeastCapture = 4096
 
-	// CaptureBlock is the longest block of a capture that a reader takes, in bytes: a frame takes 64 KiB, and so do the keys
-	// that are written at once.
+	// CaptureBlock is the longest block of a capture that a reader takes, in bytes: a frame takes
+	// 64 KiB, and so do the keys that are written at once.
 	CaptureBlock = 1 << 20
 
-	// CaptureKeys is how many keys a reader of a capture keeps, of some 100 bytes each. A session that changes its keys
-	// every 120 s takes 60 in an hour.
+	// CaptureKeys is how many keys a reader of a capture keeps, of some 100 bytes each. A session
+	// that changes its keys every 120 s takes 60 in an hour.
 	CaptureKeys = 1 << 20
 
 	// CaptureSnap is how much of each frame a capture has: all of it.
@@ -474,31 +476,31 @@ const (
 	// as many that have gone.
 	SourcesPerPeer = 2 * MaxProcesses
 
-	// HearsayPerTeller is how many NICs one peer may tell of that have not answered yet: so many NICs
-	// has the largest fabric that Weft is tested on, and a newcomer hears of them from its first
-	// peer. HearsayTries is how often such a NIC is called, with HearsayHellos Hellos each: if one
-	// frame in five is lost each way, all 6 Hellos fail once in 450 times. Hearsay bounds the rumours
-	// of all tellers: each takes about 100 bytes.
+	// HearsayPerTeller is how many NICs one peer may tell of that have not answered yet: so many
+	// NICs has the largest fabric that Weft is tested on, and a newcomer hears of them from its
+	// first peer. HearsayTries is how often such a NIC is called, with HearsayHellos Hellos each:
+	// if one frame in five is lost each way, all 6 Hellos fail once in 450 times. Hearsay bounds
+	// the rumours of all tellers: each takes about 100 bytes.
 	HearsayPerTeller = 1024
 	HearsayTries     = 3
 	HearsayHellos    = 2
 	Hearsay          = 4096
 
-	// HearsayCalls is how many NICs are called on hearsay at the same time, and HearsayCallsPerTeller
-	// how many of them one peer has told of: a call to a NIC that exists ends after a round trip, so
-	// the calls that a liar wastes leave enough.
+	// HearsayCalls is how many NICs are called on hearsay at the same time, and
+	// HearsayCallsPerTeller how many of them one peer has told of: a call to a NIC that exists ends
+	// after a round trip, so the calls that a liar wastes leave enough.
 	HearsayCalls          = 32
 	HearsayCallsPerTeller = 8
 
-	// HearsayCallsPerHost is how many calls one NIC makes on hearsay to an IP address at which no NIC
-	// has answered, whoever tells of it: 96 Hellos. They are forgotten after HearsayForgiven.
+	// HearsayCallsPerHost is how many calls one NIC makes on hearsay to an IP address at which no
+	// NIC has answered, whoever tells of it: 96 Hellos. They are forgotten after HearsayForgiven.
 	// HearsayHosts bounds the addresses that are remembered.
 	HearsayCallsPerHost = 48
 	HearsayForgiven     = time.Minute
 	HearsayHosts        = 1024
 
-	// StrangerShare is the part of the peer table that strangers may fill, NICs that say hello for the
-	// first time: a quarter. The rest is for NICs that configuration names, and for NICs whose
+	// StrangerShare is the part of the peer table that strangers may fill, NICs that say hello for
+	// the first time: a quarter. The rest is for NICs that configuration names, and for NICs whose
 	// session has opened.
 	StrangerShare = 4
 
@@ -529,13 +531,15 @@ const (
 	// the next begins while the last of the one before are still waited for. Each is a kilobyte of the NIC's tables.
 	MulticastCopies = 2 * MulticastReceivers
 
-	// RelayBody is the longest relay, in bytes: the longest message that is copied as a whole, behind a
-	// list of as many NICs as a multicast has receivers, with one receiver each: 32 + 512·(32 + 12).
+	// RelayBody is the longest relay, in bytes: the longest message that is copied as a whole,
+	// behind a list of as many NICs as a multicast has receivers, with one receiver each: 32 +
+	// 512·(32 + 12).
 	RelayBody = StagedMessage + 32 + MulticastReceivers*44
 
-	// RelayBytes bounds the relays in flight from one NIC to another: three of the longest, or hundreds
-	// of short ones. A NIC may have to keep as much of each other NIC, until the rest of a relay has come
-	// or the next NIC can take it. A receiver beyond it gets the message from its source.
+	// RelayBytes bounds the relays in flight from one NIC to another: three of the longest, or
+	// hundreds of short ones. A NIC may have to keep as much of each other NIC, until the rest of a
+	// relay has come or the next NIC can take it. A receiver beyond it gets the message from its
+	// source.
 	RelayBytes = 128 << 10
 
 	// RelaySaves is what a relay must save its source: two pages. Each level of the tree costs the time in which a NIC

@@ -9,8 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Claims of other NICs' processes, and the end of claims. A peer tells a claim when the claim was confirmed, or when it was
-// made on the other side of a partition. Several claims to one name: contest.go.
+// Claims of other NICs' processes, and the end of claims. A peer tells a claim when the claim was
+// confirmed, or when it was made on the other side of a partition. Several claims to one name:
+// contest.go.
 
 // of lists the entries of a peer's processes.
 func (t *Table) of(p *Peer) (l []*Entry) {
@@ -22,8 +23,9 @@ func (t *Table) of(p *Peer) (l []*Entry) {
 	return l
 }
 
-// takeClaim adds a name that a peer claims for one of its processes. The place of the claim among other claims to the name
-// is the time at which this NIC first saw it (contest.go). A first-seen time survives a short loss of the session.
+// takeClaim adds a name that a peer claims for one of its processes. The place of the claim among
+// other claims to the name is the time at which this NIC first saw it (contest.go). A first-seen
+// time survives a short loss of the session.
 func (t *Table) takeClaim(p *Peer, n *Entry, part byte) {
 	if old := t.byAddr[n.Address]; old != nil {
 		switch {

@@ -10,8 +10,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// divided makes a fabric of three NICs, and two processes that claim a name homed at the NIC home on the two sides of a
-// partition: NIC far is cut off, and claims first or second. Then it heals the fabric.
+// divided makes a fabric of three NICs, and two processes that claim a name homed at the NIC home
+// on the two sides of a partition: NIC far is cut off, and claims first or second. Then it heals
+// the fabric.
 func divided(t *testing.T, home, near, far int, farFirst bool, keep func(f *fabric)) (f *fabric, of map[int]*proc) {
 	f = newFabric(t, 3)
 	name := f.nics[home].homed()
@@ -77,7 +78,8 @@ func TestAVerdictMayOvertakeTheClaimThatWins(t *testing.T) { // decision 15
 	}
 }
 
-// A short loss of the session is no partition: the name stays with the process that the home saw first.
+// A short loss of the session is no partition: the name stays with the process that the home saw
+// first.
 func TestAShortLossOfASessionMovesNoName(t *testing.T) { // decision 15
 	for _, id := range []int{0, 2} {
 		f := newFabric(t, 3)
@@ -98,7 +100,8 @@ func TestAShortLossOfASessionMovesNoName(t *testing.T) { // decision 15
 	}
 }
 
-// claimOf makes a claim of a process at slot 9, with what older NICs wrote as its age in nanoseconds.
+// claimOf makes a claim of a process at slot 9, with what older NICs wrote as its age in
+// nanoseconds.
 func claimOf(name vni.Name, age uint64) []byte { return claimAt(name, 9, age) }
 
 func claimAt(name vni.Name, slot uint16, age uint64) []byte {
@@ -111,7 +114,8 @@ func claimAt(name vni.Name, slot uint16, age uint64) []byte {
 	return b
 }
 
-// Row S5 of the review: a NIC claims a name in the first table of a new session, and writes that it has had the name for long.
+// Row S5 of the review: a NIC claims a name in the first table of a new session, and writes that it
+// has had the name for long.
 func TestANameIsNotStolenByAnOldAge(t *testing.T) { // decision 15
 	for _, thief := range []int{0, 2} { // with a lower and a higher id than the owner, NIC 2
 		for _, age := range []uint64{0, uint64(time.Hour), 1<<62 - 1, 1<<63 - 1, 1 << 63, 1<<64 - 1} {

@@ -194,8 +194,9 @@ func (p *Peer) goes(ended bool) {
 	}
 }
 
-// comesBack notes whether the peer was on the other side of a partition: it was not heard for half of unreachableAfter at
-// least, since NICs give one another up after all of it, and both do not begin to count at the same time.
+// comesBack notes whether the peer was on the other side of a partition: it was not heard for half
+// of unreachableAfter at least, since NICs give one another up after all of it, and both do not
+// begin to count at the same time.
 func (p *Peer) comesBack(now clock.Time, unreachableAfter time.Duration) {
 	silent := p.lostHeard != 0 && now.Sub(p.lostHeard) >= unreachableAfter/2
 	p.back = silent && p.lostLife == p.Incarnation()

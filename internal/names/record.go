@@ -26,11 +26,12 @@ import (
 // The first byte is one of the codes in internal/wire/table.go; those of groups and programs are drawn where they are taken. 8 is the position: zero to the fourth byte, and the 8
 // bytes of the place on a torus that the NIC itself has (wire.Position).
 //
-// claim: the process has this name. end: it has ended, or has no claim to it. The number counts the claims of a NIC: of two to
-// one name the later one says that the earlier is over, whatever overtakes what. The eight bytes behind the generation are zero,
-// and a receiver ignores them. node: there is a NIC at this address. ask and answer: confirm.go; the verdict is 0 refused, 1
-// granted, 2 the claimant's NIC may not have names of this application. lost: the home of the name that this process has gives
-// it to another process (contest.go).
+// claim: the process has this name. end: it has ended, or has no claim to it. The number counts the
+// claims of a NIC: of two to one name the later one says that the earlier is over, whatever
+// overtakes what. The eight bytes behind the generation are zero, and a receiver ignores them.
+// node: there is a NIC at this address. ask and answer: confirm.go; the verdict is 0 refused, 1
+// granted, 2 the claimant's NIC may not have names of this application. lost: the home of the name
+// that this process has gives it to another process (contest.go).
 //
 // sync: so many claims and nodes are the first table, so the receiver can tell when it has them all; and so many processes
 // wait for the confirmation of their names, of each of which a claim or an end will follow. The part says to which of the
@@ -127,7 +128,8 @@ func (t *Table) takeName(p *Peer, b []byte) {
 	t.countPart(p, b[1])
 }
 
-// refuseClaim refuses what a peer says of a name that its processes may not have. A claimant that asks is told so.
+// refuseClaim refuses what a peer says of a name that its processes may not have. A claimant that
+// asks is told so.
 func (t *Table) refuseClaim(n *Entry, op byte) {
 	switch op {
 	case wire.TableEnd: // of a claim that is not in the table

@@ -176,8 +176,8 @@ func (t *Table) stands(n *Entry) {
 	t.nic.Named(n)
 }
 
-// elect finds the entry that a name stands for: of several claims, the one that this NIC saw first and whose NIC can be
-// reached. Two that were seen at the same time go by the NIC's id.
+// elect finds the entry that a name stands for: of several claims, the one that this NIC saw first
+// and whose NIC can be reached. Two that were seen at the same time go by the NIC's id.
 func (t *Table) elect(name vni.Name) {
 	t.last, t.changed = nil, true
 	var best *Entry

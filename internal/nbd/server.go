@@ -172,7 +172,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// logf writes a line to cfg.Log, within the bound for lines of its kind. kind is the format, which no client chooses.
+// logf writes a line to cfg.Log, within the bound for lines of its kind. kind is the format, which
+// no client chooses.
 func (s *Server) logf(kind string, args ...any) {
 	missed, ok := s.lines.Print(kind, time.Now())
 	if !ok {

@@ -42,7 +42,8 @@ func nodeRecord(id uint64, at netip.AddrPort) wire.Record {
 	return inTable(b)
 }
 
-// liar is a fabric whose NIC 3 tells NIC 1 of 5,000 NICs that do not exist, at the addresses that it is given.
+// liar is a fabric whose NIC 3 tells NIC 1 of 5,000 NICs that do not exist, at the addresses that
+// it is given.
 func liar(t *testing.T, at func(i int) netip.AddrPort) (f *fabric, b *bystander) {
 	const phantoms = 5000
 	f = newFabric(t, 3, fault.Config{})

@@ -154,7 +154,8 @@ func (h *handler) Admit(now clock.Time, nic uint64, from link.Addr) error {
 	return err
 }
 
-// MakeRoom forgets a peer that configuration does not name and that is not up, so that another one has its place.
+// MakeRoom forgets a peer that configuration does not name and that is not up, so that another one
+// has its place.
 func (h *handler) MakeRoom() bool { return h.names.MakeRoom() }
 
 // Outdated notes a NIC that is not let in, since it had a larger incarnation before.

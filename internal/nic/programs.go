@@ -126,8 +126,8 @@ func (h forPrograms) UserOf(name vni.Name) (user string, there bool) {
 	return "", false
 }
 
-// Guard puts a filter in front of the process with a name, now and whenever it comes, if it is one of those users'; nil
-// takes it away.
+// Guard puts a filter in front of the process with a name, now and whenever it comes, if it is one
+// of those users'; nil takes it away.
 func (h forPrograms) Guard(name vni.Name, f program.GuardFunc, of program.Whose) {
 	e := h.engine()
 	if f == nil {

@@ -180,7 +180,8 @@ func TestAPartEndsThoughItsOwnerUsesTheMemory(t *testing.T) {
 	}
 }
 
-// What a NIC shows to peers of its cookies, indices and first numbers must not tell its region keys.
+// What a NIC shows to peers of its cookies, indices and first numbers must not tell its region
+// keys.
 func TestRegionKeysComeFromAStreamOfTheirOwn(t *testing.T) {
 	want := secret.Seeded(1) // that of NIC 1 in newFabric
 	keys := []uint64{want.Uint64(secret.RegionKey), want.Uint64(secret.RegionKey)}

@@ -10,10 +10,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Revocation lists spread from NIC to NIC. A NIC sends the newest list of each authority to a peer when their session
-// opens, and to all peers when it takes a newer one. A list is verified before it is kept or passed on, so that each NIC
-// passes a list on once, and a hostile peer can cause no more. A list comes in pieces, Table records that arrive in any
-// order:
+// Revocation lists spread from NIC to NIC. A NIC sends the newest list of each authority to a peer
+// when their session opens, and to all peers when it takes a newer one. A list is verified before
+// it is kept or passed on, so that each NIC passes a list on once, and a hostile peer can cause no
+// more. A list comes in pieces, Table records that arrive in any order:
 //
 //	 0  12          1
 //	 1  zero        3
@@ -58,14 +58,16 @@ type arrivingList struct {
 	left   int    // pieces that have not
 }
 
-// Revoke takes an encoded revocation list, from a file or a tool. If it is newer than the list of its authority before, it
-// is sent to all peers, and sessions with peers that it revokes end soon. The error is one of package trust.
+// Revoke takes an encoded revocation list, from a file or a tool. If it is newer than the list of
+// its authority before, it is sent to all peers, and sessions with peers that it revokes end soon.
+// The error is one of package trust.
 func (e *Engine) Revoke(list []byte) (newer bool, err error) {
 	e.begin()
 	return e.takeList(list, nil)
 }
 
-// Revocations returns the newest list of each authority, ordered by authority. changes grows whenever one is replaced.
+// Revocations returns the newest list of each authority, ordered by authority. changes grows
+// whenever one is replaced.
 func (e *Engine) Revocations() (lists []*trust.RevocationList, changes uint64) {
 	e.begin()
 	if e.cfg.Trust == nil {
@@ -74,7 +76,8 @@ func (e *Engine) Revocations() (lists []*trust.RevocationList, changes uint64) {
 	return e.cfg.Trust.Revocations(), e.revocations.changes
 }
 
-// takeList takes a list. What follows from it waits for the next poll: the list may have come in a session that it ends.
+// takeList takes a list. What follows from it waits for the next poll: the list may have come in a
+// session that it ends.
 func (e *Engine) takeList(list []byte, teller *peer) (newer bool, err error) {
 	if e.cfg.Trust == nil {
 		return false, trust.ErrOtherFabric
@@ -133,8 +136,8 @@ func (e *Engine) sendLists(pr *peer) {
 	}
 }
 
-// sendList sends a list. Its records cannot be refused: in a session each list is sent once, of at most
-// limits.RevocationBytes.
+// sendList sends a list. Its records cannot be refused: in a session each list is sent once, of at
+// most limits.RevocationBytes.
 func (e *Engine) sendList(pr *peer, head listHead, list []byte) {
 	for at := 0; at < len(list); at += revocationPiece {
 		piece := list[at:min(at+revocationPiece, len(list))]
@@ -182,8 +185,9 @@ func (e *Engine) wants(head listHead) bool {
 	return e.cfg.Trust != nil && e.cfg.Trust.Wants(head.authority, head.number)
 }
 
-// arrivingList finds where the pieces of a list gather; nil if they contradict one another. A peer has one list of an
-// authority gathering at a time, and its newer one displaces it. Of more than limits.ArrivingLists the oldest goes.
+// arrivingList finds where the pieces of a list gather; nil if they contradict one another. A peer
+// has one list of an authority gathering at a time, and its newer one displaces it. Of more than
+// limits.ArrivingLists the oldest goes.
 func (e *Engine) arrivingList(pr *peer, head listHead, total int) *arrivingList {
 	v := &e.revocations
 	for i, l := range v.arriving {
@@ -204,8 +208,8 @@ func (e *Engine) arrivingList(pr *peer, head listHead, total int) *arrivingList 
 	return l
 }
 
-// arrivedList takes a list that has come whole. A peer that sends a bad one, which no working NIC passes on, is heard no
-// more about lists in this session.
+// arrivedList takes a list that has come whole. A peer that sends a bad one, which no working NIC
+// passes on, is heard no more about lists in this session.
 func (e *Engine) arrivedList(l *arrivingList) {
 	v := &e.revocations
 	v.arriving = slices.DeleteFunc(v.arriving, func(o *arrivingList) bool { return o == l })

@@ -97,7 +97,8 @@ func TestAListIsTakenWhateverTheOrderOfItsPieces(t *testing.T) {
 	}
 }
 
-// A list that the authority has not signed is not kept, and its teller is heard no more in this session.
+// A list that the authority has not signed is not kept, and its teller is heard no more in this
+// session.
 func TestAForgedListIsRefusedAndCounted(t *testing.T) {
 	l := newListTeller(t)
 	forged := l.list(l.ca, 3, 200)

@@ -24,8 +24,8 @@ func testKey(nic uint64) trust.PrivateKey {
 	return trust.PrivateKey{8: byte(nic), 9: byte(nic >> 8), 10: 99}
 }
 
-// sealedNIC makes the link of a NIC sealed, and one that promises nothing, so that its frames are sealed too. Each NIC knows
-// the keys of the first nine. change may be nil.
+// sealedNIC makes the link of a NIC sealed, and one that promises nothing, so that its frames are
+// sealed too. Each NIC knows the keys of the first nine. change may be nil.
 func sealedNIC(change func(s *rel.Security, p *trust.PolicyConfig)) func(*Config) {
 	return func(c *Config) {
 		c.Link = promiseless{c.Link.(*mem.Port)}
@@ -45,7 +45,8 @@ func sealedNIC(change func(s *rel.Security, p *trust.PolicyConfig)) func(*Config
 	}
 }
 
-// strangers are NICs on one switch, the second of which calls the first. Nobody waits for them to know each other.
+// strangers are NICs on one switch, the second of which calls the first. Nobody waits for them to
+// know each other.
 func strangers(t *testing.T, a, b func(*Config)) *fabric {
 	f := &fabric{t: t, now: clock.Time(time.Hour), sw: mem.NewSwitch(mem.Config{MTU: 1472})}
 	for i, change := range []func(*Config){a, b} {

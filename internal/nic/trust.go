@@ -26,8 +26,8 @@ func (h *handler) Stranger(now clock.Time, from link.Addr, why error) {
 	h.peers.news.refuse(now, 0, from, why)
 }
 
-// PlainPrograms reports whether datagrams for programs may go unsealed: the link is plain, or rel.Security.PlainResident
-// says so.
+// PlainPrograms reports whether datagrams for programs may go unsealed: the link is plain, or
+// rel.Security.PlainResident says so.
 func (e *Engine) PlainPrograms() bool {
 	e.begin()
 	return e.cfg.Security == nil || e.cfg.Security.PlainResident
@@ -46,9 +46,9 @@ func (e *Engine) provedBy(ep *rel.Endpoint) trust.Peer {
 	return peer
 }
 
-// Allows reports whether a NIC has a role here, for a user of its own that it names. NICs of a private link have all
-// roles. On another plain link no NIC has proved anything, and has the role observe alone: whoever reaches such a link
-// sees everything in any case.
+// Allows reports whether a NIC has a role here, for a user of its own that it names. NICs of a
+// private link have all roles. On another plain link no NIC has proved anything, and has the role
+// observe alone: whoever reaches such a link sees everything in any case.
 func (e *Engine) Allows(nic uint64, role trust.Role, user string) bool {
 	e.begin()
 	pr := e.peerOf(nic)
@@ -75,8 +75,8 @@ func (e *Engine) countControl(c vni.Counter) {
 	e.publisher.changed = true
 }
 
-// Bind ties the id of a NIC to its static key, and makes the first handshake with it shorter. On a plain link it does
-// nothing.
+// Bind ties the id of a NIC to its static key, and makes the first handshake with it shorter. On a
+// plain link it does nothing.
 func (e *Engine) Bind(nic uint64, key trust.PublicKey) error {
 	e.begin()
 	if e.cfg.Trust == nil {
@@ -93,8 +93,9 @@ func (e *Engine) Bind(nic uint64, key trust.PublicKey) error {
 	return nil
 }
 
-// belief is Config.Belief with the defaults of a sealed link: the peers are proven holders of the fabric key, so they vouch for
-// nodes, and their certificates say which names their processes may have.
+// belief is Config.Belief with the defaults of a sealed link: the peers are proven holders of the
+// fabric key, so they vouch for nodes, and their certificates say which names their processes may
+// have.
 func (e *Engine) belief() Belief {
 	b := e.cfg.Belief
 	if e.cfg.Security != nil {
@@ -106,7 +107,8 @@ func (e *Engine) belief() Belief {
 	return b
 }
 
-// mayClaim reports whether the certificate of a NIC, this one or a peer, allows names of an application.
+// mayClaim reports whether the certificate of a NIC, this one or a peer, allows names of an
+// application.
 func (e *Engine) mayClaim(nic uint64, application string) bool {
 	if nic != e.cfg.ID {
 		pr := e.peerOf(nic)

@@ -50,8 +50,8 @@ type Engine interface {
 	TakeBuffer(n int) []byte            // of transit memory
 	GiveBuffer(b []byte)                // nil is none
 
-	// Guard puts a filter before the process with a name, now and when it comes, if it is one of those users'; nil takes the
-	// filter away. UserOf returns whose that process is.
+	// Guard puts a filter before the process with a name, now and when it comes, if it is one of
+	// those users'; nil takes the filter away. UserOf returns whose that process is.
 	Guard(process vni.Name, f GuardFunc, of Whose)
 	UserOf(process vni.Name) (user string, there bool)
 }

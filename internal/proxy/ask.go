@@ -17,8 +17,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A client that can ask says where its connection is to go before its first byte, by SOCKS5 (RFC 1928) or by HTTP CONNECT (RFC 9110). Its first
-// byte tells which:
+// A client that can ask says where its connection is to go before its first byte, by SOCKS5 (RFC
+// 1928) or by HTTP CONNECT (RFC 9110). Its first byte tells which:
 //
 //	0x05   methods ─► 0x05 0x00    CONNECT, host, port ─► how it went    … bytes …
 //	else   CONNECT host:port HTTP/1.1, headers         ─► HTTP/1.1 200   … bytes …
@@ -27,7 +27,8 @@ import (
 //
 //	0x05   methods ─► 0x05 0x02    0x01, user, password ─► 0x01 0x00    CONNECT, …
 //
-// The client has limits.HandshakeWithin to say where it wants to go, and again to take the answer. The dial in between takes the time that it takes.
+// The client has limits.HandshakeWithin to say where it wants to go, and again to take the answer.
+// The dial in between takes the time that it takes.
 
 // mostAsked is how many bytes of HTTP a client may say.
 const mostAsked = 8 << 10
@@ -37,7 +38,8 @@ type errTold struct{ error }
 
 func (e errTold) Unwrap() error { return e.error }
 
-// Asked returns a Dial that asks each client where it wants to go, and calls dial. It is for a Proxy that Asks.
+// Asked returns a Dial that asks each client where it wants to go, and calls dial. It is for a
+// Proxy that Asks.
 func Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn, error)) func(ctx context.Context, from net.Conn) (net.Conn, error) {
 	return asked(nil, dial)
 }
@@ -144,7 +146,8 @@ func askSOCKS(ctx context.Context, u *Users, c net.Conn, _ byte) (host string, p
 	return host, binary.BigEndian.Uint16(head[:2]), func(err error) error { return socksReply(c, socksCode(err)) }, nil
 }
 
-// authSOCKS negotiates the method of authentication. With Users, it checks the user and the password.
+// authSOCKS negotiates the method of authentication. With Users, it checks the user and the
+// password.
 func authSOCKS(ctx context.Context, u *Users, c net.Conn) error {
 	var b [255]byte
 	methods, err := readCounted(c, b[:])
@@ -270,7 +273,8 @@ func askHTTP(ctx context.Context, u *Users, c net.Conn, first byte) (host string
 	}, nil
 }
 
-// authHTTP checks the user and the password of a request if there are Users. status is that of the answer to an error.
+// authHTTP checks the user and the password of a request if there are Users. status is that of the
+// answer to an error.
 func authHTTP(ctx context.Context, u *Users, c net.Conn, head []byte) (status int, err error) {
 	if u == nil {
 		return 0, nil

@@ -37,8 +37,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// OffLoopback reports whether other hosts can reach an address by IP. Unix sockets and services of the fabric are not
-// reached so.
+// OffLoopback reports whether other hosts can reach an address by IP. Unix sockets and services of
+// the fabric are not reached so.
 func OffLoopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && !tcp.IP.IsLoopback()

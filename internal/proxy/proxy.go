@@ -31,11 +31,12 @@ type Proxy struct {
 	Drain    time.Duration                                              // how long connections may go on when the proxy ends
 	Log      *slog.Logger
 
-	// Asks says that Dial reads a request from each client, as that of [Asked] does. Until the request is complete, the
-	// client is one of at most limits.Newcomers and may have to give way.
+	// Asks says that Dial reads a request from each client, as that of [Asked] does. Until the
+	// request is complete, the client is one of at most limits.Newcomers and may have to give way.
 	Asks bool
 
-	// Connections bounds the connections that are carried or being dialled. Zero: limits.ProxyConnections.
+	// Connections bounds the connections that are carried or being dialled. Zero:
+	// limits.ProxyConnections.
 	Connections int
 
 	newcomers *newcomers.Set
@@ -46,7 +47,8 @@ type Proxy struct {
 	live   map[*carried]bool
 }
 
-// Counts are what a proxy has done. A connection that is not carried is in one of Refused, GaveWay, Full, Wrong and Unchecked.
+// Counts are what a proxy has done. A connection that is not carried is in one of Refused, GaveWay,
+// Full, Wrong and Unchecked.
 type Counts struct {
 	Accepted int64 `json:"accepted"` // connections
 	Refused  int64 `json:"refused"`  // those that could not be dialled on, or whose request was wrong or late
@@ -211,7 +213,8 @@ func closeTold(ctx context.Context, c net.Conn) {
 	}
 }
 
-// dial dials on for a client, which ends with ctx. A Dial that asks admits the client after its request.
+// dial dials on for a client, which ends with ctx. A Dial that asks admits the client after its
+// request.
 func (p *Proxy) dial(ctx context.Context, from net.Conn, a *seat) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { reset(from) })
 	defer stop()

@@ -15,7 +15,8 @@ type cookieAnswer struct {
 	cookie wire.Cookie
 }
 
-// askForCookie answers a Hello by a Cookie: a NIC under load works on Hellos of addresses alone that receive.
+// askForCookie answers a Hello by a Cookie: a NIC under load works on Hellos of addresses alone
+// that receive.
 func (m *Module) askForCookie(now clock.Time, from netip.AddrPort, index uint32, frame []byte, fabric int) {
 	m.stats.HelloReceives++
 	y := m.security
@@ -43,7 +44,8 @@ func (m *Module) sendCookies(out Frames) (sent int) {
 	return sent
 }
 
-// receiveCookie takes the answer of a NIC under load to a Hello of ours: the next one leaves at once, with the cookie.
+// receiveCookie takes the answer of a NIC under load to a Hello of ours: the next one leaves at
+// once, with the cookie.
 func (m *Module) receiveCookie(_ clock.Time, from netip.AddrPort, o wire.Outer, body []byte, fabric int) {
 	c, err := wire.ParseCookie(body)
 	if err != nil {

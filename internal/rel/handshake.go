@@ -14,8 +14,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// How a sealed session opens. The Noise messages ride in the frames of hello.go, and the third one in a Finish, which
-// leaves with the first frames of the session, so that sealing costs no round trip:
+// How a sealed session opens. The Noise messages ride in the frames of hello.go, and the third one
+// in a Finish, which leaves with the first frames of the session, so that sealing costs no round
+// trip:
 //
 //	A                                         B
 //	│ Hello: XX 1, or IK 1                     │
@@ -26,16 +27,17 @@ import (
 //	│ Finish: XX 3, and frames of the session  │
 //	│ ──────────────────────────────────────► │   Up: A has proved its key; the old session, if any, ends
 //
-// A session of A's own attempt is never the one in which A answers B's Hello, since either handshake has its own keys. So
-// if Hellos cross, one handshake must win, or each NIC would end the session that the other has opened:
+// A session of A's own attempt is never the one in which A answers B's Hello, since either
+// handshake has its own keys. So if Hellos cross, one handshake must win, or each NIC would end the
+// session that the other has opened:
 //
 //	lower id    takes no notice of a Hello while its own is under way, and forgets the handshakes that it has answered
 //	            when its own session opens
 //	higher id   answers, and lets go of its own handshake if it has answered the other's of late
 //	both        send the Finish again, and do not answer, while a session of their own has yet to be heard
 //
-// Nothing that a Hello says is believed before its sender has proved a key: it is bound to a half-open session, of which
-// there are limits.PendingSessions at most, and destroys nothing.
+// Nothing that a Hello says is believed before its sender has proved a key: it is bound to a
+// half-open session, of which there are limits.PendingSessions at most, and destroys nothing.
 
 // shake is a handshake of a session that is half open.
 type shake struct {
@@ -58,11 +60,12 @@ const leastHello = wire.HandshakeLeast + 32 + 48 + wire.HelloLen + 16
 // LeastMTU is the length of the longest handshake frame that a NIC sends.
 func (c *Security) LeastMTU() int { return leastHello + len(c.Certificate) }
 
-// helloLength is the length of a Hello, in bytes: that of the longest answer, whose sender may have a certificate.
+// helloLength is the length of a Hello, in bytes: that of the longest answer, whose sender may have
+// a certificate.
 func (m *Module) helloLength() int { return min(leastHello+trust.MaxCertificateLen, m.cfg.MTU) }
 
-// initiate begins the handshake of an attempt's session. The kinds of handshakes take turns: IK if the peer's key is
-// known, then XX, with each of the fabric keys.
+// initiate begins the handshake of an attempt's session. The kinds of handshakes take turns: IK if
+// the peer's key is known, then XX, with each of the fabric keys.
 func (m *Module) initiate(e *Endpoint, s *session) {
 	y, kind := m.security, e.attempt.kind
 	var peer *trust.PublicKey
@@ -93,7 +96,8 @@ func (m *Module) handshake(fabric int) seal.Options {
 	}
 }
 
-// payload is what a Noise message carries: a Hello, and the certificate if its receiver can know the sender's key.
+// payload is what a Noise message carries: a Hello, and the certificate if its receiver can know
+// the sender's key.
 func (m *Module) payload(h *wire.Hello, certificate bool) []byte {
 	b := make([]byte, wire.HelloLen, wire.HelloLen+len(m.security.Certificate))
 	h.Put(b)
@@ -112,7 +116,8 @@ func unpack(payload []byte) (h wire.Hello, certificate []byte, err error) {
 	return h, payload[wire.HelloLen:], err
 }
 
-// nextKind prepares the next Hello of an attempt: the same again, or after some tries one of another kind.
+// nextKind prepares the next Hello of an attempt: the same again, or after some tries one of
+// another kind.
 func (e *Endpoint) nextKind() {
 	m, n := e.m, e.next
 	if n == nil || n.shake.tries < handshakeTries {
@@ -139,8 +144,8 @@ type signed struct {
 	cookie  *seal.Cookie // of the receiver; nil without one
 }
 
-// send writes the frame, whose body put writes and returns the length of. It returns the frame, nil if the driver takes
-// none.
+// send writes the frame, whose body put writes and returns the length of. It returns the frame, nil
+// if the driver takes none.
 func (m *Module) send(f *signed, put func(body []byte) int, out Frames) []byte {
 	b := frame(out, f.to)
 	if b == nil {
@@ -198,7 +203,8 @@ func (m *Module) sendSealedAnswer(s *session, out Frames) bool {
 	return m.sayHandshake(f, h, 0, out) != nil
 }
 
-// sendFinish sends the last message of an XX handshake, until the peer has been heard in the session.
+// sendFinish sends the last message of an XX handshake, until the peer has been heard in the
+// session.
 func (m *Module) sendFinish(s *session, out Frames) bool {
 	if s.finish == nil {
 		return true
@@ -216,8 +222,8 @@ func (m *Module) sendFinish(s *session, out Frames) bool {
 	return true
 }
 
-// receiveHandshake takes a frame that belongs to the handshake of a sealed link. It comes from anywhere: mac1 is checked
-// first, and costs less than a microsecond.
+// receiveHandshake takes a frame that belongs to the handshake of a sealed link. It comes from
+// anywhere: mac1 is checked first, and costs less than a microsecond.
 func (m *Module) receiveHandshake(now clock.Time, from netip.AddrPort, o wire.Outer, frame []byte) {
 	fabric, rest, ok := m.security.gate.Verify(frame)
 	if !ok && m.cfg.Defect == mutate.MAC1Unchecked && len(frame) >= wire.HandshakeLeast {
@@ -357,8 +363,9 @@ func (m *Module) crossed(now clock.Time, e *Endpoint, from netip.AddrPort, h *wi
 	return false
 }
 
-// yields reports whether a handshake of ours gives way, since one that the peer began was answered of late. It does once in an
-// attempt: who began the other one is not proved, and ours has proved the peer.
+// yields reports whether a handshake of ours gives way, since one that the peer began was answered
+// of late. It does once in an attempt: who began the other one is not proved, and ours has proved
+// the peer.
 func (m *Module) yields(now clock.Time, e *Endpoint, h *wire.Hello) bool {
 	if m.cfg.NIC < h.NIC || e.attempt.yielded {
 		return false
@@ -389,8 +396,8 @@ func (m *Module) writeAnswer(now clock.Time, s *session, counter uint64, certifi
 	return true
 }
 
-// hearsSealed finds the endpoint of a NIC that says hello, nil if it is refused. What the Hello says is proved of an IK
-// initiator alone.
+// hearsSealed finds the endpoint of a NIC that says hello, nil if it is refused. What the Hello
+// says is proved of an IK initiator alone.
 func (m *Module) hearsSealed(
 	now clock.Time, from netip.AddrPort, h *wire.Hello, hs *seal.Handshake, certificate []byte,
 ) *Endpoint {
@@ -611,8 +618,8 @@ func (l *load) heavy(now clock.Time) bool {
 	return l.n >= limits.HandshakesUnproved
 }
 
-// greedy counts one handshake more of an address that was proved, and reports whether there have been too many of its host. A host
-// may have many IPv6 addresses of one prefix.
+// greedy counts one handshake more of an address that was proved, and reports whether there have
+// been too many of its host. A host may have many IPv6 addresses of one prefix.
 func (l *load) greedy(from netip.AddrPort) bool {
 	addr, bits := from.Addr().Unmap(), 64
 	if addr.Is4() {

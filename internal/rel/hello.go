@@ -377,9 +377,10 @@ func tooSmall(h *wire.Hello) bool {
 	return h.MTUCommand < limits.LeastFrame || h.MTUData < limits.LeastFrame
 }
 
-// callBack sets about a session with a peer whose frames belong to none: it has one that we lost, by a restart or by
-// giving the peer up. A Hello tells it so, long before its own patience ends. Anybody can send such frames in the peer's name, so
-// on a sealed link as many bytes must have come as the Hellos of an attempt have, unless there was a session since the last one.
+// callBack sets about a session with a peer whose frames belong to none: it has one that we lost,
+// by a restart or by giving the peer up. A Hello tells it so, long before its own patience ends.
+// Anybody can send such frames in the peer's name, so on a sealed link as many bytes must have come
+// as the Hellos of an attempt have, unless there was a session since the last one.
 func (m *Module) callBack(now clock.Time, from netip.AddrPort, length int) {
 	e := m.byAddr[from]
 	if e == nil || e.live != nil && m.cfg.Defect != mutate.StaleRestarts || e.next != nil || e.mute || m.closed {

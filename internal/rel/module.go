@@ -102,12 +102,13 @@ type Handler interface {
 	// let in.
 	Outdated(now clock.Time, nic uint64, from netip.AddrPort)
 
-	// Vouch says whether a NIC at from that has proved a static key is to be believed its id. It is asked when a session opens, and
-	// again when its keys change: the error, if any, ends it.
+	// Vouch says whether a NIC at from that has proved a static key is to be believed its id. It is
+	// asked when a session opens, and again when its keys change: the error, if any, ends it.
 	Vouch(now clock.Time, nic uint64, from netip.AddrPort, key trust.PublicKey, certificate []byte) error
 
-	// Stranger says that frames that do not belong to this fabric, or to this kind of link, came from an address by which
-	// a peer is known: ErrFabric, ErrPlain or ErrSealed. Others are counted alone, or strangers could fill the log.
+	// Stranger says that frames that do not belong to this fabric, or to this kind of link, came
+	// from an address by which a peer is known: ErrFabric, ErrPlain or ErrSealed. Others are
+	// counted alone, or strangers could fill the log.
 	Stranger(now clock.Time, from netip.AddrPort, why error)
 
 	// Deliver hands over one record, exactly once, in order of arrival; it is valid during the call. Void never comes.

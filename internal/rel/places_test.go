@@ -22,7 +22,8 @@ func (s *spare) MakeRoom() bool {
 	return true
 }
 
-// strange adds a stranger with a half-open session, as its Hello does. It reports whether there was a place.
+// strange adds a stranger with a half-open session, as its Hello does. It reports whether there was
+// a place.
 func strange(m *Module, nic uint64) bool {
 	e := m.stranger(nic, address(int(nic)))
 	if e != nil {

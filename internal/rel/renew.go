@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A renewal is a handshake for fresh keys inside a sealed session (IK, since both static keys are known):
+// A renewal is a handshake for fresh keys inside a sealed session (IK, since both static keys are
+// known):
 //
 //	lower id                                     higher id
 //	│ Rekey 1 ─────────────────────────────────►│  may open frames by fresh keys
@@ -21,8 +22,9 @@ import (
 //	│ phase made of them ──────────────────────►│  knows that the peer has them
 //	│◄────────────────────── phase made of them │
 //
-// Frames of the session keep flowing in the phases of the old keys meanwhile. The session stands and falls with the certificate
-// that opened it, which has given the peer its roles: the one of a renewal must be good as well, and takes no place.
+// Frames of the session keep flowing in the phases of the old keys meanwhile. The session stands
+// and falls with the certificate that opened it, which has given the peer its roles: the one of a
+// renewal must be good as well, and takes no place.
 type renewal struct {
 	at        clock.Time // when the last handshake was finished
 	number    uint16     // of the handshake that is under way, or of the last
@@ -104,7 +106,8 @@ func (m *Module) receiveRekey(now clock.Time, s *session, body []byte) {
 	}
 }
 
-// offer answers the peer's offer. One that comes again gets the same answer. ok is false if it does not verify.
+// offer answers the peer's offer. One that comes again gets the same answer. ok is false if it does
+// not verify.
 func (g *sealed) offer(now clock.Time, o *wire.Rekey) (ok bool) {
 	m, r, e := g.m, &g.renewal, g.s.endpoint
 	if m.cfg.NIC < e.nic {
@@ -142,7 +145,8 @@ func (g *sealed) offer(now clock.Time, o *wire.Rekey) (ok bool) {
 	return true
 }
 
-// answer takes the answer to our offer: both ends have the fresh keys now. ok is false if it does not verify.
+// answer takes the answer to our offer: both ends have the fresh keys now. ok is false if it does
+// not verify.
 func (g *sealed) answer(now clock.Time, a *wire.Rekey) (ok bool) {
 	m, r, e := g.m, &g.renewal, g.s.endpoint
 	if r.offered == nil || a.Number != r.number {
@@ -165,7 +169,8 @@ func (g *sealed) answer(now clock.Time, a *wire.Rekey) (ok bool) {
 	return true
 }
 
-// renewed notes that the peer has begun a phase made of fresh keys: it has them, so this end may use them too.
+// renewed notes that the peer has begun a phase made of fresh keys: it has them, so this end may
+// use them too.
 func (g *sealed) renewed(now clock.Time) {
 	r := &g.renewal
 	r.at = now

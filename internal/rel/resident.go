@@ -16,8 +16,9 @@ func (s *session) takesOfDriver(o wire.Outer) bool {
 	return s.open && o.Kind == wire.KindDatagram && (s.sealed == nil || s.takesPlain(o))
 }
 
-// apart reports whether a frame of s stands apart from the others: a driver made it, or it is not sealed in a sealed session. Who has
-// seen one can forge more, so that they move nothing of the session, and have packet counters of their own.
+// apart reports whether a frame of s stands apart from the others: a driver made it, or it is not
+// sealed in a sealed session. Who has seen one can forge more, so that they move nothing of the
+// session, and have packet counters of their own.
 func (s *session) apart(o wire.Outer) bool {
 	return ofDriver(o) || o.Kind == wire.KindDatagram && s.unsealed(o)
 }
@@ -34,13 +35,15 @@ func (m *Module) receiveApart(now clock.Time, s *session, o wire.Outer, body []b
 	m.receiveDatagram(now, s, body)
 }
 
-// plain reports whether datagrams of programs go unsealed in s, because both NICs say that they may.
+// plain reports whether datagrams of programs go unsealed in s, because both NICs say that they
+// may.
 func (s *session) plain() bool {
 	y := s.endpoint.m.security
 	return y != nil && y.PlainResident && s.peer.Capabilities&wire.CapPlainPrograms != 0
 }
 
-// takesPlain reports whether a frame of a sealed session may be a datagram of a program that goes unsealed.
+// takesPlain reports whether a frame of a sealed session may be a datagram of a program that goes
+// unsealed.
 func (s *session) takesPlain(o wire.Outer) bool {
 	return s.open && s.sealed != nil && o.Kind == wire.KindDatagram && o.Flags == wire.FlagTagged && s.plain()
 }

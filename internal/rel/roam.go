@@ -9,9 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A peer may come to have another address: a new preferred source address, another port of a translator. On a sealed
-// session its frames prove themselves wherever they come from, so they are taken; what leaves still goes to the old
-// address until the new one has answered a probe:
+// A peer may come to have another address: a new preferred source address, another port of a
+// translator. On a sealed session its frames prove themselves wherever they come from, so they are
+// taken; what leaves still goes to the old address until the new one has answered a probe:
 //
 //	A                                  B at its old address         B at its new address
 //	│◄─────────────────────────────────────────────────────────── frame, tag good, counter highest
@@ -20,7 +20,8 @@ import (
 //	│◄────────────────────────────────────────────────────────────────────── answer to the probe │
 //	│ all ─────────────────────────────────────────────────────────────────────────────────────►│
 //
-// A forger who repeats a frame of B's from the address of a bystander so makes A send the bystander less than it sent.
+// A forger who repeats a frame of B's from the address of a bystander so makes A send the bystander
+// less than it sent.
 type roaming struct {
 	addr           netip.AddrPort
 	id             uint64 // of the probe
@@ -65,8 +66,8 @@ func (m *Module) sendRoam(s *session, out Frames) bool {
 	return true
 }
 
-// echoed takes the answer to a probe: if it is the one that was asked at the new address, and comes from there, the peer
-// is there.
+// echoed takes the answer to a probe: if it is the one that was asked at the new address, and comes
+// from there, the peer is there.
 func (m *Module) echoed(now clock.Time, s *session, from netip.AddrPort, id uint64) {
 	if r := s.roams; r != nil && id == r.id && from == r.addr {
 		m.roam(now, s)

@@ -153,7 +153,8 @@ func (s *scenario) pair(d *datadriven.TestData, do func(a, b *node)) {
 	do(s.node(d, 0), s.node(d, 1))
 }
 
-// world: makes nodes 1 … n. Arguments: nodes, mtu, reliable, probing (of paths), sealed (links; fast changes keys often).
+// world: makes nodes 1 … n. Arguments: nodes, mtu, reliable, probing (of paths), sealed (links;
+// fast changes keys often).
 func (s *scenario) world(d *datadriven.TestData) {
 	nodes, mtu := 2, 1472
 	d.MaybeScanArgs(s.t, "nodes", &nodes)
@@ -316,7 +317,8 @@ func phaseOf(o wire.Outer) string {
 	return ""
 }
 
-// unsealed is the body of a frame that its sender has just sealed; nil if the sender has no such session.
+// unsealed is the body of a frame that its sender has just sealed; nil if the sender has no such
+// session.
 func (s *scenario) unsealed(from, to *node, o wire.Outer, frame []byte) []byte {
 	e := from.m.Endpoint(to.cfg.NIC)
 	if e == nil || e.live == nil || e.live.sealed == nil || e.live.packets.index != o.Index {

@@ -29,13 +29,14 @@ type packets struct {
 
 // guard protects the frames of a session.
 type guard interface {
-	// seal completes a frame whose outer header has the counter: b[:n] is written, from follows, and the tag. The first
-	// clear bytes stay readable. It returns the length of the frame. What it computes of from it computes in the pass
-	// that copies.
+	// seal completes a frame whose outer header has the counter: b[:n] is written, from follows,
+	// and the tag. The first clear bytes stay readable. It returns the length of the frame. What it
+	// computes of from it computes in the pass that copies.
 	seal(b []byte, clear, n int, from []byte, counter uint64) int
 
-	// open returns the body of a frame if it is the peer's, and nil if not. If the body is the next of r, which may be
-	// nil, its payload goes to its place in the same pass, and r.placed is true. now may be a little late.
+	// open returns the body of a frame if it is the peer's, and nil if not. If the body is the next
+	// of r, which may be nil, its payload goes to its place in the same pass, and r.placed is true.
+	// now may be a little late.
 	open(now clock.Time, o wire.Outer, frame []byte, r *row) (body []byte)
 
 	// peek is open for a frame that the link still has, and that stays as it is.
@@ -91,8 +92,9 @@ func (p *packets) seal(k wire.Kind, b []byte, n int, from []byte) int {
 	return p.sealAs(k, whole, b, n, from)
 }
 
-// sealPiece is seal for a data frame with a piece of a fragment. If its one record is a Chunk, the headers stay readable
-// on a sealed link, so that the receiver can decrypt the payload to where it belongs.
+// sealPiece is seal for a data frame with a piece of a fragment. If its one record is a Chunk, the
+// headers stay readable on a sealed link, so that the receiver can decrypt the payload to where it
+// belongs.
 func (p *packets) sealPiece(b []byte, n int, from []byte, chunk bool) int {
 	if chunk && n >= wire.ClearLen && p.flags&wire.FlagSealed != 0 {
 		return p.sealAs(wire.KindData, headClear, b, n, from)
@@ -113,8 +115,8 @@ func (p *packets) sealAs(k wire.Kind, f form, b []byte, n int, from []byte) int 
 	return g.seal(b, clear, n, from, o.Counter)
 }
 
-// open checks a frame of p and returns its body; nil if the frame is not the peer's. On a Checked link there is nothing
-// to check.
+// open checks a frame of p and returns its body; nil if the frame is not the peer's. On a Checked
+// link there is nothing to check.
 func (m *Module) open(now clock.Time, p *packets, o wire.Outer, frame []byte, r *row) (body []byte) {
 	g := p.guard
 	switch {

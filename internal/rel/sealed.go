@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// sealed guards the frames of a session by an AEAD. Its keys change with time and frames, and its windows, message
-// numbers and packet counters go on:
+// sealed guards the frames of a session by an AEAD. Its keys change with time and frames, and its
+// windows, message numbers and packet counters go on:
 //
 //	every 120 s or 2^26 frames    a probe in the current phase, and after its answer the next phase (seal.Outgoing)
 //	every hour                    a handshake inside the session, by the NIC with the lower id (renew.go)
@@ -90,7 +90,8 @@ func (g *sealed) open(now clock.Time, o wire.Outer, frame []byte, r *row) []byte
 	}
 	to := frame[clear:end]
 	if clear == wire.ClearLen {
-		// If the tag turns out bad, to is zeros, which is safe: the receiver has not been told of these bytes.
+		// If the tag turns out bad, to is zeros, which is safe: the receiver has not been told of
+		// these bytes.
 		if p := r.place(frame[wire.OuterLen:end]); p != nil {
 			to, r.placed = p, true
 		}
@@ -168,7 +169,8 @@ func (g *sealed) ask() {
 	g.s.endpoint.owe(dutyPhase)
 }
 
-// sendPhase sends that probe, if the peer is still trusted: one that is not must not stay by leaving probes unanswered.
+// sendPhase sends that probe, if the peer is still trusted: one that is not must not stay by
+// leaving probes unanswered.
 func (m *Module) sendPhase(now clock.Time, s *session, out Frames) bool {
 	g := s.sealed
 	if g == nil || !g.trusts(now) {
@@ -187,7 +189,8 @@ func (g *sealed) trusts(now clock.Time) bool {
 	return true
 }
 
-// arrived takes the answer to a probe of the current phase: the peer has its key, so the next phase may begin.
+// arrived takes the answer to a probe of the current phase: the peer has its key, so the next phase
+// may begin.
 func (g *sealed) arrived(now clock.Time, id uint64) {
 	if g == nil || g.asked == 0 || id != g.asked {
 		return

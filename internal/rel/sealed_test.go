@@ -146,7 +146,8 @@ func TestCrossingHandshakesLoseNoMessage(t *testing.T) {
 	}
 }
 
-// The NIC with the lower id has its session open, and its last message is lost. The other one goes on calling.
+// The NIC with the lower id has its session open, and its last message is lost. The other one goes
+// on calling.
 func TestACallThatCrossesDoesNotEndTheSessionThatItsPeerHasOpened(t *testing.T) {
 	for lost := 1; lost <= 3; lost++ {
 		w := newWorld(t, 1, weather{delay: time.Millisecond})
@@ -526,7 +527,8 @@ func TestAFloodOfHellosMakesNewcomersProveTheirAddress(t *testing.T) {
 	w := newWorld(t, 1, weather{delay: 100 * time.Microsecond})
 	b, late := w.add(1, sealAs(1, nil)), w.add(2, sealAs(2, nil))
 	gate := seal.NewGate([]trust.FabricKey{testFabric}, b.cfg.Secrets)
-	// A holder of the fabric key sends Hellos in the names of many NICs, from addresses that are not its own.
+	// A holder of the fabric key sends Hellos in the names of many NICs, from addresses that are
+	// not its own.
 	flood := func() {
 		frame := make([]byte, 1400)
 		for i := range 400 {

@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// Security makes the sessions of a Module sealed: a handshake proves both NICs, and frames carry AEAD tags. Over a
-// Checked link the handshake runs, and frames stay as they are.
+// Security makes the sessions of a Module sealed: a handshake proves both NICs, and frames carry
+// AEAD tags. Over a Checked link the handshake runs, and frames stay as they are.
 type Security struct {
 	Key         trust.PrivateKey  // static; the NIC's id is made of it, or bound to it
 	Fabric      []trust.FabricKey // the first is used to call, each is accepted
@@ -20,11 +20,12 @@ type Security struct {
 
 	Pace Pace // of fresh keys; the zero value is the default
 
-	// PlainResident admits datagrams of programs in drivers, which cannot seal: they have a checksum and a cookie alone.
+	// PlainResident admits datagrams of programs in drivers, which cannot seal: they have a
+	// checksum and a cookie alone.
 	PlainResident bool
 
-	// Keys, if set, is told of each key when a session begins to use it. Whoever has a key can read and forge the frames
-	// of its phase: no key may go elsewhere.
+	// Keys, if set, is told of each key when a session begins to use it. Whoever has a key can read
+	// and forge the frames of its phase: no key may go elsewhere.
 	Keys func(seal.KeyLog)
 
 	// Witness, for tests, is told of each use of a key: no key may be used twice with one counter.
@@ -56,7 +57,8 @@ var (
 	ErrSealed = errors.New("rel: a NIC sends sealed frames, and this link is plain")
 )
 
-// ErrIdentity is a reason for Handler.Down: the peer has proved a key that is not trusted, or is trusted no more.
+// ErrIdentity is a reason for Handler.Down: the peer has proved a key that is not trusted, or is
+// trusted no more.
 var ErrIdentity = errors.New("rel: peer NIC is not trusted")
 
 func newSecurity(m *Module, c *Security) *security {
@@ -84,8 +86,8 @@ func (e *Endpoint) Suite() string {
 	return e.live.sealed.suite.String()
 }
 
-// Key returns the static key that the peer has proved, and the certificate with it; ok is false on a plain link, and
-// before the first session.
+// Key returns the static key that the peer has proved, and the certificate with it; ok is false on
+// a plain link, and before the first session.
 func (e *Endpoint) Key() (key trust.PublicKey, certificate []byte, ok bool) {
 	return e.key, e.certificate, e.keyKnown
 }

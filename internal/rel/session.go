@@ -29,7 +29,8 @@ type session struct {
 	addr      netip.AddrPort // where the peer is; frames from elsewhere are foreign
 	made      clock.Time
 
-	// Of a sealed link; the other fields of one are at the end, so that those of every frame stay near one another.
+	// Of a sealed link; the other fields of one are at the end, so that those of every frame stay
+	// near one another.
 	ready    bool    // its frames can be opened: on a plain link when it is bound, on a sealed one after the handshake
 	finished bool    // Finish has left once, so that other frames may
 	sealed   *sealed // nil if its frames are not sealed

@@ -48,9 +48,9 @@ func (e *Endpoint) RelayKey() (key [32]byte, ok bool) {
 	return s.relayKey.key, true
 }
 
-// relaySecret returns what both ends of s know and a NIC that relays does not. With Security it comes
-// from the handshake. On a plain link it is the cookies and the first sequence numbers, those of the
-// lower NIC id first; a NIC that reads the frames of the handshake learns them.
+// relaySecret returns what both ends of s know and a NIC that relays does not. With Security it
+// comes from the handshake. On a plain link it is the cookies and the first sequence numbers, those
+// of the lower NIC id first; a NIC that reads the frames of the handshake learns them.
 func (s *session) relaySecret() []byte {
 	if s.endpoint.m.security != nil {
 		return s.relay[:]

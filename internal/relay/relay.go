@@ -40,8 +40,8 @@ type Engine interface {
 	Now() clock.Time
 	Peer(nic uint64) *Peer // nil: no such NIC is known
 
-	// Deliver gives a message of the open session with its source to a process of this NIC. It reports
-	// whether the process has the message, or had it already.
+	// Deliver gives a message of the open session with its source to a process of this NIC. It
+	// reports whether the process has the message, or had it already.
 	Deliver(head *wire.RelayHead, to wire.RelayReceiver, message []byte) bool
 	Over(source any, r *Relay) // every NIC below has answered
 	LegEnded(source any)       // and so has one of them, for which the relay may have waited

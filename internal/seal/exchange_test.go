@@ -36,7 +36,8 @@ type exchanges struct {
 	Exchanges []exchange `json:"exchanges"`
 }
 
-// exchange is all that two NICs know and send, from the first Hello to the first frames of a renewal.
+// exchange is all that two NICs know and send, from the first Hello to the first frames of a
+// renewal.
 type exchange struct {
 	Name      string `json:"name"`
 	Pattern   uint8  `json:"pattern"`
@@ -228,7 +229,8 @@ func (x *exchange) renew(t *testing.T, s *seal.Secrets) {
 	r.FreshToResponder, r.FreshToInitiator = fresh.Send[:], fresh.Receive[:]
 }
 
-// seal seals frames of three phases in both directions: of the handshake, the next, and one made of fresh keys.
+// seal seals frames of three phases in both directions: of the handshake, the next, and one made of
+// fresh keys.
 func (x *exchange) seal(suite seal.Suite, s *seal.Secrets) {
 	for _, back := range []bool{false, true} {
 		now, fresh, index := s.Send, seal.Secret(x.Renewal.FreshToResponder), uint32(42)
@@ -310,8 +312,8 @@ func TestExchangesAreWhatTheCodeWrites(t *testing.T) {
 	}
 }
 
-// Another implementation has the file and docs/wire.md alone: the second implementation of this package's tests reads the
-// keys and frames back.
+// Another implementation has the file and docs/wire.md alone: the second implementation of this
+// package's tests reads the keys and frames back.
 func TestExchangesAreReadBackByASecondImplementation(t *testing.T) {
 	b, err := os.ReadFile(exchangesPath)
 	if err != nil {

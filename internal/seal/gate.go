@@ -16,9 +16,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A Gate stands before the handshake. mac1 costs a stranger's frame less than a microsecond, where a handshake costs
-// many; a NIC that gets more Hellos than it can work on asks their senders for mac2, which only an address that receives
-// frames can make.
+// A Gate stands before the handshake. mac1 costs a stranger's frame less than a microsecond, where
+// a handshake costs many; a NIC that gets more Hellos than it can work on asks their senders for
+// mac2, which only an address that receives frames can make.
 //
 //	… body │ mac1: keyed by the fabric key │ mac2: keyed by a cookie, or zeros │
 type Gate struct {
@@ -38,7 +38,8 @@ type gateKey struct {
 	psk    [trust.KeyLen]byte
 }
 
-// CookieEvery is how long the secret behind cookies is used. A cookie is good for once to twice as long.
+// CookieEvery is how long the secret behind cookies is used. A cookie is good for once to twice as
+// long.
 const CookieEvery = 2 * time.Minute
 
 // Cookie proves that its owner receives what is sent to its address.
@@ -54,7 +55,8 @@ func NewGate(fabric []trust.FabricKey, secrets *secret.Source) *Gate {
 	return g
 }
 
-// keyed returns a MAC. BLAKE2s with a key is one, and takes half of the time of HMAC-SHA256 for frames of this length.
+// keyed returns a MAC. BLAKE2s with a key is one, and takes half of the time of HMAC-SHA256 for
+// frames of this length.
 func keyed(key []byte) hash.Hash {
 	h, err := blake2s.New128(key)
 	if err != nil {
@@ -76,7 +78,8 @@ func (g *Gate) mac(h hash.Hash, b []byte) []byte {
 	return h.Sum(g.sum[:0])
 }
 
-// Sign writes the MACs behind the first n bytes of a frame and returns its length. Without a cookie mac2 is zeros.
+// Sign writes the MACs behind the first n bytes of a frame and returns its length. Without a cookie
+// mac2 is zeros.
 func (g *Gate) Sign(frame []byte, n, key int, cookie *Cookie) int {
 	end := n + wire.MACLen
 	copy(frame[n:end], g.mac(g.keys[key].mac1, frame[:n]))
@@ -88,7 +91,8 @@ func (g *Gate) Sign(frame []byte, n, key int, cookie *Cookie) int {
 	return end + wire.MACLen
 }
 
-// Verify checks mac1 of a frame and returns the fabric key that it fits, and the frame without its MACs.
+// Verify checks mac1 of a frame and returns the fabric key that it fits, and the frame without its
+// MACs.
 func (g *Gate) Verify(frame []byte) (key int, rest []byte, ok bool) {
 	if len(frame) < wire.HandshakeLeast {
 		return 0, nil, false
@@ -102,7 +106,8 @@ func (g *Gate) Verify(frame []byte) (key int, rest []byte, ok bool) {
 	return 0, nil, false
 }
 
-// Mac1 is the MAC by which a cookie is bound to the frame that it answers. The frame was signed or verified.
+// Mac1 is the MAC by which a cookie is bound to the frame that it answers. The frame was signed or
+// verified.
 func Mac1(frame []byte) []byte { return frame[len(frame)-2*wire.MACLen : len(frame)-wire.MACLen] }
 
 // Proves reports whether mac2 of a frame shows that its sender receives at from.
@@ -143,7 +148,8 @@ func (g *Gate) cookie(h hash.Hash, addr netip.AddrPort) Cookie {
 	return Cookie(g.mac(h, g.number[:]))
 }
 
-// Answer makes the answer to a Hello whose sender has to prove its address. The frame fits the fabric key.
+// Answer makes the answer to a Hello whose sender has to prove its address. The frame fits the
+// fabric key.
 func (g *Gate) Answer(now clock.Time, frame []byte, key int, from netip.AddrPort) (c wire.Cookie) {
 	g.bake(now)
 	cookie := g.cookie(g.baked[0], from)

@@ -11,20 +11,21 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// The handshakes of two NICs (decision 13). The pre-shared key is made of the fabric key, so that a NIC of another
-// fabric cannot finish either:
+// The handshakes of two NICs (decision 13). The pre-shared key is made of the fabric key, so that a
+// NIC of another fabric cannot finish either:
 //
 //	XXpsk3   → e               ← e, ee, s, es        → s, se, psk     the peer's key is not known
 //	IKpsk2   → e, es, s, ss    ← e, ee, se, psk                       it is
 //
-// An XX initiator proves itself in message 3, an IK initiator in message 1, and every responder in message 2.
+// An XX initiator proves itself in message 3, an IK initiator in message 1, and every responder in
+// message 2.
 
 var suite = noise.NewCipherSuite(noise.DH25519, noise.CipherAESGCM, noise.HashSHA256)
 
 // Errors of handshakes.
 var (
-	// ErrHandshake says that a message does not fit: it was altered, is meant for another key, or its sender has another
-	// fabric key.
+	// ErrHandshake says that a message does not fit: it was altered, is meant for another key, or
+	// its sender has another fabric key.
 	ErrHandshake = errors.New("seal: handshake message does not verify")
 
 	// ErrOrder says that a message came out of turn.
@@ -124,8 +125,8 @@ func (h *Handshake) Write(payload []byte) ([]byte, error) {
 	return m, nil
 }
 
-// Read takes the peer's next message and returns its payload. After an error in message 3 the true message can still
-// come; after another error the handshake is of no further use.
+// Read takes the peer's next message and returns its payload. After an error in message 3 the true
+// message can still come; after another error the handshake is of no further use.
 func (h *Handshake) Read(message []byte) (payload []byte, err error) {
 	if h.message >= h.last() || h.initiator == (h.message%2 == 0) {
 		return nil, fmt.Errorf("%w: cannot read message %d", ErrOrder, h.message+1)
@@ -165,8 +166,9 @@ func (h *Handshake) Secrets() *Secrets { return h.secrets }
 // Psk is the pre-shared key of the handshake.
 func (h *Handshake) Psk() [trust.KeyLen]byte { return h.psk }
 
-// PeerKey returns the static key that the peer has proved, or that the first message of an IK initiator claims: it is
-// proved by the first frame that the secrets open. ok is false if it is not known yet.
+// PeerKey returns the static key that the peer has proved, or that the first message of an IK
+// initiator claims: it is proved by the first frame that the secrets open. ok is false if it is not
+// known yet.
 func (h *Handshake) PeerKey() (k trust.PublicKey, ok bool) {
 	s := h.state.PeerStatic()
 	if len(s) != trust.KeyLen {

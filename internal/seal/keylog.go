@@ -2,7 +2,8 @@ package seal
 
 import "fmt"
 
-// KeyLog is one key of a session, for readers of captures. Whoever has it can read and forge the frames of its phase.
+// KeyLog is one key of a session, for readers of captures. Whoever has it can read and forge the
+// frames of its phase.
 type KeyLog struct {
 	Index    uint32 // of the session, as it stands in the outer headers of the frames
 	Outbound bool   // this NIC seals by the key; false: it opens by it
@@ -40,7 +41,8 @@ func (s Suite) KeyLen() int {
 	return 32
 }
 
-// LoggedKey returns the key that k holds. It fails if the key does not have the length of the suite's keys.
+// LoggedKey returns the key that k holds. It fails if the key does not have the length of the
+// suite's keys.
 func LoggedKey(k *KeyLog) (*Key, error) {
 	if len(k.Key) != k.Suite.KeyLen() {
 		return nil, fmt.Errorf("seal: a key of %d bytes; expected %d for %v", len(k.Key), k.Suite.KeyLen(), k.Suite)

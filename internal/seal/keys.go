@@ -1,5 +1,6 @@
-// Package seal protects the frames of a pair of NICs: a Noise handshake proves both and gives a secret to each
-// direction, an AEAD seals frames with keys made of it, and MACs keep strangers and floods away from the handshake.
+// Package seal protects the frames of a pair of NICs: a Noise handshake proves both and gives a
+// secret to each direction, an AEAD seals frames with keys made of it, and MACs keep strangers and
+// floods away from the handshake.
 //
 //	fabric key ─► psk ──► Noise XX or IK ─► Secrets ─► Direction: phase 0 ─► phase 1 ─► …
 //	           └► mac1 ─► Gate                 └─► relay key
@@ -57,7 +58,8 @@ func (s *Secret) expand(label string, n int) []byte {
 // Next returns the secret of the phase after s. s does not follow from it.
 func (s *Secret) Next() Secret { return Secret(s.expand(labelNext, SecretLen)) }
 
-// Fresh returns the secret of the phase after s when a handshake has given fresh: it takes both to know it.
+// Fresh returns the secret of the phase after s when a handshake has given fresh: it takes both to
+// know it.
 func (s *Secret) Fresh(fresh *Secret) Secret { return s.with(fresh, labelFresh) }
 
 // with makes a secret of two, in this order.
@@ -110,9 +112,10 @@ func (k *Key) at(counter uint64) []byte {
 	return k.nonce[:]
 }
 
-// Seal completes the frame in b, whose outer header has the counter: the first clear bytes stay as they are, and are
-// covered by the tag; what follows in b[clear:n], and then from, is encrypted. If from is not empty, n must be clear:
-// then the bytes are read once, from where they lie. It returns the length of the frame.
+// Seal completes the frame in b, whose outer header has the counter: the first clear bytes stay as
+// they are, and are covered by the tag; what follows in b[clear:n], and then from, is encrypted. If
+// from is not empty, n must be clear: then the bytes are read once, from where they lie. It returns
+// the length of the frame.
 func (k *Key) Seal(b []byte, clear, n int, from []byte, counter uint64) int {
 	plain := b[clear:n]
 	if len(from) > 0 {
@@ -123,9 +126,9 @@ func (k *Key) Seal(b []byte, clear, n int, from []byte, counter uint64) int {
 	return clear + len(plain) + wire.TagLen
 }
 
-// Open decrypts what is behind the first clear bytes of a frame to to, and reports whether its tag is good. to has the
-// length of the frame less clear and the tag; it may be that part of the frame itself, and must not overlap it else. If
-// the tag is bad, to is zeros afterwards.
+// Open decrypts what is behind the first clear bytes of a frame to to, and reports whether its tag
+// is good. to has the length of the frame less clear and the tag; it may be that part of the frame
+// itself, and must not overlap it else. If the tag is bad, to is zeros afterwards.
 func (k *Key) Open(to, frame []byte, clear int, counter uint64) bool {
 	_, err := k.aead.Open(to[:0], k.at(counter), frame[clear:], frame[:clear])
 	return err == nil

@@ -22,7 +22,8 @@ import (
 
 func source(seed uint64) io.Reader { return secret.Seeded(seed).Reader(secret.Handshake) }
 
-// The functions below are a second implementation of the keys and AEADs of docs/wire.md: slow and short.
+// The functions below are a second implementation of the keys and AEADs of docs/wire.md: slow and
+// short.
 
 func dumbHMAC(key []byte, parts ...[]byte) []byte {
 	m := hmac.New(sha256.New, key)

@@ -223,7 +223,8 @@ func TestAnotherFabricKeyOrPrologueFinishesNoHandshake(t *testing.T) {
 	}
 }
 
-// The pre-shared key comes in with the last message, so that nothing secret may stand in the first one of XX (docs/security.md).
+// The pre-shared key comes in with the last message, so that nothing secret may stand in the first
+// one of XX (docs/security.md).
 func TestTheFirstMessageOfXXIsReadWithoutTheFabricKey(t *testing.T) {
 	for pattern, readable := range map[uint8]bool{wire.PatternXX: true, wire.PatternIK: false} {
 		a, _ := handshakes(pattern, nil)

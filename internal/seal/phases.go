@@ -8,14 +8,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Each direction of a session goes from phase to phase, each with a key of its own. The phase bit of a frame says whether
-// its phase is an even one:
+// Each direction of a session goes from phase to phase, each with a key of its own. The phase bit
+// of a frame says whether its phase is an even one:
 //
 //	sender    phase 0 ────── frame acknowledged, 2^26 frames or 120 s ──► phase 1 ──►
 //	receiver  phase 0 ────── a frame with the other bit that opens ─────► phase 1, and phase 0 for 3 s more
 //
-// The sender never goes on before the receiver has shown that it has the current phase, so that the receiver needs to
-// look one phase ahead only.
+// The sender never goes on before the receiver has shown that it has the current phase, so that the
+// receiver needs to look one phase ahead only.
 
 // Pace is how long a phase lasts: until either is reached. Tests go faster.
 type Pace struct {
@@ -61,7 +61,8 @@ func (o *Outgoing) Due(now clock.Time, counter uint64) bool {
 // Renew makes the next phase follow from a fresh secret, which the receiver has.
 func (o *Outgoing) Renew(fresh Secret) { o.fresh = &fresh }
 
-// Flip goes on to the next phase, whose first frame will have the counter. The receiver is known to have this phase.
+// Flip goes on to the next phase, whose first frame will have the counter. The receiver is known to
+// have this phase.
 func (o *Outgoing) Flip(now clock.Time, first uint64) {
 	if o.fresh != nil {
 		o.secret = o.secret.Fresh(o.fresh)
@@ -111,9 +112,10 @@ const (
 	OpenedFresh        // likewise, and it is made of the fresh secret
 )
 
-// OpenOther opens a frame whose phase bit is not that of the current phase: of the phase before, if its counter is lower
-// than any of this phase and old keys still live; else of the next one. It works on a copy of the frame in scratch, since
-// a key that does not fit leaves zeros; if the frame opens, its plaintext is in the frame.
+// OpenOther opens a frame whose phase bit is not that of the current phase: of the phase before, if
+// its counter is lower than any of this phase and old keys still live; else of the next one. It
+// works on a copy of the frame in scratch, since a key that does not fit leaves zeros; if the frame
+// opens, its plaintext is in the frame.
 func (in *Incoming) OpenOther(now clock.Time, frame, scratch []byte, clear int, counter uint64) Opened {
 	if in.old != nil && now >= in.oldUntil {
 		in.old = nil

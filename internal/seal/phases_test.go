@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// direction is both halves of a direction, and beside them a model that knows the number of each frame's phase.
+// direction is both halves of a direction, and beside them a model that knows the number of each
+// frame's phase.
 type direction struct {
 	t   *rapid.T
 	now clock.Time

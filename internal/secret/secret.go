@@ -1,6 +1,6 @@
-// Package secret draws the numbers that an attacker must not guess: region keys, cookies, session indices, first
-// sequence numbers, generations, keys of handshakes. Each purpose has a stream of its own, so that numbers which one
-// purpose shows to a peer tell nothing of another's.
+// Package secret draws the numbers that an attacker must not guess: region keys, cookies, session
+// indices, first sequence numbers, generations, keys of handshakes. Each purpose has a stream of
+// its own, so that numbers which one purpose shows to a peer tell nothing of another's.
 package secret
 
 import (
@@ -31,8 +31,8 @@ type Source struct {
 	number  [8]byte // kept here, so that Uint64 allocates nothing
 }
 
-// System returns a Source that reads every stream from r, which must be a cryptographic generator that needs no state
-// of its own, such as crypto/rand.Reader.
+// System returns a Source that reads every stream from r, which must be a cryptographic generator
+// that needs no state of its own, such as crypto/rand.Reader.
 func System(r io.Reader) *Source {
 	s := new(Source)
 	for i := range s.streams {
@@ -41,8 +41,8 @@ func System(r io.Reader) *Source {
 	return s
 }
 
-// Seeded returns a Source for simulations and tests: the same seed gives the same numbers. Each stream is a ChaCha8
-// generator with a key of its own.
+// Seeded returns a Source for simulations and tests: the same seed gives the same numbers. Each
+// stream is a ChaCha8 generator with a key of its own.
 func Seeded(seed uint64) *Source {
 	s := new(Source)
 	for i := range s.streams {
@@ -55,7 +55,8 @@ func Seeded(seed uint64) *Source {
 	return s
 }
 
-// Fill fills b with secret bytes. It panics if the generator fails: nothing can be kept secret then.
+// Fill fills b with secret bytes. It panics if the generator fails: nothing can be kept secret
+// then.
 func (s *Source) Fill(p Purpose, b []byte) {
 	if _, err := io.ReadFull(s.streams[p], b); err != nil {
 		panic("secret: the generator of random numbers has failed: " + err.Error())

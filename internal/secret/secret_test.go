@@ -33,7 +33,8 @@ func TestTheSystemsNumbersDiffer(t *testing.T) {
 	}
 }
 
-// Once cookies and region keys were raw outputs of one SplitMix64: an output gives its state away, and so all that follow.
+// Once cookies and region keys were raw outputs of one SplitMix64: an output gives its state away,
+// and so all that follow.
 func TestTwoCookiesDoNotPredictAThird(t *testing.T) {
 	for seed := range uint64(1000) {
 		s := secret.Seeded(seed)

@@ -1,5 +1,5 @@
-// Package secure makes, of keys and what a configuration says of other NICs, what an engine needs for sealed links. The
-// library and the daemon use it alike.
+// Package secure makes, of keys and what a configuration says of other NICs, what an engine needs
+// for sealed links. The library and the daemon use it alike.
 package secure
 
 import (
@@ -29,9 +29,9 @@ type Options struct {
 	Policy trust.PolicyConfig // ID, Key and User are filled in
 }
 
-// Apply seals the links of an engine's configuration and sets its id. cfg.Link is set: a capture among the links is told
-// the keys if it was made to hold them. The error says what is wrong with the id or the
-// certificate, and how to cure it.
+// Apply seals the links of an engine's configuration and sets its id. cfg.Link is set: a capture
+// among the links is told the keys if it was made to hold them. The error says what is wrong with
+// the id or the certificate, and how to cure it.
 func Apply(cfg *nic.Config, o Options) error {
 	p := o.Policy
 	p.Key = o.Key.Public()
@@ -68,8 +68,9 @@ func fastAES() bool {
 		cpu.S390X.HasAES && cpu.S390X.HasAESGCM
 }
 
-// UserName returns the name of a local user as roles name users: trust.Root for uid 0 alone. A user without a name, or
-// whose name roles cannot list or could be taken for another user's number, has the number for a name.
+// UserName returns the name of a local user as roles name users: trust.Root for uid 0 alone. A user
+// without a name, or whose name roles cannot list or could be taken for another user's number, has
+// the number for a name.
 func UserName(uid int) string {
 	if uid == 0 {
 		return trust.Root

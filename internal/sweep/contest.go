@@ -191,8 +191,9 @@ func (m *contender) main(p *sim.Process) error {
 	return nil
 }
 
-// loses checks that a name was lost to one that claimed it, and that the NIC of the winner has the lower id if both had the name for
-// longer than news takes: each was confirmed on its own side of a partition.
+// loses checks that a name was lost to one that claimed it, and that the NIC of the winner has the
+// lower id if both had the name for longer than news takes: each was confirmed on its own side of a
+// partition.
 func (m *contender) loses(half *vni.Process) {
 	for ev, _, ok := half.NextEvent(); ok; ev, _, ok = half.NextEvent() {
 		if ev.Kind != vni.EventNameLost {

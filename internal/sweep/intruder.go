@@ -14,8 +14,9 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// intruder is a small sealed fabric beside the one of a run, and its network is in the hands of attackers. They read
-// every frame, lose some, repeat and alter others, and make frames of their own:
+// intruder is a small sealed fabric beside the one of a run, and its network is in the hands of
+// attackers. They read every frame, lose some, repeat and alter others, and make frames of their
+// own:
 //
 //	hosts 0 to 2   honest NICs, whose processes work together; NIC 2 restarts once
 //	host 3         a member whose key or certificate is not good, or is good for a while (intrudermembers.go)
@@ -93,7 +94,8 @@ const (
 // intruderPace makes keys change many times in a run.
 var intruderPace = rel.Pace{Phase: seal.Pace{Frames: 150, Time: 4 * time.Millisecond}, RenewAfter: 40 * time.Millisecond}
 
-// runIntruder makes the run of a seed, and returns what it has found and what was done to the fabric.
+// runIntruder makes the run of a seed, and returns what it has found and what was done to the
+// fabric.
 func runIntruder(seed uint64, d mutate.Defect) (violations []string, attacks Attacks) {
 	x := newIntruder(seed, d)
 	for host := hostThief; host < intruderHosts; host++ {

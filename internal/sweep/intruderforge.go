@@ -4,10 +4,11 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// What attackers make up who have no key, and have read frames: indices and counters stand in the clear.
+// What attackers make up who have no key, and have read frames: indices and counters stand in the
+// clear.
 
-// forge sends frames whose headers are those of a session, and whose tags are guessed. The shortest has 32 bytes, and
-// its counter is the next or much higher.
+// forge sends frames whose headers are those of a session, and whose tags are guessed. The shortest
+// has 32 bytes, and its counter is the next or much higher.
 func (x *intruder) forge() {
 	from, to, index, counter, ok := x.session()
 	if !ok {

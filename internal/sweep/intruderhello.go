@@ -9,8 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// thief has the fabric key, as each member of a fabric has, and a static key that is no NIC's. It begins handshakes in
-// the names of others, from its own address and from theirs, and finishes them. A stranger has neither key.
+// thief has the fabric key, as each member of a fabric has, and a static key that is no NIC's. It
+// begins handshakes in the names of others, from its own address and from theirs, and finishes
+// them. A stranger has neither key.
 type thief struct {
 	x        *intruder
 	secrets  *secret.Source
@@ -150,7 +151,8 @@ func (t *thief) hears(from, _ int, frame []byte) {
 	t.x.inject(a.from, a.to, b)
 }
 
-// overhears reads what the first message of a handshake shows to all: its payload is sealed by nothing secret.
+// overhears reads what the first message of a handshake shows to all: its payload is sealed by
+// nothing secret.
 func (t *thief) overhears(_, _ int, o wire.Outer, frame []byte) {
 	if o.Kind != wire.KindHello || len(frame) < wire.HandshakeLeast {
 		return

@@ -10,8 +10,9 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// honest are the processes of an attacked fabric. They send each other messages of all lengths, and PUT into a region
-// and GET from it. When all have come, NIC 2 restarts, and its next process does the same.
+// honest are the processes of an attacked fabric. They send each other messages of all lengths, and
+// PUT into a region and GET from it. When all have come, NIC 2 restarts, and its next process does
+// the same.
 //
 //	honest/0, honest/1, honest/2 ──► all done ──► NIC 2 restarts ──► honest/0, honest/1, again/0 ──► all done
 type honest struct {

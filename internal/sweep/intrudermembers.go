@@ -192,8 +192,8 @@ func (m *members) revoke() {
 	m.endsAt = m.x.f.Elapsed() + memberPatience
 }
 
-// memberPatience is after what time a session of a member that is trusted no more has ended: at the next phase, whose
-// probe may be lost a few times.
+// memberPatience is after what time a session of a member that is trusted no more has ended: at the
+// next phase, whose probe may be lost a few times.
 const memberPatience = intruderUnreachable
 
 // trusted reports whether honest NICs may have sessions with the member now.
@@ -209,7 +209,8 @@ func (m *members) trusted() bool {
 
 // check looks whether a NIC has a session with the member, and may.
 func (m *members) check(host int, e *nic.Engine) {
-	// The member sends to NICs 0 and 1. A session without frames has no phases, and none at which it could end.
+	// The member sends to NICs 0 and 1. A session without frames has no phases, and none at which
+	// it could end.
 	if e.Session(m.x.ids[hostMember]) == 0 || host > 1 && m.fault.later() {
 		return
 	}

@@ -201,8 +201,9 @@ func (x *intruder) tamper() {
 	}
 }
 
-// alter changes bits of one field of a frame that is the attacker's to change, and sends it: of the outer header, of
-// what follows it in the clear or as the head of a handshake, of the ciphertext, of the tag or the MACs.
+// alter changes bits of one field of a frame that is the attacker's to change, and sends it: of the
+// outer header, of what follows it in the clear or as the head of a handshake, of the ciphertext,
+// of the tag or the MACs.
 func (x *intruder) alter(k taped) {
 	b := k.frame
 	head := min(wire.ClearLen, len(b))

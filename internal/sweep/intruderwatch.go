@@ -41,8 +41,8 @@ func newIntruderWatch(x *intruder) *intruderWatch {
 	return &intruderWatch{x: x, names: map[*seal.Key][wire.TagLen]byte{}, used: map[[wire.TagLen]byte]uint64{}, counters: map[sentOn]uint64{}}
 }
 
-// witness is told of each frame that is sealed. Keys are compared by what they make, since two NICs, or two lives of
-// one, might come to have the same key.
+// witness is told of each frame that is sealed. Keys are compared by what they make, since two
+// NICs, or two lives of one, might come to have the same key.
 func (w *intruderWatch) witness(key any, counter uint64) {
 	k := key.(*seal.Key)
 	name, known := w.names[k]

@@ -123,8 +123,9 @@ func (a *asylum) answers() (l []wire.Record) {
 	return l
 }
 
-// forged is a relay of a message that another NIC's process is said to have sent. It names a session
-// that the two NICs do not have, or the one that they have: a NIC that relays sees its name.
+// forged is a relay of a message that another NIC's process is said to have sent. It names a
+// session that the two NICs do not have, or the one that they have: a NIC that relays sees its
+// name.
 func (a *asylum) forged(n int) []wire.Record {
 	i := a.rng.IntN(asylumSane)
 	from, to := a.slots[i], a.slots[(i+1)%asylumSane]

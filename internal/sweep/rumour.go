@@ -15,8 +15,9 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// rumour is a small fabric beside the one of a run. Its processes send multicasts to all others, and
-// one of its NICs alters what it passes on: message, tag, numbers, list. It has promises of its own:
+// rumour is a small fabric beside the one of a run. Its processes send multicasts to all others,
+// and one of its NICs alters what it passes on: message, tag, numbers, list. It has promises of its
+// own:
 //
 //	each receiver gets every message of a sender once, in order, with its bytes and its tag
 //	every multicast succeeds

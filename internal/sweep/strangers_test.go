@@ -22,7 +22,8 @@ import (
 
 const reviewFabricKey = "a simulated fabric" // of sim/sealed.go
 
-// pair is two sealed NICs, and a host without one. Indices are those of the frames from NIC 0 to NIC 1 and back.
+// pair is two sealed NICs, and a host without one. Indices are those of the frames from NIC 0 to
+// NIC 1 and back.
 type pair struct {
 	f     *sim.Fabric
 	index [2]uint32
@@ -45,7 +46,8 @@ func newPair(change func(host int, s *rel.Security)) *pair {
 	return p
 }
 
-// exchange sends messages from a process on NIC 0 to one on NIC 1. attack runs when half of them have come.
+// exchange sends messages from a process on NIC 0 to one on NIC 1. attack runs when half of them
+// have come.
 func (p *pair) exchange(attack func(q *sim.Process)) error {
 	from, to := weft.Name{App: "sends"}, weft.Name{App: "takes"}
 	p.f.Process(0, from.String(), func(q *sim.Process) error {
@@ -72,7 +74,8 @@ func (p *pair) exchange(attack func(q *sim.Process)) error {
 	return p.f.Run(time.Minute)
 }
 
-// The attack knew neither keys nor cookies. Here the attacker knows the indices and the counters, too.
+// The attack knew neither keys nor cookies. Here the attacker knows the indices and the counters,
+// too.
 func TestForgedFramesOf32BytesEndNoSession(t *testing.T) {
 	const forged = 12_000
 	p := newPair(nil)
@@ -112,8 +115,8 @@ func TestForgedFramesOf32BytesEndNoSession(t *testing.T) {
 	}
 }
 
-// Hellos come in the name of NIC 1, of a life that none surpasses: without the fabric key, and from a member of the
-// fabric that has another static key.
+// Hellos come in the name of NIC 1, of a life that none surpasses: without the fabric key, and from
+// a member of the fabric that has another static key.
 func TestNoHelloTakesANICsID(t *testing.T) {
 	var own trust.FabricKey
 	copy(own[:], reviewFabricKey)

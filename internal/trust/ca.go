@@ -14,8 +14,8 @@ type CAKey [ed25519.SeedSize]byte
 // CAPublic is the public half of a CAKey. NICs that believe the authority have it.
 type CAPublic [ed25519.PublicKeySize]byte
 
-// CAID names an authority in certificates: 64 bits of the hash of its public key. It is a hint which key to try, and no
-// proof.
+// CAID names an authority in certificates: 64 bits of the hash of its public key. It is a hint
+// which key to try, and no proof.
 type CAID uint64
 
 // NewCAKey draws a key from a cryptographic generator.
@@ -71,7 +71,8 @@ func (k *CAPublic) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// verify checks the signature of what names the authority id. The error is ErrOtherFabric or ErrSignature.
+// verify checks the signature of what names the authority id. The error is ErrOtherFabric or
+// ErrSignature.
 func verify(authorities []CAPublic, id CAID, signed []byte, signature *[ed25519.SignatureSize]byte) error {
 	known := false
 	for _, ca := range authorities {

@@ -49,8 +49,8 @@ const (
 	leastCertificate = 77 + 3 + ed25519.SignatureSize // without users and patterns
 )
 
-// Sign sets c.CA, sorts the lists and signs c. It refuses what a decoder would refuse, above all a certificate of more
-// than MaxCertificateLen bytes.
+// Sign sets c.CA, sorts the lists and signs c. It refuses what a decoder would refuse, above all a
+// certificate of more than MaxCertificateLen bytes.
 func (c *Certificate) Sign(ca ed25519.PrivateKey) error {
 	if len(ca) != ed25519.PrivateKeySize {
 		return fmt.Errorf("sign a certificate: the authority's key has %d bytes; expected %d", len(ca), ed25519.PrivateKeySize)
@@ -103,7 +103,8 @@ func (c *Certificate) appendBody(b []byte) []byte {
 	return b
 }
 
-// ParseCertificate decodes a certificate. It does not check the signature: Verify does. The error wraps ErrMalformed.
+// ParseCertificate decodes a certificate. It does not check the signature: Verify does. The error
+// wraps ErrMalformed.
 func ParseCertificate(b []byte) (*Certificate, error) {
 	if len(b) > MaxCertificateLen {
 		return nil, fmt.Errorf("certificate: %w: it has %d bytes; expected at most %d", ErrMalformed, len(b), MaxCertificateLen)
@@ -154,8 +155,8 @@ func (c *Certificate) check() error {
 	return c.Roles.check()
 }
 
-// CheckPattern refuses what is no pattern for names of applications: 1 to 48 bytes of what a name may have (a-z, 0-9,
-// '.', '_', '-'), '*', '?', and classes such as [a-f] and [^0-9].
+// CheckPattern refuses what is no pattern for names of applications: 1 to 48 bytes of what a name
+// may have (a-z, 0-9, '.', '_', '-'), '*', '?', and classes such as [a-f] and [^0-9].
 func CheckPattern(p string) error {
 	bad := p == "" || len(p) > limits.PatternBytes
 	for _, c := range []byte(p) {

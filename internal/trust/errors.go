@@ -2,7 +2,8 @@ package trust
 
 import "errors"
 
-// Errors of Policy.Check and Policy.StillGood. The wrapping text names the NIC, the cause and the cure.
+// Errors of Policy.Check and Policy.StillGood. The wrapping text names the NIC, the cause and the
+// cure.
 var (
 	ErrOwnID         = errors.New("the NIC id is this NIC's own")
 	ErrUnboundID     = errors.New("the NIC id does not belong to the static key")

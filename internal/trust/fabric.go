@@ -41,7 +41,8 @@ func (k FabricKey) Derive(label string) (d [KeyLen]byte) {
 // Text returns the join string of the key: one line, and a secret.
 func (k FabricKey) Text() string { return toText(prefixFabric, k[:]) }
 
-// ParseFabricKey reads what FabricKey.Text returns. The error is ErrNotAKey, ErrTruncated, ErrAltered or ErrWeak.
+// ParseFabricKey reads what FabricKey.Text returns. The error is ErrNotAKey, ErrTruncated,
+// ErrAltered or ErrWeak.
 func ParseFabricKey(s string) (k FabricKey, err error) {
 	b, err := secretFromText(prefixFabric, "fabric key", s)
 	return FabricKey(b), err
@@ -56,11 +57,12 @@ func (k FabricKey) Fingerprint() string {
 	return base32Text.EncodeToString(d[:5])
 }
 
-// Fabric is the keys by which NICs of one fabric know one another. A NIC calls with the first key, and answers to all.
-// The zero value has no key and belongs to no fabric.
+// Fabric is the keys by which NICs of one fabric know one another. A NIC calls with the first key,
+// and answers to all. The zero value has no key and belongs to no fabric.
 type Fabric struct{ keys []FabricKey }
 
-// NewFabric returns the fabric of 1 to 4 keys, the newest first. It refuses weak keys and repeated ones.
+// NewFabric returns the fabric of 1 to 4 keys, the newest first. It refuses weak keys and repeated
+// ones.
 func NewFabric(keys ...FabricKey) (Fabric, error) {
 	if len(keys) == 0 || len(keys) > limits.FabricKeys {
 		return Fabric{}, fmt.Errorf("a fabric with %d keys: expected 1 to %d; remove the oldest", len(keys), limits.FabricKeys)

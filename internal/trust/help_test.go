@@ -30,7 +30,8 @@ const (
 	start = 1_700_000_000 // Unix seconds
 )
 
-// certified returns a signed certificate of the NIC with the key, changed by the functions before it is signed.
+// certified returns a signed certificate of the NIC with the key, changed by the functions before
+// it is signed.
 func certified(t testing.TB, key trust.PublicKey, ca trust.CAKey, change ...func(*trust.Certificate)) *trust.Certificate {
 	t.Helper()
 	c := &trust.Certificate{

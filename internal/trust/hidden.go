@@ -5,11 +5,11 @@ import (
 	"io"
 )
 
-// Secrets are never printed: no verb of fmt but %p, no log and no JSON shows one. Only the methods named Text return
-// them. go vet refuses %p of what is no pointer.
+// Secrets are never printed: no verb of fmt but %p, no log and no JSON shows one. Only the methods
+// named Text return them. go vet refuses %p of what is no pointer.
 //
-// fmt calls no method of an unexported field. A struct that keeps a secret in one needs a Format of its own, as Fabric
-// has.
+// fmt calls no method of an unexported field. A struct that keeps a secret in one needs a Format of
+// its own, as Fabric has.
 
 const (
 	hiddenFabric  = "(a fabric key)"

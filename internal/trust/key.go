@@ -1,4 +1,5 @@
-// Package trust says which NICs a NIC believes, and what it allows them. It is pure: it reads no file and no clock.
+// Package trust says which NICs a NIC believes, and what it allows them. It is pure: it reads no
+// file and no clock.
 //
 //	fabric key ──derive──► PSK of handshakes, key of mac1, key of gossip
 //	static key ──hash────► NIC id

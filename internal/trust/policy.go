@@ -57,14 +57,15 @@ type PolicyConfig struct {
 	User        string                 // whose processes Default covers: the user of this NIC
 }
 
-// Policy is what one NIC believes about others, and what it allows them. It must not be used concurrently.
+// Policy is what one NIC believes about others, and what it allows them. It must not be used
+// concurrently.
 type Policy struct {
 	cfg   PolicyConfig
 	lists map[CAID]*RevocationList // the newest of each authority
 }
 
-// NewPolicy returns a policy. It refuses configurations that contradict themselves, and revocation lists that no
-// authority has signed.
+// NewPolicy returns a policy. It refuses configurations that contradict themselves, and revocation
+// lists that no authority has signed.
 func NewPolicy(cfg PolicyConfig) (*Policy, error) {
 	if n := len(cfg.Authorities); n > limits.CertificateAuthorities {
 		return nil, fmt.Errorf("%d certificate authorities; expected at most %d", n, limits.CertificateAuthorities)
@@ -89,8 +90,9 @@ func NewPolicy(cfg PolicyConfig) (*Policy, error) {
 	return p, nil
 }
 
-// Check returns the peer that has proved that it holds key, and that claims id. certificate is encoded, or empty. A NIC
-// without authorities ignores it. The error wraps one of the errors of this package.
+// Check returns the peer that has proved that it holds key, and that claims id. certificate is
+// encoded, or empty. A NIC without authorities ignores it. The error wraps one of the errors of
+// this package.
 func (p *Policy) Check(id nicid.ID, key PublicKey, certificate []byte, wallSeconds int64) (Peer, error) {
 	if id == p.cfg.ID {
 		return Peer{}, fmt.Errorf("NIC %v: %w; a copied state directory needs a key of its own: remove nic.key there", id, ErrOwnID)
@@ -102,8 +104,8 @@ func (p *Policy) Check(id nicid.ID, key PublicKey, certificate []byte, wallSecon
 	return Peer{id, key, c}, nil
 }
 
-// Bind ties an id to a key, as the configuration of a node does that is added later. It fails if the id is tied to
-// another key.
+// Bind ties an id to a key, as the configuration of a node does that is added later. It fails if
+// the id is tied to another key.
 func (p *Policy) Bind(id nicid.ID, key PublicKey) error {
 	if bound, ok := p.cfg.Bound[id]; ok && bound != key {
 		return fmt.Errorf("NIC %v: %w: it is bound to %v, and not to %v; remove the node that binds it first", id, ErrBoundToOther, bound, key)
@@ -115,8 +117,8 @@ func (p *Policy) Bind(id nicid.ID, key PublicKey) error {
 	return nil
 }
 
-// CheckOwn checks at start what other NICs will check: that this NIC's id belongs to its key, and that its certificate
-// is good. certificate is encoded, or empty.
+// CheckOwn checks at start what other NICs will check: that this NIC's id belongs to its key, and
+// that its certificate is good. certificate is encoded, or empty.
 func (p *Policy) CheckOwn(certificate []byte, wallSeconds int64) (*Certificate, error) {
 	return p.check(p.cfg.ID, p.cfg.Key, certificate, wallSeconds)
 }
@@ -150,8 +152,8 @@ func (p *Policy) check(id nicid.ID, key PublicKey, certificate []byte, wallSecon
 	return c, p.good(c, wallSeconds)
 }
 
-// StillGood reports why an established peer must go: its certificate has expired or is revoked. It is asked at each
-// rekey, and for all peers when Revoke returns true.
+// StillGood reports why an established peer must go: its certificate has expired or is revoked. It
+// is asked at each rekey, and for all peers when Revoke returns true.
 func (p *Policy) StillGood(peer Peer, wallSeconds int64) error {
 	switch {
 	case len(p.cfg.Authorities) == 0:
@@ -170,8 +172,9 @@ func (p *Policy) good(c *Certificate, wallSeconds int64) error {
 	return c.validAt(wallSeconds)
 }
 
-// Revoke takes an encoded revocation list. It returns true if the list is newer than the one before; then StillGood
-// may end peers, and the list is to be spread. The error is ErrMalformed, ErrOtherFabric or ErrSignature.
+// Revoke takes an encoded revocation list. It returns true if the list is newer than the one
+// before; then StillGood may end peers, and the list is to be spread. The error is ErrMalformed,
+// ErrOtherFabric or ErrSignature.
 func (p *Policy) Revoke(list []byte) (newer bool, err error) {
 	l, err := ParseRevocationList(list)
 	if err != nil {
@@ -187,7 +190,8 @@ func (p *Policy) Revoke(list []byte) (newer bool, err error) {
 	return true, nil
 }
 
-// Wants reports whether list number n of an authority would be newer than the one that the policy has.
+// Wants reports whether list number n of an authority would be newer than the one that the policy
+// has.
 func (p *Policy) Wants(authority CAID, n uint64) bool {
 	if last := p.lists[authority]; last != nil {
 		return n > last.Number
@@ -195,8 +199,8 @@ func (p *Policy) Wants(authority CAID, n uint64) bool {
 	return slices.ContainsFunc(p.cfg.Authorities, func(ca CAPublic) bool { return ca.ID() == authority })
 }
 
-// Revocations returns the newest list of each authority, ordered by the authority's id. The caller must not change
-// them.
+// Revocations returns the newest list of each authority, ordered by the authority's id. The caller
+// must not change them.
 func (p *Policy) Revocations() (lists []*RevocationList) {
 	for _, ca := range slices.Sorted(maps.Keys(p.lists)) {
 		lists = append(lists, p.lists[ca])
@@ -204,8 +208,9 @@ func (p *Policy) Revocations() (lists []*RevocationList) {
 	return lists
 }
 
-// Allows reports whether peer has the role. If the role is Program or Run, peer asks on behalf of user, for whom it
-// vouches. A certificate and a grant add up. Without either, Default holds, for the user of this NIC alone.
+// Allows reports whether peer has the role. If the role is Program or Run, peer asks on behalf of
+// user, for whom it vouches. A certificate and a grant add up. Without either, Default holds, for
+// the user of this NIC alone.
 func (p *Policy) Allows(peer Peer, role Role, user string) bool {
 	grant, granted := p.cfg.Grants[peer.NIC]
 	if grant.Allow(role, user) || peer.Certificate != nil && peer.Certificate.Roles.Allow(role, user) {
@@ -217,7 +222,8 @@ func (p *Policy) Allows(peer Peer, role Role, user string) bool {
 	return role&withUsers == 0 || user != "" && user != Root && user == p.cfg.User
 }
 
-// AllowsName reports whether processes of peer may have names of the application. Without certificates all may.
+// AllowsName reports whether processes of peer may have names of the application. Without
+// certificates all may.
 func (p *Policy) AllowsName(peer Peer, application string) bool {
 	return len(p.cfg.Authorities) == 0 || peer.Certificate != nil && peer.Certificate.AllowsName(application)
 }

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// reader takes fields from the front of bytes that a stranger sent. After the first short field all are zero.
+// reader takes fields from the front of bytes that a stranger sent. After the first short field all
+// are zero.
 type reader struct {
 	rest  []byte
 	short bool

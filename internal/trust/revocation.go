@@ -11,8 +11,9 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// RevocationList names certificates that an authority takes back, by serial number, and static keys, of which it takes
-// back every certificate. The list with the largest number counts. Numbers are little-endian:
+// RevocationList names certificates that an authority takes back, by serial number, and static
+// keys, of which it takes back every certificate. The list with the largest number counts. Numbers
+// are little-endian:
 //
 //	 0   4  magic "WFR1"
 //	 4   8  id of the authority
@@ -39,7 +40,8 @@ const (
 
 func compareKeys(a, b PublicKey) int { return bytes.Compare(a[:], b[:]) }
 
-// Sign sets l.CA, sorts the list and signs it. It refuses a list of more than MaxRevocationLen bytes.
+// Sign sets l.CA, sorts the list and signs it. It refuses a list of more than MaxRevocationLen
+// bytes.
 func (l *RevocationList) Sign(ca ed25519.PrivateKey) error {
 	if len(ca) != ed25519.PrivateKeySize {
 		return fmt.Errorf("sign a revocation list: the authority's key has %d bytes; expected %d", len(ca), ed25519.PrivateKeySize)
@@ -86,7 +88,8 @@ func (l *RevocationList) appendBody(b []byte) []byte {
 	return b
 }
 
-// ParseRevocationList decodes a list. It does not check the signature: Verify does. The error wraps ErrMalformed.
+// ParseRevocationList decodes a list. It does not check the signature: Verify does. The error wraps
+// ErrMalformed.
 func ParseRevocationList(b []byte) (*RevocationList, error) {
 	if len(b) > MaxRevocationLen {
 		return nil, fmt.Errorf("revocation list: %w: it has %d bytes; expected at most %d", ErrMalformed, len(b), MaxRevocationLen)

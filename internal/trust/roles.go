@@ -21,7 +21,8 @@ const (
 	AllRoles = Observe | Program | Run | Admin
 )
 
-// Root is the user whom no role covers unless its list names them. Callers pass this name for every name of uid 0.
+// Root is the user whom no role covers unless its list names them. Callers pass this name for every
+// name of uid 0.
 const Root = "root"
 
 // roleNames are in the order of the bits.
@@ -52,8 +53,9 @@ func ParseRole(s string) (Role, error) {
 	return 0, fmt.Errorf("unknown role %q: expected observe, program, run or admin", s)
 }
 
-// Roles are what a certificate or a grant gives a NIC. Program and Run may list the users for whom the NIC may speak; a
-// role without a list covers every user but root. The zero value allows nothing.
+// Roles are what a certificate or a grant gives a NIC. Program and Run may list the users for whom
+// the NIC may speak; a role without a list covers every user but root. The zero value allows
+// nothing.
 type Roles struct {
 	Set          Role
 	ProgramUsers []string // sorted and distinct; nil unless Set has Program
@@ -125,7 +127,8 @@ func (r Roles) String() string {
 	return strings.Join(r.Strings(), " ")
 }
 
-// Allow reports whether r has the role, for the user if the role is Program or Run. Root must be listed.
+// Allow reports whether r has the role, for the user if the role is Program or Run. Root must be
+// listed.
 func (r Roles) Allow(role Role, user string) bool {
 	if role == 0 || r.Set&role != role {
 		return false
@@ -170,7 +173,8 @@ func (r Roles) check() error {
 	return nil
 }
 
-// CheckUser refuses what is no name of a user: 1 to 64 bytes of A-Z, a-z, 0-9, '.', '_', '-', '@' and '+', not '-' first.
+// CheckUser refuses what is no name of a user: 1 to 64 bytes of A-Z, a-z, 0-9, '.', '_', '-', '@'
+// and '+', not '-' first.
 func CheckUser(name string) error {
 	bad := name == "" || len(name) > limits.UserNameBytes || name[0] == '-'
 	for _, c := range []byte(name) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Text forms. Each is one line without spaces: a prefix that names the kind, then base32 in lower case of the bytes and
-// a checksum of 4 bytes.
+// Text forms. Each is one line without spaces: a prefix that names the kind, then base32 in lower
+// case of the bytes and a checksum of 4 bytes.
 //
 //	weft1-…         fabric key: the join string
 //	weftkey1-…      static key of a NIC
@@ -43,8 +43,8 @@ func toText(prefix string, b []byte) string {
 	return prefix + base32Text.EncodeToString(append(bytes.Clone(b), checksum(prefix, b)...))
 }
 
-// fromText is the inverse of toText. what names the kind of text in errors. least and most bound the bytes. White space
-// around the text is ignored, as files end with a newline.
+// fromText is the inverse of toText. what names the kind of text in errors. least and most bound
+// the bytes. White space around the text is ignored, as files end with a newline.
 func fromText(prefix, what, s string, least, most int) ([]byte, error) {
 	s = strings.TrimSpace(s)
 	body, ok := strings.CutPrefix(s, prefix)
@@ -91,10 +91,12 @@ func kindOf(s string) string {
 	return ""
 }
 
-// leastDistinct is how many distinct bytes a secret has at least. A drawn key has fewer with a chance below 2^-100.
+// leastDistinct is how many distinct bytes a secret has at least. A drawn key has fewer with a
+// chance below 2^-100.
 const leastDistinct = 8
 
-// checkStrength refuses secrets that were not drawn: zeros, one letter repeated, a short word repeated.
+// checkStrength refuses secrets that were not drawn: zeros, one letter repeated, a short word
+// repeated.
 func checkStrength(what string, key *[KeyLen]byte) error {
 	var seen [4]uint64
 	for _, b := range key {

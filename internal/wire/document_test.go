@@ -244,8 +244,8 @@ func TestDocumentNamesEveryFlag(t *testing.T) {
 
 func u(flag uint8) uint64 { return uint64(flag) }
 
-// The table of kinds and flags has a row for each rule, and flagsByKind is that table once more; the parser must agree on
-// every kind and every byte of flags.
+// The table of kinds and flags has a row for each rule, and flagsByKind is that table once more;
+// the parser must agree on every kind and every byte of flags.
 func TestDocumentSaysWhichFlagsAKindTakes(t *testing.T) {
 	const sealed, phase, clear = wire.FlagSealed, wire.FlagPhase, wire.FlagClear
 	rows := []struct {

@@ -80,8 +80,8 @@ func checkNextSealed(t *testing.T, frame []byte, index uint32, o wire.Outer, err
 	}
 }
 
-// checkSealed looks at what this package can read of a sealed frame: bodies of handshakes. Others are encrypted; a Rekey is
-// read as if it were not.
+// checkSealed looks at what this package can read of a sealed frame: bodies of handshakes. Others
+// are encrypted; a Rekey is read as if it were not.
 func checkSealed(t *testing.T, k wire.Kind, rest []byte) {
 	switch {
 	case k == wire.KindRekey:

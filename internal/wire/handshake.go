@@ -16,8 +16,8 @@ import "encoding/binary"
 //	    mac1            16   over the frame so far, keyed by the fabric key
 //	    mac2            16   over the frame so far and mac1, keyed by a Cookie; zero without one
 //
-// The payload of Noise messages 1 and 2 is a Hello and, behind it, the certificate of the sender, if it has one. An XX
-// initiator sends its certificate in message 3.
+// The payload of Noise messages 1 and 2 is a Hello and, behind it, the certificate of the sender,
+// if it has one. An XX initiator sends its certificate in message 3.
 type Handshake struct {
 	Pattern, Message       uint8
 	Index                  uint32
@@ -85,8 +85,9 @@ func ParseHandshake(b []byte) (h Handshake, err error) {
 // CookieLen is the length of a Cookie's body, in bytes.
 const CookieLen = 24 + MACLen + 16
 
-// Cookie is the answer of a NIC that gets more Hellos than it can work on. The sender of the Hello proves with the
-// cookie, as the key of mac2 in its next Hello, that it receives what is sent to its address:
+// Cookie is the answer of a NIC that gets more Hellos than it can work on. The sender of the Hello
+// proves with the cookie, as the key of mac2 in its next Hello, that it receives what is sent to
+// its address:
 //
 //	 0  nonce   24
 //	24  sealed  32   the cookie, by XChaCha20-Poly1305 with a key of the fabric's; mac1 of the Hello is additional data
@@ -118,7 +119,8 @@ func ParseCookie(b []byte) (c Cookie, err error) {
 // RekeyHead is the length of a Rekey's body before its Noise message, in bytes.
 const RekeyHead = 4
 
-// Rekey is the body of a KindRekey: one message of a handshake for fresh keys, inside a sealed session.
+// Rekey is the body of a KindRekey: one message of a handshake for fresh keys, inside a sealed
+// session.
 //
 //	0  message        1   1 offers, 2 answers
 //	1  zero           1

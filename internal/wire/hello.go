@@ -48,11 +48,12 @@ type Hello struct {
 	EchoCounter             uint64
 }
 
-// CapAES says that the NIC seals fast by AES. If a NIC does not say so, the pair uses ChaCha20-Poly1305.
+// CapAES says that the NIC seals fast by AES. If a NIC does not say so, the pair uses
+// ChaCha20-Poly1305.
 const CapAES uint64 = 1 << 1
 
-// CapPlainPrograms says that the NIC lets datagrams of programs go unsealed on a sealed link, so that programs in drivers
-// can handle them. They do if both NICs say so.
+// CapPlainPrograms says that the NIC lets datagrams of programs go unsealed on a sealed link, so
+// that programs in drivers can handle them. They do if both NICs say so.
 const CapPlainPrograms uint64 = 1 << 2
 
 // CapReliable says that the NIC's link neither loses nor reorders frames. If both NICs say so, they neither acknowledge

@@ -161,7 +161,8 @@ func ParseRelayReceiver(b []byte) RelayReceiver {
 const RelayMACInputLen = 40
 
 // RelayMACInput returns the fixed part of what the MAC of a NIC covers. The receivers of that NIC
-// and the SHA-256 of the message follow it. The number of NICs is not covered: it changes on the way.
+// and the SHA-256 of the message follow it. The number of NICs is not covered: it changes on the
+// way.
 //
 //	 0  source NIC         8
 //	 8  NIC                8   the receiving one: a MAC is of one direction

@@ -87,7 +87,8 @@ func partFields(p wire.Part, payload []byte) fields {
 		"length": uint64(p.Length), "payload": hex.EncodeToString(payload)}
 }
 
-// handshakeSample is a body with zeros behind it, as a Hello has them that is as long as its answer.
+// handshakeSample is a body with zeros behind it, as a Hello has them that is as long as its
+// answer.
 func handshakeSample(h wire.Handshake, zeros int) sample {
 	n := h.Len() + zeros
 	b := written(n, func(b []byte) { h.Put(b, n) })
@@ -113,7 +114,8 @@ func rekeySample(r wire.Rekey) sample {
 	return sample{"Rekey", b, fields{"message": uint64(r.Message), "number": uint64(r.Number), "noise message": hex.EncodeToString(r.Noise)}}
 }
 
-// macsSample are the MACs behind a frame, by the sentences of docs/wire.md. Without a cookie mac2 is zeros.
+// macsSample are the MACs behind a frame, by the sentences of docs/wire.md. Without a cookie mac2
+// is zeros.
 func macsSample(frame, fabric, cookie []byte) sample {
 	key, err := hkdf.Key(sha256.New, fabric, nil, "weft mac1", 32)
 	if err != nil {

@@ -110,10 +110,12 @@ func TestVectorsAreWhatTheCodeWrites(t *testing.T) {
 	}
 }
 
-// errMAC is the cause of a handshake frame whose mac1 does not verify. This package leaves that to its callers.
+// errMAC is the cause of a handshake frame whose mac1 does not verify. This package leaves that to
+// its callers.
 var errMAC = errors.New("mac1 does not verify")
 
-// take parses a whole frame as a receiver with this cookie and this fabric key does: outer header, tag or MACs, body.
+// take parses a whole frame as a receiver with this cookie and this fabric key does: outer header,
+// tag or MACs, body.
 func take(frame []byte, cookie uint64, fabric []byte) (p parts, err error) {
 	o, _, err := wire.ParseOuter(frame)
 	if err != nil {

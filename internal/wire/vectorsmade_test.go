@@ -74,8 +74,8 @@ func numbers(from byte, n int) []byte {
 	return b
 }
 
-// handshakeFrames are the frames that open a sealed pair. Their Noise messages are not real ones, since this package knows
-// nothing of them; docs/wire/sealed.json has such.
+// handshakeFrames are the frames that open a sealed pair. Their Noise messages are not real ones,
+// since this package knows nothing of them; docs/wire/sealed.json has such.
 func handshakeFrames() []frame {
 	of := func(pattern, message uint8, index uint32, noise, zeros int) []sample {
 		return []sample{handshakeSample(wire.Handshake{
@@ -229,7 +229,8 @@ func badFrames() (all []badVector) {
 	return append(all, badHandshakes(good)...)
 }
 
-// badHandshakes are handshake frames with one thing wrong. The MACs are put right again, except where they are the thing.
+// badHandshakes are handshake frames with one thing wrong. The MACs are put right again, except
+// where they are the thing.
 func badHandshakes(good map[string][]byte) (all []badVector) {
 	add := func(name, of, why string, change func(b []byte) []byte) {
 		b := change(append([]byte(nil), good[of]...))

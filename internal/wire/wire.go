@@ -96,10 +96,12 @@ const (
 	FlagClear  uint8 = 1 << 3 // the inner header and the head of its one Chunk are in the clear; the payload is sealed
 )
 
-// ClearLen is how much of a sealed frame with FlagClear is in the clear, in bytes. The tag covers it.
+// ClearLen is how much of a sealed frame with FlagClear is in the clear, in bytes. The tag covers
+// it.
 const ClearLen = OuterLen + InnerLen + ChunkLen
 
-// varying are the bits of a header's first word that differ between the frames of a sealed session, beside the kind.
+// varying are the bits of a header's first word that differ between the frames of a sealed session,
+// beside the kind.
 const varying = uint64(FlagPhase|FlagClear) << 8
 
 // ResidentBit is set in the index of frames that a program in the driver of the sending NIC makes, and clear in every index that a NIC
@@ -138,9 +140,9 @@ func (o Outer) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], o.Counter)
 }
 
-// ParseNext reads the outer header of a frame whose first word is known but for the kind, and on a sealed link but for
-// phase and clear headers: that of the frames of a session. ok is false for every other frame, good or not; ParseOuter
-// says what it is.
+// ParseNext reads the outer header of a frame whose first word is known but for the kind, and on a
+// sealed link but for phase and clear headers: that of the frames of a session. ok is false for
+// every other frame, good or not; ParseOuter says what it is.
 func ParseNext(frame []byte, word uint64) (o Outer, ok bool) {
 	if len(frame) < OuterLen {
 		return o, false

@@ -17,8 +17,9 @@ import (
 //
 //	datagram   ├── header, 16 B, in clear ──┤ payload, encrypted │ tag, 16 B │
 //
-// The tag covers the header, and the counter in the header is the nonce. The payload is encrypted from the message into
-// the datagram, and decrypted from the datagram into its place in the message, without another copy.
+// The tag covers the header, and the counter in the header is the nonce. The payload is encrypted
+// from the message into the datagram, and decrypted from the datagram into its place in the
+// message, without another copy.
 const (
 	sealedHead  = 16
 	sealedTag   = 16
@@ -66,7 +67,8 @@ func (s *sealer) open(to, b []byte) (int, error) {
 	return len(b) - sealedExtra, nil
 }
 
-// sealedWire seals what goes over a wire. A datagram of the wire under it carries less: that is what piece returns.
+// sealedWire seals what goes over a wire. A datagram of the wire under it carries less: that is
+// what piece returns.
 type sealedWire struct {
 	wire
 	out, in *sealer // of the two directions
@@ -112,7 +114,8 @@ func (w *sealedWire) receive() ([]byte, error) {
 	return openAll(w.in, w.opened, b, w.wire.piece())
 }
 
-// openAll opens datagrams of a length that lie one behind the other, the last of which may be shorter. It returns their payloads.
+// openAll opens datagrams of a length that lie one behind the other, the last of which may be
+// shorter. It returns their payloads.
 func openAll(s *sealer, to, b []byte, length int) ([]byte, error) {
 	n := 0
 	for len(b) > 0 {

@@ -258,7 +258,8 @@ func (w *xdpWire) queue(b []byte) bool {
 	return to != nil
 }
 
-// reserve queues a datagram of n bytes and returns the room that the caller writes before kick; nil if no chunk is free.
+// reserve queues a datagram of n bytes and returns the room that the caller writes before kick; nil
+// if no chunk is free.
 func (w *xdpWire) reserve(n int) []byte {
 	if len(w.free) == 0 {
 		return nil

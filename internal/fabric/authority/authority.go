@@ -5,7 +5,8 @@
 //	issued    its certificates, one a line, the oldest first
 //	revoked   its newest revocation list
 //
-// Only ca.key is needed to sign: serial numbers are drawn, and a list's number is the time if the last list is lost.
+// Only ca.key is needed to sign: serial numbers are drawn, and a list's number is the time if the
+// last list is lost.
 package authority
 
 import (
@@ -24,7 +25,8 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// keepRevoked is for how long a certificate stays in revocation lists after its end, in seconds: clocks differ.
+// keepRevoked is for how long a certificate stays in revocation lists after its end, in seconds:
+// clocks differ.
 const keepRevoked = 30 * 24 * 60 * 60
 
 // Authority is an authority that this process uses alone until Close.
@@ -141,9 +143,9 @@ func (a *Authority) List() (*trust.RevocationList, error) {
 	return l, nil
 }
 
-// Revoke signs the next revocation list, with the certificates of these serial numbers and of these static keys
-// besides those of the last list. A certificate that ended 30 days ago is dropped. wallSeconds is the time in Unix
-// seconds.
+// Revoke signs the next revocation list, with the certificates of these serial numbers and of these
+// static keys besides those of the last list. A certificate that ended 30 days ago is dropped.
+// wallSeconds is the time in Unix seconds.
 func (a *Authority) Revoke(serials []uint64, keys []trust.PublicKey, wallSeconds int64) (*trust.RevocationList, error) {
 	last, err := a.List()
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package grants edits the table of grants in a daemon's configuration, and leaves all other text as it is:
+// Package grants edits the table of grants in a daemon's configuration, and leaves all other text
+// as it is:
 //
 //	[grants]
 //	"0:0:0:96:221:127:255:140" = ["observe", "run=alice,bob"]
@@ -44,7 +45,8 @@ type place struct {
 	value    int // offset of the value
 }
 
-// find parses text for the grant of id. The error tells the line of a mistake, or that the table is an inline one.
+// find parses text for the grant of id. The error tells the line of a mistake, or that the table is
+// an inline one.
 func find(text []byte, id nicid.ID) (place, error) {
 	at := place{header: -1, from: -1}
 	var wrong *toml.DecodeError
@@ -85,7 +87,8 @@ func find(text []byte, id nicid.ID) (place, error) {
 	return at, p.Error()
 }
 
-// pathOf returns the parts of an expression's key, joined by zero bytes, and the place of the last part.
+// pathOf returns the parts of an expression's key, joined by zero bytes, and the place of the last
+// part.
 func pathOf(e *unstable.Node) (path string, last unstable.Range) {
 	var parts []string
 	for it := e.Key(); it.Next(); {
@@ -151,8 +154,8 @@ func splice(text []byte, from, to int, with string) []byte {
 	return append(append(bytes.Clone(text[:from]), with...), text[to:]...)
 }
 
-// check compares what two texts mean. Their difference must be the grant of id alone, which is want in the new one, and
-// is not there if want is nil.
+// check compares what two texts mean. Their difference must be the grant of id alone, which is want
+// in the new one, and is not there if want is nil.
 func check(before, after []byte, id nicid.ID, want []any) error {
 	var was, is map[string]any
 	if err := toml.Unmarshal(before, &was); err != nil {

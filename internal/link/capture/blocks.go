@@ -21,8 +21,8 @@ type blocks struct {
 
 func readBlocks(r io.Reader) *blocks { return &blocks{r: bufio.NewReaderSize(r, 64<<10)} }
 
-// next returns the kind and all bytes of the next block, which are valid until the next call. The error is io.EOF after the
-// last block, and errTorn within a block.
+// next returns the kind and all bytes of the next block, which are valid until the next call. The
+// error is io.EOF after the last block, and errTorn within a block.
 func (b *blocks) next() (kind uint32, block []byte, err error) {
 	head, err := b.r.Peek(12)
 	switch {
@@ -140,7 +140,8 @@ func datagram(packet []byte) (at, end int, ok bool) {
 	return at, end, end >= at && end <= len(packet)
 }
 
-// mendSum computes the UDP checksum of a changed packet again, if it had one. Its payload is packet[at:end].
+// mendSum computes the UDP checksum of a changed packet again, if it had one. Its payload is
+// packet[at:end].
 func mendSum(packet []byte, at, end int) {
 	udp := packet[at-udpLen : at]
 	if be.Uint16(udp[6:]) == 0 {

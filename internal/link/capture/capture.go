@@ -17,8 +17,9 @@
 //
 // # Keys
 //
-// A capture with Config.Secrets also has the keys of sealed frames, in Decryption Secrets Blocks of the type 0x57464b4c
-// ("WFKL"), which is Weft's own; other readers skip it. Their text has one line for each key, with seven words:
+// A capture with Config.Secrets also has the keys of sealed frames, in Decryption Secrets Blocks of
+// the type 0x57464b4c ("WFKL"), which is Weft's own; other readers skip it. Their text has one line
+// for each key, with seven words:
 //
 //	WEFT_KEY out 1f3a0007 AES-128-GCM 3 1201 00112233445566778899aabbccddeeff
 //	         │   │        │           │ │    └ the key, in hexadecimal
@@ -28,8 +29,9 @@
 //	         │   └ index of the session in the outer headers, in hexadecimal
 //	         └ the NIC of the capture sends (out) or receives (in) the frames
 //
-// A block stands before the frames that leave with its keys. Frames that arrive are recorded before the NIC has looked at
-// them, so a few can stand before the block with their key: a reader collects all keys first. Decrypt does so.
+// A block stands before the frames that leave with its keys. Frames that arrive are recorded before
+// the NIC has looked at them, so a few can stand before the block with their key: a reader collects
+// all keys first. Decrypt does so.
 package capture
 
 import (
@@ -121,8 +123,9 @@ func Wrap(d link.Driver, w io.Writer, cfg Config) (*Driver, error) {
 	return c, nil
 }
 
-// Keys returns the function that a NIC calls with each key that its sessions begin to use. It returns nil unless
-// Config.Secrets is set. The engine's thread calls the function, which never waits.
+// Keys returns the function that a NIC calls with each key that its sessions begin to use. It
+// returns nil unless Config.Secrets is set. The engine's thread calls the function, which never
+// waits.
 func (c *Driver) Keys() func(seal.KeyLog) {
 	if !c.secrets {
 		return nil

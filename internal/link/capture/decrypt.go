@@ -32,9 +32,10 @@ type Decrypted struct {
 // ErrNoKeys says that a capture holds no keys.
 var ErrNoKeys = errors.New("the file holds no keys; expected a capture that was made with secrets (weft nic --capture-secrets)")
 
-// Decrypt copies a capture and decrypts the sealed frames by the keys in the capture. A decrypted frame has its plaintext
-// in place of the ciphertext, between the outer header and the tag, and its packet has a comment that names the cipher. The
-// copy holds no keys; all other blocks stay as they are. in may be any file: the error names its fault.
+// Decrypt copies a capture and decrypts the sealed frames by the keys in the capture. A decrypted
+// frame has its plaintext in place of the ciphertext, between the outer header and the tag, and its
+// packet has a comment that names the cipher. The copy holds no keys; all other blocks stay as they
+// are. in may be any file: the error names its fault.
 func Decrypt(in io.ReadSeeker, out io.Writer) (Decrypted, error) {
 	d := decrypter{ring: map[ringPlace][]*ringKey{}, out: bufio.NewWriterSize(out, 64<<10), scratch: make([]byte, limits.CaptureBlock)}
 	if err := d.each(in, d.collect); err != nil {
@@ -154,7 +155,8 @@ func (d *decrypter) rewrite(kind uint32, block []byte) error {
 	return err
 }
 
-// packet decrypts the frame of a packet and puts the changed block into d.block. If nothing changes, d.block stays empty.
+// packet decrypts the frame of a packet and puts the changed block into d.block. If nothing
+// changes, d.block stays empty.
 func (d *decrypter) packet(block []byte) {
 	p, ok := parsePacket(block)
 	if !ok || int64(p.nic) >= int64(len(d.raw)) || !d.raw[p.nic] {
@@ -217,9 +219,9 @@ func (d *decrypter) open(o wire.Outer, frame []byte, way uint32) *ringKey {
 	return nil
 }
 
-// near returns the keys that can have sealed a frame. By its counter, that is the key of the last phase that had begun. The
-// next one counts too, since later frames can overtake the first frames of a phase. So do the two before: another session
-// with the same index can lie between.
+// near returns the keys that can have sealed a frame. By its counter, that is the key of the last
+// phase that had begun. The next one counts too, since later frames can overtake the first frames
+// of a phase. So do the two before: another session with the same index can lie between.
 func (d *decrypter) near(at ringPlace, counter uint64) []*ringKey {
 	keys := d.ring[at]
 	i, found := slices.BinarySearchFunc(keys, counter, func(k *ringKey, c uint64) int { return cmp.Compare(k.First, c) })

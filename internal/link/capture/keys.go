@@ -18,7 +18,8 @@ const (
 	inWord   = "in"
 	keyWords = 7
 
-	// keyLineMost is the longest line in bytes: a suite's name, two numbers of 20 digits and 64 hexadecimal digits.
+	// keyLineMost is the longest line in bytes: a suite's name, two numbers of 20 digits and 64
+	// hexadecimal digits.
 	keyLineMost = 160
 )
 

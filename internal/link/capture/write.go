@@ -61,7 +61,8 @@ func (w *writer) write(c *chunk) {
 	c.bytes, c.frames, c.keys = c.bytes[:0], c.frames[:0], c.keys[:0]
 }
 
-// addKeys appends a block with keys to what is to be written, if the file has room for it and for its end.
+// addKeys appends a block with keys to what is to be written, if the file has room for it and for
+// its end.
 func (w *writer) addKeys(lines []byte) {
 	n, size := uint64(bytes.Count(lines, []byte("\n"))), int64(secretsBytes(len(lines)))
 	if w.err != nil || w.beyond.Load() > 0 || w.size+size+statisticsBytes > w.limit {

@@ -177,8 +177,9 @@ func (o *outgoing) dial(from link.Addr) (err error) {
 // seals keep a ring's size as it is: a mapping beyond the end of its file would be a fault.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// sameUser checks that the other end of a connection belongs to our user. Root is no exception: the other end would read
-// and write the memory of root's NIC in place, and could claim to be of root's own fabric.
+// sameUser checks that the other end of a connection belongs to our user. Root is no exception: the
+// other end would read and write the memory of root's NIC in place, and could claim to be of root's
+// own fabric.
 func sameUser(socket int) error {
 	c, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {

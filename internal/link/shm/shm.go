@@ -13,9 +13,10 @@
 // ring, and read there. Nothing is lost, damaged or overtaken while both ends live; when one dies, the kernel closes its socket, and
 // the other notices at its next look, after it has read what was sent.
 //
-// An address is 64 bits, random or made from a name, and the socket's name follows from it: in the abstract namespace of unix sockets, so
-// that nothing is left behind in a file system, and only in the same network namespace. Both ends must run as the same
-// user, root too: they read one another's memory in place, and a user's processes can do anything to one another in any case.
+// An address is 64 bits, random or made from a name, and the socket's name follows from it: in the
+// abstract namespace of unix sockets, so that nothing is left behind in a file system, and only in
+// the same network namespace. Both ends must run as the same user, root too: they read one
+// another's memory in place, and a user's processes can do anything to one another in any case.
 // Above the link a handshake proves their ids: the user alone gives no authority.
 package shm
 

@@ -52,7 +52,8 @@ func send(d *Driver, now clock.Time, to link.Addr) (ok bool) {
 	return ok
 }
 
-// The review's row: a NIC of root took every user for its own. A working NIC of another user makes no ring to it.
+// The review's row: a NIC of root took every user for its own. A working NIC of another user makes
+// no ring to it.
 func TestANICOfAnotherUserMakesNoRingToOneOfRoot(t *testing.T) {
 	root := listen(t, Config{Name: unique("root")})
 	asOther(t, func() {

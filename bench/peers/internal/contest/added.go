@@ -2,8 +2,8 @@ package contest
 
 import "slices"
 
-// Added is a later run, whose rows were added to a result. Figures of two runs are not comparable: the machine may have
-// had less to do in one of them.
+// Added is a later run, whose rows were added to a result. Figures of two runs are not comparable:
+// the machine may have had less to do in one of them.
 type Added struct {
 	Machine     Machine  `json:"machine"`
 	Commit      string   `json:"commit"`
@@ -13,8 +13,8 @@ type Added struct {
 	Contestants []string `json:"contestants"`
 }
 
-// Add adds the rows of a later run. They replace the rows that the result has of the same contestants. A contestant that the
-// later run skipped keeps its rows.
+// Add adds the rows of a later run. They replace the rows that the result has of the same
+// contestants. A contestant that the later run skipped keeps its rows.
 func (r *Result) Add(later *Result) {
 	var names []string
 	for _, row := range later.Rows {
@@ -36,7 +36,8 @@ func (r *Result) Add(later *Result) {
 	r.Added = append(r.Added, Added{later.Machine, later.Commit, later.Date, later.Seconds, later.Rounds, names})
 }
 
-// RunOf returns the run that has measured a contestant: an index of Added, or -1 for the run that the result began with.
+// RunOf returns the run that has measured a contestant: an index of Added, or -1 for the run that
+// the result began with.
 func (r *Result) RunOf(contestant string) int {
 	return slices.IndexFunc(r.Added, func(a Added) bool { return slices.Contains(a.Contestants, contestant) })
 }

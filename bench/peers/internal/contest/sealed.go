@@ -43,8 +43,9 @@ func (r *Result) SealedContestants(ground string) []string {
 	return slices.DeleteFunc(r.Contestants(ground), func(name string) bool { return !r.Sealed(name) })
 }
 
-// ErrRefused is wrapped by the error of a contestant that can do its jobs in no round, such as a binary that does not
-// know a flag. The contestant gets no further turn. Its rows have no figures, and their notes say why.
+// ErrRefused is wrapped by the error of a contestant that can do its jobs in no round, such as a
+// binary that does not know a flag. The contestant gets no further turn. Its rows have no figures,
+// and their notes say why.
 var ErrRefused = errors.New("not measured")
 
 // Refused reports whether a row has no figure, but a note that says why.

@@ -108,7 +108,8 @@ func Figure(measure string, value float64) string {
 	return fmt.Sprintf("%.*f %s", digits, v, u.name)
 }
 
-// Marks returns the marks that stand behind a contestant's name: a star for figures of another run, a dagger for one that encrypts.
+// Marks returns the marks that stand behind a contestant's name: a star for figures of another run,
+// a dagger for one that encrypts.
 func (r *Result) Marks(contestant string) (marks string) {
 	if r.IsElsewhere(contestant) {
 		marks += " *"

@@ -65,7 +65,8 @@ var weftServer = weft.Name{App: "peer"}
 
 const weftService = "peer"
 
-// overWeft has streams of processes with NICs of their own, on a plain link by addresses of the two hosts: its peers are plain.
+// overWeft has streams of processes with NICs of their own, on a plain link by addresses of the two
+// hosts: its peers are plain.
 func overWeft(link func(addr string) weft.Link) *carrier {
 	return &carrier{
 		listen: func(ctx context.Context, addr string) (net.Listener, string, error) {

@@ -25,7 +25,8 @@ import (
 //	client ── socket ── [wg0] ── device ══ UDP, encrypted ══ device ── [wg0] ── socket ── server
 //	└────────────── one process ───────┘                     └──────── one process ────────────┘
 //
-// The devices run in userspace, one in each process. Each makes its interface in the network namespace of its process.
+// The devices run in userspace, one in each process. Each makes its interface in the network
+// namespace of its process.
 func init() {
 	const how = "a TUN device of each host, ChaCha20-Poly1305"
 	tcp := overTCP(cubic)
@@ -41,7 +42,8 @@ func init() {
 const (
 	tunnelDevice = "wg0"
 
-	// tunnelServer and tunnelClient are the addresses inside the tunnel. RFC 2544 reserves this block for benchmarks.
+	// tunnelServer and tunnelClient are the addresses inside the tunnel. RFC 2544 reserves this
+	// block for benchmarks.
 	tunnelServer = "198.18.0.1"
 	tunnelClient = "198.18.0.2"
 	tunnelBits   = 30
@@ -69,8 +71,8 @@ type invitation struct {
 	inside    string         // where the server listens, inside the tunnel
 }
 
-// String returns the invitation as one word, for a command line. Others on this machine can read it there. The tunnel
-// carries messages of a benchmark, and lives for seconds.
+// String returns the invitation as one word, for a command line. Others on this machine can read it
+// there. The tunnel carries messages of a benchmark, and lives for seconds.
 func (i *invitation) String() string {
 	return strings.Join([]string{i.endpoint.String(), i.serverKey, i.clientKey, i.inside}, ",")
 }
@@ -96,8 +98,8 @@ func parseInvitation(word string) (*invitation, error) {
 	return &invitation{endpoint, f[1], f[2], f[3]}, nil
 }
 
-// ownHost refuses loopback addresses. Two processes on one host would both make the same device and the same address,
-// and would change the network of the machine.
+// ownHost refuses loopback addresses. Two processes on one host would both make the same device and
+// the same address, and would change the network of the machine.
 func ownHost(addr netip.Addr) error {
 	if addr.IsLoopback() {
 		return fmt.Errorf("a tunnel at %s: expected the address of a host in a network namespace of its own", addr)
@@ -105,7 +107,8 @@ func ownHost(addr netip.Addr) error {
 	return nil
 }
 
-// serveInTunnel opens the server's end of a tunnel and serves inside it. The invitation is the address that it hands on.
+// serveInTunnel opens the server's end of a tunnel and serves inside it. The invitation is the
+// address that it hands on.
 func serveInTunnel(serve func(context.Context, string, func(string) error) error) func(context.Context, string, func(string) error) error {
 	return func(ctx context.Context, addr string, ready func(string) error) error {
 		outside, err := netip.ParseAddr(addr)
@@ -175,8 +178,9 @@ func (t *tunnelled) close() error {
 	return err
 }
 
-// openTunnel makes a device with the address own, for packets to and from the address peer. Without an endpoint the
-// device waits until its peer calls. Closing the device removes its interface; so does the end of this process.
+// openTunnel makes a device with the address own, for packets to and from the address peer. Without
+// an endpoint the device waits until its peer calls. Closing the device removes its interface; so
+// does the end of this process.
 func openTunnel(own, privateKey, peerKey, peer string, endpoint netip.AddrPort) (*device.Device, error) {
 	t, err := tun.CreateTUN(tunnelDevice, device.DefaultMTU)
 	if err != nil {

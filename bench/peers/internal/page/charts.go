@@ -97,7 +97,8 @@ func bytesName(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// summary is one figure of contestants, the best first, on one host and between two. who returns those of a ground.
+// summary is one figure of contestants, the best first, on one host and between two. who returns
+// those of a ground.
 func summary(r *contest.Result, title, source string, who func(ground string) []string, measure string, size int, axis string) []byte {
 	c := &chart.Dots{Title: title, Source: source, Label: axis, Write: func(v float64) string { return contest.Figure(measure, v) }, Tick: write(measure)}
 	for _, ground := range []string{contest.Host, contest.Veth} {

@@ -179,7 +179,8 @@ func sealedFrom(r *contest.Result) int {
 	return slices.IndexFunc(r.Rows, func(row contest.Row) bool { return row.Sealed })
 }
 
-// Figures of two runs are not compared: the page says which were measured later, and not what encryption costs them.
+// Figures of two runs are not compared: the page says which were measured later, and not what
+// encryption costs them.
 func TestFiguresOfALaterRunAreNotComparedWithEarlierOnes(t *testing.T) {
 	r := result()
 	later := &contest.Result{Commit: "def", Date: "2026-02-03T04:05:06Z", Seconds: 9, Rounds: 2, Machine: contest.Machine{Others: 1.5, Load: 3}}

@@ -86,7 +86,8 @@ host, so it is measured between two hosts only: the kernel's TCP or UDP runs ins
 	}
 }
 
-// sealedTable writes the figures of a ground, and what encryption costs if the same run has measured the same work in plain.
+// sealedTable writes the figures of a ground, and what encryption costs if the same run has
+// measured the same work in plain.
 func sealedTable(b *strings.Builder, r *contest.Result, ground string) {
 	who := r.SealedContestants(ground)
 	if len(who) == 0 {
@@ -114,8 +115,9 @@ func sealedTable(b *strings.Builder, r *contest.Result, ground string) {
 	}
 }
 
-// twinOf returns the contestant that did the same work in plain in the same run; "" if there is none. Figures of two runs
-// would show what the machine did meanwhile, and not what encryption costs.
+// twinOf returns the contestant that did the same work in plain in the same run; "" if there is
+// none. Figures of two runs would show what the machine did meanwhile, and not what encryption
+// costs.
 func twinOf(r *contest.Result, name string) string {
 	twin := contest.Twin(name)
 	if twin == "" || r.RunOf(twin) != r.RunOf(name) {
@@ -124,7 +126,8 @@ func twinOf(r *contest.Result, name string) string {
 	return twin
 }
 
-// cost returns three cells: the plain contestant, the time that encryption adds to a round trip, and the share of the bandwidth that it leaves.
+// cost returns three cells: the plain contestant, the time that encryption adds to a round trip,
+// and the share of the bandwidth that it leaves.
 func cost(r *contest.Result, name, ground string) string {
 	twin := twinOf(r, name)
 	if twin == "" {

@@ -35,7 +35,8 @@ func onWeft() (peers []*Peer) {
 	return peers
 }
 
-// join makes a process on a host, with a NIC that knows the server's by a plain link, and waits for the server.
+// join makes a process on a host, with a NIC that knows the server's by a plain link, and waits for
+// the server.
 func join(ctx context.Context, l Link, here, at string, server weft.Name) (*weft.Process, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no server %v at %s within %v", server, at, patience))
 	defer cancel()

@@ -46,7 +46,8 @@ func TestWeftIsRead(t *testing.T) {
 	}
 }
 
-// A figure of a plain link never stands in a row that says sealed, and no figure of a sealed link in one that says plain.
+// A figure of a plain link never stands in a row that says sealed, and no figure of a sealed link
+// in one that says plain.
 func TestAFigureOfTheOtherKindOfLinkIsRefused(t *testing.T) {
 	const plain, sealed, silent = `{"bench":"rate","size":64,"messages_per_s":1e6,"sealed":false}`, `{"bench":"rate","size":64,"messages_per_s":1e6,"sealed":true}`, `{"bench":"rate","size":64,"messages_per_s":1e6}`
 	for _, c := range []struct {

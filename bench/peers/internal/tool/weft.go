@@ -95,8 +95,9 @@ func (w *Weft) refusal(err error) error {
 	return err
 }
 
-// parseWeft reads the lines of `weft bench … --json`, by size. It refuses a line whose field sealed differs from what was asked.
-// A line without that field is of a binary that knows plain links only.
+// parseWeft reads the lines of `weft bench … --json`, by size. It refuses a line whose field sealed
+// differs from what was asked. A line without that field is of a binary that knows plain links
+// only.
 func parseWeft(out string, sealed bool) (map[int]contest.Sample, error) {
 	rows := make(map[int]contest.Sample)
 	for d := json.NewDecoder(strings.NewReader(out)); ; {
