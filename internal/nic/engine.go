@@ -120,8 +120,6 @@ type Engine struct {
 	relays     *relay.Table
 	programs   *program.Table
 
-	revocations revocations
-
 	resumed    list[process] // whose multicasts have copies to begin
 	refills    freelist.List[refill]
 	completion vni.Completion // under way to a process

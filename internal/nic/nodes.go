@@ -66,6 +66,7 @@ type peerTable struct {
 	last      *peer             // the last record was from it: so will be the next, mostly. nil: not known
 	datagrams []DatagramService // by service, as far as one is claimed
 	news      peerNews
+	lists     revocations // of certificates
 }
 
 // remove undoes peerAt.

@@ -73,7 +73,7 @@ func (e *Engine) Revocations() (lists []*trust.RevocationList, changes uint64) {
 	if e.cfg.Trust == nil {
 		return nil, 0
 	}
-	return e.cfg.Trust.Revocations(), e.revocations.changes
+	return e.cfg.Trust.Revocations(), e.peers.lists.changes
 }
 
 // takeList takes a list. What follows from it waits for the next poll: the list may have come in a
@@ -89,7 +89,7 @@ func (e *Engine) takeList(list []byte, teller *peer) (newer bool, err error) {
 	if err != nil {
 		panic("nic: a list that the policy has taken is malformed: " + err.Error())
 	}
-	v := &e.revocations
+	v := &e.peers.lists
 	v.changes++
 	v.recheck = true
 	v.spread = append(v.spread, spreadList{slices.Clone(list), listHead{l.CA, l.Number}, teller})
@@ -101,7 +101,7 @@ func (e *Engine) takeList(list []byte, teller *peer) (newer bool, err error) {
 
 // enforce ends sessions with peers that are trusted no more, and tells the others of new lists.
 func (e *Engine) enforce() {
-	v := &e.revocations
+	v := &e.peers.lists
 	if !v.recheck {
 		return
 	}
@@ -189,7 +189,7 @@ func (e *Engine) wants(head listHead) bool {
 // has one list of an authority gathering at a time, and its newer one displaces it. Of more than
 // limits.ArrivingLists the oldest goes.
 func (e *Engine) arrivingList(pr *peer, head listHead, total int) *arrivingList {
-	v := &e.revocations
+	v := &e.peers.lists
 	for i, l := range v.arriving {
 		switch {
 		case l.from != pr || l.head.authority != head.authority || l.head.number < head.number:
@@ -211,7 +211,7 @@ func (e *Engine) arrivingList(pr *peer, head listHead, total int) *arrivingList 
 // arrivedList takes a list that has come whole. A peer that sends a bad one, which no working NIC
 // passes on, is heard no more about lists in this session.
 func (e *Engine) arrivedList(l *arrivingList) {
-	v := &e.revocations
+	v := &e.peers.lists
 	v.arriving = slices.DeleteFunc(v.arriving, func(o *arrivingList) bool { return o == l })
 	if _, err := e.takeList(l.body, l.from); err != nil {
 		l.from.badList = true
@@ -223,6 +223,6 @@ func (e *Engine) arrivedList(l *arrivingList) {
 // forgetLists drops what has come from a peer whose session has ended.
 func (e *Engine) forgetLists(pr *peer) {
 	pr.badList = false
-	v := &e.revocations
+	v := &e.peers.lists
 	v.arriving = slices.DeleteFunc(v.arriving, func(l *arrivingList) bool { return l.from == pr })
 }

@@ -28,6 +28,7 @@ func newListTeller(t *testing.T) *listTeller {
 			t.Fatal(err)
 		}
 		c.Trust = p
+		c.WallSeconds = morning
 	})
 	l.at = l.engines[0]
 	l.run(10 * time.Millisecond)
@@ -92,7 +93,7 @@ func TestAListIsTakenWhateverTheOrderOfItsPieces(t *testing.T) {
 	l.want("with an older list", 1, 1, 0)
 	l.tell(l.pieces(4, l.list(l.ca, 4, 1))...)
 	l.want("with a newer list", 1, 2, 0)
-	if n := len(l.at.revocations.arriving); n != 0 {
+	if n := len(l.at.peers.lists.arriving); n != 0 {
 		t.Errorf("%d lists are still arriving", n)
 	}
 }
@@ -140,12 +141,12 @@ func TestPiecesThatAreNoneAreDroppedAndTheMemoryOfListsIsBounded(t *testing.T) {
 	for n := range uint64(5000) { // each begins another list
 		l.tell(bad(func(b []byte) { binary.LittleEndian.PutUint64(b[24:], 10+n) }))
 	}
-	if n := len(l.at.revocations.arriving); n != 1 {
+	if n := len(l.at.peers.lists.arriving); n != 1 {
 		t.Errorf("%d lists of one NIC are arriving; want the newest alone", n)
 	}
 	l.engines[1].Close(l.now)
 	l.run(10 * time.Millisecond)
-	if n := len(l.at.revocations.arriving); n != 0 {
+	if n := len(l.at.peers.lists.arriving); n != 0 {
 		t.Errorf("%d lists of a NIC that has gone are arriving", n)
 	}
 }

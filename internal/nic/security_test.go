@@ -42,6 +42,7 @@ func sealedNIC(change func(s *rel.Security, p *trust.PolicyConfig)) func(*Config
 			panic(err)
 		}
 		c.Trust = policy
+		c.WallSeconds = morning
 	}
 }
 
@@ -254,3 +255,6 @@ func TestACertificateThatNoFrameCarriesIsRefusedAtTheStart(t *testing.T) {
 		t.Errorf("the NIC starts: %v", err)
 	}
 }
+
+// morning is the time of day in tests: a second after the epoch, and what has passed since.
+func morning(now clock.Time) int64 { return 1 + int64(now)/int64(time.Second) }
