@@ -39,11 +39,11 @@ func boundNode(t *testing.T, i int, stateDir, address string) string {
 }
 
 // grantsOf returns the table of a configuration that lets the first n of nicIDs look here, and load
-// programs for root.
+// programs for the user of the tests: a daemon of root gives no roles by itself.
 func grantsOf(n int) string {
 	text := "[grants]\n"
 	for _, id := range nicIDs[:n] {
-		text += fmt.Sprintf("%q = [\"observe\", \"program=root\"]\n", id)
+		text += fmt.Sprintf("%q = [\"observe\", \"program=%s\"]\n", id, secure.UserName(os.Getuid()))
 	}
 	return text
 }
@@ -63,12 +63,6 @@ func startProgramNICs(t *testing.T, n int, more ...string) (sockets []string) {
 			text += boundNode(t, k, filepath.Join(dir, fmt.Sprint(k)), addrs[k])
 			if k != i {
 				text += fmt.Sprintf("name = \"Host-%d\"\n", k+1)
-			}
-		}
-		text += "[grants]\n" // a daemon of root gives no roles by itself
-		for k := range n {
-			if k != i {
-				text += fmt.Sprintf("%q = [\"observe\", \"program=%s\"]\n", nicIDs[k], secure.UserName(os.Getuid()))
 			}
 		}
 		file := filepath.Join(dir, fmt.Sprintf("%d.toml", i))

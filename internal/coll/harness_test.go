@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/rel"
+	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -37,7 +38,7 @@ func (r *request) Write(at uint64, b []byte)   { copy(r.memory[at:], b) }
 // newEngine is NIC 1, which knows NICs 2 and following.
 func newEngine(t testing.TB, peers int) *engine {
 	e := &engine{TB: t, peers: map[uint64]*Peer{}, counts: make([]uint64, len(vni.Names()))}
-	e.rel = rel.New(rel.Config{NIC: 1, Incarnation: 1, MTU: 1472, UnreachableAfter: time.Second, ProbeEvery: time.Second}, struct{ rel.Handler }{})
+	e.rel = rel.New(rel.Config{NIC: 1, Incarnation: 1, Secrets: secret.Seeded(1), MTU: 1472, UnreachableAfter: time.Second, ProbeEvery: time.Second}, struct{ rel.Handler }{})
 	for i := range peers {
 		id := uint64(i + 2)
 		ep, err := e.rel.Open(id, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(id)}), 1))

@@ -16,7 +16,7 @@ import (
 func TestAHostWithoutTheFabricKeySendsNoMessage(t *testing.T) {
 	c := configs(t, 1)[0]
 	run(t, c)
-	victim := mustAttach(t, c, "victim/0")
+	victim, tool := mustAttach(t, c, "victim/0"), dialTool(t, c)
 	key := filepath.Join(t.TempDir(), "fabric.key")
 	if _, err := fabric.Init(key); err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestAHostWithoutTheFabricKeySendsNoMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		dropped := func() uint64 {
-			_, mem, unmap, err := dialTool(t, c).Stat(t.Context())
+			_, mem, unmap, err := tool.Stat(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

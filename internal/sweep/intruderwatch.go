@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/seal"
 	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/wire"
@@ -120,7 +121,7 @@ func (w *intruderWatch) host(e *nic.Engine) int {
 			return host
 		}
 	}
-	panic(fmt.Sprintf("a fabric has NIC %x, which nobody has made", e.ID()))
+	panic(fmt.Sprintf("a fabric has NIC %v, which it was not given", nicid.ID(e.ID())))
 }
 
 // restarts notes that NIC 2 goes: its sessions end once.

@@ -69,6 +69,7 @@ func (p *pair) exchange(attack func(q *sim.Process)) error {
 				return fmt.Errorf("message %d came with other bytes: %w", n, err)
 			}
 		}
+		q.Sleep(time.Second) // or the last send may find that its receiver has gone
 		return nil
 	})
 	return p.f.Run(time.Minute)
