@@ -34,7 +34,8 @@ import (
 //	lower id    takes no notice of a Hello while its own is under way, and forgets the handshakes that it has answered
 //	            when its own session opens
 //	higher id   answers, and lets go of its own handshake if it has answered the other's of late
-//	both        send the Finish again, and do not answer, while a session of their own has yet to be heard
+//	both        send the Finish again, and do not answer, while a session of their own has yet to be heard; the
+//	            higher one for as long as two Finishes may be lost
 //
 // Nothing that a Hello says is believed before its sender has proved a key: it is bound to a
 // half-open session, of which there are limits.PendingSessions at most, and destroys nothing.
@@ -349,8 +350,8 @@ func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *w
 // crossed reports whether a Hello is not to be answered, since our handshake with the peer wins.
 func (m *Module) crossed(now clock.Time, e *Endpoint, from netip.AddrPort, h *wire.Hello) bool {
 	if s := e.live; s != nil {
-		if s.own && !s.confirmed && s.peer.Incarnation == h.Incarnation && s.addr == from &&
-			now.Sub(e.heard) < 2*m.cfg.ProbeEvery {
+		wins := m.cfg.NIC < h.NIC || now.Sub(e.heard) < 2*m.cfg.ProbeEvery
+		if s.own && !s.confirmed && s.peer.Incarnation == h.Incarnation && s.addr == from && wins {
 			e.owe(dutyProbe) // and with it the Finish
 			return true
 		}

@@ -152,7 +152,7 @@ func (m *members) begin() {
 // begins is when the work begins.
 func (m *members) begins() time.Duration {
 	if m.fault == expires {
-		return time.Second - 60*time.Millisecond
+		return time.Second - 250*time.Millisecond // a few lost handshakes leave time for a message
 	}
 	return 0
 }
