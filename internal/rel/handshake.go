@@ -277,6 +277,9 @@ func (m *Module) receiveSealedHello(
 		if wire.HandshakeLeast+len(s.shake.answer) > len(frame) {
 			return // its padding was taken off, and it would get more than it sent
 		}
+		s.made = now // so that the last message has all its time to come
+		m.unpend(s)
+		m.pend(s)
 		s.endpoint.answering = s
 		s.endpoint.owe(dutyAnswerNext)
 		return
