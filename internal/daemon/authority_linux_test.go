@@ -136,7 +136,7 @@ func (w *watched) ask(ctx context.Context, to *watched, request string) (*ctl.Re
 	return ctl.DecodeReply(buf[:m.Len])
 }
 
-// Row S2 of the review: a NIC wrote the number of a user into its request, and was believed.
+// This attack worked once: a NIC wrote the number of a user into its request, and was believed.
 func TestANICThatNamesAnotherUserInItsRequestLoadsNothing(t *testing.T) {
 	all := startWatched(t, 2, unchanged)
 	victim, attacker := all[0], all[1]

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Row S3 of the review: attaching was refused, and the link took messages all the same. A host
+// This attack worked once: attaching was refused, and the link took messages all the same. A host
 // without the fabric key, which is all that another user has, opens no session.
 func TestAHostWithoutTheFabricKeySendsNoMessage(t *testing.T) {
 	c := configs(t, 1)[0]

@@ -114,7 +114,7 @@ func claimAt(name vni.Name, slot uint16, age uint64) []byte {
 	return b
 }
 
-// Row S5 of the review: a NIC claims a name in the first table of a new session, and writes that it
+// This attack worked once: a NIC claims a name in the first table of a new session, and writes that it
 // has had the name for long.
 func TestANameIsNotStolenByAnOldAge(t *testing.T) { // decision 15
 	for _, thief := range []int{0, 2} { // with a lower and a higher id than the owner, NIC 2
