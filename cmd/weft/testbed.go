@@ -41,6 +41,8 @@ Each CMD finds in its environment
   WEFT_ADDRS   the addresses of all hosts, separated by commas
   WEFT_SOCKET  a path for a unix socket, another one for each host
   PATH         with this binary in front, as weft
+  WEFT_FABRIC_FILE
+               a fabric key that all hosts share, made unless the variable is set
 
 Each line of output is preceded by [HOST]; with --on, CMD has the terminal and its
 output is left as it is. SIGINT and SIGTERM are passed on to the process group of

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/internal/fabric"
 	"github.com/weftnet/weft/internal/testbed"
 )
 
@@ -45,6 +46,19 @@ func ownBinaryFirst(dir string) error {
 	return os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
+// oneFabric gives the hosts a fabric key that lives as long as they do, unless the environment names one. Each daemon
+// would make its own otherwise, as on hosts that share nothing.
+func oneFabric(dir string) error {
+	if os.Getenv(fabric.FileVariable) != "" {
+		return nil
+	}
+	path := filepath.Join(dir, fabric.FileName)
+	if _, err := fabric.Init(path); err != nil {
+		return err
+	}
+	return os.Setenv(fabric.FileVariable, path)
+}
+
 // runTestbedExec is the outer half.
 func runTestbedExec(c *cobra.Command, o *execOptions) error {
 	dir, err := os.MkdirTemp("", "weft-testbed-")
@@ -53,7 +67,7 @@ func runTestbedExec(c *cobra.Command, o *execOptions) error {
 	}
 	defer os.RemoveAll(dir)
 	o.dir = dir
-	if err := ownBinaryFirst(dir); err != nil {
+	if err := errors.Join(ownBinaryFirst(dir), oneFabric(dir)); err != nil {
 		return err
 	}
 	if _, err := exec.LookPath(o.argv[0]); err != nil {
