@@ -30,8 +30,7 @@ type peer struct {
 	ended error // why the last session ended, or the last attempt at one; nil while there is one, and before the first
 	wasUp bool  // it was a session
 
-	proved  trust.Peer // what it has proved in its last session; the zero value on a plain link
-	badList bool       // it has sent a revocation list in this session that no authority has signed
+	badList bool // it has sent a revocation list in this session that no authority has signed
 
 	granted    uint64     // bytes that it has been permitted and that have not come
 	writtenOff uint64     // such bytes that are waited for no more
@@ -48,6 +47,8 @@ type peer struct {
 	groups   coll.Peer
 	relays   relay.Peer
 	programs program.Peer
+
+	proved trust.Peer // what it has proved in its last session; the zero value on a plain link
 }
 
 // remote finds what we know of a process of the peer.

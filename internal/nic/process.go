@@ -20,7 +20,6 @@ type process struct {
 	slot     uint16
 	gen      uint32
 	pid      uint32 // of its program
-	user     string // whose it is, by name; empty: the NIC is inside its program
 	name     vni.Name
 	vni      *vni.NIC
 	wakeUp   func()
@@ -78,6 +77,8 @@ type process struct {
 	judged   bool            // one that judges by the bytes is, or was
 	rooms    rel.Account     // segments of its sends
 	account  Account
+
+	user string // whose it is, by name; empty: the NIC is inside its program
 }
 
 // sendNumbers is how many numbers the sends of the process have, those of its contexts and the copies of its multicasts.
