@@ -58,11 +58,11 @@ type Config struct {
 	Certificate string
 
 	// PlainResident lets programs reside in the driver of a sealed AF_XDP link: datagrams for
-	// programs go unsealed to NICs that say the same. Whoever reaches the link can read these, and
+	// programs go unsealed to NICs that say the same. Every host on the link can read these, and
 	// forge them with some effort.
 	PlainResident bool
 
-	// Plain leaves frames unsealed. Whoever reaches the link can then read and forge them. It is
+	// Plain leaves frames unsealed. Every host on the link can then read and forge them. It is
 	// for measurements, and for links that nobody else reaches; both ends must say so. A Switch is
 	// plain in any case.
 	Plain bool

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/wire"
 )
 
@@ -67,5 +68,50 @@ func (m *Module) receiveCookie(_ clock.Time, from netip.AddrPort, o wire.Outer, 
 	if k.cookie == nil || *k.cookie != cookie {
 		k.cookie = &cookie
 		s.endpoint.owe(dutyHello)
+	}
+}
+
+// load is how many handshakes a NIC has worked on of late.
+type load struct {
+	since  clock.Time
+	n      int
+	proved map[netip.Prefix]int // of them, those of hosts whose addresses were proved, since it was heavy
+}
+
+// heavy reports whether senders have to prove their addresses.
+func (l *load) heavy(now clock.Time) bool {
+	l.pass(now)
+	return l.n >= limits.HandshakesUnproved
+}
+
+// greedy counts one handshake more of an address that was proved, and reports whether there have
+// been too many of its host. A host may have many IPv6 addresses of one prefix.
+func (l *load) greedy(from netip.AddrPort) bool {
+	addr, bits := from.Addr().Unmap(), 64
+	if addr.Is4() {
+		bits = 32
+	}
+	host, err := addr.Prefix(bits)
+	if err != nil || l.proved[host] >= limits.HandshakesOfAddress || len(l.proved) > limits.HandshakesAtMost {
+		return true
+	}
+	if l.proved == nil {
+		l.proved = make(map[netip.Prefix]int)
+	}
+	l.proved[host]++
+	return false
+}
+
+// spent counts one handshake more, and reports whether there have been too many.
+func (l *load) spent(now clock.Time) bool {
+	l.pass(now)
+	l.n++
+	return l.n > limits.HandshakesAtMost
+}
+
+func (l *load) pass(now clock.Time) {
+	if now.Sub(l.since) >= limits.HandshakeWindow {
+		l.since, l.n = now, 0
+		clear(l.proved)
 	}
 }
