@@ -93,7 +93,7 @@ func (c *Conn) next() *flight {
 
 // start has what is in the memory of next begin.
 func (c *Conn) start(f *flight) (n int, err error) {
-	err = c.h.port.StartSendInto(&f.op, c.remote.Process, tagOf(kindData, c.peerNumber), head(&f.head, c.number, c.sent), f.mem)
+	err = c.h.port.Peer(c.remote.Process).StartSend(&f.op, tagOf(kindData, c.peerNumber), head(&f.head, c.number, c.sent), f.mem)
 	if errors.Is(err, weft.ErrQueueFull) {
 		return 0, nil
 	}

@@ -54,11 +54,11 @@ func (c *Conn) resend(b []byte) (n int) {
 func (c *Conn) startToDrain(b []byte) (n int) {
 	c.joined = append(c.joined[:0], b...)
 	if c.drainable == nil {
-		c.drainable, c.drained = c.h.p.NewGate(), c.h.p.NewGate()
+		c.drainable, c.drained = c.h.p.Runtime().NewGate(), c.h.p.Runtime().NewGate()
 	}
 	ctx, stop := context.WithCancel(c.h.ctx)
 	c.draining, c.stopDraining = true, stop
-	c.h.p.Go(func() { c.drain(ctx) })
+	c.h.p.Runtime().Go(func() { c.drain(ctx) })
 	return len(b)
 }
 
@@ -167,7 +167,7 @@ func (c *Conn) gather(f *flight) bool {
 // linger waits a moment, when the stream is closed, until what it has to send has left: a process that ends with its streams would take that along.
 // It does not wait for a peer that has no room. What is under way is drain's to wait for while that runs, which may begin more in its memory.
 func (c *Conn) linger() {
-	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, closeWaits)
+	ctx, cancel := c.h.p.Runtime().WithTimeout(c.h.ctx, closeWaits)
 	defer cancel()
 	if c.writing.Wait(ctx) != nil {
 		return
@@ -189,7 +189,7 @@ func (c *Conn) linger() {
 // leave waits a moment, when the stream has ended, until the NIC has what the peer is to be told of that: a process that ends takes along what it has not. It
 // does not wait behind other messages to a peer whose NIC is silent.
 func (c *Conn) leave() {
-	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, closeWaits)
+	ctx, cancel := c.h.p.Runtime().WithTimeout(c.h.ctx, closeWaits)
 	defer cancel()
 	if left := c.leaving(); left != nil {
 		_ = left.Wait(ctx)
@@ -211,7 +211,7 @@ func (c *Conn) leaving() *weft.Gate {
 		return nil
 	}
 	if c.left == nil {
-		c.left = c.h.p.NewGate()
+		c.left = c.h.p.Runtime().NewGate()
 	}
 	return c.left
 }

@@ -192,7 +192,7 @@ func (c *Conn) within(end time.Time) (context.Context, context.CancelFunc) {
 	if end.IsZero() {
 		return context.WithCancel(c.h.ctx)
 	}
-	return c.h.p.WithTimeout(c.h.ctx, end.Sub(c.h.p.Now()))
+	return c.h.p.Runtime().WithTimeout(c.h.ctx, end.Sub(c.h.p.Runtime().Now()))
 }
 
 // send sends the bytes of one message, for which there is room, from where they lie, and returns how many it has taken. A message that ctx ends is
@@ -218,7 +218,7 @@ func (c *Conn) handOver(b []byte, room int) bool {
 		return false
 	}
 	c.reap()
-	if c.underWay() > 0 || c.inRow() || !c.h.port.TrySend(c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b) {
+	if c.underWay() > 0 || c.inRow() || !c.h.port.Peer(c.remote.Process).TrySend(tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b) {
 		return false
 	}
 	c.mu.Lock()
