@@ -3,7 +3,6 @@ package netmem
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,84 +15,84 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// What a client's calls fail with.
-var (
-	ErrFull    = errors.New("netmem: the servers have no room for another copy")
-	ErrMissing = errors.New("netmem: no such page")
-	ErrLost    = errors.New("netmem: all copies of the page are lost")
-	ErrFew     = errors.New("netmem: fewer servers are up than a page has copies")
-)
-
-// ClientConfig configures a Client.
+// ClientConfig configures a Client. Only Servers is required.
 type ClientConfig struct {
-	// Servers are the page servers. More may join, and some leave: see AddServer and RemoveServer.
+	// Servers are the page servers to use. AddServer and RemoveServer change them later.
 	Servers []ServerRef
 
-	// Copies is on how many servers a page is; zero: 1.
+	// Copies is the number of servers that hold each page, at most len(Servers). 0 means 1.
 	Copies int
 
-	// Coding has a page cut into shards, in place of copies: it outlives Parity servers, and takes (Data+Parity)/Data of its size. Reading it
-	// takes Data servers, and writing it all. The zero Code: copies.
+	// Coding cuts each page into shards, in place of copies. The page survives the loss of Parity
+	// servers and takes (Data+Parity)/Data of its size. A read needs Data servers, and a write
+	// needs all of them. Data is 2 or more, Parity 1 or more, and their sum at most 32. The zero
+	// Code means copies.
 	Coding Code
 
-	// Compress has pages compressed that are smaller then: less is sent, and servers have room for more. Where pages do not shrink, it costs
-	// time and gains nothing.
+	// Compress compresses each page that then takes less room. That saves bytes on the network and
+	// room on the servers. For pages that do not shrink it only costs time.
 	Compress bool
 
-	// PageBytes is the size of a page: 4096, the default, or 8192.
+	// PageBytes is the size of a page: 4096 or 8192. 0 means 4096.
 	PageBytes int
 
-	// Volume is a number under which servers keep, and count, what the client has: see [VolumeUse].
+	// Volume is the number under which servers keep and count the client's pages. See [VolumeUse].
 	Volume uint64
 
-	// Retry is after what time a request is repeated at the soonest, twice as long each time up to a quarter of Dead; zero: 2 ms. It is not
-	// repeated before the server would usually have answered.
+	// Retry is the shortest time before a request is retransmitted. The time doubles with each
+	// retransmission, up to a quarter of Dead. A server that usually takes longer than Retry gets
+	// the time that it usually takes. 0 means 2 ms.
 	Retry time.Duration
 
-	// Hedge is after what time a second copy is asked for at the soonest, while the first does not answer; zero: 1 ms. It is not asked for
-	// before the first would usually have come.
+	// Hedge is the shortest time before a read asks a second server. A server that usually takes
+	// longer than Hedge gets the time that it usually takes. 0 means 1 ms.
 	Hedge time.Duration
 
-	// Dead is after what time a server that answers nothing is taken for dead; zero: 500 ms.
+	// Dead is the silence after which the client counts a server as dead. 0 means 500 ms.
 	Dead time.Duration
 
-	// RepairBytes is how many bytes a second new copies of pages of dead servers may take, and those that no server has room for; zero: 64 MiB.
+	// RepairBytes is how many bytes of pages a second the client may write to replace lost copies.
+	// Attempts that find the servers full count as well. 0 means 64 MiB.
 	RepairBytes int
 
 	defect mutate.PageDefect // for tests
-	window int               // too: how many requests a server may have at a time; zero: see most
+	window int               // for tests: most requests in flight to one server; 0: see most
 }
 
-// ServerRef names a server.
+// ServerRef names a page server and weighs it.
 type ServerRef struct {
-	Name   weft.Name
-	Weight float64 // its share of the pages, against the others'; zero: 1
+	// Name is the name of the server's process.
+	Name weft.Name
+
+	// Weight is the server's share of the pages, relative to the other servers. 0 means 1.
+	Weight float64
 }
 
-// ClientStats is what a client has done.
+// ClientStats counts what a client has and has done. Counters begin at 0 in NewClient.
 type ClientStats struct {
-	Pages       int    `json:"pages"`
-	Lacking     int    `json:"lacking"` // pages that have fewer copies than they should just now
-	ServersUp   int    `json:"servers_up"`
-	Code        Code   `json:"code"`
-	Pending     int    `json:"pending"`   // pages that a write could not write, and a repair is to: the client has them
-	PageOuts    uint64 `json:"page_outs"` // that have succeeded, as are the next
-	PageIns     uint64 `json:"page_ins"`
-	Repeated    uint64 `json:"repeated"` // requests that were
-	Hedged      uint64 `json:"hedged"`
-	Waited      uint64 `json:"waited"`       // requests that others were sent before: as many as there are buffers for were with their server
-	Damaged     uint64 `json:"damaged"`      // answers with a wrong checksum
-	Stale       uint64 `json:"stale"`        // and with an older version than was acknowledged
-	Deaths      uint64 `json:"deaths"`       // of servers
-	Restarts    uint64 `json:"restarts"`     // of servers
-	Repaired    uint64 `json:"repaired"`     // pages that were given a new copy
-	CopiedBytes uint64 `json:"copied_bytes"` // of pages, by the page driver
-	PlainBytes  uint64 `json:"plain_bytes"`  // of pages that were written, each counted once
-	KeptBytes   uint64 `json:"kept_bytes"`   // that servers keep these as: fewer if they are compressed
-	HandedBytes uint64 `json:"handed_bytes"` // of pages, copied to where callers want them
+	Pages       int    `json:"pages"`        // pages of the client
+	Lacking     int    `json:"lacking"`      // pages with too few copies now
+	ServersUp   int    `json:"servers_up"`   // servers that are up and not being removed
+	Code        Code   `json:"code"`         // copies or shards of each page
+	Pending     int    `json:"pending"`      // pages that wait in the client for a repair to write them
+	PageOuts    uint64 `json:"page_outs"`    // successful page writes
+	PageIns     uint64 `json:"page_ins"`     // successful page reads
+	Repeated    uint64 `json:"repeated"`     // retransmitted requests
+	Hedged      uint64 `json:"hedged"`       // requests to a second server for a slow page
+	Waited      uint64 `json:"waited"`       // requests that waited because their server had enough in flight
+	Damaged     uint64 `json:"damaged"`      // malformed messages and wrong checksums
+	Stale       uint64 `json:"stale"`        // answers older than the last acknowledged write
+	Deaths      uint64 `json:"deaths"`       // servers found dead
+	Restarts    uint64 `json:"restarts"`     // servers found restarted
+	Repaired    uint64 `json:"repaired"`     // pages given a new copy
+	CopiedBytes uint64 `json:"copied_bytes"` // page bytes copied while receiving
+	PlainBytes  uint64 `json:"plain_bytes"`  // bytes of written pages, each write counted once
+	KeptBytes   uint64 `json:"kept_bytes"`   // the same bytes as servers keep them, after compression
+	HandedBytes uint64 `json:"handed_bytes"` // page bytes copied into the buffers of callers
 }
 
-// Client keeps pages on page servers. Any number of goroutines may use it at once. Calls fail with [weft.ErrClosed] after Close, and when the process has ended.
+// Client keeps pages on page servers. Goroutines may share it. After Close, or after the end of its
+// process, its methods fail with [weft.ErrClosed].
 type Client struct {
 	p    *weft.Process
 	cfg  ClientConfig
@@ -144,14 +143,16 @@ type call struct {
 	failed error
 }
 
-// NewClient makes a client of page servers on a process, which may have one Client or one [Server] at a time. It waits until each server has answered, or until
-// ctx ends, which has no say afterwards. A server that does not answer is an error.
+// NewClient starts a client on a process, which may have one Client or one [Server] at a time:
+// otherwise NewClient fails with [weft.ErrPortInUse]. It waits until each server has answered. It
+// fails if a server refuses the client or is silent for Dead, and when ctx ends. Later the client
+// does not use ctx. A configuration that makes no sense is [weft.ErrBadArgument].
 func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
 	if cfg.PageBytes != hsn.HalfPage && cfg.PageBytes != hsn.MaxPage {
-		return nil, fmt.Errorf("netmem: pages of %d bytes; expected %d or %d", cfg.PageBytes, hsn.HalfPage, hsn.MaxPage)
+		return nil, badArgument("netmem: pages of %d bytes; expected %d or %d", cfg.PageBytes, hsn.HalfPage, hsn.MaxPage)
 	}
 	code, err := cfg.code()
 	if err != nil {
@@ -190,14 +191,14 @@ func (cfg *ClientConfig) complete() error {
 		usual time.Duration
 	}{{"Retry", &cfg.Retry, 2 * time.Millisecond}, {"Hedge", &cfg.Hedge, time.Millisecond}, {"Dead", &cfg.Dead, 500 * time.Millisecond}} {
 		if *d.v < 0 {
-			return fmt.Errorf("netmem: %s is %v; expected more than 0, or 0 for %v", d.name, *d.v, d.usual)
+			return badArgument("netmem: %s is %v; expected more than 0, or 0 for %v", d.name, *d.v, d.usual)
 		}
 		if *d.v == 0 {
 			*d.v = d.usual
 		}
 	}
 	if cfg.RepairBytes < 0 {
-		return fmt.Errorf("netmem: RepairBytes is %d; expected more than 0, or 0 for %d", cfg.RepairBytes, repairUsual)
+		return badArgument("netmem: RepairBytes is %d; expected more than 0, or 0 for %d", cfg.RepairBytes, repairUsual)
 	}
 	for _, d := range []struct {
 		v     *int
@@ -216,7 +217,8 @@ const repairUsual = 64 << 20
 // clientSpare is how many pages a client has beside its receive queue: those that callers look at.
 const clientSpare = 256
 
-// Close ends the client. Its pages are lost, and the servers that are up have their room back. It waits for these, a quarter of a second at most.
+// Close ends the client and discards its pages. It tells the servers that are up, which then free
+// the room, and waits up to 250 ms for their answers.
 func (c *Client) Close() {
 	if !c.closed.Swap(true) {
 		c.leaveAll()
@@ -224,7 +226,7 @@ func (c *Client) Close() {
 	c.port.close()
 }
 
-// Stats is what the client has done so far.
+// Stats returns the client's counters.
 func (c *Client) Stats() ClientStats {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()

@@ -1,7 +1,6 @@
 package netmem
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 
@@ -9,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Code says how the pages of a volume outlive their servers: each is cut into Data shards, to which Parity others are computed, and any
-// Data of them all are enough to read it. They are on as many servers. With one of Data, each is the page itself: a copy.
+// Code says how pages survive the loss of servers. Each page is cut into Data shards, and Parity
+// further shards are computed from them. Each shard goes to another server, and any Data of them
+// are enough to read the page. If Data is 1, each shard is the whole page: a copy.
 type Code struct {
 	Data   int `json:"data"`
 	Parity int `json:"parity"`
@@ -19,7 +19,7 @@ type Code struct {
 // maxShards is how many shards a page may have: a client sends as many messages to write one.
 const maxShards = 32
 
-// String is how many copies there are, or how many shards: "4+2".
+// String returns the number of copies, as "2 copies", or the numbers of shards, as "4+2".
 func (c Code) String() string {
 	switch {
 	case c.Data > 1:
@@ -44,18 +44,18 @@ func (cfg *ClientConfig) code() (Code, error) {
 	c, n := cfg.Coding, len(cfg.Servers)
 	switch {
 	case n == 0:
-		return c, errors.New("netmem: no servers; expected at least one")
+		return c, badArgument("netmem: no servers; expected at least one")
 	case c == Code{}:
 		if cfg.Copies < 1 || cfg.Copies > n {
-			return c, fmt.Errorf("netmem: %d copies of a page on %d servers; expected 1 to %d", cfg.Copies, n, n)
+			return c, badArgument("netmem: %d copies of a page on %d servers; expected 1 to %d", cfg.Copies, n, n)
 		}
 		return Code{Data: 1, Parity: cfg.Copies - 1}, nil
 	case cfg.Copies > 1:
-		return c, fmt.Errorf("netmem: %d copies of a page, and %d+%d shards; expected one of the two", cfg.Copies, c.Data, c.Parity)
+		return c, badArgument("netmem: %d copies of a page, and %d+%d shards; expected one of the two", cfg.Copies, c.Data, c.Parity)
 	case c.Data < 2 || c.Parity < 1 || c.Data > maxShards || c.Parity > maxShards-c.Data: // their sum may be no number
-		return c, fmt.Errorf("netmem: a page in %d+%d shards; expected 2 or more, 1 or more, and at most %d together", c.Data, c.Parity, maxShards)
+		return c, badArgument("netmem: a page in %d+%d shards; expected 2 or more, 1 or more, and at most %d together", c.Data, c.Parity, maxShards)
 	case c.servers() > n:
-		return c, fmt.Errorf("netmem: a page in %d+%d shards on %d servers; expected %d servers or more", c.Data, c.Parity, n, c.servers())
+		return c, badArgument("netmem: a page in %d+%d shards on %d servers; expected %d servers or more", c.Data, c.Parity, n, c.servers())
 	}
 	return c, nil
 }

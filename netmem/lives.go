@@ -24,9 +24,12 @@ import (
 // A client that lives asks each of its servers at least every askAtLeast whether it is there. Each life has an epoch of its own, which its requests bear. So
 // one that was only cut off for long, and whose pages have gone, finds its server restarted: it reads nothing stale, and takes nothing for zeros.
 
-// KeepUsual and KeepLeast are how long a server keeps the pages of a client that is silent: unless its configuration says otherwise, and at least.
+// The time for which a server keeps the pages of a silent client.
 const (
+	// KeepUsual is the default of ServerConfig.Keep: 10 minutes.
 	KeepUsual = 10 * time.Minute
+
+	// KeepLeast is the least value of ServerConfig.Keep: 1 minute.
 	KeepLeast = time.Minute
 )
 

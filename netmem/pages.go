@@ -63,11 +63,14 @@ func (c *Client) letOthers(number uint64, p *page) {
 	}
 }
 
-// WritePage writes a page, which has PageBytes. It returns when as many servers have it as a page has copies. It fails with ErrFull if
-// no other server has room; then, and when ctx ends, the page reads as it was or as it should have become, and goes on to.
+// WritePage writes a page, whose length must be PageBytes. It returns when as many servers have the
+// page as it has copies or shards. If no other server has room, it fails with [ErrFull]. If too few
+// servers are up, it waits for them until ctx ends, and then fails with [ErrFew] and ctx's error.
+// After an error the page has either its old or its new content. The first read decides which, and
+// all later reads agree.
 func (c *Client) WritePage(ctx context.Context, number uint64, data []byte) error {
 	if len(data) != c.cfg.PageBytes {
-		return fmt.Errorf("netmem: page %d of %d bytes; expected %d", number, len(data), c.cfg.PageBytes)
+		return badArgument("netmem: page %d of %d bytes; expected %d", number, len(data), c.cfg.PageBytes)
 	}
 	return c.patch(ctx, number, 0, data, func() {})
 }
@@ -329,7 +332,8 @@ func (c *Client) shardThere(k *call, t target) uint8 {
 	return k.answer.shard
 }
 
-// DiscardPage forgets a page; one that is not there is no error. Servers that do not hear of it are told when they are back.
+// DiscardPage forgets a page. A page that was never written is no error. A server that is down is
+// told when it is back.
 func (c *Client) DiscardPage(ctx context.Context, number uint64) error {
 	return c.discard(ctx, number, func() {})
 }

@@ -62,15 +62,15 @@ func (s *store) gather() bool {
 	return false
 }
 
-// VolumeUse is what a server has of a volume.
+// VolumeUse says what a server holds of one volume of one client.
 type VolumeUse struct {
-	Client weft.Name `json:"client"`
-	Volume uint64    `json:"volume"`
-	Code   Code      `json:"code"`        // of the page that was written last
-	Pages  int       `json:"pages"`       // or shards of them
-	Plain  int64     `json:"plain_bytes"` // of these, had they not been compressed
-	Kept   int64     `json:"kept_bytes"`  // that they are
-	Used   int64     `json:"used_bytes"`  // of the server, for them
+	Client weft.Name `json:"client"`      // name of the client's process
+	Volume uint64    `json:"volume"`      // ClientConfig.Volume
+	Code   Code      `json:"code"`        // copies or shards of the page written last
+	Pages  int       `json:"pages"`       // pages or shards
+	Plain  int64     `json:"plain_bytes"` // bytes before compression
+	Kept   int64     `json:"kept_bytes"`  // bytes after compression
+	Used   int64     `json:"used_bytes"`  // bytes of the server that they take
 }
 
 // largest are the volumes that have most of the store.

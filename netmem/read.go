@@ -9,17 +9,19 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// ReadPage reads a page into buf, which has PageBytes. ErrMissing: it was never written, or was discarded. ErrLost: no server has it
-// any more.
+// ReadPage reads a page into buf, whose length must be PageBytes. It fails with [ErrMissing] if the
+// page was never written or was discarded, and with [ErrLost] if no server has it any more. If only
+// servers that are down may have it, ReadPage waits for them until ctx ends.
 func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error {
 	if len(buf) != c.cfg.PageBytes {
-		return fmt.Errorf("netmem: page %d into %d bytes; expected %d", number, len(buf), c.cfg.PageBytes)
+		return badArgument("netmem: page %d into %d bytes; expected %d", number, len(buf), c.cfg.PageBytes)
 	}
 	return c.read(ctx, number, c.into(buf))
 }
 
-// ViewPage calls view with a page as it was received, which is view's until it returns: nothing is copied (HSN-16). Otherwise it is
-// ReadPage.
+// ViewPage reads a page and calls view with it, in the buffer that received it. It copies nothing
+// if the page is neither compressed nor cut into shards. view must not keep or change the page.
+// Errors are those of ReadPage.
 func (c *Client) ViewPage(ctx context.Context, number uint64, view func(page []byte)) error {
 	return c.read(ctx, number, view)
 }
@@ -132,7 +134,8 @@ func (c *Client) judge(p *page, k *call, use func(page []byte)) (got bool, wrong
 	return false, k.to
 }
 
-// Err is why the client serves no more; nil while it does.
+// Err returns why the client has ended: [weft.ErrClosed] after Close. While it serves, Err returns
+// nil.
 func (c *Client) Err() error {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()

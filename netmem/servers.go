@@ -62,14 +62,16 @@ func (s *server) host() hsn.Host {
 	return hsn.Host{NIC: uint64(s.addr.NIC), Slot: s.addr.Slot, Gen: s.addr.Generation}
 }
 
-// AddServer lets the client use another server. Pages are put there from now on, and those that are there already stay where they
-// are. It waits until the server has answered, and fails if it does not, or refuses, or is being removed.
+// AddServer adds a server to the client. The client puts new pages on it and leaves the others
+// where they are. AddServer waits until the server has answered. It fails if the server is silent
+// or refuses the client. A server that the client uses already, or is removing, is
+// [weft.ErrBadArgument], and so is a weight that is negative or not finite.
 func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	if ref.Weight == 0 {
 		ref.Weight = 1
 	}
 	if !(ref.Weight > 0) || math.IsInf(ref.Weight, 1) { // not a number is not more than 0 either
-		return fmt.Errorf("netmem: server %v has a weight of %v; expected a number above 0, or 0 for 1", ref.Name, ref.Weight)
+		return badArgument("netmem: server %v has a weight of %v; expected a number above 0, or 0 for 1", ref.Name, ref.Weight)
 	}
 	if err := c.Err(); err != nil {
 		return fmt.Errorf("netmem: server %v: %w", ref.Name, err)
@@ -78,13 +80,13 @@ func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	fmt.Fprint(h, ref.Name)
 	s := &server{ServerRef: ref, seed: h.Sum64()}
 	if c.join(s, false) {
-		return fmt.Errorf("netmem: server %v is used already", ref.Name)
+		return badArgument("netmem: server %v is used already", ref.Name)
 	}
 	if err := c.open(ctx, s); err != nil {
 		return fmt.Errorf("netmem: server %v: %w", ref.Name, err)
 	}
 	if c.join(s, true) { // by another call, meanwhile: it would have two copies of a page, and both would die with it
-		return fmt.Errorf("netmem: server %v is used already", ref.Name)
+		return badArgument("netmem: server %v is used already", ref.Name)
 	}
 	return nil
 }
@@ -100,9 +102,15 @@ func (c *Client) join(s *server, use bool) (known bool) {
 	return known
 }
 
-// RemoveServer has the client's pages leave a server: they get other copies first. It returns when they have; the server has their room back soon. A server that is dead
-// can be removed as well; pages that only it has hold that up until it comes back. It fails with ErrFew if too few other servers are up, and
-// with ErrFull if they have no room, and with ErrLost of a page that no server has any more. When it fails, or ctx ends, the server is used as before; until then no other call can add it or remove it.
+// RemoveServer moves the client's pages from a server to others and then stops using it. When it
+// returns nil, no page depends on the server, which soon has its room back. A dead server can be
+// removed too. If it has the only copy of a page, RemoveServer waits until it is back.
+//
+// RemoveServer fails with [ErrFew] if too few other servers are up, with [ErrFull] if they have no
+// room, and with [ErrLost] if no server has a page any more. A server that the client does not use,
+// or is removing already, is [weft.ErrBadArgument]. After an error, or when ctx ends, the client
+// uses the server as before. Until RemoveServer returns, no other call can add or remove the
+// server.
 func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 	s, err := c.removing(name)
 	for err == nil {
@@ -137,11 +145,11 @@ func (c *Client) removing(name weft.Name) (*server, error) {
 	}
 	i := slices.IndexFunc(c.servers, func(s *server) bool { return s.Name == name })
 	if i < 0 {
-		return nil, errors.New("it is not used")
+		return nil, badArgument("it is not used")
 	}
 	s := c.servers[i]
 	if s.gone {
-		return nil, errors.New("it is being removed already")
+		return nil, badArgument("it is being removed already")
 	}
 	s.gone = true
 	if len(c.live()) < c.code.servers() {

@@ -19,7 +19,8 @@ const maxStat = 4096
 // maxVolumes is how many volumes a server tells of: an answer has room for them, however long their numbers are.
 const maxVolumes = 8
 
-// Stat asks a server for its statistics. Any process of the fabric may: they say nothing of what is in a page.
+// Stat asks a server for its statistics. Any process of the fabric may ask. Stat waits until the
+// fabric knows the server's name and the server has answered, or until ctx ends.
 func Stat(ctx context.Context, p *weft.Process, server weft.Name) (st ServerStats, err error) {
 	if _, err := p.WaitName(ctx, server); err != nil {
 		return st, fmt.Errorf("netmem: statistics of %v: %w", server, err)
