@@ -39,13 +39,13 @@ type ClientConfig struct {
 	// Volume is the number under which servers keep and count the client's pages. See [VolumeUse].
 	Volume uint64
 
-	// Retry is the shortest time before a request is retransmitted. The time doubles with each
-	// retransmission, up to a quarter of Dead. A server that usually takes longer than Retry gets
-	// the time that it usually takes. 0 means 2 ms.
+	// Retry is the shortest time before a request is retransmitted. It doubles with each
+	// retransmission, up to a quarter of Dead. If a server usually takes longer to answer, the
+	// client waits that long. 0 means 2 ms.
 	Retry time.Duration
 
-	// Hedge is the shortest time before a read asks a second server. A server that usually takes
-	// longer than Hedge gets the time that it usually takes. 0 means 1 ms.
+	// Hedge is the shortest time before a read asks a second server. If the first server usually
+	// takes longer to answer, the client waits that long. 0 means 1 ms.
 	Hedge time.Duration
 
 	// Dead is the silence after which the client counts a server as dead. 0 means 500 ms.

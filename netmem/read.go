@@ -19,9 +19,9 @@ func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error 
 	return c.read(ctx, number, c.into(buf))
 }
 
-// ViewPage reads a page and calls view with it, in the buffer that received it. It copies nothing
-// if the page is neither compressed nor cut into shards. view must not keep or change the page.
-// Errors are those of ReadPage.
+// ViewPage reads a page and calls view with it, in the buffer that received it. So it spares the
+// copy that ReadPage makes. Only compressed pages and shards are decoded into another buffer first.
+// view must not keep the page, change it, or call the client for it. Errors are those of ReadPage.
 func (c *Client) ViewPage(ctx context.Context, number uint64, view func(page []byte)) error {
 	return c.read(ctx, number, view)
 }

@@ -328,9 +328,10 @@ func (v *Volume) WriteAt(b []byte, offset int64) (int, error) {
 	return v.WriteAtContext(context.Background(), b, offset)
 }
 
-// WriteAtContext writes b at offset. If b covers only a part of a page, the rest of that page is
-// read first. A write that does not lie within the volume is [weft.ErrBadArgument]. Other errors
-// are those of [Client.WritePage]. After an error each page has either its old or its new content.
+// WriteAtContext writes b at offset. If b covers only a part of a page, WriteAtContext reads the
+// rest of that page first, and may fail as [Client.ReadPage] does. A write that does not lie within
+// the volume is [weft.ErrBadArgument]. Other errors are those of [Client.WritePage]. After an error
+// each page has either its old or its new content.
 func (v *Volume) WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error) {
 	if err := v.within("write", offset, int64(len(b))); err != nil {
 		return 0, err
@@ -404,9 +405,9 @@ func (v *Volume) zero(ctx context.Context, offset, n int64) error {
 	return v.c.patch(ctx, page, int(offset%v.page), make([]byte, n), func() { v.ahead.forget(page) })
 }
 
-// Written calls yield for each part of n bytes at offset, in order. A part consists of pages that
-// were written, or of pages that were never written and read as zeros. Written ends when yield
-// returns false. A range that does not lie within the volume is [weft.ErrBadArgument].
+// Written calls yield for each part of n bytes at offset, in order, and says whether the part was
+// written. A part that was never written reads as zeros. Written ends when yield returns false. A
+// range that does not lie within the volume is [weft.ErrBadArgument].
 func (v *Volume) Written(offset, n int64, yield func(offset, n int64, written bool) bool) error {
 	if err := cmp.Or(v.within("look at", offset, n), v.c.unusable(context.Background())); err != nil {
 		return err
