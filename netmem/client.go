@@ -99,43 +99,45 @@ type Client struct {
 	code Code
 	port *port
 
-	begun uint64 // tells it from those that the process had before, at servers that it has not left
+	begun uint64 // tells this client from earlier ones of its process, at servers that it has not left
 
 	coder reedsolomon.Encoder
 
-	// All that follows is under port.mu.
+	// port.mu guards the fields from here to look.
 	servers   []*server
-	anew      map[weft.Name]uint64 // when it has left servers last: if it uses them again, it begins there then
-	pages     map[uint64]*page
-	calls     map[uint32]*call
+	anew      map[weft.Name]uint64 // when the client last left a server; its next life there begins then
+	pages     map[uint64]*page     // by number
+	calls     map[uint32]*call     // by request
 	request   uint32
-	sends     map[uint64]*call // by cookie: whose memory the driver has
+	sends     map[uint64]*call // by cookie: calls whose memory the driver has
 	cookie    uint64
 	collects  bool // requests for pages wait for depart
 	departing []*server
-	found     []*server // memory for those that a page may be read from
-	pendings  int       // pages with what a repair is to write
-	version   uint64    // the last that a page was given: a page that was discarded begins behind it
-	stats     ClientStats
+	found     []*server // reused by beginRead
+	pendings  int       // pages with pending content
+	// version is the last version given to any page. A discarded page that is written again
+	// continues after it.
+	version uint64
+	stats   ClientStats
 
-	repairing bool // new copies are being made
-	look      look // for pages that need it
+	repairing bool // a repair is in progress
+	look      look // pages that a repair must look at
 
-	handed    atomic.Uint64 // bytes of pages that were copied for callers
+	handed    atomic.Uint64 // page bytes copied for callers
 	scratches sync.Pool
 	closed    atomic.Bool
 }
 
-// call is a request under way.
+// call is a request in flight.
 type call struct {
 	to     *server
 	record record
 	header [recordLen]byte
 	data   []byte
 	begun  clock.Time // when its request was first sent
-	held   int        // how often the driver has its memory
-	with   bool       // its request is with the server: see window
-	waits  bool       // and this one's is to be
+	held   int        // sends that the driver has not finished
+	with   bool       // the request is with the server: see window
+	waits  bool       // the request waits to be sent: see window
 
 	done   atomic.Bool // the answer is here
 	answer record
@@ -183,7 +185,7 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	return c, nil
 }
 
-// complete sets what the configuration leaves to the client, and refuses what cannot be.
+// complete sets the defaults and refuses values that make no sense.
 func (cfg *ClientConfig) complete() error {
 	for _, d := range []struct {
 		name  string
@@ -211,10 +213,10 @@ func (cfg *ClientConfig) complete() error {
 	return nil
 }
 
-// repairUsual is how many bytes a second new copies may take unless the configuration says otherwise.
+// repairUsual is the default of RepairBytes.
 const repairUsual = 64 << 20
 
-// clientSpare is how many pages a client has beside its receive queue: those that callers look at.
+// clientSpare is how many pages a client has beside its receive queue, for pages in use by callers.
 const clientSpare = 256
 
 // Close ends the client and discards its pages. It tells the servers that are up, which then free
@@ -256,18 +258,19 @@ func (c *Client) begin(to *server, r record, data []byte) *call {
 	return k
 }
 
-// transmit sends a request, once more maybe. What the driver does not take is as good as lost.
+// transmit sends a request for the first time or again. A request that the driver refuses counts as
+// lost.
 func (c *Client) transmit(k *call) {
 	c.cookie++
 	a := k.to.addr
-	k.held++ // it may have left before Send returns
+	k.held++ // before Send, which may call sent
 	c.sends[c.cookie] = k
 	if c.port.driver.Send(hsn.Client, hsn.Host{NIC: uint64(a.NIC), Slot: a.Slot, Gen: a.Generation}, k.data, k.header[:], c.cookie) != nil {
 		c.sent(c.cookie)
 	}
 }
 
-// again repeats a request that was sent and has no answer.
+// again retransmits a request that was sent and has no answer.
 func (c *Client) again(k *call) {
 	if k.waits || k.done.Load() {
 		return
@@ -276,7 +279,7 @@ func (c *Client) again(k *call) {
 	c.transmit(k)
 }
 
-// sent takes a request's memory back from the driver.
+// sent takes the memory of a request back from the driver.
 func (c *Client) sent(cookie uint64) {
 	c.sends[cookie].held--
 	delete(c.sends, cookie)
@@ -309,8 +312,9 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 	c.port.wakes = true
 }
 
-// asked reports whether an answer is to what a call has asked for, and not to what an earlier client of the process has, whose requests had the same numbers. No two
-// clients begin at the same time, and no two lives have the same epoch.
+// asked reports whether an answer belongs to this call, and not to a call of an earlier client of
+// the process with the same request number. No two clients begin at the same time, and no two lives
+// have the same epoch.
 func (k *call) asked(r *record) bool {
 	if k.record.op == opOpen {
 		return r.op == opOpen && r.version == k.record.version
@@ -318,11 +322,12 @@ func (k *call) asked(r *record) bool {
 	return r.op == k.record.op && r.epoch == k.record.epoch
 }
 
-// mostEndPause is how long end waits at a time, at most.
+// mostEndPause is the longest pause of end between two looks at the driver.
 const mostEndPause = time.Millisecond
 
-// end forgets a request, and what came for it. The memory of a page that it has sent may be the driver's for a little longer: end waits for that, so that
-// the caller can reuse it: not long, unless the NIC stands still. That is so when the client has been closed, too: what the NIC has been given it sends.
+// end forgets a request and frees its answer. If the driver still has the data of the request, end
+// waits, so that the caller can reuse their memory. That takes long only if the NIC stands still. A
+// closed client waits too, because the NIC sends what it has.
 func (c *Client) end(k *call) {
 	c.port.mu.Lock()
 	c.forget(k)
@@ -336,7 +341,8 @@ func (c *Client) end(k *call) {
 	c.port.mu.Unlock()
 }
 
-// forget is end for a request without data: its header is its own, so that no caller waits until the driver lets go of that. The port's lock is held.
+// forget is end for a request without data. It does not wait, because the header belongs to the
+// call. The port's lock is held.
 func (c *Client) forget(k *call) {
 	delete(c.calls, k.record.request)
 	c.leave(k)
@@ -349,8 +355,8 @@ func (c *Client) forget(k *call) {
 	}
 }
 
-// ask sends a request to a server and waits for the answer: it repeats the request until the server is taken for dead, or ctx ends.
-// The caller ends the call.
+// ask sends a request to a server and waits for the answer. It retransmits the request until the
+// server counts as dead or ctx ends. The caller ends the call.
 func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *call {
 	c.port.mu.Lock()
 	k := c.begin(to, r, data)
@@ -359,7 +365,7 @@ func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *ca
 	return k
 }
 
-// finish waits for the answer to a request that has begun, as ask does.
+// finish waits for the answer to a request in flight, as ask does.
 func (c *Client) finish(ctx context.Context, k *call) {
 	to := k.to
 	c.port.mu.Lock()
@@ -394,12 +400,13 @@ var (
 	errDown   = errors.New("netmem: the server is down")
 )
 
-// silent reports whether the server of a call has been so for so long that it is taken for dead. The port's lock is held.
+// silent reports whether the server of a call has been silent for so long that it counts as dead.
+// The port's lock is held.
 func (c *Client) silent(k *call) bool {
 	return !k.waits && c.port.now().Sub(max(k.begun, k.to.heard)) >= c.cfg.Dead
 }
 
-// waitFor waits until one of some calls has its answer. If that takes longer than d, it is context.DeadlineExceeded.
+// waitFor waits until one of the calls has its answer. It returns context.DeadlineExceeded after d.
 func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) error {
 	done := func() bool { return slices.ContainsFunc(calls, (*call).isDone) }
 	for {
@@ -417,10 +424,10 @@ func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) e
 	}
 }
 
-// errLate is what waitUntil returns when its time is over.
+// errLate is the error of waitUntil after its time.
 var errLate = errors.New("netmem: the answer is late")
 
-// waitUntil waits until done, and no longer than d, if that is not 0: it is errLate then.
+// waitUntil waits until done returns true. It returns errLate after d; a d of 0 means no limit.
 func (c *Client) waitUntil(ctx context.Context, d time.Duration, done func() bool) error {
 	o := c.port
 	if d == 0 {
@@ -442,7 +449,7 @@ func (c *Client) waitUntil(ctx context.Context, d time.Duration, done func() boo
 
 func (k *call) isDone() bool { return k.done.Load() }
 
-// answered looks at how a call has ended: nil if it has its answer, whatever that says.
+// answered returns nil if a call has its answer, whatever that says, or else the error of the call.
 func (k *call) answered() error {
 	if k.done.Load() && k.failed == nil {
 		return nil

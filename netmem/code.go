@@ -16,7 +16,7 @@ type Code struct {
 	Parity int `json:"parity"`
 }
 
-// maxShards is how many shards a page may have: a client sends as many messages to write one.
+// maxShards is the most shards of a page, because a write sends a message for each.
 const maxShards = 32
 
 // String returns the number of copies, as "2 copies", or the numbers of shards, as "4+2".
@@ -30,16 +30,16 @@ func (c Code) String() string {
 	return fmt.Sprintf("%d copies", 1+c.Parity)
 }
 
-// servers is on how many a page is.
+// servers returns how many servers hold each page.
 func (c Code) servers() int { return c.Data + c.Parity }
 
-// cuts reports whether pages are cut.
+// cuts reports whether pages are cut into shards.
 func (c Code) cuts() bool { return c.Data > 1 }
 
-// shardBytes is how long a shard of so many bytes is.
+// shardBytes returns the length of each shard of n bytes.
 func (c Code) shardBytes(n int) int { return (n + c.Data - 1) / c.Data }
 
-// code is how a configuration has pages outlive their servers.
+// code returns the Code of a configuration, and refuses one that makes no sense.
 func (cfg *ClientConfig) code() (Code, error) {
 	c, n := cfg.Coding, len(cfg.Servers)
 	switch {
@@ -52,7 +52,7 @@ func (cfg *ClientConfig) code() (Code, error) {
 		return Code{Data: 1, Parity: cfg.Copies - 1}, nil
 	case cfg.Copies > 1:
 		return c, badArgument("netmem: %d copies of a page, and %d+%d shards; expected one of the two", cfg.Copies, c.Data, c.Parity)
-	case c.Data < 2 || c.Parity < 1 || c.Data > maxShards || c.Parity > maxShards-c.Data: // their sum may be no number
+	case c.Data < 2 || c.Parity < 1 || c.Data > maxShards || c.Parity > maxShards-c.Data: // their sum may overflow
 		return c, badArgument("netmem: a page in %d+%d shards; expected 2 or more, 1 or more, and at most %d together", c.Data, c.Parity, maxShards)
 	case c.servers() > n:
 		return c, badArgument("netmem: a page in %d+%d shards on %d servers; expected %d servers or more", c.Data, c.Parity, n, c.servers())
@@ -60,7 +60,8 @@ func (cfg *ClientConfig) code() (Code, error) {
 	return c, nil
 }
 
-// coder computes shards; nil where pages are not cut. It computes in the goroutine that calls it.
+// coder returns the encoder of shards; nil if pages are not cut. The encoder works in the calling
+// goroutine.
 func (c Code) coder() (reedsolomon.Encoder, error) {
 	if !c.cuts() {
 		return nil, nil
@@ -68,7 +69,7 @@ func (c Code) coder() (reedsolomon.Encoder, error) {
 	return reedsolomon.New(c.Data, c.Parity, reedsolomon.WithMaxGoroutines(1))
 }
 
-// count is how much of a page some of its copies are: how many copies, or how many different shards.
+// count returns how many copies of a page satisfy counts. Of shards it counts different ones.
 func (c *Client) count(p *page, counts func(k *copyOf) bool) (n int) {
 	shards := uint32(0)
 	for i := range p.copies {
@@ -83,7 +84,8 @@ func (c *Client) count(p *page, counts func(k *copyOf) bool) (n int) {
 	return n
 }
 
-// suits reports whether a copy has the version to be read: a newer one is as good, but shards must be of one.
+// suits reports whether a copy has a version that may be read. A newer copy is as good, but all
+// shards must have the same version.
 func (c *Client) suits(p *page, k *copyOf) bool {
 	if c.code.cuts() {
 		return k.version == p.version || c.cfg.defect == mutate.PagesShardsMixed

@@ -31,7 +31,7 @@ func (c *Client) WritePages(ctx context.Context, depth int, next func() (number 
 func (r *reading) each(next func() (number uint64, buf []byte, ok bool), ended func(number uint64, buf []byte, err error)) (why error) {
 	var free []*want
 	r.pause = func() {}
-	r.fails = func(*want) error { return nil } // none that next has given
+	r.fails = func(*want) error { return nil } // every page from next is tried
 	r.next = func() *want {
 		if why = r.c.unusable(r.ctx); why != nil {
 			return nil
