@@ -76,22 +76,22 @@ type ServerStats struct {
 type Server struct {
 	cfg      ServerConfig
 	port     *port
-	epoch    uint64 // of the first client's life
-	begun    uint64 // lives
+	epoch    uint64 // of the first life
+	begun    uint64 // lives begun
 	lives    map[weft.Name]*life
-	sweeping bool          // sweepAll is at work
-	endings  []ending      // the last ones
-	events   *weft.Watcher // of clients that end; see mourn
-	bell     *weft.Watcher // the same: it says that there are some
+	sweeping bool          // sweepAll runs
+	endings  []ending      // the latest
+	events   *weft.Watcher // reports the end of clients; see mourn
+	bell     *weft.Watcher // the same events, to wake mourn
 	store    *store
 	stats    ServerStats
-	answers  []*answer // by cookie
-	free     []int
-	parked   int          // requests that wait for a page to come back from the spill file
+	answers  []*answer    // by cookie
+	free     []int        // unused cookies
+	parked   int          // requests that wait for a page from the spill file
 	moving   atomic.Int32 // transfers that have yet to begin
 }
 
-// request is one that is being served.
+// request is a request that is being served.
 type request struct {
 	record
 	from  hsn.Host
@@ -99,7 +99,7 @@ type request struct {
 	m     hsn.Message
 }
 
-// answer is one that is being sent.
+// answer is an answer that is being sent.
 type answer struct {
 	header [recordLen]byte
 	frame  *frame
@@ -163,8 +163,8 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// serverSpare is how many pages a server has beside those that it lends: requests that it looks at or that wait, what is being sent and
-// has been replaced meanwhile, and what is on its way to the spill file.
+// serverSpare is how many pages a server has beside those that it lends. They hold requests,
+// replaced pages that are still being sent, and pages on their way to the spill file.
 const serverSpare = 96
 
 // Close ends the server and discards its pages.
@@ -173,7 +173,7 @@ func (s *Server) Close() {
 	s.events.Close()
 	s.port.mu.Lock()
 	defer s.port.mu.Unlock()
-	_ = s.store.spill.close() // what is in it has no use any more
+	_ = s.store.spill.close() // its content is useless now
 }
 
 // Wait waits until the server ends and returns the reason, which is [weft.ErrClosed] after Close.
@@ -224,7 +224,7 @@ func (s *Server) receive(_ clock.Time, m hsn.Message) {
 		return
 	}
 	owner := s.port.names[m.From]
-	if owner == weft.AnyProcess { // its name has not spread to here: it asks again
+	if owner == weft.AnyProcess { // its name is not known here yet: the client asks again
 		s.stats.Strangers++
 		s.port.driver.Free(&m)
 		return
@@ -240,7 +240,7 @@ func (s *Server) receive(_ clock.Time, m hsn.Message) {
 	s.port.driver.Free(&m)
 }
 
-// handle serves a request, now or when a page has come back from the spill file that it needs.
+// handle serves a request, at once or when a page that it needs has come back from the spill file.
 func (s *Server) handle(q request) {
 	var page *stored
 	var away *frame
@@ -263,7 +263,7 @@ func (s *Server) handle(q request) {
 	s.reply(q.m.From, &q.record, page)
 }
 
-// room is how many bytes a client could still have.
+// room returns how many more bytes a client could use.
 func (s *Server) room(owner weft.Name) int {
 	n := s.store.room()
 	if q := s.cfg.QuotaBytes; q > 0 {
@@ -272,7 +272,8 @@ func (s *Server) room(owner weft.Name) int {
 	return n
 }
 
-// serve does what a request asks for. If it is busy, it may return the frame that must be back first.
+// serve executes a request. If its status is busy, it may return the frame that must come back
+// first.
 func (s *Server) serve(q *request) (status, *stored, *frame) {
 	r, key := &q.record, pageKey{q.owner, q.volume, q.page}
 	if s.cfg.Admit != nil && !s.cfg.Admit(q.owner) {
@@ -323,7 +324,8 @@ func (s *Server) serve(q *request) (status, *stored, *frame) {
 	return statusOK, nil, nil
 }
 
-// reply answers a request, with a page or without. An answer that cannot be sent is lost: the client asks again.
+// reply answers a request, with a page or without. An answer that cannot be sent is lost, and the
+// client asks again.
 func (s *Server) reply(to hsn.Host, r *record, page *stored) {
 	if len(s.free) == 0 {
 		s.free = append(s.free, len(s.answers))

@@ -76,8 +76,8 @@ func Open(ctx context.Context, p *weft.Process, cfg VolumeConfig) (*Volume, erro
 	return v, nil
 }
 
-// hoped is by how much pages shrink at most that are compressed, for all that Open knows. What shrinks less finds the servers full in the
-// end; what shrinks more could have had a larger volume.
+// hoped is the compression ratio that Open expects at most. Pages that compress less find the
+// servers full later.
 const hoped = 4
 
 // fits refuses a volume that the servers have no room for.
@@ -97,7 +97,8 @@ func (c *Client) fits(bytes int64) error {
 	return nil
 }
 
-// capacity is how many bytes of pages the servers have room for, each in as many copies or shards as the client makes, on different servers.
+// capacity returns how many bytes of pages the servers have room for, with each copy or shard of a
+// page on another server.
 func (c *Client) capacity() int64 {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -108,7 +109,8 @@ func (c *Client) capacity() int64 {
 		sum += int64(s.room)
 	}
 	slices.Sort(rooms)
-	// One copy of all that is kept may lie on each of the j largest servers; the others share the copies that are left.
+	// The j largest servers can each hold at most one copy of every page. The other servers share
+	// the remaining copies.
 	least := int64(0)
 	for j := 0; j < c.code.servers() && j < len(rooms); j++ {
 		if n := sum / int64(c.code.servers()-j); j == 0 || n < least {
@@ -237,7 +239,7 @@ func (v *Volume) ReadEach(ctx context.Context, next func() (b []byte, offset int
 	v.readEach(ctx, allAtOnce, next, ended, pause)
 }
 
-// readEach is ReadEach that has so many pages under way at a time.
+// readEach is ReadEach with at most depth pages in flight.
 func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func()) {
 	if pause == nil {
 		pause = func() {}
@@ -254,23 +256,23 @@ func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte,
 	r.run()
 }
 
-// many is parts of a volume that are read at once, and the pieces of them that lie in each page.
+// many is a bulk read: parts of a volume, and their pieces in each page.
 type many struct {
 	v      *Volume
 	next   func() (b []byte, offset int64, ok bool)
 	ended  func(i int, err error)
-	parts  int     // so far
-	pieces []*want // of the last one, that have yet to begin
+	parts  int     // begun so far
+	pieces []*want // pieces of the last part that have yet to begin
 }
 
-// part is one of them.
+// part is one part of a bulk read.
 type part struct {
 	i    int
 	left int // pieces that have not ended
 	err  error
 }
 
-// piece is the next piece that is to be read; nil: there is none yet.
+// piece returns the next piece to read; nil if there is none now.
 func (m *many) piece() *want {
 	for len(m.pieces) == 0 {
 		b, offset, ok := m.next()
@@ -293,7 +295,7 @@ func (m *many) piece() *want {
 	return w
 }
 
-// cut cuts a part into pieces, but for what was read ahead.
+// cut cuts a part into pieces. It copies pages that were read ahead at once.
 func (m *many) cut(p *part, offset int64, b []byte) {
 	for page := m.v.page; len(b) > 0; {
 		at := offset % page
@@ -308,7 +310,7 @@ func (m *many) cut(p *part, offset int64, b []byte) {
 	}
 }
 
-// pieceEnded notes that a piece has.
+// pieceEnded records the end of a piece.
 func (m *many) pieceEnded(w *want, err error) {
 	p := w.of.(*part)
 	if errors.Is(err, ErrMissing) {
@@ -342,7 +344,7 @@ func (v *Volume) WriteAtContext(ctx context.Context, b []byte, offset int64) (in
 	return len(b), nil
 }
 
-// write writes what lies in each page. When one has failed no others begin.
+// write writes the part of b in each page. After an error it begins no more pages.
 func (v *Volume) write(ctx context.Context, offset int64, b []byte) (failed error) {
 	if len(b) == 0 {
 		return ctx.Err()
@@ -381,7 +383,7 @@ func (v *Volume) Discard(ctx context.Context, offset, n int64) error {
 		return err
 	}
 	first, end := (offset+v.page-1)/v.page, (offset+n)/v.page
-	if first > end || n == 0 { // it lies within one page
+	if first > end || n == 0 { // within one page
 		return v.zero(ctx, offset, n)
 	}
 	if err := v.zero(ctx, offset, first*v.page-offset); err != nil {
@@ -396,7 +398,7 @@ func (v *Volume) Discard(ctx context.Context, offset, n int64) error {
 	})
 }
 
-// zero makes part of one page zero, if there is such a page.
+// zero zeroes part of one page, if the page was written.
 func (v *Volume) zero(ctx context.Context, offset, n int64) error {
 	page := uint64(offset / v.page)
 	if n == 0 || len(v.c.among(page, page+1)) == 0 {
@@ -431,10 +433,11 @@ func (v *Volume) Written(offset, n int64, yield func(offset, n int64, written bo
 	return nil
 }
 
-// firstLook is at how many pages Written looks first, and at twice as many each time: its caller may have enough of a few, and ask again for the rest.
+// firstLook is how many pages Written examines first. The number doubles each time, because a
+// caller may stop early and ask again for the rest.
 const firstLook = 64
 
-// among are the pages from first to before end that were written, in order.
+// among returns the written pages from first to before end, in order.
 func (c *Client) among(first, end uint64) (l []uint64) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -462,7 +465,8 @@ func (v *Volume) within(what string, offset, n int64) error {
 	return nil
 }
 
-// parallel calls do with 0 to n-1, some at a time. The first error ends it: what has begun ends first.
+// parallel calls do with 0 to n-1, some concurrently. After the first error it starts no more calls
+// and waits for those that have begun.
 func (v *Volume) parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	if n <= 1 {
 		if n == 0 {
@@ -500,7 +504,7 @@ func (v *Volume) parallel(ctx context.Context, n int, do func(ctx context.Contex
 		})
 	}
 	work()
-	v.c.awaits(func() bool { return left.Load() == 0 }) // the caller's memory is theirs
+	v.c.awaits(func() bool { return left.Load() == 0 }) // they use the caller's memory
 	mu.Lock()
 	defer mu.Unlock()
 	return failed
