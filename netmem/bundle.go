@@ -9,7 +9,7 @@ import (
 // A bundle is one message with several requests for pages of one server. Each of its requests has
 // its own number, and is answered, retransmitted and given up on its own.
 //
-//	begin … begin ──► gathered, by server ──► depart: a bundle ──► the server: handle … handle ──► answer … answer
+//	begin … ──► gathered, by server ──► depart: a bundle ──► the server: handle … ──► answer …
 //
 // The data of a bundle are its requests:
 //

@@ -298,7 +298,7 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 		if c.cfg.defect == mutate.PagesAnswerLeak {
 			return
 		}
-		c.port.driver.Free(&m) // of a request that has had its answer
+		c.port.driver.Free(&m) // its request already has an answer, or has ended
 		return
 	}
 	k.to.heard = now
@@ -383,7 +383,7 @@ func (c *Client) finish(ctx context.Context, k *call) {
 		} else if c.silent(k) {
 			k.failed = errSilent
 		} else if !to.up && k.record.op != opOpen {
-			k.failed = errDown // as another call has noticed
+			k.failed = errDown // another call has noticed it
 		}
 		if k.failed == nil {
 			c.again(k)

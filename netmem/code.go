@@ -69,7 +69,7 @@ func (c Code) coder() (reedsolomon.Encoder, error) {
 	return reedsolomon.New(c.Data, c.Parity, reedsolomon.WithMaxGoroutines(1))
 }
 
-// count returns how many copies of a page satisfy counts. Of shards it counts different ones.
+// count returns how many copies of a page satisfy counts. It counts each shard once.
 func (c *Client) count(p *page, counts func(k *copyOf) bool) (n int) {
 	shards := uint32(0)
 	for i := range p.copies {

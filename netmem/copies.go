@@ -24,8 +24,8 @@ type page struct {
 
 	// pending is the content that a repair is to write, and that reads return until then. After a
 	// failed write of shards it is the new content: new shards have replaced some old ones, and too
-	// few of either version may be left. Of copies it is the content that a read found after a
-	// failed write. nil: none.
+	// few of either version may be left. If a page has copies, it is the content that a read found
+	// after a failed write. nil: none.
 	pending []byte
 	// keptSum is the checksum of the bytes that the shards of version are cut from. New shards must
 	// match it.
@@ -106,8 +106,8 @@ func (c *Client) good(p *page, l []*server) []*server {
 	return l
 }
 
-// kept returns how many good copies are on servers that stay. Of shards it counts different ones.
-// The port's lock is held.
+// kept returns how many good copies are on servers that stay. It counts each shard once. The port's
+// lock is held.
 func (c *Client) kept(p *page) int {
 	return c.count(p, func(k *copyOf) bool { return !k.server.gone && c.isGood(p, k) })
 }

@@ -16,11 +16,11 @@ import (
 // A server keeps the pages of a client for as long as the client lives, because no other process
 // can use them:
 //
-//	opens ─► lives ─┬─ its process or its NIC ends ─────────────────────────────► its pages are dropped
-//	           ▲    ├─ another process opens under its name ────────────────────► the same, once this one is silent
-//	           │    ├─ it leaves: it is closed, or the server is removed ───────► the same
-//	  a request│    ├─ a new client opens in its process ───────────────────────► the same
-//	           └────┴─ it is silent for ServerConfig.Keep ──────────────────────► the same
+//	opens ─► lives ─┬─ its process or its NIC ends ─────────────────────────► its pages are dropped
+//	           ▲    ├─ a process of its name opens, and this one is silent ─► the same
+//	           │    ├─ it leaves: it is closed, or the server is removed ───► the same
+//	  a request│    ├─ a new client opens in its process ───────────────────► the same
+//	           └────┴─ it is silent for ServerConfig.Keep ──────────────────► the same
 //
 // A live client contacts each of its servers at least every askAtLeast. Each life has an epoch of
 // its own, which its requests bear. So a client that was cut off for so long that its pages are
@@ -73,7 +73,7 @@ func (s *Server) opens(q *request, before *life) *life {
 	if before != nil && before.at == q.from && before.begun == q.version {
 		return before
 	}
-	s.heedAll() // the events so far are of lives before this one: it must not be ended by them
+	s.heedAll() // queued events concern earlier lives and must not end this one
 	before = s.lives[q.owner]
 	switch {
 	case s.hasEnded(q):
@@ -153,7 +153,7 @@ func (s *Server) endThose(f func(l *life) bool) {
 			names = append(names, owner)
 		}
 	}
-	slices.SortFunc(names, func(a, b weft.Name) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Index, b.Index)) }) // in an order that a simulation repeats
+	slices.SortFunc(names, func(a, b weft.Name) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Index, b.Index)) }) // a fixed order, for simulations
 	for _, owner := range names {
 		s.end(owner)
 	}
@@ -203,10 +203,10 @@ func (s *Server) introduced() {
 	}
 }
 
-// introduce sends that message to a server, and again every askAtLeast: the server's NIC forgets
-// who has sent messages when its session with the client's NIC ends, as in a long partition. If the
-// message cannot be sent now, or is lost, another follows. Until one arrives, the server notices
-// the client's end by its silence. The port's lock is held.
+// introduce sends that message to a server, and again every askAtLeast. The server's NIC forgets
+// the senders of messages when its session with the client's NIC ends, as in a long partition. If
+// the message cannot be sent now, or is lost, another follows. Until one arrives, the server
+// notices the client's end by its silence. The port's lock is held.
 func (c *Client) introduce(s *server) {
 	_, done, err := s.hello.Test()
 	switch now := c.port.now(); {

@@ -7,9 +7,9 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// look is the set of pages that may have too few copies or too many, so that a repair need not look
-// at all pages of a client: there may be millions. Which copies a page should have depends on the
-// page, which changes only while a call works on it, and on the servers.
+// look is the set of pages that may have too few copies or too many. A repair does not look at all
+// pages of a client, because there may be millions. The copies that a page should have depend on
+// the page, which changes only while a call works on it, and on the servers.
 type look struct {
 	pages   map[uint64]struct{} // changed by calls since the last look, or unsettled in it
 	lost    map[uint64]struct{} // pages that cannot be repaired: too few servers have their copies

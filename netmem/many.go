@@ -260,7 +260,7 @@ func (r *reading) take() (took bool) {
 			if w.awaits = nil; f.done.Load() && r.ahead.taken(f, w) {
 				r.end(w, nil)
 			} else {
-				r.behind = append(r.behind, w) // it is asked for
+				r.behind = append(r.behind, w) // it is requested
 			}
 		case w.call != nil && w.answered():
 			r.leave(i)
@@ -271,7 +271,7 @@ func (r *reading) take() (took bool) {
 			}
 		case w.call != nil && (r.failed || r.c.isLate(w, now)):
 			r.leave(i)
-			if w.out == nil { // what is written goes on
+			if w.out == nil { // a write goes on
 				r.c.letGo(w)
 			}
 			r.readSlowly(w, false)
@@ -281,7 +281,7 @@ func (r *reading) take() (took bool) {
 		}
 		took = true
 	}
-	if took { // once for all
+	if took { // one wake for all
 		r.c.p.Wake()
 	}
 	return took
@@ -362,7 +362,7 @@ func (r *reading) wait(ctx context.Context) (err error) {
 	case awaits || ctx != r.ctx && !r.failed:
 		err = c.p.WaitUntil(ctx, come)
 	default:
-		c.awaits(come) // all that are left are read alone
+		c.awaits(come) // only alone reads are left
 	}
 	return err
 }

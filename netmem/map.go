@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/userfault"
 )
 
-// MapVariable is the environment variable in which "weft mem map" gives the path of its socket to the
-// program that it starts.
+// MapVariable is the environment variable in which "weft mem map" gives the path of its socket to
+// the program that it starts.
 const MapVariable = "WEFT_MEM"
 
 // Mapping is network memory as memory of this process. On the first access to a page, the page

@@ -106,8 +106,8 @@ func (c *Client) patch(ctx context.Context, number uint64, offset int, data []by
 	return nil
 }
 
-// maxPending is how many pages with pending content a client has before further writes fail. Writes
-// in flight at that moment may exceed it.
+// maxPending is how many pages may have pending content. With that many, further writes fail.
+// Writes in flight at that moment may exceed it.
 const maxPending = 1024
 
 // write gives a page its next version.
@@ -210,7 +210,7 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form, tried m
 			return errTwice
 		case full && live >= c.code.servers():
 			return c.fullAt(tried)
-		default: // too few are up, or have answered: one may come back
+		default: // too few servers are up or have answered: one may come back
 			switch err := c.p.Sleep(ctx, attendEvery); {
 			case err != nil && live < c.code.servers():
 				return fmt.Errorf("%w: %w", ErrFew, err)
@@ -365,7 +365,7 @@ func (c *Client) discard(ctx context.Context, number uint64, begun func()) error
 			from = append(from, k.server)
 		}
 	}
-	p.copies = slices.DeleteFunc(p.copies, func(k copyOf) bool { return k.server.up }) // those that are down are owed it
+	p.copies = slices.DeleteFunc(p.copies, func(k copyOf) bool { return k.server.up }) // servers that are down owe it
 	c.port.mu.Unlock()
 	for _, s := range from {
 		c.drop(ctx, s, number, issued)

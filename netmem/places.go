@@ -47,7 +47,7 @@ func (s *store) gather() bool {
 		if least == nil || s.loose[class]-least.loose < least.held {
 			continue
 		}
-		s.loose[class] -= least.loose // it is not one of those that have places
+		s.loose[class] -= least.loose // it takes no pages itself
 		least.loose = 0
 		list(&s.open[class], least, false, func(f *frame) *int { return &f.inOpen })
 		for i, p := range least.places {

@@ -238,7 +238,7 @@ func (d *datagrams) Send(slot int, to hsn.Host, data, headers []byte) bool {
 	err := d.own.StartSendDatagramInto(&d.sends[slot], at, pageTag, data, headers)
 	d.sent[slot] = d.sent[slot] || err == nil
 	d.unsent = true
-	return !errors.Is(err, weft.ErrQueueFull) // what fails otherwise is lost, as packets may be
+	return !errors.Is(err, weft.ErrQueueFull) // after another error the packet counts as lost
 }
 
 // Flush makes started packets leave.

@@ -16,9 +16,9 @@ import (
 // longer than the network. Otherwise run receives, a goroutine of the port. At a server it always
 // does.
 //
-//	one call waits                 ──► the call receives ──► its answer has arrived
-//	another call waits too         ──► run receives, once the first has its answer
-//	aloneFor calls in a row were alone, and the last has its answer ──► run rests, and the next call receives
+//	one call waits            ──► the call receives ──► its answer has arrived
+//	another call waits too    ──► run receives, once the first has its answer
+//	aloneFor calls were alone ──► run rests after the last, and the next call receives
 //
 // While no call waits, packets may lie in their buffers. They are late answers, which no call
 // needs.

@@ -78,7 +78,8 @@ func (c *Client) surplus(p *page) (l []copyOf) {
 		twice := c.code.cuts() && shards&(1<<k.shard) != 0
 		switch {
 		case !k.server.up || !c.stands(&k):
-		case k.server.gone || k.doubted || k.version < p.version: // a repair replaces it first, unless there are enough without it
+		case k.server.gone || k.doubted || k.version < p.version:
+			// A repair replaces it first, unless there are enough copies without it.
 			if c.kept(p) >= c.code.servers() {
 				l = append(l, k)
 			}

@@ -257,7 +257,7 @@ func (s *Server) handle(q request) {
 	case statusBad:
 		s.stats.Damaged++
 	case statusBusy:
-		return // it asks again
+		return // the client asks again
 	}
 	q.room = uint64(max(s.room(q.owner), 0))
 	s.reply(q.m.From, &q.record, page)
@@ -341,7 +341,7 @@ func (s *Server) reply(to hsn.Host, r *record, page *stored) {
 	s.free = s.free[:len(s.free)-1]
 	if err := s.port.driver.Send(hsn.Server, to, data, a.header[:], uint64(i)); err != nil {
 		if !errors.Is(err, hsn.ErrBusy) {
-			panic(err) // it was made here
+			panic(err) // the message was made here
 		}
 		s.sent(uint64(i))
 	}

@@ -58,7 +58,7 @@ func (s *Server) moved(t *transfer) {
 func (s *Server) park(f *frame, q *request) bool {
 	for i := range f.waits {
 		if w := &f.waits[i]; w.m.From == q.m.From && w.record.request == q.record.request {
-			return false // it waits already
+			return false // it already waits
 		}
 	}
 	if s.parked == maxParked {

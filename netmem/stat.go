@@ -54,7 +54,7 @@ func (s *Server) tell() {
 		}
 		text, err := json.Marshal(s.Stats())
 		if err != nil {
-			panic(err) // it has numbers only
+			panic(err) // statistics always marshal
 		}
 		ctx, cancel := s.port.p.WithTimeout(s.port.ctx, statPatience)
 		_ = s.port.p.Reply(ctx, m, text) // the asking process may have ended

@@ -13,9 +13,9 @@ import (
 // was received, and the second is copied behind it. Smaller data, such as compressed pages and
 // shards, share frames in the same way: a frame has as many places as fit of their size.
 //
-//	received 4 KiB ─┬─ a frame has a free place of its size ─► copied there; its buffer is free again
-//	                └─ no frame has ─────────────────────────► its buffer becomes a frame with other free places
-//	received 8 KiB ──────────────────────────────────────────► its buffer becomes a frame
+//	received 4 KiB ─┬─ a frame has a free place of its size ─► copied there; its buffer is free
+//	                └─ no frame has ─► its buffer becomes a frame with other free places
+//	received 8 KiB ─► its buffer becomes a frame
 //
 // When all frames are used, one that was not requested lately goes to the spill file, if there is
 // one. A request for one of its pages brings it back.

@@ -10,9 +10,10 @@ import (
 // tenant is one life of a client, and its pages in a store.
 //
 //	first page ─► a tenant ─► last page dropped ─► none
-//	                 └──────► moveOut: its room counts as free ─► sweep drops its pages in steps, with each new page and beside
+//	                 └──────► moveOut: its room counts as free ─► sweep drops its pages in steps
 //
-// To drop all pages of a client at once would delay other requests: there may be millions.
+// A sweep runs with each new page and on its own. To drop all pages of a client at once would delay
+// other requests: there may be millions.
 type tenant struct {
 	owner weft.Name
 	pages map[pageKey]*stored

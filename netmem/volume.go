@@ -248,7 +248,7 @@ func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte,
 	r := reading{c: v.c, ctx: ctx, depth: depth, later: true, next: m.piece, ended: m.pieceEnded, pause: pause, ahead: &v.ahead,
 		fails: func(w *want) error {
 			if err := w.of.(*part).err; err != nil {
-				return err // the part cannot be read as a whole any more
+				return err // the part has failed already
 			}
 			return v.c.unusable(ctx)
 		},

@@ -66,8 +66,8 @@ const statusBusy = statuses
 //	 4  request  4   the client's number of the request; the same in the answer
 //	 8  volume   8
 //	16  page     8   its number in the volume
-//	24  version  8   of the page; in an answer, that of the server's page; to open: when the client began
-//	32  epoch    8   of the client's life at the server; in a request 0, or the one that the client knows
+//	24  version  8   of the page; in an answer, of the server's page; to open: when the client began
+//	32  epoch    8   of the client's life at the server; in a request, 0 or the known one
 //	40  crc      4   of the page, if there is one: CRC-32C
 //	44  size     4   of the page
 //	48  room     8   in an answer: bytes that the client could still use there

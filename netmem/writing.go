@@ -12,7 +12,7 @@ import (
 //
 //	next ──► begin ──► in flight ──► all servers have it: ended ──► next …
 //	           │           └─ an answer is late, or not a success ──► finishWrite ──► ended
-//	           └─ part of a page, shards, a page in use, too few servers up ► slowly: patch ──► ended
+//	           └─ part of a page, shards, page in use, few servers ► slowly: patch ──► ended
 
 // outgoing is a page that is being written.
 type outgoing struct {
