@@ -86,8 +86,8 @@ type ClientStats struct {
 	Restarts    uint64 `json:"restarts"`     // servers found restarted
 	Repaired    uint64 `json:"repaired"`     // pages given a new copy
 	CopiedBytes uint64 `json:"copied_bytes"` // page bytes copied while receiving
-	PlainBytes  uint64 `json:"plain_bytes"`  // bytes of written pages, each write counted once
-	KeptBytes   uint64 `json:"kept_bytes"`   // the same bytes as servers keep them, after compression
+	PlainBytes  uint64 `json:"plain_bytes"`  // bytes of written pages, without their copies
+	KeptBytes   uint64 `json:"kept_bytes"`   // the same bytes after compression
 	HandedBytes uint64 `json:"handed_bytes"` // page bytes copied into the buffers of callers
 }
 
@@ -263,7 +263,7 @@ func (c *Client) begin(to *server, r record, data []byte) *call {
 func (c *Client) transmit(k *call) {
 	c.cookie++
 	a := k.to.addr
-	k.held++ // before Send, which may call sent
+	k.held++ // first, because Send may call sent before it returns
 	c.sends[c.cookie] = k
 	if c.port.driver.Send(hsn.Client, hsn.Host{NIC: uint64(a.NIC), Slot: a.Slot, Gen: a.Generation}, k.data, k.header[:], c.cookie) != nil {
 		c.sent(c.cookie)

@@ -128,7 +128,7 @@ func (f *Fabric) StartNIC(host int) {
 	}
 }
 
-// Reboot kills a host with its NIC and its processes. After d the host starts again, and the
+// Reboot kills a host with its NIC and its processes. After d the host starts again, and the main
 // functions of its processes run from their beginning.
 func (f *Fabric) Reboot(host int, d time.Duration) {
 	n := f.nodes[host]
@@ -144,8 +144,8 @@ func (f *Fabric) Reboot(host int, d time.Duration) {
 	f.After(d, func() { f.StartNIC(host) })
 }
 
-// Kill ends a process as kill -9 does. Its functions stop where they are, and the NIC finds the
-// process gone.
+// Kill ends a process as kill -9 does: its functions stop where they wait, and the NIC finds the
+// process gone. Deferred calls of the functions run.
 func (f *Fabric) Kill(p *Process) {
 	if p.over {
 		return

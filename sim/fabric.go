@@ -97,9 +97,9 @@ func (f *Fabric) Trace() uint64 { return f.s.trace }
 func (f *Fabric) After(d time.Duration, fn func()) { f.s.after(d, call(fn), 0) }
 
 // Run lets virtual time pass until every function that Process started has returned. Then it ends
-// the functions that Serve started. It returns a [*Failure] with the first error: of a function,
-// for a panic, or because functions had not returned when limit had passed since the start. The
-// latter lists these functions and what they wait for.
+// the functions that Serve started. It returns nil, or a [*Failure] with the first error: a
+// function has failed or panicked, a NIC has panicked, or functions had not returned when limit had
+// passed since the start. In the last case the error lists these functions and what they wait for.
 func (f *Fabric) Run(limit time.Duration) (err error) {
 	defer func() {
 		err = f.caught(recover(), err)
