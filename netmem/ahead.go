@@ -68,7 +68,7 @@ type run struct {
 // spareRuns is how many finished runs keep their memory: one reader uses two.
 const spareRuns = 4
 
-// inOrder is the sequential read of a stream from which on its pages are read ahead.
+// inOrder is how many sequential reads a stream needs before its pages are read ahead.
 const inOrder = 3
 
 func (a *ahead) init(c *Client, window int, pages uint64) {

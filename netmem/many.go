@@ -12,9 +12,9 @@ import (
 )
 
 // reading reads many pages for one goroutine. It sends all requests that may be in flight and takes
-// the answers itself, so nothing is handed from one goroutine to another. If a page needs more than
-// one request to one server, slowly reads it, in a goroutine of its own unless the reader has
-// nothing else to wait for.
+// the answers itself, so nothing is handed from one goroutine to another. A page that needs more
+// than one request to one server goes to the function slowly. That runs in a goroutine of its own,
+// unless the reader has nothing else to wait for.
 //
 //	next ──► begin ──► in flight ──► the page has arrived: ended ──► next …
 //	           │           ├─ its answer is late, damaged, no page ──┐
@@ -93,8 +93,8 @@ func (r *reading) run() {
 	}
 }
 
-// until runs until done returns true or ctx ends, and then returns ctx's error. Reads in flight go
-// on.
+// until reads pages until done returns true or ctx ends, and then returns ctx's error. Reads in
+// flight go on.
 func (r *reading) until(ctx context.Context, done func() bool) error {
 	for !done() {
 		r.begin()

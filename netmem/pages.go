@@ -66,10 +66,10 @@ func (c *Client) letOthers(number uint64, p *page) {
 }
 
 // WritePage writes a page, whose length must be PageBytes. It returns when as many servers have the
-// page as it has copies or shards. If the servers have no room for it, it fails with [ErrFull]. If too
-// few servers are up, it waits for them until ctx ends, and then fails with [ErrFew] and ctx's error.
-// After an error the page has either its old or its new content. The first read decides which, and
-// all later reads agree.
+// page as it has copies or shards. If the servers have no room for it, it fails with [ErrFull]. If
+// too few servers are up, it waits for them until ctx ends, and then fails with [ErrFew] and ctx's
+// error. After an error the page has either its old or its new content. The first read decides
+// which, and all later reads agree.
 func (c *Client) WritePage(ctx context.Context, number uint64, data []byte) error {
 	if len(data) != c.cfg.PageBytes {
 		return badArgument("netmem: page %d of %d bytes; expected %d", number, len(data), c.cfg.PageBytes)

@@ -31,7 +31,7 @@ func (c *Client) into(buf []byte) func(page []byte) {
 	return func(page []byte) { c.handed.Add(uint64(copy(buf, page))) }
 }
 
-// read calls use with a page.
+// read reads a page and calls use with it.
 func (c *Client) read(ctx context.Context, number uint64, use func(page []byte)) error {
 	p, err := c.take(ctx, number, false)
 	if err != nil {

@@ -173,8 +173,8 @@ func (c *Client) lost(ctx context.Context, number uint64) error {
 
 // removed finishes the removal of a server if no page depends on it. Otherwise left counts the
 // pages that lack a copy elsewhere or still have one there, and full reports whether the other
-// servers have no room for one. doubtful are pages of which perhaps no server has a good copy:
-// reading them tells.
+// servers have no room for one. doubtful are the pages that may have no good copy on any server; a
+// read tells.
 func (c *Client) removed(s *server) (left int, full bool, doubtful []uint64) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
