@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/simulated"
 )
@@ -76,7 +77,7 @@ func New(cfg Config) *Fabric {
 }
 
 // NICID returns the id of the NIC of a host.
-func NICID(index int) uint64 { return 0x5745_4654_0000_0001 + uint64(index) }
+func NICID(index int) weft.NICID { return 0x5745_4654_0000_0001 + weft.NICID(index) }
 
 // Seed returns the seed of the fabric.
 func (f *Fabric) Seed() uint64 { return f.cfg.Seed }

@@ -160,7 +160,7 @@ func TestAPartitionBeyondUnreachableAfterIsTold(t *testing.T) {
 	f.After(10*time.Second, heal)
 	f.Process(0, "app/0", func(p *Process) error {
 		p.Runtime().Sleep(context.Background(), time.Second)
-		h := proc.Handle{NIC: NICID(1), Slot: 1, Gen: 1}
+		h := proc.Handle{NIC: uint64(NICID(1)), Slot: 1, Gen: 1}
 		if err := simulated.Half(p).Get(context.Background(), h, 0, make([]byte, 8)); !errors.Is(err, proc.ErrUnreachable) {
 			return fmt.Errorf("GET ended with %v", err)
 		}

@@ -51,7 +51,7 @@ type node struct {
 }
 
 func newNode(f *Fabric, index int) *node {
-	id := NICID(index)
+	id := uint64(NICID(index))
 	if ids := f.cfg.hooks.IDs; index < len(ids) {
 		id = ids[index]
 	}

@@ -258,7 +258,7 @@ func (p *Process) Over() bool { return p.over }
 func (p *Process) running() *task {
 	t := p.f.s.current
 	if t == nil || t.owner != any(p) {
-		panic(fmt.Sprintf("sim: a function of %s blocks, but what runs now is not one of its functions; start them with Process.Start or Runtime.Go", p.name))
+		panic(fmt.Sprintf("sim: a function of %s blocks, but what runs now is not one of its functions; start them with Process.Start or Runtime().Go", p.name))
 	}
 	return t
 }

@@ -133,7 +133,7 @@ END;`
 	here := load(t, f, 0, 8, strings.Replace(source, "1 / 0", "1 / (n - n)", 1))
 	f.Process(0, "a/0", func(p *sim.Process) error {
 		ctx := context.Background()
-		for nic, id := range map[uint64]vm.ID{0: here, sim.NICID(1): there} {
+		for nic, id := range map[uint64]vm.ID{0: here, uint64(sim.NICID(1)): there} {
 			for _, c := range []struct {
 				id, trigger uint32
 				want        error
@@ -178,12 +178,12 @@ END;`
 		for i := range 20 {
 			nic := sim.NICID(i % 2)
 			request := []byte{byte(number), byte(number >> 8), byte(number >> 16), byte(number >> 24), 0, 0, 0, 0, byte(i)}
-			if err := simulated.Half(p).SendProgram(ctx, nic, 415, 1, false, request); err != nil {
+			if err := simulated.Half(p).SendProgram(ctx, uint64(nic), 415, 1, false, request); err != nil {
 				return err
 			}
 			var answer [8]byte
 			m, err := p.Recv(ctx, weft.Name{App: "program", Index: 415}, 33, answer[:])
-			if err != nil || m.Len != 8 || answer[0] != byte(2*i) || uint64(m.Addr.NIC) != nic {
+			if err != nil || m.Len != 8 || answer[0] != byte(2*i) || m.Addr.NIC != nic {
 				return fmt.Errorf("request %d: %v from %v, %v", i, answer, m.Addr, err)
 			}
 		}
@@ -202,7 +202,7 @@ MESSAGE 1: BEGIN n = PACKET[1] * 2; DISPLAY n; SEND n LEN 8 AS 33 TO PACKET[0] A
 		t.Fatal(err)
 	}
 	f := sim.New(sim.Config{Seed: sim.Seed(1), Faults: sim.Faults{Loss: 0.03, Duplicate: 0.03, Reorder: 0.03}})
-	twice := program.Address{NIC: weft.NICID(sim.NICID(1)), ID: 415}
+	twice := program.Address{NIC: sim.NICID(1), ID: 415}
 	loaded := false
 	f.Process(1, "app/1", func(p *sim.Process) error {
 		ctx := context.Background()
@@ -212,7 +212,7 @@ MESSAGE 1: BEGIN n = PACKET[1] * 2; DISPLAY n; SEND n LEN 8 AS 33 TO PACKET[0] A
 		if err := program.On(p.Weft()).Start(ctx, program.Address{ID: 415}); err != nil {
 			return err
 		}
-		_, err := program.On(p.Weft()).List(ctx, weft.NICID(sim.NICID(0)))
+		_, err := program.On(p.Weft()).List(ctx, sim.NICID(0))
 		if !errors.Is(err, weft.ErrBadArgument) || strings.Count(err.Error(), "weft: ") != 1 {
 			return fmt.Errorf("programs of another NIC: %v", err)
 		}

@@ -122,7 +122,7 @@ func TestBlockingOutsideOfTheOwnCoroutineIsABug(t *testing.T) {
 	a = s.spawn(nil, "a", func() error { a.sleep(time.Second); return nil }, nil)
 	b := s.spawn(nil, "b", func() error { a.sleep(time.Second); return nil }, nil)
 	s.drain()
-	if b.err == nil || !strings.Contains(b.err.Error(), "Process.Go") {
+	if b.err == nil || !strings.Contains(b.err.Error(), "Process.Start or Runtime().Go") {
 		t.Errorf("error is %v", b.err)
 	}
 }

@@ -132,7 +132,7 @@ func (t *task) sleep(d time.Duration) {
 // mustRun panics if another task, or none, is running: blocking code was called from outside its coroutine.
 func (t *task) mustRun() {
 	if t.s.current != t {
-		panic(fmt.Sprintf("sim: %s blocks, but it is not what the simulator runs now; start functions with Process.Go", t.name))
+		panic(fmt.Sprintf("sim: %s blocks, but it is not what the simulator runs now; start functions with Process.Start or Runtime().Go", t.name))
 	}
 }
 

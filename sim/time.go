@@ -19,7 +19,7 @@ func (v virtual) WithTimeout(ctx context.Context, d time.Duration) (context.Cont
 }
 
 func (v virtual) Go(fn func()) {
-	v.p.Start("beside", func(*Process) error { fn(); return nil })
+	v.p.Start("function of Runtime().Go", func(*Process) error { fn(); return nil })
 }
 
 // Sleep waits for a context of its own, which ends with ctx. Also a sleep of no time lets others go on.

@@ -8,7 +8,7 @@ import (
 )
 
 // errRealDeadline is what an operation says to a context that virtual time cannot end.
-var errRealDeadline = errors.New("sim: the context has a real deadline; use Process.WithTimeout")
+var errRealDeadline = errors.New("sim: the context has a real deadline; use Process.Runtime().WithTimeout")
 
 // waiter is how a process half waits under virtual time: it parks its coroutine until the NIC wakes the process.
 type waiter struct{ p *Process }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weftnet/weft"
 	nicprogram "github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/pdl"
@@ -102,7 +101,7 @@ func TestPingAndPongExchangeAHundredMessages(t *testing.T) { // PANIC-37, PANIC-
 		load(t, f, 1, 415, "pong.pdl")
 		f.Process(0, "app/0", func(p *sim.Process) error {
 			ping := program.Address{ID: 416}
-			if err := program.On(p.Weft()).SendHandled(context.Background(), ping, 1, words(sim.NICID(1))); err != nil {
+			if err := program.On(p.Weft()).SendHandled(context.Background(), ping, 1, words(uint64(sim.NICID(1)))); err != nil {
 				return err
 			}
 			p.Runtime().Sleep(context.Background(), 10*time.Second)
@@ -129,7 +128,7 @@ func TestTheDirectoryAnswersProcessesOfOtherNICs(t *testing.T) { // PANIC-7
 	f.Process(0, "app/0", func(p *sim.Process) error {
 		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		directory := program.Address{NIC: weft.NICID(sim.NICID(1)), ID: 20}
+		directory := program.Address{NIC: sim.NICID(1), ID: 20}
 		for key := range uint64(100) {
 			if err := program.On(p.Weft()).SendHandled(ctx, directory, 1, words(key*1024, key+7)); err != nil { // all keys begin at one place
 				return err

@@ -62,7 +62,7 @@ func TestWhatIsReturnedComesAgainAndOnce(t *testing.T) { // PANIC-7
 		f.Process(0, "fast/0", func(p *sim.Process) error {
 			for _, first := range []uint64{0, second} {
 				for i := range uint64(words) {
-					if err := handled(p, 420, 1, sim.NICID(1), first+i); err != nil {
+					if err := handled(p, 420, 1, uint64(sim.NICID(1)), first+i); err != nil {
 						return err
 					}
 				}
@@ -101,7 +101,7 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 			}
 		}
 		f.After(restartsAt, func() { moved(0) })
-		f.After(restarted+100*time.Millisecond, func() { moved(sim.NICID(restarts)) })
+		f.After(restarted+100*time.Millisecond, func() { moved(uint64(sim.NICID(restarts))) })
 		var lives [members]int
 		var order [members][]string // of the member's present life
 		for host := range members {
@@ -114,7 +114,7 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 				}
 				setUp := []uint64{members, uint64(host), uint64(program.On(p.Weft()).Number()), first, uint64(lives[host]) << 32}
 				for i := range members {
-					setUp = append(setUp, sim.NICID(i))
+					setUp = append(setUp, uint64(sim.NICID(i)))
 				}
 				if err := handled(p, 430, 1, setUp...); err != nil {
 					return err
@@ -185,7 +185,7 @@ const pagesProgram = 440
 
 // ask sends to the directory, at host 0.
 func (u *pageUser) ask(trigger uint32, message ...uint64) error {
-	return program.On(u.p.Weft()).SendHandled(context.Background(), program.Address{NIC: weft.NICID(sim.NICID(0)), ID: pagesProgram}, trigger, words(message...))
+	return program.On(u.p.Weft()).SendHandled(context.Background(), program.Address{NIC: sim.NICID(0), ID: pagesProgram}, trigger, words(message...))
 }
 
 // heed takes the next message of the directory, and gives up a page if that says so.

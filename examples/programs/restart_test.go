@@ -107,7 +107,7 @@ func TestGetDeliverBringsBackWhatWasInTheSegment(t *testing.T) { // PANIC-42
 				size := 1 + n*97%4096
 				pattern(mine.mem[:size], n)
 				clear(mine.mem[4096:8192])
-				if err := handled(p, 411, 1, sim.NICID(1), uint64(size)); err != nil && !errors.Is(err, weft.ErrProgramFailed) {
+				if err := handled(p, 411, 1, uint64(sim.NICID(1)), uint64(size)); err != nil && !errors.Is(err, weft.ErrProgramFailed) {
 					return err
 				}
 				if !mine.told(p, time.Second) {
@@ -167,7 +167,7 @@ func TestApp2AppTellsBothProcesses(t *testing.T) { // PANIC-44
 					p.Runtime().Sleep(context.Background(), restarted) // the other half with the NIC that has begun anew
 				}
 				pattern(mine.mem[:size], n)
-				if err := handled(p, 412, 1, sim.NICID(1), size); err != nil {
+				if err := handled(p, 412, 1, uint64(sim.NICID(1)), size); err != nil {
 					return err
 				}
 				if !mine.told(p, time.Second) {
@@ -346,7 +346,7 @@ func TestPingIsBegunAgainWhenPongsNICWasAway(t *testing.T) { // PANIC-40
 			for f.Elapsed() < 2*restarted {
 				before := shown()
 				begun++
-				if err := handled(p, 416, 1, sim.NICID(1)); err != nil && !errors.Is(err, weft.ErrProgramFailed) {
+				if err := handled(p, 416, 1, uint64(sim.NICID(1))); err != nil && !errors.Is(err, weft.ErrProgramFailed) {
 					return err
 				}
 				p.Runtime().Sleep(context.Background(), 500*time.Millisecond)
@@ -367,7 +367,7 @@ func TestADirectoryThatBeginsAnewIsFilledAgain(t *testing.T) { // PANIC-7
 	each(t, 2, func(t *testing.T, f *sim.Fabric) {
 		reboots(f, 1, func() { load(t, f, 1, 20, "directory.pdl") })
 		f.Process(0, "app/0", func(p *sim.Process) error {
-			directory := program.Address{NIC: weft.NICID(sim.NICID(1)), ID: 20}
+			directory := program.Address{NIC: sim.NICID(1), ID: 20}
 			lookUp := func(key uint64) (found, value uint64, err error) {
 				if err := program.On(p.Weft()).SendHandled(context.Background(), directory, 2, words(uint64(program.On(p.Weft()).Number()), key)); err != nil {
 					return 0, 0, err

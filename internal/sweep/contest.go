@@ -281,14 +281,14 @@ func (c *contest) look() {
 		return
 	}
 	if m := c.at(name, at); m == nil || m.fate != has && m.fate != claims && c.f.Elapsed()-m.gone > newsTakes {
-		c.violate("NIC %d finds %v at slot %d of NIC %d, which does not have it", host, name, at.Slot, at.NIC-sim.NICID(0))
+		c.violate("NIC %d finds %v at slot %d of NIC %d, which does not have it", host, name, at.Slot, at.NIC-nicID(0))
 	}
 }
 
 // at finds the contender with an address. Of one that died before it was answered the generation is not known.
 func (c *contest) at(name vni.Name, at vni.Address) (found *contender) {
 	for _, m := range c.all {
-		if slot, gen := simulated.Slot(m.proc); m.name == name && sim.NICID(m.host) == at.NIC && slot == at.Slot && (gen == at.Gen || found == nil && m.died) {
+		if slot, gen := simulated.Slot(m.proc); m.name == name && nicID(m.host) == at.NIC && slot == at.Slot && (gen == at.Gen || found == nil && m.died) {
 			found = m
 		}
 	}
@@ -308,7 +308,7 @@ func (c *contest) atRest() {
 			at, ok := e.Lookup(name)
 			switch {
 			case m == nil && ok:
-				c.violate("NIC %d finds %v at slot %d of NIC %d; it has gone", host, name, at.Slot, at.NIC-sim.NICID(0))
+				c.violate("NIC %d finds %v at slot %d of NIC %d; it has gone", host, name, at.Slot, at.NIC-nicID(0))
 			case m != nil && (!ok || c.at(name, at) != m):
 				c.violate("NIC %d finds %v at %+v, %v; NIC %d has it", host, name, at, ok, m.host)
 			case m != nil:
@@ -352,7 +352,7 @@ func (c *contest) judge(m *contender) {
 	if err != nil || !slices.ContainsFunc(c.all, func(o *contender) bool {
 		s, _ := simulated.Slot(o.proc)
 		at := int(s) == slot || slices.Contains(o.were, uint16(slot))
-		return o != m && o.name == m.name && at && sim.NICID(o.host) == uint64(id) && (c.stormy || o.fate != refused && o.fate != claims && (o.fate == has || m.gone-o.gone <= newsTakes))
+		return o != m && o.name == m.name && at && nicID(o.host) == uint64(id) && (c.stormy || o.fate != refused && o.fate != claims && (o.fate == has || m.gone-o.gone <= newsTakes))
 	}) {
 		c.violate("NIC %d was refused %v because of one that never had it: %s", m.host, m.name, m.told)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/wire"
-	"github.com/weftnet/weft/sim"
 )
 
 // datagrams are sent from NIC to NIC beside everything else, by a service that has no other purpose. A datagram may be lost. It must not come twice,
@@ -38,7 +37,7 @@ const (
 )
 
 func newDatagrams(seed uint64, nics int, wrong func(format string, args ...any)) *datagrams {
-	return &datagrams{rng: rand.New(rand.NewPCG(seed, 0x6461746167)), nics: nics, every: datagramsEvery, id: sim.NICID, heard: map[*nic.Engine]bool{}, sent: map[uint32]sentDatagram{}, wrong: wrong}
+	return &datagrams{rng: rand.New(rand.NewPCG(seed, 0x6461746167)), nics: nics, every: datagramsEvery, id: nicID, heard: map[*nic.Engine]bool{}, sent: map[uint32]sentDatagram{}, wrong: wrong}
 }
 
 // polled has a NIC that has just been polled listen, and now and then send.

@@ -115,7 +115,7 @@ func (t *team) checkLimits(e *nic.Engine) error {
 // silent reports whether all of some members are on NICs that have crashed: a NIC that has never waited for those has not
 // noticed, and no other is there to tell it.
 func (t *team) silent(members []coll.Member) bool {
-	return len(members) > 0 && !slices.ContainsFunc(members, func(m coll.Member) bool { return simulated.Engine(t.f, int(m.NIC-sim.NICID(0))) != nil })
+	return len(members) > 0 && !slices.ContainsFunc(members, func(m coll.Member) bool { return simulated.Engine(t.f, int(m.NIC-nicID(0))) != nil })
 }
 
 func (t *team) violate(format string, args ...any) {

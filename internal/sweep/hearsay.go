@@ -89,7 +89,7 @@ func (r *hearsay) check(e *nic.Engine) error {
 		return nil
 	}
 	if n, most := len(e.Nodes()), r.honest+1+limits.HearsayCalls; n > most {
-		return fmt.Errorf("NIC %d has %d other NICs in its table; expected at most %d", e.ID()-sim.NICID(0), n, most)
+		return fmt.Errorf("NIC %d has %d other NICs in its table; expected at most %d", e.ID()-nicID(0), n, most)
 	}
 	return e.Limits()
 }
@@ -130,7 +130,7 @@ func (r *hearsay) lie(p *sim.Process) error {
 		}
 		for to := range r.honest {
 			at := bystanders + r.rng.IntN(hosts)
-			if simulated.Engine(r.f, r.liar()).Utter(sim.NICID(to), phantom(r.rng.Uint64()|1<<63, at)) {
+			if simulated.Engine(r.f, r.liar()).Utter(nicID(to), phantom(r.rng.Uint64()|1<<63, at)) {
 				r.told++
 			}
 		}

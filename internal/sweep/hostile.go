@@ -115,9 +115,9 @@ func (h *hostile) sendContext() *vni.SendContext {
 		PoolIndex: int32(h.rng.Uint32()) >> h.rng.IntN(32), Size: h.rng.Uint32() >> h.rng.IntN(32), Len: h.rng.Uint64() >> h.rng.IntN(64),
 	}
 	if h.rng.IntN(4) == 0 {
-		c.NIC, c.Slot = sim.NICID(h.rng.IntN(h.w.plan.nics+1)), uint16(h.rng.IntN(6))
+		c.NIC, c.Slot = nicID(h.rng.IntN(h.w.plan.nics+1)), uint16(h.rng.IntN(6))
 	}
-	c.Remote.NIC, c.Remote.Slot, c.Remote.Gen = sim.NICID(h.rng.IntN(h.w.plan.nics)), uint16(h.rng.IntN(4)), uint32(h.rng.IntN(3))
+	c.Remote.NIC, c.Remote.Slot, c.Remote.Gen = nicID(h.rng.IntN(h.w.plan.nics)), uint16(h.rng.IntN(4)), uint32(h.rng.IntN(3))
 	c.Remote.Region, c.Remote.Key = uint32(h.rng.IntN(3)), h.rng.Uint64()
 	c.Remote.Offset = h.rng.Uint64() >> h.rng.IntN(64)
 	return c

@@ -84,7 +84,7 @@ func (a *asylum) violate(format string, args ...any) {
 
 // check audits the sane NICs now and then.
 func (a *asylum) check(e *nic.Engine) error {
-	if a.polls++; a.polls%4 != 0 || e.ID() == sim.NICID(asylumMad) {
+	if a.polls++; a.polls%4 != 0 || e.ID() == nicID(asylumMad) {
 		return nil
 	}
 	return e.Limits()
@@ -237,7 +237,7 @@ func (a *asylum) mad(p *sim.Process) error {
 		}
 		for range 8 {
 			for _, r := range a.nonsense(own) {
-				if to := a.rng.IntN(asylumMad); wire.CheckRecords(r) == nil && simulated.Engine(a.f, asylumMad).Utter(sim.NICID(to), r) {
+				if to := a.rng.IntN(asylumMad); wire.CheckRecords(r) == nil && simulated.Engine(a.f, asylumMad).Utter(nicID(to), r) {
 					a.spoken++
 				}
 			}

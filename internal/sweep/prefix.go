@@ -5,7 +5,6 @@ import (
 
 	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
-	"github.com/weftnet/weft/sim"
 )
 
 // Within one session of two NICs, what a process receives from another is a prefix of what that one sent, less the sends that
@@ -21,7 +20,7 @@ func (w *world) session(lf *life, to string) uint32 {
 		return homeSession
 	}
 	if e := simulated.Engine(w.f, lf.host); e != nil {
-		return e.Session(sim.NICID(w.homes[to]))
+		return e.Session(nicID(w.homes[to]))
 	}
 	return 0
 }
@@ -125,5 +124,5 @@ func (lf *life) catchUp() {
 // told notes an event.
 func (lf *life) told(e vni.Event) {
 	lf.w.log("%s is told: %v", lf.name, e)
-	lf.events = append(lf.events, event{at: lf.now(), host: int(e.NIC - sim.NICID(0)), name: eventName(e), count: int(e.Count)})
+	lf.events = append(lf.events, event{at: lf.now(), host: int(e.NIC - nicID(0)), name: eventName(e), count: int(e.Count)})
 }

@@ -225,21 +225,21 @@ func (w *workshop) send(p *sim.Process, host int, rng *rand.Rand) error {
 		case 0, 1: // at once
 			n := pick(rng, 0, rng.IntN(60), rng.IntN(700), (prog.MaxMessage-16)/8)
 			number, message = w.packet(n, rng, to)
-			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(echoID), 1, rng.IntN(2) == 0, message)
+			err = simulated.Half(p).SendProgram(ctx, nicID(to), uint32(echoID), 1, rng.IntN(2) == 0, message)
 		case 2: // by way of another
 			on := rng.IntN(3)
-			head := binary.LittleEndian.AppendUint64(nil, sim.NICID(on))
+			head := binary.LittleEndian.AppendUint64(nil, nicID(on))
 			number, message = w.packet(rng.IntN(300), rng, on)
-			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(echoID), 2, rng.IntN(2) == 0, head, message)
+			err = simulated.Half(p).SendProgram(ctx, nicID(to), uint32(echoID), 2, rng.IntN(2) == 0, head, message)
 			if to == mortal || on == mortal {
 				delete(w.sent, number) // it may die with the message
 			}
 		case 3:
-			err = simulated.Half(p).SendProgram(ctx, sim.NICID(0), uint32(counterID), 1, true)
+			err = simulated.Half(p).SendProgram(ctx, nicID(0), uint32(counterID), 1, true)
 		case 4: // to a resident program: reliably only if the outcome is asked for
 			asks := rng.IntN(4) == 0
 			number, message = w.packet(pick(rng, rng.IntN(60), rng.IntN(700)), rng, to)
-			err = simulated.Half(p).SendProgram(ctx, sim.NICID(to), uint32(dripID), 1, asks, message)
+			err = simulated.Half(p).SendProgram(ctx, nicID(to), uint32(dripID), 1, asks, message)
 			if !asks {
 				delete(w.sent, number)
 			}
@@ -395,7 +395,7 @@ func (w *workshop) everywhere(p *sim.Process) {
 			w.f.StopNIC(mortal)
 		}
 	})
-	dies := registry.NICID(sim.NICID(mortal))
+	dies := registry.NICID(nicID(mortal))
 	module := workshopModules["counter, another layout"]
 	_, err := client.Load(context.Background(), nics, module.Encode(), deploy.Options{ID: uint32(counterID), Replace: true, Start: true})
 	if !errors.Is(err, errDead) || !strings.Contains(err.Error(), dies.String()) {
@@ -416,7 +416,7 @@ func (w *workshop) endless(p *sim.Process) {
 		ids[name], _ = w.load(0, name, program.Spec{Start: true})
 	}
 	for _, name := range []string{"spin", "again", "flood"} {
-		nic := binary.LittleEndian.AppendUint64(nil, sim.NICID(1))
+		nic := binary.LittleEndian.AppendUint64(nil, nicID(1))
 		if err := simulated.Half(p).SendProgram(context.Background(), 0, uint32(ids[name]), 1, false, nic); err != nil {
 			w.violate("send to %s: %v", name, err)
 		}
@@ -463,7 +463,7 @@ func (w *workshop) transfers(p *sim.Process) {
 // finder sends to a program that was only in the NIC that has died: nothing is known of it any more.
 func (w *workshop) finder(p *sim.Process) {
 	id, _ := w.load(0, "finder", program.Spec{Start: true})
-	nic := binary.LittleEndian.AppendUint64(nil, sim.NICID(mortal))
+	nic := binary.LittleEndian.AppendUint64(nil, nicID(mortal))
 	if err := simulated.Half(p).SendProgram(context.Background(), 0, uint32(id), 1, true, nic); !errors.Is(err, proc.ErrProgramFailed) {
 		w.violate("a program is found by name when its NIC has died: %v", err)
 	}
@@ -541,8 +541,8 @@ func (w *workshop) takeStock() {
 // compareRoom holds what each NIC believes to be taken in another against what that knows.
 func (w *workshop) compareRoom() {
 	for from := range 2 {
-		taken, _ := w.table(from).Room(sim.NICID(1 - from))
-		_, owed := w.table(1 - from).Room(sim.NICID(from))
+		taken, _ := w.table(from).Room(nicID(1 - from))
+		_, owed := w.table(1 - from).Room(nicID(from))
 		if taken != owed {
 			w.violate("host %d believes %d bytes to be taken in host %d, which has %d to give back", from, taken, 1-from, owed)
 		}
@@ -555,7 +555,7 @@ func (w *workshop) lie(p *sim.Process) {
 		b := make([]byte, wire.ProgramLen+100)
 		head := wire.Program{Program: uint32(echoID), Trigger: 1, ID: 1<<30 + id, Length: wire.MaxProgram}
 		head.Put(b, 100)
-		if !simulated.Engine(w.f, 0).Utter(sim.NICID(1), b) {
+		if !simulated.Engine(w.f, 0).Utter(nicID(1), b) {
 			w.violate("nothing can be uttered")
 			return
 		}

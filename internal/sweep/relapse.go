@@ -52,7 +52,7 @@ func (a *asylum) relapse(p *sim.Process) {
 // sessions are those of the sane NICs with the bad one.
 func (a *asylum) sessions() (s [asylumMad]uint32) {
 	for host := range s {
-		s[host] = simulated.Engine(a.f, host).Session(sim.NICID(asylumMad))
+		s[host] = simulated.Engine(a.f, host).Session(nicID(asylumMad))
 	}
 	return s
 }
@@ -79,7 +79,7 @@ func (a *asylum) stale() (n uint64) {
 func (a *asylum) claims(p *sim.Process) error {
 	for n := range asylumClaims {
 		name := weft.Name{App: "late", Index: uint32(n)}
-		if home := simulated.Engine(a.f, 0).Home(nameOf(name.String())); home == sim.NICID(asylumMad) {
+		if home := simulated.Engine(a.f, 0).Home(nameOf(name.String())); home == nicID(asylumMad) {
 			continue
 		}
 		a.owners, a.claimed = 0, a.claimed+1
@@ -122,9 +122,9 @@ func (a *asylum) meddle() {
 				for i := range 4 {
 					b[4+i] = byte(q.Generation >> (8 * i))
 				}
-				b[8], b[20] = byte(sim.NICID(asylumMad)), 1
+				b[8], b[20] = byte(nicID(asylumMad)), 1
 			})
-			if simulated.Engine(a.f, asylumMad).Utter(sim.NICID(host), r[0]) {
+			if simulated.Engine(a.f, asylumMad).Utter(nicID(host), r[0]) {
 				a.spoken++
 			}
 		}

@@ -23,7 +23,7 @@ func newCertified(t *testing.T, nics int, seed uint64, peers func(a, b int) bool
 	c := &certified{t: t, ca: trust.CAKey{'a', 'u', 't', 'h', 'o', 'r', 'i', 't', 'y'}}
 	h := simulated.Hooks{Sealed: true, Peers: peers}
 	h.Security = func(host int, s *rel.Security) {
-		cert := &trust.Certificate{Serial: uint64(host) + 1, NIC: nicid.ID(sim.NICID(host)), Key: s.Key.Public(), NotAfter: 1 << 40}
+		cert := &trust.Certificate{Serial: uint64(host) + 1, NIC: nicid.ID(nicID(host)), Key: s.Key.Public(), NotAfter: 1 << 40}
 		if err := cert.Sign(c.ca.Private()); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func (c *certified) settle(d time.Duration) {
 // up reports whether host a has a session with host b.
 func (c *certified) up(a, b int) bool {
 	for _, n := range simulated.Engine(c.f, a).Nodes() {
-		if n.ID == sim.NICID(b) {
+		if n.ID == nicID(b) {
 			return n.Up
 		}
 	}

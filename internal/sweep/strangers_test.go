@@ -84,7 +84,7 @@ func TestForgedFramesOf32BytesEndNoSession(t *testing.T) {
 	var before [2]uint32
 	err := p.exchange(func(q *sim.Process) {
 		for host := range before {
-			before[host] = simulated.Engine(p.f, host).Session(sim.NICID(1 - host))
+			before[host] = simulated.Engine(p.f, host).Session(nicID(1 - host))
 		}
 		for n := range forged {
 			b := make([]byte, 32)
@@ -106,7 +106,7 @@ func TestForgedFramesOf32BytesEndNoSession(t *testing.T) {
 	refused := uint64(0)
 	for host := range before {
 		e := simulated.Engine(p.f, host)
-		if now := e.Session(sim.NICID(1 - host)); now != before[host] || now == 0 {
+		if now := e.Session(nicID(1 - host)); now != before[host] || now == 0 {
 			t.Errorf("NIC %d had session %x and has %x", host, before[host], now)
 		}
 		refused += e.Transport().CRCErrors + e.Transport().Replays
@@ -137,7 +137,7 @@ func TestNoHelloTakesANICsID(t *testing.T) {
 		hs := seal.Initiate(seal.NewIdentity(trust.PrivateKey{1, 2, 3}), nil,
 			seal.Options{Psk: gate.Psk(0), Prologue: []byte("weft"), Random: secrets.Reader(secret.Handshake)})
 		h := wire.Hello{
-			MinVersion: 1, MaxVersion: 1, Index: 5 << 20, NIC: sim.NICID(1), Incarnation: 1 << 63, EchoCounter: 1 << 62,
+			MinVersion: 1, MaxVersion: 1, Index: 5 << 20, NIC: nicID(1), Incarnation: 1 << 63, EchoCounter: 1 << 62,
 			MTUCommand: 1452, MTUData: 1452, WinCommand: 4096, WinData: 4096, ReceiveCapacity: 1 << 20,
 		}
 		th := &thief{}
@@ -154,7 +154,7 @@ func TestNoHelloTakesANICsID(t *testing.T) {
 		}
 		e := simulated.Engine(p.f, 0)
 		for _, n := range e.Nodes() {
-			if n.ID == sim.NICID(1) && (n.Addr != simulated.Addr(p.f, 1) || !n.Up || n.Incarnation != 1) {
+			if n.ID == nicID(1) && (n.Addr != simulated.Addr(p.f, 1) || !n.Up || n.Incarnation != 1) {
 				t.Errorf("%s: NIC 1 is thought to be at %v, up: %v, life %d", c.what, n.Addr, n.Up, n.Incarnation)
 			}
 		}
@@ -192,7 +192,7 @@ func TestANICOfAnotherFabricKeySendsNothing(t *testing.T) {
 	}
 	for host := range 2 {
 		e := simulated.Engine(p.f, host)
-		if s := e.Session(sim.NICID(1 - host)); s != 0 || e.Transport().BadMACs == 0 {
+		if s := e.Session(nicID(1 - host)); s != 0 || e.Transport().BadMACs == 0 {
 			t.Errorf("NIC %d has session %x with the other, and has refused %d frames by mac1", host, s, e.Transport().BadMACs)
 		}
 	}

@@ -26,7 +26,7 @@ func (w *workshop) fabricClient(p *sim.Process, before func(do string)) (client 
 	hosts = map[registry.NICID]int{}
 	sites := map[registry.NICID]*deploy.Site{}
 	for host := range 3 {
-		id := registry.NICID(sim.NICID(host))
+		id := registry.NICID(nicID(host))
 		hosts[id], nics = host, append(nics, id)
 		sites[id] = &deploy.Site{NIC: id, May: deploy.Everything, Do: func(f func(*program.Table)) {
 			f(w.table(host))

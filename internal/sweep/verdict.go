@@ -9,7 +9,6 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
-	"github.com/weftnet/weft/sim"
 )
 
 // checkEvery is how many polls pass between two looks at the limits of the NICs.
@@ -74,12 +73,12 @@ func (w *world) takeStock() {
 // checkCredit compares what a NIC believes that others may send to its processes with what they believe.
 func (w *world) checkCredit(host int, e *nic.Engine) {
 	for _, given := range e.CreditGiven() {
-		holder := simulated.Engine(w.f, int(given.NIC-sim.NICID(0)))
+		holder := simulated.Engine(w.f, int(given.NIC-nicID(0)))
 		if holder == nil {
 			continue
 		}
 		if held := holder.CreditHeld(e.ID(), given.Slot, given.Gen); held != given.Unspent {
-			w.l.violate("NIC %d believes that NIC %d has %d bytes of credit for slot %d, and that believes %d", host, given.NIC-sim.NICID(0), given.Unspent, given.Slot, held)
+			w.l.violate("NIC %d believes that NIC %d has %d bytes of credit for slot %d, and that believes %d", host, given.NIC-nicID(0), given.Unspent, given.Slot, held)
 		}
 	}
 }

@@ -126,6 +126,9 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 	return &Result{Totals: w.totals, Seed: seed, Defect: d, Violations: w.l.violations, Trace: w.f.Trace()}
 }
 
+// nicID is the id of a host's NIC as internal packages have it.
+func nicID(host int) uint64 { return uint64(sim.NICID(host)) }
+
 func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 	p.hooks.Defect = d
 	p.hooks = sealed(p.seed, p.hooks)
