@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"unique"
 )
 
 // HandleLen is the length of a marshalled Handle, in bytes.
@@ -16,7 +17,7 @@ const HandleLen = 40
 type Handle struct {
 	owner  Address
 	region uint32
-	key    uint64
+	key    hiddenKey
 	length uint64
 }
 
@@ -42,7 +43,7 @@ func (h Handle) AppendBinary(b []byte) ([]byte, error) {
 	b = le.AppendUint32(b, uint32(h.owner.Slot))
 	b = le.AppendUint32(b, h.owner.Generation)
 	b = le.AppendUint64(b, uint64(h.region))
-	b = le.AppendUint64(b, h.key)
+	b = le.AppendUint64(b, h.key.value())
 	return le.AppendUint64(b, h.length), nil
 }
 
@@ -60,7 +61,21 @@ func (h *Handle) UnmarshalBinary(b []byte) error {
 	}
 	*h = Handle{
 		owner:  Address{NICID(le.Uint64(b)), le.Uint16(b[8:]), le.Uint32(b[12:])},
-		region: le.Uint32(b[16:]), key: le.Uint64(b[24:]), length: le.Uint64(b[32:]),
+		region: le.Uint32(b[16:]), key: hide(le.Uint64(b[24:])), length: le.Uint64(b[32:]),
 	}
 	return nil
+}
+
+// hiddenKey is a region's key behind a pointer, because package fmt calls no method of a Handle that
+// lies in an unexported field, and prints its fields. Equal keys have equal hiddenKeys.
+type hiddenKey struct{ at unique.Handle[uint64] }
+
+func hide(key uint64) hiddenKey { return hiddenKey{unique.Make(key)} }
+
+// value returns the key. It is 0 for that of the zero Handle.
+func (k hiddenKey) value() uint64 {
+	if k == (hiddenKey{}) {
+		return 0
+	}
+	return k.at.Value()
 }

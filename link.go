@@ -55,9 +55,10 @@ func ParseLink(text string) (Link, error) {
 	at, _, _ := l.network()
 	_, err := udp.ParseAddr(at)
 	if err != nil {
-		err = argument(fmt.Errorf("weft: link: %w; other links are \"xdp:HOST:PORT\", \"xdp-generic:HOST:PORT\" and \"shm:NAME\"", err))
+		const others = `"xdp:HOST:PORT", "xdp-generic:HOST:PORT" and "shm:NAME"`
+		return Link{}, argument(fmt.Errorf("weft: link: %w; other links are %s", err, others))
 	}
-	return l, err
+	return l, nil
 }
 
 // network splits the text of a link that reaches other hosts.

@@ -87,6 +87,9 @@ func errNoPeer(op string) error {
 // so a peer that passes on a stranger's handle gains nothing. While no process has the peer's name,
 // Put waits until ctx ends.
 func (r Peer) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) error {
+	if err := ended(ctx, "put"); err != nil {
+		return err
+	}
 	if err := r.owns(ctx, "put", h); err != nil {
 		return err
 	}
@@ -96,30 +99,38 @@ func (r Peer) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) er
 // Get reads len(buf) bytes of the peer's region that h names, as [Process.Get] does. It fails with
 // [ErrBadArgument] if the region belongs to another process.
 func (r Peer) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
+	if err := ended(ctx, "get"); err != nil {
+		return err
+	}
 	if err := r.owns(ctx, "get", h); err != nil {
 		return err
 	}
 	return r.p.of.Get(ctx, h, offset, buf)
 }
 
-// owns checks that a region is the peer's. It asks the NIC once for each process that gets the name.
-func (r Peer) owns(ctx context.Context, op string, h Handle) error {
-	switch {
-	case r.p == nil:
-		return errNoPeer(op)
-	case r.p.closed.Load():
-		return r.p.badTag(op, 0)
-	case r.k == nil:
-		if _, err := r.dest(op); err != nil {
-			return err
-		}
-		return r.refuseUnless(op, h, r.at)
-	case r.k.name == AnyProcess || r.k.bad != nil:
-		_, _, err := r.receiver(op, 0)
+// StartPut begins a [Peer.Put] and does not wait. The parts must not change until op is done. It fails
+// with [ErrNameUnknown] if no process has the peer's name.
+func (r Peer) StartPut(op *Op, h Handle, offset int, parts ...[]byte) error {
+	if err := r.ownsNow("put", h); err != nil {
 		return err
 	}
-	if at := r.k.at.Load(); at != nil && *at == h.owner {
-		return nil
+	return r.p.of.StartPut(op, h, offset, parts...)
+}
+
+// StartGet begins a [Peer.Get] and does not wait. The NIC owns buf until op is done. It fails with
+// [ErrNameUnknown] if no process has the peer's name.
+func (r Peer) StartGet(op *Op, h Handle, offset int, buf []byte) error {
+	if err := r.ownsNow("get", h); err != nil {
+		return err
+	}
+	return r.p.of.StartGet(op, h, offset, buf)
+}
+
+// owns checks that a region is the peer's. It asks the NIC once for each process that gets the name.
+func (r Peer) owns(ctx context.Context, op string, h Handle) error {
+	known, err := r.ownsAsFarAsKnown(op, h)
+	if known || err != nil {
+		return err
 	}
 	at, err := r.p.of.waitName(ctx, op, r.k.name)
 	if err != nil {
@@ -127,6 +138,41 @@ func (r Peer) owns(ctx context.Context, op string, h Handle) error {
 	}
 	r.k.at.Store(&at)
 	return r.refuseUnless(op, h, at)
+}
+
+// ownsNow is owns that does not wait for a process to have the name.
+func (r Peer) ownsNow(op string, h Handle) error {
+	known, err := r.ownsAsFarAsKnown(op, h)
+	if known || err != nil {
+		return err
+	}
+	d, err := r.p.p.LookUp(r.k.dest.Name)
+	if err != nil {
+		return opError(err)
+	}
+	at := Address{NICID(d.NIC), d.Slot, d.Gen}
+	r.k.at.Store(&at)
+	return r.refuseUnless(op, h, at)
+}
+
+// ownsAsFarAsKnown is owns that asks no NIC. known is false if the NIC must tell who has the name.
+func (r Peer) ownsAsFarAsKnown(op string, h Handle) (known bool, err error) {
+	switch {
+	case r.p == nil:
+		return false, errNoPeer(op)
+	case r.p.closed.Load() || r.p.p.Closed():
+		return false, &OpError{Op: op, Peer: r.Name(), Addr: r.at, Err: ErrClosed}
+	case r.k == nil:
+		if _, err := r.dest(op); err != nil {
+			return false, err
+		}
+		return true, r.refuseUnless(op, h, r.at)
+	case r.k.name == AnyProcess || r.k.bad != nil:
+		_, _, err := r.receiver(op, 0)
+		return false, err
+	}
+	at := r.k.at.Load()
+	return at != nil && *at == h.owner, nil
 }
 
 func (r Peer) refuseUnless(op string, h Handle, at Address) error {

@@ -34,7 +34,7 @@ func (p *Process) Get(ctx context.Context, h Handle, offset int, buf []byte) err
 }
 
 func (h Handle) proc() proc.Handle {
-	return proc.Handle{NIC: uint64(h.owner.NIC), Slot: h.owner.Slot, Gen: h.owner.Generation, Region: h.region, Key: h.key}
+	return proc.Handle{NIC: uint64(h.owner.NIC), Slot: h.owner.Slot, Gen: h.owner.Generation, Region: h.region, Key: h.key.value()}
 }
 
 func badOffset(op string, offset int) error {

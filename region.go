@@ -68,7 +68,7 @@ func (r *Region) Bytes() []byte { return r.r.Bytes() }
 // Handle is what others need to PUT into the region and to GET from it.
 func (r *Region) Handle() Handle {
 	h := r.r.Handle()
-	return Handle{owner: r.p.addr, region: h.Region, key: h.Key, length: uint64(len(r.r.Bytes()))}
+	return Handle{owner: r.p.addr, region: h.Region, key: hide(h.Key), length: uint64(len(r.r.Bytes()))}
 }
 
 // Rights is what a handle lets others do.
@@ -91,7 +91,7 @@ func (r *Region) Share(offset, n int, rights Rights) (*Share, error) {
 		return nil, opError(err)
 	}
 	h := part.Handle()
-	return &Share{part, Handle{owner: r.p.addr, region: h.Region, key: h.Key, length: uint64(n)}}, nil
+	return &Share{part, Handle{owner: r.p.addr, region: h.Region, key: hide(h.Key), length: uint64(n)}}, nil
 }
 
 // Share is a part of a region that others may reach.

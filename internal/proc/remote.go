@@ -2,6 +2,7 @@ package proc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -104,6 +105,39 @@ func (p *Process) Resolve(ctx context.Context, name vni.Name) (Dest, error) {
 	}
 	return Dest{Name: name, NIC: m.NIC, Slot: m.Slot, Gen: m.Gen}, nil
 }
+
+// LookUp is Resolve that waits for no process: if none has the name, it fails with ErrNameUnknown. It
+// waits only for the NIC's answer, which a Cancel behind the command asks for. It fails with
+// ErrQueueFull if all contexts are taken.
+func (p *Process) LookUp(name vni.Name) (Dest, error) {
+	r := request{what: "resolve", code: vni.CodeResolve, with: To(name)}
+	if !name.Valid() {
+		return Dest{}, r.fail(errNobody)
+	}
+	r.send = vni.SendContext{Receiver: name}
+	l, err := p.start(nil, &r)
+	if l != lackNothing {
+		err = ErrQueueFull
+	}
+	if err != nil {
+		return Dest{}, r.fail(err)
+	}
+	m, err := p.end(ended, r.op)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return Dest{}, r.fail(ErrNameUnknown)
+	case err != nil:
+		return Dest{}, err
+	}
+	return Dest{Name: name, NIC: m.NIC, Slot: m.Slot, Gen: m.Gen}, nil
+}
+
+// ended is a context that has ended.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // run begins r and waits for its end.
 func (p *Process) run(ctx context.Context, r *request, parts [][]byte) error {

@@ -57,7 +57,7 @@ type Config struct {
 const Largest = 65535 - headers4
 
 // ErrAddress is wrapped by errors about an address that is none.
-var ErrAddress = errors.New("not an address of the form HOST:PORT, [IPv6]:PORT or :PORT")
+var ErrAddress = errors.New("no address; expected HOST:PORT, [IPv6]:PORT or :PORT")
 
 // ParseAddr makes an address for Config out of what a user writes: "10.0.0.1:7000", "[fe80::1%eth0]:7000",
 // "hostname:7000", or ":7000" for every address of this host. A host's name is looked up, which may take a while.
