@@ -37,6 +37,9 @@ func (p *port) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.p.Closed() {
+		return nil, &OpError{Op: op, Peer: from, Err: ErrClosed}
+	}
 	if size < 0 || size > limits.InboxBytes {
 		return nil, &OpError{Op: op, Err: fmt.Errorf("%w: an Inbox of %d bytes; expected 0 to %d", ErrBadArgument, size, limits.InboxBytes)}
 	}

@@ -28,7 +28,7 @@ func (p *Process) AppGroup(ctx context.Context) ([]Name, error) {
 	for i, n := range all {
 		names[i] = nameOf(n)
 	}
-	return names, err
+	return names, opError(err)
 }
 
 // Group is the group of that name that this process joined as it attached, of its application if name is empty; nil if

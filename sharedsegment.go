@@ -42,7 +42,7 @@ type sharedSegment struct {
 // go, and so does the end of the process, behind which its bytes stay memory until Close; it is freed with the last that has it. At a daemon, processes of one user share segments. A process of package
 // sim has none: Segment fails with [ErrBadArgument].
 func (p *Process) SharedSegment(id uint32, bytes int) (*SharedSegment, error) {
-	fail := func(err error) (*SharedSegment, error) { return nil, fmt.Errorf("weft: segment %d: %w", id, err) }
+	fail := func(err error) (*SharedSegment, error) { return nil, segmentError("share", id, err) }
 	switch {
 	case bytes < 1 || bytes > limits.SegmentBytes:
 		return fail(fmt.Errorf("%w: %d bytes; expected 1 to %d", ErrBadArgument, bytes, limits.SegmentBytes))
@@ -187,7 +187,7 @@ func (s *SharedSegment) look(what string, words []uint32, i int, ask func(*uint3
 // WaitFlag waits until a flag is set, and clears it. It fails with [ErrBadArgument] for a number that is not 0 to 255, and with [ErrClosed] when the
 // segment is closed.
 func (s *SharedSegment) WaitFlag(ctx context.Context, i int) error {
-	fail := func(err error) error { return fmt.Errorf("weft: flag %d of segment %d: %w", i, s.id, err) }
+	fail := func(err error) error { return segmentError(fmt.Sprintf("wait for flag %d of", i), s.id, err) }
 	if i < 0 || i >= len(s.flags) {
 		return fail(fmt.Errorf("%w: expected 0 to %d", ErrBadArgument, len(s.flags)-1))
 	}
@@ -229,7 +229,12 @@ func (s *SharedSegment) Close() error {
 	s.p.p.Wake()
 	s.waits.Wait() // the memory may be unmapped then
 	if err := s.leave(); err != nil {
-		return fmt.Errorf("weft: segment %d: %w", s.id, err)
+		return segmentError("close", s.id, err)
 	}
 	return nil
+}
+
+// segmentError returns the error of an operation on a segment.
+func segmentError(what string, id uint32, err error) error {
+	return &OpError{Op: fmt.Sprintf("%s segment %d", what, id), Err: err}
 }

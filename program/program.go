@@ -18,7 +18,6 @@ package program
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
@@ -91,7 +90,7 @@ func (c *Client) send(ctx context.Context, to Address, trigger uint32, handled b
 // process's own. The error names the NICs that failed.
 func (c *Client) Load(ctx context.Context, nics []weft.NICID, module []byte, o Options) ([]Placed, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("weft: load program: %w", err)
+		return nil, fail("load program", err)
 	}
 	ids := make([]nicid.ID, len(nics))
 	for i, n := range nics {
@@ -99,7 +98,7 @@ func (c *Client) Load(ctx context.Context, nics []weft.NICID, module []byte, o O
 	}
 	all, err := c.c.Load(ctx, ids, module, o.deploy())
 	if err != nil {
-		return nil, fmt.Errorf("weft: load program: %w", err)
+		return nil, fail("load program", err)
 	}
 	placed := make([]Placed, len(all))
 	for i, at := range all {
@@ -120,7 +119,7 @@ func (c *Client) Start(ctx context.Context, a Address) error {
 
 func (c *Client) change(ctx context.Context, a Address, what string) error {
 	if _, err := c.c.Ask(ctx, nicid.ID(a.NIC), &ctl.Program{Do: what, ID: uint32(a.ID)}); err != nil {
-		return fmt.Errorf("weft: %s program: %w", what, err)
+		return fail(what+" program", err)
 	}
 	return nil
 }
@@ -129,7 +128,7 @@ func (c *Client) change(ctx context.Context, a Address, what string) error {
 func (c *Client) List(ctx context.Context, nic weft.NICID) ([]Info, error) {
 	all, err := c.c.List(ctx, nicid.ID(nic))
 	if err != nil {
-		return nil, fmt.Errorf("weft: list programs: %w", err)
+		return nil, fail("list programs", err)
 	}
 	infos := make([]Info, len(all))
 	for i := range all {
@@ -143,7 +142,10 @@ func (c *Client) List(ctx context.Context, nic weft.NICID) ([]Info, error) {
 func (c *Client) Log(ctx context.Context, a Address, from uint64) (values []int64, first uint64, err error) {
 	values, first, err = c.c.Log(ctx, nicid.ID(a.NIC), uint32(a.ID), "", from)
 	if err != nil {
-		return nil, 0, fmt.Errorf("weft: log of program: %w", err)
+		return nil, 0, fail("log of program", err)
 	}
 	return values, first, nil
 }
+
+// fail returns the error of an operation on programs.
+func fail(op string, err error) error { return &weft.OpError{Op: op, Err: err} }
