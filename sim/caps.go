@@ -7,13 +7,11 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// What links can do besides, simulated ones can (link.Caps): each on reliable links and on others. Those of a fabric can all do the same,
-// which its seed decides: most of it mostly.
-
-// able is what the links of a fabric can do.
+// able holds the optional abilities (link.Caps) of a fabric's links. All links of a fabric have the
+// same ones, reliable or not. The seed decides which, and most fabrics have most of them.
 type able struct{ post, postLone, run, glance, peek bool }
 
-// unable is one in how many fabrics cannot do a thing.
+// A fabric lacks a given ability with probability 1/unable.
 const unable = 6
 
 func drawAble(rng *rand.Rand) able {
@@ -42,7 +40,7 @@ func (p *port) Caps() (c link.Caps) {
 	return c
 }
 
-// longestRun is how many frames a port offers side by side, at most.
+// longestRun is the largest number of frames that a port offers in one run.
 const longestRun = 16
 
 // Post implements link.Caps.
@@ -52,7 +50,7 @@ func (p *port) Post(now clock.Time, frame []byte) {
 	p.Flush(now)
 }
 
-// PostLone implements link.Caps. What is committed and not flushed stands in its way.
+// PostLone implements link.Caps. It fails while a committed frame waits for Flush.
 func (p *port) PostLone(now clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
 	if len(p.out) > 0 || len(head)*8+len(body) > p.net.link.MTU {
 		return false
@@ -67,7 +65,7 @@ func (p *port) PostLone(now clock.Time, to link.Addr, head *[6]uint64, body []by
 	return true
 }
 
-// ReserveRun implements link.Caps. It offers as many frames as the queue takes now, or fewer.
+// ReserveRun implements link.Caps. It offers at most the number of frames that the queue takes now.
 func (p *port) ReserveRun(to link.Addr, size, n int) []byte {
 	if p.full(to) {
 		p.starved = true

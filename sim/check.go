@@ -6,7 +6,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// check panics if a fabric cannot be made of the configuration, defaults being set: it is the program's, which is wrong then.
+// check panics if a field is out of range, after the defaults are set: the configuration is a
+// constant of the program, so a wrong one is a bug of the program.
 func (c *Config) check() {
 	within("NICs", c.NICs, 1, limits.TorusSide*limits.TorusSide)
 	within("TorusWidth", c.TorusWidth, 0, limits.TorusSide)
@@ -24,7 +25,8 @@ func (c *Config) check() {
 		field string
 		rate  float64
 	}{
-		{"Loss", f.Loss}, {"Duplicate", f.Duplicate}, {"Reorder", f.Reorder}, {"Corrupt", f.Corrupt}, {"Truncate", f.Truncate}, {"Delay", f.Delay},
+		{"Loss", f.Loss}, {"Duplicate", f.Duplicate}, {"Reorder", f.Reorder}, {"Corrupt", f.Corrupt},
+		{"Truncate", f.Truncate}, {"Delay", f.Delay},
 	} {
 		within("Faults."+r.field, r.rate, 0, 1)
 	}
@@ -40,7 +42,7 @@ func (c *Config) check() {
 }
 
 func within[T int | float64](field string, value, least, most T) {
-	if !(value >= least && value <= most) { // in this form NaN is refused, too
+	if !(value >= least && value <= most) { // written so that it refuses NaN too
 		panic(fmt.Sprintf("sim: Config.%s is %v; expected %v to %v", field, value, least, most))
 	}
 }

@@ -8,25 +8,25 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// epoch is the wall-clock time at which every fabric begins. It lies in the future so that a real deadline, given to
-// package context below one of ours, is the earlier one and is noticed.
+// epoch is the wall-clock time at which every fabric begins. It lies in the future: a real deadline
+// below one of our contexts is then the earlier one, so realDeadline notices it.
 var epoch = time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func wall(t clock.Time) time.Time { return epoch.Add(time.Duration(t)) }
 
-// timed is a context whose deadline is in virtual time, and visible is what users hold of it:
+// timed is a context with a deadline in virtual time. Users hold a visible:
 //
 //	parent ◄── timed ◄── a cancelCtx of package context ◄── visible ◄── contexts derived from it
 //
-// Package context must not start a goroutine for any of them, for it would run when it likes. It need not: it tells
-// contexts derived from visible through the cancelCtx that it finds in visible, and it hooks the cancelCtx to timed by
-// timed's AfterFunc method. Only a parent that is neither visible nor without end cannot tell timed; the scheduler looks
-// at those after every step.
+// Package context must not start a goroutine for any of them, because the scheduler could not order
+// it. It starts none: it reaches contexts derived from visible through the cancelCtx in visible,
+// and it hooks the cancelCtx to timed by timed's AfterFunc method. A parent that can end and is not
+// visible cannot call timed, so the scheduler checks such parents after every step.
 type timed struct {
 	context.Context // the parent
 	s               *sched
 	deadline        clock.Time
-	real            bool // a context above it has a real deadline, which virtual time never reaches
+	real            bool // an ancestor has a real deadline, which virtual time never reaches
 	done            chan struct{}
 	err             error
 
@@ -53,7 +53,7 @@ func (s *sched) withDeadline(parent context.Context, at clock.Time) (context.Con
 	switch {
 	case parent.Err() != nil:
 		v.end(parent.Err())
-	case at <= s.now: // the deadline of a parent that has not ended in this instant yet ends both, in another step
+	case at <= s.now: // if a parent has the same deadline, its own event ends it in another step
 		v.end(context.DeadlineExceeded)
 	case isDirect:
 		direct.timed.AfterFunc(func() { v.end(direct.timed.err) })
@@ -67,13 +67,13 @@ func (s *sched) withDeadline(parent context.Context, at clock.Time) (context.Con
 	return visible{inner, v}, func() { v.end(context.Canceled); cancel() }
 }
 
-// nearestTimed finds the innermost of our contexts that ctx descends from, or is.
+// nearestTimed returns the innermost of our contexts among ctx and its ancestors, or nil.
 func nearestTimed(ctx context.Context) *timed {
 	v, _ := ctx.Value(timedKey{}).(*timed)
 	return v
 }
 
-// realDeadline reports whether ctx, or a context that it descends from, has a deadline that virtual time will never reach.
+// realDeadline reports whether ctx or an ancestor has a deadline that virtual time never reaches.
 func realDeadline(ctx context.Context) bool {
 	v := nearestTimed(ctx)
 	if v != nil && v.real {
@@ -86,7 +86,7 @@ func realDeadline(ctx context.Context) bool {
 	return v == nil || v.deadline == clock.Never || !at.Equal(wall(v.deadline))
 }
 
-// happen is the deadline.
+// happen ends the context at its deadline.
 func (v *timed) happen(uint64) {
 	v.end(context.DeadlineExceeded)
 	v.s.lookAtForeign()
@@ -108,7 +108,7 @@ func (v *timed) end(err error) {
 	}
 }
 
-// followParent ends the context if a parent that cannot tell us has ended.
+// followParent ends the context if its parent has ended. Some parents cannot call us.
 func (v *timed) followParent() {
 	if v.err == nil {
 		if err := v.Context.Err(); err != nil {
@@ -165,7 +165,7 @@ func (v visible) Err() error {
 	return v.Context.Err()
 }
 
-// await parks t until it is woken or ctx ends.
+// await parks t until a wake or the end of ctx.
 func (t *task) await(ctx context.Context, why string) {
 	t.ctx = ctx
 	v := nearestTimed(ctx)

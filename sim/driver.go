@@ -8,31 +8,33 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// An ask is something that a host's driver wants of its NIC: that it takes a process in, or lets it go. The driver posts
-// what is asked in its order, as soon as there is room and a slot, and looks after each turn of the NIC what is answered.
+// An ask is a request of a host's driver to its NIC: register a process, or delete it. The driver
+// posts its requests in order, as soon as there is room and a slot, and reads the answers after
+// each turn of the NIC.
 //
 //	asked ──► posted ──► answered: a process begins, or its slot is free
 //
-// The NIC is asked and answers within its turns, so a process that ends is served until the next one, as a real one is.
+// The NIC reads and answers requests only in its turns. So it serves a process that ends until its
+// next turn, as a real NIC does.
 type ask struct {
 	p      *Process
 	delete bool
 	posted bool
-	at     int // position of its doorbell
+	at     int // index of its doorbell
 }
 
-// ask has the driver do something for a process.
+// ask enqueues a request for a process and posts it if possible.
 func (n *node) ask(p *Process, delete bool) {
 	n.asks = append(n.asks, &ask{p: p, delete: delete})
 	n.post()
 	n.soon(noticeTime)
 }
 
-// post posts what has been asked, as far as that can be done.
+// post posts the requests for which there are slots and room.
 func (n *node) post() {
 	for _, a := range n.asks {
 		if a.posted || !a.delete && a.p.slot == 0 && !n.takeSlot(a.p) {
-			continue // those behind one without a slot may be about to give theirs back
+			continue // a later request may give a slot back
 		}
 		if a.at, a.posted = n.engine.Driver().Post(n.command(a)); !a.posted {
 			return
@@ -49,7 +51,7 @@ func (n *node) command(a *ask) driver.Command {
 	return driver.Command{Code: driver.NewProcess, Index: p.slot, PID: p.pid, Name: p.vniName}
 }
 
-// withdraw takes back a registration that has not been posted yet, if there is one.
+// withdraw removes a registration that is not posted yet. It reports whether there was one.
 func (n *node) withdraw(p *Process) bool {
 	before := len(n.asks)
 	n.asks = slices.DeleteFunc(n.asks, func(a *ask) bool { return a.p == p && !a.posted })
@@ -62,7 +64,8 @@ func (n *node) withdraw(p *Process) bool {
 	return true
 }
 
-// takeSlot takes a slot for a process. If all have one, it waits for processes that are about to go.
+// takeSlot takes a slot for a process. If none is free, it fails the run unless a deletion is in
+// flight, which will free one.
 func (n *node) takeSlot(p *Process) (ok bool) {
 	p.slot, ok = n.engine.Driver().Take(p.pid)
 	if !ok && !slices.ContainsFunc(n.asks, func(a *ask) bool { return a.delete }) {
@@ -71,7 +74,7 @@ func (n *node) takeSlot(p *Process) (ok bool) {
 	return ok
 }
 
-// answered does what follows from the NIC's answers, and posts what has waited for them.
+// answered handles the NIC's answers, then posts the requests that waited for them.
 func (n *node) answered() {
 	d := n.engine.Driver()
 	for i := 0; i < len(n.asks); {

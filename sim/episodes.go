@@ -30,12 +30,13 @@ func (f *Fabric) episodes(e Episodes, begin func(lasting time.Duration)) {
 	})
 }
 
-// exponential draws the time to the next of events that come at random, mean apart on average.
+// exponential draws the time between random events, which is mean on average.
 func (f *Fabric) exponential(mean time.Duration) time.Duration {
 	return time.Duration(f.chance.ExpFloat64() * float64(mean))
 }
 
-// someHosts draws a part of the hosts that is neither empty nor all of them, where there are two.
+// someHosts draws a random set of hosts. With two hosts or more, the set is neither empty nor
+// complete.
 func (f *Fabric) someHosts() []int {
 	n := len(f.nodes)
 	return f.chance.Perm(n)[:1+f.chance.IntN(max(n-1, 1))]

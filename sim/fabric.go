@@ -149,7 +149,8 @@ func (f *Fabric) hanging(limit time.Duration) error {
 	for _, p := range f.procs {
 		for _, t := range p.tasks {
 			if !t.over {
-				fmt.Fprintf(&b, "\n\t%v on host %d waits for %s since %v", t.name, p.host.index, t.why, time.Duration(t.since))
+				fmt.Fprintf(&b, "\n\t%v on host %d waits for %s since %v",
+					t.name, p.host.index, t.why, time.Duration(t.since))
 			}
 		}
 	}

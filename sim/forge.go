@@ -1,6 +1,7 @@
 package sim
 
-// inject puts a frame on the wire as if a host had sent it now: one of an earlier session, or a forged one.
+// inject puts a frame on the wire as if a host had sent it now. Tests replay old frames and forge
+// new ones.
 func (f *Fabric) inject(from, to int, frame []byte) {
 	net := f.net
 	b := net.newFrame()

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// What Weft's own tests do with a fabric they do through package simulated.
+// Package simulated gives Weft's own tests access to the inside of a fabric.
 func init() {
 	simulated.SetHooks = func(config any, h simulated.Hooks) { config.(*Config).hooks = h }
 	simulated.Engine = func(f any, host int) *nic.Engine { return f.(*Fabric).nodes[host].engine }

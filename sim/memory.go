@@ -11,13 +11,14 @@ import (
 	"github.com/weftnet/weft/internal/touch"
 )
 
-// memory makes regions in ordinary memory, which the simulated NIC reaches.
+// memory makes regions in Go's heap. The simulated NIC is in the same address space.
 type memory struct{ p *Process }
 
-// Alloc has Go's heap only: a simulation has no use for pages of another kind.
+// Alloc ignores the wish for huge pages: they change only speed, which is simulated.
 func (m memory) Alloc(n int, _ bool) (id uint32, key uint64, mem []byte, err error) {
 	if n > limits.SimRegion {
-		return 0, 0, nil, fmt.Errorf("%w: a region of %d bytes in a simulation; expected at most %d", proc.ErrNoMemory, n, limits.SimRegion)
+		return 0, 0, nil, fmt.Errorf("%w: a region of %d bytes in a simulation; expected at most %d",
+			proc.ErrNoMemory, n, limits.SimRegion)
 	}
 	mem = words(n)
 	id, key, err = m.add(nic.Memory{Bytes: mem})
@@ -37,7 +38,7 @@ func (m memory) add(of nic.Memory) (id uint32, key uint64, err error) {
 	return id, key, refusal(err)
 }
 
-// refusal says as the process half does why a region is refused.
+// refusal maps an error of the NIC to that of the process half.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, nic.ErrRegions):
@@ -60,16 +61,16 @@ func (m memory) Part(of uint32, offset, n int, sealed bool) (id uint32, key uint
 func (m memory) Free(id uint32) error {
 	e := m.p.engine()
 	if e == nil {
-		return nil // it went with its NIC
+		return nil // its NIC is gone, and the region with it
 	}
 	err := e.RemoveRegion(m.p.f.s.now, m.p.slot, m.p.gen, id)
 	if errors.Is(err, nic.ErrNoProcess) || errors.Is(err, nic.ErrNoRegion) {
-		return nil // it went with its process
+		return nil // its process is gone, and the region with it
 	}
 	return refusal(err)
 }
 
-// engine is the NIC that serves the process, nil if none does any more.
+// engine returns the NIC that serves the process, or nil if none does.
 func (p *Process) engine() *nic.Engine {
 	if p.gone || p.detached || p.over {
 		return nil
@@ -77,7 +78,7 @@ func (p *Process) engine() *nic.Engine {
 	return p.host.engine
 }
 
-// words makes n bytes of zeroed memory, aligned for 64-bit words.
+// words returns n bytes of zeroed memory, aligned for 64-bit words.
 func words(n int) []byte {
 	w := make([]uint64, (n+7)/8+1)
 	return unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), len(w)*8)[:n]

@@ -39,9 +39,9 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// network is the switch that all ports hang on.
+// network is the switch that connects all ports.
 //
-//	Reserve, Commit ─► out ─Flush─► wire (bandwidth) ─► path (faults, latency) ─event─► inbox ─Poll─► NIC
+//	Reserve, Commit ─► out ─Flush─► wire (bandwidth) ─► path (faults, delay) ─event─► in ─Poll─► NIC
 type network struct {
 	s      *sched
 	link   Link
@@ -56,18 +56,18 @@ type network struct {
 	can    able
 }
 
-// path is one direction between two ports.
+// path is the way from one port to another.
 type path struct {
 	last     clock.Time // arrival of the latest frame in order
-	clogged  clock.Time // nothing arrives before
-	blocked  int        // partitions that it crosses: while there is one, everything is lost
-	narrow   int        // frames of more bytes are lost; 0: none are
-	burst    int        // frames still to be lost of the present burst of losses,
-	burstEnd clock.Time // which ends by then in any case
-	underway int        // bytes on the wire and in the inbox at its end, of a reliable link
+	clogged  clock.Time // no frame arrives before
+	blocked  int        // partitions that cut it; all frames are lost unless it is 0
+	narrow   int        // longest frame that passes, in bytes; 0: no limit
+	burst    int        // frames that the present burst of losses still takes
+	burstEnd clock.Time // latest end of the burst
+	underway int        // bytes in flight and in the receiver's queue, on a reliable link
 }
 
-// frame is one frame on its way. It is the event of its own arrival.
+// frame is one frame in flight. It is the event of its own arrival.
 type frame struct {
 	net      *network
 	buf      []byte // MTU bytes
@@ -75,39 +75,40 @@ type frame struct {
 	from, to int
 }
 
-// port is one attachment. It is the link.Driver of the NIC that is plugged in.
+// port is the link.Driver of one NIC.
 type port struct {
 	net   *network
 	index int
 	addr  link.Addr
 
-	open    *frame   // the reservation,
-	row     []byte   // or that of a run,
-	rowTo   int      // where it goes,
-	rowSize int      // and how long its frames are
-	rows    []byte   // memory of runs
-	out     []*frame // committed
-	outLen  int      // bytes of them
-	freeAt  clock.Time
-	starved bool // Reserve said no since the last look
+	open    *frame     // the reserved frame
+	row     []byte     // the reserved run, in place of open
+	rowTo   int        // receiving port of the run
+	rowSize int        // bytes of each frame of the run
+	rows    []byte     // memory of runs, reused
+	out     []*frame   // committed, not flushed
+	outLen  int        // bytes of out
+	freeAt  clock.Time // when the wire has taken all flushed frames
+	starved bool       // Reserve has failed since the last call of drained
 
-	in       []*frame // arrived
-	inLen    int      // bytes of them
-	joined   []byte   // frames that are handed over as one run
-	plugged  bool
-	arrived  func() // tells the NIC
+	in       []*frame // arrived, not polled
+	inLen    int      // bytes of in
+	joined   []byte   // frames of the run that is handed over
+	plugged  bool     // a NIC is there
+	arrived  func()   // wakes the NIC
 	counters link.Counters
 }
 
 const framesPerPoll = 64
 
-// capacity is how many bytes the port's NIC says may be under way to it: half of what the port holds, as that of a socket. It says no less than one whose
-// driver knows no better, though a port may hold less.
+// capacity returns the number of bytes that may be in flight to the port's NIC: half of the receive
+// queue, as for a socket. It is at least limits.ReceiveCapacityBytes, the default of drivers that
+// do not know theirs, even if the queue is smaller.
 func (p *port) capacity() uint64 {
 	return uint64(max(p.net.link.RecvQueue/2, limits.ReceiveCapacityBytes))
 }
 
-// Addresses are made up: fd57::(index+1), port 1.
+// portAddr returns the invented address of a port: fd57::(index+1), port 1.
 func portAddr(index int) link.Addr {
 	b := [16]byte{0: 0xfd, 1: 0x57}
 	binary.BigEndian.PutUint32(b[12:], uint32(index+1))
@@ -121,7 +122,8 @@ func portIndex(a link.Addr) int {
 
 func newNetwork(s *sched, seed uint64, ports int, l Link, faults Faults, counts *Counts) *network {
 	l.setDefaults()
-	net := &network{s: s, link: l, faults: faults, rng: stream(seed, 1), counts: counts, paths: make([]path, ports*ports)}
+	net := &network{s: s, link: l, faults: faults, rng: stream(seed, 1), counts: counts}
+	net.paths = make([]path, ports*ports)
 	net.can = drawAble(stream(seed, 4))
 	for i := range ports {
 		net.ports = append(net.ports, &port{net: net, index: i, addr: portAddr(i)})
@@ -142,10 +144,10 @@ func (net *network) newFrame() *frame {
 
 func (net *network) release(f *frame) { net.free = append(net.free, f) }
 
-// plug connects a NIC; what was under way to the one before it still arrives, as it would on a real wire.
+// plug connects a NIC. Frames in flight to the previous NIC still arrive, as on a real wire.
 func (p *port) plug(arrived func()) { p.plugged, p.arrived = true, arrived }
 
-// unplug loses what waits at the port in either direction.
+// unplug discards the frames that wait at the port in either direction.
 func (p *port) unplug() {
 	p.plugged = false
 	for _, f := range p.in {
@@ -183,12 +185,14 @@ func (p *port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	return n, clock.Never
 }
 
-// hand hands over the first of some frames, or as many as a system would have joined: of one length and one sender, but for the last,
-// which may be shorter.
+// hand gives the NIC the first frame, or the first several as one run, and returns their number. It
+// joins frames as a kernel's receive offload does: same sender, same length, and only the last may
+// be shorter.
 func (p *port) hand(now clock.Time, to link.Receiver, frames []*frame) (n int) {
 	first, from := frames[0], p.net.ports[frames[0].from].addr
 	p.joined = append(p.joined[:0], first.buf[:first.n]...)
-	for n = 1; !p.net.link.Reliable && n < len(frames) && frames[n].from == first.from && frames[n].n <= first.n && frames[n].n > 0; n++ {
+	joins := func(f *frame) bool { return !p.net.link.Reliable && f.from == first.from && f.n <= first.n && f.n > 0 }
+	for n = 1; n < len(frames) && joins(frames[n]); n++ {
 		p.joined = append(p.joined, frames[n].buf[:frames[n].n]...)
 		if frames[n].n < first.n {
 			n++
@@ -216,7 +220,7 @@ func (p *port) Reserve(to link.Addr) []byte {
 	return p.open.buf[:p.net.link.MTU]
 }
 
-// full reports whether a frame for to has no room in the send queue or, on a reliable link, at its destination.
+// full reports whether the send queue or, on a reliable link, the receiver has no room for a frame.
 func (p *port) full(to link.Addr) bool {
 	waiting := p.outLen
 	if late := p.freeAt.Sub(p.net.s.now); late > 0 {
@@ -237,7 +241,7 @@ func (p *port) Commit(n int) {
 	p.commit(f, n)
 }
 
-// commit puts a frame of n bytes behind those that wait to leave.
+// commit appends a frame of n bytes to those that wait for Flush.
 func (p *port) commit(f *frame, n int) {
 	f.n = n
 	p.out = append(p.out, f)
@@ -248,7 +252,7 @@ func (p *port) commit(f *frame, n int) {
 }
 
 func (p *port) Flush(now clock.Time) {
-	now = max(now, p.net.s.now) // the straight way does not look at the clock for each message
+	now = max(now, p.net.s.now) // the straight way does not read the clock for each message
 	for _, f := range p.out {
 		p.counters.FramesOut++
 		p.counters.BytesOut += uint64(f.n)
@@ -262,7 +266,7 @@ func (p *port) Flush(now clock.Time) {
 	p.out, p.outLen = p.out[:0], 0
 }
 
-// noteIn counts a frame that is handed over.
+// noteIn counts a frame that the NIC takes.
 func (p *port) noteIn(f *frame) {
 	p.inLen -= f.n
 	if p.net.link.Reliable {
@@ -282,7 +286,7 @@ func (p *port) Counters(c *link.Counters) {
 
 func (p *port) Close() error { return nil }
 
-// drained is when a starved port can send again, or Never.
+// drained returns the time at which a starved port can send again, or Never if it is not starved.
 func (p *port) drained() clock.Time {
 	if !p.starved {
 		return clock.Never
@@ -295,7 +299,8 @@ func (net *network) onWire(bytes int) time.Duration {
 	return time.Duration(int64(bytes) * int64(time.Second) / net.link.Bandwidth)
 }
 
-// noteFrame puts a frame's beginning and length into the trace: headers differ as soon as anything differs.
+// noteFrame mixes a frame's first bytes and length into the trace. If two runs differ, their
+// headers do.
 func (net *network) noteFrame(f *frame) {
 	h := uint64(f.from)<<48 | uint64(f.to)<<32 | uint64(f.n)
 	for b := f.buf[:min(f.n, 64)]; len(b) >= 8; b = b[8:] {
@@ -304,7 +309,7 @@ func (net *network) noteFrame(f *frame) {
 	net.s.note(h)
 }
 
-// happen is the arrival.
+// happen is the arrival of the frame.
 func (f *frame) happen(uint64) {
 	net, p := f.net, f.net.ports[f.to]
 	at := net.path(f.from, f.to)

@@ -11,22 +11,22 @@ import (
 	"github.com/weftnet/weft/internal/secret"
 )
 
-// A turn of a busy NIC takes between leastTurn and leastTurn + turnSpread; an idle one notices a frame or a kick within
-// noticeTime.
+// A turn of a busy NIC takes leastTurn to leastTurn + turnSpread. An idle NIC notices a frame or a
+// kick within noticeTime.
 const (
 	leastTurn  = 300 * time.Nanosecond
 	turnSpread = 1500 * time.Nanosecond
 	noticeTime = 2 * time.Microsecond
 )
 
-// parksEarly is one in how many turns of a NIC that listens to a process it would park if it could.
+// Before a turn, a NIC that listens to a process ends listening with probability 1/parksEarly.
 const parksEarly = 64
 
-// leaves is one in how many turns that have done something is followed by none before the NIC asks for one, as those of a caller that has
-// what it waited for.
+// After a productive turn, the NIC gets no turn before its own deadline with probability 1/leaves,
+// as if a polling caller had its result and left.
 const leaves = 8
 
-// node is one host: a port of the network, and the NIC that is plugged in there in its present life.
+// node is one host: a port of the network and, while it runs, a NIC.
 type node struct {
 	f     *Fabric
 	index int
@@ -35,17 +35,17 @@ type node struct {
 
 	engine  *nic.Engine // nil while the NIC is stopped
 	life    uint64      // incarnation of the present or latest engine
-	pollAt  clock.Time  // when its next turn is; Never: when something comes
+	pollAt  clock.Time  // time of its next turn; Never: none until an event
 	turn    uint64      // counts turns: an event for an earlier one is stale
-	rng     *rand.Rand  // of parksEarly
+	rng     *rand.Rand  // draws parksEarly and leaves
 	stalled clock.Time  // no turn before
 
-	lingers  *lingerer // has the engine while it waits for a frame; nil if none does
-	unpolled int       // frames that were taken though a poll was due
+	lingers  *lingerer // the coroutine that holds the engine while it waits for a frame; nil: none
+	unpolled int       // frames taken since a poll was due
 
-	procs []*Process // registered here, or about to be, in order
-	asks  []*ask     // of the driver, in order; those of an earlier life are forgotten
-	wait  []*Process // start when the NIC does
+	procs []*Process // registered or being registered, in order
+	asks  []*ask     // of the driver to the present NIC, in order
+	wait  []*Process // start with the NIC
 
 	site *deploy.Site // of programs
 }
@@ -55,12 +55,13 @@ func newNode(f *Fabric, index int) *node {
 	if ids := f.cfg.hooks.IDs; index < len(ids) {
 		id = ids[index]
 	}
-	n := &node{f: f, index: index, id: id, port: f.net.ports[index], pollAt: clock.Never, rng: stream(f.cfg.Seed, 2<<32+uint64(index))}
+	n := &node{f: f, index: index, id: id, port: f.net.ports[index], pollAt: clock.Never}
+	n.rng = stream(f.cfg.Seed, 2<<32+uint64(index))
 	n.site = n.newSite()
 	return n
 }
 
-// position is the NIC's on the torus, if there is one.
+// position returns the NIC's place on the torus, or the zero Position without a torus.
 func (n *node) position() nic.Position {
 	w := n.f.cfg.TorusWidth
 	if w == 0 {
@@ -70,14 +71,16 @@ func (n *node) position() nic.Position {
 	return nic.Position{X: uint16(n.index % w), Y: uint16(n.index / w), Width: uint16(w), Height: uint16(h)}
 }
 
-// start plugs in a NIC in its next life.
+// start plugs in a new NIC, which begins the node's next life.
 func (n *node) start() error {
 	h := &n.f.cfg.hooks
 	n.life++
 	cfg := nic.Config{
-		ID: n.id, Incarnation: n.life, Secrets: secret.Seeded(n.f.seeds.Uint64()), Link: n.port, ReceiveCapacity: n.port.capacity(),
+		ID: n.id, Incarnation: n.life, Secrets: secret.Seeded(n.f.seeds.Uint64()),
+		Link: n.port, ReceiveCapacity: n.port.capacity(),
 		UnreachableAfter: n.f.cfg.UnreachableAfter, Static: !h.Hearsay, Belief: nic.Belief{HearsayFromPeers: h.Hearsay},
-		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, Requests: h.Requests, IdlePolls: h.IdlePolls, RelaySaves: h.RelaySaves, MaxProcesses: h.MaxProcesses,
+		StagingBytes: h.StagingBytes, InitialCreditBytes: h.CreditBytes, Requests: h.Requests,
+		IdlePolls: h.IdlePolls, RelaySaves: h.RelaySaves, MaxProcesses: h.MaxProcesses,
 		Faults: h.Faults, Defect: h.Defect, Position: n.position(),
 	}
 	if err := n.seal(&cfg); err != nil {
@@ -100,7 +103,7 @@ func (n *node) start() error {
 	return nil
 }
 
-// vanish takes the NIC away as a crash does: neither its processes nor its peers are told.
+// vanish removes the NIC as a crash does, without a word to its processes and peers.
 func (n *node) vanish() {
 	n.disturb()
 	n.engine, n.asks = nil, nil
@@ -109,7 +112,7 @@ func (n *node) vanish() {
 	n.turn++
 }
 
-// soon gives the NIC a turn within a drawn part of limit, if none is due before.
+// soon schedules a turn of the NIC at a drawn time within limit, unless an earlier one is due.
 func (n *node) soon(limit time.Duration) { n.schedule(n.f.s.now.Add(n.f.s.jitter(limit))) }
 
 func (n *node) schedule(at clock.Time) {
@@ -122,7 +125,7 @@ func (n *node) schedule(at clock.Time) {
 	n.f.s.push(at, n, n.turn)
 }
 
-// happen is the NIC's turn, and those that follow before anything else happens.
+// happen runs the NIC's turn, and the later turns that come before any other event.
 func (n *node) happen(turn uint64) {
 	s := n.f.s
 	for turn == n.turn && n.engine != nil {
@@ -143,7 +146,7 @@ func (n *node) happen(turn uint64) {
 // poll gives the NIC one turn and returns when it wants the next.
 func (n *node) poll() clock.Time {
 	s := n.f.s
-	if n.rng.IntN(parksEarly) == 0 { // as beside a thread that computes
+	if n.rng.IntN(parksEarly) == 0 { // as if another thread needed the CPU
 		n.engine.EndListening()
 	}
 	work, next := n.engine.Poll(s.now)
@@ -161,7 +164,7 @@ func (n *node) poll() clock.Time {
 	return min(next, n.port.drained())
 }
 
-// letDetachedGo has the driver delete the processes that the NIC will not serve any more.
+// letDetachedGo asks the driver to delete the processes that the NIC has expelled.
 func (n *node) letDetachedGo() {
 	for _, d := range n.engine.TakeDetached() {
 		for _, p := range n.procs {

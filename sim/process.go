@@ -12,10 +12,11 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Process is a process on a simulated host. Its functions run as coroutines, one at a time.
+// Process is a process on a simulated host. Its main function and the functions of [Process.Start]
+// run as coroutines, one at a time.
 //
-// It embeds a *weft.Process, which code without knowledge of the simulation can use. That is nil
-// until the main function starts. Its operations wait in virtual time.
+// Process embeds a *weft.Process, whose operations wait in virtual time. Code under test uses that
+// one and needs no knowledge of the simulation. It is nil until the main function starts.
 type Process struct {
 	*weft.Process
 
@@ -26,18 +27,18 @@ type Process struct {
 	serves bool
 	rng    *rand.Rand
 
-	half    *proc.Process // nil until the NIC has taken the process in, as is the *weft.Process
+	half    *proc.Process // nil until the NIC has registered the process, as is the *weft.Process
 	seg     *vni.Segment
 	rw      []byte
 	vniName vni.Name
 	pid     uint32
 	slot    uint16 // 0: none yet
 	gen     uint32
-	leaving bool // the driver has been asked to delete it
+	leaving bool // its deletion is requested
 
 	tasks    []*task
 	waiting  []*task // parked in an operation
-	detached bool    // the NIC serves it no more
+	detached bool    // the NIC has expelled it
 	gone     bool    // the NIC has vanished
 	over     bool
 }
@@ -73,7 +74,7 @@ func (f *Fabric) launch(host int, name string, main func(p *Process) error, serv
 	return p
 }
 
-// begin asks the driver of the process's NIC to register it. Its main function starts when the NIC has taken it in.
+// begin asks the driver to register the process. Its main function starts after the NIC's answer.
 func (p *Process) begin() {
 	if p.over {
 		return
@@ -86,7 +87,7 @@ func (p *Process) begin() {
 	p.host.ask(p, false)
 }
 
-// prepare makes the process's VNI.
+// prepare makes the process's name and its VNI.
 func (p *Process) prepare() (err error) {
 	if p.vniName, err = vni.ParseName(p.name); err != nil {
 		return err
@@ -107,10 +108,10 @@ func (p *Process) prepare() (err error) {
 	return nil
 }
 
-// taken is told how the process's registration has ended.
+// taken handles the NIC's answer to the process's registration.
 func (p *Process) taken(r driver.Result) {
 	n := p.host
-	if p.leaving { // its end has been asked for meanwhile, and will be answered next
+	if p.leaving { // its deletion is posted, and answered next
 		return
 	}
 	if r.Err != nil {
@@ -121,7 +122,8 @@ func (p *Process) taken(r driver.Result) {
 	}
 	p.gen = r.Gen
 	var err error
-	if p.half, err = proc.New(p.seg, waiter{p}, memory{p}, proc.Options{Names: p.liveNames, Straight: newStraight(p), NewGate: virtual{p}.NewGate}); err != nil {
+	o := proc.Options{Names: p.liveNames, Straight: newStraight(p), NewGate: virtual{p}.NewGate}
+	if p.half, err = proc.New(p.seg, waiter{p}, memory{p}, o); err != nil {
 		p.refused(err)
 		return
 	}
@@ -129,7 +131,7 @@ func (p *Process) taken(r driver.Result) {
 	p.start(p.name, p.main, func(*task) { p.leave() })
 }
 
-// liveNames are those of the processes that the NIC can reach.
+// liveNames returns the names of the processes that the NIC can reach.
 func (p *Process) liveNames(context.Context) (l []vni.Name, err error) {
 	if p.host.engine == nil {
 		return nil, proc.ErrNICGone
@@ -142,7 +144,7 @@ func (p *Process) liveNames(context.Context) (l []vni.Name, err error) {
 	return l, nil
 }
 
-// refused ends a process that has not begun.
+// refused ends a process that could not be registered.
 func (p *Process) refused(err error) {
 	p.leave()
 	if told := p.f.cfg.hooks.Refused; told != nil {
@@ -152,7 +154,7 @@ func (p *Process) refused(err error) {
 	p.f.fail(fmt.Errorf("%v on host %d: %w", p.name, p.host.index, err))
 }
 
-// start makes a coroutine of a function of the process.
+// start runs a function of the process as a coroutine.
 func (p *Process) start(name string, fn func(*Process) error, done func(*task)) {
 	p.tasks = append(p.tasks, p.f.s.spawn(p, name, func() error { return fn(p) }, func(t *task) {
 		if t.err != nil {
@@ -164,7 +166,7 @@ func (p *Process) start(name string, fn func(*Process) error, done func(*task)) 
 	}))
 }
 
-// leave is the end of the process: the NIC lets it go, and its other functions end.
+// leave ends the process: it kills its functions and asks the NIC to delete it.
 func (p *Process) leave() {
 	if p.over {
 		return
@@ -183,7 +185,7 @@ func (p *Process) leave() {
 	}
 }
 
-// unregister has the NIC forget the process, if it knows it still, or is about to.
+// unregister asks the driver to delete the process, unless that has happened.
 func (p *Process) unregister() error {
 	n := p.host
 	if i := slices.Index(n.procs, p); i >= 0 {
@@ -201,7 +203,8 @@ func (p *Process) askToLeave() {
 	p.leaving = true
 }
 
-// unplug tells the process that its NIC has vanished. One that had not yet begun waits for the next.
+// unplug tells the process that its NIC has vanished. A process that has not begun waits for the
+// next NIC.
 func (p *Process) unplug() {
 	if p.half == nil {
 		p.slot = 0
@@ -212,7 +215,7 @@ func (p *Process) unplug() {
 	p.wakeAll()
 }
 
-// abandon unwinds what the run leaves behind.
+// abandon unwinds the functions that the run leaves behind.
 func (p *Process) abandon() {
 	for _, t := range p.tasks {
 		p.f.s.abandon(t)
@@ -235,8 +238,10 @@ func (p *Process) Fabric() *Fabric { return p.f }
 // Rand returns the process's own random source, which follows from the seed.
 func (p *Process) Rand() *rand.Rand { return p.rng }
 
-// Start runs a function concurrently with the main one. The function ends with the process. An error
-// that it returns ends the run. [weft.Runtime.Go] starts a function that has no error to report.
+// Start runs fn concurrently with the main function. Reports call it by the name of the process and
+// by name. fn ends with the process. If it returns an error or panics, the run ends with a
+// [*Failure]. If the process has ended, Start does nothing. [weft.Runtime.Go] starts a function
+// without an error.
 func (p *Process) Start(name string, fn func(p *Process) error) {
 	if p.over {
 		return
@@ -254,11 +259,12 @@ func (p *Process) Detached() bool { return p.detached }
 // Over reports whether the process has ended.
 func (p *Process) Over() bool { return p.over }
 
-// running is the calling coroutine, which must be one of the process's.
+// running returns the calling coroutine. It panics if that is none of the process's.
 func (p *Process) running() *task {
 	t := p.f.s.current
 	if t == nil || t.owner != any(p) {
-		panic(fmt.Sprintf("sim: a function of %s blocks, but what runs now is not one of its functions; start them with Process.Start or Runtime().Go", p.name))
+		panic(fmt.Sprintf("sim: a call of process %s blocks outside its functions; "+
+			"start each of them with Process.Start or Runtime().Go", p.name))
 	}
 	return t
 }

@@ -2,12 +2,13 @@ package sim
 
 import "github.com/weftnet/weft/internal/clock"
 
-// happening is something that the scheduler makes happen: a frame that arrives, a NIC whose turn has come, a task that
-// goes on, a timer that fires. n is what the event was pushed with; most use it to tell a stale event from a live one.
+// happening is an object that the scheduler calls: a frame arrives, a NIC has its turn, a task
+// resumes, a timer fires. n is the number that the event was pushed with. Most objects tell stale
+// events by it.
 type happening interface{ happen(n uint64) }
 
-// event is one entry of the queue. Two events of one instant are ordered by tie, which is drawn from the seed, so that
-// every order of simultaneous events comes up in some seed.
+// event is one entry of the queue. The tie orders simultaneous events. It is drawn from the seed,
+// so some seed produces each order.
 type event struct {
 	at   clock.Time
 	tie  uint64
@@ -22,8 +23,8 @@ func (e *event) before(o *event) bool {
 	return e.tie < o.tie
 }
 
-// queue is a binary heap of events, the earliest at index 0. It is written out, because container/heap would box every
-// event in an interface.
+// queue is a binary heap of events, the earliest at index 0. It does not use container/heap, which
+// would box every event in an interface.
 //
 //	     i
 //	  ┌──┴──┐

@@ -8,32 +8,32 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// sched is virtual time: a queue of events and the instant of the latest one. Time stands still while something
-// happens, and between two events nothing does.
+// sched is virtual time: a queue of events and the instant of the latest one. Time stands still
+// during an event, and nothing happens between two events.
 type sched struct {
 	now   clock.Time
 	queue queue
-	rng   *rand.Rand // ties, turns and wake-ups
-	steps uint64     // events that happened
-	limit clock.Time // of the present run
-	trace uint64     // hash of all of them and of every frame
+	rng   *rand.Rand // draws ties, turns and wake-ups
+	steps uint64     // events so far
+	limit clock.Time // end of the present run
+	trace uint64     // hash of all events and frames
 
-	current *task    // the coroutine that runs, nil between tasks
-	foreign []*task  // parked tasks whose context is not one of ours
-	lent    []*timed // our contexts whose parent is not one of ours
+	current *task    // the running coroutine; nil between tasks
+	foreign []*task  // parked tasks with a context that is not ours
+	lent    []*timed // our contexts with a parent that is not ours
 }
 
-// stream makes a generator that depends on the seed and on nothing else that draws from it.
+// stream returns generator n of a seed. It is independent of the seed's other generators.
 func stream(seed, n uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15*(n+1))) }
 
 func newSched(seed uint64) *sched {
 	return &sched{rng: stream(seed, 0), trace: seed}
 }
 
-// clock is the present instant, for callers that want a function.
+// clock returns the present instant.
 func (s *sched) clock() clock.Time { return s.now }
 
-// push makes what happen at an instant, which must not have passed.
+// push schedules what at an instant. It panics if the instant has passed.
 func (s *sched) push(at clock.Time, what happening, n uint64) {
 	if at < s.now {
 		panic("sim: an event is pushed into the past")
@@ -41,7 +41,7 @@ func (s *sched) push(at clock.Time, what happening, n uint64) {
 	s.queue.push(event{at: at, tie: s.rng.Uint64(), n: n, what: what})
 }
 
-// after makes what happen when d has passed.
+// after schedules what after d.
 func (s *sched) after(d time.Duration, what happening, n uint64) { s.push(s.now.Add(d), what, n) }
 
 // jitter draws a duration below limit.
@@ -50,7 +50,7 @@ func (s *sched) jitter(limit time.Duration) time.Duration {
 	return time.Duration(hi)
 }
 
-// step makes the next event happen, unless it lies beyond limit. It reports whether there was one.
+// step runs the next event, unless it lies beyond limit. It reports whether it ran one.
 func (s *sched) step(limit clock.Time) bool {
 	s.limit = limit
 	if s.queue.len() == 0 || s.queue.heap[0].at > limit {
@@ -63,8 +63,8 @@ func (s *sched) step(limit clock.Time) bool {
 	return true
 }
 
-// passTo lets time pass to an instant if nothing happens before or at it, and the run goes on beyond it. It saves a NIC
-// that is alone in being busy the way through the queue.
+// passTo moves time to an instant if no event comes before or at it and the run does not end first.
+// It reports whether it did. A NIC that is the only busy one need not go through the queue.
 func (s *sched) passTo(at clock.Time) bool {
 	if at > s.limit || s.queue.len() > 0 && s.queue.heap[0].at <= at {
 		return false
@@ -74,7 +74,8 @@ func (s *sched) passTo(at clock.Time) bool {
 	return true
 }
 
-// note mixes a value into the trace hash. Two runs of one seed must note the same values in the same order.
+// note mixes a value into the trace hash. Two runs of one seed must note the same values in the
+// same order.
 func (s *sched) note(v uint64) {
 	s.trace = bits.RotateLeft64((s.trace^v)*0x9fb21c651e98df25, 29)
 }

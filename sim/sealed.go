@@ -10,17 +10,20 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// fabricKey is that of every sealed fabric: nothing secret is ever simulated.
-var fabricKey = trust.FabricKey{'a', ' ', 's', 'i', 'm', 'u', 'l', 'a', 't', 'e', 'd', ' ', 'f', 'a', 'b', 'r', 'i', 'c'}
+// fabricKey is the key of every sealed fabric. A simulation holds no secrets.
+var fabricKey = func() (k trust.FabricKey) {
+	copy(k[:], "a simulated fabric")
+	return k
+}()
 
-// keyOf is the static key of a host's NIC, in all its lives.
+// keyOf returns the static key of a host's NIC. A restart does not change it.
 func keyOf(id uint64) (k trust.PrivateKey) {
 	copy(k[:], "a simulated NIC")
 	binary.LittleEndian.PutUint64(k[16:], id)
 	return k
 }
 
-// seal prepares the configuration of a NIC on a sealed fabric.
+// seal adds keys and policy to the configuration of a NIC, if the fabric is sealed.
 func (n *node) seal(cfg *nic.Config) (err error) {
 	h := &n.f.cfg.hooks
 	if !h.Sealed {

@@ -7,17 +7,17 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// straight is the straight way of a process into its NIC: they share an address space, and the simulator runs one thing at
-// a time. Now and then it refuses, as it does in a program where another caller has the engine just then, so that
-// commands and calls mix in every order.
+// straight is the straight way of a process into its NIC, by calls instead of commands. It refuses
+// some calls, as a real one does while another caller holds the engine. So commands and calls mix
+// in every order.
 type straight struct {
 	*nic.Direct
 	turns  *turns
 	rng    *rand.Rand
-	refuse int // one in how many calls
+	refuse int // it refuses a call with probability 1/refuse
 }
 
-// newStraight finds the straight way of a process that its NIC has taken in; nil if there is none.
+// newStraight returns the straight way of a registered process, or nil if it has none.
 func newStraight(p *Process) vni.Straight {
 	if !p.seg.Direct() {
 		return nil
@@ -48,7 +48,7 @@ func (s *straight) Send(m vni.StraightSend) []byte {
 	if s.refused() {
 		return nil
 	}
-	m.Hold = m.Hold && s.rng.IntN(2) > 0 // what may wait need not: most that is sent here may
+	m.Hold = m.Hold && s.rng.IntN(2) > 0 // a message that may wait leaves at once in half of the cases
 	return s.Direct.Send(m)
 }
 
@@ -61,7 +61,7 @@ func (s *straight) Datagram(m vni.StraightSend, parts [][]byte) bool {
 }
 
 func (s *straight) Flush() {
-	if !s.turns.stalled() { // else what there is leaves when its host goes on
+	if !s.turns.stalled() { // the frames leave when the host goes on
 		s.Direct.Flush()
 	}
 }

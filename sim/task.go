@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// task is a function that runs as a coroutine of the scheduler: ordinary blocking code, of which one piece runs at a
-// time.
+// task is a function that runs as a coroutine of the scheduler. It is ordinary blocking code. One
+// task runs at a time.
 //
 //	 spawn        resume            return
 //	──────► ready ──────► running ──────────► over
@@ -21,7 +21,7 @@ import (
 type task struct {
 	s     *sched
 	name  string
-	owner any // whose coroutine it is; only compared
+	owner any // the process that the coroutine belongs to; only compared
 
 	next  func() (struct{}, bool)
 	stop  func()
@@ -34,17 +34,18 @@ type task struct {
 	dead   bool // unwinds at its next park
 	over   bool
 
-	why   string     // what it waits for, for the report of a run that does not end
-	since clock.Time // when it began to
+	why   string     // the reason of the present park, for the report of a run that does not end
+	since clock.Time // the beginning of that park
 	ctx   context.Context
 	err   error
 	done  func(*task)
 }
 
-// unwound is what park panics with in a task that must not go on. Its deferred calls run, then the task is over.
+// unwound is the value of the panic by which park ends a task. The task's deferred calls run.
 type unwound struct{}
 
-// spawn makes a task that starts at an instant a little after now. done is called when it is over.
+// spawn makes a task that starts within wakeUpTime. The scheduler calls done after the task has
+// ended.
 func (s *sched) spawn(owner any, name string, fn func() error, done func(*task)) *task {
 	t := &task{s: s, name: name, owner: owner, done: done, parked: true, why: "its start", since: s.now}
 	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -55,7 +56,7 @@ func (s *sched) spawn(owner any, name string, fn func() error, done func(*task))
 	return t
 }
 
-// guard runs fn and turns a panic into an error that has its stack.
+// guard runs fn. It turns a panic into an error with the stack.
 func (t *task) guard(fn func() error) (err error) {
 	defer func() {
 		switch r := recover(); r.(type) {
@@ -69,7 +70,7 @@ func (t *task) guard(fn func() error) (err error) {
 	return fn()
 }
 
-// happen resumes the task, if turn is that of its present park.
+// happen resumes the task, if turn is the number of its present park.
 func (t *task) happen(turn uint64) {
 	if t.over || !t.parked || turn != t.turn {
 		return
@@ -93,7 +94,8 @@ func (t *task) happen(turn uint64) {
 	t.s.lookAtForeign()
 }
 
-// wake resumes a parked task soon. The little while is drawn, so that tasks woken together run in any order.
+// wake resumes a parked task after a drawn time below wakeUpTime, so tasks that are woken together
+// run in any order.
 func (s *sched) wake(t *task) {
 	if t.parked && !t.woken && !t.over {
 		t.woken = true
@@ -101,7 +103,7 @@ func (s *sched) wake(t *task) {
 	}
 }
 
-// resume has a parked task go on now, before the NICs have turns that are due later.
+// resume resumes a parked task now, before NICs whose turns are due later.
 func (s *sched) resume(t *task) {
 	if t.parked && !t.woken && !t.over {
 		t.woken = true
@@ -109,7 +111,7 @@ func (s *sched) resume(t *task) {
 	}
 }
 
-// park gives control back to the scheduler until the task is woken. It must be called by the task itself.
+// park returns control to the scheduler until a wake. Only the task itself may call it.
 func (t *task) park(why string) {
 	t.mustRun()
 	t.why, t.since = why, t.s.now
@@ -121,7 +123,7 @@ func (t *task) park(why string) {
 	t.turn++
 }
 
-// sleep parks for d. Nothing but death ends it early.
+// sleep parks for d. Only kill and abandon end it early.
 func (t *task) sleep(d time.Duration) {
 	t.mustRun()
 	t.woken = true // the timer is this park's only resumption
@@ -129,14 +131,16 @@ func (t *task) sleep(d time.Duration) {
 	t.park("sleep")
 }
 
-// mustRun panics if another task, or none, is running: blocking code was called from outside its coroutine.
+// mustRun panics if the task is not the running one: blocking code was called outside its
+// coroutine.
 func (t *task) mustRun() {
 	if t.s.current != t {
-		panic(fmt.Sprintf("sim: %s blocks, but it is not what the simulator runs now; start functions with Process.Start or Runtime().Go", t.name))
+		panic(fmt.Sprintf("sim: %s blocks outside its coroutine; "+
+			"start functions with Process.Start or Runtime().Go", t.name))
 	}
 }
 
-// kill ends a task: at once if it is parked, at its next park if it runs.
+// kill ends a task: in this instant if it is parked, else at its next park.
 func (s *sched) kill(t *task) {
 	t.dead = true
 	if t.parked && !t.over {
@@ -145,7 +149,7 @@ func (s *sched) kill(t *task) {
 	}
 }
 
-// abandon unwinds a task that the run leaves behind, now.
+// abandon unwinds a task after the run.
 func (s *sched) abandon(t *task) {
 	if t.over {
 		return
@@ -157,8 +161,8 @@ func (s *sched) abandon(t *task) {
 	s.current = before
 }
 
-// lookAtForeign wakes what waits on contexts that the standard library ended during the step just made. Our own
-// contexts need no looking at: they wake what waits on them.
+// lookAtForeign wakes the tasks whose contexts the standard library ended during the last step. Our
+// own contexts wake their waiters themselves.
 func (s *sched) lookAtForeign() {
 	for _, v := range s.lent {
 		v.followParent()

@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// virtual is the time of a process, as its *weft.Process has it.
+// virtual is the proc.Time of a process: virtual time and seeded randomness.
 type virtual struct{ p *Process }
 
 var _ proc.Time = virtual{}
@@ -22,7 +22,8 @@ func (v virtual) Go(fn func()) {
 	v.p.Start("function of Runtime().Go", func(*Process) error { fn(); return nil })
 }
 
-// Sleep waits for a context of its own, which ends with ctx. Also a sleep of no time lets others go on.
+// Sleep waits for a context of its own, which ends with ctx. A sleep of 0 or less lets other tasks
+// run.
 func (v virtual) Sleep(ctx context.Context, d time.Duration) error {
 	if realDeadline(ctx) {
 		return errRealDeadline
@@ -43,7 +44,7 @@ func (v virtual) Random() uint64 { return v.p.rng.Uint64() }
 
 func (v virtual) NewGate() proc.Gate { return &virtualGate{v: v} }
 
-// virtualGate needs no lock: of tasks one runs at a time.
+// virtualGate needs no lock, because one task runs at a time.
 type virtualGate struct {
 	v     virtual
 	open  bool
@@ -77,7 +78,8 @@ func (s *virtualGate) Wait(ctx context.Context) error {
 	return nil
 }
 
-// park leaves the gate to the next in line if the wait ends otherwise, also by the end of the task.
+// park waits at the gate and then leaves the line, even if the task ends. If ctx ends, it wakes the
+// next waiter, because an Open may have woken this one.
 func (s *virtualGate) park(ctx context.Context, t *task) {
 	defer func() {
 		if s.waits = without(s.waits, t); ctx.Err() != nil {

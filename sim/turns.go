@@ -9,34 +9,38 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 )
 
-// turns lends the NIC of a process to its straight way: between two turns that the scheduler gives it. What internal/poller does on the
-// real clock is done here in virtual time.
+// turns lends the NIC to the straight way of a process between two turns of the scheduler. It does
+// in virtual time the work that package poller does in real time.
 //
-//	Enter ─► Settle ─► Linger: the caller's coroutine parks ─► a frame arrives: it goes on before the NIC has a turn
-//	                                                      ├──► the NIC has a turn, or another caller enters: in vain
-//	                                                      └──► nothing comes for a while: in vain
+//	Enter ─► Settle ─► Linger: the coroutine parks
+//	                     ├─► a frame arrives: it resumes before the NIC's turn
+//	                     ├─► the NIC has a turn, or another caller enters: Linger fails
+//	                     └─► no frame comes for a while: Linger fails
 type turns struct {
 	p      *Process
 	engine *nic.Engine
 	rng    *rand.Rand
 }
 
-// mostUnpolled is how many frames in a row are taken though a poll was due, as internal/poller has it.
+// mostUnpolled is the largest number of frames in a row that are taken while a poll is due, as in
+// package poller.
 const mostUnpolled = 16
 
-// othersPoll is one in how many calls of Settle finds that another caller polls.
+// Settle finds that another caller polls with probability 1/othersPoll.
 const othersPoll = 8
 
-// restTime is how often a sender that waits for room polls at least.
+// restTime is the longest time between two polls of a sender that waits for room.
 const restTime = 40 * time.Microsecond
 
-// helperTime is within what time the NIC gets a turn that nothing asks for: internal/poller's helper looks as rarely.
+// helperTime is the longest time until a turn that no caller asks for, as of package poller's
+// helper.
 const helperTime = 100 * time.Microsecond
 
-// mine reports whether the process's NIC lives.
+// mine reports whether the process still has the NIC that it began with.
 func (t *turns) mine() bool { return t.p.host.engine == t.engine && !t.p.gone && !t.p.over }
 
-// stalled reports whether its host stands still: nothing that is refused then has failed.
+// stalled reports whether the host stands still. A call that is refused in that time has not
+// failed.
 func (t *turns) stalled() bool { return t.p.host.stalled > t.p.f.s.now }
 
 func (t *turns) Enter() bool {
@@ -57,7 +61,7 @@ func (t *turns) Leave(next clock.Time) {
 	} else {
 		n.schedule(next)
 	}
-	if len(n.port.in) > 0 { // the process that waits for it polls, or the helper does
+	if len(n.port.in) > 0 { // the receiver polls, or the helper does
 		n.soon(pick(t.rng, noticeTime, helperTime))
 	}
 }
@@ -110,7 +114,7 @@ func (t *turns) Linger(begun clock.Time) (now clock.Time, ok bool) {
 		if n.lingers == l {
 			n.lingers = nil
 		}
-		if len(n.port.in) > 0 { // also where the process ends here
+		if len(n.port.in) > 0 { // even if the process ends here
 			n.soon(helperTime)
 		}
 	}()
@@ -121,13 +125,14 @@ func (t *turns) Linger(begun clock.Time) (now clock.Time, ok bool) {
 
 func (t *turns) Pause() nic.Pause { return &pause{t: t, begun: t.p.f.s.now} }
 
-// lingerer is a coroutine that has the engine and waits for a frame. It has lost the engine if it was disturbed.
+// lingerer is a coroutine that holds the engine and waits for a frame. If disturbed, it has lost
+// the engine.
 type lingerer struct {
 	task      *task
 	disturbed bool
 }
 
-// disturb takes the engine away from the coroutine that waits inside, if there is one.
+// disturb takes the engine from the coroutine that lingers, if there is one.
 func (n *node) disturb() {
 	if l := n.lingers; l != nil {
 		n.lingers = nil
@@ -136,7 +141,8 @@ func (n *node) disturb() {
 	}
 }
 
-// arrived has the coroutine that waits inside take a frame that has come, or else gives the NIC a turn soon.
+// arrived resumes the coroutine that lingers, which takes the frame. Without one, it schedules a
+// turn.
 func (n *node) arrived() {
 	if l := n.lingers; l != nil {
 		n.f.s.resume(l.task)

@@ -7,16 +7,18 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// errRealDeadline is what an operation says to a context that virtual time cannot end.
+// errRealDeadline is the error of an operation whose context virtual time cannot end.
 var errRealDeadline = errors.New("sim: the context has a real deadline; use Process.Runtime().WithTimeout")
 
-// waiter is how a process half waits under virtual time: it parks its coroutine until the NIC wakes the process.
+// waiter lets a process half wait in virtual time: it parks the coroutine until the NIC wakes the
+// process.
 type waiter struct{ p *Process }
 
-// Wait blocks the calling function until ready is true, ctx has ended, or the NIC is gone.
+// Wait blocks the calling function until ready is true, ctx is done, or the NIC is gone.
 //
-// It sleeps as a real process does: says so, looks once more, and then relies on being woken. A wake-up that the NIC
-// forgets is a wake-up that never comes.
+// It sleeps as a real process does: it announces the sleep, checks once more, and then relies on a
+// wake-up. If the NIC forgets the wake-up, the process never wakes, so the simulation finds that
+// bug.
 func (w waiter) Wait(ctx context.Context, ready func() bool) error {
 	p := w.p
 	if realDeadline(ctx) {
@@ -53,7 +55,7 @@ func (p *Process) park(ctx context.Context, ready func() bool) {
 	t.await(ctx, "an operation")
 }
 
-// Kick gives the NIC a turn because a command was posted while it may not look for one.
+// Kick gives the NIC a turn after a command that an idle NIC would not see.
 func (w waiter) Kick() {
 	n := w.p.host
 	if !w.p.gone && !w.p.over && n.engine != nil {
@@ -62,5 +64,5 @@ func (w waiter) Kick() {
 	}
 }
 
-// Wake has every function that waits in an operation look again.
+// Wake makes every function that waits in an operation check again.
 func (w waiter) Wake() { w.p.wakeAll() }
