@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"syscall"
 	"time"
@@ -56,9 +55,9 @@ func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, 
 
 // Dial opens a stream. A service that nothing listens to refuses with ECONNREFUSED, and so does the NIC of a process that uses no streams.
 func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
-	remote, err := ParseAddr(address)
+	remote, err := parseTarget(address)
 	if err == nil && d.Process == nil {
-		err = fmt.Errorf("stream: the Dialer has no Process")
+		err = argument(errors.New("stream: the Dialer has no Process"))
 	}
 	if err != nil {
 		return nil, netError("dial", nil, nil, err)

@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"syscall"
+
+	"github.com/weftnet/weft"
 )
 
 // netError is an error as package net tells of it over TCP: what has a number of the kernel's is a failure of a system call.
@@ -21,6 +23,13 @@ func netError(op string, source, addr net.Addr, err error) error {
 
 // calls are the system calls of operations that are not called as these are.
 var calls = map[string]string{"dial": "connect", "listen": "bind", "close": "shutdown", "set": "setsockopt"}
+
+// argument returns err as an error that also is weft.ErrBadArgument. The text stays that of err.
+func argument(err error) error { return badArgument{err} }
+
+type badArgument struct{ error }
+
+func (b badArgument) Unwrap() []error { return []error{weft.ErrBadArgument, b.error} }
 
 // fault is an error in the words of package net or syscall, and what is behind it. It is a net.Error.
 type fault struct{ as, why error }

@@ -56,7 +56,8 @@ func (lc *ListenConfig) listen(service string) (*Listener, error) {
 		return nil, err
 	}
 	if lc.Process == nil || lc.Backlog < 0 {
-		return nil, fmt.Errorf("stream: a ListenConfig with process %v and a backlog of %d; expected a process, and a backlog of 0 or more", lc.Process, lc.Backlog)
+		return nil, argument(fmt.Errorf("stream: a ListenConfig with process %v and a backlog of %d; expected a process, and a backlog of 0 or more",
+			lc.Process, lc.Backlog))
 	}
 	h, err := hostOf(lc.Process)
 	if err != nil {
