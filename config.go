@@ -261,7 +261,8 @@ func (n Node) address() (netip.AddrPort, error) {
 	}
 	a, err := registry.Resolve(n.Addr, registry.DefaultPort)
 	if err == nil && (a.Port() == 0 || a.Addr().IsUnspecified()) {
-		err = fmt.Errorf("address %q: expected the address of one host, and a port from 1 to 65535 or none for %d", n.Addr, registry.DefaultPort)
+		err = fmt.Errorf("address %q: expected the address of one host, and a port from 1 to 65535, or none for %d",
+			n.Addr, registry.DefaultPort)
 	}
 	if err != nil {
 		return netip.AddrPort{}, argument(fmt.Errorf("weft: node: %w", err))

@@ -26,7 +26,8 @@ func (a Addr) String() string { return a.Process.String() + ":" + a.Service }
 func ParseAddr(s string) (Addr, error) {
 	name, service, ok := strings.Cut(s, ":")
 	if !ok {
-		return Addr{}, argument(fmt.Errorf("stream: address %.80q has no service; expected PROCESS:SERVICE, as in app/0:http", s))
+		return Addr{}, argument(fmt.Errorf(
+			"stream: address %.80q has no service; expected PROCESS:SERVICE, as in app/0:http", s))
 	}
 	process, err := weft.ParseName(name)
 	if err != nil {

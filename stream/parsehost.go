@@ -31,13 +31,14 @@ func (a Addr) Host() string {
 
 // ParseHost returns the address that a host name and a port stand for. A host
 // SERVICE.INDEX.APP.weft is the service of that name at any port. A host INDEX.APP.weft is the
-// service that the port names: port 80 of 0.web.weft is web/0:80. If both readings are possible, the
-// first one holds: 80.0.web.weft is web/0:80 at any port. APP may have dots.
+// service that the port names: port 80 of 0.web.weft is web/0:80. If both readings are possible,
+// the first one holds: 80.0.web.weft is web/0:80 at any port. APP may have dots.
 //
-// The ending .weft may be missing, and one dot may follow. Upper case means lower case, except in
-// SERVICE. An error wraps [weft.ErrBadArgument].
+// The ending .weft may be missing, and one dot may follow. Case matters in SERVICE alone. An error
+// wraps [weft.ErrBadArgument].
 func ParseHost(host string, port uint16) (Addr, error) {
-	wrong := fmt.Errorf("stream: host %.80q names no service; expected SERVICE.INDEX.APP.weft, as in http.0.web.weft for web/0:http", host)
+	wrong := fmt.Errorf("stream: host %.80q names no service; "+
+		"expected SERVICE.INDEX.APP.weft, as in http.0.web.weft for web/0:http", host)
 	name := strings.TrimSuffix(host, ".")
 	if _, err := netip.ParseAddr(name); err == nil {
 		return Addr{}, argument(wrong)
@@ -66,19 +67,21 @@ func ParseHost(host string, port uint16) (Addr, error) {
 	return Addr{process, service}, nil
 }
 
-// parseTarget reads what Dial takes: PROCESS:SERVICE, or HOST:PORT with a host that ParseHost knows.
-// A host has no slash, and the name of a process has one.
+// parseTarget reads what Dial takes: PROCESS:SERVICE, or HOST:PORT with a host that ParseHost
+// knows. A host has no slash, and the name of a process has one.
 func parseTarget(s string) (Addr, error) {
 	if name, _, _ := strings.Cut(s, ":"); strings.Contains(name, "/") {
 		return ParseAddr(s)
 	}
 	host, text, err := net.SplitHostPort(s)
 	if err != nil {
-		return Addr{}, argument(fmt.Errorf("stream: address %.80q: expected PROCESS:SERVICE, as in app/0:http, or HOST:PORT, as in http.0.app.weft:80", s))
+		return Addr{}, argument(fmt.Errorf("stream: address %.80q: "+
+			"expected PROCESS:SERVICE, as in app/0:http, or HOST:PORT, as in http.0.app.weft:80", s))
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return Addr{}, argument(fmt.Errorf("stream: address %.80q: port %.80q; expected a number from 0 to 65535, as in http.0.app.weft:80", s, text))
+		return Addr{}, argument(fmt.Errorf("stream: address %.80q: port %.80q; "+
+			"expected a number from 0 to 65535, as in http.0.app.weft:80", s, text))
 	}
 	return ParseHost(host, uint16(port))
 }

@@ -14,9 +14,9 @@ import (
 //	response, err := client.Get("http://http.0.web.weft/index.html")
 //
 // Each call returns a new Transport with the limits of [http.DefaultTransport]: a dial may take 30
-// seconds, 100 connections may be idle, for 90 seconds each. It uses no proxy of the environment. An
-// https URL needs a TLSClientConfig that trusts the server's certificate, and then HTTP/2 is used if
-// the server has it. For HTTP/2 without TLS, set Protocols as package net/http describes.
+// seconds, 100 connections may be idle, for 90 seconds each. It uses no proxy of the environment.
+// An https URL needs a TLSClientConfig that trusts the server's certificate, and then HTTP/2 is
+// used if the server has it. For HTTP/2 without TLS, set Protocols as package net/http describes.
 //
 // A request to a process that this NIC does not know yet fails with ECONNREFUSED. A client that
 // starts together with its server calls [weft.Process.WaitName] first.

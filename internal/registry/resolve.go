@@ -24,7 +24,8 @@ func Resolve(s string, port uint16) (netip.AddrPort, error) {
 	if at, err := ParseAddr(s); err == nil {
 		return at, nil
 	}
-	wrong := fmt.Errorf("address %.80q: expected HOST or HOST:PORT, such as 10.0.0.2, host-2:%d or [fe80::2]:%d, and a PORT up to 65535", s, port, port)
+	wrong := fmt.Errorf("address %.80q: expected HOST or HOST:PORT, "+
+		"such as 10.0.0.2, host-2:%d or [fe80::2]:%d, and a PORT up to 65535", s, port, port)
 	host := s
 	if h, p, splits := strings.Cut(s, ":"); splits {
 		n, err := strconv.ParseUint(p, 10, 16)
