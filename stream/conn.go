@@ -247,7 +247,8 @@ func (c *Conn) interrupt() {
 
 // Close ends the stream in both directions. Bytes that were written still arrive, if the process
 // lives and the peer reads them within a minute. The peer then reads io.EOF, and its Writes fail
-// with EPIPE. If bytes of the peer are unread, the peer fails with ECONNRESET instead, as with TCP.
+// with EPIPE. If bytes of the peer are unread, unsent bytes are lost instead, and the peer fails
+// with ECONNRESET, as with TCP.
 //
 // Close waits at most a quarter of a second for unsent bytes, and as long again until the NIC has
 // the end of the stream. A second Close fails with [net.ErrClosed].

@@ -108,8 +108,8 @@ func (p *pump) next(ctx context.Context) (stream uint32, err error) {
 	return stream, err
 }
 
-// turn notes that a Write waits for its flights. Only the NIC ends those, so no goroutine needs to
-// pump meanwhile, as when a Read is about to.
+// turn notes that a Write waits for its flights. Only the NIC ends those, so the runner may doze, as
+// if a Read were about to pump.
 func (p *pump) turn() {
 	p.h.owed.Lock()
 	defer p.h.owed.Unlock()

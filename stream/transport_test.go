@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// telling is a server that answers with what it was asked, and counts its connections.
+// telling serves each request by naming it, and counts its connections.
 func telling(t *testing.T, p *weft.Process, service string, protocols *http.Protocols) (accepted *atomic.Int32) {
 	t.Helper()
 	l, err := stream.Listen(p, service)
@@ -40,7 +40,7 @@ func telling(t *testing.T, p *weft.Process, service string, protocols *http.Prot
 	return accepted
 }
 
-// gets asks for a URL and wants an answer.
+// gets fetches a URL and compares the body.
 func gets(t *testing.T, client *http.Client, url, want string) {
 	t.Helper()
 	r, err := client.Get(url)
@@ -79,7 +79,7 @@ func TestATransportFindsServicesByTheHostsOfURLs(t *testing.T) {
 	}
 }
 
-// What a client writes by hand, as documentation shows it, works as Transport does.
+// A program that needs settings of its own makes an http.Transport from a Dialer.
 func TestADialContextServesATransportAsItIs(t *testing.T) {
 	a, b := pair(t, weft.Config{})
 	telling(t, a, "http", nil)
@@ -151,7 +151,7 @@ func TestATransportReportsWhyADialFailed(t *testing.T) {
 	}
 }
 
-// The environment names proxies for hosts of the Internet: a service of the fabric is not there.
+// A proxy of the environment serves hosts of the Internet, and knows no service of the fabric.
 func TestATransportAsksNoProxyOfTheEnvironmentAndHasTheLimitsOfTheDefault(t *testing.T) {
 	_, b := pair(t, weft.Config{})
 	got, want := stream.Transport(b), http.DefaultTransport.(*http.Transport)

@@ -15,7 +15,7 @@ import (
 //
 //	drain runs                                    join the bytes that wait
 //	up to 2 KiB, room, and not in a row           send from the caller's memory
-//	up to 16 KiB, room, no flight, NIC copies it  send from the caller's memory
+//	up to 16 KiB, room, no flight, not in a row   send from the caller's memory, if the NIC copies it
 //	room, and a flight is free                    copy to a flight and start it
 //	up to 16 KiB                                  start drain
 //	otherwise                                     wait
