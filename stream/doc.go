@@ -21,9 +21,9 @@
 // longer than Config.UnreachableAfter while bytes are in flight.
 //
 // A Write returns when its bytes are copied, as with TCP: the peer may not have them yet. If they
-// cannot be sent, the stream fails, and the next call reports it. To learn that the peer has read
-// everything, call CloseWrite and then Read until [io.EOF], against a peer that reads to the end
-// before it closes.
+// cannot be sent, the stream fails, and the next call reports it. CloseWrite tells the peer that no
+// bytes follow. If the peer reads to the end before it closes, a later Read that returns [io.EOF]
+// proves that the peer has everything.
 //
 // # Failures
 //
