@@ -14,7 +14,6 @@ import (
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/capture"
 	"github.com/weftnet/weft/internal/link/fault"
-	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/link/shm"
 	"github.com/weftnet/weft/internal/link/udp"
 	"github.com/weftnet/weft/internal/link/xdp"
@@ -71,9 +70,6 @@ type Config struct {
 	// Link is what carries the frames, and where the NIC listens: UDP("10.0.0.1:7000"), XDP(…), SharedMemory(…). The zero value is
 	// UDP("127.0.0.1:0").
 	Link Link
-
-	// Switch joins the NIC to others of this program instead.
-	Switch *Switch
 
 	// Nodes are NICs to know from the start. One is enough to join a fabric: NICs tell one another of the rest. One that is not there is
 	// called again until it is.
@@ -156,22 +152,13 @@ type Capture struct {
 	Secrets bool
 }
 
-// Switch joins NICs of one program by memory, without a network: for tests, and for programs whose parts may be spread
-// over hosts one day.
-type Switch struct{ sw *mem.Switch }
-
-// NewSwitch makes a switch without NICs.
-func NewSwitch() *Switch { return &Switch{mem.NewSwitch(mem.Config{})} }
-
 // driver makes the link that a configuration asks for, wrapped in what it asks for besides.
 func (c *Config) driver() (d link.Driver, err error) {
-	switch {
-	case c.Switch != nil && c.Link != Link{}:
-		return nil, argument(errors.New("weft: Config has both Link and Switch; expected one"))
-	case c.Switch != nil && c.Switch.sw == nil:
-		return nil, argument(errors.New("weft: Config.Switch is not one of NewSwitch"))
-	case c.Switch != nil:
-		d = c.Switch.sw.Port()
+	switch sw := c.Link.sw; {
+	case sw != nil && sw.sw == nil:
+		return nil, argument(errors.New("weft: Config.Link is of a Switch that NewSwitch has not made"))
+	case sw != nil:
+		d = sw.sw.Port()
 	case shm.IsName(c.Link.text):
 		if d, err = shm.Listen(shm.Config{Name: strings.TrimPrefix(c.Link.text, shm.Prefix)}); err != nil {
 			return nil, fmt.Errorf("weft: %w", err)

@@ -70,7 +70,7 @@ const spareRuns = 4
 const inOrder = 3
 
 func (a *ahead) init(c *Client, window int, pages uint64) {
-	a.c, a.window, a.pages, a.fetched, a.wanted = c, window, pages, map[uint64]*fetched{}, c.p.NewGate()
+	a.c, a.window, a.pages, a.fetched, a.wanted = c, window, pages, map[uint64]*fetched{}, c.p.Runtime().NewGate()
 	ctx := c.port.ctx
 	a.fetching = reading{c: c, ctx: ctx, depth: allAtOnce, later: true, beside: true, next: a.next, ended: a.ended, pause: func() {},
 		fails:  func(*want) error { return c.unusable(ctx) },
@@ -145,7 +145,7 @@ func (a *ahead) fetch(pages []uint64) {
 	}
 	if !a.attended {
 		a.attended = true
-		a.c.p.Go(a.attend)
+		a.c.p.Runtime().Go(a.attend)
 	}
 }
 
@@ -223,7 +223,7 @@ func (a *ahead) drive() bool {
 func (a *ahead) rest() {
 	a.driven.Store(false)
 	if a.waiting.Load() > 0 {
-		a.c.p.Wake()
+		a.c.p.Runtime().Wake()
 	}
 }
 
@@ -237,7 +237,7 @@ func (a *ahead) await(ctx context.Context, f *fetched) bool {
 			continue
 		}
 		a.waiting.Add(1)
-		err = a.c.p.WaitUntil(ctx, func() bool { return f.done.Load() || !a.driven.Load() })
+		err = a.c.p.Runtime().WaitUntil(ctx, func() bool { return f.done.Load() || !a.driven.Load() })
 		a.waiting.Add(-1)
 	}
 	return f.done.Load()
@@ -250,7 +250,7 @@ const attendAfter = 2 * time.Millisecond
 func (a *ahead) attend() {
 	for a.attends() {
 		before := a.drives.Load()
-		ctx, cancel := a.c.p.WithTimeout(a.c.port.ctx, attendAfter)
+		ctx, cancel := a.c.p.Runtime().WithTimeout(a.c.port.ctx, attendAfter)
 		late := a.wanted.Wait(ctx) != nil
 		cancel()
 		if late && a.c.port.ctx.Err() == nil && a.drives.Load() != before || !a.drive() {

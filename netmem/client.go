@@ -165,20 +165,20 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: moment(p.Now()), version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, anew: map[weft.Name]uint64{}, sends: map[uint64]*call{}}
+	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: moment(p.Runtime().Now()), version: uint64(p.Runtime().Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, anew: map[weft.Name]uint64{}, sends: map[uint64]*call{}}
 	o.late.pause = min(cfg.Retry, cfg.Hedge)
 	o.looks = func() bool { return len(c.calls) > 0 }
 	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
 		return nil, err
 	}
-	p.Go(o.watch)
+	p.Runtime().Go(o.watch)
 	for _, s := range cfg.Servers {
 		if err := c.AddServer(ctx, s); err != nil {
 			c.Close()
 			return nil, err
 		}
 	}
-	p.Go(c.attend)
+	p.Runtime().Go(c.attend)
 	return c, nil
 }
 
@@ -327,7 +327,7 @@ func (c *Client) end(k *call) {
 	for pause := time.Microsecond; k.held > 0 && k.data != nil; pause = min(2*pause, mostEndPause) {
 		if c.port.driver.Output(); k.held > 0 {
 			c.port.mu.Unlock()
-			_ = c.p.Sleep(context.Background(), pause)
+			_ = c.p.Runtime().Sleep(context.Background(), pause)
 			c.port.mu.Lock()
 		}
 	}

@@ -56,11 +56,11 @@ func (o *port) watch() {
 	for {
 		rest, told := o.tellLate()
 		if told {
-			o.p.Wake()
+			o.p.Runtime().Wake()
 		}
 		ctx, cancel := o.ctx, func() {}
 		if rest > 0 {
-			ctx, cancel = o.p.WithTimeout(o.ctx, rest)
+			ctx, cancel = o.p.Runtime().WithTimeout(o.ctx, rest)
 		}
 		_ = o.late.look.Wait(ctx)
 		cancel()

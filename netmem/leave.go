@@ -19,7 +19,7 @@ const leavingFor = 250 * time.Millisecond
 
 // leaveAll ends the client's lives at the servers that are up.
 func (c *Client) leaveAll() {
-	ctx, cancel := c.p.WithTimeout(context.Background(), min(c.cfg.Dead, leavingFor))
+	ctx, cancel := c.p.Runtime().WithTimeout(context.Background(), min(c.cfg.Dead, leavingFor))
 	defer cancel()
 	var calls []*call
 	c.port.mu.Lock()
@@ -44,13 +44,13 @@ func (c *Client) leaveServer(s *server) {
 	if slices.ContainsFunc(c.servers, func(o *server) bool { return o != s && o.Name == s.Name }) {
 		return
 	}
-	c.anew[s.Name] = max(moment(c.p.Now()), c.begunAt(s)+1)
+	c.anew[s.Name] = max(moment(c.p.Runtime().Now()), c.begunAt(s)+1)
 	if !s.up {
 		return
 	}
 	k := c.begin(s, record{op: opLeave}, nil)
-	c.p.Go(func() {
-		ctx, cancel := c.p.WithTimeout(c.port.ctx, c.cfg.Dead)
+	c.p.Runtime().Go(func() {
+		ctx, cancel := c.p.Runtime().WithTimeout(c.port.ctx, c.cfg.Dead)
 		defer cancel()
 		c.finish(ctx, k)
 		c.end(k)

@@ -125,8 +125,8 @@ func (s *Server) sweepAll() {
 		return
 	}
 	s.sweeping = true
-	s.port.p.Go(func() {
-		for more := true; more && s.port.p.Sleep(s.port.ctx, sweepEvery) == nil; {
+	s.port.p.Runtime().Go(func() {
+		for more := true; more && s.port.p.Runtime().Sleep(s.port.ctx, sweepEvery) == nil; {
 			s.port.mu.Lock()
 			for n := sweepMany; s.store.sweepLess(&n); {
 			}
@@ -166,12 +166,12 @@ const (
 
 // open asks a server whether it is there, and for its epoch.
 func (c *Client) open(ctx context.Context, s *server) error {
-	for until, taken := c.p.Now().Add(takenFor), false; ; taken = true {
+	for until, taken := c.p.Runtime().Now().Add(takenFor), false; ; taken = true {
 		err := c.opens(ctx, s)
 		if taken && ctx.Err() != nil {
 			return errTaken
 		}
-		if !errors.Is(err, errTaken) || c.p.Now().After(until) || c.p.Sleep(ctx, takenPause) != nil {
+		if !errors.Is(err, errTaken) || c.p.Runtime().Now().After(until) || c.p.Runtime().Sleep(ctx, takenPause) != nil {
 			return err
 		}
 	}
@@ -203,7 +203,7 @@ func (c *Client) introduce(s *server) {
 		return
 	case s.knows == s.epoch && err == nil && now.Sub(s.met) < askAtLeast:
 		return
-	case c.port.own.StartSendInto(&s.hello, s.Name, lifeTag, nil) == nil:
+	case c.port.own.Peer(s.Name).StartSend(&s.hello, lifeTag, nil) == nil:
 		s.knows, s.met = s.epoch, now
 	}
 }
@@ -264,7 +264,7 @@ func (s *Server) heed(e *weft.Event) {
 
 // forget ends clients that have been silent for too long.
 func (s *Server) forget() {
-	for s.port.p.Sleep(s.port.ctx, s.cfg.Keep/4) == nil {
+	for s.port.p.Runtime().Sleep(s.port.ctx, s.cfg.Keep/4) == nil {
 		s.port.mu.Lock()
 		now := s.port.now()
 		s.endThose(func(l *life) bool { return now.Sub(l.heard) > s.cfg.Keep })

@@ -265,7 +265,7 @@ func (r *reading) take() (took bool) {
 		took = true
 	}
 	if took { // once for all
-		r.c.p.Wake()
+		r.c.p.Runtime().Wake()
 	}
 	return took
 }
@@ -301,10 +301,10 @@ func (r *reading) readSlowly(w *want, others bool) {
 	a := new(alone)
 	w.alone = a
 	r.under = append(r.under, w)
-	r.c.p.Go(func() {
+	r.c.p.Runtime().Go(func() {
 		a.err = r.finish(w)
 		a.done.Store(true)
-		r.c.p.Wake()
+		r.c.p.Runtime().Wake()
 	})
 }
 
@@ -343,7 +343,7 @@ func (r *reading) wait(ctx context.Context) (err error) {
 			w.waited += took
 		}
 	case awaits || ctx != r.ctx && !r.failed:
-		err = c.p.WaitUntil(ctx, come)
+		err = c.p.Runtime().WaitUntil(ctx, come)
 	default:
 		c.awaits(come) // all that are left are read alone
 	}
@@ -354,8 +354,8 @@ func (r *reading) wait(ctx context.Context) (err error) {
 // the context ends, or if the process does: each of them is.
 func (c *Client) awaits(come func() bool) {
 	for !come() {
-		if c.p.WaitUntil(context.Background(), come) != nil {
-			_ = c.p.Sleep(context.Background(), alonePause)
+		if c.p.Runtime().WaitUntil(context.Background(), come) != nil {
+			_ = c.p.Runtime().Sleep(context.Background(), alonePause)
 		}
 	}
 }

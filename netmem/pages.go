@@ -38,7 +38,7 @@ func (c *Client) take(ctx context.Context, number uint64, make bool) (*page, err
 		if mine {
 			return p, nil
 		}
-		if err := c.p.WaitUntil(ctx, func() bool { return !p.busy.Load() || c.closed.Load() }); err != nil {
+		if err := c.p.Runtime().WaitUntil(ctx, func() bool { return !p.busy.Load() || c.closed.Load() }); err != nil {
 			return nil, err
 		}
 	}
@@ -48,7 +48,7 @@ func (c *Client) give(number uint64, p *page) {
 	c.port.mu.Lock()
 	c.letOthers(number, p)
 	c.port.mu.Unlock()
-	c.p.Wake()
+	c.p.Runtime().Wake()
 }
 
 // letOthers is give that wakes no call which waits for the page. The port's lock is held.
@@ -202,7 +202,7 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form, tried m
 		case full && live >= c.code.servers():
 			return c.fullAt(tried)
 		default: // too few are up, or have answered: one may come back
-			switch err := c.p.Sleep(ctx, attendEvery); {
+			switch err := c.p.Runtime().Sleep(ctx, attendEvery); {
 			case err != nil && live < c.code.servers():
 				return fmt.Errorf("%w: %w", ErrFew, err)
 			case err != nil:

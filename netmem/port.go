@@ -82,10 +82,10 @@ func newPort(p *weft.Process, pageBytes, pages int, d mutate.PageDefect) (*port,
 	}
 	mem = aligned(mem, pageBytes)
 	n := pages * pageBytes
-	o := &port{p: p, defect: d, own: own, begun: p.Now(), unmap: unmap, pool: hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]), names: map[hsn.Host]weft.Name{}}
+	o := &port{p: p, defect: d, own: own, begun: p.Runtime().Now(), unmap: unmap, pool: hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]), names: map[hsn.Host]weft.Name{}}
 	o.sends, o.sent = make([]weft.Op, portSlots), make([]bool, portSlots)
 	o.ctx, o.stop = context.WithCancel(context.Background())
-	o.pump.free, o.late.look = p.NewGate(), p.NewGate()
+	o.pump.free, o.late.look = p.Runtime().NewGate(), p.Runtime().NewGate()
 	return o, nil
 }
 
@@ -123,11 +123,11 @@ func (o *port) begin(pageBytes int, id hsn.ModuleID, m hsn.Module) error {
 		o.release()
 		return err
 	}
-	o.p.Go(o.run)
+	o.p.Runtime().Go(o.run)
 	return nil
 }
 
-func (o *port) now() clock.Time { return clock.Time(o.p.Now().Sub(o.begun)) }
+func (o *port) now() clock.Time { return clock.Time(o.p.Runtime().Now().Sub(o.begun)) }
 
 // sentBeside has what was sent be seen off by another goroutine than run, which may be waiting for a packet that does not come for long:
 // the memory of what has left would be held meanwhile. The lock is held.
@@ -136,8 +136,8 @@ func (o *port) sentBeside() {
 		return
 	}
 	o.drains = true
-	o.p.Go(func() {
-		for o.p.Sleep(o.ctx, sendPause) == nil {
+	o.p.Runtime().Go(func() {
+		for o.p.Runtime().Sleep(o.ctx, sendPause) == nil {
 			o.mu.Lock()
 			o.driver.Output()
 			o.drains = !o.driver.Idle()
@@ -163,7 +163,7 @@ func (o *port) end(err error) {
 	o.mu.Lock()
 	o.fail(err)
 	o.mu.Unlock()
-	o.p.Wake()
+	o.p.Runtime().Wake()
 }
 
 // close ends the port. Its memory goes as soon as no operation has it, and no call looks at it. The reason is noted before run is
@@ -177,7 +177,7 @@ func (o *port) close() {
 	o.mu.Unlock()
 	o.stop()
 	_ = o.own.Close()
-	o.p.Wake()
+	o.p.Runtime().Wake()
 }
 
 // releasing is for how long a port waits for what has its memory still. If that takes longer, the memory stays: a region until its process
@@ -191,7 +191,7 @@ func (o *port) release() {
 	o.mu.Lock()
 	recvs, sent := slices.Clone(o.recvs), slices.Clone(o.sent)
 	o.mu.Unlock()
-	ctx, cancel := o.p.WithTimeout(context.Background(), releasing)
+	ctx, cancel := o.p.Runtime().WithTimeout(context.Background(), releasing)
 	defer cancel()
 	ended := func(op *weft.Op) bool {
 		op.Cancel()
@@ -209,7 +209,7 @@ func (o *port) release() {
 		}
 	}
 	for o.held() {
-		if o.p.Sleep(ctx, sendPause) != nil {
+		if o.p.Runtime().Sleep(ctx, sendPause) != nil {
 			return
 		}
 	}
@@ -232,7 +232,7 @@ type datagrams port
 // Send implements hsn.Interface.
 func (d *datagrams) Send(slot int, to hsn.Host, data, headers []byte) bool {
 	at := weft.Address{NIC: weft.NICID(to.NIC), Slot: to.Slot, Generation: to.Gen}
-	err := d.own.StartSendDatagramInto(&d.sends[slot], at, pageTag, data, headers)
+	err := d.own.PeerAt(at).StartSendDatagram(&d.sends[slot], pageTag, data, headers)
 	d.sent[slot] = d.sent[slot] || err == nil
 	d.unsent = true
 	return !errors.Is(err, weft.ErrQueueFull) // what fails otherwise is lost, as packets may be
@@ -261,7 +261,7 @@ func (d *datagrams) Receive(b *hsn.Buffer) bool {
 		r = new(receive)
 	}
 	r.b = b
-	if d.err != nil || d.own.StartRecvDatagramInto(&r.op, pageTag, b.Page, b.Rest) != nil {
+	if d.err != nil || d.own.StartRecvDatagram(&r.op, pageTag, b.Page, b.Rest) != nil {
 		d.spare = append(d.spare, r)
 		return false
 	}

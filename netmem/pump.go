@@ -129,7 +129,7 @@ func (o *port) wait(ctx context.Context, ready func() bool) error {
 	if open {
 		o.pump.free.Open()
 	}
-	err := o.p.WaitUntil(ctx, func() bool { return ready() || o.failed.Load() })
+	err := o.p.Runtime().WaitUntil(ctx, func() bool { return ready() || o.failed.Load() })
 	o.mu.Lock()
 	if err == nil && !ready() {
 		err = o.err
@@ -137,7 +137,7 @@ func (o *port) wait(ctx context.Context, ready func() bool) error {
 	wake := o.served()
 	o.mu.Unlock()
 	if wake {
-		o.p.Wake()
+		o.p.Runtime().Wake()
 	}
 	return err
 }
@@ -174,7 +174,7 @@ func (o *port) takeIn(ctx context.Context, byCall bool, ready, enough func() boo
 		}
 		o.mu.Unlock()
 		if wake && (!ends || hands) { // else it is the caller's alone
-			o.p.Wake()
+			o.p.Runtime().Wake()
 			runtime.Gosched() // here and now those run that were woken, and what they ask for next leaves together
 		}
 		if hands {
@@ -217,10 +217,10 @@ func (o *port) await(ctx context.Context, w awaited, ready func() bool) error {
 	within := ctx
 	if w.most > 0 {
 		var cancel context.CancelFunc
-		within, cancel = o.p.WithTimeout(ctx, w.most)
+		within, cancel = o.p.Runtime().WithTimeout(ctx, w.most)
 		defer cancel()
 	}
-	err := o.p.WaitUntil(within, func() bool {
+	err := o.p.Runtime().WaitUntil(within, func() bool {
 		return w.first != nil && w.first.op.Ended() || ready()
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {

@@ -74,7 +74,7 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 		from, away := c.sources(p, asked)
 		c.port.mu.Unlock()
 		if c.cfg.defect == mutate.PagesTwoLooks && len(from) == 0 {
-			_ = c.p.Sleep(ctx, attendEvery)
+			_ = c.p.Runtime().Sleep(ctx, attendEvery)
 			c.port.mu.Lock()
 			_, away = c.sources(p, asked)
 			c.port.mu.Unlock()

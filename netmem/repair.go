@@ -26,26 +26,26 @@ func (c *Client) repair(ctx context.Context) {
 		buf := make([]byte, c.cfg.PageBytes)
 		per := time.Duration(float64(repairers*time.Second) * float64(c.cfg.PageBytes) / float64(c.cfg.RepairBytes))
 		for i := int(next.Add(1)) - 1; i < len(numbers) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-			begun := c.p.Now()
+			begun := c.p.Runtime().Now()
 			if errors.Is(c.settle(ctx, numbers[i], buf), ErrFull) {
 				c.port.mu.Lock()
 				c.look.refuse(numbers[i])
 				c.port.mu.Unlock()
 			}
-			if rest := per - c.p.Now().Sub(begun); rest > 0 && c.p.Sleep(ctx, rest) != nil {
+			if rest := per - c.p.Runtime().Now().Sub(begun); rest > 0 && c.p.Runtime().Sleep(ctx, rest) != nil {
 				return
 			}
 		}
 	}
 	left.Store(int32(min(repairers, len(numbers))))
 	for range left.Load() {
-		c.p.Go(func() {
+		c.p.Runtime().Go(func() {
 			work()
 			left.Add(-1)
-			c.p.Wake()
+			c.p.Runtime().Wake()
 		})
 	}
-	_ = c.p.WaitUntil(ctx, func() bool { return left.Load() == 0 })
+	_ = c.p.Runtime().WaitUntil(ctx, func() bool { return left.Load() == 0 })
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	if all && len(numbers) > 0 {
@@ -97,7 +97,7 @@ func (c *Client) spares(p *page) bool {
 
 // settle gives a page the copies that it lacks, or takes back those that are too many.
 func (c *Client) settle(ctx context.Context, number uint64, buf []byte) error {
-	within, cancel := c.p.WithTimeout(ctx, 4*c.cfg.Dead)
+	within, cancel := c.p.Runtime().WithTimeout(ctx, 4*c.cfg.Dead)
 	defer cancel()
 	p, err := c.take(within, number, false)
 	if err != nil {

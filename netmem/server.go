@@ -133,7 +133,7 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, sp.close())
 	}
-	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages), lives: map[weft.Name]*life{}}
+	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Runtime().Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages), lives: map[weft.Name]*life{}}
 	s.store.spill, s.store.defect = sp, cfg.defect
 	if cfg.defect == mutate.PagesEpochKept {
 		s.epoch = 1
@@ -143,13 +143,13 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if err := o.begin(hsn.MaxPage, hsn.Server, hsn.Module{Receive: s.receive, Sent: s.sent}); err != nil {
 		return nil, err
 	}
-	p.Go(s.tell)
-	p.Go(s.introduced)
-	p.Go(s.mourn)
-	p.Go(s.forget)
+	p.Runtime().Go(s.tell)
+	p.Runtime().Go(s.introduced)
+	p.Runtime().Go(s.mourn)
+	p.Runtime().Go(s.forget)
 	if sp != nil {
 		for range spillers {
-			p.Go(s.spills)
+			p.Runtime().Go(s.spills)
 		}
 	}
 	return s, nil
@@ -170,7 +170,7 @@ func (s *Server) Close() {
 
 // Wait waits until the server serves no more, and returns why, or until ctx ends.
 func (s *Server) Wait(ctx context.Context) error {
-	if err := s.port.p.WaitUntil(ctx, s.port.failed.Load); err != nil {
+	if err := s.port.p.Runtime().WaitUntil(ctx, s.port.failed.Load); err != nil {
 		return err
 	}
 	return s.Err()

@@ -117,7 +117,7 @@ func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 			err = c.lost(ctx, slices.Min(doubtful))
 		}
 		if err == nil {
-			err = c.p.Sleep(ctx, attendEvery)
+			err = c.p.Runtime().Sleep(ctx, attendEvery)
 		}
 	}
 	if s != nil {
@@ -291,7 +291,7 @@ const attendEvery = 10 * time.Millisecond
 
 // rest is how long a call waits for servers to come back before it looks again. It fails when ctx ends, or the client.
 func (c *Client) rest(ctx context.Context) error {
-	if err := c.p.Sleep(ctx, attendEvery); err != nil {
+	if err := c.p.Runtime().Sleep(ctx, attendEvery); err != nil {
 		return err
 	}
 	return c.Err()
@@ -300,7 +300,7 @@ func (c *Client) rest(ctx context.Context) error {
 // attend looks after servers that are down, or have not been heard for a while, and after pages that lack copies.
 func (c *Client) attend() {
 	ctx := c.port.ctx
-	for c.p.Sleep(ctx, attendEvery) == nil && c.Err() == nil && !c.closed.Load() {
+	for c.p.Runtime().Sleep(ctx, attendEvery) == nil && c.Err() == nil && !c.closed.Load() {
 		c.port.stir()
 		c.port.mu.Lock()
 		for _, s := range c.servers {
@@ -309,16 +309,16 @@ func (c *Client) attend() {
 			}
 			if s.up && len(s.owed) > 0 && !s.pays {
 				s.pays = true
-				c.p.Go(func() { c.pay(ctx, s) })
+				c.p.Runtime().Go(func() { c.pay(ctx, s) })
 			}
 			if !s.asked && (!s.up || c.port.now().Sub(s.heard) > min(c.cfg.Dead/2, askAtLeast)) {
 				s.asked = true
-				c.p.Go(func() { c.greet(ctx, s) })
+				c.p.Runtime().Go(func() { c.greet(ctx, s) })
 			}
 		}
 		if !c.repairing { // beside this loop: a repair may wait for a server that only the loop opens again
 			c.repairing = true
-			c.p.Go(func() {
+			c.p.Runtime().Go(func() {
 				c.repair(ctx)
 				c.port.mu.Lock()
 				c.repairing = false
@@ -331,7 +331,7 @@ func (c *Client) attend() {
 
 // greet asks a server whether it is there.
 func (c *Client) greet(ctx context.Context, s *server) {
-	within, cancel := c.p.WithTimeout(ctx, c.cfg.Dead)
+	within, cancel := c.p.Runtime().WithTimeout(ctx, c.cfg.Dead)
 	defer cancel()
 	err := c.open(within, s)
 	c.port.mu.Lock()

@@ -10,7 +10,7 @@ const maxParked = serverSpare / 6
 func (s *Server) transfer() {
 	n := int32(len(s.store.transfers))
 	if s.moving.Swap(n) != n && n > 0 {
-		s.port.p.Wake()
+		s.port.p.Runtime().Wake()
 	}
 }
 
@@ -18,7 +18,7 @@ func (s *Server) transfer() {
 // holds up what has to do with it, and nothing else. As long as the memory of a frame is lent to the file, the port keeps its mapping.
 func (s *Server) spills() {
 	o := s.port
-	for o.p.WaitUntil(o.ctx, func() bool { return s.moving.Load() > 0 }) == nil {
+	for o.p.Runtime().WaitUntil(o.ctx, func() bool { return s.moving.Load() > 0 }) == nil {
 		o.mu.Lock()
 		t, f := s.store.next(), s.store.spill.f
 		s.transfer()
@@ -35,7 +35,7 @@ func (s *Server) spills() {
 		}
 		o.lent.Add(-1)
 		o.mu.Unlock()
-		o.p.Wake()
+		o.p.Runtime().Wake()
 	}
 }
 

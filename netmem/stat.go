@@ -25,7 +25,7 @@ func Stat(ctx context.Context, p *weft.Process, server weft.Name) (st ServerStat
 		return st, fmt.Errorf("netmem: statistics of %v: %w", server, err)
 	}
 	buf := make([]byte, maxStat)
-	m, err := p.Call(ctx, server, statTag, nil, buf)
+	m, err := p.Peer(server).Call(ctx, statTag, nil, buf)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: it does not answer as a page server does", err)
 	}
@@ -55,7 +55,7 @@ func (s *Server) tell() {
 		if err != nil {
 			panic(err) // it has numbers only
 		}
-		ctx, cancel := s.port.p.WithTimeout(s.port.ctx, statPatience)
+		ctx, cancel := s.port.p.Runtime().WithTimeout(s.port.ctx, statPatience)
 		_ = s.port.p.Reply(ctx, m, text) // one that has gone needs none
 		cancel()
 	}

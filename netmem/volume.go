@@ -135,7 +135,7 @@ func (v *Volume) RemoveServer(ctx context.Context, name weft.Name) error {
 
 // Wait waits until the volume can be used no more, since it is closed or its process has ended, and returns why, or until ctx ends.
 func (v *Volume) Wait(ctx context.Context) error {
-	err := v.c.p.WaitUntil(ctx, v.c.port.failed.Load)
+	err := v.c.p.Runtime().WaitUntil(ctx, v.c.port.failed.Load)
 	if why := v.c.Err(); why != nil {
 		return why
 	}
@@ -478,10 +478,10 @@ func (v *Volume) parallel(ctx context.Context, n int, do func(ctx context.Contex
 	helpers := min(n, v.depth) - 1
 	left.Store(int32(helpers))
 	for range helpers {
-		v.c.p.Go(func() {
+		v.c.p.Runtime().Go(func() {
 			work()
 			left.Add(-1)
-			v.c.p.Wake()
+			v.c.p.Runtime().Wake()
 		})
 	}
 	work()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/driver"
@@ -232,22 +231,12 @@ func (p *Process) Host() int { return p.host.index }
 // Fabric is the fabric that the process is in.
 func (p *Process) Fabric() *Fabric { return p.f }
 
-// Now is the virtual time of day.
-func (p *Process) Now() time.Time { return p.f.Now() }
-
 // Rand is a source of chance of the process's own, drawn from the seed.
 func (p *Process) Rand() *rand.Rand { return p.rng }
 
-// Sleep blocks the calling function for d of virtual time.
-func (p *Process) Sleep(d time.Duration) { p.running().sleep(d) }
-
-// WithTimeout derives a context that ends after d of virtual time; at once if d is not above 0. As with package context, cancel must be called.
-func (p *Process) WithTimeout(parent context.Context, d time.Duration) (ctx context.Context, cancel context.CancelFunc) {
-	return p.f.s.withDeadline(parent, p.f.s.now.Add(d))
-}
-
-// Go starts a function beside the main one, as the go statement would. It ends with the process; an error ends the run.
-func (p *Process) Go(name string, fn func(p *Process) error) {
+// Start runs a function concurrently with the main one. The function ends with the process. An error
+// that it returns ends the run. [weft.Runtime.Go] starts a function that has no error to report.
+func (p *Process) Start(name string, fn func(p *Process) error) {
 	if p.over {
 		return
 	}
@@ -267,7 +256,7 @@ func (p *Process) Over() bool { return p.over }
 func (p *Process) running() *task {
 	t := p.f.s.current
 	if t == nil || t.owner != any(p) {
-		panic(fmt.Sprintf("sim: a function of %s blocks, but what runs now is not one of its functions; start them with Process.Go", p.name))
+		panic(fmt.Sprintf("sim: a function of %s blocks, but what runs now is not one of its functions; start them with Process.Start or Runtime.Go", p.name))
 	}
 	return t
 }

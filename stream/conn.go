@@ -113,9 +113,9 @@ const (
 
 // newConn returns a stream in the phase dialling.
 func newConn(h *host, number uint32, local, remote Addr, cfg config) *Conn {
-	c := &Conn{h: h, number: number, local: local, remote: remote, cfg: cfg, buffer: readBuffer, granted: readBuffer, flying: flyingBytes, heard: h.p.Now()}
+	c := &Conn{h: h, number: number, local: local, remote: remote, cfg: cfg, buffer: readBuffer, granted: readBuffer, flying: flyingBytes, heard: h.p.Runtime().Now()}
 	c.learned = c.heard
-	c.reading, c.writing, c.readable, c.writable = h.p.NewGate(), h.p.NewGate(), h.p.NewGate(), h.p.NewGate()
+	c.reading, c.writing, c.readable, c.writable = h.p.Runtime().NewGate(), h.p.Runtime().NewGate(), h.p.Runtime().NewGate(), h.p.Runtime().NewGate()
 	c.reading.Open()
 	c.writing.Open()
 	return c
@@ -162,14 +162,14 @@ func (c *Conn) wait(s *weft.Gate, end time.Time) {
 		_ = s.Wait(c.h.ctx)
 		return
 	}
-	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, end.Sub(c.h.p.Now()))
+	ctx, cancel := c.h.p.Runtime().WithTimeout(c.h.ctx, end.Sub(c.h.p.Runtime().Now()))
 	defer cancel()
 	_ = s.Wait(ctx)
 }
 
 // late returns os.ErrDeadlineExceeded if the deadline end has passed.
 func (c *Conn) late(end time.Time) error {
-	if !end.IsZero() && !end.After(c.h.p.Now()) {
+	if !end.IsZero() && !end.After(c.h.p.Runtime().Now()) {
 		return os.ErrDeadlineExceeded
 	}
 	return nil
@@ -259,7 +259,7 @@ func (c *Conn) Close() error {
 		return c.opError("close", net.ErrClosed)
 	}
 	was := c.state
-	c.state, c.closed = stateClosed, c.h.p.Now()
+	c.state, c.closed = stateClosed, c.h.p.Runtime().Now()
 	c.interrupt()
 	if was == stateOpen {
 		switch {

@@ -76,7 +76,7 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	}
 	if d.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = d.Process.WithTimeout(ctx, d.Timeout)
+		ctx, cancel = d.Process.Runtime().WithTimeout(ctx, d.Timeout)
 		defer cancel()
 	}
 	c, err := d.dial(ctx, remote)
@@ -114,7 +114,7 @@ func (d *Dialer) dial(ctx context.Context, remote Addr) (*Conn, error) {
 func (c *Conn) ask(ctx context.Context) error {
 	var first [headBytes]byte
 	for lost := error(nil); ; {
-		err := c.h.port.SendDelivered(ctx, c.remote.Process, tagOf(kindOpen, 0), head(&first, c.number, readBuffer), []byte(c.remote.Service))
+		err := c.h.port.Peer(c.remote.Process).SendDelivered(ctx, tagOf(kindOpen, 0), head(&first, c.number, readBuffer), []byte(c.remote.Service))
 		switch {
 		case errors.Is(err, weft.ErrNoReceiver):
 			return because(syscall.ECONNREFUSED, refusedNoListener)
@@ -128,7 +128,7 @@ func (c *Conn) ask(ctx context.Context) error {
 		case err != nil && ctx.Err() == nil:
 			return because(syscall.ECONNREFUSED, err)
 		}
-		within, cancel := c.h.p.WithTimeout(ctx, askEvery)
+		within, cancel := c.h.p.Runtime().WithTimeout(ctx, askEvery)
 		c.h.pump.await(1)
 		_ = c.readable.Wait(within)
 		c.h.pump.await(-1)

@@ -99,7 +99,7 @@ func (c *Conn) next() *flight {
 // start sends the bytes in the memory of f, which next returned, and returns their number. n is 0
 // if the process can start no more operations now.
 func (c *Conn) start(f *flight) (n int, err error) {
-	err = c.h.port.StartSendInto(&f.op, c.remote.Process, tagOf(kindData, c.peerNumber), head(&f.head, c.number, c.sent), f.mem)
+	err = c.h.port.Peer(c.remote.Process).StartSend(&f.op, tagOf(kindData, c.peerNumber), head(&f.head, c.number, c.sent), f.mem)
 	if errors.Is(err, weft.ErrQueueFull) {
 		return 0, nil
 	}

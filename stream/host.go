@@ -91,15 +91,15 @@ func newHost(p *weft.Process) (*host, error) {
 		_ = own.Close()
 		return nil, fmt.Errorf("stream: %w", err)
 	}
-	h := &host{p: p, last: uint32(p.Random()), port: own, owes: p.NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}}
+	h := &host{p: p, last: uint32(p.Runtime().Random()), port: own, owes: p.Runtime().NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
-	h.pump = pump{h: h, in: in, free: p.NewGate()}
+	h.pump = pump{h: h, in: in, free: p.Runtime().NewGate()}
 	h.pump.free.Open()
 	events := p.Watch() // before the first message can arrive
-	p.Go(h.run)
-	p.Go(h.serve)
-	p.Go(h.keep)
-	p.Go(func() { h.heed(events) })
+	p.Runtime().Go(h.run)
+	p.Runtime().Go(h.serve)
+	p.Runtime().Go(h.keep)
+	p.Runtime().Go(func() { h.heed(events) })
 	return h, nil
 }
 
@@ -110,11 +110,12 @@ const ownNIC = 10 * time.Second
 // refuses no dial. To find out, it starts a receive and then sends a message to its own process:
 // the NIC works in order. The message has no kind, so the Inbox may take it instead.
 func (h *host) receives() error {
-	ctx, cancel := h.p.WithTimeout(h.ctx, ownNIC)
+	ctx, cancel := h.p.Runtime().WithTimeout(h.ctx, ownNIC)
 	defer cancel()
-	o, err := h.port.StartRecv(weft.AnyProcess, 0, nil)
+	o := new(weft.Op)
+	err := h.port.StartRecv(o, weft.AnyProcess, 0, nil)
 	if err == nil {
-		err = h.port.SendDeliveredTo(ctx, h.p.Address(), 0)
+		err = h.port.PeerAt(h.p.Address()).SendDelivered(ctx, 0)
 		o.Cancel()
 		_, _ = o.Wait(ctx)
 	}
@@ -263,9 +264,9 @@ func (h *host) owe(c *Conn) {
 
 // keep runs keepAlive of each stream once a second.
 func (h *host) keep() {
-	for h.p.Sleep(h.ctx, keepEvery) == nil {
+	for h.p.Runtime().Sleep(h.ctx, keepEvery) == nil {
 		h.mu.Lock()
-		now, conns := h.p.Now(), make([]*Conn, 0, len(h.conns))
+		now, conns := h.p.Runtime().Now(), make([]*Conn, 0, len(h.conns))
 		for _, c := range h.conns {
 			conns = append(conns, c)
 		}
@@ -296,7 +297,7 @@ func (h *host) heed(events *weft.Watcher) {
 func (h *host) doubt(ended weft.Address) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.p.Now()
+	now := h.p.Runtime().Now()
 	for _, c := range h.conns {
 		c.doubt(ended, now)
 	}

@@ -56,11 +56,11 @@ func (c *Conn) resend(b []byte) (n int) {
 func (c *Conn) startToDrain(b []byte) (n int) {
 	c.joined = append(c.joined[:0], b...)
 	if c.drainable == nil {
-		c.drainable, c.drained = c.h.p.NewGate(), c.h.p.NewGate()
+		c.drainable, c.drained = c.h.p.Runtime().NewGate(), c.h.p.Runtime().NewGate()
 	}
 	ctx, stop := context.WithCancel(c.h.ctx)
 	c.draining, c.stopDraining = true, stop
-	c.h.p.Go(func() { c.drain(ctx) })
+	c.h.p.Runtime().Go(func() { c.drain(ctx) })
 	return len(b)
 }
 
@@ -173,7 +173,7 @@ func (c *Conn) gather(f *flight) bool {
 // right after Close would lose them. It does not wait for a peer that has no room. While drain
 // runs, drain waits for the flights, since it may start new ones in their memory.
 func (c *Conn) linger() {
-	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, closeWaits)
+	ctx, cancel := c.h.p.Runtime().WithTimeout(c.h.ctx, closeWaits)
 	defer cancel()
 	if c.writing.Wait(ctx) != nil {
 		return
@@ -196,7 +196,7 @@ func (c *Conn) linger() {
 // that ends right after it would lose that message. It does not wait behind other messages to a
 // peer whose NIC is silent.
 func (c *Conn) leave() {
-	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, closeWaits)
+	ctx, cancel := c.h.p.Runtime().WithTimeout(c.h.ctx, closeWaits)
 	defer cancel()
 	if left := c.leaving(); left != nil {
 		_ = left.Wait(ctx)
@@ -219,7 +219,7 @@ func (c *Conn) leaving() *weft.Gate {
 		return nil
 	}
 	if c.left == nil {
-		c.left = c.h.p.NewGate()
+		c.left = c.h.p.Runtime().NewGate()
 	}
 	return c.left
 }

@@ -89,7 +89,7 @@ func (ls *lanes) put(o owed) {
 		h.owed.Lock()
 		l.held, held = true, true
 		h.owed.Unlock()
-		h.p.Go(l.hold)
+		h.p.Runtime().Go(l.hold)
 	}
 	if held && o.c != nil {
 		o.c.held()
@@ -146,7 +146,8 @@ func (l *lane) send() bool {
 		case !l.next():
 			continue
 		}
-		o, err := l.h.port.StartSend(l.to, l.tag, l.body)
+		o := new(weft.Op)
+		err := l.h.port.Peer(l.to).StartSend(o, l.tag, l.body)
 		if errors.Is(err, weft.ErrQueueFull) {
 			return false
 		}

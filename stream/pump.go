@@ -76,7 +76,7 @@ func (p *pump) run() error {
 // idle waits while Reads pump and no other call waits.
 func (p *pump) idle() error {
 	for turns, more := p.doze(0); more; turns, more = p.doze(turns) {
-		within, cancel := p.h.p.WithTimeout(p.h.ctx, idleAfter)
+		within, cancel := p.h.p.Runtime().WithTimeout(p.h.ctx, idleAfter)
 		_ = p.free.Wait(within)
 		cancel()
 		if err := p.h.ctx.Err(); err != nil {
@@ -98,18 +98,18 @@ func (p *pump) doze(last uint64) (turns uint64, more bool) {
 // next takes one message and returns the number of its stream.
 func (p *pump) next(ctx context.Context) (stream uint32, err error) {
 	p.settle()
-	m, data, err := p.in.Next(ctx)
+	m, err := p.in.Next(ctx)
 	if errors.Is(err, weft.ErrTruncated) { // no peer of this version sends such a long message
 		return 0, nil
 	}
 	if err == nil {
-		stream = p.h.take(m, data)
+		stream = p.h.take(&m, m.Data)
 	}
 	return stream, err
 }
 
-// turn notes that a Write waits for its flights. Only the NIC ends those, so the runner may doze, as
-// if a Read were about to pump.
+// turn notes that a Write waits for its flights. Only the NIC ends those, so the runner may doze,
+// as if a Read were about to pump.
 func (p *pump) turn() {
 	p.h.owed.Lock()
 	defer p.h.owed.Unlock()

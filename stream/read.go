@@ -171,7 +171,7 @@ func (t *telling) send(c *Conn) bool {
 			return false
 		}
 	}
-	t.on = c.h.port.StartSendInto(&t.op, c.remote.Process, tagOf(kindWindow, c.peerNumber), c.tell(&t.body)) == nil
+	t.on = c.h.port.Peer(c.remote.Process).StartSend(&t.op, tagOf(kindWindow, c.peerNumber), c.tell(&t.body)) == nil
 	return t.on
 }
 

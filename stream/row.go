@@ -27,7 +27,7 @@ func (c *Conn) inRow() bool {
 		r.heard, r.last = heard, time.Time{}
 		return false
 	}
-	now := c.h.p.Now()
+	now := c.h.p.Runtime().Now()
 	last := r.last
 	r.last = now
 	return now.Sub(last) < afterAnother

@@ -13,12 +13,12 @@ import (
 
 // The ways of a Write, in the order in which it tries them:
 //
-//	drain runs                                    join the bytes that wait
-//	up to 2 KiB, room, and not in a row           send from the caller's memory
-//	up to 16 KiB, room, no flight, not in a row   send from the caller's memory, if the NIC copies it
-//	room, and a flight is free                    copy to a flight and start it
-//	up to 16 KiB                                  start drain
-//	otherwise                                     wait
+//	drain runs                                   join the bytes that wait
+//	up to 2 KiB, room, not in a row              send from the caller's memory
+//	up to 16 KiB, room, no flight, not in a row  send from the caller's memory, if the NIC copies
+//	room, and a flight is free                   copy to a flight and start it
+//	up to 16 KiB                                 start drain
+//	otherwise                                    wait
 
 // Write sends b and returns the number of bytes that it took. It returns when b may be reused, as
 // with TCP: the bytes were sent, or the stream has copied them. It waits while the stream's buffer
@@ -207,7 +207,7 @@ func (c *Conn) within(end time.Time) (context.Context, context.CancelFunc) {
 	if end.IsZero() {
 		return context.WithCancel(c.h.ctx)
 	}
-	return c.h.p.WithTimeout(c.h.ctx, end.Sub(c.h.p.Now()))
+	return c.h.p.Runtime().WithTimeout(c.h.ctx, end.Sub(c.h.p.Runtime().Now()))
 }
 
 // send sends one message, for which the peer has room, from the caller's memory. It returns the
@@ -236,7 +236,7 @@ func (c *Conn) handOver(b []byte, room int) bool {
 		return false
 	}
 	c.reap()
-	if c.underWay() > 0 || c.inRow() || !c.h.port.TrySend(c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b) {
+	if c.underWay() > 0 || c.inRow() || !c.h.port.Peer(c.remote.Process).TrySend(tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b) {
 		return false
 	}
 	c.mu.Lock()

@@ -275,9 +275,9 @@ func whileItsNICIs(ctx context.Context, p *fabric.Process, run func(context.Cont
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	go func() {
-		for p.Sleep(ctx, lookAtNIC) == nil {
-			within, cancel := p.WithTimeout(ctx, lookFor)
-			if err := p.WaitUntil(within, func() bool { return false }); errors.Is(err, fabric.ErrNICGone) {
+		for p.Runtime().Sleep(ctx, lookAtNIC) == nil {
+			within, cancel := p.Runtime().WithTimeout(ctx, lookFor)
+			if err := p.Runtime().WaitUntil(within, func() bool { return false }); errors.Is(err, fabric.ErrNICGone) {
 				end(err)
 			}
 			cancel()
