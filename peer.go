@@ -60,8 +60,7 @@ func (r Peer) receiver(op string, tag Tag) (d proc.Dest, word uint64, err error)
 	if !ok {
 		return d, 0, r.p.badTag(op, tag)
 	}
-	d, err = r.dest(op)
-	if err == nil && d == anyProcess {
+	if d, err = r.dest(op); err == nil && r.k != nil && !r.k.named {
 		err = &OpError{Op: op, Err: fmt.Errorf("%w: AnyProcess is for receives; expected the name of a receiver", ErrBadArgument)}
 	}
 	return d, word, err
@@ -108,8 +107,9 @@ func (r Peer) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
 	return r.p.of.Get(ctx, h, offset, buf)
 }
 
-// StartPut begins a [Peer.Put] and does not wait. The parts must not change until op is done. It fails
-// with [ErrNameUnknown] if no process has the peer's name.
+// StartPut begins a [Peer.Put] and does not wait for its end. The parts must not change until op is
+// done. For a Peer by name it asks the NIC once which process has the name, and fails with
+// [ErrNameUnknown] if none has it.
 func (r Peer) StartPut(op *Op, h Handle, offset int, parts ...[]byte) error {
 	if err := r.ownsNow("put", h); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (r Peer) StartPut(op *Op, h Handle, offset int, parts ...[]byte) error {
 	return r.p.of.StartPut(op, h, offset, parts...)
 }
 
-// StartGet begins a [Peer.Get] and does not wait. The NIC owns buf until op is done. It fails with
-// [ErrNameUnknown] if no process has the peer's name.
+// StartGet begins a [Peer.Get] and does not wait for its end. The NIC owns buf until op is done. It
+// checks the handle as [Peer.StartPut] does.
 func (r Peer) StartGet(op *Op, h Handle, offset int, buf []byte) error {
 	if err := r.ownsNow("get", h); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (r Peer) ownsAsFarAsKnown(op string, h Handle) (known bool, err error) {
 			return false, err
 		}
 		return true, r.refuseUnless(op, h, r.at)
-	case r.k.name == AnyProcess || r.k.bad != nil:
+	case !r.k.named:
 		_, _, err := r.receiver(op, 0)
 		return false, err
 	}
