@@ -24,8 +24,9 @@ import (
 type Inbox struct {
 	b     *proc.Inbox
 	names *nameCache   // of its process
-	half  proc.Message // what msg was made from
-	msg   Message
+	half  proc.Message // the last message, as the process half has it
+	from  Name         // its sender
+	addr  Address
 }
 
 // Inbox opens an Inbox for messages from the process with a name or from [AnyProcess], with one tag
@@ -45,22 +46,30 @@ func (p *port) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 
 // Next waits for the next message. [Message].Data holds its bytes until the following call of Next.
 // A truncated message comes with [ErrTruncated]. If ctx ends first, no message is lost.
-func (b *Inbox) Next(ctx context.Context) (Message, error) {
+func (b *Inbox) Next(ctx context.Context) (m Message, err error) {
+	err = b.NextInto(ctx, &m)
+	return m, err
+}
+
+// NextInto is Next that writes the message to *m. It saves the copies of a Message, which take almost
+// as long as the rest for a short message. With any error but [ErrTruncated] it leaves *m alone.
+func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 	if err := ended(ctx, "receive"); err != nil {
-		return Message{}, err
+		return err
 	}
-	m := &b.msg
 	data, other, err := b.b.NextInto(ctx, &b.half)
 	if err != nil && !errors.Is(err, ErrTruncated) {
-		return Message{}, opError(err)
+		return opError(err)
 	}
 	if other {
-		m.set(b.names, &b.half)
-	} else {
-		m.Tag, m.Len, m.Full, m.token = Tag(b.half.Tag&vni.TagMask), b.half.Len, int(b.half.Full), b.half.Token
+		b.from, b.addr = b.names.name(&b.half.From), Address{NICID(b.half.NIC), b.half.Slot, b.half.Gen}
 	}
+	if m.Addr != b.addr {
+		m.From, m.Addr = b.from, b.addr
+	}
+	m.Tag, m.Len, m.Full, m.token = Tag(b.half.Tag&vni.TagMask), b.half.Len, int(b.half.Full), b.half.Token
 	m.Data = data
-	return *m, opError(err)
+	return opError(err)
 }
 
 // All returns the messages as they come. A truncated message comes with [ErrTruncated], and the
@@ -68,9 +77,14 @@ func (b *Inbox) Next(ctx context.Context) (Message, error) {
 // loop asks for the next message.
 func (b *Inbox) All(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
+		var m Message
 		for {
-			m, err := b.Next(ctx)
-			if !yield(m, err) || err != nil && !errors.Is(err, ErrTruncated) {
+			err := b.NextInto(ctx, &m)
+			if err != nil && !errors.Is(err, ErrTruncated) {
+				yield(Message{}, err)
+				return
+			}
+			if !yield(m, err) {
 				return
 			}
 		}
