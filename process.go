@@ -226,12 +226,13 @@ func (p *port) recv(ctx context.Context, from *proc.Dest, match proc.Match, buf 
 
 var anyProcess proc.Dest
 
-// Call sends a request and waits for the reply, which it receives into reply. What the called process receives is a message like any other, of which
-// [Message.IsCall] holds and which it answers by [Process.Reply].
+// Call sends a request and waits for the reply, which it receives into reply. The called process receives the request like any other
+// message. [Message.IsCall] is true for it, and [Process.Reply] answers it. The Tag of the returned Message is 0.
 //
-// If Call fails, the request was delivered once or not at all. It fails with [ErrProcessGone] or [ErrUnreachable] if the called process ends, or its NIC is
-// silent, while the reply is waited for; with [ErrTruncated] if the reply is longer than the buffer, which has its beginning then; and with ctx's error if ctx
-// ends first. A reply that comes later is dropped. The Tag of a reply is not the caller's, and tells nothing.
+// If Call fails, the request was delivered once or not at all. Call fails with [ErrProcessGone] or [ErrUnreachable] if the called process
+// ends, or its NIC is silent, while Call waits. It fails with [ErrTruncated] if the reply is longer than the buffer, which then holds the
+// beginning. It fails with ctx's error if ctx ends first. Then the NIC tells the called process's NIC that the caller has given up: a later
+// Reply fails with [ErrCancelled], and a request that has not arrived yet is discarded. A reply that arrives after the end of ctx is discarded.
 func (p *port) Call(ctx context.Context, to Name, tag Tag, request, reply []byte) (Message, error) {
 	if err := ended(ctx, "call"); err != nil {
 		return Message{}, err
@@ -246,9 +247,17 @@ func (p *port) Call(ctx context.Context, to Name, tag Tag, request, reply []byte
 	return m, err
 }
 
-// Reply answers a message that was sent by Call. It goes to the very process that called. Where it fails, that is of no concern to other callers:
-// [ErrCancelled] says that this one has given up, [ErrProcessGone] that it has ended, [ErrUnreachable] that its NIC is silent, [ErrBadArgument] that
-// the message is no call. As with Send, a reply that has left may still be in vain.
+// Reply answers a message that was sent by Call. The reply goes to the process that called, and to no later process of that name. A nil error
+// means that the reply has left, not that the caller has received it.
+//
+// A call takes one reply. A second Reply fails with [ErrBadArgument], also with a copy of the Message, and also while the first one still
+// runs. If the first Reply failed, the call may be answered again. A process recognizes a second Reply to any of the 32,736 calls that it received
+// last. A second Reply to an older call leaves, and the caller's NIC discards it.
+//
+// Reply also fails with [ErrBadArgument] if the message is no call, or if only a Probe has told of it. It fails with [ErrProcessGone] if the caller
+// has ended, and with [ErrUnreachable] if the caller's NIC is silent. It fails with [ErrCancelled] if the caller has given up: at once between two
+// processes of one NIC, else as soon as the caller's NIC has told this one. A reply of up to 16 KiB that leaves before that is lost, and Reply
+// returns nil. A NIC remembers the last 1,024 calls to each process that the callers of one other NIC have given up.
 func (p *port) Reply(ctx context.Context, m Message, parts ...[]byte) error {
 	if err := ended(ctx, "reply"); err != nil {
 		return err
