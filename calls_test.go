@@ -16,7 +16,7 @@ func onOneNIC(t *testing.T) (ctx context.Context, a, b *weft.Process) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	n, err := weft.OpenNIC(ctx, weft.Config{Switch: weft.NewSwitch()})
+	n, err := weft.OpenNIC(ctx, weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestAReplyWithinANICFailsIfItsCallerHasGivenUp(t *testing.T) {
 		asking, giveUp := context.WithCancel(ctx)
 		ended := make(chan error, 1)
 		go func() {
-			_, err := a.Call(asking, b.Name(), 1, []byte("?"), make([]byte, n))
+			_, err := a.Peer(b.Name()).Call(asking, 1, []byte("?"), make([]byte, n))
 			ended <- err
 		}()
 		m, err := b.Recv(ctx, weft.AnyProcess, 1, make([]byte, 1))
@@ -69,7 +69,7 @@ func TestOfRepliesByManyGoroutinesOneLeaves(t *testing.T) {
 			answer := make(chan byte, 1)
 			go func() {
 				reply := make([]byte, 1)
-				if m, err := a.Call(ctx, b.Name(), tag, []byte("?"), reply); err != nil || m.Tag != 0 {
+				if m, err := a.Peer(b.Name()).Call(ctx, tag, []byte("?"), reply); err != nil || m.Tag != 0 {
 					t.Errorf("call %d: tag %d, %v", i, m.Tag, err)
 				}
 				answer <- reply[0]
@@ -82,11 +82,11 @@ func TestOfRepliesByManyGoroutinesOneLeaves(t *testing.T) {
 				}
 				m = got
 			} else {
-				got, _, err := in.Next(ctx)
+				got, err := in.Next(ctx)
 				if err != nil {
 					t.Fatal(err)
 				}
-				m = *got
+				m = got
 			}
 			var left atomic.Int32
 			var wg sync.WaitGroup
@@ -139,7 +139,7 @@ func TestCallsInTheSteadyStateAllocateNothing(t *testing.T) { // P12
 		}()
 		request, reply := make([]byte, 64), make([]byte, 64)
 		if got := steadyAllocs(func() {
-			if _, err := a.Call(ctx, b.Name(), 1, request, reply); err != nil {
+			if _, err := a.Peer(b.Name()).Call(ctx, 1, request, reply); err != nil {
 				t.Fatal(err)
 			}
 		}); got != 0 {

@@ -24,7 +24,7 @@ const (
 func askOnce(ctx context.Context, p *weft.Process, other weft.Name) error {
 	for i, n := range answerLengths {
 		reply := make([]byte, n)
-		m, err := p.Call(ctx, other, askTag, []byte("?"), reply)
+		m, err := p.Peer(other).Call(ctx, askTag, []byte("?"), reply)
 		if err != nil {
 			return fmt.Errorf("call %d: %w", i, err)
 		}
@@ -77,8 +77,8 @@ const rounds = 50
 func giveUp(ctx context.Context, p *weft.Process, other weft.Name) error {
 	verdict := make([]byte, 1)
 	for range rounds {
-		short, cancel := p.WithTimeout(ctx, 20*time.Millisecond)
-		_, err := p.Call(short, other, askTag, []byte("?"), make([]byte, 10))
+		short, cancel := p.Runtime().WithTimeout(ctx, 20*time.Millisecond)
+		_, err := p.Peer(other).Call(short, askTag, []byte("?"), make([]byte, 10))
 		cancel()
 		if err := refused("a call without reply", err, context.DeadlineExceeded); err != nil {
 			return err
