@@ -63,10 +63,10 @@ type Geometry struct {
 	PoolPages int
 }
 
-// Attach attaches a process of this program to the host's NIC daemon, `weft nic`. It waits until the
-// process has joined all the groups. If it cannot join one of them, Attach closes the process and
-// fails with a [GroupError]. If the daemon ends later, every operation of the process fails with
-// [ErrNICGone].
+// Attach attaches a process of this program to the host's NIC daemon, `weft nic`. It waits until
+// the process has joined all the groups. If it cannot join one of them, Attach closes the process
+// and fails with a [GroupError]. If the daemon ends later, every operation of the process fails
+// with [ErrNICGone].
 //
 // Attach fails with one of these errors if the daemon or the fabric refuses the process:
 //
@@ -96,7 +96,8 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		return nil, errors.Join(fmt.Errorf("weft: attach %v: %w", cfg.Name, err), a.Close(), a.Unmap())
 	}
 	half := seg.Process()
-	w := &attachedWaiter{a.Waiter(ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping, WaitsAt: half.SetWaitsAt})}
+	hooks := ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping, WaitsAt: half.SetWaitsAt}
+	w := &attachedWaiter{a.Waiter(hooks)}
 	id := half.Identity()
 	p := &Process{time: realTime{}, name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave, p.calls = a.Close, w.w.SystemCalls
@@ -124,9 +125,9 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	return p.joined(ctx, cfg.Groups)
 }
 
-// asking bounds the connections of this program that are not attached yet. A daemon refuses more than
-// limits.StrangersPerProcess of one program, and the program's tools use some of them. A program may
-// attach hundreds of processes concurrently.
+// asking bounds the connections of this program that are not attached yet. A daemon refuses more
+// than limits.StrangersPerProcess of one program, and the program's tools use some of them. A
+// program may attach hundreds of processes concurrently.
 var asking = make(chan struct{}, limits.StrangersPerProcess/2)
 
 // ask waits for its turn, connects to the daemon and attaches.
@@ -164,7 +165,7 @@ func severed(err error) error {
 	switch {
 	case errors.Is(err, ctl.ErrClosed):
 		return ErrClosed
-	case errors.Is(err, ctl.ErrNICGone) && errors.Is(err, context.DeadlineExceeded): // the daemon did not answer in time
+	case errors.Is(err, ctl.ErrNICGone) && errors.Is(err, context.DeadlineExceeded): // no answer in time
 		return fmt.Errorf("%w: %w", ErrNICGone, err)
 	case errors.Is(err, ctl.ErrNICGone):
 		return ErrNICGone
@@ -193,8 +194,8 @@ func shareRefusal(err error) error {
 	return err
 }
 
-// refused is the error of an Attach that was refused. Several layers have put their own name for the
-// reason before its text.
+// refused is the error of an Attach that was refused. Several layers have put their own name for
+// the reason before its text.
 type refused struct {
 	name Name
 	is   error // the reason as an error of this package
@@ -283,8 +284,8 @@ func (m *attachedMemory) Alloc(n int, huge bool) (uint32, uint64, []byte, error)
 // cannot map.
 func (m *attachedMemory) Register(mem []byte, of *proc.File, sealed bool) (uint32, uint64, error) {
 	if of == nil {
-		return 0, 0, fmt.Errorf("%w: a NIC daemon cannot reach %d bytes of this program's memory; use Alloc, AllocHuge or RegisterFile",
-			ErrBadArgument, len(mem))
+		const text = "%w: a NIC daemon cannot reach %d bytes of this program's memory; use Alloc, AllocHuge or RegisterFile"
+		return 0, 0, fmt.Errorf(text, ErrBadArgument, len(mem))
 	}
 	if err := filemem.Lasting(of.FD); err != nil { // the daemon would refuse the file and end the connection
 		return 0, 0, fmt.Errorf("%w: to a NIC daemon: %w", ErrBadArgument, err)

@@ -125,7 +125,7 @@ func (p Position) nic() (nic.Position, error) {
 	sides := min(p.Width, p.Height) >= 1 && max(p.Width, p.Height) <= limits.TorusSide
 	if !sides || min(p.X, p.Y) < 0 || p.X >= p.Width || p.Y >= p.Height {
 		return nic.Position{}, argument(fmt.Errorf(
-			"weft: Config.Position is %d,%d on a torus of %d by %d; expected sides of 1 to %d, and a place on the torus",
+			"weft: Config.Position is %d,%d on a torus of %d by %d; expected sides of 1 to %d, and a place on it",
 			p.X, p.Y, p.Width, p.Height, limits.TorusSide))
 	}
 	return nic.Position{X: uint16(p.X), Y: uint16(p.Y), Width: uint16(p.Width), Height: uint16(p.Height)}, nil
@@ -149,7 +149,8 @@ type Faults struct {
 	Seed uint64 // of the random choices; 0 means a random seed
 }
 
-// Capture describes a file of the frames that a NIC sends and receives. Wireshark opens it (pcapng).
+// Capture describes a file of the frames that a NIC sends and receives. Wireshark opens it
+// (pcapng).
 //
 // The NIC makes the file when it is opened, and replaces an existing one unless another NIC is
 // writing it. Only the file's owner may read it. It is complete when the NIC is closed. A capture
@@ -205,7 +206,9 @@ func (f *Faults) config() fault.Config {
 
 // captured wraps a link in a capture.
 func (c *Config) captured(d link.Driver) (link.Driver, error) {
-	how := capture.Config{Limit: c.Capture.Limit, Snap: c.Capture.Snap, Secrets: c.Capture.Secrets, Log: c.tell("capture")}
+	how := capture.Config{
+		Limit: c.Capture.Limit, Snap: c.Capture.Snap, Secrets: c.Capture.Secrets, Log: c.tell("capture"),
+	}
 	captured, err := capture.Open(d, c.Capture.File, poller.Now, how)
 	if err != nil {
 		if err = fmt.Errorf("weft: Config.Capture: %w", err); how.Check() != nil {

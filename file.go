@@ -15,19 +15,20 @@ import (
 // RegisterFile makes a region of n bytes of a file, 1 to 64 GiB, from offset on. The process maps
 // them, and its NIC daemon, if it has one, maps them too. The bytes that other processes PUT are in
 // the file, and in every other mapping of it. After RegisterFile the file may be closed.
-// [Region.Close] removes the mapping. With [ReadOnly] other processes can only GET, and f may be open
-// for reading only.
+// [Region.Close] removes the mapping. With [ReadOnly] other processes can only GET, and f may be
+// open for reading only.
 //
-// A NIC in this program, or a simulated one, accepts every file that can be mapped. If the file becomes
-// shorter, operations on the missing part fail, as they do on unmapped memory of [Process.Register].
+// A NIC in this program, or a simulated one, accepts every file that can be mapped. If the file
+// becomes shorter, operations on the missing part fail, as they do on unmapped memory of
+// [Process.Register].
 //
 // A NIC daemon accepts only memory of memfd_create, with or without MFD_HUGETLB, that is sealed by
-// F_SEAL_SHRINK: other processes depend on the daemon, so it must neither lose memory nor wait for a
-// disk. The whole pages count towards the daemon's quota region_bytes.
+// F_SEAL_SHRINK: other processes depend on the daemon, so it must neither lose memory nor wait for
+// a disk. The whole pages count towards the daemon's quota region_bytes.
 //
 // RegisterFile fails with [ErrNoMemory] if the quota is used up or too few huge pages are free. It
-// fails with [ErrBadArgument] if the file cannot be mapped, ends before offset+n, is not open as the
-// rights require, is sealed against writing, or could become shorter where it must not.
+// fails with [ErrBadArgument] if the file cannot be mapped, ends before offset+n, is not open as
+// the rights require, is sealed against writing, or could become shorter where it must not.
 func (p *Process) RegisterFile(f *os.File, offset int64, n int, rights Rights) (*Region, error) {
 	if rights > ReadOnly {
 		return nil, badRights("register", rights)

@@ -32,8 +32,8 @@ func XDP(listen string) Link { return Link{text: xdpPrefix + listen} }
 // interface, and is slower than UDP.
 func XDPGeneric(listen string) Link { return Link{text: xdpGenericPrefix + listen} }
 
-// SharedMemory returns a link that joins NICs inside programs of one host and one user. An empty name
-// means a new name that no other link has.
+// SharedMemory returns a link that joins NICs inside programs of one host and one user. An empty
+// name means a new name that no other link has.
 func SharedMemory(name string) Link { return Link{text: shm.Prefix + name} }
 
 // Switch joins NICs of one program by memory, without a network. It suits tests, and programs whose

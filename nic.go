@@ -30,9 +30,9 @@ import (
 )
 
 // NIC is a network interface in software inside this program. [OpenNIC] makes one, and [NIC.Attach]
-// attaches processes to it: a process of a NIC is a name with its own messages, not a process of the
-// operating system. A goroutine that waits for a message polls the NIC. While none waits, a goroutine
-// of the NIC polls it.
+// attaches processes to it: a process of a NIC is a name with its own messages, not a process of
+// the operating system. A goroutine that waits for a message polls the NIC. While none waits, a
+// goroutine of the NIC polls it.
 type NIC struct {
 	id     NICID
 	addr   string
@@ -57,12 +57,12 @@ type NIC struct {
 	end func() error // runs shut once
 }
 
-// Open opens a NIC inside this program and attaches one process to it. [Process.Close] closes the NIC
-// too. If nodes of cfg do not answer, Open waits for them for at most half a second.
+// Open opens a NIC inside this program and attaches one process to it. [Process.Close] closes the
+// NIC too. If nodes of cfg do not answer, Open waits for them for at most half a second.
 //
-// Open fails with [ErrNameTaken] if another process of the fabric has the name, with [ErrBadArgument]
-// if the configuration is invalid, and with a [GroupError] if the process cannot join a group. Other
-// errors come from the system, such as that an address is in use.
+// Open fails with [ErrNameTaken] if another process of the fabric has the name, with
+// [ErrBadArgument] if the configuration is invalid, and with a [GroupError] if the process cannot
+// join a group. Other errors come from the system, such as that an address is in use.
 //
 // A killed program that restarts may get ErrNameTaken until the fabric misses its earlier NIC. That
 // takes at most 10 s, or twice Config.UnreachableAfter if that is more. With the same Config.ID the
@@ -80,14 +80,16 @@ func Open(ctx context.Context, cfg Config) (*Process, error) {
 	return p, nil
 }
 
-// OpenNIC opens a NIC inside this program, without a process; [NIC.Attach] attaches processes to it.
-// OpenNIC fails with [ErrBadArgument] if the configuration is invalid, or with an error of the system.
+// OpenNIC opens a NIC inside this program, without a process; [NIC.Attach] attaches processes to
+// it. OpenNIC fails with [ErrBadArgument] if the configuration is invalid, or with an error of the
+// system.
 func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if d := cfg.UnreachableAfter; d != 0 && (d < limits.LeastUnreachableAfter || d > limits.MostUnreachableAfter) {
-		return nil, argument(fmt.Errorf("weft: Config.UnreachableAfter is %v; expected %v to %v, or 0 for the default of %v",
+		return nil, argument(fmt.Errorf(
+			"weft: Config.UnreachableAfter is %v; expected %v to %v, or 0 for the default of %v",
 			d, limits.LeastUnreachableAfter, limits.MostUnreachableAfter, limits.UnreachableAfter))
 	}
 	d, err := cfg.driver()
@@ -139,8 +141,8 @@ func (n *NIC) ID() NICID { return n.id }
 // Addr returns the address at which the NIC listens. Other NICs can use it as Node.Addr.
 func (n *NIC) Addr() string { return n.addr }
 
-// AddNode lets the NIC know of another one. It fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and with [ErrClosed] when
-// the NIC is closed.
+// AddNode lets the NIC know of another one. It fails with [ErrBadArgument] if the node is malformed
+// or has the NIC's own id, and with [ErrClosed] when the NIC is closed.
 func (n *NIC) AddNode(node Node) (err error) {
 	if err := n.alive(); err != nil {
 		return err
@@ -188,10 +190,10 @@ func (n *NIC) addNode(node Node) error {
 }
 
 // RemoveNode tells the NIC that a node is gone: the one with node.ID or, if that is 0, the one at
-// node.Addr. If the node is down, the NIC forgets it with its names, and operations that wait for it
-// fail. If the node is up, the NIC keeps it until it has been silent for Config.UnreachableAfter.
-// RemoveNode of an unknown node does nothing. It fails with [ErrBadArgument] if the address is
-// malformed, and with [ErrClosed] if the NIC is closed.
+// node.Addr. If the node is down, the NIC forgets it with its names, and operations that wait for
+// it fail. If the node is up, the NIC keeps it until it has been silent for
+// Config.UnreachableAfter. RemoveNode of an unknown node does nothing. It fails with
+// [ErrBadArgument] if the address is malformed, and with [ErrClosed] if the NIC is closed.
 func (n *NIC) RemoveNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
@@ -207,7 +209,8 @@ func (n *NIC) RemoveNode(node Node) error {
 	return nil
 }
 
-// NodeState is the state of another NIC, as [NIC.Nodes] returns it. Node.Name and Node.Key are empty.
+// NodeState is the state of another NIC, as [NIC.Nodes] returns it. Node.Name and Node.Key are
+// empty.
 type NodeState struct {
 	Node
 	Up bool // the two NICs have a session
@@ -227,8 +230,8 @@ func (n *NIC) Nodes() (l []NodeState, err error) {
 	return l, nil
 }
 
-// Counters returns the counters of the NIC since it was opened, by the names that `weft stat` prints.
-// A counter whose name ends in _now is a level, which can also fall.
+// Counters returns the counters of the NIC since it was opened, by the names that `weft stat`
+// prints. A counter whose name ends in _now is a level, which can also fall.
 func (n *NIC) Counters() map[string]uint64 {
 	m := make(map[string]uint64)
 	n.poller.Do(func(clock.Time) {
@@ -239,10 +242,11 @@ func (n *NIC) Counters() map[string]uint64 {
 	return m
 }
 
-// Attach attaches one more process of this program to the NIC, and waits until it has joined all the
-// groups. If it cannot join one of them, Attach closes the process and fails with a [GroupError].
-// Attach fails with [ErrNameTaken] as [Open] does, with [ErrBadArgument] for a malformed name, with
-// [ErrFull] if the NIC has no room for another process, and with [ErrClosed] if the NIC is closed.
+// Attach attaches one more process of this program to the NIC, and waits until it has joined all
+// the groups. If it cannot join one of them, Attach closes the process and fails with a
+// [GroupError]. Attach fails with [ErrNameTaken] as [Open] does, with [ErrBadArgument] for a
+// malformed name, with [ErrFull] if the NIC has no room for another process, and with [ErrClosed]
+// if the NIC is closed.
 func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -354,9 +358,10 @@ func (n *NIC) alive() error {
 	return nil
 }
 
-// Close closes the NIC and its processes, and tells its peers. It first waits for acknowledgements of
-// messages already sent, for at most 2 s. When it returns, nothing of the NIC runs any more, except
-// perhaps a call of Config.Log. A second Close waits for the first and returns the same error.
+// Close closes the NIC and its processes, and tells its peers. It first waits for acknowledgements
+// of messages already sent, for at most 2 s. When it returns, nothing of the NIC runs any more,
+// except perhaps a call of Config.Log. A second Close waits for the first and returns the same
+// error.
 func (n *NIC) Close() error { return n.end() }
 
 func (n *NIC) shut() error {
@@ -377,6 +382,6 @@ func (n *NIC) shut() error {
 		errs = append(errs, n.resident.Close())
 	}
 	errs = append(errs, n.poller.Close())
-	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) }) // under Do, since Counters may use the link at any time
+	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) }) // not beside Counters, which uses the link
 	return errors.Join(errs...)
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Port is a separate tag space of a [Process]. With a port of its own, a library can share a process
-// with an application and with other libraries. A message from a port arrives at the same port of its
-// receiver, and receives on other ports never match it. On a port, [AnyTag] means any tag of that
-// port. A Process itself is port 0. A Port sends and receives as a Process does; for other operations
-// use [Port.Process].
+// Port is a separate tag space of a [Process]. With a port of its own, a library can share a
+// process with an application and with other libraries. A message from a port arrives at the same
+// port of its receiver, and receives on other ports never match it. On a port, [AnyTag] means any
+// tag of that port. A Process itself is port 0. A Port sends and receives as a Process does; for
+// other operations use [Port.Process].
 //
-// The ports of a process share its name, its contexts, and the NIC's memory for unexpected messages.
-// A message for a port on which nothing receives waits like any other unexpected message.
+// The ports of a process share its name, its contexts, and the NIC's memory for unexpected
+// messages. A message for a port on which nothing receives waits like any other unexpected message.
 type Port struct {
 	port
 	number uint16
@@ -28,7 +28,8 @@ type Port struct {
 // with [ErrClosed] if the process is closed.
 func (p *Process) Port(number uint16) (*Port, error) {
 	if number == 0 {
-		return nil, &OpError{Op: "port", Err: fmt.Errorf("%w: port 0 is the process's own; expected 1 to 65535", ErrBadArgument)}
+		err := fmt.Errorf("%w: port 0 is the process's own; expected 1 to 65535", ErrBadArgument)
+		return nil, &OpError{Op: "port", Err: err}
 	}
 	if p.p.Closed() {
 		return nil, &OpError{Op: "port", Err: ErrClosed}
@@ -65,14 +66,14 @@ type port struct {
 	closed atomic.Bool
 }
 
-// word returns a tag of the port as the NIC knows it. ok is false if no message can have the tag, or
-// if the port is closed.
+// word returns a tag of the port as the NIC knows it. ok is false if no message can have the tag,
+// or if the port is closed.
 func (p *port) word(tag Tag) (w uint64, ok bool) {
 	return p.base | uint64(tag), tag <= MaxTag && !p.closed.Load()
 }
 
-// match returns the tags that a receive on the port matches. ok is false if no message can match, or
-// if the port is closed.
+// match returns the tags that a receive on the port matches. ok is false if no message can match,
+// or if the port is closed.
 func (p *port) match(tag Tag) (m proc.Match, ok bool) {
 	if tag == AnyTag {
 		return proc.Match{Tag: p.base, Any: true}, !p.closed.Load()

@@ -20,13 +20,14 @@ func init() {
 	expose.ProgramsOf = func(process any) expose.Programs {
 		p := process.(*Process)
 		return expose.Programs{
-			Half: p.p, Number: uint32(program.ProcessNumber(p.addr.Slot, p.addr.Generation)), Ask: p.askProgram, Error: opError,
+			Half: p.p, Number: uint32(program.ProcessNumber(p.addr.Slot, p.addr.Generation)),
+			Ask: p.askProgram, Error: opError,
 		}
 	}
 }
 
-// newSite returns the NIC's side of loading programs. It serves the processes of this NIC, and permits
-// them everything.
+// newSite returns the NIC's side of loading programs. It serves the processes of this NIC, and
+// permits them everything.
 func (n *NIC) newSite() *deploy.Site {
 	s := &deploy.Site{NIC: nicid.ID(n.id), May: deploy.Everything, Do: func(f func(*program.Table)) {
 		n.poller.Do(func(clock.Time) { f(n.engine.Programs()) })

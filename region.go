@@ -6,8 +6,9 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Region is memory that a process shares with its NIC. Processes that have its [Handle] can PUT into
-// it and GET from it, and its owner takes no part. The NIC sends messages in a region without a copy.
+// Region is memory that a process shares with its NIC. Processes that have its [Handle] can PUT
+// into it and GET from it without the owner's help. The NIC sends messages in a region without a
+// copy.
 type Region struct {
 	r *proc.Region
 	p *Process
@@ -39,9 +40,9 @@ func (p *Process) AllocHuge(n int) (*Region, error) {
 }
 
 // Register makes a region of memory that the program already has, such as a mapping of a file. The
-// memory may begin and end anywhere, and must not overlap another open region. With [ReadOnly] it may
-// be a mapping that cannot be written: other processes can only GET from it, and operations of this
-// process that would write to it fail.
+// memory may begin and end anywhere, and must not overlap another open region. With [ReadOnly] it
+// may be a mapping that cannot be written: other processes can only GET from it, and operations of
+// this process that would write to it fail.
 //
 // The memory must stay mapped until [Region.Close] returns, and a file under it must not become
 // shorter. Register touches every page, and so faults it in. Later each operation touches the pages
@@ -50,8 +51,8 @@ func (p *Process) AllocHuge(n int) (*Region, error) {
 // [ErrRegion]. If the memory goes away during an operation, the program crashes, as it does when Go
 // code touches such memory.
 //
-// Register needs a NIC in this program, or a simulated one. A NIC daemon cannot reach the memory of a
-// program: with a daemon Register fails with [ErrBadArgument]. Use [Process.RegisterFile],
+// Register needs a NIC in this program, or a simulated one. A NIC daemon cannot reach the memory of
+// a program: with a daemon Register fails with [ErrBadArgument]. Use [Process.RegisterFile],
 // [Process.Alloc] or [Process.AllocHuge] there.
 func (p *Process) Register(mem []byte, rights Rights) (*Region, error) {
 	if rights > ReadOnly {
@@ -68,8 +69,8 @@ func badRights(op string, rights Rights) error {
 	return &OpError{Op: op, Err: fmt.Errorf("%w: rights %d; expected ReadWrite or ReadOnly", ErrBadArgument, rights)}
 }
 
-// Bytes returns the region's memory. After Close it must not be touched, except memory that came from
-// [Process.Register].
+// Bytes returns the region's memory. After Close it must not be touched, except memory that came
+// from [Process.Register].
 func (r *Region) Bytes() []byte { return r.r.Bytes() }
 
 // Handle returns the handle by which other processes PUT into the region and GET from it.
@@ -90,9 +91,9 @@ const (
 // the NIC refuses accesses beyond its end with [ErrRange], and PUTs with [ErrRegion] if the rights
 // are [ReadOnly]. A share ends with its region at the latest.
 //
-// Share fails with [ErrRange] if the bytes are not in the region, with [ErrBadArgument] if a region
-// that was registered as ReadOnly would get another share than a ReadOnly one, with [ErrRegion] after
-// Close, and with [ErrNoMemory] if the process already has 1024 open regions and shares.
+// Share fails with [ErrRange] if the bytes are not in the region, with [ErrBadArgument] for a
+// ReadWrite share of a region that was registered as ReadOnly, with [ErrRegion] after Close, and
+// with [ErrNoMemory] if the process already has 1024 open regions and shares.
 func (r *Region) Share(offset, n int, rights Rights) (*Share, error) {
 	if rights > ReadOnly {
 		return nil, badRights("share", rights)
@@ -120,7 +121,8 @@ func (s *Share) Close() error { return opError(s.part.Close()) }
 
 // Close ends the region and its shares. PUTs and GETs of other processes that are in flight, and
 // later ones, fail with [ErrRegion]. If an operation of this process that uses the region is in
-// flight, Close fails with [ErrRegionInUse], and the region stays open. A second Close does nothing.
+// flight, Close fails with [ErrRegionInUse], and the region stays open. A second Close does
+// nothing.
 func (r *Region) Close() error {
 	if err := r.r.Close(); err != nil || r.unmap == nil {
 		return opError(err)

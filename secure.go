@@ -24,7 +24,9 @@ func (c *Config) seal(ec *nic.Config) error {
 		}
 		return nil
 	}
-	o := secure.Options{ID: nicid.ID(c.ID), PlainResident: c.PlainResident, Policy: trust.PolicyConfig{Default: trust.AllRoles}}
+	o := secure.Options{
+		ID: nicid.ID(c.ID), PlainResident: c.PlainResident, Policy: trust.PolicyConfig{Default: trust.AllRoles},
+	}
 	var err error
 	if c.Key != "" {
 		o.Key, err = fabric.StaticKeyFile(c.Key)
@@ -62,7 +64,8 @@ func (c *Config) certificate() ([]byte, error) {
 	case c.Certificate == "":
 		return nil, nil
 	case len(c.Authorities) == 0:
-		return nil, errors.New("no authority is named; set Config.Authorities to the public key that weft fabric ca show prints")
+		return nil, errors.New(
+			"no authority is named; set Config.Authorities to the public key that weft fabric ca show prints")
 	case c.Key == "":
 		return nil, errors.New("the NIC has no key of its own; set Config.Key to the file of the key that was signed")
 	}
@@ -73,7 +76,8 @@ func (c *Config) certificate() ([]byte, error) {
 	return cert.Append(nil), nil
 }
 
-// bound returns the ids that the configuration binds to keys. The NIC's own id is bound to its own key.
+// bound returns the ids that the configuration binds to keys. The NIC's own id is bound to its own
+// key.
 func (c *Config) bound(own trust.PrivateKey) (map[nicid.ID]trust.PublicKey, error) {
 	l := make(map[nicid.ID]trust.PublicKey)
 	if c.ID != 0 {

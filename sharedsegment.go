@@ -43,19 +43,19 @@ type sharedSegment struct {
 	close func() error     // frees the memory
 }
 
-// SharedSegment opens the segment with a number. If no process of this NIC has the segment, it makes
-// one, all zero. The length in bytes, 1 to 64 MiB, is rounded up to a multiple of 8, and must be the
-// same for every process that opens the segment. With a daemon only processes of the same user share
-// a segment, and each process's segments count towards its quota region_bytes.
+// SharedSegment opens the segment with a number. If no process of this NIC has the segment, it
+// makes one, all zero. The length in bytes, 1 to 64 MiB, is rounded up to a multiple of 8, and must
+// be the same for every process that opens the segment. With a daemon only processes of the same
+// user share a segment, and each process's segments count towards its quota region_bytes.
 //
 // [SharedSegment.Close] or the end of the process releases the segment. When no process has it any
-// more, it is gone, and a later one with the number is new. The bytes of an open SharedSegment remain
-// memory after the end of its process, until Close.
+// more, it is gone, and a later one with the number is new. The bytes of an open SharedSegment
+// remain memory after the end of its process, until Close.
 //
-// SharedSegment fails with [ErrBadArgument] if bytes is out of range or is not the segment's length.
-// In a simulation, which has no segments, it always does. It fails with [ErrNotPermitted] if the
-// segment belongs to another user, with [ErrNoMemory] if the quota is used up, and with [ErrClosed]
-// if the process is closed.
+// SharedSegment fails with [ErrBadArgument] if bytes is out of range or is not the segment's
+// length. In a simulation, which has no segments, it always does. It fails with [ErrNotPermitted]
+// if the segment belongs to another user, with [ErrNoMemory] if the quota is used up, and with
+// [ErrClosed] if the process is closed.
 func (p *Process) SharedSegment(id uint32, bytes int) (*SharedSegment, error) {
 	fail := func(err error) (*SharedSegment, error) { return nil, fmt.Errorf("weft: segment %d: %w", id, err) }
 	switch {
@@ -76,8 +76,8 @@ func (p *Process) SharedSegment(id uint32, bytes int) (*SharedSegment, error) {
 	return s, nil
 }
 
-// shareSegment makes or finds a segment of a NIC inside this program. From then on its flags wake the
-// process. leave releases the segment.
+// shareSegment makes or finds a segment of a NIC inside this program. From then on its flags wake
+// the process. leave releases the segment.
 func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, leave func() error, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -109,8 +109,8 @@ func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, leave f
 	return s.mem, func() error { return n.leaveSegment(p, id, s) }, nil
 }
 
-// makeSegment makes the memory of a segment. If programs can run in the driver of the link, it makes
-// memory that they reach; apart is the reason why that failed.
+// makeSegment makes the memory of a segment. If programs can run in the driver of the link, it
+// makes memory that they reach; apart is the reason why that failed.
 func (n *NIC) makeSegment(id uint32, size int) (s *sharedSegment, apart error) {
 	total := size + program.SegmentTail
 	if n.resident != nil {
@@ -176,9 +176,9 @@ func (s *SharedSegment) Bytes() []byte {
 	return s.mem[: len(s.mem)-program.SegmentTail : len(s.mem)-program.SegmentTail]
 }
 
-// Lock sets a lock, 0 to 255, and reports whether the lock was clear, so that the caller now has it. A
-// program clears the lock. Lock returns false if the segment is closed, and panics if the lock's
-// number is out of range.
+// Lock sets a lock, 0 to 255, and reports whether the lock was clear, so that the caller now has
+// it. A program clears the lock. Lock returns false if the segment is closed, and panics if the
+// lock's number is out of range.
 func (s *SharedSegment) Lock(i int) bool {
 	return s.look("lock", s.locks, i, func(lock *uint32) bool { return atomic.SwapUint32(lock, 1) == 0 })
 }
@@ -187,12 +187,12 @@ func (s *SharedSegment) Lock(i int) bool {
 // panics if the number is out of range.
 func (s *SharedSegment) Locked(i int) bool { return s.look("lock", s.locks, i, isSet) }
 
-// Flag reports whether a flag, 0 to 255, is set. It returns false if the segment is closed, and panics
-// if the number is out of range.
+// Flag reports whether a flag, 0 to 255, is set. It returns false if the segment is closed, and
+// panics if the number is out of range.
 func (s *SharedSegment) Flag(i int) bool { return s.look("flag", s.flags, i, isSet) }
 
-// ClearFlag clears a flag, 0 to 255, and reports whether it was set. A program sets flags. ClearFlag
-// returns false if the segment is closed, and panics if the number is out of range.
+// ClearFlag clears a flag, 0 to 255, and reports whether it was set. A program sets flags.
+// ClearFlag returns false if the segment is closed, and panics if the number is out of range.
 func (s *SharedSegment) ClearFlag(i int) bool { return s.look("flag", s.flags, i, clearFlag) }
 
 func isSet(word *uint32) bool { return atomic.LoadUint32(word) != 0 }
@@ -209,9 +209,9 @@ func (s *SharedSegment) look(what string, words []uint32, i int, ask func(*uint3
 	return !s.ended.Load() && ask(&words[i])
 }
 
-// WaitFlag waits until a flag, 0 to 255, is set, and clears it. It fails with [ErrBadArgument] if the
-// number is out of range, with [ErrClosed] if the segment is closed, and with ctx's error if ctx ends
-// first.
+// WaitFlag waits until a flag, 0 to 255, is set, and clears it. It fails with [ErrBadArgument] if
+// the number is out of range, with [ErrClosed] if the segment is closed, and with ctx's error if
+// ctx ends first.
 func (s *SharedSegment) WaitFlag(ctx context.Context, i int) error {
 	fail := func(err error) error { return fmt.Errorf("weft: flag %d of segment %d: %w", i, s.id, err) }
 	if i < 0 || i >= len(s.flags) {
@@ -233,7 +233,8 @@ func (s *SharedSegment) WaitFlag(ctx context.Context, i int) error {
 	return nil
 }
 
-// use keeps the memory until the caller calls waits.Done. It returns false if the segment is closed.
+// use keeps the memory until the caller calls waits.Done. It returns false if the segment is
+// closed.
 func (s *SharedSegment) use() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -244,8 +245,8 @@ func (s *SharedSegment) use() bool {
 	return true
 }
 
-// Close releases the segment. A WaitFlag that waits fails with [ErrClosed]. From then on every lock and
-// flag reads as clear. A second Close does nothing.
+// Close releases the segment. A WaitFlag that waits fails with [ErrClosed]. From then on every lock
+// and flag reads as clear. A second Close does nothing.
 func (s *SharedSegment) Close() error {
 	s.mu.Lock()
 	already := s.ended.Swap(true)
