@@ -1,12 +1,12 @@
-// Package ontop has clients that were written for TCP on streams, with nothing of theirs changed: gRPC, Redis and PostgreSQL. Each is told how to
-// dial, and that is all.
+// Package ontop runs clients that were written for TCP on streams of Weft, without a change: gRPC,
+// Redis and PostgreSQL. Each only gets a function that dials.
 //
 //	program            client library   what it dials               server
 //	Go, on the fabric  gRPC ──────────► stream ───────────────────► stream.Listen
 //	Go, on the fabric  go-redis, pgx ─► stream ─────► weft proxy ─► redis-server, postgres
 //	any other          its own ───────► weft proxy ─► weft proxy ─► redis-server, postgres
 //
-// The tests are what the libraries' own tests, the servers' own clients and their own measuring programs say of that.
+// The tests run the libraries' own tests, the servers' own clients and their own benchmarks.
 package ontop
 
 import (
