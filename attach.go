@@ -194,8 +194,8 @@ func shareRefusal(err error) error {
 	return err
 }
 
-// refused is the error of an Attach that was refused. Several layers have put their own name for
-// the reason before its text.
+// refused is the error of an Attach that was refused. Each layer below has put its own name of the
+// reason before the text.
 type refused struct {
 	name Name
 	is   error // the reason as an error of this package

@@ -268,7 +268,7 @@ func (c *Config) tell(what string) func(text string) {
 }
 
 // later returns the callback by which a driver reports a change of mode, or nil if there is no log.
-// The driver calls it while it has the engine, which must not wait for a log.
+// The driver calls it while the engine runs, which must not wait for a log.
 func (c *Config) later() func(text string) {
 	tell := c.tell("link")
 	if tell == nil {

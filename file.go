@@ -24,11 +24,12 @@ import (
 //
 // A NIC daemon accepts only memory of memfd_create, with or without MFD_HUGETLB, that is sealed by
 // F_SEAL_SHRINK: other processes depend on the daemon, so it must neither lose memory nor wait for
-// a disk. The whole pages count towards the daemon's quota region_bytes.
+// a disk. The region counts in whole pages towards the daemon's quota region_bytes.
 //
 // RegisterFile fails with [ErrNoMemory] if the quota is used up or too few huge pages are free. It
 // fails with [ErrBadArgument] if the file cannot be mapped, ends before offset+n, is not open as
-// the rights require, is sealed against writing, or could become shorter where it must not.
+// the rights require, or is sealed against writing. With a daemon it also fails so if the file
+// could become shorter.
 func (p *Process) RegisterFile(f *os.File, offset int64, n int, rights Rights) (*Region, error) {
 	if rights > ReadOnly {
 		return nil, badRights("register", rights)

@@ -6,14 +6,14 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Name is the name of a process: an application and an index, written "app/3". Only one live
-// process of the fabric has a name. The zero Name is [AnyProcess].
+// Name is the name of a process: an application and an index, written "app/3". At most one live
+// process of the fabric has a given name. The zero Name is [AnyProcess].
 type Name struct {
 	App   string // 1 to 24 bytes of a–z, 0–9, '.', '_' and '-'; "nic" and "program" are reserved for NICs
 	Index uint32 // tells the processes of an application apart
 }
 
-// AnyProcess, as the sender that a receive names, matches every sender.
+// AnyProcess matches every sender. Only receives take it.
 var AnyProcess Name
 
 // ParseName reads the text of a name, such as "app/3". It fails with [ErrBadArgument] if the text

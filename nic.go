@@ -64,9 +64,9 @@ type NIC struct {
 // [ErrBadArgument] if the configuration is invalid, and with a [GroupError] if the process cannot
 // join a group. Other errors come from the system, such as that an address is in use.
 //
-// A killed program that restarts may get ErrNameTaken until the fabric misses its earlier NIC. That
-// takes at most 10 s, or twice Config.UnreachableAfter if that is more. With the same Config.ID the
-// program gets its name at once.
+// A killed program that restarts may get ErrNameTaken until the fabric notices that its earlier NIC
+// is gone. That takes at most 10 s, or twice Config.UnreachableAfter if that is more. With the same
+// Config.ID the program gets its name at once.
 func Open(ctx context.Context, cfg Config) (*Process, error) {
 	n, err := OpenNIC(ctx, cfg)
 	if err != nil {

@@ -2,10 +2,10 @@ package weft
 
 import "context"
 
-// Probe waits for an unexpected message with a sender and a tag, and describes it without receiving
-// it: Full is its length in bytes, and Len is 0. An unexpected message is one that no posted
-// receive matched when it arrived. Another receive may take the message before the caller does; use
-// [Process.RecvAlloc] to probe and receive in one step.
+// Probe waits for an unexpected message from a sender and with a tag, and describes it without
+// receiving it: Full is its length in bytes, and Len is 0. An unexpected message is one that no
+// posted receive matched when it arrived. Another receive may take the message before the caller
+// does; use [Process.RecvAlloc] to probe and receive in one step.
 func (p *port) Probe(ctx context.Context, from Name, tag Tag) (m Message, err error) {
 	m, _, err = p.probe(ctx, from, tag, false)
 	return m, err

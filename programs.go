@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/internal/resident"
 )
 
-// Package program is the public interface to programs in a NIC. It reaches a process by expose.
+// Package program is the public interface to programs in a NIC. It reaches the inside of a Process
+// by package expose.
 func init() {
 	expose.ProgramsOf = func(process any) expose.Programs {
 		p := process.(*Process)

@@ -17,7 +17,7 @@ type Region struct {
 }
 
 // Alloc makes a region of n bytes, 1 to 64 GiB, all zero. It fails with [ErrNoMemory] if the system
-// has too little memory, or if the region would exceed the daemon's quota or 1 GiB in a simulation.
+// has too little memory, if the daemon's quota is used up or, in a simulation, if n is over 1 GiB.
 // A region of 64 MiB or more lies outside of Go's heap, so only its Close frees it.
 func (p *Process) Alloc(n int) (*Region, error) {
 	r, err := p.p.Alloc(n)
@@ -46,8 +46,8 @@ func (p *Process) AllocHuge(n int) (*Region, error) {
 //
 // The memory must stay mapped until [Region.Close] returns, and a file under it must not become
 // shorter. Register touches every page, and so faults it in. Later each operation touches the pages
-// that it uses. If a page is not mapped, or cannot be written and must be, an operation of this
-// process fails with [ErrBadArgument] and sends nothing, and one of another process fails with
+// that it uses. If a page is not mapped, or must be written and cannot, an operation of this
+// process fails with [ErrBadArgument] and sends nothing. An operation of another process fails with
 // [ErrRegion]. If the memory goes away during an operation, the program crashes, as it does when Go
 // code touches such memory.
 //

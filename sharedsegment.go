@@ -48,9 +48,9 @@ type sharedSegment struct {
 // be the same for every process that opens the segment. With a daemon only processes of the same
 // user share a segment, and each process's segments count towards its quota region_bytes.
 //
-// [SharedSegment.Close] or the end of the process releases the segment. When no process has it any
-// more, it is gone, and a later one with the number is new. The bytes of an open SharedSegment
-// remain memory after the end of its process, until Close.
+// [SharedSegment.Close] or the end of the process releases the segment. When the last process has
+// released it, the segment is gone, and its number is free for a new one. The bytes of an open
+// SharedSegment remain memory after the end of its process, until Close.
 //
 // SharedSegment fails with [ErrBadArgument] if bytes is out of range or is not the segment's
 // length. In a simulation, which has no segments, it always does. It fails with [ErrNotPermitted]

@@ -22,8 +22,8 @@ const (
 	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed, and its processes have ended
 )
 
-// Event reports that a NIC or a process has ended with which this process has exchanged messages,
-// or that this process has lost its name. Operations report failures by errors of their own.
+// Event reports the end of a NIC or a process with which this process has exchanged messages, or
+// the loss of this process's name. Operations report failures by errors of their own.
 type Event struct {
 	Kind    EventKind
 	Name    Name    // the process that ended, if its name is known; else AnyProcess
