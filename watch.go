@@ -13,6 +13,7 @@ import (
 // EventKind is the kind of an [Event].
 type EventKind uint32
 
+// The kinds of events.
 const (
 	EventMissed      EventKind = 0                               // 0: a Watcher of some peers missed events
 	EventUnreachable EventKind = EventKind(vni.EventUnreachable) // 1: a NIC is silent
