@@ -15,12 +15,14 @@ import (
 // of memory that it shares with the process, and Next returns it from there, so an Inbox is the
 // fastest way to receive short messages. It receives long ones too. [Process.Inbox] opens one.
 //
-// For matching, an Inbox is one receive, posted by the first Next. While its ring has no room for the
-// next message, the NIC treats it as not posted: another receive that matches may get the message.
+// For matching, an Inbox is one receive, posted by the first Next. While its ring has no room for
+// the next message, the NIC treats it as not posted: another receive that matches may get the
+// message.
 //
-// An Inbox belongs to one goroutine at a time. Inboxes may use half of a process's receive contexts
-// and, with a daemon, 4 MiB for their rings; beyond that an Inbox receives one message at a time.
-// With a daemon, close each Inbox even if you close the process: its memory stays mapped until then.
+// Goroutines must not use an Inbox concurrently. The Inboxes of a process share half of its receive
+// contexts and, with a daemon, 4 MiB for their rings. Without a context or a ring an Inbox posts a
+// receive for each message, which is slower. With a daemon, close each Inbox even if you close the
+// process: its memory stays mapped until then.
 type Inbox struct {
 	b     *proc.Inbox
 	names *nameCache   // of its process
@@ -30,8 +32,8 @@ type Inbox struct {
 }
 
 // Inbox opens an Inbox for messages from the process with a name or from [AnyProcess], with one tag
-// or with [AnyTag]. It truncates a message that is longer than size bytes; a size below 256 KiB, such
-// as 0, means 256 KiB. The largest size is 256 MiB.
+// or with [AnyTag]. It truncates a message that is longer than size bytes; a size below 256 KiB,
+// such as 0, means 256 KiB. The largest size is 256 MiB.
 func (p *port) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 	const op = "receive"
 	d, match, err := p.Peer(from).source(op, tag)
@@ -39,7 +41,8 @@ func (p *port) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
 		return nil, err
 	}
 	if size < 0 || size > limits.InboxBytes {
-		return nil, &OpError{Op: op, Err: fmt.Errorf("%w: an Inbox of %d bytes; expected 0 to %d", ErrBadArgument, size, limits.InboxBytes)}
+		return nil, &OpError{Op: op, Err: fmt.Errorf("%w: an Inbox of %d bytes; expected 0 to %d",
+			ErrBadArgument, size, limits.InboxBytes)}
 	}
 	return &Inbox{b: p.p.OpenInbox(d, match, max(size, limits.InboxLeast), 0), names: p.names}, nil
 }
@@ -91,6 +94,6 @@ func (b *Inbox) All(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// Close closes the Inbox. Messages that it holds and Next has not returned wait for the next receive
-// in their order, truncated if they were.
+// Close closes the Inbox. Later receives get the messages that Next has not returned, in order.
+// Truncated messages stay truncated.
 func (b *Inbox) Close() { b.b.Close() }

@@ -1,5 +1,5 @@
-// Command events watches its peers. When a process ends with which this one has exchanged messages, an event says so, and tells an orderly end
-// from silence.
+// Command events watches its peers. When a peer ends, an event says so. Events distinguish a NIC that
+// was closed from one that fell silent.
 //
 //	go run ./examples/events
 //
@@ -37,7 +37,8 @@ func run(ctx context.Context) error {
 	defer host.Close()
 	events := host.Watch()
 	defer events.Close()
-	guest, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: host.NIC().Addr()}}})
+	cfg := weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: host.NIC().Addr()}}}
+	guest, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}

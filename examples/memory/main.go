@@ -1,5 +1,5 @@
-// Command memory reads and writes the memory of another process without its doing: the owner opens a region and sends its handle; the
-// process that has the handle PUTs and GETs.
+// Command memory reads and writes the memory of another process. The owner makes a region and sends
+// its handle. The guest, which has the handle, PUTs and GETs without the owner's help.
 //
 //	go run ./examples/memory
 //
@@ -34,7 +34,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer owner.Close()
-	guest, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: owner.NIC().Addr()}}})
+	cfg := weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: owner.NIC().Addr()}}}
+	guest, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// visit takes a handle from a message and uses it. The owner has no part in that.
+// visit receives a handle, reads the region, and writes into it.
 func visit(ctx context.Context, guest *weft.Process, owner weft.Name) error {
 	buf := make([]byte, weft.HandleLen)
 	if _, err := guest.Recv(ctx, owner, 0, buf); err != nil {

@@ -1,5 +1,6 @@
-// Command simulation runs an application on a simulated fabric: thousands of calls over a network that loses, repeats and damages frames, with
-// the server cut off for five seconds, on virtual time. The application, serve and ask, knows nothing of that. The same seed is the same run.
+// Command simulation runs an application on a simulated fabric, on virtual time. The network loses,
+// repeats and damages frames, and a partition cuts the server off for five seconds. The application,
+// serve and ask, does not know that it is simulated. The same seed gives the same run.
 //
 //	go run ./examples/simulation
 //
@@ -48,7 +49,7 @@ func simulate(seed uint64) error {
 	return nil
 }
 
-// serve answers as long as clients ask.
+// serve echoes requests until the simulation ends.
 func serve(ctx context.Context, p *weft.Process) error {
 	buf := make([]byte, 64)
 	for {
@@ -62,7 +63,8 @@ func serve(ctx context.Context, p *weft.Process) error {
 	}
 }
 
-// ask calls again what has failed: a call that failed was executed once or not at all, and an echo may be asked for twice.
+// ask makes calls, and retries each until it succeeds. A failed call was executed once or not at all,
+// so a retry may execute it twice. For an echo that is harmless.
 func ask(ctx context.Context, p *weft.Process, calls int, answered *int) error {
 	reply := make([]byte, 64)
 	for range calls {
