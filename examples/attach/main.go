@@ -1,4 +1,5 @@
-// Command attach is a process of the host's NIC daemon, or, where there is none, of a NIC inside. Nothing but the opening differs.
+// Command attach uses the host's NIC daemon if one runs, and else a NIC of its own. Only the opening
+// differs.
 //
 //	weft nic &
 //	go run ./examples/attach
@@ -38,7 +39,7 @@ func run(ctx context.Context) error {
 	switch {
 	case err == nil:
 		fmt.Println("a process of the host's NIC")
-	case errors.Is(err, weft.ErrNoDaemon): // and not if the daemon is full, or does not permit it: these errors are for the operator
+	case errors.Is(err, weft.ErrNoDaemon): // other errors, such as ErrFull and ErrNotPermitted, are for the operator
 		fmt.Println("no daemon here: a NIC inside")
 		p, err = weft.Open(ctx, weft.Config{Name: name})
 	}

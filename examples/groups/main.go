@@ -1,5 +1,5 @@
-// Command groups adds up numbers of several processes, and goes on when one of them has ended: a group breaks with the name of the member
-// that has gone, and Shrink makes the same group without it.
+// Command groups adds up the numbers of four processes, and goes on when one of them has ended. The
+// end of a member breaks the group, and Shrink makes the same group without that member.
 //
 //	go run ./examples/groups
 //
@@ -53,7 +53,7 @@ func run(ctx context.Context) error {
 	return all
 }
 
-// solve is what each member does. The last one leaves early.
+// solve is what each member does. The last one ends after the first sum.
 func solve(ctx context.Context, p *weft.Process) error {
 	g, err := p.Join(ctx, "solvers", members)
 	if err != nil {
@@ -70,7 +70,7 @@ func solve(ctx context.Context, p *weft.Process) error {
 	if err := g.Barrier(ctx); err != nil || g.Rank() == members-1 {
 		return err
 	}
-	for err = nil; !errors.Is(err, weft.ErrGroupBroken); err = g.Barrier(ctx) { // until it is noticed
+	for err = nil; !errors.Is(err, weft.ErrGroupBroken); err = g.Barrier(ctx) { // until the NIC notices
 		if err != nil {
 			return err
 		}
@@ -85,5 +85,5 @@ func solve(ctx context.Context, p *weft.Process) error {
 	if g.Rank() == 0 {
 		fmt.Printf("without the one that had 3: %v\n", sum[0])
 	}
-	return g.Barrier(ctx) // no member leaves before all have the sum
+	return g.Barrier(ctx) // no member ends before all have the sum
 }

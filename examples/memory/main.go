@@ -1,5 +1,5 @@
-// Command memory reads and writes the memory of another process without its doing: the owner opens a region and sends its handle; the
-// process that has the handle PUTs and GETs.
+// Command memory reads and writes the memory of another process. The owner makes a region and sends
+// its handle. The receiver of the handle GETs and PUTs, and the owner takes no part.
 //
 //	go run ./examples/memory
 //
@@ -34,7 +34,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer owner.Close()
-	guest, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: owner.NIC().Addr()}}})
+	guest, err := weft.Open(ctx, weft.Config{
+		Name:  weft.Name{App: "guest"},
+		Nodes: []weft.Node{{Addr: owner.NIC().Addr()}},
+	})
 	if err != nil {
 		return err
 	}
@@ -56,19 +59,21 @@ func run(ctx context.Context) error {
 	if err := owner.Send(ctx, guest.Name(), 0, handle); err != nil {
 		return err
 	}
-	if err := visit(ctx, guest, owner.Name()); err != nil {
+	peer := guest.Peer(owner.Name())
+	if err := visit(ctx, peer); err != nil {
 		return err
 	}
 	fmt.Printf("the owner finds %q\n", region.Bytes()[:20])
-	err = guest.Put(ctx, region.Handle(), 4090, make([]byte, 7))
+	err = peer.Put(ctx, region.Handle(), 4090, make([]byte, 7))
 	fmt.Println("beyond its end:", errors.Is(err, weft.ErrRange))
 	return nil
 }
 
-// visit takes a handle from a message and uses it. The owner has no part in that.
-func visit(ctx context.Context, guest *weft.Process, owner weft.Name) error {
+// visit receives a handle from the owner and uses it. Put and Get of the Peer refuse a handle of
+// another process.
+func visit(ctx context.Context, owner weft.Peer) error {
 	buf := make([]byte, weft.HandleLen)
-	if _, err := guest.Recv(ctx, owner, 0, buf); err != nil {
+	if _, err := owner.Recv(ctx, 0, buf); err != nil {
 		return err
 	}
 	var h weft.Handle
@@ -76,9 +81,9 @@ func visit(ctx context.Context, guest *weft.Process, owner weft.Name) error {
 		return err
 	}
 	text := make([]byte, 20)
-	if err := guest.Get(ctx, h, 0, text); err != nil {
+	if err := owner.Get(ctx, h, 0, text); err != nil {
 		return err
 	}
 	fmt.Printf("the guest reads %q\n", text)
-	return guest.Put(ctx, h, 0, []byte("what the guest wrote"))
+	return owner.Put(ctx, h, 0, []byte("what the guest wrote"))
 }
