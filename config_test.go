@@ -52,8 +52,13 @@ func TestWhatIsWrongWithAConfigurationIsABadArgument(t *testing.T) {
 		"a time too short":        {Name: name, Link: sw.Link(), UnreachableAfter: 3},
 		"a switch of its own":     {Name: name, Link: new(weft.Switch).Link()},
 		"a malformed link":        {Name: name, Link: weft.UDP("here")},
-		"a malformed node":        {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "there"}}},
-		"a node without a port":   {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "127.0.0.1:0"}}},
+		"a malformed node":        {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "there:x"}}},
+		"a node at port 0":        {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "127.0.0.1:0"}}},
+		"a node that is anywhere": {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "0.0.0.0"}}},
+		"a node without address":  {Name: name, Link: sw.Link(), Nodes: []weft.Node{{}}},
+		"an unknown host":         {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "nowhere.invalid"}}},
+		"a node that is a port":   {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: ":7700"}}},
+		"a nameless shared node":  {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "shm:"}}},
 		"a malformed node's name": {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "127.0.0.1:9", Name: "Bad name!"}}},
 		"a node of the own id":    {Name: name, ID: 5, Link: sw.Link(), Nodes: []weft.Node{{ID: 5, Addr: "127.0.0.1:9"}}},
 		"more loss than all":      {Name: name, Link: sw.Link(), Faults: &weft.Faults{Loss: 3}},
@@ -86,6 +91,36 @@ func TestANodeThatCannotBeAddedIsRefusedWithAnErrorToTestFor(t *testing.T) {
 	}
 	if err := n.AddNode(weft.Node{ID: 9, Addr: "127.0.0.1:9"}); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("at a NIC that is closed: %v; expected %v", err, weft.ErrClosed)
+	}
+}
+
+func TestANodeWithoutAPortIsAtTheDefaultPort(t *testing.T) {
+	for in, want := range map[string]string{
+		"127.0.0.2":            "127.0.0.2:7700",
+		"127.0.0.2:9":          "127.0.0.2:9",
+		"::1":                  "[::1]:7700",
+		"[::1]":                "[::1]:7700",
+		"[fe80::1%eth0]":       "[fe80::1%eth0]:7700",
+		"[fe80::1%eth0]:9":     "[fe80::1%eth0]:9",
+		"::ffff:127.0.0.2":     "127.0.0.2:7700",
+		"localhost":            "127.0.0.1:7700",
+		"localhost:9":          "127.0.0.1:9",
+		"shm:43647b182caa7a69": "shm:43647b182caa7a69",
+	} {
+		n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link(), Nodes: []weft.Node{{ID: 9, Addr: in}}})
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if nodes, err := n.Nodes(); err != nil || len(nodes) != 1 || nodes[0].Addr != want {
+			t.Errorf("%s is %+v, %v; expected one node at %s", in, nodes, err, want)
+		}
+		if err := n.RemoveNode(weft.Node{Addr: in}); err != nil {
+			t.Errorf("to remove %s: %v", in, err)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -14,10 +14,11 @@ type nameCache [64]atomic.Pointer[knownName]
 
 // knownName is a name that was checked.
 type knownName struct {
-	name Name
-	dest proc.Dest               // by the same name; the zero Dest for AnyProcess
-	bad  error                   // why no process can have the name; such a name is not remembered
-	at   atomic.Pointer[Address] // an address that the name had; nil: not asked yet
+	name  Name
+	dest  proc.Dest               // by the same name; the zero Dest for AnyProcess
+	named bool                    // it is the name of a process
+	bad   error                   // why no process can have the name; such a name is not remembered
+	at    atomic.Pointer[Address] // an address that the name had; nil: not asked yet
 }
 
 var anyName knownName
@@ -46,7 +47,7 @@ func (c *nameCache) learn(n Name) *knownName {
 	if err != nil {
 		return &knownName{name: n, bad: err}
 	}
-	k := &knownName{name: n, dest: proc.To(vn)}
+	k := &knownName{name: n, dest: proc.To(vn), named: true}
 	c.at(vn.App[0], vn.Index).CompareAndSwap(nil, k)
 	return k
 }
@@ -59,7 +60,7 @@ func (c *nameCache) name(vn *vni.Name) Name {
 	at := c.at(vn.App[0], vn.Index)
 	k := at.Load()
 	if k == nil || !k.dest.Name.Is(vn) {
-		k = &knownName{name: nameOf(*vn), dest: proc.To(*vn)}
+		k = &knownName{name: nameOf(*vn), dest: proc.To(*vn), named: true}
 		at.Store(k)
 	}
 	return k.name

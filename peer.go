@@ -60,8 +60,7 @@ func (r Peer) receiver(op string, tag Tag) (d proc.Dest, word uint64, err error)
 	if !ok {
 		return d, 0, r.p.badTag(op, tag)
 	}
-	d, err = r.dest(op)
-	if err == nil && d == anyProcess {
+	if d, err = r.dest(op); err == nil && r.k != nil && !r.k.named {
 		err = &OpError{Op: op, Err: fmt.Errorf("%w: AnyProcess is for receives; expected the name of a receiver", ErrBadArgument)}
 	}
 	return d, word, err
@@ -114,7 +113,7 @@ func (r Peer) owns(ctx context.Context, op string, h Handle) error {
 			return err
 		}
 		return r.refuseUnless(op, h, r.at)
-	case r.k.name == AnyProcess || r.k.bad != nil:
+	case !r.k.named:
 		_, _, err := r.receiver(op, 0)
 		return err
 	}

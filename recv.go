@@ -67,19 +67,22 @@ func (r Peer) recv(ctx context.Context, m *Message, tag Tag, buf []byte) error {
 	if !ok {
 		return r.p.badTag(op, tag)
 	}
-	if r.k == nil || r.k.bad != nil {
+	k := r.k
+	if k == nil || k.bad != nil {
 		return r.recvAt(ctx, m, match, buf)
 	}
-	if met := r.p.p.Meet(&r.k.dest.Name, match, buf); met.From != nil {
+	if met := r.p.p.Meet(&k.dest.Name, match, buf); met.From != nil {
 		who := met.From
-		if m.From = r.k.name; m.From == AnyProcess {
+		if k.named {
+			m.From = k.name
+		} else {
 			m.From = r.p.names.name(&who.Name)
 		}
 		m.Addr = Address{NICID(who.NIC), who.Slot, who.Gen}
 		m.Tag, m.Len, m.Full = Tag(met.Tag&vni.TagMask), met.Len, met.Len
 		return nil
 	}
-	return r.p.await(ctx, m, &r.k.dest, match, buf)
+	return r.p.await(ctx, m, &k.dest, match, buf)
 }
 
 // recvAt receives from a Peer by address.
@@ -98,8 +101,6 @@ func (p *port) await(ctx context.Context, m *Message, from *proc.Dest, match pro
 	m.set(p.names, &pm)
 	return opError(err)
 }
-
-var anyProcess proc.Dest
 
 // source checks which messages a receive takes.
 func (r Peer) source(op string, tag Tag) (d proc.Dest, m proc.Match, err error) {

@@ -26,12 +26,14 @@ func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "send"); err != nil {
 		return err
 	}
+	if r.k != nil && r.k.named {
+		if word, ok := r.p.word(tag); ok && r.p.p.Post(&r.k.dest.Name, word, parts) {
+			return nil
+		}
+	}
 	d, word, err := r.receiver("send", tag)
 	if err != nil {
 		return err
-	}
-	if r.k != nil && r.p.p.Post(&r.k.dest.Name, word, parts) {
-		return nil
 	}
 	return opError(r.p.p.Send(ctx, d, word, parts...))
 }

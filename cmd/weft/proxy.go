@@ -249,11 +249,11 @@ func (f *proxyFlags) join(p *fabric.Process, x *proxy.Proxy) (err error) {
 			asked = f.users.Asked
 		}
 		x.Dial = asked(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
-			to, err := proxyService(host, port)
+			to, err := stream.ParseHost(host, port)
 			if err != nil {
 				return nil, err
 			}
-			return d.DialContext(ctx, "weft", to)
+			return d.DialContext(ctx, "weft", to.String())
 		})
 	}
 	x.Listener, err = proxy.Listen(hostNetwork(f.from), f.from)
