@@ -1,5 +1,5 @@
-// Command call asks a server. Call sends a request and waits for the reply. Reply goes to the
-// process that called.
+// Command call asks a server and gets an answer. Call sends a request and waits for the reply. Reply
+// answers the process that called.
 //
 //	go run ./examples/call
 //
@@ -21,7 +21,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// The tag of a request says what the client asks for.
+// The tag of a request says what the server should do.
 const (
 	upper weft.Tag = iota
 	lower
@@ -43,10 +43,8 @@ func run(ctx context.Context) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- serve(ctx, server) }()
-	client, err := weft.Open(ctx, weft.Config{
-		Name:  weft.Name{App: "client"},
-		Nodes: []weft.Node{{Addr: server.NIC().Addr()}},
-	})
+	cfg := weft.Config{Name: weft.Name{App: "client"}, Nodes: []weft.Node{{Addr: server.NIC().Addr()}}}
+	client, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
@@ -71,8 +69,9 @@ func run(ctx context.Context) error {
 	return errors.Join(server.Close(), <-served)
 }
 
-// serve answers until the process is closed. An empty reply means that the server does not know how.
-// A caller that asks too much, gives up or ends does not end the server.
+// serve answers requests until the process is closed. An empty reply means that the server cannot do
+// what the caller asks. No caller can stop the server: not by a request that is too long, and not by
+// giving up or ending before the reply.
 func serve(ctx context.Context, p *weft.Process) error {
 	buf := make([]byte, 64)
 	for {
@@ -84,7 +83,7 @@ func serve(ctx context.Context, p *weft.Process) error {
 		}
 		var answer []byte
 		switch {
-		case err != nil: // the request is too long; buf has its beginning
+		case err != nil: // buf holds only the beginning of the request
 		case m.Tag == upper:
 			answer = bytes.ToUpper(buf[:m.Len])
 		case m.Tag == lower:

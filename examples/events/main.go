@@ -1,5 +1,5 @@
-// Command events watches its peers. An event reports the end of a process that this one has
-// exchanged messages with. An orderly end and silence have different events.
+// Command events watches its peers. When a peer ends, an event says so. Events distinguish a NIC that
+// was closed from one that fell silent.
 //
 //	go run ./examples/events
 //
@@ -37,10 +37,8 @@ func run(ctx context.Context) error {
 	defer host.Close()
 	events := host.Watch()
 	defer events.Close()
-	guest, err := weft.Open(ctx, weft.Config{
-		Name:  weft.Name{App: "guest"},
-		Nodes: []weft.Node{{Addr: host.NIC().Addr()}},
-	})
+	cfg := weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: host.NIC().Addr()}}}
+	guest, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Command memory reads and writes the memory of another process. The owner makes a region and sends
-// its handle. The receiver of the handle GETs and PUTs, and the owner takes no part.
+// its handle. The guest, which has the handle, PUTs and GETs without the owner's help.
 //
 //	go run ./examples/memory
 //
@@ -34,10 +34,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer owner.Close()
-	guest, err := weft.Open(ctx, weft.Config{
-		Name:  weft.Name{App: "guest"},
-		Nodes: []weft.Node{{Addr: owner.NIC().Addr()}},
-	})
+	cfg := weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: owner.NIC().Addr()}}}
+	guest, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -59,21 +57,20 @@ func run(ctx context.Context) error {
 	if err := owner.Send(ctx, guest.Name(), 0, handle); err != nil {
 		return err
 	}
-	peer := guest.Peer(owner.Name())
-	if err := visit(ctx, peer); err != nil {
+	if err := visit(ctx, guest, owner.Name()); err != nil {
 		return err
 	}
 	fmt.Printf("the owner finds %q\n", region.Bytes()[:20])
-	err = peer.Put(ctx, region.Handle(), 4090, make([]byte, 7))
+	err = guest.Put(ctx, region.Handle(), 4090, make([]byte, 7))
 	fmt.Println("beyond its end:", errors.Is(err, weft.ErrRange))
 	return nil
 }
 
-// visit receives a handle from the owner and uses it. Put and Get of the Peer refuse a handle of
-// another process.
-func visit(ctx context.Context, owner weft.Peer) error {
+// visit receives a handle, reads the region, and writes into it.
+func visit(ctx context.Context, guest *weft.Process, owner weft.Name) error {
+	peer := guest.Peer(owner)
 	buf := make([]byte, weft.HandleLen)
-	if _, err := owner.Recv(ctx, 0, buf); err != nil {
+	if _, err := peer.Recv(ctx, 0, buf); err != nil {
 		return err
 	}
 	var h weft.Handle
@@ -81,9 +78,10 @@ func visit(ctx context.Context, owner weft.Peer) error {
 		return err
 	}
 	text := make([]byte, 20)
-	if err := owner.Get(ctx, h, 0, text); err != nil {
+	// Get and Put of the Peer refuse a handle of another process.
+	if err := peer.Get(ctx, h, 0, text); err != nil {
 		return err
 	}
 	fmt.Printf("the guest reads %q\n", text)
-	return owner.Put(ctx, h, 0, []byte("what the guest wrote"))
+	return peer.Put(ctx, h, 0, []byte("what the guest wrote"))
 }

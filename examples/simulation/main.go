@@ -1,6 +1,6 @@
-// Command simulation runs an application on a simulated fabric. Two clients make 300 calls over a
-// network that loses, repeats and damages frames and cuts the server off for 5 s of virtual time.
-// The application, serve and ask, knows nothing of that. The same seed gives the same run.
+// Command simulation runs an application on a simulated fabric, on virtual time. The network loses,
+// repeats and damages frames, and a partition cuts the server off for five seconds. The application,
+// serve and ask, does not know that it is simulated. The same seed gives the same run.
 //
 //	go run ./examples/simulation
 //
@@ -56,7 +56,7 @@ func simulate(seed uint64) error {
 	return nil
 }
 
-// serve returns each request as its reply. A failed Reply affects only its caller, which asks again.
+// serve echoes requests until the simulation ends.
 func serve(ctx context.Context, p *weft.Process) error {
 	buf := make([]byte, 64)
 	for {
@@ -64,12 +64,12 @@ func serve(ctx context.Context, p *weft.Process) error {
 		if err != nil {
 			return err
 		}
-		_ = p.Reply(ctx, m, buf[:m.Len])
+		_ = p.Reply(ctx, m, buf[:m.Len]) // a failed Reply affects only its caller, which asks again
 	}
 }
 
-// ask repeats each call until it succeeds. The server may execute a repeated call twice, which does
-// no harm to an echo.
+// ask makes calls, and retries each until it succeeds. A failed call was executed once or not at all,
+// so a retry may execute it twice. For an echo that is harmless.
 func ask(ctx context.Context, p *weft.Process, calls int, answered *int) error {
 	server, reply := p.Peer(echo), make([]byte, 64)
 	for range calls {
