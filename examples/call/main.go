@@ -50,12 +50,13 @@ func run(ctx context.Context) error {
 	}
 	defer client.Close()
 
+	letters := client.Peer(server.Name())
 	reply := make([]byte, 64)
 	for _, question := range []struct {
 		tag        weft.Tag
 		name, text string
 	}{{upper, "upper", "warp"}, {lower, "lower", "WEFT"}, {twice, "twice", "warp"}} {
-		m, err := client.Peer(server.Name()).Call(ctx, question.tag, []byte(question.text), reply)
+		m, err := letters.Call(ctx, question.tag, []byte(question.text), reply)
 		switch {
 		case err != nil:
 			return err

@@ -68,8 +68,9 @@ func run(ctx context.Context) error {
 
 // visit receives a handle, reads the region, and writes into it.
 func visit(ctx context.Context, guest *weft.Process, owner weft.Name) error {
+	peer := guest.Peer(owner)
 	buf := make([]byte, weft.HandleLen)
-	if _, err := guest.Recv(ctx, owner, 0, buf); err != nil {
+	if _, err := peer.Recv(ctx, 0, buf); err != nil {
 		return err
 	}
 	var h weft.Handle
@@ -77,9 +78,10 @@ func visit(ctx context.Context, guest *weft.Process, owner weft.Name) error {
 		return err
 	}
 	text := make([]byte, 20)
-	if err := guest.Get(ctx, h, 0, text); err != nil {
+	// Get and Put of the Peer refuse a handle of another process.
+	if err := peer.Get(ctx, h, 0, text); err != nil {
 		return err
 	}
 	fmt.Printf("the guest reads %q\n", text)
-	return guest.Put(ctx, h, 0, []byte("what the guest wrote"))
+	return peer.Put(ctx, h, 0, []byte("what the guest wrote"))
 }
