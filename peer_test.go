@@ -63,8 +63,8 @@ func TestAPeerThatCannotBeFailsInEachOperation(t *testing.T) {
 		{"a malformed name", p.Peer(weft.Name{App: "Bad Name", Index: 3}), "expected an application of 1 to 24 bytes", false},
 		{"a name without an application", p.Peer(weft.Name{Index: 3}), "expected an application of 1 to 24 bytes", false},
 		{"a long name", p.Peer(weft.Name{App: strings.Repeat("x", 25)}), "expected at most 24", false},
-		{"the zero Address", p.PeerAt(weft.Address{}), "expected that of a process", false},
-		{"the address of a NIC", port.PeerAt(weft.Address{NIC: q.Address().NIC}), "expected that of a process", false},
+		{"the zero Address", p.PeerAt(weft.Address{}), "expected the address of a process", false},
+		{"the address of a NIC", port.PeerAt(weft.Address{NIC: q.Address().NIC}), "expected the address of a process", false},
 	} {
 		errs := peerOperations(ctx, c.peer, region.Handle())
 		if !c.any {
