@@ -575,6 +575,17 @@ const (
 	// TreesKept is of how many roots a member remembers its place in the tree: most groups have no more members.
 	TreesKept = 256
 
+	// GroupStarted is how many operations of one group a process may have started that are not done: two for each of the
+	// CollectivesUnderWay that pieces take at a time, and four times that for programs that start one for each layer of theirs.
+	GroupStarted = 64
+
+	// PartNameBytes bounds the name of a part of a group, in bytes: that of a group that was joined, and five splits.
+	PartNameBytes = 64
+
+	// GatheredReduction is how many bytes of vectors one member gathers at most, and combines for all, in a reduction by a function
+	// of the processes. Longer vectors cost it more than their parts cost everybody.
+	GatheredReduction = 1 << 20
+
 	// CollectivesUnderWay is how many operations of one group a process has under way at a time when it cuts a long one into
 	// pieces.
 	CollectivesUnderWay = 4

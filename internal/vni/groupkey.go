@@ -38,6 +38,7 @@ func PartKey(leader Address, count uint32) (n Name) {
 	var b [15]byte
 	binary.BigEndian.PutUint64(b[:], leader.NIC)
 	binary.BigEndian.PutUint32(b[8:], leader.Gen)
+	count &= PartsCounted - 1
 	rest := uint32(leader.Slot-1)<<(24-slotBits) | count>>indexCount
 	b[12], b[13], b[14] = byte(rest>>16), byte(rest>>8), byte(rest)
 	keyText.Encode(n.App[:], b[:])
