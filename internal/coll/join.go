@@ -236,9 +236,11 @@ func (t *Table) endMisfit(m *member, size uint32, there int) {
 // endJoin fails a join.
 func (t *Table) endJoin(m *member, status vni.Status) {
 	r, last := t.takeJoin(m)
+	dead := m.dead
 	if t.cfg.Defect != mutate.JoinKept || status != vni.StatusCancelled {
 		t.leave(m, last)
 	}
+	m.dead = dead // not m itself, which has left now
 	if r != nil {
 		t.fail(r, status, m)
 	}
