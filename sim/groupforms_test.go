@@ -113,11 +113,15 @@ func TestAMemberThatDiesLeavesSplitsOfGroupsToTheOthers(t *testing.T) {
 	for seed := range uint64(40) {
 		dies := int(seed) % n
 		f := sim.New(sim.Config{Seed: seed, NICs: n, Faults: sim.Faults{Loss: 0.02}, UnreachableAfter: 2 * time.Second})
+		joined, die := 0, func() {}
 		main := func(p *sim.Process) error {
 			ctx := context.Background()
 			g, err := p.Join(ctx, "m", n)
 			if err != nil {
 				return err
+			}
+			if joined++; joined == n { // else the others would wait for it to join
+				f.After(time.Duration(seed*17%2000)*time.Microsecond, die)
 			}
 			for err == nil {
 				var part *weft.Group
@@ -150,13 +154,13 @@ func TestAMemberThatDiesLeavesSplitsOfGroupsToTheOthers(t *testing.T) {
 				f.Process(i, name, main)
 			} else {
 				p := f.Serve(i, name, func(p *sim.Process) error { _ = main(p); return nil }) // it fails as its NIC does
-				f.After(time.Duration(2000+seed*457)*time.Microsecond, func() {
+				die = func() {
 					if seed%3 == 0 {
 						f.StopNIC(i)
 					} else {
 						f.Kill(p)
 					}
-				})
+				}
 			}
 		}
 		if err := f.Run(10 * time.Minute); err != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"slices"
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
@@ -80,26 +79,21 @@ func (g *Group) joinPart(ctx context.Context, op string, color, leader, size int
 	}
 	d := &g.roster[leader]
 	key := vni.PartKey(vni.Address{NIC: d.NIC, Slot: d.Slot, Gen: d.Gen}, count)
-	n, m, err := g.p.join(ctx, key, size, g.number, size)
+	n, _, err := g.p.join(ctx, key, size, g.number, size)
 	switch {
 	case err == nil:
 		n.name = partName(g.name, g.splits, color)
 		return n, nil
 	case errors.Is(err, ErrGroupBroken):
-		return nil, g.lost(op, &m, err)
+		// A member of the part may have left it because one of another part has gone, and may be known here sooner. The barrier names
+		// the one that has broken the whole; it lets no member through, since one that knows it does not enter.
+		if err := g.barrier(ctx, op); err != nil {
+			return nil, err
+		}
 	case errors.Is(err, ErrNoMemory):
 		err = fmt.Errorf("%w: the process is in %d groups, which is the most", ErrNoMemory, limits.Groups)
 	}
 	return nil, g.unfit(op, err)
-}
-
-// lost fails the join of a part because of a member whose address m has.
-func (g *Group) lost(op string, m *Message, why error) error {
-	e := &GroupError{Op: op, Group: g.name, Err: reason(why)}
-	if i := slices.IndexFunc(g.roster, func(d Dest) bool { return d.NIC == m.NIC && d.Slot == m.Slot && d.Gen == m.Gen }); i >= 0 {
-		e.Dead = g.roster[i].Name
-	}
-	return e
 }
 
 // partName names the part of a group that a split, which is the number-th, has made of a color. A group that was joined has no slash in
