@@ -116,7 +116,8 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 // formed. A member with a negative color is in no part and gets nil without an error. This group stays open, and so does each part
 // when this group is closed.
 //
-// If a member leaves or ends before that, Split fails at the others with [ErrGroupBroken], and they leave their parts. If a process is in 64
+// If a member leaves or ends before that, Split fails at the others with [ErrGroupBroken], and they leave their parts. Where Split had
+// returned already, the part is broken then. If a process is in 64
 // groups already, it fails with [ErrNoMemory] and leaves this group.
 func (g *Group) Split(ctx context.Context, color int) (*Group, error) {
 	n, err := g.g.Split(ctx, color)

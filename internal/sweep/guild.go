@@ -34,8 +34,9 @@ type guild struct {
 	joined  int
 	victim  *sim.Process
 	dead    bool
-	inSplit bool // it dies in a split
-	parts   map[string]string // by the name of a part: its members
+	inSplit bool               // it dies in a split
+	gone    map[weft.Name]bool // it, and those that are through
+	parts   map[string]string  // by the name of a part: its members
 	done    uint64
 	found   []string
 }
@@ -45,7 +46,7 @@ const guildLimit = 3 * time.Minute // of virtual time
 // runGuild makes the guild run of a seed, and returns what it has found and how many collective operations were done.
 func runGuild(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x6775696c64))
-	t := &guild{seed: seed, members: 2 + rng.IntN(5), rounds: 4 + rng.IntN(6), dies: -1, parts: map[string]string{}}
+	t := &guild{seed: seed, members: 2 + rng.IntN(5), rounds: 4 + rng.IntN(6), dies: -1, parts: map[string]string{}, gone: map[weft.Name]bool{}}
 	if rng.IntN(2) == 0 {
 		t.dies = rng.IntN(t.members)
 	}
@@ -97,6 +98,7 @@ func runGuild(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 func (t *guild) kill() {
 	if !t.dead {
 		t.dead = true
+		t.gone[weft.Name{App: "guild", Index: uint32(t.dies)}] = true
 		t.f.Kill(t.victim)
 	}
 }
@@ -126,12 +128,13 @@ func (t *guild) work(p *sim.Process, g *weft.Group) error {
 	if err := g.Barrier(context.Background()); err != nil && !t.blamesTheDead(err) {
 		return err
 	}
+	t.gone[p.Name()] = true
 	return nil
 }
 
 func (t *guild) blamesTheDead(err error) bool {
 	var ge *weft.GroupError
-	return t.dead && errors.Is(err, weft.ErrGroupBroken) && errors.As(err, &ge) && ge.Dead == weft.Name{App: "guild", Index: uint32(t.dies)}
+	return errors.Is(err, weft.ErrGroupBroken) && errors.As(err, &ge) && t.gone[ge.Dead]
 }
 
 // round does what the seed has for it.
@@ -300,10 +303,10 @@ func (t *guild) split(p *sim.Process, g *weft.Group, drawn *rand.Rand) error {
 	t.parts[part.Name()] = members
 	v := []uint32{1}
 	if err := weft.AllReduce(context.Background(), part, weft.Sum, v); err != nil {
-		if !t.blamesTheDead(err) {
+		if !t.dead || !errors.Is(err, weft.ErrGroupBroken) {
 			return err
 		}
-		return part.Close() // the whole is broken, too
+		return part.Close() // the split has failed at another member, which has left the part; the whole is broken too
 	}
 	if int(v[0]) != len(want) {
 		t.violate("%v adds up to %d", part, v[0])
