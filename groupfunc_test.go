@@ -1,12 +1,16 @@
 package weft_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft"
 )
@@ -80,7 +84,9 @@ func TestAReductionByAFunctionRefusesElementsThatCannotTravel(t *testing.T) {
 		"string":      func(g *weft.Group) error { return weft.AllReduceFunc(ctx, g, func(_, _ []string) {}, []string{"a"}) },
 		"*weft_test.": func(g *weft.Group) error { return weft.AllReduceFunc(ctx, g, func(_, _ []*list) {}, []*list{nil}) },
 		"list":        func(g *weft.Group) error { return weft.ReduceFunc(ctx, g, 0, func(_, _ []list) {}, []list{{}}) },
-		"[2]func()":   func(g *weft.Group) error { return weft.AllReduceFunc(ctx, g, func(_, _ [][2]func()) {}, [][2]func(){{}}) },
+		"[2]func()": func(g *weft.Group) error {
+			return weft.AllReduceFunc(ctx, g, func(_, _ [][2]func()) {}, [][2]func(){{}})
+		},
 		"uintptr":     func(g *weft.Group) error { return weft.AllReduceFunc(ctx, g, func(_, _ []uintptr) {}, []uintptr{1}) },
 		"struct {}":   func(g *weft.Group) error { return weft.AllReduceFunc(ctx, g, func(_, _ []struct{}) {}, []struct{}{{}}) },
 		"no function": func(g *weft.Group) error { return weft.AllReduceFunc(ctx, g, nil, []int{1}) },
@@ -130,4 +136,55 @@ func TestReductionsOfOtherLengthsByAFunctionFailAtAllMembers(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Three processes look for the largest value and for the process that has it. They start the reduction, and could compute
+// meanwhile.
+func ExampleStartAllReduceFunc() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	nic, err := weft.OpenNIC(ctx, weft.Config{Switch: weft.NewSwitch()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nic.Close()
+
+	type best struct {
+		Value float64
+		Rank  int64
+	}
+	better := func(into, from []best) {
+		for i, b := range from {
+			if b.Value > into[i].Value {
+				into[i] = b
+			}
+		}
+	}
+	const members = 3
+	results := make([]best, members)
+	var wg sync.WaitGroup
+	for i := range members {
+		wg.Go(func() {
+			p, err := nic.Attach(ctx, weft.Name{App: "search", Index: uint32(i)})
+			if err != nil {
+				log.Fatal(err)
+			}
+			g, err := p.Join(ctx, "search", members)
+			if err != nil {
+				log.Fatal(err)
+			}
+			var op weft.GroupOp
+			v := []best{{Value: []float64{2.5, 7, 3}[i], Rank: int64(g.Rank())}}
+			if err := weft.StartAllReduceFunc(ctx, g, &op, better, v); err != nil {
+				log.Fatal(err)
+			}
+			if err := op.Wait(ctx); err != nil {
+				log.Fatal(err)
+			}
+			results[i] = v[0]
+		})
+	}
+	wg.Wait()
+	fmt.Println(results)
+	// Output: [{7 1} {7 1} {7 1}]
 }

@@ -33,7 +33,7 @@ func TestStartedOperationsRunInTheirOrder(t *testing.T) {
 					weft.StartAllReduce(ctx, g, &o[1], weft.Sum, sum),
 					weft.StartAllReduce(ctx, g, &o[2], weft.Sum, sum), // takes what the one before has left
 					g.StartBroadcast(ctx, &o[3], 1, buf),
-					g.StartGather(ctx, &o[4], 2, buf, all), // likewise
+					g.StartGather(ctx, &o[4], 2, buf, all), // as this does
 					g.StartAllGather(ctx, &o[5], buf, every),
 					g.StartScatter(ctx, &o[6], 2, all, part),
 					g.StartAllToAll(ctx, &o[7], every, to),
@@ -78,7 +78,7 @@ func TestAGroupOpThatWasNotStartedHasNothingToWaitFor(t *testing.T) {
 	}
 }
 
-func TestAGroupHasSoManyStartedOperationsAndNoMore(t *testing.T) {
+func TestStartedOperationsOfAGroupAreBounded(t *testing.T) {
 	ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 2)
 	g := groups[0]
 	ops := make([]weft.GroupOp, limits.GroupStarted+1)

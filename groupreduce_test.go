@@ -128,9 +128,13 @@ func TestANaNMakesTheResultNaN(t *testing.T) {
 // Types of the same width have the same bits, so only the NICs' operators tell them apart.
 func TestMembersThatReduceOtherTypesDisagree(t *testing.T) {
 	for what, odd := range map[string]func(ctx context.Context, g *weft.Group) error{
-		"uint32":  func(ctx context.Context, g *weft.Group) error { return weft.AllReduce(ctx, g, weft.Sum, []uint32{1, 1}) },
-		"float32": func(ctx context.Context, g *weft.Group) error { return weft.AllReduce(ctx, g, weft.Sum, []float32{1, 1}) },
-		"int64":   func(ctx context.Context, g *weft.Group) error { return weft.AllReduce(ctx, g, weft.Sum, []int64{1}) },
+		"uint32": func(ctx context.Context, g *weft.Group) error {
+			return weft.AllReduce(ctx, g, weft.Sum, []uint32{1, 1})
+		},
+		"float32": func(ctx context.Context, g *weft.Group) error {
+			return weft.AllReduce(ctx, g, weft.Sum, []float32{1, 1})
+		},
+		"int64": func(ctx context.Context, g *weft.Group) error { return weft.AllReduce(ctx, g, weft.Sum, []int64{1}) },
 	} {
 		ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 3)
 		together(t, 3, func(i int) error {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
@@ -222,4 +224,47 @@ func TestASplitWhoseContextEndsIsGivenUpByAll(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Four processes split into the even and the odd ones, and each half adds up what it has.
+func ExampleGroup_Split() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	nic, err := weft.OpenNIC(ctx, weft.Config{Switch: weft.NewSwitch()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer nic.Close()
+
+	const members = 4
+	results := make([]string, members)
+	var wg sync.WaitGroup
+	for i := range members {
+		wg.Go(func() {
+			p, err := nic.Attach(ctx, weft.Name{App: "sum", Index: uint32(i)})
+			if err != nil {
+				log.Fatal(err)
+			}
+			g, err := p.Join(ctx, "sum", members)
+			if err != nil {
+				log.Fatal(err)
+			}
+			half, err := g.Split(ctx, g.Rank()%2)
+			if err != nil {
+				log.Fatal(err)
+			}
+			v := []float32{float32(i)}
+			if err := weft.AllReduce(ctx, half, weft.Sum, v); err != nil {
+				log.Fatal(err)
+			}
+			results[i] = fmt.Sprintf("%s: %v", half.Name(), v[0])
+		})
+	}
+	wg.Wait()
+	fmt.Println(strings.Join(results, "\n"))
+	// Output:
+	// sum/1.0: 2
+	// sum/1.1: 4
+	// sum/1.0: 2
+	// sum/1.1: 4
 }

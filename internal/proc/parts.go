@@ -14,7 +14,7 @@ import (
 //	handle 40  length of rank 0's part 8  length of rank 1's part 8 …
 //
 // Each member finds its own length there. If it has another, it fails and leaves the group, and the others learn its name by the
-// barrier at the end: nobody waits for bytes that do not come.
+// barrier at the end, so no member waits for bytes that do not come.
 
 const (
 	lengthBytes = 8
