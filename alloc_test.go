@@ -39,10 +39,10 @@ func exchanging(t *testing.T, ctx context.Context, a, b *weft.Process, size int)
 	msg, buf := make([]byte, size), make([]byte, size)
 	var ofA, ofB [2]weft.Op // what each sends, and receives
 	oneWay := func(from, to *weft.Process, sent, received *weft.Op) {
-		if err := to.StartRecvInto(received, from.Name(), 1, buf); err != nil {
+		if err := to.StartRecv(received, from.Name(), 1, buf); err != nil {
 			t.Fatal(err)
 		}
-		if err := from.StartSendInto(sent, to.Name(), 1, msg); err != nil {
+		if err := from.Peer(to.Name()).StartSend(sent, 1, msg); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := received.Wait(ctx); err != nil || m.Len != size {
@@ -78,22 +78,22 @@ func TestEveryStartFormIntoAnOpAllocatesNothing(t *testing.T) { // P12
 		var ofA, alsoOfA, ofB weft.Op
 		for what, begin := range map[string]func() (other *weft.Op, err error){
 			"StartSendInto": func() (*weft.Op, error) {
-				return &ofB, errors.Join(b.StartRecvInto(&ofB, a.Name(), 1, buf), a.StartSendInto(&ofA, b.Name(), 1, msg))
+				return &ofB, errors.Join(b.StartRecv(&ofB, a.Name(), 1, buf), a.Peer(b.Name()).StartSend(&ofA, 1, msg))
 			},
 			"StartSendDeliveredInto": func() (*weft.Op, error) {
-				return &ofB, errors.Join(b.StartRecvInto(&ofB, weft.AnyProcess, weft.AnyTag, buf), a.StartSendDeliveredInto(&ofA, b.Name(), 1, msg))
+				return &ofB, errors.Join(b.StartRecv(&ofB, weft.AnyProcess, weft.AnyTag, buf), a.Peer(b.Name()).StartSendDelivered(&ofA, 1, msg))
 			},
 			"those of a port": func() (*weft.Op, error) {
-				return &ofB, errors.Join(of.StartRecvInto(&ofB, weft.AnyProcess, weft.AnyTag, buf), o.StartSendInto(&ofA, b.Name(), 1, msg))
+				return &ofB, errors.Join(of.StartRecv(&ofB, weft.AnyProcess, weft.AnyTag, buf), o.Peer(b.Name()).StartSend(&ofA, 1, msg))
 			},
 			"those by address": func() (*weft.Op, error) {
-				return &ofB, errors.Join(of.StartRecvFromInto(&ofB, a.Address(), weft.AnyTag, buf), o.StartSendToInto(&ofA, b.Address(), 1, msg))
+				return &ofB, errors.Join(of.PeerAt(a.Address()).StartRecv(&ofB, weft.AnyTag, buf), o.PeerAt(b.Address()).StartSend(&ofA, 1, msg))
 			},
 			"StartPutInto and StartGetInto": func() (*weft.Op, error) {
-				return &alsoOfA, errors.Join(a.StartPutInto(&ofA, h, 0, msg), a.StartGetInto(&alsoOfA, h, 1000, buf))
+				return &alsoOfA, errors.Join(a.StartPut(&ofA, h, 0, msg), a.StartGet(&alsoOfA, h, 1000, buf))
 			},
 			"datagrams": func() (*weft.Op, error) {
-				return &alsoOfA, errors.Join(a.StartRecvDatagramInto(&alsoOfA, 1, buf), a.StartSendDatagramInto(&ofA, a.Address(), 1, msg))
+				return &alsoOfA, errors.Join(a.StartRecvDatagram(&alsoOfA, 1, buf), a.PeerAt(a.Address()).StartSendDatagram(&ofA, 1, msg))
 			},
 		} {
 			got := steadyAllocs(func() {

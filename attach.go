@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/filemem"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -72,7 +73,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	id := half.Identity()
 	p := &Process{time: realTime{}, name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave, p.calls = a.Close, w.w.SystemCalls
-	p.askProgram = func(ctx context.Context, nic NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+	p.askProgram = func(ctx context.Context, nic nicid.ID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		reply, err := conn.NIC(uint64(nic)).Program(ctx, r)
 		return reply, severed(err)
 	}

@@ -15,7 +15,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	for _, l := range []struct {
 		name string
 		cfg  weft.Config
-	}{{"switch", weft.Config{Switch: weft.NewSwitch()}}, {"udp", weft.Config{}}} {
+	}{{"switch", weft.Config{Link: weft.NewSwitch().Link()}}, {"udp", weft.Config{}}} {
 		for _, size := range []int{64, 4096, 65536, 1 << 20} {
 			b.Run(fmt.Sprintf("%s/%d", l.name, size), func(b *testing.B) {
 				ctx, p, q := pair(b, on(l.cfg))
@@ -58,7 +58,7 @@ func BenchmarkMulticast(b *testing.B) {
 	for _, l := range []struct {
 		name string
 		cfg  weft.Config
-	}{{"switch", weft.Config{Switch: weft.NewSwitch()}}, {"udp", weft.Config{}}} {
+	}{{"switch", weft.Config{Link: weft.NewSwitch().Link()}}, {"udp", weft.Config{}}} {
 		for _, n := range []int{8, 64} {
 			for _, size := range []int{64, 4096, 65536} {
 				for _, way := range []string{"multicast", "sends"} {
@@ -96,7 +96,8 @@ func multicasts(b *testing.B, cfg weft.Config, multicast bool, n, size int) {
 		} else {
 			for i, name := range to {
 				var err error
-				if ops[i], err = source.StartSend(name, 1, msg); err != nil {
+				ops[i] = new(weft.Op)
+				if err = source.Peer(name).StartSend(ops[i], 1, msg); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -160,7 +161,7 @@ func hall(b *testing.B, cfg weft.Config, nics, n int) (ctx context.Context, sour
 // and receives in turns, burst so many at a time.
 func BenchmarkMessage(b *testing.B) {
 	b.Run("lone", func(b *testing.B) {
-		ctx, p, q := pair(b, on(weft.Config{Switch: weft.NewSwitch()}))
+		ctx, p, q := pair(b, on(weft.Config{Link: weft.NewSwitch().Link()}))
 		msg, buf := make([]byte, 64), make([]byte, 64)
 		b.ReportAllocs()
 		for range b.N {
@@ -174,18 +175,18 @@ func BenchmarkMessage(b *testing.B) {
 	})
 	b.Run("burst", func(b *testing.B) {
 		const n = 64
-		ctx, p, q := pair(b, on(weft.Config{Switch: weft.NewSwitch()}))
+		ctx, p, q := pair(b, on(weft.Config{Link: weft.NewSwitch().Link()}))
 		msg, buf := make([]byte, 64), make([]byte, 64*n)
 		var sends, recvs [n]weft.Op
 		b.ReportAllocs()
 		for range b.N / n {
 			for i := range n {
-				if err := q.StartRecvInto(&recvs[i], p.Name(), 1, buf[64*i:][:64]); err != nil {
+				if err := q.StartRecv(&recvs[i], p.Name(), 1, buf[64*i:][:64]); err != nil {
 					b.Fatal(err)
 				}
 			}
 			for i := range n {
-				if err := p.StartSendInto(&sends[i], q.Name(), 1, msg); err != nil {
+				if err := p.Peer(q.Name()).StartSend(&sends[i], 1, msg); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -203,7 +204,7 @@ func BenchmarkMessage(b *testing.B) {
 	})
 	b.Run("many", func(b *testing.B) {
 		const n = 64
-		ctx, p, q := pair(b, on(weft.Config{Switch: weft.NewSwitch()}))
+		ctx, p, q := pair(b, on(weft.Config{Link: weft.NewSwitch().Link()}))
 		in, err := q.Inbox(p.Name(), 1, 0)
 		if err != nil {
 			b.Fatal(err)
@@ -211,11 +212,11 @@ func BenchmarkMessage(b *testing.B) {
 		messages := slices.Repeat([][]byte{make([]byte, 64)}, n)
 		b.ReportAllocs()
 		for range b.N / n {
-			if _, err := p.SendMany(ctx, q.Name(), 1, messages); err != nil {
+			if _, err := p.Peer(q.Name()).SendMany(ctx, 1, messages); err != nil {
 				b.Fatal(err)
 			}
 			for range n {
-				if _, _, err := in.Next(ctx); err != nil {
+				if _, err := in.Next(ctx); err != nil {
 					b.Fatal(err)
 				}
 			}

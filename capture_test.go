@@ -75,7 +75,7 @@ func TestACaptureHasTheFramesOfANICOnEachLinkAndLeavesItItsShortWays(t *testing.
 	}{
 		{"udp", weft.Config{Plain: true}},
 		{"shm", weft.Config{Link: weft.SharedMemory("")}},
-		{"switch", weft.Config{Switch: weft.NewSwitch()}},
+		{"switch", weft.Config{Link: weft.NewSwitch().Link()}},
 	} {
 		t.Run(l.name, func(t *testing.T) {
 			if l.name == "shm" && runtime.GOOS != "linux" {
@@ -161,7 +161,7 @@ func TestACaptureHasTheFramesOfANICOnEachLinkAndLeavesItItsShortWays(t *testing.
 func TestAMessageAfterAPauseIsInTheCaptureWithTheTimeAtWhichItLeft(t *testing.T) {
 	sw, file := weft.NewSwitch(), filepath.Join(t.TempDir(), "a.pcapng")
 	open := func(c weft.Config) *weft.Process {
-		c.Switch = sw
+		c.Link = sw.Link()
 		p, err := weft.Open(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +219,7 @@ func TestACaptureThatCannotBeMadeIsRefusedByItsPath(t *testing.T) {
 		{weft.Capture{File: filepath.Join(dir, "a"), Limit: -1}, "a file of -1 bytes"},
 		{weft.Capture{File: filepath.Join(dir, "a"), Snap: -1}, "-1 bytes of each frame; expected 0 to 65536"},
 	} {
-		n, err := weft.OpenNIC(t.Context(), weft.Config{Switch: weft.NewSwitch(), Capture: &c.capture})
+		n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link(), Capture: &c.capture})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v; want %q", c.capture, err, c.want)
 		}

@@ -12,7 +12,7 @@ import (
 
 // What asks the NIC nothing fails on a closed process, too.
 func TestCallsOfAClosedProcessThatAskTheNICNothingFail(t *testing.T) {
-	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Switch: weft.NewSwitch()})
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,14 +22,14 @@ func TestCallsOfAClosedProcessThatAskTheNICNothingFail(t *testing.T) {
 	if _, err := p.Port(7); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("taking a port: %v; expected %v", err, weft.ErrClosed)
 	}
-	if _, err := p.SendMany(t.Context(), p.Name(), 1, nil); !errors.Is(err, weft.ErrClosed) {
+	if _, err := p.Peer(p.Name()).SendMany(t.Context(), 1, nil); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("sending no messages: %v; expected %v", err, weft.ErrClosed)
 	}
 }
 
 // It would have made one, which no process could let go.
 func TestAClosedProcessGetsNoSegmentOfANICThatGoesOn(t *testing.T) {
-	n, err := weft.OpenNIC(t.Context(), weft.Config{Switch: weft.NewSwitch()})
+	n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,13 +41,13 @@ func TestAClosedProcessGetsNoSegmentOfANICThatGoesOn(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Segment(2, 200); !errors.Is(err, weft.ErrClosed) {
+	if _, err := p.SharedSegment(2, 200); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("a segment of a closed process: %v; expected %v", err, weft.ErrClosed)
 	}
 }
 
 func TestAnOffsetFarBeyondARegionIsOutOfRange(t *testing.T) {
-	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	ctx, p, q := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	r, err := q.Alloc(64)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestAnOffsetFarBeyondARegionIsOutOfRange(t *testing.T) {
 
 // Slots are used again, and so are the numbers of regions: what is left of a process takes nothing from the next one at its slot.
 func TestARegionOfAClosedProcessIsNotThatOfTheNextProcessAtItsSlot(t *testing.T) {
-	n, err := weft.OpenNIC(t.Context(), weft.Config{Switch: weft.NewSwitch()})
+	n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestARegionOfAClosedProcessIsNotThatOfTheNextProcessAtItsSlot(t *testing.T)
 
 // An answer is an operation of its port, too. Also a method that is added tomorrow.
 func TestEveryOperationOfAClosedPortFails(t *testing.T) {
-	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Switch: weft.NewSwitch()})
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestEveryOperationOfAClosedPortFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go o.Call(t.Context(), p.Name(), 1, []byte("question"), nil)
+	go o.Peer(p.Name()).Call(t.Context(), 1, []byte("question"), nil)
 	m, err := o.Recv(t.Context(), p.Name(), 1, make([]byte, 8))
 	if err != nil {
 		t.Fatal(err)
@@ -131,41 +131,44 @@ func TestEveryOperationOfAClosedPortFails(t *testing.T) {
 	}
 	arguments[reflect.TypeFor[context.Context]()] = t.Context()
 	looked := 0
-	for f := range reflect.TypeFor[*weft.Port]().NumMethod() {
-		method := reflect.TypeFor[*weft.Port]().Method(f)
-		if n := method.Type.NumOut(); n == 0 || method.Type.Out(n-1) != reflect.TypeFor[error]() || method.Name == "Close" {
-			continue
-		}
-		in := []reflect.Value{reflect.ValueOf(o)}
-		for i := 1; i < method.Type.NumIn(); i++ {
-			if x, ok := arguments[method.Type.In(i)]; ok {
-				in = append(in, reflect.ValueOf(x))
-			} else {
-				in = append(in, reflect.Zero(method.Type.In(i)))
+	for _, of := range []any{o, o.Peer(p.Name()), o.PeerAt(p.Address())} {
+		for f := range reflect.TypeOf(of).NumMethod() {
+			method := reflect.TypeOf(of).Method(f)
+			if n := method.Type.NumOut(); n == 0 || method.Type.Out(n-1) != reflect.TypeFor[error]() || method.Name == "Close" {
+				continue
 			}
+			in := []reflect.Value{reflect.ValueOf(of)}
+			for i := 1; i < method.Type.NumIn(); i++ {
+				if x, ok := arguments[method.Type.In(i)]; ok {
+					in = append(in, reflect.ValueOf(x))
+				} else {
+					in = append(in, reflect.Zero(method.Type.In(i)))
+				}
+			}
+			call := reflect.Value.Call
+			if method.Type.IsVariadic() {
+				call = reflect.Value.CallSlice
+			}
+			out := call(method.Func, in)
+			if err, _ := out[len(out)-1].Interface().(error); !errors.Is(err, weft.ErrClosed) {
+				t.Errorf("%T.%s on a closed port: %v; expected %v", of, method.Name, err, weft.ErrClosed)
+			}
+			looked++
 		}
-		call := reflect.Value.Call
-		if method.Type.IsVariadic() {
-			call = reflect.Value.CallSlice
-		}
-		out := call(method.Func, in)
-		if err, _ := out[len(out)-1].Interface().(error); !errors.Is(err, weft.ErrClosed) {
-			t.Errorf("%s on a closed port: %v; expected %v", method.Name, err, weft.ErrClosed)
-		}
-		looked++
 	}
-	if looked < 25 {
+	if looked < 35 {
 		t.Errorf("looked at %d methods; the search must be broken", looked)
 	}
 }
 
 // At a daemon Close settles what start forms have begun. A NIC in the program has receives that nothing settles before their user asks.
 func TestAReceiveThatCloseHasEndedIsNotSaidToBeCancelled(t *testing.T) {
-	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Switch: weft.NewSwitch()})
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := p.StartRecv(weft.AnyProcess, 1, make([]byte, 8))
+	o := new(weft.Op)
+	err = p.StartRecv(o, weft.AnyProcess, 1, make([]byte, 8))
 	if err != nil {
 		t.Fatal(err)
 	}

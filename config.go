@@ -14,12 +14,12 @@ import (
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/capture"
 	"github.com/weftnet/weft/internal/link/fault"
-	"github.com/weftnet/weft/internal/link/mem"
 	"github.com/weftnet/weft/internal/link/shm"
 	"github.com/weftnet/weft/internal/link/udp"
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
+	"github.com/weftnet/weft/internal/registry"
 )
 
 // Config is how a NIC inside this process is made. The zero value but for Name is good for a first try: UDP on
@@ -71,9 +71,6 @@ type Config struct {
 	// UDP("127.0.0.1:0").
 	Link Link
 
-	// Switch joins the NIC to others of this program instead.
-	Switch *Switch
-
 	// Nodes are NICs to know from the start. One is enough to join a fabric: NICs tell one another of the rest. One that is not there is
 	// called again until it is.
 	Nodes []Node
@@ -115,12 +112,23 @@ func (p Position) nic() (nic.Position, error) {
 	return nic.Position{X: uint16(p.X), Y: uint16(p.Y), Width: uint16(p.Width), Height: uint16(p.Height)}, nil
 }
 
-// Node is a NIC to know: where it listens, as [NIC.Addr] of it says, and its id if that is known.
+// Node is another NIC of the fabric: its address, and its id if that is known.
 type Node struct {
-	ID   NICID // 0: whichever is there, also one that takes the place of another
+	// ID is the id of the NIC. 0 accepts whichever NIC listens at Addr, also a later one.
+	ID NICID
+
+	// Addr is the address at which the NIC listens, as [NIC.Addr] returns it: an IP or a host name,
+	// with or without a port. "10.0.0.2", "10.0.0.2:7700", "[fe80::1%eth0]:7700", "::1" and "host-2"
+	// are addresses. A missing port is 7700, and port 0 is refused. A host name is looked up once,
+	// within 5 seconds, and its IPv4 address preferred. "shm:NAME" is a NIC on a SharedMemory link.
 	Addr string
-	Name string // by which programs may call it in AT; empty: none
-	Key  string // its public key, as `weft fabric key` prints it, if ID is not that of the key; empty: none
+
+	// Name is the name by which programs may address the NIC in AT. Empty means none.
+	Name string
+
+	// Key is the public key of the NIC, as `weft fabric key` prints it. It is needed if ID is set
+	// and was not made from the key. Empty means that no key is known.
+	Key string
 }
 
 // Faults are rates, 0…1 per frame that arrives, of what networks do to frames.
@@ -144,22 +152,13 @@ type Capture struct {
 	Secrets bool
 }
 
-// Switch joins NICs of one program by memory, without a network: for tests, and for programs whose parts may be spread
-// over hosts one day.
-type Switch struct{ sw *mem.Switch }
-
-// NewSwitch makes a switch without NICs.
-func NewSwitch() *Switch { return &Switch{mem.NewSwitch(mem.Config{})} }
-
 // driver makes the link that a configuration asks for, wrapped in what it asks for besides.
 func (c *Config) driver() (d link.Driver, err error) {
-	switch {
-	case c.Switch != nil && c.Link != Link{}:
-		return nil, argument(errors.New("weft: Config has both Link and Switch; expected one"))
-	case c.Switch != nil && c.Switch.sw == nil:
-		return nil, argument(errors.New("weft: Config.Switch is not one of NewSwitch"))
-	case c.Switch != nil:
-		d = c.Switch.sw.Port()
+	switch sw := c.Link.sw; {
+	case sw != nil && sw.sw == nil:
+		return nil, argument(errors.New("weft: Config.Link is of a Switch that NewSwitch has not made"))
+	case sw != nil:
+		d = sw.sw.Port()
 	case shm.IsName(c.Link.text):
 		if d, err = shm.Listen(shm.Config{Name: strings.TrimPrefix(c.Link.text, shm.Prefix)}); err != nil {
 			return nil, fmt.Errorf("weft: %w", err)
@@ -238,21 +237,22 @@ func (c *Config) later() func(text string) {
 	return func(text string) { go tell(text) }
 }
 
-// address reads where a node listens.
+// address returns where a node listens. It looks a host name up, which may take seconds.
 func (n Node) address() (netip.AddrPort, error) {
 	if shm.IsName(n.Addr) {
 		a, err := shm.Parse(n.Addr)
 		if err != nil {
-			err = argument(fmt.Errorf("weft: node %w", err))
+			err = argument(fmt.Errorf("weft: node: address %w", err))
 		}
 		return a, err
 	}
-	a, err := udp.ParseAddr(n.Addr)
+	a, err := registry.Resolve(n.Addr, registry.DefaultPort)
 	if err == nil && (a.Port() == 0 || a.Addr().IsUnspecified()) {
-		err = fmt.Errorf("%q; expected a host's address with its port", n.Addr)
+		err = fmt.Errorf("address %q: expected the address of one host, and a port from 1 to 65535, or none for %d",
+			n.Addr, registry.DefaultPort)
 	}
 	if err != nil {
-		return a, argument(fmt.Errorf("weft: node %w", err))
+		return netip.AddrPort{}, argument(fmt.Errorf("weft: node: %w", err))
 	}
 	return a, nil
 }

@@ -14,7 +14,7 @@ import (
 // A number without a unit counts nanoseconds, in which no peer answers: a daemon has always refused that, a program's own NIC took it.
 func TestATimeInWhichNothingAnswersIsRefused(t *testing.T) {
 	for _, d := range []time.Duration{-1, 3, 9 * time.Millisecond, 2 * time.Hour} {
-		n, err := weft.OpenNIC(t.Context(), weft.Config{Switch: weft.NewSwitch(), UnreachableAfter: d})
+		n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link(), UnreachableAfter: d})
 		if err == nil {
 			n.Close()
 		}
@@ -47,18 +47,23 @@ func TestWhatIsWrongWithAConfigurationIsABadArgument(t *testing.T) {
 	name := weft.Name{App: "a"}
 	sw := weft.NewSwitch()
 	for what, c := range map[string]weft.Config{
-		"no name":                 {Switch: sw},
-		"a malformed name":        {Name: weft.Name{App: "Bad name!"}, Switch: sw},
-		"a time too short":        {Name: name, Switch: sw, UnreachableAfter: 3},
-		"a link and a switch":     {Name: name, Switch: sw, Link: weft.UDP("127.0.0.1:0")},
+		"no name":                 {Link: sw.Link()},
+		"a malformed name":        {Name: weft.Name{App: "Bad name!"}, Link: sw.Link()},
+		"a time too short":        {Name: name, Link: sw.Link(), UnreachableAfter: 3},
+		"a switch of its own":     {Name: name, Link: new(weft.Switch).Link()},
 		"a malformed link":        {Name: name, Link: weft.UDP("here")},
-		"a malformed node":        {Name: name, Switch: sw, Nodes: []weft.Node{{Addr: "there"}}},
-		"a node without a port":   {Name: name, Switch: sw, Nodes: []weft.Node{{Addr: "127.0.0.1:0"}}},
-		"a malformed node's name": {Name: name, Switch: sw, Nodes: []weft.Node{{Addr: "127.0.0.1:9", Name: "Bad name!"}}},
-		"a node of the own id":    {Name: name, ID: 5, Switch: sw, Nodes: []weft.Node{{ID: 5, Addr: "127.0.0.1:9"}}},
-		"more loss than all":      {Name: name, Switch: sw, Faults: &weft.Faults{Loss: 3}},
-		"a capture of less":       {Name: name, Switch: sw, Capture: &weft.Capture{File: filepath.Join(t.TempDir(), "c"), Limit: -1}},
-		"a place off the torus":   {Name: name, Switch: sw, Position: weft.Position{X: 9, Width: 1, Height: 1}},
+		"a malformed node":        {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "there:x"}}},
+		"a node at port 0":        {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "127.0.0.1:0"}}},
+		"a node that is anywhere": {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "0.0.0.0"}}},
+		"a node without address":  {Name: name, Link: sw.Link(), Nodes: []weft.Node{{}}},
+		"an unknown host":         {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "nowhere.invalid"}}},
+		"a node that is a port":   {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: ":7700"}}},
+		"a nameless shared node":  {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "shm:"}}},
+		"a malformed node's name": {Name: name, Link: sw.Link(), Nodes: []weft.Node{{Addr: "127.0.0.1:9", Name: "Bad name!"}}},
+		"a node of the own id":    {Name: name, ID: 5, Link: sw.Link(), Nodes: []weft.Node{{ID: 5, Addr: "127.0.0.1:9"}}},
+		"more loss than all":      {Name: name, Link: sw.Link(), Faults: &weft.Faults{Loss: 3}},
+		"a capture of less":       {Name: name, Link: sw.Link(), Capture: &weft.Capture{File: filepath.Join(t.TempDir(), "c"), Limit: -1}},
+		"a place off the torus":   {Name: name, Link: sw.Link(), Position: weft.Position{X: 9, Width: 1, Height: 1}},
 	} {
 		p, err := weft.Open(t.Context(), c)
 		if err == nil {
@@ -74,7 +79,7 @@ func TestWhatIsWrongWithAConfigurationIsABadArgument(t *testing.T) {
 }
 
 func TestANodeThatCannotBeAddedIsRefusedWithAnErrorToTestFor(t *testing.T) {
-	n, err := weft.OpenNIC(t.Context(), weft.Config{Switch: weft.NewSwitch()})
+	n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +94,38 @@ func TestANodeThatCannotBeAddedIsRefusedWithAnErrorToTestFor(t *testing.T) {
 	}
 }
 
+func TestANodeWithoutAPortIsAtTheDefaultPort(t *testing.T) {
+	for in, want := range map[string]string{
+		"127.0.0.2":            "127.0.0.2:7700",
+		"127.0.0.2:9":          "127.0.0.2:9",
+		"::1":                  "[::1]:7700",
+		"[::1]":                "[::1]:7700",
+		"[fe80::1%eth0]":       "[fe80::1%eth0]:7700",
+		"[fe80::1%eth0]:9":     "[fe80::1%eth0]:9",
+		"::ffff:127.0.0.2":     "127.0.0.2:7700",
+		"localhost":            "127.0.0.1:7700",
+		"localhost:9":          "127.0.0.1:9",
+		"shm:43647b182caa7a69": "shm:43647b182caa7a69",
+	} {
+		n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link(), Nodes: []weft.Node{{ID: 9, Addr: in}}})
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if nodes, err := n.Nodes(); err != nil || len(nodes) != 1 || nodes[0].Addr != want {
+			t.Errorf("%s is %+v, %v; expected one node at %s", in, nodes, err, want)
+		}
+		if err := n.RemoveNode(weft.Node{Addr: in}); err != nil {
+			t.Errorf("to remove %s: %v", in, err)
+		}
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestASwitchThatWasNotMadeIsABadArgument(t *testing.T) {
-	if _, err := weft.OpenNIC(t.Context(), weft.Config{Switch: new(weft.Switch)}); !errors.Is(err, weft.ErrBadArgument) {
+	if _, err := weft.OpenNIC(t.Context(), weft.Config{Link: new(weft.Switch).Link()}); !errors.Is(err, weft.ErrBadArgument) {
 		t.Errorf("a NIC at a Switch that NewSwitch has not made: %v; expected %v", err, weft.ErrBadArgument)
 	}
 }

@@ -128,7 +128,7 @@ type echo struct {
 // besideEcho starts one on another NIC, and a process here that has talked to it.
 func besideEcho(t *testing.T, n *network, unreachableAfter time.Duration) (ctx context.Context, p *weft.Process, other echo) {
 	t.Helper()
-	if n.Switch != nil {
+	if n.onSwitch() {
 		t.Skip("a switch joins NICs of one program")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -164,11 +164,13 @@ func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 		const unreachableAfter = time.Second
 		ctx, p, other := besideEcho(t, n, unreachableAfter)
 		other.stop() // or it receives all there is before it is killed
-		receive, err := p.StartRecv(other.Name, 5, make([]byte, 10))
+		receive := new(weft.Op)
+		err := p.StartRecv(receive, other.Name, 5, make([]byte, 10))
 		if err != nil {
 			t.Fatal(err)
 		}
-		send, err := p.StartSendDelivered(other.Name, 5, make([]byte, 8<<20))
+		send := new(weft.Op)
+		err = p.Peer(other.Name).StartSendDelivered(send, 5, make([]byte, 8<<20))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +195,7 @@ func TestAStoppedNICIsUnreachableUntilItGoesOn(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, other := besideEcho(t, n, 500*time.Millisecond)
 		goOn := other.stop()
-		if err := p.SendDelivered(ctx, other.Name, 5, make([]byte, 8<<20)); !errors.Is(err, weft.ErrUnreachable) {
+		if err := p.Peer(other.Name).SendDelivered(ctx, 5, make([]byte, 8<<20)); !errors.Is(err, weft.ErrUnreachable) {
 			t.Errorf("a long send to a process that is stopped: %v; expected %v", err, weft.ErrUnreachable)
 		}
 		goOn()

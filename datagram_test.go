@@ -23,11 +23,11 @@ func TestADatagramIsPutWhereItsReceiveWantsIt(t *testing.T) {
 			scribble(want, size)
 			var recv weft.Op
 			tag := weft.Tag(size)
-			if err := q.StartRecvDatagramInto(&recv, tag, page, head); err != nil {
+			if err := q.StartRecvDatagram(&recv, tag, page, head); err != nil {
 				t.Fatal(err)
 			}
 			for done := false; !done; {
-				if err := p.SendDatagram(ctx, q.Address(), tag, want[:size/3], want[size/3:]); err != nil && !errors.Is(err, weft.ErrUnreachable) {
+				if err := p.PeerAt(q.Address()).SendDatagram(ctx, tag, want[:size/3], want[size/3:]); err != nil && !errors.Is(err, weft.ErrUnreachable) {
 					t.Fatal(err)
 				}
 				within, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -53,7 +53,7 @@ func TestAFlushHasADatagramLeave(t *testing.T) {
 		ctx, p, q := pair(t, n)
 		for came := false; !came; {
 			var recv, send weft.Op
-			if err := errors.Join(q.StartRecvDatagramInto(&recv, 1, make([]byte, 5)), p.StartSendDatagramInto(&send, q.Address(), 1, []byte("hello"))); err != nil {
+			if err := errors.Join(q.StartRecvDatagram(&recv, 1, make([]byte, 5)), p.PeerAt(q.Address()).StartSendDatagram(&send, 1, []byte("hello"))); err != nil {
 				t.Fatal(err)
 			}
 			p.Flush()
@@ -78,22 +78,22 @@ func TestAFlushHasADatagramLeave(t *testing.T) {
 }
 
 func TestADatagramThatCannotBeIsRefused(t *testing.T) {
-	ctx, p, q := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	ctx, p, q := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	var op weft.Op
 	for what, err := range map[string]error{
-		"that is too long": p.SendDatagram(ctx, q.Address(), 1, make([]byte, weft.MaxDatagram+1)),
-		"with AnyTag":      p.SendDatagram(ctx, q.Address(), weft.AnyTag),
-		"to nowhere":       p.StartSendDatagramInto(&op, weft.Address{}, 1),
+		"that is too long": p.PeerAt(q.Address()).SendDatagram(ctx, 1, make([]byte, weft.MaxDatagram+1)),
+		"with AnyTag":      p.PeerAt(q.Address()).SendDatagram(ctx, weft.AnyTag),
+		"to nowhere":       p.PeerAt(weft.Address{}).StartSendDatagram(&op, 1),
 	} {
 		if !errors.Is(err, weft.ErrBadArgument) {
 			t.Errorf("a datagram %s: %v, want ErrBadArgument", what, err)
 		}
 	}
-	long := p.StartSendDatagramInto(&op, q.Address(), 1, make([]byte, weft.MaxDatagram), []byte{1})
+	long := p.PeerAt(q.Address()).StartSendDatagram(&op, 1, make([]byte, weft.MaxDatagram), []byte{1})
 	if want := fmt.Sprintf("%d bytes; expected at most %d", weft.MaxDatagram+1, weft.MaxDatagram); long == nil || !strings.Contains(long.Error(), want) {
 		t.Errorf("a datagram that is too long: %v; expected it to say %q", long, want)
 	}
-	if err := p.SendDatagram(ctx, weft.Address{NIC: 99, Slot: 1, Generation: 1}, 1); !errors.Is(err, weft.ErrUnreachable) {
+	if err := p.PeerAt(weft.Address{NIC: 99, Slot: 1, Generation: 1}).SendDatagram(ctx, 1); !errors.Is(err, weft.ErrUnreachable) {
 		t.Errorf("a datagram to a NIC that is not there: %v, want ErrUnreachable", err)
 	}
 }
@@ -110,7 +110,7 @@ func TestReceivesOfDatagramsAreBegunAgainAtOnceWhicheverGoroutinePolls(t *testin
 			var ops [posted]weft.Op
 			page := make([]byte, 4096)
 			begin := func(i int) bool {
-				err := q.StartRecvDatagramInto(&ops[i], tag, page[256*i:][:256])
+				err := q.StartRecvDatagram(&ops[i], tag, page[256*i:][:256])
 				if err != nil {
 					t.Error(err)
 				}
@@ -140,7 +140,7 @@ func TestReceivesOfDatagramsAreBegunAgainAtOnceWhicheverGoroutinePolls(t *testin
 	}
 	for i := 0; left.Load() > 0; i++ {
 		tag := weft.Tag(i % receivers)
-		if err := p.SendDatagram(ctx, q.Address(), tag, bytes.Repeat([]byte{byte(tag) + 1}, 200)); err != nil && !errors.Is(err, weft.ErrNoMemory) {
+		if err := p.PeerAt(q.Address()).SendDatagram(ctx, tag, bytes.Repeat([]byte{byte(tag) + 1}, 200)); err != nil && !errors.Is(err, weft.ErrNoMemory) {
 			t.Fatal(err)
 		}
 	}

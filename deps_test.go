@@ -41,6 +41,7 @@ NONE < filemem < ctl, weft, daemon
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 weft < sim, inflight, workqueue < processtest     sim, pdl < sweep, processtest
 inflight, together, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        payload, together < demo
+proc, ctl < expose < weft      deploy, expose, weft < weft/program < bench, processtest
 program, ctl < deploy < weft, daemon                vni, ctl < hostile                                payload < bench
 testbed, payload < bench/limit < bench
 payload, together, inflight < soak
@@ -70,6 +71,9 @@ func short(path string) (name string, ok bool) {
 		return "weft", true
 	}
 	name, ok = strings.CutPrefix(path, module+"/")
+	if name == "program" { // the public face of internal/program
+		return "weft/program", true
+	}
 	return strings.TrimPrefix(name, "internal/"), ok
 }
 

@@ -17,12 +17,12 @@ func TestTheMemoryOfAProcessThatIsThrownOutIsLeftAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	links := NewSwitch()
-	b, err := Open(ctx, Config{Name: Name{App: "b"}, Switch: links})
+	b, err := Open(ctx, Config{Name: Name{App: "b"}, Link: links.Link()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	a, err := Open(ctx, Config{Name: Name{App: "a"}, Switch: links, Nodes: []Node{{ID: b.NIC().ID(), Addr: b.NIC().Addr()}}})
+	a, err := Open(ctx, Config{Name: Name{App: "a"}, Link: links.Link(), Nodes: []Node{{ID: b.NIC().ID(), Addr: b.NIC().Addr()}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,8 @@ func TestTheMemoryOfAProcessThatIsThrownOutIsLeftAlone(t *testing.T) {
 	resume := func() {}
 	for midway := false; !midway; {
 		before := copied()
-		if op, err = b.StartRecv(AnyProcess, 1, buf); err != nil {
+		op = new(Op)
+		if err = b.StartRecv(op, AnyProcess, 1, buf); err != nil {
 			t.Fatal(err)
 		}
 		go func() { sent <- a.Send(ctx, b.Name(), 1, message) }()

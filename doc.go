@@ -1,29 +1,51 @@
-// Package weft is a reliable fabric between processes: messages, remote memory and requests, carried by a NIC in software.
+// Package weft sends messages between processes on the hosts of a LAN, through a NIC in software.
 //
-//	process ──commands──► ┌─────┐                         ┌─────┐ ◄──commands── process
+//   - send: [Process.Send], [Peer.SendDelivered], [Peer.SendMany], [Process.Multicast]
+//   - receive: [Process.Recv], [Process.Inbox], [Process.RecvAlloc], [Process.Probe]
+//   - ask and answer: [Peer.Call], [Process.Reply]
+//   - keep several operations in flight: [Peer.StartSend], [Process.StartRecv], [Op]
+//   - share memory: [Process.Alloc], [Region.Handle], [Process.Put], [Process.Get]
+//   - work as a group: [Process.Join], [Group.Barrier], [Group.Broadcast], [AllReduce]
+//   - react to failures: [Process.Watch], [OpError]
+//   - begin: [Open] with a NIC of its own, [Attach] to a NIC daemon
+//   - write a library: [Process.Port], [Process.Runtime]
+//   - test in a simulation: package sim
+//   - carry byte streams and net/http: package stream
+//   - run code in the NIC: package program
+//   - use memory of other hosts: package netmem
+//
+// A process has a name: an application and an index, such as "app/3". It sends to other processes by
+// their names. The NIC finds the name, splits messages into frames, retransmits lost frames, keeps
+// order, matches each message with a receive, and limits senders to the receiver's pace. A NIC runs
+// inside the process ([Open]), or in a daemon that all processes of the host share ([Attach]). Both
+// have the same calls.
+//
+//	process ──commands──► ┌─────┐                           ┌─────┐ ◄──commands── process
 //	        ◄─doorbells── │ NIC │ ◄── frames (UDP, mem) ──► │ NIC │ ──doorbells─►
-//	process ◄───────────► └─────┘                         └─────┘ ◄───────────► process
+//	process ◄───────────► └─────┘                           └─────┘ ◄───────────► process
 //
-// A process takes a name, an application and an index such as "app/3", and talks to others by theirs. The NIC that
-// serves it does the rest: it finds the name, cuts messages into frames, repairs loss, keeps order, matches what arrives
-// with what was asked for, and never lets a sender swamp a receiver. A NIC runs inside the process ([Open]) or in a
-// daemon of the host that many processes share ([Attach]); nothing else differs between the two.
+// # Promises
 //
-// A library that uses a process which an application has made takes a [Port] of it: a space of tags of its own. It asks the process for the
-// time and starts what it does beside its callers by it ([Process.Now], [Process.Sleep], [Process.WithTimeout], [Process.Go],
-// [Process.WaitUntil]), so that it runs unchanged in package sim.
+// No message is delivered twice. [Process.Send] returns when the buffer may be used again, and
+// [Peer.SendDelivered] when the destination's NIC has accepted the message. A message whose send
+// failed was delivered once or not at all. A message that was reported as delivered was delivered.
 //
-// # What a send promises
+// Messages from one process to another arrive in the order in which they were sent. Two NICs exchange
+// them in a session. Within one session a receiver gets a prefix of the messages whose sends
+// succeeded, without holes. The end of a session is an [Event], which comes before any message of the
+// next session.
 //
-// A message is never delivered more than once. Send returns when its buffer may be used again, SendDelivered when the
-// destination's NIC has accepted the message. One that failed was delivered once or not at all; one reported as
-// delivered was delivered. Messages from one process to another arrive in the order in which they were sent, and without
-// holes: within one session of their NICs, what is received is a prefix of what was sent, less the sends that failed. The end
-// of a session is told by an [Event], which is there before anything of the next session.
+// # Contexts and errors
 //
-// A call whose context has ended before it begins fails with the context's error and does nothing: nothing is sent, and nothing
-// received. What hands out what is there already does so even then: [Process.NextEvent] and [Watcher.Next] an event, [Gate.Wait] that
-// the gate is open, and [Op.Wait] how an operation has ended.
+// A call whose context is done before the call begins fails with the context's error and does
+// nothing. Four calls return a result that is already there even then: [Watcher.Next], [Gate.Wait],
+// [Op.Wait] and [Op.Test].
 //
-// Failures are sentinel errors wrapped with the operation and its peer: test for them with errors.Is.
+// The wait for a dead peer ends with an error: [ErrProcessGone] if the process has ended,
+// [ErrUnreachable] if its NIC is silent for Config.UnreachableAfter, 2 s by default. Receives from any
+// process, [Process.WaitName] and [Process.Join] wait for processes that may never come, so only their
+// context ends them.
+//
+// Errors wrap a sentinel such as ErrUnreachable in an [OpError] or a [GroupError]. Test for the
+// sentinel with errors.Is.
 package weft

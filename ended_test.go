@@ -11,20 +11,20 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/program"
 )
 
 // evenThen are the calls that a context which has ended does not keep from their work: they hand out what is there already, or wait for nothing.
 var evenThen = map[string]string{
-	"Process.NextEvent":   "returns what is there",
-	"Watcher.Next":        "returns what is there",
+	"Watcher.Next":        "returns a queued event",
 	"Gate.Wait":           "returns if the gate is open",
-	"Op.Wait":             "tells of an operation that is done",
-	"Process.WithTimeout": "derives a context",
+	"Op.Wait":             "returns the result of an operation that is done",
+	"Runtime.WithTimeout": "derives a context",
 }
 
 // Every method with a context looks at it before it does anything, also one that is added tomorrow.
 func TestEveryCallLooksAtItsContextFirst(t *testing.T) {
-	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	ctx, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	w := newEndedWorld(t, ctx, a, b)
 	over, cancel := context.WithCancel(ctx)
 	cancel()
@@ -32,7 +32,7 @@ func TestEveryCallLooksAtItsContextFirst(t *testing.T) {
 	for _, v := range w.receivers {
 		for i := range v.NumMethod() {
 			m := v.Type().Method(i)
-			name := v.Type().Elem().Name() + "." + m.Name
+			name := reflect.Indirect(v).Type().Name() + "." + m.Name
 			if m.Type.NumIn() < 2 || m.Type.In(1) != reflect.TypeFor[context.Context]() || evenThen[name] != "" {
 				continue
 			}
@@ -82,18 +82,18 @@ func newEndedWorld(t *testing.T, ctx context.Context, a, b *weft.Process) *ended
 	must(err)
 	in, err := a.Inbox(weft.AnyProcess, 9, 8)
 	must(err)
-	segment, err := a.Segment(1, 64)
+	segment, err := a.SharedSegment(1, 64)
 	must(err)
 	watcher := a.Watch()
 	t.Cleanup(func() { in.Close(); watcher.Close(); must(segment.Close()) })
-	for _, x := range []any{a, port, w.group, in, new(weft.Op), a.Programs(), segment, watcher, a.NewGate(), a.NIC()} {
+	for _, x := range []any{a, port, a.Peer(b.Name()), port.PeerAt(b.Address()), a.Runtime(), w.group, in, new(weft.Op), program.On(a), segment, watcher, a.Runtime().NewGate(), a.NIC()} {
 		w.receivers = append(w.receivers, reflect.ValueOf(x))
 	}
 	w.functions = map[string]any{"Open": weft.Open, "OpenNIC": weft.OpenNIC, "Attach": weft.Attach, "Reduce": weft.Reduce[int64], "AllReduce": weft.AllReduce[float64],
 		"ReduceFunc": weft.ReduceFunc[int64], "AllReduceFunc": weft.AllReduceFunc[float64], "StartAllReduce": weft.StartAllReduce[float64]}
 	w.arguments = map[reflect.Type]any{}
 	for _, x := range []any{b.Name(), b.Address(), weft.Tag(1), w.region.Handle(), make([]byte, 8), [][]byte{make([]byte, 8), make([]byte, 8)}, []weft.Name{b.Name()},
-		w.group, new(weft.GroupOp), []int64{1}, []float64{1}, func() bool { return true }, weft.ProgramAddress{ID: 1}, weft.Config{Name: weft.Name{App: "c"}, Switch: weft.NewSwitch()},
+		w.group, new(weft.GroupOp), []int64{1}, []float64{1}, func() bool { return true }, program.Address{ID: 1}, weft.Config{Name: weft.Name{App: "c"}, Link: weft.NewSwitch().Link()},
 		weft.AttachConfig{Name: weft.Name{App: "x"}, Socket: filepath.Join(t.TempDir(), "none")}} {
 		w.arguments[reflect.TypeOf(x)] = x
 	}
@@ -118,6 +118,11 @@ func (w *endedWorld) mustRefuse(t *testing.T, name string, f reflect.Value, over
 	}
 	out := f.Call(in)
 	err, _ := out[len(out)-1].Interface().(error)
+	if all := out[0]; all.Kind() == reflect.Func { // a sequence that ends with the error
+		for _, e := range all.Seq2() {
+			err, _ = e.Interface().(error)
+		}
+	}
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%s with a context that has ended: %v; expected %v", name, err, context.Canceled)
 	}
@@ -132,7 +137,7 @@ func (w *endedWorld) mustStillWork(t *testing.T, ctx context.Context, a, b *weft
 	if err := w.group.Barrier(ctx); err != nil {
 		t.Errorf("the group: %v", err)
 	}
-	if err := a.SendDelivered(ctx, b.Name(), 2, []byte("first")); err != nil {
+	if err := a.Peer(b.Name()).SendDelivered(ctx, 2, []byte("first")); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := b.Recv(ctx, weft.AnyProcess, weft.AnyTag, make([]byte, 8)); err != nil || m.Tag != 2 {

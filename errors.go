@@ -7,62 +7,90 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// What operations fail with. Each comes wrapped with the operation and its peer; test with errors.Is.
+// The errors of operations. Each comes wrapped with the operation and its peer; test for it with
+// errors.Is.
 var (
-	ErrUnreachable     = proc.ErrUnreachable     // the other's NIC is silent, or has dropped the connection
-	ErrProcessGone     = proc.ErrProcessGone     // the other process has ended
+	ErrUnreachable     = proc.ErrUnreachable     // the peer's NIC is silent, or has ended the session
+	ErrProcessGone     = proc.ErrProcessGone     // the peer has ended
 	ErrStaleGeneration = proc.ErrStaleGeneration // the address is that of an earlier process
 	ErrNameUnknown     = proc.ErrNameUnknown     // no live NIC knows the name
-	ErrNameLost        = proc.ErrNameLost        // the fabric gave this process's name to another one after a partition
+	ErrNameLost        = proc.ErrNameLost        // after a partition another process has this process's name
 	ErrPortInUse       = errors.New("the port is in use")
 	ErrTruncated       = proc.ErrTruncated     // the message is longer than the buffer
-	ErrQueueFull       = proc.ErrQueueFull     // too many operations under way
-	ErrClosed          = proc.ErrClosed        // this process, or its NIC, has been closed
+	ErrQueueFull       = proc.ErrQueueFull     // too many operations are in flight
+	ErrClosed          = proc.ErrClosed        // this process, its NIC, or the object of the call is closed
 	ErrNICGone         = proc.ErrNICGone       // this process's NIC has ended
-	ErrBadArgument     = proc.ErrBadArgument   // what, says the text
-	ErrRegion          = proc.ErrRegion        // the handle is not, or no longer, a region's, or does not let write
-	ErrRange           = proc.ErrRange         // beyond the region's end
-	ErrCancelled       = proc.ErrCancelled     // withdrawn by Cancel; of Reply: the caller has given up
-	ErrNoProgram       = proc.ErrNoProgram     // no such program or trigger in the NIC, or it takes no messages
-	ErrProgramFailed   = proc.ErrProgramFailed // the program was activated, and aborted, or was busy for too long
+	ErrBadArgument     = proc.ErrBadArgument   // an argument is invalid; the error's text names it
+	ErrRegion          = proc.ErrRegion        // the handle names no open region, or does not permit writing
+	ErrRange           = proc.ErrRange         // beyond the end of the region
+	ErrCancelled       = proc.ErrCancelled     // withdrawn by Cancel; from Reply: the caller has given up
+	ErrNoProgram       = proc.ErrNoProgram     // the NIC has no such program or trigger, or it takes no messages
+	ErrProgramFailed   = proc.ErrProgramFailed // the program aborted, or was busy for too long
 	ErrFiltered        = proc.ErrFiltered      // a filter in front of the receiver dropped the message
-	ErrNoReceiver      = proc.ErrNoReceiver    // of SendDelivered to a library's port, on which its receiver has never received
-	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left for this, or no place for another region, share, or process to send to
-	ErrRegionInUse     = proc.ErrRegionInUse   // of Region.Close: an operation of this process under way uses it
+	ErrNoReceiver      = proc.ErrNoReceiver    // from SendDelivered: the receiver has never received on that port
+	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left, or no place for another region, share, or receiver
+	ErrRegionInUse     = proc.ErrRegionInUse   // from Region.Close: an operation in flight uses the region
 
-	ErrNameTaken    = errors.New("name is taken")                           // of Attach and Open: another process of the fabric has the name; which, says the text
-	ErrNoDaemon     = errors.New("no NIC daemon")                           // of Attach: nothing listens at the socket
-	ErrNotTrusted   = errors.New("the daemon is not trusted")               // of Attach: neither root nor this user has started it, nor the owner of its socket's place
-	ErrNotPermitted = errors.New("not permitted")                           // of Attach: the socket or the daemon refuses this user
-	ErrFull         = errors.New("the NIC has no room for another process") // of Attach: every slot has a process
-	ErrOtherVersion = errors.New("the daemon speaks another version")       // of Attach: daemon and program are of different releases
+	ErrNameTaken    = errors.New("name is taken")                           // from Attach and Open: another process has the name
+	ErrNoDaemon     = errors.New("no NIC daemon")                           // from Attach: nothing listens at the socket
+	ErrNotTrusted   = errors.New("the daemon is not trusted")               // from Attach: its user is neither root, nor this user, nor the owner of the socket's directory
+	ErrNotPermitted = errors.New("not permitted")                           // from Attach: the socket or the daemon refuses this user
+	ErrFull         = errors.New("the NIC has no room for another process") // from Attach: every slot has a process
+	ErrOtherVersion = errors.New("the daemon speaks another version")       // from Attach: daemon and program are of different releases
 
 	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has left or ended
-	ErrGroupSize     = proc.ErrGroupSize     // the group has another size, or all its members; which, says the text
+	ErrGroupSize     = proc.ErrGroupSize     // the group has another size, or has all its members
 	ErrGroupJoined   = proc.ErrGroupJoined   // this process is in the group already
 	ErrNoGroup       = proc.ErrNoGroup       // this process has left the group
-	ErrGroupMismatch = proc.ErrGroupMismatch // the members do different things
+	ErrGroupMismatch = proc.ErrGroupMismatch // the members call different operations
 )
 
-// OpError says which operation failed, with which peer, and why.
-//
-//	Op         what failed, such as "send", "receive" or "call"
-//	Peer       the other process's name, as Name.String writes it when it is printed; "any" if the operation did not name it
-//	NIC, Slot  where that process is; 0 if that is not known
-//	Err        the why, which Unwrap gives, too
-type OpError = proc.OpError
+// OpError reports which operation failed, with which peer, and why. Unwrap returns Err.
+type OpError struct {
+	Op   string  // the operation, such as "send", "receive" or "call"
+	Peer Name    // the peer's name; AnyProcess if the operation did not name it
+	Addr Address // the peer's address, as far as it is known
+	Err  error   // the cause
+}
 
-// argument makes err, which says what is wrong with an argument, ErrBadArgument too.
-func argument(err error) error { return badArgument{err} }
+// Error returns the operation, the peer and the cause in one line.
+func (e *OpError) Error() string {
+	peer := ""
+	if e.Peer != AnyProcess {
+		peer = e.Peer.String()
+	}
+	return proc.OpText(e.Op, peer, uint64(e.Addr.NIC), e.Addr.Slot, e.Err)
+}
 
-type badArgument struct{ error }
+// Unwrap returns the cause.
+func (e *OpError) Unwrap() error { return e.Err }
 
-func (b badArgument) Unwrap() []error { return []error{ErrBadArgument, b.error} }
+// opError gives an error of the process half its public form. Each call passes its error through.
+func opError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return publicError(err)
+}
 
-// ended is the error of an operation whose context has ended before it begins: then it does nothing.
+func publicError(err error) error {
+	if e, ok := err.(*proc.OpError); ok {
+		return &OpError{Op: e.Op, Peer: nameOf(e.Peer), Addr: Address{NIC: NICID(e.NIC), Slot: e.Slot, Generation: e.Gen}, Err: e.Err}
+	}
+	return err
+}
+
+// ended returns the error of an operation whose context is done before it begins.
 func ended(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return &OpError{Op: op, Err: err}
 	}
 	return nil
 }
+
+// argument makes err, which names a wrong argument, ErrBadArgument too.
+func argument(err error) error { return badArgument{err} }
+
+type badArgument struct{ error }
+
+func (b badArgument) Unwrap() []error { return []error{ErrBadArgument, b.error} }

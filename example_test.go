@@ -61,7 +61,8 @@ func ExampleProcess_Inbox() {
 		}
 	}
 	for range 3 {
-		m, data, err := in.Next(ctx)
+		m, err := in.Next(ctx)
+		data := m.Data
 		if err != nil {
 			log.Fatal(err)
 		}

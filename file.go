@@ -57,7 +57,7 @@ func (p *Process) registerFile(fd int, offset int64, n int, rights Rights) (*Reg
 	r, err := p.p.Register(m.Bytes, &proc.File{FD: fd, Offset: offset}, rights == ReadOnly)
 	if err != nil {
 		_ = m.Unmap()
-		return nil, err
+		return nil, opError(err)
 	}
 	return &Region{r: r, p: p, unmap: sync.OnceValue(m.Unmap)}, nil
 }

@@ -93,9 +93,9 @@ func (w *battlefield) do(t *testing.T, host int, f func() error) {
 // open opens a NIC, on the link that wrap makes of its own.
 func (w *battlefield) open(t *testing.T, host int, wrap func(link.Driver) link.Driver) (n *NIC) {
 	t.Helper()
-	c := Config{Link: Link{w.listen}}
+	c := Config{Link: Link{text: w.listen}}
 	if w.bed != nil {
-		c.Link = Link{fmt.Sprintf("%s%v:7700", w.listen, w.bed.Host(host).Addr())}
+		c.Link = Link{text: fmt.Sprintf("%s%v:7700", w.listen, w.bed.Host(host).Addr())}
 	}
 	w.do(t, host, func() error {
 		d, err := c.driver()

@@ -200,7 +200,7 @@ func TestAThousandBarriersAndBroadcastsGetThroughLoss(t *testing.T) {
 		switch {
 		case testing.Short():
 			times = 100
-		case n.Faults == nil || n.Link != (weft.Link{}):
+		case n.Faults == nil || !n.onSwitch():
 			times = 200 // a thousand by one link with loss
 		}
 		ctx, groups, _ := crowd(t, n, 4, 4)
@@ -375,7 +375,7 @@ func TestARootThatEndsWhileOthersReachItsRegionIsNamedAndTheGroupShrinks(t *test
 func ExampleProcess_Join() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	nic, err := weft.OpenNIC(ctx, weft.Config{Switch: weft.NewSwitch()})
+	nic, err := weft.OpenNIC(ctx, weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -409,7 +409,7 @@ func ExampleProcess_Join() {
 
 // The two ways in which a group has no place: it has all its members, or others expect another size.
 func TestAJoinThatDoesNotFitSaysWhichSizesAreMeant(t *testing.T) {
-	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	ctx, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	third, err := b.NIC().Attach(ctx, weft.Name{App: "c"})
 	if err != nil {
 		t.Fatal(err)
@@ -449,7 +449,7 @@ func TestAJoinThatDoesNotFitSaysWhichSizesAreMeant(t *testing.T) {
 }
 
 func TestAProcessInAsManyGroupsAsItMayBeInCanShrinkEach(t *testing.T) {
-	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Switch: weft.NewSwitch()})
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func multiply(into, from []matrix) {
 func TestReductionsByAFunctionKeepTheOrderOfRanks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for n := 1; n <= 6; n++ {
-		ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), min(n, 3), n)
+		ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), min(n, 3), n)
 		for _, length := range []int{0, 1, 7, 1000, 60_001} { // the last one in parts
 			members := make([][]matrix, n)
 			for i := range members {
@@ -68,7 +68,7 @@ func TestReductionsByAFunctionKeepTheOrderOfRanks(t *testing.T) {
 }
 
 func TestAReductionByAFunctionRefusesElementsThatCannotTravel(t *testing.T) {
-	ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 1)
+	ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 1)
 	again := func() *weft.Group { // the one before was left
 		g, err := procs[0].Join(ctx, "again", 1)
 		if err != nil {
@@ -112,7 +112,7 @@ func TestReductionsOfOtherLengthsByAFunctionFailAtAllMembers(t *testing.T) {
 	}
 	for _, length := range []int{5, 1 << 20} { // gathered, and in parts
 		for odd := range 3 {
-			ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 3)
+			ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 3)
 			together(t, 3, func(i int) error {
 				v := make([]int16, length)
 				if i == odd {
@@ -143,7 +143,7 @@ func TestReductionsOfOtherLengthsByAFunctionFailAtAllMembers(t *testing.T) {
 func ExampleStartAllReduceFunc() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	nic, err := weft.OpenNIC(ctx, weft.Config{Switch: weft.NewSwitch()})
+	nic, err := weft.OpenNIC(ctx, weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func (o *GroupOp) Test() (done bool, err error) {
 
 // start starts an operation that a call does.
 func (g *Group) start(ctx context.Context, op *GroupOp, what string, call func(context.Context) error) error {
-	return groupError(g.g.Start(ctx, &op.o, g.p.time.Go, what, call))
+	return groupError(g.g.Start(ctx, &op.o, g.p.Runtime().Go, what, call))
 }
 
 // StartBarrier starts [Group.Barrier].

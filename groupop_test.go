@@ -79,7 +79,7 @@ func TestAGroupOpThatWasNotStartedHasNothingToWaitFor(t *testing.T) {
 }
 
 func TestStartedOperationsOfAGroupAreBounded(t *testing.T) {
-	ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 2)
+	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 2)
 	g := groups[0]
 	ops := make([]weft.GroupOp, limits.GroupStarted+1)
 	for i := range limits.GroupStarted {
@@ -118,7 +118,7 @@ func TestStartedOperationsOfAGroupAreBounded(t *testing.T) {
 
 // It has not entered the operation, so the others do not wait for it.
 func TestAnOperationWhoseContextEndsBeforeItsTurnLeavesTheProcessInTheGroup(t *testing.T) {
-	ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 2)
+	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 2)
 	g := groups[0]
 	var first, second, third weft.GroupOp
 	over, cancel := context.WithCancel(ctx)
@@ -143,7 +143,7 @@ func TestAnOperationWhoseContextEndsBeforeItsTurnLeavesTheProcessInTheGroup(t *t
 }
 
 func TestAnOperationWhoseContextEndsInFlightLeavesTheGroup(t *testing.T) {
-	ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 2)
+	ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
 	var first, second weft.GroupOp
 	over, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -185,7 +185,7 @@ func TestClosingAGroupEndsWhatWasStarted(t *testing.T) {
 		"group":   {func(g *weft.Group, _ *weft.Process) error { return g.Close() }, weft.ErrNoGroup},
 		"process": {func(_ *weft.Group, p *weft.Process) error { return p.Close() }, weft.ErrClosed},
 	} {
-		ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 2)
+		ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 2)
 		ops := make([]weft.GroupOp, 4)
 		if err := errors.Join(groups[0].StartBarrier(ctx, &ops[0]), groups[0].StartGather(ctx, &ops[1], 0, make([]byte, 1), make([]byte, 2)),
 			weft.StartAllReduce(ctx, groups[0], &ops[2], weft.Sum, []int32{1})); err != nil {
@@ -213,7 +213,7 @@ func TestClosingAGroupEndsWhatWasStarted(t *testing.T) {
 }
 
 func TestAllThatWaitForAGroupOpHearOfItsEnd(t *testing.T) {
-	ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 2)
+	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 2)
 	var o weft.GroupOp
 	if err := groups[0].StartBarrier(ctx, &o); err != nil {
 		t.Fatal(err)

@@ -111,7 +111,7 @@ func TestAPartOfAnotherLengthFailsAtItsMemberAndTheOthersNameIt(t *testing.T) {
 			return g.AllToAllParts(ctx, from, to)
 		}},
 	} {
-		ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 3)
+		ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 3)
 		together(t, 3, func(i int) error {
 			err := c.do(ctx, groups[i], i)
 			var ge *weft.GroupError

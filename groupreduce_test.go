@@ -97,7 +97,7 @@ func TestReductionsOfEveryTypeComeToWhatOneProcessComputes(t *testing.T) {
 		most = 3
 	}
 	for n := 1; n <= most; n++ {
-		ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), min(n, 3), n)
+		ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), min(n, 3), n)
 		reducesLike(t, ctx, groups, seed, func(r *rand.Rand) int32 { return int32(r.Uint32()) }, false)
 		reducesLike(t, ctx, groups, seed, func(r *rand.Rand) int64 { return int64(r.Uint64()) }, false)
 		reducesLike(t, ctx, groups, seed, func(r *rand.Rand) uint32 { return r.Uint32() }, false)
@@ -109,7 +109,7 @@ func TestReductionsOfEveryTypeComeToWhatOneProcessComputes(t *testing.T) {
 }
 
 func TestANaNMakesTheResultNaN(t *testing.T) {
-	ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 2)
+	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 2)
 	for _, o := range []weft.Operator{weft.Sum, weft.Min, weft.Max} {
 		together(t, 2, func(i int) error {
 			narrow, wide := []float32{1}, []float64{1}
@@ -136,7 +136,7 @@ func TestMembersThatReduceOtherTypesDisagree(t *testing.T) {
 		},
 		"int64": func(ctx context.Context, g *weft.Group) error { return weft.AllReduce(ctx, g, weft.Sum, []int64{1}) },
 	} {
-		ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 3)
+		ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 3)
 		together(t, 3, func(i int) error {
 			err := error(nil)
 			if i == 1 {
@@ -153,7 +153,7 @@ func TestMembersThatReduceOtherTypesDisagree(t *testing.T) {
 }
 
 func TestErrorsOfReductionsNameTheForm(t *testing.T) {
-	ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 1)
+	ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 1)
 	if err := procs[0].Close(); err != nil {
 		t.Fatal(err)
 	}

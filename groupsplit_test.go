@@ -54,7 +54,7 @@ func TestAGroupSplitsByColor(t *testing.T) {
 // Parts of parts, and several splits of one group, at the same time: none is taken for another.
 func TestPartsOfPartsAreGroupsOfTheirOwn(t *testing.T) {
 	const n = 8
-	ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 4, n)
+	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 4, n)
 	var mu sync.Mutex
 	names := map[string]int{}
 	together(t, n, func(i int) error {
@@ -92,7 +92,7 @@ func TestPartsOfPartsAreGroupsOfTheirOwn(t *testing.T) {
 }
 
 func TestThePartOfAPartHasABoundedName(t *testing.T) {
-	ctx, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 1)
+	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 1)
 	names, g := map[string]bool{}, groups[0]
 	for range 30 {
 		part, err := g.Split(ctx, 123)
@@ -108,7 +108,7 @@ func TestThePartOfAPartHasABoundedName(t *testing.T) {
 
 // Its parts count on from those of the group before it.
 func TestAGroupThatHasShrunkSplitsAgain(t *testing.T) {
-	ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 3)
+	ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 3)
 	together(t, 3, func(i int) error {
 		before, err := groups[i].Split(ctx, 1)
 		if err != nil {
@@ -153,7 +153,7 @@ func TestASplitFailsWithTheNameOfAMemberThatDoesNotCome(t *testing.T) {
 		"closes the group":   func(g *weft.Group, _ *weft.Process) error { return g.Close() },
 		"closes the process": func(_ *weft.Group, p *weft.Process) error { return p.Close() },
 	} {
-		ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 3)
+		ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 3)
 		together(t, 3, func(i int) error {
 			if i == 1 {
 				return leave(groups[1], procs[1])
@@ -177,7 +177,7 @@ func TestASplitFailsWithTheNameOfAMemberThatDoesNotCome(t *testing.T) {
 }
 
 func TestASplitOfAProcessInTooManyGroupsFails(t *testing.T) {
-	ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 2)
+	ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
 	for i := 1; i < limits.Groups; i++ {
 		if _, err := procs[0].Join(ctx, fmt.Sprint("g", i), 1); err != nil {
 			t.Fatal(err)
@@ -195,7 +195,7 @@ func TestASplitOfAProcessInTooManyGroupsFails(t *testing.T) {
 }
 
 func TestAGroupSaysWhatItIs(t *testing.T) {
-	_, groups, _ := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 1, 2)
+	_, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 2)
 	if s := fmt.Sprint(groups[1]); s != "w (epoch 0, rank 1 of 2)" {
 		t.Errorf("a group is printed as %q", s)
 	}
@@ -203,7 +203,7 @@ func TestAGroupSaysWhatItIs(t *testing.T) {
 
 // A process that gives a split up leaves the group, as with every operation.
 func TestASplitWhoseContextEndsIsGivenUpByAll(t *testing.T) {
-	ctx, groups, procs := crowd(t, on(weft.Config{Switch: weft.NewSwitch()}), 2, 3)
+	ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 3)
 	over, cancel := context.WithCancel(ctx)
 	defer cancel()
 	together(t, 3, func(i int) error {
@@ -230,7 +230,7 @@ func TestASplitWhoseContextEndsIsGivenUpByAll(t *testing.T) {
 func ExampleGroup_Split() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	nic, err := weft.OpenNIC(ctx, weft.Config{Switch: weft.NewSwitch()})
+	nic, err := weft.OpenNIC(ctx, weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
 		log.Fatal(err)
 	}

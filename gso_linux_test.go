@@ -13,11 +13,12 @@ func TestTheEnvironmentSwitchesSegmentationOffloadOff(t *testing.T) {
 	batched := func() uint64 {
 		ctx, a, b := pair(t, on(weft.Config{}))
 		buf := make([]byte, 4<<20)
-		op, err := b.StartRecv(a.Name(), 1, buf)
+		op := new(weft.Op)
+		err := b.StartRecv(op, a.Name(), 1, buf)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.SendDelivered(ctx, b.Name(), 1, pattern(1, len(buf))); err != nil {
+		if err := a.Peer(b.Name()).SendDelivered(ctx, 1, pattern(1, len(buf))); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := op.Wait(ctx); err != nil {

@@ -40,7 +40,8 @@ func TestAnInboxHandsOutMessagesInTheirOrder(t *testing.T) { // USNIC-28
 			done <- nil
 		}()
 		for i, size := range sizes {
-			m, data, err := in.Next(ctx)
+			m, err := in.Next(ctx)
+			data := m.Data
 			if cut := size > 300_000; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
 				t.Fatalf("message %d of %d bytes: %v", i, size, err)
 			}
@@ -69,7 +70,7 @@ func TestManyMessagesArriveInTheirOrder(t *testing.T) { // decision 5
 					messages[i] = fmt.Append(nil, c*many+i)
 				}
 				messages[many/2] = append(messages[many/2], make([]byte, c*1000)...) // some are long
-				if k, err := p.SendMany(ctx, q.Name(), 1, messages); err != nil || k != many {
+				if k, err := p.Peer(q.Name()).SendMany(ctx, 1, messages); err != nil || k != many {
 					sent <- fmt.Errorf("%d of %d were sent: %w", k, many, err)
 					return
 				}
@@ -80,7 +81,8 @@ func TestManyMessagesArriveInTheirOrder(t *testing.T) { // decision 5
 			sent <- nil
 		}()
 		for i := range many * calls {
-			_, data, err := in.Next(ctx)
+			got, err := in.Next(ctx)
+			data := got.Data
 			if want := fmt.Sprint(i); err != nil || !strings.HasPrefix(string(data), want) {
 				t.Fatalf("message %d came as %.20q, %v", i, data, err)
 			}
@@ -112,28 +114,28 @@ func TestManyMessagesLeaveBesideThoseThatAnotherProcessHolds(t *testing.T) {
 				}
 			}
 		}
-		if err := holder.SendDelivered(ctx, one.Name(), 1, nil); err != nil {
+		if err := holder.Peer(one.Name()).SendDelivered(ctx, 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := sender.SendDelivered(ctx, other.Name(), 1, nil); err != nil {
+		if err := sender.Peer(other.Name()).SendDelivered(ctx, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		const rounds = 100
 		for range rounds {
-			if _, err := holder.StartSend(one.Name(), 1, []byte("held")); err != nil {
+			if err := holder.Peer(one.Name()).StartSend(new(weft.Op), 1, []byte("held")); err != nil {
 				t.Fatal(err)
 			}
-			if sent, err := sender.SendMany(ctx, other.Name(), 1, [][]byte{{1}, {2}}); sent != 2 || err != nil {
+			if sent, err := sender.Peer(other.Name()).SendMany(ctx, 1, [][]byte{{1}, {2}}); sent != 2 || err != nil {
 				t.Fatalf("%d were sent, %v", sent, err)
 			}
 		}
 		for range 2*rounds + 1 {
-			if _, _, err := in.Next(ctx); err != nil {
+			if _, err := in.Next(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range rounds + 1 {
-			if _, _, err := from.Next(ctx); err != nil {
+			if _, err := from.Next(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -144,17 +146,17 @@ func TestSendManySaysWhatItHasSent(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
 		messages := [][]byte{{1}, {2}, {3}}
-		if sent, err := p.SendMany(ctx, weft.Name{App: "nobody"}, 1, messages); sent != 0 || !errors.Is(err, weft.ErrNameUnknown) {
+		if sent, err := p.Peer(weft.Name{App: "nobody"}).SendMany(ctx, 1, messages); sent != 0 || !errors.Is(err, weft.ErrNameUnknown) {
 			t.Errorf("to a name that no process has: %d, %v", sent, err)
 		}
-		if sent, err := p.SendMany(ctx, q.Name(), weft.AnyTag, messages); sent != 0 || !errors.Is(err, weft.ErrBadArgument) {
+		if sent, err := p.Peer(q.Name()).SendMany(ctx, weft.AnyTag, messages); sent != 0 || !errors.Is(err, weft.ErrBadArgument) {
 			t.Errorf("with any tag: %d, %v", sent, err)
 		}
-		if sent, err := p.SendMany(ctx, q.Name(), 1, nil); sent != 0 || err != nil {
+		if sent, err := p.Peer(q.Name()).SendMany(ctx, 1, nil); sent != 0 || err != nil {
 			t.Errorf("nothing: %d, %v", sent, err)
 		}
 		// The first message of all waits until the pair is open, and may arrive although its SendMany says that it failed.
-		if err := p.SendDelivered(ctx, q.Name(), 1, nil); err != nil {
+		if err := p.Peer(q.Name()).SendDelivered(ctx, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := q.Recv(ctx, p.Name(), 1, nil); err != nil {
@@ -168,7 +170,7 @@ func TestSendManySaysWhatItHasSent(t *testing.T) {
 			}
 			giveUp()
 		}()
-		if sent, err := p.SendMany(given, q.Name(), 1, messages); sent != 1 || !errors.Is(err, context.Canceled) {
+		if sent, err := p.Peer(q.Name()).SendMany(given, 1, messages); sent != 1 || !errors.Is(err, context.Canceled) {
 			t.Errorf("with one that waits: %d, %v", sent, err)
 		}
 	})
@@ -182,8 +184,9 @@ func TestAnInboxAnswersCalls(t *testing.T) {
 		defer answered.Wait() // q must not end before its last reply has left
 		answered.Go(func() {
 			for range 3 {
-				m, data, err := in.Next(ctx)
-				if err != nil || !m.IsCall() || q.Reply(ctx, *m, data, []byte("!")) != nil {
+				m, err := in.Next(ctx)
+				data := m.Data
+				if err != nil || !m.IsCall() || q.Reply(ctx, m, data, []byte("!")) != nil {
 					t.Errorf("%v, is a call: %v", err, err == nil && m.IsCall())
 					return
 				}
@@ -191,7 +194,7 @@ func TestAnInboxAnswersCalls(t *testing.T) {
 		})
 		for i := range 3 {
 			reply := make([]byte, 10)
-			m, err := p.Call(ctx, q.Name(), 1, fmt.Append(nil, i), reply)
+			m, err := p.Peer(q.Name()).Call(ctx, 1, fmt.Append(nil, i), reply)
 			if err != nil || string(reply[:m.Len]) != fmt.Sprint(i, "!") {
 				t.Fatalf("call %d: %q, %v", i, reply[:m.Len], err)
 			}
@@ -205,7 +208,7 @@ func TestNextEndsWithItsContextAndLosesNothing(t *testing.T) { // decision 9
 		in := inbox(t, q, p.Name(), 1, 0)
 		for i := range byte(20) {
 			short, cancel := context.WithTimeout(ctx, time.Duration(i)*50*time.Microsecond)
-			_, _, err := in.Next(short)
+			_, err := in.Next(short)
 			cancel()
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("nothing was sent, and Next ends with %v", err)
@@ -213,8 +216,8 @@ func TestNextEndsWithItsContextAndLosesNothing(t *testing.T) { // decision 9
 			if err := p.Send(ctx, q.Name(), 1, []byte{i}); err != nil {
 				t.Fatal(err)
 			}
-			if _, data, err := in.Next(ctx); err != nil || data[0] != i {
-				t.Fatalf("message %d came as %v, %v", i, data, err)
+			if m, err := in.Next(ctx); err != nil || m.Data[0] != i {
+				t.Fatalf("message %d came as %v, %v", i, m.Data, err)
 			}
 		}
 	})
@@ -226,18 +229,18 @@ func TestAClosedInboxLeavesItsMessagesToOthers(t *testing.T) { // decision 9
 		for _, read := range []int{0, 1, 7} {
 			in := inbox(t, q, p.Name(), 1, 0)
 			for i := range byte(8) {
-				if err := p.SendDelivered(ctx, q.Name(), 1, []byte{i}); err != nil {
+				if err := p.Peer(q.Name()).SendDelivered(ctx, 1, []byte{i}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for i := range read {
-				if _, data, err := in.Next(ctx); err != nil || int(data[0]) != i {
-					t.Fatalf("message %d came as %v, %v", i, data, err)
+				if m, err := in.Next(ctx); err != nil || int(m.Data[0]) != i {
+					t.Fatalf("message %d came as %v, %v", i, m.Data, err)
 				}
 			}
 			in.Close()
 			in.Close()
-			if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrClosed) {
+			if _, err := in.Next(ctx); !errors.Is(err, weft.ErrClosed) {
 				t.Errorf("a closed Inbox says %v", err)
 			}
 			for i := read; i < 8; i++ {
@@ -255,28 +258,28 @@ func TestAnInboxEndsWithItsSenderAndWithItsProcess(t *testing.T) { // decision 7
 		ctx, p, q := pair(t, n)
 		in := inbox(t, q, p.Name(), 1, 0)
 		// Its receive is posted by the first Next. One for a name that no process has any more waits for the next process of that name.
-		if err := p.SendDelivered(ctx, q.Name(), 1, []byte("words")); err != nil {
+		if err := p.Peer(q.Name()).SendDelivered(ctx, 1, []byte("words")); err != nil {
 			t.Fatal(err)
 		}
-		if _, data, err := in.Next(ctx); err != nil || string(data) != "words" {
-			t.Fatalf("%q, %v", data, err)
+		if m, err := in.Next(ctx); err != nil || string(m.Data) != "words" {
+			t.Fatalf("%q, %v", m.Data, err)
 		}
-		if err := p.SendDelivered(ctx, q.Name(), 1, []byte("last words")); err != nil {
+		if err := p.Peer(q.Name()).SendDelivered(ctx, 1, []byte("last words")); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, data, err := in.Next(ctx); err != nil || string(data) != "last words" {
-			t.Fatalf("%q, %v", data, err)
+		if m, err := in.Next(ctx); err != nil || string(m.Data) != "last words" {
+			t.Fatalf("%q, %v", m.Data, err)
 		}
-		if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
+		if _, err := in.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
 			t.Errorf("the sender has gone: %v", err)
 		}
 		other := inbox(t, q, weft.AnyProcess, 1, 0)
 		ended := make(chan error, 1)
 		go func() {
-			_, _, err := other.Next(ctx)
+			_, err := other.Next(ctx)
 			ended <- err
 		}()
 		time.Sleep(time.Millisecond) // it waits by now, or finds the process closed: either must end it
@@ -297,21 +300,21 @@ func TestAnInboxWhoseBatchWasFullWhenItsSenderWentSaysSoWhenAllIsRead(t *testing
 		messages := make([][]byte, many)
 		sent := make(chan error, 1)
 		go func() {
-			_, err := p.SendMany(ctx, q.Name(), 1, messages)
-			sent <- errors.Join(err, p.SendDelivered(ctx, q.Name(), 1, []byte("the last")), p.Close())
+			_, err := p.Peer(q.Name()).SendMany(ctx, 1, messages)
+			sent <- errors.Join(err, p.Peer(q.Name()).SendDelivered(ctx, 1, []byte("the last")), p.Close())
 		}()
 		for i := range many + 1 {
 			if i == many/2 { // all has come by now that will, or waits for credit
 				time.Sleep(10 * time.Millisecond)
 			}
-			if _, _, err := in.Next(ctx); err != nil {
+			if _, err := in.Next(ctx); err != nil {
 				t.Fatalf("message %d: %v", i, err)
 			}
 		}
 		if err := <-sent; err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := in.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
+		if _, err := in.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
 			t.Errorf("the sender has gone: %v", err)
 		}
 	})
@@ -321,7 +324,7 @@ func TestAnInboxWhoseBatchWasFullWhenItsSenderWentSaysSoWhenAllIsRead(t *testing
 func TestAnInboxLeavesItsContextToAnotherWhenItsSenderHasEnded(t *testing.T) { // decision 7
 	for _, closed := range []bool{false, true} {
 		ctx := t.Context()
-		nics := hosts(t, on(weft.Config{Switch: weft.NewSwitch()}), 2)
+		nics := hosts(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2)
 		open := func(nic int, app string) *weft.Process {
 			p, err := nics[nic].Attach(ctx, weft.Name{App: app})
 			if err != nil {
@@ -338,13 +341,13 @@ func TestAnInboxLeavesItsContextToAnotherWhenItsSenderHasEnded(t *testing.T) { /
 		}
 		gets := func(in *weft.Inbox, want string) {
 			t.Helper()
-			if _, data, err := in.Next(ctx); err != nil || string(data) != want {
-				t.Fatalf("closed %v: %.20q, %v; want %q", closed, data, err, want)
+			if m, err := in.Next(ctx); err != nil || string(m.Data) != want {
+				t.Fatalf("closed %v: %.20q, %v; want %q", closed, m.Data, err, want)
 			}
 		}
 		send := func(p *weft.Process, msg string) {
 			t.Helper()
-			if err := p.SendDelivered(ctx, q.Name(), 5, []byte(msg)); err != nil {
+			if err := p.Peer(q.Name()).SendDelivered(ctx, 5, []byte(msg)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -352,13 +355,14 @@ func TestAnInboxLeavesItsContextToAnotherWhenItsSenderHasEnded(t *testing.T) { /
 		send(a, "one")
 		gets(first, "one") // with the first Next its receive is posted
 		send(a, "two")
-		gone, err := q.StartRecv(a.Name(), 9, make([]byte, 1))
+		gone := new(weft.Op)
+		err := q.StartRecv(gone, a.Name(), 9, make([]byte, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		others := make([]weft.Op, 63) // they take every other receive context; gone goes the straight way
 		for i := range others {
-			if err := q.StartRecvDatagramInto(&others[i], 7, make([]byte, 10)); err != nil {
+			if err := q.StartRecvDatagram(&others[i], 7, make([]byte, 10)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -377,8 +381,8 @@ func TestAnInboxLeavesItsContextToAnotherWhenItsSenderHasEnded(t *testing.T) { /
 			first.Close()
 		} else {
 			gets(first, "two")
-			if _, data, err := first.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
-				t.Errorf("nothing more was sent, and %.20q comes, %v", data, err)
+			if m, err := first.Next(ctx); !errors.Is(err, weft.ErrProcessGone) {
+				t.Errorf("nothing more was sent, and %.20q comes, %v", m.Data, err)
 			}
 		}
 		long := strings.Repeat("x", 50_000)

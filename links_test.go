@@ -21,6 +21,9 @@ type network struct {
 	used        int              // of the hosts
 }
 
+// onSwitch reports whether a Switch joins the NICs, which are then of one program.
+func (n *network) onSwitch() bool { return n.Link.String() == "switch" }
+
 // on is a network of NICs on this host.
 func on(cfg weft.Config) *network { return &network{Config: cfg} }
 
@@ -40,8 +43,10 @@ func (n *network) add(t testing.TB, open func(c weft.Config) error) {
 	c := n.Config
 	h, listen := n.host()
 	var err error
-	if c.Link, err = weft.ParseLink(listen); err != nil {
-		t.Fatal(err)
+	if !n.onSwitch() {
+		if c.Link, err = weft.ParseLink(listen); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if h == nil {
 		err = open(c)
@@ -142,7 +147,7 @@ func links(t *testing.T, test func(t *testing.T, n *network)) {
 			test(t, n)
 		})
 	}
-	t.Run("switch", func(t *testing.T) { test(t, on(weft.Config{Switch: weft.NewSwitch()})) })
+	t.Run("switch", func(t *testing.T) { test(t, on(weft.Config{Link: weft.NewSwitch().Link()})) })
 }
 
 // newBed makes hosts for a test, which is skipped where none may be made.

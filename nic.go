@@ -108,7 +108,11 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	for _, node := range cfg.Nodes {
-		if err := n.addNode(node); err != nil {
+		addr, err := node.address()
+		if err == nil {
+			err = n.addNode(node, addr)
+		}
+		if err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
@@ -127,21 +131,23 @@ func (n *NIC) ID() NICID { return n.id }
 // Addr is where the NIC listens, as a [Node] of another one's configuration would name it.
 func (n *NIC) Addr() string { return n.addr }
 
-// AddNode lets the NIC know of another one. It fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and with [ErrClosed] when
-// the NIC is closed.
-func (n *NIC) AddNode(node Node) (err error) {
+// AddNode tells the NIC of another one, and looks up the host name of node.Addr if it has one. It
+// fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and with [ErrClosed]
+// when the NIC is closed.
+func (n *NIC) AddNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
 	}
-	n.poller.Do(func(clock.Time) { err = n.addNode(node) })
-	return err
-}
-
-func (n *NIC) addNode(node Node) error {
-	addr, err := node.address()
+	addr, err := node.address() // before Do, since the engine does not wait for a name server
 	if err != nil {
 		return err
 	}
+	n.poller.Do(func(clock.Time) { err = n.addNode(node, addr) })
+	return err
+}
+
+// addNode tells the engine of a node at an address.
+func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
 	if node.Name != "" {
 		if err := registry.CheckName(node.Name); err != nil {
 			return argument(fmt.Errorf("weft: node %s: %w", node.Addr, err))

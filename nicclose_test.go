@@ -28,7 +28,7 @@ func (c *duringAttach) Done() <-chan struct{} {
 func TestAProcessThatAttachesWhileItsNICClosesIsClosedToo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	n, err := OpenNIC(ctx, Config{Switch: NewSwitch()})
+	n, err := OpenNIC(ctx, Config{Link: NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestEveryCloseReturnsWhenTheNICHasEnded(t *testing.T) {
 
 // What a NIC has counted can be asked for at any time. The race detector looks whether the link, which has counted some of it, is closed meanwhile.
 func TestTheCountersOfANICAreReadWhileItCloses(t *testing.T) {
-	for what, cfg := range map[string]Config{"memory": {Switch: NewSwitch()}, "UDP": {Link: UDP("127.0.0.1:0")}} {
+	for what, cfg := range map[string]Config{"memory": {Link: NewSwitch().Link()}, "UDP": {Link: UDP("127.0.0.1:0")}} {
 		for range 5 {
 			n, err := OpenNIC(t.Context(), cfg)
 			if err != nil {

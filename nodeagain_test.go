@@ -30,7 +30,7 @@ func TestANodeNamedByItsAddressMayBecomeAnotherNIC(t *testing.T) {
 		if _, err := client.WaitName(ctx, server); err != nil {
 			t.Fatal(err)
 		}
-		if err := client.SendDelivered(ctx, server, 1, []byte("x")); err != nil {
+		if err := client.Peer(server).SendDelivered(ctx, 1, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 		if err := first.Close(); err != nil {

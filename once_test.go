@@ -66,8 +66,15 @@ type uses struct {
 	by     map[string][]string
 }
 
-// usesOf type-checks packages of this module, without their tests.
-func usesOf(t *testing.T, packages []string) uses {
+// goPackage is a row of go list.
+type goPackage struct {
+	ImportPath, Export, Dir string
+	GoFiles                 []string
+}
+
+// goExports lists packages of this module and those that they import, with the files for the type checker.
+func goExports(t *testing.T, packages []string) map[string]goPackage {
+	t.Helper()
 	args := []string{"list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles"}
 	for _, p := range packages {
 		args = append(args, "./"+p)
@@ -78,20 +85,21 @@ func usesOf(t *testing.T, packages []string) uses {
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
-	type listed struct {
-		ImportPath, Export, Dir string
-		GoFiles                 []string
-	}
-	known := map[string]listed{}
+	known := map[string]goPackage{}
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var l listed
+		var l goPackage
 		if err := d.Decode(&l); err == io.EOF {
-			break
+			return known
 		} else if err != nil {
 			t.Fatal(err)
 		}
 		known[l.ImportPath] = l
 	}
+}
+
+// usesOf type-checks packages of this module, without their tests.
+func usesOf(t *testing.T, packages []string) uses {
+	known := goExports(t, packages)
 	fset := token.NewFileSet()
 	imp := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(known[path].Export) })
 	u := uses{exists: map[string]bool{}, by: map[string][]string{}}

@@ -9,9 +9,9 @@ import (
 
 // An Op that has not been begun, or whose start has failed, is no operation: it ends at once, and says why.
 func TestAnOpThatHasNotBegunIsRefused(t *testing.T) {
-	ctx, p, _ := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	ctx, p, _ := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	var never, failed weft.Op
-	if err := p.StartSendInto(&failed, weft.AnyProcess, 1); !errors.Is(err, weft.ErrBadArgument) {
+	if err := p.Peer(weft.AnyProcess).StartSend(&failed, 1); !errors.Is(err, weft.ErrBadArgument) {
 		t.Fatalf("a send to any process: %v; expected %v", err, weft.ErrBadArgument)
 	}
 	for what, o := range map[string]*weft.Op{"an Op that has not been begun": &never, "an Op whose start has failed": &failed} {
@@ -31,17 +31,17 @@ func TestAnOpThatHasNotBegunIsRefused(t *testing.T) {
 // Decision 16, as the program sees it: an Op that is used again, and the name of a sender that is known.
 func TestOperationsThatBeginInAUsedOpAllocateNothing(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
-		if testing.Short() && n.Switch == nil {
+		if testing.Short() && !n.onSwitch() {
 			t.Skip("short runs may be for the race detector, with which system calls allocate")
 		}
 		ctx, p, q := pair(t, n)
 		var send, recv weft.Op
 		msg, buf := make([]byte, 64), make([]byte, 64)
 		turn := func() {
-			if err := q.StartRecvInto(&recv, p.Name(), weft.AnyTag, buf); err != nil {
+			if err := q.StartRecv(&recv, p.Name(), weft.AnyTag, buf); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.StartSendInto(&send, q.Name(), 7, msg); err != nil {
+			if err := p.Peer(q.Name()).StartSend(&send, 7, msg); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := send.Wait(ctx); err != nil {
@@ -58,9 +58,9 @@ func TestOperationsThatBeginInAUsedOpAllocateNothing(t *testing.T) {
 }
 
 func TestReceivesOfAnEmbeddedProcessHaveNoBound(t *testing.T) {
-	_, p, _ := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	_, p, _ := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	for i := range 1000 {
-		if _, err := p.StartRecv(weft.AnyProcess, 1, nil); err != nil {
+		if err := p.StartRecv(new(weft.Op), weft.AnyProcess, 1, nil); err != nil {
 			t.Fatalf("receive %d: %v", i, err)
 		}
 	}

@@ -9,21 +9,23 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A Port is a tag space of its own on a [Process], so that a library can share the process with an application and with other
-// libraries. A message is sent from a port to the same port of its receiver, and is seen there alone: neither a receive of another port nor one
-// of the process itself, which is port 0, takes it, whatever its tag, and [AnyTag] means any tag of that port. A Port has the methods by
-// which a process sends and receives, with the same meaning; the rest belongs to its [Port.Process].
+// Port is a tag space of its own on a [Process], so that a library can share a process with an
+// application and with other libraries. A message that is sent from a port arrives at the same port
+// of its receiver, and no receive of another port takes it, whatever its tag. [AnyTag] means any tag
+// of the port. The process itself is port 0. A Port sends and receives as a process does; for the
+// rest use [Port.Process].
 //
-// Ports share what the process has: its name, its contexts, and the NIC's memory for messages that no receive waits for. A message for a port
-// that nothing receives on waits like one with a tag that nothing receives.
+// Ports share what the process has: its name, its contexts, and the NIC's memory for unexpected
+// messages. A message for a port on which nothing receives waits like any other unexpected message.
 type Port struct {
 	port
 	number uint16
 }
 
-// Port takes the port with a number, 1 to 65535, which the libraries of a fabric agree on as they do on names. Those from 0xff00 on
-// are for libraries that come with Weft. It fails with [ErrPortInUse] until the last one to take it has closed it, with [ErrBadArgument]
-// for 0, which is the process's own, and with [ErrClosed] when the process is closed.
+// Port takes the port with a number, 1 to 65535. Libraries of a fabric agree on numbers as they agree
+// on names; those of 0xff00 and more are for libraries that come with Weft. It fails with
+// [ErrPortInUse] while another Port of the process has the number, with [ErrBadArgument] for 0, and
+// with [ErrClosed] if the process is closed.
 func (p *Process) Port(number uint16) (*Port, error) {
 	if number == 0 {
 		return nil, &OpError{Op: "port", Err: fmt.Errorf("%w: port 0 is the process's own; expected 1 to 65535", ErrBadArgument)}
@@ -39,14 +41,14 @@ func (p *Process) Port(number uint16) (*Port, error) {
 	return o, nil
 }
 
-// Number is the port's number.
+// Number returns the port's number.
 func (o *Port) Number() uint16 { return o.number }
 
-// Process is the process whose port it is.
+// Process returns the process that has the port.
 func (o *Port) Process() *Process { return o.of }
 
-// Close gives the port's number back. Operations that begin later fail with [ErrClosed]; those under way go on, until they end or the
-// process does. Messages that nothing has received wait for the next one to take the port.
+// Close releases the port's number. Later operations fail with [ErrClosed]; those in flight go on.
+// Unexpected messages wait for the next Port with the number.
 func (o *Port) Close() error {
 	if !o.closed.Swap(true) {
 		o.of.ports.give(o.number)
@@ -54,7 +56,7 @@ func (o *Port) Close() error {
 	return nil
 }
 
-// port is what the messages of a port and those of a process, which are those of its port 0, have in common.
+// port is the part that a Port and a Process, which is its own port 0, have in common.
 type port struct {
 	p      *proc.Process
 	of     *Process
@@ -63,12 +65,13 @@ type port struct {
 	closed atomic.Bool
 }
 
-// word is a tag of the port as the NIC knows it. ok is false if no message can have it, or if the port is closed.
+// word returns a tag of the port as the NIC knows it. ok is false if no message can have the tag, or
+// if the port is closed.
 func (p *port) word(tag Tag) (w uint64, ok bool) {
 	return p.base | uint64(tag), tag <= MaxTag && !p.closed.Load()
 }
 
-// match is which messages of the port a receive takes; ok is false if there can be none.
+// match returns which messages of the port a receive takes; ok is false if there can be none.
 func (p *port) match(tag Tag) (m proc.Match, ok bool) {
 	if tag == AnyTag {
 		return proc.Match{Tag: p.base, Any: true}, !p.closed.Load()
@@ -77,7 +80,7 @@ func (p *port) match(tag Tag) (m proc.Match, ok bool) {
 	return m, ok
 }
 
-// badTag says why a tag is refused.
+// badTag returns the reason why a tag is refused.
 func (p *port) badTag(op string, tag Tag) error {
 	err := ErrClosed
 	switch {
@@ -90,7 +93,7 @@ func (p *port) badTag(op string, tag Tag) error {
 	return &OpError{Op: op, Err: err}
 }
 
-// portsTaken is which ports of a process are in use.
+// portsTaken holds the ports of a process that are in use.
 type portsTaken struct {
 	mu    sync.Mutex
 	taken map[uint16]bool

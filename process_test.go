@@ -117,7 +117,7 @@ func TestCallsFindTheirReplies(t *testing.T) {
 				reply := make([]byte, 100)
 				for i := range calls {
 					q := fmt.Sprintf("caller %d, question %d", c, i)
-					m, err := a.Call(ctx, b.Name(), 5, []byte(q), reply)
+					m, err := a.Peer(b.Name()).Call(ctx, 5, []byte(q), reply)
 					if err != nil || string(reply[:m.Len]) != "re: "+q {
 						t.Errorf("%q was answered by %q, %v", q, reply[:m.Len], err)
 					}
@@ -195,18 +195,22 @@ func TestWhoWaitsForAProcessThatEndsIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		events := a.Watch()
+		defer events.Close()
 		if _, err := a.WaitName(ctx, c.Name()); err != nil {
 			t.Fatal(err)
 		}
-		recv, err := a.StartRecv(c.Name(), weft.AnyTag, make([]byte, 10))
+		recv := new(weft.Op)
+		err = a.StartRecv(recv, c.Name(), weft.AnyTag, make([]byte, 10))
 		if err != nil {
 			t.Fatal(err)
 		}
-		send, err := a.StartSendDelivered(c.Name(), 1, make([]byte, 1<<20)) // long, and not received
+		send := new(weft.Op)
+		err = a.Peer(c.Name()).StartSendDelivered(send, 1, make([]byte, 1<<20)) // long, and not received
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.SendDelivered(ctx, c.Name(), 2, nil); err != nil { // by the queue, behind those two: both are under way
+		if err := a.Peer(c.Name()).SendDelivered(ctx, 2, nil); err != nil { // by the queue, behind those two: both are under way
 			t.Fatal(err)
 		}
 		if err := c.Close(); err != nil {
@@ -218,7 +222,7 @@ func TestWhoWaitsForAProcessThatEndsIsTold(t *testing.T) {
 		if _, err := send.Wait(ctx); !errors.Is(err, weft.ErrProcessGone) {
 			t.Errorf("send: %v; expected %v", err, weft.ErrProcessGone)
 		}
-		e, err := a.NextEvent(ctx)
+		e, err := events.Next(ctx)
 		if err != nil {
 			t.Log(a.NIC().Counters())
 		}

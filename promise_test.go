@@ -11,7 +11,7 @@ import (
 )
 
 func TestACallWithAnEndedContextDoesNothing(t *testing.T) {
-	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	ctx, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	region, err := b.Alloc(8)
 	if err != nil {
 		t.Fatal(err)
@@ -34,23 +34,23 @@ func TestACallWithAnEndedContextDoesNothing(t *testing.T) {
 	nobody := weft.Name{App: "nobody"}
 	calls := map[string]func() error{
 		"Send to an unknown name":          func() error { return a.Send(over, nobody, 1, buf) },
-		"SendDelivered to an unknown name": func() error { return a.SendDelivered(over, nobody, 1, buf) },
-		"Call to an unknown name":          func() error { _, err := a.Call(over, nobody, 1, buf, buf); return err },
+		"SendDelivered to an unknown name": func() error { return a.Peer(nobody).SendDelivered(over, 1, buf) },
+		"Call to an unknown name":          func() error { _, err := a.Peer(nobody).Call(over, 1, buf, buf); return err },
 		"Send":                             func() error { return a.Send(over, b.Name(), 1, buf) },
-		"SendMany":                         func() error { _, err := a.SendMany(over, b.Name(), 1, [][]byte{buf, buf}); return err },
-		"SendDelivered":                    func() error { return a.SendDelivered(over, b.Name(), 1, buf) },
+		"SendMany":                         func() error { _, err := a.Peer(b.Name()).SendMany(over, 1, [][]byte{buf, buf}); return err },
+		"SendDelivered":                    func() error { return a.Peer(b.Name()).SendDelivered(over, 1, buf) },
 		"Multicast":                        func() error { return a.Multicast(over, []weft.Name{b.Name()}, 1, buf) },
 		"Recv":                             func() error { _, err := a.Recv(over, weft.AnyProcess, 3, buf); return err },
-		"Call":                             func() error { _, err := a.Call(over, b.Name(), 1, buf, buf); return err },
+		"Call":                             func() error { _, err := a.Peer(b.Name()).Call(over, 1, buf, buf); return err },
 		"Reply":                            func() error { return a.Reply(over, weft.Message{}) },
 		"Put":                              func() error { return a.Put(over, region.Handle(), 0, []byte("!")) },
 		"Get":                              func() error { return a.Get(over, region.Handle(), 0, buf) },
 		"WaitName":                         func() error { _, err := a.WaitName(over, b.Name()); return err },
-		"SendDatagram":                     func() error { return a.SendDatagram(over, b.Address(), 1, buf) },
+		"SendDatagram":                     func() error { return a.PeerAt(b.Address()).SendDatagram(over, 1, buf) },
 		"RecvDatagram":                     func() error { _, err := a.RecvDatagram(over, 1, buf); return err },
-		"Next":                             func() error { _, _, err := in.Next(over); return err },
+		"Next":                             func() error { _, err := in.Next(over); return err },
 		"AppGroup":                         func() error { _, err := a.AppGroup(over); return err },
-		"WaitUntil":                        func() error { return a.WaitUntil(over, func() bool { return true }) },
+		"WaitUntil":                        func() error { return a.Runtime().WaitUntil(over, func() bool { return true }) },
 		"Join":                             func() error { _, err := a.Join(over, "g", 1); return err },
 		"Barrier":                          func() error { return g.Barrier(over) },
 		"Attach": func() error {
@@ -63,7 +63,7 @@ func TestACallWithAnEndedContextDoesNothing(t *testing.T) {
 			t.Errorf("%s: %v; expected %v", name, err, context.Canceled)
 		}
 	}
-	if err := a.SendDelivered(ctx, b.Name(), 2, []byte("first")); err != nil {
+	if err := a.Peer(b.Name()).SendDelivered(ctx, 2, []byte("first")); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := b.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf); err != nil || m.Tag != 2 {
@@ -81,16 +81,18 @@ func TestACallWithAnEndedContextDoesNothing(t *testing.T) {
 }
 
 func TestAnOrderlyEndIsToldApartFromSilence(t *testing.T) {
-	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	ctx, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
+	events := a.Watch()
+	defer events.Close()
 	buf := make([]byte, 8)
-	if err := b.SendDelivered(ctx, a.Name(), 1, buf); err != nil { // a itself never sends
+	if err := b.Peer(a.Name()).SendDelivered(ctx, 1, buf); err != nil { // a itself never sends
 		t.Fatal(err)
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []weft.EventKind{weft.EventProcessGone, weft.EventClosed} {
-		e, err := a.NextEvent(ctx)
+		e, err := events.Next(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +110,7 @@ func TestAttachSaysThatThereIsNoDaemon(t *testing.T) {
 }
 
 func TestANodeThatIsDownIsKnownUntilItIsRemoved(t *testing.T) {
-	_, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()})) // a is among the nodes that b was told of
+	_, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()})) // a is among the nodes that b was told of
 	node := weft.Node{ID: a.NIC().ID(), Addr: a.NIC().Addr()}
 	known := func() (up, all bool) {
 		l, err := b.NIC().Nodes()
@@ -154,7 +156,7 @@ func TestTheIntoFormsAllocateNothing(t *testing.T) { // P12
 	if testing.Short() {
 		t.Skip("short runs may be for the race detector, with which system calls allocate")
 	}
-	ctx, a, b := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	ctx, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	region, err := b.Alloc(8 << 10)
 	if err != nil {
 		t.Fatal(err)
@@ -170,13 +172,13 @@ func TestTheIntoFormsAllocateNothing(t *testing.T) { // P12
 		}
 	}
 	forms := map[string]func(){
-		"StartPutInto": func() { wait(&op, a.StartPutInto(&op, h, 8, buf)) },
-		"StartGetInto": func() { wait(&op, a.StartGetInto(&op, h, 8, buf)) },
+		"StartPutInto": func() { wait(&op, a.StartPut(&op, h, 8, buf)) },
+		"StartGetInto": func() { wait(&op, a.StartGet(&op, h, 8, buf)) },
 		"StartSendDeliveredInto": func() {
-			if err := b.StartRecvInto(&received, a.Name(), 1, in); err != nil {
+			if err := b.StartRecv(&received, a.Name(), 1, in); err != nil {
 				t.Fatal(err)
 			}
-			wait(&op, a.StartSendDeliveredInto(&op, name, 1, buf))
+			wait(&op, a.Peer(name).StartSendDelivered(&op, 1, buf))
 			wait(&received, nil)
 		},
 	}

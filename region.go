@@ -20,7 +20,7 @@ type Region struct {
 func (p *Process) Alloc(n int) (*Region, error) {
 	r, err := p.p.Alloc(n)
 	if err != nil {
-		return nil, err
+		return nil, opError(err)
 	}
 	return &Region{r: r, p: p}, nil
 }
@@ -31,7 +31,7 @@ func (p *Process) Alloc(n int) (*Region, error) {
 func (p *Process) AllocHuge(n int) (*Region, error) {
 	r, err := p.p.AllocHuge(n)
 	if err != nil {
-		return nil, err
+		return nil, opError(err)
 	}
 	return &Region{r: r, p: p}, nil
 }
@@ -53,7 +53,7 @@ func (p *Process) Register(mem []byte, rights Rights) (*Region, error) {
 	}
 	r, err := p.p.Register(mem, nil, rights == ReadOnly)
 	if err != nil {
-		return nil, err
+		return nil, opError(err)
 	}
 	return &Region{r: r, p: p}, nil
 }
@@ -88,7 +88,7 @@ func (r *Region) Share(offset, n int, rights Rights) (*Share, error) {
 	}
 	part, err := r.r.Part(offset, n, rights == ReadOnly)
 	if err != nil {
-		return nil, err
+		return nil, opError(err)
 	}
 	h := part.Handle()
 	return &Share{part, Handle{owner: r.p.addr, region: h.Region, key: h.Key, length: uint64(n)}}, nil
@@ -104,13 +104,13 @@ type Share struct {
 func (s *Share) Handle() Handle { return s.handle }
 
 // Close takes the handle's rights back: later PUTs and GETs by it are refused, and those under way end. A second Close does nothing.
-func (s *Share) Close() error { return s.part.Close() }
+func (s *Share) Close() error { return opError(s.part.Close()) }
 
 // Close ends the region: later PUTs and GETs are refused. It fails with [ErrRegionInUse], and the region stays, while operations of its
 // own process use it, from their start to their end. A second Close does nothing.
 func (r *Region) Close() error {
 	if err := r.r.Close(); err != nil || r.unmap == nil {
-		return err
+		return opError(err)
 	}
 	return r.unmap()
 }

@@ -29,7 +29,8 @@ func TestARegionStaysWhileAnOperationThatWasStartedUsesIt(t *testing.T) {
 		}
 		mem := r.Bytes()[:1<<20] // asks for permission, which the receiver gives below
 		copy(mem, pattern(round, len(mem)))
-		op, err := a.StartSend(b.Name(), 1, mem)
+		op := new(weft.Op)
+		err = a.Peer(b.Name()).StartSend(op, 1, mem)
 		if err != nil {
 			t.Fatal(err)
 		}

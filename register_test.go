@@ -58,7 +58,7 @@ func TestRegisteredMemoryIsARegionLikeAnyOther(t *testing.T) {
 		}
 		for _, size := range []int{100, 5000, len(own)} {
 			sent := make(chan error, 1)
-			go func() { sent <- b.SendDelivered(ctx, a.Name(), 1, own[:size/2], own[size/2:size]) }()
+			go func() { sent <- b.Peer(a.Name()).SendDelivered(ctx, 1, own[:size/2], own[size/2:size]) }()
 			if m, err := a.Recv(ctx, b.Name(), 1, back); err != nil || !bytes.Equal(back[:m.Len], data[:size]) {
 				t.Errorf("a message of %d bytes from there: %v, %v", size, m, err)
 			}
@@ -124,23 +124,23 @@ func TestMemoryThatIsRegisteredReadOnlyIsServedAndNotWritten(t *testing.T) {
 func writes(ctx context.Context, a, b *weft.Process, part []byte) map[string]error {
 	_, recv := b.Recv(ctx, a.Name(), 5, part)
 	_, datagram := b.RecvDatagram(ctx, 5, part)
-	_, call := b.Call(ctx, a.Name(), 5, []byte("?"), part)
+	_, call := b.Peer(a.Name()).Call(ctx, 5, []byte("?"), part)
 	var o weft.Op
 	return map[string]error{
 		"a receive": recv, "a call's reply": call, "a datagram": datagram, "a get": b.Get(ctx, handleOf(a), 0, part),
-		"a receive that is started": b.StartRecvInto(&o, a.Name(), 5, part), "a get that is started": b.StartGetInto(new(weft.Op), handleOf(a), 0, part),
+		"a receive that is started": b.StartRecv(&o, a.Name(), 5, part), "a get that is started": b.StartGet(new(weft.Op), handleOf(a), 0, part),
 	}
 }
 
 // reads are operations of b that would read a part.
 func reads(ctx context.Context, a, b *weft.Process, part []byte) map[string]error {
-	_, many := b.SendMany(ctx, a.Name(), 5, [][]byte{part[:40], part[:40]})
-	_, call := b.Call(ctx, a.Name(), 5, part, nil)
+	_, many := b.Peer(a.Name()).SendMany(ctx, 5, [][]byte{part[:40], part[:40]})
+	_, call := b.Peer(a.Name()).Call(ctx, 5, part, nil)
 	return map[string]error{
 		"a send": b.Send(ctx, a.Name(), 5, part), "a short send": b.Send(ctx, a.Name(), 5, part[:40]), "a send of parts": b.Send(ctx, a.Name(), 5, []byte("x"), part[:40]),
-		"sends": many, "a delivered send": b.SendDelivered(ctx, a.Name(), 5, part), "a multicast": b.Multicast(ctx, []weft.Name{a.Name()}, 5, part), "a call": call,
-		"a put": b.Put(ctx, handleOf(a), 0, part), "a datagram": b.SendDatagram(ctx, a.Address(), 5, part[:min(len(part), weft.MaxDatagram)]), "a send that is started": b.StartSendInto(new(weft.Op), a.Name(), 5, part),
-		"a delivered send that is started": b.StartSendDeliveredInto(new(weft.Op), a.Name(), 5, part), "a put that is started": b.StartPutInto(new(weft.Op), handleOf(a), 0, part),
+		"sends": many, "a delivered send": b.Peer(a.Name()).SendDelivered(ctx, 5, part), "a multicast": b.Multicast(ctx, []weft.Name{a.Name()}, 5, part), "a call": call,
+		"a put": b.Put(ctx, handleOf(a), 0, part), "a datagram": b.PeerAt(a.Address()).SendDatagram(ctx, 5, part[:min(len(part), weft.MaxDatagram)]), "a send that is started": b.Peer(a.Name()).StartSend(new(weft.Op), 5, part),
+		"a delivered send that is started": b.Peer(a.Name()).StartSendDelivered(new(weft.Op), 5, part), "a put that is started": b.StartPut(new(weft.Op), handleOf(a), 0, part),
 	}
 }
 

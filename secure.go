@@ -14,8 +14,8 @@ import (
 
 // seal gives an engine its id and, where the link leaves this program, its keys.
 func (c *Config) seal(ec *nic.Config) error {
-	if c.Switch != nil || c.Plain {
-		ec.Private = c.Switch != nil
+	if c.Link.sw != nil || c.Plain {
+		ec.Private = c.Link.sw != nil
 		for ec.ID == 0 {
 			ec.ID = random()
 		}

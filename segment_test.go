@@ -12,6 +12,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/program"
 )
 
 // A process writes into a segment and sets a lock; a program reads it, answers in the segment, clears the lock and sets a flag, which wakes
@@ -46,14 +47,14 @@ END;`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Programs().Load(ctx, []weft.NICID{0}, m.Encode(), weft.ProgramOptions{ID: 9, Start: true}); err != nil {
+	if _, err := program.On(p).Load(ctx, []weft.NICID{0}, m.Encode(), program.Options{ID: 9, Start: true}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := p.Segment(2, 200)
+	s, err := p.SharedSegment(2, 200)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Segment(2, 300); !errors.Is(err, weft.ErrBadArgument) {
+	if _, err := p.SharedSegment(2, 300); !errors.Is(err, weft.ErrBadArgument) {
 		t.Errorf("the segment once more, longer: %v", err)
 	}
 	for round := range uint64(50) {
@@ -65,7 +66,7 @@ END;`))
 		if !s.Lock(3) { // 515 is lock 3 of segment 2
 			t.Fatal("the lock was set already")
 		}
-		if err := p.SendProgram(ctx, weft.ProgramAddress{ID: 9}, 1); err != nil {
+		if err := program.On(p).Send(ctx, program.Address{ID: 9}, 1); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.WaitFlag(ctx, 5); err != nil {
@@ -83,7 +84,7 @@ END;`))
 	if err := <-ended; !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("to wait for a flag of a segment that is closed: %v", err)
 	}
-	if err := p.SendProgramHandled(ctx, weft.ProgramAddress{ID: 9}, 1); err != nil {
+	if err := program.On(p).SendHandled(ctx, program.Address{ID: 9}, 1); err != nil {
 		t.Errorf("without the segment, no lock is set: %v", err)
 	}
 }
@@ -95,7 +96,7 @@ func TestLocksAndFlagsOfAClosedSegmentAreClear(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	s, err := p.Segment(1, 100)
+	s, err := p.SharedSegment(1, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestALockOrFlagThatNoSegmentHasIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	s, err := p.Segment(7, 100)
+	s, err := p.SharedSegment(7, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,9 +161,9 @@ func TestASegmentGoesWithTheLastProcessThatHasIt(t *testing.T) { // PANIC-23
 		}
 		return p
 	}
-	share := func(p *weft.Process, bytes int) *weft.Segment {
+	share := func(p *weft.Process, bytes int) *weft.SharedSegment {
 		t.Helper()
-		s, err := p.Segment(2, bytes)
+		s, err := p.SharedSegment(2, bytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,16 +189,16 @@ func TestASegmentGoesWithTheLastProcessThatHasIt(t *testing.T) { // PANIC-23
 	if anew.Locked(3) {
 		t.Error("a lock of processes that have gone is set")
 	}
-	for _, s := range []*weft.Segment{of, second} {
+	for _, s := range []*weft.SharedSegment{of, second} {
 		s.Bytes()[0] = 1
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := c.Segment(2, 64); !errors.Is(err, weft.ErrBadArgument) { // it is there still
+	if _, err := c.SharedSegment(2, 64); !errors.Is(err, weft.ErrBadArgument) { // it is there still
 		t.Errorf("the segment, shorter: %v", err)
 	}
-	if _, err := b.Segment(2, 128); !errors.Is(err, weft.ErrClosed) {
+	if _, err := b.SharedSegment(2, 128); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("a segment of a process that is closed: %v", err)
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/nicid"
 	"github.com/weftnet/weft/internal/proc"
 )
 
 // simulatedNIC is what the time of a simulated process does besides: it answers requests about the programs of the process's NIC.
 type simulatedNIC interface {
-	AskProgram(context.Context, NICID, *ctl.Program) (*ctl.ProgramReply, error)
+	AskProgram(context.Context, nicid.ID, *ctl.Program) (*ctl.ProgramReply, error)
 }
 
 // Simulated processes, those of package sim, have no NIC that this package has made.

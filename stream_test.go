@@ -10,7 +10,7 @@ import (
 // that nothing waits for another processor. `weft bench rate` measures between two programs.
 func BenchmarkStream(b *testing.B) {
 	const window = 32
-	ctx, p, q := pair(b, on(weft.Config{Switch: weft.NewSwitch()}))
+	ctx, p, q := pair(b, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	var sends, recvs [window]weft.Op
 	var bufs [window][64]byte
 	data := make([]byte, 64)
@@ -18,12 +18,12 @@ func BenchmarkStream(b *testing.B) {
 	b.ResetTimer()
 	for n := 0; n < b.N; n += window {
 		for i := range window {
-			if err := q.StartRecvInto(&recvs[i], p.Name(), weft.AnyTag, bufs[i][:]); err != nil {
+			if err := q.StartRecv(&recvs[i], p.Name(), weft.AnyTag, bufs[i][:]); err != nil {
 				b.Fatal(err)
 			}
 		}
 		for i := range window {
-			if err := p.StartSendInto(&sends[i], q.Name(), 1, data); err != nil {
+			if err := p.Peer(q.Name()).StartSend(&sends[i], 1, data); err != nil {
 				b.Fatal(err)
 			}
 		}

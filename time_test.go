@@ -14,39 +14,39 @@ import (
 // timely is code that knows of *weft.Process alone. It must run the same in real and in virtual time.
 func timely(p *weft.Process) error {
 	ctx := context.Background()
-	begun := p.Now()
-	if err := p.Sleep(ctx, 5*time.Millisecond); err != nil {
+	begun := p.Runtime().Now()
+	if err := p.Runtime().Sleep(ctx, 5*time.Millisecond); err != nil {
 		return err
 	}
-	if d := p.Now().Sub(begun); d < 5*time.Millisecond {
+	if d := p.Runtime().Now().Sub(begun); d < 5*time.Millisecond {
 		return errors.New("Sleep ended early")
 	}
-	short, cancel := p.WithTimeout(ctx, time.Millisecond)
+	short, cancel := p.Runtime().WithTimeout(ctx, time.Millisecond)
 	defer cancel()
-	if err := p.Sleep(short, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+	if err := p.Runtime().Sleep(short, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("Sleep outlived its context")
 	}
-	if err := p.WaitUntil(short, func() bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
+	if err := p.Runtime().WaitUntil(short, func() bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("WaitUntil outlived its context")
 	}
 	var done atomic.Int32
 	for range 3 {
-		p.Go(func() {
-			_ = p.Sleep(ctx, time.Millisecond)
+		p.Runtime().Go(func() {
+			_ = p.Runtime().Sleep(ctx, time.Millisecond)
 			done.Add(1)
-			p.Wake()
+			p.Runtime().Wake()
 		})
 	}
-	return p.WaitUntil(ctx, func() bool { return done.Load() == 3 })
+	return p.Runtime().WaitUntil(ctx, func() bool { return done.Load() == 3 })
 }
 
 func TestCodeThatAsksAProcessForTheTimeRunsInRealTime(t *testing.T) {
-	ctx, p, _ := pair(t, on(weft.Config{Switch: weft.NewSwitch()}))
+	ctx, p, _ := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	if err := timely(p); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error)
-	go func() { ended <- p.WaitUntil(ctx, func() bool { return false }) }()
+	go func() { ended <- p.Runtime().WaitUntil(ctx, func() bool { return false }) }()
 	time.Sleep(10 * time.Millisecond)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestCodeThatAsksAProcessForTheTimeRunsInRealTime(t *testing.T) {
 	if err := <-ended; !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("a wait of a process that is closed ended with %v", err)
 	}
-	if err := p.WaitUntil(ctx, func() bool { return true }); !errors.Is(err, weft.ErrClosed) {
+	if err := p.Runtime().WaitUntil(ctx, func() bool { return true }); !errors.Is(err, weft.ErrClosed) {
 		t.Errorf("a wait after the end of the process ended with %v", err)
 	}
 }
@@ -66,7 +66,7 @@ func TestCodeThatAsksAProcessForTheTimeRunsInVirtualTime(t *testing.T) {
 			if err := timely(p.Weft()); err != nil {
 				return err
 			}
-			return p.Weft().Sleep(context.Background(), 24*time.Hour)
+			return p.Weft().Runtime().Sleep(context.Background(), 24*time.Hour)
 		})
 		if err := f.Run(48 * time.Hour); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)

@@ -11,7 +11,7 @@ var breaksOfHSN = []lineBreak{
 	{"HSN-1", "internal/wire/datagram.go", "len(zeros) > 0 && (end < uint64(d.Length) || ", "len(zeros) > 0 && (", "internal/wire TestBodiesAreStrict"},
 	{"HSN-3", "internal/hsn/output.go", "Module: m.module.other()", "Module: m.module", "internal/hsn TestMessagesToAModuleThatIsNotHereAreCounted"},
 	{"HSN-4", "internal/hsn/output.go", "d.cfg.Modules[s.module].Sent(s.cookie)", "", "internal/hsn TestAModuleMaySendFromWithinSent"},
-	{"HSN-5", "netmem/port.go", "StartSendDatagramInto(&d.sends[slot], at, pageTag, data, headers)", "StartSendDatagramInto(&d.sends[slot], at, pageTag, headers, data)", "netmem TestPagesAreCopiedOnBothSidesAsTheirDesignSays"},
+	{"HSN-5", "netmem/port.go", "StartSendDatagram(&d.sends[slot], pageTag, data, headers)", "StartSendDatagram(&d.sends[slot], pageTag, headers, data)", "netmem TestPagesAreCopiedOnBothSidesAsTheirDesignSays"},
 	{"HSN-6", "internal/hsn/output.go", "case len(d.pending)-d.first >= d.cfg.Pending:", "case len(d.pending)-d.first > d.cfg.Pending:", "internal/hsn TestAFullSendQueueLeavesMessagesPendingAndSendTellsWhenThereAreTooMany"},
 	{"HSN-7", "internal/hsn/output.go", "if s.busy && d.nic.Done(i) {", "if s.busy {", "internal/hsn TestAFullSendQueueLeavesMessagesPendingAndSendTellsWhenThereAreTooMany"},
 	{"HSN-8", "internal/hsn/buffer.go", "for d.given < d.cfg.Buffers {", "for d.given < 1 {", "internal/hsn TestThereAreBuffersAsLongAsThePoolHasAny"},

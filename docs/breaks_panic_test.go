@@ -33,7 +33,7 @@ var breaksOfPANIC = []lineBreak{
 	{"PANIC-22", "internal/deploy/deploy.go", "if err := s.refuse(a, &rights, r.Do); err != nil {", "if err := s.refuse(a, &rights, ctl.ProgramList); err != nil {", "internal/deploy TestWhoMayNotLoadIsToldWhoMay"},
 	{"PANIC-22", "internal/deploy/deploy.go", "case owner != a.owner():", "case owner.UID < 0:", "internal/deploy TestNoOtherUserCommitsOrUndoesAPreparation"},
 	{"PANIC-23", "internal/program/segment.go", "return t.segments[uint32(id)]", "return t.segments[uint32(id)+1]", ". TestAProcessAndAProgramShareASegment"},
-	{"PANIC-24", "segment.go", "atomic.SwapUint32(lock, 1) == 0", "atomic.SwapUint32(lock, 0) == 0", ". TestAProcessAndAProgramShareASegment"},
+	{"PANIC-24", "sharedsegment.go", "atomic.SwapUint32(lock, 1) == 0", "atomic.SwapUint32(lock, 0) == 0", ". TestAProcessAndAProgramShareASegment"},
 	{"PANIC-24", "internal/program/segment.go", "if n < 0 {\n\t\treturn nil, 0", "if n < 0 {\n\t\treturn t.segments[1], 0", "internal/program TestLocksAndFlagsOfNoSegmentAreClearAndLost"},
 	{"PANIC-25", "internal/daemon/segments_linux.go", "case g.bytes != size:", "case g.bytes < size:", "internal/daemon TestASegmentThatDoesNotFitIsRefused"},
 	{"PANIC-26", "internal/program/inspect.go", "[(uint64(l.log.next)+n-(l.log.total-kept))%kept]", "[0]", ". TestAProcessLoadsAProgramAndTalksToIt"},

@@ -10,85 +10,87 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// ahead reads pages before they are asked for, for readers that take one behind the other:
+// ahead reads pages before sequential readers ask for them:
 //
 //	reads ──── 0 ── 1 ── 2 ─┐ the third in a row
-//	                        └► pages 3 … 3+window are fetched ──► taken by the reads that come
+//	                        └► pages 3 … 3+window are fetched ──► later reads take them
 //
-// A page stays until its last byte was read, another takes its place, or it is written. A write forgets it while no other call works on
-// the page: what is fetched afterwards is fetched behind that write.
+// A fetched page stays until its last byte is read, another page takes its place, or it is written.
+// A write forgets the page while no other call works on it, so a later fetch sees the write.
 //
-// What fetches is driven by one goroutine at a time. It is a reader that waits for such a page, so that nothing is handed from one goroutine to another. The
-// pages that no reader waits for are fetched by attend, since they are not free for other calls meanwhile.
+// One goroutine at a time drives the fetches. Usually it is a reader that waits for such a page, so
+// no page is handed from one goroutine to another. If no reader drives, attend does, because pages
+// in flight are not free for other calls.
 type ahead struct {
 	c      *Client
-	window int
+	window int    // pages read ahead of a reader
 	pages  uint64 // of the volume
 
 	mu       sync.Mutex
 	streams  [8]stream
 	turn     int
 	fetched  map[uint64]*fetched
-	order    []uint64   // of fetched, oldest first; also some that are gone
-	queue    []*fetched // yet to be read
-	spare    [][]byte   // memory of runs
+	order    []uint64   // keys of fetched, oldest first, and some that are gone
+	queue    []*fetched // not yet requested
+	spare    [][]byte   // memory of finished runs
 	attended bool       // attend runs
 
 	fetching reading      // of the goroutine that drives
-	driven   atomic.Bool  // there is one
-	drives   atomic.Int64 // how often one has begun
-	open     atomic.Int64 // pages that have yet to come
-	waiting  atomic.Int32 // readers that wait beside the one that drives
-	wanted   *weft.Gate   // opened for attend: one waits that does not drive
+	driven   atomic.Bool  // a goroutine drives
+	drives   atomic.Int64 // how often a goroutine began to drive
+	open     atomic.Int64 // pages queued or in flight
+	waiting  atomic.Int32 // readers that wait while another goroutine drives
+	wanted   *weft.Gate   // opened for attend when a reader waits that does not drive
 }
 
-// stream is one reader.
+// stream is one sequential reader.
 type stream struct {
-	next int64 // where it will go on
-	run  int   // reads so far, one behind the other
+	next int64 // offset of its next read
+	run  int   // sequential reads so far
 }
 
-// fetched is a page that is here, or under way.
+// fetched is a page that is here or in flight.
 type fetched struct {
 	want want
 	done atomic.Bool
-	data []byte // once done, under the lock; nil: it could not be read, or has gone
+	data []byte // valid once done, under the lock; nil: the read failed, or the page is gone
 	gone bool   // no read finds it any more; under the lock
 	run  *run
 }
 
-// run is some pages that are fetched together. Their memory is used for others when none of them is left: a reader in order would else keep the collector at work.
+// run is a group of pages that are fetched together. Its memory is reused when all its pages are
+// gone, which spares a sequential reader garbage collections.
 type run struct {
 	mem  []byte
-	left int // pages that are here or under way
+	left int // pages that are here or in flight
 }
 
-// spareRuns is for how many runs memory is kept: one reader has two.
+// spareRuns is how many finished runs keep their memory: one reader uses two.
 const spareRuns = 4
 
-// inOrder is the read of a stream from which on pages are read ahead of it.
+// inOrder is how many sequential reads a stream needs before its pages are read ahead.
 const inOrder = 3
 
 func (a *ahead) init(c *Client, window int, pages uint64) {
-	a.c, a.window, a.pages, a.fetched, a.wanted = c, window, pages, map[uint64]*fetched{}, c.p.NewGate()
+	a.c, a.window, a.pages, a.fetched, a.wanted = c, window, pages, map[uint64]*fetched{}, c.p.Runtime().NewGate()
 	ctx := c.port.ctx
 	a.fetching = reading{c: c, ctx: ctx, depth: allAtOnce, later: true, beside: true, next: a.next, ended: a.ended, pause: func() {},
 		fails:  func(*want) error { return c.unusable(ctx) },
 		slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }}
 }
 
-// note takes notice of a read, and reads ahead of it.
+// note records a read and fetches the pages after it.
 func (a *ahead) note(offset, n, pageBytes int64) {
 	if a.window <= 0 || n == 0 || !a.plan(offset, n, pageBytes) {
 		return
 	}
-	if a.drive() { // else the one that drives begins them
+	if a.drive() { // otherwise the goroutine that drives begins them
 		a.fetching.begin()
 		a.rest()
 	}
 }
 
-// plan has pages be fetched if a read is one of a row, and reports whether there are any.
+// plan queues pages if a read continues a stream, and reports whether it queued any.
 func (a *ahead) plan(offset, n, pageBytes int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +102,7 @@ func (a *ahead) plan(offset, n, pageBytes int64) bool {
 	first := uint64((offset + n + pageBytes - 1) / pageBytes)
 	end := min(first+uint64(a.window), a.pages)
 	if half := first + uint64(a.window/2); half < end && a.fetched[half] != nil {
-		return false // enough for now: a longer run costs less
+		return false // later: a longer run costs less for each page
 	}
 	var run []uint64
 	for page := first; page < end; page++ {
@@ -114,7 +116,7 @@ func (a *ahead) plan(offset, n, pageBytes int64) bool {
 	return len(run) > 0
 }
 
-// stream finds the reader that goes on at an offset, or begins with a new one. The lock is held.
+// stream returns the stream that continues at an offset, or a new one. The lock is held.
 func (a *ahead) stream(offset int64) *stream {
 	for i := range a.streams {
 		if s := &a.streams[i]; s.run > 0 && s.next == offset {
@@ -126,7 +128,7 @@ func (a *ahead) stream(offset int64) *stream {
 	return &a.streams[a.turn]
 }
 
-// fetch has some pages be read. The lock is held.
+// fetch queues some pages. The lock is held.
 func (a *ahead) fetch(pages []uint64) {
 	size := a.c.cfg.PageBytes
 	r, l := a.newRun(len(pages)), make([]fetched, len(pages))
@@ -145,14 +147,15 @@ func (a *ahead) fetch(pages []uint64) {
 	}
 	if !a.attended {
 		a.attended = true
-		a.c.p.Go(a.attend)
+		a.c.p.Runtime().Go(a.attend)
 	}
 }
 
-// runPages is how many pages are fetched together, at most: the reader has come to the middle of what was read ahead when others are.
+// runPages returns the most pages of a run. It is half the window, so the next run is requested
+// when the reader is in the middle of what was read ahead.
 func (a *ahead) runPages() int { return max(a.window/2, 1) }
 
-// newRun is a run of some pages. The lock is held.
+// newRun returns a run with memory for some pages. The lock is held.
 func (a *ahead) newRun(pages int) *run {
 	r := &run{left: pages}
 	if n := len(a.spare); n > 0 {
@@ -163,7 +166,7 @@ func (a *ahead) newRun(pages int) *run {
 	return r
 }
 
-// leave forgets a page, unless it has been fetched anew. The lock is held.
+// leave forgets a page, unless it was fetched again. The lock is held.
 func (a *ahead) leave(page uint64, f *fetched) {
 	if f == nil || a.fetched[page] != f {
 		return
@@ -175,7 +178,7 @@ func (a *ahead) leave(page uint64, f *fetched) {
 	}
 }
 
-// release lets go of the memory of a page that no read finds any more. The lock is held.
+// release frees the memory of a page that no read finds any more. The lock is held.
 func (a *ahead) release(f *fetched) {
 	f.data = nil
 	if f.run.left--; f.run.left == 0 && len(a.spare) < spareRuns {
@@ -183,7 +186,7 @@ func (a *ahead) release(f *fetched) {
 	}
 }
 
-// next is the page that is to be read next.
+// next returns the next page to request; nil if there is none.
 func (a *ahead) next() *want {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -195,7 +198,7 @@ func (a *ahead) next() *want {
 	return &f.want
 }
 
-// ended notes that a page has come, or cannot be read.
+// ended records that a page has arrived or cannot be read.
 func (a *ahead) ended(w *want, err error) {
 	f := w.of.(*fetched)
 	a.mu.Lock()
@@ -210,7 +213,7 @@ func (a *ahead) ended(w *want, err error) {
 	a.open.Add(-1)
 }
 
-// drive reports whether the caller drives now. rest must follow.
+// drive reports whether the caller drives from now on. If so, the caller must call rest afterwards.
 func (a *ahead) drive() bool {
 	if !a.driven.CompareAndSwap(false, true) {
 		return false
@@ -219,15 +222,16 @@ func (a *ahead) drive() bool {
 	return true
 }
 
-// rest has another go on that waits.
+// rest ends the caller's turn and wakes the waiting readers.
 func (a *ahead) rest() {
 	a.driven.Store(false)
 	if a.waiting.Load() > 0 {
-		a.c.p.Wake()
+		a.c.p.Runtime().Wake()
 	}
 }
 
-// await waits until a page has come, and drives meanwhile if no other does. It reports whether it has.
+// await waits until a page has arrived, and drives meanwhile if no other goroutine does. It reports
+// whether the page has arrived.
 func (a *ahead) await(ctx context.Context, f *fetched) bool {
 	var err error
 	for err == nil && !f.done.Load() {
@@ -237,31 +241,31 @@ func (a *ahead) await(ctx context.Context, f *fetched) bool {
 			continue
 		}
 		a.waiting.Add(1)
-		err = a.c.p.WaitUntil(ctx, func() bool { return f.done.Load() || !a.driven.Load() })
+		err = a.c.p.Runtime().WaitUntil(ctx, func() bool { return f.done.Load() || !a.driven.Load() })
 		a.waiting.Add(-1)
 	}
 	return f.done.Load()
 }
 
-// attendAfter is for how long pages may be under way that no reader waits for.
+// attendAfter is how long pages may be in flight before attend drives.
 const attendAfter = 2 * time.Millisecond
 
-// attend drives where no reader has for a while, as long as pages are under way.
+// attend drives if no reader has for a while, as long as pages are in flight.
 func (a *ahead) attend() {
 	for a.attends() {
 		before := a.drives.Load()
-		ctx, cancel := a.c.p.WithTimeout(a.c.port.ctx, attendAfter)
+		ctx, cancel := a.c.p.Runtime().WithTimeout(a.c.port.ctx, attendAfter)
 		late := a.wanted.Wait(ctx) != nil
 		cancel()
 		if late && a.c.port.ctx.Err() == nil && a.drives.Load() != before || !a.drive() {
 			continue
 		}
-		_ = a.fetching.until(a.c.port.ctx, func() bool { return a.open.Load() == 0 }) // it ends with all of them
+		_ = a.fetching.until(a.c.port.ctx, func() bool { return a.open.Load() == 0 }) // an error ends all fetches
 		a.rest()
 	}
 }
 
-// attends reports whether there is something to attend to; if not, attend ends.
+// attends reports whether pages are queued or in flight. If not, attend ends.
 func (a *ahead) attends() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -269,14 +273,14 @@ func (a *ahead) attends() bool {
 	return a.attended
 }
 
-// find is the page that was read ahead, or is being read; nil: it is not.
+// find returns a page that was read ahead or is in flight; nil if there is none.
 func (a *ahead) find(page uint64) *fetched {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.fetched[page]
 }
 
-// read takes part of a page that was read ahead, and reports whether it could.
+// read copies part of a page that was read ahead, and reports whether it could.
 func (a *ahead) read(ctx context.Context, page uint64, at int, part []byte) bool {
 	f := a.find(page)
 	if f == nil || !a.await(ctx, f) {
@@ -285,7 +289,7 @@ func (a *ahead) read(ctx context.Context, page uint64, at int, part []byte) bool
 	return a.taken(f, &want{number: page, at: at, into: part})
 }
 
-// taken takes part of a page that is here, and reports whether it could be read.
+// taken copies part of a page that has arrived, and reports whether it could.
 func (a *ahead) taken(f *fetched, w *want) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -297,7 +301,7 @@ func (a *ahead) taken(f *fetched, w *want) bool {
 	return took
 }
 
-// forget drops a page that is about to be written.
+// forget drops a page before a write of it.
 func (a *ahead) forget(page uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

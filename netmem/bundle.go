@@ -6,24 +6,24 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// Pages that are asked for one behind the other are asked for by one message to each server, a bundle. Each is a request of its own in all else: it has its number, and
-// is answered, repeated and given up by itself.
+// A bundle is one message with several requests for pages of one server. Each of its requests has
+// its own number, and is answered, retransmitted and given up on its own.
 //
-//	begin … begin ──► gathered, by server ──► depart: a bundle ──► the server: handle … handle ──► answer … answer
+//	begin … ──► gathered, by server ──► depart: a bundle ──► the server: handle … ──► answer …
 //
 // The data of a bundle are its requests:
 //
-//	0  request  4   the client's number of it
+//	0  request  4   the client's number of the request
 //	4  page     8
 const bundled = 12
 
-// mostBundled is how many requests one bundle has at most: one frame of a common size has room for them.
+// mostBundled is the most requests of a bundle. They fit into one frame of the usual size.
 const mostBundled = 64
 
-// collect has requests for pages wait from now on until depart. The port's lock is held.
+// collect makes requests for pages wait until depart. The port's lock is held.
 func (c *Client) collect() { c.collects = true }
 
-// dispatch sends a request, which may have to wait for others. The port's lock is held.
+// dispatch sends a request, or gathers it for a bundle. The port's lock is held.
 func (c *Client) dispatch(k *call) {
 	if k.record.op != opPageIn || !c.collects {
 		c.transmit(k)
@@ -39,7 +39,7 @@ func (c *Client) dispatch(k *call) {
 	s.gathered = append(s.gathered, k)
 }
 
-// depart sends what was gathered. The port's lock is held.
+// depart sends the gathered requests. The port's lock is held.
 func (c *Client) depart() {
 	c.collects = false
 	for _, s := range c.departing {
@@ -49,7 +49,7 @@ func (c *Client) depart() {
 	c.departing = c.departing[:0]
 }
 
-// bundle sends what was gathered for one server.
+// bundle sends the gathered requests of one server.
 func (c *Client) bundle(s *server) {
 	if len(s.gathered) == 1 {
 		c.transmit(s.gathered[0])
@@ -67,7 +67,7 @@ func (c *Client) bundle(s *server) {
 	s.gathered = s.gathered[:0]
 }
 
-// eachOf calls serve for each request of a bundle, and reports whether the data are those of one.
+// eachOf calls serve for each request of a bundle, and reports whether the data are well-formed.
 func eachOf(data []byte, serve func(request uint32, page uint64)) bool {
 	if len(data) == 0 || len(data)%bundled != 0 || len(data) > mostBundled*bundled {
 		return false
@@ -78,7 +78,8 @@ func eachOf(data []byte, serve func(request uint32, page uint64)) bool {
 	return true
 }
 
-// unbundle serves each request of a bundle as if it had come by itself, and reports whether it is one.
+// unbundle serves each request of a bundle like a single request, and reports whether the bundle is
+// well-formed.
 func (s *Server) unbundle(q request) bool {
 	data := q.m.Data
 	q.op, q.m = opPageIn, hsn.Message{From: q.m.From} // its buffers are the bundle's

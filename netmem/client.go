@@ -3,7 +3,6 @@ package netmem
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,127 +15,129 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// What a client's calls fail with.
-var (
-	ErrFull    = errors.New("netmem: the servers have no room for another copy")
-	ErrMissing = errors.New("netmem: no such page")
-	ErrLost    = errors.New("netmem: all copies of the page are lost")
-	ErrFew     = errors.New("netmem: fewer servers are up than a page has copies")
-)
-
-// ClientConfig configures a Client.
+// ClientConfig configures a Client. Only Servers is required.
 type ClientConfig struct {
-	// Servers are the page servers. More may join, and some leave: see AddServer and RemoveServer.
+	// Servers are the page servers to use. AddServer and RemoveServer change them later.
 	Servers []ServerRef
 
-	// Copies is on how many servers a page is; zero: 1.
+	// Copies is the number of servers that hold each page, at most len(Servers). 0 means 1.
 	Copies int
 
-	// Coding has a page cut into shards, in place of copies: it outlives Parity servers, and takes (Data+Parity)/Data of its size. Reading it
-	// takes Data servers, and writing it all. The zero Code: copies.
+	// Coding cuts each page into shards, in place of copies. The page survives the loss of Parity
+	// servers and takes (Data+Parity)/Data of its size. A read needs Data servers, and a write
+	// needs all of them. Data is 2 or more, Parity 1 or more, and their sum at most 32. The zero
+	// Code means copies.
 	Coding Code
 
-	// Compress has pages compressed that are smaller then: less is sent, and servers have room for more. Where pages do not shrink, it costs
-	// time and gains nothing.
+	// Compress compresses each page that then takes less room. That saves bytes on the network and
+	// room on the servers. For pages that do not shrink it only costs time.
 	Compress bool
 
-	// PageBytes is the size of a page: 4096, the default, or 8192.
+	// PageBytes is the size of a page: 4096 or 8192. 0 means 4096.
 	PageBytes int
 
-	// Volume is a number under which servers keep, and count, what the client has: see [VolumeUse].
+	// Volume is the number under which servers keep and count the client's pages. See [VolumeUse].
 	Volume uint64
 
-	// Retry is after what time a request is repeated at the soonest, twice as long each time up to a quarter of Dead; zero: 2 ms. It is not
-	// repeated before the server would usually have answered.
+	// Retry is the shortest time before a request is retransmitted. It doubles with each
+	// retransmission, up to a quarter of Dead. If a server usually takes longer to answer, the
+	// client waits that long. 0 means 2 ms.
 	Retry time.Duration
 
-	// Hedge is after what time a second copy is asked for at the soonest, while the first does not answer; zero: 1 ms. It is not asked for
-	// before the first would usually have come.
+	// Hedge is the shortest time before a read asks a second server. If the first server usually
+	// takes longer to answer, the client waits that long. 0 means 1 ms.
 	Hedge time.Duration
 
-	// Dead is after what time a server that answers nothing is taken for dead; zero: 500 ms.
+	// Dead is the silence after which the client counts a server as dead. 0 means 500 ms.
 	Dead time.Duration
 
-	// RepairBytes is how many bytes a second new copies of pages of dead servers may take, and those that no server has room for; zero: 64 MiB.
+	// RepairBytes is how many bytes of pages a second the client may write to replace lost copies.
+	// Attempts that find the servers full count as well. 0 means 64 MiB.
 	RepairBytes int
 
 	defect mutate.PageDefect // for tests
-	window int               // too: how many requests a server may have at a time; zero: see most
+	window int               // for tests: most requests in flight to one server; 0: see most
 }
 
-// ServerRef names a server.
+// ServerRef names a page server and weighs it.
 type ServerRef struct {
-	Name   weft.Name
-	Weight float64 // its share of the pages, against the others'; zero: 1
+	// Name is the name of the server's process.
+	Name weft.Name
+
+	// Weight is the server's share of the pages, relative to the other servers. 0 means 1.
+	Weight float64
 }
 
-// ClientStats is what a client has done.
+// ClientStats counts what a client has and has done. Counters begin at 0 in NewClient.
 type ClientStats struct {
-	Pages       int    `json:"pages"`
-	Lacking     int    `json:"lacking"` // pages that have fewer copies than they should just now
-	ServersUp   int    `json:"servers_up"`
-	Code        Code   `json:"code"`
-	Pending     int    `json:"pending"`   // pages that a write could not write, and a repair is to: the client has them
-	PageOuts    uint64 `json:"page_outs"` // that have succeeded, as are the next
-	PageIns     uint64 `json:"page_ins"`
-	Repeated    uint64 `json:"repeated"` // requests that were
-	Hedged      uint64 `json:"hedged"`
-	Waited      uint64 `json:"waited"`       // requests that others were sent before: as many as there are buffers for were with their server
-	Damaged     uint64 `json:"damaged"`      // answers with a wrong checksum
-	Stale       uint64 `json:"stale"`        // and with an older version than was acknowledged
-	Deaths      uint64 `json:"deaths"`       // of servers
-	Restarts    uint64 `json:"restarts"`     // of servers
-	Repaired    uint64 `json:"repaired"`     // pages that were given a new copy
-	CopiedBytes uint64 `json:"copied_bytes"` // of pages, by the page driver
-	PlainBytes  uint64 `json:"plain_bytes"`  // of pages that were written, each counted once
-	KeptBytes   uint64 `json:"kept_bytes"`   // that servers keep these as: fewer if they are compressed
-	HandedBytes uint64 `json:"handed_bytes"` // of pages, copied to where callers want them
+	Pages       int    `json:"pages"`        // pages of the client
+	Lacking     int    `json:"lacking"`      // pages with too few copies now
+	ServersUp   int    `json:"servers_up"`   // servers that are up and not being removed
+	Code        Code   `json:"code"`         // copies or shards of each page
+	Pending     int    `json:"pending"`      // pages that wait in the client for a repair to write them
+	PageOuts    uint64 `json:"page_outs"`    // successful page writes
+	PageIns     uint64 `json:"page_ins"`     // successful page reads
+	Repeated    uint64 `json:"repeated"`     // retransmitted requests
+	Hedged      uint64 `json:"hedged"`       // requests to a second server for a slow page
+	Waited      uint64 `json:"waited"`       // requests that waited because their server had enough in flight
+	Damaged     uint64 `json:"damaged"`      // malformed messages and wrong checksums
+	Stale       uint64 `json:"stale"`        // answers older than the last acknowledged write
+	Deaths      uint64 `json:"deaths"`       // servers found dead
+	Restarts    uint64 `json:"restarts"`     // servers found restarted
+	Repaired    uint64 `json:"repaired"`     // pages given a new copy
+	CopiedBytes uint64 `json:"copied_bytes"` // page bytes copied while receiving
+	PlainBytes  uint64 `json:"plain_bytes"`  // bytes of written pages, without their copies
+	KeptBytes   uint64 `json:"kept_bytes"`   // the same bytes after compression
+	HandedBytes uint64 `json:"handed_bytes"` // page bytes copied into the buffers of callers
 }
 
-// Client keeps pages on page servers. Any number of goroutines may use it at once. Calls fail with [weft.ErrClosed] after Close, and when the process has ended.
+// Client keeps pages on page servers. Goroutines may share it. After Close, or after the end of its
+// process, its methods fail with [weft.ErrClosed].
 type Client struct {
 	p    *weft.Process
 	cfg  ClientConfig
 	code Code
 	port *port
 
-	begun uint64 // tells it from those that the process had before, at servers that it has not left
+	begun uint64 // tells this client from earlier ones of its process, at servers that it has not left
 
 	coder reedsolomon.Encoder
 
-	// All that follows is under port.mu.
+	// port.mu guards the fields from here to look.
 	servers   []*server
-	anew      map[weft.Name]uint64 // when it has left servers last: if it uses them again, it begins there then
-	pages     map[uint64]*page
-	calls     map[uint32]*call
+	anew      map[weft.Name]uint64 // when the client last left a server; its next life there begins then
+	pages     map[uint64]*page     // by number
+	calls     map[uint32]*call     // by request
 	request   uint32
-	sends     map[uint64]*call // by cookie: whose memory the driver has
+	sends     map[uint64]*call // by cookie: calls whose memory the driver has
 	cookie    uint64
 	collects  bool // requests for pages wait for depart
 	departing []*server
-	found     []*server // memory for those that a page may be read from
-	pendings  int       // pages with what a repair is to write
-	version   uint64    // the last that a page was given: a page that was discarded begins behind it
-	stats     ClientStats
+	found     []*server // reused by beginRead
+	pendings  int       // pages with pending content
+	// version is the last version given to any page. A discarded page that is written again
+	// continues after it.
+	version uint64
+	stats   ClientStats
 
-	repairing bool // new copies are being made
-	look      look // for pages that need it
+	repairing bool // a repair is in progress
+	look      look // pages that a repair must look at
 
-	handed    atomic.Uint64 // bytes of pages that were copied for callers
+	handed    atomic.Uint64 // page bytes copied for callers
 	scratches sync.Pool
 	closed    atomic.Bool
 }
 
-// call is a request under way.
+// call is a request in flight.
 type call struct {
 	to     *server
 	record record
 	header [recordLen]byte
 	data   []byte
 	begun  clock.Time // when its request was first sent
-	held   int        // how often the driver has its memory
-	with   bool       // its request is with the server: see window
-	waits  bool       // and this one's is to be
+	held   int        // sends that the driver has not finished
+	with   bool       // the request is with the server: see window
+	waits  bool       // the request waits to be sent: see window
 
 	done   atomic.Bool // the answer is here
 	answer record
@@ -144,14 +145,16 @@ type call struct {
 	failed error
 }
 
-// NewClient makes a client of page servers on a process, which may have one Client or one [Server] at a time. It waits until each server has answered, or until
-// ctx ends, which has no say afterwards. A server that does not answer is an error.
+// NewClient starts a client on a process, which may have one Client or one [Server] at a time:
+// otherwise NewClient fails with [weft.ErrPortInUse]. It waits until each server has answered. It
+// fails if a server refuses the client or is silent for Dead, and when ctx ends. Later the client
+// does not use ctx. A configuration that makes no sense is [weft.ErrBadArgument].
 func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
 	if cfg.PageBytes != hsn.HalfPage && cfg.PageBytes != hsn.MaxPage {
-		return nil, fmt.Errorf("netmem: pages of %d bytes; expected %d or %d", cfg.PageBytes, hsn.HalfPage, hsn.MaxPage)
+		return nil, badArgument("netmem: pages of %d bytes; expected %d or %d", cfg.PageBytes, hsn.HalfPage, hsn.MaxPage)
 	}
 	code, err := cfg.code()
 	if err != nil {
@@ -165,24 +168,24 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: moment(p.Now()), version: uint64(p.Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, anew: map[weft.Name]uint64{}, sends: map[uint64]*call{}}
+	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: moment(p.Runtime().Now()), version: uint64(p.Runtime().Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, anew: map[weft.Name]uint64{}, sends: map[uint64]*call{}}
 	o.late.pause = min(cfg.Retry, cfg.Hedge)
 	o.looks = func() bool { return len(c.calls) > 0 }
 	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
 		return nil, err
 	}
-	p.Go(o.watch)
+	p.Runtime().Go(o.watch)
 	for _, s := range cfg.Servers {
 		if err := c.AddServer(ctx, s); err != nil {
 			c.Close()
 			return nil, err
 		}
 	}
-	p.Go(c.attend)
+	p.Runtime().Go(c.attend)
 	return c, nil
 }
 
-// complete sets what the configuration leaves to the client, and refuses what cannot be.
+// complete sets the defaults and refuses values that make no sense.
 func (cfg *ClientConfig) complete() error {
 	for _, d := range []struct {
 		name  string
@@ -190,14 +193,14 @@ func (cfg *ClientConfig) complete() error {
 		usual time.Duration
 	}{{"Retry", &cfg.Retry, 2 * time.Millisecond}, {"Hedge", &cfg.Hedge, time.Millisecond}, {"Dead", &cfg.Dead, 500 * time.Millisecond}} {
 		if *d.v < 0 {
-			return fmt.Errorf("netmem: %s is %v; expected more than 0, or 0 for %v", d.name, *d.v, d.usual)
+			return badArgument("netmem: %s is %v; expected more than 0, or 0 for %v", d.name, *d.v, d.usual)
 		}
 		if *d.v == 0 {
 			*d.v = d.usual
 		}
 	}
 	if cfg.RepairBytes < 0 {
-		return fmt.Errorf("netmem: RepairBytes is %d; expected more than 0, or 0 for %d", cfg.RepairBytes, repairUsual)
+		return badArgument("netmem: RepairBytes is %d; expected more than 0, or 0 for %d", cfg.RepairBytes, repairUsual)
 	}
 	for _, d := range []struct {
 		v     *int
@@ -210,13 +213,14 @@ func (cfg *ClientConfig) complete() error {
 	return nil
 }
 
-// repairUsual is how many bytes a second new copies may take unless the configuration says otherwise.
+// repairUsual is the default of RepairBytes.
 const repairUsual = 64 << 20
 
-// clientSpare is how many pages a client has beside its receive queue: those that callers look at.
+// clientSpare is how many pages a client has beside its receive queue, for pages in use by callers.
 const clientSpare = 256
 
-// Close ends the client. Its pages are lost, and the servers that are up have their room back. It waits for these, a quarter of a second at most.
+// Close ends the client and discards its pages. It tells the servers that are up, which then free
+// the room, and waits up to 250 ms for their answers.
 func (c *Client) Close() {
 	if !c.closed.Swap(true) {
 		c.leaveAll()
@@ -224,7 +228,7 @@ func (c *Client) Close() {
 	c.port.close()
 }
 
-// Stats is what the client has done so far.
+// Stats returns the client's counters.
 func (c *Client) Stats() ClientStats {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -254,18 +258,19 @@ func (c *Client) begin(to *server, r record, data []byte) *call {
 	return k
 }
 
-// transmit sends a request, once more maybe. What the driver does not take is as good as lost.
+// transmit sends a request for the first time or again. A request that the driver refuses counts as
+// lost.
 func (c *Client) transmit(k *call) {
 	c.cookie++
 	a := k.to.addr
-	k.held++ // it may have left before Send returns
+	k.held++ // first, because Send may call sent before it returns
 	c.sends[c.cookie] = k
 	if c.port.driver.Send(hsn.Client, hsn.Host{NIC: uint64(a.NIC), Slot: a.Slot, Gen: a.Generation}, k.data, k.header[:], c.cookie) != nil {
 		c.sent(c.cookie)
 	}
 }
 
-// again repeats a request that was sent and has no answer.
+// again retransmits a request that was sent and has no answer.
 func (c *Client) again(k *call) {
 	if k.waits || k.done.Load() {
 		return
@@ -274,7 +279,7 @@ func (c *Client) again(k *call) {
 	c.transmit(k)
 }
 
-// sent takes a request's memory back from the driver.
+// sent takes the memory of a request back from the driver.
 func (c *Client) sent(cookie uint64) {
 	c.sends[cookie].held--
 	delete(c.sends, cookie)
@@ -293,7 +298,7 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 		if c.cfg.defect == mutate.PagesAnswerLeak {
 			return
 		}
-		c.port.driver.Free(&m) // of a request that has had its answer
+		c.port.driver.Free(&m) // its request already has an answer, or has ended
 		return
 	}
 	k.to.heard = now
@@ -307,8 +312,9 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 	c.port.wakes = true
 }
 
-// asked reports whether an answer is to what a call has asked for, and not to what an earlier client of the process has, whose requests had the same numbers. No two
-// clients begin at the same time, and no two lives have the same epoch.
+// asked reports whether an answer belongs to this call, and not to a call of an earlier client of
+// the process with the same request number. No two clients begin at the same time, and no two lives
+// have the same epoch.
 func (k *call) asked(r *record) bool {
 	if k.record.op == opOpen {
 		return r.op == opOpen && r.version == k.record.version
@@ -316,25 +322,27 @@ func (k *call) asked(r *record) bool {
 	return r.op == k.record.op && r.epoch == k.record.epoch
 }
 
-// mostEndPause is how long end waits at a time, at most.
+// mostEndPause is the longest pause of end between two looks at the driver.
 const mostEndPause = time.Millisecond
 
-// end forgets a request, and what came for it. The memory of a page that it has sent may be the driver's for a little longer: end waits for that, so that
-// the caller can reuse it: not long, unless the NIC stands still. That is so when the client has been closed, too: what the NIC has been given it sends.
+// end forgets a request and frees its answer. If the driver still has the data of the request, end
+// waits, so that the caller can reuse their memory. That takes long only if the NIC stands still. A
+// closed client waits too, because the NIC sends what it has.
 func (c *Client) end(k *call) {
 	c.port.mu.Lock()
 	c.forget(k)
 	for pause := time.Microsecond; k.held > 0 && k.data != nil; pause = min(2*pause, mostEndPause) {
 		if c.port.driver.Output(); k.held > 0 {
 			c.port.mu.Unlock()
-			_ = c.p.Sleep(context.Background(), pause)
+			_ = c.p.Runtime().Sleep(context.Background(), pause)
 			c.port.mu.Lock()
 		}
 	}
 	c.port.mu.Unlock()
 }
 
-// forget is end for a request without data: its header is its own, so that no caller waits until the driver lets go of that. The port's lock is held.
+// forget is end for a request without data. It does not wait, because the header belongs to the
+// call. The port's lock is held.
 func (c *Client) forget(k *call) {
 	delete(c.calls, k.record.request)
 	c.leave(k)
@@ -347,8 +355,8 @@ func (c *Client) forget(k *call) {
 	}
 }
 
-// ask sends a request to a server and waits for the answer: it repeats the request until the server is taken for dead, or ctx ends.
-// The caller ends the call.
+// ask sends a request to a server and waits for the answer. It retransmits the request until the
+// server counts as dead or ctx ends. The caller ends the call.
 func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *call {
 	c.port.mu.Lock()
 	k := c.begin(to, r, data)
@@ -357,7 +365,7 @@ func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *ca
 	return k
 }
 
-// finish waits for the answer to a request that has begun, as ask does.
+// finish waits for the answer to a request in flight, as ask does.
 func (c *Client) finish(ctx context.Context, k *call) {
 	to := k.to
 	c.port.mu.Lock()
@@ -375,7 +383,7 @@ func (c *Client) finish(ctx context.Context, k *call) {
 		} else if c.silent(k) {
 			k.failed = errSilent
 		} else if !to.up && k.record.op != opOpen {
-			k.failed = errDown // as another call has noticed
+			k.failed = errDown // another call has noticed it
 		}
 		if k.failed == nil {
 			c.again(k)
@@ -392,12 +400,13 @@ var (
 	errDown   = errors.New("netmem: the server is down")
 )
 
-// silent reports whether the server of a call has been so for so long that it is taken for dead. The port's lock is held.
+// silent reports whether the server of a call has been silent for so long that it counts as dead.
+// The port's lock is held.
 func (c *Client) silent(k *call) bool {
 	return !k.waits && c.port.now().Sub(max(k.begun, k.to.heard)) >= c.cfg.Dead
 }
 
-// waitFor waits until one of some calls has its answer. If that takes longer than d, it is context.DeadlineExceeded.
+// waitFor waits until one of the calls has its answer. It returns context.DeadlineExceeded after d.
 func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) error {
 	done := func() bool { return slices.ContainsFunc(calls, (*call).isDone) }
 	for {
@@ -415,10 +424,10 @@ func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) e
 	}
 }
 
-// errLate is what waitUntil returns when its time is over.
+// errLate is the error of waitUntil after its time.
 var errLate = errors.New("netmem: the answer is late")
 
-// waitUntil waits until done, and no longer than d, if that is not 0: it is errLate then.
+// waitUntil waits until done returns true. It returns errLate after d; a d of 0 means no limit.
 func (c *Client) waitUntil(ctx context.Context, d time.Duration, done func() bool) error {
 	o := c.port
 	if d == 0 {
@@ -440,7 +449,7 @@ func (c *Client) waitUntil(ctx context.Context, d time.Duration, done func() boo
 
 func (k *call) isDone() bool { return k.done.Load() }
 
-// answered looks at how a call has ended: nil if it has its answer, whatever that says.
+// answered returns nil if a call has its answer, whatever that says, or else the error of the call.
 func (k *call) answered() error {
 	if k.done.Load() && k.failed == nil {
 		return nil

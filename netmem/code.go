@@ -1,7 +1,6 @@
 package netmem
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 
@@ -9,17 +8,18 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Code says how the pages of a volume outlive their servers: each is cut into Data shards, to which Parity others are computed, and any
-// Data of them all are enough to read it. They are on as many servers. With one of Data, each is the page itself: a copy.
+// Code says how pages survive the loss of servers. Each page is cut into Data shards, and Parity
+// further shards are computed from them. Each shard goes to another server, and any Data of them
+// are enough to read the page. If Data is 1, each shard is the whole page: a copy.
 type Code struct {
 	Data   int `json:"data"`
 	Parity int `json:"parity"`
 }
 
-// maxShards is how many shards a page may have: a client sends as many messages to write one.
+// maxShards is the most shards of a page, because a write sends a message for each.
 const maxShards = 32
 
-// String is how many copies there are, or how many shards: "4+2".
+// String returns the number of copies, as "2 copies", or the numbers of shards, as "4+2".
 func (c Code) String() string {
 	switch {
 	case c.Data > 1:
@@ -30,37 +30,38 @@ func (c Code) String() string {
 	return fmt.Sprintf("%d copies", 1+c.Parity)
 }
 
-// servers is on how many a page is.
+// servers returns how many servers hold each page.
 func (c Code) servers() int { return c.Data + c.Parity }
 
-// cuts reports whether pages are cut.
+// cuts reports whether pages are cut into shards.
 func (c Code) cuts() bool { return c.Data > 1 }
 
-// shardBytes is how long a shard of so many bytes is.
+// shardBytes returns the length of each shard of n bytes.
 func (c Code) shardBytes(n int) int { return (n + c.Data - 1) / c.Data }
 
-// code is how a configuration has pages outlive their servers.
+// code returns the Code of a configuration, and refuses one that makes no sense.
 func (cfg *ClientConfig) code() (Code, error) {
 	c, n := cfg.Coding, len(cfg.Servers)
 	switch {
 	case n == 0:
-		return c, errors.New("netmem: no servers; expected at least one")
+		return c, badArgument("netmem: no servers; expected at least one")
 	case c == Code{}:
 		if cfg.Copies < 1 || cfg.Copies > n {
-			return c, fmt.Errorf("netmem: %d copies of a page on %d servers; expected 1 to %d", cfg.Copies, n, n)
+			return c, badArgument("netmem: %d copies of a page on %d servers; expected 1 to %d", cfg.Copies, n, n)
 		}
 		return Code{Data: 1, Parity: cfg.Copies - 1}, nil
 	case cfg.Copies > 1:
-		return c, fmt.Errorf("netmem: %d copies of a page, and %d+%d shards; expected one of the two", cfg.Copies, c.Data, c.Parity)
-	case c.Data < 2 || c.Parity < 1 || c.Data > maxShards || c.Parity > maxShards-c.Data: // their sum may be no number
-		return c, fmt.Errorf("netmem: a page in %d+%d shards; expected 2 or more, 1 or more, and at most %d together", c.Data, c.Parity, maxShards)
+		return c, badArgument("netmem: %d copies of a page, and %d+%d shards; expected one of the two", cfg.Copies, c.Data, c.Parity)
+	case c.Data < 2 || c.Parity < 1 || c.Data > maxShards || c.Parity > maxShards-c.Data: // their sum may overflow
+		return c, badArgument("netmem: a page in %d+%d shards; expected 2 or more, 1 or more, and at most %d together", c.Data, c.Parity, maxShards)
 	case c.servers() > n:
-		return c, fmt.Errorf("netmem: a page in %d+%d shards on %d servers; expected %d servers or more", c.Data, c.Parity, n, c.servers())
+		return c, badArgument("netmem: a page in %d+%d shards on %d servers; expected %d servers or more", c.Data, c.Parity, n, c.servers())
 	}
 	return c, nil
 }
 
-// coder computes shards; nil where pages are not cut. It computes in the goroutine that calls it.
+// coder returns the encoder of shards; nil if pages are not cut. The encoder works in the calling
+// goroutine.
 func (c Code) coder() (reedsolomon.Encoder, error) {
 	if !c.cuts() {
 		return nil, nil
@@ -68,7 +69,7 @@ func (c Code) coder() (reedsolomon.Encoder, error) {
 	return reedsolomon.New(c.Data, c.Parity, reedsolomon.WithMaxGoroutines(1))
 }
 
-// count is how much of a page some of its copies are: how many copies, or how many different shards.
+// count returns how many copies of a page satisfy counts. It counts each shard once.
 func (c *Client) count(p *page, counts func(k *copyOf) bool) (n int) {
 	shards := uint32(0)
 	for i := range p.copies {
@@ -83,7 +84,8 @@ func (c *Client) count(p *page, counts func(k *copyOf) bool) (n int) {
 	return n
 }
 
-// suits reports whether a copy has the version to be read: a newer one is as good, but shards must be of one.
+// suits reports whether a copy has a version that may be read. A newer copy is as good, but all
+// shards must have the same version.
 func (c *Client) suits(p *page, k *copyOf) bool {
 	if c.code.cuts() {
 		return k.version == p.version || c.cfg.defect == mutate.PagesShardsMixed

@@ -91,7 +91,7 @@ func TestShardsOutliveAsManyServersAsThereIsParity(t *testing.T) {
 			if err := same(); err != nil {
 				return fmt.Errorf("round %d, two servers dead: %w", round, err)
 			}
-			within, cancel := sp.WithTimeout(ctx, time.Second)
+			within, cancel := sp.Runtime().WithTimeout(ctx, time.Second)
 			err := c.WritePage(within, pages, buf)
 			cancel()
 			if !errors.Is(err, netmem.ErrFew) {
@@ -101,7 +101,7 @@ func TestShardsOutliveAsManyServersAsThereIsParity(t *testing.T) {
 				running[i] = startServer(f, 1+i, weft.Name{App: "memory", Index: uint32(i)}, 40)
 			}
 			for st := c.Stats(); st.Lacking > 0 || st.ServersUp < 6; st = c.Stats() {
-				sp.Sleep(50 * time.Millisecond)
+				sp.Runtime().Sleep(context.Background(), 50*time.Millisecond)
 			}
 		}
 		return same()

@@ -90,7 +90,7 @@ func TestAPageOfWhichAServerHasNoCopyIsNotWritten(t *testing.T) { // HSN-28
 			return err
 		}
 		f.Kill(running[1])
-		within, cancel := p.WithTimeout(ctx, time.Second)
+		within, cancel := p.Runtime().WithTimeout(ctx, time.Second)
 		defer cancel()
 		if err := c.WritePage(within, 1, page); !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("with one server of two: %v; want that it never comes to its end", err)

@@ -10,35 +10,39 @@ import (
 
 // page is what a client knows of one of its pages. One call at a time works on it.
 //
-// Only write moves version, when as many servers have the new one as there are copies. Until then all copies of the last one stay what
-// a read may come back to, so that the page outlives a server as it did before.
+// Only a successful write moves version, when enough servers have the new one. Until then the
+// copies of the last version stay readable, so the page survives the loss of servers as before.
 type page struct {
 	busy    atomic.Bool
-	version uint64 // that was acknowledged; 0: none yet
-	issued  uint64 // the highest that was sent: another than version if a write has failed
+	version uint64 // last acknowledged version; 0: none yet
+	issued  uint64 // highest version sent; differs from version after a failed write
 	crc     uint32 // of version
-	anew    bool   // more copies need a version of their own: a server has been told to drop this one, or has damaged it
-	stirred bool   // the call that has taken it may have changed something: a repair is to look at it
+	// A new copy needs a new version: a server was told to drop this one, or has damaged it.
+	anew    bool
+	stirred bool // the call in progress may have changed something, so a repair must look
 	copies  []copyOf
 
-	// pending is what the page should have become by a write of shards that has failed: some of them have taken the place of the last
-	// version's, of which there may be too few now. Of copies, it is what a read has found behind a write that has failed. A repair writes it, and
-	// until then it is read here. nil: nothing.
+	// pending is the content that a repair is to write, and that reads return until then. After a
+	// failed write of shards it is the new content: new shards have replaced some old ones, and too
+	// few of either version may be left. If a page has copies, it is the content that a read found
+	// after a failed write. nil: none.
 	pending []byte
-	keptSum uint32 // of the bytes that the shards of version are cut from: others may be added to these alone
+	// keptSum is the checksum of the bytes that the shards of version are cut from. New shards must
+	// match it.
+	keptSum uint32
 }
 
-// copyOf says that a server has a version of a page. It is forgotten when the server has another version, or leaves, or when the page is
-// discarded, and for no other reason.
+// copyOf says that a server has a version of a page. It is removed only when the server has another
+// version, or leaves, or when the page is discarded.
 type copyOf struct {
 	server  *server
 	epoch   uint64
 	version uint64
 	shard   uint8
-	doubted bool // what came from there last was not the page
+	doubted bool // the last answer of the server was not the page
 }
 
-// on finds the copy on a server.
+// on returns the copy on a server; nil if there is none.
 func (p *page) on(s *server) *copyOf {
 	for i := range p.copies {
 		if p.copies[i].server == s {
@@ -48,15 +52,17 @@ func (p *page) on(s *server) *copyOf {
 	return nil
 }
 
+// forget removes the copy on a server.
 func (p *page) forget(s *server) {
 	p.copies = slices.DeleteFunc(p.copies, func(k copyOf) bool { return k.server == s })
 }
 
-// has notes that a server has a version of the page. Of one that has left meanwhile nothing is noted: it is not looked after any more.
+// has records that a server has a version of the page. It ignores a server that has left meanwhile,
+// because the client no longer watches that server.
 func (p *page) has(s *server, epoch, version uint64, shard uint8) {
 	now := copyOf{server: s, epoch: epoch, version: version, shard: shard}
 	switch k := p.on(s); {
-	case k != nil: // in its place: what a read has come from last is no reason to ask another server next
+	case k != nil: // in place: a read must not move its server to the end
 		p.stirred = p.stirred || *k != now
 		*k = now
 	case !s.left:
@@ -65,29 +71,32 @@ func (p *page) has(s *server, epoch, version uint64, shard uint8) {
 	}
 }
 
-// doubt notes that a server did not answer with the page as it should have it.
+// doubt records that a server did not answer with the page that it should have.
 func (p *page) doubt(s *server, d mutate.PageDefect) {
 	if k := p.on(s); k != nil && d != mutate.PagesDoubtForgotten {
 		k.doubted, p.anew, p.stirred = true, true, true
 	}
 }
 
-// stands reports whether a server has a copy still, if it comes back should it be down.
+// stands reports whether a server still has a copy. A server that is down counts if it may come
+// back with the copy.
 func (c *Client) stands(k *copyOf) bool {
 	return k.epoch == k.server.epoch || c.cfg.defect == mutate.PagesEpochIgnored
 }
 
-// isGood reports whether a copy of a page is on a server that is up, as it was acknowledged, or newer.
+// isGood reports whether a copy is on a server that is up, with the acknowledged version or a newer
+// one.
 func (c *Client) isGood(p *page, k *copyOf) bool {
 	return k.server.up && !k.doubted && c.stands(k) && c.suits(p, k)
 }
 
-// isDoubtful reports whether too few copies of a page are good, or are on servers that are down. The port's lock is held.
+// isDoubtful reports whether too few copies of a page are good or on servers that are down. The
+// port's lock is held.
 func (c *Client) isDoubtful(p *page) bool {
 	return p.pending == nil && c.count(p, func(k *copyOf) bool { return c.stands(k) && c.suits(p, k) && !(k.server.up && k.doubted) }) < c.code.Data
 }
 
-// good adds the servers that have good copies to some. The port's lock is held.
+// good appends the servers that have good copies to l. The port's lock is held.
 func (c *Client) good(p *page, l []*server) []*server {
 	for i := range p.copies {
 		if k := &p.copies[i]; c.isGood(p, k) {
@@ -97,7 +106,8 @@ func (c *Client) good(p *page, l []*server) []*server {
 	return l
 }
 
-// kept is how many of them are to keep theirs, or how many different shards these are. The port's lock is held.
+// kept returns how many good copies are on servers that stay. It counts each shard once. The port's
+// lock is held.
 func (c *Client) kept(p *page) int {
 	return c.count(p, func(k *copyOf) bool { return !k.server.gone && c.isGood(p, k) })
 }
@@ -105,11 +115,12 @@ func (c *Client) kept(p *page) int {
 // maxDoubts is how often a read asks a server whose answers are not the page.
 const maxDoubts = 3
 
-// near is by how much longer than the nearest server one may take that counts as as near: a fourth. Servers differ by that from one answer to the next.
+// near is the fraction of the fastest answer time by which another server may be slower and still
+// count as equally near: one fourth. Answer times of one server vary by that much.
 const near = 4
 
-// nearest puts those servers first that answer soonest, as they usually do. Of those that are as near each page has an order of its own, in which
-// they are: so their clients' reads are spread over all of them.
+// nearest sorts the servers with the shortest usual answer times to the front. Equally near servers
+// stay in the page's own order, which spreads the reads of different pages over them.
 func nearest(l []*server) {
 	if len(l) < 2 {
 		return
@@ -120,9 +131,12 @@ func nearest(l []*server) {
 	})
 }
 
-// sources are the servers to read a page from, the nearest first: those that have it, or else those whose copies are doubted, as long as they were not asked
-// too often. If there are none, a server that is down may have it. It is one look at the servers, which come and go: were it two, a server
-// that comes back between them would be in neither. The port's lock is held.
+// sources returns the servers to read a page from, the nearest first. Those are the servers with
+// good copies. If there are none, they are the servers whose copies are doubted and that were not
+// asked too often. away reports whether a server that is down may have the page.
+//
+// sources looks at all servers at once. With two looks, a server that comes back between them would
+// be in neither. The port's lock is held.
 func (c *Client) sources(p *page, asked map[*server]int) (l []*server, away bool) {
 	l = slices.DeleteFunc(c.good(p, nil), func(s *server) bool { return asked[s] >= maxDoubts })
 	if len(l) > 0 {

@@ -2,7 +2,8 @@ package netmem
 
 import "hash/crc32"
 
-// cut makes shards of the bytes that a page is kept as. Those with the bytes themselves are not copied, if the page ends with the last.
+// cut makes shards of the bytes that a page is kept as. It does not copy the data shards if the
+// bytes divide evenly.
 func (c *Client) cut(f *form, kept []byte) {
 	if f.mem == nil {
 		f.mem = c.borrow()
@@ -18,14 +19,14 @@ func (c *Client) cut(f *form, kept []byte) {
 	}
 	f.shards = c.shards(kept, f.mem.b, n)
 	if err := c.coder.Encode(f.shards); err != nil {
-		panic(err) // they are of one length
+		panic(err) // all shards have one length
 	}
 	for _, b := range f.shards {
 		f.sums = append(f.sums, crc32.Checksum(b, castagnoli))
 	}
 }
 
-// shards are where shards of n bytes lie: those of data in the bytes that they are cut from, the others in memory for them.
+// shards returns where shards of n bytes lie: the data shards in kept, the parity shards in mem.
 func (c *Client) shards(kept, mem []byte, n int) [][]byte {
 	l := make([][]byte, 0, c.code.servers())
 	for i := range c.code.Data {
@@ -37,10 +38,11 @@ func (c *Client) shards(kept, mem []byte, n int) [][]byte {
 	return l
 }
 
-// whole is the page that some shards make, as many as it takes. The others are empty, with room for what is in them.
+// whole returns the page that the gathered shards make. Missing shards are empty slices with room
+// for their content. It returns nil if the page has a wrong checksum.
 func (c *Client) whole(g *gathered) (page []byte, mem *scratch) {
 	if err := c.coder.ReconstructData(g.shards); err != nil {
-		panic(err) // there are enough of them, of one length
+		panic(err) // there are enough shards, all of one length
 	}
 	page, mem = c.page(g.mem.b[:g.kept])
 	if crc32.Checksum(page, castagnoli) != g.p.crc {

@@ -6,19 +6,19 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// form is a page as its servers keep it: compressed, if that spares room there, and each shard of it as it is sent.
+// form is a page as its servers keep it: compressed if that saves room, and cut into shards.
 type form struct {
-	shape            // but for the shard and its sum
-	keptSum uint32   // where it is cut: of the bytes that it is cut from
+	shape            // shardOf sets shard and sum
+	keptSum uint32   // if the page is cut: checksum of the bytes that it is cut from
 	shards  [][]byte // one, if all servers have the same
 	sums    []uint32
-	mem     *scratch // where they are; nil: in the page itself
+	mem     *scratch // memory of the shards; nil: they lie in the page itself
 }
 
-// scratch is memory for a page that is compressed, or was.
+// scratch is memory for a page before or after compression.
 type scratch struct{ b []byte }
 
-// borrow takes some memory, as long as the longest page can get.
+// borrow returns memory for the longest form of a page.
 func (c *Client) borrow() *scratch {
 	if m, ok := c.scratches.Get().(*scratch); ok {
 		return m
@@ -26,19 +26,19 @@ func (c *Client) borrow() *scratch {
 	return &scratch{make([]byte, c.parityAt()+c.code.Parity*c.code.shardBytes(c.cfg.PageBytes))}
 }
 
-// parityAt is where in such memory the shards of parity are, behind the bytes of the others.
+// parityAt returns the offset of the parity shards in borrowed memory, after the data.
 func (c *Client) parityAt() int {
 	return max(s2.MaxEncodedLen(c.cfg.PageBytes), c.code.Data*c.code.shardBytes(c.cfg.PageBytes))
 }
 
-// giveBack gives memory back, or none.
+// giveBack returns borrowed memory. nil is allowed.
 func (c *Client) giveBack(m *scratch) {
 	if m != nil {
 		c.scratches.Put(m)
 	}
 }
 
-// form makes of a page what is sent of it. The form is given back when nothing of it is under way.
+// form makes the form of a page. The caller gives its memory back when none of it is in flight.
 func (c *Client) form(page []byte) *form {
 	f := &form{shape: shape{code: c.code, crc: crc32.Checksum(page, castagnoli), size: uint32(len(page))}}
 	kept := page
@@ -60,7 +60,7 @@ func (c *Client) form(page []byte) *form {
 	return f
 }
 
-// shardOf is the shape and the bytes of one shard.
+// shardOf returns the shape and the bytes of one shard.
 func (f *form) shardOf(i int) (shape, []byte) {
 	i %= len(f.shards)
 	s := f.shape
@@ -68,8 +68,8 @@ func (f *form) shardOf(i int) (shape, []byte) {
 	return s, f.shards[i]
 }
 
-// page makes a page of the bytes that servers keep it as: it is these, or is in memory that is to be given back. It is nil if they are
-// of no page.
+// page returns the page that servers keep as these bytes. If they are compressed, the page lies in
+// mem, which the caller gives back. It returns nil if the bytes are not a page.
 func (c *Client) page(kept []byte) (page []byte, mem *scratch) {
 	if len(kept) == c.cfg.PageBytes {
 		return kept, nil

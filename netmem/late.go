@@ -8,27 +8,27 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// lateness tells calls that what they wait for is late. One goroutine does for all calls, and looks as often as something may be late: most
-// answers are there long before, and a timer for each would wake a thread for each.
+// lateness tells calls that their answers are late. One goroutine serves all calls, because most
+// answers arrive in time and a timer for each call would wake a thread for each.
 //
-//	a call waits ──► listed, with when it is late ──► its answer has come: no longer listed
-//	                              └── watch, then ──► passed
+//	a call waits ──► its deadline is listed ──► its answer arrives: unlisted
+//	                              └── watch, at the deadline ──► passed
 type lateness struct {
 	list  []*deadline
-	next  clock.Time // when watch looks next
-	used  bool       // a deadline was listed since watch looked
-	look  *weft.Gate // opened when it must look sooner
-	pause time.Duration
+	next  clock.Time    // when watch looks next
+	used  bool          // a deadline was listed since watch looked
+	look  *weft.Gate    // opened when watch must look sooner
+	pause time.Duration // shortest time between two looks while calls follow one another
 }
 
-// deadline is when one call is late.
+// deadline is the time at which one call is late.
 type deadline struct {
 	at     clock.Time
 	passed atomic.Bool
-	place  int // in the list
+	place  int // index in the list
 }
 
-// set lists a deadline, after d. The lock is held.
+// set lists a deadline d from now. The lock is held.
 func (o *port) set(l *deadline, d time.Duration) {
 	t := &o.late
 	l.at, l.place = o.now().Add(d), len(t.list)
@@ -41,7 +41,7 @@ func (o *port) set(l *deadline, d time.Duration) {
 	}
 }
 
-// unset takes it off the list. The lock is held.
+// unset removes a deadline from the list. The lock is held.
 func (o *port) unset(l *deadline) {
 	t := &o.late
 	last := len(t.list) - 1
@@ -51,16 +51,16 @@ func (o *port) unset(l *deadline) {
 	t.list = t.list[:last]
 }
 
-// watch tells calls that they are late until the port is closed.
+// watch marks deadlines as passed until the port is closed.
 func (o *port) watch() {
 	for {
 		rest, told := o.tellLate()
 		if told {
-			o.p.Wake()
+			o.p.Runtime().Wake()
 		}
 		ctx, cancel := o.ctx, func() {}
 		if rest > 0 {
-			ctx, cancel = o.p.WithTimeout(o.ctx, rest)
+			ctx, cancel = o.p.Runtime().WithTimeout(o.ctx, rest)
 		}
 		_ = o.late.look.Wait(ctx)
 		cancel()
@@ -70,8 +70,9 @@ func (o *port) watch() {
 	}
 }
 
-// tellLate passes what is late, and returns for how long nothing else is; 0: until a call says so. Where calls follow one another it looks
-// again when the next may be late, rather than have that wake it.
+// tellLate marks the deadlines that have passed. It returns the time until the next one; 0 means
+// that watch waits for a new deadline. While calls follow one another, it returns the time until
+// the next call may be late, so that the next call need not wake watch.
 func (o *port) tellLate() (rest time.Duration, told bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 func TestThePageOfAWriteThatEndsWithItsClientIsTheCallersThen(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
 		f.Stall(0, time.Second)
-		f.After(time.Millisecond, func() { sp.Go("closer", func(*sim.Process) error { c.Close(); return nil }) })
+		f.After(time.Millisecond, func() { sp.Start("closer", func(*sim.Process) error { c.Close(); return nil }) })
 		page := make([]byte, hsn.HalfPage)
 		if err := c.WritePage(context.Background(), 1, page); !errors.Is(err, weft.ErrClosed) {
 			return fmt.Errorf("a write under way when its client was closed: %w; expected %w", err, weft.ErrClosed)
 		}
 		page[0] = 1
-		sp.Sleep(10 * time.Second)
+		sp.Runtime().Sleep(context.Background(), 10*time.Second)
 		st, err := Stat(context.Background(), c.p, c.servers[0].Name)
 		if st.Damaged > 0 {
 			return fmt.Errorf("pages that the server has had and were damaged: %d; expected none", st.Damaged)

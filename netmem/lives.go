@@ -13,41 +13,47 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// A client's pages are of no use to others, so a server keeps them for as long as the client lives:
+// A server keeps the pages of a client for as long as the client lives, because no other process
+// can use them:
 //
-//	opens ─► lives ─┬─ its process has ended, or its NIC ──────────────────────► its pages go
-//	           ▲    ├─ another client of its name opens, in another process ──► likewise, once this one is silent
-//	           │    ├─ it leaves, since it is closed or the server is removed ─► likewise, at once
-//	  a request│    ├─ another client opens in its process ───────────────────► likewise, at once
-//	           └────┴─ silence for as long as ServerConfig.Keep ──────────────► likewise
+//	opens ─► lives ─┬─ its process or its NIC ends ─────────────────────────► its pages are dropped
+//	           ▲    ├─ a process of its name opens, and this one is silent ─► the same
+//	           │    ├─ it leaves: it is closed, or the server is removed ───► the same
+//	  a request│    ├─ a new client opens in its process ───────────────────► the same
+//	           └────┴─ it is silent for ServerConfig.Keep ──────────────────► the same
 //
-// A client that lives asks each of its servers at least every askAtLeast whether it is there. Each life has an epoch of its own, which its requests bear. So
-// one that was only cut off for long, and whose pages have gone, finds its server restarted: it reads nothing stale, and takes nothing for zeros.
+// A live client contacts each of its servers at least every askAtLeast. Each life has an epoch of
+// its own, which its requests bear. So a client that was cut off for so long that its pages are
+// gone finds a restarted server: it reads nothing stale and takes no missing page for zeros.
 
-// KeepUsual and KeepLeast are how long a server keeps the pages of a client that is silent: unless its configuration says otherwise, and at least.
+// The time for which a server keeps the pages of a silent client.
 const (
+	// KeepUsual is the default of ServerConfig.Keep: 10 minutes.
 	KeepUsual = 10 * time.Minute
+
+	// KeepLeast is the least value of ServerConfig.Keep: 1 minute.
 	KeepLeast = time.Minute
 )
 
 const (
 	askAtLeast = 10 * time.Second
 
-	// silentFor is after what silence another process may be the client of a name: a name moves when the fabric knows that its process has gone, and a
-	// partition may have two of a name for a moment.
+	// silentFor is the silence after which another process may be the client of a name. A name
+	// moves when the fabric knows that its process is gone, and a partition may briefly have two
+	// processes of one name.
 	silentFor = 5 * time.Second
 )
 
 // life is a client as a server knows it.
 type life struct {
 	at    hsn.Host
-	begun uint64 // tells it from others of its process: they grow
+	begun uint64 // tells it from other lives of its process: later ones have larger numbers
 	epoch uint64
 	heard clock.Time
 	cut   bool // its NIC is silent
 }
 
-// lifeOf is the life that a request is of; nil if it is of none, or of one that has ended.
+// lifeOf returns the life that a request belongs to; nil if there is none or it has ended.
 func (s *Server) lifeOf(q *request) *life {
 	l := s.lives[q.owner]
 	if q.op == opOpen {
@@ -61,12 +67,13 @@ func (s *Server) lifeOf(q *request) *life {
 	return l
 }
 
-// opens is the life that a request to open is of; nil if the one that the name has, before, may not have ended: its client asks again.
+// opens returns the life that a request to open belongs to. It returns nil if the previous life of
+// the name may not have ended; then the client asks again.
 func (s *Server) opens(q *request, before *life) *life {
 	if before != nil && before.at == q.from && before.begun == q.version {
 		return before
 	}
-	s.heedAll() // the events so far are of lives before this one: it must not be ended by them
+	s.heedAll() // queued events concern earlier lives and must not end this one
 	before = s.lives[q.owner]
 	switch {
 	case s.hasEnded(q):
@@ -83,16 +90,17 @@ func (s *Server) opens(q *request, before *life) *life {
 	return l
 }
 
-// ending says of the clients of a process, up to one that began then, that they have ended.
+// ending says that the clients of a process have ended, up to the one that began then.
 type ending struct {
 	at    hsn.Host
 	begun uint64
 }
 
-// maxEndings is how many endings a server remembers: a request to open that comes late, or twice, would make a life that nothing ends but its silence.
+// maxEndings is how many endings a server remembers. They reject late and duplicate requests to
+// open, whose lives would only end by silence.
 const maxEndings = 1024
 
-// remember notes an ending, in place of the oldest if there are too many.
+// remember records an ending, in place of the oldest if there are too many.
 func (s *Server) remember(e ending) {
 	if len(s.endings) == maxEndings {
 		s.endings = append(s.endings[:0], s.endings[1:]...)
@@ -100,12 +108,12 @@ func (s *Server) remember(e ending) {
 	s.endings = append(s.endings, e)
 }
 
-// hasEnded reports whether a request to open is of a client that is known to have ended.
+// hasEnded reports whether a request to open comes from a client that is known to have ended.
 func (s *Server) hasEnded(q *request) bool {
 	return slices.ContainsFunc(s.endings, func(e ending) bool { return e.at == q.from && q.version <= e.begun })
 }
 
-// end forgets a client and what it has.
+// end forgets a client and drops its pages.
 func (s *Server) end(owner weft.Name) {
 	delete(s.lives, owner)
 	s.store.moveOut(owner)
@@ -115,18 +123,18 @@ func (s *Server) end(owner weft.Name) {
 
 const (
 	sweepEvery = 10 * time.Millisecond
-	sweepMany  = 16 // times swept
+	sweepMany  = 16 // sweeps each time
 )
 
-// sweepAll takes out the pages of clients that have ended, some at a time, whether other pages come or not: until then they take room in memory and in the
-// spill file. The port's lock is held.
+// sweepAll drops the pages of ended clients in steps, even if no requests arrive. Until then they
+// take room in memory and in the spill file. The port's lock is held.
 func (s *Server) sweepAll() {
 	if s.sweeping || len(s.store.out) == 0 {
 		return
 	}
 	s.sweeping = true
-	s.port.p.Go(func() {
-		for more := true; more && s.port.p.Sleep(s.port.ctx, sweepEvery) == nil; {
+	s.port.p.Runtime().Go(func() {
+		for more := true; more && s.port.p.Runtime().Sleep(s.port.ctx, sweepEvery) == nil; {
 			s.port.mu.Lock()
 			for n := sweepMany; s.store.sweepLess(&n); {
 			}
@@ -137,7 +145,7 @@ func (s *Server) sweepAll() {
 	})
 }
 
-// endThose ends the clients of which f says so.
+// endThose ends the clients for which f returns true.
 func (s *Server) endThose(f func(l *life) bool) {
 	var names []weft.Name
 	for owner, l := range s.lives {
@@ -145,46 +153,48 @@ func (s *Server) endThose(f func(l *life) bool) {
 			names = append(names, owner)
 		}
 	}
-	slices.SortFunc(names, func(a, b weft.Name) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Index, b.Index)) }) // in an order that a simulation repeats
+	slices.SortFunc(names, func(a, b weft.Name) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Index, b.Index)) }) // a fixed order, for simulations
 	for _, owner := range names {
 		s.end(owner)
 	}
 }
 
-// since is the moment from which a process counts when its clients begin. It counts by a clock that only goes forward, so that of two clients the later one
-// has the larger number though the time of day was set back between them.
+// since is the time from which a process numbers its clients. It reads the monotonic clock, so a
+// later client has a larger number even if the time of day was set back.
 var since = time.Now()
 
-// moment is such a number. In a simulation, it is the time of day.
+// moment returns the number of a client that begins now. In a simulation it is the time of day.
 func moment(now time.Time) uint64 { return uint64(since.Add(now.Sub(since)).UnixNano()) }
 
 const (
-	// takenFor is for how long a client asks a server again that knows another of its name: longer than it takes the server to find that one silent.
+	// takenFor is how long a client asks a server again that knows another client of its name. It
+	// is longer than the time in which the server finds that one silent.
 	takenFor   = silentFor + 3*time.Second
 	takenPause = 100 * time.Millisecond
 )
 
 // open asks a server whether it is there, and for its epoch.
 func (c *Client) open(ctx context.Context, s *server) error {
-	for until, taken := c.p.Now().Add(takenFor), false; ; taken = true {
+	for until, taken := c.p.Runtime().Now().Add(takenFor), false; ; taken = true {
 		err := c.opens(ctx, s)
 		if taken && ctx.Err() != nil {
 			return errTaken
 		}
-		if !errors.Is(err, errTaken) || c.p.Now().After(until) || c.p.Sleep(ctx, takenPause) != nil {
+		if !errors.Is(err, errTaken) || c.p.Runtime().Now().After(until) || c.p.Runtime().Sleep(ctx, takenPause) != nil {
 			return err
 		}
 	}
 }
 
-// errTaken is what a client is refused with as long as another of its name may be alive.
+// errTaken refuses a client while another of its name may be alive.
 var errTaken = errors.New(statusTaken.String())
 
-// lifeTag is the tag of the message by which a client makes itself known to a server, reliably, for a process is told that another has ended if messages
-// went between them; of datagrams the NICs keep no account. There is nothing in it.
+// lifeTag is the tag of the empty message by which a client introduces itself to a server. The
+// message is reliable: the fabric reports the end of a process only to processes that exchanged
+// messages with it, and datagrams do not count.
 const lifeTag weft.Tag = 1
 
-// introduced takes in these messages.
+// introduced receives these messages.
 func (s *Server) introduced() {
 	for {
 		if _, err := s.port.own.Recv(s.port.ctx, weft.AnyProcess, lifeTag, nil); err != nil && !errors.Is(err, weft.ErrTruncated) {
@@ -193,9 +203,10 @@ func (s *Server) introduced() {
 	}
 }
 
-// introduce makes the client known to a server that has opened it, and again each askAtLeast: the server's NIC forgets which processes have sent
-// messages when its session with the client's ends, as it does in a partition that is long enough. If the message cannot go now, or is lost, another follows; until
-// one has come, the server finds out by the client's silence. The port's lock is held.
+// introduce sends that message to a server, and again every askAtLeast. The server's NIC forgets
+// the senders of messages when its session with the client's NIC ends, as in a long partition. If
+// the message cannot be sent now, or is lost, another follows. Until one arrives, the server
+// notices the client's end by its silence. The port's lock is held.
 func (c *Client) introduce(s *server) {
 	_, done, err := s.hello.Test()
 	switch now := c.port.now(); {
@@ -203,13 +214,13 @@ func (c *Client) introduce(s *server) {
 		return
 	case s.knows == s.epoch && err == nil && now.Sub(s.met) < askAtLeast:
 		return
-	case c.port.own.StartSendInto(&s.hello, s.Name, lifeTag, nil) == nil:
+	case c.port.own.Peer(s.Name).StartSend(&s.hello, lifeTag, nil) == nil:
 		s.knows, s.met = s.epoch, now
 	}
 }
 
-// mourn ends clients whose processes or NICs have ended. It has a watcher of its own, which only wakes it: an event that it had taken out before it has
-// the lock would be heeded behind a request that came after the event.
+// mourn ends clients whose processes or NICs have ended. Its watcher only wakes it. If it took the
+// event itself before it had the lock, a later request could be served before the event.
 func (s *Server) mourn() {
 	defer s.bell.Close()
 	for {
@@ -222,14 +233,14 @@ func (s *Server) mourn() {
 	}
 }
 
-// over is a context that has ended: a watcher returns what is there, and does not wait.
+// over is a context that has ended: with it a watcher returns a queued event or fails at once.
 var over = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// heedAll heeds the events that are there. The port's lock is held.
+// heedAll applies the queued events. The port's lock is held.
 func (s *Server) heedAll() {
 	for {
 		e, err := s.events.Next(over)
@@ -240,13 +251,13 @@ func (s *Server) heedAll() {
 	}
 }
 
-// heed does what an event says of clients. One that is missed is made up for by their silence.
+// heed ends the clients that an event concerns. If an event is lost, their silence ends them.
 func (s *Server) heed(e *weft.Event) {
 	nic := func(l *life) bool { return l.at.NIC == uint64(e.Addr.NIC) }
 	switch e.Kind {
 	case weft.EventProcessGone:
 		at := hsn.Host{NIC: uint64(e.Addr.NIC), Slot: e.Addr.Slot, Gen: e.Addr.Generation}
-		s.remember(ending{at, math.MaxUint64}) // whether it has a life or not: what it has sent may come yet
+		s.remember(ending{at, math.MaxUint64}) // even without a life: its requests may still arrive
 		s.endThose(func(l *life) bool { return l.at == at })
 	case weft.EventClosed, weft.EventRestarted:
 		for _, l := range s.lives {
@@ -264,7 +275,7 @@ func (s *Server) heed(e *weft.Event) {
 
 // forget ends clients that have been silent for too long.
 func (s *Server) forget() {
-	for s.port.p.Sleep(s.port.ctx, s.cfg.Keep/4) == nil {
+	for s.port.p.Runtime().Sleep(s.port.ctx, s.cfg.Keep/4) == nil {
 		s.port.mu.Lock()
 		now := s.port.now()
 		s.endThose(func(l *life) bool { return now.Sub(l.heard) > s.cfg.Keep })

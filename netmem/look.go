@@ -7,36 +7,38 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// look is which pages may have too few copies or too many, so that a repair does not look at all of them each time: a client may have
-// millions. What copies a page should have depends on the page, which only calls change that have taken it, and on the servers.
+// look is the set of pages that may have too few copies or too many. A repair does not look at all
+// pages of a client, because there may be millions. The copies that a page should have depend on
+// the page, which changes only while a call works on it, and on the servers.
 type look struct {
-	pages   map[uint64]struct{} // that calls have given back since they were looked at, or that were not settled then
-	lost    map[uint64]struct{} // that nothing can be done for: no server has what their copies could be made of
+	pages   map[uint64]struct{} // changed by calls since the last look, or unsettled in it
+	lost    map[uint64]struct{} // pages that cannot be repaired: too few servers have their copies
 	servers []standing          // as they were when all pages were looked at
 
-	// The rounds of repair, and those pages for which no server had room in one. These are left alone for a while, longer each time, unless the
-	// servers change or the client discards a page.
-	round   int // how many have begun
-	stuck   int // the last one that has given no page a copy, and has found the servers full; 0: none
+	// These fields count the rounds of repair and hold the pages for which no server had room. Such
+	// pages are retried after a growing pause, or sooner if the servers change or the client
+	// discards a page.
+	round   int // rounds begun
+	stuck   int // last round that repaired nothing and found the servers full; 0: none
 	refused map[uint64]struct{}
-	again   clock.Time // when they are tried again
-	freed   bool       // since the last round began that has tried all pages, there may be room for them
+	again   clock.Time // when the refused pages are retried
+	freed   bool       // room may have become free since the last round that tried all pages began
 	wait    time.Duration
 }
 
-// For how long a page that no server had room for is left alone: first, and at most.
+// The pause before a refused page is retried: first, and at most.
 const (
 	fullLeast = 100 * time.Millisecond
 	fullMost  = 10 * time.Second
 )
 
-// refuses reports whether no server had room for a page when it was tried last.
+// refuses reports whether the last attempt for a page found no room.
 func (l *look) refuses(number uint64) bool {
 	_, refused := l.refused[number]
 	return refused
 }
 
-// refuse notes that no server has room for a page.
+// refuse records that no server has room for a page.
 func (l *look) refuse(number uint64) {
 	if l.refused == nil {
 		l.refused = map[uint64]struct{}{}
@@ -44,13 +46,13 @@ func (l *look) refuse(number uint64) {
 	l.refused[number] = struct{}{}
 }
 
-// begun notes that a round begins, and whether it tries all pages.
+// begun records that a round begins, and whether it tries all pages.
 func (l *look) begun(all bool) {
 	l.round++
 	l.freed = l.freed && !all
 }
 
-// ended notes what a round has come to that has tried all pages.
+// ended sets the next retry after a round that has tried all pages.
 func (l *look) ended(now clock.Time, mended bool) {
 	switch {
 	case len(l.refused) == 0:
@@ -66,17 +68,17 @@ func (l *look) ended(now clock.Time, mended bool) {
 	}
 }
 
-// free notes that there may be room for what was refused.
+// free records that there may be room for refused pages.
 func (l *look) free() { l.again, l.freed = 0, true }
 
-// standing is what decides whether a server's copies count.
+// standing is the state of a server that decides whether its copies count.
 type standing struct {
 	server   *server
 	up, gone bool
 	epoch    uint64
 }
 
-// note has the next look see a page.
+// note adds a page to the next look.
 func (l *look) note(number uint64) {
 	if l.pages == nil {
 		l.pages = map[uint64]struct{}{}
@@ -85,7 +87,7 @@ func (l *look) note(number uint64) {
 	delete(l.lost, number)
 }
 
-// lose notes that nothing can be done for a page.
+// lose records that a page cannot be repaired.
 func (l *look) lose(number uint64) {
 	if l.lost == nil {
 		l.lost = map[uint64]struct{}{}
@@ -93,7 +95,7 @@ func (l *look) lose(number uint64) {
 	l.lost[number] = struct{}{}
 }
 
-// changed reports whether the servers are not as they were when it was called last.
+// changed reports whether the servers have changed since its last call.
 func (l *look) changed(servers []*server) bool {
 	now := make([]standing, len(servers))
 	for i, s := range servers {
@@ -104,7 +106,7 @@ func (l *look) changed(servers []*server) bool {
 	return !same
 }
 
-// lookAnew has the next look see all pages if the servers have changed. The port's lock is held.
+// lookAnew adds all pages to the next look if the servers have changed. The port's lock is held.
 func (c *Client) lookAnew() {
 	if c.look.changed(c.servers) {
 		for number := range c.pages {
@@ -114,8 +116,9 @@ func (c *Client) lookAnew() {
 	}
 }
 
-// lacking is how many pages have fewer copies than they should: all, where fewer servers are up than a page has copies. Of the others
-// those were looked at since calls gave them back that are not in the look's lists, and had enough. The port's lock is held.
+// lacking returns how many pages have too few copies. If fewer servers are up than a page has
+// copies, these are all pages. Otherwise they are in the lists of look, which hold every page that
+// lacks copies. The port's lock is held.
 func (c *Client) lacking() (n int) {
 	if len(c.live()) < c.code.servers() {
 		return len(c.pages)
@@ -134,7 +137,7 @@ func (c *Client) lacking() (n int) {
 // isShort reports whether a page has fewer copies than it should. The port's lock is held.
 func (c *Client) isShort(p *page) bool { return p.version > 0 && c.kept(p) < c.code.servers() }
 
-// unsettled are the pages that have too few copies, or too many, but for those that no server had room for lately.
+// unsettled returns the pages that have too few copies or too many, without the refused ones.
 func (c *Client) unsettled() (l []uint64) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -147,7 +150,7 @@ func (c *Client) unsettled() (l []uint64) {
 		switch p := c.pages[number]; {
 		case p == nil:
 			delete(c.look.pages, number)
-		case p.busy.Load(): // its call gives it back
+		case p.busy.Load(): // its call notes it again
 		case c.look.refuses(number) && c.lacks(p, live):
 		case c.lacks(p, live) || len(c.surplus(p)) > 0:
 			l = append(l, number)

@@ -20,7 +20,7 @@ func TestAServerThatHasLostAPageDoesNotHoldUpItsRemoval(t *testing.T) {
 			}
 		}
 		w.servers[0].store.discard(key, ^uint64(0))
-		ctx, cancel := w.sp.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := w.sp.Runtime().WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		want := fmt.Sprintf("netmem: remove server memory/0: netmem: read page %d: %v", key.page, ErrLost)
 		if err := w.RemoveServer(ctx, w.at[0]); !errors.Is(err, ErrLost) || err.Error() != want {

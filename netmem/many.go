@@ -11,63 +11,77 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// reading reads pages, many at a time, for one goroutine: it asks for all that may be under way, and takes in the answers itself, so that nothing is
-// handed from one goroutine to another. What takes more than one question to one server it leaves to slowly, in a goroutine of its own, unless it
-// has nothing else to wait for.
+// reading reads many pages for one goroutine. It sends all requests that may be in flight and takes
+// the answers itself, so nothing is handed from one goroutine to another. A page that needs more
+// than one request to one server goes to the function slowly. That runs in a goroutine of its own,
+// unless the reader has nothing else to wait for.
 //
-//	next ──► begin ──► under way ──► the page has come: ended ──► next …
+//	next ──► begin ──► in flight ──► the page has arrived: ended ──► next …
 //	           │           ├─ its answer is late, damaged, no page ──┐
-//	           ├─ another works on the page, it has no sure copy ────┴──► slowly ──► ended
-//	           └─ it is being read ahead ──► it has come: ended, or begin
+//	           ├─ another call works on the page, no sure copy ──────┴──► slowly ──► ended
+//	           └─ the page is being read ahead ──► it has arrived: ended, or begin
 type reading struct {
 	c     *Client
 	ctx   context.Context
 	depth int
 
-	later  bool               // next may have more when something has ended, though it had no more before
-	next   func() *want       // what is to be read, nil behind the last; the reader's until ended
-	fails  func(*want) error  // why one need not be read any more: it ends with that
-	slowly func(*want) error  // reads one as a call by itself would
-	ended  func(*want, error) // called for each, by run; ErrMissing: there is no such page
-	ahead  *ahead             // for what awaits a page that is read ahead
-	pause  func()             // called before run waits, if some have ended since
-	beside bool               // what is read slowly is read by a goroutine of its own, also if there is nothing else to wait for
-	taken  func(page uint64)  // what is wanted is written, not read: called for each page that no other call works on any more, with the port's lock
+	// next may return more after an end, even if it has returned nil.
+	later bool
+	// next returns the next page to read, or nil. The want belongs to the reader until ended.
+	next func() *want
+	// fails returns the error that ends a page before it is read, if any.
+	fails func(*want) error
+	// slowly reads one page as a single call would.
+	slowly func(*want) error
+	// ended is called by run for each page. ErrMissing: there is no such page.
+	ended func(*want, error)
+	// ahead holds the pages that are read ahead.
+	ahead *ahead
+	// pause is called before run waits, if pages have ended since the last call.
+	pause func()
+	// beside: slowly always runs in a goroutine of its own.
+	beside bool
+	// taken is set if pages are written, not read. It is called with the port's lock for each page,
+	// when no other call works on the page any more.
+	taken func(page uint64)
 
-	fresh  []*want // to be begun
-	behind []*want // to be begun when a page that they are of, too, has come
-	under  []*want // under way
-	more   bool    // there may be more to be read
-	failed bool    // the answers that are missing will not be waited for
+	fresh  []*want // to begin now
+	behind []*want // to begin when the same page, in flight, has arrived
+	under  []*want // in flight
+	more   bool    // next may return more
+	failed bool    // do not wait for missing answers
 	paused bool    // nothing has ended since pause
 }
 
-// want is a part of a page that is to be read with others.
+// want is a part of a page that a reading reads.
 type want struct {
 	number uint64
-	at     int // of the page
+	at     int // offset in the page
 	into   []byte
-	aside  bool     // it is to be read slowly
-	awaits *fetched // it is being read ahead, and taken from there when it has come
-	of     any      // the reader's own: what it is of
+	aside  bool     // to be read slowly
+	awaits *fetched // the page is being read ahead and will be taken from there
+	of     any      // for the reading's functions: what the want belongs to
 
-	way    way
-	p      *page // the reader's, while its call is under way
-	call   *call
-	out    *outgoing // it is written; nil: it is read
-	begun  clock.Time
-	waited time.Duration // for how long the reader has waited since: what has come while it did something else has yet to be taken in
-	late   time.Duration // after which its answer is
-	alone  *alone        // it is read slowly, in a goroutine of its own
+	way   way
+	p     *page // the reader's while its call is in flight
+	call  *call
+	out   *outgoing // set if the page is written; nil: it is read
+	begun clock.Time
+	// waited is how long the reader has waited since begun. Time in which it did something else
+	// does not count, because the answer may lie there unread.
+	waited time.Duration
+	late   time.Duration // the answer is late after this time
+	alone  *alone        // slowly reads it in a goroutine of its own
 }
 
-// alone is a read that is not the reader's.
+// alone is a read in a goroutine of its own.
 type alone struct {
 	done atomic.Bool
 	err  error
 }
 
-// run reads all that there is. What has begun ends, also when the context has, and when a function of the reader's panics.
+// run reads all pages. Reads in flight end before it returns, even if ctx ends or a function of the
+// caller panics.
 func (r *reading) run() {
 	defer r.abandon()
 	r.paused, r.more = true, true
@@ -79,7 +93,8 @@ func (r *reading) run() {
 	}
 }
 
-// until is run until done, and no longer than ctx: it returns its error then. What is under way stays so.
+// until reads pages until done returns true or ctx ends, and then returns ctx's error. Reads in
+// flight go on.
 func (r *reading) until(ctx context.Context, done func() bool) error {
 	for !done() {
 		r.begin()
@@ -96,7 +111,7 @@ func (r *reading) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// abandon lets go of what is under way: nothing is when run returns, but something may be when it panics.
+// abandon ends the reads that are in flight after a panic.
 func (r *reading) abandon() {
 	for len(r.under) > 0 {
 		w := r.under[0]
@@ -110,13 +125,14 @@ func (r *reading) abandon() {
 	}
 }
 
-// asksNext reports whether one more may be begun, and there may be one.
+// asksNext reports whether another read may begin, and there may be one.
 func (r *reading) asksNext() bool { return r.more && !r.busy() && len(r.under)+len(r.behind) < r.depth }
 
-// busy reports whether so many are under way that the next ones wait for some to end: those that begin together are asked for by one packet.
+// busy reports whether the next reads wait for others to end. Reads that begin together share a
+// packet.
 func (r *reading) busy() bool { return len(r.under) > r.depth-r.depth/refill }
 
-// begin begins as many as may be under way.
+// begin begins as many reads as may be in flight.
 func (r *reading) begin() {
 	if r.more = r.more || r.later; r.busy() {
 		return
@@ -166,14 +182,14 @@ func (r *reading) begin() {
 type way uint8
 
 const (
-	wayAsked  way = iota // it was asked for
+	wayAsked  way = iota // it was requested
 	wayAhead             // it is being read ahead
-	wayBehind            // the page is being read for another of the reader's
+	wayBehind            // this reading already reads the same page
 	wayNone              // there is no such page
 	waySlow
 )
 
-// start asks for a page, if it can. The port's lock is held.
+// start requests a page if it can. The port's lock is held.
 func (r *reading) start(w *want) way {
 	switch p := r.c.pages[w.number]; {
 	case w.aside:
@@ -200,7 +216,8 @@ func (r *reading) start(w *want) way {
 	return wayAsked
 }
 
-// beginRead asks a server for a page, if one answer of one that is up can be the page, and no other call works on it. The port's lock is held.
+// beginRead requests a page from one server, if one answer can be enough and no other call works on
+// the page. The port's lock is held.
 func (c *Client) beginRead(w *want) bool {
 	p := c.pages[w.number]
 	if c.closed.Load() || p.version == 0 || p.issued != p.version || p.pending != nil || c.code.cuts() {
@@ -225,7 +242,7 @@ func (c *Client) beginRead(w *want) bool {
 	return true
 }
 
-// take takes what has come, and reports whether anything has.
+// take takes the answers that have arrived, and reports whether there were any.
 func (r *reading) take() (took bool) {
 	now := r.c.port.now()
 	for i := 0; i < len(r.under); {
@@ -243,7 +260,7 @@ func (r *reading) take() (took bool) {
 			if w.awaits = nil; f.done.Load() && r.ahead.taken(f, w) {
 				r.end(w, nil)
 			} else {
-				r.behind = append(r.behind, w) // it is asked for
+				r.behind = append(r.behind, w) // it is requested
 			}
 		case w.call != nil && w.answered():
 			r.leave(i)
@@ -254,7 +271,7 @@ func (r *reading) take() (took bool) {
 			}
 		case w.call != nil && (r.failed || r.c.isLate(w, now)):
 			r.leave(i)
-			if w.out == nil { // what is written goes on
+			if w.out == nil { // a write goes on
 				r.c.letGo(w)
 			}
 			r.readSlowly(w, false)
@@ -264,26 +281,26 @@ func (r *reading) take() (took bool) {
 		}
 		took = true
 	}
-	if took { // once for all
-		r.c.p.Wake()
+	if took { // one wake for all
+		r.c.p.Runtime().Wake()
 	}
 	return took
 }
 
-// leave takes one from those that are under way.
+// leave removes a read from those in flight.
 func (r *reading) leave(i int) {
 	last := len(r.under) - 1
 	r.under[i], r.under[last] = r.under[last], nil
 	r.under = r.under[:last]
 }
 
-// end ends one.
+// end ends a read.
 func (r *reading) end(w *want, err error) {
 	r.paused, w.alone = false, nil
 	r.ended(w, err)
 }
 
-// finish reads one slowly, or writes it; a write that is under way it goes on with.
+// finish reads a page slowly, or completes a write in flight.
 func (r *reading) finish(w *want) error {
 	if w.out != nil {
 		return r.c.finishWrite(r.ctx, w)
@@ -291,7 +308,7 @@ func (r *reading) finish(w *want) error {
 	return r.slowly(w)
 }
 
-// readSlowly reads one slowly: beside the others if there are any, under way or to be begun.
+// readSlowly reads a page slowly, in a goroutine of its own if there are other reads.
 func (r *reading) readSlowly(w *want, others bool) {
 	if !others && !r.beside && len(r.under) == 0 && (!r.more || r.depth == 1) {
 		r.rest()
@@ -301,14 +318,14 @@ func (r *reading) readSlowly(w *want, others bool) {
 	a := new(alone)
 	w.alone = a
 	r.under = append(r.under, w)
-	r.c.p.Go(func() {
+	r.c.p.Runtime().Go(func() {
 		a.err = r.finish(w)
 		a.done.Store(true)
-		r.c.p.Wake()
+		r.c.p.Runtime().Wake()
 	})
 }
 
-// rest calls pause, if there is a reason.
+// rest calls pause if reads have ended since the last call.
 func (r *reading) rest() {
 	if !r.paused {
 		r.paused = true
@@ -316,13 +333,13 @@ func (r *reading) rest() {
 	}
 }
 
-// wait waits until something has come, or is late, and no longer than ctx.
+// wait waits until an answer has arrived or is late, or until ctx ends.
 func (r *reading) wait(ctx context.Context) (err error) {
 	r.rest()
 	c, within, awaits := r.c, time.Duration(0), false
 	for _, w := range r.under {
 		awaits = awaits || w.awaits != nil
-		if w.alone == nil && w.call != nil { // the call of one that is alone is its goroutine's
+		if w.alone == nil && w.call != nil { // the call of an alone read belongs to its goroutine
 			if left := max(w.late-w.waited, 1); within == 0 || left < within {
 				within = left
 			}
@@ -343,27 +360,28 @@ func (r *reading) wait(ctx context.Context) (err error) {
 			w.waited += took
 		}
 	case awaits || ctx != r.ctx && !r.failed:
-		err = c.p.WaitUntil(ctx, come)
+		err = c.p.Runtime().WaitUntil(ctx, come)
 	default:
-		c.awaits(come) // all that are left are read alone
+		c.awaits(come) // only alone reads are left
 	}
 	return err
 }
 
-// awaits waits for calls that other goroutines make for a call, such as reads that are alone. Their memory is theirs until they end, so that this wait is no shorter if
-// the context ends, or if the process does: each of them is.
+// awaits waits for calls that other goroutines make for this call, such as alone reads. They use
+// the caller's memory, so the end of ctx or of the process does not shorten this wait. It ends them
+// instead.
 func (c *Client) awaits(come func() bool) {
 	for !come() {
-		if c.p.WaitUntil(context.Background(), come) != nil {
-			_ = c.p.Sleep(context.Background(), alonePause)
+		if c.p.Runtime().WaitUntil(context.Background(), come) != nil {
+			_ = c.p.Runtime().Sleep(context.Background(), alonePause)
 		}
 	}
 }
 
-// alonePause is after what time it is looked again whether calls have ended whose process has.
+// alonePause is the pause between two looks at such calls after the process has ended.
 const alonePause = 100 * time.Microsecond
 
-// unusable is why the client can be used no more, or not within ctx.
+// unusable returns the error of ctx, or the reason why the client has ended; nil if neither.
 func (c *Client) unusable(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -376,5 +394,6 @@ func (c *Client) unusable(ctx context.Context) error {
 	return nil
 }
 
-// allAtOnce is how many pages are under way at a time that are wanted all at once: no more requests than fill the windows of the servers need wait in line.
+// allAtOnce is how many pages of a bulk read may be in flight: more would only wait for the windows
+// of the servers.
 const allAtOnce = 64

@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugePage is the size of the pages that the kernel is asked to make a server's memory of.
+// hugePage is the size of the kernel's huge pages.
 const hugePage = 2 << 20
 
-// mapMemory maps n bytes of zeroed memory outside of Go's heap, of huge pages where the kernel grants them. It fails if the host has
-// less available: the kernel would grant the address range all the same, and later end a process for want of memory.
+// mapMemory maps n bytes of zeroed memory outside Go's heap, in huge pages if the kernel grants
+// them. It fails if the host has less memory available. Otherwise the kernel would grant the
+// address range, and later kill a process when memory runs out.
 func mapMemory(n int) (mem []byte, unmap func() error, err error) {
 	if has, ok := available(); ok && uint64(n) > has {
 		return nil, nil, fmt.Errorf("%d bytes of memory; this host has %d available", n, has)
@@ -23,12 +24,12 @@ func mapMemory(n int) (mem []byte, unmap func() error, err error) {
 		return nil, nil, fmt.Errorf("%d bytes of memory: %w", n, err)
 	}
 	all := mem
-	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // a kernel without them gives small ones
+	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // without support the pages are small
 	mem = aligned(mem, hugePage)
 	return mem[:n:n], func() error { return unix.Munmap(all) }, nil
 }
 
-// available is how many bytes the host could give to a program now, without swapping.
+// available returns how many bytes the host could give to a program now without swapping.
 func available() (n uint64, ok bool) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -36,7 +36,7 @@ func largestMapping(t *testing.T) (bytes uint64) {
 func TestWhatAServerLendsLiesOutsideOfGosHeapAndIsGivenBack(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "mem"}, Switch: weft.NewSwitch()})
+	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "mem"}, Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}

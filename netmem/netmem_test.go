@@ -34,7 +34,7 @@ func startServer(f *sim.Fabric, host int, name weft.Name, pages int) *sim.Proces
 			return err
 		}
 		defer s.Close()
-		return p.Weft().Sleep(context.Background(), time.Hour)
+		return p.Weft().Runtime().Sleep(context.Background(), time.Hour)
 	})
 }
 
@@ -60,9 +60,9 @@ func fabric(seed uint64, size int, life func(ctx context.Context, sp *sim.Proces
 		}
 		defer c.Close()
 		over := false
-		p.Go(func() {
+		p.Runtime().Go(func() {
 			kills := uint64(0)
-			for i := 0; p.Sleep(ctx, 300*time.Millisecond) == nil && !over; {
+			for i := 0; p.Runtime().Sleep(ctx, 300*time.Millisecond) == nil && !over; {
 				if st := c.Stats(); st.Lacking == 0 && st.ServersUp == len(refs) && st.Restarts == kills {
 					kills++
 					i = (i + 1 + sp.Rand().IntN(3)) % len(refs)
@@ -74,14 +74,14 @@ func fabric(seed uint64, size int, life func(ctx context.Context, sp *sim.Proces
 		const callers = 3
 		left, failed := callers, error(nil)
 		for range callers {
-			sp.Go("caller", func(*sim.Process) error {
+			sp.Start("caller", func(*sim.Process) error {
 				failed = errors.Join(failed, life(ctx, sp, c))
 				left--
-				p.Wake()
+				p.Runtime().Wake()
 				return nil
 			})
 		}
-		err = p.WaitUntil(ctx, func() bool { return left == 0 })
+		err = p.Runtime().WaitUntil(ctx, func() bool { return left == 0 })
 		over, st = true, c.Stats()
 		return errors.Join(err, failed)
 	})
@@ -125,14 +125,14 @@ func exercise(ctx context.Context, sp *sim.Process, c *netmem.Client, size int, 
 	pages := make([]state, 12)
 	buf, want := make([]byte, size), make([]byte, size)
 	n := first
-	for begun := p.Now(); p.Now().Sub(begun) < 8*time.Second; {
+	for begun := p.Runtime().Now(); p.Runtime().Now().Sub(begun) < 8*time.Second; {
 		i := r.IntN(len(pages))
 		s, page := &pages[i], first+uint64(i)
 		switch r.IntN(10) {
 		case 0, 1, 2, 3:
 			n++
 			fill(buf, page, n)
-			within, cancel := p.WithTimeout(ctx, 5*time.Millisecond<<r.IntN(8))
+			within, cancel := p.Runtime().WithTimeout(ctx, 5*time.Millisecond<<r.IntN(8))
 			err := c.WritePage(within, page, buf)
 			cancel()
 			switch {
@@ -168,7 +168,7 @@ func exercise(ctx context.Context, sp *sim.Process, c *netmem.Client, size int, 
 			}
 			*s = state{wrote: reads} // and so it stays
 		}
-		if err := p.Sleep(ctx, time.Duration(r.IntN(int(8*time.Millisecond)))); err != nil {
+		if err := p.Runtime().Sleep(ctx, time.Duration(r.IntN(int(8*time.Millisecond)))); err != nil {
 			return err
 		}
 	}
@@ -245,7 +245,7 @@ func TestAClientCannotReadThePagesOfAnother(t *testing.T) {
 				if err := c.WritePage(ctx, 7, want); err != nil {
 					return err
 				}
-				if err := p.Sleep(ctx, time.Millisecond); err != nil {
+				if err := p.Runtime().Sleep(ctx, time.Millisecond); err != nil {
 					return err
 				}
 				if err := c.ReadPage(ctx, 7, buf); err != nil || !bytes.Equal(buf, want) {
@@ -269,7 +269,7 @@ func TestAServerRefusesStrangersAndWhatIsMoreThanAQuota(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return p.Weft().Sleep(context.Background(), time.Hour)
+		return p.Weft().Runtime().Sleep(context.Background(), time.Hour)
 	})
 	f.Process(1, "stranger/0", func(sp *sim.Process) error {
 		_, err := netmem.NewClient(context.Background(), sp.Weft(), netmem.ClientConfig{Servers: []netmem.ServerRef{{Name: name}}})
@@ -368,7 +368,7 @@ func TestPagesOfAnIdleClientGetNewCopiesWhenAServerDies(t *testing.T) {
 		}
 		for _, dies := range []int{2, 0} {
 			f.Kill(running[dies])
-			if err := p.Sleep(ctx, 3*time.Second); err != nil {
+			if err := p.Runtime().Sleep(ctx, 3*time.Second); err != nil {
 				return err
 			}
 			if st := c.Stats(); st.Lacking > 0 || st.Repaired == 0 {
@@ -379,7 +379,7 @@ func TestPagesOfAnIdleClientGetNewCopiesWhenAServerDies(t *testing.T) {
 			return fmt.Errorf("one of the last two servers is removed: %v", err)
 		}
 		running[0] = startServer(f, 1, refs[0].Name, 100)
-		if err := p.Sleep(ctx, 2*time.Second); err != nil {
+		if err := p.Runtime().Sleep(ctx, 2*time.Second); err != nil {
 			return err
 		}
 		if err := c.RemoveServer(ctx, refs[1].Name); err != nil {
@@ -416,7 +416,7 @@ func TestAServerThatIsBackIsUsedWhileOthersAreDown(t *testing.T) {
 			}
 		}
 		f.Kill(running[1])
-		if err := p.Sleep(ctx, 2*time.Second); err != nil { // the repair is under way
+		if err := p.Runtime().Sleep(ctx, 2*time.Second); err != nil { // the repair is under way
 			return err
 		}
 		if st := c.Stats(); st.Lacking == 0 || st.Repaired == 0 {
@@ -424,7 +424,7 @@ func TestAServerThatIsBackIsUsedWhileOthersAreDown(t *testing.T) {
 		}
 		f.Kill(running[0])
 		running[1] = startServer(f, 2, refs[1].Name, 100)
-		within, cancel := p.WithTimeout(ctx, 3*time.Second)
+		within, cancel := p.Runtime().WithTimeout(ctx, 3*time.Second)
 		defer cancel()
 		return c.WritePage(within, 1000, buf) // on the servers 1 and 2
 	})
@@ -448,16 +448,16 @@ func TestAServerJoinsOnce(t *testing.T) {
 		const calls = 3
 		left, refused := calls, 0
 		for range calls {
-			sp.Go("joining", func(*sim.Process) error {
+			sp.Start("joining", func(*sim.Process) error {
 				if c.AddServer(ctx, refs[1]) != nil {
 					refused++
 				}
 				left--
-				p.Wake()
+				p.Runtime().Wake()
 				return nil
 			})
 		}
-		if err := p.WaitUntil(ctx, func() bool { return left == 0 }); err != nil {
+		if err := p.Runtime().WaitUntil(ctx, func() bool { return left == 0 }); err != nil {
 			return err
 		}
 		if st := c.Stats(); st.ServersUp != 2 || refused != calls-1 {
@@ -476,7 +476,7 @@ func TestAProcessMayHaveOneClientAfterTheOther(t *testing.T) {
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		p := sp.Weft()
 		for i := range uint64(20) {
-			ctx, cancel := p.WithTimeout(context.Background(), time.Second)
+			ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			c, err := netmem.NewClient(ctx, p, netmem.ClientConfig{Servers: refs})
 			if err != nil {
@@ -489,7 +489,7 @@ func TestAProcessMayHaveOneClientAfterTheOther(t *testing.T) {
 				return fmt.Errorf("client %d: %w", i, err)
 			}
 			c.Close()
-			if err := p.Sleep(ctx, 10*time.Millisecond); err != nil {
+			if err := p.Runtime().Sleep(ctx, 10*time.Millisecond); err != nil {
 				return err
 			}
 		}

@@ -2,17 +2,18 @@ package netmem
 
 import "context"
 
-// owed is a page that a server is to drop, up to a version, and may not know of yet:
+// owed is a page that a server must drop, up to a version, but may not know of:
 //
 //	discarded ─► the server is told ─► it has answered
 //	    │               └── it does not answer ──► owed ──► it is back: told again
-//	    └── it is down ─────────────────────────► owed      it has another epoch: it has nothing any more
-//	a new page could not be written on all ─────► owed
+//	    └── it is down ─────────────────────────► owed      it has another epoch: its pages are gone
+//	a new page was not written to all servers ──► owed
 //
-// The page may have been written anew meanwhile: that has a later version. Without this the page would take room there that no page of the client's can have.
+// If the page was written again meanwhile, it has a later version and stays. Without this list, the
+// old version would take room on the server for ever.
 type owed struct{ page, version uint64 }
 
-// drop has a server that is up drop a page, now or when it is back.
+// drop tells a server that is up to drop a page. If the server does not answer, it owes the page.
 func (c *Client) drop(ctx context.Context, s *server, page, version uint64) {
 	k := c.ask(ctx, s, record{op: opDiscard, page: page, version: version}, nil)
 	c.suspect(k)
@@ -24,7 +25,7 @@ func (c *Client) drop(ctx context.Context, s *server, page, version uint64) {
 	c.end(k)
 }
 
-// oweAll has all servers drop a page that is no more. The port's lock is held.
+// oweAll makes all servers owe a page that is gone. The port's lock is held.
 func (c *Client) oweAll(number uint64, p *page) {
 	for _, k := range p.copies {
 		if c.stands(&k) {
@@ -34,7 +35,8 @@ func (c *Client) oweAll(number uint64, p *page) {
 	p.copies = nil
 }
 
-// pay has a server that is up drop what it is to. When it has, there may be room for pages that it had none for.
+// pay tells a server that is up to drop the pages that it owes. After that it may have room for
+// pages that were refused.
 func (c *Client) pay(ctx context.Context, s *server) {
 	for {
 		o, more := c.owes(ctx, s)
@@ -45,7 +47,8 @@ func (c *Client) pay(ctx context.Context, s *server) {
 	}
 }
 
-// owes is what a server is to drop next; none if it is down, or ctx has ended, or the client.
+// owes returns the next page that a server must drop. There is none if the server is down, or if
+// ctx or the client has ended.
 func (c *Client) owes(ctx context.Context, s *server) (o owed, more bool) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()

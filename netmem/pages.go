@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// take makes a page the caller's until give. make: one that is not there is made.
+// take makes a page the caller's until give. If make is true, it creates a page that does not
+// exist.
 func (c *Client) take(ctx context.Context, number uint64, make bool) (*page, error) {
 	for {
 		c.port.mu.Lock()
@@ -38,20 +39,21 @@ func (c *Client) take(ctx context.Context, number uint64, make bool) (*page, err
 		if mine {
 			return p, nil
 		}
-		if err := c.p.WaitUntil(ctx, func() bool { return !p.busy.Load() || c.closed.Load() }); err != nil {
+		if err := c.p.Runtime().WaitUntil(ctx, func() bool { return !p.busy.Load() || c.closed.Load() }); err != nil {
 			return nil, err
 		}
 	}
 }
 
+// give ends take, and wakes the calls that wait for the page.
 func (c *Client) give(number uint64, p *page) {
 	c.port.mu.Lock()
 	c.letOthers(number, p)
 	c.port.mu.Unlock()
-	c.p.Wake()
+	c.p.Runtime().Wake()
 }
 
-// letOthers is give that wakes no call which waits for the page. The port's lock is held.
+// letOthers is give without the wake. The port's lock is held.
 func (c *Client) letOthers(number uint64, p *page) {
 	p.busy.Store(false)
 	if p.version == 0 && c.pages[number] == p {
@@ -63,17 +65,20 @@ func (c *Client) letOthers(number uint64, p *page) {
 	}
 }
 
-// WritePage writes a page, which has PageBytes. It returns when as many servers have it as a page has copies. It fails with ErrFull if
-// no other server has room; then, and when ctx ends, the page reads as it was or as it should have become, and goes on to.
+// WritePage writes a page, whose length must be PageBytes. It returns when as many servers have the
+// page as it has copies or shards. If the servers have no room for it, it fails with [ErrFull]. If
+// too few servers are up, it waits for them until ctx ends, and then fails with [ErrFew] and ctx's
+// error. After an error the page has either its old or its new content. The first read decides
+// which, and all later reads agree.
 func (c *Client) WritePage(ctx context.Context, number uint64, data []byte) error {
 	if len(data) != c.cfg.PageBytes {
-		return fmt.Errorf("netmem: page %d of %d bytes; expected %d", number, len(data), c.cfg.PageBytes)
+		return badArgument("netmem: page %d of %d bytes; expected %d", number, len(data), c.cfg.PageBytes)
 	}
 	return c.patch(ctx, number, 0, data, func() {})
 }
 
-// patch writes part of a page, from an offset on. What lies around it stays as it was, or is zero in a page that was not there. begun is
-// called when no other call works on the page any more.
+// patch writes part of a page at an offset. The rest of the page keeps its content, or is zero in a
+// new page. begun is called when no other call works on the page any more.
 func (c *Client) patch(ctx context.Context, number uint64, offset int, data []byte, begun func()) error {
 	p, err := c.take(ctx, number, true)
 	if err != nil {
@@ -101,7 +106,8 @@ func (c *Client) patch(ctx context.Context, number uint64, offset int, data []by
 	return nil
 }
 
-// maxPending is how many pages a client keeps that a repair is to write, if no more than that fail at once.
+// maxPending is how many pages may have pending content. With that many, further writes fail.
+// Writes in flight at that moment may exceed it.
 const maxPending = 1024
 
 // write gives a page its next version.
@@ -134,7 +140,7 @@ func (c *Client) write(ctx context.Context, number uint64, p *page, data []byte)
 	return nil
 }
 
-// moveOn has a version of a page be what was acknowledged. The port's lock is held.
+// moveOn makes a version of a page the acknowledged one. The port's lock is held.
 func (c *Client) moveOn(p *page, version uint64, f *form) {
 	p.version, p.crc, p.keptSum, p.anew = version, f.crc, f.keptSum, false
 	c.keep(p, nil)
@@ -142,8 +148,9 @@ func (c *Client) moveOn(p *page, version uint64, f *form) {
 	c.stats.KeptBytes += uint64(f.kept)
 }
 
-// keep has a page of shards become by a repair what a write has failed to make of it. One of copies becomes what it would have become without that
-// write, if a read has decided it. nil: the page has been written. The port's lock is held.
+// keep stores the content of a failed write of shards as pending, so that a repair completes the
+// write. A failed write of copies leaves the pending content as it is. nil means that the page was
+// written. The port's lock is held.
 func (c *Client) keep(p *page, data []byte) {
 	switch {
 	case data == nil && p.pending != nil:
@@ -157,7 +164,8 @@ func (c *Client) keep(p *page, data []byte) {
 	}
 }
 
-// decide has a page be what a read has found where a write had failed, and become that by a repair. It reports whether there is room to keep it until then.
+// decide stores the content that a read found after a failed write as pending, so that a repair
+// writes it. It reports whether there is room for it.
 func (c *Client) decide(p *page, found []byte) bool {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -169,11 +177,12 @@ func (c *Client) decide(p *page, found []byte) bool {
 	return true
 }
 
-// errTwice is what spread fails with when a server has a shard that another has, too, and can have no other of this version.
+// errTwice is the error of spread when two servers have the same shard of a version. Neither can
+// take another shard of it.
 var errTwice = errors.New("netmem: two servers have the same shard")
 
-// spread sends a page to as many servers as it has copies, each by a unicast (HSN-28), those that have it first. Some may have been tried, and have said that they are
-// full.
+// spread sends a page to as many servers as it has copies, each by a unicast, first to those that
+// have it. tried and full describe servers that were tried before.
 func (c *Client) spread(ctx context.Context, p *page, r record, f *form, tried map[*server]bool, full bool) error {
 	for {
 		c.port.mu.Lock()
@@ -201,8 +210,8 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form, tried m
 			return errTwice
 		case full && live >= c.code.servers():
 			return c.fullAt(tried)
-		default: // too few are up, or have answered: one may come back
-			switch err := c.p.Sleep(ctx, attendEvery); {
+		default: // too few servers are up or have answered: one may come back
+			switch err := c.p.Runtime().Sleep(ctx, attendEvery); {
 			case err != nil && live < c.code.servers():
 				return fmt.Errorf("%w: %w", ErrFew, err)
 			case err != nil:
@@ -214,7 +223,8 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form, tried m
 	}
 }
 
-// placed are the servers that have a version of a page, and the shards of it that none of them has. The port's lock is held.
+// placed returns the servers that have a version of a page, and the shards that none of them has.
+// The port's lock is held.
 func (c *Client) placed(p *page, version uint64) (have []*server, missing []uint8) {
 	shards := uint32(0)
 	for _, k := range p.copies {
@@ -224,7 +234,7 @@ func (c *Client) placed(p *page, version uint64) (have []*server, missing []uint
 		}
 	}
 	if !c.code.cuts() {
-		return have, make([]uint8, max(c.code.servers()-len(have), 0)) // all are the same
+		return have, make([]uint8, max(c.code.servers()-len(have), 0)) // all copies are the same
 	}
 	for i := range uint8(c.code.servers()) {
 		if shards&(1<<i) == 0 {
@@ -234,14 +244,14 @@ func (c *Client) placed(p *page, version uint64) (have []*server, missing []uint
 	return have, missing
 }
 
-// target is a server, and what it is sent of a page.
+// target is a server and the shard that it is sent.
 type target struct {
 	to    *server
 	shard uint8
 }
 
-// candidates are live servers for what is missing of a page that were not tried yet: those that have an older version of it, then by rank.
-// The port's lock is held.
+// candidates returns live servers for the missing shards that were not tried yet: first those that
+// have an older version of the page, then by rank. The port's lock is held.
 func (c *Client) candidates(p *page, number uint64, tried map[*server]bool, have []*server, missing []uint8) (l []target) {
 	ranked := c.ranked(number)
 	slices.SortStableFunc(ranked, func(a, b *server) int {
@@ -262,7 +272,7 @@ func (c *Client) candidates(p *page, number uint64, tried map[*server]bool, have
 	return l
 }
 
-// pageOut sends a page to some servers at once. It reports whether one of them was full.
+// pageOut sends a page to some servers concurrently. It reports whether one of them was full.
 func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []target, tried map[*server]bool) (full bool) {
 	calls := make([]*call, len(to))
 	for i, t := range to {
@@ -278,7 +288,7 @@ func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []t
 		c.port.mu.Unlock()
 	}
 	for i, k := range calls {
-		if k.failed == nil { // its answer may not have come with the last one's
+		if k.failed == nil { // its answer may arrive after the last one's
 			c.finish(ctx, k)
 		}
 		c.suspect(k)
@@ -290,7 +300,8 @@ func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []t
 	return full
 }
 
-// tookOut notes what a server has answered to a version of a page, and reports whether it is full. The port's lock is held.
+// tookOut records a server's answer to a version of a page, and reports whether the server is full.
+// The port's lock is held.
 func (c *Client) tookOut(p *page, k *call, version uint64, t target) (full bool) {
 	if k.answered() != nil {
 		return false
@@ -309,7 +320,7 @@ func (c *Client) tookOut(p *page, k *call, version uint64, t target) (full bool)
 	return full
 }
 
-// fullAt is ErrFull, with the name of a server where the client's quota is why.
+// fullAt returns ErrFull, and names a server if the client's quota there is the reason.
 func (c *Client) fullAt(tried map[*server]bool) error {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -321,7 +332,8 @@ func (c *Client) fullAt(tried map[*server]bool) error {
 	return ErrFull
 }
 
-// shardThere is the shard that a server says it has: not what it was sent, if it had one of this version already.
+// shardThere returns the shard that a server says it has. It differs from the one sent if the
+// server had another shard of this version already.
 func (c *Client) shardThere(k *call, t target) uint8 {
 	if c.cfg.defect == mutate.PagesShardBelieved {
 		return t.shard
@@ -329,7 +341,8 @@ func (c *Client) shardThere(k *call, t target) uint8 {
 	return k.answer.shard
 }
 
-// DiscardPage forgets a page; one that is not there is no error. Servers that do not hear of it are told when they are back.
+// DiscardPage forgets a page. A page that was never written is no error. A server that is down is
+// told when it is back.
 func (c *Client) DiscardPage(ctx context.Context, number uint64) error {
 	return c.discard(ctx, number, func() {})
 }
@@ -352,7 +365,7 @@ func (c *Client) discard(ctx context.Context, number uint64, begun func()) error
 			from = append(from, k.server)
 		}
 	}
-	p.copies = slices.DeleteFunc(p.copies, func(k copyOf) bool { return k.server.up }) // those that are down are owed it
+	p.copies = slices.DeleteFunc(p.copies, func(k copyOf) bool { return k.server.up }) // servers that are down owe it
 	c.port.mu.Unlock()
 	for _, s := range from {
 		c.drop(ctx, s, number, issued)

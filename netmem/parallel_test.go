@@ -13,7 +13,7 @@ import (
 // A write of many pages has goroutines that help, to which its caller's memory belongs until they have ended: also where the process ends, which ends the calls
 // of each of them in its own time.
 func TestAWriteThatEndsWithItsProcessWaitsForAllThatHelp(t *testing.T) {
-	nic, err := weft.OpenNIC(t.Context(), weft.Config{Switch: weft.NewSwitch()})
+	nic, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}

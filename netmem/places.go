@@ -8,18 +8,19 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// classes is how many sizes of places there are in frames: whole pages of the server, halves, and smaller ones for pages that are
-// compressed, or cut into shards. What has at most half a frame gets at most half as much again as it needs; more classes would leave more
-// frames with free places that no page has the size for.
+// classes is the number of sizes of places in a frame: a whole page of the server, a half, and
+// smaller ones for compressed pages and shards. Data of at most half a frame gets at most half as
+// much room again as it needs. More classes would leave more frames with free places of unused
+// sizes.
 const classes = 12
 
-// places is how many a frame has of each class.
+// places is how many places a frame of each class has.
 var places = [classes]int{1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32}
 
-// placeBytes is how large the places of a class are.
+// placeBytes returns the size of the places of a class.
 func placeBytes(class int) int { return hsn.MaxPage / places[class] }
 
-// classOf is the class with the smallest places that so many bytes fit into, at most MaxPage.
+// classOf returns the class with the smallest places that hold n bytes. n is at most a whole page.
 func classOf(n int) int {
 	class := classes - 1
 	for placeBytes(class) < n {
@@ -28,11 +29,13 @@ func classOf(n int) int {
 	return class
 }
 
-// sparse is how many frames of a class gather looks at. Those with few pages among so many are few enough to move.
+// sparse is how many frames of a class gather looks at. Those with few pages among them are cheap
+// to move.
 const sparse = 64
 
-// gather moves the pages of one frame into free places of others, so that it is free: sizes change, and what is left behind in frames
-// of a size that is not asked for any more would be no room for others. It reports whether it could. What it copies is at most a frame.
+// gather frees a frame by moving its pages into free places of other frames, and reports whether it
+// could. When page sizes change, frames with places of an unused size would otherwise keep room
+// from others. It copies at most one frame.
 func (s *store) gather() bool {
 	for class, open := range s.open {
 		var least *frame
@@ -44,7 +47,7 @@ func (s *store) gather() bool {
 		if least == nil || s.loose[class]-least.loose < least.held {
 			continue
 		}
-		s.loose[class] -= least.loose // it is not one of those that have places
+		s.loose[class] -= least.loose // it takes no pages itself
 		least.loose = 0
 		list(&s.open[class], least, false, func(f *frame) *int { return &f.inOpen })
 		for i, p := range least.places {
@@ -62,18 +65,18 @@ func (s *store) gather() bool {
 	return false
 }
 
-// VolumeUse is what a server has of a volume.
+// VolumeUse says what a server holds of one volume of one client.
 type VolumeUse struct {
-	Client weft.Name `json:"client"`
-	Volume uint64    `json:"volume"`
-	Code   Code      `json:"code"`        // of the page that was written last
-	Pages  int       `json:"pages"`       // or shards of them
-	Plain  int64     `json:"plain_bytes"` // of these, had they not been compressed
-	Kept   int64     `json:"kept_bytes"`  // that they are
-	Used   int64     `json:"used_bytes"`  // of the server, for them
+	Client weft.Name `json:"client"`      // name of the client's process
+	Volume uint64    `json:"volume"`      // ClientConfig.Volume
+	Code   Code      `json:"code"`        // copies or shards of the page written last
+	Pages  int       `json:"pages"`       // pages or shards
+	Plain  int64     `json:"plain_bytes"` // bytes before compression
+	Kept   int64     `json:"kept_bytes"`  // bytes after compression
+	Used   int64     `json:"used_bytes"`  // bytes of the server that they take
 }
 
-// largest are the volumes that have most of the store.
+// largest returns the n volumes that use the most room.
 func (s *store) largest(n int) []VolumeUse {
 	var l []VolumeUse
 	for _, t := range s.tenants {
@@ -87,7 +90,7 @@ func (s *store) largest(n int) []VolumeUse {
 	return l[:min(n, len(l))]
 }
 
-// plain is how many bytes of its page these are, or would be, were it not compressed.
+// plain returns how many bytes these are before compression.
 func (s *shape) plain() int {
 	return (int(s.size) + s.code.Data - 1) / max(s.code.Data, 1)
 }

@@ -16,44 +16,44 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Datagrams with pages go from pagePort to pagePort, with one tag.
+// Datagrams with pages go from pagePort to pagePort with one tag.
 const (
 	pagePort uint16   = 0xff00
 	pageTag  weft.Tag = 0
 )
 
-// port is the page driver of a process: its interface are the process's datagrams. What takes in packets, pump says; what sends takes the
-// lock.
+// port is the page driver of a process, on top of the process's datagrams. pump decides which
+// goroutine receives packets. A goroutine that sends takes the lock.
 type port struct {
 	p      *weft.Process
 	defect mutate.PageDefect
 	own    *weft.Port // pagePort, which one server or client of a process can have
 	begun  time.Time
 	pool   *hsn.Pool
-	unmap  func() error // gives its memory back: a mapping or a region
-	looks  func() bool  // calls look at its memory; nil: none do. It is asked with the lock held
+	unmap  func() error // frees its memory: a mapping or a region
+	looks  func() bool  // reports, under the lock, whether calls use its memory; nil: none do
 	stop   context.CancelFunc
 	ctx    context.Context
 
 	mu       sync.Mutex
 	driver   *hsn.Driver
 	sends    []weft.Op // by slot
-	sent     []bool    // by slot: whether the Op was ever begun
+	sent     []bool    // by slot: whether the Op was ever started
 	recvs    []*receive
 	spare    []*receive
-	names    map[hsn.Host]weft.Name // of the hosts that have sent lately
-	err      error                  // why nothing comes any more: see fail
+	names    map[hsn.Host]weft.Name // of hosts that have sent lately
+	err      error                  // why the port has ended: see fail
 	pump     pump
-	wakes    bool // a packet has brought what a call waits for
+	wakes    bool // a packet has brought an answer
 	late     lateness
-	unsent   bool         // packets may not have left
-	drains   bool         // what was sent beside run is being seen off
-	lent     atomic.Int32 // how often memory of the pool is lent to a file: it stays until it is not
-	returned bool         // its memory was given back
-	failed   atomic.Bool  // err is set, for calls that must not take the lock: operations are started under it
+	unsent   bool         // packets may wait in the port
+	drains   bool         // sentBeside runs
+	lent     atomic.Int32 // outstanding loans of memory to a file; the memory is freed when there are none
+	returned bool         // its memory was freed
+	failed   atomic.Bool  // err is set, for calls that must not take the lock
 }
 
-// receive is a buffer in which a datagram is awaited.
+// receive is a posted receive of a datagram and its buffer.
 type receive struct {
 	op weft.Op
 	b  *hsn.Buffer
@@ -61,11 +61,12 @@ type receive struct {
 
 const (
 	portBuffers = 48 // in the receive queue
-	portSlots   = 64 // as many answers as the requests of a bundle: they leave by one system call where the link can do that
+	portSlots   = 64 // as many as the requests of a bundle, whose answers leave by one system call if the link can
 	portNames   = 4096
 )
 
-// newPort makes the memory of a driver, with so many pages beside those of the receive queue. begin starts it.
+// newPort makes a driver's memory, with some pages beside the receive queue. begin starts the
+// driver.
 func newPort(p *weft.Process, pageBytes, pages int, d mutate.PageDefect) (*port, error) {
 	own, err := p.Port(pagePort)
 	if errors.Is(err, weft.ErrPortInUse) {
@@ -82,18 +83,19 @@ func newPort(p *weft.Process, pageBytes, pages int, d mutate.PageDefect) (*port,
 	}
 	mem = aligned(mem, pageBytes)
 	n := pages * pageBytes
-	o := &port{p: p, defect: d, own: own, begun: p.Now(), unmap: unmap, pool: hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]), names: map[hsn.Host]weft.Name{}}
+	o := &port{p: p, defect: d, own: own, begun: p.Runtime().Now(), unmap: unmap, pool: hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]), names: map[hsn.Host]weft.Name{}}
 	o.sends, o.sent = make([]weft.Op, portSlots), make([]bool, portSlots)
 	o.ctx, o.stop = context.WithCancel(context.Background())
-	o.pump.free, o.late.look = p.NewGate(), p.NewGate()
+	o.pump.free, o.late.look = p.Runtime().NewGate(), p.Runtime().NewGate()
 	return o, nil
 }
 
-// mapped is from how many bytes on memory for an embedded NIC lies outside of Go's heap. Less is not worth a mapping of its own.
+// mapped is the size from which memory for an embedded NIC is mapped outside Go's heap.
 const mapped = 4 << 20
 
-// pageMemory makes memory that datagrams are received into: a region, which a daemon maps too, or, for an embedded NIC, a mapping that
-// the collector does not know of, since it would be most of the heap.
+// pageMemory returns memory to receive datagrams into. With a daemon it is a region, which the
+// daemon maps too. With an embedded NIC, large memory is a mapping outside Go's heap, because it
+// would be most of the heap.
 func pageMemory(p *weft.Process, n int) (mem []byte, unmap func() error, err error) {
 	if p.NIC() != nil && n >= mapped {
 		return mapMemory(n)
@@ -105,12 +107,13 @@ func pageMemory(p *weft.Process, n int) (mem []byte, unmap func() error, err err
 	return region.Bytes(), region.Close, nil
 }
 
-// aligned is the memory from the first multiple of n on, a power of two.
+// aligned returns the memory from the first multiple of n on. n is a power of two.
 func aligned(mem []byte, n int) []byte {
 	return mem[-uintptr(unsafe.Pointer(unsafe.SliceData(mem)))&uintptr(n-1):]
 }
 
-// begin makes the driver with its module and has it run. If it fails, the port is closed, and its memory given back.
+// begin creates the driver with its module and starts run. If it fails, it closes the port and
+// frees its memory.
 func (o *port) begin(pageBytes int, id hsn.ModuleID, m hsn.Module) error {
 	cfg := hsn.Config{Host: uint64(o.p.Address().NIC), PageBytes: pageBytes, Buffers: portBuffers, Slots: portSlots, Pending: 1024, Defect: o.defect}
 	cfg.Modules[id] = m
@@ -123,21 +126,21 @@ func (o *port) begin(pageBytes int, id hsn.ModuleID, m hsn.Module) error {
 		o.release()
 		return err
 	}
-	o.p.Go(o.run)
+	o.p.Runtime().Go(o.run)
 	return nil
 }
 
-func (o *port) now() clock.Time { return clock.Time(o.p.Now().Sub(o.begun)) }
+func (o *port) now() clock.Time { return clock.Time(o.p.Runtime().Now().Sub(o.begun)) }
 
-// sentBeside has what was sent be seen off by another goroutine than run, which may be waiting for a packet that does not come for long:
-// the memory of what has left would be held meanwhile. The lock is held.
+// sentBeside finishes the sends in a goroutine of its own. run may wait long for a packet, and the
+// memory of finished sends would be held meanwhile. The lock is held.
 func (o *port) sentBeside() {
 	if o.drains || o.driver.Idle() {
 		return
 	}
 	o.drains = true
-	o.p.Go(func() {
-		for o.p.Sleep(o.ctx, sendPause) == nil {
+	o.p.Runtime().Go(func() {
+		for o.p.Runtime().Sleep(o.ctx, sendPause) == nil {
 			o.mu.Lock()
 			o.driver.Output()
 			o.drains = !o.driver.Idle()
@@ -150,7 +153,7 @@ func (o *port) sentBeside() {
 	})
 }
 
-// fail notes the first reason why nothing comes any more. The lock is held.
+// fail records the first reason for the end of the port. The lock is held.
 func (o *port) fail(err error) {
 	if o.err == nil {
 		o.err = err
@@ -158,16 +161,16 @@ func (o *port) fail(err error) {
 	}
 }
 
-// end notes why nothing comes any more, and wakes all that wait for it.
+// end records why the port has ended and wakes all waiters.
 func (o *port) end(err error) {
 	o.mu.Lock()
 	o.fail(err)
 	o.mu.Unlock()
-	o.p.Wake()
+	o.p.Runtime().Wake()
 }
 
-// close ends the port. Its memory goes as soon as no operation has it, and no call looks at it. The reason is noted before run is
-// stopped, which would note its own: that its context has ended.
+// close ends the port. Its memory is freed when no operation and no call uses it. The reason is
+// recorded before run is stopped, because run would record the end of its context instead.
 func (o *port) close() {
 	o.mu.Lock()
 	o.fail(weft.ErrClosed)
@@ -177,21 +180,21 @@ func (o *port) close() {
 	o.mu.Unlock()
 	o.stop()
 	_ = o.own.Close()
-	o.p.Wake()
+	o.p.Runtime().Wake()
 }
 
-// releasing is for how long a port waits for what has its memory still. If that takes longer, the memory stays: a region until its process
-// ends, a mapping until the program does.
+// releasing is how long a port waits for operations that use its memory. After that the memory
+// stays: a region until the process ends, a mapping until the program ends.
 const releasing = time.Second
 
-// release sees the operations to their end, so that the process has their contexts back, and then gives back the memory. None begins
-// any more, and no call looks at the operations: takeIn has seen that the port has failed, or has let go of the lock before it was taken here. It must not
-// hold the lock while it waits.
+// release waits for the operations to end, so that the process has their contexts back, and frees
+// the memory. No operation starts any more, because the port has failed and takeIn has seen that.
+// release must not hold the lock while it waits.
 func (o *port) release() {
 	o.mu.Lock()
 	recvs, sent := slices.Clone(o.recvs), slices.Clone(o.sent)
 	o.mu.Unlock()
-	ctx, cancel := o.p.WithTimeout(context.Background(), releasing)
+	ctx, cancel := o.p.Runtime().WithTimeout(context.Background(), releasing)
 	defer cancel()
 	ended := func(op *weft.Op) bool {
 		op.Cancel()
@@ -209,7 +212,7 @@ func (o *port) release() {
 		}
 	}
 	for o.held() {
-		if o.p.Sleep(ctx, sendPause) != nil {
+		if o.p.Runtime().Sleep(ctx, sendPause) != nil {
 			return
 		}
 	}
@@ -219,26 +222,26 @@ func (o *port) release() {
 	o.mu.Unlock()
 }
 
-// held reports whether a file or a call has memory of the port's.
+// held reports whether a file or a call uses the port's memory.
 func (o *port) held() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.lent.Load() > 0 || o.looks != nil && o.looks()
 }
 
-// datagrams is the interface below the driver. The port's lock is held.
+// datagrams is the interface below the driver. The port's lock is held in its methods.
 type datagrams port
 
-// Send implements hsn.Interface.
+// Send starts to send a packet from a slot. It reports whether the queue had room.
 func (d *datagrams) Send(slot int, to hsn.Host, data, headers []byte) bool {
 	at := weft.Address{NIC: weft.NICID(to.NIC), Slot: to.Slot, Generation: to.Gen}
-	err := d.own.StartSendDatagramInto(&d.sends[slot], at, pageTag, data, headers)
+	err := d.own.PeerAt(at).StartSendDatagram(&d.sends[slot], pageTag, data, headers)
 	d.sent[slot] = d.sent[slot] || err == nil
 	d.unsent = true
-	return !errors.Is(err, weft.ErrQueueFull) // what fails otherwise is lost, as packets may be
+	return !errors.Is(err, weft.ErrQueueFull) // after another error the packet counts as lost
 }
 
-// Flush implements hsn.Interface.
+// Flush makes started packets leave.
 func (d *datagrams) Flush() {
 	if d.unsent {
 		d.unsent = false
@@ -246,13 +249,13 @@ func (d *datagrams) Flush() {
 	}
 }
 
-// Done implements hsn.Interface.
+// Done reports whether the packet of a slot has left.
 func (d *datagrams) Done(slot int) bool {
 	_, done, _ := d.sends[slot].Test()
 	return done
 }
 
-// Receive implements hsn.Interface.
+// Receive posts a buffer for a packet, and reports whether it could.
 func (d *datagrams) Receive(b *hsn.Buffer) bool {
 	var r *receive
 	if n := len(d.spare); n > 0 {
@@ -261,7 +264,7 @@ func (d *datagrams) Receive(b *hsn.Buffer) bool {
 		r = new(receive)
 	}
 	r.b = b
-	if d.err != nil || d.own.StartRecvDatagramInto(&r.op, pageTag, b.Page, b.Rest) != nil {
+	if d.err != nil || d.own.StartRecvDatagram(&r.op, pageTag, b.Page, b.Rest) != nil {
 		d.spare = append(d.spare, r)
 		return false
 	}
@@ -269,7 +272,7 @@ func (d *datagrams) Receive(b *hsn.Buffer) bool {
 	return true
 }
 
-// Next implements hsn.Interface.
+// Next returns the next buffer with a packet.
 func (d *datagrams) Next() (b *hsn.Buffer, n int, from hsn.Host, ok bool) {
 	if len(d.recvs) == 0 {
 		return nil, 0, from, false

@@ -20,7 +20,7 @@ var long = flag.Bool("long", false, "run the long forms of the tests: many seeds
 // live writes, reads and discards pages, and holds what it reads against what it wrote.
 func (w *world) live(sp *sim.Process, first uint64) error {
 	o := owner{w: w, sp: sp, first: first, n: first, pages: make([]owned, 12), buf: make([]byte, w.size), want: make([]byte, w.size)}
-	for begun := sp.Now(); sp.Now().Sub(begun) < worldLength; {
+	for begun := sp.Runtime().Now(); sp.Runtime().Now().Sub(begun) < worldLength; {
 		i := sp.Rand().IntN(len(o.pages))
 		var err error
 		switch sp.Rand().IntN(10) {
@@ -35,7 +35,7 @@ func (w *world) live(sp *sim.Process, first uint64) error {
 			return err
 		}
 		if sp.Rand().IntN(3) > 0 {
-			sp.Sleep(time.Duration(sp.Rand().IntN(int(10 * time.Millisecond))))
+			sp.Runtime().Sleep(context.Background(), time.Duration(sp.Rand().IntN(int(10*time.Millisecond))))
 		}
 	}
 	for i := range o.pages {
@@ -82,7 +82,7 @@ func (o *owner) write(i int) error {
 	page := o.first + uint64(i)
 	o.n++
 	o.fill(o.buf, page, o.n)
-	ctx, cancel := o.sp.WithTimeout(context.Background(), 5*time.Millisecond<<o.sp.Rand().IntN(8))
+	ctx, cancel := o.sp.Runtime().WithTimeout(context.Background(), 5*time.Millisecond<<o.sp.Rand().IntN(8))
 	defer cancel()
 	err := o.w.client.WritePage(ctx, page, o.buf)
 	switch {
@@ -101,7 +101,7 @@ func (o *owner) write(i int) error {
 }
 
 func (o *owner) discard(i int) error {
-	ctx, cancel := o.sp.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := o.sp.Runtime().WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	delete(o.w.acked, o.first+uint64(i))
 	o.pages[i] = owned{}
@@ -110,7 +110,7 @@ func (o *owner) discard(i int) error {
 
 func (o *owner) read(i int) error {
 	page, s := o.first+uint64(i), &o.pages[i]
-	ctx, cancel := o.sp.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := o.sp.Runtime().WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	err := o.w.client.ReadPage(ctx, page, o.buf)
 	switch {

@@ -11,31 +11,37 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// pump is which goroutine takes in the packets that come to a port. One does at a time. Where a single call waits for an answer it is the
-// goroutine of that call: what comes need not be handed from one goroutine to another, which takes longer than the network. Else it is run, a
-// goroutine of the port's own, as it always is at a server:
+// pump decides which goroutine receives the packets of a port. Only one does at a time. If a single
+// call waits for an answer, its own goroutine receives: handing a packet to another goroutine takes
+// longer than the network. Otherwise run receives, a goroutine of the port. At a server it always
+// does.
 //
-//	a call waits, and no other does ──► the call takes in packets ──► its answer has come
-//	another waits beside it         ──► run does, from when the first has its answer
-//	calls were alone, so many in a row, and the last one has its answer ──► run rests, and the next call does
+//	one call waits            ──► the call receives ──► its answer has arrived
+//	another call waits too    ──► run receives, once the first has its answer
+//	aloneFor calls were alone ──► run rests after the last, and the next call receives
 //
-// While no call waits, packets may lie in their buffers: they are late answers, of which nothing depends.
+// While no call waits, packets may lie in their buffers. They are late answers, which no call
+// needs.
 type pump struct {
-	busy    bool       // one takes in packets
-	byRun   bool       // it is run
-	serves  bool       // it is run, for good
-	waiting int        // calls that wait and do not take in packets
-	alone   int        // calls in a row that began to wait when no other did
+	busy    bool       // a goroutine receives
+	byRun   bool       // run does
+	serves  bool       // run always receives
+	waiting int        // calls that wait and do not receive
+	alone   int        // calls in a row that began to wait while no other did
 	free    *weft.Gate // opened when run should look
 
-	dismissed atomic.Bool // run does not take in packets any more, and has yet to notice
-	watched   *receive    // by run, which may go on looking at it when it is dismissed: it is not begun again
+	dismissed atomic.Bool // run no longer receives, and has yet to notice
+	// watched is the receive that run looks at. It is not reused, because run may look at it after
+	// it was dismissed.
+	watched *receive
 }
 
-// aloneFor is how many calls in a row have to be alone for run to rest. Of calls that are under way two at a time one is often alone.
+// aloneFor is how many calls in a row must be alone before run rests. With two concurrent callers,
+// one is often alone.
 const aloneFor = 8
 
-// lead has a call that begins to wait take in packets, if it is alone. The lock is held.
+// lead reports whether a call that begins to wait receives packets: it does if it is alone. The
+// lock is held.
 func (p *pump) lead() bool {
 	if p.alone++; p.waiting > 0 || p.busy && !p.byRun {
 		p.alone = 0
@@ -47,14 +53,14 @@ func (p *pump) lead() bool {
 	return true
 }
 
-// rests reports whether run need not take in packets. The lock is held.
+// rests reports whether run need not receive. The lock is held.
 func (o *port) rests() bool {
 	p := &o.pump
 	return !p.serves && p.waiting == 0 && p.alone >= aloneFor && o.quiet() && o.err == nil
 }
 
-// served notes that a call waits no longer, and has run rest if it may: the next call would find it busy otherwise. It reports whether run has to
-// be woken for that. The lock is held.
+// served records that a call no longer waits. If run may rest now, served dismisses it, since the
+// next call would find it busy. It reports whether run must be woken for that. The lock is held.
 func (o *port) served() bool {
 	p := &o.pump
 	if p.waiting--; !p.byRun || !o.rests() {
@@ -65,17 +71,18 @@ func (o *port) served() bool {
 	return true
 }
 
-// quiet reports whether the driver has nothing to do but to wait for packets. The lock is held.
+// quiet reports whether the driver only waits for packets. The lock is held.
 func (o *port) quiet() bool { return o.driver.Idle() && o.driver.Next() == clock.Never }
 
-// run takes in packets wherever no call does, until the port is closed, or the process. It defers nothing: a panic comes with the lock held, and would wait for it.
+// run receives packets whenever no call does, until the port or the process is closed. It defers
+// nothing: a panic comes with the lock held, and a deferred function would wait for it.
 func (o *port) run() {
 	o.end(o.pumps())
 	_ = o.own.Close()
 	o.release()
 }
 
-// pumps does what run does, and returns why it ends.
+// pumps is the loop of run, and returns the error that ends it.
 func (o *port) pumps() error {
 	for {
 		if o.begins() {
@@ -89,7 +96,7 @@ func (o *port) pumps() error {
 	}
 }
 
-// begins has run take in packets, unless a call does, or none has to.
+// begins makes run the receiver, unless a call receives or no packet is needed.
 func (o *port) begins() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -100,10 +107,11 @@ func (o *port) begins() bool {
 	return true
 }
 
-// arrived reports whether a packet lies in its buffer, or none can come any more. The lock is held.
+// arrived reports whether a packet lies in its buffer, or none can arrive any more. The lock is
+// held.
 func (o *port) arrived() bool { return len(o.recvs) > 0 && o.recvs[0].op.Ended() }
 
-// stir has run look if packets lie in their buffers that no call takes in, or if the process has ended.
+// stir wakes run if packets lie in their buffers and no call receives, or if the process has ended.
 func (o *port) stir() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,8 +120,8 @@ func (o *port) stir() {
 	}
 }
 
-// wait waits until ready returns true, or nothing comes any more, and takes in packets meanwhile if no other goroutine does. ready is as that of
-// weft.Process.WaitUntil.
+// wait waits until ready returns true or the port ends, and receives meanwhile if no other
+// goroutine does. The rules for ready are those of WaitUntil.
 func (o *port) wait(ctx context.Context, ready func() bool) error {
 	if ready() {
 		return nil
@@ -129,7 +137,7 @@ func (o *port) wait(ctx context.Context, ready func() bool) error {
 	if open {
 		o.pump.free.Open()
 	}
-	err := o.p.WaitUntil(ctx, func() bool { return ready() || o.failed.Load() })
+	err := o.p.Runtime().WaitUntil(ctx, func() bool { return ready() || o.failed.Load() })
 	o.mu.Lock()
 	if err == nil && !ready() {
 		err = o.err
@@ -137,13 +145,14 @@ func (o *port) wait(ctx context.Context, ready func() bool) error {
 	wake := o.served()
 	o.mu.Unlock()
 	if wake {
-		o.p.Wake()
+		o.p.Runtime().Wake()
 	}
 	return err
 }
 
-// takeIn takes in packets until enough, which is asked with the lock held, or until something ends it. ready is what else ends its waiting for a packet.
-// The caller is the one that takes in packets, a call or run, and is not any more when takeIn returns.
+// takeIn receives packets until enough returns true or the port ends. It calls enough with the lock
+// held. ready ends a wait for a packet. The caller, a call or run, is the receiver until takeIn
+// returns.
 func (o *port) takeIn(ctx context.Context, byCall bool, ready, enough func() bool) (err error) {
 	for {
 		o.mu.Lock()
@@ -154,7 +163,7 @@ func (o *port) takeIn(ctx context.Context, byCall bool, ready, enough func() boo
 				return nil
 			}
 		}
-		more := o.err == nil && o.driver.Interrupt(o.now()) // the memory of one that has failed is given back
+		more := o.err == nil && o.driver.Interrupt(o.now()) // a failed port may have freed its memory
 		wake := o.wakes
 		o.wakes = false
 		ends := enough()
@@ -173,9 +182,9 @@ func (o *port) takeIn(ctx context.Context, byCall bool, ready, enough func() boo
 			o.pump.watched = w.first
 		}
 		o.mu.Unlock()
-		if wake && (!ends || hands) { // else it is the caller's alone
-			o.p.Wake()
-			runtime.Gosched() // here and now those run that were woken, and what they ask for next leaves together
+		if wake && (!ends || hands) { // otherwise the answer is the caller's own
+			o.p.Runtime().Wake()
+			runtime.Gosched() // woken callers run now, so their next requests leave together
 		}
 		if hands {
 			o.pump.free.Open()
@@ -189,16 +198,16 @@ func (o *port) takeIn(ctx context.Context, byCall bool, ready, enough func() boo
 	}
 }
 
-// sendPause is after what time a port looks again whether what it sends has left.
+// sendPause is the pause between two looks at sends that have not left.
 const sendPause = 100 * time.Microsecond
 
-// awaited is what the next packet comes to, and for how long it may be waited for; 0: as long as it takes.
+// awaited is the receive of the next packet, and the longest time to wait for it; 0 means no limit.
 type awaited struct {
 	first *receive
 	most  time.Duration
 }
 
-// awaits is what is to be waited for. The lock is held.
+// awaits returns what to wait for. The lock is held.
 func (o *port) awaits() (w awaited) {
 	if len(o.recvs) > 0 {
 		w.first = o.recvs[0]
@@ -212,15 +221,15 @@ func (o *port) awaits() (w awaited) {
 	return w
 }
 
-// await waits for the next packet, for ready, or for what else the driver has to do.
+// await waits for the next packet, for ready, or until the driver has other work.
 func (o *port) await(ctx context.Context, w awaited, ready func() bool) error {
 	within := ctx
 	if w.most > 0 {
 		var cancel context.CancelFunc
-		within, cancel = o.p.WithTimeout(ctx, w.most)
+		within, cancel = o.p.Runtime().WithTimeout(ctx, w.most)
 		defer cancel()
 	}
-	err := o.p.WaitUntil(within, func() bool {
+	err := o.p.Runtime().WaitUntil(within, func() bool {
 		return w.first != nil && w.first.op.Ended() || ready()
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {

@@ -20,7 +20,7 @@ func withClient(t *testing.T, cfg ClientConfig, life func(sp *sim.Process, f *si
 		if _, err := Serve(sp.Weft(), ServerConfig{Bytes: 512 * 8192}); err != nil {
 			return err
 		}
-		return sp.Weft().Sleep(context.Background(), time.Hour)
+		return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
 	})
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		cfg.Servers = []ServerRef{{Name: name}}
@@ -65,17 +65,17 @@ func TestOfCallsTogetherOneGoroutineTakesInThePackets(t *testing.T) {
 		var failed error
 		left := 4
 		for k := range uint64(4) {
-			sp.Go("reader", func(*sim.Process) error {
+			sp.Start("reader", func(*sim.Process) error {
 				buf := make([]byte, 4096)
 				for i := range uint64(8) {
 					failed = errors.Join(failed, c.ReadPage(context.Background(), (4*k+i)%16, buf))
 				}
 				left--
-				c.p.Wake()
+				c.p.Runtime().Wake()
 				return nil
 			})
 		}
-		if err := c.p.WaitUntil(context.Background(), func() bool { return left == 0 }); err != nil || failed != nil {
+		if err := c.p.Runtime().WaitUntil(context.Background(), func() bool { return left == 0 }); err != nil || failed != nil {
 			return errors.Join(err, failed)
 		}
 		if st := c.Stats(); !c.port.pump.busy || c.port.pump.waiting != 0 || st.Repeated != 0 {
@@ -98,18 +98,18 @@ func TestARequestIsRepeatedWhenItsAnswerIsLateAndNotBefore(t *testing.T) {
 	const retry = 3 * time.Millisecond
 	withClient(t, ClientConfig{Retry: retry}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
 		f.Stall(1, 10*retry)
-		begun, done := sp.Now(), false
-		sp.Go("reader", func(*sim.Process) error {
+		begun, done := sp.Runtime().Now(), false
+		sp.Start("reader", func(*sim.Process) error {
 			err := c.ReadPage(context.Background(), 1, make([]byte, 4096))
 			done = true
 			return err
 		})
 		for !done {
-			n, took := c.Stats().Repeated, sp.Now().Sub(begun)
+			n, took := c.Stats().Repeated, sp.Runtime().Now().Sub(begun)
 			if n > 0 && took < retry || n == 0 && took > retry+time.Millisecond {
 				return fmt.Errorf("%v after it was sent a request was repeated %d times; expected to be once it was late by %v", took, n, retry)
 			}
-			sp.Sleep(100 * time.Microsecond)
+			sp.Runtime().Sleep(context.Background(), 100*time.Microsecond)
 		}
 		if n := len(c.port.late.list); n != 0 {
 			return fmt.Errorf("%d calls are listed when none waits", n)

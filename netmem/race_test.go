@@ -16,7 +16,7 @@ func raced(ctx context.Context, t *testing.T) (p *weft.Process, c *Client, serve
 	links, nodes, refs := weft.NewSwitch(), []weft.Node(nil), []ServerRef(nil)
 	for i := range uint32(3) {
 		name := weft.Name{App: "memory", Index: i}
-		p, err := weft.Open(ctx, weft.Config{Name: name, Switch: links})
+		p, err := weft.Open(ctx, weft.Config{Name: name, Link: links.Link()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func raced(ctx context.Context, t *testing.T) (p *weft.Process, c *Client, serve
 		}
 		servers, refs, nodes = append(servers, s), append(refs, ServerRef{Name: name}), append(nodes, weft.Node{ID: p.NIC().ID(), Addr: p.NIC().Addr()})
 	}
-	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Switch: links, Nodes: nodes})
+	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Link: links.Link(), Nodes: nodes})
 	if err != nil {
 		t.Fatal(err)
 	}

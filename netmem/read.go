@@ -9,27 +9,29 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// ReadPage reads a page into buf, which has PageBytes. ErrMissing: it was never written, or was discarded. ErrLost: no server has it
-// any more.
+// ReadPage reads a page into buf, whose length must be PageBytes. It fails with [ErrMissing] if the
+// page was never written or was discarded, and with [ErrLost] if no server has it any more. If only
+// servers that are down may have it, ReadPage waits for them until ctx ends.
 func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error {
 	if len(buf) != c.cfg.PageBytes {
-		return fmt.Errorf("netmem: page %d into %d bytes; expected %d", number, len(buf), c.cfg.PageBytes)
+		return badArgument("netmem: page %d into %d bytes; expected %d", number, len(buf), c.cfg.PageBytes)
 	}
 	return c.read(ctx, number, c.into(buf))
 }
 
-// ViewPage calls view with a page as it was received, which is view's until it returns: nothing is copied (HSN-16). Otherwise it is
-// ReadPage.
+// ViewPage reads a page and calls view with it, in the buffer that received it. So it spares the
+// copy that ReadPage makes. Only compressed pages and shards are decoded into another buffer first.
+// view must not keep the page, change it, or call the client for it. Errors are those of ReadPage.
 func (c *Client) ViewPage(ctx context.Context, number uint64, view func(page []byte)) error {
 	return c.read(ctx, number, view)
 }
 
-// into copies a page to where a caller wants it (HSN-23).
+// into returns a function that copies a page to buf.
 func (c *Client) into(buf []byte) func(page []byte) {
 	return func(page []byte) { c.handed.Add(uint64(copy(buf, page))) }
 }
 
-// read has use look at a page.
+// read reads a page and calls use with it.
 func (c *Client) read(ctx context.Context, number uint64, use func(page []byte)) error {
 	p, err := c.take(ctx, number, false)
 	if err != nil {
@@ -40,8 +42,9 @@ func (c *Client) read(ctx context.Context, number uint64, use func(page []byte))
 		p.stirred = false
 		err = c.fetch(ctx, number, p, use)
 	} else {
-		// A write has failed, and some servers may have what it wrote. What has been read once is written as a version of its own, by a repair
-		// if there is room to keep it until then: the servers may have none for it, or too few of them be up.
+		// After a failed write some servers may have the new content. Once read, the found content
+		// must stay, so it is written as a version of its own. If there is room to keep it until
+		// then, a repair writes it: the servers may be full, or too few of them up.
 		buf := make([]byte, c.cfg.PageBytes)
 		if err = c.fetch(ctx, number, p, c.into(buf)); err == nil && !c.decide(p, buf) {
 			err = c.write(ctx, number, p, buf)
@@ -59,7 +62,8 @@ func (c *Client) read(ctx context.Context, number uint64, use func(page []byte))
 	return nil
 }
 
-// fetch reads a page from one of the servers that have it. ErrLost: all that have not restarted since were asked, and do not.
+// fetch reads a page from one of the servers that have it. It fails with ErrLost if all servers
+// that have not restarted since were asked and do not have the page.
 func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(page []byte)) error {
 	switch {
 	case p.pending != nil:
@@ -74,7 +78,7 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 		from, away := c.sources(p, asked)
 		c.port.mu.Unlock()
 		if c.cfg.defect == mutate.PagesTwoLooks && len(from) == 0 {
-			_ = c.p.Sleep(ctx, attendEvery)
+			_ = c.p.Runtime().Sleep(ctx, attendEvery)
 			c.port.mu.Lock()
 			_, away = c.sources(p, asked)
 			c.port.mu.Unlock()
@@ -104,15 +108,16 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 	}
 }
 
-// fetchFrom reads a page from the first of some servers, or the second. It reports whether that was the page; wrong is the one that has
-// answered with something else.
+// fetchFrom reads a page from the first of some servers, or from the second. It reports whether it
+// got the page. wrong is the server that answered with something else.
 func (c *Client) fetchFrom(ctx context.Context, number uint64, p *page, from []*server, use func(page []byte)) (got bool, wrong *server) {
 	k := c.pageIn(ctx, number, p, from)
 	defer c.end(k)
 	return c.judge(p, k, use)
 }
 
-// judge has use look at the page that has come as the answer to a call, if it is the page. Its results are as those of fetchFrom.
+// judge calls use with the page if the answer to a call is the page. Its results are those of
+// fetchFrom.
 func (c *Client) judge(p *page, k *call, use func(page []byte)) (got bool, wrong *server) {
 	if k.answered() == nil && k.answer.status == statusOK {
 		page, mem := c.page(k.msg.Data)
@@ -132,14 +137,16 @@ func (c *Client) judge(p *page, k *call, use func(page []byte)) (got bool, wrong
 	return false, k.to
 }
 
-// Err is why the client serves no more; nil while it does.
+// Err returns why the client has ended: [weft.ErrClosed] after Close. While it serves, Err returns
+// nil.
 func (c *Client) Err() error {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	return c.port.err
 }
 
-// pageIn asks one server for a page, and a second one when the first takes long. It returns the call that has its answer first.
+// pageIn requests a page from one server, and from a second one if the first is slow. It returns
+// the call that has its answer first.
 func (c *Client) pageIn(ctx context.Context, number uint64, p *page, from []*server) *call {
 	r := record{op: opPageIn, page: number}
 	if len(from) == 1 {
@@ -169,7 +176,7 @@ func (c *Client) pageIn(ctx context.Context, number uint64, p *page, from []*ser
 	return c.ask(ctx, from[0], r, nil)
 }
 
-// accepts takes a page that has come, if it is whole and no older than what was acknowledged.
+// accepts reports whether a page is undamaged and no older than the acknowledged version.
 func (c *Client) accepts(p *page, k *call, page []byte) bool {
 	crc := crc32.Checksum(page, castagnoli)
 	c.port.mu.Lock()

@@ -43,11 +43,11 @@ func TestADeadServerCanBeRemoved(t *testing.T) {
 	const pages = 40
 	onSeveral(t, []int{64, 64, 64}, pages, ClientConfig{Copies: 2}, func(w *several) error {
 		w.f.Kill(w.running[0])
-		w.sp.Sleep(10 * time.Second)
+		w.sp.Runtime().Sleep(context.Background(), 10*time.Second)
 		if st := w.Stats(); st.ServersUp != 2 || st.Lacking > 0 {
 			return fmt.Errorf("%+v: expected two servers to have all pages", st)
 		}
-		ctx, cancel := w.sp.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := w.sp.Runtime().WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := w.RemoveServer(ctx, w.at[0]); err != nil {
 			return err
@@ -66,7 +66,7 @@ func TestADeadServerCanBeRemoved(t *testing.T) {
 func TestARemovalThatIsGivenUpLeavesTheServerInUse(t *testing.T) {
 	const pages = 60
 	onSeveral(t, []int{64, 64, 64}, pages, ClientConfig{RepairBytes: 4096}, func(w *several) error {
-		ctx, cancel := w.sp.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := w.sp.Runtime().WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := w.RemoveServer(ctx, w.at[0]); !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("a server has left within a second, or not for want of time: %v", err)
@@ -81,17 +81,17 @@ func TestARemovalThatIsGivenUpLeavesTheServerInUse(t *testing.T) {
 			return err
 		}
 		ended, failed := false, error(nil)
-		w.sp.Go("removal", func(*sim.Process) error {
+		w.sp.Start("removal", func(*sim.Process) error {
 			failed = w.RemoveServer(context.Background(), w.at[0])
 			ended = true
-			w.p.Wake()
+			w.p.Runtime().Wake()
 			return nil
 		})
-		w.sp.Sleep(time.Second)
+		w.sp.Runtime().Sleep(context.Background(), time.Second)
 		if err := w.AddServer(context.Background(), ServerRef{Name: w.at[0]}); err == nil || ended {
 			return errors.New("a server is added while it is being removed, or has left already")
 		}
-		if err := w.p.WaitUntil(context.Background(), func() bool { return ended }); err != nil {
+		if err := w.p.Runtime().WaitUntil(context.Background(), func() bool { return ended }); err != nil {
 			return err
 		}
 		return errors.Join(failed, w.reads(pages))

@@ -10,11 +10,11 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// repairers is how many pages are given new copies at a time.
+// repairers is how many pages are repaired concurrently.
 const repairers = 8
 
-// repair gives pages that lack copies new ones, and takes back those that are too many. It tries no more pages in a second than the configuration
-// says, whether they can have copies or not.
+// repair gives new copies to pages that lack them, and takes surplus copies back. It tries no more
+// pages a second than RepairBytes allows, and failed attempts count.
 func (c *Client) repair(ctx context.Context) {
 	numbers := c.unsettled()
 	c.port.mu.Lock()
@@ -26,26 +26,26 @@ func (c *Client) repair(ctx context.Context) {
 		buf := make([]byte, c.cfg.PageBytes)
 		per := time.Duration(float64(repairers*time.Second) * float64(c.cfg.PageBytes) / float64(c.cfg.RepairBytes))
 		for i := int(next.Add(1)) - 1; i < len(numbers) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-			begun := c.p.Now()
+			begun := c.p.Runtime().Now()
 			if errors.Is(c.settle(ctx, numbers[i], buf), ErrFull) {
 				c.port.mu.Lock()
 				c.look.refuse(numbers[i])
 				c.port.mu.Unlock()
 			}
-			if rest := per - c.p.Now().Sub(begun); rest > 0 && c.p.Sleep(ctx, rest) != nil {
+			if rest := per - c.p.Runtime().Now().Sub(begun); rest > 0 && c.p.Runtime().Sleep(ctx, rest) != nil {
 				return
 			}
 		}
 	}
 	left.Store(int32(min(repairers, len(numbers))))
 	for range left.Load() {
-		c.p.Go(func() {
+		c.p.Runtime().Go(func() {
 			work()
 			left.Add(-1)
-			c.p.Wake()
+			c.p.Runtime().Wake()
 		})
 	}
-	_ = c.p.WaitUntil(ctx, func() bool { return left.Load() == 0 })
+	_ = c.p.Runtime().WaitUntil(ctx, func() bool { return left.Load() == 0 })
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	if all && len(numbers) > 0 {
@@ -53,20 +53,22 @@ func (c *Client) repair(ctx context.Context) {
 	}
 }
 
-// lacks reports whether a page has fewer copies than it should, where another server could take one. The port's lock is held.
+// lacks reports whether a page has fewer copies than it should and another server could take one.
+// The port's lock is held.
 func (c *Client) lacks(p *page, live int) bool {
 	switch {
 	case p.version == 0 || c.cfg.defect == mutate.PagesUnrepaired:
 		return false
-	case p.pending != nil: // while fewer are up it could not be written, and calls would wait for the page in vain
+	case p.pending != nil: // with fewer servers the write could only wait, and calls for the page with it
 		return live >= c.code.servers()
 	}
-	all := c.count(p, func(k *copyOf) bool { return c.isGood(p, k) }) // with those on servers that are being removed
+	all := c.count(p, func(k *copyOf) bool { return c.isGood(p, k) }) // includes servers that are being removed
 	return c.kept(p) < min(c.code.servers(), live) && all >= c.code.Data
 }
 
-// surplus are the servers that are up and have a copy of a page beyond those that it should have: a server that was only slow has come back,
-// and it has another copy meanwhile; or a server is being removed, and there are enough without it. The port's lock is held.
+// surplus returns the copies of a page beyond those that it should have. They arise when a slow
+// server comes back after it was replaced, or when a server is being removed. The port's lock is
+// held.
 func (c *Client) surplus(p *page) (l []copyOf) {
 	if !c.spares(p) {
 		return nil
@@ -76,7 +78,8 @@ func (c *Client) surplus(p *page) (l []copyOf) {
 		twice := c.code.cuts() && shards&(1<<k.shard) != 0
 		switch {
 		case !k.server.up || !c.stands(&k):
-		case k.server.gone || k.doubted || k.version < p.version: // a repair writes it anew or elsewhere, unless there are enough without it
+		case k.server.gone || k.doubted || k.version < p.version:
+			// A repair replaces it first, unless there are enough copies without it.
 			if c.kept(p) >= c.code.servers() {
 				l = append(l, k)
 			}
@@ -90,14 +93,15 @@ func (c *Client) surplus(p *page) (l []copyOf) {
 	return l
 }
 
-// spares reports whether copies of a page are taken back that are too many: not while a write may have failed. The port's lock is held.
+// spares reports whether surplus copies of a page may be taken back. They may not after a failed
+// write. The port's lock is held.
 func (c *Client) spares(p *page) bool {
 	return p.version > 0 && p.issued == p.version && c.cfg.defect != mutate.PagesSurplusKept
 }
 
-// settle gives a page the copies that it lacks, or takes back those that are too many.
+// settle gives a page the copies that it lacks, or takes surplus copies back.
 func (c *Client) settle(ctx context.Context, number uint64, buf []byte) error {
-	within, cancel := c.p.WithTimeout(ctx, 4*c.cfg.Dead)
+	within, cancel := c.p.Runtime().WithTimeout(ctx, 4*c.cfg.Dead)
 	defer cancel()
 	p, err := c.take(within, number, false)
 	if err != nil {
@@ -116,7 +120,7 @@ func (c *Client) settle(ctx context.Context, number uint64, buf []byte) error {
 	return err
 }
 
-// mend reads a page and writes it to the servers that lack it.
+// mend reads a page and writes it to servers until it has enough copies.
 func (c *Client) mend(ctx context.Context, number uint64, p *page, buf []byte) error {
 	if err := c.fetch(ctx, number, p, c.into(buf)); err != nil {
 		return err
@@ -142,8 +146,9 @@ func (c *Client) mend(ctx context.Context, number uint64, p *page, buf []byte) e
 	return err
 }
 
-// takeBack has servers drop their copies of a page, if the copies that are to stay can be read: a server that has died is believed to have its copy until it is
-// found silent, and one whose memory has gone bad until it is asked. A request to drop may come late, so the next copy has a version of its own.
+// takeBack makes servers drop surplus copies of a page, after it has read the copies that stay: a
+// server may be dead and not yet found silent, or its memory may have gone bad. A request to drop
+// may arrive late, so the next copy of the page gets a new version.
 func (c *Client) takeBack(ctx context.Context, number uint64, p *page, from []copyOf) {
 	c.port.mu.Lock()
 	stay := c.staying(p, from)
@@ -168,7 +173,8 @@ func (c *Client) takeBack(ctx context.Context, number uint64, p *page, from []co
 	}
 }
 
-// staying are the copies of a page that it has left without some; none if it could not be read from those. The port's lock is held.
+// staying returns the good copies of a page that remain without some. It returns none if none of
+// the surplus copies could be read itself. The port's lock is held.
 func (c *Client) staying(p *page, without []copyOf) (l []target) {
 	if !slices.ContainsFunc(without, func(k copyOf) bool { return c.suits(p, &k) }) {
 		return nil

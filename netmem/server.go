@@ -14,79 +14,84 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// ServerConfig configures a Server.
+// ServerConfig configures a Server. Only Bytes is required.
 type ServerConfig struct {
-	// Bytes is how much memory the server lends: a multiple of 8 KiB.
+	// Bytes is how much memory the server lends, a multiple of 8 KiB.
 	Bytes int
 
-	// QuotaBytes is how much of it one client may have; zero: all.
+	// QuotaBytes is how much of the memory and the spill file one client may use. 0 means all.
 	QuotaBytes int
 
-	// Spill is a file for what the memory has no room for; empty: none. It must not be there yet, or be empty, and is removed in the end.
+	// Spill is the path of a file for pages that were not used lately, when the memory is full. The
+	// file must be new or empty. It loses its name at once, so nothing remains of it after the
+	// server. Empty means no file.
 	Spill string
 
-	// SpillBytes is how large the file is, a multiple of 8 KiB; zero: as large as Bytes. The space is taken at once.
+	// SpillBytes is the size of the spill file, a multiple of 8 KiB. On Linux the space is reserved
+	// at start if the filesystem can do that. 0 means as large as Bytes.
 	SpillBytes int64
 
-	// Keep is after what silence of a client its pages go, though nothing says that its process has ended; zero: 10 minutes. It is a minute or more.
+	// Keep is how long a client may be silent before the server drops its pages. If the client's
+	// process is known to have ended, the server drops them at once. Keep is at least KeepLeast. 0
+	// means KeepUsual.
 	Keep time.Duration
 
-	// Admit says which clients may use the server, by the names by which the fabric knows them; nil: all.
+	// Admit reports whether the client with this name may use the server. nil admits all.
 	Admit func(client weft.Name) bool
 
 	defect mutate.PageDefect // for tests
 }
 
-// ServerStats is what a server has and has done.
+// ServerStats counts what a server holds and has done. Counters begin at 0 in Serve.
 type ServerStats struct {
-	Bytes       int    `json:"bytes"`       // that it lends, of memory
-	UsedBytes   int    `json:"used_bytes"`  // of memory and of its spill file
-	SpillBytes  int64  `json:"spill_bytes"` // that the spill file may have
-	SpillUsed   int64  `json:"spill_used_bytes"`
-	SpillOut    uint64 `json:"spill_out"` // times that 8 KiB went to the file, and came back
-	SpillIn     uint64 `json:"spill_in"`
-	SpillFailed uint64 `json:"spill_failed"` // times that they could not; pages that came back damaged
-	Pages       int    `json:"pages"`
-	Clients     int    `json:"clients"`     // that have pages
-	Ended       uint64 `json:"ended"`       // clients whose pages have gone, since they have ended or were silent for too long
-	QuotaBytes  int    `json:"quota_bytes"` // 0: none
-	PageOuts    uint64 `json:"page_outs"`   // that were answered with success, as are the next
-	PageIns     uint64 `json:"page_ins"`
-	Discards    uint64 `json:"discards"`
-	Full        uint64 `json:"full"` // requests that failed so, as are the next
-	Refused     uint64 `json:"refused"`
-	Damaged     uint64 `json:"damaged"`
-	Strangers   uint64 `json:"strangers"`    // requests of processes whose names were not known here
-	CopiedBytes uint64 `json:"copied_bytes"` // of pages: those that were received into two buffers, or share one with another
-	PlainBytes  int64  `json:"plain_bytes"`  // of the pages, had they not been compressed
-	KeptBytes   int64  `json:"kept_bytes"`   // that they are
-	PacketsIn   uint64 `json:"packets_in"`
-	PacketsOut  uint64 `json:"packets_out"`
+	Bytes       int    `json:"bytes"`            // bytes of memory that the server lends
+	UsedBytes   int    `json:"used_bytes"`       // used bytes of memory and spill file
+	SpillBytes  int64  `json:"spill_bytes"`      // size of the spill file
+	SpillUsed   int64  `json:"spill_used_bytes"` // used bytes of the spill file
+	SpillOut    uint64 `json:"spill_out"`        // writes of 8 KiB to the spill file
+	SpillIn     uint64 `json:"spill_in"`         // reads of 8 KiB from the spill file
+	SpillFailed uint64 `json:"spill_failed"`     // failed reads and writes, and pages read back damaged
+	Pages       int    `json:"pages"`            // pages or shards held
+	Clients     int    `json:"clients"`          // clients with pages
+	Ended       uint64 `json:"ended"`            // clients that ended or were silent for too long
+	QuotaBytes  int    `json:"quota_bytes"`      // most bytes of one client; 0: all
+	PageOuts    uint64 `json:"page_outs"`        // successful writes
+	PageIns     uint64 `json:"page_ins"`         // successful reads
+	Discards    uint64 `json:"discards"`         // successful discards
+	Full        uint64 `json:"full"`             // writes refused for want of room or quota
+	Refused     uint64 `json:"refused"`          // requests of clients that Admit refuses
+	Damaged     uint64 `json:"damaged"`          // malformed requests and damaged pages
+	Strangers   uint64 `json:"strangers"`        // requests of processes with unknown names
+	CopiedBytes uint64 `json:"copied_bytes"`     // page bytes copied while receiving or storing
+	PlainBytes  int64  `json:"plain_bytes"`      // bytes of the held pages before compression
+	KeptBytes   int64  `json:"kept_bytes"`       // bytes of the held pages after compression
+	PacketsIn   uint64 `json:"packets_in"`       // received packets
+	PacketsOut  uint64 `json:"packets_out"`      // sent packets
 
-	// Volumes are those of which it has most, and no more of them than a message has room for.
+	// Volumes are the volumes that use the most room, largest first, at most 8.
 	Volumes []VolumeUse `json:"volumes"`
 }
 
-// Server lends memory to the clients of the fabric. The pages of a client are its own: no other can read them.
+// Server lends memory to clients. No client can read, write or discard the pages of another.
 type Server struct {
 	cfg      ServerConfig
 	port     *port
-	epoch    uint64 // of the first client's life
-	begun    uint64 // lives
+	epoch    uint64 // of the first life
+	begun    uint64 // lives begun
 	lives    map[weft.Name]*life
-	sweeping bool          // sweepAll is at work
-	endings  []ending      // the last ones
-	events   *weft.Watcher // of clients that end; see mourn
-	bell     *weft.Watcher // the same: it says that there are some
+	sweeping bool          // sweepAll runs
+	endings  []ending      // the latest
+	events   *weft.Watcher // reports the end of clients; see mourn
+	bell     *weft.Watcher // the same events, to wake mourn
 	store    *store
 	stats    ServerStats
-	answers  []*answer // by cookie
-	free     []int
-	parked   int          // requests that wait for a page to come back from the spill file
+	answers  []*answer    // by cookie
+	free     []int        // unused cookies
+	parked   int          // requests that wait for a page from the spill file
 	moving   atomic.Int32 // transfers that have yet to begin
 }
 
-// request is one that is being served.
+// request is a request that is being served.
 type request struct {
 	record
 	from  hsn.Host
@@ -94,22 +99,25 @@ type request struct {
 	m     hsn.Message
 }
 
-// answer is one that is being sent.
+// answer is an answer that is being sent.
 type answer struct {
 	header [recordLen]byte
 	frame  *frame
 }
 
-// Serve makes a process a page server. It serves until Close, or until the process ends. A process is one server or one client at a time.
+// Serve starts a page server on a process, which may have one Server or one [Client] at a time:
+// otherwise Serve fails with [weft.ErrPortInUse]. The server runs until Close or the end of the
+// process. Serve fails if it cannot get the memory or the spill file. A configuration that makes no
+// sense is [weft.ErrBadArgument].
 func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if cfg.Bytes <= 0 || cfg.Bytes%hsn.MaxPage != 0 {
-		return nil, fmt.Errorf("netmem: a server of %d bytes; expected a multiple of %d", cfg.Bytes, hsn.MaxPage)
+		return nil, badArgument("netmem: a server of %d bytes; expected a multiple of %d", cfg.Bytes, hsn.MaxPage)
 	}
 	if cfg.Keep == 0 {
 		cfg.Keep = KeepUsual
 	}
 	if cfg.Keep < KeepLeast {
-		return nil, fmt.Errorf("netmem: a server that keeps pages of silent clients for %v; expected %v or more, or 0 for %v", cfg.Keep, KeepLeast, KeepUsual)
+		return nil, badArgument("netmem: a server that keeps pages of silent clients for %v; expected %v or more, or 0 for %v", cfg.Keep, KeepLeast, KeepUsual)
 	}
 	if cfg.Spill != "" && cfg.SpillBytes == 0 {
 		cfg.SpillBytes = int64(cfg.Bytes)
@@ -117,9 +125,9 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	all := int64(cfg.Bytes) + cfg.SpillBytes
 	switch {
 	case cfg.SpillBytes < 0 || cfg.SpillBytes%hsn.MaxPage != 0 || cfg.SpillBytes > 0 && cfg.Spill == "":
-		return nil, fmt.Errorf("netmem: a spill file %q of %d bytes; expected a file, and a multiple of %d", cfg.Spill, cfg.SpillBytes, hsn.MaxPage)
+		return nil, badArgument("netmem: a spill file %q of %d bytes; expected a file, and a multiple of %d", cfg.Spill, cfg.SpillBytes, hsn.MaxPage)
 	case cfg.QuotaBytes < 0 || int64(cfg.QuotaBytes) > all:
-		return nil, fmt.Errorf("netmem: a quota of %d bytes in a server of %d; expected at most that, or 0 for none", cfg.QuotaBytes, all)
+		return nil, badArgument("netmem: a quota of %d bytes in a server of %d; expected at most that, or 0 for none", cfg.QuotaBytes, all)
 	}
 	var sp *spill
 	if cfg.Spill != "" {
@@ -133,7 +141,7 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, sp.close())
 	}
-	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages), lives: map[weft.Name]*life{}}
+	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Runtime().Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages), lives: map[weft.Name]*life{}}
 	s.store.spill, s.store.defect = sp, cfg.defect
 	if cfg.defect == mutate.PagesEpochKept {
 		s.epoch = 1
@@ -143,47 +151,49 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if err := o.begin(hsn.MaxPage, hsn.Server, hsn.Module{Receive: s.receive, Sent: s.sent}); err != nil {
 		return nil, err
 	}
-	p.Go(s.tell)
-	p.Go(s.introduced)
-	p.Go(s.mourn)
-	p.Go(s.forget)
+	p.Runtime().Go(s.tell)
+	p.Runtime().Go(s.introduced)
+	p.Runtime().Go(s.mourn)
+	p.Runtime().Go(s.forget)
 	if sp != nil {
 		for range spillers {
-			p.Go(s.spills)
+			p.Runtime().Go(s.spills)
 		}
 	}
 	return s, nil
 }
 
-// serverSpare is how many pages a server has beside those that it lends: requests that it looks at or that wait, what is being sent and
-// has been replaced meanwhile, and what is on its way to the spill file.
+// serverSpare is how many pages a server has beside those that it lends. They hold requests,
+// replaced pages that are still being sent, and pages on their way to the spill file.
 const serverSpare = 96
 
-// Close ends the server. Its pages are lost.
+// Close ends the server and discards its pages.
 func (s *Server) Close() {
 	s.port.close()
 	s.events.Close()
 	s.port.mu.Lock()
 	defer s.port.mu.Unlock()
-	_ = s.store.spill.close() // what is in it has no use any more
+	_ = s.store.spill.close() // its content is useless now
 }
 
-// Wait waits until the server serves no more, and returns why, or until ctx ends.
+// Wait waits until the server ends and returns the reason, which is [weft.ErrClosed] after Close.
+// If ctx ends first, Wait returns ctx's error.
 func (s *Server) Wait(ctx context.Context) error {
-	if err := s.port.p.WaitUntil(ctx, s.port.failed.Load); err != nil {
+	if err := s.port.p.Runtime().WaitUntil(ctx, s.port.failed.Load); err != nil {
 		return err
 	}
 	return s.Err()
 }
 
-// Err is why the server serves no more; nil while it does.
+// Err returns why the server has ended: [weft.ErrClosed] after Close. While it serves, Err returns
+// nil.
 func (s *Server) Err() error {
 	s.port.mu.Lock()
 	defer s.port.mu.Unlock()
 	return s.port.err
 }
 
-// Stats is what the server has, and has done so far.
+// Stats returns what the server holds, and its counters.
 func (s *Server) Stats() ServerStats {
 	s.port.mu.Lock()
 	defer s.port.mu.Unlock()
@@ -214,7 +224,7 @@ func (s *Server) receive(_ clock.Time, m hsn.Message) {
 		return
 	}
 	owner := s.port.names[m.From]
-	if owner == weft.AnyProcess { // its name has not spread to here: it asks again
+	if owner == weft.AnyProcess { // its name is not known here yet: the client asks again
 		s.stats.Strangers++
 		s.port.driver.Free(&m)
 		return
@@ -230,7 +240,7 @@ func (s *Server) receive(_ clock.Time, m hsn.Message) {
 	s.port.driver.Free(&m)
 }
 
-// handle serves a request, now or when a page has come back from the spill file that it needs.
+// handle serves a request, at once or when a page that it needs has come back from the spill file.
 func (s *Server) handle(q request) {
 	var page *stored
 	var away *frame
@@ -247,13 +257,13 @@ func (s *Server) handle(q request) {
 	case statusBad:
 		s.stats.Damaged++
 	case statusBusy:
-		return // it asks again
+		return // the client asks again
 	}
 	q.room = uint64(max(s.room(q.owner), 0))
 	s.reply(q.m.From, &q.record, page)
 }
 
-// room is how many bytes a client could still have.
+// room returns how many more bytes a client could use.
 func (s *Server) room(owner weft.Name) int {
 	n := s.store.room()
 	if q := s.cfg.QuotaBytes; q > 0 {
@@ -262,7 +272,8 @@ func (s *Server) room(owner weft.Name) int {
 	return n
 }
 
-// serve does what a request asks for. If it is busy, it may return the frame that must be back first.
+// serve executes a request. If its status is busy, it may return the frame that must come back
+// first.
 func (s *Server) serve(q *request) (status, *stored, *frame) {
 	r, key := &q.record, pageKey{q.owner, q.volume, q.page}
 	if s.cfg.Admit != nil && !s.cfg.Admit(q.owner) {
@@ -313,7 +324,8 @@ func (s *Server) serve(q *request) (status, *stored, *frame) {
 	return statusOK, nil, nil
 }
 
-// reply answers a request, with a page or without. An answer that cannot be sent is lost: the client asks again.
+// reply answers a request, with a page or without. An answer that cannot be sent is lost, and the
+// client asks again.
 func (s *Server) reply(to hsn.Host, r *record, page *stored) {
 	if len(s.free) == 0 {
 		s.free = append(s.free, len(s.answers))
@@ -329,7 +341,7 @@ func (s *Server) reply(to hsn.Host, r *record, page *stored) {
 	s.free = s.free[:len(s.free)-1]
 	if err := s.port.driver.Send(hsn.Server, to, data, a.header[:], uint64(i)); err != nil {
 		if !errors.Is(err, hsn.ErrBusy) {
-			panic(err) // it was made here
+			panic(err) // the message was made here
 		}
 		s.sent(uint64(i))
 	}

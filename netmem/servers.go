@@ -17,31 +17,32 @@ import (
 // server is what a client knows of a page server.
 type server struct {
 	ServerRef
-	seed  uint64 // of its name
+	seed  uint64 // hash of its name
 	addr  weft.Address
 	up    bool
-	gone  bool // being removed: no page is put there any more
-	left  bool // removed: no page is there any more
-	since int  // the round of repair that was the last to begin before it was being removed
-	asked bool // whether it is there: an answer is awaited
+	gone  bool // being removed: it gets no more pages
+	left  bool // removed: it has no more pages
+	since int  // last round of repair that began before its removal
+	asked bool // greet waits for its answer
 	epoch uint64
 	heard clock.Time
-	quota bool   // what it had no room for last was beyond the client's quota there
-	room  uint64 // that it had for this client when it was opened
+	quota bool   // its last refusal was for the client's quota
+	room  uint64 // room for this client when it was opened
 
-	hello weft.Op    // by which it knows when the client ends
-	knows uint64     // the epoch in which it was sent last; 0: it never was
-	met   clock.Time // when that was
+	hello weft.Op    // sends the message of introduce
+	knows uint64     // epoch in which hello was sent last; 0: never
+	met   clock.Time // when hello was sent last
 
-	owed []owed // what it is to drop
-	pays bool   // it is being told
+	owed []owed // pages that it must drop
+	pays bool   // pay runs
 
 	window        window
 	gathered      []*call       // see depart
-	usual, spread time.Duration // what it takes to answer, and by how much that differs
+	usual, spread time.Duration // mean answer time and mean deviation
 }
 
-// took notes how long an answer took, from when it was first asked for: too long rather than too short, where a request was repeated.
+// took records the time of an answer since its first request. For a retransmitted request that is
+// rather too long than too short.
 func (s *server) took(d time.Duration) {
 	if s.usual == 0 {
 		s.usual, s.spread = d, d/2
@@ -51,9 +52,10 @@ func (s *server) took(d time.Duration) {
 	s.usual += (d - s.usual) / 8
 }
 
-// patience is after what time an answer is late: the mean and four times the mean deviation, as TCP has it, and no percentile, which would take
-// many more answers to follow a server that has become slower. It is no sooner than least, and no later than most. A server that is slow is not asked again
-// before it can have answered, which would make it slower.
+// patience is the answer timeout: mean + 4 deviations as in TCP, at least least and at most most. A
+// percentile would need many more answers to follow a server that becomes slower. A request to a
+// slow server is not retransmitted before the server can have answered, which would slow it
+// further.
 func (s *server) patience(least, most time.Duration) time.Duration {
 	return max(least, min(s.usual+4*s.spread, most))
 }
@@ -62,14 +64,16 @@ func (s *server) host() hsn.Host {
 	return hsn.Host{NIC: uint64(s.addr.NIC), Slot: s.addr.Slot, Gen: s.addr.Generation}
 }
 
-// AddServer lets the client use another server. Pages are put there from now on, and those that are there already stay where they
-// are. It waits until the server has answered, and fails if it does not, or refuses, or is being removed.
+// AddServer adds a server to the client. The client puts new pages on it and leaves the others
+// where they are. AddServer waits until the server has answered. It fails if the server is silent
+// or refuses the client. A server that the client uses already, or is removing, is
+// [weft.ErrBadArgument], and so is a weight that is negative or not finite.
 func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	if ref.Weight == 0 {
 		ref.Weight = 1
 	}
-	if !(ref.Weight > 0) || math.IsInf(ref.Weight, 1) { // not a number is not more than 0 either
-		return fmt.Errorf("netmem: server %v has a weight of %v; expected a number above 0, or 0 for 1", ref.Name, ref.Weight)
+	if !(ref.Weight > 0) || math.IsInf(ref.Weight, 1) { // also refuses NaN
+		return badArgument("netmem: server %v has a weight of %v; expected a number above 0, or 0 for 1", ref.Name, ref.Weight)
 	}
 	if err := c.Err(); err != nil {
 		return fmt.Errorf("netmem: server %v: %w", ref.Name, err)
@@ -78,18 +82,19 @@ func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	fmt.Fprint(h, ref.Name)
 	s := &server{ServerRef: ref, seed: h.Sum64()}
 	if c.join(s, false) {
-		return fmt.Errorf("netmem: server %v is used already", ref.Name)
+		return badArgument("netmem: server %v is used already", ref.Name)
 	}
 	if err := c.open(ctx, s); err != nil {
 		return fmt.Errorf("netmem: server %v: %w", ref.Name, err)
 	}
-	if c.join(s, true) { // by another call, meanwhile: it would have two copies of a page, and both would die with it
-		return fmt.Errorf("netmem: server %v is used already", ref.Name)
+	if c.join(s, true) { // another call was faster; twice in the list, a server would hold two copies of a page
+		return badArgument("netmem: server %v is used already", ref.Name)
 	}
 	return nil
 }
 
-// join reports whether a server of this name is used already, or is being removed. If it is not, and that is wanted, this one is used from now on.
+// join reports whether the client already uses a server of this name. If it does not, and use is
+// true, join adds the server.
 func (c *Client) join(s *server, use bool) (known bool) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -100,9 +105,15 @@ func (c *Client) join(s *server, use bool) (known bool) {
 	return known
 }
 
-// RemoveServer has the client's pages leave a server: they get other copies first. It returns when they have; the server has their room back soon. A server that is dead
-// can be removed as well; pages that only it has hold that up until it comes back. It fails with ErrFew if too few other servers are up, and
-// with ErrFull if they have no room, and with ErrLost of a page that no server has any more. When it fails, or ctx ends, the server is used as before; until then no other call can add it or remove it.
+// RemoveServer moves the client's pages from a server to others and then stops using it. When it
+// returns nil, no page depends on the server, which soon has its room back. A dead server can be
+// removed too. If it has the only copy of a page, RemoveServer waits until it is back.
+//
+// RemoveServer fails with [ErrFew] if too few other servers are up, with [ErrFull] if they have no
+// room, and with [ErrLost] if no server has a page any more. A server that the client does not use,
+// or is removing already, is [weft.ErrBadArgument]. After an error, or when ctx ends, the client
+// uses the server as before. Until RemoveServer returns, no other call can add or remove the
+// server.
 func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 	s, err := c.removing(name)
 	for err == nil {
@@ -117,7 +128,7 @@ func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 			err = c.lost(ctx, slices.Min(doubtful))
 		}
 		if err == nil {
-			err = c.p.Sleep(ctx, attendEvery)
+			err = c.p.Runtime().Sleep(ctx, attendEvery)
 		}
 	}
 	if s != nil {
@@ -128,7 +139,7 @@ func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 	return fmt.Errorf("netmem: remove server %v: %w", name, err)
 }
 
-// removing has no page put on a server any more, if there are enough without it.
+// removing stops the placement of pages on a server, if there are enough servers without it.
 func (c *Client) removing(name weft.Name) (*server, error) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -137,11 +148,11 @@ func (c *Client) removing(name weft.Name) (*server, error) {
 	}
 	i := slices.IndexFunc(c.servers, func(s *server) bool { return s.Name == name })
 	if i < 0 {
-		return nil, errors.New("it is not used")
+		return nil, badArgument("it is not used")
 	}
 	s := c.servers[i]
 	if s.gone {
-		return nil, errors.New("it is being removed already")
+		return nil, badArgument("it is being removed already")
 	}
 	s.gone = true
 	if len(c.live()) < c.code.servers() {
@@ -152,7 +163,7 @@ func (c *Client) removing(name weft.Name) (*server, error) {
 	return s, nil
 }
 
-// lost is ErrLost if a page cannot be read since no server has it any more.
+// lost returns ErrLost if no server has a page any more.
 func (c *Client) lost(ctx context.Context, number uint64) error {
 	if err := c.ReadPage(ctx, number, make([]byte, c.cfg.PageBytes)); errors.Is(err, ErrLost) {
 		return err
@@ -160,8 +171,10 @@ func (c *Client) lost(ctx context.Context, number uint64) error {
 	return nil
 }
 
-// removed is how many pages lack a copy without a server that is being removed, or have one there that was not taken back yet, and whether the others have no room
-// for one. Of some, no server may have one that is good: reading them tells. If there are none, the server is not used any more.
+// removed finishes the removal of a server if no page depends on it. Otherwise left counts the
+// pages that lack a copy elsewhere or still have one there, and full reports whether the other
+// servers have no room for one. doubtful are the pages that may have no good copy on any server; a
+// read tells.
 func (c *Client) removed(s *server) (left int, full bool, doubtful []uint64) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -226,7 +239,7 @@ func (c *Client) opens(ctx context.Context, s *server) error {
 	return nil
 }
 
-// live are the servers that pages are put on. The port's lock is held.
+// live returns the servers that pages are written to. The port's lock is held.
 func (c *Client) live() (l []*server) {
 	for _, s := range c.servers {
 		if s.up && !s.gone {
@@ -236,8 +249,9 @@ func (c *Client) live() (l []*server) {
 	return l
 }
 
-// ranked are the live servers in the order in which a page prefers them: weighted rendezvous hashing, so that a server which comes or
-// goes moves no page but its own. The port's lock is held.
+// ranked returns the live servers in the order in which a page prefers them. It is weighted
+// rendezvous hashing, so a server that comes or goes moves only its own pages. The port's lock is
+// held.
 func (c *Client) ranked(number uint64) []*server {
 	l := c.live()
 	score := func(s *server) float64 {
@@ -264,7 +278,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// suspect looks at how a call to a server has failed: one that is silent is taken for dead, one with another epoch for restarted.
+// suspect looks at a failed call. A silent server counts as dead, and one with another epoch as
+// restarted.
 func (c *Client) suspect(k *call) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -276,7 +291,8 @@ func (c *Client) suspect(k *call) {
 	}
 }
 
-// dead notes that a server is silent, unless it has been heard since that was found. The port's lock is held.
+// dead marks a server as down, unless it was heard since it was found silent. The port's lock is
+// held.
 func (c *Client) dead(s *server) {
 	if c.port.now().Sub(s.heard) < c.cfg.Dead {
 		return
@@ -289,18 +305,19 @@ func (c *Client) dead(s *server) {
 
 const attendEvery = 10 * time.Millisecond
 
-// rest is how long a call waits for servers to come back before it looks again. It fails when ctx ends, or the client.
+// rest waits before a call looks again for servers that are back. It fails when ctx or the client
+// ends.
 func (c *Client) rest(ctx context.Context) error {
-	if err := c.p.Sleep(ctx, attendEvery); err != nil {
+	if err := c.p.Runtime().Sleep(ctx, attendEvery); err != nil {
 		return err
 	}
 	return c.Err()
 }
 
-// attend looks after servers that are down, or have not been heard for a while, and after pages that lack copies.
+// attend watches over servers that are down or silent, and over pages that lack copies.
 func (c *Client) attend() {
 	ctx := c.port.ctx
-	for c.p.Sleep(ctx, attendEvery) == nil && c.Err() == nil && !c.closed.Load() {
+	for c.p.Runtime().Sleep(ctx, attendEvery) == nil && c.Err() == nil && !c.closed.Load() {
 		c.port.stir()
 		c.port.mu.Lock()
 		for _, s := range c.servers {
@@ -309,16 +326,16 @@ func (c *Client) attend() {
 			}
 			if s.up && len(s.owed) > 0 && !s.pays {
 				s.pays = true
-				c.p.Go(func() { c.pay(ctx, s) })
+				c.p.Runtime().Go(func() { c.pay(ctx, s) })
 			}
 			if !s.asked && (!s.up || c.port.now().Sub(s.heard) > min(c.cfg.Dead/2, askAtLeast)) {
 				s.asked = true
-				c.p.Go(func() { c.greet(ctx, s) })
+				c.p.Runtime().Go(func() { c.greet(ctx, s) })
 			}
 		}
-		if !c.repairing { // beside this loop: a repair may wait for a server that only the loop opens again
+		if !c.repairing { // in a goroutine: a repair may wait for a server that only this loop opens again
 			c.repairing = true
-			c.p.Go(func() {
+			c.p.Runtime().Go(func() {
 				c.repair(ctx)
 				c.port.mu.Lock()
 				c.repairing = false
@@ -331,7 +348,7 @@ func (c *Client) attend() {
 
 // greet asks a server whether it is there.
 func (c *Client) greet(ctx context.Context, s *server) {
-	within, cancel := c.p.WithTimeout(ctx, c.cfg.Dead)
+	within, cancel := c.p.Runtime().WithTimeout(ctx, c.cfg.Dead)
 	defer cancel()
 	err := c.open(within, s)
 	c.port.mu.Lock()

@@ -11,10 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// fetchShards reads a page from as many of its servers as it takes. ErrLost: all that have not restarted since were asked, and too few
-// have their shards.
+// fetchShards reads a page from enough of its servers. It fails with ErrLost if all servers that
+// have not restarted since were asked and too few of them have their shards.
 func (c *Client) fetchShards(ctx context.Context, number uint64, p *page, use func(page []byte)) error {
-	asked := map[*server]int{} // answers that were not the shard
+	asked := map[*server]int{} // by server: answers that were not the shard
 	for {
 		c.port.mu.Lock()
 		from, away := c.shardSources(p, asked)
@@ -41,9 +41,10 @@ func (c *Client) fetchShards(ctx context.Context, number uint64, p *page, use fu
 	}
 }
 
-// shardSources are the servers to read a page's shards from, each shard from one: those of data first, since these need no computing.
-// Doubted ones are behind all others, as long as they were not asked too often. away is how many more are on servers that are down. It is
-// one look at the servers, as that of sources is. The port's lock is held.
+// shardSources returns the servers to read a page's shards from, one for each shard. Data shards
+// come first, because they need no computing. Doubted ones come last, if they were not asked too
+// often. away counts further shards on servers that are down. It looks at all servers at once, as
+// sources does. The port's lock is held.
 func (c *Client) shardSources(p *page, asked map[*server]int) (l []target, away int) {
 	seen, gone := uint32(0), uint32(0)
 	good := 0
@@ -67,21 +68,22 @@ func (c *Client) shardSources(p *page, asked map[*server]int) (l []target, away 
 	return l, bits.OnesCount32(gone &^ seen)
 }
 
-// gathered are the shards of a page that have come.
+// gathered holds the shards of a page that have arrived.
 type gathered struct {
 	c      *Client
 	p      *page
 	mem    *scratch
-	shards [][]byte // empty: it is not here
+	shards [][]byte // empty: not here
 	have   int
-	kept   int // how many bytes the page is kept as; 0: no answer has said so
+	kept   int // length of the page as servers keep it; 0: not known yet
 	calls  []*call
-	seen   []bool // by call: its answer was looked at
-	wrong  []*server
+	seen   []bool    // by call: its answer was looked at
+	wrong  []*server // those that answered with something else
 }
 
-// gather reads a page from some servers, each of which has another shard of it: from the first ones, and from a further one for each that
-// has something else, or takes long. It reports whether that was the page; wrong are those that have answered with something else.
+// gather reads a page from servers that each have another shard of it. It asks as many as needed,
+// and one more for each that is late or answers with something else. It reports whether it got the
+// page. wrong are the servers that answered with something else.
 func (c *Client) gather(ctx context.Context, number uint64, p *page, from []target, use func(page []byte)) (got bool, wrong []*server) {
 	g := &gathered{c: c, p: p, mem: c.borrow()}
 	defer c.giveBack(g.mem)
@@ -120,14 +122,14 @@ func (c *Client) gather(ctx context.Context, number uint64, p *page, from []targ
 	}
 }
 
-// note counts something.
+// note increments a counter.
 func (c *Client) note(n *uint64) {
 	c.port.mu.Lock()
 	*n++
 	c.port.mu.Unlock()
 }
 
-// ask asks some servers more.
+// ask requests shards from further servers.
 func (g *gathered) ask(to []target, r record) {
 	g.c.port.mu.Lock()
 	defer g.c.port.mu.Unlock()
@@ -137,7 +139,7 @@ func (g *gathered) ask(to []target, r record) {
 	}
 }
 
-// patience is after what time the slowest of those that were asked is late.
+// patience returns the answer timeout of the slowest server that was asked.
 func (g *gathered) patience(least, most time.Duration) (d time.Duration) {
 	g.c.port.mu.Lock()
 	defer g.c.port.mu.Unlock()
@@ -158,7 +160,7 @@ func (g *gathered) await(ctx context.Context, d time.Duration) error {
 	return g.c.waitFor(ctx, d, calls...)
 }
 
-// waiting is how many have not answered.
+// waiting returns how many servers have not answered.
 func (g *gathered) waiting() (n int) {
 	for _, seen := range g.seen {
 		if !seen {
@@ -168,7 +170,7 @@ func (g *gathered) waiting() (n int) {
 	return n
 }
 
-// take looks at the answers that have come.
+// take looks at the answers that have arrived.
 func (g *gathered) take(from []target) {
 	for i, k := range g.calls {
 		if g.seen[i] || k.failed == nil && !k.done.Load() {
@@ -189,7 +191,7 @@ func (g *gathered) take(from []target) {
 	}
 }
 
-// accepts takes a shard that has come, if it is whole, and of the version that was acknowledged.
+// accepts stores a shard if it is undamaged and of the acknowledged version.
 func (g *gathered) accepts(k *call, shard uint8) bool {
 	c, a, n := g.c, &k.answer, int(k.answer.kept)
 	whole := n > 0 && n <= c.cfg.PageBytes && len(k.msg.Data) == c.code.shardBytes(n) && crc32.Checksum(k.msg.Data, castagnoli) == a.sum
@@ -211,12 +213,13 @@ func (g *gathered) accepts(k *call, shard uint8) bool {
 			g.shards[i] = g.shards[i][:0]
 		}
 	}
-	g.shards[shard] = append(g.shards[shard], k.msg.Data...) // there is room for it
+	g.shards[shard] = append(g.shards[shard], k.msg.Data...) // within its capacity
 	c.port.driver.Free(&k.msg)
 	return true
 }
 
-// again repeats the requests that have no answer, unless their servers have been silent for so long that they are taken for dead.
+// again retransmits the requests without an answer. A request to a server that counts as dead
+// fails.
 func (g *gathered) again() {
 	c := g.c
 	c.port.mu.Lock()
@@ -234,7 +237,7 @@ func (g *gathered) again() {
 	}
 }
 
-// servers are those whose shards have come.
+// servers returns the servers whose shards have arrived.
 func (g *gathered) servers() (l []*server) {
 	for _, k := range g.calls {
 		if k.answered() == nil && k.done.Load() && k.answer.status == statusOK {

@@ -22,14 +22,14 @@ type slowFile struct {
 }
 
 func (f *slowFile) ReadAt(b []byte, at int64) (int, error) {
-	_ = f.p.Sleep(context.Background(), f.takes)
+	_ = f.p.Runtime().Sleep(context.Background(), f.takes)
 	return f.file.ReadAt(b, at)
 }
 
 var errDisk = errors.New("the disk is broken")
 
 func (f *slowFile) WriteAt(b []byte, at int64) (int, error) {
-	_ = f.p.Sleep(context.Background(), f.takes)
+	_ = f.p.Runtime().Sleep(context.Background(), f.takes)
 	if f.broken {
 		return 0, errDisk
 	}
@@ -50,7 +50,7 @@ func onSlowDisk(t *testing.T, life func(ctx context.Context, c *Client, s *Serve
 		}
 		disk = &slowFile{file: server.store.spill.f, p: sp.Weft()}
 		server.store.spill.f = disk
-		return sp.Weft().Sleep(context.Background(), time.Hour)
+		return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
 	})
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		ctx := context.Background()
@@ -64,7 +64,7 @@ func onSlowDisk(t *testing.T, life func(ctx context.Context, c *Client, s *Serve
 				return err
 			}
 		}
-		sp.Sleep(time.Second)
+		sp.Runtime().Sleep(context.Background(), time.Second)
 		return life(ctx, c, server, disk)
 	})
 	if err := f.Run(10 * time.Minute); err != nil {
@@ -90,7 +90,7 @@ func (s *Server) parts() (here, away []uint64) {
 
 // reads reads a page, in so much time at most.
 func reads(ctx context.Context, c *Client, page uint64, in time.Duration) error {
-	within, cancel := c.p.WithTimeout(ctx, in)
+	within, cancel := c.p.Runtime().WithTimeout(ctx, in)
 	defer cancel()
 	buf := make([]byte, 8192)
 	if err := c.ReadPage(within, page, buf); err != nil {
@@ -111,17 +111,17 @@ func TestASlowDiskHoldsUpOnlyWhatIsThere(t *testing.T) {
 		}
 		disk.takes = 5 * time.Second
 		over, slow := false, error(nil)
-		c.p.Go(func() {
+		c.p.Runtime().Go(func() {
 			slow = reads(ctx, c, away[0], time.Minute)
 			over = true
-			c.p.Wake()
+			c.p.Runtime().Wake()
 		})
 		for round := range 3 {
 			for _, page := range here {
 				if err := reads(ctx, c, page, time.Second); err != nil {
 					return fmt.Errorf("page %d, which is in memory: %w", page, err)
 				}
-				within, cancel := c.p.WithTimeout(ctx, time.Second)
+				within, cancel := c.p.Runtime().WithTimeout(ctx, time.Second)
 				err := c.WritePage(within, page, bytes.Repeat([]byte{byte(page)}, 8192))
 				cancel()
 				if err != nil {
@@ -132,7 +132,7 @@ func TestASlowDiskHoldsUpOnlyWhatIsThere(t *testing.T) {
 				return fmt.Errorf("round %d: a read of a disk that takes 5 s is over (%w)", round, slow)
 			}
 		}
-		if err := c.p.WaitUntil(ctx, func() bool { return over }); err != nil {
+		if err := c.p.Runtime().WaitUntil(ctx, func() bool { return over }); err != nil {
 			return err
 		}
 		return slow
@@ -145,7 +145,7 @@ func TestADiskThatFailsLosesNothing(t *testing.T) {
 		disk.broken = true
 		full := false
 		for i := uint64(20); i < 24 && !full; i++ {
-			within, cancel := c.p.WithTimeout(ctx, time.Minute)
+			within, cancel := c.p.Runtime().WithTimeout(ctx, time.Minute)
 			err := c.WritePage(within, i, bytes.Repeat([]byte{byte(i)}, 8192))
 			cancel()
 			if full = errors.Is(err, ErrFull); !full && err != nil {
@@ -164,7 +164,7 @@ func TestADiskThatFailsLosesNothing(t *testing.T) {
 		for i := uint64(20); i < 24; i++ {
 			err := c.WritePage(ctx, i, bytes.Repeat([]byte{byte(i)}, 8192))
 			for errors.Is(err, ErrFull) { // until a write has shown that the disk is well
-				if err := c.p.Sleep(ctx, 100*time.Millisecond); err != nil {
+				if err := c.p.Runtime().Sleep(ctx, 100*time.Millisecond); err != nil {
 					return err
 				}
 				err = c.WritePage(ctx, i, bytes.Repeat([]byte{byte(i)}, 8192))

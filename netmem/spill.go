@@ -10,17 +10,20 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// spill is a file in slots of a server's page each. What it has is of no use to a later server: none asks for the pages of another epoch.
-// So it has no name while it is used, and goes with its server, however that ends.
+// spill is a file in slots of one server page each. Its content is useless to a later server,
+// because no client asks for pages of another epoch. So the file has no name while it is in use,
+// and vanishes with its server however that ends.
 type spill struct {
 	f       file    // nil: closed
-	free    []int64 // slots, from 1 on
+	free    []int64 // unused slots, numbered from 1
 	out, in uint64
-	failed  uint64 // reads and writes
-	sick    bool   // the last write has failed: one at a time tries whether the next does, and none is counted on
+	failed  uint64 // failed reads and writes
+	// The last write has failed. One write at a time checks whether the file works again, and no
+	// room is expected of it until then.
+	sick bool
 }
 
-// file is what a spill needs of one.
+// file is what a spill needs of a file.
 type file interface {
 	io.ReaderAt
 	io.WriterAt
@@ -29,10 +32,11 @@ type file interface {
 
 var errNotEmpty = errors.New("it has something in it; expected a new file, or an empty one")
 
-// openSpill takes a file of so many bytes, whose space is there then.
+// openSpill opens a file of n bytes and reserves its space.
 func openSpill(name string, n int64) (*spill, error) { return spillInto(name, n, os.Remove) }
 
-// spillInto is openSpill. remove takes the file's name away, which its directory may not allow: then the file is empty again.
+// spillInto is openSpill with a function that removes the file's name. The directory may not allow
+// that; then the file is empty again.
 func spillInto(name string, n int64, remove func(string) error) (*spill, error) {
 	_, err := os.Lstat(name)
 	made := errors.Is(err, fs.ErrNotExist)
@@ -57,7 +61,7 @@ func spillInto(name string, n int64, remove func(string) error) (*spill, error) 
 	return s, nil
 }
 
-// claim makes a file this server's, with all its space. If it cannot, the file is as it was.
+// claim makes a file this server's and reserves its space. If it fails, the file is unchanged.
 func claim(f *os.File, n int64) error {
 	info, err := f.Stat()
 	switch {
@@ -77,7 +81,7 @@ func claim(f *os.File, n int64) error {
 	return nil
 }
 
-// close gives the file's space back.
+// close closes the file, which frees its space.
 func (s *spill) close() error {
 	if s == nil || s.f == nil {
 		return nil
@@ -87,7 +91,7 @@ func (s *spill) close() error {
 	return err
 }
 
-// take sets a free slot aside; 0 if there is none.
+// take reserves a free slot; 0 if there is none.
 func (s *spill) take() int64 {
 	if s == nil || s.f == nil || len(s.free) == 0 {
 		return 0

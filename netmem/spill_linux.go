@@ -16,7 +16,7 @@ func lockFile(f *os.File) error {
 	return nil
 }
 
-// reserveFile takes the space of n bytes, so that no write fails for want of it.
+// reserveFile reserves n bytes for a file, so that no write fails for want of space.
 func reserveFile(f *os.File, n int64) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
@@ -28,7 +28,7 @@ func reserveFile(f *os.File, n int64) error {
 	}
 	switch err := unix.Fallocate(int(f.Fd()), 0, 0, n); {
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return f.Truncate(n) // it takes the space later
+		return f.Truncate(n) // the space is taken later
 	case errors.Is(err, unix.ENOSPC):
 		return free
 	case err != nil:

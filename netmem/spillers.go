@@ -1,24 +1,26 @@
 package netmem
 
-// spillers is how many reads and writes of the spill file a server has under way at a time.
+// spillers is how many reads and writes of the spill file are concurrent.
 const spillers = 4
 
-// maxParked is how many requests may wait for pages to come back from the spill file. A page that is to be written has two buffers.
+// maxParked is how many requests may wait for pages from the spill file. A written page has two
+// buffers.
 const maxParked = serverSpare / 6
 
-// transfer tells the spillers what there is to do. The port's lock is held.
+// transfer tells the spillers how many transfers there are. The port's lock is held.
 func (s *Server) transfer() {
 	n := int32(len(s.store.transfers))
 	if s.moving.Swap(n) != n && n > 0 {
-		s.port.p.Wake()
+		s.port.p.Runtime().Wake()
 	}
 }
 
-// spills moves frames to the spill file and back until the server ends. Only the bookkeeping is under the port's lock: a disk that is slow
-// holds up what has to do with it, and nothing else. As long as the memory of a frame is lent to the file, the port keeps its mapping.
+// spills moves frames to the spill file and back until the server ends. It takes the port's lock
+// only for the bookkeeping, so a slow disk delays only requests that need it. While the file uses
+// the memory of a frame, the port keeps its mapping.
 func (s *Server) spills() {
 	o := s.port
-	for o.p.WaitUntil(o.ctx, func() bool { return s.moving.Load() > 0 }) == nil {
+	for o.p.Runtime().WaitUntil(o.ctx, func() bool { return s.moving.Load() > 0 }) == nil {
 		o.mu.Lock()
 		t, f := s.store.next(), s.store.spill.f
 		s.transfer()
@@ -35,11 +37,11 @@ func (s *Server) spills() {
 		}
 		o.lent.Add(-1)
 		o.mu.Unlock()
-		o.p.Wake()
+		o.p.Runtime().Wake()
 	}
 }
 
-// moved ends a transfer, and serves what has waited for it. The port's lock is held.
+// moved ends a transfer and serves the requests that waited for it. The port's lock is held.
 func (s *Server) moved(t *transfer) {
 	waits := s.store.finish(t)
 	s.parked -= len(waits)
@@ -51,11 +53,12 @@ func (s *Server) moved(t *transfer) {
 	s.port.sentBeside()
 }
 
-// park has a request wait for a frame. It reports whether it does: if not, its client asks again.
+// park makes a request wait for a frame. It reports false if the request does not wait; then its
+// client asks again.
 func (s *Server) park(f *frame, q *request) bool {
 	for i := range f.waits {
 		if w := &f.waits[i]; w.m.From == q.m.From && w.record.request == q.record.request {
-			return false // it waits already
+			return false // it already waits
 		}
 	}
 	if s.parked == maxParked {

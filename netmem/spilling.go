@@ -7,17 +7,17 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// transfer is a frame on its way to the spill file, or back. The store begins and ends it; what takes time between is done without the
-// store's lock:
+// transfer is a frame on its way to the spill file or back. The store begins and ends it. The I/O
+// between runs without the store's lock:
 //
 //	evict ─► transfers ─► next ─► do: write ─► finish: the buffer is free
-//	load  ─► transfers ─► next ─► do: read  ─► finish: the slot is free, and what has waited for the page goes on
+//	load  ─► transfers ─► next ─► do: read  ─► finish: the slot is free, and waiting requests go on
 //
-// A frame that is written stays in memory until the file has it, and is read from there meanwhile. So a store may have some frames more
-// than its limit, and has no room only when their number is at its bound.
+// A frame that is being written stays readable in memory until the file has it. So a store may
+// exceed its limit by some frames, and it has no room only when their number is at its bound.
 type transfer struct {
 	f    *frame
-	b    *hsn.Buffer // what is written, or read into
+	b    *hsn.Buffer // source of a write, target of a read
 	slot int64
 	in   bool
 	err  error
@@ -32,7 +32,7 @@ func (t *transfer) do(in file) {
 	}
 }
 
-// next takes the transfer that is to be done next; nil if there is none.
+// next returns the next transfer to do; nil if there is none.
 func (s *store) next() *transfer {
 	if len(s.transfers) == 0 {
 		return nil
@@ -42,12 +42,13 @@ func (s *store) next() *transfer {
 	return t
 }
 
-// fits reports whether there is room in memory for a frame more, now or when what is on its way to the file is there.
+// fits reports whether memory has room for another frame, now or when the evictions are done.
 func (s *store) fits() bool {
 	return s.frames-s.evicting < s.limit && s.frames < s.limit+overwriting
 }
 
-// makeRoom puts pages together that frames have few of, and has frames go to the file, until there is room for one more. Full: there is no room in the file. Busy: there may be soon.
+// makeRoom compacts sparse frames and spills others until there is room for one more. It returns
+// statusFull if the file has no room, and statusBusy if there may be room soon.
 func (s *store) makeRoom() status {
 	if s.defect == mutate.PagesEvicted {
 		if f := s.victim(); f != nil {
@@ -67,7 +68,7 @@ func (s *store) makeRoom() status {
 	switch {
 	case s.fits():
 		return statusOK
-	case len(s.out) > 0: // what is swept next may free a frame, or a slot
+	case len(s.out) > 0: // the next sweep may free a frame or a slot
 		return statusBusy
 	case s.frames-s.evicting < s.limit || s.loading > 0 || s.hasSlots():
 		return statusBusy
@@ -78,7 +79,7 @@ func (s *store) makeRoom() status {
 // hasSlots reports whether a frame could go to the file.
 func (s *store) hasSlots() bool { return s.spill != nil && len(s.spill.free) > 0 && !s.spill.sick }
 
-// evict begins to spill a frame. It reports whether it could.
+// evict begins to spill a frame. It reports whether another eviction may follow at once.
 func (s *store) evict() bool {
 	if s.spill != nil && s.spill.sick && s.evicting > 0 {
 		return false
@@ -104,7 +105,8 @@ func (s *store) move(t *transfer) {
 	s.transfers = append(s.transfers, t)
 }
 
-// victim is a frame that was not used since the hand came by last; nil if all are being sent.
+// victim returns a frame that was not used since the clock hand last passed it; nil if all are in
+// use.
 func (s *store) victim() *frame {
 	for range 2 * len(s.clock) {
 		s.hand = (s.hand + 1) % len(s.clock)
@@ -117,7 +119,7 @@ func (s *store) victim() *frame {
 	return nil
 }
 
-// load begins to bring a frame back from the spill file, and returns it; nil if it cannot just now.
+// load begins to read a frame back from the spill file and returns it; nil if it cannot now.
 func (s *store) load(f *frame) *frame {
 	if f.moving {
 		return f
@@ -135,7 +137,8 @@ func (s *store) load(f *frame) *frame {
 	return f
 }
 
-// finish ends a transfer. It returns the requests that have waited for it. Once they are served, evictBeyond is to be called.
+// finish ends a transfer and returns the requests that waited for it. After the caller has served
+// them, it calls evictBeyond.
 func (s *store) finish(t *transfer) []request {
 	f := t.f
 	f.moving = false
@@ -154,7 +157,7 @@ func (s *store) finish(t *transfer) []request {
 	return l
 }
 
-// loaded has a frame be in memory. Its slot is free then for the frame that makes room.
+// loaded puts a frame into memory. Its slot is then free for the frame that makes room.
 func (s *store) loaded(t *transfer) {
 	f := t.f
 	s.loading--
@@ -173,7 +176,8 @@ func (s *store) loaded(t *transfer) {
 	}
 }
 
-// evicted has a frame be in the file only, unless it could not be written, or is needed here.
+// evicted frees the memory of a frame that the file has, unless the write failed or the frame is
+// needed.
 func (s *store) evicted(t *transfer) {
 	f := t.f
 	s.evicting--
@@ -192,7 +196,7 @@ func (s *store) evicted(t *transfer) {
 	s.free(f)
 }
 
-// evictBeyond has frames go to the file that are beyond the limit.
+// evictBeyond spills frames beyond the limit.
 func (s *store) evictBeyond() {
 	for s.frames-s.evicting > s.limit && s.evict() {
 	}

@@ -15,7 +15,7 @@ func TestAReadEndsWithItsContextWhileItsOwnNICStandsStill(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
 		f.Stall(0, 5*time.Second)
 		begun := f.Elapsed()
-		ctx, cancel := sp.WithTimeout(context.Background(), 50*time.Millisecond)
+		ctx, cancel := sp.Runtime().WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
 		err := c.ReadPage(ctx, 1, make([]byte, 4096))
 		if took := f.Elapsed() - begun; !errors.Is(err, context.DeadlineExceeded) || took > 100*time.Millisecond {
@@ -24,7 +24,7 @@ func TestAReadEndsWithItsContextWhileItsOwnNICStandsStill(t *testing.T) {
 		if err := c.ReadPage(context.Background(), 1, make([]byte, 4096)); err != nil {
 			return err
 		}
-		sp.Sleep(time.Second)
+		sp.Runtime().Sleep(context.Background(), time.Second)
 		return ended(c)
 	})
 }

@@ -13,19 +13,20 @@ import (
 // statTag is the tag of the calls that ask a server for its statistics.
 const statTag weft.Tag = 0x7061676574
 
-// maxStat is the most bytes of an answer to such a call.
+// maxStat is the longest answer to such a call, in bytes.
 const maxStat = 4096
 
-// maxVolumes is how many volumes a server tells of: an answer has room for them, however long their numbers are.
+// maxVolumes is how many volumes an answer contains. They fit, whatever their numbers are.
 const maxVolumes = 8
 
-// Stat asks a server for its statistics. Any process of the fabric may: they say nothing of what is in a page.
+// Stat asks a server for its statistics. Any process of the fabric may ask. Stat waits until the
+// fabric knows the server's name and the server has answered, or until ctx ends.
 func Stat(ctx context.Context, p *weft.Process, server weft.Name) (st ServerStats, err error) {
 	if _, err := p.WaitName(ctx, server); err != nil {
 		return st, fmt.Errorf("netmem: statistics of %v: %w", server, err)
 	}
 	buf := make([]byte, maxStat)
-	m, err := p.Call(ctx, server, statTag, nil, buf)
+	m, err := p.Peer(server).Call(ctx, statTag, nil, buf)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: it does not answer as a page server does", err)
 	}
@@ -38,10 +39,10 @@ func Stat(ctx context.Context, p *weft.Process, server weft.Name) (st ServerStat
 	return st, nil
 }
 
-// statPatience is for how long a server tries to answer a process that asks and then is silent.
+// statPatience is how long a server tries to answer a process.
 const statPatience = time.Second
 
-// tell answers questions for statistics until the server ends.
+// tell answers requests for statistics until the server ends.
 func (s *Server) tell() {
 	for {
 		m, err := s.port.p.Recv(s.port.ctx, weft.AnyProcess, statTag, nil)
@@ -53,10 +54,10 @@ func (s *Server) tell() {
 		}
 		text, err := json.Marshal(s.Stats())
 		if err != nil {
-			panic(err) // it has numbers only
+			panic(err) // statistics always marshal
 		}
-		ctx, cancel := s.port.p.WithTimeout(s.port.ctx, statPatience)
-		_ = s.port.p.Reply(ctx, m, text) // one that has gone needs none
+		ctx, cancel := s.port.p.Runtime().WithTimeout(s.port.ctx, statPatience)
+		_ = s.port.p.Reply(ctx, m, text) // the asking process may have ended
 		cancel()
 	}
 }

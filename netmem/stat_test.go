@@ -15,7 +15,7 @@ import (
 func TestAServerTellsWhatItHasToAnyProcess(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 3})
 	refs, _ := servers(f, 1, 10)
-	f.Serve(2, "deaf/0", func(p *sim.Process) error { return p.Weft().Sleep(context.Background(), time.Hour) })
+	f.Serve(2, "deaf/0", func(p *sim.Process) error { return p.Weft().Runtime().Sleep(context.Background(), time.Hour) })
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		p, ctx := sp.Weft(), context.Background()
 		c, err := netmem.NewClient(ctx, p, netmem.ClientConfig{Servers: refs})
@@ -39,7 +39,7 @@ func TestAServerTellsWhatItHasToAnyProcess(t *testing.T) {
 		if st.Bytes != 81920 || st.UsedBytes != 12288 || st.Pages != 3 || st.Clients != 1 || st.PageOuts != 3 || st.PageIns != 1 || st.PacketsIn < 5 {
 			return fmt.Errorf("%+v behind three pages out and one in", st)
 		}
-		within, cancel := p.WithTimeout(ctx, time.Second)
+		within, cancel := p.Runtime().WithTimeout(ctx, time.Second)
 		defer cancel()
 		if _, err := netmem.Stat(within, p, weft.Name{App: "deaf"}); !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("a process that is no server: %v", err)

@@ -8,34 +8,36 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// A store is the page cache of a server. A page stays in the buffer that it was received into (HSN-27). Two client pages of half the
-// server's page size share one: the first is where it came, the second is copied behind it (HSN-17). So do several that are smaller,
-// since they are compressed, or shards of a page: a frame has as many places as fit of the size that such a page needs.
+// A store is the page cache of a server. A page stays in the buffer that received it, which is then
+// a frame. Two client pages of half the server's page size share a frame: the first stays where it
+// was received, and the second is copied behind it. Smaller data, such as compressed pages and
+// shards, share frames in the same way: a frame has as many places as fit of their size.
 //
-//	received 4 KiB ─┬─ a frame has a free place of its size ─► copied there; the buffer is free again
-//	                └─ none has ─────────────────────────────► its buffer becomes a frame, whose other places are free
-//	received 8 KiB ──────────────────────────────────────────► its buffer becomes a frame
+//	received 4 KiB ─┬─ a frame has a free place of its size ─► copied there; its buffer is free
+//	                └─ no frame has ─► its buffer becomes a frame with other free places
+//	received 8 KiB ─► its buffer becomes a frame
 //
-// When all frames are used, one that was not asked for lately goes to the spill file, if there is one, and comes back when it is.
+// When all frames are used, one that was not requested lately goes to the spill file, if there is
+// one. A request for one of its pages brings it back.
 type store struct {
 	pool   *hsn.Pool
-	limit  int               // frames in memory
-	frames int               // that are there
-	open   [classes][]*frame // with a free place, in memory, and nothing of them is being sent
-	loose  [classes]int      // free places in these
-	clock  []*frame          // all in memory
-	hand   int
-	spill  *spill // nil: none
-	copied uint64 // bytes of pages
+	limit  int               // most frames in memory
+	frames int               // frames in memory
+	open   [classes][]*frame // frames in memory with a free place, of which nothing is being sent
+	loose  [classes]int      // free places in them
+	clock  []*frame          // all frames in memory
+	hand   int               // index in clock of the frame looked at last
+	spill  *spill            // nil: none
+	copied uint64            // page bytes copied
 	defect mutate.PageDefect
-	bad    uint64 // pages that came back from the spill file with other bytes, or not at all
+	bad    uint64 // pages that came back damaged from the spill file
 
-	transfers         []*transfer // to and from the spill file that have yet to begin
-	evicting, loading int         // frames that are on their way there, and back
+	transfers         []*transfer // not yet begun
+	evicting, loading int         // frames on their way to the file and back
 
-	tenants map[weft.Name]*tenant // that have pages
-	out     []*tenant             // that have moved out, and whose pages still have places
-	leaving int                   // bytes of these
+	tenants map[weft.Name]*tenant // clients with pages
+	out     []*tenant             // moved out, with pages that still have places
+	leaving int                   // bytes of these places
 }
 
 type pageKey struct {
@@ -43,43 +45,43 @@ type pageKey struct {
 	volume, page uint64
 }
 
-// frame is a page of the server.
+// frame is a page of the server's memory.
 type frame struct {
 	b      *hsn.Buffer // nil: it is in the spill file, or free
-	slot   int64       // of the spill file, if it is there
-	class  int         // how large its places are
+	slot   int64       // in the spill file; 0: not there
+	class  int         // size of its places
 	places []*stored   // nil: free
-	held   int         // of them
-	loose  int         // of them, as the store counts them
-	pins   int         // answers with what is in it are being sent, or it is on its way to the spill file or back
-	moving bool        // it is that
+	held   int         // used places
+	loose  int         // free places, as counted in store.loose
+	pins   int         // answers being sent from it, and its transfer
+	moving bool        // a transfer moves it
 	waits  []request   // until it is back
-	used   bool        // since the hand came by
+	used   bool        // since the clock hand passed
 
-	inOpen, inClock int // where it is in these lists; -1: not
+	inOpen, inClock int // index in these lists; -1: not in the list
 }
 
 // stored is a page of a client, or the shard of it that this server has.
 type stored struct {
 	key     pageKey
 	of      *tenant
-	at      int // where it is in the tenant's list
+	at      int // index in the tenant's list
 	version uint64
 	shape
 	n     int
-	data  []byte // while its frame is in memory
+	data  []byte // set while its frame is in memory
 	frame *frame
 }
 
-// overwriting is how many frames more than its limit a store may have for a while: new versions of pages that are being sent, and what is
-// on its way to the spill file or back.
+// overwriting is by how many frames a store may exceed its limit for a while. They hold new
+// versions of pages that are being sent, and frames on their way to the spill file or back.
 const overwriting = serverSpare / 3
 
 func newStore(pool *hsn.Pool, limit int) *store {
 	return &store{pool: pool, limit: limit, tenants: map[weft.Name]*tenant{}}
 }
 
-// room is how many bytes the store could still take.
+// room returns how many more bytes the store could take.
 func (s *store) room() int {
 	n := s.leaving + (s.limit-s.frames+s.evicting+s.loading)*hsn.MaxPage
 	for class, free := range s.loose {
@@ -91,9 +93,9 @@ func (s *store) room() int {
 	return n
 }
 
-// put keeps a page, whose buffers become the store's if it needs them: they are no longer the message's then. An older version than the one
-// that is kept, or the same, changes nothing. It returns the page that is kept, if it could keep one. If the store is busy with its spill
-// file, and has to have a frame back first, it returns that, too.
+// put stores a page, and takes the message's buffers if it needs them. A version that is not newer
+// than the stored one changes nothing. put returns the stored page. If a frame must first come back
+// from the spill file, put returns it with statusBusy.
 func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.Message) (*stored, status, *frame) {
 	s.sweep()
 	old := s.at(key)
@@ -107,7 +109,7 @@ func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.M
 		return old, statusOK, nil
 	case quota > 0 && s.used(key.owner)+placeBytes(class)-old.bytes() > quota:
 		return nil, statusQuota, nil
-	case old != nil && old.data == nil && len(s.spill.free) == 0: // nothing else could be spilled to make room for the new version
+	case old != nil && old.data == nil && len(s.spill.free) == 0: // no frame could be spilled to make room
 		return nil, statusBusy, s.load(old.frame)
 	}
 	p := &stored{key: key, version: version, shape: what, n: n}
@@ -117,7 +119,7 @@ func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.M
 		s.copyIn(p, m.Data)
 	case s.fits() || here && (old.last() || old.frame.pins > 0 && s.frames < s.limit+overwriting):
 		s.takeIn(p, m)
-	case here && s.holds(old, class, n) && old.frame.pins == 0: // the new version takes the place of the old one
+	case here && s.holds(old, class, n) && old.frame.pins == 0: // the new version replaces the old one in place
 		s.overwrite(old, p, m.Data)
 		return old, statusOK, nil
 	default:
@@ -133,7 +135,7 @@ func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.M
 	return p, statusOK, nil
 }
 
-// holds reports whether a page's place is right for so many bytes, of a class.
+// holds reports whether a page's place fits n bytes of a class.
 func (s *store) holds(p *stored, class, n int) bool {
 	if s.defect == mutate.PagesPlaceOverrun && p.frame.class > 0 {
 		return len(p.frame.b.Page[slices.Index(p.frame.places, p)*placeBytes(p.frame.class):]) >= n
@@ -150,13 +152,13 @@ func (s *store) overwrite(old, p *stored, data []byte) {
 	s.charge(old, 1)
 }
 
-// copyIn puts a page into a free place of a frame.
+// copyIn copies a page into a free place of a frame.
 func (s *store) copyIn(p *stored, data []byte) {
 	l := s.open[classOf(p.n)]
 	s.place(p, l[len(l)-1], data)
 }
 
-// place puts a page into a free place of one frame.
+// place copies a page into a free place of one frame.
 func (s *store) place(p *stored, f *frame, data []byte) {
 	i := slices.Index(f.places, nil)
 	f.places[i], p.frame = p, f
@@ -178,13 +180,13 @@ func (s *store) takeIn(p *stored, m *hsn.Message) {
 	s.settle(f)
 }
 
-// part is where a page lies that has the i-th place of a frame.
+// part returns the bytes of a page in the i-th place of a frame.
 func (f *frame) part(p *stored, i int) []byte {
 	return f.b.Page[i*placeBytes(f.class):][:p.n:p.n]
 }
 
-// get finds a page. If it is in the spill file, its data is nil, and the store has begun to bring it back in the frame that it returns,
-// unless that is nil: then it cannot just now.
+// get returns a page. If the page is in the spill file, its data is nil, and away is the frame that
+// the store reads back; nil if it cannot now.
 func (s *store) get(key pageKey) (p *stored, away *frame) {
 	if p = s.at(key); p == nil {
 		return nil, nil
@@ -196,14 +198,14 @@ func (s *store) get(key pageKey) (p *stored, away *frame) {
 	return p, nil
 }
 
-// discard forgets a page of at most this version.
+// discard drops a page of at most this version.
 func (s *store) discard(key pageKey, version uint64) {
 	if p := s.at(key); p != nil && p.version <= version {
 		s.drop(p)
 	}
 }
 
-// drop takes a page out.
+// drop removes a page.
 func (s *store) drop(p *stored) {
 	s.moved(p)
 	s.leave(p)
@@ -217,7 +219,7 @@ func (s *store) leave(p *stored) {
 	s.settle(f)
 }
 
-// pin keeps a page's bytes as they are until unpin.
+// pin keeps a page's bytes unchanged until unpin.
 func (s *store) pin(p *stored) *frame {
 	p.frame.pins++
 	s.settle(p.frame)
@@ -229,7 +231,7 @@ func (s *store) unpin(f *frame) {
 	s.settle(f)
 }
 
-// settle brings a frame where it belongs: to those with a free place, or back to the pool. What is being sent stays as it is.
+// settle updates the lists that a frame belongs to, or frees it. It does not touch data being sent.
 func (s *store) settle(f *frame) {
 	switch {
 	case f.b != nil && f.held == 0 && f.pins == 0:
@@ -248,14 +250,14 @@ func (s *store) settle(f *frame) {
 	list(&s.clock, f, f.b != nil, func(f *frame) *int { return &f.inClock })
 }
 
-// free gives a frame's buffer back to the pool.
+// free returns a frame's buffer to the pool.
 func (s *store) free(f *frame) {
 	s.pool.Free(f.b)
 	f.b = nil
 	s.frames--
 }
 
-// list has a frame be in a list, or not. at is where a frame notes its place there.
+// list adds a frame to a list or removes it. at returns where the frame notes its index.
 func list(l *[]*frame, f *frame, in bool, at func(*frame) *int) {
 	switch i := *at(f); {
 	case in && i < 0:
@@ -271,7 +273,7 @@ func list(l *[]*frame, f *frame, in bool, at func(*frame) *int) {
 	}
 }
 
-// bytes is how many bytes a page's place has; none if there is none.
+// bytes returns the size of a page's place; 0 for no page.
 func (p *stored) bytes() int {
 	if p == nil {
 		return 0

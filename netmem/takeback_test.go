@@ -14,7 +14,7 @@ import (
 // returns when the client believes that both are up.
 func (w *several) deceive() error {
 	heal := w.f.Partition(1)
-	w.sp.Sleep(2 * time.Second)
+	w.sp.Runtime().Sleep(context.Background(), 2*time.Second)
 	if st := w.Stats(); st.Lacking > 0 || st.Repaired == 0 {
 		return fmt.Errorf("%d pages lack copies when a server was silent for long, and %d have new ones", st.Lacking, st.Repaired)
 	}
@@ -23,8 +23,8 @@ func (w *several) deceive() error {
 	}
 	w.f.Kill(w.running[1])
 	heal()
-	for until := w.sp.Now().Add(time.Second); w.Stats().ServersUp < len(w.at); w.sp.Sleep(time.Millisecond) {
-		if w.sp.Now().After(until) {
+	for until := w.sp.Runtime().Now().Add(time.Second); w.Stats().ServersUp < len(w.at); w.sp.Runtime().Sleep(context.Background(), time.Millisecond) {
+		if w.sp.Runtime().Now().After(until) {
 			return errors.New("a server that is reached again is not known to be up, or one that has died is known to be down")
 		}
 	}
@@ -41,7 +41,7 @@ func TestACopyIsNotTakenBackUnlessTheOthersCanBeRead(t *testing.T) {
 				if err := w.deceive(); err != nil {
 					return err
 				}
-				w.sp.Sleep(10 * time.Second)
+				w.sp.Runtime().Sleep(context.Background(), 10*time.Second)
 				if st := w.Stats(); st.Lacking > 0 {
 					return fmt.Errorf("%d pages lack copies when three servers are up", st.Lacking)
 				}
@@ -56,7 +56,7 @@ func TestCopiesThatAreTooManyAreTakenBack(t *testing.T) {
 	const pages = 20
 	onSeveral(t, []int{64, 64, 64}, pages, ClientConfig{Copies: 2}, func(w *several) error {
 		heal := w.f.Partition(1)
-		w.sp.Sleep(2 * time.Second)
+		w.sp.Runtime().Sleep(context.Background(), 2*time.Second)
 		for page := range uint64(pages / 2) { // of these the server that is cut off has an old version
 			b := make([]byte, hsn.HalfPage)
 			b[0] = byte(page)
@@ -65,7 +65,7 @@ func TestCopiesThatAreTooManyAreTakenBack(t *testing.T) {
 			}
 		}
 		heal()
-		w.sp.Sleep(10 * time.Second)
+		w.sp.Runtime().Sleep(context.Background(), 10*time.Second)
 		n := 0
 		for _, s := range w.servers {
 			n += s.Stats().Pages
@@ -93,12 +93,12 @@ func TestAServerDoesNotLeaveWithTheLastCopyThatCanBeRead(t *testing.T) {
 		if err := w.deceive(); err != nil {
 			return err
 		}
-		ctx, cancel := w.sp.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := w.sp.Runtime().WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := w.RemoveServer(ctx, w.at[2]); !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("the removal of the server that has the last copy which can be read: %v; expected %w", err, context.DeadlineExceeded)
 		}
-		within, cancelRead := w.sp.WithTimeout(context.Background(), time.Minute)
+		within, cancelRead := w.sp.Runtime().WithTimeout(context.Background(), time.Minute)
 		defer cancelRead()
 		return w.ReadPage(within, page, make([]byte, hsn.HalfPage))
 	})

@@ -2,7 +2,7 @@ package netmem
 
 import "github.com/weftnet/weft/internal/clock"
 
-// hasCome reports whether there is something to be taken.
+// hasCome reports whether take would find something.
 func (w *want) hasCome() bool {
 	switch {
 	case w.awaits != nil:
@@ -13,8 +13,8 @@ func (w *want) hasCome() bool {
 	return w.answered()
 }
 
-// isLate reports whether an answer is late that has not come: the reader has waited for it for long enough, or hardly waits any more. One whose request had
-// to wait is looked at again.
+// isLate reports whether a missing answer is late: the reader has waited for it long enough, or
+// hardly waits any more. If the request itself had to wait, its time starts again.
 func (c *Client) isLate(w *want, now clock.Time) bool {
 	if w.waited < w.late && now.Sub(w.begun) < c.cfg.Dead {
 		return false
@@ -28,7 +28,8 @@ func (c *Client) isLate(w *want, now clock.Time) bool {
 	return true
 }
 
-// receives takes what has come for a page, and reports whether it was that. A write that goes on keeps the page.
+// receives takes the answer for a page and reports whether it was good. A write that goes on keeps
+// the page.
 func (c *Client) receives(w *want) bool {
 	if w.out != nil {
 		return c.wrote(w)
@@ -43,7 +44,7 @@ func (c *Client) receives(w *want) bool {
 	return got
 }
 
-// letGo ends a call for a page. The caller has to wake the calls that wait for the page.
+// letGo ends a call for a page. The caller must wake the calls that wait for the page.
 func (c *Client) letGo(w *want) {
 	if w.out != nil {
 		c.letWriteGo(w, w.calls())

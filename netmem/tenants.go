@@ -7,31 +7,33 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// tenant is a client in one of its lives, and what it has in a store.
+// tenant is one life of a client, and its pages in a store.
 //
-//	its first page ─► a tenant ─► its last page goes ─► none
-//	                     └──────► moveOut: its room counts as free ─► sweep takes the pages out, some at a time, as others come, and beside them
+//	first page ─► a tenant ─► last page dropped ─► none
+//	                 └──────► moveOut: its room counts as free ─► sweep drops its pages in steps
 //
-// To take out all pages of a client at once would hold up the others: there may be millions.
+// A sweep runs with each new page and on its own. To drop all pages of a client at once would delay
+// other requests: there may be millions.
 type tenant struct {
 	owner weft.Name
 	pages map[pageKey]*stored
-	list  []*stored             // the same, in an order that a simulation repeats
+	list  []*stored             // the same pages, in an order that a simulation repeats
 	uses  map[uint64]*VolumeUse // by volume
 	used  int                   // bytes of the places of its pages
 	out   bool                  // it has moved out
 }
 
 const (
-	// swept is how many pages of tenants that have moved out go with each page that comes.
+	// swept is how many pages of moved-out tenants are dropped with each new page.
 	swept = 64
 
-	// maxSweeps is how often as many go for one page that there is no room for otherwise. There may be millions in the spill file, whose going frees no
-	// memory: to wait for them would hold up all other requests.
+	// maxSweeps is how many such sweeps one new page may wait for. There may be millions of pages
+	// in the spill file, and to drop them frees no memory: waiting for all would delay every
+	// request.
 	maxSweeps = 64
 )
 
-// at is the page with a key; nil if there is none.
+// at returns the page with a key; nil if there is none.
 func (s *store) at(key pageKey) *stored {
 	if t := s.tenants[key.owner]; t != nil {
 		return t.pages[key]
@@ -39,7 +41,7 @@ func (s *store) at(key pageKey) *stored {
 	return nil
 }
 
-// used is how many bytes of places an owner's pages have.
+// used returns how many bytes of places an owner's pages have.
 func (s *store) used(owner weft.Name) int {
 	if t := s.tenants[owner]; t != nil {
 		return t.used
@@ -47,7 +49,7 @@ func (s *store) used(owner weft.Name) int {
 	return 0
 }
 
-// all are the pages that are kept.
+// all iterates over the stored pages.
 func (s *store) all() iter.Seq[*stored] {
 	return func(yield func(*stored) bool) {
 		for _, t := range s.tenants {
@@ -60,7 +62,7 @@ func (s *store) all() iter.Seq[*stored] {
 	}
 }
 
-// count is how many there are.
+// count returns the number of stored pages.
 func (s *store) count() (n int) {
 	for _, t := range s.tenants {
 		n += len(t.pages)
@@ -68,7 +70,7 @@ func (s *store) count() (n int) {
 	return n
 }
 
-// moveIn has a page be one of its owner's.
+// moveIn adds a page to its owner's.
 func (s *store) moveIn(p *stored) {
 	t := s.tenants[p.key.owner]
 	if t == nil {
@@ -80,7 +82,7 @@ func (s *store) moveIn(p *stored) {
 	s.charge(p, 1)
 }
 
-// moved takes a page from those of its owner.
+// moved removes a page from its owner's.
 func (s *store) moved(p *stored) {
 	t, n := p.of, len(p.of.list)-1
 	if t.pages[p.key] == p {
@@ -103,7 +105,7 @@ func (s *store) moveOut(owner weft.Name) {
 	s.leaving += t.used
 }
 
-// sweep takes out some pages of tenants that have moved out. It reports whether there was one.
+// sweep drops some pages of moved-out tenants. It reports whether there was such a tenant.
 func (s *store) sweep() bool {
 	if len(s.out) == 0 {
 		return false
@@ -118,13 +120,13 @@ func (s *store) sweep() bool {
 	return true
 }
 
-// sweepLess is sweep, as long as n, which it counts down, is not zero.
+// sweepLess calls sweep if n, which it decrements, was above 0.
 func (s *store) sweepLess(n *int) bool {
 	*n--
 	return *n >= 0 && s.sweep()
 }
 
-// charge counts a page for its owner and its volume, or no more.
+// charge adds a page to the counts of its owner and its volume, or removes it.
 func (s *store) charge(p *stored, sign int) {
 	t, used := p.of, sign*p.bytes()
 	if s.defect == mutate.PagesPlaceKept && sign < 0 {

@@ -15,7 +15,7 @@ import (
 // decided looks whether a page that a write of 99 has failed to write is read, and goes on to be what it was read as first.
 func (w *several) decided(page uint64, was byte) (is byte, err error) {
 	for range 10 {
-		ctx, cancel := w.sp.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := w.sp.Runtime().WithTimeout(context.Background(), time.Second)
 		got := make([]byte, hsn.HalfPage)
 		err := w.ReadPage(ctx, page, got)
 		cancel()
@@ -33,8 +33,8 @@ func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsDown(t *testing.T) {
 	onSeveral(t, []int{64, 64}, 8, ClientConfig{Copies: 2}, func(w *several) error {
 		const page = 3
 		heal := w.f.Partition(2)
-		w.sp.Sleep(time.Second)
-		ctx, cancel := w.sp.WithTimeout(context.Background(), time.Second)
+		w.sp.Runtime().Sleep(context.Background(), time.Second)
+		ctx, cancel := w.sp.Runtime().WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := w.WritePage(ctx, page, append([]byte{99}, make([]byte, hsn.HalfPage-1)...)); !errors.Is(err, ErrFew) || strings.Contains(err.Error(), "\n") {
 			return fmt.Errorf("a write of two copies with one server: %w; expected %w, in one line", err, ErrFew)
@@ -47,7 +47,7 @@ func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsDown(t *testing.T) {
 			return fmt.Errorf("%d pages wait to be written; expected 1", st.Pending)
 		}
 		heal()
-		w.sp.Sleep(10 * time.Second)
+		w.sp.Runtime().Sleep(context.Background(), 10*time.Second)
 		if st := w.Stats(); st.Lacking != 0 || st.Pending != 0 {
 			return fmt.Errorf("%d pages lack copies and %d wait to be written when both servers are up", st.Lacking, st.Pending)
 		}
@@ -84,7 +84,7 @@ func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsFull(t *testing.T) {
 				return err
 			}
 		}
-		w.sp.Sleep(time.Minute)
+		w.sp.Runtime().Sleep(context.Background(), time.Minute)
 		if st := w.Stats(); st.Lacking != 0 || st.Pending != 0 {
 			return fmt.Errorf("%d pages lack copies and %d wait to be written when there is room", st.Lacking, st.Pending)
 		}

@@ -14,25 +14,27 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// VolumeConfig configures a Volume.
+// VolumeConfig configures a Volume. Servers and Bytes are required.
 type VolumeConfig struct {
 	ClientConfig
 
-	// Bytes is the size of the volume, a multiple of PageBytes. The servers must have room for it in all its copies, or, if it is
-	// compressed, for a quarter of it.
+	// Bytes is the size of the volume, a multiple of PageBytes. The servers must have room for all
+	// of it in all copies; with Compress, for a quarter of that.
 	Bytes int64
 
-	// Depth is how many pages of one call are under way at a time; zero: 16.
+	// Depth is how many pages of one call may be in flight. 0 means 16.
 	Depth int
 
-	// ReadAhead is how many pages are read ahead of a reader that takes one behind the other; zero: 32; negative: none.
+	// ReadAhead is how many pages are read ahead of a sequential reader, from its third read on. 0
+	// means 32, and a negative number means none.
 	ReadAhead int
 }
 
-// Volume is network memory as bytes from 0 on: an io.ReaderAt and io.WriterAt. What was never written, or was discarded, reads as zeros.
-// Any number of goroutines may use it at once. A call is atomic page by page, not as a whole.
+// Volume is network memory as bytes at offsets from 0 to Size. It implements io.ReaderAt and
+// io.WriterAt. Bytes that were never written, or were discarded, read as zeros and take no room.
+// Goroutines may share it. A call is atomic for each page, not as a whole.
 //
-// A write returns when its pages are on as many servers as they have copies: there is no cache that Flush would have to empty.
+// A write returns when its pages are on their servers, so there is no cache to flush.
 type Volume struct {
 	c     *Client
 	bytes int64
@@ -41,21 +43,22 @@ type Volume struct {
 	ahead ahead
 }
 
-// Open makes a volume, which is empty, by a client of page servers on a process. It fails if the servers have no room for all of it in
-// all its copies. That room is not set aside: clients that fill it together find it full.
+// Open starts a client and creates an empty volume on it. It fails with [ErrFull] if the servers
+// have no room for the whole volume. Open reserves no room: volumes that fill the same servers
+// later find them full. Other errors are those of [NewClient].
 func Open(ctx context.Context, p *weft.Process, cfg VolumeConfig) (*Volume, error) {
 	page := int64(cfg.PageBytes)
 	if page == 0 {
 		page = hsn.HalfPage
 	}
 	if cfg.Bytes <= 0 || cfg.Bytes%page != 0 {
-		return nil, fmt.Errorf("netmem: a volume of %d bytes; expected a multiple of %d, the size of a page", cfg.Bytes, page)
+		return nil, badArgument("netmem: a volume of %d bytes; expected a multiple of %d, the size of a page", cfg.Bytes, page)
 	}
 	if cfg.Depth == 0 {
 		cfg.Depth = 16
 	}
 	if cfg.Depth < 0 {
-		return nil, fmt.Errorf("netmem: %d pages under way; expected 1 or more", cfg.Depth)
+		return nil, badArgument("netmem: Depth is %d; expected 1 or more, or 0 for 16", cfg.Depth)
 	}
 	if cfg.ReadAhead == 0 {
 		cfg.ReadAhead = 32
@@ -73,8 +76,8 @@ func Open(ctx context.Context, p *weft.Process, cfg VolumeConfig) (*Volume, erro
 	return v, nil
 }
 
-// hoped is by how much pages shrink at most that are compressed, for all that Open knows. What shrinks less finds the servers full in the
-// end; what shrinks more could have had a larger volume.
+// hoped is the compression ratio that Open expects at most. Pages that compress less find the
+// servers full later.
 const hoped = 4
 
 // fits refuses a volume that the servers have no room for.
@@ -89,12 +92,13 @@ func (c *Client) fits(bytes int64) error {
 		if c.code.cuts() {
 			kept = fmt.Sprintf("in shards: %v", c.code)
 		}
-		return fmt.Errorf("netmem: a volume of %d bytes, %s, on servers: %d; they have room for %d%s", bytes, kept, len(c.servers), has, more)
+		return marked{fmt.Errorf("netmem: a volume of %d bytes, %s, on servers: %d; they have room for %d%s", bytes, kept, len(c.servers), has, more), ErrFull}
 	}
 	return nil
 }
 
-// capacity is how many bytes of pages the servers have room for, each in as many copies or shards as the client makes, on different servers.
+// capacity returns how many bytes of pages the servers have room for, with each copy or shard of a
+// page on another server.
 func (c *Client) capacity() int64 {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -105,7 +109,8 @@ func (c *Client) capacity() int64 {
 		sum += int64(s.room)
 	}
 	slices.Sort(rooms)
-	// One copy of all that is kept may lie on each of the j largest servers; the others share the copies that are left.
+	// The j largest servers can each hold at most one copy of every page. The other servers share
+	// the remaining copies.
 	least := int64(0)
 	for j := 0; j < c.code.servers() && j < len(rooms); j++ {
 		if n := sum / int64(c.code.servers()-j); j == 0 || n < least {
@@ -116,44 +121,47 @@ func (c *Client) capacity() int64 {
 	return least / int64(placeBytes(classOf(c.code.shardBytes(c.cfg.PageBytes)))) * int64(c.cfg.PageBytes)
 }
 
-// Size is how many bytes the volume has.
+// Size returns the size of the volume in bytes.
 func (v *Volume) Size() int64 { return v.bytes }
 
-// PageBytes is the size of its pages. What is read and written in whole pages costs least.
+// PageBytes returns the size of a page. Reads and writes of whole pages cost least.
 func (v *Volume) PageBytes() int { return int(v.page) }
 
-// Stats is what the volume's client has done so far.
+// Stats returns the counters of the volume's client.
 func (v *Volume) Stats() ClientStats { return v.c.Stats() }
 
-// AddServer lets the volume use another server, as [Client.AddServer] does.
+// AddServer adds a server, as [Client.AddServer] does.
 func (v *Volume) AddServer(ctx context.Context, ref ServerRef) error { return v.c.AddServer(ctx, ref) }
 
-// RemoveServer has the volume leave a server, as [Client.RemoveServer] does.
+// RemoveServer removes a server, as [Client.RemoveServer] does.
 func (v *Volume) RemoveServer(ctx context.Context, name weft.Name) error {
 	return v.c.RemoveServer(ctx, name)
 }
 
-// Wait waits until the volume can be used no more, since it is closed or its process has ended, and returns why, or until ctx ends.
+// Wait waits until the volume ends, by Close or with its process, and returns the reason. If ctx
+// ends first, Wait returns ctx's error.
 func (v *Volume) Wait(ctx context.Context) error {
-	err := v.c.p.WaitUntil(ctx, v.c.port.failed.Load)
+	err := v.c.p.Runtime().WaitUntil(ctx, v.c.port.failed.Load)
 	if why := v.c.Err(); why != nil {
 		return why
 	}
 	return err
 }
 
-// Close ends the volume. What it has is lost.
+// Close ends the volume and discards its content.
 func (v *Volume) Close() { v.c.Close() }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt implements io.ReaderAt. It is ReadAtContext without a time limit.
 func (v *Volume) ReadAt(b []byte, offset int64) (int, error) {
 	return v.ReadAtContext(context.Background(), b, offset)
 }
 
-// ReadAtContext is ReadAt that ends with ctx. At the volume's end it returns io.EOF; an error leaves b undefined.
+// ReadAtContext reads len(b) bytes at offset. It returns fewer bytes and io.EOF if the volume ends
+// before. After any other error the content of b is undefined. A negative offset is
+// [weft.ErrBadArgument]. Other errors are those of [Client.ReadPage], but for [ErrMissing].
 func (v *Volume) ReadAtContext(ctx context.Context, b []byte, offset int64) (n int, err error) {
 	if offset < 0 {
-		return 0, fmt.Errorf("netmem: read at %d; expected 0 or more", offset)
+		return 0, badArgument("netmem: read at %d; expected 0 or more", offset)
 	}
 	if offset >= v.bytes {
 		return 0, io.EOF
@@ -207,9 +215,13 @@ func (v *Volume) readPart(ctx context.Context, page uint64, at int, part []byte)
 	return err
 }
 
-// ReadMany is ReadAtContext for several parts of the volume, all at once, which must lie within it. The caller asks for all of them and takes in what comes
-// by itself, so they cost less than as many calls. ended is called for each part as it ends, and pause, unless it is nil, before ReadMany waits when
-// some have ended; both by the caller.
+// ReadMany reads several parts of the volume concurrently: bufs[i] from offsets[i]. It costs less
+// than a call for each part, because one goroutine sends the requests and takes the answers in
+// batches.
+//
+// ended is called once for each part with its error. A part that does not lie within the volume is
+// [weft.ErrBadArgument]. If pause is not nil, it is called before ReadMany waits, if parts have
+// ended since the last call. ReadMany calls both itself, one at a time.
 func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func()) {
 	i := -1
 	v.ReadEach(ctx, func() ([]byte, int64, bool) {
@@ -220,13 +232,14 @@ func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, e
 	}, ended, pause)
 }
 
-// ReadEach is ReadMany for parts that need not all be known when it begins: next says which part is the next one, and whether there is one yet. It is asked
-// again whenever a part has ended. When there is none, and none is under way, ReadEach returns. Parts have the numbers 0, 1, 2 … in the order of next.
+// ReadEach is ReadMany for parts that arrive over time. next returns the next part, or false if
+// there is none now. ReadEach calls next again whenever a part has ended, and returns when next
+// returns false and no part is in flight. Parts are numbered from 0 in the order of next.
 func (v *Volume) ReadEach(ctx context.Context, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func()) {
 	v.readEach(ctx, allAtOnce, next, ended, pause)
 }
 
-// readEach is ReadEach that has so many pages under way at a time.
+// readEach is ReadEach with at most depth pages in flight.
 func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func()) {
 	if pause == nil {
 		pause = func() {}
@@ -235,7 +248,7 @@ func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte,
 	r := reading{c: v.c, ctx: ctx, depth: depth, later: true, next: m.piece, ended: m.pieceEnded, pause: pause, ahead: &v.ahead,
 		fails: func(w *want) error {
 			if err := w.of.(*part).err; err != nil {
-				return err // the part cannot be read as a whole any more
+				return err // the part has failed already
 			}
 			return v.c.unusable(ctx)
 		},
@@ -243,23 +256,23 @@ func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte,
 	r.run()
 }
 
-// many is parts of a volume that are read at once, and the pieces of them that lie in each page.
+// many is a bulk read: parts of a volume, and their pieces in each page.
 type many struct {
 	v      *Volume
 	next   func() (b []byte, offset int64, ok bool)
 	ended  func(i int, err error)
-	parts  int     // so far
-	pieces []*want // of the last one, that have yet to begin
+	parts  int     // begun so far
+	pieces []*want // pieces of the last part that have yet to begin
 }
 
-// part is one of them.
+// part is one part of a bulk read.
 type part struct {
 	i    int
 	left int // pieces that have not ended
 	err  error
 }
 
-// piece is the next piece that is to be read; nil: there is none yet.
+// piece returns the next piece to read; nil if there is none now.
 func (m *many) piece() *want {
 	for len(m.pieces) == 0 {
 		b, offset, ok := m.next()
@@ -282,7 +295,7 @@ func (m *many) piece() *want {
 	return w
 }
 
-// cut cuts a part into pieces, but for what was read ahead.
+// cut cuts a part into pieces. It copies pages that were read ahead at once.
 func (m *many) cut(p *part, offset int64, b []byte) {
 	for page := m.v.page; len(b) > 0; {
 		at := offset % page
@@ -297,7 +310,7 @@ func (m *many) cut(p *part, offset int64, b []byte) {
 	}
 }
 
-// pieceEnded notes that a piece has.
+// pieceEnded records the end of a piece.
 func (m *many) pieceEnded(w *want, err error) {
 	p := w.of.(*part)
 	if errors.Is(err, ErrMissing) {
@@ -312,13 +325,15 @@ func (m *many) pieceEnded(w *want, err error) {
 	}
 }
 
-// WriteAt implements io.WriterAt.
+// WriteAt implements io.WriterAt. It is WriteAtContext without a time limit.
 func (v *Volume) WriteAt(b []byte, offset int64) (int, error) {
 	return v.WriteAtContext(context.Background(), b, offset)
 }
 
-// WriteAtContext is WriteAt that ends with ctx. Of a page of which only a part is written the rest is read first. It fails with ErrFull
-// when the servers have no room; then each page reads as it was or as it should have become.
+// WriteAtContext writes b at offset. If b covers only a part of a page, WriteAtContext reads the
+// rest of that page first, and may fail as [Client.ReadPage] does. A write that does not lie within
+// the volume is [weft.ErrBadArgument]. Other errors are those of [Client.WritePage]. After an error
+// each page has either its old or its new content.
 func (v *Volume) WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error) {
 	if err := v.within("write", offset, int64(len(b))); err != nil {
 		return 0, err
@@ -329,7 +344,7 @@ func (v *Volume) WriteAtContext(ctx context.Context, b []byte, offset int64) (in
 	return len(b), nil
 }
 
-// write writes what lies in each page. When one has failed no others begin.
+// write writes the part of b in each page. After an error it begins no more pages.
 func (v *Volume) write(ctx context.Context, offset int64, b []byte) (failed error) {
 	if len(b) == 0 {
 		return ctx.Err()
@@ -357,17 +372,18 @@ func (v *Volume) write(ctx context.Context, offset int64, b []byte) (failed erro
 	return failed
 }
 
-// Flush returns when all writes that have returned are on their servers. They are before it is called, so it only fails if the volume
-// can be used no more.
+// Flush returns nil if the volume is usable: every write that has returned is already on its
+// servers. After the end of the volume it returns the reason.
 func (v *Volume) Flush(context.Context) error { return v.c.Err() }
 
-// Discard makes n bytes read as zeros. The servers get back the pages that lie wholly in them.
+// Discard makes n bytes at offset read as zeros, and frees the pages that lie wholly in this range.
+// A range that does not lie within the volume is [weft.ErrBadArgument].
 func (v *Volume) Discard(ctx context.Context, offset, n int64) error {
 	if err := cmp.Or(v.within("discard", offset, n), v.c.unusable(ctx)); err != nil {
 		return err
 	}
 	first, end := (offset+v.page-1)/v.page, (offset+n)/v.page
-	if first > end || n == 0 { // it lies within one page
+	if first > end || n == 0 { // within one page
 		return v.zero(ctx, offset, n)
 	}
 	if err := v.zero(ctx, offset, first*v.page-offset); err != nil {
@@ -382,7 +398,7 @@ func (v *Volume) Discard(ctx context.Context, offset, n int64) error {
 	})
 }
 
-// zero makes part of one page zero, if there is such a page.
+// zero zeroes part of one page, if the page was written.
 func (v *Volume) zero(ctx context.Context, offset, n int64) error {
 	page := uint64(offset / v.page)
 	if n == 0 || len(v.c.among(page, page+1)) == 0 {
@@ -391,8 +407,9 @@ func (v *Volume) zero(ctx context.Context, offset, n int64) error {
 	return v.c.patch(ctx, page, int(offset%v.page), make([]byte, n), func() { v.ahead.forget(page) })
 }
 
-// Written calls yield for the parts of n bytes from offset on, in order: parts that were written, and parts that read as zeros since
-// they never were. It ends when yield returns false.
+// Written calls yield for each part of n bytes at offset, in order, and says whether the part was
+// written. A part that was never written reads as zeros. Written ends when yield returns false. A
+// range that does not lie within the volume is [weft.ErrBadArgument].
 func (v *Volume) Written(offset, n int64, yield func(offset, n int64, written bool) bool) error {
 	if err := cmp.Or(v.within("look at", offset, n), v.c.unusable(context.Background())); err != nil {
 		return err
@@ -416,10 +433,11 @@ func (v *Volume) Written(offset, n int64, yield func(offset, n int64, written bo
 	return nil
 }
 
-// firstLook is at how many pages Written looks first, and at twice as many each time: its caller may have enough of a few, and ask again for the rest.
+// firstLook is how many pages Written examines first. The number doubles each time, because a
+// caller may stop early and ask again for the rest.
 const firstLook = 64
 
-// among are the pages from first to before end that were written, in order.
+// among returns the written pages from first to before end, in order.
 func (c *Client) among(first, end uint64) (l []uint64) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -442,12 +460,13 @@ func (c *Client) among(first, end uint64) (l []uint64) {
 
 func (v *Volume) within(what string, offset, n int64) error {
 	if offset < 0 || n < 0 || offset > v.bytes || n > v.bytes-offset {
-		return fmt.Errorf("netmem: %s %d bytes at %d; the volume has %d", what, n, offset, v.bytes)
+		return badArgument("netmem: %s %d bytes at %d; the volume has %d", what, n, offset, v.bytes)
 	}
 	return nil
 }
 
-// parallel calls do with 0 to n-1, some at a time. The first error ends it: what has begun ends first.
+// parallel calls do with 0 to n-1, some concurrently. After the first error it starts no more calls
+// and waits for those that have begun.
 func (v *Volume) parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	if n <= 1 {
 		if n == 0 {
@@ -478,14 +497,14 @@ func (v *Volume) parallel(ctx context.Context, n int, do func(ctx context.Contex
 	helpers := min(n, v.depth) - 1
 	left.Store(int32(helpers))
 	for range helpers {
-		v.c.p.Go(func() {
+		v.c.p.Runtime().Go(func() {
 			work()
 			left.Add(-1)
-			v.c.p.Wake()
+			v.c.p.Runtime().Wake()
 		})
 	}
 	work()
-	v.c.awaits(func() bool { return left.Load() == 0 }) // the caller's memory is theirs
+	v.c.awaits(func() bool { return left.Load() == 0 }) // they use the caller's memory
 	mu.Lock()
 	defer mu.Unlock()
 	return failed

@@ -2,23 +2,25 @@ package netmem
 
 import "github.com/weftnet/weft/internal/clock"
 
-// window is which of a client's requests are with a server. What all servers answer at once has to find buffers in the client's receive queue: of
-// more requests than that the answers are lost, the requests are repeated, and with enough callers nothing else is done any more.
+// window limits a client's requests to a server. Answers need buffers in the client's receive
+// queue. If more answers arrive at once than there are buffers, they are lost and their requests
+// retransmitted, and with enough callers the client would do nothing else.
 //
-//	begin ──► with the server ──► its answer has come, or its call has ended
-//	      └─► waits ──► a part of those before it are with the server no longer ─┘
+//	begin ──► with the server ──► its answer has arrived, or its call has ended
+//	      └─► waits ──► enough requests before it have left the server ─┘
 type window struct {
-	with  int     // how many are with the server
-	waits []*call // in the order in which they were begun; those of calls that have ended, too
+	with  int     // requests with the server
+	waits []*call // in the order of begin; some may have ended
 }
 
 // leastWindow is how many requests a server may always have.
 const leastWindow = 4
 
-// refill is which part of its window a server has again at a time: the requests that waited for it leave together.
+// refill is the fraction of a window that is refilled at once, so that waiting requests leave
+// together.
 const refill = 4
 
-// most is how many requests of this client each server may have at a time. The port's lock is held.
+// most returns how many requests of this client each server may have. The port's lock is held.
 func (c *Client) most() int {
 	if c.cfg.window > 0 {
 		return c.cfg.window
@@ -26,14 +28,14 @@ func (c *Client) most() int {
 	return max(leastWindow, 32/max(len(c.servers), 1))
 }
 
-// send sends a call's request, or has it wait. One that asks whether the server is there does not wait, and keeps none waiting. The port's lock is
-// held.
+// send sends a call's request or makes it wait. A request to open never waits, and no other waits
+// for it. The port's lock is held.
 func (c *Client) send(k *call) {
 	w := &k.to.window
 	switch {
 	case k.record.op == opOpen:
 		c.transmit(k)
-	case w.with >= c.most(), w.with > 0 && len(w.waits) > 0: // behind those
+	case w.with >= c.most(), w.with > 0 && len(w.waits) > 0: // not ahead of waiting requests
 		k.waits = true
 		c.stats.Waited++
 		w.waits = append(w.waits, k)
@@ -42,14 +44,15 @@ func (c *Client) send(k *call) {
 	}
 }
 
-// admit sends a request that is with its server from now on.
+// admit sends a request, which is with its server from now on.
 func (c *Client) admit(k *call) {
 	k.to.window.with++
 	k.with = true
 	c.dispatch(k)
 }
 
-// leave notes that a call's request is no longer with its server, or never will be, and sends those that waited for that. The port's lock is held.
+// leave records that a call's request is no longer with its server, and sends waiting requests. The
+// port's lock is held.
 func (c *Client) leave(k *call) {
 	w := &k.to.window
 	k.waits = false
@@ -75,8 +78,8 @@ func (c *Client) leave(k *call) {
 	}
 }
 
-// early reports whether none of some calls that have no answer can be late yet that are waited for since a time: their requests wait, or did until
-// then. Those that wait for a server that is down wait in vain. The port's lock is held.
+// early reports whether none of the calls can be late yet: their requests still wait, or were sent
+// after since. Requests that wait for a server that is down do not count. The port's lock is held.
 func early(calls []*call, since clock.Time) bool {
 	for _, k := range calls {
 		if !(k.waits && k.to.up || k.begun > since) {

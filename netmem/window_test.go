@@ -17,16 +17,16 @@ const crowd = 16 * portBuffers
 func atOnce(sp *sim.Process, c *Client, do func(page uint64) error) (failed []error) {
 	left := crowd
 	for i := range uint64(crowd) {
-		sp.Go("caller", func(*sim.Process) error {
+		sp.Start("caller", func(*sim.Process) error {
 			if err := do(i); err != nil {
 				failed = append(failed, err)
 			}
 			left--
-			c.p.Wake()
+			c.p.Runtime().Wake()
 			return nil
 		})
 	}
-	return append(failed, c.p.WaitUntil(context.Background(), func() bool { return left == 0 }))
+	return append(failed, c.p.Runtime().WaitUntil(context.Background(), func() bool { return left == 0 }))
 }
 
 // ended reports what requests a client has left with its servers, or waiting, other than those that ask whether a server is there.
@@ -62,7 +62,7 @@ func TestRequestsThatWaitEndWithTheirContextOrTheirServer(t *testing.T) {
 	}
 	withClient(t, ClientConfig{window: 1}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
 		f.Stall(1, 100*time.Millisecond) // shorter than it takes to be dead
-		ctx, cancel := sp.WithTimeout(context.Background(), 20*time.Millisecond)
+		ctx, cancel := sp.Runtime().WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()
 		failed := atOnce(sp, c, read(ctx, c))
 		if len(failed) != crowd+1 || !errors.Is(failed[0], context.DeadlineExceeded) {
@@ -76,7 +76,7 @@ func TestRequestsThatWaitEndWithTheirContextOrTheirServer(t *testing.T) {
 	withClient(t, ClientConfig{window: 1}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
 		f.StopNIC(1)
 		failed := atOnce(sp, c, func(page uint64) error {
-			ctx, cancel := sp.WithTimeout(context.Background(), 2*time.Second)
+			ctx, cancel := sp.Runtime().WithTimeout(context.Background(), 2*time.Second)
 			defer cancel()
 			return read(ctx, c)(page)
 		})

@@ -8,38 +8,38 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// recordLen is the length of a record: the header of each message of a client or a server.
+// recordLen is the length of a record, the header of each message of a client or a server.
 const recordLen = 64
 
-// op is what a request asks for. The answer has the same.
+// op is what a request asks for. Its answer has the same op.
 type op uint8
 
 const (
-	opOpen    op = 1 + iota // is the server there, and may the client use it?
-	opPageOut               // keep the page
+	opOpen    op = 1 + iota // is the server there, and does it admit the client?
+	opPageOut               // store the page
 	opPageIn                // send the page
-	opDiscard               // forget the page
+	opDiscard               // drop the page
 	opLeave                 // forget the client and all its pages
 	opPageIns               // send each page of a bundle
 	ops
 )
 
-// status is how a request ended.
+// status is the result of a request.
 type status uint8
 
 const (
 	statusOK      status = iota
-	statusFull           // no room: another server may have some
-	statusQuota          // the client has as much as it may
+	statusFull           // no room
+	statusQuota          // the client has reached its quota
 	statusMissing        // the server does not have the page
-	statusRefused        // the client may not use the server
-	statusEpoch          // the server has restarted since the client opened it, or has taken the client for ended
-	statusBad            // the request makes no sense, or its page is damaged
-	statusTaken          // another client of its name may be alive: it is to ask again
+	statusRefused        // the server does not admit the client
+	statusEpoch          // the server has restarted, or has counted the client as ended
+	statusBad            // the request is malformed, or its page damaged
+	statusTaken          // another client of this name may be alive: ask again
 	statuses
 )
 
-// String says it to the user of a client.
+// String returns the text for the user of a client.
 func (s status) String() string {
 	return [...]string{
 		statusOK:      "success",
@@ -54,26 +54,26 @@ func (s status) String() string {
 	}[s]
 }
 
-// statusBusy is none that goes out: the server cannot answer just now, and the client asks again.
+// statusBusy is never sent. The server cannot answer now, and the client asks again.
 const statusBusy = statuses
 
-// record is a request, or its answer.
+// record is a request or its answer.
 //
 //	 0  op       1
 //	 1  status   1   of an answer; 0 in a request
-//	 2  data     1   how many shards a page is cut into; 1: it is not, and each server has all of it
-//	 3  parity   1   how many more there are, of which each stands in for any one
-//	 4  request  4   the client's number of it, which the answer has, too
+//	 2  data     1   number of shards that a page is cut into; 1: each server has all of it
+//	 3  parity   1   number of further shards, each of which replaces any one
+//	 4  request  4   the client's number of the request; the same in the answer
 //	 8  volume   8
 //	16  page     8   its number in the volume
-//	24  version  8   of the page: in an answer that of the page that the server has; to open: when the client began, as its process counts
-//	32  epoch    8   of the client's life at the server: in a request 0, or the one that the client knows
+//	24  version  8   of the page; in an answer, of the server's page; to open: when the client began
+//	32  epoch    8   of the client's life at the server; in a request, 0 or the known one
 //	40  crc      4   of the page, if there is one: CRC-32C
 //	44  size     4   of the page
-//	48  room     8   in an answer: bytes that the client could still have there
-//	56  sum      4   of the bytes that follow: CRC-32C, the page's own if they are all of it
-//	60  kept     2   how many bytes the page is kept as: fewer than its size if it is compressed
-//	62  shard    1   which shard of the page follows
+//	48  room     8   in an answer: bytes that the client could still use there
+//	56  sum      4   CRC-32C of the bytes that follow; equal to crc if they are the whole page
+//	60  kept     2   length of the page as servers keep it; less than size if it is compressed
+//	62  shard    1   number of the shard that follows
 //	63  zero     1
 type record struct {
 	op      op
@@ -87,7 +87,8 @@ type record struct {
 	shape
 }
 
-// shape says what the bytes that a server has are of a page. The server looks at sum only; the rest is for its client.
+// shape says which bytes of a page a server has. The server checks sum only. The rest is for its
+// client.
 type shape struct {
 	code  Code
 	crc   uint32
@@ -135,7 +136,8 @@ func (r *record) parse(b []byte) error {
 	return nil
 }
 
-// isShard reports whether a shape can be that of a page, or of a shard: the server need not keep what no client could use.
+// isShard reports whether a shape can be that of a page or a shard. The server refuses other
+// shapes, which no client could use.
 func (s *shape) isShard() bool {
 	return s.code.Data > 0 && int(s.shard) < s.code.Data+s.code.Parity && s.size > 0 && s.size <= hsn.MaxPage
 }

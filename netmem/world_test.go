@@ -136,7 +136,7 @@ func (w *world) serve(h *host) func(p *sim.Process) error {
 			return err
 		}
 		h.server = s
-		return p.Weft().Sleep(context.Background(), time.Hour)
+		return p.Weft().Runtime().Sleep(context.Background(), time.Hour)
 	}
 }
 
@@ -183,7 +183,7 @@ func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error)
 		for i := range callers {
 			w.beside(sp, func(sp *sim.Process) error { return life(sp, uint64(1+i)*1000) })
 		}
-		if err := sp.Weft().WaitUntil(context.Background(), func() bool { return w.busy == 0 || w.failed != nil }); err != nil || w.failed != nil {
+		if err := sp.Weft().Runtime().WaitUntil(context.Background(), func() bool { return w.busy == 0 || w.failed != nil }); err != nil || w.failed != nil {
 			return errors.Join(err, w.failed)
 		}
 		if err := w.settled(sp); err != nil {
@@ -198,18 +198,18 @@ func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error)
 // beside runs a function beside others. Its error is the world's.
 func (w *world) beside(sp *sim.Process, fn func(sp *sim.Process) error) {
 	w.busy++
-	sp.Go("beside", func(sp *sim.Process) error {
+	sp.Start("beside", func(sp *sim.Process) error {
 		w.failed = errors.Join(w.failed, fn(sp))
 		w.busy--
-		sp.Weft().Wake()
+		sp.Weft().Runtime().Wake()
 		return nil
 	})
 }
 
 // happen has something befall a server again and again.
 func (w *world) happen(sp *sim.Process) error {
-	for begun := sp.Now(); sp.Now().Sub(begun) < worldLength; {
-		sp.Sleep(time.Duration(10+w.rng.IntN(120)) * time.Millisecond)
+	for begun := sp.Runtime().Now(); sp.Runtime().Now().Sub(begun) < worldLength; {
+		sp.Runtime().Sleep(context.Background(), time.Duration(10+w.rng.IntN(120))*time.Millisecond)
 		if err := w.audit(); err != nil {
 			return err
 		}
@@ -272,7 +272,7 @@ func (w *world) joinOrLeave(sp *sim.Process) {
 		return
 	}
 	w.beside(sp, func(sp *sim.Process) error {
-		ctx, cancel := sp.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := sp.Runtime().WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if !h.used {
 			h.used = true
@@ -379,19 +379,19 @@ func (w *world) audit() error {
 
 // settled waits until all is quiet, and looks whether everything is where it belongs.
 func (w *world) settled(sp *sim.Process) error {
-	ctx, cancel := sp.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := sp.Runtime().WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	c := w.client
 	if err := w.left(ctx, sp); err != nil {
 		return err
 	}
-	sp.Sleep(2 * time.Second) // whatever is slow has come to its end
+	sp.Runtime().Sleep(context.Background(), 2*time.Second) // whatever is slow has come to its end
 	quiet := func() bool {
 		st := c.Stats()
 		return st.Lacking == 0 && st.ServersUp == len(c.servers) && len(c.unsettled()) == 0 && !c.repairing && !slices.ContainsFunc(w.hosts, func(h *host) bool { return h.server == nil })
 	}
 	for w.pages == 100 && !quiet() {
-		if err := sp.Weft().Sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := sp.Weft().Runtime().Sleep(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("%+v: pages lack copies, or have too many, for good: %w", c.Stats(), err)
 		}
 	}
@@ -411,7 +411,7 @@ func (w *world) settled(sp *sim.Process) error {
 	err := w.balance()
 	for range 100 { // the client asks now and then whether its servers are there
 		if err != nil {
-			sp.Sleep(7 * time.Millisecond)
+			sp.Runtime().Sleep(context.Background(), 7*time.Millisecond)
 			err = w.balance()
 		}
 	}
@@ -424,7 +424,7 @@ func (w *world) healed(ctx context.Context) error {
 		return nil // there may be no room
 	}
 	w.bad(ctx)
-	if err := w.client.p.Sleep(ctx, time.Second); err != nil {
+	if err := w.client.p.Runtime().Sleep(ctx, time.Second); err != nil {
 		return err
 	}
 	if n := w.bad(ctx); n > 0 {

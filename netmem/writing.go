@@ -6,21 +6,23 @@ import (
 	"slices"
 )
 
-// What writes many pages is a reading, too, whose pages go the other way: each goes to its servers at once, and has been written when all of them have
-// answered that they have it. What takes more than that a goroutine of its own goes on with.
+// A bulk write is a reading in the other direction: it sends each page to its servers at once, and
+// the page is written when all of them have answered. If a page needs more than that, a goroutine
+// of its own completes the write.
 //
-//	next ──► begin ──► under way ──► all have it: ended ──► next …
-//	           │           └─ an answer is late, or another one ────► finishWrite ──► ended
-//	           └─ a part of a page, or shards; another works on it, few are up ► slowly: patch ──► ended
+//	next ──► begin ──► in flight ──► all servers have it: ended ──► next …
+//	           │           └─ an answer is late, or not a success ──► finishWrite ──► ended
+//	           └─ part of a page, shards, page in use, few servers ► slowly: patch ──► ended
 
-// outgoing is what a page that is written becomes.
+// outgoing is a page that is being written.
 type outgoing struct {
 	*form
 	version uint64
-	others  []*call // to its servers but for the first, which is the want's call
+	others  []*call // to all its servers but the first, whose call is the want's
 }
 
-// beginWrite sends a page to its servers, if it is known which they are, and no other call works on it. The port's lock is held.
+// beginWrite sends a page to its servers, if enough are known and no other call works on the page.
+// The port's lock is held.
 func (c *Client) beginWrite(w *want) bool {
 	p := c.pages[w.number]
 	if c.closed.Load() || c.port.err != nil || p != nil && p.busy.Load() {
@@ -54,7 +56,7 @@ func (c *Client) beginWrite(w *want) bool {
 	return true
 }
 
-// calls are those under way.
+// calls returns the calls in flight.
 func (w *want) calls() []*call {
 	if w.out == nil {
 		return []*call{w.call}
@@ -62,12 +64,12 @@ func (w *want) calls() []*call {
 	return append(w.out.others[:len(w.out.others):len(w.out.others)], w.call)
 }
 
-// answered reports whether all that is under way has its answer.
+// answered reports whether all calls in flight have their answers.
 func (w *want) answered() bool {
 	return w.call.done.Load() && (w.out == nil || !slices.ContainsFunc(w.out.others, func(k *call) bool { return !k.done.Load() }))
 }
 
-// wrote takes what the servers have answered, and reports whether the page is written.
+// wrote takes the answers of the servers, and reports whether the page is written.
 func (c *Client) wrote(w *want) bool {
 	calls := w.calls()
 	if slices.ContainsFunc(calls, func(k *call) bool { return !k.hasVersion(w.out.version) }) {
@@ -79,7 +81,7 @@ func (c *Client) wrote(w *want) bool {
 	}
 	_, missing := c.placed(w.p, w.out.version)
 	c.port.mu.Unlock()
-	if len(missing) > 0 { // one has gone since
+	if len(missing) > 0 { // a server has gone since
 		return false
 	}
 	c.written(w, calls)
@@ -91,7 +93,7 @@ func (k *call) hasVersion(version uint64) bool {
 	return k.answered() == nil && k.answer.status == statusOK && k.answer.version == version
 }
 
-// written has what was sent be the page, and lets go of it.
+// written makes the sent version the acknowledged one, and ends the write.
 func (c *Client) written(w *want, calls []*call) {
 	c.port.mu.Lock()
 	c.moveOn(w.p, w.out.version, w.out.form)
@@ -112,7 +114,8 @@ func (c *Client) letWriteGo(w *want, calls []*call) {
 	w.call, w.p, w.out = nil, nil, nil
 }
 
-// finishWrite goes on with a write that has no answer yet, or another than that all servers have the page, as a write of one page does.
+// finishWrite completes a write that has no answer yet, or a failed one, as a write of one page
+// does.
 func (c *Client) finishWrite(ctx context.Context, w *want) error {
 	calls, tried, full := w.calls(), map[*server]bool{}, false
 	for _, k := range calls {

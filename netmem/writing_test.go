@@ -21,7 +21,7 @@ func onServer(t *testing.T, pages int, faults sim.Faults, life func(ctx context.
 		if _, err := Serve(sp.Weft(), ServerConfig{Bytes: pages * 4096}); err != nil {
 			return err
 		}
-		return sp.Weft().Sleep(context.Background(), time.Hour)
+		return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
 	})
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		ctx := context.Background()
@@ -112,7 +112,7 @@ func TestAWriteOfManyPagesEndsWithItsContext(t *testing.T) {
 			return err
 		}
 		f.StopNIC(1)
-		within, cancel := v.c.p.WithTimeout(ctx, 100*time.Millisecond)
+		within, cancel := v.c.p.Runtime().WithTimeout(ctx, 100*time.Millisecond)
 		defer cancel()
 		_, err := v.WriteAtContext(within, pagesOf(64), 0)
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -175,7 +175,7 @@ func TestPagesAreWrittenTogetherInShards(t *testing.T) {
 			if _, err := Serve(sp.Weft(), ServerConfig{Bytes: 64 * 8192}); err != nil {
 				return err
 			}
-			return sp.Weft().Sleep(context.Background(), time.Hour)
+			return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
 		})
 	}
 	f.Process(0, "client/0", func(sp *sim.Process) error {

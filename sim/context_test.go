@@ -14,7 +14,7 @@ import (
 func TestAnOperationWithATimeoutThatHasPassedIsNotCarriedOut(t *testing.T) {
 	f := New(Config{Seed: Seed(1)})
 	f.Process(0, "self/0", func(p *Process) error {
-		ctx, cancel := p.WithTimeout(context.Background(), 0)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 0)
 		defer cancel()
 		if err := p.Send(ctx, p.Name(), 1, []byte("late")); !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("the send gave %v", err)
@@ -35,13 +35,13 @@ func TestASleepAtTheDeadlineOfItsContextLetsTheContextEnd(t *testing.T) {
 	f := New(Config{Seed: Seed(1)})
 	f.Process(0, "self/0", func(p *Process) error {
 		const in = 10 * time.Millisecond
-		ctx, cancel := p.WithTimeout(context.Background(), in)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), in)
 		defer cancel()
-		at := p.Now().Add(in)
+		at := p.Runtime().Now().Add(in)
 		for range 20 { // some of them wake before the context ends
-			p.Go("sleeper", func(p *Process) error {
-				p.Sleep(at.Sub(p.Now()))
-				for n := 0; p.Weft().Sleep(ctx, time.Millisecond) == nil; n++ {
+			p.Start("sleeper", func(p *Process) error {
+				p.Runtime().Sleep(context.Background(), at.Sub(p.Runtime().Now()))
+				for n := 0; p.Weft().Runtime().Sleep(ctx, time.Millisecond) == nil; n++ {
 					if n > 0 {
 						return errors.New("a sleep at the deadline of its context ends, and the context does not")
 					}
@@ -49,7 +49,7 @@ func TestASleepAtTheDeadlineOfItsContextLetsTheContextEnd(t *testing.T) {
 				return nil
 			})
 		}
-		p.Sleep(2 * in)
+		p.Runtime().Sleep(context.Background(), 2*in)
 		return nil
 	})
 	if err := f.Run(time.Minute); err != nil {
@@ -62,7 +62,7 @@ func TestAnOperationBelowARealDeadlineIsRefused(t *testing.T) {
 	f.Process(0, "self/0", func(p *Process) error {
 		real, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		ctx, cancelVirtual := p.WithTimeout(real, time.Second)
+		ctx, cancelVirtual := p.Runtime().WithTimeout(real, time.Second)
 		defer cancelVirtual()
 		_, err := p.Recv(ctx, weft.AnyProcess, 1, nil)
 		if err == nil || !strings.Contains(err.Error(), "the context has a real deadline") {
@@ -78,7 +78,7 @@ func TestAnOperationBelowARealDeadlineIsRefused(t *testing.T) {
 func TestASimulatedProcessHasNoSegments(t *testing.T) {
 	f := New(Config{Seed: Seed(1)})
 	f.Process(0, "self/0", func(p *Process) error {
-		if _, err := p.Segment(1, 100); !errors.Is(err, weft.ErrBadArgument) {
+		if _, err := p.SharedSegment(1, 100); !errors.Is(err, weft.ErrBadArgument) {
 			return fmt.Errorf("it gives %v", err)
 		}
 		return nil

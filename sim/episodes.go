@@ -41,8 +41,8 @@ func (f *Fabric) someHosts() []int {
 	return f.chance.Perm(n)[:1+f.chance.IntN(max(n-1, 1))]
 }
 
-// Partition cuts hosts off from all others, in both directions, until heal is called. A host may be in several
-// partitions; each must be healed.
+// Partition cuts hosts off from all other hosts, in both directions, until heal is called.
+// Partitions may overlap. A host is reachable again when all its partitions are healed.
 func (f *Fabric) Partition(hosts ...int) (heal func()) {
 	f.counts.Partitions++
 	hosts = slices.Clone(hosts)
@@ -66,7 +66,8 @@ func (f *Fabric) block(hosts []int, by int) {
 	}
 }
 
-// Clog holds up all frames from one host to another for d; then they arrive, as many as the queues hold.
+// Clog holds up all frames from one host to another for d. Then they arrive, as many as fit into
+// the queues.
 func (f *Fabric) Clog(from, to int, d time.Duration) {
 	if from == to {
 		return
@@ -76,8 +77,9 @@ func (f *Fabric) Clog(from, to int, d time.Duration) {
 	p.clogged = max(p.clogged, f.s.now.Add(d))
 }
 
-// Narrow loses all frames from one host to another that have more than longest bytes, without a word, as a switch does
-// whose MTU is smaller than the hosts'. The frames of a session get through if longest is 548 at least. With longest 0 all do again.
+// Narrow silently loses all frames of more than longest bytes from one host to another, as a switch
+// with a smaller MTU does. Sessions need frames of at least 548 bytes. If longest is 0, all frames
+// pass again.
 func (f *Fabric) Narrow(from, to, longest int) {
 	if longest > 0 {
 		f.counts.Narrows++
@@ -85,15 +87,15 @@ func (f *Fabric) Narrow(from, to, longest int) {
 	f.net.path(from, to).narrow = longest
 }
 
-// Stall gives a host's NIC no turn for d.
+// Stall stops a host's NIC for d, as if the host were busy.
 func (f *Fabric) Stall(host int, d time.Duration) {
 	f.counts.Stalls++
 	n := f.nodes[host]
 	n.stalled = max(n.stalled, f.s.now.Add(d))
 }
 
-// StopNIC takes a host's NIC away without a goodbye. The operations of its processes end with an error that says so; the
-// functions go on.
+// StopNIC removes a host's NIC without a word to its peers. The operations of its processes fail
+// with [weft.ErrNICGone]. Their functions go on.
 func (f *Fabric) StopNIC(host int) {
 	n := f.nodes[host]
 	if n.engine == nil {
@@ -107,7 +109,8 @@ func (f *Fabric) StopNIC(host int) {
 	}
 }
 
-// StartNIC starts the NIC of a host again, as a new incarnation, and the processes that wait for it.
+// StartNIC starts the NIC of a host again, and the processes that wait for it. For its peers it is
+// a restarted NIC.
 func (f *Fabric) StartNIC(host int) {
 	n := f.nodes[host]
 	if n.engine != nil {
@@ -125,8 +128,8 @@ func (f *Fabric) StartNIC(host int) {
 	}
 }
 
-// Reboot kills a host: its NIC and its processes vanish. After d it starts again, with its processes' functions from
-// their beginning.
+// Reboot kills a host with its NIC and its processes. After d the host starts again, and the main
+// functions of its processes run from their beginning.
 func (f *Fabric) Reboot(host int, d time.Duration) {
 	n := f.nodes[host]
 	if n.engine == nil {
@@ -141,7 +144,8 @@ func (f *Fabric) Reboot(host int, d time.Duration) {
 	f.After(d, func() { f.StartNIC(host) })
 }
 
-// Kill ends a process as kill -9 does: its functions go no further, and the NIC finds it gone.
+// Kill ends a process as kill -9 does: its functions stop where they wait, and the NIC finds the
+// process gone. Deferred calls of the functions run.
 func (f *Fabric) Kill(p *Process) {
 	if p.over {
 		return

@@ -38,10 +38,10 @@ func serve(ctx context.Context, p *weft.Process, total *int) error {
 func count(ctx context.Context, p *weft.Process, rounds int) error {
 	for n := range rounds {
 		request := binary.LittleEndian.AppendUint64(nil, uint64(n+1))
-		_, err := p.Call(ctx, counter, 0, request, nil)
+		_, err := p.Peer(counter).Call(ctx, 0, request, nil)
 		for errors.Is(err, weft.ErrUnreachable) || errors.Is(err, weft.ErrNameUnknown) {
 			if _, err = p.WaitName(ctx, counter); err == nil {
-				_, err = p.Call(ctx, counter, 0, request, nil)
+				_, err = p.Peer(counter).Call(ctx, 0, request, nil)
 			}
 		}
 		if err != nil {

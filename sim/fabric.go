@@ -12,20 +12,36 @@ import (
 	"github.com/weftnet/weft/internal/simulated"
 )
 
-// Config is what a fabric is made from. Only Seed decides what happens in it.
+// Config configures a fabric. Zero fields take the defaults. Everything that happens follows from
+// Seed, the other fields and the program.
 type Config struct {
-	Seed             uint64
-	NICs             int           // hosts, each with one NIC; 0 is 2
-	TorusWidth       int           // columns of the torus on which the NICs are, row by row; 0: they have no positions
-	Link             Link          // between all of them
-	Faults           Faults        // by chance
-	UnreachableAfter time.Duration // silence after which a NIC gives another up; 0 is 2 s
-	Replay           string        // command that runs this seed again, for failures to print
+	// Seed decides what happens. See the function Seed.
+	Seed uint64
+
+	// NICs is the number of hosts, each with one NIC. 0 means 2.
+	NICs int
+
+	// TorusWidth is the number of columns of the torus on which the NICs are, row by row. 0 means
+	// that the NICs have no positions.
+	TorusWidth int
+
+	// Link describes the network between all NICs.
+	Link Link
+
+	// Faults are the faults that happen at random. The zero value means none.
+	Faults Faults
+
+	// UnreachableAfter is the silence after which a NIC counts another as unreachable. 0 means 2 s.
+	UnreachableAfter time.Duration
+
+	// Replay is the command that a Failure prints to repeat the run. Empty means a go test command
+	// with the seed in SeedVariable.
+	Replay string
 
 	hooks simulated.Hooks
 }
 
-// Fabric is a simulated fabric. It and all that belongs to it are for one goroutine.
+// Fabric is a simulated fabric. It and its processes belong to one goroutine.
 type Fabric struct {
 	cfg    Config
 	s      *sched
@@ -34,13 +50,13 @@ type Fabric struct {
 	seeds  *rand.Rand // for engines and processes
 	chance *rand.Rand // for episodes
 	counts Counts
-	procs  []*Process // all that ever were
+	procs  []*Process // all, including those that have ended
 	open   int        // main functions that Run waits for
 	err    error
 }
 
-// New makes a fabric of NICs that know of each other. Nothing happens before Run. It panics with the name of a field of which no fabric can be made, such
-// as a rate above 1.
+// New creates a fabric whose NICs know each other. Nothing happens before Run or Settle. New panics
+// if a field of cfg is out of range, such as a rate above 1, and names the field.
 func New(cfg Config) *Fabric {
 	setDefault(&cfg.NICs, 2)
 	cfg.check()
@@ -59,30 +75,31 @@ func New(cfg Config) *Fabric {
 	return f
 }
 
-// NICID is the id of the NIC of host number index.
+// NICID returns the id of the NIC of a host.
 func NICID(index int) uint64 { return 0x5745_4654_0000_0001 + uint64(index) }
 
-// Seed is the seed that the fabric was made from.
+// Seed returns the seed of the fabric.
 func (f *Fabric) Seed() uint64 { return f.cfg.Seed }
 
-// Elapsed is the virtual time since the start.
+// Elapsed returns the virtual time since the start.
 func (f *Fabric) Elapsed() time.Duration { return time.Duration(f.s.now) }
 
-// Now is the virtual time of day.
+// Now returns the virtual time of day. Every fabric starts at the beginning of the year 2100, UTC.
 func (f *Fabric) Now() time.Time { return wall(f.s.now) }
 
-// Counts says which faults have happened so far.
+// Counts returns how often each fault has happened so far.
 func (f *Fabric) Counts() Counts { return f.counts }
 
-// Trace is a hash of everything that has happened. Runs of one seed have the same.
+// Trace returns a hash of everything that has happened. Two runs of one seed have the same Trace.
 func (f *Fabric) Trace() uint64 { return f.s.trace }
 
-// After calls fn when d of virtual time has passed, outside of any process. fn must not block.
+// After calls fn after d of virtual time, outside any process. fn must not block.
 func (f *Fabric) After(d time.Duration, fn func()) { f.s.after(d, call(fn), 0) }
 
-// Run lets virtual time pass until every main function has returned, and at most until limit after the start. Functions
-// started by Serve do not count; they are ended with the run. It returns nil if no function returned an error, or else a
-// *Failure with the first: an error of a function, functions that did not end within limit, a NIC that panicked.
+// Run lets virtual time pass until every function that Process started has returned. Then it ends
+// the functions that Serve started. It returns nil, or a [*Failure] with the first error: a
+// function has failed or panicked, a NIC has panicked, or functions had not returned when limit had
+// passed since the start. In the last case the error lists these functions and what they wait for.
 func (f *Fabric) Run(limit time.Duration) (err error) {
 	defer func() {
 		err = f.caught(recover(), err)
@@ -102,7 +119,8 @@ func (f *Fabric) Run(limit time.Duration) (err error) {
 	return f.err
 }
 
-// Settle lets d of virtual time pass, whatever the processes do. It is Run for a fabric without a purpose.
+// Settle lets d of virtual time pass, whatever the processes do. It returns errors as Run does, and
+// ends no function.
 func (f *Fabric) Settle(d time.Duration) (err error) {
 	defer func() { err = f.caught(recover(), err) }()
 	for until := f.s.now.Add(d); f.err == nil && f.s.step(until); {
@@ -119,7 +137,7 @@ func (f *Fabric) caught(panicked any, err error) error {
 	return f.err
 }
 
-// hanging lists what has not ended.
+// hanging returns an error that lists the functions that have not ended.
 func (f *Fabric) hanging(limit time.Duration) error {
 	var b strings.Builder
 	if f.s.queue.len() == 0 {

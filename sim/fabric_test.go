@@ -96,7 +96,7 @@ func TestAnErrorNamesTheSeedAndTheCommand(t *testing.T) {
 	f := New(Config{Seed: 77})
 	ouch := errors.New("ouch")
 	f.Process(0, "app/0", func(p *Process) error {
-		p.Sleep(3 * time.Second)
+		p.Runtime().Sleep(context.Background(), 3*time.Second)
 		return ouch
 	})
 	err := f.Run(time.Minute)
@@ -139,7 +139,7 @@ func TestARealDeadlineIsRefused(t *testing.T) {
 func TestAVirtualDeadlineEndsAReceive(t *testing.T) {
 	f := New(Config{Seed: 1})
 	f.Process(0, "app/0", func(p *Process) error {
-		ctx, cancel := p.WithTimeout(context.Background(), time.Hour)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Hour)
 		defer cancel()
 		if _, err := p.Recv(ctx, weft.AnyProcess, weft.AnyTag, nil); !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("receive ended with %v", err)
@@ -159,7 +159,7 @@ func TestAPartitionBeyondUnreachableAfterIsTold(t *testing.T) {
 	heal := f.Partition(0)
 	f.After(10*time.Second, heal)
 	f.Process(0, "app/0", func(p *Process) error {
-		p.Sleep(time.Second)
+		p.Runtime().Sleep(context.Background(), time.Second)
 		h := proc.Handle{NIC: NICID(1), Slot: 1, Gen: 1}
 		if err := simulated.Half(p).Get(context.Background(), h, 0, make([]byte, 8)); !errors.Is(err, proc.ErrUnreachable) {
 			return fmt.Errorf("GET ended with %v", err)
@@ -192,7 +192,7 @@ func TestTheNamesOfADeadNICVanishThoughNobodySendsToIt(t *testing.T) {
 	f := New(Config{Seed: 1, NICs: 4})
 	for host := range 4 {
 		f.Process(host, fmt.Sprintf("app/%d", host), func(p *Process) error {
-			p.Sleep(time.Minute)
+			p.Runtime().Sleep(context.Background(), time.Minute)
 			return nil
 		})
 	}
@@ -228,7 +228,7 @@ func TestARebootedHostStartsItsProcessesAgain(t *testing.T) {
 	starts := 0
 	f.Process(0, "app/0", func(p *Process) error {
 		if starts++; starts == 1 {
-			p.Sleep(time.Hour)
+			p.Runtime().Sleep(context.Background(), time.Hour)
 			return errors.New("it went on")
 		}
 		return nil
@@ -246,15 +246,15 @@ func TestAKilledProcessGoesNoFurther(t *testing.T) {
 	f := New(Config{Seed: 1})
 	went := false
 	victim := f.Process(0, "app/0", func(p *Process) error {
-		p.Go("beside", func(p *Process) error { p.Sleep(time.Minute); went = true; return nil })
-		p.Sleep(time.Minute)
+		p.Start("beside", func(p *Process) error { p.Runtime().Sleep(context.Background(), time.Minute); went = true; return nil })
+		p.Runtime().Sleep(context.Background(), time.Minute)
 		went = true
 		return nil
 	})
 	f.Process(1, "app/1", func(p *Process) error {
-		p.Sleep(time.Second)
+		p.Runtime().Sleep(context.Background(), time.Second)
 		f.Kill(victim)
-		p.Sleep(2 * time.Minute)
+		p.Runtime().Sleep(context.Background(), 2*time.Minute)
 		return nil
 	})
 	if err := f.Run(time.Hour); err != nil || went || !victim.Over() {
@@ -277,11 +277,11 @@ func TestRandomEpisodesHappen(t *testing.T) {
 func TestAClosedProcessIsGoneForEverybody(t *testing.T) {
 	f := New(Config{Seed: 1})
 	f.Process(0, "app/0", func(p *Process) error {
-		p.Sleep(time.Second)
+		p.Runtime().Sleep(context.Background(), time.Second)
 		if err := p.Close(); err != nil {
 			return err
 		}
-		p.Sleep(time.Second)
+		p.Runtime().Sleep(context.Background(), time.Second)
 		if _, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, nil); !errors.Is(err, weft.ErrClosed) {
 			return fmt.Errorf("receive after Close ended with %v", err)
 		}

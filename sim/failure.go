@@ -7,25 +7,28 @@ import (
 	"time"
 )
 
-// Failure is what was wrong with a run, and how to have the same run again. Run returns it.
+// Failure is the error of a run. It says how to repeat the run.
 type Failure struct {
-	Seed   uint64
+	Seed   uint64        // seed of the fabric
 	At     time.Duration // virtual time since the start
-	Replay string        // the command
-	Err    error
+	Replay string        // command that repeats the run
+	Err    error         // what went wrong
 }
 
+// Error returns the seed, the time, the error and the command.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("seed %d, after %v: %v\nreplay: %s", f.Seed, f.At, f.Err, f.Replay)
 }
 
+// Unwrap returns Err.
 func (f *Failure) Unwrap() error { return f.Err }
 
 // SeedVariable is the environment variable that Seed reads.
 const SeedVariable = "WEFT_SIM_SEED"
 
-// Seed returns the seed in the environment variable WEFT_SIM_SEED, or otherwise if it is not set. A test that takes its
-// seed from here can replay a failure by the command that the failure prints.
+// Seed returns the seed in the environment variable WEFT_SIM_SEED. If the variable is not set, or
+// is not a number, Seed returns otherwise. A test that takes its seed from here can be repeated by
+// the command that a [Failure] prints.
 func Seed(otherwise uint64) uint64 {
 	if n, err := strconv.ParseUint(os.Getenv(SeedVariable), 10, 64); err == nil {
 		return n
@@ -33,7 +36,7 @@ func Seed(otherwise uint64) uint64 {
 	return otherwise
 }
 
-// failed wraps what went wrong.
+// failed wraps an error of the run.
 func (f *Fabric) failed(err error) error {
 	replay := f.cfg.Replay
 	if replay == "" {
@@ -42,7 +45,7 @@ func (f *Fabric) failed(err error) error {
 	return &Failure{Seed: f.cfg.Seed, At: f.Elapsed(), Replay: replay, Err: err}
 }
 
-// fail ends the run with an error, the first of them.
+// fail ends the run with an error. The first error counts.
 func (f *Fabric) fail(err error) {
 	if f.err == nil && err != nil {
 		f.err = f.failed(err)

@@ -7,54 +7,55 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// Faults are what goes wrong by chance. Rates are probabilities per frame; the zero value is a network without faults.
-// Faults that are to happen at a chosen time are methods of Fabric: Partition, Clog, Narrow, StopNIC, Kill, …
+// Faults are the faults that happen at random. Rates are probabilities for each frame, from 0 to 1.
+// The zero value is a network without faults. Methods of Fabric, such as Partition and Kill, cause
+// faults at chosen times.
 type Faults struct {
-	Loss      float64 // frames lost, in bursts of LossBurst on average
-	LossBurst float64 // frames; 0 = 1. A burst ends after 2 ms at the latest
-	Duplicate float64 // frames that come again, up to DelayMax later
-	Reorder   float64 // frames that others overtake
-	Corrupt   float64 // frames with one to four bytes damaged
-	Truncate  float64 // frames cut short
-	Delay     float64 // frames that hold up all behind them, up to DelayMax
-	DelayMax  time.Duration
+	Loss      float64       // rate of lost frames
+	LossBurst float64       // mean frames of a burst of losses; 0 means 1. A burst ends within 2 ms
+	Duplicate float64       // rate of frames that arrive twice, the second time up to DelayMax later
+	Reorder   float64       // rate of frames that later frames overtake
+	Corrupt   float64       // rate of frames with one to four damaged bytes
+	Truncate  float64       // rate of frames cut short
+	Delay     float64       // rate of frames that arrive up to DelayMax late and hold up those behind them
+	DelayMax  time.Duration // longest delay; values below 10 × Link.Latency count as that
 
-	Partitions Episodes // a random part of the NICs is cut off from the rest
-	Clogs      Episodes // one direction between two NICs delivers nothing, then all at once
-	Stalls     Episodes // one NIC gets no turn, as if its host were busy
-	Reboots    Episodes // one host dies with its processes and starts again after the episode, its functions anew
+	Partitions Episodes // a random set of NICs is cut off from the rest
+	Clogs      Episodes // one direction between two NICs holds up its frames, then delivers all
+	Stalls     Episodes // one NIC does nothing, as if its host were busy
+	Reboots    Episodes // one host dies with its processes, then starts again with them
 }
 
-// Episodes come at random, on average once in Every, and last Lasting on average. Zero Every: never.
+// Episodes are faults that last for a while and come at random.
 type Episodes struct {
-	Every   time.Duration
-	Lasting time.Duration
+	Every   time.Duration // mean time between two of them; 0 means never
+	Lasting time.Duration // mean duration
 }
 
 // Counts says how often each fault has happened.
 type Counts struct {
-	Lost        uint64 `json:"lost"`
-	Duplicated  uint64 `json:"duplicated"`
-	Reordered   uint64 `json:"reordered"`
-	Corrupted   uint64 `json:"corrupted"`
-	Truncated   uint64 `json:"truncated"`
-	Delayed     uint64 `json:"delayed"`
+	Lost        uint64 `json:"lost"`        // lost frames
+	Duplicated  uint64 `json:"duplicated"`  // duplicated frames
+	Reordered   uint64 `json:"reordered"`   // reordered frames
+	Corrupted   uint64 `json:"corrupted"`   // corrupted frames
+	Truncated   uint64 `json:"truncated"`   // truncated frames
+	Delayed     uint64 `json:"delayed"`     // delayed frames
 	Partitioned uint64 `json:"partitioned"` // frames lost to partitions
 	Clogged     uint64 `json:"clogged"`     // frames held up by clogs
-	TooLong     uint64 `json:"too_long"`    // frames lost because they were longer than their path carries
-	Overflowed  uint64 `json:"overflowed"`  // frames lost because a receive queue was full
-	Unplugged   uint64 `json:"unplugged"`   // frames that came to a stopped NIC
+	TooLong     uint64 `json:"too_long"`    // frames lost because they were too long for their path
+	Overflowed  uint64 `json:"overflowed"`  // frames lost to a full receive queue
+	Unplugged   uint64 `json:"unplugged"`   // frames lost to a stopped NIC
 
-	Partitions uint64 `json:"partitions"`
-	Clogs      uint64 `json:"clogs"`
-	Narrows    uint64 `json:"narrows"` // paths that began to carry less
-	Stalls     uint64 `json:"stalls"`
-	Restarts   uint64 `json:"restarts"` // NICs stopped and started again
-	Deaths     uint64 `json:"deaths"`   // processes killed
-	Detached   uint64 `json:"detached"` // processes that their NIC would not serve any longer
+	Partitions uint64 `json:"partitions"` // partitions
+	Clogs      uint64 `json:"clogs"`      // clogs
+	Narrows    uint64 `json:"narrows"`    // narrowed paths
+	Stalls     uint64 `json:"stalls"`     // stalls
+	Restarts   uint64 `json:"restarts"`   // restarted NICs
+	Deaths     uint64 `json:"deaths"`     // killed processes
+	Detached   uint64 `json:"detached"`   // processes that their NIC expelled
 }
 
-// carry takes a frame that leaves its port at an instant and decides what becomes of it.
+// carry decides what happens to a frame that leaves its port.
 func (net *network) carry(f *frame, leaves clock.Time) {
 	if !net.known(f.to) {
 		net.release(f)
@@ -104,7 +105,8 @@ func (net *network) arriveInOrder(f *frame, at *path, arrives clock.Time) {
 	net.s.push(at.last, f, 0)
 }
 
-// lose decides about one frame. Losses come in bursts whose lengths are geometric, as from a full switch.
+// lose decides whether a frame is lost. Losses come in bursts of geometric length, as from a full
+// switch.
 func (net *network) lose(at *path) bool {
 	if at.burst > 0 && net.s.now < at.burstEnd {
 		at.burst--
@@ -156,7 +158,7 @@ func (net *network) upTo(d time.Duration) time.Duration {
 	return time.Duration(net.rng.Int64N(int64(d)))
 }
 
-// heavyTail draws a delay up to DelayMax of which most are short: uniform in its logarithm.
+// heavyTail draws a delay up to DelayMax. Most delays are short: their logarithm is uniform.
 func (net *network) heavyTail() time.Duration {
 	most := max(net.faults.DelayMax, 10*net.link.Latency)
 	span := math.Log(float64(most) / float64(time.Microsecond))

@@ -29,12 +29,12 @@ func TestAFlushGivesNoTurnToANICThatStandsStill(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := w.SendDelivered(ctx, weft.Name{App: "a"}, 2); err != nil {
+			if err := w.Peer(weft.Name{App: "a"}).SendDelivered(ctx, 2); err != nil {
 				return err
 			}
-			p.Sleep(time.Millisecond)
+			p.Runtime().Sleep(context.Background(), time.Millisecond)
 			var op weft.Op
-			if err := w.StartSendDatagramInto(&op, to, 1); err != nil {
+			if err := w.PeerAt(to).StartSendDatagram(&op, 1); err != nil {
 				return err
 			}
 			f.Stall(1, 10*time.Millisecond)

@@ -37,7 +37,7 @@ func TestGroupsThatStageThroughTheirPool(t *testing.T) {
 		members(t, seed, hooks, sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05}, 5, func(p *sim.Process, g *weft.Group) error {
 			ctx := context.Background()
 			for k, size := range []int{0, 8, 800, 30_000, 600_000} {
-				p.Sleep(time.Duration(p.Rand().IntN(3000)) * time.Microsecond)
+				p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(3000))*time.Microsecond)
 				want, buf := bytes.Repeat([]byte{byte(k + 1)}, size), make([]byte, size)
 				if g.Rank() == k {
 					copy(buf, want)
@@ -78,7 +78,7 @@ func TestAGroupOutlivesItsMembersOneByOne(t *testing.T) {
 			ctx := context.Background()
 			me := g.Rank()
 			for alive := 6; alive > 1; alive-- {
-				p.Sleep(time.Duration(p.Rand().IntN(2000)) * time.Microsecond)
+				p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(2000))*time.Microsecond)
 				if me == 6-alive { // ends without a word, at some moment of the others' barriers
 					return nil
 				}

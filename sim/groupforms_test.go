@@ -179,7 +179,7 @@ func TestGroupsSplitUnderLoss(t *testing.T) {
 		members(t, seed, simulated.Hooks{Pool: seed%2 == 0}, sim.Faults{Loss: 0.05, Reorder: 0.05, Duplicate: 0.05}, n, func(p *sim.Process, g *weft.Group) error {
 			ctx := context.Background()
 			for depth := 0; g.Size() > 1; depth++ {
-				p.Sleep(time.Duration(p.Rand().IntN(2000)) * time.Microsecond)
+				p.Runtime().Sleep(ctx, time.Duration(p.Rand().IntN(2000))*time.Microsecond)
 				color := (g.Rank()+depth)%3 - 1
 				part, err := g.Split(ctx, color)
 				if err != nil || (part == nil) != (color < 0) {

@@ -25,7 +25,7 @@ func TestAnIncastLosesNothingAndKeepsShortMessagesShort(t *testing.T) {
 	sink, buf := weft.Name{App: "sink"}, make([]byte, size)
 	f.Serve(0, "sink/0", func(p *sim.Process) error {
 		for range 2 * senders {
-			p.Go("take", func(p *sim.Process) error {
+			p.Start("take", func(p *sim.Process) error {
 				for {
 					if _, err := p.Recv(ctx, weft.AnyProcess, 1, buf); err != nil {
 						return nil
@@ -49,14 +49,14 @@ func TestAnIncastLosesNothingAndKeepsShortMessagesShort(t *testing.T) {
 			if _, err := p.WaitName(ctx, sink); err != nil {
 				return err
 			}
-			begin, left := p.Now(), 2
+			begin, left := p.Runtime().Now(), 2
 			for range 2 {
-				p.Go("pour", func(p *sim.Process) error {
-					for p.Now().Sub(begin) < lasting {
+				p.Start("pour", func(p *sim.Process) error {
+					for p.Runtime().Now().Sub(begin) < lasting {
 						if err := p.Send(ctx, sink, 1, buf); err != nil {
 							return err
 						}
-						if p.Now().Sub(begin) < lasting {
+						if p.Runtime().Now().Sub(begin) < lasting {
 							sent[i]++
 						}
 					}
@@ -65,7 +65,7 @@ func TestAnIncastLosesNothingAndKeepsShortMessagesShort(t *testing.T) {
 				})
 			}
 			for left > 0 {
-				p.Sleep(time.Millisecond)
+				p.Runtime().Sleep(context.Background(), time.Millisecond)
 			}
 			return nil
 		})
@@ -76,15 +76,15 @@ func TestAnIncastLosesNothingAndKeepsShortMessagesShort(t *testing.T) {
 		if _, err := p.WaitName(ctx, sink); err != nil {
 			return err
 		}
-		for begin, short := p.Now(), make([]byte, 64); p.Now().Sub(begin) < lasting; trips++ {
-			before := p.Now()
+		for begin, short := p.Runtime().Now(), make([]byte, 64); p.Runtime().Now().Sub(begin) < lasting; trips++ {
+			before := p.Runtime().Now()
 			if err := p.Send(ctx, sink, 2, short); err != nil {
 				return err
 			}
 			if _, err := p.Recv(ctx, sink, 2, short); err != nil {
 				return err
 			}
-			slowest = max(slowest, p.Now().Sub(before))
+			slowest = max(slowest, p.Runtime().Now().Sub(before))
 		}
 		return nil
 	})

@@ -12,15 +12,15 @@ import (
 	"github.com/weftnet/weft/internal/simulated"
 )
 
-// Link is what the network between the NICs can do when nothing goes wrong. Zero fields take the defaults.
+// Link describes the network without faults. Zero fields take the defaults.
 type Link struct {
-	MTU       int           // bytes of the largest frame; 1452, as of UDP over IPv6 on Ethernet
-	Latency   time.Duration // from a port to any other, without the time on the wire; 20 µs
-	Jitter    time.Duration // added to the latency of each frame, up to; 5 µs. It never reorders
-	Bandwidth int64         // bytes per second that leave a port; 1.25 GB/s
-	SendQueue int           // bytes that a port holds while they wait to leave; 256 KiB
-	RecvQueue int           // bytes that a port holds until its NIC takes them; 208 KiB. What comes on top is dropped
-	Reliable  bool          // as in one host's memory: nothing is lost, repeated, reordered or damaged, whatever Faults says
+	MTU       int           // most bytes of a frame; 1452 by default, as for UDP over IPv6 on Ethernet
+	Latency   time.Duration // delay between any two ports, without the time on the wire; 20 µs by default
+	Jitter    time.Duration // most random delay of a frame on top; it reorders nothing; 5 µs by default
+	Bandwidth int64         // bytes a second that leave a port; 1.25 GB/s by default
+	SendQueue int           // bytes that may wait in a port to leave; 256 KiB by default
+	RecvQueue int           // bytes that may wait in a port for its NIC; 208 KiB by default; more is dropped
+	Reliable  bool          // no frame is lost, duplicated, reordered or damaged, whatever Faults says
 }
 
 func (l *Link) setDefaults() {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/driver"
@@ -13,10 +12,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Process is one process of a fabric: a name at a NIC, and functions that run as coroutines.
+// Process is a process on a simulated host. Its functions run as coroutines, one at a time.
 //
-// It is a *weft.Process, too, which can be handed to code that knows nothing of simulation. Its operations wait under
-// virtual time.
+// It embeds a *weft.Process, which code without knowledge of the simulation can use. That is nil
+// until the main function starts. Its operations wait in virtual time.
 type Process struct {
 	*weft.Process
 
@@ -43,13 +42,14 @@ type Process struct {
 	over     bool
 }
 
-// Process starts a process on a host. Its name is like "app/3". main is its main function: the process ends when main
-// returns, and Run ends when every main has returned. An error ends the run.
+// Process starts a process on a host, with a name such as "app/3". The process ends when main
+// returns, and Run waits for that. If main returns an error, the run ends with it. Process panics
+// if there is no such host.
 func (f *Fabric) Process(host int, name string, main func(p *Process) error) *Process {
 	return f.launch(host, name, main, false)
 }
 
-// Serve starts a process whose main function need not return: Run does not wait for it.
+// Serve starts a process as Process does, but Run does not wait for it. main need not return.
 func (f *Fabric) Serve(host int, name string, main func(p *Process) error) *Process {
 	return f.launch(host, name, main, true)
 }
@@ -226,38 +226,29 @@ func (p *Process) wakeAll() {
 	}
 }
 
-// Host is the number of the host that the process is on.
+// Host returns the number of the process's host.
 func (p *Process) Host() int { return p.host.index }
 
-// Fabric is the fabric that the process is in.
+// Fabric returns the fabric of the process.
 func (p *Process) Fabric() *Fabric { return p.f }
 
-// Now is the virtual time of day.
-func (p *Process) Now() time.Time { return p.f.Now() }
-
-// Rand is a source of chance of the process's own, drawn from the seed.
+// Rand returns the process's own random source, which follows from the seed.
 func (p *Process) Rand() *rand.Rand { return p.rng }
 
-// Sleep blocks the calling function for d of virtual time.
-func (p *Process) Sleep(d time.Duration) { p.running().sleep(d) }
-
-// WithTimeout derives a context that ends after d of virtual time; at once if d is not above 0. As with package context, cancel must be called.
-func (p *Process) WithTimeout(parent context.Context, d time.Duration) (ctx context.Context, cancel context.CancelFunc) {
-	return p.f.s.withDeadline(parent, p.f.s.now.Add(d))
-}
-
-// Go starts a function beside the main one, as the go statement would. It ends with the process; an error ends the run.
-func (p *Process) Go(name string, fn func(p *Process) error) {
+// Start runs a function concurrently with the main one. The function ends with the process. An error
+// that it returns ends the run. [weft.Runtime.Go] starts a function that has no error to report.
+func (p *Process) Start(name string, fn func(p *Process) error) {
 	if p.over {
 		return
 	}
 	p.start(p.name+" "+name, fn, nil)
 }
 
-// Weft is the process as an application has it. Code that is written against *weft.Process runs on it as it is.
+// Weft returns the embedded *weft.Process, for code that knows nothing of the simulation.
 func (p *Process) Weft() *weft.Process { return p.Process }
 
-// Detached reports whether the NIC has thrown the process out for a state that no correct process reaches.
+// Detached reports whether the NIC has expelled the process, for a state that no correct process
+// reaches.
 func (p *Process) Detached() bool { return p.detached }
 
 // Over reports whether the process has ended.
@@ -267,7 +258,7 @@ func (p *Process) Over() bool { return p.over }
 func (p *Process) running() *task {
 	t := p.f.s.current
 	if t == nil || t.owner != any(p) {
-		panic(fmt.Sprintf("sim: a function of %s blocks, but what runs now is not one of its functions; start them with Process.Go", p.name))
+		panic(fmt.Sprintf("sim: a function of %s blocks, but what runs now is not one of its functions; start them with Process.Start or Runtime.Go", p.name))
 	}
 	return t
 }

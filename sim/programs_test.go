@@ -15,11 +15,12 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/proc"
-	"github.com/weftnet/weft/internal/program"
+	nicprogram "github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/pdl/vm"
+	"github.com/weftnet/weft/program"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -42,7 +43,7 @@ func place(t *testing.T, f *sim.Fabric, host int, id vm.ID, source string) vm.ID
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, _, err = simulated.Engine(f, host).Programs().Load(program.Spec{Module: m, ID: id})
+	id, _, err = simulated.Engine(f, host).Programs().Load(nicprogram.Spec{Module: m, ID: id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func TestThePapersPingRunsBetweenTwoNICs(t *testing.T) {
 // PANIC-32, PANIC-37: the program of Figure 6 delivers 64 bytes into segment 2.
 func TestThePapersDelivertestRunsInANIC(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1})
-	mem := vni.AlignedBytes(128 + program.SegmentTail)
+	mem := vni.AlignedBytes(128 + nicprogram.SegmentTail)
 	if err := simulated.Engine(f, 0).Programs().AddSegment(2, mem); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ END;`
 				return err
 			}
 		}
-		p.Sleep(time.Second)
+		p.Runtime().Sleep(context.Background(), time.Second)
 		return nil
 	})
 	if err := f.Run(time.Minute); err != nil {
@@ -170,10 +171,10 @@ END;`
 		load(t, f, host, 415, source)
 	}
 	f.Process(0, "a/0", func(p *sim.Process) error {
-		ctx, cancel := p.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		slot, gen := simulated.Slot(p)
-		number := program.ProcessNumber(slot, gen)
+		number := nicprogram.ProcessNumber(slot, gen)
 		for i := range 20 {
 			nic := sim.NICID(i % 2)
 			request := []byte{byte(number), byte(number >> 8), byte(number >> 16), byte(number >> 24), 0, 0, 0, 0, byte(i)}
@@ -201,43 +202,43 @@ MESSAGE 1: BEGIN n = PACKET[1] * 2; DISPLAY n; SEND n LEN 8 AS 33 TO PACKET[0] A
 		t.Fatal(err)
 	}
 	f := sim.New(sim.Config{Seed: sim.Seed(1), Faults: sim.Faults{Loss: 0.03, Duplicate: 0.03, Reorder: 0.03}})
-	twice := weft.ProgramAddress{NIC: weft.NICID(sim.NICID(1)), ID: 415}
+	twice := program.Address{NIC: weft.NICID(sim.NICID(1)), ID: 415}
 	loaded := false
 	f.Process(1, "app/1", func(p *sim.Process) error {
 		ctx := context.Background()
-		if _, err := p.Programs().Load(ctx, []weft.NICID{0}, m.Encode(), weft.ProgramOptions{ID: 415}); err != nil {
+		if _, err := program.On(p.Weft()).Load(ctx, []weft.NICID{0}, m.Encode(), program.Options{ID: 415}); err != nil {
 			return err
 		}
-		if err := p.Programs().Start(ctx, weft.ProgramAddress{ID: 415}); err != nil {
+		if err := program.On(p.Weft()).Start(ctx, program.Address{ID: 415}); err != nil {
 			return err
 		}
-		_, err := p.Programs().List(ctx, weft.NICID(sim.NICID(0)))
+		_, err := program.On(p.Weft()).List(ctx, weft.NICID(sim.NICID(0)))
 		if !errors.Is(err, weft.ErrBadArgument) || strings.Count(err.Error(), "weft: ") != 1 {
 			return fmt.Errorf("programs of another NIC: %v", err)
 		}
 		loaded = true
-		p.Sleep(5 * time.Second)
-		values, _, err := p.Programs().Log(ctx, twice, 0)
+		p.Runtime().Sleep(context.Background(), 5*time.Second)
+		values, _, err := program.On(p.Weft()).Log(ctx, twice, 0)
 		if err != nil || len(values) != 20 || values[19] != 38 {
 			return fmt.Errorf("the log is %v, %v", values, err)
 		}
-		l, err := p.Programs().List(ctx, 0)
+		l, err := program.On(p.Weft()).List(ctx, 0)
 		if err != nil || len(l) != 1 || l[0].Name != "twice" || l[0].Activations != 21 {
 			return fmt.Errorf("the programs are %+v, %v", l, err)
 		}
-		return p.Programs().Unload(ctx, twice)
+		return program.On(p.Weft()).Unload(ctx, twice)
 	})
 	f.Process(0, "app/0", func(p *sim.Process) error {
 		for !loaded {
-			p.Sleep(time.Millisecond)
+			p.Runtime().Sleep(context.Background(), time.Millisecond)
 		}
 		for i := range uint64(20) {
-			question := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(p.ProgramNumber())), i)
-			if err := p.SendProgram(context.Background(), twice, 1, question); err != nil {
+			question := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(program.On(p.Weft()).Number())), i)
+			if err := program.On(p.Weft()).Send(context.Background(), twice, 1, question); err != nil {
 				return err
 			}
 			var answer [8]byte
-			if _, err := p.Recv(context.Background(), weft.ProgramName(415), 33, answer[:]); err != nil || binary.LittleEndian.Uint64(answer[:]) != 2*i {
+			if _, err := p.Recv(context.Background(), program.NameOf(415), 33, answer[:]); err != nil || binary.LittleEndian.Uint64(answer[:]) != 2*i {
 				return fmt.Errorf("answer %d is %v, %v", i, answer, err)
 			}
 		}

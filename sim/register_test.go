@@ -23,7 +23,7 @@ func TestSimulatedProcessesRegisterTheirMemory(t *testing.T) {
 			return err
 		}
 		handles <- r.Handle()
-		if err := p.SendDelivered(context.Background(), weft.Name{App: "b"}, 1); err != nil {
+		if err := p.Peer(weft.Name{App: "b"}).SendDelivered(context.Background(), 1); err != nil {
 			return err
 		}
 		_, err = p.Recv(context.Background(), weft.Name{App: "b"}, 1, nil)
@@ -65,7 +65,7 @@ func TestSimulatedProcessesRegisterFiles(t *testing.T) {
 			return err
 		}
 		handles <- r.Handle()
-		if err := p.SendDelivered(context.Background(), weft.Name{App: "b"}, 1); err != nil {
+		if err := p.Peer(weft.Name{App: "b"}).SendDelivered(context.Background(), 1); err != nil {
 			return err
 		}
 		if _, err = p.Recv(context.Background(), weft.Name{App: "b"}, 1, nil); err != nil {

@@ -12,14 +12,14 @@ type virtual struct{ p *Process }
 
 var _ proc.Time = virtual{}
 
-func (v virtual) Now() time.Time { return v.p.Now() }
+func (v virtual) Now() time.Time { return v.p.f.Now() }
 
 func (v virtual) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return v.p.WithTimeout(ctx, d)
+	return v.p.f.s.withDeadline(ctx, v.p.f.s.now.Add(d))
 }
 
 func (v virtual) Go(fn func()) {
-	v.p.Go("beside", func(*Process) error { fn(); return nil })
+	v.p.Start("beside", func(*Process) error { fn(); return nil })
 }
 
 // Sleep waits for a context of its own, which ends with ctx. Also a sleep of no time lets others go on.
@@ -27,7 +27,11 @@ func (v virtual) Sleep(ctx context.Context, d time.Duration) error {
 	if realDeadline(ctx) {
 		return errRealDeadline
 	}
-	within, cancel := v.p.WithTimeout(ctx, max(d, 1))
+	if ctx.Done() == nil {
+		v.p.running().sleep(max(d, 1))
+		return nil
+	}
+	within, cancel := v.WithTimeout(ctx, max(d, 1))
 	defer cancel()
 	for t := v.p.running(); within.Err() == nil; {
 		t.await(within, "sleep")

@@ -153,7 +153,7 @@ type pause struct {
 
 func (w *pause) Rest() (last bool) {
 	s := w.t.p.f.s
-	w.t.p.Sleep(s.jitter(restTime))
+	w.t.p.running().sleep(s.jitter(restTime))
 	return s.now.Sub(w.begun) > limits.RoomWait
 }
 

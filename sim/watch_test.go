@@ -17,7 +17,7 @@ func TestWatchersTellSilenceFromAnOrderlyEnd(t *testing.T) {
 	f.Serve(1, silent.String(), func(p *Process) error {
 		_, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, nil)
 		f.Partition(1)
-		p.Sleep(time.Minute)
+		p.Runtime().Sleep(context.Background(), time.Minute)
 		return err
 	})
 	f.Process(2, closes.String(), func(p *Process) error {
@@ -25,7 +25,7 @@ func TestWatchersTellSilenceFromAnOrderlyEnd(t *testing.T) {
 		return err
 	})
 	f.Process(0, "watches/0", func(p *Process) error {
-		ctx, cancel := p.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		of := map[weft.Name]*weft.Watcher{}
 		for _, n := range []weft.Name{silent, closes} {
@@ -60,29 +60,30 @@ func TestAReceiverIsToldWhenTheSenderEnds(t *testing.T) {
 		f := New(Config{Seed: Seed(1)})
 		sender, receiver := weft.Name{App: "sender"}, weft.Name{App: "receiver"}
 		f.Process(host, sender.String(), func(p *Process) error {
-			ctx, cancel := p.WithTimeout(context.Background(), time.Minute)
+			ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			if _, err := p.WaitName(ctx, receiver); err != nil {
 				return err
 			}
-			return p.SendDelivered(ctx, receiver, 1)
+			return p.Peer(receiver).SendDelivered(ctx, 1)
 		})
 		f.Process(0, receiver.String(), func(p *Process) error {
-			ctx, cancel := p.WithTimeout(context.Background(), time.Minute)
+			ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Minute)
 			defer cancel()
+			events := p.Watch()
 			m, err := p.Recv(ctx, weft.AnyProcess, 1, nil)
 			if err != nil {
 				return err
 			}
-			if e, err := p.NextEvent(ctx); err != nil || e.Kind != weft.EventProcessGone || e.Addr != m.Addr || e.Name != sender {
+			if e, err := events.Next(ctx); err != nil || e.Kind != weft.EventProcessGone || e.Addr != m.Addr || e.Name != sender {
 				return fmt.Errorf("with the sender on host %d the event is %v, %v; expected the end of %v", host, e, err, sender)
 			}
-			if err := p.SendDeliveredTo(ctx, m.Addr, 1); !errors.Is(err, weft.ErrProcessGone) {
+			if err := p.PeerAt(m.Addr).SendDelivered(ctx, 1); !errors.Is(err, weft.ErrProcessGone) {
 				return fmt.Errorf("a send to a sender on host %d that has gone: %v; expected %w", host, err, weft.ErrProcessGone)
 			}
-			within, cancelWithin := p.WithTimeout(ctx, time.Second)
+			within, cancelWithin := p.Runtime().WithTimeout(ctx, time.Second)
 			defer cancelWithin()
-			if e, err := p.NextEvent(within); !errors.Is(err, context.DeadlineExceeded) {
+			if e, err := events.Next(within); !errors.Is(err, context.DeadlineExceeded) {
 				return fmt.Errorf("with the sender on host %d there is a second event, %v, %v; expected none", host, e, err)
 			}
 			return nil
@@ -104,7 +105,7 @@ func TestAWatcherThatFallsBehindIsToldHowManyItMissed(t *testing.T) {
 		})
 	}
 	f.Process(0, "watches/0", func(p *Process) error {
-		ctx, cancel := p.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		first, err := p.WaitName(ctx, weft.Name{App: "peer"})
 		if err != nil {

@@ -31,8 +31,8 @@ func TestAPeerReadsNoEndOfAStreamThatFailsInTheMiddleOfAWrite(t *testing.T) {
 			if _, err := c.Read(make([]byte, 1)); err != nil { // of several
 				return err
 			}
-			p.Go("ends", func(p *sim.Process) error {
-				p.Sleep(time.Duration(p.Rand().IntN(int(5 * time.Millisecond))))
+			p.Start("ends", func(p *sim.Process) error {
+				p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(5*time.Millisecond))))
 				if seed%2 == 0 {
 					c.Abort()
 					return nil
@@ -40,7 +40,7 @@ func TestAPeerReadsNoEndOfAStreamThatFailsInTheMiddleOfAWrite(t *testing.T) {
 				return c.Close()
 			})
 			_, _ = c.Write(make([]byte, 16<<20))
-			p.Sleep(time.Minute)
+			p.Runtime().Sleep(context.Background(), time.Minute)
 			return nil
 		})
 		f.Process(1, "b/0", func(p *sim.Process) error {

@@ -7,37 +7,42 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Addr is one end of a stream: a process and one of its services, written "app/3:http". The end that has dialled has a number in place of a
-// service, as in "app/1:#7".
+// Addr is the address of one end of a stream: a process and one of its services, written
+// "app/3:http". The end that dialled has the stream's number in place of a service, as in
+// "app/1:#7". Addr is a [net.Addr].
 type Addr struct {
 	Process weft.Name
-	Service string
+	Service string // 1 to 255 bytes of any value
 }
 
-// Network is "weft".
+// Network returns "weft".
 func (Addr) Network() string { return "weft" }
 
+// String returns the address as PROCESS:SERVICE, which [ParseAddr] reads.
 func (a Addr) String() string { return a.Process.String() + ":" + a.Service }
 
-// ParseAddr reads what [Addr.String] writes.
-func ParseAddr(s string) (a Addr, err error) {
+// ParseAddr reads an address of the form PROCESS:SERVICE, such as "app/0:http". An error wraps
+// [weft.ErrBadArgument]. [ParseHost] reads the form of an address that fits into a URL.
+func ParseAddr(s string) (Addr, error) {
 	name, service, ok := strings.Cut(s, ":")
 	if !ok {
-		return a, fmt.Errorf("stream: address %q has no service; expected PROCESS:SERVICE, as in app/0:http", s)
+		return Addr{}, argument(fmt.Errorf(
+			"stream: address %.80q has no service; expected PROCESS:SERVICE, as in app/0:http", s))
 	}
-	if a.Process, err = weft.ParseName(name); err != nil {
-		return Addr{}, fmt.Errorf("stream: address %q: %w", s, err)
+	process, err := weft.ParseName(name)
+	if err != nil {
+		return Addr{}, argument(fmt.Errorf("stream: address %.80q: %w", s, err))
 	}
 	if err := checkService(service); err != nil {
 		return Addr{}, err
 	}
-	a.Service = service
-	return a, nil
+	return Addr{process, service}, nil
 }
 
+// checkService returns an error if s cannot be the name of a service.
 func checkService(s string) error {
 	if s == "" || len(s) > serviceBytes {
-		return fmt.Errorf("stream: service %q has %d bytes; expected 1 to %d", s, len(s), serviceBytes)
+		return argument(fmt.Errorf("stream: service %.80q has %d bytes; expected 1 to %d", s, len(s), serviceBytes))
 	}
 	return nil
 }

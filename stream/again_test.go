@@ -35,7 +35,7 @@ func TestAStreamFailsWhenWhatItSendsReachesALaterProcessOfThatName(t *testing.T)
 			if _, err := l.Accept(); err != nil {
 				return err
 			}
-			p.Sleep(time.Second)
+			p.Runtime().Sleep(context.Background(), time.Second)
 			return nil
 		}
 		f.Serve(0, "a/0", serve)
@@ -48,19 +48,19 @@ func TestAStreamFailsWhenWhatItSendsReachesALaterProcessOfThatName(t *testing.T)
 				if err != nil {
 					return err
 				}
-				p.Sleep(2 * time.Second)
+				p.Runtime().Sleep(context.Background(), 2*time.Second)
 				f.Serve((life+1)/2%2, "a/0", serve) // on the same host, and on another
 				if _, err := p.Weft().WaitName(context.Background(), weft.Name{App: "a"}); err != nil {
 					return err
 				}
-				p.Sleep(100 * time.Millisecond)
-				begin := p.Now()
+				p.Runtime().Sleep(context.Background(), 100*time.Millisecond)
+				begin := p.Runtime().Now()
 				if of.write {
 					_, _ = c.Write([]byte("x"))
 				}
-				_ = c.SetReadDeadline(p.Now().Add(time.Minute))
-				if _, err = io.ReadFull(c, make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) || p.Now().Sub(begin) > of.within {
-					return fmt.Errorf("life %d: %w, after %v; expected a reset", life, err, p.Now().Sub(begin))
+				_ = c.SetReadDeadline(p.Runtime().Now().Add(time.Minute))
+				if _, err = io.ReadFull(c, make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) || p.Runtime().Now().Sub(begin) > of.within {
+					return fmt.Errorf("life %d: %w, after %v; expected a reset", life, err, p.Runtime().Now().Sub(begin))
 				}
 			}
 			return nil

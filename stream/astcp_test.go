@@ -133,18 +133,20 @@ func (g *simulatedGround) start(side int, f func()) (wait func()) {
 		}
 	}
 }
-func (g *simulatedGround) sleep(side int, d time.Duration) { g.p[side].Sleep(d) }
-func (g *simulatedGround) now() time.Time                  { return g.p[0].Now() }
+func (g *simulatedGround) sleep(side int, d time.Duration) {
+	g.p[side].Runtime().Sleep(context.Background(), d)
+}
+func (g *simulatedGround) now() time.Time { return g.p[0].Runtime().Now() }
 
 // serve runs what is begun at one end, until the script is over.
 func (g *simulatedGround) serve(side int) {
 	p := g.p[side]
 	for !g.over {
 		for _, job := range g.jobs[side] {
-			p.Go("call", func(*sim.Process) error { job(); return nil })
+			p.Start("call", func(*sim.Process) error { job(); return nil })
 		}
 		g.jobs[side] = nil
-		p.Sleep(simulatedStep)
+		p.Runtime().Sleep(context.Background(), simulatedStep)
 	}
 }
 
@@ -171,9 +173,9 @@ func overSimulator(t testing.TB, seed uint64, acts []act) (log []string) {
 		if c[0], err = stream.Dial(context.Background(), p.Weft(), "a/0:x"); err != nil {
 			return err
 		}
-		p.Go("serves", func(*sim.Process) error { g.serve(0); return nil })
+		p.Start("serves", func(*sim.Process) error { g.serve(0); return nil })
 		for c[1] == nil {
-			p.Sleep(simulatedStep)
+			p.Runtime().Sleep(context.Background(), simulatedStep)
 		}
 		log = outcomes(g, c, acts)
 		g.over = true

@@ -74,7 +74,7 @@ func TestStreamsOfProcessesOfADaemon(t *testing.T) {
 func TestAListenWithoutAReceiveToSpareSaysSo(t *testing.T) {
 	a, _ := attached(t)
 	for {
-		if _, err := a.StartRecv(weft.AnyProcess, 1, nil); errors.Is(err, weft.ErrQueueFull) {
+		if err := a.StartRecv(new(weft.Op), weft.AnyProcess, 1, nil); errors.Is(err, weft.ErrQueueFull) {
 			break
 		} else if err != nil {
 			t.Fatal(err)

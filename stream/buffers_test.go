@@ -40,7 +40,7 @@ func TestStreamsComeWholeWithBuffersOfAnySize(t *testing.T) {
 					return err
 				}
 				setBuffers(c.(*stream.Conn), 0, read)
-				_ = c.SetDeadline(p.Now().Add(patient))
+				_ = c.SetDeadline(p.Runtime().Now().Add(patient))
 				n, err := io.Copy(io.Discard, struct{ io.Reader }{c})
 				if err != nil || n != all {
 					return fmt.Errorf("a buffer of %d at the writer and of %d at the reader: %d bytes of %d came, %w", write, read, n, all, err)
@@ -53,7 +53,7 @@ func TestStreamsComeWholeWithBuffersOfAnySize(t *testing.T) {
 					return err
 				}
 				setBuffers(c, write, 0)
-				_ = c.SetDeadline(p.Now().Add(patient))
+				_ = c.SetDeadline(p.Runtime().Now().Add(patient))
 				for left := all; left > 0; {
 					n, err := c.Write(make([]byte, min(left, 1+p.Rand().IntN(1+p.Rand().IntN(1<<20)))))
 					if left -= n; err != nil {
@@ -64,7 +64,7 @@ func TestStreamsComeWholeWithBuffersOfAnySize(t *testing.T) {
 					return err
 				}
 				_, _ = c.Read(make([]byte, 1)) // until the peer has all
-				p.Sleep(time.Second)
+				p.Runtime().Sleep(context.Background(), time.Second)
 				return nil
 			})
 			if err := f.Run(10 * time.Minute); err != nil {
@@ -79,10 +79,10 @@ func TestStreamsWhoseBuffersChangeComeWholeOverABadNetwork(t *testing.T) {
 	for seed := range uint64(seeds(t, 16)) {
 		cfg := sim.Config{Faults: sim.Faults{Loss: 0.02, Reorder: 0.05}}
 		at := pace{longer: 4, prepare: func(p *sim.Process, c *stream.Conn) {
-			p.Go("buffers", func(p *sim.Process) error {
+			p.Start("buffers", func(p *sim.Process) error {
 				for range 1 + p.Rand().IntN(3) {
 					setBuffers(c, bufferSizes[2+p.Rand().IntN(len(bufferSizes)-2)], bufferSizes[2+p.Rand().IntN(len(bufferSizes)-2)])
-					p.Sleep(time.Duration(p.Rand().IntN(int(20 * time.Millisecond))))
+					p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(20*time.Millisecond))))
 				}
 				return nil
 			})

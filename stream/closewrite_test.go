@@ -29,9 +29,9 @@ func TestCloseWriteEndsAWriteThatWaits(t *testing.T) {
 					return err
 				}
 				for !began { // the Write waits for this end to read
-					p.Sleep(time.Duration(1+p.Rand().IntN(10_000)) * time.Microsecond)
+					p.Runtime().Sleep(context.Background(), time.Duration(1+p.Rand().IntN(10_000))*time.Microsecond)
 				}
-				_ = c.SetDeadline(p.Now().Add(patient))
+				_ = c.SetDeadline(p.Runtime().Now().Add(patient))
 				got, err := io.ReadAll(c)
 				read = len(got)
 				return err
@@ -41,29 +41,29 @@ func TestCloseWriteEndsAWriteThatWaits(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_ = c.SetDeadline(p.Now().Add(patient))
+				_ = c.SetDeadline(p.Runtime().Now().Add(patient))
 				var failed error
-				p.Go("writes", func(p *sim.Process) error {
+				p.Start("writes", func(p *sim.Process) error {
 					for failed == nil {
 						var n int
 						n, failed = c.Write(make([]byte, size))
 						wrote += n
 					}
-					p.Weft().Wake()
+					p.Weft().Runtime().Wake()
 					return nil
 				})
-				p.Sleep(time.Duration(p.Rand().IntN(int(20 * time.Millisecond))))
+				p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(20*time.Millisecond))))
 				if err := c.CloseWrite(); err != nil {
 					return err
 				}
 				began = true
-				if err := p.Weft().WaitUntil(context.Background(), func() bool { return failed != nil }); err != nil {
+				if err := p.Weft().Runtime().WaitUntil(context.Background(), func() bool { return failed != nil }); err != nil {
 					return err
 				}
 				if !errors.Is(failed, syscall.EPIPE) {
 					return fmt.Errorf("a Write that CloseWrite has ended: %w", failed)
 				}
-				p.Sleep(10 * time.Second)
+				p.Runtime().Sleep(context.Background(), 10*time.Second)
 				return nil
 			})
 			err := f.Run(5 * time.Minute)

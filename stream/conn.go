@@ -12,76 +12,83 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Conn is one end of a stream. It is a [net.Conn]: any number of goroutines may use it at once.
+// The phases of a Conn:
 //
 //	dialling ──► open ──► failed
 //	    └──────────┴──► closed
 //
-// An open one ends in each direction by itself: ended, it has nothing more to send; finished, its peer has not.
+// Each direction of an open stream ends separately: ended says that this end sends no more bytes,
+// and finished that its peer sends no more.
+
+// Conn is one end of a stream. It is a [net.Conn], and like a [*net.TCPConn] it also has
+// CloseWrite, SetReadBuffer, SetWriteBuffer, ReadFrom and WriteTo. Any number of goroutines may use
+// it at once.
 type Conn struct {
 	h             *host
 	number        uint32
 	local, remote Addr
 	cfg           config
 
-	reading, writing   *weft.Gate // open while nothing reads, or writes
-	readable, writable *weft.Gate // opened when one that waits should look again
+	reading, writing   *weft.Gate // each is shut while a Read, or a Write, runs
+	readable, writable *weft.Gate // opened when a waiting Read, or Write, should look again
 
 	mu         sync.Mutex
 	state      phase
-	err        error        // why it has failed
-	peer       weft.Address // unknown while dialling
-	peerNumber uint32
-	duties     duty
-	owed       bool       // it is among host.owing, or being looked at
-	behind     bool       // … and waits in its lane behind others
-	left       *weft.Gate // opened when nothing is owed, or it is behind
-	last       *weft.Op   // what it was told of the end
-	told       bool       // its peer knows of it, or will before anything that is sent from now on
+	err        error        // why the stream failed
+	peer       weft.Address // zero while dialling
+	peerNumber uint32       // the peer's number of the stream; zero while dialling
+	duties     duty         // messages to send to the peer
+	owed       bool         // the stream is in host.owing or in a lane
+	behind     bool         // the stream waits in its lane behind other messages
+	left       *weft.Gate   // opened when owed ends or behind begins; nil unless leave waits
+	last       *weft.Op     // the send that told the peer of the end; nil if it is done
+	told       bool         // the peer knows the stream before it gets any later message
 
 	in       ring
-	lent     []byte          // bytes behind those in it, which lie where they have come (lent.go)
-	leadCtx  context.Context // of a Read that pumps
+	lent     []byte          // bytes behind those of in; they lie in the Inbox
+	leadCtx  context.Context // ends a Read that pumps
 	stopLead context.CancelFunc
-	counted  bool   // a Read waits that does not
-	want     []byte // of the Read that waits; what comes goes there
-	got      int    // bytes in want
-	received uint64 // offset of the next byte to come
-	taken    uint64 // … to be read, or written by a WriteTo
-	passing  int    // bytes that WriteTo has, and its writer has not taken
-	granted  uint64 // the peer has been told to send nothing from there on,
-	untold   bool   // or is about to be
-	telling  *telling
-	buffer   uint64 // bytes that may wait to be read
-	finished bool   // nothing comes from received on
-	readEnd  time.Time
+	counted  bool      // a Read waits and does not pump
+	want     []byte    // buffer of the waiting Read; received bytes go there first
+	got      int       // bytes in want
+	received uint64    // offset of the next byte to receive
+	taken    uint64    // offset of the next byte for a Read or the writer of a WriteTo
+	passing  int       // bytes that WriteTo holds and its writer has not taken
+	granted  uint64    // the peer may send the bytes before this offset
+	untold   bool      // the peer does not know granted yet
+	telling  *telling  // the last message about granted; nil before the first
+	buffer   uint64    // bytes that may wait for a Read
+	finished bool      // the peer sends no byte from received on
+	readEnd  time.Time // deadline of Read; zero is none
 
-	sent     uint64 // offset of the next byte to send
-	window   uint64 // the peer takes nothing from there on
-	flying   int    // bytes that may be under way, at most
-	bound    int    // flying, as what sends has seen it last
-	ended    bool   // nothing is sent from sent on
-	unread   bool   // the peer reads no more
-	inWrite  bool
-	writeEnd time.Time
-	sendCtx  context.Context // of the sends of a Write
-	stopSend context.CancelFunc
-	first    [headBytes]byte // of the message of a Write
+	sent     uint64             // offset of the next byte to send
+	window   uint64             // the peer takes the bytes before this offset
+	flying   int                // most bytes in flight, as SetWriteBuffer sets it
+	bound    int                // the value of flying that the current sender uses
+	ended    bool               // this end sends no byte from sent on
+	unread   bool               // the peer reads no more
+	inWrite  bool               // a Write sends
+	writeEnd time.Time          // deadline of Write; zero is none
+	sendCtx  context.Context    // of the sends of a Write; nil if there is none
+	stopSend context.CancelFunc // ends sendCtx
+	first    [headBytes]byte    // head of the message of a Write
 	row      row
-	ops      *flights // messages that have left and are not acknowledged
+	ops      *flights // messages in flight; nil if there are none
 
-	draining           bool   // drain sends what is joined
-	joined             []byte // what waits to be sent
-	drainable, drained *weft.Gate
-	stopDraining       context.CancelFunc
-	closed             time.Time
+	draining           bool               // drain runs, and is the only sender
+	joined             []byte             // bytes that wait for drain
+	drainable, drained *weft.Gate         // for drain to look again; for linger to look again
+	stopDraining       context.CancelFunc // ends drain; nil before the first one
+	closed             time.Time          // the time of Close
 
-	heard, learned, asked time.Time // when something came last, when a state of the peer, and when it was asked for one; see keepAlive
-	stirred, stated       bool      // something has come since, and a state
-	doubted               time.Time // when an event said that the peer has ended; zero: none did, or the peer has answered since
-	heardSum              uint32    // messages that have come
+	// For keepAlive, which sets the times once a second from the flags.
+	heard, learned, asked time.Time // of the last message, of the last state, of the question for a state
+	stirred, stated       bool      // a message, a state arrived since keepAlive ran
+	doubted               time.Time // of the event that the peer ended; zero if the peer answered since
+	heardSum              uint32    // number of messages received
 }
 
+// phase is the state of a stream.
 type phase uint8
 
 const (
@@ -91,7 +98,7 @@ const (
 	stateClosed
 )
 
-// duty is a message that a stream owes its peer.
+// duty is a set of messages that a stream owes its peer. They are sent from the lowest bit up.
 type duty uint8
 
 const (
@@ -104,22 +111,23 @@ const (
 	dutyReset
 )
 
+// newConn returns a stream in the phase dialling.
 func newConn(h *host, number uint32, local, remote Addr, cfg config) *Conn {
-	c := &Conn{h: h, number: number, local: local, remote: remote, cfg: cfg, buffer: readBuffer, granted: readBuffer, flying: flyingBytes, heard: h.p.Now()}
+	c := &Conn{h: h, number: number, local: local, remote: remote, cfg: cfg, buffer: readBuffer, granted: readBuffer, flying: flyingBytes, heard: h.p.Runtime().Now()}
 	c.learned = c.heard
-	c.reading, c.writing, c.readable, c.writable = h.p.NewGate(), h.p.NewGate(), h.p.NewGate(), h.p.NewGate()
+	c.reading, c.writing, c.readable, c.writable = h.p.Runtime().NewGate(), h.p.Runtime().NewGate(), h.p.Runtime().NewGate(), h.p.Runtime().NewGate()
 	c.reading.Open()
 	c.writing.Open()
 	return c
 }
 
-// LocalAddr is this end, an [Addr].
+// LocalAddr returns the address of this end, an [Addr].
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr is the other end, an [Addr].
+// RemoteAddr returns the address of the other end, an [Addr].
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// opError is the form of errors of package net.
+// opError returns err as a net.OpError. It returns nil and io.EOF as they are.
 func (c *Conn) opError(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -127,14 +135,14 @@ func (c *Conn) opError(op string, err error) error {
 	return netError(op, c.local, c.remote, err)
 }
 
-// look wakes all that waits. Under mu.
+// look wakes every waiting call. The caller holds mu.
 func (c *Conn) look() {
 	c.stopReading()
 	c.readable.Open()
 	c.maySend()
 }
 
-// maySend wakes all that waits to send. Under mu.
+// maySend wakes every waiting sender. The caller holds mu.
 func (c *Conn) maySend() {
 	c.writable.Open()
 	if c.draining {
@@ -142,10 +150,11 @@ func (c *Conn) maySend() {
 	}
 }
 
-// lingering reports whether the stream is closed and has something to send nevertheless. Under mu.
+// lingering reports whether the stream is closed and still has bytes to send. The caller holds mu.
 func (c *Conn) lingering() bool { return c.state == stateClosed && c.draining && c.err == nil }
 
-// wait waits at a gate, but for no longer than until end, if that is set. The caller looks then what has come of it.
+// wait waits until s opens, the deadline end passes or the process ends. A zero end is no deadline.
+// The caller then finds out which of them happened.
 func (c *Conn) wait(s *weft.Gate, end time.Time) {
 	c.h.pump.await(1)
 	defer c.h.pump.await(-1)
@@ -153,20 +162,21 @@ func (c *Conn) wait(s *weft.Gate, end time.Time) {
 		_ = s.Wait(c.h.ctx)
 		return
 	}
-	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, end.Sub(c.h.p.Now()))
+	ctx, cancel := c.h.p.Runtime().WithTimeout(c.h.ctx, end.Sub(c.h.p.Runtime().Now()))
 	defer cancel()
 	_ = s.Wait(ctx)
 }
 
-// late is the error of a deadline that has passed.
+// late returns os.ErrDeadlineExceeded if the deadline end has passed.
 func (c *Conn) late(end time.Time) error {
-	if !end.IsZero() && !end.After(c.h.p.Now()) {
+	if !end.IsZero() && !end.After(c.h.p.Runtime().Now()) {
 		return os.ErrDeadlineExceeded
 	}
 	return nil
 }
 
-// usable is why nothing can be done by c at all. Under mu.
+// usable returns the error of every call on a stream that is closed or has failed. The caller holds
+// mu.
 func (c *Conn) usable() error {
 	switch c.state {
 	case stateClosed:
@@ -177,13 +187,14 @@ func (c *Conn) usable() error {
 	return nil
 }
 
-// owe notes a message to send.
+// owe adds messages to send to the peer.
 func (c *Conn) owe(d duty) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.oweLocked(d)
 }
 
+// oweLocked is owe for a caller that holds mu.
 func (c *Conn) oweLocked(d duty) {
 	c.duties |= d
 	if !c.owed {
@@ -192,7 +203,7 @@ func (c *Conn) oweLocked(d duty) {
 	}
 }
 
-// fail ends the stream with an error. tell: its peer has to hear of it.
+// fail ends the stream with an error. If tell is true, the peer gets a reset.
 func (c *Conn) fail(err error, tell bool) {
 	c.mu.Lock()
 	c.failLocked(err, tell)
@@ -200,6 +211,7 @@ func (c *Conn) fail(err error, tell bool) {
 	c.h.forget(c)
 }
 
+// failLocked is fail for a caller that holds mu. The stream stays registered.
 func (c *Conn) failLocked(err error, tell bool) {
 	if c.state >= stateFailed && !c.lingering() {
 		return
@@ -213,7 +225,7 @@ func (c *Conn) failLocked(err error, tell bool) {
 	c.look()
 }
 
-// stopReading has a Read that pumps look again. Under mu.
+// stopReading interrupts a Read that pumps, so that it looks again. The caller holds mu.
 func (c *Conn) stopReading() {
 	if c.stopLead != nil {
 		c.stopLead()
@@ -221,7 +233,8 @@ func (c *Conn) stopReading() {
 	}
 }
 
-// interrupt has the sends of a Write look again. Under mu.
+// interrupt ends the sends of a Write, so that it looks again, and drain if the stream failed. The
+// caller holds mu.
 func (c *Conn) interrupt() {
 	if c.stopSend != nil {
 		c.stopSend()
@@ -232,8 +245,13 @@ func (c *Conn) interrupt() {
 	}
 }
 
-// Close ends the stream in both directions. What was written arrives, as long as the process lives and the peer reads within a minute; the
-// peer's writes fail. If something that the peer has sent was not read, the peer is told that the stream has failed, as TCP does.
+// Close ends the stream in both directions. Bytes that were written still arrive, if the process
+// lives and the peer reads them within a minute. The peer then reads io.EOF, and its Writes fail
+// with EPIPE. If bytes of the peer are unread, unsent bytes are lost instead, and the peer fails
+// with ECONNRESET, as with TCP.
+//
+// Close waits at most a quarter of a second for unsent bytes, and as long again until the NIC has
+// the end of the stream. A second Close fails with [net.ErrClosed].
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.state == stateClosed {
@@ -241,15 +259,15 @@ func (c *Conn) Close() error {
 		return c.opError("close", net.ErrClosed)
 	}
 	was := c.state
-	c.state, c.closed = stateClosed, c.h.p.Now()
+	c.state, c.closed = stateClosed, c.h.p.Runtime().Now()
 	c.interrupt()
 	if was == stateOpen {
 		switch {
 		case c.waiting()+c.passing > 0:
-			c.failLocked(net.ErrClosed, false) // what it has to send, too
-			c.err = net.ErrClosed              // also of a Write that is about to have it sent
+			c.failLocked(net.ErrClosed, false) // also ends drain
+			c.err = net.ErrClosed              // for a Write that is about to start drain
 			c.oweLocked(dutyReset)
-		case !c.inWrite && !c.draining: // else what sends does it, behind the last byte
+		case !c.inWrite && !c.draining: // else the sender does it, behind the last byte
 			c.oweLocked(dutyClose)
 		}
 	}
@@ -269,7 +287,8 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Abort ends the stream at once, as a failed one: what was written and has not been read may be lost.
+// Abort ends the stream at once. Bytes that the peer has not read may be lost, and the peer fails
+// with ECONNRESET. It waits at most a quarter of a second until the NIC has the end of the stream.
 func (c *Conn) Abort() {
 	c.fail(net.ErrClosed, true)
 	c.mu.Lock()
@@ -278,13 +297,14 @@ func (c *Conn) Abort() {
 	c.leave()
 }
 
-// CloseWrite ends this direction: the peer reads io.EOF behind what was written. Reading goes on. A Write that waits ends with EPIPE, and the end is
-// behind what it has taken.
+// CloseWrite ends the sending direction. The peer reads the bytes that were written and then
+// io.EOF. Read goes on. A Write that waits fails with EPIPE, and the end follows the bytes that it
+// took.
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch err := c.usable(); {
-	case err == syscall.EPIPE: // the peer was closed in order, and need not be told
+	case err == syscall.EPIPE: // the peer closed the stream in order, and expects no end
 		return nil
 	case err != nil:
 		return c.opError("close", err)
@@ -293,14 +313,14 @@ func (c *Conn) CloseWrite() error {
 		c.ended = true
 		c.interrupt()
 		c.maySend()
-		if !c.inWrite && !c.draining { // else what sends does it, behind the last byte
+		if !c.inWrite && !c.draining { // else the sender does it, behind the last byte
 			c.oweLocked(dutyFin)
 		}
 	}
 	return nil
 }
 
-// SetDeadline sets both deadlines.
+// SetDeadline sets the deadlines of Read and Write. It fails with [net.ErrClosed] after Close.
 func (c *Conn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
 		return err
@@ -308,7 +328,9 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// SetReadDeadline has each Read fail with [os.ErrDeadlineExceeded] from t on, also one that waits. The zero time is none.
+// SetReadDeadline sets the deadline of Read, also of a Read that waits. From t on, Read fails with
+// [os.ErrDeadlineExceeded]. The zero time removes the deadline. It fails with [net.ErrClosed] after
+// Close.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -321,7 +343,9 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline is SetReadDeadline of Write.
+// SetWriteDeadline sets the deadline of Write, also of a Write that waits. From t on, Write fails
+// with [os.ErrDeadlineExceeded], and reports how many bytes it took. The zero time removes the
+// deadline. It fails with [net.ErrClosed] after Close.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -334,7 +358,9 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// SetReadBuffer sets how many bytes of the peer may wait to be read, 4 KiB to 16 MiB. A peer that has been told of more may still send that.
+// SetReadBuffer sets the number of received bytes that may wait for a Read. The default is 1 MiB. A
+// value outside of 4 KiB to 16 MiB counts as the nearest one, and one below 1 fails with EINVAL.
+// After a reduction, the peer may still send the bytes that it was allowed before.
 func (c *Conn) SetReadBuffer(bytes int) error {
 	if bytes <= 0 {
 		return netError("set", nil, c.local, syscall.EINVAL)
@@ -347,8 +373,10 @@ func (c *Conn) SetReadBuffer(bytes int) error {
 	return nil
 }
 
-// SetWriteBuffer sets how many bytes of longer messages may be unacknowledged, 4 KiB to 1 MiB; what waits to be sent is bounded besides. It does not
-// matter how many wait at the peer to be read: those are its own to bound.
+// SetWriteBuffer sets the memory for bytes in flight: those that the peer's NIC has not
+// acknowledged. The default is 1 MiB. A value outside of 4 KiB to 1 MiB counts as the nearest one,
+// and one below 1 fails with EINVAL. A message carries at most half of it. Short messages, which
+// the NIC copies, do not count, and neither do bytes that the peer has received and not read.
 func (c *Conn) SetWriteBuffer(bytes int) error {
 	if bytes <= 0 {
 		return netError("set", nil, c.local, syscall.EINVAL)

@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"syscall"
 	"time"
@@ -11,13 +10,14 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// config is what dialled and accepted streams have in common.
+// config holds the settings that dialled and accepted streams share.
 type config struct {
 	keepAlive time.Duration
 }
 
-// DefaultKeepAlive is after what time the peer of a stream that has told nothing but bytes is asked how far it is, and for how long its answer is
-// awaited.
+// DefaultKeepAlive is the KeepAlive of a [Dialer] and a [ListenConfig] that set none. After this
+// time without a report from its peer, a stream asks for one. After the same time again without any
+// message, the stream fails with ETIMEDOUT.
 const DefaultKeepAlive = 15 * time.Second
 
 func newConfig(keepAlive time.Duration) config {
@@ -27,25 +27,28 @@ func newConfig(keepAlive time.Duration) config {
 	return config{keepAlive}
 }
 
-// Dialer dials from a process.
+// Dialer opens streams from a process. Any number of goroutines may use it at once.
 type Dialer struct {
-	// Process is the one whose streams they are.
+	// Process is the process that dials. It must be set.
 	Process *weft.Process
 
-	// Timeout bounds a dial; zero: its context alone does.
+	// Timeout bounds a dial. If it is 0, only the context bounds the dial.
 	Timeout time.Duration
 
-	// KeepAlive takes the place of DefaultKeepAlive; negative: peers are not asked unless the NIC tells that they have ended, and what a lost session of the NICs takes along of the room or
-	// the end that a peer tells of is missed for good.
+	// KeepAlive replaces DefaultKeepAlive if it is not 0. A negative value means that the stream
+	// never asks a silent peer. It then fails only if the NIC reports that the peer ended, and it
+	// waits forever if the peer's last report was lost.
 	KeepAlive time.Duration
 }
 
-// Dial opens a stream from p to a service of another process, as in "app/0:http".
+// Dial opens a stream from p to a service of another process, such as "app/0:http". It is
+// [Dialer.Dial] without a timeout.
 func Dial(ctx context.Context, p *weft.Process, address string) (*Conn, error) {
 	return (&Dialer{Process: p}).Dial(ctx, address)
 }
 
-// DialContext is Dial as [net/http.Transport] and others want it. The network's name is not looked at.
+// DialContext is Dial with the signature of [net.Dialer.DialContext], for [net/http.Transport] and
+// others. It ignores the network.
 func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	c, err := d.Dial(ctx, address)
 	if err != nil {
@@ -54,18 +57,26 @@ func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, 
 	return c, nil
 }
 
-// Dial opens a stream. A service that nothing listens to refuses with ECONNREFUSED, and so does the NIC of a process that uses no streams.
+// Dial opens a stream to an address: PROCESS:SERVICE, such as "app/0:http", or HOST:PORT with a
+// host that [ParseHost] reads, such as "http.0.app.weft:80". It returns when the service has taken
+// the stream into its backlog.
+//
+// An error is a [*net.OpError]. It wraps ECONNREFUSED if nothing listens to the service, its
+// backlog is full, or no NIC knows the process; EHOSTUNREACH if the NIC of the process is silent
+// for longer than Config.UnreachableAfter; [net.ErrClosed] if d.Process is closed or has lost its
+// NIC; [context.DeadlineExceeded] if Timeout passed; and [weft.ErrBadArgument] if the address is
+// malformed. [weft.Process.WaitName] waits for a process that is about to start.
 func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
-	remote, err := ParseAddr(address)
+	remote, err := parseTarget(address)
 	if err == nil && d.Process == nil {
-		err = fmt.Errorf("stream: the Dialer has no Process")
+		err = argument(errors.New("stream: the Dialer has no Process"))
 	}
 	if err != nil {
 		return nil, netError("dial", nil, nil, err)
 	}
 	if d.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = d.Process.WithTimeout(ctx, d.Timeout)
+		ctx, cancel = d.Process.Runtime().WithTimeout(ctx, d.Timeout)
 		defer cancel()
 	}
 	c, err := d.dial(ctx, remote)
@@ -75,9 +86,11 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	return c, nil
 }
 
-// askEvery is after what time an open is repeated: it is lost if the session of the NICs ends.
+// askEvery is the time after which a dial repeats its open message. The message is lost if the
+// session of the NICs ends.
 const askEvery = 500 * time.Millisecond
 
+// dial registers a stream and waits until the peer has answered.
 func (d *Dialer) dial(ctx context.Context, remote Addr) (*Conn, error) {
 	h, err := hostOf(d.Process)
 	if err != nil {
@@ -97,24 +110,25 @@ func (d *Dialer) dial(ctx context.Context, remote Addr) (*Conn, error) {
 	return c, nil
 }
 
-// ask sends the open until it is answered.
+// ask sends the open message until the peer answers.
 func (c *Conn) ask(ctx context.Context) error {
 	var first [headBytes]byte
 	for lost := error(nil); ; {
-		err := c.h.port.SendDelivered(ctx, c.remote.Process, tagOf(kindOpen, 0), head(&first, c.number, readBuffer), []byte(c.remote.Service))
+		err := c.h.port.Peer(c.remote.Process).SendDelivered(ctx, tagOf(kindOpen, 0), head(&first, c.number, readBuffer), []byte(c.remote.Service))
 		switch {
 		case errors.Is(err, weft.ErrNoReceiver):
 			return because(syscall.ECONNREFUSED, refusedNoListener)
 		case errors.Is(err, weft.ErrClosed), errors.Is(err, weft.ErrNICGone):
 			return failure(err)
-		case errors.Is(err, weft.ErrUnreachable) && lost == nil: // a session that has ended, perhaps, and another begins
+		case errors.Is(err, weft.ErrUnreachable) && lost == nil: // perhaps the session ended, and the next one begins
 			lost = err
-		case lost != nil && (errors.Is(err, weft.ErrUnreachable) || errors.Is(err, weft.ErrNameUnknown)) && ctx.Err() == nil: // its name goes with a NIC that is lost
+		case lost != nil && (errors.Is(err, weft.ErrUnreachable) || errors.Is(err, weft.ErrNameUnknown)) && ctx.Err() == nil:
+			// The names of a lost NIC are forgotten.
 			return because(syscall.EHOSTUNREACH, lost)
 		case err != nil && ctx.Err() == nil:
 			return because(syscall.ECONNREFUSED, err)
 		}
-		within, cancel := c.h.p.WithTimeout(ctx, askEvery)
+		within, cancel := c.h.p.Runtime().WithTimeout(ctx, askEvery)
 		c.h.pump.await(1)
 		_ = c.readable.Wait(within)
 		c.h.pump.await(-1)

@@ -1,39 +1,61 @@
-// Package stream carries byte streams over the fabric: what was written for [net.Conn] and [net.Listener] runs on it unchanged.
+// Package stream carries byte streams between processes of the fabric. Its types are a [net.Conn]
+// and a [net.Listener], so code that was written for TCP runs on them unchanged.
 //
-//	l, err := stream.Listen(p, "http")              // on a process app/0
+// A stream connects two processes and carries bytes in both directions. A server listens to a
+// service of its process. A client dials the process and the service:
+//
+//	l, err := stream.Listen(p, "http")              // p is the process app/0
 //	err = http.Serve(l, handler)
 //
-//	c, err := stream.Dial(ctx, q, "app/0:http")     // on another
+//	c, err := stream.Dial(ctx, q, "app/0:http")     // q is another process
 //
-// A stream joins two processes. Its bytes arrive once and in order, or the stream fails at both ends. Messages carry it, on a port of the
-// process that all its streams share (port 0xff01), so an application may receive what it likes beside them. A message has a kind and the
-// number that its receiver has given to the stream in its tag:
+// Package net/http needs no adapter. [Transport] finds a service by the host of a URL:
 //
-//	tag   47          40 39       32 31                              0
-//	      │     0       │   kind    │   the receiver's number          │
+//	client := &http.Client{Transport: stream.Transport(q)}
+//	response, err := client.Get("http://http.0.app.weft/")
 //
-//	open     number u32, offset u64, service   I want a stream with the service, and take what is before that offset; the receiver has no number yet
-//	accept   number u32, offset u64            you have it, and I take what is before that offset
-//	refuse   number u32, code u8               you have not
-//	data     number u32, offset u64, bytes     the bytes from that offset on
-//	window   state                             I take more
-//	fin      number u32, offset u64            that was all; I go on reading
-//	close    number u32, offset u64            that was all, and I read no more
-//	reset    number u32                        the stream has failed
-//	ping     state                             are you there?
-//	pong     state                             I am
+// # Order and loss
 //
-//	state    number u32, take u64, sent u64, end u8    I take what is before the offset take, and have sent what is before the offset sent;
-//	                                                   end: 0 there may be more, 1 that was all, 2 that was all, and I read no more
+// The bytes of a stream arrive once and in order. If that becomes impossible, both ends fail with
+// ECONNRESET. The NICs retransmit lost frames, so this happens only if the NICs lose each other for
+// longer than Config.UnreachableAfter while bytes are in flight.
 //
-// The number is the one that the sender has given to the stream; a process begins with a random one. An answer to an open counts if it is of the process that was dialled. Integers are little-endian. A process sends no more than its peer has window for, so the one reader of all messages of a process never has
-// to wait for a stream whose own reader is slow:
+// A Write returns when its bytes are copied, as with TCP: the peer may not have them yet. If they
+// cannot be sent, the stream fails, and the next call reports it. CloseWrite tells the peer that no
+// bytes follow. If the peer reads to the end before it closes, a later Read that returns [io.EOF]
+// proves that the peer has everything.
 //
-//	Write ──► buffer ──► window? ──► NIC ······ Inbox ──► stream's buffer ──► Read ──► window
-//	                        ▲                     one reader for all                      │
-//	                        └─────────────────────────────────────────────────────────────┘
+// # Failures
 //
-// Messages of one process to another arrive in order within a session of their NICs. When a session ends some may be lost; offsets show it, and a
-// stream with a gap fails. Of what is not bytes nothing is lost for good: each state has all of it. A stream whose peer has told none for a while,
-// though bytes may come, asks for one; it fails if nothing comes then.
+// Errors other than [io.EOF] are a [*net.OpError] and wrap the same errors as those of TCP.
+// [errors.Is] tells them apart:
+//
+//	nothing listens to the service, or its backlog is full    Dial: ECONNREFUSED
+//	no NIC knows the name of the process                      Dial: ECONNREFUSED
+//	the NIC of the process does not answer                    Dial: EHOSTUNREACH
+//	the peer called Close or CloseWrite                       Read: its bytes, then io.EOF
+//	the peer called Close                                     Write: EPIPE
+//	the peer called Abort, or Close with bytes unread         ECONNRESET
+//	the peer's process, its NIC or its daemon ended           ECONNRESET, within three seconds
+//	the peer's host is silent                                 ETIMEDOUT, after twice KeepAlive
+//	the own process, its NIC or its daemon ended              net.ErrClosed
+//	a deadline passed                                         os.ErrDeadlineExceeded
+//
+// Bytes that arrived before a failure of the peer are read first. A stream remains usable after a
+// deadline: Write reports how many bytes it took, and sends exactly those.
+//
+// # Limits
+//
+//	                                        default     set by
+//	streams that wait for Accept            4096        ListenConfig.Backlog
+//	received bytes that wait for Read       1 MiB       Conn.SetReadBuffer, 4 KiB to 16 MiB
+//	sent bytes that are in flight           1 MiB       Conn.SetWriteBuffer, 4 KiB to 1 MiB
+//	written bytes that wait for the peer    64 KiB
+//	silence before a question to the peer   15 s        Dialer.KeepAlive, ListenConfig.KeepAlive
+//	life of unsent bytes after Close        1 min
+//	name of a service                       255 bytes
+//
+// An open stream with nothing to read costs less than 4 KiB of memory at each end. All streams of a
+// process use its port 0xff01. The process can use its other ports, and send and receive messages
+// without a port, at the same time.
 package stream

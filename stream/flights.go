@@ -7,38 +7,41 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Messages of a stream that the NIC does not copy have memory of their own until they are acknowledged. Several are under way at a time:
+// A message that the NIC does not copy keeps its own memory until the peer's NIC acknowledges it.
+// Several messages of a stream are in flight at once:
 //
-//	0 ───── ended ───────── begun
-//	   left   │   under way   │
+//	0 ───────── ended ───────── begun
+//	  acknowledged │  in flight   │
 //
-// None of them is withdrawn: those behind it would come without it. One that fails fails the stream. The goroutine that sends for the stream, a
-// Write or drain, begins them and waits for them; ended and begun are under mu, so that others see how many there are.
+// No flight is withdrawn, since later ones would arrive without it. If one fails, the stream fails.
+// The sender of the stream, a Write or drain, starts flights and waits for them. The counters ended
+// and begun are under mu, so that other goroutines see how many flights there are.
 
-// pipeline is how many messages of one stream are under way at a time, at most, and flyingBytes how many bytes of them, if SetWriteBuffer says nothing else.
 const (
-	pipeline    = 8
-	flyingBytes = 1 << 20
+	pipeline    = 8       // messages of a stream in flight, at most
+	flyingBytes = 1 << 20 // bytes in flight, at most, if SetWriteBuffer sets no other bound
 )
 
-// flight is one of them.
+// flight is one message in flight.
 type flight struct {
 	op   weft.Op
 	head [headBytes]byte
 	mem  []byte
 }
 
-// flights are those under way, by their numbers. Memory is kept for the next ones, the last first, until the stream is silent.
+// flights are the messages of a stream in flight: a ring with the numbers from ended to begun. It
+// keeps the memory of ended flights for the next ones, until the stream is silent for a second.
 type flights struct {
 	of           [pipeline]flight
 	begun, ended int
-	bytes        int // under way
-	spare        [][]byte
+	bytes        int      // in flight
+	spare        [][]byte // memory for the next flights; the last one is used first
 }
 
+// at returns flight i.
 func (w *flights) at(i int) *flight { return &w.of[i%pipeline] }
 
-// underWay is how many messages are.
+// underWay returns the number of messages in flight.
 func (c *Conn) underWay() int {
 	if c.ops == nil {
 		return 0
@@ -46,16 +49,16 @@ func (c *Conn) underWay() int {
 	return c.ops.begun - c.ops.ended
 }
 
-// full reports whether n bytes more have to wait for some that are under way.
+// full reports whether n more bytes must wait until a flight ends.
 func (c *Conn) full(n int) bool {
 	under := c.underWay()
 	return under == pipeline || under > 0 && c.ops.bytes+n > c.bound
 }
 
-// piece is how long a message is, at most: two are under way at a time.
+// piece returns the length of the longest message, in bytes, so that two fit into the bound.
 func (c *Conn) piece() int { return min(dataBytes, max(c.bound/2, leastBuffer)) }
 
-// end notes that the first of them has left. Under mu.
+// end removes the first flight and keeps its memory. The caller holds mu.
 func (w *flights) end() {
 	f := w.at(w.ended)
 	w.ended++
@@ -64,11 +67,13 @@ func (w *flights) end() {
 	f.mem = nil
 }
 
-// begin has a copy of b begin, or b itself if it begins memory that is own: that is what the flight had then. n is 0 if the process can have no more
-// operations under way.
+// begin starts a flight with the bytes b, and returns their number. It copies b, unless b is the
+// start of own: then the flight takes that memory, and own becomes the memory that the flight had.
+// n is 0 if the process can start no more operations now.
 func (c *Conn) begin(b []byte, own *[]byte) (n int, err error) {
 	f := c.next()
-	if own != nil && len(*own) > 0 && len(b) > len(*own)/4 && &b[0] == &(*own)[0] { // else most of the memory would wait with a little
+	// Bytes that fill little of own are copied, since they would hold all of its memory.
+	if own != nil && len(*own) > 0 && len(b) > len(*own)/4 && &b[0] == &(*own)[0] {
 		f.mem, *own = b, f.mem[:cap(f.mem)]
 	} else {
 		f.mem = append(f.mem[:0], b...)
@@ -76,7 +81,7 @@ func (c *Conn) begin(b []byte, own *[]byte) (n int, err error) {
 	return c.start(f)
 }
 
-// next is the flight that begins next; there must be less than pipeline.
+// next returns the flight to start next. Fewer than pipeline must be in flight.
 func (c *Conn) next() *flight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,9 +96,10 @@ func (c *Conn) next() *flight {
 	return f
 }
 
-// start has what is in the memory of next begin.
+// start sends the bytes in the memory of f, which next returned, and returns their number. n is 0
+// if the process can start no more operations now.
 func (c *Conn) start(f *flight) (n int, err error) {
-	err = c.h.port.StartSendInto(&f.op, c.remote.Process, tagOf(kindData, c.peerNumber), head(&f.head, c.number, c.sent), f.mem)
+	err = c.h.port.Peer(c.remote.Process).StartSend(&f.op, tagOf(kindData, c.peerNumber), head(&f.head, c.number, c.sent), f.mem)
 	if errors.Is(err, weft.ErrQueueFull) {
 		return 0, nil
 	}
@@ -104,11 +110,11 @@ func (c *Conn) start(f *flight) (n int, err error) {
 	defer c.mu.Unlock()
 	c.ops.begun++
 	c.ops.bytes += len(f.mem)
-	c.sent += uint64(len(f.mem)) // behind the begin of their message, since what is sent next tells the peer of them
+	c.sent += uint64(len(f.mem)) // after the start of their message: a later state tells the peer that they were sent
 	return len(f.mem), nil
 }
 
-// land waits until the first message that is under way has left.
+// land waits until the first flight ends, and returns its error.
 func (c *Conn) land(ctx context.Context) error {
 	c.h.pump.turn()
 	c.mu.Lock()
@@ -117,17 +123,17 @@ func (c *Conn) land(ctx context.Context) error {
 	c.mu.Unlock()
 	_, err := w.at(first).op.Wait(ctx)
 	if err != nil && ctx.Err() != nil {
-		return err // it is still under way
+		return err // the message is still in flight
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w.ended == first { // else what looked meanwhile has ended it
+	if w.ended == first { // else another goroutine reaped it
 		w.end()
 	}
 	return err
 }
 
-// reap notes which messages have left.
+// reap removes the flights that have ended.
 func (c *Conn) reap() {
 	if c.underWay() == 0 {
 		return
@@ -137,6 +143,7 @@ func (c *Conn) reap() {
 	c.reapLocked()
 }
 
+// reapLocked is reap for a caller that holds mu.
 func (c *Conn) reapLocked() {
 	for c.underWay() > 0 {
 		_, done, err := c.ops.at(c.ops.ended).op.Test()
@@ -150,7 +157,7 @@ func (c *Conn) reapLocked() {
 	}
 }
 
-// oldest is the first message that is under way; nil if none is.
+// oldest returns the first flight. It returns nil if there is none.
 func (c *Conn) oldest() *flight {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +167,7 @@ func (c *Conn) oldest() *flight {
 	return c.ops.at(c.ops.ended)
 }
 
-// trim lets go of memory that a stream on which nothing moves does not need. Under mu.
+// trim frees the memory of a silent stream. The caller holds mu.
 func (c *Conn) trim() {
 	if c.inWrite || c.draining || c.ops == nil {
 		return

@@ -32,7 +32,7 @@ func TestAMessageThatTwoWaitForEndsOnce(t *testing.T) {
 				return err
 			}
 			c.bound = flyingBytes
-			p.Sleep(time.Second)
+			p.Runtime().Sleep(context.Background(), time.Second)
 			if n, err := c.begin(make([]byte, 3000), nil); n == 0 || err != nil {
 				return err
 			}
@@ -41,14 +41,14 @@ func TestAMessageThatTwoWaitForEndsOnce(t *testing.T) {
 			}
 			landed := 0
 			for range 2 {
-				p.Go("lands", func(*sim.Process) error {
+				p.Start("lands", func(*sim.Process) error {
 					err := c.land(context.Background())
 					landed++
-					p.Weft().Wake()
+					p.Weft().Runtime().Wake()
 					return err
 				})
 			}
-			if err := p.Weft().WaitUntil(context.Background(), func() bool { return landed == 2 }); err != nil {
+			if err := p.Weft().Runtime().WaitUntil(context.Background(), func() bool { return landed == 2 }); err != nil {
 				return err
 			}
 			if c.ops.ended == 2 && !c.ops.at(1).op.Ended() {

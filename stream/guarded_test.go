@@ -8,6 +8,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/payload"
 	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/program"
 )
 
 // A program that guards a process judges all that a stream brings it: the short writes, and the long ones that have places in the stream's ring before
@@ -18,8 +19,8 @@ func TestAFilterStandsBeforeAStream(t *testing.T) { // PANIC-7
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Programs().Load(t.Context(), []weft.NICID{0}, m.Encode(),
-		weft.ProgramOptions{ID: 7, Start: true, Guards: server.Name().String(), Trigger: 1}); err != nil {
+	if _, err := program.On(server).Load(t.Context(), []weft.NICID{0}, m.Encode(),
+		program.Options{ID: 7, Start: true, Guards: server.Name().String(), Trigger: 1}); err != nil {
 		t.Fatal(err)
 	}
 	const received, judged = "nic_messages_received", "nic_programs_filtered"
@@ -41,7 +42,7 @@ func TestAFilterStandsBeforeAStream(t *testing.T) { // PANIC-7
 	if n, j := after[received]-before[received], after[judged]-before[judged]; n != j || n < 10 {
 		t.Errorf("%d messages came, and the filter has judged %d", n, j)
 	}
-	long, _, err := server.Programs().Log(t.Context(), weft.ProgramAddress{ID: 7}, 0)
+	long, _, err := program.On(server).Log(t.Context(), program.Address{ID: 7}, 0)
 	if err != nil || len(long) < 4 {
 		t.Errorf("%d of the messages were long, %v", len(long), err)
 	}

@@ -13,50 +13,57 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// host is all streams of a process. What takes in what comes for any of them never waits for one (pump.go); a goroutine sends what they owe
-// their peers beside data, another asks silent peers whether they are there, and one asks those of which the NIC tells that they have ended.
+// host holds all streams of a process. It has four goroutines:
+//
+//	run      takes every received message, and never waits for one stream (pump)
+//	serve    sends the messages that streams owe their peers, besides data
+//	keep     asks the peers of silent streams whether they still exist
+//	heed     asks the peers that ended, according to the NIC
+//
+// Locks are taken in the order mu, Conn.mu, owed.
 type host struct {
 	p    *weft.Process
 	port *weft.Port
 	ctx  context.Context // ends with the process
 	stop context.CancelFunc
-	owes *weft.Gate // something is owed
+	owes *weft.Gate // opened when owing or strays grow
 	pump pump
 
-	mu        sync.Mutex // is taken before Conn.mu
-	conns     map[uint32]*Conn
-	accepted  map[peerKey]*Conn // those that a peer has dialled
-	last      uint32            // number given; the process begins with a random one, since a number that others know may be used by them
-	listeners map[string]*Listener
-	err       error // why no stream can be any more
+	mu        sync.Mutex
+	conns     map[uint32]*Conn     // by their numbers
+	accepted  map[peerKey]*Conn    // the streams that a peer dialled
+	last      uint32               // last number given; the first is random, so peers of an earlier life do not know it
+	listeners map[string]*Listener // by their services
+	err       error                // why the process can have no streams any more
 
-	owed   sync.Mutex // behind Conn.mu
-	owing  []*Conn
+	owed   sync.Mutex
+	owing  []*Conn // streams that owe their peers a message
 	strays []stray
 }
 
-// peerKey is a stream as its peer calls it.
+// peerKey identifies a stream by its peer and the peer's number.
 type peerKey struct {
 	addr   weft.Address
 	number uint32
 }
 
-// stray is an answer that belongs to no stream here.
+// stray is an answer to a message that belongs to no stream of the process.
 type stray struct {
 	to   weft.Name
 	tag  weft.Tag
 	body []byte
 }
 
-const mostStrays = 1024 // answers to opens and strangers that wait to be sent; a peer that gets none asks again
+// mostStrays bounds the strays that wait. A peer that gets no answer asks again.
+const mostStrays = 1024
 
-// hosts has the host of each process that has had a stream.
+// hosts holds the host of each process that has used streams.
 var hosts = struct {
 	mu sync.Mutex
 	of map[*weft.Process]*host
 }{of: map[*weft.Process]*host{}}
 
-// hostOf returns the host of a process.
+// hostOf returns the host of a process. The first call makes it.
 func hostOf(p *weft.Process) (*host, error) {
 	hosts.mu.Lock()
 	defer hosts.mu.Unlock()
@@ -70,6 +77,7 @@ func hostOf(p *weft.Process) (*host, error) {
 	return h, err
 }
 
+// newHost takes the port of streams and starts the goroutines of a host.
 func newHost(p *weft.Process) (*host, error) {
 	own, err := p.Port(port)
 	if err != nil {
@@ -83,29 +91,31 @@ func newHost(p *weft.Process) (*host, error) {
 		_ = own.Close()
 		return nil, fmt.Errorf("stream: %w", err)
 	}
-	h := &host{p: p, last: uint32(p.Random()), port: own, owes: p.NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}}
+	h := &host{p: p, last: uint32(p.Runtime().Random()), port: own, owes: p.Runtime().NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
-	h.pump = pump{h: h, in: in, free: p.NewGate()}
+	h.pump = pump{h: h, in: in, free: p.Runtime().NewGate()}
 	h.pump.free.Open()
-	events := p.Watch() // from before the first message
-	p.Go(h.run)
-	p.Go(h.serve)
-	p.Go(h.keep)
-	p.Go(func() { h.heed(events) })
+	events := p.Watch() // before the first message can arrive
+	p.Runtime().Go(h.run)
+	p.Runtime().Go(h.serve)
+	p.Runtime().Go(h.keep)
+	p.Runtime().Go(func() { h.heed(events) })
 	return h, nil
 }
 
-// ownNIC bounds what the process's own NIC does at once.
+// ownNIC bounds the wait for the process's own NIC, which answers at once if it works.
 const ownNIC = 10 * time.Second
 
-// receives returns when the NIC knows that the process receives on the port, so that it refuses no dial from then on: it has taken a receive
-// of the port, for it does what it is told in order, and what was sent behind that has come. It is of no kind, so the Inbox may have it as well.
+// receives returns when the NIC knows that the process receives on the port. From then on, the NIC
+// refuses no dial. To find out, it starts a receive and then sends a message to its own process:
+// the NIC works in order. The message has no kind, so the Inbox may take it instead.
 func (h *host) receives() error {
-	ctx, cancel := h.p.WithTimeout(h.ctx, ownNIC)
+	ctx, cancel := h.p.Runtime().WithTimeout(h.ctx, ownNIC)
 	defer cancel()
-	o, err := h.port.StartRecv(weft.AnyProcess, 0, nil)
+	o := new(weft.Op)
+	err := h.port.StartRecv(o, weft.AnyProcess, 0, nil)
 	if err == nil {
-		err = h.port.SendDeliveredTo(ctx, h.p.Address(), 0)
+		err = h.port.PeerAt(h.p.Address()).SendDelivered(ctx, 0)
 		o.Cancel()
 		_, _ = o.Wait(ctx)
 	}
@@ -114,13 +124,13 @@ func (h *host) receives() error {
 		return h.gone()
 	case errors.Is(err, weft.ErrNICGone), errors.Is(err, weft.ErrClosed):
 		return failure(err)
-	case err != nil: // no connection's
+	case err != nil: // no failure of a connection
 		return fmt.Errorf("stream: the NIC does not receive: %w", err)
 	}
 	return nil
 }
 
-// run takes in what comes until the process is closed.
+// run takes the received messages until the process is closed.
 func (h *host) run() {
 	err := error(weft.ErrClosed)
 	defer func() {
@@ -131,7 +141,8 @@ func (h *host) run() {
 	err = h.pump.run()
 }
 
-// end fails all streams and listeners. It is the process's host until its port is free: a Dial or a Listen is told why, until then.
+// end fails all streams and listeners. The host stays registered until its port is free: until
+// then, a Dial or a Listen returns its error.
 func (h *host) end(err error) {
 	h.mu.Lock()
 	h.err = failure(err)
@@ -151,11 +162,12 @@ func (h *host) end(err error) {
 	hosts.mu.Unlock()
 }
 
-// take takes a message, and returns the number of the stream that it is for; 0 if it is for none.
+// take handles a received message and returns the number of its stream. It returns 0 for a message
+// of no stream.
 func (h *host) take(from *weft.Message, data []byte) (stream uint32) {
 	m, ok := parse(from.Tag, data)
 	if !ok {
-		return 0 // it does not tell which stream it is for
+		return 0 // a malformed message belongs to no stream
 	}
 	if m.kind == kindOpen {
 		h.open(from, &m)
@@ -166,14 +178,14 @@ func (h *host) take(from *weft.Message, data []byte) (stream uint32) {
 	h.mu.Unlock()
 	if c == nil || !c.take(from.From, from.Addr, &m) {
 		switch m.kind {
-		case kindAccept, kindData, kindPing: // its sender takes the stream for open
+		case kindAccept, kindData, kindPing: // the sender believes that the stream is open
 			h.stray(from.From, kindReset, m.sender, m.number, nil)
 		}
 	}
 	return m.number
 }
 
-// open takes the wish for a stream.
+// open handles an open message: it adds a stream to the backlog of the listener, or refuses.
 func (h *host) open(from *weft.Message, m *message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,7 +211,8 @@ func (h *host) open(from *weft.Message, m *message) {
 	l.came.Open()
 }
 
-// stray has a message sent that belongs to no stream here.
+// stray enqueues a message that belongs to no stream of the process. It drops the message if
+// mostStrays wait.
 func (h *host) stray(to weft.Name, k kind, number, own uint32, body []byte) {
 	h.owed.Lock()
 	if len(h.strays) < mostStrays {
@@ -209,7 +222,7 @@ func (h *host) stray(to weft.Name, k kind, number, own uint32, body []byte) {
 	h.owes.Open()
 }
 
-// newConn makes a stream. Under h.mu.
+// newConn registers a new stream. The caller holds h.mu.
 func (h *host) newConn(local, remote Addr, cfg config) *Conn {
 	for {
 		if h.last++; h.last != 0 && h.conns[h.last] == nil {
@@ -224,7 +237,7 @@ func (h *host) newConn(local, remote Addr, cfg config) *Conn {
 	return c
 }
 
-// forget lets go of a stream that has ended at this end.
+// forget removes a stream that ended at this end.
 func (h *host) forget(c *Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -234,14 +247,14 @@ func (h *host) forget(c *Conn) {
 	}
 }
 
-// gone is why no stream of the process can go on.
+// gone returns the error of every call after the end of the host.
 func (h *host) gone() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return cmp.Or(h.err, net.ErrClosed)
 }
 
-// owe has the duties of c looked at.
+// owe enqueues c for serve, which sends its duties.
 func (h *host) owe(c *Conn) {
 	h.owed.Lock()
 	h.owing = append(h.owing, c)
@@ -249,11 +262,11 @@ func (h *host) owe(c *Conn) {
 	h.owes.Open()
 }
 
-// keep asks the peers of silent streams whether they are there.
+// keep runs keepAlive of each stream once a second.
 func (h *host) keep() {
-	for h.p.Sleep(h.ctx, keepEvery) == nil {
+	for h.p.Runtime().Sleep(h.ctx, keepEvery) == nil {
 		h.mu.Lock()
-		now, conns := h.p.Now(), make([]*Conn, 0, len(h.conns))
+		now, conns := h.p.Runtime().Now(), make([]*Conn, 0, len(h.conns))
 		for _, c := range h.conns {
 			conns = append(conns, c)
 		}
@@ -264,8 +277,9 @@ func (h *host) keep() {
 	}
 }
 
-// heed asks the peers that have ended, as an event of the process or of its NIC says. An end whose event was missed keepAlive finds: to doubt all peers for
-// it would fail those that are merely slow, as they are where so much happens.
+// heed asks the peers that ended according to an event of their process or NIC. It does not ask all
+// peers after a lost event, since that would fail peers that are merely slow. keepAlive finds
+// those.
 func (h *host) heed(events *weft.Watcher) {
 	defer events.Close()
 	for {
@@ -279,11 +293,11 @@ func (h *host) heed(events *weft.Watcher) {
 	}
 }
 
-// doubt has the streams of a process asked for, or those of all processes of a NIC.
+// doubt asks the peers of all streams to a process, or to all processes of a NIC.
 func (h *host) doubt(ended weft.Address) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.p.Now()
+	now := h.p.Runtime().Now()
 	for _, c := range h.conns {
 		c.doubt(ended, now)
 	}

@@ -7,29 +7,30 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Short Writes for which there is no room, at the peer or in what is under way, are joined, as TCP joins those that its window holds up: they
-// return at once, and what has gathered leaves as one message as soon as it may. Nothing is held back to be joined.
+// A short Write that may not leave now, because the peer has no room or too much is in flight,
+// joins others and returns at once. The joined bytes leave as one message as soon as they may. TCP
+// does the same with Writes that its window holds up. No byte waits only to be joined.
 //
 //	Write ──► joined ──► drain ──► flights ──► NIC
-//	   Write ──┘            a goroutine, as long as there is something
+//	   Write ──┘            a goroutine, which ends when no byte waits
 //
-// While drain runs it is the one that sends for the stream. A Close, or CloseWrite, leaves it to drain to tell the peer, behind the last byte.
+// While drain runs, it is the only sender of the stream. Close and CloseWrite then leave it to
+// drain to tell the peer of the end, behind the last byte.
 
 const (
-	copiedBytes = 2<<10 - headBytes  // what any NIC copies, so that its memory is free at once
-	keptBytes   = 16<<10 - headBytes // what an embedded one copies, if it can at once
-	joinedBytes = 16 << 10           // the longest Write that is joined to others; longer ones wait
-	mostJoined  = 64 << 10           // bytes that wait, at most
+	copiedBytes = 2<<10 - headBytes  // every NIC copies such a message, so its memory is free at once
+	keptBytes   = 16<<10 - headBytes // an embedded NIC copies such a message if it can at once
+	joinedBytes = 16 << 10           // the longest Write that is joined; a longer one waits
+	mostJoined  = 64 << 10           // joined bytes of a stream, at most
 )
 
-// Closed streams that have something left wait for their peers to take it: lingers is for how long in all, and closeWaits for how long Close does.
 const (
-	lingers    = time.Minute
-	closeWaits = 250 * time.Millisecond
+	lingers    = time.Minute            // a closed stream keeps its unsent bytes
+	closeWaits = 250 * time.Millisecond // a Close waits for its unsent bytes
 )
 
-// startToJoin has b wait, which is the first to do so, and returns how many bytes it has taken: none if the stream has ended meanwhile, since Close has
-// then left nothing to drain.
+// startToJoin starts drain with the bytes b and returns their number. It returns 0 if the stream
+// ended meanwhile: Close then expects no drain.
 func (c *Conn) startToJoin(b []byte) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,8 +40,9 @@ func (c *Conn) startToJoin(b []byte) (n int) {
 	return c.startToDrain(b)
 }
 
-// resend has b wait, which may have been sent and may not. A stream that was closed meanwhile, which is why, drains it nevertheless: its Close waits for
-// the Write. None is taken if the stream has failed.
+// resend starts drain with bytes that may or may not have been sent, and returns their number. It
+// does so even if the stream was closed meanwhile: that Close waits for the Write. It returns 0 if
+// the stream failed.
 func (c *Conn) resend(b []byte) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,31 +52,31 @@ func (c *Conn) resend(b []byte) (n int) {
 	return c.startToDrain(b)
 }
 
-// startToDrain has drain begin with b. Under mu.
+// startToDrain starts drain with the bytes b. The caller holds mu.
 func (c *Conn) startToDrain(b []byte) (n int) {
 	c.joined = append(c.joined[:0], b...)
 	if c.drainable == nil {
-		c.drainable, c.drained = c.h.p.NewGate(), c.h.p.NewGate()
+		c.drainable, c.drained = c.h.p.Runtime().NewGate(), c.h.p.Runtime().NewGate()
 	}
 	ctx, stop := context.WithCancel(c.h.ctx)
 	c.draining, c.stopDraining = true, stop
-	c.h.p.Go(func() { c.drain(ctx) })
+	c.h.p.Runtime().Go(func() { c.drain(ctx) })
 	return len(b)
 }
 
-// join has bytes of b wait, as many as there is room for.
+// join adds as many bytes of b to those that wait as fit, and returns their number.
 func (c *Conn) join(b []byte) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.draining {
 		return 0
 	}
-	n = min(len(b), max(min(mostJoined, c.flying)-len(c.joined), 0)) // what is sent again may be longer
+	n = min(len(b), max(min(mostJoined, c.flying)-len(c.joined), 0)) // resent bytes may be more than the bound
 	c.joined = append(c.joined, b[:n]...)
 	return n
 }
 
-// drain sends what waits, until nothing does. ctx ends when the stream has failed.
+// drain sends the joined bytes until none is left. ctx ends when the stream fails.
 func (c *Conn) drain(ctx context.Context) {
 	for c.mayDrain() {
 		if err := c.drainSome(ctx); err != nil {
@@ -86,13 +88,15 @@ func (c *Conn) drain(ctx context.Context) {
 	}
 }
 
+// isClosed reports whether Close was called.
 func (c *Conn) isClosed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state == stateClosed
 }
 
-// mayDrain reports whether something waits; else draining ends: all has begun, or the stream has failed.
+// mayDrain reports whether bytes wait to be sent. If none do, or the stream failed, it ends
+// draining.
 func (c *Conn) mayDrain() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +118,7 @@ func (c *Conn) mayDrain() bool {
 	return false
 }
 
-// drainSome has one more message begin, or waits until the peer has room for it.
+// drainSome starts one more message, or waits until it may.
 func (c *Conn) drainSome(ctx context.Context) error {
 	c.reap()
 	if c.full(mostJoined) {
@@ -137,7 +141,7 @@ func (c *Conn) drainSome(ctx context.Context) error {
 		if n, err := c.start(f); n > 0 || err != nil {
 			return err
 		}
-		if c.underWay() == 0 { // others have all the sends under way that the process may have
+		if c.underWay() == 0 { // other streams use every send of the process
 			_, err := c.send(ctx, f.mem)
 			return err
 		}
@@ -147,7 +151,8 @@ func (c *Conn) drainSome(ctx context.Context) error {
 	}
 }
 
-// gather puts what waits and may leave into the memory of a flight, and reports whether there is anything.
+// gather moves the joined bytes that may leave to the memory of f. It reports whether there are
+// any.
 func (c *Conn) gather(f *flight) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,10 +169,11 @@ func (c *Conn) gather(f *flight) bool {
 	return n > 0
 }
 
-// linger waits a moment, when the stream is closed, until what it has to send has left: a process that ends with its streams would take that along.
-// It does not wait for a peer that has no room. What is under way is drain's to wait for while that runs, which may begin more in its memory.
+// linger waits at most closeWaits until the bytes of a closed stream are sent: a process that ends
+// right after Close would lose them. It does not wait for a peer that has no room. While drain
+// runs, drain waits for the flights, since it may start new ones in their memory.
 func (c *Conn) linger() {
-	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, closeWaits)
+	ctx, cancel := c.h.p.Runtime().WithTimeout(c.h.ctx, closeWaits)
 	defer cancel()
 	if c.writing.Wait(ctx) != nil {
 		return
@@ -186,14 +192,15 @@ func (c *Conn) linger() {
 	}
 }
 
-// leave waits a moment, when the stream has ended, until the NIC has what the peer is to be told of that: a process that ends takes along what it has not. It
-// does not wait behind other messages to a peer whose NIC is silent.
+// leave waits at most closeWaits until the NIC has the last message of an ended stream: a process
+// that ends right after it would lose that message. It does not wait behind other messages to a
+// peer whose NIC is silent.
 func (c *Conn) leave() {
-	ctx, cancel := c.h.p.WithTimeout(c.h.ctx, closeWaits)
+	ctx, cancel := c.h.p.Runtime().WithTimeout(c.h.ctx, closeWaits)
 	defer cancel()
 	if left := c.leaving(); left != nil {
 		_ = left.Wait(ctx)
-		left.Open() // another may wait as well
+		left.Open() // for the next waiter
 	}
 	c.mu.Lock()
 	last := c.last
@@ -203,7 +210,8 @@ func (c *Conn) leave() {
 	}
 }
 
-// leaving is where to wait until what is owed has begun; nil if nothing is, or it waits behind others.
+// leaving returns the gate that opens when the owed messages have started. It returns nil if there
+// are none, or if they wait behind others.
 func (c *Conn) leaving() *weft.Gate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,19 +219,19 @@ func (c *Conn) leaving() *weft.Gate {
 		return nil
 	}
 	if c.left == nil {
-		c.left = c.h.p.NewGate()
+		c.left = c.h.p.Runtime().NewGate()
 	}
 	return c.left
 }
 
-// leftLocked ends the wait of leave. Under mu.
+// leftLocked ends the wait of leave. The caller holds mu.
 func (c *Conn) leftLocked() {
 	if c.left != nil {
 		c.left.Open()
 	}
 }
 
-// held notes that what the stream owes its peer waits behind others.
+// held notes that the owed messages of the stream wait behind others.
 func (c *Conn) held() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,14 +241,14 @@ func (c *Conn) held() {
 	}
 }
 
-// drains reports whether drain is the one that sends.
+// drains reports whether drain is the sender.
 func (c *Conn) drains() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.draining
 }
 
-// mustDrain reports whether something waits that may leave, or is under way before it.
+// mustDrain reports whether drain has bytes that may leave, or messages in flight.
 func (c *Conn) mustDrain() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,40 +6,44 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Beside data a process owes each of its peers messages: answers, room, ends. Those to one peer leave in order; several are under way at a time, for
-// one to a NIC that is silent is long on its way. A peer that is silent holds up no other:
+// A process sends its peers messages besides data: answers, windows, ends. The messages to one peer
+// leave in order, and several are in flight at once, since a message to a silent NIC takes long. A
+// silent peer delays no other peer:
 //
-//	owing, strays ──► serve ──► lane of a peer ──► NIC        while few are under way
-//	                               └──► goroutine ──► NIC     else, until nothing waits there
+//	owing, strays ──► serve ──► lane of a peer ──► NIC        while few messages are in flight
+//	                               └──► goroutine ──► NIC     otherwise, until the lane is empty
 //
-// What fails, fails: a state that comes later tells all of it, and a peer that is not reached ends the stream by its silence.
+// A failed send is ignored: a later state repeats the message, and keepAlive ends a stream to a
+// peer that is unreachable.
 
 const (
-	mostUnderWay = 16 // messages of a lane
-	keptLanes    = 64 // without a look at which are idle
+	mostUnderWay = 16 // messages of a lane in flight
+	keptLanes    = 64 // lanes from which on serve looks for idle ones
 )
 
-// lane is what a process owes one peer. Whatever sends has under and the message: serve, or a goroutine of its own while held is set.
+// lane is the queue of messages to one peer. Its sender owns the fields up to of: serve, or the
+// lane's own goroutine while held is set.
 type lane struct {
 	h     *host
 	to    weft.Name
-	under []*weft.Op
+	under []*weft.Op // in flight
 
-	has  bool // the message has not begun, since too many operations are under way in the process
+	has  bool // tag and body hold a message that could not be started yet
 	tag  weft.Tag
 	body []byte
-	of   *Conn // nil: of no stream here
+	of   *Conn // the stream of the message; nil for a stray
 
 	waits []owed // under host.owed
-	held  bool   // likewise
+	held  bool   // under host.owed
 }
 
-// owed is a stream that owes its peer something, or a stray.
+// owed is an entry of a lane: a stream that owes its peer messages, or a stray.
 type owed struct {
 	c *Conn
 	s stray
 }
 
+// to returns the peer.
 func (o *owed) to() weft.Name {
 	if o.c != nil {
 		return o.c.remote.Process
@@ -47,14 +51,14 @@ func (o *owed) to() weft.Name {
 	return o.s.to
 }
 
-// lanes are those of a process, by their peers.
+// lanes holds the lanes of a process, by their peers.
 type lanes struct {
 	h     *host
 	of    map[weft.Name]*lane
-	sweep int // how many there are when the idle ones go
+	sweep int // number of lanes at which drop removes idle ones
 }
 
-// serve sends what is owed.
+// serve moves owed messages to their lanes and sends them, until the process is closed.
 func (h *host) serve() {
 	ls := lanes{h: h, of: map[weft.Name]*lane{}, sweep: keptLanes}
 	for h.owes.Wait(h.ctx) == nil {
@@ -62,7 +66,7 @@ func (h *host) serve() {
 		owing, strays := h.owing, h.strays
 		h.owing, h.strays = nil, nil
 		h.owed.Unlock()
-		for _, c := range owing { // before the strays: an end, before what came behind it is refused
+		for _, c := range owing { // before the strays: an end leaves before later data is refused
 			ls.put(owed{c: c})
 		}
 		for _, s := range strays {
@@ -71,7 +75,7 @@ func (h *host) serve() {
 	}
 }
 
-// put has something sent behind what waits in its lane.
+// put adds an entry to its lane, and sends if the lane has no goroutine.
 func (ls *lanes) put(o owed) {
 	l := ls.lane(o.to())
 	h := ls.h
@@ -85,14 +89,14 @@ func (ls *lanes) put(o owed) {
 		h.owed.Lock()
 		l.held, held = true, true
 		h.owed.Unlock()
-		h.p.Go(l.hold)
+		h.p.Runtime().Go(l.hold)
 	}
 	if held && o.c != nil {
 		o.c.held()
 	}
 }
 
-// lane is the lane of a peer.
+// lane returns the lane of a peer.
 func (ls *lanes) lane(to weft.Name) *lane {
 	l := ls.of[to]
 	if l == nil {
@@ -105,7 +109,7 @@ func (ls *lanes) lane(to weft.Name) *lane {
 	return l
 }
 
-// drop lets go of idle lanes.
+// drop removes idle lanes.
 func (ls *lanes) drop() {
 	ls.h.owed.Lock()
 	defer ls.h.owed.Unlock()
@@ -117,7 +121,7 @@ func (ls *lanes) drop() {
 	ls.sweep = max(keptLanes, 2*len(ls.of))
 }
 
-// ended drops the operations that have ended, and returns how many are left.
+// ended removes the operations that have ended, and returns the number of those in flight.
 func (l *lane) ended() int {
 	left := l.under[:0]
 	for _, o := range l.under {
@@ -130,7 +134,7 @@ func (l *lane) ended() int {
 	return len(left)
 }
 
-// send begins what waits, and reports whether all of it has begun.
+// send starts the messages that wait. It reports whether all of them have started.
 func (l *lane) send() bool {
 	for {
 		switch {
@@ -142,7 +146,8 @@ func (l *lane) send() bool {
 		case !l.next():
 			continue
 		}
-		o, err := l.h.port.StartSend(l.to, l.tag, l.body)
+		o := new(weft.Op)
+		err := l.h.port.Peer(l.to).StartSend(o, l.tag, l.body)
 		if errors.Is(err, weft.ErrQueueFull) {
 			return false
 		}
@@ -153,7 +158,8 @@ func (l *lane) send() bool {
 	}
 }
 
-// begun notes that the message has, as o; nil: the NIC has it, or it has failed.
+// begun notes that the message has started as o. If o is nil, the NIC has the message already, or
+// the send failed.
 func (l *lane) begun(o *weft.Op) {
 	l.has = false
 	if l.of != nil {
@@ -161,7 +167,7 @@ func (l *lane) begun(o *weft.Op) {
 	}
 }
 
-// hold sends what waits as soon as what is under way has ended.
+// hold is the lane's own goroutine. It sends as flights end, until the lane is empty.
 func (l *lane) hold() {
 	for l.h.ctx.Err() == nil {
 		if l.has {
@@ -176,7 +182,7 @@ func (l *lane) hold() {
 	}
 }
 
-// release leaves the lane to serve, if nothing waits.
+// release gives an empty lane back to serve. It reports whether the lane is empty.
 func (l *lane) release() bool {
 	l.h.owed.Lock()
 	defer l.h.owed.Unlock()
@@ -184,13 +190,15 @@ func (l *lane) release() bool {
 	return !l.held
 }
 
+// empty reports whether no entry waits.
 func (l *lane) empty() bool {
 	l.h.owed.Lock()
 	defer l.h.owed.Unlock()
 	return len(l.waits) == 0
 }
 
-// next takes the first message that waits. It returns false if the first stream owes none any more.
+// next takes the first message of the first entry. It removes the entry and returns false if its
+// stream owes no message any more.
 func (l *lane) next() bool {
 	l.h.owed.Lock()
 	o := l.waits[0]

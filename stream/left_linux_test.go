@@ -103,13 +103,13 @@ func TestManyStreamsToAHostThatHasVanishedAreClosedSoon(t *testing.T) {
 			}
 			all = append(all, c)
 		}
-		p.Sleep(time.Second)
+		p.Runtime().Sleep(context.Background(), time.Second)
 		f.Partition(0)
-		begin := p.Now()
+		begin := p.Runtime().Now()
 		for _, c := range all {
 			_ = c.Close()
 		}
-		if took := p.Now().Sub(begin); took > 5*time.Second {
+		if took := p.Runtime().Now().Sub(begin); took > 5*time.Second {
 			return fmt.Errorf("%d streams were closed within %v", many, took)
 		}
 		return nil

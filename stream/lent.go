@@ -1,15 +1,16 @@
 package stream
 
-// What comes in a long message, and no Read waits for, stays in the Inbox until the next message is taken in: the Reads that follow copy it from there,
-// once. If something else is to come first, whatever takes that in has the stream keep the rest.
+// The bytes of a long message stay in the Inbox if no Read waits for them. The next Reads copy them
+// from there, once. If the pump takes the next message first, it copies the rest into the buffer of
+// the stream.
 //
 //	Inbox ──────────────────► Read
-//	   └──► stream's buffer ────┘     the next message is taken in first
+//	   └──► stream's buffer ────┘     the next message came first
 
-// lentBytes is the least that is worth it.
+// lentBytes is the length from which lending is cheaper than a copy.
 const lentBytes = 4 << 10
 
-// lend adds bytes that lie in the Inbox. Under mu.
+// lend adds bytes that lie in the Inbox, behind all others. The caller holds mu.
 func (c *Conn) lend(b []byte) {
 	if len(b) < lentBytes {
 		c.in.write(b)
@@ -19,13 +20,14 @@ func (c *Conn) lend(b []byte) {
 	c.h.pump.lender = c
 }
 
-// keep takes back what is lent. The goroutine that pumps calls it, before the Inbox has the memory again.
+// keep copies the lent bytes into the buffer. The pump calls it before the Inbox reuses the memory.
 func (c *Conn) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.keepLocked()
 }
 
+// keepLocked is keep for a caller that holds mu.
 func (c *Conn) keepLocked() {
 	if len(c.lent) > 0 {
 		c.in.write(c.lent)
@@ -33,10 +35,10 @@ func (c *Conn) keepLocked() {
 	c.lent = nil
 }
 
-// waiting is how many bytes wait to be read. Under mu.
+// waiting returns the number of bytes that wait for a Read. The caller holds mu.
 func (c *Conn) waiting() int { return c.in.len() + len(c.lent) }
 
-// readWaiting takes some of them. Under mu.
+// readWaiting moves waiting bytes to b, and returns their number. The caller holds mu.
 func (c *Conn) readWaiting(b []byte) (n int) {
 	n = c.in.read(b)
 	k := copy(b[n:], c.lent)

@@ -9,23 +9,27 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// DefaultBacklog is how many streams wait at a listener to be accepted: as many connections as at one of TCP, if Linux is not told otherwise.
+// DefaultBacklog is the Backlog of a [ListenConfig] that sets none, in streams. It is the default
+// bound of Linux for TCP.
 const DefaultBacklog = 4096
 
-// ListenConfig is how a process listens.
+// ListenConfig holds the settings of a listener.
 type ListenConfig struct {
-	// Process is the one whose service it is.
+	// Process is the process that listens. It must be set.
 	Process *weft.Process
 
-	// Backlog takes the place of DefaultBacklog. A dial that finds it full is refused.
+	// Backlog is the number of streams that may wait for Accept. 0 means DefaultBacklog. If the
+	// backlog is full, a dial fails with ECONNREFUSED.
 	Backlog int
 
-	// KeepAlive takes the place of DefaultKeepAlive; negative: peers are not asked unless the NIC tells that they have ended, and what a lost session of the NICs takes along of the room or
-	// the end that a peer tells of is missed for good.
+	// KeepAlive replaces DefaultKeepAlive for accepted streams if it is not 0. A negative value
+	// means that a stream never asks a silent peer. It then fails only if the NIC reports that the
+	// peer ended, and it waits forever if the peer's last report was lost.
 	KeepAlive time.Duration
 }
 
-// Listener is a service of a process. It is a [net.Listener].
+// Listener is a service that a process listens to. It is a [net.Listener]. Any number of goroutines
+// may use it at once.
 type Listener struct {
 	h       *host
 	addr    Addr
@@ -34,15 +38,21 @@ type Listener struct {
 	came    *weft.Gate
 
 	queue  []*Conn // under host.mu
-	closed bool    // likewise
+	closed bool    // under host.mu
 }
 
-// Listen has p serve a service.
+// Listen registers a service of p and returns its listener. It is [ListenConfig.Listen] with the
+// default settings.
 func Listen(p *weft.Process, service string) (*Listener, error) {
 	return (&ListenConfig{Process: p}).Listen(service)
 }
 
-// Listen begins to take streams to a service of the process. It fails with EADDRINUSE if the process listens to it already.
+// Listen registers a service of the process and returns its listener. A service is a name of 1 to
+// 255 bytes. Dials succeed as soon as Listen has returned.
+//
+// An error is a [*net.OpError]. It wraps EADDRINUSE if the process listens to the service already,
+// [net.ErrClosed] if the process is closed or has lost its NIC, and [weft.ErrBadArgument] if the
+// service or a setting is invalid.
 func (lc *ListenConfig) Listen(service string) (*Listener, error) {
 	l, err := lc.listen(service)
 	if err != nil {
@@ -56,13 +66,14 @@ func (lc *ListenConfig) listen(service string) (*Listener, error) {
 		return nil, err
 	}
 	if lc.Process == nil || lc.Backlog < 0 {
-		return nil, fmt.Errorf("stream: a ListenConfig with process %v and a backlog of %d; expected a process, and a backlog of 0 or more", lc.Process, lc.Backlog)
+		return nil, argument(fmt.Errorf("stream: a ListenConfig with process %v and a backlog of %d; "+
+			"expected a process, and a backlog of 0 or more", lc.Process, lc.Backlog))
 	}
 	h, err := hostOf(lc.Process)
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{h: h, addr: Addr{lc.Process.Name(), service}, cfg: newConfig(lc.KeepAlive), backlog: lc.Backlog, came: lc.Process.NewGate()}
+	l := &Listener{h: h, addr: Addr{lc.Process.Name(), service}, cfg: newConfig(lc.KeepAlive), backlog: lc.Backlog, came: lc.Process.Runtime().NewGate()}
 	if l.backlog == 0 {
 		l.backlog = DefaultBacklog
 	}
@@ -81,10 +92,11 @@ func (lc *ListenConfig) listen(service string) (*Listener, error) {
 	return l, nil
 }
 
-// Addr is what to dial, an [Addr].
+// Addr returns the address to dial, an [Addr].
 func (l *Listener) Addr() net.Addr { return l.addr }
 
-// Accept waits for the next stream.
+// Accept waits for the next stream and returns it, a [*Conn]. It fails with [net.ErrClosed] when
+// the listener or the process is closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.next()
@@ -99,13 +111,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 			l.h.pump.awaitPatiently(-1)
 		}
 		if err != nil {
-			l.came.Open() // whatever else waits here
+			l.came.Open() // for the next waiter
 			return nil, netError("accept", nil, l.addr, err)
 		}
 	}
 }
 
-// next takes the first stream in the queue; nil if there is none yet.
+// next removes the first stream from the queue. It returns nil if the queue is empty.
 func (l *Listener) next() (*Conn, error) {
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
@@ -122,7 +134,8 @@ func (l *Listener) next() (*Conn, error) {
 	return c, nil
 }
 
-// Close ends the service. Streams that were not accepted fail; those that were go on.
+// Close ends the service. Streams that Accept has returned go on. Those in the backlog fail, and
+// their peers get ECONNRESET.
 func (l *Listener) Close() error {
 	l.h.mu.Lock()
 	if l.closed {

@@ -8,43 +8,46 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// pump takes in what comes for all streams of a process. One goroutine does that at a time. Where a single Read waits it is the goroutine that
-// reads: what comes need not be handed to another. Else it is one that does nothing else.
+// pump takes the received messages of all streams of a process. One goroutine pumps at a time. If a
+// single Read waits, its own goroutine pumps, so no message passes from one goroutine to another.
+// Otherwise the goroutine of host.run pumps, here called the runner.
 //
-//	a Read waits, and nothing else does ──► the Read pumps ──► its bytes have come
-//	anything else waits                 ──► the goroutine of its own pumps, at once
-//	nothing waits                       ──► likewise, after idleAfter: the next Read has as long to come
+//	one Read waits, and no other call  ──► the Read pumps until its bytes arrive
+//	another call waits                 ──► the runner pumps, at once
+//	no call waits                      ──► the runner pumps, after idleAfter without a Read
 //
-// Reads of silent streams, and Accepts, wait nearly always. While a row of messages has been for one stream alone they count for nothing: a server
-// that accepts more connections answers the one that it has as soon. The first message for another stream ends that; it waits for idleAfter
-// at most.
+// Accepts, and Reads of silent streams, wait nearly always. They do not count while many messages
+// in a row are for one stream: a server that waits for more connections still answers its busy
+// connection without delay. The first message for another stream ends the row. It waits for
+// idleAfter at most.
 type pump struct {
 	h      *host
 	in     *weft.Inbox
-	lender *Conn      // the stream that has bytes in the Inbox, if one has; of the goroutine that pumps
-	free   *weft.Gate // opened when the goroutine of its own should look which goroutine pumps
+	lender *Conn      // the stream that has bytes in the Inbox; nil if none has; for the goroutine that pumps
+	free   *weft.Gate // opened when the runner should look whether it must pump
 
 	// Under host.owed.
-	busy    bool   // one pumps
-	waiting int    // calls that wait for something to come at once
-	patient int    // Reads that do not pump, and Accepts
-	last    uint32 // the stream of the last message; 0: none
-	row     int    // messages in a row that were for that
-	turns   uint64 // how often a Read has
-	served  bool   // a Read that waited for another to pump has what it wanted
-	dozing  bool   // the goroutine of its own waits for no longer than idleAfter
+	busy    bool   // a goroutine pumps
+	waiting int    // calls that need every message at once
+	patient int    // Accepts, and Reads that do not pump
+	last    uint32 // the stream of the last message; 0 if it had none
+	row     int    // messages in a row for that stream, up to longRow
+	turns   uint64 // number of times that a Read pumped
+	served  bool   // the runner brought a waiting Read its bytes
+	dozing  bool   // the runner waits for idleAfter at most
 }
 
-// idleAfter is how long nothing pumps when a Read has what it wanted and nothing else waits.
+// idleAfter is the time in which no goroutine pumps after a Read has its bytes, if no other call
+// waits.
 const idleAfter = time.Millisecond
 
-// longRow is how many messages in a row for one stream make it the only one that counts.
+// longRow is the number of messages in a row from which on only their stream counts.
 const longRow = 8
 
-// others reports whether calls wait for which a single Read does not pump. Under host.owed.
+// others reports whether calls wait that a pumping Read would delay. The caller holds host.owed.
 func (p *pump) others() bool { return p.waiting > 0 || p.patient > 0 && p.row < longRow }
 
-// heard notes that a message was for a stream. Under host.owed.
+// heard notes the stream of a message. The caller holds host.owed.
 func (p *pump) heard(stream uint32) {
 	if stream == 0 || stream != p.last {
 		p.last, p.row = stream, 0
@@ -54,7 +57,7 @@ func (p *pump) heard(stream uint32) {
 	}
 }
 
-// run pumps wherever no Read does, until the process is closed, and returns why.
+// run is the runner. It pumps while no Read does, and returns an error when the process is closed.
 func (p *pump) run() error {
 	for {
 		if p.free.Wait(p.h.ctx) != nil || p.idle() != nil {
@@ -70,10 +73,10 @@ func (p *pump) run() error {
 	}
 }
 
-// idle waits as long as Reads take turns and nothing else waits.
+// idle waits while Reads pump and no other call waits.
 func (p *pump) idle() error {
 	for turns, more := p.doze(0); more; turns, more = p.doze(turns) {
-		within, cancel := p.h.p.WithTimeout(p.h.ctx, idleAfter)
+		within, cancel := p.h.p.Runtime().WithTimeout(p.h.ctx, idleAfter)
 		_ = p.free.Wait(within)
 		cancel()
 		if err := p.h.ctx.Err(); err != nil {
@@ -83,7 +86,8 @@ func (p *pump) idle() error {
 	return nil
 }
 
-// doze reports whether the goroutine of its own should go on waiting: nothing waits for it, and Reads have had turns since it looked last.
+// doze reports whether the runner should go on waiting: no other call waits, and a Read pumped
+// since the runner last looked.
 func (p *pump) doze(last uint64) (turns uint64, more bool) {
 	p.h.owed.Lock()
 	defer p.h.owed.Unlock()
@@ -91,20 +95,21 @@ func (p *pump) doze(last uint64) (turns uint64, more bool) {
 	return p.turns, p.dozing
 }
 
-// next takes in one message, and returns the number of its stream.
+// next takes one message and returns the number of its stream.
 func (p *pump) next(ctx context.Context) (stream uint32, err error) {
 	p.settle()
-	m, data, err := p.in.Next(ctx)
-	if errors.Is(err, weft.ErrTruncated) { // no peer of this version sends so much at a time
+	m, err := p.in.Next(ctx)
+	if errors.Is(err, weft.ErrTruncated) { // no peer of this version sends such a long message
 		return 0, nil
 	}
 	if err == nil {
-		stream = p.h.take(m, data)
+		stream = p.h.take(&m, m.Data)
 	}
 	return stream, err
 }
 
-// turn notes that a Write waits for its messages to leave, which the NIC alone tells it: meanwhile nothing need pump, as when a Read takes turns.
+// turn notes that a Write waits for its flights. Only the NIC ends those, so the runner may doze,
+// as if a Read were about to pump.
 func (p *pump) turn() {
 	p.h.owed.Lock()
 	defer p.h.owed.Unlock()
@@ -112,7 +117,7 @@ func (p *pump) turn() {
 	p.served = true
 }
 
-// settle has the stream that has bytes in the Inbox keep them.
+// settle copies the lent bytes out of the Inbox.
 func (p *pump) settle() {
 	if c := p.lender; c != nil {
 		p.lender = nil
@@ -120,7 +125,8 @@ func (p *pump) settle() {
 	}
 }
 
-// begin has the goroutine of its own pump, if no Read does. One that does says so when it ends.
+// begin makes the runner the one that pumps. It returns false if a Read pumps, which opens free
+// later.
 func (p *pump) begin() bool {
 	p.h.owed.Lock()
 	defer p.h.owed.Unlock()
@@ -131,7 +137,8 @@ func (p *pump) begin() bool {
 	return true
 }
 
-// leave ends that if it was for a single Read and nothing else waits: the next one may pump itself.
+// leave ends the runner's turn, and returns true, if it served a single Read and no other call
+// waits. The next Read may then pump.
 func (p *pump) leave(stream uint32) bool {
 	p.h.owed.Lock()
 	defer p.h.owed.Unlock()
@@ -140,14 +147,15 @@ func (p *pump) leave(stream uint32) bool {
 		return false
 	}
 	p.busy, p.served = false, false
-	p.turns++ // the Read's, which it has soon
+	p.turns++ // for the Read that will pump soon
 	p.free.Open()
 	return true
 }
 
-// lead has a Read, or a Write that waits for room, take in one message, if nothing else pumps or waits. It returns false if that has to wait for
-// another to do so. come reports whether what it waits for has come: it is asked when no other takes in anything any more, for one may have brought
-// it since the caller looked.
+// lead pumps one message for a Read, or for a Write that waits for room. It returns false if
+// another goroutine pumps or another call waits: then the caller must wait for the runner. come
+// reports whether the caller's wait is over. lead asks it once no other goroutine pumps, since one
+// may have ended the wait after the caller looked.
 func (p *pump) lead(ctx context.Context, come func() bool) bool {
 	p.h.owed.Lock()
 	if p.busy || p.others() {
@@ -175,10 +183,11 @@ func (p *pump) lead(ctx context.Context, come func() bool) bool {
 	return err == nil || err == errCome || ctx.Err() != nil
 }
 
-// errCome is why lead took in nothing.
+// errCome is the reason why lead took no message.
 var errCome = errors.New("stream: it has come")
 
-// await notes that a call waits for something to come, at once, until it is called with -1.
+// await notes, with n = 1, that a call waits and needs every message at once; with -1 that it
+// ended.
 func (p *pump) await(n int) {
 	p.h.owed.Lock()
 	p.waiting += n
@@ -192,7 +201,7 @@ func (p *pump) awaitPatiently(n int) {
 	p.unlock()
 }
 
-// awaitRead is await for a Read, which has what it wanted when it ends.
+// awaitRead is await for a Read that does not pump. With n = -1, the Read has its bytes.
 func (p *pump) awaitRead(n int) {
 	p.h.owed.Lock()
 	p.patient += n
@@ -200,7 +209,7 @@ func (p *pump) awaitRead(n int) {
 	p.unlock()
 }
 
-// unlock gives host.owed back, and has the goroutine of its own look if it should pump.
+// unlock releases host.owed, and wakes the runner if it should pump.
 func (p *pump) unlock() {
 	idle := !p.busy && p.others()
 	p.h.owed.Unlock()

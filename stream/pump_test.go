@@ -13,7 +13,7 @@ import (
 // onSwitch is two processes whose NICs share a switch.
 func onSwitch(t *testing.T) (a, b *weft.Process) {
 	t.Helper()
-	return linked(t, weft.Config{Switch: weft.NewSwitch()})
+	return linked(t, weft.Config{Link: weft.NewSwitch().Link()})
 }
 
 // linked is two processes, each with a NIC of its own.

@@ -8,14 +8,17 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Bytes that may wait to be read.
+// Received bytes of a stream that may wait for a Read.
 const (
-	readBuffer  = 1 << 20
+	readBuffer  = 1 << 20 // the default
 	leastBuffer = 4 << 10
 	mostBuffer  = 16 << 20
 )
 
-// Read reads what has come, and waits if nothing has. Behind the last byte of a peer that has ended its direction it returns [io.EOF].
+// Read copies received bytes to b and returns their number. It waits until there is at least one.
+// After the last byte of a peer that called Close or CloseWrite, it returns [io.EOF]. It fails with
+// [os.ErrDeadlineExceeded] after the deadline, with [net.ErrClosed] after Close of this end or of
+// its process, and with ECONNRESET or ETIMEDOUT if the stream failed.
 func (c *Conn) Read(b []byte) (int, error) {
 	if err := c.reading.Wait(c.h.ctx); err != nil {
 		return 0, c.opError("read", c.h.gone())
@@ -35,10 +38,10 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 }
 
-// waitToRead waits for something to come, by taking it in itself if no other call waits.
+// waitToRead waits for a message. It pumps if no other call waits.
 func (c *Conn) waitToRead() {
 	c.mu.Lock()
-	if c.state != stateOpen { // it has ended since the Read looked, so that nothing would end the context
+	if c.state != stateOpen { // it ended after the Read looked: no call would end the context
 		c.mu.Unlock()
 		return
 	}
@@ -55,20 +58,22 @@ func (c *Conn) waitToRead() {
 	c.count(false)
 }
 
-// come reports whether there is something for the Read that waits.
+// come reports whether the waiting Read may return.
 func (c *Conn) come() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.got > 0 || c.state != stateOpen || c.finished
 }
 
-// count notes whether a Read waits for another to take in what comes. It does not from when that has come: the next Read may do it.
+// count notes whether a Read waits for the runner. Its wait ends when its bytes arrive: then the
+// next Read may pump.
 func (c *Conn) count(waits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.countLocked(waits && c.got == 0 && c.state == stateOpen && !c.finished)
 }
 
+// countLocked is count for a caller that holds mu and has checked that the wait is not over.
 func (c *Conn) countLocked(waits bool) {
 	if waits != c.counted {
 		c.counted = waits
@@ -80,7 +85,8 @@ func (c *Conn) countLocked(waits bool) {
 	}
 }
 
-// readNow reads what there is; of nothing it leaves word where the next bytes are wanted.
+// readNow copies the waiting bytes to b. If there are none, the next received bytes go to b
+// directly.
 func (c *Conn) readNow(b []byte) (n int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,13 +95,13 @@ func (c *Conn) readNow(b []byte) (n int, err error) {
 	}
 	late := c.late(c.readEnd)
 	switch {
-	case len(b) == 0: // also behind a deadline, as of a TCP connection
+	case len(b) == 0: // also after a deadline, as with TCP
 	case late != nil:
 		err = late
 	case c.waiting() > 0:
 		n = c.readWaiting(b)
 		c.took(n)
-	case c.finished: // also if the stream has failed since then
+	case c.finished: // also if the stream failed later
 		err = io.EOF
 	case c.state == stateFailed:
 		err = c.err
@@ -105,7 +111,7 @@ func (c *Conn) readNow(b []byte) (n int, err error) {
 	return n, err
 }
 
-// readWanted ends the wait for bytes, and returns how many have come.
+// readWanted ends the wait for bytes, and returns the number of those that arrived in want.
 func (c *Conn) readWanted() (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,27 +120,28 @@ func (c *Conn) readWanted() (n int) {
 		c.took(n)
 	}
 	if c.late(c.readEnd) != nil {
-		c.stopReading() // its context has ended; there may be another deadline
+		c.stopReading() // the context ended; the next Read may have another deadline
 	}
 	return n
 }
 
-// took notes that bytes were read. Under mu.
+// took notes that n bytes were read. The caller holds mu.
 func (c *Conn) took(n int) {
 	c.taken += uint64(n)
 	c.grant()
 }
 
-// grant has the peer told of more room if that is worth a message: once a half of the buffer, which so never runs dry where the peer is quick.
-// tellGranted must follow.
+// grant extends the window of the peer when half of the buffer is free again: that is worth a
+// message, and a fast peer never waits. The caller holds mu, and calls tellGranted afterwards.
 func (c *Conn) grant() {
 	if upTo := c.taken + c.buffer; upTo >= c.granted+c.buffer/2 && !c.finished && c.state == stateOpen {
 		c.granted, c.untold = upTo, true
 	}
 }
 
-// tellGranted tells the peer of more room, if it does not know of it. The goroutine that reads does that itself: one that would have to be woken for
-// it comes late where both share a processor. If it cannot at once, it leaves it to serve.
+// tellGranted sends the peer its new window, if there is one. The reading goroutine sends it
+// itself: serve would run late if both share a processor. If the send cannot start at once, serve
+// sends it.
 func (c *Conn) tellGranted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,26 +157,28 @@ func (c *Conn) tellGranted() {
 	}
 }
 
-// telling is the last message by which a reader has told of room.
+// telling is the last window message that a reader sent.
 type telling struct {
 	op   weft.Op
 	body [stateBytes]byte
-	on   bool
+	on   bool // op was started
 }
 
-// send begins the next, and reports whether it could. Under mu.
+// send starts the next window message. It reports whether it could. The caller holds mu.
 func (t *telling) send(c *Conn) bool {
 	if t.on {
 		if _, done, _ := t.op.Test(); !done {
 			return false
 		}
 	}
-	t.on = c.h.port.StartSendInto(&t.op, c.remote.Process, tagOf(kindWindow, c.peerNumber), c.tell(&t.body)) == nil
+	t.on = c.h.port.Peer(c.remote.Process).StartSend(&t.op, tagOf(kindWindow, c.peerNumber), c.tell(&t.body)) == nil
 	return t.on
 }
 
-// WriteTo implements [io.WriterTo]: what has come is written from where it lies. While w takes it others may read on behind that. What w does not take is read
-// next; if w gives no reason for that, the error is [io.ErrShortWrite].
+// WriteTo implements [io.WriterTo], which [io.Copy] uses: it writes received bytes to w until
+// [io.EOF], and returns their number. It writes them from the stream's buffer, without a copy.
+// While w writes, other goroutines may Read the bytes that follow. Bytes that w does not take stay
+// in the stream. If w takes less without an error, WriteTo fails with [io.ErrShortWrite].
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	var first [leastRing]byte
 	var out ring
@@ -193,7 +202,8 @@ func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	}
 }
 
-// lift moves what waits to be read to an empty ring, and reports whether there is anything. What it moves has not been taken yet, as the peer sees it.
+// lift moves the waiting bytes to an empty ring. It reports whether there are any. They still count
+// against the peer's window.
 func (c *Conn) lift(out *ring) (ok bool, err error) {
 	if err := c.reading.Wait(c.h.ctx); err != nil {
 		return false, c.h.gone()
@@ -201,7 +211,7 @@ func (c *Conn) lift(out *ring) (ok bool, err error) {
 	defer c.reading.Open()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.keepLocked() // what is lent may be taken back while it is written
+	c.keepLocked() // the Inbox may reuse lent memory during the write
 	if c.in.len() == 0 || c.state == stateClosed || c.late(c.readEnd) != nil {
 		return false, nil
 	}
@@ -210,7 +220,7 @@ func (c *Conn) lift(out *ring) (ok bool, err error) {
 	return true, nil
 }
 
-// liftNext waits for what comes next, and moves as much of it to an empty ring as there is room for in b.
+// liftNext waits for the next bytes, and moves up to len(b) of them to an empty ring.
 func (c *Conn) liftNext(out *ring, b []byte) error {
 	n, err := c.Read(b)
 	if err != nil {
@@ -219,15 +229,16 @@ func (c *Conn) liftNext(out *ring, b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out.write(b[:n])
-	c.taken -= uint64(n) // the writer may not take it
+	c.taken -= uint64(n) // the writer may not take them
 	c.passing += n
 	return nil
 }
 
-// errWritten is that of a writer that says to have taken what it cannot have.
+// errWritten is the error of a writer that reports an impossible count.
 var errWritten = errors.New("stream: a writer says that it has taken less than nothing, or more than it was given")
 
-// pass writes what was lifted. If w fails, or panics, or the stream is closed, the rest waits again to be read.
+// pass writes the lifted bytes to w. If w fails or panics, or the stream is closed, the rest goes
+// back to the stream.
 func (c *Conn) pass(w io.Writer, out *ring) (sum int, err error) {
 	defer c.giveBack(out)
 	for closed := false; err == nil && !closed && out.len() > 0; {
@@ -252,7 +263,7 @@ func (c *Conn) pass(w io.Writer, out *ring) (sum int, err error) {
 	return sum, err
 }
 
-// giveBack has what is left of what was lifted wait again to be read.
+// giveBack returns the lifted bytes that are left to the stream.
 func (c *Conn) giveBack(out *ring) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +273,7 @@ func (c *Conn) giveBack(out *ring) {
 	}
 }
 
-// putBack has bytes wait before those that do. Under mu.
+// putBack puts bytes in front of those that wait. The caller holds mu.
 func (c *Conn) putBack(out *ring) {
 	for b := c.in.first(); len(b) > 0; b = c.in.first() {
 		out.write(b)

@@ -29,7 +29,7 @@ func pair(t testing.TB, cfg weft.Config) (a, b *weft.Process) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if cfg.Link == (weft.Link{}) {
-		cfg.Switch = weft.NewSwitch()
+		cfg.Link = weft.NewSwitch().Link()
 	}
 	open := func(app string) *weft.Process {
 		cfg.Name = weft.Name{App: app}

@@ -28,14 +28,14 @@ func lostWithASession(t *testing.T, act, wait func(p *sim.Process, c *stream.Con
 		if err != nil {
 			return err
 		}
-		p.Sleep(2 * time.Second)
+		p.Runtime().Sleep(context.Background(), 2*time.Second)
 		heal := f.Partition(0)
 		f.After(silence, heal)
-		p.Sleep(time.Second)
+		p.Runtime().Sleep(context.Background(), time.Second)
 		if err := act(p, c.(*stream.Conn)); err != nil {
 			return err
 		}
-		p.Sleep(10 * time.Minute)
+		p.Runtime().Sleep(context.Background(), 10*time.Minute)
 		return nil
 	})
 	f.Process(1, "b/0", func(p *sim.Process) error {
@@ -43,7 +43,7 @@ func lostWithASession(t *testing.T, act, wait func(p *sim.Process, c *stream.Con
 		if dialErr != nil {
 			return dialErr
 		}
-		_ = c.SetDeadline(p.Now().Add(5 * time.Minute))
+		_ = c.SetDeadline(p.Runtime().Now().Add(5 * time.Minute))
 		err = wait(p, c)
 		return nil
 	})
@@ -58,18 +58,18 @@ func TestAnEndThatIsLostWithASessionIsToldAgain(t *testing.T) {
 	for name, act := range map[string]func(p *sim.Process, c *stream.Conn) error{
 		"CloseWrite": func(_ *sim.Process, c *stream.Conn) error { return c.CloseWrite() },
 		"CloseWrite, and the peer goes on writing": func(p *sim.Process, c *stream.Conn) error {
-			p.Go("reads", func(*sim.Process) error { _, _ = io.Copy(io.Discard, c); return nil })
+			p.Start("reads", func(*sim.Process) error { _, _ = io.Copy(io.Discard, c); return nil })
 			return c.CloseWrite()
 		},
 	} {
 		err := lostWithASession(t, act, func(p *sim.Process, c *stream.Conn) error {
-			p.Go("writes", func(p *sim.Process) error {
-				p.Sleep(silence + 5*time.Second)
+			p.Start("writes", func(p *sim.Process) error {
+				p.Runtime().Sleep(context.Background(), silence+5*time.Second)
 				for range 20 {
 					if _, err := c.Write(make([]byte, 300_000)); err != nil {
 						return nil
 					}
-					p.Sleep(time.Second)
+					p.Runtime().Sleep(context.Background(), time.Second)
 				}
 				return nil
 			})
@@ -95,23 +95,23 @@ func TestACloseThatIsLostWithASessionEndsTheStream(t *testing.T) {
 func TestRoomThatIsToldOfWhileASessionIsLostIsToldOfAgain(t *testing.T) {
 	for _, talks := range []bool{false, true} {
 		err := lostWithASession(t, func(p *sim.Process, c *stream.Conn) error {
-			p.Go("reads", func(*sim.Process) error { _, _ = io.Copy(io.Discard, struct{ io.Reader }{c}); return nil })
+			p.Start("reads", func(*sim.Process) error { _, _ = io.Copy(io.Discard, struct{ io.Reader }{c}); return nil })
 			if talks {
-				p.Go("writes", func(p *sim.Process) error {
-					p.Sleep(silence + 5*time.Second)
+				p.Start("writes", func(p *sim.Process) error {
+					p.Runtime().Sleep(context.Background(), silence+5*time.Second)
 					for range 120 {
 						if _, err := c.Write([]byte("x")); err != nil {
 							return nil
 						}
-						p.Sleep(time.Second)
+						p.Runtime().Sleep(context.Background(), time.Second)
 					}
 					return nil
 				})
 			}
 			return nil
 		}, func(p *sim.Process, c *stream.Conn) error {
-			p.Go("reads", func(*sim.Process) error { _, _ = io.Copy(io.Discard, struct{ io.Reader }{c}); return nil })
-			_ = c.SetWriteDeadline(p.Now().Add(2 * time.Minute))
+			p.Start("reads", func(*sim.Process) error { _, _ = io.Copy(io.Discard, struct{ io.Reader }{c}); return nil })
+			_ = c.SetWriteDeadline(p.Runtime().Now().Add(2 * time.Minute))
 			_, err := c.Write(make([]byte, 4<<20))
 			return err
 		})

@@ -5,26 +5,29 @@ import (
 	"sync"
 )
 
-// ring is the bytes of a stream that wait to be read. Its memory grows as it needs, and goes to the next that needs as much when a ring that has
-// grown is empty: most streams of a process have nothing to keep.
+// ring is a queue of bytes: those of a stream that wait for a Read. Its memory grows on demand. A
+// large ring that becomes empty gives its memory to a pool, since most streams of a process hold no
+// bytes.
+//
+//	mem[i] for from <= i < to, with i modulo len(mem)
 type ring struct {
-	mem  []byte // of a power of two
-	from int    // where the first byte is, counted without end
-	to   int    // … and the next one goes
+	mem  []byte // its length is a power of two
+	from int    // position of the first byte; it only grows while the ring has bytes
+	to   int    // position behind the last byte
 }
 
 const (
-	leastRing = 1 << 10
-	keptRing  = 8 << 10 // that an empty ring keeps
+	leastRing = 1 << 10 // bytes of the smallest memory
+	keptRing  = 8 << 10 // bytes of the largest memory that an empty ring keeps
 )
 
-// spare has memory that rings have given up, by the power of two that it is long.
+// spare holds unused memory, by the logarithm of its length.
 var spare [mostRing + 1]sync.Pool
 
-// mostRing is the power of two of the longest memory that is kept.
+// mostRing is the logarithm of the longest memory that spare holds.
 const mostRing = 24
 
-// newMem returns memory for at least need bytes. What it holds is of no meaning.
+// newMem returns memory for at least need bytes. Its contents are undefined.
 func newMem(need int) []byte {
 	n := bits.Len(uint(max(need, leastRing) - 1))
 	if n <= mostRing {
@@ -35,22 +38,23 @@ func newMem(need int) []byte {
 	return make([]byte, 1<<n)
 }
 
-// keepMem keeps memory that newMem returned for the next that needs as much.
+// keepMem gives memory of newMem to the pool.
 func keepMem(mem []byte) {
 	if n := bits.Len(uint(len(mem) - 1)); len(mem) > keptRing && n <= mostRing && len(mem) == 1<<n {
 		spare[n].Put(&mem)
 	}
 }
 
-// giveUp takes memory back.
+// giveUp gives the ring's memory to the pool.
 func (r *ring) giveUp() {
 	keepMem(r.mem)
 	r.mem = nil
 }
 
+// len returns the number of bytes in the ring.
 func (r *ring) len() int { return r.to - r.from }
 
-// write adds bytes.
+// write adds b at the end.
 func (r *ring) write(b []byte) {
 	if need := r.len() + len(b); need > len(r.mem) {
 		r.grow(need)
@@ -61,6 +65,7 @@ func (r *ring) write(b []byte) {
 	r.to += len(b)
 }
 
+// grow moves the bytes to memory for at least need bytes.
 func (r *ring) grow(need int) {
 	mem := newMem(need)
 	n := r.peek(mem[:min(len(mem), r.len())])
@@ -68,7 +73,7 @@ func (r *ring) grow(need int) {
 	r.mem, r.from, r.to = mem, 0, n
 }
 
-// peek copies the first bytes without taking them.
+// peek copies the first bytes to b, and returns their number. They stay in the ring.
 func (r *ring) peek(b []byte) (n int) {
 	n = copy(b, r.first())
 	if n < len(b) && n < r.len() {
@@ -77,7 +82,7 @@ func (r *ring) peek(b []byte) (n int) {
 	return n
 }
 
-// first is the bytes that lie side by side at the beginning.
+// first returns the contiguous bytes at the beginning.
 func (r *ring) first() []byte {
 	if r.len() == 0 {
 		return nil
@@ -86,14 +91,14 @@ func (r *ring) first() []byte {
 	return r.mem[at:min(at+r.len(), len(r.mem))]
 }
 
-// read takes bytes.
+// read moves the first bytes to b, and returns their number.
 func (r *ring) read(b []byte) (n int) {
 	n = r.peek(b)
 	r.skip(n)
 	return n
 }
 
-// skip takes bytes that were looked at.
+// skip removes the first n bytes.
 func (r *ring) skip(n int) {
 	if r.from += n; r.from == r.to {
 		if r.from, r.to = 0, 0; len(r.mem) > keptRing {

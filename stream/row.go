@@ -2,19 +2,22 @@ package stream
 
 import "time"
 
-// Short Writes that follow one another are joined where that delays none of them. The first leaves at once, by itself. One that comes soon behind
-// another, with nothing heard from the peer in between, is one of a row: it is copied, and left to the NIC, which puts it into one frame with others that
-// come before it looks. Where the NIC is behind, more are joined to messages (joined.go). So a thousand Writes are few frames, and one whose peer answers each
-// never waits, as with TCP without Nagle's delay.
+// Short Writes in quick succession share frames, without a delay for any of them. The first one
+// leaves at once. A Write belongs to a row if it follows another one soon, and the peer sent
+// nothing in between. The NIC copies it, and puts it into one frame with the others that arrive
+// before its next poll. So a thousand Writes need few frames, and a Write whose peer answers each
+// one never waits, as with TCP without Nagle's delay.
+
+// row is what a stream remembers of its last short Write.
 type row struct {
-	heard uint32    // messages from the peer when the last short Write left; as many now: none since
-	last  time.Time // when it left; zero: it was the first behind a message
+	heard uint32    // messages received from the peer before that Write
+	last  time.Time // the time of that Write; zero if the peer had sent a message since the one before
 }
 
-// afterAnother is how soon behind a short Write another has to come to be of a row.
+// afterAnother is the time within which the next Write of a row follows.
 const afterAnother = 50 * time.Microsecond
 
-// inRow reports whether the short Write that is about to leave is one of a row.
+// inRow reports whether the short Write that is about to leave belongs to a row, and remembers it.
 func (c *Conn) inRow() bool {
 	c.mu.Lock()
 	heard := c.heardSum
@@ -24,7 +27,7 @@ func (c *Conn) inRow() bool {
 		r.heard, r.last = heard, time.Time{}
 		return false
 	}
-	now := c.h.p.Now()
+	now := c.h.p.Runtime().Now()
 	last := r.last
 	r.last = now
 	return now.Sub(last) < afterAnother

@@ -30,7 +30,7 @@ func rowWorld(t *testing.T, seed uint64, write, read func(p *sim.Process, c *str
 		if err != nil {
 			return err
 		}
-		_ = c.SetDeadline(p.Now().Add(patient))
+		_ = c.SetDeadline(p.Runtime().Now().Add(patient))
 		return read(p, c.(*stream.Conn))
 	})
 	f.Process(1, "b/0", func(p *sim.Process) error {
@@ -38,11 +38,11 @@ func rowWorld(t *testing.T, seed uint64, write, read func(p *sim.Process, c *str
 		if err != nil {
 			return err
 		}
-		_ = c.SetDeadline(p.Now().Add(patient))
-		p.Sleep(time.Millisecond)
-		before, begin := sum, p.Now()
+		_ = c.SetDeadline(p.Runtime().Now().Add(patient))
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
+		before, begin := sum, p.Runtime().Now()
 		err = write(p, c)
-		frames, took = sum-before, p.Now().Sub(begin)
+		frames, took = sum-before, p.Runtime().Now().Sub(begin)
 		return err
 	})
 	if err := f.Run(time.Minute); err != nil {
@@ -82,7 +82,7 @@ func TestShortWritesInARowShareFrames(t *testing.T) {
 				}
 			}
 			_, err = c.Write(got[:1])
-			p.Sleep(time.Second) // the stream ends with its process
+			p.Runtime().Sleep(context.Background(), time.Second) // the stream ends with its process
 			return err
 		})
 		if frames > rowWrites/4 {
@@ -128,10 +128,10 @@ func TestShortWritesToASlowReaderComeWhole(t *testing.T) {
 				if err != nil {
 					return fmt.Errorf("at byte %d of %d: %w", at, all, err)
 				}
-				p.Sleep(time.Duration(p.Rand().IntN(int(2 * time.Millisecond))))
+				p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(2*time.Millisecond))))
 			}
 			_, err := c.Write(b[:1])
-			p.Sleep(time.Second)
+			p.Runtime().Sleep(context.Background(), time.Second)
 			return err
 		})
 	}
@@ -208,14 +208,14 @@ func TestWritesOfSomeKilobytesDoNotWaitForTheirPeer(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			p.Sleep(10 * far)
+			p.Runtime().Sleep(context.Background(), 10*far)
 			for i := range writes {
-				p.Sleep(200 * time.Microsecond) // so that they are no row
-				begin := p.Now()
+				p.Runtime().Sleep(context.Background(), 200*time.Microsecond) // so that they are no row
+				begin := p.Runtime().Now()
 				if _, err := c.Write(make([]byte, bytes)); err != nil {
 					return err
 				}
-				if took := p.Now().Sub(begin); took >= far {
+				if took := p.Runtime().Now().Sub(begin); took >= far {
 					t.Errorf("seed %d: Write %d took %v", seed, i, took)
 				}
 			}

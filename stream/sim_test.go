@@ -52,19 +52,19 @@ func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
 			b[i] = byte(p.Rand().Uint32())
 		}
 		if p.Rand().IntN(4) == 0 && most > 5_000 || p.Rand().IntN(100) == 0 {
-			p.Sleep(time.Duration(p.Rand().IntN(int(l.between))))
+			p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(l.between))))
 		}
 		if p.Rand().IntN(8) == 0 { // a deadline that may pass in the middle
-			_ = c.SetWriteDeadline(p.Now().Add(time.Duration(p.Rand().IntN(int(time.Millisecond)))))
+			_ = c.SetWriteDeadline(p.Runtime().Now().Add(time.Duration(p.Rand().IntN(int(time.Millisecond)))))
 		}
 		m, err := c.Write(b)
-		_ = c.SetWriteDeadline(p.Now().Add(l.patient))
+		_ = c.SetWriteDeadline(p.Runtime().Now().Add(l.patient))
 		if l.wrote = append(l.wrote, b[:m]...); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			l.writeErr = err
 			return
 		}
 	}
-	p.Sleep(time.Duration(p.Rand().IntN(int(8 * l.between))))
+	p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(8*l.between))))
 	l.writeErr = c.CloseWrite()
 	l.ended = l.writeErr == nil
 }
@@ -73,14 +73,14 @@ func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
 func (l *life) drain(p *sim.Process, c *stream.Conn) {
 	b := make([]byte, 1+p.Rand().IntN(100_000))
 	for {
-		_ = c.SetReadDeadline(p.Now().Add(l.patient))
+		_ = c.SetReadDeadline(p.Runtime().Now().Add(l.patient))
 		n, err := c.Read(b)
 		if l.read = append(l.read, b[:n]...); err != nil {
 			l.readErr, l.whole = err, err == io.EOF
 			return
 		}
 		if p.Rand().IntN(16) == 0 {
-			p.Sleep(time.Duration(p.Rand().IntN(int(l.between))))
+			p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(l.between))))
 		}
 	}
 }
@@ -144,15 +144,15 @@ func streams(seed uint64, cfg sim.Config, at pace, disturb func(f *sim.Fabric)) 
 			if err != nil {
 				return err
 			}
-			p.Go("accepted", func(p *sim.Process) error {
-				_ = c.SetReadDeadline(p.Now().Add(at.patient))
+			p.Start("accepted", func(p *sim.Process) error {
+				_ = c.SetReadDeadline(p.Runtime().Now().Add(at.patient))
 				var first [1]byte
 				if _, err := io.ReadFull(c, first[:]); err != nil {
 					return c.Close()
 				}
 				k := int(first[0])
 				at.prepare(p, c.(*stream.Conn))
-				p.Go("back", func(p *sim.Process) error { back[k].fill(p, c.(*stream.Conn), k+100, length(k)); return nil })
+				p.Start("back", func(p *sim.Process) error { back[k].fill(p, c.(*stream.Conn), k+100, length(k)); return nil })
 				there[k].drain(p, c.(*stream.Conn))
 				return nil // it is closed with its process
 			})
@@ -161,8 +161,8 @@ func streams(seed uint64, cfg sim.Config, at pace, disturb func(f *sim.Fabric)) 
 	f.Process(1, "b/0", func(p *sim.Process) error {
 		left := many
 		for k := range many {
-			p.Go("dialled", func(p *sim.Process) error {
-				defer func() { left--; p.Weft().Wake() }()
+			p.Start("dialled", func(p *sim.Process) error {
+				defer func() { left--; p.Weft().Runtime().Wake() }()
 				d := &stream.Dialer{Process: p.Weft(), Timeout: at.patient, KeepAlive: at.keepAlive}
 				c, err := d.Dial(context.Background(), "a/0:echo")
 				if err != nil {
@@ -175,21 +175,21 @@ func streams(seed uint64, cfg sim.Config, at pace, disturb func(f *sim.Fabric)) 
 				}
 				at.prepare(p, c)
 				done := false
-				p.Go("there", func(p *sim.Process) error {
+				p.Start("there", func(p *sim.Process) error {
 					there[k].fill(p, c, k, length(k))
 					done = true
-					p.Weft().Wake()
+					p.Weft().Runtime().Wake()
 					return nil
 				})
 				back[k].drain(p, c)
-				if err := p.Weft().WaitUntil(context.Background(), func() bool { return done }); err != nil {
+				if err := p.Weft().Runtime().WaitUntil(context.Background(), func() bool { return done }); err != nil {
 					return err
 				}
 				return nil
 			})
 		}
-		err := p.Weft().WaitUntil(context.Background(), func() bool { return left == 0 })
-		p.Sleep(at.patient + 10*time.Second) // until the other end knows, too
+		err := p.Weft().Runtime().WaitUntil(context.Background(), func() bool { return left == 0 })
+		p.Runtime().Sleep(context.Background(), at.patient+10*time.Second) // until the other end knows, too
 		return err
 	})
 	if disturb != nil {
@@ -233,7 +233,7 @@ func TestAProcessWithoutStreamsRefusesOverABadNetwork(t *testing.T) {
 		cfg := sim.Config{Seed: sim.Seed(seed), NICs: 2, Faults: sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.01, Delay: 0.01, DelayMax: 5 * time.Millisecond}}
 		f := sim.New(cfg)
 		f.Serve(0, "a/0", func(p *sim.Process) error {
-			return p.Weft().WaitUntil(context.Background(), func() bool { return false })
+			return p.Weft().Runtime().WaitUntil(context.Background(), func() bool { return false })
 		})
 		f.Process(1, "b/0", func(p *sim.Process) error {
 			for range 20 {

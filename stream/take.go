@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Errors that one end finds in what the other has sent, or in what is missing of it.
+// Causes of failures that this end detects.
 var (
 	errGap     = errors.New("stream: bytes are missing")
 	errBeyond  = errors.New("stream: the peer has sent more than it may")
@@ -18,13 +18,14 @@ var (
 	errEnded   = errors.New("stream: the peer's process has ended")
 )
 
-// opened notes what the peer's open, or its accept, says.
+// opened notes the contents of the peer's open or accept message.
 func (c *Conn) opened(addr weft.Address, m *message) {
 	c.peer, c.peerNumber, c.window, c.state = addr, m.sender, m.offset, stateOpen
 }
 
-// take takes a message for the stream. It returns false if its sender has no part in it. What is sent to the peer's name may come to another process that has
-// been given that since: its reset says that the peer is gone.
+// take handles a message for the stream. It returns false if the sender is not the peer. Another
+// process may have the peer's name by now and get messages for it: its reset reports that the peer
+// is gone.
 func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,11 +37,11 @@ func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 		return true
 	}
 	if addr != c.peer || m.sender != c.peerNumber || c.state != stateOpen && (!c.lingering() || m.kind == kindData) {
-		return m.kind == kindAccept && addr == c.peer && m.sender == c.peerNumber // again, to a dial that was repeated
+		return m.kind == kindAccept && addr == c.peer && m.sender == c.peerNumber // the answer to a repeated open
 	}
 	c.stirred = true
 	c.heardSum++
-	c.peerKnows() // it has the stream's number from the accept
+	c.peerKnows() // only the accept message tells it the stream's number
 	switch m.kind {
 	case kindData:
 		c.takeData(m)
@@ -62,8 +63,8 @@ func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 	return true
 }
 
-// unlessEnded is the error of a stream whose peer has failed or is silent. One that has been closed in order has nothing more to say, and knows of no
-// stream: that is no failure, but an end of Writes.
+// unlessEnded returns the error of a stream whose peer failed or is silent. If the peer had closed
+// the stream in order, it has forgotten the stream: this is no failure, and only Writes end.
 func (c *Conn) unlessEnded(err error) error {
 	if c.unread {
 		return syscall.EPIPE
@@ -71,7 +72,8 @@ func (c *Conn) unlessEnded(err error) error {
 	return err
 }
 
-// takeState takes all that the peer says of itself. A message with some of it may have been lost with a session of the NICs.
+// takeState handles a state, which repeats everything but bytes: a session of the NICs that ended
+// may have lost the message that said it first.
 func (c *Conn) takeState(m *message) {
 	c.stated = true
 	if m.offset > c.window {
@@ -86,11 +88,11 @@ func (c *Conn) takeState(m *message) {
 	}
 }
 
-// tell is what the stream says of itself. Under mu.
+// tell returns the state of the stream. The caller holds mu.
 func (c *Conn) tell(b *[stateBytes]byte) []byte {
 	end := endsNot
 	switch {
-	case c.inWrite || c.draining: // there may be bytes before the end
+	case c.inWrite || c.draining: // bytes may follow before the end
 	case c.state == stateClosed:
 		end = endsBoth
 	case c.ended:
@@ -99,7 +101,7 @@ func (c *Conn) tell(b *[stateBytes]byte) []byte {
 	return state(b, c.number, c.granted, c.sent, end)
 }
 
-// answered takes the answer to a dial.
+// answered handles the answer to a dial.
 func (c *Conn) answered(addr weft.Address, m *message) bool {
 	switch m.kind {
 	case kindAccept:
@@ -115,7 +117,8 @@ func (c *Conn) answered(addr weft.Address, m *message) bool {
 	return true
 }
 
-// takeData takes bytes of the stream. Of those that come twice, as after a message that was withdrawn too late, it takes the new ones.
+// takeData handles received bytes. It skips those that it has already: a message that was withdrawn
+// too late arrives again as part of a later one.
 func (c *Conn) takeData(m *message) {
 	b, end := m.rest, m.offset+uint64(len(m.rest))
 	switch {
@@ -142,7 +145,7 @@ func (c *Conn) takeData(m *message) {
 	c.readable.Open()
 }
 
-// takeEnd takes the end of what the peer sends. It may be told more than once.
+// takeEnd handles the end of the peer's direction. The peer may report it more than once.
 func (c *Conn) takeEnd(at uint64, end ending) {
 	if at != c.received {
 		c.failLocked(because(syscall.ECONNRESET, errGap), true)
@@ -153,7 +156,7 @@ func (c *Conn) takeEnd(at uint64, end ending) {
 	c.look()
 }
 
-// due returns the next message that the stream owes its peer; ok is false if it owes none.
+// due returns the next message that the stream owes its peer. ok is false if it owes none.
 func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,7 +165,7 @@ func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 		c.duties = 0
 	}
 	if c.duties&dutyReset != 0 {
-		c.duties &= dutyAccept | dutyFin | dutyReset // the rest is not so any more: a Close ends behind what was written, and that may be lost
+		c.duties &= dutyAccept | dutyFin | dutyReset // the others no longer hold: bytes before a close may be lost
 	}
 	if c.duties == 0 {
 		c.owed = false
@@ -192,8 +195,8 @@ func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 	return tagOf(k, c.peerNumber), c.tell(new([stateBytes]byte)), true
 }
 
-// announced notes that the first message of an accepted stream, its accept, has been sent. A Write that begins sooner waits, or its bytes would come to
-// a peer that knows of no stream.
+// announced notes that a message of the stream was started as o. The first one of an accepted
+// stream is its accept. A Write waits for it, since the peer does not know the stream before.
 func (c *Conn) announced(o *weft.Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,7 +206,7 @@ func (c *Conn) announced(o *weft.Op) {
 	c.peerKnows()
 }
 
-// peerKnows notes that the peer knows of the stream. Under mu.
+// peerKnows notes that the peer knows the stream. The caller holds mu.
 func (c *Conn) peerKnows() {
 	if !c.told {
 		c.told = true
@@ -211,11 +214,12 @@ func (c *Conn) peerKnows() {
 	}
 }
 
-// keepEvery is how often streams are looked at.
+// keepEvery is the period of keepAlive.
 const keepEvery = time.Second
 
-// doubt asks a peer that is said to have ended whether it has: it is a process with an address, or any of a NIC, whose address has no slot.
-// The event may have come before what the peer had sent, and, that of a NIC, behind the first of its next life.
+// doubt asks the peer whether it ended, after an event of the process at ended, or of its NIC if
+// ended has no slot. The event proves nothing: bytes of the peer may arrive after it, and the event
+// of a NIC may arrive after the first messages of its next life.
 func (c *Conn) doubt(ended weft.Address, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,13 +229,14 @@ func (c *Conn) doubt(ended weft.Address, now time.Time) {
 	}
 }
 
-// ceased reports whether a peer that is said to have ended has told nothing since. Under mu.
+// ceased reports whether a doubted peer has been silent long enough. The caller holds mu.
 func (c *Conn) ceased(now time.Time) bool {
 	return !c.doubted.IsZero() && now.Sub(c.doubted) >= keepEvery && now.Sub(c.heard) >= keepEvery
 }
 
-// keepAlive asks a peer whose state has not come for a while for it, and fails the stream if nothing at all comes then. Bytes that come do not spare the
-// question: room or an end may have been told of and lost, and the stream would wait for that for good.
+// keepAlive asks the peer for its state if none arrived for a while, and fails the stream if no
+// message at all arrives then. Received bytes do not replace a state: a lost message may have
+// reported room or an end, and the stream would wait for it forever.
 func (c *Conn) keepAlive(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ func TestAHostThatVanishesHoldsUpNoDialFromAnother(t *testing.T) {
 		"ends": func(_ *sim.Process, c *stream.Conn, _ int) { _ = c.CloseWrite() },
 		"bytes and ends": func(p *sim.Process, c *stream.Conn, i int) {
 			if i < 40 { // all of them would take all operations that a process may have under way
-				p.Go("writes", func(*sim.Process) error { _, _ = c.Write(make([]byte, 600<<10)); return nil })
+				p.Start("writes", func(*sim.Process) error { _, _ = c.Write(make([]byte, 600<<10)); return nil })
 			}
 			_ = c.CloseWrite()
 		},
@@ -39,14 +39,14 @@ func TestAHostThatVanishesHoldsUpNoDialFromAnother(t *testing.T) {
 				}
 				all = append(all, c.(*stream.Conn))
 			}
-			p.Go("owes", func(p *sim.Process) error {
-				p.Sleep(time.Second)
+			p.Start("owes", func(p *sim.Process) error {
+				p.Runtime().Sleep(context.Background(), time.Second)
 				f.Partition(1)
 				vanished = true
 				for i, c := range all {
 					owed(p, c, i)
 				}
-				err := p.Weft().SendDelivered(context.Background(), weft.Name{App: "b"}, 1, []byte("x"))
+				err := p.Weft().Peer(weft.Name{App: "b"}).SendDelivered(context.Background(), 1, []byte("x"))
 				if lost = true; !errors.Is(err, weft.ErrUnreachable) {
 					return fmt.Errorf("a send to a host that has vanished: %w", err)
 				}
@@ -64,14 +64,14 @@ func TestAHostThatVanishesHoldsUpNoDialFromAnother(t *testing.T) {
 					return err
 				}
 			}
-			p.Sleep(time.Minute)
+			p.Runtime().Sleep(context.Background(), time.Minute)
 			return nil
 		})
 		f.Process(2, "c/0", func(p *sim.Process) error {
 			for !vanished {
-				p.Sleep(10 * time.Millisecond)
+				p.Runtime().Sleep(context.Background(), 10*time.Millisecond)
 			}
-			p.Sleep(50 * time.Millisecond)
+			p.Runtime().Sleep(context.Background(), 50*time.Millisecond)
 			for i := range dials {
 				c, err := stream.Dial(context.Background(), p.Weft(), "a/0:x")
 				if err != nil {

@@ -6,10 +6,12 @@ import (
 	"github.com/weftnet/weft"
 )
 
+// docs/stream.md shows the format of each message.
+
 // port is the port that the streams of a process share.
 const port uint16 = 0xff01
 
-// kind is what a message says.
+// kind is the type of a message.
 type kind uint8
 
 const (
@@ -30,15 +32,16 @@ const (
 	numberBytes  = 4
 	headBytes    = numberBytes + 8
 	stateBytes   = headBytes + 8 + 1
-	dataBytes    = 512 << 10 // of a stream in one message, at most: a part of a common length, so that no crumb is left for one more
-	serviceBytes = 255       // of a service's name, at most
-	mostBytes    = headBytes + dataBytes
-	inboxBytes   = mostBytes // half of the ring, so that the next message comes while one is read
+	dataBytes    = 512 << 10             // of the stream in the longest message; divides common lengths of Writes
+	serviceBytes = 255                   // of the longest name of a service
+	mostBytes    = headBytes + dataBytes // of the longest message
+	inboxBytes   = mostBytes             // half of the ring, so the next message arrives while one is read
 )
 
-const kindShift = 32 // in a tag
+// kindShift is the position of the kind in a tag.
+const kindShift = 32
 
-// refusal is why a stream was refused.
+// refusal is the reason why a process refuses a stream.
 type refusal uint8
 
 const (
@@ -56,21 +59,22 @@ func (r refusal) Error() string {
 	return "refused"
 }
 
+// tagOf returns the tag of a message of kind k for the receiver's stream number.
 func tagOf(k kind, number uint32) weft.Tag { return weft.Tag(k)<<kindShift | weft.Tag(number) }
 
-// message is one that has come.
+// message is a received message.
 type message struct {
 	kind   kind
-	number uint32 // that its receiver has given to the stream
-	sender uint32 // that its sender has given to it
-	offset uint64
-	sent   uint64  // of window, ping and pong, and so is end
-	end    ending  // at sent
-	why    refusal // of refuse
-	rest   []byte  // the bytes of data; the service of open
+	number uint32  // the receiver's number of the stream
+	sender uint32  // the sender's number of the stream
+	offset uint64  // all kinds but reset and refuse
+	sent   uint64  // window, ping, pong
+	end    ending  // window, ping, pong: what ends at sent
+	why    refusal // refuse
+	rest   []byte  // data: the bytes; open: the service
 }
 
-// parse reads a message. ok is false if no peer of this version has sent it.
+// parse reads a message. ok is false if the message is malformed.
 func parse(tag weft.Tag, b []byte) (m message, ok bool) {
 	k := tag >> kindShift
 	if k == 0 || k > weft.Tag(kindPong) || len(b) < numberBytes {
@@ -106,16 +110,17 @@ func parse(tag weft.Tag, b []byte) (m message, ok bool) {
 	return m, len(m.rest) == 0
 }
 
-// ending is what the sender of a state says of the end of what it sends.
+// ending says whether the sender of a state has ended its direction.
 type ending uint8
 
 const (
-	endsNot  ending = iota // there may be more
-	endsOwn                // that was all; it goes on reading
-	endsBoth               // … and it reads no more
+	endsNot  ending = iota // more bytes may follow
+	endsOwn                // no bytes follow; the sender still reads
+	endsBoth               // no bytes follow; the sender reads no more
 )
 
-// state is the body of a message that repairs what others have told before it and were lost.
+// state returns the body of window, ping and pong. It repeats everything but bytes that earlier
+// messages reported, in case one of them was lost.
 func state(b *[stateBytes]byte, sender uint32, granted, sent uint64, end ending) []byte {
 	binary.LittleEndian.PutUint32(b[:], sender)
 	binary.LittleEndian.PutUint64(b[numberBytes:], granted)
@@ -124,7 +129,7 @@ func state(b *[stateBytes]byte, sender uint32, granted, sent uint64, end ending)
 	return b[:]
 }
 
-// head is what a message with an offset begins with.
+// head returns the first bytes of a message with an offset.
 func head(b *[headBytes]byte, sender uint32, offset uint64) []byte {
 	binary.LittleEndian.PutUint32(b[:], sender)
 	binary.LittleEndian.PutUint64(b[numberBytes:], offset)

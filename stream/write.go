@@ -11,18 +11,27 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Write sends b, and returns when b may be used again, as that of a TCP connection does: its bytes have left, or lie in a buffer of the
-// stream. It waits while that is full, because the peer has no room or the NIC is behind. What a Write has taken and could not send fails the
-// stream, and so a later Write. One that fails tells how much of b it has taken; the stream may go on behind that if a deadline ended it.
+// The ways of a Write, in the order in which it tries them:
 //
-//	a short message, and nothing before it waits   leaves at once, from where it lies; one of a row (row.go) does as those below
-//	else, one that the NIC copies at once          leaves, if nothing of the next kind is under way
-//	else, while there is room in what is under way is copied, and leaves at once (flights.go)
-//	else, if it is short                           is joined to what waits, which leaves when it can (joined.go)
-//	else                                           waits
+//	drain runs                                   join the bytes that wait
+//	up to 2 KiB, room, not in a row              send from the caller's memory
+//	up to 16 KiB, room, no flight, not in a row  send from the caller's memory, if the NIC copies
+//	room, and a flight is free                   copy to a flight and start it
+//	up to 16 KiB                                 start drain
+//	otherwise                                    wait
+
+// Write sends b and returns the number of bytes that it took. It returns when b may be reused, as
+// with TCP: the bytes were sent, or the stream has copied them. It waits while the stream's buffer
+// is full, because the peer has no room or the NIC is busy.
+//
+// If Write fails, the stream sends the bytes that Write counts, and no others. It fails with
+// [os.ErrDeadlineExceeded] after the deadline, and the stream remains usable. It fails with EPIPE
+// after CloseWrite or after the peer's Close, with [net.ErrClosed] after Close of this end or of
+// its process, and with ECONNRESET or ETIMEDOUT if the stream failed.
 func (c *Conn) Write(b []byte) (sum int, err error) { return c.write(b, nil) }
 
-// write is Write. own is memory of the stream, if b lies in such: what begins with it may leave from there, and own is other memory then.
+// write is Write. If own is not nil, b lies in *own: a flight may take that memory, and *own
+// becomes other memory.
 func (c *Conn) write(b []byte, own *[]byte) (sum int, err error) {
 	if err := c.writing.Wait(c.h.ctx); err != nil {
 		return 0, c.opError("write", c.h.gone())
@@ -36,9 +45,11 @@ func (c *Conn) write(b []byte, own *[]byte) (sum int, err error) {
 	}
 }
 
-// ReadFrom implements [io.ReaderFrom]: it writes what r has until r ends, as Write does, and reads as much at a time as one message carries. io.Copy by itself reads
-// 32 KiB, and each message costs the same; of a connection that brings less ReadFrom reads no more than that either. It returns how many bytes the stream has
-// taken. A byte that r has given and the stream has not taken is lost to the caller.
+// ReadFrom implements [io.ReaderFrom], which [io.Copy] uses: it sends the bytes of r until
+// [io.EOF], and returns the number of bytes that the stream took. It reads up to 512 KiB at once,
+// the length of the longest message, and does not copy a full message. From a connection it reads
+// 32 KiB, and more only while the connection fills that. If it fails, bytes that it read and the
+// stream did not take are lost.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	_, waits := r.(interface{ SetReadDeadline(time.Time) error })
 	most := dataBytes
@@ -72,10 +83,12 @@ func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	}
 }
 
-// waitingBytes is how much a ReadFrom reads at a time of a connection that may bring nothing for long: thousands of them wait in some processes.
+// waitingBytes is the buffer of a ReadFrom from a connection, which may be silent for long: some
+// processes have thousands of them.
 const waitingBytes = 32 << 10
 
-// writeSome takes the next step of a Write, and returns how many bytes of b it has taken; none if it has waited.
+// writeSome does the next step of a Write, and returns the number of bytes of b that it took. The
+// number is 0 if it waited.
 func (c *Conn) writeSome(b []byte, own *[]byte) (n int, err error) {
 	ctx, room, draining, err := c.mayWrite(len(b))
 	if err != nil || len(b) == 0 {
@@ -95,18 +108,18 @@ func (c *Conn) writeSome(b []byte, own *[]byte) (n int, err error) {
 		n, err = c.launch(ctx, b, room, own)
 	}
 	c.wrote(err)
-	return n, nil // why a Write ends, if it does, mayWrite says
+	return n, nil // mayWrite returns the error that ends the Write, if any
 }
 
-// launch has bytes begin that are copied, or waits until some more may. Those of which there is no telling when are joined to others.
+// launch starts a flight with bytes of b. If it cannot, it starts drain with a short b, or waits.
 func (c *Conn) launch(ctx context.Context, b []byte, room int, own *[]byte) (n int, err error) {
 	c.reap()
 	if most := min(room, c.piece()); c.worth(most, len(b)) && !c.full(most) {
 		if most < len(b) {
-			own = nil // the rest lies there, too
+			own = nil // the rest of b needs that memory
 		}
 		if n, err = c.begin(b[:most], own); n > 0 || err != nil {
-			return n, err // else the process may have no more sends under way
+			return n, err // else the process can start no more sends now
 		}
 	}
 	switch {
@@ -114,21 +127,23 @@ func (c *Conn) launch(ctx context.Context, b []byte, room int, own *[]byte) (n i
 		return c.startToJoin(b), nil
 	case c.underWay() > 0:
 		return 0, c.land(ctx)
-	case room > 0: // others have all of them
+	case room > 0: // other streams use every send of the process
 		return c.send(ctx, b[:min(room, c.piece())])
 	}
 	c.waitForRoom(ctx)
 	return 0, nil
 }
 
-// worth reports whether the first n of left bytes, for which the peer has room, should begin by themselves. While something is under way a part of a
-// message waits until the peer has room for the whole: each is asked for and permitted, however short.
+// worth reports whether the first n of left bytes, for which the peer has room, should leave as a
+// message of their own. While another message is in flight, a part of a message waits until the
+// peer has room for all of it, since each message costs the peer a permission, however short it is.
 func (c *Conn) worth(n, left int) bool {
 	return n > 0 && (n == min(left, c.piece()) || c.underWay() == 0)
 }
 
-// waitForRoom waits until the peer takes more, or something else has changed. As a Read does it takes in itself what comes, if no other call waits;
-// not before the peer knows of the stream, for no message tells of that.
+// waitForRoom waits until the peer has room, or the state of the stream changes. Like a Read, it
+// pumps if no other call waits, but not before the peer knows the stream, since no message reports
+// that.
 func (c *Conn) waitForRoom(ctx context.Context) {
 	c.mu.Lock()
 	told := c.told
@@ -138,14 +153,14 @@ func (c *Conn) waitForRoom(ctx context.Context) {
 	}
 }
 
-// hasRoom reports whether a Write need not wait any more.
+// hasRoom reports whether a Write may go on.
 func (c *Conn) hasRoom() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.room() > 0 || c.state != stateOpen || c.unread
 }
 
-// waitToWrite waits until something has changed.
+// waitToWrite waits until the state of the stream changes or the deadline passes.
 func (c *Conn) waitToWrite() {
 	c.mu.Lock()
 	end := c.writeEnd
@@ -153,7 +168,7 @@ func (c *Conn) waitToWrite() {
 	c.wait(c.writable, end)
 }
 
-// room is how many bytes the peer takes. Under mu.
+// room returns the number of bytes that the peer takes. The caller holds mu.
 func (c *Conn) room() uint64 {
 	if !c.told {
 		return 0
@@ -161,8 +176,8 @@ func (c *Conn) room() uint64 {
 	return c.window - min(c.window, c.sent)
 }
 
-// mayWrite returns how many of n bytes may be sent now, and the context of that. The caller is the one that sends, up to wrote, unless what waits is
-// being sent by drain.
+// mayWrite returns the number of bytes, out of n, that may be sent now, and the context for it. The
+// caller is then the sender until it calls wrote, unless draining is true: then drain is.
 func (c *Conn) mayWrite(n int) (ctx context.Context, room int, draining bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,7 +185,7 @@ func (c *Conn) mayWrite(n int) (ctx context.Context, room int, draining bool, er
 	switch {
 	case c.state == stateClosed:
 		return nil, 0, false, net.ErrClosed
-	case late != nil: // also of a stream that has failed, as of a TCP connection
+	case late != nil: // also if the stream failed, as with TCP
 		return nil, 0, false, late
 	case c.state == stateFailed:
 		return nil, 0, false, c.err
@@ -187,16 +202,18 @@ func (c *Conn) mayWrite(n int) (ctx context.Context, room int, draining bool, er
 	return c.sendCtx, int(min(uint64(n), c.room())), false, nil
 }
 
-// within is a context that ends at a deadline, if there is one, or with the process.
+// within returns a context that ends at the deadline, if it is not zero, or with the process.
 func (c *Conn) within(end time.Time) (context.Context, context.CancelFunc) {
 	if end.IsZero() {
 		return context.WithCancel(c.h.ctx)
 	}
-	return c.h.p.WithTimeout(c.h.ctx, end.Sub(c.h.p.Now()))
+	return c.h.p.Runtime().WithTimeout(c.h.ctx, end.Sub(c.h.p.Runtime().Now()))
 }
 
-// send sends the bytes of one message, for which there is room, from where they lie, and returns how many it has taken. A message that ctx ends is
-// withdrawn, and may come nevertheless. So its bytes are the stream's, and are sent again: others in their place could be taken for them.
+// send sends one message, for which the peer has room, from the caller's memory. It returns the
+// number of bytes that it took. If ctx ends, the NIC withdraws the message, which may arrive
+// nevertheless. So the stream must send the same bytes again: the peer would take other bytes at
+// this offset for these.
 func (c *Conn) send(ctx context.Context, b []byte) (taken int, err error) {
 	err = c.h.port.Send(ctx, c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b)
 	switch {
@@ -211,14 +228,15 @@ func (c *Conn) send(ctx context.Context, b []byte) (taken int, err error) {
 	return taken, err
 }
 
-// handOver sends the bytes of one message of some kilobytes, for which there is room, if the NIC takes a copy at once and no message of the stream's own
-// memory is under way, and reports whether it did. Where the NIC does not, a send would wait until the peer has acknowledged them all.
+// handOver sends one message of up to keptBytes if there is no flight and the NIC copies it at
+// once. It reports whether it did. Without the copy, a send would wait for the acknowledgement of
+// all its bytes.
 func (c *Conn) handOver(b []byte, room int) bool {
 	if len(b) <= copiedBytes || len(b) > keptBytes || room < len(b) {
 		return false
 	}
 	c.reap()
-	if c.underWay() > 0 || c.inRow() || !c.h.port.TrySend(c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b) {
+	if c.underWay() > 0 || c.inRow() || !c.h.port.Peer(c.remote.Process).TrySend(tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b) {
 		return false
 	}
 	c.mu.Lock()
@@ -227,25 +245,25 @@ func (c *Conn) handOver(b []byte, room int) bool {
 	return true
 }
 
-// wrote ends a step of a Write, and judges its error.
+// wrote ends a step of a Write, and handles its error.
 func (c *Conn) wrote(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inWrite = false
 	switch {
-	case c.state == stateClosed && c.err == nil && !c.draining: // by a Close that has left it to this Write to tell the peer
+	case c.state == stateClosed && c.err == nil && !c.draining: // Close left it to this Write to tell the peer
 		c.oweLocked(dutyClose)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		c.interrupt() // its deadline has moved, or has passed, or the direction has ended
+		c.interrupt() // the deadline moved or passed, or the direction ended
 	case err != nil:
 		c.failLocked(failure(err), true)
 	}
-	if c.state == stateOpen && c.ended && !c.draining { // by a CloseWrite, likewise
+	if c.state == stateOpen && c.ended && !c.draining { // CloseWrite left it to this Write, too
 		c.oweLocked(dutyFin)
 	}
 }
 
-// failure is an error of the fabric in the words of package net.
+// failure returns the error of package net or syscall for an error of the fabric.
 func failure(err error) error {
 	switch {
 	case errors.Is(err, weft.ErrClosed), errors.Is(err, weft.ErrNICGone):

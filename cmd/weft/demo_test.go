@@ -12,7 +12,7 @@ func TestTheDemoEndsWellAndShowsItsTable(t *testing.T) {
 		t.Skip("internal/demo has a shorter one")
 	}
 	status, stdout, stderr := weft("demo")
-	if status != 0 || stderr != "" || !strings.Contains(stdout, "sent again") || !strings.Contains(stdout, "All is well") {
+	if status != 0 || stderr != "" || !strings.Contains(stdout, "retransmitted") || !strings.Contains(stdout, "All is well") {
 		t.Errorf("status %d, output:\n%s%s", status, stdout, stderr)
 	}
 	checkREADME(t, stdout)
@@ -63,7 +63,7 @@ func form(line string) string {
 func checkREADME(t *testing.T, printed string) {
 	t.Helper()
 	blocks := strings.Split(readme(t), "```\n")
-	if len(blocks) < 4 || !strings.Contains(blocks[3], "there and back") {
+	if len(blocks) < 4 || !strings.Contains(blocks[3], "round trip") {
 		t.Fatal("the second block of README.md is not what the demo prints")
 	}
 	of := make(map[string]bool)

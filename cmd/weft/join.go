@@ -53,7 +53,7 @@ func (f *joinFlags) complete() error {
 		if err != nil {
 			return usagef("--node: %w", err)
 		}
-		f.nodes = append(f.nodes, fabric.Node{ID: n.ID, Addr: n.Addr.String()})
+		f.nodes = append(f.nodes, fabric.Node{ID: fabric.NICID(n.ID), Addr: n.Addr.String()})
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (f *memStatFlags) run(ctx context.Context, out, errs io.Writer) (err error)
 			}
 			last[name] = r
 		}
-		if f.watch == 0 || p.Sleep(ctx, f.watch) != nil {
+		if f.watch == 0 || p.Runtime().Sleep(ctx, f.watch) != nil {
 			return failed
 		}
 	}

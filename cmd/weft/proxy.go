@@ -249,11 +249,11 @@ func (f *proxyFlags) join(p *fabric.Process, x *proxy.Proxy) (err error) {
 			asked = f.users.Asked
 		}
 		x.Dial = asked(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
-			to, err := proxyService(host, port)
+			to, err := stream.ParseHost(host, port)
 			if err != nil {
 				return nil, err
 			}
-			return d.DialContext(ctx, "weft", to)
+			return d.DialContext(ctx, "weft", to.String())
 		})
 	}
 	x.Listener, err = proxy.Listen(hostNetwork(f.from), f.from)
@@ -275,9 +275,9 @@ func whileItsNICIs(ctx context.Context, p *fabric.Process, run func(context.Cont
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	go func() {
-		for p.Sleep(ctx, lookAtNIC) == nil {
-			within, cancel := p.WithTimeout(ctx, lookFor)
-			if err := p.WaitUntil(within, func() bool { return false }); errors.Is(err, fabric.ErrNICGone) {
+		for p.Runtime().Sleep(ctx, lookAtNIC) == nil {
+			within, cancel := p.Runtime().WithTimeout(ctx, lookFor)
+			if err := p.Runtime().WaitUntil(within, func() bool { return false }); errors.Is(err, fabric.ErrNICGone) {
 				end(err)
 			}
 			cancel()

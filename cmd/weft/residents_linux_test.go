@@ -15,6 +15,7 @@ import (
 
 	weftlib "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/testbed"
+	"github.com/weftnet/weft/program"
 )
 
 // plainResident is the part of a configuration that lets programs reside in the driver of a sealed
@@ -242,7 +243,7 @@ func TestAProgramInTheDriverWakesAProcessByAFlag(t *testing.T) { // PANIC-24, PA
 		t.Fatal(err)
 	}
 	defer p.Close()
-	s, err := p.Segment(1, 64)
+	s, err := p.SharedSegment(1, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +294,7 @@ func TestASegmentThatIsTooLongForTheDriverIsSaidToBe(t *testing.T) { // PANIC-23
 		}
 	}
 	lacks(false)
-	s, err := p.Segment(9, 16<<20)
+	s, err := p.SharedSegment(9, 16<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,16 +317,17 @@ func TestAProgramInTheDriverAnswersWhatHasAsked(t *testing.T) { // PANIC-4
 		t.Fatal(err)
 	}
 	defer p.Close()
-	directory := weftlib.ProgramAddress{NIC: 0x0060dd7fff8c, ID: 20} // nicIDs[1]
-	if err := p.SendProgramHandled(ctx, directory, 1, binary.LittleEndian.AppendUint64(nil, 7), binary.LittleEndian.AppendUint64(nil, 49)); err != nil {
+	directory := program.Address{NIC: 0x0060dd7fff8c, ID: 20} // nicIDs[1]
+	programs := program.On(p)
+	if err := programs.SendHandled(ctx, directory, 1, binary.LittleEndian.AppendUint64(nil, 7), binary.LittleEndian.AppendUint64(nil, 49)); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
-		if err := p.SendProgram(ctx, directory, 2, binary.LittleEndian.AppendUint64(nil, uint64(p.ProgramNumber())), binary.LittleEndian.AppendUint64(nil, 7)); err != nil {
+		if err := programs.Send(ctx, directory, 2, binary.LittleEndian.AppendUint64(nil, uint64(programs.Number())), binary.LittleEndian.AppendUint64(nil, 7)); err != nil {
 			t.Fatal(err)
 		}
 		var answer [16]byte
-		if _, err := p.Recv(ctx, weftlib.ProgramName(20), 2, answer[:]); err != nil || answer[0] != 1 || answer[8] != 49 {
+		if _, err := p.Recv(ctx, program.NameOf(20), 2, answer[:]); err != nil || answer[0] != 1 || answer[8] != 49 {
 			t.Fatalf("the answer is %v, %v", answer, err)
 		}
 	}

@@ -53,7 +53,7 @@ func run(ctx context.Context) error {
 		tag        weft.Tag
 		name, text string
 	}{{upper, "upper", "warp"}, {lower, "lower", "WEFT"}, {twice, "twice", "warp"}} {
-		m, err := client.Call(ctx, server.Name(), question.tag, []byte(question.text), reply)
+		m, err := client.Peer(server.Name()).Call(ctx, question.tag, []byte(question.text), reply)
 		switch {
 		case err != nil:
 			return err

@@ -35,11 +35,13 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer host.Close()
+	events := host.Watch()
+	defer events.Close()
 	guest, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: host.NIC().Addr()}}})
 	if err != nil {
 		return err
 	}
-	if err := guest.SendDelivered(ctx, host.Name(), 0, []byte("here I am")); err != nil {
+	if err := guest.Peer(host.Name()).SendDelivered(ctx, 0, []byte("here I am")); err != nil {
 		return errors.Join(err, guest.Close())
 	}
 	buf := make([]byte, 64)
@@ -48,14 +50,13 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("%v says %q\n", m.From, buf[:m.Len])
-	if err := host.SendDelivered(ctx, m.From, 0, []byte("welcome")); err != nil {
+	if err := host.Peer(m.From).SendDelivered(ctx, 0, []byte("welcome")); err != nil {
 		return err
 	}
 	if err := guest.Close(); err != nil {
 		return err
 	}
-	for {
-		e, err := host.NextEvent(ctx)
+	for e, err := range events.All(ctx) {
 		if err != nil {
 			return err
 		}

@@ -105,7 +105,7 @@ func runInterop(t *testing.T, d *stream.Dialer, address string, reports bool) {
 
 func TestGRPCsInteropCasesPassOverStreams(t *testing.T) {
 	for name, cfg := range map[string]weft.Config{
-		"switch":           {Switch: weft.NewSwitch()},
+		"switch":           {Link: weft.NewSwitch().Link()},
 		"udp, 2 % of loss": {Link: weft.UDP("127.0.0.1:0"), Faults: &weft.Faults{Loss: 0.02}},
 	} {
 		t.Run(name, func(t *testing.T) {

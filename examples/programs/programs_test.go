@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/program"
+	nicprogram "github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/pdl/ebpf"
 	"github.com/weftnet/weft/pdl/prog"
 	"github.com/weftnet/weft/pdl/vm"
+	"github.com/weftnet/weft/program"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -81,7 +82,7 @@ func fabric(seed uint64) *sim.Fabric {
 // load puts an example into the NIC of a host and starts it.
 func load(t *testing.T, f *sim.Fabric, host int, id vm.ID, file string) {
 	t.Helper()
-	if _, _, err := simulated.Engine(f, host).Programs().Load(program.Spec{Module: compiled(t, file), ID: id, Start: true}); err != nil {
+	if _, _, err := simulated.Engine(f, host).Programs().Load(nicprogram.Spec{Module: compiled(t, file), ID: id, Start: true}); err != nil {
 		t.Fatal(err)
 	}
 	simulated.Turn(f, host)
@@ -100,11 +101,11 @@ func TestPingAndPongExchangeAHundredMessages(t *testing.T) { // PANIC-37, PANIC-
 		load(t, f, 0, 416, "ping.pdl")
 		load(t, f, 1, 415, "pong.pdl")
 		f.Process(0, "app/0", func(p *sim.Process) error {
-			ping := weft.ProgramAddress{ID: 416}
-			if err := p.SendProgramHandled(context.Background(), ping, 1, words(sim.NICID(1))); err != nil {
+			ping := program.Address{ID: 416}
+			if err := program.On(p.Weft()).SendHandled(context.Background(), ping, 1, words(sim.NICID(1))); err != nil {
 				return err
 			}
-			p.Sleep(10 * time.Second)
+			p.Runtime().Sleep(context.Background(), 10*time.Second)
 			return nil
 		})
 		if err := f.Run(time.Minute); err != nil {
@@ -126,20 +127,20 @@ func TestTheDirectoryAnswersProcessesOfOtherNICs(t *testing.T) { // PANIC-7
 	f := fabric(1)
 	load(t, f, 1, 20, "directory.pdl")
 	f.Process(0, "app/0", func(p *sim.Process) error {
-		ctx, cancel := p.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		directory := weft.ProgramAddress{NIC: weft.NICID(sim.NICID(1)), ID: 20}
+		directory := program.Address{NIC: weft.NICID(sim.NICID(1)), ID: 20}
 		for key := range uint64(100) {
-			if err := p.SendProgramHandled(ctx, directory, 1, words(key*1024, key+7)); err != nil { // all keys begin at one place
+			if err := program.On(p.Weft()).SendHandled(ctx, directory, 1, words(key*1024, key+7)); err != nil { // all keys begin at one place
 				return err
 			}
 		}
 		for key := range uint64(101) {
-			if err := p.SendProgram(ctx, directory, 2, words(uint64(p.ProgramNumber()), key*1024)); err != nil {
+			if err := program.On(p.Weft()).Send(ctx, directory, 2, words(uint64(program.On(p.Weft()).Number()), key*1024)); err != nil {
 				return err
 			}
 			var answer [16]byte
-			if _, err := p.Recv(ctx, weft.ProgramName(20), 2, answer[:]); err != nil {
+			if _, err := p.Recv(ctx, program.NameOf(20), 2, answer[:]); err != nil {
 				return err
 			}
 			found, value := binary.LittleEndian.Uint64(answer[:]), binary.LittleEndian.Uint64(answer[8:])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/simulated"
+	"github.com/weftnet/weft/program"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -20,11 +21,11 @@ type heard struct {
 }
 
 // hear waits for a message of program id; ok is false when none has come within a time.
-func hear(p *sim.Process, id weft.ProgramID, within time.Duration) (h heard, ok bool, err error) {
-	ctx, cancel := p.WithTimeout(context.Background(), within)
+func hear(p *sim.Process, id program.ID, within time.Duration) (h heard, ok bool, err error) {
+	ctx, cancel := p.Runtime().WithTimeout(context.Background(), within)
 	defer cancel()
 	var b [64]byte
-	m, err := p.Recv(ctx, weft.ProgramName(id), weft.AnyTag, b[:])
+	m, err := p.Recv(ctx, program.NameOf(id), weft.AnyTag, b[:])
 	if err != nil {
 		if ctx.Err() != nil {
 			err = nil
@@ -47,7 +48,7 @@ func TestWhatIsReturnedComesAgainAndOnce(t *testing.T) { // PANIC-7
 		const words, second = 60, 1000
 		f.Serve(1, "slow/0", func(p *sim.Process) error {
 			for {
-				if err := handled(p, 421, 2, uint64(p.ProgramNumber())); err != nil {
+				if err := handled(p, 421, 2, uint64(program.On(p.Weft()).Number())); err != nil {
 					return nil // its NIC has gone
 				}
 				h, ok, err := hear(p, 421, time.Hour)
@@ -55,7 +56,7 @@ func TestWhatIsReturnedComesAgainAndOnce(t *testing.T) { // PANIC-7
 					return nil
 				}
 				got[h.words[0]]++
-				p.Sleep(5 * time.Millisecond)
+				p.Runtime().Sleep(context.Background(), 5*time.Millisecond)
 			}
 		})
 		f.Process(0, "fast/0", func(p *sim.Process) error {
@@ -65,9 +66,9 @@ func TestWhatIsReturnedComesAgainAndOnce(t *testing.T) { // PANIC-7
 						return err
 					}
 				}
-				p.Sleep(2 * restarted)
+				p.Runtime().Sleep(context.Background(), 2*restarted)
 			}
-			if err := handled(p, 420, 3, uint64(p.ProgramNumber())); err != nil {
+			if err := handled(p, 420, 3, uint64(program.On(p.Weft()).Number())); err != nil {
 				return err
 			}
 			back, _, err := hear(p, 420, time.Second)
@@ -111,17 +112,17 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 				if host == 0 {
 					first = 1
 				}
-				setUp := []uint64{members, uint64(host), uint64(p.ProgramNumber()), first, uint64(lives[host]) << 32}
+				setUp := []uint64{members, uint64(host), uint64(program.On(p.Weft()).Number()), first, uint64(lives[host]) << 32}
 				for i := range members {
 					setUp = append(setUp, sim.NICID(i))
 				}
 				if err := handled(p, 430, 1, setUp...); err != nil {
 					return err
 				}
-				p.Go("speaker", func(p *sim.Process) error {
+				p.Start("speaker", func(p *sim.Process) error {
 					say := func(from int) error {
 						for i := range saidEach {
-							p.Sleep(time.Duration(p.Rand().Int64N(int64(100 * time.Millisecond))))
+							p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().Int64N(int64(100*time.Millisecond))))
 							if err := handled(p, 430, 2, uint64(1000*host+from+i)); err != nil {
 								return err
 							}
@@ -130,18 +131,18 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 					}
 					begin := restarted + 500*time.Millisecond
 					if lives[host] == 1 {
-						p.Sleep(100 * time.Millisecond) // all are set up
+						p.Runtime().Sleep(context.Background(), 100*time.Millisecond) // all are set up
 						if err := say(0); err != nil {
 							return err
 						}
 						if host == 0 { // it has the token when the other goes
-							p.Sleep(restartsAt - 200*time.Millisecond - f.Elapsed())
+							p.Runtime().Sleep(context.Background(), restartsAt-200*time.Millisecond-f.Elapsed())
 							if err := handled(p, 430, 2, 777); err != nil {
 								return err
 							}
 						}
 					}
-					p.Sleep(begin - f.Elapsed())
+					p.Runtime().Sleep(context.Background(), begin-f.Elapsed())
 					return say(500)
 				})
 				for {
@@ -154,7 +155,7 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 			})
 		}
 		f.Process(0, "judge/0", func(p *sim.Process) error {
-			p.Sleep(restarted + 5*time.Second)
+			p.Runtime().Sleep(context.Background(), restarted+5*time.Second)
 			if want := 2*members*saidEach + 1; len(order[0]) != want || lives[restarts] != 2 {
 				return fmt.Errorf("%d words were heard, want %d; %d lives", len(order[0]), want, lives[restarts])
 			}
@@ -184,7 +185,7 @@ const pagesProgram = 440
 
 // ask sends to the directory, at host 0.
 func (u *pageUser) ask(trigger uint32, message ...uint64) error {
-	return u.p.SendProgramHandled(context.Background(), weft.ProgramAddress{NIC: weft.NICID(sim.NICID(0)), ID: pagesProgram}, trigger, words(message...))
+	return program.On(u.p.Weft()).SendHandled(context.Background(), program.Address{NIC: weft.NICID(sim.NICID(0)), ID: pagesProgram}, trigger, words(message...))
 }
 
 // heed takes the next message of the directory, and gives up a page if that says so.
@@ -220,7 +221,7 @@ func (u *pageUser) get(page uint64, mode weft.Tag) error {
 		case !ok:
 			return fmt.Errorf("process %d waits for page %d in vain", u.place, page)
 		case h.trigger == 6:
-			u.p.Sleep(200 * time.Microsecond)
+			u.p.Runtime().Sleep(context.Background(), 200*time.Microsecond)
 			if err := u.ask(uint32(mode), page, u.place); err != nil {
 				return err
 			}
@@ -263,7 +264,7 @@ func TestOneWritesAPageOrManyRead(t *testing.T) { // PANIC-7
 				lives[host]++
 				u := all[host]
 				*u = pageUser{p: p, place: uint64(host), early: map[uint64]heard{}, mode: map[uint64]weft.Tag{}, all: all}
-				err := u.ask(1, u.place, uint64(p.ProgramNumber()))
+				err := u.ask(1, u.place, uint64(program.On(p.Weft()).Number()))
 				for err == nil {
 					if f.Elapsed() > 2*restarted { // it goes on giving up pages
 						_, _, err = u.heed()
@@ -272,7 +273,7 @@ func TestOneWritesAPageOrManyRead(t *testing.T) { // PANIC-7
 					page, mode := p.Rand().Uint64N(pages), weft.Tag(2+p.Rand().Uint64N(2))
 					if err = u.get(page, mode); err == nil {
 						got[host]++
-						p.Sleep(time.Duration(p.Rand().Int64N(int64(4 * time.Millisecond))))
+						p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().Int64N(int64(4*time.Millisecond))))
 					}
 				}
 				if host == users-1 && lives[host] == 1 {
@@ -285,7 +286,7 @@ func TestOneWritesAPageOrManyRead(t *testing.T) { // PANIC-7
 			})
 		}
 		f.Process(0, "judge/0", func(p *sim.Process) error {
-			p.Sleep(2*restarted + 5*time.Second)
+			p.Runtime().Sleep(context.Background(), 2*restarted+5*time.Second)
 			for host, n := range got {
 				if n < 50 {
 					return fmt.Errorf("process %d got a page %d times; all: %v", host, n, got)

@@ -14,11 +14,12 @@ import (
 	"unsafe"
 
 	"github.com/weftnet/weft"
-	"github.com/weftnet/weft/internal/program"
+	nicprogram "github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/pdl/vm"
+	"github.com/weftnet/weft/program"
 	"github.com/weftnet/weft/sim"
 )
 
@@ -47,7 +48,7 @@ type shared struct{ mem []byte }
 
 func segment(t *testing.T, f *sim.Fabric, host, size int) *shared {
 	t.Helper()
-	words := make([]uint64, (size+program.SegmentTail)/8)
+	words := make([]uint64, (size+nicprogram.SegmentTail)/8)
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
 	if err := simulated.Engine(f, host).Programs().AddSegment(1, mem); err != nil {
 		t.Fatal(err)
@@ -57,8 +58,8 @@ func segment(t *testing.T, f *sim.Fabric, host, size int) *shared {
 
 // told waits until flag 0 is set, and clears it.
 func (s *shared) told(p *sim.Process, within time.Duration) bool {
-	_, flags := program.SegmentSync(s.mem)
-	for end := p.Now().Add(within); p.Now().Before(end); p.Sleep(100 * time.Microsecond) {
+	_, flags := nicprogram.SegmentSync(s.mem)
+	for end := p.Runtime().Now().Add(within); p.Runtime().Now().Before(end); p.Runtime().Sleep(context.Background(), 100*time.Microsecond) {
 		if atomic.SwapUint32(&flags[0], 0) != 0 {
 			return true
 		}
@@ -87,8 +88,8 @@ func each(t *testing.T, hosts int, body func(t *testing.T, f *sim.Fabric)) {
 }
 
 // handled sends to a program of the own NIC until it has handled the message.
-func handled(p *sim.Process, id weft.ProgramID, trigger uint32, message ...uint64) error {
-	return p.SendProgramHandled(context.Background(), weft.ProgramAddress{ID: id}, trigger, words(message...))
+func handled(p *sim.Process, id program.ID, trigger uint32, message ...uint64) error {
+	return program.On(p.Weft()).SendHandled(context.Background(), program.Address{ID: id}, trigger, words(message...))
 }
 
 func TestGetDeliverBringsBackWhatWasInTheSegment(t *testing.T) { // PANIC-42
@@ -101,8 +102,8 @@ func TestGetDeliverBringsBackWhatWasInTheSegment(t *testing.T) { // PANIC-42
 		})
 		before, after := 0, 0
 		f.Process(0, "app/0", func(p *sim.Process) error {
-			begin := p.Now()
-			for n := 0; p.Now().Sub(begin) < 2*restarted; n++ {
+			begin := p.Runtime().Now()
+			for n := 0; p.Runtime().Now().Sub(begin) < 2*restarted; n++ {
 				size := 1 + n*97%4096
 				pattern(mine.mem[:size], n)
 				clear(mine.mem[4096:8192])
@@ -115,12 +116,12 @@ func TestGetDeliverBringsBackWhatWasInTheSegment(t *testing.T) { // PANIC-42
 				if !bytes.Equal(mine.mem[4096:4096+size], mine.mem[:size]) {
 					return fmt.Errorf("exchange %d of %d bytes brings back something else", n, size)
 				}
-				if p.Now().Sub(begin) < restartsAt {
+				if p.Runtime().Now().Sub(begin) < restartsAt {
 					before++
 				} else {
 					after++
 				}
-				p.Sleep(time.Millisecond)
+				p.Runtime().Sleep(context.Background(), time.Millisecond)
 			}
 			return nil
 		})
@@ -129,7 +130,10 @@ func TestGetDeliverBringsBackWhatWasInTheSegment(t *testing.T) { // PANIC-42
 				t.Errorf("%d exchanges before the other NIC began anew, %d after", before, after)
 			}
 		})
-		f.Process(0, "clock/0", func(p *sim.Process) error { p.Sleep(2*restarted + time.Minute + time.Second); return nil })
+		f.Process(0, "clock/0", func(p *sim.Process) error {
+			p.Runtime().Sleep(context.Background(), 2*restarted+time.Minute+time.Second)
+			return nil
+		})
 	})
 }
 
@@ -160,7 +164,7 @@ func TestApp2AppTellsBothProcesses(t *testing.T) { // PANIC-44
 		f.Process(0, "asks/0", func(p *sim.Process) error {
 			for n := 0; done < 100; n++ {
 				if done == 50 {
-					p.Sleep(restarted) // the other half with the NIC that has begun anew
+					p.Runtime().Sleep(context.Background(), restarted) // the other half with the NIC that has begun anew
 				}
 				pattern(mine.mem[:size], n)
 				if err := handled(p, 412, 1, sim.NICID(1), size); err != nil {
@@ -194,13 +198,13 @@ func TestDelivertestDisplaysATimeForEachLength(t *testing.T) {
 			if err := handled(p, 413, 1); err != nil {
 				return err
 			}
-			p.Sleep(time.Second)
+			p.Runtime().Sleep(context.Background(), time.Second)
 			took, _, err := simulated.Engine(f, 0).Programs().Log(413, 0)
 			if err != nil || len(took) != 4 || slices.Min(took) < 0 || binary.LittleEndian.Uint64(s.mem) != 4096 {
 				return fmt.Errorf("it displays %v, %v, and has delivered %d", took, err, binary.LittleEndian.Uint64(s.mem))
 			}
 			if lives == 1 {
-				p.Sleep(time.Hour) // until it vanishes
+				p.Runtime().Sleep(context.Background(), time.Hour) // until it vanishes
 			}
 			return nil
 		})
@@ -219,7 +223,7 @@ func guard(t *testing.T, f *sim.Fabric, host int, file string) {
 		t.Fatal(err)
 	}
 	name, _ := vni.ParseName("victim/0")
-	if _, _, err := simulated.Engine(f, host).Programs().Load(program.Spec{Module: m, ID: vm.ID(401), Start: true, Guards: name, Trigger: 1}); err != nil {
+	if _, _, err := simulated.Engine(f, host).Programs().Load(nicprogram.Spec{Module: m, ID: vm.ID(401), Start: true, Guards: name, Trigger: 1}); err != nil {
 		t.Fatal(err)
 	}
 	simulated.Turn(f, host)
@@ -257,22 +261,22 @@ func TestWhatCarriesNoTokenWakesNoProcess(t *testing.T) {
 		victim := weft.Name{App: "victim"}
 		f.Process(0, "sender/0", func(p *sim.Process) error {
 			sent := func(b []byte) error {
-				ctx, cancel := p.WithTimeout(context.Background(), time.Second)
+				ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Second)
 				defer cancel()
 				return p.Send(ctx, victim, 1, b)
 			}
-			begin := p.Now()
-			for n := uint64(0); p.Now().Sub(begin) < 2*restarted; n++ {
+			begin := p.Runtime().Now()
+			for n := uint64(0); p.Runtime().Now().Sub(begin) < 2*restarted; n++ {
 				forged := sealed(n)
 				forged[n%16] ^= 1 << (n % 8)
 				_ = sent(forged)    // either is lost
 				_ = sent(sealed(n)) // while there is no NIC
-				p.Sleep(20 * time.Millisecond)
+				p.Runtime().Sleep(context.Background(), 20*time.Millisecond)
 			}
 			return nil
 		})
 		f.Process(0, "clock/0", func(p *sim.Process) error {
-			p.Sleep(3 * restarted)
+			p.Runtime().Sleep(context.Background(), 3*restarted)
 			if lives != 2 || len(heard) < 100 {
 				return fmt.Errorf("in %d lives %d messages have come", lives, len(heard))
 			}
@@ -293,7 +297,7 @@ func TestAFlowIsShapedToItsRate(t *testing.T) {
 		lives := 0
 		f.Serve(1, "victim/0", func(p *sim.Process) error {
 			lives++
-			begin, got := p.Now(), int64(0)
+			begin, got := p.Runtime().Now(), int64(0)
 			b := make([]byte, size)
 			for {
 				m, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, b)
@@ -301,24 +305,24 @@ func TestAFlowIsShapedToItsRate(t *testing.T) {
 					return nil
 				}
 				got += int64(m.Len)
-				if most := 2*burst + perMicrosecond*p.Now().Sub(begin).Microseconds(); got > most {
-					return fmt.Errorf("%d bytes have come within %v", got, p.Now().Sub(begin))
+				if most := 2*burst + perMicrosecond*p.Runtime().Now().Sub(begin).Microseconds(); got > most {
+					return fmt.Errorf("%d bytes have come within %v", got, p.Runtime().Now().Sub(begin))
 				}
 			}
 		})
 		refused := 0
 		f.Process(0, "sender/0", func(p *sim.Process) error {
-			begin := p.Now()
-			for p.Now().Sub(begin) < 2*restarted {
+			begin := p.Runtime().Now()
+			for p.Runtime().Now().Sub(begin) < 2*restarted {
 				for range 200 { // three times as much as a burst
-					ctx, cancel := p.WithTimeout(context.Background(), time.Second)
+					ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Second)
 					err := p.Send(ctx, weft.Name{App: "victim"}, 1, make([]byte, size))
 					cancel()
 					if err != nil {
 						refused++
 					}
 				}
-				p.Sleep(50 * time.Millisecond)
+				p.Runtime().Sleep(context.Background(), 50*time.Millisecond)
 			}
 			if info, _ := simulated.Engine(f, 1).Programs().Info(401); lives != 2 || info.Profile.Activations < 1000 {
 				return fmt.Errorf("in %d lives the bucket has judged %d messages", lives, info.Profile.Activations)
@@ -345,7 +349,7 @@ func TestPingIsBegunAgainWhenPongsNICWasAway(t *testing.T) { // PANIC-40
 				if err := handled(p, 416, 1, sim.NICID(1)); err != nil && !errors.Is(err, weft.ErrProgramFailed) {
 					return err
 				}
-				p.Sleep(500 * time.Millisecond)
+				p.Runtime().Sleep(context.Background(), 500*time.Millisecond)
 				if now := shown(); now != before && now != before+100 {
 					return fmt.Errorf("ping shows %d times in one run", now-before)
 				}
@@ -363,9 +367,9 @@ func TestADirectoryThatBeginsAnewIsFilledAgain(t *testing.T) { // PANIC-7
 	each(t, 2, func(t *testing.T, f *sim.Fabric) {
 		reboots(f, 1, func() { load(t, f, 1, 20, "directory.pdl") })
 		f.Process(0, "app/0", func(p *sim.Process) error {
-			directory := weft.ProgramAddress{NIC: weft.NICID(sim.NICID(1)), ID: 20}
+			directory := program.Address{NIC: weft.NICID(sim.NICID(1)), ID: 20}
 			lookUp := func(key uint64) (found, value uint64, err error) {
-				if err := p.SendProgramHandled(context.Background(), directory, 2, words(uint64(p.ProgramNumber()), key)); err != nil {
+				if err := program.On(p.Weft()).SendHandled(context.Background(), directory, 2, words(uint64(program.On(p.Weft()).Number()), key)); err != nil {
 					return 0, 0, err
 				}
 				h, ok, err := hear(p, 20, time.Second)
@@ -379,14 +383,14 @@ func TestADirectoryThatBeginsAnewIsFilledAgain(t *testing.T) { // PANIC-7
 					if found, _, err := lookUp(key); err != nil || found != 0 {
 						return fmt.Errorf("life %d: key %d is there before it is set: %d, %w", life, key, found, err)
 					}
-					if err := p.SendProgramHandled(context.Background(), directory, 1, words(key, key+life)); err != nil {
+					if err := program.On(p.Weft()).SendHandled(context.Background(), directory, 1, words(key, key+life)); err != nil {
 						return err
 					}
 					if found, value, err := lookUp(key); err != nil || found != 1 || value != key+life {
 						return fmt.Errorf("life %d: key %d is %d, %d, %w", life, key, found, value, err)
 					}
 				}
-				p.Sleep(2 * restarted)
+				p.Runtime().Sleep(context.Background(), 2*restarted)
 			}
 			return nil
 		})

@@ -69,7 +69,7 @@ func ask(ctx context.Context, p *weft.Process, calls int, answered *int) error {
 		for {
 			_, err := p.WaitName(ctx, echo)
 			if err == nil {
-				_, err = p.Call(ctx, echo, 0, []byte("hello"), reply)
+				_, err = p.Peer(echo).Call(ctx, 0, []byte("hello"), reply)
 			}
 			if err == nil {
 				break

@@ -119,7 +119,7 @@ func (c *Client) call(ctx context.Context, tag weft.Tag, question any, answer *o
 		return err
 	}
 	buf := make([]byte, answerBytes)
-	m, err := c.p.Call(ctx, c.server, tag, q, buf)
+	m, err := c.p.Peer(c.server).Call(ctx, tag, q, buf)
 	if err != nil {
 		return err
 	}

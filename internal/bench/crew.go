@@ -100,7 +100,7 @@ func (c *crew) hear(answer any) error {
 }
 
 // flow keeps so many operations under way, until begin or one of them fails or ctx ends. Of each that has ended done is told.
-func flow(ctx context.Context, window int, begin func() (*weft.Op, error), done func()) error {
+func flow(ctx context.Context, window int, begin func(*weft.Op) error, done func()) error {
 	ring := inflight.New(window)
 	defer ring.Cancel(nil)
 	for {
@@ -110,7 +110,8 @@ func flow(ctx context.Context, window int, begin func() (*weft.Op, error), done 
 			}
 			done()
 		}
-		if err := ring.Add(begin()); err != nil {
+		op := ring.Next()
+		if err := ring.Add(op, begin(op)); err != nil {
 			return err
 		}
 	}

@@ -228,17 +228,19 @@ var errOver = errors.New("bench: it is over")
 
 // pour sends one message after the other.
 func (c *theCrew) pour(ctx context.Context, m *member, to weft.Name) error {
-	return flow(ctx, c.Window, func() (*weft.Op, error) {
+	return flow(ctx, c.Window, func(op *weft.Op) error {
 		if c.over.Load() {
-			return nil, errOver
+			return errOver
 		}
-		return m.p.StartSend(to, tagLong, m.out)
+		return m.p.Peer(to).StartSend(op, tagLong, m.out)
 	}, func() { m.bytes.Add(int64(len(m.out))) })
 }
 
 // drain receives whatever comes, so many at a time.
 func (m *member) drain(ctx context.Context, window int) error {
-	return flow(ctx, window, func() (*weft.Op, error) { return m.p.StartRecv(weft.AnyProcess, tagLong, m.in) }, func() { m.bytes.Add(int64(len(m.in))) })
+	return flow(ctx, window, func(op *weft.Op) error {
+		return m.p.StartRecv(op, weft.AnyProcess, tagLong, m.in)
+	}, func() { m.bytes.Add(int64(len(m.in))) })
 }
 
 // echo sends back what comes.

@@ -62,7 +62,7 @@ func (c *Client) pourDatagrams(ctx context.Context, pl plan, data []byte, d time
 				}
 			}
 			op := ring.Next()
-			if err := ring.Add(op, c.p.StartSendDatagramInto(op, c.at, tagData, data)); err != nil {
+			if err := ring.Add(op, c.p.PeerAt(c.at).StartSendDatagram(op, tagData, data)); err != nil {
 				return left, err
 			}
 		}
@@ -93,7 +93,7 @@ func (s *session) sinkDatagrams(ctx context.Context, asked weft.Message) error {
 	defer region.Close() // behind the receives
 	post := func(i int64) error {
 		op := ring.Next()
-		return ring.Add(op, s.p.StartRecvDatagramInto(op, tagData, bufs[i%receives]))
+		return ring.Add(op, s.p.StartRecvDatagram(op, tagData, bufs[i%receives]))
 	}
 	for i := range int64(receives) {
 		if err := post(i); err != nil {
@@ -132,7 +132,7 @@ func (s *session) sinkDatagrams(ctx context.Context, asked weft.Message) error {
 // untilStop tells the client to begin, and waits until it says stop.
 func (s *session) untilStop(ctx context.Context, asked weft.Message, ready outcome) (weft.Message, error) {
 	var op weft.Op
-	if err := s.p.StartRecvInto(&op, s.client, tagStop, make([]byte, answerBytes)); err != nil {
+	if err := s.p.StartRecv(&op, s.client, tagStop, make([]byte, answerBytes)); err != nil {
 		return weft.Message{}, err
 	}
 	err := s.answer(ctx, asked, ready)

@@ -27,7 +27,7 @@ func newExchange(p *weft.Process, peer weft.Name, at weft.Address, tag weft.Tag)
 
 // post posts the receive of the next message, into buf.
 func (x *exchange) post(buf []byte) error {
-	err := x.p.StartRecvInto(&x.in, x.peer, x.tag, buf)
+	err := x.p.StartRecv(&x.in, x.peer, x.tag, buf)
 	x.posted = err == nil
 	return err
 }
@@ -42,7 +42,7 @@ func (x *exchange) send(ctx context.Context, data, buf []byte) error {
 
 // sendAhead sends data, and posts the receive of the next message, into buf. The message is on its way first.
 func (x *exchange) sendAhead(ctx context.Context, data, buf []byte) error {
-	if err := x.p.StartSendInto(&x.out, x.peer, tagData, data); err != nil {
+	if err := x.p.Peer(x.peer).StartSend(&x.out, tagData, data); err != nil {
 		return err
 	}
 	posted := x.post(buf)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestBuffersLieInTheirRegionApartFromOneAnotherAndAreWritten(t *testing.T) {
-	p, err := weft.Open(within(t), weft.Config{Name: ClientName, Switch: weft.NewSwitch()})
+	p, err := weft.Open(within(t), weft.Config{Name: ClientName, Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}

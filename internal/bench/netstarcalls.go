@@ -109,7 +109,7 @@ func (m *callMeter) measure(ctx context.Context, d time.Duration, burst int, res
 	c.Output = float64(output) / float64(c.Messages)
 	c.PerBurst = c.Output * float64(burst)
 	c.Input = float64(input) / float64(c.Messages)
-	c.Kicks, c.TakenKick = m.from.SystemCalls().Kicks, m.to.SystemCalls().Kicks
+	c.Kicks, c.TakenKick = m.from.Stats().Kicks, m.to.Stats().Kicks
 	c.P50, c.CallP50 = median(took), median(calls)
 	return c, nil
 }
@@ -124,7 +124,7 @@ type aBurst struct {
 // be a kick, as the first send is.
 func (m *callMeter) burst(ctx context.Context, n int, rest time.Duration, poll bool) (b aBurst, err error) {
 	for i := range n {
-		if err := m.to.StartRecvInto(&m.receives[i], ClientName, tagData, m.buffers[i][:]); err != nil {
+		if err := m.to.StartRecv(&m.receives[i], ClientName, tagData, m.buffers[i][:]); err != nil {
 			return b, err
 		}
 	}
@@ -133,7 +133,7 @@ func (m *callMeter) burst(ctx context.Context, n int, rest time.Duration, poll b
 			return b, err
 		}
 	}
-	from, to := m.from.SystemCalls(), m.to.SystemCalls()
+	from, to := m.from.Stats(), m.to.Stats()
 	taken := make(chan error, 1)
 	if !poll {
 		go func() { taken <- m.take(ctx, n) }()
@@ -143,7 +143,7 @@ func (m *callMeter) burst(ctx context.Context, n int, rest time.Duration, poll b
 	}
 	begin := time.Now()
 	for i := range n {
-		if err := m.from.StartSendInto(&m.sends[i], ServerName, tagData, m.data[:]); err != nil {
+		if err := m.from.Peer(ServerName).StartSend(&m.sends[i], tagData, m.data[:]); err != nil {
 			return b, err
 		}
 	}
@@ -157,8 +157,8 @@ func (m *callMeter) burst(ctx context.Context, n int, rest time.Duration, poll b
 	if err = errors.Join(err, spin(ctx, m.sends[:n])); err != nil {
 		return b, err
 	}
-	b.output = m.from.SystemCalls().Kicks - from.Kicks + m.from.SystemCalls().Wakes - from.Wakes
-	b.input = m.to.SystemCalls().Kicks - to.Kicks + m.to.SystemCalls().Wakes - to.Wakes
+	b.output = m.from.Stats().Kicks - from.Kicks + m.from.Stats().Wakes - from.Wakes
+	b.input = m.to.Stats().Kicks - to.Kicks + m.to.Stats().Wakes - to.Wakes
 	return b, nil
 }
 

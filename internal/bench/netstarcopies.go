@@ -166,13 +166,13 @@ func (m *copyMeter) count(ctx context.Context, from, to []byte, n int) (*CopyCou
 			return nil, err
 		}
 	}
-	out, in := m.from.p.Copied().Out, m.to.p.Copied().In
+	out, in := m.from.p.Stats().CopiedOutBytes, m.to.p.Stats().CopiedInBytes
 	for range n {
 		if err := m.one(ctx, from, to); err != nil {
 			return nil, err
 		}
 	}
-	out, in = m.from.p.Copied().Out-out, m.to.p.Copied().In-in
+	out, in = m.from.p.Stats().CopiedOutBytes-out, m.to.p.Stats().CopiedInBytes-in
 	if err := m.counted(ctx, &nics, uint64(n)); err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (m *copyMeter) one(ctx context.Context, from, to []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, inABurst)
 	defer cancel()
 	var in weft.Op
-	if err := m.to.p.StartRecvInto(&in, m.from.p.Name(), tagData, to); err != nil {
+	if err := m.to.p.StartRecv(&in, m.from.p.Name(), tagData, to); err != nil {
 		return err
 	}
 	err := m.from.p.Send(ctx, m.to.p.Name(), tagData, from)

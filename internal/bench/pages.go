@@ -402,7 +402,7 @@ func pageOut(c *netmem.Client, page int) operation {
 func (g *pager) call(page int) operation {
 	buf := make([]byte, page)
 	return func(ctx context.Context, _ uint64) error {
-		_, err := g.p.Call(ctx, pageCalls, tagPageCall+weft.Tag(page), nil, buf)
+		_, err := g.p.Peer(pageCalls).Call(ctx, tagPageCall+weft.Tag(page), nil, buf)
 		return err
 	}
 }

@@ -13,14 +13,15 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/payload"
+	"github.com/weftnet/weft/program"
 )
 
 // programSide is a side of the exchanges: a process and its NIC.
 type programSide struct {
 	p       *weft.Process
-	loaded  weft.ProgramID // 0: none
-	segment *weft.Segment  // nil: none
-	stop    func()         // ends what the server does beside; nil: nothing
+	loaded  program.ID          // 0: none
+	segment *weft.SharedSegment // nil: none
+	stop    func()              // ends what the server does beside; nil: nothing
 }
 
 // programPlan is one side of exchanges, in a process of its own: the server, or the client of the server that is at an address. It does what
@@ -83,9 +84,9 @@ func (s *programSide) answer(ctx context.Context, q *programAsk) (t programTold,
 }
 
 // prepare loads the program, and shares the segment, that a series needs. A program is there, unused, in SeriesAPI too.
-func (s *programSide) prepare(ctx context.Context, q *programAsk, id weft.ProgramID, source string) (err error) {
+func (s *programSide) prepare(ctx context.Context, q *programAsk, id program.ID, source string) (err error) {
 	if q.Series == SeriesGetDeliver || q.Series == SeriesApp2App {
-		if s.segment, err = s.p.Segment(programSegment, 2*segmentHalf(q.Size)); err != nil {
+		if s.segment, err = s.p.SharedSegment(programSegment, 2*segmentHalf(q.Size)); err != nil {
 			return err
 		}
 		copy(s.segment.Bytes(), payload.Written(q.Size))
@@ -94,14 +95,14 @@ func (s *programSide) prepare(ctx context.Context, q *programAsk, id weft.Progra
 	if err != nil {
 		return err
 	}
-	o := weft.ProgramOptions{ID: uint32(id), Start: true, Resident: q.Resident}
+	o := program.Options{ID: id, Start: true, Resident: q.Resident}
 	switch {
 	case q.Resident == ResidentVM:
 		o.Resident = "" // messages go reliably
 	case q.Resident == ResidentXDP && id == pingProgram:
 		o.Resident = ResidentVM // where the answers come as datagrams
 	}
-	if _, err = s.p.Programs().Load(ctx, []weft.NICID{0}, module, o); err != nil {
+	if _, err = program.On(s.p).Load(ctx, []weft.NICID{0}, module, o); err != nil {
 		return err
 	}
 	s.loaded = id
@@ -115,7 +116,7 @@ func (s *programSide) clear(ctx context.Context) (err error) {
 		s.stop = nil
 	}
 	if s.loaded != 0 {
-		err = s.p.Programs().Unload(ctx, weft.ProgramAddress{ID: s.loaded})
+		err = program.On(s.p).Unload(ctx, program.Address{ID: s.loaded})
 		s.loaded = 0
 	}
 	if s.segment != nil {
@@ -144,7 +145,7 @@ func (s *programSide) serve(ctx context.Context, q *programAsk) error {
 			if err := segment.WaitFlag(ctx, 0); err != nil {
 				return err
 			}
-			return s.p.SendProgram(ctx, weft.ProgramAddress{ID: pongProgram}, triggerGo)
+			return program.On(s.p).Send(ctx, program.Address{ID: pongProgram}, triggerGo)
 		}
 	default:
 		return nil
@@ -212,7 +213,7 @@ const mostLost = 3
 // exchange returns what makes some exchanges of a series, and tells how long each took, in ns.
 func (s *programSide) exchange(q *programAsk) func(ctx context.Context, n int) ([]int64, error) {
 	data, buf := payload.Written(q.Size), make([]byte, max(q.Size, 8*mostExchanges))
-	ping := weft.ProgramAddress{ID: pingProgram}
+	ping := program.Address{ID: pingProgram}
 	timedHere := func(f func(ctx context.Context) error) func(ctx context.Context, n int) ([]int64, error) {
 		return func(ctx context.Context, _ int) ([]int64, error) {
 			begin := time.Now()
@@ -235,17 +236,17 @@ func (s *programSide) exchange(q *programAsk) func(ctx context.Context, n int) (
 	case SeriesApp2App:
 		start := words(q.Peer)
 		return timedHere(func(ctx context.Context) error {
-			if err := s.p.SendProgram(ctx, ping, triggerGo, start); err != nil {
+			if err := program.On(s.p).Send(ctx, ping, triggerGo, start); err != nil {
 				return err
 			}
 			return s.segment.WaitFlag(ctx, 0)
 		})
 	}
 	return func(ctx context.Context, n int) (took []int64, err error) {
-		if err := s.p.SendProgram(ctx, ping, triggerGo, words(q.Peer, uint64(s.p.ProgramNumber()), uint64(n))); err != nil {
+		if err := program.On(s.p).Send(ctx, ping, triggerGo, words(q.Peer, uint64(program.On(s.p).Number()), uint64(n))); err != nil {
 			return nil, err
 		}
-		m, err := s.p.Recv(ctx, weft.ProgramName(pingProgram), triggerTook, buf)
+		m, err := s.p.Recv(ctx, program.NameOf(pingProgram), triggerTook, buf)
 		if err != nil {
 			return nil, err
 		}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/program"
 )
 
 // The programs of the exchanges. The client's NIC has ping, the server's has pong.
@@ -14,8 +14,8 @@ import (
 //	getdeliver   segment ─GET─► ping ──────────────► pong ─DELIVER─► segment ─GET─► pong ──► ping ─DELIVER─► segment
 //	app2app      process: "go" ─► ping, as above ──► pong ─DELIVER, SET FLAG─► process: "go" ─► pong ─GET─► …
 const (
-	pingProgram weft.ProgramID = 416
-	pongProgram weft.ProgramID = 415
+	pingProgram program.ID = 416
+	pongProgram program.ID = 415
 
 	programSegment = 1   // of both NICs; what goes begins at 0, what comes at its second half
 	programFlag    = 256 // flag 0 of it, as programs know it

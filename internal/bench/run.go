@@ -146,7 +146,7 @@ func ownAddress(peer string) (string, error) {
 
 // inMemory makes both sides in this process, joined by memory.
 func (u *undo) inMemory(ctx context.Context) (*weft.Process, error) {
-	p, err := u.localPair(ctx, LinkMem, weft.Config{Switch: weft.NewSwitch()})
+	p, err := u.localPair(ctx, LinkMem, weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/program"
 )
 
 // RunawayRow is the rate of messages between two processes by themselves, and with a program in the sender's NIC that will not end (PANIC-5).
@@ -30,7 +31,7 @@ var runaways = []struct{ name, body string }{
 	{"flood", "SEND n LEN 8 AS 1 TO 900; SEND much[0] LEN 16384 AS 1 TO 901 AT peer"},
 }
 
-const runawayProgram weft.ProgramID = 900
+const runawayProgram program.ID = 900
 
 // runawayEvery is how often a program that was stopped is loaded again and started.
 const runawayEvery = 20 * time.Millisecond
@@ -97,7 +98,7 @@ func besideRunaway(ctx context.Context, c *Client, body string, peer weft.NICID,
 	if err != nil {
 		return 0, 0, err
 	}
-	at := weft.ProgramAddress{ID: runawayProgram}
+	at := program.Address{ID: runawayProgram}
 	running, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	var failed error
@@ -106,19 +107,19 @@ func besideRunaway(ctx context.Context, c *Client, body string, peer weft.NICID,
 	stop()
 	all.Wait()
 	if err = errors.Join(err, failed); err == nil {
-		err = c.p.Programs().Unload(ctx, at)
+		err = program.On(c.p).Unload(ctx, at)
 	}
 	return s.MessagesPerSecond(), stopped, err
 }
 
 // runAway loads a program, lets it run away, and loads it anew when it has been stopped, until ctx ends. It returns how often it was stopped.
-func runAway(ctx context.Context, p *weft.Process, at weft.ProgramAddress, module []byte) (stopped int64, err error) {
-	g := p.Programs()
+func runAway(ctx context.Context, p *weft.Process, at program.Address, module []byte) (stopped int64, err error) {
+	g := program.On(p)
 	for {
-		if _, err := g.Load(context.WithoutCancel(ctx), []weft.NICID{0}, module, weft.ProgramOptions{ID: uint32(at.ID), Replace: true, Start: true}); err != nil {
+		if _, err := g.Load(context.WithoutCancel(ctx), []weft.NICID{0}, module, program.Options{ID: at.ID, Replace: true, Start: true}); err != nil {
 			return stopped, err
 		}
-		if err := p.SendProgram(context.WithoutCancel(ctx), at, 1); err != nil {
+		if err := program.On(p).Send(context.WithoutCancel(ctx), at, 1); err != nil {
 			return stopped, err
 		}
 		if sleep(ctx, runawayEvery) != nil {
@@ -129,7 +130,7 @@ func runAway(ctx context.Context, p *weft.Process, at weft.ProgramAddress, modul
 			return stopped, err
 		}
 		for _, i := range list {
-			if i.ID == uint32(at.ID) && i.State == "stopped" {
+			if i.ID == at.ID && i.State == "stopped" {
 				stopped++
 			}
 		}

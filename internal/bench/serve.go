@@ -124,7 +124,7 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 	defer ring.Cancel(nil)
 	post := func(i int64) error {
 		op := ring.Next()
-		return ring.Add(op, s.p.StartRecvInto(op, s.client, weft.AnyTag, bufs[int(i)%len(bufs)]))
+		return ring.Add(op, s.p.StartRecv(op, s.client, weft.AnyTag, bufs[int(i)%len(bufs)]))
 	}
 	for i := range bufs {
 		if err := post(int64(i)); err != nil {
@@ -180,7 +180,8 @@ func (s *session) sinkWhile(ctx context.Context, in *weft.Inbox) (done bool, err
 	wait, cancel := context.WithTimeout(ctx, askAgain)
 	defer cancel()
 	for {
-		m, data, err := in.Next(wait)
+		m, err := in.Next(wait)
+		data := m.Data
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			ask, cancel := context.WithTimeout(ctx, askAgain)
@@ -190,11 +191,11 @@ func (s *session) sinkWhile(ctx context.Context, in *weft.Inbox) (done bool, err
 		case err != nil:
 			return false, err
 		case m.Tag == tagStop:
-			stop := *m
+			stop := m
 			in.Close() // before the client goes on: its next plan is not for this
 			return true, s.answer(ctx, stop, outcome{Messages: s.count})
 		case len(data) != s.plan.Size:
-			return false, wrongSize(*m, s.plan.Size)
+			return false, wrongSize(m, s.plan.Size)
 		}
 		s.count++
 	}

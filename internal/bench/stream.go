@@ -79,7 +79,7 @@ func (c *Client) pour(ctx context.Context, pl plan, data []byte, d time.Duration
 				}
 			}
 			op := ring.Next()
-			if err := ring.Add(op, c.p.StartSendInto(op, c.server, tagData, data)); err != nil {
+			if err := ring.Add(op, c.p.Peer(c.server).StartSend(op, tagData, data)); err != nil {
 				return sent, err
 			}
 			sent++
@@ -98,7 +98,7 @@ func (c *Client) pourMany(ctx context.Context, pl plan, data []byte, d time.Dura
 	messages := slices.Repeat([][]byte{data}, many)
 	for begin := time.Now(); ; {
 		for range 16 { // between two looks at the clock
-			n, err := c.p.SendMany(ctx, c.server, tagData, messages)
+			n, err := c.p.Peer(c.server).SendMany(ctx, tagData, messages)
 			if sent += int64(n); err != nil {
 				return sent, err
 			}

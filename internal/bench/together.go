@@ -70,7 +70,7 @@ func (u *undo) openMembers(ctx context.Context, o GroupOptions) (procs []*weft.P
 	cfg := o.over(weft.Config{})
 	switch o.Link {
 	case LinkMem:
-		cfg.Switch = weft.NewSwitch()
+		cfg.Link = weft.NewSwitch().Link()
 	case LinkShm:
 		cfg.Link = weft.SharedMemory("")
 	}

@@ -75,7 +75,8 @@ func TestEndedCanBeAskedBesideClose(t *testing.T) {
 	run(t, c...)
 	for range 20 {
 		p := mustAttach(t, c[0], "a/0")
-		o, err := p.StartRecv(weft.AnyProcess, 1, make([]byte, 8))
+		o := new(weft.Op)
+		err := p.StartRecv(o, weft.AnyProcess, 1, make([]byte, 8))
 		if err != nil {
 			t.Fatal(err)
 		}

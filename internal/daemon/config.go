@@ -319,7 +319,7 @@ func (c Config) maxProcesses() int {
 	return c.MaxProcesses
 }
 
-// listenAddr reads where to listen: an address as file.Resolve does, :PORT for every address of the host, or nothing for the default port there.
+// listenAddr reads where to listen: an address as registry.Resolve does, :PORT for every address of the host, or nothing for the default port there.
 func listenAddr(s string, port uint16) (netip.AddrPort, error) {
 	switch {
 	case s == "":
@@ -327,7 +327,7 @@ func listenAddr(s string, port uint16) (netip.AddrPort, error) {
 	case strings.HasPrefix(s, ":") && !strings.HasPrefix(s, "::"): // which begins an IP
 		s = "[::]" + s
 	}
-	return file.Resolve(s, port)
+	return registry.Resolve(s, port)
 }
 
 // ParseNode reads a node as the command line has it: ID@HOST:PORT, where the id and the port may be left out.

@@ -177,7 +177,7 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		"[gossip]\nkey_file = \"/etc/weft/fabric.key\"":     `line 2: gossip.key_file: the gossip has no key of its own any more: its key is made from the fabric key; remove key_file, run weft fabric show`,
 		"[gossip]\nlisten = \"here:x\"":                     `line 2: gossip.listen: address "here:x": expected HOST or HOST:PORT`,
 		"[gossip]\nseeds = [\"host:x\"]":                    `gossip.seeds: address "host:x": expected HOST or HOST:PORT`,
-		"[gossip]\nseeds = [\"host\"]":                      `gossip.seeds: address "host": the name of its host cannot be looked up`,
+		"[gossip]\nseeds = [\"host\"]":                      `gossip.seeds: address "host": the lookup of its host name failed`,
 		"[gossip]\nseeds = [\"0.0.0.0:1\"]":                 `gossip.seeds: address "0.0.0.0:1": expected one that this host can call`,
 		"[gossip]\nseeds = [\"10.0.0.2:0\"]":                `gossip.seeds: address "10.0.0.2:0": expected one that this host can call`,
 		"[gossip]\nfailure_timeout = \"3s\"":                `gossip.failure_timeout: 3s; expected 3.25s or more, so that a silent NIC can be asked for unreachable_after (2s)`,

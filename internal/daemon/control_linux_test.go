@@ -134,7 +134,7 @@ func TestSlot0AnswersNICsAndNotProcessesAndOutlivesNonsense(t *testing.T) {
 	mustAttach(t, c[1], "b/0")
 	wait(t, a, "b/0")
 	conn, there := dialTool(t, c[0]), dialTool(t, c[1])
-	if _, err := a.Call(t.Context(), weft.Name{App: "nic"}, 0, []byte(`{"version":1,"op":"stat"}`), make([]byte, 100)); err == nil {
+	if _, err := a.Peer(weft.Name{App: "nic"}).Call(t.Context(), 0, []byte(`{"version":1,"op":"stat"}`), make([]byte, 100)); err == nil {
 		t.Error("slot 0 goes by a name")
 	}
 	half := rawProcess(t, c[0], "raw/0")

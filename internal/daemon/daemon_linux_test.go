@@ -164,7 +164,7 @@ func TestCallsAreAnswered(t *testing.T) {
 		for i := range 50 {
 			reply := make([]byte, 100)
 			said := fmt.Sprint("hello ", i)
-			m, err := client.Call(t.Context(), server.Name(), 7, []byte(said), reply)
+			m, err := client.Peer(server.Name()).Call(t.Context(), 7, []byte(said), reply)
 			if err != nil || string(reply[:m.Len]) != "you said "+said {
 				t.Fatalf("reply %q, %v", reply[:m.Len], err)
 			}
@@ -197,7 +197,8 @@ func TestAnInboxOfAnAttachedProcessReceivesOneByOne(t *testing.T) {
 			return nil
 		})
 		for i := range 20 {
-			m, data, err := in.Next(ctx)
+			m, err := in.Next(ctx)
+			data := m.Data
 			if cut := i*20000 > 256<<10; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
 				t.Fatalf("message %d: %v", i, err)
 			}
@@ -209,12 +210,12 @@ func TestAnInboxOfAnAttachedProcessReceivesOneByOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			if err := p.SendDelivered(ctx, q.Name(), 1, []byte{byte(i)}); err != nil {
+			if err := p.Peer(q.Name()).SendDelivered(ctx, 1, []byte{byte(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, data, err := in.Next(ctx); err != nil || data[0] != 0 {
-			t.Fatalf("%v, %v", data, err)
+		if m, err := in.Next(ctx); err != nil || m.Data[0] != 0 {
+			t.Fatalf("%v, %v", m.Data, err)
 		}
 		in.Close()
 		buf := make([]byte, 1)
@@ -225,9 +226,10 @@ func TestAnInboxOfAnAttachedProcessReceivesOneByOne(t *testing.T) {
 }
 
 // ending passes on how an operation ends.
-func ending(t *testing.T, o *weft.Op, err error) <-chan error {
+func ending(t *testing.T, begin func(*weft.Op) error) <-chan error {
 	t.Helper()
-	if err != nil {
+	o := new(weft.Op)
+	if err := begin(o); err != nil {
 		t.Fatal(err)
 	}
 	return start(func() error { _, err := o.Wait(context.Background()); return err })
@@ -263,12 +265,12 @@ func TestAKilledClientIsGoneForEverybody(t *testing.T) {
 		wait(t, far, "victim/0")
 		pending := map[string]<-chan error{}
 		for who, p := range map[string]*weft.Process{"near": near, "far": far} {
-			receive, err := p.StartRecv(name(t, "victim/0"), 1, make([]byte, 10))
-			pending[who+"'s receive"] = ending(t, receive, err)
-			send, err := p.StartSendDelivered(name(t, "victim/0"), 5, make([]byte, 8<<20)) // it waits for permission: no receive is posted for it
-			pending[who+"'s long send"] = ending(t, send, err)
+			peer := p.Peer(name(t, "victim/0"))
+			pending[who+"'s receive"] = ending(t, func(o *weft.Op) error { return peer.StartRecv(o, 1, make([]byte, 10)) })
+			// It waits for permission: no receive is posted for it.
+			pending[who+"'s long send"] = ending(t, func(o *weft.Op) error { return peer.StartSendDelivered(o, 5, make([]byte, 8<<20)) })
 			pending[who+"'s call"] = start(func() error {
-				_, err := p.Call(context.Background(), name(t, "victim/0"), 6, []byte("hi"), make([]byte, 10))
+				_, err := peer.Call(context.Background(), 6, []byte("hi"), make([]byte, 10))
 				return err
 			})
 		}
@@ -301,11 +303,14 @@ func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t
 		wait(t, own, "near/0")
 		exchange(t, near, own, 1)
 
-		begin := func(o *weft.Op, err error) <-chan error { return ending(t, o, err) }
-		parked := begin(own.StartRecv(weft.AnyProcess, 5, make([]byte, 10)))
-		sending := begin(own.StartSendDelivered(name(t, "near/0"), 5, make([]byte, 8<<20)))
-		receiving := begin(near.StartRecv(name(t, "own/0"), 6, make([]byte, 10)))
-		toward := begin(near.StartSendDelivered(name(t, "own/0"), 6, make([]byte, 8<<20)))
+		parked := ending(t, func(o *weft.Op) error { return own.StartRecv(o, weft.AnyProcess, 5, make([]byte, 10)) })
+		sending := ending(t, func(o *weft.Op) error {
+			return own.Peer(name(t, "near/0")).StartSendDelivered(o, 5, make([]byte, 8<<20))
+		})
+		receiving := ending(t, func(o *weft.Op) error { return near.StartRecv(o, name(t, "own/0"), 6, make([]byte, 10)) })
+		toward := ending(t, func(o *weft.Op) error {
+			return near.Peer(name(t, "own/0")).StartSendDelivered(o, 6, make([]byte, 8<<20))
+		})
 		unexpected(t, c[1], "own/0", 1) // what is sent toward it is under way
 		watch := startWatch(t)
 		if err := victim.Process.Kill(); err != nil {
@@ -364,9 +369,8 @@ func TestADaemonThatEndsInOrderSaysSo(t *testing.T) {
 		other := s.child(t, 1)
 		near, own := mustAttach(t, c[0], "near/0"), mustAttach(t, c[1], "own/0")
 		wait(t, near, "own/0")
-		begin := func(o *weft.Op, err error) <-chan error { return ending(t, o, err) }
-		parked := begin(own.StartRecv(weft.AnyProcess, 5, nil))
-		receiving := begin(near.StartRecv(name(t, "own/0"), 6, nil))
+		parked := ending(t, func(o *weft.Op) error { return own.StartRecv(o, weft.AnyProcess, 5, nil) })
+		receiving := ending(t, func(o *weft.Op) error { return near.StartRecv(o, name(t, "own/0"), 6, nil) })
 		heeded(t, near) // else the receive may be one from a process that has gone, which waits for the next of its name
 		conn, err := ctl.Dial(t.Context(), c[1].Socket)
 		if err != nil {
@@ -482,7 +486,7 @@ func TestProcessesComeAndGoWhileOthersTalk(t *testing.T) {
 							t.Errorf("guest %d, round %d: %v", i, round, err)
 						}
 						cancel()
-						if _, err := p.StartSend(to.Name(), 1000, make([]byte, 1<<(10+round%10))); err != nil {
+						if err := p.Peer(to.Name()).StartSend(new(weft.Op), 1000, make([]byte, 1<<(10+round%10))); err != nil {
 							t.Errorf("guest %d, round %d: %v", i, round, err)
 						}
 					}

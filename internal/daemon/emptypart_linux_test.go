@@ -14,10 +14,10 @@ func TestADatagramComesIntoOnePartBesideEmptyOnes(t *testing.T) {
 	p := mustAttach(t, c[0], "a/0")
 	got := make([]byte, 16)
 	var o weft.Op
-	if err := p.StartRecvDatagramInto(&o, 5, nil, got, got[:0]); err != nil {
+	if err := p.StartRecvDatagram(&o, 5, nil, got, got[:0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.SendDatagram(t.Context(), p.Address(), 5, []byte("hello")); err != nil {
+	if err := p.PeerAt(p.Address()).SendDatagram(t.Context(), 5, []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := o.Wait(t.Context()); err != nil || !bytes.Equal(got[:m.Len], []byte("hello")) {

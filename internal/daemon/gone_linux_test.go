@@ -6,6 +6,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/program"
 )
 
 // controlCalls are the calls of a process that ask its daemon over the socket.
@@ -13,13 +14,13 @@ func controlCalls(t *testing.T, p *weft.Process) map[string]func() error {
 	return map[string]func() error{
 		"AppGroup":        func() error { _, err := p.AppGroup(t.Context()); return err },
 		"Alloc":           func() error { _, err := p.Alloc(100); return err },
-		"Segment":         func() error { _, err := p.Segment(3, 100); return err },
-		"Programs().List": func() error { _, err := p.Programs().List(t.Context(), 0); return err },
+		"Segment":         func() error { _, err := p.SharedSegment(3, 100); return err },
+		"Programs().List": func() error { _, err := program.On(p).List(t.Context(), 0); return err },
 		"Programs().Unload": func() error {
-			return p.Programs().Unload(t.Context(), weft.ProgramAddress{ID: 7})
+			return program.On(p).Unload(t.Context(), program.Address{ID: 7})
 		},
 		"Programs().Load": func() error {
-			_, err := p.Programs().Load(t.Context(), []weft.NICID{0}, []byte("module"), weft.ProgramOptions{})
+			_, err := program.On(p).Load(t.Context(), []weft.NICID{0}, []byte("module"), program.Options{})
 			return err
 		},
 	}
@@ -65,11 +66,11 @@ func TestReceivesUnderWayAtADaemonAreAsManyAsContexts(t *testing.T) {
 	run(t, c)
 	p := mustAttach(t, c, "p/0")
 	for i := range limits.Contexts {
-		if _, err := p.StartRecv(weft.AnyProcess, 1, nil); err != nil {
+		if err := p.StartRecv(new(weft.Op), weft.AnyProcess, 1, nil); err != nil {
 			t.Fatalf("receive %d: %v", i, err)
 		}
 	}
-	if _, err := p.StartRecv(weft.AnyProcess, 1, nil); !errors.Is(err, weft.ErrQueueFull) {
+	if err := p.StartRecv(new(weft.Op), weft.AnyProcess, 1, nil); !errors.Is(err, weft.ErrQueueFull) {
 		t.Errorf("one more: %v; expected %v", err, weft.ErrQueueFull)
 	}
 	if _, _, err := p.TryProbe(t.Context(), weft.AnyProcess, 2); !errors.Is(err, weft.ErrQueueFull) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/registry/file"
+	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/gossip"
 )
 
@@ -81,7 +81,7 @@ func (c Config) detection() (time.Duration, error) {
 
 // ParseSeed reads the address of a seed: the IP or the name of its host, and a port, which may be left out.
 func ParseSeed(s string) (netip.AddrPort, error) {
-	at, err := file.Resolve(s, DefaultGossipPort)
+	at, err := registry.Resolve(s, DefaultGossipPort)
 	switch {
 	case err != nil:
 		return at, err

@@ -25,6 +25,7 @@ import (
 	"github.com/weftnet/weft/internal/link/xdp"
 	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/program"
 )
 
 const (
@@ -96,7 +97,7 @@ var roles = map[string]func(arg string) error{
 		if err != nil {
 			return err
 		}
-		s, err := p.Segment(2, 200)
+		s, err := p.SharedSegment(2, 200)
 		if err != nil {
 			return err
 		}
@@ -118,7 +119,7 @@ var roles = map[string]func(arg string) error{
 		if err != nil {
 			return err
 		}
-		_, err = p.Programs().Load(context.Background(), []weft.NICID{weft.NICID(id)}, m.Encode(), weft.ProgramOptions{Start: true})
+		_, err = program.On(p).Load(context.Background(), []weft.NICID{weft.NICID(id)}, m.Encode(), program.Options{Start: true})
 		fmt.Println("ready")
 		return err
 	},

@@ -37,7 +37,7 @@ func TestPsCountsCollectivesRemoteMemoryAndWhatWaitsInStaging(t *testing.T) {
 	}
 	const waiting = 14
 	for range waiting {
-		if err := a.SendDelivered(t.Context(), b.Name(), 1, make([]byte, 100)); err != nil {
+		if err := a.Peer(b.Name()).SendDelivered(t.Context(), 1, make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -106,7 +106,7 @@ func TestMemoryOfAProcessesOwnIsARegionAtADaemon(t *testing.T) {
 		t.Errorf("put by a share that is ReadOnly: %v", err)
 	}
 	sent := make(chan error, 1)
-	go func() { sent <- b.SendDelivered(t.Context(), a.Name(), 1, r.Bytes()) }()
+	go func() { sent <- b.Peer(a.Name()).SendDelivered(t.Context(), 1, r.Bytes()) }()
 	if m, err := a.Recv(t.Context(), b.Name(), 1, back); err != nil || m.Len != size || !bytes.Equal(back, data) {
 		t.Errorf("a message from there: %v, %v", m, err)
 	}
@@ -287,7 +287,8 @@ func TestRegionsOfAttachedProcessesAreRefusedByErrorsToTestFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op, err := p.StartRecv(p.Name(), 1, r.Bytes())
+	op := new(weft.Op)
+	err = p.StartRecv(op, p.Name(), 1, r.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	weft "github.com/weftnet/weft"
 	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/program"
 )
 
 // turnSource negates eight words of segment 2 if lock 3 is set, then clears the lock and sets flag 5.
@@ -33,14 +34,14 @@ func loadTurn(ctx context.Context, t *testing.T, p *weft.Process) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Programs().Load(ctx, []weft.NICID{0}, m.Encode(), weft.ProgramOptions{ID: 9, Start: true}); err != nil {
+	if _, err := program.On(p).Load(ctx, []weft.NICID{0}, m.Encode(), program.Options{ID: 9, Start: true}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func segment(t *testing.T, p *weft.Process, bytes int) *weft.Segment {
+func segment(t *testing.T, p *weft.Process, bytes int) *weft.SharedSegment {
 	t.Helper()
-	s, err := p.Segment(2, bytes)
+	s, err := p.SharedSegment(2, bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func TestProcessesOfADaemonShareASegmentWithAProgram(t *testing.T) { // PANIC-23
 		if round%4 == 0 {
 			time.Sleep(5 * time.Millisecond) // it sleeps
 		}
-		if err := writer.SendProgram(ctx, weft.ProgramAddress{ID: 9}, 1); err != nil {
+		if err := program.On(writer).Send(ctx, program.Address{ID: 9}, 1); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-flag; err != nil {
@@ -86,13 +87,13 @@ func TestProcessesOfADaemonShareASegmentWithAProgram(t *testing.T) { // PANIC-23
 	if !out.Lock(3) {
 		t.Error("a lock is set that the program has cleared")
 	}
-	if err := writer.SendProgramHandled(ctx, weft.ProgramAddress{ID: 9}, 1); err != nil || out.Locked(3) {
+	if err := program.On(writer).SendHandled(ctx, program.Address{ID: 9}, 1); err != nil || out.Locked(3) {
 		t.Errorf("one process has let the segment go, and the program does without: %v", err)
 	}
 	if err := out.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := writer.Segment(2, 300); err != nil {
+	if _, err := writer.SharedSegment(2, 300); err != nil {
 		t.Errorf("the last has let it go, and one of another length is made: %v", err)
 	}
 }
@@ -104,17 +105,17 @@ func TestASegmentThatDoesNotFitIsRefused(t *testing.T) {
 	p := mustAttach(t, c, "a/0")
 	s := segment(t, p, 200)
 	for _, bytes := range []int{0, -1, 192, 208, 64<<20 + 1} {
-		if _, err := p.Segment(2, bytes); !errors.Is(err, weft.ErrBadArgument) {
+		if _, err := p.SharedSegment(2, bytes); !errors.Is(err, weft.ErrBadArgument) {
 			t.Errorf("%d bytes of a segment that has 200: %v", bytes, err)
 		}
 	}
-	if _, err := p.Segment(3, 1<<20); err == nil {
+	if _, err := p.SharedSegment(3, 1<<20); err == nil {
 		t.Error("a process has more memory than its quota")
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if s, err := p.Segment(3, 1<<20); err != nil {
+	if s, err := p.SharedSegment(3, 1<<20); err != nil {
 		t.Errorf("what was let go still counts: %v", err)
 	} else if err := s.Close(); err != nil {
 		t.Error(err)
@@ -139,14 +140,14 @@ func TestASegmentGoesWithTheLastProcess(t *testing.T) {
 	}
 	_ = dies.Wait() // killed
 	mine.Lock(3)
-	if err := p.SendProgramHandled(ctx, weft.ProgramAddress{ID: 9}, 1); err != nil || mine.Locked(3) {
+	if err := program.On(p).SendHandled(ctx, program.Address{ID: 9}, 1); err != nil || mine.Locked(3) {
 		t.Errorf("the other process has died, and the program has the segment no more: %v", err)
 	}
 	if err := mine.Close(); err != nil {
 		t.Error(err)
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // the daemon hears of its death
-		s, err := p.Segment(2, 100)
+		s, err := p.SharedSegment(2, 100)
 		if err == nil {
 			if got := s.Bytes()[0]; got != 0 {
 				t.Errorf("a new segment begins with %d", got)

@@ -30,9 +30,9 @@ func TestAStoppedDaemonHoldsNobodyBeyondItsPatience(t *testing.T) {
 	defer cancel()
 	calls := map[string]<-chan error{
 		"a receive":        start(func() error { _, err := p.Recv(ctx, weft.AnyProcess, 7, make([]byte, 10)); return err }),
-		"a delivered send": start(func() error { return p.SendDelivered(ctx, name(t, "q/0"), 7, make([]byte, 10)) }),
+		"a delivered send": start(func() error { return p.Peer(name(t, "q/0")).SendDelivered(ctx, 7, make([]byte, 10)) }),
 		"a receive of q's": start(func() error { _, err := q.Recv(ctx, weft.AnyProcess, 7, make([]byte, 10)); return err }),
-		"a call":           start(func() error { _, err := q.Call(ctx, name(t, "p/0"), 7, nil, make([]byte, 10)); return err }),
+		"a call":           start(func() error { _, err := q.Peer(name(t, "p/0")).Call(ctx, 7, nil, make([]byte, 10)); return err }),
 	}
 	for what, errs := range calls {
 		if err := ends(t, what, errs); !errors.Is(err, context.DeadlineExceeded) {

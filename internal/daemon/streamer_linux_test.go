@@ -38,6 +38,7 @@ const (
 type streaming struct {
 	streamerConfig
 	p        *weft.Process
+	events   *weft.Watcher // of p, from its start
 	mu       sync.Mutex
 	diary    *os.File
 	stopping atomic.Bool
@@ -66,6 +67,7 @@ func streamer(arg string) (err error) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	cancel()
+	s.events = s.p.Watch()
 	fmt.Println("ready")
 	go func() {
 		for b := make([]byte, 1); ; {
@@ -177,12 +179,13 @@ func (s *streaming) burst(ctx context.Context, rng *rand.Rand, to int, first uin
 	for i := range n {
 		b := memory[i*mostStreamed:][:drawStreamed(rng)]
 		streamed(b, s.Life, first+uint32(i), byte(s.Index))
-		start := s.p.StartSend
+		start := s.p.Peer(streamerName(to)).StartSend
 		if rng.IntN(16) == 0 {
-			start = s.p.StartSendDelivered
+			start = s.p.Peer(streamerName(to)).StartSendDelivered
 		}
-		o, err := start(streamerName(to), weft.Tag(rng.IntN(3)), b)
-		for ; errors.Is(err, weft.ErrQueueFull); o, err = start(streamerName(to), weft.Tag(rng.IntN(3)), b) {
+		o := new(weft.Op)
+		err := start(o, weft.Tag(rng.IntN(3)), b)
+		for ; errors.Is(err, weft.ErrQueueFull); err = start(o, weft.Tag(rng.IntN(3)), b) {
 			if len(flight) == 0 {
 				time.Sleep(50 * time.Microsecond) // another has all contexts
 			} else if err := finish(); err != nil {
@@ -229,7 +232,7 @@ func (s *streaming) receive(ctx context.Context) error {
 		}
 		s.cameAt.Store(time.Now().UnixNano())
 		for {
-			ev, err := s.p.NextEvent(over) // without waiting
+			ev, err := s.events.Next(over) // without waiting
 			if err != nil {
 				break
 			}

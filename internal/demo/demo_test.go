@@ -31,10 +31,10 @@ func TestTheDemoShowsItsTableAndEndsWell(t *testing.T) {
 		`ok  messages +0 B to 19\.5 KiB, all 12 directions +288 `,
 		`ok  long ones +97\.7 KiB in every direction +12 `,
 		`ok  PUT and GET `,
-		`   message +median +99 % +messages/s +bandwidth +sent again\n`,
+		`   message +median +99 % +messages/s +bandwidth +retransmit\n`,
 		`\n      64 B +[\d.]+ [µm]s +[\d.]+ [µm]s +[\d,]+ +\d+ MB/s +[\d.]+ %\n`,
 		`\n     1 MiB `,
-		`of [\d,]+ segments in them, [\d,]+ were sent again`,
+		`of [\d,]+ segments in them, [\d,]+ were retransmitted`,
 		`All is well`,
 	} {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {

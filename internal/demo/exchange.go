@@ -58,11 +58,12 @@ func (d *demo) send(ctx context.Context, from, to int, sizes []int) error {
 	for i, n := range sizes {
 		b := make([]byte, n)
 		payload.Fill(b, d.seed(from, to, weft.Tag(i)))
-		send := d.procs[from].Send
+		peer := d.procs[from].Peer(name(to))
+		send := peer.Send
 		if i == len(sizes)-1 {
-			send = d.procs[from].SendDelivered
+			send = peer.SendDelivered
 		}
-		if err := send(ctx, name(to), weft.Tag(i), b); err != nil {
+		if err := send(ctx, weft.Tag(i), b); err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
 		}
 	}
@@ -112,7 +113,7 @@ func (d *demo) exchangeLong(ctx context.Context, done *tally) error {
 			return together.Both(ctx,
 				func(ctx context.Context) error {
 					payload.Fill(out[from], d.seed(from, to, tagLong))
-					return d.procs[from].SendDelivered(ctx, name(to), tagLong, out[from])
+					return d.procs[from].Peer(name(to)).SendDelivered(ctx, tagLong, out[from])
 				},
 				func(ctx context.Context) error { return d.receiveLong(ctx, from, to, in[to], done) })
 		})

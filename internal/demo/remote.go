@@ -116,7 +116,7 @@ func (d *demo) visit(ctx context.Context, owner, guest int, done *tally) error {
 	if err := get(d.seed(guest, owner, seedOfGuest)); err != nil {
 		return err
 	}
-	_, err := p.Call(ctx, name(owner), tagWritten, nil, nil)
+	_, err := p.Peer(name(owner)).Call(ctx, tagWritten, nil, nil)
 	return err
 }
 

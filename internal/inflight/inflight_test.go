@@ -13,7 +13,7 @@ import (
 // open makes a process that talks to itself.
 func open(t *testing.T) *weft.Process {
 	t.Helper()
-	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "self"}, Switch: weft.NewSwitch()})
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "self"}, Link: weft.NewSwitch().Link()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,8 @@ func TestOperationsEndInTheOrderInWhichTheyWereAdded(t *testing.T) {
 				t.Fatalf("tag %d, %v; expected %d", m.Tag, err, n-3)
 			}
 		}
-		if err := r.Add(p.StartRecv(p.Name(), n, make([]byte, 1))); err != nil {
+		op := r.Next()
+		if err := r.Add(op, p.StartRecv(op, p.Name(), n, make([]byte, 1))); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Send(t.Context(), p.Name(), n); err != nil {
@@ -46,11 +47,12 @@ func TestCancelEndsWhatIsUnderWayAndTellsWhatCameNevertheless(t *testing.T) {
 	p := open(t)
 	r := inflight.New(3)
 	for n := range weft.Tag(3) {
-		if err := r.Add(p.StartRecv(p.Name(), n, make([]byte, 1))); err != nil {
+		op := r.Next()
+		if err := r.Add(op, p.StartRecv(op, p.Name(), n, make([]byte, 1))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := p.SendDelivered(t.Context(), p.Name(), 1); err != nil {
+	if err := p.Peer(p.Name()).SendDelivered(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	var came []weft.Tag
@@ -63,7 +65,8 @@ func TestCancelEndsWhatIsUnderWayAndTellsWhatCameNevertheless(t *testing.T) {
 func TestWhatCannotBeginIsNotAdded(t *testing.T) {
 	p := open(t)
 	r := inflight.New(1)
-	if err := r.Add(p.StartRecv(weft.Name{App: "No name"}, 1, nil)); !errors.Is(err, weft.ErrBadArgument) || r.Len() != 0 {
+	op := r.Next()
+	if err := r.Add(op, p.StartRecv(op, weft.Name{App: "No name"}, 1, nil)); !errors.Is(err, weft.ErrBadArgument) || r.Len() != 0 {
 		t.Errorf("%v, %d in the ring", err, r.Len())
 	}
 }
@@ -71,7 +74,8 @@ func TestWhatCannotBeginIsNotAdded(t *testing.T) {
 func TestAWaitThatIsGivenUpWithdrawsTheOperation(t *testing.T) {
 	p := open(t)
 	r := inflight.New(1)
-	if err := r.Add(p.StartRecv(p.Name(), 1, nil)); err != nil {
+	op := r.Next()
+	if err := r.Add(op, p.StartRecv(op, p.Name(), 1, nil)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -17,7 +17,7 @@ func TestNextIsAnOpThatIsNotUnderWay(t *testing.T) {
 			}
 		}
 		op := r.Next()
-		if err := r.Add(op, p.StartRecvInto(op, p.Name(), n, make([]byte, 1))); err != nil {
+		if err := r.Add(op, p.StartRecv(op, p.Name(), n, make([]byte, 1))); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Send(t.Context(), p.Name(), n); err != nil {

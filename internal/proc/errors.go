@@ -39,28 +39,40 @@ var (
 	ErrDetached        = fmt.Errorf("%w: it has thrown this process out", ErrNICGone)
 )
 
-// OpError says which operation failed, with which peer, and why. It unwraps to one of the errors above, to the
-// context.Context's error, or to the error of Memory.
+// OpError reports which operation failed, with which peer, and why. It unwraps to one of the errors
+// above, to the context.Context's error, or to the error of Memory. Package weft gives it a public
+// form.
 type OpError struct {
 	Op   string   // "send", "receive", "put", "get", "call", "reply", "resolve", "alloc", "free", "event"
 	Peer vni.Name // zero if the peer was not named
 	NIC  uint64   // of the peer; 0 if not known
 	Slot uint16   // of the peer at its NIC; 0 if not known
+	Gen  uint32   // of that slot; 0 if not known
 	Err  error
 }
 
 func (e *OpError) Error() string {
-	s := "weft: " + e.Op
+	peer := ""
 	if !e.Peer.IsZero() {
-		s += " " + preposition(e.Op) + e.Peer.String()
+		peer = e.Peer.String()
+	}
+	return OpText(e.Op, peer, e.NIC, e.Slot, e.Err)
+}
+
+// OpText returns the text of a failed operation. An empty peer was not named, and 0 is a NIC or a slot
+// that is not known.
+func OpText(op, peer string, nic uint64, slot uint16, err error) string {
+	s := "weft: " + op
+	if peer != "" {
+		s += " " + preposition(op) + peer
 	}
 	switch {
-	case e.NIC != 0 && e.Slot != 0 && e.Peer.IsZero():
-		s += fmt.Sprintf(" at slot %d of NIC %s", e.Slot, NICText(e.NIC))
-	case e.NIC != 0:
-		s += " at NIC " + NICText(e.NIC)
+	case nic != 0 && slot != 0 && peer == "":
+		s += fmt.Sprintf(" at slot %d of NIC %s", slot, NICText(nic))
+	case nic != 0:
+		s += " at NIC " + NICText(nic)
 	}
-	return s + ": " + e.Err.Error()
+	return s + ": " + err.Error()
 }
 
 func (e *OpError) Unwrap() error { return e.Err }

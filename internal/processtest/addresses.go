@@ -27,12 +27,12 @@ func sendToAddress(ctx context.Context, p *weft.Process, other weft.Name) error 
 		case 0:
 			err = o.Send(ctx, other, 2, b)
 		case 1:
-			err = o.SendTo(ctx, at, 2, b)
+			err = o.PeerAt(at).Send(ctx, 2, b)
 		case 2:
-			err = o.SendDeliveredTo(ctx, at, 2, b)
+			err = o.PeerAt(at).SendDelivered(ctx, 2, b)
 		default:
 			var op weft.Op
-			if err = o.StartSendToInto(&op, at, 2, b); err == nil {
+			if err = o.PeerAt(at).StartSend(&op, 2, b); err == nil {
 				_, err = op.Wait(ctx)
 			}
 		}
@@ -41,20 +41,20 @@ func sendToAddress(ctx context.Context, p *weft.Process, other weft.Name) error 
 		}
 	}
 	reply := make([]byte, 10)
-	if m, err := o.CallTo(ctx, at, 3, fill(1, 10), reply); err != nil || m.Full != 10 || string(reply) != string(fill(2, 10)) {
+	if m, err := o.PeerAt(at).Call(ctx, 3, fill(1, 10), reply); err != nil || m.Full != 10 || string(reply) != string(fill(2, 10)) {
 		return fmt.Errorf("the reply: %+v, %w", m, err)
 	}
 	stale, nowhere := at, weft.Address{NIC: at.NIC}
 	stale.Generation++
-	if err := p.SendTo(ctx, stale, 1); refused("", err, weft.ErrStaleGeneration) != nil && refused("", err, weft.ErrProcessGone) != nil {
+	if err := p.PeerAt(stale).Send(ctx, 1); refused("", err, weft.ErrStaleGeneration) != nil && refused("", err, weft.ErrProcessGone) != nil {
 		return fmt.Errorf("a send to another life: %v; expected %w", err, weft.ErrStaleGeneration)
 	}
-	_, call := p.CallTo(ctx, weft.Address{}, 1, nil, nil)
-	_, recv := p.RecvFrom(ctx, nowhere, 1, nil)
+	_, call := p.PeerAt(weft.Address{}).Call(ctx, 1, nil, nil)
+	_, recv := p.PeerAt(nowhere).Recv(ctx, 1, nil)
 	var op weft.Op
 	for what, err := range map[string]error{
-		"a send to no address": p.SendTo(ctx, weft.Address{}, 1), "a call of no address": call, "a receive from no process": recv,
-		"a send with any tag": p.SendDeliveredTo(ctx, at, weft.AnyTag), "a receive with a tag of 49 bits": p.StartRecvFromInto(&op, at, weft.MaxTag+1, nil),
+		"a send to no address": p.PeerAt(weft.Address{}).Send(ctx, 1), "a call of no address": call, "a receive from no process": recv,
+		"a send with any tag": p.PeerAt(at).SendDelivered(ctx, weft.AnyTag), "a receive with a tag of 49 bits": p.PeerAt(at).StartRecv(&op, weft.MaxTag+1, nil),
 	} {
 		if err := refused(what, err, weft.ErrBadArgument); err != nil {
 			return err
@@ -77,10 +77,10 @@ func receiveFromAddress(ctx context.Context, p *weft.Process, other weft.Name) e
 		var m weft.Message
 		switch i % 3 {
 		case 0:
-			m, err = o.RecvFrom(ctx, at, weft.AnyTag, buf)
+			m, err = o.PeerAt(at).Recv(ctx, weft.AnyTag, buf)
 		case 1:
 			var op weft.Op
-			if err = o.StartRecvFromInto(&op, at, 2, buf); err == nil {
+			if err = o.PeerAt(at).StartRecv(&op, 2, buf); err == nil {
 				m, err = op.Wait(ctx)
 			}
 		default:
@@ -96,7 +96,7 @@ func receiveFromAddress(ctx context.Context, p *weft.Process, other weft.Name) e
 			return fmt.Errorf("message %d: %w", i, err)
 		}
 	}
-	m, err := o.RecvFrom(ctx, at, 3, buf)
+	m, err := o.PeerAt(at).Recv(ctx, 3, buf)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/pdl"
+	"github.com/weftnet/weft/program"
 )
 
 // A program stands in front of the receiver, and the sender sends to it by each way that there is: of every two messages the filter drops the
@@ -30,8 +31,8 @@ END;`
 BEGIN END;
 MESSAGE 1: BEGIN SEND PACKET[1] LEN PACKETLEN - 8 AS 1 TO PACKET[0] END;
 END;`
-	filterID weft.ProgramID = 901
-	bringID  weft.ProgramID = 902
+	filterID program.ID = 901
+	bringID  program.ID = 902
 )
 
 // guardedWay is a way by which a message goes to a process. Its bytes are even or odd, from the first on.
@@ -49,13 +50,14 @@ var guardedWays = []guardedWay{
 	}, false},
 	{"Send of a long message", 700_000, send, true},
 	{"SendMany", 60, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
-		_, err := p.SendMany(ctx, to, tag, [][]byte{b})
+		_, err := p.Peer(to).SendMany(ctx, tag, [][]byte{b})
 		return err
 	}, false},
 	{"SendDelivered", 60, sendDelivered, true},
 	{"SendDelivered of 10,000 bytes", 10_000, sendDelivered, true},
 	{"StartSend", 60, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
-		o, err := p.StartSend(to, tag, b)
+		o := new(weft.Op)
+		err := p.Peer(to).StartSend(o, tag, b)
 		if err != nil {
 			return err
 		}
@@ -81,7 +83,7 @@ func send(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []
 }
 
 func sendDelivered(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
-	return p.SendDelivered(ctx, to, tag, b)
+	return p.Peer(to).SendDelivered(ctx, tag, b)
 }
 
 // evenOr is a message of n bytes, the i-th; the filter drops it if by is 1.
@@ -119,10 +121,10 @@ func SendToGuarded(ctx context.Context, p *weft.Process, other weft.Name) error 
 		for k := range many {
 			run = append(run, evenOr(byte(k%2), k, 50))
 		}
-		if _, err := p.SendMany(ctx, other, 99, run); err != nil {
+		if _, err := p.Peer(other).SendMany(ctx, 99, run); err != nil {
 			return fmt.Errorf("by SendMany of %d messages: %w", many, err)
 		}
-		if _, err := p.Call(ctx, other, 100, evenOr(0, 0, 30), nil); err != nil { // one that is dropped ends with its context alone
+		if _, err := p.Peer(other).Call(ctx, 100, evenOr(0, 0, 30), nil); err != nil { // one that is dropped ends with its context alone
 			return fmt.Errorf("by Call: %w", err)
 		}
 	}
@@ -132,7 +134,7 @@ func SendToGuarded(ctx context.Context, p *weft.Process, other weft.Name) error 
 	}
 	for by := byte(1); by < 2; by-- {
 		head := binary.LittleEndian.AppendUint64(nil, uint64(binary.LittleEndian.Uint32(begin[:])))
-		if err := p.SendProgramHandled(ctx, weft.ProgramAddress{NIC: to.NIC, ID: bringID}, 1, head, evenOr(by, 7, 40)); err != nil {
+		if err := program.On(p).SendHandled(ctx, program.Address{NIC: to.NIC, ID: bringID}, 1, head, evenOr(by, 7, 40)); err != nil {
 			return fmt.Errorf("by way of a program: %w", err)
 		}
 	}
@@ -145,10 +147,10 @@ func SendToGuarded(ctx context.Context, p *weft.Process, other weft.Name) error 
 // sendGuardedDatagrams sends two kinds of them, which may be lost, until the other process has had enough.
 func sendGuardedDatagrams(ctx context.Context, p *weft.Process, other weft.Name, to weft.Address) error {
 	for n := 0; ; n++ {
-		if err := p.SendDatagram(ctx, to, 1, evenOr(byte(1-n%2), 3, 50+n%2*3000)); err != nil && !errors.Is(err, weft.ErrNoMemory) {
+		if err := p.PeerAt(to).SendDatagram(ctx, 1, evenOr(byte(1-n%2), 3, 50+n%2*3000)); err != nil && !errors.Is(err, weft.ErrNoMemory) {
 			return fmt.Errorf("by SendDatagram: %w", err)
 		}
-		within, cancel := p.WithTimeout(ctx, 2*time.Millisecond)
+		within, cancel := p.Runtime().WithTimeout(ctx, 2*time.Millisecond)
 		_, err := p.Recv(within, other, end, nil)
 		cancel()
 		if err == nil || ctx.Err() != nil {
@@ -162,7 +164,7 @@ func ReceiveGuarded(ctx context.Context, p *weft.Process, other weft.Name) error
 	if err := loadGuards(ctx, p); err != nil {
 		return err
 	}
-	if err := p.Send(ctx, other, 0, binary.LittleEndian.AppendUint32(nil, uint32(p.ProgramNumber()))); err != nil {
+	if err := p.Send(ctx, other, 0, binary.LittleEndian.AppendUint32(nil, uint32(program.On(p).Number()))); err != nil {
 		return err
 	}
 	buf := make([]byte, 1<<20)
@@ -174,7 +176,8 @@ func ReceiveGuarded(ctx context.Context, p *weft.Process, other weft.Name) error
 	for round := range guardedRounds {
 		if err := receiveWays(ctx, p, func() (*weft.Message, []byte, error) {
 			if round > 0 {
-				return in.Next(ctx)
+				m, err := in.Next(ctx)
+				return &m, m.Data, err
 			}
 			m, err := p.Recv(ctx, other, weft.AnyTag, buf)
 			return &m, buf[:m.Len], err
@@ -182,7 +185,7 @@ func ReceiveGuarded(ctx context.Context, p *weft.Process, other weft.Name) error
 			return fmt.Errorf("round %d: %w", round, err)
 		}
 	}
-	m, err := p.Recv(ctx, weft.ProgramName(bringID), 1, buf)
+	m, err := p.Recv(ctx, program.NameOf(bringID), 1, buf)
 	if err != nil {
 		return fmt.Errorf("by way of a program: %w", err)
 	}
@@ -208,16 +211,16 @@ func ReceiveGuarded(ctx context.Context, p *weft.Process, other weft.Name) error
 func loadGuards(ctx context.Context, p *weft.Process) error {
 	for _, l := range []struct {
 		source  string
-		options weft.ProgramOptions
+		options program.Options
 	}{
-		{filterSource, weft.ProgramOptions{ID: uint32(filterID), Start: true, Guards: p.Name().String(), Trigger: 1}},
-		{bringSource, weft.ProgramOptions{ID: uint32(bringID), Start: true}},
+		{filterSource, program.Options{ID: filterID, Start: true, Guards: p.Name().String(), Trigger: 1}},
+		{bringSource, program.Options{ID: bringID, Start: true}},
 	} {
 		m, err := pdl.Compile("guarded", []byte(l.source))
 		if err != nil {
 			return err
 		}
-		if _, err := p.Programs().Load(ctx, []weft.NICID{0}, m.Encode(), l.options); err != nil {
+		if _, err := program.On(p).Load(ctx, []weft.NICID{0}, m.Encode(), l.options); err != nil {
 			return err
 		}
 	}
@@ -255,12 +258,12 @@ func receiveWays(ctx context.Context, p *weft.Process, next func() (*weft.Messag
 
 // judged holds how often the filter was asked against how many messages there were.
 func judged(ctx context.Context, p *weft.Process) error {
-	l, err := p.Programs().List(ctx, 0)
+	l, err := program.On(p).List(ctx, 0)
 	if err != nil {
 		return err
 	}
 	for _, i := range l {
-		if want := uint64(1 + guardedRounds*(2*len(guardedWays)+many+1) + 2); i.ID == uint32(filterID) && i.Activations != want { // one is its initialisation
+		if want := uint64(1 + guardedRounds*(2*len(guardedWays)+many+1) + 2); i.ID == filterID && i.Activations != want { // one is its initialisation
 			return fmt.Errorf("the filter was activated %d times, expected %d", i.Activations, want)
 		}
 	}

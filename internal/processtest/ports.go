@@ -21,7 +21,7 @@ const end weft.Tag = 1000
 
 // finish waits until the other process has come as far.
 func finish(ctx context.Context, p *weft.Process, other weft.Name) error {
-	if err := p.SendDelivered(ctx, other, end); err != nil {
+	if err := p.Peer(other).SendDelivered(ctx, end); err != nil {
 		return err
 	}
 	_, err := p.Recv(ctx, other, end, nil)
@@ -31,10 +31,8 @@ func finish(ctx context.Context, p *weft.Process, other weft.Name) error {
 // sender is what a Process and a Port have in common.
 type sender interface {
 	Send(ctx context.Context, to weft.Name, tag weft.Tag, parts ...[]byte) error
-	SendMany(ctx context.Context, to weft.Name, tag weft.Tag, messages [][]byte) (int, error)
-	SendDelivered(ctx context.Context, to weft.Name, tag weft.Tag, parts ...[]byte) error
+	Peer(to weft.Name) weft.Peer
 	Multicast(ctx context.Context, to []weft.Name, tag weft.Tag, parts ...[]byte) error
-	StartSend(to weft.Name, tag weft.Tag, parts ...[]byte) (*weft.Op, error)
 	Recv(ctx context.Context, from weft.Name, tag weft.Tag, buf []byte) (weft.Message, error)
 }
 
@@ -64,7 +62,7 @@ const begun weft.Tag = 999
 // begin begins to receive on the last port, and says so.
 func begin(ctx context.Context, p *weft.Process, last *weft.Port, other weft.Name) error {
 	var op weft.Op
-	if err := last.StartRecvInto(&op, other, begun, nil); err != nil {
+	if err := last.StartRecv(&op, other, begun, nil); err != nil {
 		return err
 	}
 	op.Cancel()
@@ -86,8 +84,8 @@ func sendOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 	var long []*weft.Op
 	for i := range longOnes {
 		for k, o := range all {
-			op, err := o.StartSend(other, 500, fill(i+k, longSize))
-			if err != nil {
+			op := new(weft.Op)
+			if err := o.Peer(other).StartSend(op, 500, fill(i+k, longSize)); err != nil {
 				return err
 			}
 			long = append(long, op)
@@ -100,9 +98,9 @@ func sendOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 			case 0:
 				err = o.Send(ctx, other, tag, b)
 			case 1:
-				_, err = o.SendMany(ctx, other, tag, [][]byte{b})
+				_, err = o.Peer(other).SendMany(ctx, tag, [][]byte{b})
 			case 2:
-				err = o.SendDelivered(ctx, other, tag, b[:len(b)/2], b[len(b)/2:])
+				err = o.Peer(other).SendDelivered(ctx, tag, b[:len(b)/2], b[len(b)/2:])
 			default:
 				err = o.Multicast(ctx, []weft.Name{other}, tag, b)
 			}
@@ -184,15 +182,15 @@ func receivePast(ctx context.Context, p *weft.Process, other weft.Name) error {
 		var ofProcess, ofPort weft.Op
 		a, b := make([]byte, 40), make([]byte, 40)
 		begin := []func() error{
-			func() error { return p.StartRecvInto(&ofProcess, other, weft.AnyTag, a) },
-			func() error { return o.StartRecvInto(&ofPort, weft.AnyProcess, weft.AnyTag, b) },
+			func() error { return p.StartRecv(&ofProcess, other, weft.AnyTag, a) },
+			func() error { return o.StartRecv(&ofPort, weft.AnyProcess, weft.AnyTag, b) },
 		}
 		for k := range begin {
 			if err := begin[(k+i)%2](); err != nil {
 				return err
 			}
 		}
-		if err := p.SendDelivered(ctx, other, 1); err != nil {
+		if err := p.Peer(other).SendDelivered(ctx, 1); err != nil {
 			return err
 		}
 		m, err := ofProcess.Wait(ctx)
@@ -224,7 +222,7 @@ func askOnPort(ctx context.Context, p *weft.Process, other weft.Name) error {
 			return err
 		}
 		reply := make([]byte, 100)
-		m, err := o.Call(ctx, other, 3, fill(i, 60), reply)
+		m, err := o.Peer(other).Call(ctx, 3, fill(i, 60), reply)
 		if err != nil || m.Full != 60 || string(reply[:60]) != string(fill(i+1, 60)) {
 			return fmt.Errorf("the reply to call %d: %d bytes, %w", i, m.Full, err)
 		}
@@ -234,13 +232,13 @@ func askOnPort(ctx context.Context, p *weft.Process, other weft.Name) error {
 		return err
 	}
 	for { // a datagram may be lost
-		if err := o.SendDatagram(ctx, where, 4, fill(1, 64)); err != nil {
+		if err := o.PeerAt(where).SendDatagram(ctx, 4, fill(1, 64)); err != nil {
 			return err
 		}
-		if err := p.SendDatagram(ctx, where, 4, fill(2, 64)); err != nil {
+		if err := p.PeerAt(where).SendDatagram(ctx, 4, fill(2, 64)); err != nil {
 			return err
 		}
-		within, cancel := p.WithTimeout(ctx, 50*time.Millisecond)
+		within, cancel := p.Runtime().WithTimeout(ctx, 50*time.Millisecond)
 		_, err := p.Recv(within, other, 5, nil)
 		cancel()
 		if err == nil {
@@ -262,14 +260,15 @@ func answerOnPort(ctx context.Context, p *weft.Process, other weft.Name) error {
 		return err
 	}
 	for i := range 20 {
-		m, got, err := in.Next(ctx)
+		m, err := in.Next(ctx)
+		got := m.Data
 		if err == nil {
-			err = check(m, got, other, 3, i, 60)
+			err = check(&m, got, other, 3, i, 60)
 		}
 		if err != nil || !m.IsCall() {
 			return fmt.Errorf("call %d: %w", i, err)
 		}
-		if err := o.Reply(ctx, *m, fill(i+1, 60)); err != nil {
+		if err := o.Reply(ctx, m, fill(i+1, 60)); err != nil {
 			return err
 		}
 	}
@@ -286,10 +285,10 @@ func answerOnPort(ctx context.Context, p *weft.Process, other weft.Name) error {
 	}
 	var ofProcess, ofPort weft.Op
 	a, b := make([]byte, 64), make([]byte, 64)
-	if err := p.StartRecvDatagramInto(&ofProcess, weft.AnyTag, a); err != nil {
+	if err := p.StartRecvDatagram(&ofProcess, weft.AnyTag, a); err != nil {
 		return err
 	}
-	if err := o.StartRecvDatagramInto(&ofPort, weft.AnyTag, b); err != nil {
+	if err := o.StartRecvDatagram(&ofPort, weft.AnyTag, b); err != nil {
 		return err
 	}
 	for i, d := range []struct {
@@ -330,8 +329,8 @@ func refusePorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 		{"a send with any tag", o.Send(ctx, other, weft.AnyTag), weft.ErrBadArgument},
 		{"a send with a tag of 49 bits", o.Send(ctx, other, weft.MaxTag+1), weft.ErrBadArgument},
 		{"a receive with a tag of 64 bits", recv, weft.ErrBadArgument},
-		{"a started receive with a tag of 49 bits", o.StartRecvInto(&op, other, weft.MaxTag+1, nil), weft.ErrBadArgument},
-		{"a receive of a datagram with a tag of 49 bits", o.StartRecvDatagramInto(&op, weft.MaxTag+1), weft.ErrBadArgument},
+		{"a started receive with a tag of 49 bits", o.StartRecv(&op, other, weft.MaxTag+1, nil), weft.ErrBadArgument},
+		{"a receive of a datagram with a tag of 49 bits", o.StartRecvDatagram(&op, weft.MaxTag+1), weft.ErrBadArgument},
 		{"an Inbox with a tag of 49 bits", inbox, weft.ErrBadArgument},
 	} {
 		if err := refused(c.what, c.err, c.want); err != nil {
@@ -353,7 +352,7 @@ func refusePorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if o.Number() != 20 || o.Process() != p {
 		return fmt.Errorf("port %d of %v; expected 20 of %v", o.Number(), o.Process().Name(), p.Name())
 	}
-	if err := o.SendDelivered(ctx, other, weft.MaxTag, fill(1, 5)); err != nil {
+	if err := o.Peer(other).SendDelivered(ctx, weft.MaxTag, fill(1, 5)); err != nil {
 		return err
 	}
 	if m, err := o.Recv(ctx, other, weft.MaxTag, make([]byte, 5)); err != nil || m.Tag != weft.MaxTag {

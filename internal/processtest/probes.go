@@ -26,14 +26,14 @@ func sendProbed(ctx context.Context, p *weft.Process, other weft.Name) error {
 		if _, err := p.Recv(ctx, other, 1, nil); err != nil {
 			return err
 		}
-		if err := p.Sleep(ctx, time.Millisecond); err != nil { // the probe is there first
+		if err := p.Runtime().Sleep(ctx, time.Millisecond); err != nil { // the probe is there first
 			return err
 		}
 		if err := p.Send(ctx, other, weft.Tag(10+i), fill(i, n)); err != nil {
 			return err
 		}
 	}
-	if _, err := p.Call(ctx, other, 20, nil, nil); err != nil {
+	if _, err := p.Peer(other).Call(ctx, 20, nil, nil); err != nil {
 		return err
 	}
 	return finish(ctx, p, other)
@@ -49,7 +49,7 @@ func probe(ctx context.Context, p *weft.Process, other weft.Name) error {
 		if m, found, err := p.TryProbe(ctx, weft.AnyProcess, weft.AnyTag); found || err != nil {
 			return fmt.Errorf("a probe where nothing waits: %+v, %v, %w", m, found, err)
 		}
-		within, cancel := p.WithTimeout(ctx, time.Millisecond)
+		within, cancel := p.Runtime().WithTimeout(ctx, time.Millisecond)
 		_, err := p.Probe(within, other, weft.AnyTag)
 		cancel()
 		if err := refused("a probe whose time is up", err, context.DeadlineExceeded); err != nil {
@@ -118,7 +118,7 @@ func sendAnyLength(ctx context.Context, p *weft.Process, other weft.Name) error 
 }
 
 func receiveAnyLength(ctx context.Context, p *weft.Process, other weft.Name) error {
-	_, _, err := p.RecvAlloc(ctx, other, 1, -1)
+	_, err := p.RecvAlloc(ctx, other, 1, -1)
 	if err := refused("a limit below 0", err, weft.ErrBadArgument); err != nil {
 		return err
 	}
@@ -127,7 +127,8 @@ func receiveAnyLength(ctx context.Context, p *weft.Process, other weft.Name) err
 		if i%5 == 4 {
 			limit = 1000
 		}
-		m, got, err := p.RecvAlloc(ctx, weft.AnyProcess, weft.AnyTag, limit)
+		m, err := p.RecvAlloc(ctx, weft.AnyProcess, weft.AnyTag, limit)
+		got := m.Data
 		if n > limit {
 			if refused("", err, weft.ErrTruncated) != nil || m.Full != n || m.Len != limit || !bytes.Equal(got, fill(i, n)[:limit]) {
 				return fmt.Errorf("message %d of %d bytes, of which at most %d are wanted: %d of %d, %w", i, n, limit, m.Len, m.Full, err)
@@ -178,7 +179,7 @@ type shared struct {
 func receiveShared(ctx context.Context, p *weft.Process, other weft.Name) error {
 	var all shared
 	for k := range sharers {
-		p.Go(func() {
+		p.Runtime().Go(func() {
 			patience := time.Hour
 			if k%2 == 1 {
 				patience = 300 * time.Microsecond
@@ -188,10 +189,10 @@ func receiveShared(ctx context.Context, p *weft.Process, other weft.Name) error 
 			all.err = errors.Join(all.err, err)
 			all.mu.Unlock()
 			all.over.Add(1)
-			p.Wake()
+			p.Runtime().Wake()
 		})
 	}
-	if err := p.WaitUntil(ctx, func() bool { return all.over.Load() == sharers }); err != nil {
+	if err := p.Runtime().WaitUntil(ctx, func() bool { return all.over.Load() == sharers }); err != nil {
 		return err
 	}
 	for i, n := range all.times {
@@ -208,8 +209,9 @@ func receiveShared(ctx context.Context, p *weft.Process, other weft.Name) error 
 // receive receives until it is told to stop.
 func (all *shared) receive(ctx context.Context, p *weft.Process, other weft.Name, patience time.Duration) error {
 	for {
-		within, cancel := p.WithTimeout(ctx, patience)
-		m, got, err := p.RecvAlloc(within, weft.AnyProcess, 1, 1<<20)
+		within, cancel := p.Runtime().WithTimeout(ctx, patience)
+		m, err := p.RecvAlloc(within, weft.AnyProcess, 1, 1<<20)
+		got := m.Data
 		cancel()
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:

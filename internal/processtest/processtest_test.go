@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { os.Exit(fabrictest.Run(m)) }
 // TestEmbeddedProcesses runs the cases on processes of weft.Open. Those of daemons are in internal/daemon.
 func TestEmbeddedProcesses(t *testing.T) {
 	for name, cfg := range map[string]weft.Config{
-		"switch":     {Switch: weft.NewSwitch()},
-		"bad switch": {Switch: weft.NewSwitch(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
+		"switch":     {Link: weft.NewSwitch().Link()},
+		"bad switch": {Link: weft.NewSwitch().Link(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
 		"shm":        {Link: weft.SharedMemory("")},
 		"udp":        {},
 	} {
@@ -45,8 +45,8 @@ func TestEmbeddedProcesses(t *testing.T) {
 // A program that guards a process of weft.Open judges each message for it, by whichever way it comes. Those of daemons are in internal/daemon.
 func TestAFilterStandsBeforeAnEmbeddedProcess(t *testing.T) { // PANIC-7
 	for name, cfg := range map[string]weft.Config{
-		"switch":     {Switch: weft.NewSwitch()},
-		"bad switch": {Switch: weft.NewSwitch(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
+		"switch":     {Link: weft.NewSwitch().Link()},
+		"bad switch": {Link: weft.NewSwitch().Link(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
 		"shm":        {Link: weft.SharedMemory("")},
 		"udp":        {},
 	} {
@@ -114,7 +114,7 @@ func TestSimulatedProcesses(t *testing.T) {
 // side is one side of a case as a simulated process, which does not end before the other has all its answers.
 func side(c processtest.Case, other weft.Name, on processtest.Side) func(*sim.Process) error {
 	return func(p *sim.Process) error {
-		defer p.Sleep(10 * time.Second)
+		defer p.Runtime().Sleep(context.Background(), 10*time.Second)
 		return c.On(context.Background(), p.Weft(), other, on)
 	}
 }

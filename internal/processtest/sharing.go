@@ -30,8 +30,8 @@ const appMagic = "application of its own: "
 
 func (a *application) start(ctx context.Context) {
 	a.last = map[weft.Address]uint64{}
-	a.p.Go(func() { a.fail(a.receive(ctx)) })
-	a.p.Go(func() { a.fail(a.send(ctx)) })
+	a.p.Runtime().Go(func() { a.fail(a.receive(ctx)) })
+	a.p.Runtime().Go(func() { a.fail(a.send(ctx)) })
 }
 
 // fail notes what is wrong. That the process has ended is not.
@@ -48,14 +48,14 @@ func (a *application) send(ctx context.Context) error {
 	for n := uint64(1); ; n++ {
 		for _, peer := range a.peers {
 			text := binary.LittleEndian.AppendUint64([]byte(appMagic), n)
-			within, cancel := a.p.WithTimeout(ctx, 20*time.Millisecond)
+			within, cancel := a.p.Runtime().WithTimeout(ctx, 20*time.Millisecond)
 			err := a.p.Send(within, peer, weft.Tag(n%5), text, make([]byte, n%7*300))
 			cancel()
 			if errors.Is(err, weft.ErrClosed) || errors.Is(err, weft.ErrNICGone) || ctx.Err() != nil {
 				return err
 			}
 		}
-		if err := a.p.Sleep(ctx, 3*time.Millisecond); err != nil {
+		if err := a.p.Runtime().Sleep(ctx, 3*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -140,15 +140,15 @@ func AskForJobs(ctx context.Context, p *weft.Process) (workqueue.Counts, error) 
 	var errs []error
 	over := 0
 	for k := range askers {
-		p.Go(func() {
+		p.Runtime().Go(func() {
 			err := askSome(ctx, p, q, k)
 			mu.Lock()
 			errs, over = append(errs, err), over+1
 			mu.Unlock()
-			p.Wake()
+			p.Runtime().Wake()
 		})
 	}
-	if err := p.WaitUntil(ctx, func() bool { mu.Lock(); defer mu.Unlock(); return over == askers }); err != nil {
+	if err := p.Runtime().WaitUntil(ctx, func() bool { mu.Lock(); defer mu.Unlock(); return over == askers }); err != nil {
 		return workqueue.Counts{}, err
 	}
 	heard, aerr := a.end()
@@ -161,7 +161,7 @@ func AskForJobs(ctx context.Context, p *weft.Process) (workqueue.Counts, error) 
 func askSome(ctx context.Context, p *weft.Process, q *workqueue.Queue, k int) error {
 	for i := k; i < jobs; i += askers {
 		job := bytes.Repeat([]byte{byte(i + 1)}, [...]int{1, 100, 3000, 40_000}[i/askers%4])
-		if err := p.Sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := p.Runtime().Sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 		answer, err := q.Do(ctx, job)

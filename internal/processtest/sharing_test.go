@@ -16,7 +16,7 @@ import (
 // The same library and the same application that the simulator runs below, on NICs of weft.Open.
 func TestALibrarySharesEmbeddedProcessesWithAnApplication(t *testing.T) {
 	for name, cfg := range map[string]weft.Config{
-		"bad switch": {Switch: weft.NewSwitch(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
+		"bad switch": {Link: weft.NewSwitch().Link(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
 		"shm":        {Link: weft.SharedMemory("")},
 		"udp":        {},
 	} {
@@ -68,7 +68,7 @@ func simulate(seed uint64) (sim.Counts, workqueue.Counts, error) {
 	}
 	var counts workqueue.Counts
 	f.Process(0, processtest.Client.String(), func(p *sim.Process) error {
-		within, cancel := p.WithTimeout(ctx, 5*time.Minute)
+		within, cancel := p.Runtime().WithTimeout(ctx, 5*time.Minute)
 		defer cancel()
 		c, err := processtest.AskForJobs(within, p.Weft())
 		counts = c

@@ -26,18 +26,18 @@ func watch(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if err != nil {
 		return err
 	}
-	all, peer, stranger, closed := p.Watch(), p.Watch(addr), p.Watch(p.Address()), p.Watch(addr)
+	all, another, peer, stranger, closed := p.Watch(), p.Watch(), p.Watch(addr), p.Watch(p.Address()), p.Watch(addr)
 	ends := make(chan error, 1)
-	p.Go(func() {
+	p.Runtime().Go(func() {
 		_, err := closed.Next(ctx)
 		ends <- err
-		p.Wake()
+		p.Runtime().Wake()
 	})
-	if err := p.Sleep(ctx, time.Millisecond); err != nil { // it waits
+	if err := p.Runtime().Sleep(ctx, time.Millisecond); err != nil { // it waits
 		return err
 	}
 	closed.Close()
-	if err := p.WaitUntil(ctx, func() bool { return len(ends) == 1 }); err != nil {
+	if err := p.Runtime().WaitUntil(ctx, func() bool { return len(ends) == 1 }); err != nil {
 		return err
 	}
 	if err := refused("a watcher that was closed", <-ends, weft.ErrClosed); err != nil {
@@ -47,14 +47,14 @@ func watch(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if err := p.Send(ctx, other, 1); err != nil && !errors.Is(err, weft.ErrProcessGone) && !errors.Is(err, weft.ErrUnreachable) {
 		return err
 	}
-	for what, next := range map[string]func(context.Context) (weft.Event, error){"the process": p.NextEvent, "a watcher of all": all.Next, "a watcher of the peer": peer.Next} {
+	for what, next := range map[string]func(context.Context) (weft.Event, error){"a watcher of all": all.Next, "another one": another.Next, "a watcher of the peer": peer.Next} {
 		e, err := next(ctx)
 		orderly := e.Kind == weft.EventProcessGone && e.Addr == addr || e.Kind == weft.EventClosed && e.Addr == (weft.Address{NIC: addr.NIC})
 		if err != nil || !orderly || e.Missed != 0 {
 			return fmt.Errorf("%s is told %v, %w; expected the end of %v, in order", what, e, err, other)
 		}
 	}
-	within, cancel := p.WithTimeout(ctx, 5*time.Millisecond)
+	within, cancel := p.Runtime().WithTimeout(ctx, 5*time.Millisecond)
 	defer cancel()
 	e, err := stranger.Next(within)
 	if err := refused(fmt.Sprintf("a watcher of another peer is told %v", e), err, context.DeadlineExceeded); err != nil {

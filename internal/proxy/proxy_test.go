@@ -84,7 +84,7 @@ func tunnelFrom(t *testing.T, first, server net.Listener, drain time.Duration) (
 	defer cancel()
 	sw := weft.NewSwitch()
 	open := func(app string, nodes ...weft.Node) *weft.Process {
-		p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: app}, Switch: sw, Nodes: nodes})
+		p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: app}, Link: sw.Link(), Nodes: nodes})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -156,7 +156,7 @@ func ParseNode(s string) (Node, error) {
 	return n, nil
 }
 
-// ParseAddr reads an address with its port. Names of hosts are not looked up here: see file.Resolve.
+// ParseAddr reads an address with its port. It takes no host name: Resolve does.
 func ParseAddr(s string) (netip.AddrPort, error) {
 	a, err := netip.ParseAddrPort(s)
 	if err != nil {

@@ -162,7 +162,8 @@ func (s *soak) send(ctx context.Context) error {
 		size, seed := plan.next()
 		buf := resize(&bufs[i%underWay], size)
 		payload.Fill(buf, seed)
-		if err := ring.Add(s.p.StartSend(s.peer, weft.Tag(i), buf)); err != nil {
+		op := ring.Next()
+		if err := ring.Add(op, s.p.Peer(s.peer).StartSend(op, weft.Tag(i), buf)); err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
 		}
 		s.report.BytesSent += int64(size)
@@ -192,7 +193,7 @@ func (in *inbox) post() error {
 	buf := resize(&in.bufs[in.posted%underWay], max(in.terms.Longest, 1))
 	in.posted++
 	op := new(weft.Op)
-	return in.ring.Add(op, in.p.StartRecvFromInto(op, in.from, weft.AnyTag, buf))
+	return in.ring.Add(op, in.p.PeerAt(in.from).StartRecv(op, weft.AnyTag, buf))
 }
 
 func (in *inbox) next(ctx context.Context) (weft.Message, []byte, error) {
@@ -243,7 +244,7 @@ func (in *inbox) receive(ctx context.Context) error {
 // then it does not matter that it cannot be told.
 func (in *inbox) conclude(ctx context.Context) error {
 	told := make(chan error, 1)
-	go func() { told <- in.p.SendDelivered(ctx, in.peer, tagVerified) }()
+	go func() { told <- in.p.Peer(in.peer).SendDelivered(ctx, tagVerified) }()
 	m, _, err := in.next(ctx)
 	switch {
 	case err != nil:

@@ -19,7 +19,7 @@ var names = [2]weft.Name{{App: "soak", Index: 0}, {App: "soak", Index: 1}}
 // two opens a pair of processes on two NICs with a bad network between them.
 func two(t *testing.T) (p [2]*weft.Process) {
 	t.Helper()
-	return twoOn(t, weft.Config{Switch: weft.NewSwitch()})
+	return twoOn(t, weft.Config{Link: weft.NewSwitch().Link()})
 }
 
 func twoOn(t *testing.T, cfg weft.Config) (p [2]*weft.Process) {
@@ -28,7 +28,7 @@ func twoOn(t *testing.T, cfg weft.Config) (p [2]*weft.Process) {
 	for i := range p {
 		var err error
 		p[i], err = weft.Open(t.Context(), weft.Config{
-			Name: names[i], Switch: cfg.Switch, Link: cfg.Link, Nodes: nodes,
+			Name: names[i], Link: cfg.Link, Nodes: nodes,
 			Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.05, Seed: uint64(i + 1)},
 		})
 		if err != nil {
@@ -48,7 +48,7 @@ func within(t *testing.T) context.Context {
 }
 
 func TestEverythingComesThroughABadNetwork(t *testing.T) {
-	links := map[string]weft.Config{"switch": {Switch: weft.NewSwitch()}, "udp": {}}
+	links := map[string]weft.Config{"switch": {Link: weft.NewSwitch().Link()}, "udp": {}}
 	if runtime.GOOS == "linux" {
 		links["shm"] = weft.Config{Link: weft.SharedMemory("")}
 	}

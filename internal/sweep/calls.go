@@ -30,7 +30,7 @@ func (lf *life) call(rng *rand.Rand) error {
 	buf, reply := w.bufs.take(m.size), w.bufs.take(replyBytes)
 	fill(m.id, buf)
 	w.l.post(m, lf.now())
-	ctx, cancel := lf.proc.WithTimeout(context.Background(), callTime)
+	ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), callTime)
 	defer cancel()
 	got, err := lf.half.Call(ctx, proc.To(nameOf(m.to)), m.tag, reply, buf)
 	if err == nil {
@@ -53,7 +53,7 @@ func (lf *life) answer(m *proc.Message, b []byte) error {
 	}
 	reply := lf.w.bufs.take(replyBytes)
 	fill(replyOf(readID(b)), reply)
-	ctx, cancel := lf.proc.WithTimeout(context.Background(), callTime)
+	ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), callTime)
 	defer cancel()
 	err := lf.half.Reply(ctx, m, reply) // it may fail: the caller need not wait any more, nor live
 	lf.w.bufs.put(reply)

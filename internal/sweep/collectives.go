@@ -105,7 +105,7 @@ func (c *crowd) run() error {
 
 // member is the main function of one.
 func (c *crowd) member(p *sim.Process, i int) error {
-	p.Sleep(roundPairs)
+	p.Runtime().Sleep(context.Background(), roundPairs)
 	g, err := p.Join(context.Background(), "all", c.n)
 	if err != nil {
 		return err
@@ -113,16 +113,16 @@ func (c *crowd) member(p *sim.Process, i int) error {
 	count := func() int { return int(simulated.Engine(c.f, i).Count(vni.NICSignalsSent)) }
 	first := count()
 	if c.entered.IsZero() {
-		c.entered = p.Now()
+		c.entered = p.Runtime().Now()
 	}
 	for range roundBarriers {
 		if err := g.Barrier(context.Background()); err != nil {
 			return err
 		}
 	}
-	c.left = p.Now()
+	c.left = p.Runtime().Now()
 	c.rounds = max(c.rounds, (count()-first+roundBarriers-1)/roundBarriers)
-	p.Sleep(roundPause) // what comes next has signals too
+	p.Runtime().Sleep(context.Background(), roundPause) // what comes next has signals too
 	depth, err := c.depth(i)
 	if err != nil {
 		return err

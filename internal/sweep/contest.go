@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -111,7 +112,7 @@ func (c *contest) main(p *sim.Process) error {
 	c.division(p)
 	for until := c.f.Elapsed() + contestLasts; c.f.Elapsed() < until; {
 		c.round()
-		p.Sleep(time.Duration(c.rng.ExpFloat64() * float64(pick(c.rng, time.Millisecond, 20*time.Millisecond, 200*time.Millisecond))))
+		p.Runtime().Sleep(context.Background(), time.Duration(c.rng.ExpFloat64()*float64(pick(c.rng, time.Millisecond, 20*time.Millisecond, 200*time.Millisecond))))
 		c.look()
 		if c.stormy && c.rng.IntN(8) == 0 {
 			c.storm()
@@ -119,7 +120,7 @@ func (c *contest) main(p *sim.Process) error {
 	}
 	c.closing = true
 	c.finale(p)
-	p.Sleep(20 * time.Second) // for what is divided to meet, and what has gone to be forgotten
+	p.Runtime().Sleep(context.Background(), 20*time.Second) // for what is divided to meet, and what has gone to be forgotten
 	c.atRest()
 	return nil
 }
@@ -175,7 +176,7 @@ func (m *contender) main(p *sim.Process) error {
 	seg, _ := simulated.VNI(p)
 	half := seg.Process()
 	for until := c.f.Elapsed() + time.Duration(c.rng.ExpFloat64()*float64(300*time.Millisecond)); c.closing || c.f.Elapsed() < until; {
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 		switch half.Gone() {
 		case vni.StatusOK:
 			continue

@@ -35,7 +35,7 @@ func (w *world) cut(host int, a act) {
 	w.totals.Faults.Cuts++
 	from.senders++
 	w.sending++
-	from.proc.Go("stream", func(p *sim.Process) error { return from.verdict(from.stream(p.Rand(), to)) })
+	from.proc.Start("stream", func(p *sim.Process) error { return from.verdict(from.stream(p.Rand(), to)) })
 	w.f.After(time.Duration(w.rng.Int64N(int64(4*w.plan.link.Latency+2*time.Millisecond))), func() {
 		if a.stops {
 			w.stopNIC(host, a.lasting)

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"time"
 
 	"github.com/weftnet/weft/sim"
@@ -20,7 +21,7 @@ func (c *contest) division(p *sim.Process) {
 		near++
 	}
 	c.closing = true // who has a name keeps it
-	p.Sleep(time.Second)
+	p.Runtime().Sleep(context.Background(), time.Second)
 	heal := c.f.Partition(far)
 	first, second := near, far
 	if c.rng.IntN(2) == 0 {
@@ -28,16 +29,16 @@ func (c *contest) division(p *sim.Process) {
 	}
 	name := c.another()
 	both := [2]*contender{c.claim(name, first)}
-	p.Sleep(time.Duration(c.rng.Int64N(int64(2 * time.Second))))
+	p.Runtime().Sleep(context.Background(), time.Duration(c.rng.Int64N(int64(2*time.Second))))
 	both[1] = c.claim(name, second)
-	p.Sleep(6 * time.Second) // for both to do without a home, and for the NICs to give one another up
+	p.Runtime().Sleep(context.Background(), 6*time.Second) // for both to do without a home, and for the NICs to give one another up
 	for _, m := range both {
 		if m.fate != has {
 			c.violate("NIC %d does not get %v on its side of a partition", m.host, name)
 		}
 	}
 	heal()
-	p.Sleep(12 * time.Second) // for the longest pause between two attempts to reach a lost NIC
+	p.Runtime().Sleep(context.Background(), 12*time.Second) // for the longest pause between two attempts to reach a lost NIC
 	for i, m := range both {
 		if o := both[1-i]; m.fate == has && o.host < m.host || m.fate == lost && o.host > m.host {
 			c.violate("%v is claimed on two sides of a partition, and NIC %d keeps it, not NIC %d", name, max(m.host, o.host), min(m.host, o.host))

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"time"
 
 	"github.com/weftnet/weft/internal/vni"
@@ -14,20 +15,20 @@ import (
 func (c *contest) finale(p *sim.Process) {
 	host := 1 + c.rng.IntN(c.nics-1) // the umpire's stays
 	c.enter(c.another(), host)
-	p.Sleep(5 * time.Second) // for all that is under way
+	p.Runtime().Sleep(context.Background(), 5*time.Second) // for all that is under way
 	c.vanish(host)
 	if c.rng.IntN(2) == 0 {
 		return
 	}
 	c.stormy = true
 	c.enter(c.another(), 0)
-	p.Sleep(3 * time.Second)
+	p.Runtime().Sleep(context.Background(), 3*time.Second)
 	for _, i := range c.rng.Perm(len(c.names)) {
 		c.enter(c.names[i], host) // when it is back
 	}
 	heal := c.f.Partition(host)
 	c.f.StartNIC(host)
-	p.Sleep(time.Duration(c.rng.Int64N(int64(4 * time.Second))))
+	p.Runtime().Sleep(context.Background(), time.Duration(c.rng.Int64N(int64(4*time.Second))))
 	heal()
 }
 

@@ -140,10 +140,10 @@ func (t *team) member(p *sim.Process, i int) error {
 // let the news of that arrive, so that they join a group of the members that mean it.
 func (t *team) join(p *sim.Process, i int) (*weft.Group, error) {
 	if i > 0 && t.unsure > 0 {
-		p.Sleep(teamWaits)
+		p.Runtime().Sleep(context.Background(), teamWaits)
 	}
 	for n := t.unsure; i == 0 && n > 0; n-- {
-		ctx, cancel := p.WithTimeout(context.Background(), time.Duration(1+p.Rand().IntN(200))*time.Microsecond)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Duration(1+p.Rand().IntN(200))*time.Microsecond)
 		g, err := p.Join(ctx, "team", t.members)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -156,7 +156,7 @@ func (t *team) join(p *sim.Process, i int) (*weft.Group, error) {
 // work is what a member does in the group.
 func (t *team) work(p *sim.Process, g *weft.Group, self weft.Name) error {
 	for next := 0; next < t.rounds; next++ {
-		p.Sleep(time.Duration(p.Rand().IntN(500)) * time.Microsecond)
+		p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(500))*time.Microsecond)
 		if at, ends := t.ends[int(self.Index)]; ends && next >= at {
 			t.end(p, self)
 			return nil
@@ -177,7 +177,7 @@ func (t *team) work(p *sim.Process, g *weft.Group, self weft.Name) error {
 // end ends a member, and if the run is one of crashes, all that are on its NIC. That is back after a while.
 func (t *team) end(p *sim.Process, self weft.Name) {
 	for t.crash && t.joined < t.members {
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	t.gone[self] = true
 	if !t.crash {
@@ -283,7 +283,7 @@ func (t *team) begin(p *sim.Process, g *weft.Group, self weft.Name, round int, k
 		}
 	case 4: // more than is kept for one that comes late
 		if g.Rank() == drawn.IntN(g.Size()) && g.Rank() != root {
-			p.Sleep(20 * time.Millisecond)
+			p.Runtime().Sleep(context.Background(), 20*time.Millisecond)
 		}
 		for k := range byte(4) {
 			if err := t.broadcast(g, self, root, 180_000, k); err != nil {
@@ -315,8 +315,8 @@ func (t *team) startCrowd(size, more int) {
 	for i := range size + more {
 		name := weft.Name{App: "crowd", Index: uint32(i)}
 		t.f.Process(i%t.nics, name.String(), func(p *sim.Process) error {
-			p.Sleep(time.Duration(p.Rand().IntN(40)) * time.Microsecond)
-			ctx, cancel := p.WithTimeout(context.Background(), teamWaits)
+			p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(40))*time.Microsecond)
+			ctx, cancel := p.Runtime().WithTimeout(context.Background(), teamWaits)
 			defer cancel()
 			g, err := p.Join(ctx, "crowd", size)
 			if err != nil {

@@ -110,7 +110,7 @@ func (t *guild) violate(format string, args ...any) {
 // work is what a member does: all rounds, in the group or in what is left of it.
 func (t *guild) work(p *sim.Process, g *weft.Group) error {
 	for next := 0; next < t.rounds; next++ {
-		p.Sleep(time.Duration(p.Rand().IntN(500)) * time.Microsecond)
+		p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(500))*time.Microsecond)
 		err := t.round(p, g, next)
 		for err != nil {
 			if !t.blamesTheDead(err) {

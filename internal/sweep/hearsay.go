@@ -96,7 +96,7 @@ func (r *hearsay) check(e *nic.Engine) error {
 
 // meet exchanges a message with each process of the first n NICs.
 func (r *hearsay) meet(p *sim.Process, i, n int) error {
-	ctx, cancel := p.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := p.Runtime().WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for k := range n {
 		if k == i {
@@ -106,13 +106,13 @@ func (r *hearsay) meet(p *sim.Process, i, n int) error {
 			r.violate("NIC %d does not find NIC %d: %v", i, k, err)
 			return nil
 		}
-		if err := p.SendDelivered(ctx, heardName(k), 1, []byte("here")); err != nil {
+		if err := p.Peer(heardName(k)).SendDelivered(ctx, 1, []byte("here")); err != nil {
 			r.violate("NIC %d does not reach NIC %d: %v", i, k, err)
 		}
 	}
 	r.met++
 	for r.started == 0 || r.f.Elapsed() < r.started+10*time.Second { // for the names to stay, and the calls to end
-		p.Sleep(10 * time.Millisecond)
+		p.Runtime().Sleep(context.Background(), 10*time.Millisecond)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (r *hearsay) meet(p *sim.Process, i, n int) error {
 // lie tells the honest NICs of phantoms, in the middle of which another NIC joins.
 func (r *hearsay) lie(p *sim.Process) error {
 	for r.met < r.honest {
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	hosts, joins := 1+r.rng.IntN(3), r.rng.IntN(phantoms)
 	for n := range phantoms {
@@ -135,7 +135,7 @@ func (r *hearsay) lie(p *sim.Process) error {
 			}
 		}
 		simulated.Turn(r.f, r.liar())
-		p.Sleep(time.Duration(r.rng.ExpFloat64() * float64(time.Millisecond)))
+		p.Runtime().Sleep(context.Background(), time.Duration(r.rng.ExpFloat64()*float64(time.Millisecond)))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"encoding/binary"
 	"math/rand/v2"
 	"strings"
@@ -36,7 +37,7 @@ func (h *hostile) main(p *sim.Process) error {
 			h.misbehave()
 		}
 		simulated.Ring(p)
-		p.Sleep(time.Duration(h.rng.Int64N(int64(time.Millisecond))))
+		p.Runtime().Sleep(context.Background(), time.Duration(h.rng.Int64N(int64(time.Millisecond))))
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (lf *life) receiveMany(rng *rand.Rand) error {
 	}()
 	last := make(map[*life]*message) // by their order of posting
 	for range 1 + rng.IntN(3*messages) {
-		ctx, cancel := lf.proc.WithTimeout(context.Background(), time.Duration(rng.ExpFloat64()*float64(10*time.Millisecond)))
+		ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), time.Duration(rng.ExpFloat64()*float64(10*time.Millisecond)))
 		m, data, err := in.Next(ctx)
 		lf.inTime(ctx, &r, err, answerTime+2*w.plan.unreachableAfter) // what the queue takes waits like any other receive
 		o := outcomeOf(ctx, err)

@@ -63,7 +63,7 @@ func (h *honest) working() bool { return h.done < h.tasks }
 func (h *honest) peers() []int { return []int{0, 1, 2 + h.round} }
 
 func (h *honest) main(p *sim.Process, i int) error {
-	p.Sleep(h.x.members.begins())
+	p.Runtime().Sleep(context.Background(), h.x.members.begins())
 	h.owners[honestName(i).String()] = p.Address()
 	if i == 1 {
 		n := honestRegion
@@ -77,31 +77,31 @@ func (h *honest) main(p *sim.Process, i int) error {
 		h.region, h.regard = r, bytes.Clone(r.Bytes())
 	}
 	if i < 2 {
-		p.Go("from the member", func(p *sim.Process) error { return h.indulge(p) })
+		p.Start("from the member", func(p *sim.Process) error { return h.indulge(p) })
 	}
 	for round := h.round; round < 2; round++ {
 		if err := h.work(p, i); err != nil {
 			return err
 		}
 		for h.working() || h.begun < 3*(round+1) {
-			p.Sleep(time.Millisecond)
+			p.Runtime().Sleep(context.Background(), time.Millisecond)
 		}
 		if i == 2 {
 			h.x.f.After(2*time.Millisecond, h.restart)
 			return nil
 		}
 		for h.round == round && round == 0 {
-			p.Sleep(time.Millisecond)
+			p.Runtime().Sleep(context.Background(), time.Millisecond)
 		}
 	}
 	for h.x.members.trusted() { // until a member that is trusted no more is gone
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	if h.left++; h.left == 3 {
 		h.judge()
 	}
 	for !h.over {
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (h *honest) restart() {
 // work does one round's work of a process.
 func (h *honest) work(p *sim.Process, i int) error {
 	for _, k := range h.peers() {
-		ctx, cancel := p.WithTimeout(context.Background(), intruderLimit/4)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), intruderLimit/4)
 		_, err := p.WaitName(ctx, honestName(k))
 		if cancel(); err != nil {
 			return fmt.Errorf("%v does not find %v: %w", honestName(i), honestName(k), err)
@@ -144,7 +144,7 @@ func (h *honest) work(p *sim.Process, i int) error {
 // task starts a function whose end the round waits for.
 func (h *honest) task(p *sim.Process, name string, do func(p *sim.Process)) {
 	h.tasks++
-	p.Go(fmt.Sprintf("%s, round %d", name, h.round), func(p *sim.Process) error {
+	p.Start(fmt.Sprintf("%s, round %d", name, h.round), func(p *sim.Process) error {
 		do(p)
 		h.done++
 		return nil
@@ -156,15 +156,16 @@ func (h *honest) tag() weft.Tag { return weft.Tag(7 + h.round) }
 
 func (h *honest) talk(p *sim.Process, i, k int) {
 	for n := range honestMessages {
-		send := p.Send
+		to := p.Peer(honestName(k))
+		send := to.Send
 		if n%3 == 0 {
-			send = p.SendDelivered
+			send = to.SendDelivered
 		}
-		if err := send(context.Background(), honestName(k), h.tag(), saneMessage(i, k, n)); err != nil {
+		if err := send(context.Background(), h.tag(), saneMessage(i, k, n)); err != nil {
 			h.x.violate("message %d from %v to %v: %v", n, honestName(i), honestName(k), err)
 			return
 		}
-		p.Sleep(time.Duration(p.Rand().ExpFloat64() * float64(1200*time.Microsecond)))
+		p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().ExpFloat64()*float64(1200*time.Microsecond)))
 	}
 }
 
@@ -172,7 +173,7 @@ func (h *honest) listen(p *sim.Process, k, i int) {
 	for n := range honestMessages {
 		want := saneMessage(k, i, n)
 		buf := make([]byte, len(want)+1)
-		ctx, cancel := p.WithTimeout(context.Background(), intruderLimit/4)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), intruderLimit/4)
 		m, err := p.Recv(ctx, honestName(k), h.tag(), buf)
 		cancel()
 		if err != nil {
@@ -189,7 +190,7 @@ func (h *honest) listen(p *sim.Process, k, i int) {
 // move PUTs into the region and GETs what is there.
 func (h *honest) move(p *sim.Process) {
 	for h.region == nil {
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	for n := range honestMoves {
 		size := len(h.regard) / 8
@@ -212,14 +213,14 @@ func (h *honest) move(p *sim.Process) {
 			h.x.violate("GET %d came with other bytes: %v", n, err)
 			return
 		}
-		p.Sleep(time.Duration(p.Rand().ExpFloat64() * float64(3*time.Millisecond)))
+		p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().ExpFloat64()*float64(3*time.Millisecond)))
 	}
 }
 
 // indulge takes what the member sends, while it is trusted and after that.
 func (h *honest) indulge(p *sim.Process) error {
 	for buf := make([]byte, 40_000); !h.over; {
-		ctx, cancel := p.WithTimeout(context.Background(), 20*time.Millisecond)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 20*time.Millisecond)
 		_, err := p.Recv(ctx, weft.AnyProcess, memberTag, buf)
 		if cancel(); err == nil && !h.x.members.trusted() {
 			h.x.violate("a message of a member that has %v is delivered", h.x.members.fault)

@@ -160,17 +160,17 @@ func (m *members) begins() time.Duration {
 // main sends to the honest processes, again and again.
 func (m *members) main(p *sim.Process) error {
 	x := m.x
-	p.Sleep(m.begins())
+	p.Runtime().Sleep(context.Background(), m.begins())
 	for n := 0; !x.honest.over; n++ {
-		ctx, cancel := p.WithTimeout(context.Background(), 10*time.Millisecond)
-		if err := p.SendDelivered(ctx, honestName(n%2), memberTag, saneMessage(9, 9, n%3)); err == nil {
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 10*time.Millisecond)
+		if err := p.Peer(honestName(n%2)).SendDelivered(ctx, memberTag, saneMessage(9, 9, n%3)); err == nil {
 			m.sent++
 		}
 		cancel()
 		if m.fault == revoked && m.sent >= 20 && m.endsAt == 0 && !x.honest.over {
 			m.revoke()
 		}
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	return nil
 }

@@ -76,14 +76,14 @@ func (lf *life) main(p *sim.Process) error {
 	for i := range 1 + p.Rand().IntN(2) {
 		lf.senders++
 		lf.w.sending++
-		p.Go(fmt.Sprintf("sender %d", i), func(*sim.Process) error { return lf.verdict(lf.send(p.Rand())) })
+		p.Start(fmt.Sprintf("sender %d", i), func(*sim.Process) error { return lf.verdict(lf.send(p.Rand())) })
 	}
 	for i := range 1 + p.Rand().IntN(2) {
-		p.Go(fmt.Sprintf("receiver %d", i), func(*sim.Process) error { return lf.verdict(lf.receive(p.Rand())) })
+		p.Start(fmt.Sprintf("receiver %d", i), func(*sim.Process) error { return lf.verdict(lf.receive(p.Rand())) })
 	}
-	p.Go("watcher", func(*sim.Process) error { return lf.verdict(lf.watch()) })
+	p.Start("watcher", func(*sim.Process) error { return lf.verdict(lf.watch()) })
 	for lf.w.phase != closing && !lf.ended {
-		p.Sleep(50 * time.Millisecond)
+		p.Runtime().Sleep(context.Background(), 50*time.Millisecond)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (lf *life) now() time.Duration { return lf.w.f.Elapsed() }
 
 // pause sleeps for about d, sometimes much longer.
 func (lf *life) pause(rng *rand.Rand, d time.Duration) {
-	lf.proc.Sleep(time.Duration(rng.ExpFloat64() * float64(d)))
+	lf.proc.Runtime().Sleep(context.Background(), time.Duration(rng.ExpFloat64()*float64(d)))
 }
 
 // send is a sending function: it sends, puts and gets until all functions together have done what the plan wants.
@@ -235,7 +235,7 @@ func (lf *life) deadline(rng *rand.Rand) (context.Context, context.CancelFunc) {
 	if rng.Float64() >= lf.w.plan.cancel {
 		return context.Background(), func() {}
 	}
-	return lf.proc.WithTimeout(context.Background(), time.Duration(rng.ExpFloat64()*float64(5*time.Millisecond)))
+	return lf.proc.Runtime().WithTimeout(context.Background(), time.Duration(rng.ExpFloat64()*float64(5*time.Millisecond)))
 }
 
 // answerTime is how soon a NIC that has its turns answers a Cancel.
@@ -244,7 +244,7 @@ const answerTime = 5 * time.Millisecond
 // inTime checks that an operation that its context ended did so soon.
 func (lf *life) inTime(ctx context.Context, what fmt.Stringer, err error, limit time.Duration) {
 	at, ok := ctx.Deadline()
-	late := lf.proc.Now().Sub(at)
+	late := lf.proc.Runtime().Now().Sub(at)
 	if ok && outcomeOf(ctx, err) == cancelled && !lf.w.touched[lf.host] && late > limit {
 		lf.w.l.violate("%v of %s ended %v after its context", what, lf.name, late)
 	}
@@ -362,7 +362,7 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 	if w.phase == drain {
 		patience = 200 * time.Millisecond
 	}
-	ctx, cancel := lf.proc.WithTimeout(context.Background(), patience)
+	ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), patience)
 	defer cancel()
 	got, err := lf.receiveBy(ctx, rng, &r, buf)
 	defer func() { w.bufs.put(buf[:got.n]) }() // the rest is not read

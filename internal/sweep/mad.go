@@ -109,19 +109,19 @@ func (a *asylum) sane(p *sim.Process, i int) error {
 		return err
 	}
 	a.begun++
-	p.Go("gathers", func(p *sim.Process) error { return a.gather(p, g, i) })
+	p.Start("gathers", func(p *sim.Process) error { return a.gather(p, g, i) })
 	if i == 0 {
-		p.Go("claims", a.claims)
+		p.Start("claims", a.claims)
 	}
-	p.Go("to the mad one", func(p *sim.Process) error { return a.humour(p) })
+	p.Start("to the mad one", func(p *sim.Process) error { return a.humour(p) })
 	for k := range asylumSane {
 		if k != i {
-			p.Go(fmt.Sprintf("to %d", k), func(p *sim.Process) error { return a.talk(p, i, k) })
-			p.Go(fmt.Sprintf("from %d", k), func(p *sim.Process) error { return a.listen(p, k, i) })
+			p.Start(fmt.Sprintf("to %d", k), func(p *sim.Process) error { return a.talk(p, i, k) })
+			p.Start(fmt.Sprintf("from %d", k), func(p *sim.Process) error { return a.listen(p, k, i) })
 		}
 	}
 	for a.done < asylumTasks {
-		p.Sleep(10 * time.Millisecond)
+		p.Runtime().Sleep(context.Background(), 10*time.Millisecond)
 	}
 	if now := a.sessions(); now != a.present {
 		a.violate("frames of earlier sessions have ended the present ones: %x, and now %x", a.present, now)
@@ -134,7 +134,7 @@ func (a *asylum) sane(p *sim.Process, i int) error {
 		}
 	}
 	for a.looked++; a.looked < asylumSane; { // while they have their names
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	return nil
 }
@@ -150,14 +150,15 @@ func (a *asylum) talk(p *sim.Process, i, k int) error {
 		if n == asylumMessages/2 {
 			a.awaitRelapse(p)
 		}
-		send := p.Send
+		to := p.Peer(saneName(k))
+		send := to.Send
 		if n%3 == 0 {
-			send = p.SendDelivered
+			send = to.SendDelivered
 		}
-		if err := send(context.Background(), saneName(k), weft.Tag(7), saneMessage(i, k, n)); err != nil {
+		if err := send(context.Background(), weft.Tag(7), saneMessage(i, k, n)); err != nil {
 			a.violate("message %d from %v to %v: %v", n, saneName(i), saneName(k), err)
 		}
-		p.Sleep(time.Duration(p.Rand().ExpFloat64() * float64(200*time.Microsecond)))
+		p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().ExpFloat64()*float64(200*time.Microsecond)))
 	}
 	a.done++
 	return nil
@@ -166,7 +167,7 @@ func (a *asylum) talk(p *sim.Process, i, k int) error {
 func (a *asylum) listen(p *sim.Process, k, i int) error {
 	buf := make([]byte, 40_000)
 	for n := range asylumMessages {
-		ctx, cancel := p.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 30*time.Second)
 		m, err := p.Recv(ctx, saneName(k), weft.Tag(7), buf)
 		cancel()
 		if err != nil {
@@ -185,7 +186,7 @@ func (a *asylum) listen(p *sim.Process, k, i int) error {
 func (a *asylum) humour(p *sim.Process) error {
 	mad := weft.Name{App: "mad"}
 	for n := 0; a.done < asylumTasks; n++ {
-		ctx, cancel := p.WithTimeout(context.Background(), 5*time.Millisecond)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 5*time.Millisecond)
 		if n%4 == 0 {
 			if m, err := p.Recv(ctx, mad, weft.Tag(9), make([]byte, 5000)); err != nil && m.Len == 0 && errors.Is(err, weft.ErrNICGone) {
 				cancel()
@@ -196,7 +197,7 @@ func (a *asylum) humour(p *sim.Process) error {
 			return err
 		}
 		cancel()
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	return nil
 }
@@ -204,7 +205,7 @@ func (a *asylum) humour(p *sim.Process) error {
 // hear takes what the sane ones send, for what it tells of the tokens of their other sends.
 func (a *asylum) hear(p *sim.Process) error {
 	for buf := make([]byte, 40_000); a.looked < asylumSane; {
-		ctx, cancel := p.WithTimeout(context.Background(), 10*time.Millisecond)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 10*time.Millisecond)
 		m, err := simulated.Half(p).Recv(ctx, proc.Dest{}, proc.Tagged(1), buf)
 		cancel()
 		if err == nil && m.Token != 0 {
@@ -223,10 +224,10 @@ type overheard struct {
 // mad speaks nonsense.
 func (a *asylum) mad(p *sim.Process) error {
 	for a.begun < asylumSane {
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	own := p.Address()
-	p.Go("hears", a.hear)
+	p.Start("hears", a.hear)
 	for n := range asylumRecords / 8 {
 		if n == asylumRecords/16 {
 			a.relapse(p)
@@ -242,7 +243,7 @@ func (a *asylum) mad(p *sim.Process) error {
 			}
 		}
 		simulated.Ring(p)
-		p.Sleep(time.Duration(a.rng.ExpFloat64() * float64(100*time.Microsecond)))
+		p.Runtime().Sleep(context.Background(), time.Duration(a.rng.ExpFloat64()*float64(100*time.Microsecond)))
 	}
 	return nil
 }

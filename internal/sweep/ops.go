@@ -61,7 +61,7 @@ func (lf *life) retry(begin func() (*proc.Op, error)) (*op, error) {
 		if !errors.Is(err, proc.ErrQueueFull) {
 			return nil, err
 		}
-		lf.proc.Sleep(shortWait)
+		lf.proc.Runtime().Sleep(context.Background(), shortWait)
 	}
 }
 
@@ -129,7 +129,7 @@ func (lf *life) alloc() error {
 // watch reads what the NIC tells about others.
 func (lf *life) watch() error {
 	for !lf.ended && lf.w.phase != closing {
-		ctx, cancel := lf.proc.WithTimeout(context.Background(), watchTime)
+		ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), watchTime)
 		e, missed, err := lf.half.NextEvent(ctx)
 		cancel()
 		lf.missed += missed

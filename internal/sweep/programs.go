@@ -255,7 +255,7 @@ func (w *workshop) send(p *sim.Process, host int, rng *rand.Rand) error {
 		if errors.Is(err, proc.ErrNICGone) {
 			return nil
 		}
-		p.Sleep(time.Duration(rng.ExpFloat64() * float64(200*time.Microsecond)))
+		p.Runtime().Sleep(context.Background(), time.Duration(rng.ExpFloat64()*float64(200*time.Microsecond)))
 	}
 	return nil
 }
@@ -275,10 +275,10 @@ func (w *workshop) sendGuarded(ctx context.Context, p *sim.Process, rng *rand.Ra
 		w.even[number] = true
 	}
 	to := weft.Name{App: "guarded"}
-	ctx, cancel := p.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := p.Runtime().WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if rng.IntN(2) == 0 {
-		err := p.SendDelivered(ctx, to, 0, b)
+		err := p.Peer(to).SendDelivered(ctx, 0, b)
 		if errors.Is(err, weft.ErrFiltered) == passes && p.Host() != mortal {
 			w.violate("message %d to the guarded process, which passes: %v; its send ended with %v", number, passes, err)
 		}
@@ -316,7 +316,7 @@ func (w *workshop) receive(p *sim.Process) error {
 		}
 		w.got[number] = true
 		if p.Rand().IntN(8) == 0 {
-			p.Sleep(time.Duration(p.Rand().ExpFloat64() * float64(time.Millisecond)))
+			p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().ExpFloat64()*float64(time.Millisecond)))
 		}
 	}
 }
@@ -334,14 +334,14 @@ func (w *workshop) tinker(p *sim.Process) error {
 	w.namesakes(p)
 	w.endless(p)
 	w.transfers(p)
-	p.Sleep(5 * time.Millisecond)
+	p.Runtime().Sleep(context.Background(), 5*time.Millisecond)
 	w.everywhere(p)
-	p.Sleep(3 * limits.UnreachableAfter)
+	p.Runtime().Sleep(context.Background(), 3*limits.UnreachableAfter)
 	w.f.StartNIC(mortal)
 	for w.senders > 1 {
-		p.Sleep(10 * time.Millisecond)
+		p.Runtime().Sleep(context.Background(), 10*time.Millisecond)
 	}
-	p.Sleep(5 * time.Second)
+	p.Runtime().Sleep(context.Background(), 5*time.Second)
 	w.finder(p)
 	w.unguard(p)
 	w.takeStock()
@@ -353,7 +353,7 @@ func (w *workshop) tinker(p *sim.Process) error {
 // takes that back.
 func (w *workshop) replaceCounter(p *sim.Process) {
 	for range 3 {
-		p.Sleep(2 * time.Millisecond)
+		p.Runtime().Sleep(context.Background(), 2*time.Millisecond)
 		if _, kept := w.load(0, "counter", program.Spec{ID: counterID, Replace: true, Start: true}); !kept {
 			w.violate("a counter of the same layout has lost its data")
 		}
@@ -379,9 +379,9 @@ func (w *workshop) secondFilter(p *sim.Process) {
 		w.violate("a second filter of a process: %v", err)
 	}
 	simulated.Turn(w.f, guarded)
-	p.Sleep(time.Millisecond)
+	p.Runtime().Sleep(context.Background(), time.Millisecond)
 	w.load(guarded, "filter", program.Spec{ID: filterID, Replace: true, Start: true, Guards: guardedName, Trigger: 1})
-	p.Sleep(time.Millisecond)
+	p.Runtime().Sleep(context.Background(), time.Millisecond)
 	w.load(guarded, "filter", program.Spec{ID: filterID, Replace: true, Start: true})
 }
 
@@ -421,7 +421,7 @@ func (w *workshop) endless(p *sim.Process) {
 			w.violate("send to %s: %v", name, err)
 		}
 	}
-	p.Sleep(20 * time.Millisecond)
+	p.Runtime().Sleep(context.Background(), 20*time.Millisecond)
 	for name, want := range map[string]vm.Cause{"spin": vm.OutOfBudget, "again": vm.Recursion, "flood": vm.Flood} {
 		info, _ := w.table(0).Info(ids[name])
 		if name == "flood" && info.LastAbort == vm.OutOfBudget || name == "flood" && info.LastAbort == vm.SendRefused {
@@ -484,12 +484,12 @@ func (w *workshop) unguard(p *sim.Process) {
 	w.next += 1 + w.next%2 // odd
 	number := w.next
 	b := binary.LittleEndian.AppendUint64(nil, uint64(number))
-	ctx, cancel := p.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := p.Runtime().WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := p.SendDelivered(ctx, weft.Name{App: "guarded"}, 0, append(b, make([]byte, 8)...)); err != nil {
+	if err := p.Peer(weft.Name{App: "guarded"}).SendDelivered(ctx, 0, append(b, make([]byte, 8)...)); err != nil {
 		w.violate("a message to a process whose filter has gone: %v", err)
 	}
-	p.Sleep(100 * time.Millisecond)
+	p.Runtime().Sleep(context.Background(), 100*time.Millisecond)
 	if !w.got[number] {
 		w.violate("a message to a process whose filter has gone has not come")
 	}
@@ -560,9 +560,9 @@ func (w *workshop) lie(p *sim.Process) {
 			return
 		}
 		simulated.Turn(w.f, 0)
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
-	p.Sleep(100 * time.Millisecond)
+	p.Runtime().Sleep(context.Background(), 100*time.Millisecond)
 	if err := simulated.Engine(w.f, 1).Limits(); err != nil {
 		w.violate("host 1, which is sent too much: %v", err)
 	}

@@ -38,13 +38,13 @@ func (a *asylum) tap(from, to int, frame []byte) {
 func (a *asylum) relapse(p *sim.Process) {
 	heal := a.f.Partition(asylumMad)
 	before := a.sessions()
-	p.Sleep(6 * asylumUnreachable)
+	p.Runtime().Sleep(context.Background(), 6*asylumUnreachable)
 	heal()
 	for range 20_000 {
 		if now := a.sessions(); now[0] != before[0] && now[1] != before[1] && now[0] != 0 && now[1] != 0 {
 			break
 		}
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	a.relapsed, a.present = true, a.sessions()
 }
@@ -89,7 +89,7 @@ func (a *asylum) claims(p *sim.Process) error {
 					if a.owners++; a.owners > 1 {
 						a.violate("%v has two owners", name)
 					}
-					p.Sleep(5 * time.Millisecond)
+					p.Runtime().Sleep(context.Background(), 5*time.Millisecond)
 					return nil
 				})
 			})
@@ -97,11 +97,11 @@ func (a *asylum) claims(p *sim.Process) error {
 		for at := time.Duration(0); at < 150*time.Microsecond; at += 5 * time.Microsecond {
 			a.f.After(at, a.meddle)
 		}
-		p.Sleep(4 * time.Millisecond)
+		p.Runtime().Sleep(context.Background(), 4*time.Millisecond)
 		if a.owners == 0 {
 			a.violate("%v is free, and both its claimants are refused", name)
 		}
-		p.Sleep(4 * time.Millisecond)
+		p.Runtime().Sleep(context.Background(), 4*time.Millisecond)
 	}
 	a.done++
 	return nil
@@ -144,7 +144,7 @@ func (a *asylum) gather(p *sim.Process, g *weft.Group, i int) error {
 			break
 		}
 		a.round = max(a.round, n)
-		p.Sleep(time.Duration(p.Rand().ExpFloat64() * float64(100*time.Microsecond)))
+		p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().ExpFloat64()*float64(100*time.Microsecond)))
 	}
 	a.done++
 	return nil
@@ -153,7 +153,7 @@ func (a *asylum) gather(p *sim.Process, g *weft.Group, i int) error {
 // awaitRelapse waits until the bad NIC is back.
 func (a *asylum) awaitRelapse(p *sim.Process) {
 	for !a.relapsed {
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 }
 

@@ -110,13 +110,13 @@ func (r *rumour) main(p *sim.Process, i int) error {
 	}
 	for k := range rumourSenders {
 		if from := r.sender(k); from != i {
-			p.Go(fmt.Sprintf("from %d", from), func(p *sim.Process) error { return r.listen(p, from, i) })
+			p.Start(fmt.Sprintf("from %d", from), func(p *sim.Process) error { return r.listen(p, from, i) })
 		} else {
-			p.Go("sends", func(p *sim.Process) error { return r.send(p, i) })
+			p.Start("sends", func(p *sim.Process) error { return r.send(p, i) })
 		}
 	}
 	for r.done < rumourSenders*r.nics {
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (r *rumour) send(p *sim.Process, i int) error {
 		if err := p.Multicast(context.Background(), to, tag, fillTalk(make([]byte, size), id)); err != nil {
 			r.violate("multicast %d of %v: %v", n, rumourName(i), err)
 		}
-		p.Sleep(time.Duration(p.Rand().ExpFloat64() * float64(300*time.Microsecond)))
+		p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().ExpFloat64()*float64(300*time.Microsecond)))
 	}
 	r.done++
 	return nil
@@ -149,7 +149,7 @@ func (r *rumour) listen(p *sim.Process, from, i int) error {
 	buf := make([]byte, limits.StagedMessage)
 	for n := range rumourMessages {
 		id, size, tag := rumourMessage(from, n)
-		ctx, cancel := p.WithTimeout(context.Background(), rumourLimit/2)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(), rumourLimit/2)
 		m, err := p.Recv(ctx, rumourName(from), weft.AnyTag, buf)
 		cancel()
 		if err != nil {

@@ -55,7 +55,7 @@ func (p *pair) exchange(attack func(q *sim.Process)) error {
 			if n == 10 {
 				attack(q)
 			}
-			if err := q.SendDelivered(context.Background(), to, 1, saneMessage(0, 1, n)); err != nil {
+			if err := q.Peer(to).SendDelivered(context.Background(), 1, saneMessage(0, 1, n)); err != nil {
 				return fmt.Errorf("message %d: %w", n, err)
 			}
 		}
@@ -69,7 +69,7 @@ func (p *pair) exchange(attack func(q *sim.Process)) error {
 				return fmt.Errorf("message %d came with other bytes: %w", n, err)
 			}
 		}
-		q.Sleep(time.Second) // or the last send may find that its receiver has gone
+		q.Runtime().Sleep(context.Background(), time.Second) // or the last send may find that its receiver has gone
 		return nil
 	})
 	return p.f.Run(time.Minute)
@@ -95,10 +95,10 @@ func TestForgedFramesOf32BytesEndNoSession(t *testing.T) {
 			}
 			simulated.Inject(p.f, 1-to, to, b)
 			if n%50 == 0 {
-				q.Sleep(time.Millisecond)
+				q.Runtime().Sleep(context.Background(), time.Millisecond)
 			}
 		}
-		q.Sleep(50 * time.Millisecond)
+		q.Runtime().Sleep(context.Background(), 50*time.Millisecond)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestNoHelloTakesANICsID(t *testing.T) {
 			counted = c.count(simulated.Engine(p.f, 0).Transport())
 			for range 10 {
 				simulated.Inject(p.f, c.from, 0, hello)
-				q.Sleep(time.Millisecond)
+				q.Runtime().Sleep(context.Background(), time.Millisecond)
 			}
 		}); err != nil {
 			t.Fatalf("%s: %v", c.what, err)
@@ -180,7 +180,7 @@ func TestANICOfAnotherFabricKeySendsNothing(t *testing.T) {
 		}
 	})
 	p.f.Process(0, "sends/0", func(q *sim.Process) error {
-		ctx, cancel := q.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := q.Runtime().WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		if err := q.Send(ctx, weft.Name{App: "takes"}, 1, []byte("let me in")); err == nil || errors.Is(err, weft.ErrNICGone) {
 			return fmt.Errorf("a send to a NIC of another fabric ends with %w", err)

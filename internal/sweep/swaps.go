@@ -36,7 +36,7 @@ func (w *workshop) fabricClient(p *sim.Process, before func(do string)) (client 
 	w.rng.Shuffle(len(nics), func(i, j int) { nics[i], nics[j] = nics[j], nics[i] })
 	return &deploy.Client{InTurn: true, Ask: func(_ context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		before(r.Do)
-		p.Sleep(time.Duration(w.rng.ExpFloat64() * float64(100*time.Microsecond)))
+		p.Runtime().Sleep(context.Background(), time.Duration(w.rng.ExpFloat64()*float64(100*time.Microsecond)))
 		if w.table(hosts[nic]) == nil {
 			return nil, errDead
 		}
@@ -60,7 +60,7 @@ func (w *workshop) swap(p *sim.Process) {
 	if err == nil && w.rng.IntN(2) == 0 {
 		err = t.Post(swapID, 1, nil)
 		simulated.Turn(w.f, 0)
-		p.Sleep(2 * time.Millisecond)
+		p.Runtime().Sleep(context.Background(), 2*time.Millisecond)
 	}
 	unloaded, strange := w.rng.IntN(2) == 0, false
 	if err == nil && unloaded {

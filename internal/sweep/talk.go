@@ -152,15 +152,15 @@ func (t *talk) asks(p *sim.Process, peer weft.Name, plan *rand.Rand) error {
 	before := 0 // bytes of the last answer
 	for k := range t.rounds {
 		r := t.draw(plan)
-		p.Sleep(r.think)
-		begun := p.Now()
+		p.Runtime().Sleep(context.Background(), r.think)
+		begun := p.Runtime().Now()
 		if err := t.ask(p, peer, uint64(k), &r); err != nil {
 			return fmt.Errorf("question %d: %w", k, err)
 		}
 		if err := t.take(p, peer, 3, r.anyone, buf, r.answer, uint64(k)<<8|0xff); err != nil {
 			return fmt.Errorf("answer %d: %w", k, err)
 		}
-		if took, bound := p.Now().Sub(begun), t.bound(&r, before); t.perfect && k > 0 && took > bound {
+		if took, bound := p.Runtime().Now().Sub(begun), t.bound(&r, before); t.perfect && k > 0 && took > bound {
 			t.violate("question %d of %d messages, %d bytes first, and its answer of %d bytes took %v over a perfect link with a latency of %v; at most %v",
 				k, len(r.sizes), r.sizes[0], r.answer, took, t.link.Latency, bound)
 		}
@@ -198,7 +198,7 @@ func (t *talk) askMany(p *sim.Process, peer weft.Name, same [][]byte) error {
 	if len(same) == 0 {
 		return nil
 	}
-	_, err := p.SendMany(context.Background(), peer, 1, same)
+	_, err := p.Peer(peer).SendMany(context.Background(), 1, same)
 	return err
 }
 
@@ -291,13 +291,13 @@ const (
 
 // streams sends and receives at the same time, if the plan wants it, and holds what came in what time against what the link carries.
 func (t *talk) streams(p *sim.Process, peer weft.Name) error {
-	defer p.Sleep(time.Second) // neither process goes while the other still waits for the end of what it has sent
+	defer p.Runtime().Sleep(context.Background(), time.Second) // neither process goes while the other still waits for the end of what it has sent
 	if !t.stream {
 		return nil
 	}
-	p.Sleep(10 * time.Millisecond)
+	p.Runtime().Sleep(context.Background(), 10*time.Millisecond)
 	for i := range streamSenders {
-		p.Go(fmt.Sprintf("stream %d", i), func(p *sim.Process) error {
+		p.Start(fmt.Sprintf("stream %d", i), func(p *sim.Process) error {
 			data := fillTalk(make([]byte, streamLength), uint64(i))
 			for range streamMessages {
 				if err := p.Send(context.Background(), peer, weft.Tag(10+i), data); err != nil {
@@ -307,10 +307,10 @@ func (t *talk) streams(p *sim.Process, peer weft.Name) error {
 			return nil
 		})
 	}
-	begun := p.Now()
+	begun := p.Runtime().Now()
 	left := streamSenders
 	for i := range streamSenders {
-		p.Go(fmt.Sprintf("sink %d", i), func(p *sim.Process) error {
+		p.Start(fmt.Sprintf("sink %d", i), func(p *sim.Process) error {
 			buf := make([]byte, streamLength)
 			for range streamMessages {
 				if err := t.take(p, peer, weft.Tag(10+i), false, buf, streamLength, uint64(i)); err != nil {
@@ -318,13 +318,13 @@ func (t *talk) streams(p *sim.Process, peer weft.Name) error {
 				}
 			}
 			if left--; left == 0 {
-				t.streamed(p.Now().Sub(begun))
+				t.streamed(p.Runtime().Now().Sub(begun))
 			}
 			return nil
 		})
 	}
 	for left > 0 {
-		p.Sleep(time.Millisecond)
+		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	return nil
 }

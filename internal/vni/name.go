@@ -33,7 +33,7 @@ var AnyProcess Name
 func MakeName(app string, index uint32) (Name, error) {
 	n := Name{Index: index}
 	if len(app) > len(n.App) {
-		return Name{}, fmt.Errorf("process name %q: the application has %d bytes, at most %d are allowed", app, len(app), len(n.App))
+		return Name{}, fmt.Errorf("process name %.80q: the application has %d bytes, at most %d are allowed", app, len(app), len(n.App))
 	}
 	copy(n.App[:], app)
 	if !n.Valid() || len(app) != n.appLen() {
@@ -46,11 +46,11 @@ func MakeName(app string, index uint32) (Name, error) {
 func ParseName(s string) (Name, error) {
 	app, index, ok := strings.Cut(s, "/")
 	if !ok {
-		return Name{}, fmt.Errorf("process name %q: want APPLICATION/INDEX, as in app/3", s)
+		return Name{}, fmt.Errorf("process name %.80q: want APPLICATION/INDEX, as in app/3", s)
 	}
 	i, err := strconv.ParseUint(index, 10, 32)
 	if err != nil || strconv.FormatUint(i, 10) != index {
-		return Name{}, fmt.Errorf("process name %q: the index must be a decimal number below 2^32, without leading zeros", s)
+		return Name{}, fmt.Errorf("process name %.80q: the index must be a decimal number below 2^32, without leading zeros", s)
 	}
 	return MakeName(app, uint32(i))
 }

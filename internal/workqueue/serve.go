@@ -36,7 +36,8 @@ func Serve(ctx context.Context, p *weft.Process, do func(of weft.Name, job []byt
 	defer o.Close()
 	d := done{answers: map[jobKey][]byte{}}
 	for {
-		m, request, err := o.RecvAlloc(ctx, weft.AnyProcess, weft.AnyTag, MaxJob)
+		m, err := o.RecvAlloc(ctx, weft.AnyProcess, weft.AnyTag, MaxJob)
+		request := m.Data
 		switch {
 		case errors.Is(err, weft.ErrTruncated):
 			continue // no queue sends such a job

@@ -74,7 +74,7 @@ func New(p *weft.Process, cfg Config) (*Queue, error) {
 	}
 	q := &Queue{cfg: cfg, p: p, port: o, events: p.Watch(), shun: make([]time.Time, len(cfg.Workers)), at: make([]weft.Address, len(cfg.Workers))}
 	q.first = uint64(p.Address().Generation) << 32
-	p.Go(q.watch)
+	p.Runtime().Go(q.watch)
 	return q, nil
 }
 
@@ -96,7 +96,7 @@ func (q *Queue) watch() {
 		for i, a := range q.at {
 			ofNIC := e.Addr.Slot == 0
 			if a.NIC == e.Addr.NIC && (ofNIC || a == e.Addr) {
-				q.shun[i] = q.p.Now().Add(q.cfg.Shun)
+				q.shun[i] = q.p.Runtime().Now().Add(q.cfg.Shun)
 			}
 		}
 		q.mu.Unlock()
@@ -115,8 +115,8 @@ func (q *Queue) Do(ctx context.Context, job []byte) (answer []byte, err error) {
 	buf := make([]byte, q.cfg.Answer)
 	for {
 		i := q.pick()
-		within, cancel := q.p.WithTimeout(ctx, q.cfg.Attempt)
-		m, err := q.port.Call(within, q.cfg.Workers[i], jobTag, request, buf)
+		within, cancel := q.p.Runtime().WithTimeout(ctx, q.cfg.Attempt)
+		m, err := q.port.Peer(q.cfg.Workers[i]).Call(within, jobTag, request, buf)
 		cancel()
 		if err == nil {
 			q.answered(i, m.Addr)
@@ -126,7 +126,7 @@ func (q *Queue) Do(ctx context.Context, job []byte) (answer []byte, err error) {
 			return nil, fmt.Errorf("workqueue: job of %d bytes: %w", len(job), err)
 		}
 		q.failed(i)
-		if err := q.p.Sleep(ctx, q.cfg.Pause); err != nil {
+		if err := q.p.Runtime().Sleep(ctx, q.cfg.Pause); err != nil {
 			return nil, fmt.Errorf("workqueue: job of %d bytes: %w", len(job), err)
 		}
 	}
@@ -146,7 +146,7 @@ func again(err error) bool {
 func (q *Queue) pick() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n, now := len(q.shun), q.p.Now()
+	n, now := len(q.shun), q.p.Runtime().Now()
 	best := q.turn % n
 	for k := range n {
 		if i := (q.turn + k) % n; !q.shun[i].After(now) {
@@ -168,5 +168,5 @@ func (q *Queue) failed(i int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.counts.Retries++
-	q.shun[i] = q.p.Now().Add(q.cfg.Shun)
+	q.shun[i] = q.p.Runtime().Now().Add(q.cfg.Shun)
 }

@@ -47,7 +47,7 @@ func EntryOf(s string) Entry {
 
 // Node reads the fields. A position is one on t.
 func (e Entry) Node(t registry.Torus) (registry.Node, error) {
-	at, err := Resolve(e.Address, registry.DefaultPort)
+	at, err := registry.Resolve(e.Address, registry.DefaultPort)
 	if err != nil {
 		return registry.Node{}, err
 	}

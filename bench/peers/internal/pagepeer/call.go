@@ -66,12 +66,12 @@ func openCalls(l Link) func(ctx context.Context, here, server string) (store, er
 }
 
 func (s *callStore) put(ctx context.Context, number uint64, page []byte) error {
-	_, err := s.p.Call(ctx, callServer, weft.Tag(number), page, nil)
+	_, err := s.p.Peer(callServer).Call(ctx, weft.Tag(number), page, nil)
 	return err
 }
 
 func (s *callStore) get(ctx context.Context, number uint64, page []byte) error {
-	m, err := s.p.Call(ctx, callServer, weft.Tag(number), nil, page)
+	m, err := s.p.Peer(callServer).Call(ctx, weft.Tag(number), nil, page)
 	if err == nil && m.Len != len(page) {
 		err = fmt.Errorf("a call is answered with %d bytes: expected %d", m.Len, len(page))
 	}

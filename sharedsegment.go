@@ -12,11 +12,11 @@ import (
 	"github.com/weftnet/weft/internal/program"
 )
 
-// A Segment is memory that processes and the programs of their NIC share, known by a number: programs move bytes in and out by DELIVER and GET.
+// SharedSegment is memory that processes and the programs of their NIC share, known by a number: programs move bytes in and out by DELIVER and GET.
 // It has 256 locks and 256 flags. Processes set locks and clear flags, programs clear locks and set flags; neither needs a system call.
 // Lock or flag n of the language is number n mod 256 of segment n / 256. Any number of goroutines may use a Segment; its bytes have no other
 // protection than its locks and flags.
-type Segment struct {
+type SharedSegment struct {
 	p     *Process
 	id    uint32
 	mem   []byte
@@ -41,8 +41,8 @@ type sharedSegment struct {
 // Segment makes the segment with a number, of so many bytes, or shares it if another process of this NIC has made it, with as many. Close lets it
 // go, and so does the end of the process, behind which its bytes stay memory until Close; it is freed with the last that has it. At a daemon, processes of one user share segments. A process of package
 // sim has none: Segment fails with [ErrBadArgument].
-func (p *Process) Segment(id uint32, bytes int) (*Segment, error) {
-	fail := func(err error) (*Segment, error) { return nil, fmt.Errorf("weft: segment %d: %w", id, err) }
+func (p *Process) SharedSegment(id uint32, bytes int) (*SharedSegment, error) {
+	fail := func(err error) (*SharedSegment, error) { return nil, fmt.Errorf("weft: segment %d: %w", id, err) }
 	switch {
 	case bytes < 1 || bytes > limits.SegmentBytes:
 		return fail(fmt.Errorf("%w: %d bytes; expected 1 to %d", ErrBadArgument, bytes, limits.SegmentBytes))
@@ -56,7 +56,7 @@ func (p *Process) Segment(id uint32, bytes int) (*Segment, error) {
 	if err != nil {
 		return fail(err)
 	}
-	s := &Segment{p: p, id: id, mem: mem[:size+program.SegmentTail], leave: leave}
+	s := &SharedSegment{p: p, id: id, mem: mem[:size+program.SegmentTail], leave: leave}
 	s.locks, s.flags = program.SegmentSync(s.mem)
 	return s, nil
 }
@@ -151,31 +151,31 @@ func (n *NIC) keepSegment(p *Process, id uint32, s *sharedSegment) (err error) {
 }
 
 // Bytes is the memory of the segment. It must not be used after Close.
-func (s *Segment) Bytes() []byte {
+func (s *SharedSegment) Bytes() []byte {
 	return s.mem[: len(s.mem)-program.SegmentTail : len(s.mem)-program.SegmentTail]
 }
 
 // Lock sets a lock, 0 to 255, and reports whether it was clear. A program clears it. It is false of a segment that is closed. As Locked, Flag
 // and ClearFlag, it panics for another number.
-func (s *Segment) Lock(i int) bool {
+func (s *SharedSegment) Lock(i int) bool {
 	return s.look("lock", s.locks, i, func(lock *uint32) bool { return atomic.SwapUint32(lock, 1) == 0 })
 }
 
 // Locked reports whether a lock is set. It is false of a segment that is closed.
-func (s *Segment) Locked(i int) bool { return s.look("lock", s.locks, i, isSet) }
+func (s *SharedSegment) Locked(i int) bool { return s.look("lock", s.locks, i, isSet) }
 
 // Flag reports whether a flag, 0 to 255, is set. It is false of a segment that is closed.
-func (s *Segment) Flag(i int) bool { return s.look("flag", s.flags, i, isSet) }
+func (s *SharedSegment) Flag(i int) bool { return s.look("flag", s.flags, i, isSet) }
 
 // ClearFlag clears a flag and reports whether it was set. A program sets it. It is false of a segment that is closed.
-func (s *Segment) ClearFlag(i int) bool { return s.look("flag", s.flags, i, clearFlag) }
+func (s *SharedSegment) ClearFlag(i int) bool { return s.look("flag", s.flags, i, clearFlag) }
 
 func isSet(word *uint32) bool { return atomic.LoadUint32(word) != 0 }
 
 func clearFlag(flag *uint32) bool { return atomic.SwapUint32(flag, 0) != 0 }
 
 // look asks of a lock or flag, while the memory is there.
-func (s *Segment) look(what string, words []uint32, i int, ask func(*uint32) bool) bool {
+func (s *SharedSegment) look(what string, words []uint32, i int, ask func(*uint32) bool) bool {
 	if i < 0 || i >= len(words) {
 		panic(fmt.Sprintf("weft: %s %d of segment %d; expected 0 to %d", what, i, s.id, len(words)-1))
 	}
@@ -186,7 +186,7 @@ func (s *Segment) look(what string, words []uint32, i int, ask func(*uint32) boo
 
 // WaitFlag waits until a flag is set, and clears it. It fails with [ErrBadArgument] for a number that is not 0 to 255, and with [ErrClosed] when the
 // segment is closed.
-func (s *Segment) WaitFlag(ctx context.Context, i int) error {
+func (s *SharedSegment) WaitFlag(ctx context.Context, i int) error {
 	fail := func(err error) error { return fmt.Errorf("weft: flag %d of segment %d: %w", i, s.id, err) }
 	if i < 0 || i >= len(s.flags) {
 		return fail(fmt.Errorf("%w: expected 0 to %d", ErrBadArgument, len(s.flags)-1))
@@ -208,7 +208,7 @@ func (s *Segment) WaitFlag(ctx context.Context, i int) error {
 }
 
 // use keeps the memory until waits.Done. It is false when the segment is closed.
-func (s *Segment) use() bool {
+func (s *SharedSegment) use() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.ended.Load() {
@@ -219,7 +219,7 @@ func (s *Segment) use() bool {
 }
 
 // Close lets the segment go. What waits for a flag of it ends with [ErrClosed], and its locks and flags are clear to this process from then on.
-func (s *Segment) Close() error {
+func (s *SharedSegment) Close() error {
 	s.mu.Lock()
 	already := s.ended.Swap(true)
 	s.mu.Unlock()

@@ -1,0 +1,85 @@
+package program
+
+import (
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
+)
+
+// Options tell [Client.Load] how to load a program. The zero value loads it under a free number and
+// does not start it.
+type Options struct {
+	ID      ID   // its number; 0: a number that is free on all the NICs
+	Replace bool // replace the program with that number or, if ID is 0, the one with the module's name on each NIC
+	Start   bool // run its initialisation
+
+	// Resident makes messages of other NICs arrive as datagrams: at the virtual machine ("vm"), in the
+	// driver of the link ("xdp"), or in the driver if it can run the program ("auto"). Empty: messages
+	// arrive reliably.
+	Resident string
+
+	Guards  string // the process whose messages it filters, such as "app/3"; empty: none
+	Trigger uint32 // the trigger that sees these messages
+}
+
+func (o *Options) deploy() deploy.Options {
+	return deploy.Options{ID: uint32(o.ID), Replace: o.Replace, Start: o.Start, Resident: o.Resident, Guards: o.Guards, Trigger: o.Trigger}
+}
+
+// Placed tells where [Client.Load] put a program.
+type Placed struct {
+	NIC  weft.NICID
+	ID   ID   // its number there
+	Kept bool // it continues with the data of the program that it replaced
+
+	Resident string // "vm" or "xdp" if it is resident, else empty
+	Why      string // why "auto" did not choose the driver
+	Aborted  string // why its initialisation aborted, after which it is stopped; else empty
+}
+
+func placedOf(p deploy.Placed) Placed {
+	return Placed{NIC: weft.NICID(p.NIC), ID: ID(p.ID), Kept: p.Kept, Resident: p.Resident, Why: p.Why, Aborted: p.Aborted}
+}
+
+// Info describes a loaded program and its cost. `weft program list --json` prints the same fields.
+type Info struct {
+	ID    ID         `json:"id"`
+	Name  string     `json:"name"`
+	NIC   weft.NICID `json:"nic"`
+	State string     `json:"state"`          // "running", "loaded" or "stopped"
+	Why   string     `json:"why,omitempty"`  // the reason of its last abort
+	Line  int        `json:"line,omitempty"` // the source line of that abort
+
+	Owner     int        `json:"owner"`                // the user id of its loader; -1: a user of another NIC
+	OwnerNIC  weft.NICID `json:"owner_nic,omitempty"`  // that NIC
+	OwnerUser string     `json:"owner_user,omitempty"` // the loader's user name; empty if the NIC is embedded
+
+	Resident string `json:"resident,omitempty"` // "vm" or "xdp" if it is resident
+	Lacks    string `json:"lacks,omitempty"`    // the segments that it cannot reach from the driver, and why
+	Guards   string `json:"guards,omitempty"`   // the process whose messages it filters
+
+	Triggers []uint32 `json:"triggers"`
+	Hash     string   `json:"hash"` // of its module
+	Code     int      `json:"code"` // instructions
+	Data     int      `json:"data"` // 64-bit words
+
+	Activations  uint64 `json:"activations"`
+	Instructions uint64 `json:"instructions"` // executed
+	Time         int64  `json:"time_ns"`      // spent, in nanoseconds
+	Refused      uint64 `json:"refused"`      // messages for a missing trigger or a stopped program
+	Shown        uint64 `json:"shown"`        // values displayed
+	Dropped      uint64 `json:"dropped"`      // messages that its filter dropped
+
+	Aborts map[string]uint64 `json:"aborts,omitempty"` // activations aborted, by cause
+	Lost   map[string]uint64 `json:"lost,omitempty"`   // messages lost in the driver, by cause
+}
+
+func infoOf(i *ctl.ProgramInfo) Info {
+	return Info{
+		ID: ID(i.ID), Name: i.Name, NIC: weft.NICID(i.NIC), State: i.State, Why: i.Why, Line: i.Line,
+		Owner: i.Owner, OwnerNIC: weft.NICID(i.OwnerNIC), OwnerUser: i.OwnerUser,
+		Resident: i.Resident, Lacks: i.Lacks, Guards: i.Guards, Triggers: i.Triggers, Hash: i.Hash, Code: i.Code, Data: i.Data,
+		Activations: i.Activations, Instructions: i.Instructions, Time: i.Time, Refused: i.Refused, Shown: i.Shown, Dropped: i.Dropped,
+		Aborts: i.Aborts, Lost: i.Lost,
+	}
+}

@@ -1,0 +1,96 @@
+package stream
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/weftnet/weft"
+)
+
+// URLs, SOCKS5 and HTTP CONNECT name a host and a port, never a process. This file maps the two:
+//
+//	http.0.web.weft, any port    web/0:http
+//	0.web.weft, port 80          web/0:80
+
+// hostEnding ends the names of hosts that stand for services.
+const hostEnding = ".weft"
+
+// Host returns the host name that stands for the address in a URL: "http.0.web.weft" for
+// web/0:http. It returns "" if no host name does: the service has a dot, a space, a control
+// character or one of "/:[]@%?#\", or the process has no valid name.
+func (a Addr) Host() string {
+	host := fmt.Sprintf("%s.%d.%s%s", a.Service, a.Process.Index, a.Process.App, hostEnding)
+	if parsed, err := ParseHost(host, 0); err != nil || parsed != a {
+		return ""
+	}
+	return host
+}
+
+// ParseHost returns the address that a host name and a port stand for. A host
+// SERVICE.INDEX.APP.weft is the service of that name at any port. A host INDEX.APP.weft is the
+// service that the port names: port 80 of 0.web.weft is web/0:80. If both readings are possible,
+// the first one holds: 80.0.web.weft is web/0:80 at any port. APP may have dots.
+//
+// The ending .weft may be missing, and one dot may follow. Case matters in SERVICE alone. An error
+// wraps [weft.ErrBadArgument].
+func ParseHost(host string, port uint16) (Addr, error) {
+	wrong := fmt.Errorf("stream: host %.80q names no service; "+
+		"expected SERVICE.INDEX.APP.weft, as in http.0.web.weft for web/0:http", host)
+	name := strings.TrimSuffix(host, ".")
+	if _, err := netip.ParseAddr(name); err == nil {
+		return Addr{}, argument(wrong)
+	}
+	if i := len(name) - len(hostEnding); i >= 0 && strings.EqualFold(name[i:], hostEnding) {
+		name = name[:i]
+	}
+	service := strconv.Itoa(int(port))
+	first, rest, _ := strings.Cut(name, ".")
+	index, app, _ := strings.Cut(rest, ".")
+	if isIndex(first) && (app == "" || !isIndex(index)) {
+		index, app = first, rest
+	} else {
+		service = first
+	}
+	if service == "" || index == "" || app == "" || strings.ContainsFunc(service, isNoHostRune) {
+		return Addr{}, argument(wrong)
+	}
+	process, err := weft.ParseName(strings.ToLower(app) + "/" + index)
+	if err == nil {
+		err = checkService(service)
+	}
+	if err != nil {
+		return Addr{}, argument(fmt.Errorf("%w: %w", wrong, err))
+	}
+	return Addr{process, service}, nil
+}
+
+// parseTarget reads what Dial takes: PROCESS:SERVICE, or HOST:PORT with a host that ParseHost
+// knows. A host has no slash, and the name of a process has one.
+func parseTarget(s string) (Addr, error) {
+	if name, _, _ := strings.Cut(s, ":"); strings.Contains(name, "/") {
+		return ParseAddr(s)
+	}
+	host, text, err := net.SplitHostPort(s)
+	if err != nil {
+		return Addr{}, argument(fmt.Errorf("stream: address %.80q: "+
+			"expected PROCESS:SERVICE, as in app/0:http, or HOST:PORT, as in http.0.app.weft:80", s))
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return Addr{}, argument(fmt.Errorf("stream: address %.80q: port %.80q; "+
+			"expected a number from 0 to 65535, as in http.0.app.weft:80", s, text))
+	}
+	return ParseHost(host, uint16(port))
+}
+
+// isIndex reports whether a label of a host is the index of a process.
+func isIndex(label string) bool {
+	_, err := strconv.ParseUint(label, 10, 32)
+	return err == nil
+}
+
+// isNoHostRune reports whether r ends or alters the host of a URL.
+func isNoHostRune(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`/:[]@%?#\`, r) }
