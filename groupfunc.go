@@ -10,17 +10,24 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// ReduceFunc combines the vectors of all members with a function of the program, and leaves the result in vector of the member with
-// rank root. All vectors have the same length. The other members' vectors keep their contents.
+// ReduceFunc combines the vectors of all members with a function of the program, and leaves the
+// result in vector of the member with rank root. All vectors have the same length. The other
+// members' vectors keep their contents.
 //
-// combine sets into[i] to the combination of into[i] and from[i], for every i. into comes from lower ranks than from, and is never the
-// memory of a member's vector that must keep its contents. combine must not change from, nor keep either slice. It must be
-// associative; it need not be commutative, since the order of ranks is kept. All members pass the same function. Where and how often it runs
-// is not specified: one member combines a short vector for all, and each member a part of a long one. So the result has the same bits
-// everywhere.
+// combine sets into[i] to the combination of into[i] and from[i], for every i. The elements of into
+// come from lower ranks than those of from. combine must be associative. It need not be
+// commutative, since the order of ranks is kept. It must not change from, keep either slice, or
+// call an operation of g. All members pass the same function. One member combines short vectors for
+// all; of long vectors each member combines a part. So the result has the same bits at every
+// member.
 //
-// T has a fixed size and no pointers: numbers, booleans, and arrays and structs of them. Another T fails with [ErrBadArgument]. T travels
-// as it lies in memory, so all members run on hosts with the same byte order and layout.
+// T has a fixed size and no pointers: numbers, booleans, and arrays and structs of them. Another T
+// fails with [ErrBadArgument]. Elements travel as they lie in memory, so all hosts must have the
+// same byte order and the same layout of T.
+//
+// Each member may keep a region, as for Reduce. Vectors of up to 1 MiB together are gathered in a
+// region of one member; if that has no memory for it, it fails with [ErrNoMemory] and leaves the
+// group.
 func ReduceFunc[T any](ctx context.Context, g *Group, root int, combine func(into, from []T), vector []T) error {
 	if err := g.checkRoot(ctx, "reduce", root); err != nil {
 		return err
@@ -33,7 +40,9 @@ func AllReduceFunc[T any](ctx context.Context, g *Group, combine func(into, from
 	return reduceFunc(ctx, g, "all-reduce", proc.All, combine, vector)
 }
 
-func reduceFunc[T any](ctx context.Context, g *Group, name string, root int, combine func(into, from []T), vector []T) error {
+func reduceFunc[T any](
+	ctx context.Context, g *Group, name string, root int, combine func(into, from []T), vector []T,
+) error {
 	if combine == nil {
 		return g.bad(ctx, name, "no function to combine elements by")
 	}
@@ -45,7 +54,8 @@ func reduceFunc[T any](ctx context.Context, g *Group, name string, root int, com
 	}, memoryOf(vector)))
 }
 
-// vectorOf returns memory as a vector. It lies where a vector may: groups keep elements at multiples of their size.
+// vectorOf returns memory as a vector. It lies where a vector may: groups keep elements at
+// multiples of their size.
 func vectorOf[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// matrix is a two by two matrix of numbers below a prime. Their product is associative and not commutative, so a result shows the order of the
-// factors. It has an odd number of words.
+// matrix is a two by two matrix of numbers below a prime. Their product is associative and not
+// commutative, so a result shows the order of the factors. It has an odd number of words.
 type matrix struct {
 	e    [2][2]uint32
 	rank uint32 // of the first factor
@@ -138,8 +138,8 @@ func TestReductionsOfOtherLengthsByAFunctionFailAtAllMembers(t *testing.T) {
 	}
 }
 
-// Three processes look for the largest value and for the process that has it. They start the reduction, and could compute
-// meanwhile.
+// Three processes look for the largest value and for the process that has it. They start the
+// reduction, and could compute meanwhile.
 func ExampleStartAllReduceFunc() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -6,22 +6,25 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// GroupOp is an operation of a group that was started and does not block its caller. The zero GroupOp is ready, and one that is done may be
-// started again. It must not be copied.
+// GroupOp is an operation of a group that was started and does not block its caller. The zero
+// GroupOp is ready, and one that is done may be started again. It must not be copied.
 //
-// The start forms return at once. Until the operation is done, its memory belongs to it. ctx bounds the operation itself: if it ends before
-// the operation has begun, the operation fails; if it ends later, this process leaves the group too, as with a call. An operation that is
-// never waited for still runs.
+// The start forms return at once. Until the operation is done, its memory belongs to it. ctx bounds
+// the operation itself: if it ends before the operation has begun, the operation fails; if it ends
+// later, this process leaves the group too, as with a call. An operation that is never waited for
+// still runs.
 //
-// The operations of a group run one after the other, in the order in which they were started. Every member must start and call the same
-// operations in the same order; one may call what another starts. A call waits until all operations that were started before are done.
+// The operations of a group run one after the other, in the order in which they were started. Every
+// member must start and call the same operations in the same order; one may call what another
+// starts. A call waits until all operations that were started before are done.
 //
-// A process may have 64 operations of one group that were started and are not done; another fails with [ErrQueueFull] and leaves
-// the group as it is. [Group.Close] and [Process.Close] end them.
+// A process may have 64 operations of one group that were started and are not done; another fails
+// with [ErrQueueFull] and leaves the group as it is. [Group.Close] and [Process.Close] end them.
 type GroupOp struct{ o proc.GroupOp }
 
-// Wait waits until the operation is done and returns its error. If ctx ends first, Wait returns ctx's error, and the operation
-// goes on. Wait fails with [ErrBadArgument] if the GroupOp was never started.
+// Wait waits until the operation is done and returns its error. If ctx ends first, Wait returns
+// ctx's error, and the operation goes on. Wait fails with [ErrBadArgument] if the GroupOp was never
+// started.
 func (o *GroupOp) Wait(ctx context.Context) error { return groupError(o.o.Wait(ctx)) }
 
 // Test reports whether the operation is done and, if so, its error. It does not wait.
@@ -96,11 +99,19 @@ func StartAllReduce[T Element](ctx context.Context, g *Group, op *GroupOp, o Ope
 }
 
 // StartReduceFunc starts [ReduceFunc]. combine runs in another goroutine.
-func StartReduceFunc[T any](ctx context.Context, g *Group, op *GroupOp, root int, combine func(into, from []T), vector []T) error {
-	return g.start(ctx, op, "reduce", func(ctx context.Context) error { return ReduceFunc(ctx, g, root, combine, vector) })
+func StartReduceFunc[T any](
+	ctx context.Context, g *Group, op *GroupOp, root int, combine func(into, from []T), vector []T,
+) error {
+	return g.start(ctx, op, "reduce", func(ctx context.Context) error {
+		return ReduceFunc(ctx, g, root, combine, vector)
+	})
 }
 
 // StartAllReduceFunc starts [AllReduceFunc]. combine runs in another goroutine.
-func StartAllReduceFunc[T any](ctx context.Context, g *Group, op *GroupOp, combine func(into, from []T), vector []T) error {
-	return g.start(ctx, op, "all-reduce", func(ctx context.Context) error { return AllReduceFunc(ctx, g, combine, vector) })
+func StartAllReduceFunc[T any](
+	ctx context.Context, g *Group, op *GroupOp, combine func(into, from []T), vector []T,
+) error {
+	return g.start(ctx, op, "all-reduce", func(ctx context.Context) error {
+		return AllReduceFunc(ctx, g, combine, vector)
+	})
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Every form is started, and a call is made in between. All run in the order in which they were made.
+// Every form is started, and a call is made in between. All run in the order in which they were
+// made.
 func TestStartedOperationsRunInTheirOrder(t *testing.T) {
 	links(t, func(t *testing.T, net *network) {
 		const n = 3

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// lengthsOf draws how long the part of each member is for each other one: nothing, a little, or many pages.
+// lengthsOf draws how long the part of each member is for each other one: nothing, a little, or
+// many pages.
 func lengthsOf(rng *rand.Rand, n int) [][]int {
 	all := make([][]int, n)
 	for i := range all {
@@ -74,7 +75,8 @@ func TestPartsOfAnyLengthReachTheirMembers(t *testing.T) {
 	})
 }
 
-// The member that has another length is the one that finds it out: it says which lengths those are, and the others name it.
+// The member that has another length is the one that finds it out: it says which lengths those are,
+// and the others name it.
 func TestAPartOfAnotherLengthFailsAtItsMemberAndTheOthersNameIt(t *testing.T) {
 	part := func(n int) []byte { return make([]byte, n) }
 	all := func() [][]byte { return places([]int{3, 4, 5}) }

@@ -18,8 +18,9 @@ type Element interface {
 // Operator says how a reduction combines two elements.
 type Operator int
 
-// The operators. And, Or and Xor take integers only. Sums of integers wrap around. If an element is NaN, so is the result. A sum of
-// floats has the same bits in every run of the same group, but may differ in rounding from a sum in the order of ranks.
+// The operators. And, Or and Xor take integers only. Sums of integers wrap around. If an element is
+// NaN, so is the result. A sum of floats has the same bits in every run of the same group, but may
+// differ in rounding from a sum in the order of ranks.
 const (
 	Sum Operator = iota // 0
 	Min                 // 1
@@ -39,11 +40,13 @@ func (o Operator) String() string {
 	return fmt.Sprintf("operator-%d", int(o))
 }
 
-// Reduce combines the vectors of all members element by element, and leaves the result in vector of the member with rank root. All vectors have
-// the same length. The other members' vectors keep their contents.
+// Reduce combines the vectors of all members element by element, and leaves the result in vector of
+// the member with rank root. All vectors have the same length. The other members' vectors keep
+// their contents.
 //
-// Vectors of at least 64 KiB for each member are reduced in parts. For that each member keeps a region of up to twice the length of the vector
-// until the group is closed. If a member can have no more regions, the NICs reduce the vectors of all members piece by piece, which takes longer.
+// Vectors of at least 64 KiB for each member are reduced in parts. For that each member keeps a
+// region of up to twice the length of the vector until the group is closed. If a member can have no
+// more regions, the NICs reduce the vectors of all members piece by piece, which takes longer.
 func Reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vector []T) error {
 	if err := g.checkRoot(ctx, "reduce", root); err != nil {
 		return err
@@ -84,20 +87,23 @@ const (
 	wide // and has 64 bits
 )
 
-// operators has the NICs' operators by what an Element is; those of integers alone are 0 for floats.
+// operators has the NICs' operators by what an Element is; those of integers alone are 0 for
+// floats.
 var operators = [...][len(operatorNames)]vni.Operator{
-	signed: {Sum: vni.SumInt32, Min: vni.MinInt32, Max: vni.MaxInt32, And: vni.AndInt32, Or: vni.OrInt32, Xor: vni.XorInt32},
+	signed: {Sum: vni.SumInt32, Min: vni.MinInt32, Max: vni.MaxInt32, And: vni.AndInt32, Or: vni.OrInt32,
+		Xor: vni.XorInt32},
 	unsigned: {Sum: vni.SumUint32, Min: vni.MinUint32, Max: vni.MaxUint32, And: vni.AndUint32, Or: vni.OrUint32,
 		Xor: vni.XorUint32},
-	float:         {Sum: vni.SumFloat32, Min: vni.MinFloat32, Max: vni.MaxFloat32},
-	wide + signed: {Sum: vni.SumInt64, Min: vni.MinInt64, Max: vni.MaxInt64, And: vni.AndInt64, Or: vni.OrInt64, Xor: vni.XorInt64},
+	float: {Sum: vni.SumFloat32, Min: vni.MinFloat32, Max: vni.MaxFloat32},
+	wide + signed: {Sum: vni.SumInt64, Min: vni.MinInt64, Max: vni.MaxInt64, And: vni.AndInt64, Or: vni.OrInt64,
+		Xor: vni.XorInt64},
 	wide + unsigned: {Sum: vni.SumUint64, Min: vni.MinUint64, Max: vni.MaxUint64, And: vni.AndUint64, Or: vni.OrUint64,
 		Xor: vni.XorUint64},
 	wide + float: {Sum: vni.SumFloat64, Min: vni.MinFloat64, Max: vni.MaxFloat64},
 }
 
-// operatorFor returns the NICs' operator for elements of type T; it is not valid if there is none. It asks T by arithmetic, which tells
-// also what a named type is.
+// operatorFor returns the NICs' operator for elements of type T; it is not valid if there is none.
+// It asks T by arithmetic, which tells also what a named type is.
 func operatorFor[T Element](o Operator) vni.Operator {
 	if o < 0 || int(o) >= len(operatorNames) {
 		return 0
@@ -119,7 +125,8 @@ func operatorFor[T Element](o Operator) vni.Operator {
 // littleEndian reports whether vectors here look as they do on the wire.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// bytesOf returns a vector in the byte order of the wire: its own memory if that is the host's order, else a copy.
+// bytesOf returns a vector in the byte order of the wire: its own memory if that is the host's
+// order, else a copy.
 func bytesOf[T Element](v []T) (b []byte, own bool) {
 	b = memoryOf(v)
 	if littleEndian {

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// serially is what a reduction should come to, as one process would compute it: the operator on two elements after the other.
+// serially is what a reduction should come to, as one process would compute it: the operator on two
+// elements after the other.
 func serially[T weft.Element](o weft.Operator, members [][]T) []T {
 	result := slices.Clone(members[0])
 	for _, v := range members[1:] {
@@ -48,7 +49,8 @@ func combined[T weft.Element](o weft.Operator, a, b T) T {
 // celsius is a type of a program's own.
 type celsius float32
 
-// reducesLike reduces vectors of T by every operator that T has, and compares the results with those of one process.
+// reducesLike reduces vectors of T by every operator that T has, and compares the results with
+// those of one process.
 func reducesLike[T weft.Element](t *testing.T, ctx context.Context, groups []*weft.Group, seed uint64, draw func(*rand.Rand) T, floats bool) {
 	t.Helper()
 	n := len(groups)

@@ -16,9 +16,10 @@ type Membership struct {
 	Size  int    // the number of members, 1 to 4096
 }
 
-// AppGroup returns the names of the live processes of this process's application, itself included, in the order of their indexes. A
-// process is listed as soon as this process's NIC knows its name, without a join and without waiting. For operations of a group all
-// members must know the group's size; see [Process.Join] and [AttachConfig.Groups].
+// AppGroup returns the names of the live processes of this process's application, itself included,
+// in the order of their indexes. A process is listed as soon as this process's NIC knows its name,
+// without a join and without waiting. For operations of a group all members must know the group's
+// size; see [Process.Join] and [AttachConfig.Groups].
 func (p *Process) AppGroup(ctx context.Context) ([]Name, error) {
 	if err := ended(ctx, "list"); err != nil {
 		return nil, err
@@ -31,8 +32,8 @@ func (p *Process) AppGroup(ctx context.Context) ([]Name, error) {
 	return names, err
 }
 
-// Group returns the group with a name that this process joined as it attached, or nil. An empty name means that of the process's
-// application.
+// Group returns the group with a name that this process joined as it attached, or nil. An empty
+// name means that of the process's application.
 func (p *Process) Group(name string) *Group {
 	if name == "" {
 		name = p.name.App
@@ -40,8 +41,8 @@ func (p *Process) Group(name string) *Group {
 	return p.groups[name]
 }
 
-// joinAll joins the groups of a process that attaches, all at once. If it joined one after the other, two processes that name the same
-// groups in different orders would wait for each other.
+// joinAll joins the groups of a process that attaches, all at once. If it joined one after the
+// other, two processes that name the same groups in different orders would wait for each other.
 func (p *Process) joinAll(ctx context.Context, all []Membership) error {
 	if len(all) == 0 {
 		return nil
@@ -74,7 +75,8 @@ func (p *Process) joinAll(ctx context.Context, all []Membership) error {
 	return nil
 }
 
-// joined returns a process that has just been attached, once it is in all its groups. If a join fails, it closes the process.
+// joined returns a process that has just been attached, once it is in all its groups. If a join
+// fails, it closes the process.
 func (p *Process) joined(ctx context.Context, all []Membership) (*Process, error) {
 	if err := p.joinAll(ctx, all); err != nil {
 		return nil, errors.Join(err, p.Close())

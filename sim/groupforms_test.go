@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// append16 appends the elements of higher ranks to those of lower ranks: a number in base 16 that says in which order they were combined.
+// append16 appends the elements of higher ranks to those of lower ranks: a number in base 16 that
+// says in which order they were combined.
 func append16(into, from []uint64) {
 	for i := range into {
 		digits := 0
@@ -106,7 +107,8 @@ func TestAMemberWithoutMemoryReducesLongVectorsByAFunctionToo(t *testing.T) {
 	})
 }
 
-// A member dies at some moment of the others' splits, alone or with its NIC: the splits end at all of them, and the survivors split without it.
+// A member dies at some moment of the others' splits, alone or with its NIC: the splits end at all
+// of them, and the survivors split without it.
 func TestAMemberThatDiesLeavesSplitsOfGroupsToTheOthers(t *testing.T) {
 	const n = 5
 	failed := 0

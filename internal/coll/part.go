@@ -7,16 +7,18 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A part of a group gathers as every group does. Its members are members of the whole, too, and wait
-// only for those: if one goes before it has joined its part, the NIC ends the joins of all parts.
+// A part of a group gathers as every group does. Its members are members of the whole, too, and
+// wait only for those: if one goes before it has joined its part, the NIC ends the joins of all
+// parts.
 //
 //	whole ──► every member knows its part and the key of that ──► joins, one for each part ──► barrier of the whole
 //	  └─ a member goes ──► the joins that have not completed fail, and name it
 //
 // No process leaves the whole before that barrier has let it through, and then all have joined.
 
-// watchWhole probes the members of the whole that m's member there would probe in a barrier. Each member
-// is watched by the first living one above it, which either joins still or is in the barrier.
+// watchWhole probes the members of the whole that m's member there would probe in a barrier. Each
+// member is watched by the first living one above it, which either joins still or is in the
+// barrier.
 func (t *Table) watchWhole(m *member) {
 	if m.whole == nil {
 		return
@@ -57,8 +59,8 @@ func (t *Table) breakParts(g *group, lost *seat) {
 	}
 }
 
-// partBroken fails the join of a part of a group that has lost a member. The rank of that member in the
-// part means nothing, so its address says which it is.
+// partBroken fails the join of a part of a group that has lost a member. The rank of that member in
+// the part means nothing, so its address says which it is.
 func (t *Table) partBroken(r Request, lost *seat) {
 	t.count(vni.NICCollectivesFailed)
 	t.nic.Complete(r, vni.Completion{Status: vni.StatusGroupBroken, NIC: lost.NIC, Slot: lost.Slot, Gen: lost.Gen})

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// contribute has the table take a contribution of the peer, whose rank is 1, to the first operation behind the join.
+// contribute has the table take a contribution of the peer, whose rank is 1, to the first operation
+// behind the join.
 func (g *team) contribute(op uint8, payload []byte) {
 	p := wire.Piece{GroupHeader: wire.GroupHeader{Group: g.numbers[0], Operation: 1, Rank: 1}, Length: uint32(len(payload)), What: pieceContribution, Operator: op}
 	g.Piece(g.peers[2], p, payload)

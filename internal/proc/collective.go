@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Barrier returns when every member has entered it (QNIX-8). If ctx ends first, this process leaves the group, and the
-// others' barriers fail: one that has entered a collective operation cannot take that back. That is so of all of them.
+// Barrier returns when every member has entered it (QNIX-8). If ctx ends first, this process leaves
+// the group, and the others' barriers fail: one that has entered a collective operation cannot take
+// that back. That is so of all of them.
 func (g *Group) Barrier(ctx context.Context) error {
 	if err := g.begin(ctx, "barrier"); err != nil {
 		return err
@@ -30,8 +31,9 @@ func (g *Group) barrier(ctx context.Context, op string) error {
 	return nil
 }
 
-// Broadcast copies buf of the member with rank root into buf of all others, which must be of the same length. It returns
-// at the root when every member's NIC has the bytes, elsewhere when they are in buf. ErrTruncated: the root's are more; ErrGroupMismatch: they are fewer.
+// Broadcast copies buf of the member with rank root into buf of all others, which must be of the
+// same length. It returns at the root when every member's NIC has the bytes, elsewhere when they
+// are in buf. ErrTruncated: the root's are more; ErrGroupMismatch: they are fewer.
 func (g *Group) Broadcast(ctx context.Context, root int, buf []byte) error {
 	if err := g.begin(ctx, "broadcast"); err != nil {
 		return err
@@ -55,8 +57,8 @@ func (g *Group) broadcast(ctx context.Context, op string, root int, buf []byte) 
 	})
 }
 
-// cut does an operation on length bytes as several on at most most bytes each, some of them at a time. fill completes the
-// request for the n bytes at at, and returns those that go out.
+// cut does an operation on length bytes as several on at most most bytes each, some of them at a
+// time. fill completes the request for the n bytes at at, and returns those that go out.
 func (g *Group) cut(ctx context.Context, op string, length, most int, fill func(r *request, at, n int) [][]byte) error {
 	var under [limits.CollectivesUnderWay]*Op
 	var failed error

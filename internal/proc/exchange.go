@@ -9,9 +9,10 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Gather, scatter and all-to-all move different bytes between each two members, so that a NIC in between could not save
-// anything. They are made of what there is: the member in the middle tells the others the handle of a region, they PUT
-// into it or GET from it, and a barrier says that all is done.
+// Gather, scatter and all-to-all move different bytes between each two members, so that a NIC in
+// between could not save anything. They are made of what there is: the member in the middle tells
+// the others the handle of a region, they PUT into it or GET from it, and a barrier says that all
+// is done.
 
 const handleBytes = 40 // of a Handle and a length, as members tell them
 
@@ -45,7 +46,8 @@ func (g *Group) region(n int) (*Region, error) {
 	return r, err
 }
 
-// show tells all members the handle of a region of root, and how many bytes each one's part of it has there.
+// show tells all members the handle of a region of root, and how many bytes each one's part of it
+// has there.
 func (g *Group) show(ctx context.Context, op string, root, n, part int) (h Handle, mem []byte, theirs uint64, err error) {
 	var b [handleBytes]byte
 	if g.rank == root {
@@ -65,17 +67,18 @@ func (g *Group) show(ctx context.Context, op string, root, n, part int) (h Handl
 	return h, mem, binary.LittleEndian.Uint64(b[32:]), nil
 }
 
-// showParts is show of parts that all have the same length. A member with another length finds that out here, and so does the root, by the
-// barrier at the end.
+// showParts is show of parts that all have the same length. A member with another length finds that
+// out here, and so does the root, by the barrier at the end.
 func (g *Group) showParts(ctx context.Context, op string, root, part int) (h Handle, mem []byte, err error) {
 	h, mem, theirs, err := g.show(ctx, op, root, part*len(g.roster), part)
 	if err == nil && theirs != uint64(part) {
-		err = g.unfit(op, fmt.Errorf("%w: parts of %d bytes, those of the root have %d", ErrBadArgument, part, theirs))
+		err = g.bad(op, "parts of %d bytes, those of the root have %d", part, theirs)
 	}
 	return h, mem, err
 }
 
-// putOwn puts this member's bytes into root's region, where h and mem are, and returns when all members have done so.
+// putOwn puts this member's bytes into root's region, where h and mem are, and returns when all
+// members have done so.
 func (g *Group) putOwn(ctx context.Context, op string, root int, h Handle, mem []byte, offset uint64, b []byte) error {
 	if g.rank == root {
 		copy(mem[offset:], b)
@@ -99,8 +102,8 @@ func (g *Group) getOwn(ctx context.Context, op string, root int, h Handle, mem [
 	return g.barrier(ctx, op)
 }
 
-// Gather brings part of every member, equally long, to the member with rank root, which has them in all by rank. The
-// others' all is not looked at.
+// Gather brings part of every member, equally long, to the member with rank root, which has them in
+// all by rank. The others' all is not looked at.
 func (g *Group) Gather(ctx context.Context, root int, part, all []byte) error {
 	if err := g.begin(ctx, "gather"); err != nil {
 		return err
@@ -135,7 +138,7 @@ func (g *Group) gather(ctx context.Context, op string, root int, part, all []byt
 }
 
 func (g *Group) badLength(op string, all, part int) error {
-	return g.unfit(op, fmt.Errorf("%w: %d bytes for %d members of %d bytes each", ErrBadArgument, all, len(g.roster), part))
+	return g.bad(op, "%d bytes for %d members of %d bytes each", all, len(g.roster), part)
 }
 
 // AllGather is Gather that gives all to every member.
@@ -160,8 +163,8 @@ func (g *Group) allGather(ctx context.Context, op string, part, all []byte) erro
 	return g.broadcast(ctx, op, 0, all)
 }
 
-// Scatter cuts all of the member with rank root into equal parts and brings each member the one of its rank. The others'
-// all is not looked at.
+// Scatter cuts all of the member with rank root into equal parts and brings each member the one of
+// its rank. The others' all is not looked at.
 func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 	const op = "scatter"
 	if err := g.begin(ctx, op); err != nil {
@@ -193,7 +196,8 @@ func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 	return g.getOwn(ctx, op, root, h, mem, uint64(g.rank*len(part)), part)
 }
 
-// AllToAll brings part j of every member i to part i of member j. Both have one part for each member, equally long.
+// AllToAll brings part j of every member i to part i of member j. Both have one part for each
+// member, equally long.
 func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
 	const op = "all-to-all"
 	if err := g.begin(ctx, op); err != nil {
@@ -254,9 +258,10 @@ func (g *Group) exchange(ctx context.Context, op string, r *Region, from []byte,
 	return g.barrier(ctx, op)
 }
 
-// missed fails an operation whose bytes could not be put into the region of another member, or got from it. A member whose region is not reached has left
-// or ended, or is about to: it does not enter the barrier, which so says of all that the group is broken, and by which member. Whatever else went wrong
-// is this process's own, which leaves the group.
+// missed fails an operation whose bytes could not be put into the region of another member, or got
+// from it. A member whose region is not reached has left or ended, or is about to: it does not
+// enter the barrier, which so says of all that the group is broken, and by which member. Whatever
+// else went wrong is this process's own, which leaves the group.
 func (g *Group) missed(ctx context.Context, op string, why error) error {
 	for _, gone := range []error{ErrRegion, ErrProcessGone, ErrStaleGeneration, ErrUnreachable, ErrSessionLost} {
 		if errors.Is(why, gone) {

@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Group is this process's membership in a group (QNIX-54). Its operations are collective: each member calls the same ones
-// in the same order. The NICs do them; a process that waits is woken once.
+// Group is this process's membership in a group (QNIX-54). Its operations are collective: each
+// member calls the same ones in the same order. The NICs do them; a process that waits is woken
+// once.
 //
 //	Join ──► Barrier, Broadcast, Reduce, Gather … ──► Close
 //	  │           │ a member has left or ended
@@ -33,7 +34,8 @@ type Group struct {
 	handles []byte  // of the regions of all members, as they were told last, while shared stays; else nil
 }
 
-// GroupError says which operation of which group failed, and why. If a member has left or ended, Dead is its name.
+// GroupError says which operation of which group failed, and why. If a member has left or ended,
+// Dead is its name.
 type GroupError struct {
 	Op    string // "join", "barrier", "broadcast", "reduce", "all-reduce", "gather", "split", "shrink", "leave" …
 	Group string
@@ -66,7 +68,8 @@ func (g *Group) Size() int { return len(g.roster) }
 // Member is the member with a rank.
 func (g *Group) Member(rank int) Dest { return g.roster[rank] }
 
-// begin takes the turn for an operation, and makes sure that the memory which it uses stays until done.
+// begin takes the turn for an operation, and makes sure that the memory which it uses stays until
+// done.
 func (g *Group) begin(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return g.fail(op, Message{}, err)
@@ -116,19 +119,25 @@ func reason(err error) error {
 	return err
 }
 
-// notBegun leaves the group if others may have begun what will not be ended: a step of an operation could not begin, and either it was not the first, or
-// its arguments or memory are why, of which the others do not know. ctx alone, at the first step, leaves the process in the group.
+// notBegun leaves the group if others may have begun what will not be ended: a step of an operation
+// could not begin, and either it was not the first, or its arguments or memory are why, of which
+// the others do not know. ctx alone, at the first step, leaves the process in the group.
 func (g *Group) notBegun(ctx context.Context, others bool) {
 	if others || ctx.Err() == nil {
 		g.quit()
 	}
 }
 
-// unfit fails an operation that this process cannot enter with its arguments, or for want of memory. The others may have entered it, and would wait for
-// good: the process leaves the group.
+// unfit fails an operation that this process cannot enter with its arguments, or for want of
+// memory. The others may have entered it, and would wait for good: the process leaves the group.
 func (g *Group) unfit(op string, why error) error {
 	g.quit()
 	return g.fail(op, Message{}, why)
+}
+
+// bad is unfit because of an argument.
+func (g *Group) bad(op, format string, args ...any) error {
+	return g.unfit(op, fmt.Errorf("%w: %s", ErrBadArgument, fmt.Sprintf(format, args...)))
 }
 
 // Refuse is unfit of a caller that has looked at arguments itself.
@@ -142,13 +151,13 @@ func (g *Group) Refuse(ctx context.Context, op string, why error) error {
 
 func (g *Group) checkRoot(op string, root int) error {
 	if root < 0 || root >= len(g.roster) {
-		return g.unfit(op, fmt.Errorf("%w: root %d, want 0 to %d", ErrBadArgument, root, len(g.roster)-1))
+		return g.bad(op, "root %d, want 0 to %d", root, len(g.roster)-1)
 	}
 	return nil
 }
 
-// look says why memory cannot be read, or written, as an operation needs it. It is asked before the operation is entered: what is copied here
-// no request names, so that nothing looks at it later.
+// look says why memory cannot be read, or written, as an operation needs it. It is asked before the
+// operation is entered: what is copied here no request names, so that nothing looks at it later.
 func (g *Group) look(op string, read, written []byte) error {
 	l := g.p.registered.Load()
 	if l == nil {

@@ -11,9 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Join makes this process a member of a group of size members, and returns when all have joined. The group's name has 1
-// to 24 bytes of a–z, 0–9, '.', '_', '-'. ErrGroupSize: others expect another size, or all are there already;
-// ErrGroupJoined: this process is a member; ErrGroupBroken: a member went while the group gathered.
+// Join makes this process a member of a group of size members, and returns when all have joined.
+// The group's name has 1 to 24 bytes of a–z, 0–9, '.', '_', '-'. ErrGroupSize: others expect
+// another size, or all are there already; ErrGroupJoined: this process is a member; ErrGroupBroken:
+// a member went while the group gathered.
 func (p *Process) Join(ctx context.Context, name string, size int) (*Group, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &GroupError{Op: "join", Group: name, Err: err}
@@ -35,7 +36,8 @@ func (p *Process) Join(ctx context.Context, name string, size int) (*Group, erro
 	return g, nil
 }
 
-// AppGroup lists the processes that live and are of the same application as this one (QNIX-55), by index.
+// AppGroup lists the processes that live and are of the same application as this one (QNIX-55), by
+// index.
 func (p *Process) AppGroup(ctx context.Context) ([]vni.Name, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &OpError{Op: "application's group", Err: err}
@@ -52,8 +54,8 @@ func (p *Process) AppGroup(ctx context.Context) ([]vni.Name, error) {
 	return all, nil
 }
 
-// join asks the NIC for a membership of a group of at most n. base is that of a group that shrinks to it, or that it is a part of. If the join
-// fails, m tells of it.
+// join asks the NIC for a membership of a group of at most n. base is that of a group that shrinks
+// to it, or that it is a part of. If the join fails, m tells of it.
 func (p *Process) join(ctx context.Context, key vni.Name, size int, base uint32, n int) (g *Group, m Message, err error) {
 	roster := make([]byte, n*vni.RosterBytes)
 	r := request{what: "join", code: vni.CodeJoinGroup, group: base, size: uint32(size)}
@@ -77,7 +79,8 @@ func (p *Process) join(ctx context.Context, key vni.Name, size int, base uint32,
 	return g, m, nil
 }
 
-// misfit says of a group that has no place for a process which sizes are meant. sizes is as vni.GroupSizes has it.
+// misfit says of a group that has no place for a process which sizes are meant. sizes is as
+// vni.GroupSizes has it.
 func misfit(err error, sizes uint64, asked int) error {
 	if !errors.Is(err, ErrGroupSize) || sizes == 0 {
 		return err
@@ -100,8 +103,8 @@ func (g *Group) quit() {
 	}
 }
 
-// Shrink makes a new group of the members that are left, in a new epoch, and closes this one. Every surviving member must
-// call it. It returns when they agree on which of them are left.
+// Shrink makes a new group of the members that are left, in a new epoch, and closes this one. Every
+// surviving member must call it. It returns when they agree on which of them are left.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	if err := g.begin(ctx, "shrink"); err != nil {
 		return nil, err
@@ -114,7 +117,8 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 			n.name, n.splits = g.name, g.splits
 			return n, g.close()
 		}
-		// Another member has gone meanwhile, or not all knew yet that one had: once more, in the next epoch.
+		// Another member has gone meanwhile, or not all knew yet that one had: once more, in the
+		// next epoch.
 		if !errors.Is(err, ErrGroupBroken) && !errors.Is(err, ErrGroupMismatch) {
 			return nil, g.fail("shrink", Message{}, err)
 		}
@@ -122,8 +126,8 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	return nil, g.unfit("shrink", fmt.Errorf("%w: the group has shrunk %d times, which is the most", ErrNoMemory, g.Epoch()))
 }
 
-// Close ends the membership, and every operation that was started and is not done. Operations that this process has completed complete at the others
-// too; later ones fail.
+// Close ends the membership, and every operation that was started and is not done. Operations that
+// this process has completed complete at the others too; later ones fail.
 func (g *Group) Close() error {
 	g.turns.end()
 	switch err := g.begin(context.Background(), "leave"); {

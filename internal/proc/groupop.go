@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// GroupOp is an operation of a group that was started. The zero value is ready, and so is one that is
-// done.
+// GroupOp is an operation of a group that was started. The zero value is ready, and so is one that
+// is done.
 //
 //	Start ──► waits for its turn ──► has the turn ──► done
 type GroupOp struct {
@@ -29,8 +29,9 @@ const (
 	opDone // err is set
 )
 
-// Start starts an operation of a group, which do does when its turn has come, in a function that spawn starts. do is given a context that
-// ends with ctx, and calls one operation of g with it. ErrQueueFull: the group has limits.GroupStarted of them.
+// Start starts an operation of a group, which do does when its turn has come, in a function that
+// spawn starts. do is given a context that ends with ctx, and calls one operation of g with it.
+// ErrQueueFull: the group has limits.GroupStarted of them.
 func (g *Group) Start(ctx context.Context, o *GroupOp, spawn func(func()), what string, do func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return g.fail(what, Message{}, err)
@@ -60,7 +61,8 @@ func (o *GroupOp) finish(err error) {
 	gate.Open()
 }
 
-// Wait waits until the operation is done, and returns how it has ended. If ctx ends first, it returns ctx's error, and the operation goes on.
+// Wait waits until the operation is done, and returns how it has ended. If ctx ends first, it
+// returns ctx's error, and the operation goes on.
 func (o *GroupOp) Wait(ctx context.Context) error {
 	if o.state.Load() == opNew {
 		return errNoGroupOp("wait")

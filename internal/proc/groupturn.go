@@ -9,15 +9,16 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// turns gives the operations of a group in this process their order. One has the turn. Those that were
-// started wait for it in the order in which they were started, and a call that waits has its place among
-// them.
+// turns gives the operations of a group in this process their order. One has the turn. Those that
+// were started wait for it in the order in which they were started, and a call that waits has its
+// place among them.
 //
 //	started: 1 2 3 ──► call ──► started: 4        a second call meanwhile fails
 //	         │          └ its own goroutine
 //	         └ a runner does one after the other; it ends when none is left, or the call's turn has come
 //
-// A runner does an operation by the call that blocks. That call knows by its context that it has the turn.
+// A runner does an operation by the call that blocks. That call knows by its context that it has
+// the turn.
 type turns struct {
 	mu    sync.Mutex
 	taken bool // an operation has the turn
@@ -95,7 +96,8 @@ func (t *turns) pass() {
 	}
 }
 
-// next gives the turn to the first that waits. It returns an operation that was started, for a runner; a call goes on by itself. Under mu.
+// next gives the turn to the first that waits. It returns an operation that was started, for a
+// runner; a call goes on by itself. Under mu.
 func (t *turns) next() *GroupOp {
 	t.running, t.ctx, t.cancel = nil, nil, nil
 	if len(t.queue) == 0 {
@@ -111,7 +113,8 @@ func (t *turns) next() *GroupOp {
 	return first.op
 }
 
-// start gives an operation its turn when all before it have had theirs. spawn starts a runner, if there is none.
+// start gives an operation its turn when all before it have had theirs. spawn starts a runner, if
+// there is none.
 func (t *turns) start(o *GroupOp, spawn func(func())) error {
 	t.mu.Lock()
 	if t.left == limits.GroupStarted {
@@ -157,8 +160,8 @@ func (t *turns) run(o *GroupOp) {
 	}
 }
 
-// end ends all operations that were started: the one that has the turn as if its context had ended. It does nothing while a call is in flight,
-// since a group with one is not closed.
+// end ends all operations that were started: the one that has the turn as if its context had ended.
+// It does nothing while a call is in flight, since a group with one is not closed.
 func (t *turns) end() {
 	t.mu.Lock()
 	if t.call {

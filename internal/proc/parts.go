@@ -3,18 +3,17 @@ package proc
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Parts of different lengths go as equal ones do (exchange.go), but the member in the middle tells how long the part of each member is,
-// too, and so where it begins in its region:
+// Parts of different lengths go as equal ones do (exchange.go), but the member in the middle tells
+// how long the part of each member is, too, and so where it begins in its region:
 //
 //	handle 40  length of rank 0's part 8  length of rank 1's part 8 …
 //
-// Each member finds its own length there. If it has another, it fails and leaves the group, and the others learn its name by the
-// barrier at the end, so no member waits for bytes that do not come.
+// Each member finds its own length there. If it has another, it fails and leaves the group, and the
+// others learn its name by the barrier at the end, so no member waits for bytes that do not come.
 
 const (
 	lengthBytes = 8
@@ -59,11 +58,11 @@ func (g *Group) checkParts(op string, parts [][]byte, own []byte) error {
 	n := len(g.roster)
 	switch {
 	case len(parts) != n:
-		return g.unfit(op, fmt.Errorf("%w: %d parts for %d members", ErrBadArgument, len(parts), n))
+		return g.bad(op, "%d parts for %d members", len(parts), n)
 	case len(parts[g.rank]) != len(own):
-		return g.unfit(op, fmt.Errorf("%w: this member's part has %d bytes, and its place among those of all %d", ErrBadArgument, len(own), len(parts[g.rank])))
+		return g.bad(op, "this member's part has %d bytes, and its place among those of all %d", len(own), len(parts[g.rank]))
 	case total(parts) > limits.MaxRegion:
-		return g.unfit(op, fmt.Errorf("%w: parts of %d bytes together, at most %d", ErrBadArgument, total(parts), uint64(limits.MaxRegion)))
+		return g.bad(op, "parts of %d bytes together, at most %d", total(parts), uint64(limits.MaxRegion))
 	}
 	return nil
 }
@@ -86,7 +85,8 @@ func (g *Group) lookAtParts(op string, read, written [][]byte) error {
 	return nil
 }
 
-// showTable tells all members of a region of root with room for parts, and the lengths of those. parts matter at the root alone.
+// showTable tells all members of a region of root with room for parts, and the lengths of those.
+// parts matter at the root alone.
 func (g *Group) showTable(ctx context.Context, op string, root int, parts [][]byte) (t table, h Handle, mem []byte, err error) {
 	t = g.newTable()
 	if g.rank == root {
@@ -108,13 +108,13 @@ func (g *Group) showTable(ctx context.Context, op string, root int, parts [][]by
 // checkOwn compares the length of this member's part with what the root has told.
 func (g *Group) checkOwn(op string, root int, t table, own []byte) error {
 	if want := t.length(g.rank); want != uint64(len(own)) {
-		return g.unfit(op, fmt.Errorf("%w: this member's part has %d bytes, and %v, the root, has %d for it", ErrBadArgument, len(own), g.roster[root].Name, want))
+		return g.bad(op, "this member's part has %d bytes, and %v, the root, has %d for it", len(own), g.roster[root].Name, want)
 	}
 	return nil
 }
 
-// GatherParts brings part of every member to the member with rank root, whose all has one slice for each member, as long as that member's
-// part. The others' all is not looked at.
+// GatherParts brings part of every member to the member with rank root, whose all has one slice for
+// each member, as long as that member's part. The others' all is not looked at.
 func (g *Group) GatherParts(ctx context.Context, root int, part []byte, all [][]byte) error {
 	const op = "gather"
 	if err := g.begin(ctx, op); err != nil {
@@ -139,7 +139,8 @@ func (g *Group) GatherParts(ctx context.Context, root int, part []byte, all [][]
 	return err
 }
 
-// gatherParts returns the table of the root, and there the memory that has all parts, one behind the other.
+// gatherParts returns the table of the root, and there the memory that has all parts, one behind
+// the other.
 func (g *Group) gatherParts(ctx context.Context, op string, root int, part []byte, all [][]byte) (table, []byte, error) {
 	t, h, mem, err := g.showTable(ctx, op, root, all)
 	if err == nil {
@@ -154,11 +155,12 @@ func (g *Group) gatherParts(ctx context.Context, op string, root int, part []byt
 	return t, mem, err
 }
 
-// checkAll compares the lengths that this member has for all parts with those that the root has told.
+// checkAll compares the lengths that this member has for all parts with those that the root has
+// told.
 func (g *Group) checkAll(op string, root int, t table, all [][]byte) error {
 	for i, b := range all {
 		if want := t.length(i); want != uint64(len(b)) {
-			return g.unfit(op, fmt.Errorf("%w: %d bytes for the part of %v, and %v has %d for it", ErrBadArgument, len(b), g.roster[i].Name, g.roster[root].Name, want))
+			return g.bad(op, "%d bytes for the part of %v, and %v has %d for it", len(b), g.roster[i].Name, g.roster[root].Name, want)
 		}
 	}
 	return nil
@@ -198,7 +200,8 @@ func (g *Group) AllGatherParts(ctx context.Context, part []byte, all [][]byte) e
 	return nil
 }
 
-// ScatterParts brings each member the part of its rank in all of the member with rank root. The others' all is not looked at.
+// ScatterParts brings each member the part of its rank in all of the member with rank root. The
+// others' all is not looked at.
 func (g *Group) ScatterParts(ctx context.Context, root int, all [][]byte, part []byte) error {
 	const op = "scatter"
 	if err := g.begin(ctx, op); err != nil {
@@ -241,7 +244,7 @@ func (g *Group) AllToAllParts(ctx context.Context, from, to [][]byte) error {
 	}
 	defer g.done()
 	if len(from) != len(g.roster) {
-		return g.unfit(op, fmt.Errorf("%w: %d parts for %d members", ErrBadArgument, len(from), len(g.roster)))
+		return g.bad(op, "%d parts for %d members", len(from), len(g.roster))
 	}
 	if err := g.checkParts(op, to, from[g.rank]); err != nil {
 		return err
@@ -271,8 +274,8 @@ func (g *Group) AllToAllParts(ctx context.Context, from, to [][]byte) error {
 	return err
 }
 
-// exchangeParts puts each part of from into the region of its member. A member first tells each other one where its part goes in its region,
-// and how long it should be:
+// exchangeParts puts each part of from into the region of its member. A member first tells each
+// other one where its part goes in its region, and how long it should be:
 //
 //	seat of rank 0: offset 8, length 8 ── seat of rank 1 … ── part of rank 0 ── part of rank 1 …
 func (g *Group) exchangeParts(ctx context.Context, op string, r *Region, from, to [][]byte) error {
@@ -296,7 +299,7 @@ func (g *Group) exchangeParts(ctx context.Context, op string, r *Region, from, t
 	}
 	for i, b := range from {
 		if want := le.Uint64(seat(r.mem, i)[8:]); i != g.rank && want != uint64(len(b)) {
-			return g.unfit(op, fmt.Errorf("%w: %d bytes for %v, which expects %d", ErrBadArgument, len(b), g.roster[i].Name, want))
+			return g.bad(op, "%d bytes for %v, which expects %d", len(b), g.roster[i].Name, want)
 		}
 	}
 	if err := g.putEach(ctx, handles, func(to int) (uint64, []byte) { return le.Uint64(seat(r.mem, to)), from[to] }); err != nil {

@@ -9,23 +9,25 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A short vector is reduced by the NICs, which add up on its way, piece by piece. Each piece costs the process an operation, so that a long vector is
-// reduced by the processes instead, each of which combines one part of it:
+// A short vector is reduced by the NICs, which add up on its way, piece by piece. Each piece costs
+// the process an operation, so that a long vector is reduced by the processes instead, each of
+// which combines one part of it:
 //
 //	agree: are length, operator and root the same at all, and does every member have memory?
 //	  └─ no memory ──► piece by piece
 //	regions are told, unless they are known ──► part j of every member is put into the region of member j ──► agree
 //	each combines its part, in the order of ranks ──► it is put into the regions of those that want it ──► agree ──► copied
 //
-// Each byte so crosses the network twice, whatever the size of the group. A region has the parts of all members, one behind the other, and behind
-// them, where they are wanted, the results of all:
+// Each byte so crosses the network twice, whatever the size of the group. A region has the parts of
+// all members, one behind the other, and behind them, where they are wanted, the results of all:
 //
 //	0 ── part of rank 0 ── part of rank 1 … ── part·size ── result of rank 0 ── result of rank 1 …
 
 // All, as the root of a Reduce, gives the result to every member.
 const All = -1
 
-// reducedPart is how long a part is at least, in bytes: what is told and agreed upon costs as much as some hundred pieces.
+// reducedPart is how long a part is at least, in bytes: what is told and agreed upon costs as much
+// as some hundred pieces.
 const reducedPart = 64 << 10
 
 // reduction is what the members do with their vectors.
@@ -67,9 +69,9 @@ func (r *reduction) what() uint64 {
 // wants reports whether a member gets the result.
 func (r *reduction) wants(rank int) bool { return r.root == All || r.root == rank }
 
-// Reduce combines the vectors of all members element by element, with the operator, and leaves the result in that of the
-// member with rank root, or of every member if root is All. The vector has little-endian elements of the operator's width, equally
-// many at each member.
+// Reduce combines the vectors of all members element by element, with the operator, and leaves the
+// result in that of the member with rank root, or of every member if root is All. The vector has
+// little-endian elements of the operator's width, equally many at each member.
 func (g *Group) Reduce(ctx context.Context, root int, o vni.Operator, vector []byte) error {
 	r := newReduction(root, 0)
 	if err := g.begin(ctx, r.op); err != nil {
@@ -82,7 +84,7 @@ func (g *Group) Reduce(ctx context.Context, root int, o vni.Operator, vector []b
 		}
 	}
 	if !o.Valid() || !o.Fits(len(vector)) {
-		return g.unfit(r.op, fmt.Errorf("%w: operator %d on %d bytes", ErrBadArgument, o, len(vector)))
+		return g.bad(r.op, "operator %d on %d bytes", o, len(vector))
 	}
 	r.o, r.width = o, o.Width()
 	if n := len(g.roster); n > 1 && len(vector) >= n*reducedPart {
@@ -107,7 +109,8 @@ func (g *Group) reducePieces(ctx context.Context, op string, root int, o vni.Ope
 	})
 }
 
-// reduceParts is Reduce by the processes. It has done nothing, and there is no error, if able is false: a member has no memory for it.
+// reduceParts is Reduce by the processes. It has done nothing, and there is no error, if able is
+// false: a member has no memory for it.
 func (g *Group) reduceParts(ctx context.Context, r *reduction, vector []byte) (able bool, err error) {
 	wants := r.wants(g.rank)
 	written := vector
@@ -152,8 +155,9 @@ func (g *Group) reduceParts(ctx context.Context, r *reduction, vector []byte) (a
 	return true, nil
 }
 
-// combineParts combines this member's part of all vectors, in the order of ranks. The others' lie in mem, part bytes apart; its own is own. The
-// result goes to sum, which lies in mem at this member's place, where no other member has put anything.
+// combineParts combines this member's part of all vectors, in the order of ranks. The others' lie
+// in mem, part bytes apart; its own is own. The result goes to sum, which lies in mem at this
+// member's place, where no other member has put anything.
 func (g *Group) combineParts(r *reduction, mem []byte, part int, own, sum []byte) {
 	for i := range g.roster {
 		from := own
@@ -168,7 +172,8 @@ func (g *Group) combineParts(r *reduction, mem []byte, part int, own, sum []byte
 	}
 }
 
-// suits reports whether every member has memory to reduce parts, and has all told of theirs. If members reduce vectors that do not fit, it fails at all of them.
+// suits reports whether every member has memory to reduce parts, and has all told of theirs. If
+// members reduce vectors that do not fit, it fails at all of them.
 func (g *Group) suits(ctx context.Context, r *reduction, length int, able bool) (ok bool, err error) {
 	what := []uint64{uint64(length), r.what(), uint64(r.root + 1)}
 	own := []uint64{word(able), word(g.handles != nil)}
@@ -191,7 +196,8 @@ func (g *Group) suits(ctx context.Context, r *reduction, length int, able bool) 
 	return true, g.tell(ctx, r.op)
 }
 
-// disagree has the NICs find what the members have found: that they do not do the same. No two of them reduce as much here.
+// disagree has the NICs find what the members have found: that they do not do the same. No two of
+// them reduce as much here.
 func (g *Group) disagree(ctx context.Context, op string) error {
 	if err := g.reducePieces(ctx, op, All, vni.AndInt64, make([]byte, 8*(g.rank+1))); err != nil {
 		return err
@@ -239,8 +245,8 @@ func (g *Group) agree(ctx context.Context, op string, own ...uint64) ([]uint64, 
 	return own, nil
 }
 
-// putAll puts bytes into the region of each other member, at an offset there, and returns when all members have done so. If one could not, it fails at
-// all of them.
+// putAll puts bytes into the region of each other member, at an offset there, and returns when all
+// members have done so. If one could not, it fails at all of them.
 func (g *Group) putAll(ctx context.Context, op string, what func(to int) (offset uint64, b []byte)) error {
 	failed := g.putEach(ctx, g.handles, what)
 	if err := ctx.Err(); err != nil {
@@ -259,8 +265,8 @@ func (g *Group) putAll(ctx context.Context, op string, what func(to int) (offset
 	return nil
 }
 
-// putEach puts bytes into the region of each other member, whose handles are those. It does as much at a time as the process may have in
-// flight.
+// putEach puts bytes into the region of each other member, whose handles are those. It does as much
+// at a time as the process may have in flight.
 func (g *Group) putEach(ctx context.Context, handles []byte, what func(to int) (offset uint64, b []byte)) (failed error) {
 	var under []*Op
 	end := func() (bool, error) {

@@ -2,7 +2,6 @@ package proc
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/weftnet/weft/internal/limits"
 )
@@ -15,8 +14,9 @@ import (
 //	longer ones              in parts, as reduce.go has it
 //	a member has no memory   broadcast one after the other; the root, or rank 0, combines each with those before
 
-// ReduceFunc combines the vectors of all members by combine, which leaves the result for some elements of lower ranks, into, and as
-// many of a higher rank, from, in into. The vectors have elements of width bytes, equally many at each member.
+// ReduceFunc combines the vectors of all members by combine, which leaves the result for some
+// elements of lower ranks, into, and as many of a higher rank, from, in into. The vectors have
+// elements of width bytes, equally many at each member.
 func (g *Group) ReduceFunc(ctx context.Context, root, width int, combine func(into, from []byte), vector []byte) error {
 	r := newReduction(root, width)
 	if err := g.begin(ctx, r.op); err != nil {
@@ -29,7 +29,7 @@ func (g *Group) ReduceFunc(ctx context.Context, root, width int, combine func(in
 		}
 	}
 	if width < 1 || len(vector)%width != 0 {
-		return g.unfit(r.op, fmt.Errorf("%w: elements of %d bytes in a vector of %d", ErrBadArgument, width, len(vector)))
+		return g.bad(r.op, "elements of %d bytes in a vector of %d", width, len(vector))
 	}
 	r.combine = combine
 	switch n := len(g.roster); {

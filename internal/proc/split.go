@@ -16,9 +16,10 @@ import (
 //
 //	colors are gathered ──► the members of one color join its part ──► barrier of the whole ──► each has its part
 //
-// A part's key is made of the address of its leader, which is its member with the lowest name, and of how many groups that process has
-// split before (vni.PartKey): no two parts ever have the same. If a member of the whole goes before the barrier, the split fails at
-// the others, and they leave the parts.
+// A part's key is made of the address of its leader, which is its member with the lowest name, and
+// of how many groups that process has split before (vni.PartKey): no two parts ever have the same.
+// If a member of the whole goes before the barrier, the split fails at the others, and they leave
+// the parts.
 
 // choice is what a member tells of a split.
 //
@@ -27,7 +28,8 @@ import (
 //	16 number  8   of splits of the group that it knows of
 const choiceBytes = 24
 
-// Split makes groups of the members that give the same color, and returns the one of this process; nil if its color is negative.
+// Split makes groups of the members that give the same color, and returns the one of this process;
+// nil if its color is negative.
 func (g *Group) Split(ctx context.Context, color int) (*Group, error) {
 	const op = "split"
 	if err := g.begin(ctx, op); err != nil {
@@ -85,8 +87,9 @@ func (g *Group) joinPart(ctx context.Context, op string, color, leader, size int
 		n.name = partName(g.name, g.splits, color)
 		return n, nil
 	case errors.Is(err, ErrGroupBroken):
-		// A member of the part may have left it because one of another part has gone, and may be known here sooner. The barrier names
-		// the one that has broken the whole; it lets no member through, since one that knows it does not enter.
+		// A member of the part may have left it because one of another part has gone, and may be
+		// known here sooner. The barrier names the one that has broken the whole; it lets no member
+		// through, since one that knows it does not enter.
 		if err := g.barrier(ctx, op); err != nil {
 			return nil, err
 		}
@@ -96,8 +99,9 @@ func (g *Group) joinPart(ctx context.Context, op string, color, leader, size int
 	return nil, g.unfit(op, err)
 }
 
-// partName names the part of a group that a split, which is the number-th, has made of a color. A group that was joined has no slash in
-// its name, so that no part is called like one. What is too long keeps its beginning.
+// partName names the part of a group that a split, which is the number-th, has made of a color. A
+// group that was joined has no slash in its name, so that no part is called like one. What is too
+// long keeps its beginning.
 func partName(whole string, number uint64, color int) string {
 	name := fmt.Sprintf("%s/%d.%d", whole, number, color)
 	if len(name) <= limits.PartNameBytes {

@@ -16,9 +16,9 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// guild is a small fabric of its own, whose processes are one group and do what a team does not: they reduce numbers of
-// every type and by functions, move parts of unequal lengths, start operations, and split. Frames are lost, and a member may die at any moment.
-// Its promises:
+// guild is a small fabric of its own, whose processes are one group and do what a team does not:
+// they reduce numbers of every type and by functions, move parts of unequal lengths, start
+// operations, and split. Frames are lost, and a member may die at any moment. Its promises:
 //
 //	a reduction comes to what one process computes, in the order of ranks if it is by a function
 //	parts arrive whole, whatever their lengths
@@ -43,7 +43,8 @@ type guild struct {
 
 const guildLimit = 3 * time.Minute // of virtual time
 
-// runGuild makes the guild run of a seed, and returns what it has found and how many collective operations were done.
+// runGuild makes the guild run of a seed, and returns what it has found and how many collective
+// operations were done.
 func runGuild(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x6775696c64))
 	t := &guild{seed: seed, members: 2 + rng.IntN(5), rounds: 4 + rng.IntN(6), dies: -1, parts: map[string]string{}, gone: map[weft.Name]bool{}}
@@ -170,7 +171,8 @@ func (t *guild) element(rank, i int) uint64 {
 	return x * 0x94d049bb133111eb
 }
 
-// reduceGuild reduces the members' numbers twice: by an operation that some members start and some call.
+// reduceGuild reduces the members' numbers twice: by an operation that some members start and some
+// call.
 func reduceGuild[T weft.Element](t *guild, p *sim.Process, g *weft.Group, drawn *rand.Rand, length int, of func(uint64) T) error {
 	o, ctx := pick(drawn, weft.Sum, weft.Min, weft.Max), context.Background()
 	v, want := make([]T, length), make([]T, length)

@@ -12,9 +12,9 @@ import (
 //	joined by name   application: the name that the members gave   index: the epoch, below 1<<31
 //	part of a group  application: the leader and part of a count    index: 1<<31 | rest of the count | epoch
 //
-// The leader of a part is its member with the lowest name. It counts what it has split, and no other
-// process has its address, so no two parts have the same key. The top bit keeps them from groups that
-// were joined by name.
+// The leader of a part is its member with the lowest name. It counts what it has split, and no
+// other process has its address, so no two parts have the same key. The top bit keeps them from
+// groups that were joined by name.
 //
 //	application: 24 characters for 15 bytes  NIC 8, generation 4, slot-1 12 bits, count bits 29..18
 //	index: bit 31 is 1                       count bits 17..0, epoch 13 bits
@@ -33,7 +33,8 @@ var _ [1<<slotBits - limits.MaxProcesses]struct{} // slots are 1 to MaxProcesses
 
 var keyText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// PartKey returns the key of the part of a group that a process leads, as its count-th, below PartsCounted.
+// PartKey returns the key of the part of a group that a process leads, as its count-th, below
+// PartsCounted.
 func PartKey(leader Address, count uint32) (n Name) {
 	var b [15]byte
 	binary.BigEndian.PutUint64(b[:], leader.NIC)

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Operator says how a Reduce combines two elements, and of which type they are. It travels in pieces, so
-// a number keeps its meaning.
+// Operator says how a Reduce combines two elements, and of which type they are. It travels in
+// pieces, so a number keeps its meaning.
 type Operator uint8
 
 const (
@@ -56,8 +56,8 @@ func (o Operator) Width() int {
 // Fits reports whether a vector of n bytes is one of whole elements of a valid operator.
 func (o Operator) Fits(n int) bool { return n%o.Width() == 0 }
 
-// combinations64 has what each operator of 64-bit elements makes of two of them, and combinations32 the
-// same of those of 32 bits. Integers of both signs share what does not look at the sign.
+// combinations64 has what each operator of 64-bit elements makes of two of them, and combinations32
+// the same of those of 32 bits. Integers of both signs share what does not look at the sign.
 var (
 	combinations64 = [...]func(a, b uint64) uint64{
 		SumInt64: sum[uint64], MinInt64: leastInt64, MaxInt64: mostInt64,
@@ -100,8 +100,9 @@ func ofFloat32(f func(a, b float32) float32) func(a, b uint32) uint32 {
 	return func(a, b uint32) uint32 { return math.Float32bits(f(math.Float32frombits(a), math.Float32frombits(b))) }
 }
 
-// Combine combines each element of to with the same element of from by a valid operator, and leaves the
-// result in to. Both have the same length. Elements are little-endian, as everything on the wire.
+// Combine combines each element of to with the same element of from by a valid operator, and leaves
+// the result in to. Both have the same length. Elements are little-endian, as everything on the
+// wire.
 func (o Operator) Combine(to, from []byte) {
 	le, n := binary.LittleEndian, min(len(to), len(from))
 	if o.Width() == 4 {
