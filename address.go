@@ -7,11 +7,11 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// NICID is the id of a NIC, written as eight decimal octets: 0:0:0:96:221:127:255:140. No NIC has the
-// zero NICID.
+// NICID is the id of a NIC. Its text has eight decimal octets: 0:0:0:96:221:127:255:140. No NIC has
+// the zero NICID.
 type NICID uint64
 
-// ParseNICID reads eight decimal octets. It fails with [ErrBadArgument].
+// ParseNICID reads the text of a NICID. It fails with [ErrBadArgument] if the text is malformed.
 func ParseNICID(s string) (NICID, error) {
 	id, err := nicid.Parse(s)
 	if err != nil {
@@ -26,21 +26,21 @@ func (id NICID) String() string { return nicid.ID(id).String() }
 // MarshalText returns the text of String.
 func (id NICID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText is [ParseNICID].
+// UnmarshalText reads the text as [ParseNICID] does, with the same error.
 func (id *NICID) UnmarshalText(b []byte) (err error) {
 	*id, err = ParseNICID(string(b))
 	return err
 }
 
-// Address is one process in one life: its NIC, its slot there, and the slot's generation, which
-// differs for the next process in the slot.
+// Address identifies one process in one life. No later process has the same Address, not even one
+// of the same name.
 type Address struct {
-	NIC        NICID
-	Slot       uint16
-	Generation uint32
+	NIC        NICID  // the NIC of the process
+	Slot       uint16 // the process's place in that NIC
+	Generation uint32 // a number that differs for each process in the slot; never 0
 }
 
-// String returns the three parts in one line.
+// String returns the NIC, the slot and the generation in one line.
 func (a Address) String() string {
 	return fmt.Sprintf("%v slot %d generation %d", a.NIC, a.Slot, a.Generation)
 }
@@ -48,7 +48,8 @@ func (a Address) String() string {
 // dest returns the process as the NIC knows it.
 func (a Address) dest(op string) (proc.Dest, error) {
 	if a.NIC == 0 || a.Generation == 0 {
-		return proc.Dest{}, &OpError{Op: op, Err: fmt.Errorf("%w: address %v; expected that of a process, as WaitName and Message.Addr have", ErrBadArgument, a)}
+		return proc.Dest{}, &OpError{Op: op, Err: fmt.Errorf(
+			"%w: address %v; expected the address of a process, from WaitName or Message.Addr", ErrBadArgument, a)}
 	}
 	return proc.Dest{NIC: uint64(a.NIC), Slot: a.Slot, Gen: a.Generation}, nil
 }

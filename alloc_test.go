@@ -77,10 +77,10 @@ func TestEveryStartFormIntoAnOpAllocatesNothing(t *testing.T) { // P12
 		msg, buf, h := make([]byte, 100), make([]byte, 100), region.Handle()
 		var ofA, alsoOfA, ofB weft.Op
 		for what, begin := range map[string]func() (other *weft.Op, err error){
-			"StartSendInto": func() (*weft.Op, error) {
+			"StartSend": func() (*weft.Op, error) {
 				return &ofB, errors.Join(b.StartRecv(&ofB, a.Name(), 1, buf), a.Peer(b.Name()).StartSend(&ofA, 1, msg))
 			},
-			"StartSendDeliveredInto": func() (*weft.Op, error) {
+			"StartSendDelivered": func() (*weft.Op, error) {
 				return &ofB, errors.Join(b.StartRecv(&ofB, weft.AnyProcess, weft.AnyTag, buf), a.Peer(b.Name()).StartSendDelivered(&ofA, 1, msg))
 			},
 			"those of a port": func() (*weft.Op, error) {
@@ -89,7 +89,7 @@ func TestEveryStartFormIntoAnOpAllocatesNothing(t *testing.T) { // P12
 			"those by address": func() (*weft.Op, error) {
 				return &ofB, errors.Join(of.PeerAt(a.Address()).StartRecv(&ofB, weft.AnyTag, buf), o.PeerAt(b.Address()).StartSend(&ofA, 1, msg))
 			},
-			"StartPutInto and StartGetInto": func() (*weft.Op, error) {
+			"StartPut and StartGet": func() (*weft.Op, error) {
 				return &alsoOfA, errors.Join(a.StartPut(&ofA, h, 0, msg), a.StartGet(&alsoOfA, h, 1000, buf))
 			},
 			"datagrams": func() (*weft.Op, error) {

@@ -17,39 +17,66 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// AttachConfig says which NIC daemon to attach to, and under which name.
+// AttachConfig says which NIC daemon a process attaches to, and under which name. Only Name must be
+// set.
 type AttachConfig struct {
-	// Socket of the daemon. Empty takes the environment's WEFT_SOCKET, or else the first daemon that there is of the user's own, at
-	// weft/nic.sock in $XDG_RUNTIME_DIR, in /run/user/UID, or at weft-UID/nic.sock in the directory for temporary files, and of the host's, at
-	// /run/weft/nic.sock.
+	// Socket is the path of the daemon's socket. Empty means $WEFT_SOCKET. If that is not set, it
+	// means the first of these at which a daemon listens:
+	//
+	//   - weft/nic.sock in $XDG_RUNTIME_DIR, for the user's own daemon
+	//   - weft/nic.sock in /run/user/UID
+	//   - weft-UID/nic.sock in the directory for temporary files
+	//   - /run/weft/nic.sock, for the daemon of the host; root looks only here
 	Socket string
 
-	// Name of the process.
+	// Name is the name of the process.
 	Name Name
 
-	// Groups that it is a member of from the start, such as {Size: 4}: the four processes of the application. Attach waits
-	// until they have all their members. What every process belongs to anyway is [Process.AppGroup].
+	// Groups lists the groups that the process joins at its start. {Size: 4} is the group of the
+	// four processes of the application. Attach waits until each group has all its members. To list
+	// the processes of the application without a wait, use [Process.AppGroup].
 	Groups []Membership
 
-	// Geometry of its virtual network interface. The zero value is the daemon's choice, as is each zero field.
+	// Geometry is the size of the process's virtual network interface. For each field that is zero
+	// the daemon chooses.
 	Geometry Geometry
 }
 
-// Geometry is how large a process's virtual network interface is (QNIX-61). A daemon has bounds for each number, in the
-// [vni] table of its configuration.
+// Geometry is the size of a process's virtual network interface: the memory that the process shares
+// with its NIC daemon. The defaults and bounds here are those of a daemon that is not configured
+// otherwise. Beyond a bound, [Attach] fails with [ErrBadArgument].
 type Geometry struct {
-	Commands    int // N: entries of the command queue; a multiple of 8. By default enough for the contexts
-	Contexts    int // M: sends that may be under way at a time, and as many receives
-	Descriptors int // K: pieces of memory that one operation may name
-	PoolPages   int // Q: pages of 4 KiB in which messages are staged that are not in regions
+	// Commands is the number of entries of the command queue, a multiple of 8 from 16 to 4096, and
+	// at least two for each of the Contexts. The default is 256, or four for each of the Contexts if
+	// that is more.
+	Commands int
+
+	// Contexts is how many sends may be in flight, and how many receives, 1 to 1024. The default is
+	// 64.
+	Contexts int
+
+	// Descriptors is how many pieces of memory one operation may have, 1 to 16. The default is 16.
+	Descriptors int
+
+	// PoolPages is the number of pages of 4 KiB that hold copies of messages outside of regions, 1 to
+	// 16384. The default is 256.
+	PoolPages int
 }
 
-// Attach makes this program a process of the host's NIC daemon, `weft nic`. If the daemon ends, every operation ends with
-// [ErrNICGone].
+// Attach attaches a process of this program to the host's NIC daemon, `weft nic`. It waits until
+// the process has joined all the groups. If it cannot join one of them, Attach closes the process
+// and fails with a [GroupError]. If the daemon ends later, every operation of the process fails
+// with [ErrNICGone].
 //
-// [ErrNoDaemon] says that nothing listens at the socket, [ErrNotTrusted] that something does which may be a stranger's, [ErrNotPermitted]
-// that this user may not attach, [ErrFull] that the NIC has as many processes as it can have, [ErrOtherVersion] that daemon and program do
-// not fit, [ErrNameTaken] that another process of the fabric has the name, as of [Open].
+// Attach fails with one of these errors if the daemon or the fabric refuses the process:
+//
+//   - [ErrNoDaemon]: nothing listens at the socket.
+//   - [ErrNotTrusted]: the daemon may belong to a stranger.
+//   - [ErrNotPermitted]: this user may not attach.
+//   - [ErrFull]: the NIC has no room for another process.
+//   - [ErrOtherVersion]: daemon and program are of different releases.
+//   - [ErrNameTaken]: another process of the fabric has the name, as with [Open].
+//   - [ErrBadArgument]: the name or the Geometry is invalid.
 func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	if err := ended(ctx, "attach"); err != nil {
 		return nil, err
@@ -69,7 +96,8 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		return nil, errors.Join(fmt.Errorf("weft: attach %v: %w", cfg.Name, err), a.Close(), a.Unmap())
 	}
 	half := seg.Process()
-	w := &attachedWaiter{a.Waiter(ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping, WaitsAt: half.SetWaitsAt})}
+	hooks := ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping, WaitsAt: half.SetWaitsAt}
+	w := &attachedWaiter{a.Waiter(hooks)}
 	id := half.Identity()
 	p := &Process{time: realTime{}, name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave, p.calls = a.Close, w.w.SystemCalls
@@ -97,11 +125,12 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	return p.joined(ctx, cfg.Groups)
 }
 
-// asking has a token for each connection of this program by which it asks a daemon to attach it. A daemon refuses more than
-// limits.StrangersPerProcess that have not attached, and tools have some of them; a program with hundreds of processes attaches all at once.
+// asking bounds the connections of this program that are not attached yet. A daemon refuses more
+// than limits.StrangersPerProcess of one program, and the program's tools use some of them. A
+// program may attach hundreds of processes concurrently.
 var asking = make(chan struct{}, limits.StrangersPerProcess/2)
 
-// ask connects to the daemon and is attached, when it is its turn.
+// ask waits for its turn, connects to the daemon and attaches.
 func ask(ctx context.Context, cfg *AttachConfig) (*ctl.Conn, *ctl.Attachment, error) {
 	select {
 	case asking <- struct{}{}:
@@ -120,21 +149,23 @@ func ask(ctx context.Context, cfg *AttachConfig) (*ctl.Conn, *ctl.Attachment, er
 	return conn, a, nil
 }
 
-// refusals are the reasons of a daemon, or of its absence, as users test for them.
+// refusals maps the errors of a daemon, and of its absence, to those of this package.
 var refusals = []struct{ of, is error }{
-	{ctl.ErrRefused, ErrNotPermitted}, {fs.ErrPermission, ErrNotPermitted}, {ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrNotTrusted, ErrNotTrusted}, {ctl.ErrNoSlot, ErrFull},
-	{driver.ErrNoSlot, ErrFull}, {ctl.ErrVersion, ErrOtherVersion}, {ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken},
-	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoMemory, ErrNoMemory},
-	{nic.ErrRegions, ErrNoMemory}, {ctl.ErrRegionBusy, ErrRegionInUse}, {nic.ErrRegionBusy, ErrRegionInUse},
+	{ctl.ErrRefused, ErrNotPermitted}, {fs.ErrPermission, ErrNotPermitted},
+	{ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrNotTrusted, ErrNotTrusted}, {ctl.ErrVersion, ErrOtherVersion},
+	{ctl.ErrNoSlot, ErrFull}, {driver.ErrNoSlot, ErrFull},
+	{ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken},
+	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoMemory, ErrNoMemory}, {nic.ErrRegions, ErrNoMemory},
+	{ctl.ErrRegionBusy, ErrRegionInUse}, {nic.ErrRegionBusy, ErrRegionInUse},
 }
 
-// severed says in words of this package that there is no connection to the daemon any more, which every request over it may find. Each passes
-// its error through here.
+// severed maps the errors of a lost connection to the daemon to those of this package. Any request
+// may find the connection lost, so each passes its error through severed.
 func severed(err error) error {
 	switch {
 	case errors.Is(err, ctl.ErrClosed):
 		return ErrClosed
-	case errors.Is(err, ctl.ErrNICGone) && errors.Is(err, context.DeadlineExceeded): // it has not answered for so long
+	case errors.Is(err, ctl.ErrNICGone) && errors.Is(err, context.DeadlineExceeded): // no answer in time
 		return fmt.Errorf("%w: %w", ErrNICGone, err)
 	case errors.Is(err, ctl.ErrNICGone):
 		return ErrNICGone
@@ -142,7 +173,7 @@ func severed(err error) error {
 	return err
 }
 
-// refusal says why a process could not be attached.
+// refusal returns the error of an Attach that failed.
 func refusal(name Name, err error) error {
 	for _, r := range refusals {
 		if errors.Is(err, r.of) {
@@ -152,7 +183,7 @@ func refusal(name Name, err error) error {
 	return fmt.Errorf("weft: attach %v: %w", name, severed(err))
 }
 
-// shareRefusal says in words of this package why a segment could not be shared, or memory not be had or given back.
+// shareRefusal maps the error of a request for a segment or for memory to one of this package.
 func shareRefusal(err error) error {
 	err = severed(err)
 	for _, r := range refusals {
@@ -163,12 +194,15 @@ func shareRefusal(err error) error {
 	return err
 }
 
-// refused is an error that has gone through several hands, each of which said before it what it takes it for. It says that once.
+// refused is the error of an Attach that was refused. Each layer below has put its own name of the
+// reason before the text.
 type refused struct {
-	name   Name
-	is, by error
+	name Name
+	is   error // the reason as an error of this package
+	by   error // the error of the layers below
 }
 
+// Error returns the text with the reason only once.
 func (r *refused) Error() string {
 	why := r.by.Error()
 	for cut := true; cut; {
@@ -189,7 +223,7 @@ func (r *refused) Error() string {
 
 func (r *refused) Unwrap() []error { return []error{r.is, r.by} }
 
-// attachedNames asks the daemon for the processes of the fabric.
+// attachedNames returns a function that asks the daemon for the live processes of the fabric.
 func attachedNames(conn *ctl.Conn) func(context.Context) ([]vni.Name, error) {
 	return func(ctx context.Context) ([]vni.Name, error) {
 		all, err := conn.Names(ctx)
@@ -213,12 +247,13 @@ func (g Geometry) ctl() *ctl.Geometry {
 	return &ctl.Geometry{Commands: g.Commands, Contexts: g.Contexts, Descriptors: g.Descriptors, PoolPages: g.PoolPages}
 }
 
-// daemonPatience is how long the daemon may take with what it does at once. One that is stopped, or hangs, takes longer.
+// daemonPatience returns a context for a request that a daemon answers at once. It ends only if the
+// daemon is stopped or hangs.
 func daemonPatience() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), limits.DaemonPatience)
 }
 
-// attachedWaiter lets a process half wait for a daemon.
+// attachedWaiter waits for a daemon.
 type attachedWaiter struct{ w *ctl.Waiter }
 
 func (w *attachedWaiter) Wait(ctx context.Context, ready func() bool) error {
@@ -232,7 +267,7 @@ func (w *attachedWaiter) Wait(ctx context.Context, ready func() bool) error {
 func (w *attachedWaiter) Kick() { w.w.Kick() }
 func (w *attachedWaiter) Wake() { w.w.Wake() }
 
-// attachedMemory makes regions that the daemon maps too.
+// attachedMemory makes regions that both the process and the daemon map.
 type attachedMemory struct{ a *ctl.Attachment }
 
 func (m *attachedMemory) Alloc(n int, huge bool) (uint32, uint64, []byte, error) {
@@ -245,12 +280,14 @@ func (m *attachedMemory) Alloc(n int, huge bool) (uint32, uint64, []byte, error)
 	return id, key, mem[:n], nil
 }
 
-// Register has the daemon map the file, too. Memory that lies in none it cannot reach.
+// Register asks the daemon to map the file. It fails for memory outside of a file, which the daemon
+// cannot map.
 func (m *attachedMemory) Register(mem []byte, of *proc.File, sealed bool) (uint32, uint64, error) {
 	if of == nil {
-		return 0, 0, fmt.Errorf("%w: %d bytes that this program has mapped, which its NIC daemon cannot reach; expected memory of Alloc or AllocHuge, or a file by RegisterFile", ErrBadArgument, len(mem))
+		const text = "%w: a NIC daemon cannot reach %d bytes of this program's memory; use Alloc, AllocHuge or RegisterFile"
+		return 0, 0, fmt.Errorf(text, ErrBadArgument, len(mem))
 	}
-	if err := filemem.Lasting(of.FD); err != nil { // what the daemon would say, and end the connection
+	if err := filemem.Lasting(of.FD); err != nil { // the daemon would refuse the file and end the connection
 		return 0, 0, fmt.Errorf("%w: to a NIC daemon: %w", ErrBadArgument, err)
 	}
 	ctx, cancel := daemonPatience()

@@ -87,7 +87,7 @@ func multicasts(b *testing.B, cfg weft.Config, multicast bool, n, size int) {
 			}
 		}()
 	}
-	ops := make([]*weft.Op, n)
+	ops := make([]weft.Op, n)
 	round := func() {
 		if multicast {
 			if err := source.Multicast(ctx, to, 1, msg); err != nil {
@@ -95,14 +95,12 @@ func multicasts(b *testing.B, cfg weft.Config, multicast bool, n, size int) {
 			}
 		} else {
 			for i, name := range to {
-				var err error
-				ops[i] = new(weft.Op)
-				if err = source.Peer(name).StartSend(ops[i], 1, msg); err != nil {
+				if err := source.Peer(name).StartSend(&ops[i], 1, msg); err != nil {
 					b.Fatal(err)
 				}
 			}
-			for _, o := range ops {
-				if _, err := o.Wait(ctx); err != nil {
+			for i := range ops {
+				if _, err := ops[i].Wait(ctx); err != nil {
 					b.Fatal(err)
 				}
 			}

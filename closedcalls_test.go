@@ -167,9 +167,8 @@ func TestAReceiveThatCloseHasEndedIsNotSaidToBeCancelled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := new(weft.Op)
-	err = p.StartRecv(o, weft.AnyProcess, 1, make([]byte, 8))
-	if err != nil {
+	var o weft.Op
+	if err := p.StartRecv(&o, weft.AnyProcess, 1, make([]byte, 8)); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(); err != nil {

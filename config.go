@@ -22,91 +22,111 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// Config is how a NIC inside this process is made. The zero value but for Name is good for a first try: UDP on
-// loopback, on a port of the system's choice.
+// Config configures a NIC inside this process. Only Name must be set: with the zero value of every
+// other field the NIC uses UDP on loopback, on a port that the system chooses.
 type Config struct {
-	// Name is the name of the process that Open makes. OpenNIC has no use for it.
+	// Name is the name of the process that [Open] makes. [OpenNIC] ignores it.
 	Name Name
 
-	// Groups that the process is a member of from the start. Open waits until they have all their members.
+	// Groups lists the groups that the process joins at its start. Open waits until each of them has
+	// all its members. [OpenNIC] ignores it.
 	Groups []Membership
 
-	// ID of the NIC, which no other NIC of the fabric has; 0 takes that of its key, or a random one
-	// where the link has no keys. On a sealed link other NICs believe another ID only if their
-	// configuration, or a certificate, binds it to the key. A program that comes back with the ID
-	// that it had is known at once to have begun anew: its peers are told by [EventRestarted], and
-	// its name is free for it.
+	// ID is the id of the NIC, which no other NIC of the fabric may have. 0 means the id that follows
+	// from Key, or a random one if the link has no keys. On a sealed link other NICs accept a
+	// different ID only if their configuration or a certificate binds it to the key.
+	//
+	// If a program restarts with the same ID, its peers notice at once: they get an [EventRestarted],
+	// and the program can have its name again.
 	ID NICID `json:",omitzero"`
 
-	// Key is a file with the NIC's static key, which proves its ID. It is made if it is not there.
-	// Empty: the NIC draws a new key, and so has a new ID, each time it is opened.
+	// Key is the path of a file with the NIC's static key, which proves its ID. If there is no file,
+	// Open makes one. Empty means a new key, and so a new ID, each time the NIC is opened.
 	Key string
 
-	// Fabric is a file with the key of the fabric. NICs with another one are strangers: they
-	// exchange nothing. Empty: the file that $WEFT_FABRIC_FILE names, or the one in the user's
-	// configuration directory, which is made at first use. See docs/security.md.
+	// Fabric is the path of a file with the fabric key. NICs with different fabric keys exchange
+	// nothing. Empty means the file that $WEFT_FABRIC_FILE names. If that is not set, it means
+	// /var/lib/weft/fabric.key for root, and weft/fabric.key in the configuration directory of any
+	// other user. Open makes that file at first use. If it cannot, it draws a key for this process
+	// alone, and logs so. See docs/security.md.
 	Fabric string
 
-	// Authorities are public keys of certificate authorities, as `weft fabric ca show` prints them,
-	// or files with one key a line. If there are any, the NIC talks only to NICs with a certificate
-	// of one of them, and needs one itself. Empty: holding the key of the fabric is enough.
+	// Authorities are the public keys of certificate authorities, as `weft fabric ca show` prints
+	// them, or paths of files with one key a line. If there are any, the NIC talks only to NICs with
+	// a certificate of one of them, and needs a certificate itself. Empty means that other NICs need
+	// only the fabric key.
 	Authorities []string
 
-	// Certificate is a file with the NIC's certificate, as `weft fabric ca sign` prints it for the
-	// public half of Key. It says which names the processes of the NIC may have. Open fails if the
-	// certificate is of another fabric, expired, not valid yet, or not for the NIC's ID and Key.
+	// Certificate is the path of a file with the NIC's certificate, as `weft fabric ca sign` prints
+	// it for the public half of Key. It says which names the processes of the NIC may have. Open
+	// fails if the certificate belongs to another fabric, has expired, is not valid yet, or was not
+	// signed for the NIC's ID and Key. Empty means none.
 	Certificate string
 
-	// PlainResident lets programs reside in the driver of a sealed AF_XDP link: datagrams for
-	// programs go unsealed to NICs that say the same. Every host on the link can read these, and
-	// forge them with some effort.
+	// PlainResident permits programs to run in the driver of a sealed AF_XDP link. Datagrams for
+	// programs then travel unsealed to NICs that also set it. Every host on the link can read these
+	// datagrams, and can forge them with some effort.
 	PlainResident bool
 
-	// Plain leaves frames unsealed. Every host on the link can then read and forge them. It is
-	// for measurements, and for links that nobody else reaches; both ends must say so. A Switch is
-	// plain in any case.
+	// Plain leaves frames unsealed, so that every host on the link can read and forge them. It suits
+	// measurements, and links that no other host reaches. Both ends must set it. Frames of a
+	// [Switch] are never sealed.
 	Plain bool
 
-	// Link is what carries the frames, and where the NIC listens: UDP("10.0.0.1:7000"), XDP(…), SharedMemory(…). The zero value is
-	// UDP("127.0.0.1:0").
+	// Link carries the frames, and says where the NIC listens: UDP("10.0.0.1:7000"), XDP(…),
+	// SharedMemory(…). The zero value is UDP("127.0.0.1:0").
 	Link Link
 
-	// Nodes are NICs to know from the start. One is enough to join a fabric: NICs tell one another of the rest. One that is not there is
-	// called again until it is.
+	// Nodes are the NICs that this one knows at its start. One is enough to join a fabric, because
+	// NICs tell one another of the rest. The NIC retries a node that does not answer until it does.
 	Nodes []Node
 
-	// Position of the NIC on the torus of the fabric, if it is one.
+	// Position is the NIC's place on the torus of the fabric, if the fabric is a torus.
 	Position Position
 
-	// Log, if set, is told at level Info how a link to other hosts works and why: with segmentation
-	// offload or without, how much the socket buffers hold and which sysctl would have them hold
-	// more, AF_XDP with no copy or one. It is told so before Open returns, and again when the link
-	// changes. Those later calls come from goroutines of their own: several may run at once, in any
-	// order, and after Close. Of a Capture it is told when the file is full or fails, when it holds
-	// keys, and what is in it before Close returns. The message is "link" or "capture", and the
-	// attribute "how" has a sentence.
+	// Log gets records whose attribute "how" holds a sentence, at level Info. nil means no log. The
+	// message tells what a record is about:
+	//
+	//   - "link" is how a link to other hosts works, and why: with or without segmentation offload,
+	//     how much the socket buffers hold and which sysctl would enlarge them, and whether AF_XDP
+	//     copies frames. It comes before Open returns, and again when the link changes.
+	//   - "fabric" is that Open could not keep a fabric key in a file.
+	//   - "capture" is that the file of Capture is full, has failed or holds keys, and, before Close
+	//     returns, what the file contains.
+	//
+	// Records of a change of the link come from goroutines of their own: several may come at once,
+	// in any order, and after Close. A record at level Warn tells of a [SharedSegment] that programs
+	// in the driver of the link cannot reach.
 	Log *slog.Logger `json:"-"`
 
-	// UnreachableAfter is the silence after which a NIC that something is pending on is given up, 10 ms to 1 h; 0 is 2 s.
+	// UnreachableAfter is how long another NIC may be silent while an operation with it is in flight.
+	// After that it counts as unreachable. 10 ms to 1 h; 0 means 2 s.
 	UnreachableAfter time.Duration
 
-	// Faults makes the link misbehave, for tests and demonstrations.
+	// Faults makes the link lose and damage frames, for tests and demonstrations. nil means none.
 	Faults *Faults
 
-	// Capture, if set, writes every frame that the NIC sends and gets to a file.
+	// Capture writes every frame that the NIC sends and receives to a file. nil means no file.
 	Capture *Capture
 }
 
-// Position is where a NIC is on a torus of Width columns and Height rows (QNIX-52). The zero value is nowhere. What a group
-// broadcasts and reduces follows the torus if the NICs of all members have a position on one of the same size.
-type Position struct{ X, Y, Width, Height int }
+// Position is the place of a NIC on a torus. The zero value means that the NIC has none. The
+// broadcasts and reductions of a [Group] follow the torus if the NICs of all its members have a
+// position on a torus of the same size.
+type Position struct {
+	X, Y          int // column and row, from 0
+	Width, Height int // number of columns and rows of the torus, 1 to 4096 each
+}
 
+// nic returns the position as the engine knows it. It fails with ErrBadArgument.
 func (p Position) nic() (nic.Position, error) {
 	if p == (Position{}) {
 		return nic.Position{}, nil
 	}
-	if min(p.Width, p.Height) < 1 || max(p.Width, p.Height) > limits.TorusSide || min(p.X, p.Y) < 0 || p.X >= p.Width || p.Y >= p.Height {
-		return nic.Position{}, argument(fmt.Errorf("weft: Config.Position is %d,%d on a torus of %d by %d; expected sides of 1 to %d, and a place between them",
+	sides := min(p.Width, p.Height) >= 1 && max(p.Width, p.Height) <= limits.TorusSide
+	if !sides || min(p.X, p.Y) < 0 || p.X >= p.Width || p.Y >= p.Height {
+		return nic.Position{}, argument(fmt.Errorf(
+			"weft: Config.Position is %d,%d on a torus of %d by %d; expected sides of 1 to %d, and a place on it",
 			p.X, p.Y, p.Width, p.Height, limits.TorusSide))
 	}
 	return nic.Position{X: uint16(p.X), Y: uint16(p.Y), Width: uint16(p.Width), Height: uint16(p.Height)}, nil
@@ -131,32 +151,38 @@ type Node struct {
 	Key string
 }
 
-// Faults are rates, 0…1 per frame that arrives, of what networks do to frames.
+// Faults are probabilities, 0 to 1, of what happens to each frame that arrives at a NIC.
 type Faults struct {
-	Loss, Duplicate, Reorder, Corrupt float64
-	Seed                              uint64 // 0 takes a random one
+	Loss      float64 // the frame is lost
+	Duplicate float64 // the frame arrives twice
+	Reorder   float64 // later frames overtake the frame
+	Corrupt   float64 // some bits of the frame are flipped
+
+	Seed uint64 // of the random choices; 0 means a random seed
 }
 
-// Capture is a file with the frames of a NIC, in and out, that Wireshark opens (pcapng). It is made when the NIC is opened, in place of one that
-// exists and that no other NIC is writing, and is whole when the NIC has been closed. Only its owner may read it. It never holds the NIC up:
-// frames that come faster than they can be written are left out, and so is what is beyond the limit. The file's statistics count them, and
-// Config.Log is told in the end.
+// Capture describes a file of the frames that a NIC sends and receives. Wireshark opens it
+// (pcapng).
+//
+// The NIC makes the file when it is opened, and replaces an existing one unless another NIC is
+// writing it. Only the file's owner may read it. It is complete when the NIC is closed. A capture
+// never delays the NIC: it omits frames that come faster than it can write them, and frames beyond
+// Limit. The file's statistics count them, and Config.Log gets the numbers at the end.
 type Capture struct {
-	File  string // its path
-	Limit int64  // bytes that it may have; 0 is 1 GiB
-	Snap  int    // bytes of each frame that are written; 0 is all of them
+	File  string // path of the file
+	Limit int64  // largest size of the file in bytes, at least 4096; 0 means 1 GiB
+	Snap  int    // bytes written of each frame, at most 65536; 0 means all
 
-	// Secrets writes the keys of sealed frames to the file, too. Whoever reads the file can then
-	// read all frames in it: `weft capture decrypt` does so. Without it, the file has sealed frames
-	// as they passed.
+	// Secrets also writes the keys of sealed frames to the file. A reader of the file can then read
+	// all its frames, by `weft capture decrypt`. Without Secrets the frames stay sealed.
 	Secrets bool
 }
 
-// driver makes the link that a configuration asks for, wrapped in what it asks for besides.
+// driver makes the link of a configuration, and wraps it in its Faults and its Capture.
 func (c *Config) driver() (d link.Driver, err error) {
 	switch sw := c.Link.sw; {
 	case sw != nil && sw.sw == nil:
-		return nil, argument(errors.New("weft: Config.Link is of a Switch that NewSwitch has not made"))
+		return nil, argument(errors.New("weft: Config.Link is the link of a zero Switch; expected one of NewSwitch"))
 	case sw != nil:
 		d = sw.sw.Port()
 	case shm.IsName(c.Link.text):
@@ -169,10 +195,7 @@ func (c *Config) driver() (d link.Driver, err error) {
 		}
 	}
 	if c.Faults != nil {
-		f := fault.Config{Seed: c.Faults.Seed, Loss: c.Faults.Loss, Duplicate: c.Faults.Duplicate, Reorder: c.Faults.Reorder, Corrupt: c.Faults.Corrupt}
-		if f.Seed == 0 {
-			f.Seed = random()
-		}
+		f := c.Faults.config()
 		if err := f.Check(); err != nil {
 			return nil, errors.Join(argument(fmt.Errorf("weft: Config.Faults: %w", err)), d.Close())
 		}
@@ -181,7 +204,23 @@ func (c *Config) driver() (d link.Driver, err error) {
 	if c.Capture == nil {
 		return d, nil
 	}
-	how := capture.Config{Limit: c.Capture.Limit, Snap: c.Capture.Snap, Secrets: c.Capture.Secrets, Log: c.tell("capture")}
+	return c.captured(d)
+}
+
+// config returns the faults as the wrapper knows them.
+func (f *Faults) config() fault.Config {
+	c := fault.Config{Seed: f.Seed, Loss: f.Loss, Duplicate: f.Duplicate, Reorder: f.Reorder, Corrupt: f.Corrupt}
+	if c.Seed == 0 {
+		c.Seed = random()
+	}
+	return c
+}
+
+// captured wraps a link in a capture.
+func (c *Config) captured(d link.Driver) (link.Driver, error) {
+	how := capture.Config{
+		Limit: c.Capture.Limit, Snap: c.Capture.Snap, Secrets: c.Capture.Secrets, Log: c.tell("capture"),
+	}
 	captured, err := capture.Open(d, c.Capture.File, poller.Now, how)
 	if err != nil {
 		if err = fmt.Errorf("weft: Config.Capture: %w", err); how.Check() != nil {
@@ -192,7 +231,7 @@ func (c *Config) driver() (d link.Driver, err error) {
 	return captured, nil
 }
 
-// network makes a link that reaches other hosts.
+// network makes a link to other hosts.
 func (c *Config) network() (d link.Driver, err error) {
 	listen, byXDP, generic := c.Link.network()
 	if listen == "" && !byXDP {
@@ -200,13 +239,13 @@ func (c *Config) network() (d link.Driver, err error) {
 	}
 	addr, err := udp.ParseAddr(listen)
 	if err != nil {
-		return nil, argument(fmt.Errorf("weft: Config.Link: %w; other links are \"xdp:HOST:PORT\", \"xdp-generic:HOST:PORT\" and \"shm:NAME\"", err))
+		return nil, argument(fmt.Errorf("weft: Config.Link: %w; %s", err, otherLinks))
 	}
 	plain, err := udp.WithoutOffload()
 	if err != nil {
 		return nil, fmt.Errorf("weft: %w", err)
 	}
-	if byXDP { // by name only: an XDP program takes the interface's segmentation offload from all programs
+	if byXDP { // never by default: an XDP program disables the interface's segmentation offload for all programs
 		d, err = xdp.Listen(xdp.Config{Addr: addr, Generic: generic, NoOffload: plain, Log: c.later()})
 	} else {
 		d, err = udp.Listen(udp.Config{Addr: addr, NoOffload: plain, Log: c.later()})
@@ -220,7 +259,7 @@ func (c *Config) network() (d link.Driver, err error) {
 	return d, nil
 }
 
-// tell has the log take sentences on a matter; nil if there is no log.
+// tell returns a function that logs sentences under a message, or nil if there is no log.
 func (c *Config) tell(what string) func(text string) {
 	if c.Log == nil {
 		return nil
@@ -228,7 +267,8 @@ func (c *Config) tell(what string) func(text string) {
 	return func(text string) { c.Log.Info(what, "how", text) }
 }
 
-// later is what a driver tells what it does in another way from now on. It does so from the engine's thread, which does not wait for a log.
+// later returns the callback by which a driver reports a change of mode, or nil if there is no log.
+// The driver calls it while the engine runs, which must not wait for a log.
 func (c *Config) later() func(text string) {
 	tell := c.tell("link")
 	if tell == nil {
@@ -257,7 +297,7 @@ func (n Node) address() (netip.AddrPort, error) {
 	return a, nil
 }
 
-// random returns a number that cannot be guessed; it seeds engines, whose keys and cookies follow from it.
+// random returns a number that cannot be guessed.
 func random() uint64 {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
@@ -266,7 +306,7 @@ func random() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// addrString is an address as Node.Addr would have it.
+// addrString returns the text of an address in the form of Node.Addr.
 func addrString(a netip.AddrPort) string {
 	if shm.Is(a) {
 		return shm.String(a)

@@ -164,19 +164,17 @@ func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 		const unreachableAfter = time.Second
 		ctx, p, other := besideEcho(t, n, unreachableAfter)
 		other.stop() // or it receives all there is before it is killed
-		receive := new(weft.Op)
-		err := p.StartRecv(receive, other.Name, 5, make([]byte, 10))
-		if err != nil {
+		var receive weft.Op
+		if err := p.StartRecv(&receive, other.Name, 5, make([]byte, 10)); err != nil {
 			t.Fatal(err)
 		}
-		send := new(weft.Op)
-		err = p.Peer(other.Name).StartSendDelivered(send, 5, make([]byte, 8<<20))
-		if err != nil {
+		var send weft.Op
+		if err := p.Peer(other.Name).StartSendDelivered(&send, 5, make([]byte, 8<<20)); err != nil {
 			t.Fatal(err)
 		}
 		other.kill()
 		killed, late := time.Now(), lateness.Watch(t)
-		for what, o := range map[string]*weft.Op{"a receive": receive, "a long send": send} {
+		for what, o := range map[string]*weft.Op{"a receive": &receive, "a long send": &send} {
 			if _, err := o.Wait(ctx); !errors.Is(err, weft.ErrUnreachable) {
 				t.Errorf("%s ended with %v; expected %v", what, err, weft.ErrUnreachable)
 			}

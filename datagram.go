@@ -12,12 +12,12 @@ import (
 const MaxDatagram = wire.MaxLetter // 16,360
 
 // SendDatagram sends the concatenation of parts, at most [MaxDatagram] bytes, as a datagram, and
-// returns when the parts may be used again. A datagram leaves at once or not at all. It keeps no
-// order, and it may be lost. It never arrives twice or damaged. It suits data that is worthless when
-// late, and protocols that retransmit on their own.
+// returns when the parts may be used again. A datagram leaves at once or not at all. Datagrams keep
+// no order and may be lost, but none arrives twice or damaged. They suit data that is worthless
+// when late, and protocols that retransmit on their own.
 //
-// A datagram that meets no [Process.RecvDatagram] with its tag is dropped: none waits at the
-// receiver, so a sender needs none of the receiver's memory.
+// If no [Process.RecvDatagram] with its tag is in flight at the receiver, its NIC drops the
+// datagram. Datagrams never wait there, so they use none of the receiver's memory.
 //
 // SendDatagram fails with [ErrUnreachable] or [ErrNameUnknown] if it cannot send to the peer, and
 // with [ErrNoMemory] if too many datagrams wait for the link.
@@ -54,19 +54,21 @@ func (r Peer) letter(tag Tag, parts [][]byte) (d proc.Dest, word uint64, err err
 		n += len(b)
 	}
 	if n > MaxDatagram {
-		return d, 0, &OpError{Op: opDatagram, Peer: r.Name(), Addr: r.at, Err: fmt.Errorf("%w: %d bytes; expected at most %d", ErrBadArgument, n, MaxDatagram)}
+		return d, 0, &OpError{Op: opDatagram, Peer: r.Name(), Addr: r.at,
+			Err: fmt.Errorf("%w: %d bytes; expected at most %d", ErrBadArgument, n, MaxDatagram)}
 	}
 	return d, word, nil
 }
 
-// Flush sends at once what start forms have left to be sent with later messages: short messages and
-// datagrams, which an embedded NIC would send with its next poll. Every call that waits flushes too.
+// Flush sends the short messages and datagrams that start forms have begun. Without it an embedded
+// NIC may keep them until its next poll, so that they share frames. Every call that waits flushes
+// too.
 func (p *port) Flush() { p.p.Flush() }
 
 // RecvDatagram receives one datagram with a tag, or with [AnyTag], from any process, into the parts
-// one after the other. A datagram that is longer than the parts fails with [ErrTruncated]. If several
-// receives match a datagram, the one that was posted first gets it. With a daemon, several parts must
-// each lie in a [Region].
+// one after the other. A datagram that is longer than the parts fails with [ErrTruncated]. If
+// several receives match a datagram, the one that was posted first gets it. With a daemon, each
+// part must lie in a [Region] if there are several.
 func (p *port) RecvDatagram(ctx context.Context, tag Tag, parts ...[]byte) (m Message, err error) {
 	if err := ended(ctx, opRecvDatagram); err != nil {
 		return m, err

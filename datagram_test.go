@@ -17,6 +17,7 @@ import (
 func TestADatagramIsPutWhereItsReceiveWantsIt(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
+		toQ := p.PeerAt(q.Address())
 		page, head := make([]byte, 8192), make([]byte, 64)
 		for _, size := range []int{0, 1, 8192, 8192 + 64} {
 			want := make([]byte, size)
@@ -27,7 +28,7 @@ func TestADatagramIsPutWhereItsReceiveWantsIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			for done := false; !done; {
-				if err := p.PeerAt(q.Address()).SendDatagram(ctx, tag, want[:size/3], want[size/3:]); err != nil && !errors.Is(err, weft.ErrUnreachable) {
+				if err := toQ.SendDatagram(ctx, tag, want[:size/3], want[size/3:]); err != nil && !errors.Is(err, weft.ErrUnreachable) {
 					t.Fatal(err)
 				}
 				within, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -51,9 +52,10 @@ func TestADatagramIsPutWhereItsReceiveWantsIt(t *testing.T) {
 func TestAFlushHasADatagramLeave(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
+		toQ := p.PeerAt(q.Address())
 		for came := false; !came; {
 			var recv, send weft.Op
-			if err := errors.Join(q.StartRecvDatagram(&recv, 1, make([]byte, 5)), p.PeerAt(q.Address()).StartSendDatagram(&send, 1, []byte("hello"))); err != nil {
+			if err := errors.Join(q.StartRecvDatagram(&recv, 1, make([]byte, 5)), toQ.StartSendDatagram(&send, 1, []byte("hello"))); err != nil {
 				t.Fatal(err)
 			}
 			p.Flush()
@@ -79,17 +81,18 @@ func TestAFlushHasADatagramLeave(t *testing.T) {
 
 func TestADatagramThatCannotBeIsRefused(t *testing.T) {
 	ctx, p, q := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
+	toQ := p.PeerAt(q.Address())
 	var op weft.Op
 	for what, err := range map[string]error{
-		"that is too long": p.PeerAt(q.Address()).SendDatagram(ctx, 1, make([]byte, weft.MaxDatagram+1)),
-		"with AnyTag":      p.PeerAt(q.Address()).SendDatagram(ctx, weft.AnyTag),
+		"that is too long": toQ.SendDatagram(ctx, 1, make([]byte, weft.MaxDatagram+1)),
+		"with AnyTag":      toQ.SendDatagram(ctx, weft.AnyTag),
 		"to nowhere":       p.PeerAt(weft.Address{}).StartSendDatagram(&op, 1),
 	} {
 		if !errors.Is(err, weft.ErrBadArgument) {
 			t.Errorf("a datagram %s: %v, want ErrBadArgument", what, err)
 		}
 	}
-	long := p.PeerAt(q.Address()).StartSendDatagram(&op, 1, make([]byte, weft.MaxDatagram), []byte{1})
+	long := toQ.StartSendDatagram(&op, 1, make([]byte, weft.MaxDatagram), []byte{1})
 	if want := fmt.Sprintf("%d bytes; expected at most %d", weft.MaxDatagram+1, weft.MaxDatagram); long == nil || !strings.Contains(long.Error(), want) {
 		t.Errorf("a datagram that is too long: %v; expected it to say %q", long, want)
 	}
@@ -138,9 +141,10 @@ func TestReceivesOfDatagramsAreBegunAgainAtOnceWhicheverGoroutinePolls(t *testin
 			}
 		}()
 	}
+	toQ := p.PeerAt(q.Address())
 	for i := 0; left.Load() > 0; i++ {
 		tag := weft.Tag(i % receivers)
-		if err := p.PeerAt(q.Address()).SendDatagram(ctx, tag, bytes.Repeat([]byte{byte(tag) + 1}, 200)); err != nil && !errors.Is(err, weft.ErrNoMemory) {
+		if err := toQ.SendDatagram(ctx, tag, bytes.Repeat([]byte{byte(tag) + 1}, 200)); err != nil && !errors.Is(err, weft.ErrNoMemory) {
 			t.Fatal(err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/weftnet/weft/internal/touch"
 )
 
-// embeddedWaiter lets a process half wait by polling the NIC beside it.
+// embeddedWaiter waits by polling the NIC.
 type embeddedWaiter struct{ n *NIC }
 
 func (w *embeddedWaiter) Wait(ctx context.Context, ready func() bool) error {
@@ -31,14 +31,14 @@ func (w *embeddedWaiter) Wait(ctx context.Context, ready func() bool) error {
 func (w *embeddedWaiter) Kick() { w.n.poller.Kick() }
 func (w *embeddedWaiter) Wake() { w.n.poller.Wake() }
 
-// embeddedMemory makes regions in memory of this program: the NIC is in the same address space.
+// embeddedMemory makes regions in memory of this program, which the NIC reaches as its own.
 type embeddedMemory struct {
 	n    *NIC
 	slot uint16
 	gen  uint32
 
 	mu     sync.Mutex
-	mapped map[uint32][]byte // by region: whole pages that Free unmaps
+	mapped map[uint32][]byte // by region id: the whole pages that Free unmaps
 }
 
 func (m *embeddedMemory) Alloc(size int, huge bool) (id uint32, key uint64, mem []byte, err error) {
@@ -53,8 +53,9 @@ func (m *embeddedMemory) Alloc(size int, huge bool) (id uint32, key uint64, mem 
 	return id, key, mem, err
 }
 
-// allocPages maps pages, which Free unmaps.
-func (m *embeddedMemory) allocPages(size int, pages func(int) ([]byte, error)) (id uint32, key uint64, mem []byte, err error) {
+// allocPages makes a region of new pages, which Free unmaps.
+func (m *embeddedMemory) allocPages(size int, pages func(int) ([]byte, error)) (id uint32, key uint64, mem []byte,
+	err error) {
 	whole, err := pages(size)
 	if err != nil {
 		return 0, 0, nil, fmt.Errorf("%w: %w", ErrNoMemory, err)
@@ -82,7 +83,9 @@ func (m *embeddedMemory) add(of nic.Memory) (id uint32, key uint64, err error) {
 }
 
 func (m *embeddedMemory) Part(of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error) {
-	m.n.poller.Do(func(clock.Time) { id, key, err = m.n.engine.AddPart(m.slot, of, uint64(offset), uint64(n), sealed) })
+	m.n.poller.Do(func(clock.Time) {
+		id, key, err = m.n.engine.AddPart(m.slot, of, uint64(offset), uint64(n), sealed)
+	})
 	return id, key, shareRefusal(err)
 }
 
@@ -90,9 +93,10 @@ func (m *embeddedMemory) Free(id uint32) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.n.poller.Do(func(now clock.Time) { err = m.n.engine.RemoveRegion(now, m.slot, m.gen, id) })
-	if err != nil && !errors.Is(err, nic.ErrNoProcess) && !errors.Is(err, nic.ErrNoRegion) { // it may have gone with its process
+	if err != nil && !errors.Is(err, nic.ErrNoProcess) && !errors.Is(err, nic.ErrNoRegion) {
 		return shareRefusal(err)
 	}
+	// If the process has ended, the engine has removed the region already.
 	whole := m.mapped[id]
 	delete(m.mapped, id)
 	if whole == nil {
@@ -101,14 +105,14 @@ func (m *embeddedMemory) Free(id uint32) (err error) {
 	return hugepage.Unmap(whole)
 }
 
-// words makes n bytes of zeroed memory, aligned for 64-bit words.
+// words returns zeroed memory aligned to 64-bit words: n bytes, rounded up to whole words.
 func words(n int) []byte {
 	w := make([]uint64, (n+7)/8+1)
 	return unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), (n+7)/8*8)
 }
 
-// linger gives messages that are on their way, though their sends have completed, the time to arrive: a program that
-// sends and then closes its NIC expects them to. A silent peer ends it.
+// linger waits for acknowledgements of messages whose sends have completed, since a program that
+// sends and then closes its NIC expects them to arrive. A silent peer does not prolong the wait.
 func (n *NIC) linger() {
 	ctx, cancel := context.WithTimeout(context.Background(), limits.LingerAtClose)
 	defer cancel()

@@ -15,28 +15,43 @@ var (
 	ErrStaleGeneration = proc.ErrStaleGeneration // the address is that of an earlier process
 	ErrNameUnknown     = proc.ErrNameUnknown     // no live NIC knows the name
 	ErrNameLost        = proc.ErrNameLost        // after a partition another process has this process's name
-	ErrPortInUse       = errors.New("the port is in use")
-	ErrTruncated       = proc.ErrTruncated     // the message is longer than the buffer
-	ErrQueueFull       = proc.ErrQueueFull     // too many operations are in flight
-	ErrClosed          = proc.ErrClosed        // this process, its NIC, or the object of the call is closed
-	ErrNICGone         = proc.ErrNICGone       // this process's NIC has ended
-	ErrBadArgument     = proc.ErrBadArgument   // an argument is invalid; the error's text names it
-	ErrRegion          = proc.ErrRegion        // the handle names no open region, or does not permit writing
-	ErrRange           = proc.ErrRange         // beyond the end of the region
-	ErrCancelled       = proc.ErrCancelled     // withdrawn by Cancel; from Reply: the caller has given up
-	ErrNoProgram       = proc.ErrNoProgram     // the NIC has no such program or trigger, or it takes no messages
-	ErrProgramFailed   = proc.ErrProgramFailed // the program aborted, or was busy for too long
-	ErrFiltered        = proc.ErrFiltered      // a filter in front of the receiver dropped the message
-	ErrNoReceiver      = proc.ErrNoReceiver    // from SendDelivered: the receiver has never received on that port
-	ErrNoMemory        = proc.ErrNoMemory      // the NIC has no memory left, or no place for another region, share, or receiver
-	ErrRegionInUse     = proc.ErrRegionInUse   // from Region.Close: an operation in flight uses the region
+	ErrTruncated       = proc.ErrTruncated       // the message is longer than the buffer
+	ErrQueueFull       = proc.ErrQueueFull       // too many operations are in flight
+	ErrClosed          = proc.ErrClosed          // this process, its NIC, or the object of the call is closed
+	ErrNICGone         = proc.ErrNICGone         // this process's NIC has ended
+	ErrBadArgument     = proc.ErrBadArgument     // an argument is invalid; the error's text names it
+	ErrRegion          = proc.ErrRegion          // the handle names no open region, or does not permit writing
+	ErrRange           = proc.ErrRange           // the access goes beyond the end of the region
+	ErrCancelled       = proc.ErrCancelled       // Cancel withdrew the operation; from Reply: the caller has given up
+	ErrNoProgram       = proc.ErrNoProgram       // no such program or trigger, or the program takes no messages
+	ErrProgramFailed   = proc.ErrProgramFailed   // the program aborted, or was busy for too long
+	ErrFiltered        = proc.ErrFiltered        // a filter in front of the receiver dropped the message
+	ErrNoReceiver      = proc.ErrNoReceiver      // from SendDelivered: the receiver has never received on that port
+	ErrNoMemory        = proc.ErrNoMemory        // a quota or the memory is used up, or a table of the NIC is full
+	ErrRegionInUse     = proc.ErrRegionInUse     // from Region.Close: an operation in flight uses the region
 
-	ErrNameTaken    = errors.New("name is taken")                           // from Attach and Open: another process has the name
-	ErrNoDaemon     = errors.New("no NIC daemon")                           // from Attach: nothing listens at the socket
-	ErrNotTrusted   = errors.New("the daemon is not trusted")               // from Attach: its user is neither root, nor this user, nor the owner of the socket's directory
-	ErrNotPermitted = errors.New("not permitted")                           // from Attach: the socket or the daemon refuses this user
-	ErrFull         = errors.New("the NIC has no room for another process") // from Attach: every slot has a process
-	ErrOtherVersion = errors.New("the daemon speaks another version")       // from Attach: daemon and program are of different releases
+	// ErrPortInUse comes from Process.Port: another Port of the process has the number.
+	ErrPortInUse = errors.New("the port is in use")
+
+	// ErrNameTaken comes from Attach and Open: another process has the name.
+	ErrNameTaken = errors.New("name is taken")
+
+	// ErrNoDaemon comes from Attach: nothing listens at the socket.
+	ErrNoDaemon = errors.New("no NIC daemon")
+
+	// ErrNotTrusted comes from Attach: the daemon's user is neither root, nor this user, nor the
+	// owner of the socket's directory.
+	ErrNotTrusted = errors.New("the daemon is not trusted")
+
+	// ErrNotPermitted comes from Attach: the socket or the daemon refuses this user. It comes from
+	// Process.SharedSegment too: the segment belongs to another user.
+	ErrNotPermitted = errors.New("not permitted")
+
+	// ErrFull comes from Attach: the NIC has no slot for another process.
+	ErrFull = errors.New("the NIC has no room for another process")
+
+	// ErrOtherVersion comes from Attach: daemon and program are of different releases.
+	ErrOtherVersion = errors.New("the daemon speaks another version")
 
 	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has left or ended
 	ErrGroupSize     = proc.ErrGroupSize     // the group has another size, or has all its members
@@ -65,7 +80,7 @@ func (e *OpError) Error() string {
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// opError gives an error of the process half its public form. Each call passes its error through.
+// opError gives an error of internal/proc its public form. Each call passes its error through.
 func opError(err error) error {
 	if err == nil {
 		return nil
@@ -75,7 +90,7 @@ func opError(err error) error {
 
 func publicError(err error) error {
 	if e, ok := err.(*proc.OpError); ok {
-		return &OpError{Op: e.Op, Peer: nameOf(e.Peer), Addr: Address{NIC: NICID(e.NIC), Slot: e.Slot, Generation: e.Gen}, Err: e.Err}
+		return &OpError{Op: e.Op, Peer: nameOf(e.Peer), Addr: Address{NICID(e.NIC), e.Slot, e.Gen}, Err: e.Err}
 	}
 	return err
 }
@@ -88,7 +103,7 @@ func ended(ctx context.Context, op string) error {
 	return nil
 }
 
-// argument makes err, which names a wrong argument, ErrBadArgument too.
+// argument returns an error with the text of err that is also ErrBadArgument.
 func argument(err error) error { return badArgument{err} }
 
 type badArgument struct{ error }

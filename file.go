@@ -12,17 +12,24 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// RegisterFile makes a region of n bytes of a file, from offset on, wherever the NIC is: the process maps them, and a daemon of its own maps them,
-// too. What others PUT is in the file, and in every other mapping of it. The file may be closed then, and [Region.Close] takes the mapping
-// away. With [ReadOnly] it is a mapping for reading, of which others may GET, and f need be open for reading only.
+// RegisterFile makes a region of n bytes of a file, 1 to 64 GiB, from offset on. The process maps
+// them, and its NIC daemon, if it has one, maps them too. The bytes that other processes PUT are in
+// the file, and in every other mapping of it. After RegisterFile the file may be closed.
+// [Region.Close] removes the mapping. With [ReadOnly] other processes can only GET, and f may be
+// open for reading only.
 //
-// A NIC in this program ([Open]), or a simulated one, takes any file that can be mapped. If it is made shorter, operations that need what is gone
-// fail as those of [Process.Register] do with memory that is unmapped. A daemon serves others, too, and must neither lose memory nor wait for a
-// disk: to it f has to be memory by memfd_create, in huge pages (MFD_HUGETLB) or in ordinary ones, that is sealed by F_SEAL_SHRINK. It counts
-// in whole pages towards the quota region_bytes. [ErrNoMemory] says that this is used up, or that too few huge pages are free.
+// A NIC in this program, or a simulated one, accepts every file that can be mapped. If the file
+// becomes shorter, operations on the missing part fail, as they do on unmapped memory of
+// [Process.Register].
 //
-// [ErrBadArgument] says what is wrong with the file: that it cannot be mapped, is shorter than offset and n say, is not open for what the rights
-// need, is sealed against writing, or may become shorter.
+// A NIC daemon accepts only memory of memfd_create, with or without MFD_HUGETLB, that is sealed by
+// F_SEAL_SHRINK: other processes depend on the daemon, so it must neither lose memory nor wait for
+// a disk. The region counts in whole pages towards the daemon's quota region_bytes.
+//
+// RegisterFile fails with [ErrNoMemory] if the quota is used up or too few huge pages are free. It
+// fails with [ErrBadArgument] if the file cannot be mapped, ends before offset+n, is not open as
+// the rights require, or is sealed against writing. With a daemon it also fails so if the file
+// could become shorter.
 func (p *Process) RegisterFile(f *os.File, offset int64, n int, rights Rights) (*Region, error) {
 	if rights > ReadOnly {
 		return nil, badRights("register", rights)
@@ -32,7 +39,7 @@ func (p *Process) RegisterFile(f *os.File, offset int64, n int, rights Rights) (
 		return fail(fmt.Errorf("%w: %d bytes of a file; expected 1 to %d", ErrBadArgument, n, limits.MaxRegion))
 	}
 	raw, err := f.SyscallConn()
-	if err != nil { // nil, or closed
+	if err != nil { // f is nil or closed
 		return fail(fmt.Errorf("%w: a file that is not open: %w", ErrBadArgument, err))
 	}
 	var r *Region
@@ -44,12 +51,12 @@ func (p *Process) RegisterFile(f *os.File, offset int64, n int, rights Rights) (
 	return r, why
 }
 
-// registerFile maps a part of a file, and makes a region of it.
+// registerFile maps a part of a file and registers the mapping.
 func (p *Process) registerFile(fd int, offset int64, n int, rights Rights) (*Region, error) {
 	m, err := filemem.Map(fd, offset, n, rights == ReadWrite)
 	if err != nil {
 		is := ErrBadArgument
-		if errors.Is(err, syscall.ENOMEM) { // too few huge pages
+		if errors.Is(err, syscall.ENOMEM) { // too few huge pages are free
 			is = ErrNoMemory
 		}
 		return nil, &OpError{Op: "register", Err: fmt.Errorf("%w: %w", is, err)}

@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -369,42 +367,6 @@ func TestARootThatEndsWhileOthersReachItsRegionIsNamedAndTheGroupShrinks(t *test
 			}
 		}
 	})
-}
-
-// Three processes add up what they have, on one NIC here; they could as well be on three hosts.
-func ExampleProcess_Join() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	nic, err := weft.OpenNIC(ctx, weft.Config{Link: weft.NewSwitch().Link()})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer nic.Close()
-
-	const members = 3
-	results := make([]int64, members)
-	var wg sync.WaitGroup
-	for i := range members {
-		wg.Go(func() {
-			p, err := nic.Attach(ctx, weft.Name{App: "sum", Index: uint32(i)})
-			if err != nil {
-				log.Fatal(err)
-			}
-			g, err := p.Join(ctx, "sum", members)
-			if err != nil {
-				log.Fatal(err)
-			}
-			defer g.Close()
-			v := []int64{int64(10 * (i + 1))}
-			if err := weft.AllReduce(ctx, g, weft.Sum, v); err != nil {
-				log.Fatal(err)
-			}
-			results[g.Rank()] = v[0]
-		})
-	}
-	wg.Wait()
-	fmt.Println(results, slices.Max(results))
-	// Output: [60 60 60] 60
 }
 
 // The two ways in which a group has no place: it has all its members, or others expect another size.

@@ -13,9 +13,8 @@ func TestTheEnvironmentSwitchesSegmentationOffloadOff(t *testing.T) {
 	batched := func() uint64 {
 		ctx, a, b := pair(t, on(weft.Config{}))
 		buf := make([]byte, 4<<20)
-		op := new(weft.Op)
-		err := b.StartRecv(op, a.Name(), 1, buf)
-		if err != nil {
+		var op weft.Op
+		if err := b.StartRecv(&op, a.Name(), 1, buf); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.Peer(b.Name()).SendDelivered(ctx, 1, pattern(1, len(buf))); err != nil {

@@ -10,9 +10,9 @@ import (
 // HandleLen is the length of a marshalled Handle, in bytes.
 const HandleLen = 40
 
-// Handle permits every process that has it to PUT into a [Region] or a [Share], and to GET from it. It
-// is a value: send it, in its binary form, to processes that you trust with the region. It holds the
-// region's key, which no text form shows.
+// Handle permits every process that has it to PUT into a [Region] or a [Share], and to GET from it.
+// It is a value: send it, in its binary form, to processes that you trust with the region. It holds
+// the region's key, which no text form shows.
 type Handle struct {
 	owner  Address
 	region uint32

@@ -41,14 +41,13 @@ func TestAnInboxHandsOutMessagesInTheirOrder(t *testing.T) { // USNIC-28
 		}()
 		for i, size := range sizes {
 			m, err := in.Next(ctx)
-			data := m.Data
 			if cut := size > 300_000; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
 				t.Fatalf("message %d of %d bytes: %v", i, size, err)
 			}
 			want := make([]byte, size)
 			scribble(want, i)
-			if m.Tag != weft.Tag(i) || m.From != p.Name() || m.Addr != p.Address() || m.Full != size || m.Len != min(size, 300_000) || string(data) != string(want[:m.Len]) {
-				t.Fatalf("message %d of %d bytes came as %+v with %d", i, size, m, len(data))
+			if m.Tag != weft.Tag(i) || m.From != p.Name() || m.Addr != p.Address() || m.Full != size || m.Len != min(size, 300_000) || string(m.Data) != string(want[:m.Len]) {
+				t.Fatalf("message %d of %d bytes came as %+v with %d", i, size, m, len(m.Data))
 			}
 		}
 		if err := <-done; err != nil {
@@ -81,10 +80,9 @@ func TestManyMessagesArriveInTheirOrder(t *testing.T) { // decision 5
 			sent <- nil
 		}()
 		for i := range many * calls {
-			got, err := in.Next(ctx)
-			data := got.Data
-			if want := fmt.Sprint(i); err != nil || !strings.HasPrefix(string(data), want) {
-				t.Fatalf("message %d came as %.20q, %v", i, data, err)
+			m, err := in.Next(ctx)
+			if want := fmt.Sprint(i); err != nil || !strings.HasPrefix(string(m.Data), want) {
+				t.Fatalf("message %d came as %.20q, %v", i, m.Data, err)
 			}
 		}
 		if err := <-sent; err != nil {
@@ -114,18 +112,19 @@ func TestManyMessagesLeaveBesideThoseThatAnotherProcessHolds(t *testing.T) {
 				}
 			}
 		}
-		if err := holder.Peer(one.Name()).SendDelivered(ctx, 1, nil); err != nil {
+		toOne, toOther := holder.Peer(one.Name()), sender.Peer(other.Name())
+		if err := toOne.SendDelivered(ctx, 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := sender.Peer(other.Name()).SendDelivered(ctx, 1, nil); err != nil {
+		if err := toOther.SendDelivered(ctx, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		const rounds = 100
 		for range rounds {
-			if err := holder.Peer(one.Name()).StartSend(new(weft.Op), 1, []byte("held")); err != nil {
+			if err := toOne.StartSend(new(weft.Op), 1, []byte("held")); err != nil {
 				t.Fatal(err)
 			}
-			if sent, err := sender.Peer(other.Name()).SendMany(ctx, 1, [][]byte{{1}, {2}}); sent != 2 || err != nil {
+			if sent, err := toOther.SendMany(ctx, 1, [][]byte{{1}, {2}}); sent != 2 || err != nil {
 				t.Fatalf("%d were sent, %v", sent, err)
 			}
 		}
@@ -145,18 +144,19 @@ func TestManyMessagesLeaveBesideThoseThatAnotherProcessHolds(t *testing.T) {
 func TestSendManySaysWhatItHasSent(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
+		toQ := p.Peer(q.Name())
 		messages := [][]byte{{1}, {2}, {3}}
 		if sent, err := p.Peer(weft.Name{App: "nobody"}).SendMany(ctx, 1, messages); sent != 0 || !errors.Is(err, weft.ErrNameUnknown) {
 			t.Errorf("to a name that no process has: %d, %v", sent, err)
 		}
-		if sent, err := p.Peer(q.Name()).SendMany(ctx, weft.AnyTag, messages); sent != 0 || !errors.Is(err, weft.ErrBadArgument) {
+		if sent, err := toQ.SendMany(ctx, weft.AnyTag, messages); sent != 0 || !errors.Is(err, weft.ErrBadArgument) {
 			t.Errorf("with any tag: %d, %v", sent, err)
 		}
-		if sent, err := p.Peer(q.Name()).SendMany(ctx, 1, nil); sent != 0 || err != nil {
+		if sent, err := toQ.SendMany(ctx, 1, nil); sent != 0 || err != nil {
 			t.Errorf("nothing: %d, %v", sent, err)
 		}
 		// The first message of all waits until the pair is open, and may arrive although its SendMany says that it failed.
-		if err := p.Peer(q.Name()).SendDelivered(ctx, 1, nil); err != nil {
+		if err := toQ.SendDelivered(ctx, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := q.Recv(ctx, p.Name(), 1, nil); err != nil {
@@ -170,7 +170,7 @@ func TestSendManySaysWhatItHasSent(t *testing.T) {
 			}
 			giveUp()
 		}()
-		if sent, err := p.Peer(q.Name()).SendMany(given, 1, messages); sent != 1 || !errors.Is(err, context.Canceled) {
+		if sent, err := toQ.SendMany(given, 1, messages); sent != 1 || !errors.Is(err, context.Canceled) {
 			t.Errorf("with one that waits: %d, %v", sent, err)
 		}
 	})
@@ -179,14 +179,14 @@ func TestSendManySaysWhatItHasSent(t *testing.T) {
 func TestAnInboxAnswersCalls(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
+		toQ := p.Peer(q.Name())
 		in := inbox(t, q, p.Name(), 1, 0)
 		var answered sync.WaitGroup
 		defer answered.Wait() // q must not end before its last reply has left
 		answered.Go(func() {
 			for range 3 {
 				m, err := in.Next(ctx)
-				data := m.Data
-				if err != nil || !m.IsCall() || q.Reply(ctx, m, data, []byte("!")) != nil {
+				if err != nil || !m.IsCall() || q.Reply(ctx, m, m.Data, []byte("!")) != nil {
 					t.Errorf("%v, is a call: %v", err, err == nil && m.IsCall())
 					return
 				}
@@ -194,7 +194,7 @@ func TestAnInboxAnswersCalls(t *testing.T) {
 		})
 		for i := range 3 {
 			reply := make([]byte, 10)
-			m, err := p.Peer(q.Name()).Call(ctx, 1, fmt.Append(nil, i), reply)
+			m, err := toQ.Call(ctx, 1, fmt.Append(nil, i), reply)
 			if err != nil || string(reply[:m.Len]) != fmt.Sprint(i, "!") {
 				t.Fatalf("call %d: %q, %v", i, reply[:m.Len], err)
 			}
@@ -226,10 +226,11 @@ func TestNextEndsWithItsContextAndLosesNothing(t *testing.T) { // decision 9
 func TestAClosedInboxLeavesItsMessagesToOthers(t *testing.T) { // decision 9
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
+		toQ := p.Peer(q.Name())
 		for _, read := range []int{0, 1, 7} {
 			in := inbox(t, q, p.Name(), 1, 0)
 			for i := range byte(8) {
-				if err := p.Peer(q.Name()).SendDelivered(ctx, 1, []byte{i}); err != nil {
+				if err := toQ.SendDelivered(ctx, 1, []byte{i}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -256,15 +257,16 @@ func TestAClosedInboxLeavesItsMessagesToOthers(t *testing.T) { // decision 9
 func TestAnInboxEndsWithItsSenderAndWithItsProcess(t *testing.T) { // decision 7
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
+		toQ := p.Peer(q.Name())
 		in := inbox(t, q, p.Name(), 1, 0)
 		// Its receive is posted by the first Next. One for a name that no process has any more waits for the next process of that name.
-		if err := p.Peer(q.Name()).SendDelivered(ctx, 1, []byte("words")); err != nil {
+		if err := toQ.SendDelivered(ctx, 1, []byte("words")); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := in.Next(ctx); err != nil || string(m.Data) != "words" {
 			t.Fatalf("%q, %v", m.Data, err)
 		}
-		if err := p.Peer(q.Name()).SendDelivered(ctx, 1, []byte("last words")); err != nil {
+		if err := toQ.SendDelivered(ctx, 1, []byte("last words")); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.Close(); err != nil {
@@ -295,13 +297,14 @@ func TestAnInboxEndsWithItsSenderAndWithItsProcess(t *testing.T) { // decision 7
 func TestAnInboxWhoseBatchWasFullWhenItsSenderWentSaysSoWhenAllIsRead(t *testing.T) { // decision 7
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
+		toQ := p.Peer(q.Name())
 		in := inbox(t, q, p.Name(), 1, 0)
 		const many = 5000 // more than a batch has
 		messages := make([][]byte, many)
 		sent := make(chan error, 1)
 		go func() {
-			_, err := p.Peer(q.Name()).SendMany(ctx, 1, messages)
-			sent <- errors.Join(err, p.Peer(q.Name()).SendDelivered(ctx, 1, []byte("the last")), p.Close())
+			_, err := toQ.SendMany(ctx, 1, messages)
+			sent <- errors.Join(err, toQ.SendDelivered(ctx, 1, []byte("the last")), p.Close())
 		}()
 		for i := range many + 1 {
 			if i == many/2 { // all has come by now that will, or waits for credit
@@ -355,9 +358,8 @@ func TestAnInboxLeavesItsContextToAnotherWhenItsSenderHasEnded(t *testing.T) { /
 		send(a, "one")
 		gets(first, "one") // with the first Next its receive is posted
 		send(a, "two")
-		gone := new(weft.Op)
-		err := q.StartRecv(gone, a.Name(), 9, make([]byte, 1))
-		if err != nil {
+		var gone weft.Op
+		if err := q.StartRecv(&gone, a.Name(), 9, make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
 		others := make([]weft.Op, 63) // they take every other receive context; gone goes the straight way

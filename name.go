@@ -6,19 +6,18 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Name is the name of a process: its application, 1 to 24 bytes of a–z, 0–9, '.', '_' and '-', and its
-// index there. It is written "app/3". A name belongs to one process of the fabric at a time. The
-// applications nic and program belong to the NICs. The zero Name is [AnyProcess].
+// Name is the name of a process: an application and an index, written "app/3". At most one live
+// process of the fabric has a given name. The zero Name is [AnyProcess].
 type Name struct {
-	App   string
-	Index uint32
+	App   string // 1 to 24 bytes of a–z, 0–9, '.', '_' and '-'; "nic" and "program" are reserved for NICs
+	Index uint32 // tells the processes of an application apart
 }
 
-// AnyProcess, as the source of a receive, matches every sender.
+// AnyProcess matches every sender. Only receives take it.
 var AnyProcess Name
 
-// ParseName reads the text that String returns for a process: "app/3". It fails with
-// [ErrBadArgument].
+// ParseName reads the text of a name, such as "app/3". It fails with [ErrBadArgument] if the text
+// is malformed.
 func ParseName(s string) (Name, error) {
 	n, err := vni.ParseName(s)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// nameCache remembers the processes that messages go to and come from, so that the next message checks
-// no name and allocates no string. A sender's name replaces another one in its place. A name that a
-// call is given takes only an empty place.
+// nameCache remembers the names of receivers and senders, so that later messages check no name and
+// allocate no string. Each name has one place. The name of a sender replaces the name there; a name
+// given to Peer only fills an empty place.
 type nameCache [64]atomic.Pointer[knownName]
 
 // knownName is a name that was checked.
@@ -52,7 +52,7 @@ func (c *nameCache) learn(n Name) *knownName {
 	return k
 }
 
-// name is nameOf that remembers.
+// name returns the public form of a name, and remembers it.
 func (c *nameCache) name(vn *vni.Name) Name {
 	if vn.IsZero() {
 		return AnyProcess

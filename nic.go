@@ -29,36 +29,44 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// NIC is a network interface inside this process. A goroutine that waits for it polls it; when none does, one of the NIC's
-// own takes over. It serves any number of processes, which here are just names that parts of the program go by.
+// NIC is a network interface in software inside this program. [OpenNIC] makes one, and [NIC.Attach]
+// attaches processes to it: a process of a NIC is a name with its own messages, not a process of
+// the operating system. A goroutine that waits for a message polls the NIC. While none waits, a
+// goroutine of the NIC polls it.
 type NIC struct {
 	id     NICID
 	addr   string
 	engine *nic.Engine
 	poller *poller.Poller
 	link   link.Driver
-	driver *driver.Registrar // of processes
-	site   *deploy.Site      // of programs
-	log    *slog.Logger      // nil: none
+	driver *driver.Registrar // registers processes
+	site   *deploy.Site      // loads programs
+	log    *slog.Logger      // nil: no log
 
-	resident *resident.Programs // in the driver of the link; nil: none can be there
+	resident *resident.Programs // programs in the driver of the link; nil: the link can have none
 
-	mu        sync.Mutex
-	procs     map[*Process]struct{}
-	segments  map[uint32]*sharedSegment // by number
-	closed    bool
-	attaching sync.WaitGroup // calls of Attach that have begun while it was open, and have not put their process into procs. Added to under mu
+	mu       sync.Mutex
+	procs    map[*Process]struct{}
+	segments map[uint32]*sharedSegment // by number
+	closed   bool
 
-	end func() error // once: what Close does
+	// attaching counts the calls of Attach that began before Close and have not put their process
+	// into procs yet. Attach adds to it under mu.
+	attaching sync.WaitGroup
+
+	end func() error // runs shut once
 }
 
-// Open makes a NIC inside this process with one process on it. Closing the process closes the NIC.
+// Open opens a NIC inside this program and attaches one process to it. [Process.Close] closes the
+// NIC too. If nodes of cfg do not answer, Open waits for them for at most half a second.
 //
-// For nodes that are not there it waits half a second at most. [ErrNameTaken] says which process of the fabric has the name. A program
-// that was killed and is started again can be told so until the NIC of its earlier life is missed, which takes ten seconds at most,
-// or twice Config.UnreachableAfter if that is more. With the Config.ID of that NIC it has its name at once.
-// [ErrBadArgument] says what is wrong with the configuration, and a [GroupError] what kept the process from a group. Other errors are the
-// system's, such as that an address is in use.
+// Open fails with [ErrNameTaken] if another process of the fabric has the name, with
+// [ErrBadArgument] if the configuration is invalid, and with a [GroupError] if the process cannot
+// join a group. Other errors come from the system, such as that an address is in use.
+//
+// A killed program that restarts may get ErrNameTaken until the fabric notices that its earlier NIC
+// is gone. That takes at most 10 s, or twice Config.UnreachableAfter if that is more. With the same
+// Config.ID the program gets its name at once.
 func Open(ctx context.Context, cfg Config) (*Process, error) {
 	n, err := OpenNIC(ctx, cfg)
 	if err != nil {
@@ -72,14 +80,17 @@ func Open(ctx context.Context, cfg Config) (*Process, error) {
 	return p, nil
 }
 
-// OpenNIC makes a NIC inside this process, with no process on it yet. It fails as [Open] does where the configuration is wrong, and with
-// what the system says.
+// OpenNIC opens a NIC inside this program, without a process; [NIC.Attach] attaches processes to
+// it. OpenNIC fails with [ErrBadArgument] if the configuration is invalid, or with an error of the
+// system.
 func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if d := cfg.UnreachableAfter; d != 0 && (d < limits.LeastUnreachableAfter || d > limits.MostUnreachableAfter) {
-		return nil, argument(fmt.Errorf("weft: Config.UnreachableAfter is %v; expected %v to %v, or 0 for the default of %v", d, limits.LeastUnreachableAfter, limits.MostUnreachableAfter, limits.UnreachableAfter))
+		return nil, argument(fmt.Errorf(
+			"weft: Config.UnreachableAfter is %v; expected %v to %v, or 0 for the default of %v",
+			d, limits.LeastUnreachableAfter, limits.MostUnreachableAfter, limits.UnreachableAfter))
 	}
 	d, err := cfg.driver()
 	if err != nil {
@@ -88,10 +99,13 @@ func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 	return openNIC(cfg, d)
 }
 
-// openNIC makes a NIC on a link, which is the NIC's from now on.
+// openNIC makes a NIC on a link. It owns the link from then on, and closes it if it fails.
 func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	n = &NIC{id: cfg.ID, addr: addrString(d.Addr()), link: d, log: cfg.Log, procs: make(map[*Process]struct{})}
-	ec := nic.Config{ID: uint64(cfg.ID), Incarnation: uint64(time.Now().UnixNano()), Secrets: secret.System(rand.Reader), Link: d, UnreachableAfter: cfg.UnreachableAfter, Clock: poller.Now}
+	ec := nic.Config{
+		ID: uint64(cfg.ID), Incarnation: uint64(time.Now().UnixNano()), Secrets: secret.System(rand.Reader),
+		Link: d, UnreachableAfter: cfg.UnreachableAfter, Clock: poller.Now,
+	}
 	if ec.Position, err = cfg.Position.nic(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -125,15 +139,15 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	return n, nil
 }
 
-// ID is the NIC's id.
+// ID returns the id of the NIC.
 func (n *NIC) ID() NICID { return n.id }
 
-// Addr is where the NIC listens, as a [Node] of another one's configuration would name it.
+// Addr returns the address at which the NIC listens. Other NICs can use it as Node.Addr.
 func (n *NIC) Addr() string { return n.addr }
 
 // AddNode tells the NIC of another one, and looks up the host name of node.Addr if it has one. It
-// fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and with [ErrClosed]
-// when the NIC is closed.
+// fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and with
+// [ErrClosed] when the NIC is closed.
 func (n *NIC) AddNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
@@ -164,7 +178,7 @@ func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
 		node.ID = cmp.Or(node.ID, NICID(key.ID()))
 	}
 	switch err := n.engine.AddNode(uint64(node.ID), addr); {
-	case errors.Is(err, nic.ErrClosed): // meanwhile
+	case errors.Is(err, nic.ErrClosed): // since alive returned
 		return ErrClosed
 	case err != nil:
 		return err
@@ -181,9 +195,11 @@ func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
 	return nil
 }
 
-// RemoveNode says that there is no longer a NIC there: with the node's id, or at its address if the id is 0. One that is down is
-// forgotten with its names, and what waits for it fails. One that is up stays until it is silent for Config.UnreachableAfter. A NIC that
-// is not known is no error.
+// RemoveNode tells the NIC that a node is gone: the one with node.ID or, if that is 0, the one at
+// node.Addr. If the node is down, the NIC forgets it with its names, and operations that wait for
+// it fail. If the node is up, the NIC keeps it until it has been silent for
+// Config.UnreachableAfter. RemoveNode of an unknown node does nothing. It fails with
+// [ErrBadArgument] if the address is malformed, and with [ErrClosed] if the NIC is closed.
 func (n *NIC) RemoveNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
@@ -199,13 +215,15 @@ func (n *NIC) RemoveNode(node Node) error {
 	return nil
 }
 
-// NodeState is a NIC that this one knows, and whether they have a session.
+// NodeState is the state of another NIC, as [NIC.Nodes] returns it. Node.Name and Node.Key are
+// empty.
 type NodeState struct {
 	Node
-	Up bool
+	Up bool // the two NICs have a session
 }
 
-// Nodes lists the NICs that this one knows, in the order in which it got to know them.
+// Nodes returns the NICs that this one knows, those that it has known longest first. It fails with
+// [ErrClosed] if the NIC is closed.
 func (n *NIC) Nodes() (l []NodeState, err error) {
 	if err := n.alive(); err != nil {
 		return nil, err
@@ -218,7 +236,8 @@ func (n *NIC) Nodes() (l []NodeState, err error) {
 	return l, nil
 }
 
-// Counters returns what the NIC has counted since it was opened, by the names that `weft stat` has. Those that end in _now are levels.
+// Counters returns the counters of the NIC since it was opened, by the names that `weft stat`
+// prints. A counter whose name ends in _now is a level, which can also fall.
 func (n *NIC) Counters() map[string]uint64 {
 	m := make(map[string]uint64)
 	n.poller.Do(func(clock.Time) {
@@ -229,14 +248,17 @@ func (n *NIC) Counters() map[string]uint64 {
 	return m
 }
 
-// Attach gives this program one more process on the NIC. It returns when the process is in all the groups; if it cannot be
-// in one of them, it is closed again, with a [GroupError]. [ErrNameTaken] is as of [Open].
+// Attach attaches one more process of this program to the NIC, and waits until it has joined all
+// the groups. If it cannot join one of them, Attach closes the process and fails with a
+// [GroupError]. Attach fails with [ErrNameTaken] as [Open] does, with [ErrBadArgument] for a
+// malformed name, with [ErrFull] if the NIC has no room for another process, and with [ErrClosed]
+// if the NIC is closed.
 func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if name == AnyProcess {
-		return nil, argument(errors.New("weft: the process has no name; expected one such as app/0"))
+		return nil, argument(errors.New("weft: the name of the process is empty; expected one such as app/0"))
 	}
 	vn, err := name.vni()
 	if err != nil {
@@ -249,7 +271,7 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	return p.joined(ctx, groups)
 }
 
-// attach makes a process that is in no group yet. Close waits for it, so that it finds the process, too.
+// attach makes a process that is in no group yet. Close waits for attach, and so finds the process.
 func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name) (*Process, error) {
 	n.mu.Lock()
 	if n.closed {
@@ -275,7 +297,8 @@ func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name) (*Process, err
 	if err != nil {
 		return nil, errors.Join(err, p.leave())
 	}
-	half, err := proc.New(seg, w, &embeddedMemory{n: n, slot: slot, gen: gen}, proc.Options{Began: n.poller.Began, Names: n.names, Straight: way, NewGate: p.time.NewGate})
+	options := proc.Options{Began: n.poller.Began, Names: n.names, Straight: way, NewGate: p.time.NewGate}
+	half, err := proc.New(seg, w, &embeddedMemory{n: n, slot: slot, gen: gen}, options)
 	if err != nil {
 		return nil, errors.Join(err, p.leave())
 	}
@@ -286,7 +309,7 @@ func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name) (*Process, err
 	return p, nil
 }
 
-// names are those of the processes that live.
+// names returns the names of live processes.
 func (n *NIC) names(context.Context) (l []vni.Name, err error) {
 	if err := n.alive(); err != nil {
 		return nil, err
@@ -295,8 +318,8 @@ func (n *NIC) names(context.Context) (l []vni.Name, err error) {
 	return l, nil
 }
 
-// newSegment makes a segment in ordinary memory: both halves are in this address space, so that messages go to and from
-// the caller's own slices.
+// newSegment makes the memory of a virtual network interface. Process and NIC are in one address
+// space, so the memory is ordinary, and the NIC reads and writes the caller's own slices.
 func newSegment() (*vni.Segment, error) {
 	g := vni.DefaultGeometry(true)
 	rw, ro := g.Sizes()
@@ -308,7 +331,7 @@ func newSegment() (*vni.Segment, error) {
 	return seg, nil
 }
 
-// register has the engine serve a process.
+// register makes the engine serve a process.
 func (n *NIC) register(ctx context.Context, name vni.Name, seg *vni.Segment) (slot uint16, gen uint32, err error) {
 	slot, err = n.driver.Take(os.Getpid())
 	if err != nil {
@@ -321,7 +344,7 @@ func (n *NIC) register(ctx context.Context, name vni.Name, seg *vni.Segment) (sl
 	return slot, gen, err
 }
 
-// forget lets a process of the NIC go.
+// forget removes a process that has ended.
 func (n *NIC) forget(p *Process, slot uint16) error {
 	n.mu.Lock()
 	delete(n.procs, p)
@@ -341,7 +364,10 @@ func (n *NIC) alive() error {
 	return nil
 }
 
-// Close ends the NIC: its processes are closed, its peers told. It returns when nothing of it runs any more, also where another call ends it.
+// Close closes the NIC and its processes, and tells its peers. It first waits for acknowledgements
+// of messages already sent, for at most 2 s. When it returns, nothing of the NIC runs any more,
+// except perhaps a call of Config.Log. A second Close waits for the first and returns the same
+// error.
 func (n *NIC) Close() error { return n.end() }
 
 func (n *NIC) shut() error {
@@ -362,6 +388,6 @@ func (n *NIC) shut() error {
 		errs = append(errs, n.resident.Close())
 	}
 	errs = append(errs, n.poller.Close())
-	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) }) // Counters looks at it whenever it is called
+	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) }) // not beside Counters, which uses the link
 	return errors.Join(errs...)
 }

@@ -18,9 +18,9 @@ type Op struct {
 	names *nameCache // of its process
 }
 
-// Wait waits until the operation is done, and returns its result: of a receive the Message. If ctx
-// ends first, Wait returns its error and the operation goes on; wait again, or cancel it. Wait fails
-// with [ErrBadArgument] if no start form has begun the Op.
+// Wait waits until the operation is done, and returns its error and, if it is a receive, its
+// Message. If ctx ends first, Wait returns ctx's error and the operation goes on: wait again, or
+// cancel it. Wait fails with [ErrBadArgument] if no start form has begun the Op.
 func (o *Op) Wait(ctx context.Context) (m Message, err error) {
 	if !o.o.Begun() {
 		return m, notBegun("wait")
@@ -43,12 +43,12 @@ func (o *Op) Test() (m Message, done bool, err error) {
 }
 
 // Ended reports whether the operation is done, so that Wait would return at once. It takes no lock:
-// a ready function of [Runtime.WaitUntil] may call it while no start form uses the Op. It is true of
-// an Op that was never begun.
+// a ready function of [Runtime.WaitUntil] may call it while no start form uses the Op. It returns
+// true if no start form has begun the Op.
 func (o *Op) Ended() bool { return !o.o.Begun() || o.o.Ended() }
 
-// Cancel withdraws the operation if it is not too late. The operation is done soon in either case; a
-// withdrawn one ends with [ErrCancelled].
+// Cancel withdraws the operation if it is not too late. The operation is done soon in either case;
+// a withdrawn one ends with [ErrCancelled].
 func (o *Op) Cancel() {
 	if o.o.Begun() {
 		o.o.Cancel()
@@ -68,8 +68,8 @@ func (r Peer) StartSend(op *Op, tag Tag, parts ...[]byte) error {
 	return r.p.begun(op, r.p.p.StartSendInto(&op.o, d, word, parts...))
 }
 
-// StartSendDelivered begins a [Peer.SendDelivered] and does not wait. The parts must not change until
-// op is done.
+// StartSendDelivered begins a [Peer.SendDelivered] and does not wait. The parts must not change
+// until op is done.
 func (r Peer) StartSendDelivered(op *Op, tag Tag, parts ...[]byte) error {
 	d, word, err := r.receiver("send", tag)
 	if err != nil {
@@ -112,7 +112,7 @@ func (p *Process) StartGet(op *Op, h Handle, offset int, buf []byte) error {
 	return p.begun(op, p.p.StartGetInto(&op.o, h.proc(), uint64(offset), buf))
 }
 
-// begun records the names that the result of an operation is told by, if it has begun.
+// begun gives an Op that has begun the names of its process, for the Message of its result.
 func (p *port) begun(op *Op, err error) error {
 	if err == nil {
 		op.names = p.names

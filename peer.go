@@ -7,14 +7,14 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Peer is another process, as a [Process] or a [Port] addresses it. [Process.Peer] names it, and
-// [Process.PeerAt] gives its address. A Peer is a small value: keep it, copy it, or make it anew for
-// each call. It holds no connection and needs no Close.
+// Peer is another process, seen from a [Process] or a [Port]. [Process.Peer] makes one from a name,
+// and [Process.PeerAt] from an address. A Peer is a small value: keep it, copy it, or make it anew
+// for each call. It holds no connection and needs no Close.
 //
-// A Peer by name is whichever process has the name at that moment. A Peer by address is one process
-// in one life: after that process has ended, operations fail with [ErrProcessGone] or
-// [ErrStaleGeneration], and a later process of the same name gets nothing. Both kinds have the same
-// promises and one common order of messages.
+// A Peer by name is the process that has the name at the moment of an operation. A Peer by address
+// is one process in one life: after that process has ended, operations fail with [ErrProcessGone]
+// or [ErrStaleGeneration], and a later process of the same name gets nothing. Both kinds make the
+// same promises, and messages to one process keep their order across both kinds.
 type Peer struct {
 	p  *port
 	k  *knownName // nil: the process at the address
@@ -31,11 +31,11 @@ func (p *port) Peer(name Name) Peer {
 	return Peer{p: p, k: k}
 }
 
-// PeerAt returns the process with an address, which needs no name. [Message].Addr and
-// [Process.WaitName] tell addresses.
+// PeerAt returns the process with an address. [Message].Addr is the address of a sender, and
+// [Process.WaitName] returns the address that belongs to a name.
 func (p *port) PeerAt(a Address) Peer { return Peer{p: p, at: a} }
 
-// Name returns the name that the Peer was made with. It is [AnyProcess] for a Peer by address.
+// Name returns the name of a Peer by name. For a Peer by address it returns [AnyProcess].
 func (r Peer) Name() Name {
 	if r.k == nil {
 		return AnyProcess
@@ -61,7 +61,8 @@ func (r Peer) receiver(op string, tag Tag) (d proc.Dest, word uint64, err error)
 		return d, 0, r.p.badTag(op, tag)
 	}
 	if d, err = r.dest(op); err == nil && r.k != nil && !r.k.named {
-		err = &OpError{Op: op, Err: fmt.Errorf("%w: AnyProcess is for receives; expected the name of a receiver", ErrBadArgument)}
+		err = &OpError{Op: op, Err: fmt.Errorf("%w: AnyProcess is for receives; expected the name of a receiver",
+			ErrBadArgument)}
 	}
 	return d, word, err
 }
@@ -78,13 +79,14 @@ func (r Peer) dest(op string) (proc.Dest, error) {
 }
 
 func errNoPeer(op string) error {
-	return &OpError{Op: op, Err: fmt.Errorf("%w: the zero Peer; expected one of Process.Peer or Process.PeerAt", ErrBadArgument)}
+	return &OpError{Op: op, Err: fmt.Errorf("%w: the zero Peer; expected one of Process.Peer or Process.PeerAt",
+		ErrBadArgument)}
 }
 
 // Put writes the concatenation of parts into the peer's region that h names, as [Process.Put] does.
-// It also checks that the region belongs to the peer: it fails with [ErrBadArgument] if it does not,
-// so a peer that passes on a stranger's handle gains nothing. While no process has the peer's name,
-// Put waits until ctx ends.
+// It fails with [ErrBadArgument] if the region belongs to another process: a peer cannot redirect
+// the write by sending the handle of a third process. If no process has the peer's name, Put waits
+// until one has it or ctx ends.
 func (r Peer) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) error {
 	if err := r.owns(ctx, "put", h); err != nil {
 		return err
@@ -101,7 +103,8 @@ func (r Peer) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
 	return r.p.of.Get(ctx, h, offset, buf)
 }
 
-// owns checks that a region is the peer's. It asks the NIC once for each process that gets the name.
+// owns checks that a region is the peer's. It asks the NIC once for each process that gets the
+// name.
 func (r Peer) owns(ctx context.Context, op string, h Handle) error {
 	switch {
 	case r.p == nil:
@@ -132,5 +135,6 @@ func (r Peer) refuseUnless(op string, h Handle, at Address) error {
 	if h.owner == at {
 		return nil
 	}
-	return &OpError{Op: op, Peer: r.Name(), Addr: at, Err: fmt.Errorf("%w: the handle names a region of %v; expected one of this peer", ErrBadArgument, h.owner)}
+	return &OpError{Op: op, Peer: r.Name(), Addr: at,
+		Err: fmt.Errorf("%w: the handle names a region of %v; expected one of this peer", ErrBadArgument, h.owner)}
 }

@@ -9,26 +9,27 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Port is a tag space of its own on a [Process], so that a library can share a process with an
-// application and with other libraries. A message that is sent from a port arrives at the same port
-// of its receiver, and no receive of another port takes it, whatever its tag. [AnyTag] means any tag
-// of the port. The process itself is port 0. A Port sends and receives as a process does; for the
-// rest use [Port.Process].
+// Port is a separate tag space of a [Process]. With a port of its own, a library can share a
+// process with an application and with other libraries. A message from a port arrives at the same
+// port of its receiver, and receives on other ports never match it. On a port, [AnyTag] means any
+// tag of that port. A Process itself is port 0. A Port sends and receives as a Process does; for
+// other operations use [Port.Process].
 //
-// Ports share what the process has: its name, its contexts, and the NIC's memory for unexpected
+// The ports of a process share its name, its contexts, and the NIC's memory for unexpected
 // messages. A message for a port on which nothing receives waits like any other unexpected message.
 type Port struct {
 	port
 	number uint16
 }
 
-// Port takes the port with a number, 1 to 65535. Libraries of a fabric agree on numbers as they agree
-// on names; those of 0xff00 and more are for libraries that come with Weft. It fails with
+// Port opens the port with a number, 1 to 65535. Both sides of a library must use the same number.
+// Numbers from 0xff00 on are reserved for libraries that come with Weft. Port fails with
 // [ErrPortInUse] while another Port of the process has the number, with [ErrBadArgument] for 0, and
 // with [ErrClosed] if the process is closed.
 func (p *Process) Port(number uint16) (*Port, error) {
 	if number == 0 {
-		return nil, &OpError{Op: "port", Err: fmt.Errorf("%w: port 0 is the process's own; expected 1 to 65535", ErrBadArgument)}
+		err := fmt.Errorf("%w: port 0 is the process's own; expected 1 to 65535", ErrBadArgument)
+		return nil, &OpError{Op: "port", Err: err}
 	}
 	if p.p.Closed() {
 		return nil, &OpError{Op: "port", Err: ErrClosed}
@@ -56,22 +57,23 @@ func (o *Port) Close() error {
 	return nil
 }
 
-// port is the part that a Port and a Process, which is its own port 0, have in common.
+// port is the common part of a Port and a Process, which is its own port 0.
 type port struct {
 	p      *proc.Process
 	of     *Process
-	names  *nameCache
-	base   uint64 // the port, where it stands in a tag
+	names  *nameCache // of the process
+	base   uint64     // the port's number, in its place in the NIC's tags
 	closed atomic.Bool
 }
 
-// word returns a tag of the port as the NIC knows it. ok is false if no message can have the tag, or
-// if the port is closed.
+// word returns a tag of the port as the NIC knows it. ok is false if no message can have the tag,
+// or if the port is closed.
 func (p *port) word(tag Tag) (w uint64, ok bool) {
 	return p.base | uint64(tag), tag <= MaxTag && !p.closed.Load()
 }
 
-// match returns which messages of the port a receive takes; ok is false if there can be none.
+// match returns the tags that a receive on the port matches. ok is false if no message can match,
+// or if the port is closed.
 func (p *port) match(tag Tag) (m proc.Match, ok bool) {
 	if tag == AnyTag {
 		return proc.Match{Tag: p.base, Any: true}, !p.closed.Load()
@@ -80,7 +82,7 @@ func (p *port) match(tag Tag) (m proc.Match, ok bool) {
 	return m, ok
 }
 
-// badTag returns the reason why a tag is refused.
+// badTag returns the error for a tag that word or match refused.
 func (p *port) badTag(op string, tag Tag) error {
 	err := ErrClosed
 	switch {
@@ -93,12 +95,13 @@ func (p *port) badTag(op string, tag Tag) error {
 	return &OpError{Op: op, Err: err}
 }
 
-// portsTaken holds the ports of a process that are in use.
+// portsTaken holds the numbers of a process's open ports.
 type portsTaken struct {
 	mu    sync.Mutex
 	taken map[uint16]bool
 }
 
+// take reserves a number, and reports whether it was free.
 func (t *portsTaken) take(number uint16) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

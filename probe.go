@@ -1,20 +1,18 @@
 package weft
 
-import (
-	"context"
-)
+import "context"
 
-// Probe waits until an unexpected message from that source and with that tag waits for a receive, and
-// describes it without receiving it: Full is its length, and Len is 0. A message that meets a posted
-// receive never waits, so Probe does not see it. Another receive may take the message before the
-// caller does; [Process.RecvAlloc] has no such gap.
+// Probe waits for an unexpected message from a sender and with a tag, and describes it without
+// receiving it: Full is its length in bytes, and Len is 0. An unexpected message is one that no
+// posted receive matched when it arrived. Another receive may take the message before the caller
+// does; use [Process.RecvAlloc] to probe and receive in one step.
 func (p *port) Probe(ctx context.Context, from Name, tag Tag) (m Message, err error) {
 	m, _, err = p.probe(ctx, from, tag, false)
 	return m, err
 }
 
-// TryProbe is Probe that does not wait: found is false if no such message waits now. It fails with
-// [ErrQueueFull] if too many receives and probes are in flight.
+// TryProbe probes as [Process.Probe] does, but does not wait for a message: found is false if there
+// is none. It fails with [ErrQueueFull] if too many receives and probes are in flight.
 func (p *port) TryProbe(ctx context.Context, from Name, tag Tag) (m Message, found bool, err error) {
 	return p.probe(ctx, from, tag, true)
 }

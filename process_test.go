@@ -200,17 +200,16 @@ func TestWhoWaitsForAProcessThatEndsIsTold(t *testing.T) {
 		if _, err := a.WaitName(ctx, c.Name()); err != nil {
 			t.Fatal(err)
 		}
-		recv := new(weft.Op)
-		err = a.StartRecv(recv, c.Name(), weft.AnyTag, make([]byte, 10))
-		if err != nil {
+		var recv weft.Op
+		if err := a.StartRecv(&recv, c.Name(), weft.AnyTag, make([]byte, 10)); err != nil {
 			t.Fatal(err)
 		}
-		send := new(weft.Op)
-		err = a.Peer(c.Name()).StartSendDelivered(send, 1, make([]byte, 1<<20)) // long, and not received
-		if err != nil {
+		var send weft.Op
+		toC := a.Peer(c.Name())
+		if err := toC.StartSendDelivered(&send, 1, make([]byte, 1<<20)); err != nil { // long, and not received
 			t.Fatal(err)
 		}
-		if err := a.Peer(c.Name()).SendDelivered(ctx, 2, nil); err != nil { // by the queue, behind those two: both are under way
+		if err := toC.SendDelivered(ctx, 2, nil); err != nil { // by the queue, behind those two: both are under way
 			t.Fatal(err)
 		}
 		if err := c.Close(); err != nil {

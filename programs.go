@@ -15,22 +15,25 @@ import (
 	"github.com/weftnet/weft/internal/resident"
 )
 
-// Package program has the public side.
+// Package program is the public interface to programs in a NIC. It reaches the inside of a Process
+// by package expose.
 func init() {
 	expose.ProgramsOf = func(process any) expose.Programs {
 		p := process.(*Process)
 		return expose.Programs{
-			Half: p.p, Number: uint32(program.ProcessNumber(p.addr.Slot, p.addr.Generation)), Ask: p.askProgram, Error: opError,
+			Half: p.p, Number: uint32(program.ProcessNumber(p.addr.Slot, p.addr.Generation)),
+			Ask: p.askProgram, Error: opError,
 		}
 	}
 }
 
-// newSite makes the NIC's side of loading programs, for processes inside the same program.
+// newSite returns the NIC's side of loading programs. It serves the processes of this NIC, and
+// permits them everything.
 func (n *NIC) newSite() *deploy.Site {
 	s := &deploy.Site{NIC: nicid.ID(n.id), May: deploy.Everything, Do: func(f func(*program.Table)) {
 		n.poller.Do(func(clock.Time) { f(n.engine.Programs()) })
 	}}
-	if l, ok := n.link.(resident.Link); ok { // one that is wrapped sees all frames itself
+	if l, ok := n.link.(resident.Link); ok { // not a wrapped link: faults and captures must see all frames
 		if !n.engine.PlainPrograms() {
 			s.Driver = resident.Sealed
 			return s
@@ -41,10 +44,11 @@ func (n *NIC) newSite() *deploy.Site {
 	return s
 }
 
-// askProgram answers a request of a process inside this program.
+// askProgram answers a request of a process of this NIC.
 func (n *NIC) askProgram(ctx context.Context, nic nicid.ID, r *ctl.Program) (*ctl.ProgramReply, error) {
 	if nic != 0 && nic != nicid.ID(n.id) {
-		return nil, fmt.Errorf("%w: NIC %v; a NIC inside a program loads programs only for its own processes", ErrBadArgument, nic)
+		return nil, fmt.Errorf("%w: NIC %v; a process of a NIC inside its program reaches programs only in that NIC",
+			ErrBadArgument, nic)
 	}
 	if err := errors.Join(ctx.Err(), n.alive()); err != nil {
 		return nil, err

@@ -30,18 +30,17 @@ func TestACallWithAnEndedContextDoesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	buf := make([]byte, 8)
-	nobody := weft.Name{App: "nobody"}
+	buf, nobody, toB := make([]byte, 8), weft.Name{App: "nobody"}, a.Peer(b.Name())
 	calls := map[string]func() error{
 		"Send to an unknown name":          func() error { return a.Send(over, nobody, 1, buf) },
 		"SendDelivered to an unknown name": func() error { return a.Peer(nobody).SendDelivered(over, 1, buf) },
 		"Call to an unknown name":          func() error { _, err := a.Peer(nobody).Call(over, 1, buf, buf); return err },
 		"Send":                             func() error { return a.Send(over, b.Name(), 1, buf) },
-		"SendMany":                         func() error { _, err := a.Peer(b.Name()).SendMany(over, 1, [][]byte{buf, buf}); return err },
-		"SendDelivered":                    func() error { return a.Peer(b.Name()).SendDelivered(over, 1, buf) },
+		"SendMany":                         func() error { _, err := toB.SendMany(over, 1, [][]byte{buf, buf}); return err },
+		"SendDelivered":                    func() error { return toB.SendDelivered(over, 1, buf) },
 		"Multicast":                        func() error { return a.Multicast(over, []weft.Name{b.Name()}, 1, buf) },
 		"Recv":                             func() error { _, err := a.Recv(over, weft.AnyProcess, 3, buf); return err },
-		"Call":                             func() error { _, err := a.Peer(b.Name()).Call(over, 1, buf, buf); return err },
+		"Call":                             func() error { _, err := toB.Call(over, 1, buf, buf); return err },
 		"Reply":                            func() error { return a.Reply(over, weft.Message{}) },
 		"Put":                              func() error { return a.Put(over, region.Handle(), 0, []byte("!")) },
 		"Get":                              func() error { return a.Get(over, region.Handle(), 0, buf) },
@@ -63,7 +62,7 @@ func TestACallWithAnEndedContextDoesNothing(t *testing.T) {
 			t.Errorf("%s: %v; expected %v", name, err, context.Canceled)
 		}
 	}
-	if err := a.Peer(b.Name()).SendDelivered(ctx, 2, []byte("first")); err != nil {
+	if err := toB.SendDelivered(ctx, 2, []byte("first")); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := b.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf); err != nil || m.Tag != 2 {
@@ -172,9 +171,9 @@ func TestTheIntoFormsAllocateNothing(t *testing.T) { // P12
 		}
 	}
 	forms := map[string]func(){
-		"StartPutInto": func() { wait(&op, a.StartPut(&op, h, 8, buf)) },
-		"StartGetInto": func() { wait(&op, a.StartGet(&op, h, 8, buf)) },
-		"StartSendDeliveredInto": func() {
+		"StartPut": func() { wait(&op, a.StartPut(&op, h, 8, buf)) },
+		"StartGet": func() { wait(&op, a.StartGet(&op, h, 8, buf)) },
+		"StartSendDelivered": func() {
 			if err := b.StartRecv(&received, a.Name(), 1, in); err != nil {
 				t.Fatal(err)
 			}

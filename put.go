@@ -9,8 +9,8 @@ import (
 
 // Put writes the concatenation of parts into the region that h names, from offset on. The owner of
 // the region takes no part. Put returns when the bytes are in place. It fails with [ErrRegion] if
-// the handle names no open region or does not permit writing, and with [ErrRange] if the bytes would
-// go beyond the region's end. [Peer.Put] also checks whose region it is.
+// the handle names no open region or does not permit writing, and with [ErrRange] if the bytes
+// would go beyond the region's end. [Peer.Put] also checks whose region it is.
 func (p *Process) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) error {
 	if err := ended(ctx, "put"); err != nil {
 		return err
@@ -21,8 +21,8 @@ func (p *Process) Put(ctx context.Context, h Handle, offset int, parts ...[]byte
 	return opError(p.p.Put(ctx, h.proc(), uint64(offset), parts...))
 }
 
-// Get reads len(buf) bytes of the region that h names, from offset on. The owner of the region takes
-// no part. It fails as [Process.Put] does.
+// Get reads len(buf) bytes of the region that h names, from offset on. The owner of the region
+// takes no part. It fails as [Process.Put] does.
 func (p *Process) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
 	if err := ended(ctx, "get"); err != nil {
 		return err
@@ -34,7 +34,9 @@ func (p *Process) Get(ctx context.Context, h Handle, offset int, buf []byte) err
 }
 
 func (h Handle) proc() proc.Handle {
-	return proc.Handle{NIC: uint64(h.owner.NIC), Slot: h.owner.Slot, Gen: h.owner.Generation, Region: h.region, Key: h.key}
+	return proc.Handle{
+		NIC: uint64(h.owner.NIC), Slot: h.owner.Slot, Gen: h.owner.Generation, Region: h.region, Key: h.key,
+	}
 }
 
 func badOffset(op string, offset int) error {

@@ -37,11 +37,11 @@ func (m *Message) set(names *nameCache, pm *proc.Message) {
 // tag or with [AnyTag].
 //
 // If several receives match a message, the one that was posted first gets it. A message that is
-// longer than buf fails with [ErrTruncated]; buf then holds its beginning, and the Message is valid.
-// Messages of one sender match in the order in which it sent them.
+// longer than buf fails with [ErrTruncated]; buf then holds its beginning, and the Message is
+// valid. Messages of one sender match in the order in which it sent them.
 //
-// If ctx ends first, Recv returns ctx's error and loses no message. If a message is arriving at that
-// moment, Recv returns it and no error.
+// If ctx ends first, Recv returns ctx's error and loses no message. If a message is arriving at
+// that moment, Recv returns it and no error.
 func (p *port) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m Message, err error) {
 	err = p.Peer(from).recv(ctx, &m, tag, buf)
 	return m, err
@@ -128,7 +128,8 @@ func (p *port) RecvAlloc(ctx context.Context, from Name, tag Tag, limit int) (m 
 		return m, err
 	}
 	if limit < 0 {
-		return m, &OpError{Op: op, Err: fmt.Errorf("%w: a limit of %d bytes; expected 0 or more", ErrBadArgument, limit)}
+		err := fmt.Errorf("%w: a limit of %d bytes; expected 0 or more", ErrBadArgument, limit)
+		return m, &OpError{Op: op, Err: err}
 	}
 	d, match, err := p.Peer(from).source(op, tag)
 	if err != nil {

@@ -29,9 +29,8 @@ func TestARegionStaysWhileAnOperationThatWasStartedUsesIt(t *testing.T) {
 		}
 		mem := r.Bytes()[:1<<20] // asks for permission, which the receiver gives below
 		copy(mem, pattern(round, len(mem)))
-		op := new(weft.Op)
-		err = a.Peer(b.Name()).StartSend(op, 1, mem)
-		if err != nil {
+		var op weft.Op
+		if err := a.Peer(b.Name()).StartSend(&op, 1, mem); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Close(); !errors.Is(err, weft.ErrRegionInUse) {

@@ -125,22 +125,25 @@ func writes(ctx context.Context, a, b *weft.Process, part []byte) map[string]err
 	_, recv := b.Recv(ctx, a.Name(), 5, part)
 	_, datagram := b.RecvDatagram(ctx, 5, part)
 	_, call := b.Peer(a.Name()).Call(ctx, 5, []byte("?"), part)
-	var o weft.Op
 	return map[string]error{
 		"a receive": recv, "a call's reply": call, "a datagram": datagram, "a get": b.Get(ctx, handleOf(a), 0, part),
-		"a receive that is started": b.StartRecv(&o, a.Name(), 5, part), "a get that is started": b.StartGet(new(weft.Op), handleOf(a), 0, part),
+		"a receive that is started": b.StartRecv(new(weft.Op), a.Name(), 5, part),
+		"a get that is started":     b.StartGet(new(weft.Op), handleOf(a), 0, part),
 	}
 }
 
 // reads are operations of b that would read a part.
 func reads(ctx context.Context, a, b *weft.Process, part []byte) map[string]error {
-	_, many := b.Peer(a.Name()).SendMany(ctx, 5, [][]byte{part[:40], part[:40]})
-	_, call := b.Peer(a.Name()).Call(ctx, 5, part, nil)
+	toA := b.Peer(a.Name())
+	_, many := toA.SendMany(ctx, 5, [][]byte{part[:40], part[:40]})
+	_, call := toA.Call(ctx, 5, part, nil)
 	return map[string]error{
 		"a send": b.Send(ctx, a.Name(), 5, part), "a short send": b.Send(ctx, a.Name(), 5, part[:40]), "a send of parts": b.Send(ctx, a.Name(), 5, []byte("x"), part[:40]),
-		"sends": many, "a delivered send": b.Peer(a.Name()).SendDelivered(ctx, 5, part), "a multicast": b.Multicast(ctx, []weft.Name{a.Name()}, 5, part), "a call": call,
-		"a put": b.Put(ctx, handleOf(a), 0, part), "a datagram": b.PeerAt(a.Address()).SendDatagram(ctx, 5, part[:min(len(part), weft.MaxDatagram)]), "a send that is started": b.Peer(a.Name()).StartSend(new(weft.Op), 5, part),
-		"a delivered send that is started": b.Peer(a.Name()).StartSendDelivered(new(weft.Op), 5, part), "a put that is started": b.StartPut(new(weft.Op), handleOf(a), 0, part),
+		"sends": many, "a delivered send": toA.SendDelivered(ctx, 5, part), "a multicast": b.Multicast(ctx, []weft.Name{a.Name()}, 5, part), "a call": call,
+		"a put": b.Put(ctx, handleOf(a), 0, part), "a datagram": b.PeerAt(a.Address()).SendDatagram(ctx, 5, part[:min(len(part), weft.MaxDatagram)]),
+		"a send that is started":           toA.StartSend(new(weft.Op), 5, part),
+		"a delivered send that is started": toA.StartSendDelivered(new(weft.Op), 5, part),
+		"a put that is started":            b.StartPut(new(weft.Op), handleOf(a), 0, part),
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Runtime is the clock and the scheduler that a process lives by. A library that uses them instead
-// of package time, the go statement and channels runs unchanged under the virtual time of package
-// sim. [Process.Runtime] returns it. It is a small value.
+// Runtime is the clock and the scheduler of a process. A library that uses it instead of package
+// time, the go statement and channels runs unchanged in package sim, on virtual time.
+// [Process.Runtime] returns it. It is a small value.
 type Runtime struct{ p *Process }
 
 // Runtime returns the process's clock and scheduler.
@@ -26,8 +26,8 @@ func (r Runtime) Sleep(ctx context.Context, d time.Duration) error {
 	return r.p.time.Sleep(ctx, d)
 }
 
-// WithTimeout derives a context that ends after d, as context.WithTimeout does. Call cancel when the
-// context is no longer needed.
+// WithTimeout derives a context that ends after d, as context.WithTimeout does. Call cancel when
+// the context is no longer needed.
 func (r Runtime) WithTimeout(ctx context.Context, d time.Duration) (_ context.Context, cancel context.CancelFunc) {
 	return r.p.time.WithTimeout(ctx, d)
 }
@@ -36,9 +36,9 @@ func (r Runtime) WithTimeout(ctx context.Context, d time.Duration) (_ context.Co
 // every operation then fails with [ErrClosed].
 func (r Runtime) Go(fn func()) { r.p.time.Go(fn) }
 
-// WaitUntil waits until ready returns true. Another goroutine makes the condition true and then calls
-// [Runtime.Wake]. WaitUntil replaces a channel or a sync.Cond between goroutines of one process, and
-// polls the NIC during the wait.
+// WaitUntil waits until ready returns true. Another goroutine makes the condition true and then
+// calls [Runtime.Wake]. WaitUntil replaces a channel or a sync.Cond between goroutines of one
+// process, and polls the NIC during the wait.
 //
 // ready must only load atomics, or take a lock that is never held for long; any goroutine may call
 // it until WaitUntil returns. WaitUntil returns ctx's error if ctx ends first, and [ErrClosed] or
@@ -65,12 +65,12 @@ func (r Runtime) NewGate() *Gate { return &Gate{r.p.time.NewGate()} }
 // only one goroutine, so it suits libraries with thousands of them.
 type Gate struct{ g proc.Gate }
 
-// Open lets one [Gate.Wait] return: a waiting one, or else the next. A Gate that is opened twice
-// before a Wait is opened once.
+// Open lets one [Gate.Wait] return: one that waits now, or else the next. Two calls of Open without
+// a Wait between them count as one.
 func (g *Gate) Open() { g.g.Open() }
 
-// Wait waits until the Gate is open, and closes it. An open Gate lets it through even if ctx is done.
-// It returns ctx's error if ctx ends first. The end of the process does not end it.
+// Wait waits until the Gate is open, and closes it. If ctx ends first, Wait returns ctx's error. If
+// the Gate is open, Wait succeeds even if ctx is done. The end of the process does not end a Wait.
 func (g *Gate) Wait(ctx context.Context) error { return g.g.Wait(ctx) }
 
 // realTime is the machine's clock and scheduler.

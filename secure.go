@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// seal gives an engine its id and, where the link leaves this program, its keys.
+// seal sets the id of an engine and, if the link leaves this program and is not plain, its keys.
 func (c *Config) seal(ec *nic.Config) error {
 	if c.Link.sw != nil || c.Plain {
 		ec.Private = c.Link.sw != nil
@@ -24,7 +24,9 @@ func (c *Config) seal(ec *nic.Config) error {
 		}
 		return nil
 	}
-	o := secure.Options{ID: nicid.ID(c.ID), PlainResident: c.PlainResident, Policy: trust.PolicyConfig{Default: trust.AllRoles}}
+	o := secure.Options{
+		ID: nicid.ID(c.ID), PlainResident: c.PlainResident, Policy: trust.PolicyConfig{Default: trust.AllRoles},
+	}
 	var err error
 	if c.Key != "" {
 		o.Key, err = fabric.StaticKeyFile(c.Key)
@@ -56,15 +58,16 @@ func (c *Config) seal(ec *nic.Config) error {
 	return nil
 }
 
-// certificate reads the encoded certificate.
+// certificate returns the encoded certificate, or nil if the configuration names none.
 func (c *Config) certificate() ([]byte, error) {
 	switch {
 	case c.Certificate == "":
 		return nil, nil
 	case len(c.Authorities) == 0:
-		return nil, errors.New("no authority is named; expected Config.Authorities with the public key that weft fabric ca show prints")
+		return nil, errors.New(
+			"no authority is named; set Config.Authorities to the public key that weft fabric ca show prints")
 	case c.Key == "":
-		return nil, errors.New("the NIC has no key of its own to which it could belong; expected Config.Key with the file of the key that was signed")
+		return nil, errors.New("the NIC has no key of its own; set Config.Key to the file of the key that was signed")
 	}
 	cert, err := fabric.ReadCertificate(c.Certificate)
 	if err != nil {
@@ -73,7 +76,7 @@ func (c *Config) certificate() ([]byte, error) {
 	return cert.Append(nil), nil
 }
 
-// bound lists which ids the configuration binds to which keys. The NIC's own id is bound to its own
+// bound returns the ids that the configuration binds to keys. The NIC's own id is bound to its own
 // key.
 func (c *Config) bound(own trust.PrivateKey) (map[nicid.ID]trust.PublicKey, error) {
 	l := make(map[nicid.ID]trust.PublicKey)
@@ -96,7 +99,7 @@ func (c *Config) bound(own trust.PrivateKey) (map[nicid.ID]trust.PublicKey, erro
 	return l, nil
 }
 
-// key reads the node's public key.
+// key returns the node's public key.
 func (n Node) key() (trust.PublicKey, error) {
 	key, err := trust.ParsePublicKey(n.Key)
 	if err != nil {

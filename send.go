@@ -6,7 +6,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Send sends a message to the process with a name: it is [Peer.Send] of p.Peer(to).
+// Send sends a message to the process with a name. It is short for p.Peer(to).Send: see
+// [Peer.Send].
 func (p *port) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
 	return p.Peer(to).Send(ctx, tag, parts...)
 }
@@ -14,12 +15,13 @@ func (p *port) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) erro
 // Send sends one message, the concatenation of parts, and returns when the parts may be used again.
 // The message is then on its way. If Send fails, the message was delivered once or not at all. If
 // Send succeeds and the session with the receiver's NIC ends before the message has arrived, the
-// message is lost with all later ones of that session; an [Event] gives the largest possible number.
+// message and all later ones of that session are lost. An [Event] tells how many at most.
 //
-// A message may have any length, 0 included. One of more than 65 KiB stays at the sender, and Send
-// waits, until a receive matches it. One of up to 16 KiB waits for its receive at the receiver's NIC,
-// which has 4 MiB for each process unless its daemon is configured otherwise. While that is full,
-// Send waits. A message between the two lengths may go either way.
+// A message may have any length, and may be empty. A message of up to 16 KiB waits for its receive
+// at the receiver's NIC, which has 4 MiB for the messages of each process unless its daemon is
+// configured otherwise. If these are full, Send waits. A message of more than 65 KiB stays at the
+// sender, and Send waits until a receive matches it. A message between the two lengths may go
+// either way.
 //
 // Send fails with [ErrNameUnknown] if no live NIC knows the name; see [Process.WaitName].
 func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
@@ -38,19 +40,19 @@ func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
 	return opError(r.p.p.Send(ctx, d, word, parts...))
 }
 
-// TrySend sends a message if that needs no wait. It reports whether the message is on its way, and
-// the parts may then be used again. An embedded NIC takes most messages of up to 16 KiB. False means
-// that nothing was sent; it does not mean that Send would fail. With a daemon TrySend always returns
-// false.
+// TrySend sends a message if it can do so without a wait. It reports whether the message is on its
+// way, and the parts may then be used again. An embedded NIC takes most messages of up to 16 KiB.
+// False means that nothing was sent; it does not mean that Send would fail. With a daemon TrySend
+// always returns false.
 func (r Peer) TrySend(tag Tag, parts ...[]byte) bool {
 	d, word, err := r.receiver("send", tag)
 	return err == nil && r.p.p.TrySend(d, word, parts...)
 }
 
-// SendMany sends several messages in order, each as [Peer.Send] does. It is for streams of short
-// messages: an embedded NIC takes them in one visit, and they share frames. It returns the number of
-// messages sent. If that is fewer than all, the error is that of the next message, which was
-// delivered once or not at all.
+// SendMany sends several messages in order, each as [Peer.Send] does. It suits streams of short
+// messages: an embedded NIC takes all of them in one call, and puts them into common frames. It
+// returns the number of messages sent. If that is fewer than all, the error is that of the next
+// message, which was delivered once or not at all.
 func (r Peer) SendMany(ctx context.Context, tag Tag, messages [][]byte) (sent int, err error) {
 	if err := ended(ctx, "send"); err != nil {
 		return 0, err
@@ -66,8 +68,8 @@ func (r Peer) SendMany(ctx context.Context, tag Tag, messages [][]byte) (sent in
 	return sent, opError(err)
 }
 
-// SendDelivered is [Peer.Send] that returns when the receiver's NIC has accepted the message and
-// every earlier message of this process to that receiver.
+// SendDelivered sends as [Peer.Send] does, and returns when the receiver's NIC has accepted the
+// message and every earlier message of this process to that receiver.
 //
 // It fails with [ErrTruncated] if the matching receive kept only the beginning of the message, and
 // with [ErrNoReceiver] on a port of 0xff00 or more on which the receiver has never received. A NIC

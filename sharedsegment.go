@@ -12,10 +12,15 @@ import (
 	"github.com/weftnet/weft/internal/program"
 )
 
-// SharedSegment is memory that processes and the programs of their NIC share, known by a number: programs move bytes in and out by DELIVER and GET.
-// It has 256 locks and 256 flags. Processes set locks and clear flags, programs clear locks and set flags; neither needs a system call.
-// Lock or flag n of the language is number n mod 256 of segment n / 256. Any number of goroutines may use a Segment; its bytes have no other
-// protection than its locks and flags.
+// SharedSegment is memory that processes of a NIC share with the programs in that NIC. A number
+// identifies it. Programs write it by DELIVER and read it by GET.
+//
+// A segment has 256 locks and 256 flags. Processes set locks and clear flags; programs clear locks
+// and set flags. Neither needs a system call. In a program, lock or flag n is number n mod 256 of
+// segment n / 256.
+//
+// Any number of goroutines may use a SharedSegment at once. Only its locks and flags protect its
+// bytes.
 type SharedSegment struct {
 	p     *Process
 	id    uint32
@@ -25,29 +30,39 @@ type SharedSegment struct {
 	ended atomic.Bool
 	leave func() error
 
-	mu    sync.RWMutex   // read: of what looks at the memory at once, or begins to wait; written: of Close
-	waits sync.WaitGroup // that look at the memory
+	mu    sync.RWMutex   // held by accesses that do not wait, and by waits at their start; locked by Close
+	waits sync.WaitGroup // waits for flags, which read the memory
 }
 
 // sharedSegment is a segment of a NIC inside this program.
 type sharedSegment struct {
 	mem   []byte
-	users map[*Process]int // that have it, and how often; a process that has ended has none
-	open  int              // Segments with its memory, those of processes that have ended too
-	hide  func() error     // programs in the driver of the link find it no more; may be called again
-	close func() error     // its memory goes
+	users map[*Process]int // how often each live process has the segment open
+	open  int              // SharedSegments with the memory, also those of processes that have ended
+	hide  func() error     // hides the segment from programs in the driver of the link; may be called again
+	close func() error     // frees the memory
 }
 
-// Segment makes the segment with a number, of so many bytes, or shares it if another process of this NIC has made it, with as many. Close lets it
-// go, and so does the end of the process, behind which its bytes stay memory until Close; it is freed with the last that has it. At a daemon, processes of one user share segments. A process of package
-// sim has none: Segment fails with [ErrBadArgument].
+// SharedSegment opens the segment with a number. If no process of this NIC has the segment, it
+// makes one, all zero. The length in bytes, 1 to 64 MiB, is rounded up to a multiple of 8, and must
+// be the same for every process that opens the segment. With a daemon only processes of the same
+// user share a segment, and each process's segments count towards its quota region_bytes.
+//
+// [SharedSegment.Close] or the end of the process releases the segment. When the last process has
+// released it, the segment is gone, and its number is free for a new one. The bytes of an open
+// SharedSegment remain memory after the end of its process, until Close.
+//
+// SharedSegment fails with [ErrBadArgument] if bytes is out of range or is not the segment's
+// length. In a simulation, which has no segments, it always does. It fails with [ErrNotPermitted]
+// if the segment belongs to another user, with [ErrNoMemory] if the quota is used up, and with
+// [ErrClosed] if the process is closed.
 func (p *Process) SharedSegment(id uint32, bytes int) (*SharedSegment, error) {
 	fail := func(err error) (*SharedSegment, error) { return nil, fmt.Errorf("weft: segment %d: %w", id, err) }
 	switch {
 	case bytes < 1 || bytes > limits.SegmentBytes:
 		return fail(fmt.Errorf("%w: %d bytes; expected 1 to %d", ErrBadArgument, bytes, limits.SegmentBytes))
 	case p.share == nil:
-		return fail(fmt.Errorf("%w: the NIC of this process has none", ErrBadArgument))
+		return fail(fmt.Errorf("%w: a simulated NIC has no segments", ErrBadArgument))
 	case p.p.Closed():
 		return fail(ErrClosed)
 	}
@@ -61,7 +76,8 @@ func (p *Process) SharedSegment(id uint32, bytes int) (*SharedSegment, error) {
 	return s, nil
 }
 
-// shareSegment makes or finds a segment of a NIC inside this program, and has its flags wake the process. leave lets go of it.
+// shareSegment makes or finds a segment of a NIC inside this program. From then on its flags wake
+// the process. leave releases the segment.
 func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, leave func() error, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -93,29 +109,32 @@ func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, leave f
 	return s.mem, func() error { return n.leaveSegment(p, id, s) }, nil
 }
 
-// makeSegment makes the memory of a segment, where programs in the driver of the link reach it if there can be some. apart is why they do not.
+// makeSegment makes the memory of a segment. If programs can run in the driver of the link, it
+// makes memory that they reach; apart is the reason why that failed.
 func (n *NIC) makeSegment(id uint32, size int) (s *sharedSegment, apart error) {
 	total := size + program.SegmentTail
 	if n.resident != nil {
 		m, err := n.resident.AddSegment(id, size)
 		if err == nil {
-			return &sharedSegment{mem: m.Bytes[:total:total], users: make(map[*Process]int), hide: m.Hide, close: m.Close}, nil
+			s = &sharedSegment{mem: m.Bytes[:total:total], users: make(map[*Process]int), hide: m.Hide, close: m.Close}
+			return s, nil
 		}
 		if apart = err; n.log != nil {
-			n.log.Warn("a segment is out of reach of programs in the driver of the link", "error", err)
+			n.log.Warn("programs in the driver of the link cannot reach a segment", "error", err)
 		}
 	}
 	nothing := func() error { return nil }
-	return &sharedSegment{mem: words(total)[:total], users: make(map[*Process]int), hide: nothing, close: nothing}, apart
+	s = &sharedSegment{mem: words(total)[:total], users: make(map[*Process]int), hide: nothing, close: nothing}
+	return s, apart
 }
 
-// leaveSegment has a process let go of a segment that it has shared once. Its memory goes with the last Segment.
+// leaveSegment releases one SharedSegment of a process. The last one frees the memory.
 func (n *NIC) leaveSegment(p *Process, id uint32, s *sharedSegment) (err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s.users[p] > 0 {
 		s.users[p]--
-		err = n.keepSegment(p, id, s)
+		err = n.dropSegment(p, id, s)
 	}
 	if s.open--; s.open == 0 {
 		err = errors.Join(err, s.close())
@@ -123,19 +142,21 @@ func (n *NIC) leaveSegment(p *Process, id uint32, s *sharedSegment) (err error) 
 	return err
 }
 
-// leaveSegments has a process that ends let go of all that it shares: others may make them anew. What it has mapped stays memory. n.mu is held.
+// leaveSegments releases every segment of a process that ends. Memory of its open SharedSegments
+// stays. n.mu is held.
 func (n *NIC) leaveSegments(p *Process) (err error) {
 	for id, s := range n.segments {
 		if s.users[p] > 0 {
 			s.users[p] = 0
-			err = errors.Join(err, n.keepSegment(p, id, s))
+			err = errors.Join(err, n.dropSegment(p, id, s))
 		}
 	}
 	return err
 }
 
-// keepSegment keeps a segment from programs if no process has it any more, after one has let go of it. n.mu is held.
-func (n *NIC) keepSegment(p *Process, id uint32, s *sharedSegment) (err error) {
+// dropSegment removes a segment from the NIC if no process has it any more. p has just released it.
+// n.mu is held.
+func (n *NIC) dropSegment(p *Process, id uint32, s *sharedSegment) (err error) {
 	if s.users[p] == 0 {
 		delete(s.users, p)
 	}
@@ -150,31 +171,35 @@ func (n *NIC) keepSegment(p *Process, id uint32, s *sharedSegment) (err error) {
 	return errors.Join(err, s.hide())
 }
 
-// Bytes is the memory of the segment. It must not be used after Close.
+// Bytes returns the memory of the segment. It must not be touched after Close.
 func (s *SharedSegment) Bytes() []byte {
 	return s.mem[: len(s.mem)-program.SegmentTail : len(s.mem)-program.SegmentTail]
 }
 
-// Lock sets a lock, 0 to 255, and reports whether it was clear. A program clears it. It is false of a segment that is closed. As Locked, Flag
-// and ClearFlag, it panics for another number.
+// Lock sets a lock, 0 to 255, and reports whether the lock was clear, so that the caller now has
+// it. A program clears the lock. Lock returns false if the segment is closed, and panics if the
+// lock's number is out of range.
 func (s *SharedSegment) Lock(i int) bool {
 	return s.look("lock", s.locks, i, func(lock *uint32) bool { return atomic.SwapUint32(lock, 1) == 0 })
 }
 
-// Locked reports whether a lock is set. It is false of a segment that is closed.
+// Locked reports whether a lock, 0 to 255, is set. It returns false if the segment is closed, and
+// panics if the number is out of range.
 func (s *SharedSegment) Locked(i int) bool { return s.look("lock", s.locks, i, isSet) }
 
-// Flag reports whether a flag, 0 to 255, is set. It is false of a segment that is closed.
+// Flag reports whether a flag, 0 to 255, is set. It returns false if the segment is closed, and
+// panics if the number is out of range.
 func (s *SharedSegment) Flag(i int) bool { return s.look("flag", s.flags, i, isSet) }
 
-// ClearFlag clears a flag and reports whether it was set. A program sets it. It is false of a segment that is closed.
+// ClearFlag clears a flag, 0 to 255, and reports whether it was set. A program sets flags.
+// ClearFlag returns false if the segment is closed, and panics if the number is out of range.
 func (s *SharedSegment) ClearFlag(i int) bool { return s.look("flag", s.flags, i, clearFlag) }
 
 func isSet(word *uint32) bool { return atomic.LoadUint32(word) != 0 }
 
 func clearFlag(flag *uint32) bool { return atomic.SwapUint32(flag, 0) != 0 }
 
-// look asks of a lock or flag, while the memory is there.
+// look calls ask with a lock or flag. Close waits until it returns.
 func (s *SharedSegment) look(what string, words []uint32, i int, ask func(*uint32) bool) bool {
 	if i < 0 || i >= len(words) {
 		panic(fmt.Sprintf("weft: %s %d of segment %d; expected 0 to %d", what, i, s.id, len(words)-1))
@@ -184,8 +209,9 @@ func (s *SharedSegment) look(what string, words []uint32, i int, ask func(*uint3
 	return !s.ended.Load() && ask(&words[i])
 }
 
-// WaitFlag waits until a flag is set, and clears it. It fails with [ErrBadArgument] for a number that is not 0 to 255, and with [ErrClosed] when the
-// segment is closed.
+// WaitFlag waits until a flag, 0 to 255, is set, and clears it. It fails with [ErrBadArgument] if
+// the number is out of range, with [ErrClosed] if the segment is closed, and with ctx's error if
+// ctx ends first.
 func (s *SharedSegment) WaitFlag(ctx context.Context, i int) error {
 	fail := func(err error) error { return fmt.Errorf("weft: flag %d of segment %d: %w", i, s.id, err) }
 	if i < 0 || i >= len(s.flags) {
@@ -207,7 +233,8 @@ func (s *SharedSegment) WaitFlag(ctx context.Context, i int) error {
 	return nil
 }
 
-// use keeps the memory until waits.Done. It is false when the segment is closed.
+// use keeps the memory until the caller calls waits.Done. It returns false if the segment is
+// closed.
 func (s *SharedSegment) use() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -218,7 +245,8 @@ func (s *SharedSegment) use() bool {
 	return true
 }
 
-// Close lets the segment go. What waits for a flag of it ends with [ErrClosed], and its locks and flags are clear to this process from then on.
+// Close releases the segment. A WaitFlag that waits fails with [ErrClosed]. From then on every lock
+// and flag reads as clear. A second Close does nothing.
 func (s *SharedSegment) Close() error {
 	s.mu.Lock()
 	already := s.ended.Swap(true)
@@ -227,7 +255,7 @@ func (s *SharedSegment) Close() error {
 		return nil
 	}
 	s.p.p.Wake()
-	s.waits.Wait() // the memory may be unmapped then
+	s.waits.Wait() // before leave, which may unmap the memory
 	if err := s.leave(); err != nil {
 		return fmt.Errorf("weft: segment %d: %w", s.id, err)
 	}

@@ -8,16 +8,20 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// simulatedNIC is what the time of a simulated process does besides: it answers requests about the programs of the process's NIC.
+// simulatedNIC answers requests about the programs in the NIC of a simulated process. The proc.Time
+// of such a process implements it.
 type simulatedNIC interface {
 	AskProgram(context.Context, nicid.ID, *ctl.Program) (*ctl.ProgramReply, error)
 }
 
-// Simulated processes, those of package sim, have no NIC that this package has made.
+// Package sim makes its processes by proc.Public. Their NIC is not one of this package.
 func init() {
 	proc.Public = func(half *proc.Process, leave func() error, time proc.Time) any {
 		id := half.Identity()
-		p := &Process{time: time, name: nameOf(id.Name), addr: Address{NICID(id.NIC), id.Slot, id.Gen}, leave: leave, askProgram: time.(simulatedNIC).AskProgram}
+		p := &Process{
+			time: time, name: nameOf(id.Name), addr: Address{NICID(id.NIC), id.Slot, id.Gen}, leave: leave,
+			askProgram: time.(simulatedNIC).AskProgram,
+		}
 		p.init(half)
 		return p
 	}

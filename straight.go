@@ -6,7 +6,8 @@ import (
 	"github.com/weftnet/weft/internal/poller"
 )
 
-// newStraight finds the straight way of the process at slot.
+// newStraight returns the straight way of the process at slot, by which its calls send and receive
+// messages without the command queue. It fails with ErrClosed if the process or the NIC is closed.
 func (n *NIC) newStraight(slot uint16, gen uint32) (d *nic.Direct, err error) {
 	n.poller.Do(func(clock.Time) {
 		if way := n.engine.Straight(slot, gen, poller.Now); way != nil {

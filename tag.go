@@ -2,8 +2,8 @@ package weft
 
 import "github.com/weftnet/weft/internal/vni"
 
-// Tag is a number of at most 48 bits by which a receive chooses messages. The processes agree on its
-// meaning.
+// Tag is a number of at most 48 bits by which a receive chooses messages. The processes agree on
+// its meaning.
 type Tag uint64
 
 const (

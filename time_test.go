@@ -13,31 +13,31 @@ import (
 
 // timely is code that knows of *weft.Process alone. It must run the same in real and in virtual time.
 func timely(p *weft.Process) error {
-	ctx := context.Background()
-	begun := p.Runtime().Now()
-	if err := p.Runtime().Sleep(ctx, 5*time.Millisecond); err != nil {
+	ctx, rt := context.Background(), p.Runtime()
+	begun := rt.Now()
+	if err := rt.Sleep(ctx, 5*time.Millisecond); err != nil {
 		return err
 	}
-	if d := p.Runtime().Now().Sub(begun); d < 5*time.Millisecond {
+	if d := rt.Now().Sub(begun); d < 5*time.Millisecond {
 		return errors.New("Sleep ended early")
 	}
-	short, cancel := p.Runtime().WithTimeout(ctx, time.Millisecond)
+	short, cancel := rt.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
-	if err := p.Runtime().Sleep(short, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+	if err := rt.Sleep(short, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("Sleep outlived its context")
 	}
-	if err := p.Runtime().WaitUntil(short, func() bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
+	if err := rt.WaitUntil(short, func() bool { return false }); !errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("WaitUntil outlived its context")
 	}
 	var done atomic.Int32
 	for range 3 {
-		p.Runtime().Go(func() {
-			_ = p.Runtime().Sleep(ctx, time.Millisecond)
+		rt.Go(func() {
+			_ = rt.Sleep(ctx, time.Millisecond)
 			done.Add(1)
-			p.Runtime().Wake()
+			rt.Wake()
 		})
 	}
-	return p.Runtime().WaitUntil(ctx, func() bool { return done.Load() == 3 })
+	return rt.WaitUntil(ctx, func() bool { return done.Load() == 3 })
 }
 
 func TestCodeThatAsksAProcessForTheTimeRunsInRealTime(t *testing.T) {

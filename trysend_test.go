@@ -11,7 +11,8 @@ import (
 // A message that TrySend has taken is on its way and its memory the caller's again, also of several frames. What it has not taken has not left.
 func TestTrySendTakesAMessageAtOnceOrNotAtAll(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{Link: weft.UDP("127.0.0.1:0")}))
-	if err := a.Peer(b.Name()).SendDelivered(ctx, 1); err != nil { // so that the pair is open
+	toB := a.Peer(b.Name())
+	if err := toB.SendDelivered(ctx, 1); err != nil { // so that the pair is open
 		t.Fatal(err)
 	}
 	if _, err := b.Recv(ctx, weft.AnyProcess, 1, nil); err != nil {
@@ -20,7 +21,7 @@ func TestTrySendTakesAMessageAtOnceOrNotAtAll(t *testing.T) {
 	for _, n := range []int{0, 8, 4 << 10, 16 << 10} {
 		want := bytes.Repeat([]byte{byte(n>>8) + 1}, n)
 		data := bytes.Clone(want)
-		for !a.Peer(b.Name()).TrySend(2, data[:n/3], data[n/3:]) { // the helper may have a command to read just then
+		for !toB.TrySend(2, data[:n/3], data[n/3:]) { // the helper may have a command to read just then
 			time.Sleep(time.Millisecond)
 			if ctx.Err() != nil {
 				t.Fatalf("%d bytes are never taken", n)
@@ -40,8 +41,8 @@ func TestTrySendTakesAMessageAtOnceOrNotAtAll(t *testing.T) {
 	for what, taken := range map[string]bool{
 		"to a name that no process has": a.Peer(weft.Name{App: "nobody"}).TrySend(2, nil),
 		"to any process":                a.Peer(weft.AnyProcess).TrySend(2, nil),
-		"with a tag that is none":       a.Peer(b.Name()).TrySend(weft.AnyTag, nil),
-		"longer than the NIC copies":    a.Peer(b.Name()).TrySend(2, make([]byte, 16<<10+1)),
+		"with a tag that is none":       toB.TrySend(weft.AnyTag, nil),
+		"longer than the NIC copies":    toB.TrySend(2, make([]byte, 16<<10+1)),
 		"of a port that is closed":      o.Peer(a.Name()).TrySend(2, nil),
 	} {
 		if taken {

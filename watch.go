@@ -13,17 +13,18 @@ import (
 // EventKind is the kind of an [Event].
 type EventKind uint32
 
+// The kinds of events.
 const (
 	EventMissed      EventKind = 0                               // 0: a Watcher of some peers missed events
 	EventUnreachable EventKind = EventKind(vni.EventUnreachable) // 1: a NIC is silent
 	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // 2: a NIC came back in a new life
 	EventProcessGone EventKind = EventKind(vni.EventProcessGone) // 3: a process has ended
-	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // 4: after a partition another process has this process's name
-	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed in order; its processes have ended
+	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // 4: another process has this process's name
+	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed, and its processes have ended
 )
 
-// Event reports the end of a NIC or a process that this process has sent to or received from. It
-// belongs to no operation.
+// Event reports the end of a NIC or a process with which this process has exchanged messages, or
+// the loss of this process's name. Operations report failures by errors of their own.
 type Event struct {
 	Kind    EventKind
 	Name    Name    // the process that ended, if its name is known; else AnyProcess
@@ -37,22 +38,22 @@ type Event struct {
 // String returns the event as a sentence.
 func (e Event) String() string { return e.text }
 
-// Watcher returns the events of a process, each once. A process may have several: each gets all its
-// events, so a library and its application do not take them from each other.
+// Watcher returns the events of a process, each once. A process may have several Watchers, and each
+// gets every event: a library and its application can both watch.
 type Watcher struct {
 	w     *proc.Watcher
 	peers []Address
 }
 
-// Watch returns a Watcher of all later events or, if peers are given, of those that concern one of
-// these processes or its NIC. Close it when it is no longer needed.
+// Watch returns a Watcher of later events. If peers are given, it returns only events about these
+// processes and their NICs. Close it when it is no longer needed.
 //
-// A process gets an event for a peer only if it has sent to the peer or received from it. Messages
+// A process gets events about a peer only if it has sent to the peer or received from it. Messages
 // that the peer sent before its end can still be received after the event. A NIC notices that
 // another one is silent only while an operation between the two is in flight, such as a receive.
 //
-// When the session with a NIC ends, the event comes before any message of the next session: a process
-// that has received a message of the next session finds the event here without a wait.
+// When a session with a NIC ends and a new one begins, the event comes first: once a process has
+// received a message of the new session, Next returns the event without a wait.
 func (p *Process) Watch(peers ...Address) *Watcher {
 	return &Watcher{w: p.p.Watch(), peers: slices.Clone(peers)}
 }
@@ -60,8 +61,9 @@ func (p *Process) Watch(peers ...Address) *Watcher {
 // Next waits for the next event. It returns a queued event even if ctx is done. It fails with
 // [ErrClosed] after Close of the Watcher or its process.
 //
-// A process keeps its last 64 events. If a Watcher falls behind, its next event has a positive
-// Missed; if none of its own follows, it gets an [EventMissed]. It must then ask its peers itself.
+// A process keeps its last 64 events. If a Watcher misses events because it is late, its next event
+// has a positive Missed. If it watches some peers and no event about them is left, it gets an
+// [EventMissed]. The program must then find out by itself which peers are alive.
 func (w *Watcher) Next(ctx context.Context) (Event, error) {
 	missed := uint64(0)
 	for {

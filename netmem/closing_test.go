@@ -23,7 +23,7 @@ func TestCallsThatWaitEndWithTheirClient(t *testing.T) {
 		for _, down := range []time.Duration{0, time.Second} { // before the calls begin
 			withClient(t, ClientConfig{}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
 				f.StopNIC(1)
-				sp.Runtime().Sleep(context.Background(), down)
+				sleep(sp, down)
 				f.After(100*time.Millisecond, func() { sp.Start("closer", func(*sim.Process) error { c.Close(); return nil }) })
 				failed := atOnce(sp, c, func(page uint64) error { return call(c, page) })
 				if len(failed) != crowd+1 {
@@ -55,7 +55,7 @@ func TestCallsForWhatWasNeverWrittenEndWithTheirClient(t *testing.T) {
 			if _, err := Serve(sp.Weft(), ServerConfig{Bytes: 64 * 4096}); err != nil {
 				return err
 			}
-			return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+			return sleep(sp, time.Hour)
 		})
 		f.Process(0, "client/0", func(sp *sim.Process) error {
 			ctx := context.Background()
@@ -81,7 +81,7 @@ func TestCallsForWhatWasNeverWrittenEndWithTheirClient(t *testing.T) {
 				return err
 			}
 			for v.c.Err() == nil {
-				sp.Runtime().Sleep(context.Background(), time.Millisecond)
+				sleep(sp, time.Millisecond)
 			}
 			for what, call := range calls {
 				if err := call(); !errors.Is(err, weft.ErrClosed) {

@@ -101,7 +101,7 @@ func TestShardsOutliveAsManyServersAsThereIsParity(t *testing.T) {
 				running[i] = startServer(f, 1+i, weft.Name{App: "memory", Index: uint32(i)}, 40)
 			}
 			for st := c.Stats(); st.Lacking > 0 || st.ServersUp < 6; st = c.Stats() {
-				sp.Runtime().Sleep(context.Background(), 50*time.Millisecond)
+				sleep(sp, 50*time.Millisecond)
 			}
 		}
 		return same()

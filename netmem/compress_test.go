@@ -107,7 +107,7 @@ func TestAQuotaCountsCompressedBytes(t *testing.T) {
 			return err
 		}
 		defer s.Close()
-		return p.Weft().Runtime().Sleep(context.Background(), time.Hour)
+		return sleep(p, time.Hour)
 	})
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		ctx := context.Background()

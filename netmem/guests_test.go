@@ -75,7 +75,7 @@ func (w *world) left(ctx context.Context, sp *sim.Process) error {
 		if what == "" && w.guests == 0 {
 			return nil
 		}
-		if err := sp.Weft().Runtime().Sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := sp.Runtime().Sleep(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
@@ -90,7 +90,7 @@ func lone(t *testing.T, cfg ServerConfig, clients map[string]func(sp *sim.Proces
 		if s, err = Serve(sp.Weft(), cfg); err != nil {
 			return err
 		}
-		return sp.Weft().Runtime().Sleep(context.Background(), 24*time.Hour)
+		return sleep(sp, 24*time.Hour)
 	})
 	for name, do := range clients {
 		f.Process(1, name, func(sp *sim.Process) error {
@@ -141,7 +141,7 @@ func TestTheRoomOfAClientThatHasEndedIsThereForTheNext(t *testing.T) {
 		return nil
 	}, "other/0": func(sp *sim.Process, s *Server) error {
 		for s.Stats().Ended < 2 { // both have
-			sp.Runtime().Sleep(context.Background(), time.Millisecond)
+			sleep(sp, time.Millisecond)
 		}
 		if st := s.Stats(); st.Clients != 0 || st.UsedBytes != 0 || st.Pages != 0 || len(st.Volumes) != 0 {
 			return fmt.Errorf("of clients that have ended there is %+v", st)
@@ -165,19 +165,19 @@ func TestAClientThatIsSilentForTooLongFindsItsServerRestarted(t *testing.T) {
 		if s, err = Serve(sp.Weft(), ServerConfig{Bytes: 64 * hsn.MaxPage, Keep: KeepLeast}); err != nil {
 			return err
 		}
-		return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+		return sleep(sp, time.Hour)
 	})
 	f.Process(1, "client/0", func(sp *sim.Process) error {
 		c, err := open(sp, 8)
 		if err != nil {
 			return err
 		}
-		sp.Runtime().Sleep(context.Background(), 3*KeepLeast) // it asks whether the server is there meanwhile
+		sleep(sp, 3*KeepLeast) // it asks whether the server is there meanwhile
 		if st := s.Stats(); st.Pages != 8 || st.Ended != 0 {
 			return fmt.Errorf("of a client that lives: %+v", st)
 		}
 		f.Stall(1, 2*KeepLeast)
-		sp.Runtime().Sleep(context.Background(), time.Second)
+		sleep(sp, time.Second)
 		ctx, cancel := sp.Runtime().WithTimeout(context.Background(), 3*KeepLeast)
 		defer cancel()
 		if err := c.ReadPage(ctx, 3, make([]byte, hsn.HalfPage)); !errors.Is(err, ErrLost) {
@@ -280,7 +280,7 @@ func TestWhatAClientHadGoesFromAServerThatItRemoves(t *testing.T) {
 			if all[i], err = Serve(sp.Weft(), ServerConfig{Bytes: 64 * hsn.MaxPage}); err != nil {
 				return err
 			}
-			return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+			return sleep(sp, time.Hour)
 		})
 	}
 	f.Process(0, "client/0", func(sp *sim.Process) error {
@@ -301,7 +301,7 @@ func TestWhatAClientHadGoesFromAServerThatItRemoves(t *testing.T) {
 		if err := c.RemoveServer(ctx, refs[0].Name); err != nil {
 			return err
 		}
-		sp.Runtime().Sleep(context.Background(), time.Second)
+		sleep(sp, time.Second)
 		if st := all[0].Stats(); st.Pages != 0 || len(all[0].lives) != 0 {
 			return fmt.Errorf("of a client that has removed the server: %+v, %d lives", st, len(all[0].lives))
 		}
@@ -324,7 +324,7 @@ func TestWhatAClientHadGoesFromAServerThatItRemoves(t *testing.T) {
 		c.port.mu.Lock()
 		c.leaveServer(&server{ServerRef: refs[0], addr: c.servers[1].addr, up: true, epoch: c.servers[1].epoch}) // as if an earlier removal came to its end only now
 		c.port.mu.Unlock()
-		sp.Runtime().Sleep(context.Background(), time.Second)
+		sleep(sp, time.Second)
 		for i := range uint64(2 * pages) {
 			if err := c.ReadPage(ctx, i, make([]byte, hsn.HalfPage)); err != nil {
 				return err
@@ -384,9 +384,9 @@ func TestWhatAClientHadGoesThoughNoOtherPageComes(t *testing.T) {
 		},
 		"keeper/0": func(sp *sim.Process, its *Server) error {
 			for its.Stats().Ended == 0 {
-				sp.Runtime().Sleep(context.Background(), time.Second)
+				sleep(sp, time.Second)
 			}
-			sp.Runtime().Sleep(context.Background(), time.Second)
+			sleep(sp, time.Second)
 			if st := its.Stats(); st.Pages != 0 || st.UsedBytes != 0 || st.SpillUsed != 0 || len(its.store.out) != 0 || its.store.frames != 0 {
 				return fmt.Errorf("%d pages are left of a client that has ended, %d bytes, %d of the file, and %d frames", st.Pages, st.UsedBytes, st.SpillUsed, its.store.frames)
 			}
@@ -408,7 +408,7 @@ func TestAServerLearnsOfTheEndOfAClientBehindAPartition(t *testing.T) {
 				if s, err = Serve(sp.Weft(), ServerConfig{Bytes: 64 * hsn.MaxPage, Keep: time.Hour}); err != nil {
 					return err
 				}
-				return sp.Weft().Runtime().Sleep(context.Background(), 24*time.Hour)
+				return sleep(sp, 24*time.Hour)
 			})
 			f.Process(0, "client/0", func(sp *sim.Process) error {
 				ctx := context.Background()
@@ -417,13 +417,13 @@ func TestAServerLearnsOfTheEndOfAClientBehindAPartition(t *testing.T) {
 					return err
 				}
 				heal := f.Partition(0)
-				sp.Runtime().Sleep(context.Background(), cut)
+				sleep(sp, cut)
 				heal()
-				sp.Runtime().Sleep(context.Background(), time.Minute)
+				sleep(sp, time.Minute)
 				return c.WritePage(ctx, 3, make([]byte, hsn.HalfPage))
 			})
 			f.Process(1, "keeper/0", func(sp *sim.Process) error {
-				sp.Runtime().Sleep(context.Background(), cut+2*time.Minute)
+				sleep(sp, cut+2*time.Minute)
 				if st := s.Stats(); st.PageOuts != 1 || st.Ended != 1 || st.Pages != 0 {
 					return fmt.Errorf("a client that was cut off for %v, and has ended: %+v", cut, st)
 				}
@@ -483,7 +483,7 @@ func TestTheEndOfAHostEndsNoClientThatHasBegunSince(t *testing.T) {
 			return err
 		}
 		s.bell.Close() // that goroutine comes to its end
-		return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+		return sleep(sp, time.Hour)
 	})
 	first, done := true, false
 	f.Serve(0, "client/0", func(sp *sim.Process) error {
@@ -495,7 +495,7 @@ func TestTheEndOfAHostEndsNoClientThatHasBegunSince(t *testing.T) {
 			first = false
 			s.heed(&weft.Event{Kind: weft.EventUnreachable, Addr: weft.Address{NIC: sp.Weft().Address().NIC}})
 			f.After(time.Millisecond, func() { f.Reboot(0, 0) })
-			return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+			return sleep(sp, time.Hour)
 		}
 		s.port.mu.Lock()
 		s.heedAll()
@@ -507,7 +507,7 @@ func TestTheEndOfAHostEndsNoClientThatHasBegunSince(t *testing.T) {
 		return c.ReadPage(context.Background(), 3, make([]byte, hsn.HalfPage))
 	})
 	f.Process(1, "keeper/0", func(sp *sim.Process) error {
-		sp.Runtime().Sleep(context.Background(), time.Minute)
+		sleep(sp, time.Minute)
 		return nil
 	})
 	if err := f.Run(time.Hour); err != nil || !done {

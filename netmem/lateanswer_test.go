@@ -21,7 +21,7 @@ func TestALateAnswerToAnEarlierClientIsNotTheNextOnes(t *testing.T) {
 		if _, err := Serve(sp.Weft(), ServerConfig{Bytes: 64 * hsn.MaxPage}); err != nil {
 			return err
 		}
-		return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+		return sleep(sp, time.Hour)
 	})
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		ctx, cfg := context.Background(), ClientConfig{Servers: []ServerRef{{Name: server}}}
@@ -38,7 +38,7 @@ func TestALateAnswerToAnEarlierClientIsNotTheNextOnes(t *testing.T) {
 		if _, err := NewClient(within, sp.Weft(), cfg); !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("a client whose server's answer comes late: %w", err)
 		}
-		sp.Runtime().Sleep(context.Background(), begun+held-100*time.Microsecond-f.Elapsed())
+		sleep(sp, begun+held-100*time.Microsecond-f.Elapsed())
 		f.Narrow(0, 1, 1) // nothing gets through
 		f.After(time.Millisecond, func() { f.Narrow(0, 1, 0) })
 		c, err := NewClient(ctx, sp.Weft(), cfg)
@@ -46,13 +46,13 @@ func TestALateAnswerToAnEarlierClientIsNotTheNextOnes(t *testing.T) {
 			return err
 		}
 		defer c.Close()
-		sp.Runtime().Sleep(context.Background(), held)
+		sleep(sp, held)
 		page, got := make([]byte, hsn.HalfPage), make([]byte, hsn.HalfPage)
 		page[0] = 1
 		if err := c.WritePage(ctx, 0, page); err != nil {
 			return err
 		}
-		sp.Runtime().Sleep(context.Background(), time.Second) // it asks meanwhile whether its server is there
+		sleep(sp, time.Second) // it asks meanwhile whether its server is there
 		if err := c.ReadPage(ctx, 0, got); err != nil || got[0] != page[0] {
 			return fmt.Errorf("a page that was acknowledged is read as %d: %w", got[0], err)
 		}

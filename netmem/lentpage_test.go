@@ -23,7 +23,7 @@ func TestThePageOfAWriteThatEndsWithItsClientIsTheCallersThen(t *testing.T) {
 			return fmt.Errorf("a write under way when its client was closed: %w; expected %w", err, weft.ErrClosed)
 		}
 		page[0] = 1
-		sp.Runtime().Sleep(context.Background(), 10*time.Second)
+		sleep(sp, 10*time.Second)
 		st, err := Stat(context.Background(), c.p, c.servers[0].Name)
 		if st.Damaged > 0 {
 			return fmt.Errorf("pages that the server has had and were damaged: %d; expected none", st.Damaged)

@@ -115,7 +115,7 @@ func serving(f *sim.Fabric, n int) (servers []ServerRef) {
 			if _, err := Serve(sp.Weft(), ServerConfig{Bytes: 512 * 8192}); err != nil {
 				return err
 			}
-			return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+			return sleep(sp, time.Hour)
 		})
 	}
 	return servers
@@ -124,7 +124,7 @@ func serving(f *sim.Fabric, n int) (servers []ServerRef) {
 func TestReadingManyPagesEndsWithItsContextAndWithItsClient(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
 		for _, closes := range []bool{false, true} {
-			ctx, cancel := sp.Weft().Runtime().WithTimeout(context.Background(), 20*time.Millisecond)
+			ctx, cancel := sp.Runtime().WithTimeout(context.Background(), 20*time.Millisecond)
 			asked, ended := 0, map[string]int{}
 			begun := f.Elapsed()
 			why := c.ReadPages(ctx, 8, func() (uint64, []byte, bool) {
@@ -244,7 +244,7 @@ func TestPagesThatHaveComeWhileTheirReaderWasBusyAreNotAskedForAgain(t *testing.
 				t.Error(failed)
 			}
 			if n%20 == 0 {
-				_ = sp.Weft().Runtime().Sleep(context.Background(), 5*time.Millisecond)
+				_ = sleep(sp, 5*time.Millisecond)
 			}
 		})
 		if requests > 400+10 {
@@ -272,7 +272,7 @@ func TestAPageOfASilentServerIsAskedForElsewhereThoughItsReaderIsBusy(t *testing
 			if err != nil {
 				t.Error(err)
 			}
-			_ = sp.Weft().Runtime().Sleep(context.Background(), 100*time.Millisecond)
+			_ = sleep(sp, 100*time.Millisecond)
 		})
 		if longest > 1500*time.Millisecond {
 			t.Errorf("a page took %v, of a server that is taken for dead after 500 ms", longest)
@@ -300,8 +300,8 @@ func TestAPageThatTakesLongKeepsNoOthersWaiting(t *testing.T) {
 			}
 			f.Stall(1+slices.Index(c.servers, c.pages[0].copies[0].server), 100*time.Millisecond)
 			if way == "busy" {
-				sp.Weft().Runtime().Go(func() { _ = c.WritePage(context.Background(), 0, make([]byte, 4096)) })
-				_ = sp.Weft().Runtime().Sleep(context.Background(), time.Millisecond)
+				sp.Runtime().Go(func() { _ = c.WritePage(context.Background(), 0, make([]byte, 4096)) })
+				_ = sleep(sp, time.Millisecond)
 			}
 			begun, asked, others := f.Elapsed(), 0, time.Duration(0)
 			err = c.ReadPages(context.Background(), 2, func() (uint64, []byte, bool) {

@@ -17,6 +17,11 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
+// sleep sleeps for d of virtual time.
+func sleep(p interface{ Runtime() weft.Runtime }, d time.Duration) error {
+	return p.Runtime().Sleep(context.Background(), d)
+}
+
 // servers starts page servers of so many pages on the NICs from 1 on.
 func servers(f *sim.Fabric, many, pages int) (refs []netmem.ServerRef, running []*sim.Process) {
 	for i := range many {
@@ -34,7 +39,7 @@ func startServer(f *sim.Fabric, host int, name weft.Name, pages int) *sim.Proces
 			return err
 		}
 		defer s.Close()
-		return p.Weft().Runtime().Sleep(context.Background(), time.Hour)
+		return sleep(p, time.Hour)
 	})
 }
 
@@ -269,7 +274,7 @@ func TestAServerRefusesStrangersAndWhatIsMoreThanAQuota(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return p.Weft().Runtime().Sleep(context.Background(), time.Hour)
+		return sleep(p, time.Hour)
 	})
 	f.Process(1, "stranger/0", func(sp *sim.Process) error {
 		_, err := netmem.NewClient(context.Background(), sp.Weft(), netmem.ClientConfig{Servers: []netmem.ServerRef{{Name: name}}})

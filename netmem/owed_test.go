@@ -17,14 +17,14 @@ func TestAServerThatWasAwayHearsWhatWasDiscarded(t *testing.T) {
 		page := make([]byte, hsn.HalfPage)
 		for _, silent := range []time.Duration{0, 2 * time.Second} { // when the first page is discarded: it is found out by that, or before
 			heal := w.f.Partition(2)
-			w.sp.Runtime().Sleep(context.Background(), silent)
+			sleep(w.sp, silent)
 			for i := range uint64(pages) {
 				if err := w.DiscardPage(context.Background(), i); err != nil {
 					return err
 				}
 			}
 			heal()
-			w.sp.Runtime().Sleep(context.Background(), 5*time.Second)
+			sleep(w.sp, 5*time.Second)
 			for i := range uint64(pages) {
 				if err := w.WritePage(context.Background(), pages+i, page); err != nil {
 					return fmt.Errorf("page %d of %d that there is room for, where all others were discarded: %w", i, pages, err)
@@ -38,7 +38,7 @@ func TestAServerThatWasAwayHearsWhatWasDiscarded(t *testing.T) {
 			if err := w.write(pages); err != nil {
 				return err
 			}
-			w.sp.Runtime().Sleep(context.Background(), time.Second)
+			sleep(w.sp, time.Second)
 			if err := w.reads(pages); err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ func TestAPageThatCouldNotBeWrittenTakesNoRoom(t *testing.T) {
 				return fmt.Errorf("page %d more than there is room for: %w; expected %w", i, err, ErrFull)
 			}
 		}
-		w.sp.Runtime().Sleep(context.Background(), time.Second)
+		sleep(w.sp, time.Second)
 		for i, s := range w.servers {
 			if st := s.Stats(); st.Pages != written {
 				return fmt.Errorf("%v has %d pages; expected %d, which could be written", w.at[i], st.Pages, written)

@@ -64,7 +64,7 @@ func TestClientsAndServersThatAreClosedGiveTheirMemoryBack(t *testing.T) {
 					return fmt.Errorf("server %d: %w", i, err)
 				}
 				s.Close()
-				sp.Runtime().Sleep(context.Background(), 10*time.Millisecond)
+				sleep(sp, 10*time.Millisecond)
 			}
 			return nil
 		},
@@ -81,7 +81,7 @@ func TestAPageThatIsBeingLookedAtStaysWhileItsClientIsClosed(t *testing.T) {
 		}
 		err := c.ViewPage(context.Background(), 1, func([]byte) {
 			c.Close()
-			sp.Runtime().Sleep(context.Background(), 100*time.Millisecond)
+			sleep(sp, 100*time.Millisecond)
 			if seen() {
 				t.Error("the memory of a page is given back while a call looks at it")
 			}
@@ -89,7 +89,7 @@ func TestAPageThatIsBeingLookedAtStaysWhileItsClientIsClosed(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		sp.Runtime().Sleep(context.Background(), 100*time.Millisecond)
+		sleep(sp, 100*time.Millisecond)
 		if !seen() {
 			t.Error("the memory of a closed client is not given back behind its last call")
 		}

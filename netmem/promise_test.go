@@ -35,7 +35,7 @@ func (w *world) live(sp *sim.Process, first uint64) error {
 			return err
 		}
 		if sp.Rand().IntN(3) > 0 {
-			sp.Runtime().Sleep(context.Background(), time.Duration(sp.Rand().IntN(int(10*time.Millisecond))))
+			sleep(sp, time.Duration(sp.Rand().IntN(int(10*time.Millisecond))))
 		}
 	}
 	for i := range o.pages {

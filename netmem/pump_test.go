@@ -20,7 +20,7 @@ func withClient(t *testing.T, cfg ClientConfig, life func(sp *sim.Process, f *si
 		if _, err := Serve(sp.Weft(), ServerConfig{Bytes: 512 * 8192}); err != nil {
 			return err
 		}
-		return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+		return sleep(sp, time.Hour)
 	})
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		cfg.Servers = []ServerRef{{Name: name}}
@@ -109,7 +109,7 @@ func TestARequestIsRepeatedWhenItsAnswerIsLateAndNotBefore(t *testing.T) {
 			if n > 0 && took < retry || n == 0 && took > retry+time.Millisecond {
 				return fmt.Errorf("%v after it was sent a request was repeated %d times; expected to be once it was late by %v", took, n, retry)
 			}
-			sp.Runtime().Sleep(context.Background(), 100*time.Microsecond)
+			sleep(sp, 100*time.Microsecond)
 		}
 		if n := len(c.port.late.list); n != 0 {
 			return fmt.Errorf("%d calls are listed when none waits", n)

@@ -43,7 +43,7 @@ func TestADeadServerCanBeRemoved(t *testing.T) {
 	const pages = 40
 	onSeveral(t, []int{64, 64, 64}, pages, ClientConfig{Copies: 2}, func(w *several) error {
 		w.f.Kill(w.running[0])
-		w.sp.Runtime().Sleep(context.Background(), 10*time.Second)
+		sleep(w.sp, 10*time.Second)
 		if st := w.Stats(); st.ServersUp != 2 || st.Lacking > 0 {
 			return fmt.Errorf("%+v: expected two servers to have all pages", st)
 		}
@@ -87,7 +87,7 @@ func TestARemovalThatIsGivenUpLeavesTheServerInUse(t *testing.T) {
 			w.p.Runtime().Wake()
 			return nil
 		})
-		w.sp.Runtime().Sleep(context.Background(), time.Second)
+		sleep(w.sp, time.Second)
 		if err := w.AddServer(context.Background(), ServerRef{Name: w.at[0]}); err == nil || ended {
 			return errors.New("a server is added while it is being removed, or has left already")
 		}

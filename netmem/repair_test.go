@@ -33,7 +33,7 @@ func onSeveral(t *testing.T, rooms []int, pages uint64, cfg ClientConfig, life f
 			if w.servers[i], err = Serve(sp.Weft(), ServerConfig{Bytes: room * hsn.MaxPage}); err != nil {
 				return err
 			}
-			return sp.Weft().Runtime().Sleep(context.Background(), 24*time.Hour)
+			return sleep(sp, 24*time.Hour)
 		}))
 	}
 	w.f.Process(0, "client/0", func(sp *sim.Process) (err error) {
@@ -92,20 +92,20 @@ func TestRepairKeepsItsPaceWhereTheServersAreFull(t *testing.T) {
 	for _, perSecond := range []int{10, 0} { // the second: 64 MiB
 		onSeveral(t, []int{32, 32, 32}, full, ClientConfig{Copies: 2, RepairBytes: perSecond * hsn.HalfPage}, func(w *several) error {
 			w.f.Kill(w.running[0])
-			w.sp.Runtime().Sleep(context.Background(), 3*time.Second)
+			sleep(w.sp, 3*time.Second)
 			lacking := uint64(w.Stats().Lacking)
 			if lacking == 0 {
 				return errors.New("no page lacks a copy")
 			}
 			begun, _ := w.asked()
-			w.sp.Runtime().Sleep(context.Background(), 10*time.Second)
+			sleep(w.sp, 10*time.Second)
 			ins, _ := w.asked()
 			if most := uint64(10*perSecond + repairers); perSecond > 0 && ins-begun > most {
 				return fmt.Errorf("%d pages were read for copies in 10 s; expected %d at most", ins-begun, most)
 			}
-			w.sp.Runtime().Sleep(context.Background(), time.Minute)
+			sleep(w.sp, time.Minute)
 			begun, refusedBefore := w.asked()
-			w.sp.Runtime().Sleep(context.Background(), time.Minute)
+			sleep(w.sp, time.Minute)
 			ins, refused := w.asked()
 			most := (uint64(time.Minute/fullMost) + 1) * lacking
 			if ins-begun > most || refused-refusedBefore > most {
@@ -116,7 +116,7 @@ func TestRepairKeepsItsPaceWhereTheServersAreFull(t *testing.T) {
 					return err
 				}
 			}
-			w.sp.Runtime().Sleep(context.Background(), fullMost+time.Duration(lacking)*time.Second/10)
+			sleep(w.sp, fullMost+time.Duration(lacking)*time.Second/10)
 			if st := w.Stats(); st.Lacking > 0 {
 				return fmt.Errorf("%d pages lack copies when there is room for them", st.Lacking)
 			}

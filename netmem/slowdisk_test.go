@@ -22,14 +22,14 @@ type slowFile struct {
 }
 
 func (f *slowFile) ReadAt(b []byte, at int64) (int, error) {
-	_ = f.p.Runtime().Sleep(context.Background(), f.takes)
+	_ = sleep(f.p, f.takes)
 	return f.file.ReadAt(b, at)
 }
 
 var errDisk = errors.New("the disk is broken")
 
 func (f *slowFile) WriteAt(b []byte, at int64) (int, error) {
-	_ = f.p.Runtime().Sleep(context.Background(), f.takes)
+	_ = sleep(f.p, f.takes)
 	if f.broken {
 		return 0, errDisk
 	}
@@ -50,7 +50,7 @@ func onSlowDisk(t *testing.T, life func(ctx context.Context, c *Client, s *Serve
 		}
 		disk = &slowFile{file: server.store.spill.f, p: sp.Weft()}
 		server.store.spill.f = disk
-		return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+		return sleep(sp, time.Hour)
 	})
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		ctx := context.Background()
@@ -64,7 +64,7 @@ func onSlowDisk(t *testing.T, life func(ctx context.Context, c *Client, s *Serve
 				return err
 			}
 		}
-		sp.Runtime().Sleep(context.Background(), time.Second)
+		sleep(sp, time.Second)
 		return life(ctx, c, server, disk)
 	})
 	if err := f.Run(10 * time.Minute); err != nil {

@@ -28,7 +28,7 @@ func TestAServerSpillsWhatItHasNoRoomFor(t *testing.T) {
 			return err
 		}
 		defer s.Close()
-		return sp.Weft().Runtime().WaitUntil(context.Background(), func() bool { return over })
+		return sp.Runtime().WaitUntil(context.Background(), func() bool { return over })
 	})
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		defer func() { over = true }()

@@ -24,7 +24,7 @@ func TestAReadEndsWithItsContextWhileItsOwnNICStandsStill(t *testing.T) {
 		if err := c.ReadPage(context.Background(), 1, make([]byte, 4096)); err != nil {
 			return err
 		}
-		sp.Runtime().Sleep(context.Background(), time.Second)
+		sleep(sp, time.Second)
 		return ended(c)
 	})
 }

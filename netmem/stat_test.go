@@ -15,7 +15,7 @@ import (
 func TestAServerTellsWhatItHasToAnyProcess(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 3})
 	refs, _ := servers(f, 1, 10)
-	f.Serve(2, "deaf/0", func(p *sim.Process) error { return p.Weft().Runtime().Sleep(context.Background(), time.Hour) })
+	f.Serve(2, "deaf/0", func(p *sim.Process) error { return sleep(p, time.Hour) })
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		p, ctx := sp.Weft(), context.Background()
 		c, err := netmem.NewClient(ctx, p, netmem.ClientConfig{Servers: refs})

@@ -12,10 +12,10 @@ import (
 
 // settled waits until the repair has no page to look at.
 func settled(sp *sim.Process, c *Client) error {
-	ctx, cancel := sp.Weft().Runtime().WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := sp.Runtime().WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for c.toLookAt() > 0 {
-		if err := sp.Weft().Runtime().Sleep(ctx, attendEvery); err != nil {
+		if err := sp.Runtime().Sleep(ctx, attendEvery); err != nil {
 			return fmt.Errorf("the repair has %d pages to look at: %w", c.toLookAt(), err)
 		}
 	}

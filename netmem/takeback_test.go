@@ -14,7 +14,7 @@ import (
 // returns when the client believes that both are up.
 func (w *several) deceive() error {
 	heal := w.f.Partition(1)
-	w.sp.Runtime().Sleep(context.Background(), 2*time.Second)
+	sleep(w.sp, 2*time.Second)
 	if st := w.Stats(); st.Lacking > 0 || st.Repaired == 0 {
 		return fmt.Errorf("%d pages lack copies when a server was silent for long, and %d have new ones", st.Lacking, st.Repaired)
 	}
@@ -23,7 +23,7 @@ func (w *several) deceive() error {
 	}
 	w.f.Kill(w.running[1])
 	heal()
-	for until := w.sp.Runtime().Now().Add(time.Second); w.Stats().ServersUp < len(w.at); w.sp.Runtime().Sleep(context.Background(), time.Millisecond) {
+	for until := w.sp.Runtime().Now().Add(time.Second); w.Stats().ServersUp < len(w.at); sleep(w.sp, time.Millisecond) {
 		if w.sp.Runtime().Now().After(until) {
 			return errors.New("a server that is reached again is not known to be up, or one that has died is known to be down")
 		}
@@ -41,7 +41,7 @@ func TestACopyIsNotTakenBackUnlessTheOthersCanBeRead(t *testing.T) {
 				if err := w.deceive(); err != nil {
 					return err
 				}
-				w.sp.Runtime().Sleep(context.Background(), 10*time.Second)
+				sleep(w.sp, 10*time.Second)
 				if st := w.Stats(); st.Lacking > 0 {
 					return fmt.Errorf("%d pages lack copies when three servers are up", st.Lacking)
 				}
@@ -56,7 +56,7 @@ func TestCopiesThatAreTooManyAreTakenBack(t *testing.T) {
 	const pages = 20
 	onSeveral(t, []int{64, 64, 64}, pages, ClientConfig{Copies: 2}, func(w *several) error {
 		heal := w.f.Partition(1)
-		w.sp.Runtime().Sleep(context.Background(), 2*time.Second)
+		sleep(w.sp, 2*time.Second)
 		for page := range uint64(pages / 2) { // of these the server that is cut off has an old version
 			b := make([]byte, hsn.HalfPage)
 			b[0] = byte(page)
@@ -65,7 +65,7 @@ func TestCopiesThatAreTooManyAreTakenBack(t *testing.T) {
 			}
 		}
 		heal()
-		w.sp.Runtime().Sleep(context.Background(), 10*time.Second)
+		sleep(w.sp, 10*time.Second)
 		n := 0
 		for _, s := range w.servers {
 			n += s.Stats().Pages

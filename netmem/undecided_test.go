@@ -33,7 +33,7 @@ func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsDown(t *testing.T) {
 	onSeveral(t, []int{64, 64}, 8, ClientConfig{Copies: 2}, func(w *several) error {
 		const page = 3
 		heal := w.f.Partition(2)
-		w.sp.Runtime().Sleep(context.Background(), time.Second)
+		sleep(w.sp, time.Second)
 		ctx, cancel := w.sp.Runtime().WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if err := w.WritePage(ctx, page, append([]byte{99}, make([]byte, hsn.HalfPage-1)...)); !errors.Is(err, ErrFew) || strings.Contains(err.Error(), "\n") {
@@ -47,7 +47,7 @@ func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsDown(t *testing.T) {
 			return fmt.Errorf("%d pages wait to be written; expected 1", st.Pending)
 		}
 		heal()
-		w.sp.Runtime().Sleep(context.Background(), 10*time.Second)
+		sleep(w.sp, 10*time.Second)
 		if st := w.Stats(); st.Lacking != 0 || st.Pending != 0 {
 			return fmt.Errorf("%d pages lack copies and %d wait to be written when both servers are up", st.Lacking, st.Pending)
 		}
@@ -84,7 +84,7 @@ func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsFull(t *testing.T) {
 				return err
 			}
 		}
-		w.sp.Runtime().Sleep(context.Background(), time.Minute)
+		sleep(w.sp, time.Minute)
 		if st := w.Stats(); st.Lacking != 0 || st.Pending != 0 {
 			return fmt.Errorf("%d pages lack copies and %d wait to be written when there is room", st.Lacking, st.Pending)
 		}

@@ -18,7 +18,7 @@ import (
 // die kills one server after the other, and starts it anew. The next one dies when all pages have their copies again.
 func die(f *sim.Fabric, sp *sim.Process, v *netmem.Volume, refs []netmem.ServerRef, running []*sim.Process, pages int) {
 	p, kills := sp.Weft(), uint64(0)
-	for i := 0; p.Runtime().Sleep(context.Background(), 200*time.Millisecond) == nil; {
+	for i := 0; sleep(p, 200*time.Millisecond) == nil; {
 		if st := v.Stats(); st.Lacking == 0 && st.ServersUp == len(refs) && st.Restarts == kills {
 			kills++
 			i = (i + 1 + sp.Rand().IntN(len(refs)-1)) % len(refs)
@@ -42,7 +42,7 @@ func withVolume(t *testing.T, seed uint64, faults sim.Faults, cfg netmem.VolumeC
 		}
 		defer v.Close()
 		if faults != (sim.Faults{}) {
-			sp.Weft().Runtime().Go(func() { die(f, sp, v, cfg.Servers, running, pages) })
+			sp.Runtime().Go(func() { die(f, sp, v, cfg.Servers, running, pages) })
 		}
 		return life(ctx, sp, v)
 	})
@@ -76,11 +76,11 @@ func TestAVolumeIsAPieceOfMemory(t *testing.T) {
 				sp.Start("caller", func(*sim.Process) error {
 					failed = errors.Join(failed, useMemory(ctx, sp, v, int64(k)*each, each))
 					left--
-					sp.Weft().Runtime().Wake()
+					sp.Runtime().Wake()
 					return nil
 				})
 			}
-			err := errors.Join(sp.Weft().Runtime().WaitUntil(ctx, func() bool { return left == 0 }), failed)
+			err := errors.Join(sp.Runtime().WaitUntil(ctx, func() bool { return left == 0 }), failed)
 			deaths += v.Stats().Restarts
 			return err
 		})
@@ -94,8 +94,8 @@ func TestAVolumeIsAPieceOfMemory(t *testing.T) {
 func useMemory(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int64, size int) error {
 	r := sp.Rand()
 	model, buf := make([]byte, size), make([]byte, size)
-	begun := sp.Weft().Runtime().Now()
-	for step := 0; step < 120 || sp.Weft().Runtime().Now().Sub(begun) < 4*time.Second; step++ {
+	begun := sp.Runtime().Now()
+	for step := 0; step < 120 || sp.Runtime().Now().Sub(begun) < 4*time.Second; step++ {
 		at := r.IntN(size)
 		n := r.IntN(min(size-at, 1<<r.IntN(16)) + 1)
 		switch part := buf[:n]; r.IntN(6) {
@@ -175,24 +175,24 @@ func TestPartsThatAreReadTogetherAreWaitedForTogether(t *testing.T) {
 			return err
 		}
 		want = append(want, make([]byte, cfg.Bytes/2)...)
-		page, begun := make([]byte, 4096), sp.Weft().Runtime().Now()
+		page, begun := make([]byte, 4096), sp.Runtime().Now()
 		if _, err := v.ReadAtContext(ctx, page, 0); err != nil {
 			return err
 		}
-		one := sp.Weft().Runtime().Now().Sub(begun)
+		one := sp.Runtime().Now().Sub(begun)
 		bufs, offsets := [][]byte{make([]byte, 2)}, []int64{cfg.Bytes - 1}
 		for i := range int64(parts) {
 			bufs, offsets = append(bufs, make([]byte, 4096)), append(offsets, i*5*4096+i)
 		}
 		pauses, ends := 0, 0
-		begun = sp.Weft().Runtime().Now()
+		begun = sp.Runtime().Now()
 		v.ReadMany(ctx, bufs, offsets, func(i int, err error) {
 			ends++
 			if i == 0 != (err != nil) || i > 0 && !bytes.Equal(bufs[i], want[offsets[i]:][:4096]) {
 				t.Errorf("part %d at %d: %v, or other bytes", i, offsets[i], err)
 			}
 		}, func() { pauses++ })
-		if took := sp.Weft().Runtime().Now().Sub(begun); took > parts*one/2 {
+		if took := sp.Runtime().Now().Sub(begun); took > parts*one/2 {
 			t.Errorf("%d parts take %v, and one page %v; expected half of as many times that at most", parts, took, one)
 		}
 		if ends != parts+1 || pauses >= ends {
@@ -217,14 +217,14 @@ func TestReadsInOrderAreReadAhead(t *testing.T) {
 			if _, err := v.WriteAtContext(ctx, want, 0); err != nil {
 				return err
 			}
-			begun := sp.Weft().Runtime().Now()
+			begun := sp.Runtime().Now()
 			for at := int64(0); at < cfg.Bytes; at += int64(len(got)) {
 				n, err := v.ReadAtContext(ctx, got, at)
 				if err != nil && (err != io.EOF || at+int64(n) != cfg.Bytes) || !bytes.Equal(got[:n], want[at:at+int64(n)]) {
 					return fmt.Errorf("%d bytes at %d: %w, or other bytes", n, at, err)
 				}
 			}
-			took[ahead] = sp.Weft().Runtime().Now().Sub(begun)
+			took[ahead] = sp.Runtime().Now().Sub(begun)
 			return nil
 		})
 	}
@@ -266,7 +266,7 @@ func withRow(t *testing.T, life func(ctx context.Context, sp *sim.Process, v *ne
 // A page that is under way is free for no other call, and what is read ahead is taken in by readers, of which perhaps none comes.
 func TestPagesThatAreReadAheadInVainAreFreeSoon(t *testing.T) {
 	withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, _ func(context.Context, int) error) error {
-		ctx, cancel := sp.Weft().Runtime().WithTimeout(ctx, 20*time.Millisecond)
+		ctx, cancel := sp.Runtime().WithTimeout(ctx, 20*time.Millisecond)
 		defer cancel()
 		_, err := v.WriteAtContext(ctx, make([]byte, 12*4096), 4*4096)
 		return err
@@ -282,7 +282,7 @@ func TestAReaderWaitsForAPageThatIsReadAheadNoLongerThanItsContext(t *testing.T)
 			if page != 10 { // behind which the next pages are asked for
 				continue
 			}
-			short, cancel := sp.Weft().Runtime().WithTimeout(ctx, time.Microsecond)
+			short, cancel := sp.Runtime().WithTimeout(ctx, time.Microsecond)
 			if err := read(short, 19); !errors.Is(err, context.DeadlineExceeded) {
 				return fmt.Errorf("a page that was asked for a microsecond ago: %v", err)
 			}
@@ -309,21 +309,21 @@ func TestAVolumeMayBeClosedWhilePagesAreReadAhead(t *testing.T) {
 				sp.Start("reader", func(*sim.Process) error {
 					failed = read(ctx, 19)
 					ended = true
-					sp.Weft().Runtime().Wake()
+					sp.Runtime().Wake()
 					return nil
 				})
-				if err := sp.Weft().Runtime().Sleep(ctx, time.Microsecond); err != nil { // the reader waits
+				if err := sp.Runtime().Sleep(ctx, time.Microsecond); err != nil { // the reader waits
 					return err
 				}
 			}
 			v.Close()
-			if err := sp.Weft().Runtime().WaitUntil(ctx, func() bool { return ended }); err != nil {
+			if err := sp.Runtime().WaitUntil(ctx, func() bool { return ended }); err != nil {
 				return err
 			}
 			if failed != nil && !errors.Is(failed, weft.ErrClosed) { // the page may have come meanwhile
 				return fmt.Errorf("a read of a volume that is closed: %w", failed)
 			}
-			return sp.Weft().Runtime().Sleep(ctx, 10*time.Millisecond) // for those that have to end
+			return sp.Runtime().Sleep(ctx, 10*time.Millisecond) // for those that have to end
 		})
 	}
 }
@@ -331,9 +331,9 @@ func TestAVolumeMayBeClosedWhilePagesAreReadAhead(t *testing.T) {
 // Parts of several pages take what is read ahead, and drive nothing: another goroutine does for them, at once.
 func TestPartsOfSeveralPagesWaitForPagesThatAreReadAhead(t *testing.T) {
 	withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, _ func(context.Context, int) error) error {
-		begun := sp.Weft().Runtime().Now()
+		begun := sp.Runtime().Now()
 		_, err := v.ReadAtContext(ctx, make([]byte, 8*4096), 4*4096)
-		if took := sp.Weft().Runtime().Now().Sub(begun); took > time.Millisecond {
+		if took := sp.Runtime().Now().Sub(begun); took > time.Millisecond {
 			return fmt.Errorf("pages that are under way came after %v", took)
 		}
 		return err
@@ -354,11 +354,11 @@ func TestReadersInOrderAtOnceReadAhead(t *testing.T) {
 					}
 				}
 				left--
-				sp.Weft().Runtime().Wake()
+				sp.Runtime().Wake()
 				return nil
 			})
 		}
-		return errors.Join(sp.Weft().Runtime().WaitUntil(ctx, func() bool { return left == 0 }), failed)
+		return errors.Join(sp.Runtime().WaitUntil(ctx, func() bool { return left == 0 }), failed)
 	})
 }
 

@@ -17,6 +17,11 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
+// sleep sleeps for d of virtual time.
+func sleep(p interface{ Runtime() weft.Runtime }, d time.Duration) error {
+	return p.Runtime().Sleep(context.Background(), d)
+}
+
 // world is a client of page servers on a bad network, with all that befalls servers: they die with all they have, alone or with their
 // host, and start anew; they are slow for so long that they are taken for dead, and come back; they join and leave; they are full; their
 // memory goes bad. No server dies, and no copy goes bad, unless each page that was acknowledged is really on as many servers as it has
@@ -136,7 +141,7 @@ func (w *world) serve(h *host) func(p *sim.Process) error {
 			return err
 		}
 		h.server = s
-		return p.Weft().Runtime().Sleep(context.Background(), time.Hour)
+		return sleep(p, time.Hour)
 	}
 }
 
@@ -183,7 +188,7 @@ func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error)
 		for i := range callers {
 			w.beside(sp, func(sp *sim.Process) error { return life(sp, uint64(1+i)*1000) })
 		}
-		if err := sp.Weft().Runtime().WaitUntil(context.Background(), func() bool { return w.busy == 0 || w.failed != nil }); err != nil || w.failed != nil {
+		if err := sp.Runtime().WaitUntil(context.Background(), func() bool { return w.busy == 0 || w.failed != nil }); err != nil || w.failed != nil {
 			return errors.Join(err, w.failed)
 		}
 		if err := w.settled(sp); err != nil {
@@ -201,7 +206,7 @@ func (w *world) beside(sp *sim.Process, fn func(sp *sim.Process) error) {
 	sp.Start("beside", func(sp *sim.Process) error {
 		w.failed = errors.Join(w.failed, fn(sp))
 		w.busy--
-		sp.Weft().Runtime().Wake()
+		sp.Runtime().Wake()
 		return nil
 	})
 }
@@ -209,7 +214,7 @@ func (w *world) beside(sp *sim.Process, fn func(sp *sim.Process) error) {
 // happen has something befall a server again and again.
 func (w *world) happen(sp *sim.Process) error {
 	for begun := sp.Runtime().Now(); sp.Runtime().Now().Sub(begun) < worldLength; {
-		sp.Runtime().Sleep(context.Background(), time.Duration(10+w.rng.IntN(120))*time.Millisecond)
+		sleep(sp, time.Duration(10+w.rng.IntN(120))*time.Millisecond)
 		if err := w.audit(); err != nil {
 			return err
 		}
@@ -385,13 +390,13 @@ func (w *world) settled(sp *sim.Process) error {
 	if err := w.left(ctx, sp); err != nil {
 		return err
 	}
-	sp.Runtime().Sleep(context.Background(), 2*time.Second) // whatever is slow has come to its end
+	sleep(sp, 2*time.Second) // whatever is slow has come to its end
 	quiet := func() bool {
 		st := c.Stats()
 		return st.Lacking == 0 && st.ServersUp == len(c.servers) && len(c.unsettled()) == 0 && !c.repairing && !slices.ContainsFunc(w.hosts, func(h *host) bool { return h.server == nil })
 	}
 	for w.pages == 100 && !quiet() {
-		if err := sp.Weft().Runtime().Sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := sp.Runtime().Sleep(ctx, 10*time.Millisecond); err != nil {
 			return fmt.Errorf("%+v: pages lack copies, or have too many, for good: %w", c.Stats(), err)
 		}
 	}
@@ -411,7 +416,7 @@ func (w *world) settled(sp *sim.Process) error {
 	err := w.balance()
 	for range 100 { // the client asks now and then whether its servers are there
 		if err != nil {
-			sp.Runtime().Sleep(context.Background(), 7*time.Millisecond)
+			sleep(sp, 7*time.Millisecond)
 			err = w.balance()
 		}
 	}

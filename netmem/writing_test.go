@@ -21,7 +21,7 @@ func onServer(t *testing.T, pages int, faults sim.Faults, life func(ctx context.
 		if _, err := Serve(sp.Weft(), ServerConfig{Bytes: pages * 4096}); err != nil {
 			return err
 		}
-		return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+		return sleep(sp, time.Hour)
 	})
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		ctx := context.Background()
@@ -175,7 +175,7 @@ func TestPagesAreWrittenTogetherInShards(t *testing.T) {
 			if _, err := Serve(sp.Weft(), ServerConfig{Bytes: 64 * 8192}); err != nil {
 				return err
 			}
-			return sp.Weft().Runtime().Sleep(context.Background(), time.Hour)
+			return sleep(sp, time.Hour)
 		})
 	}
 	f.Process(0, "client/0", func(sp *sim.Process) error {

@@ -50,6 +50,9 @@ func pingPong(f *Fabric, rounds int) {
 	})
 }
 
+// sleep sleeps for d of virtual time.
+func sleep(p *Process, d time.Duration) { p.Runtime().Sleep(context.Background(), d) }
+
 func TestBlockingCodeRunsUnchanged(t *testing.T) {
 	f := New(Config{Seed: Seed(1)})
 	pingPong(f, 100)
@@ -96,7 +99,7 @@ func TestAnErrorNamesTheSeedAndTheCommand(t *testing.T) {
 	f := New(Config{Seed: 77})
 	ouch := errors.New("ouch")
 	f.Process(0, "app/0", func(p *Process) error {
-		p.Runtime().Sleep(context.Background(), 3*time.Second)
+		sleep(p, 3*time.Second)
 		return ouch
 	})
 	err := f.Run(time.Minute)
@@ -192,7 +195,7 @@ func TestTheNamesOfADeadNICVanishThoughNobodySendsToIt(t *testing.T) {
 	f := New(Config{Seed: 1, NICs: 4})
 	for host := range 4 {
 		f.Process(host, fmt.Sprintf("app/%d", host), func(p *Process) error {
-			p.Runtime().Sleep(context.Background(), time.Minute)
+			sleep(p, time.Minute)
 			return nil
 		})
 	}
@@ -228,7 +231,7 @@ func TestARebootedHostStartsItsProcessesAgain(t *testing.T) {
 	starts := 0
 	f.Process(0, "app/0", func(p *Process) error {
 		if starts++; starts == 1 {
-			p.Runtime().Sleep(context.Background(), time.Hour)
+			sleep(p, time.Hour)
 			return errors.New("it went on")
 		}
 		return nil
@@ -246,15 +249,15 @@ func TestAKilledProcessGoesNoFurther(t *testing.T) {
 	f := New(Config{Seed: 1})
 	went := false
 	victim := f.Process(0, "app/0", func(p *Process) error {
-		p.Start("beside", func(p *Process) error { p.Runtime().Sleep(context.Background(), time.Minute); went = true; return nil })
-		p.Runtime().Sleep(context.Background(), time.Minute)
+		p.Start("beside", func(p *Process) error { sleep(p, time.Minute); went = true; return nil })
+		sleep(p, time.Minute)
 		went = true
 		return nil
 	})
 	f.Process(1, "app/1", func(p *Process) error {
-		p.Runtime().Sleep(context.Background(), time.Second)
+		sleep(p, time.Second)
 		f.Kill(victim)
-		p.Runtime().Sleep(context.Background(), 2*time.Minute)
+		sleep(p, 2*time.Minute)
 		return nil
 	})
 	if err := f.Run(time.Hour); err != nil || went || !victim.Over() {
@@ -277,11 +280,11 @@ func TestRandomEpisodesHappen(t *testing.T) {
 func TestAClosedProcessIsGoneForEverybody(t *testing.T) {
 	f := New(Config{Seed: 1})
 	f.Process(0, "app/0", func(p *Process) error {
-		p.Runtime().Sleep(context.Background(), time.Second)
+		sleep(p, time.Second)
 		if err := p.Close(); err != nil {
 			return err
 		}
-		p.Runtime().Sleep(context.Background(), time.Second)
+		sleep(p, time.Second)
 		if _, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, nil); !errors.Is(err, weft.ErrClosed) {
 			return fmt.Errorf("receive after Close ended with %v", err)
 		}

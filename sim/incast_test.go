@@ -49,14 +49,15 @@ func TestAnIncastLosesNothingAndKeepsShortMessagesShort(t *testing.T) {
 			if _, err := p.WaitName(ctx, sink); err != nil {
 				return err
 			}
-			begin, left := p.Runtime().Now(), 2
+			rt, left := p.Runtime(), 2
+			begin := rt.Now()
 			for range 2 {
 				p.Start("pour", func(p *sim.Process) error {
-					for p.Runtime().Now().Sub(begin) < lasting {
+					for rt.Now().Sub(begin) < lasting {
 						if err := p.Send(ctx, sink, 1, buf); err != nil {
 							return err
 						}
-						if p.Runtime().Now().Sub(begin) < lasting {
+						if rt.Now().Sub(begin) < lasting {
 							sent[i]++
 						}
 					}
@@ -65,7 +66,7 @@ func TestAnIncastLosesNothingAndKeepsShortMessagesShort(t *testing.T) {
 				})
 			}
 			for left > 0 {
-				p.Runtime().Sleep(context.Background(), time.Millisecond)
+				rt.Sleep(ctx, time.Millisecond)
 			}
 			return nil
 		})
@@ -76,15 +77,16 @@ func TestAnIncastLosesNothingAndKeepsShortMessagesShort(t *testing.T) {
 		if _, err := p.WaitName(ctx, sink); err != nil {
 			return err
 		}
-		for begin, short := p.Runtime().Now(), make([]byte, 64); p.Runtime().Now().Sub(begin) < lasting; trips++ {
-			before := p.Runtime().Now()
+		rt := p.Runtime()
+		for begin, short := rt.Now(), make([]byte, 64); rt.Now().Sub(begin) < lasting; trips++ {
+			before := rt.Now()
 			if err := p.Send(ctx, sink, 2, short); err != nil {
 				return err
 			}
 			if _, err := p.Recv(ctx, sink, 2, short); err != nil {
 				return err
 			}
-			slowest = max(slowest, p.Runtime().Now().Sub(before))
+			slowest = max(slowest, rt.Now().Sub(before))
 		}
 		return nil
 	})

@@ -205,11 +205,11 @@ MESSAGE 1: BEGIN n = PACKET[1] * 2; DISPLAY n; SEND n LEN 8 AS 33 TO PACKET[0] A
 	twice := program.Address{NIC: weft.NICID(sim.NICID(1)), ID: 415}
 	loaded := false
 	f.Process(1, "app/1", func(p *sim.Process) error {
-		ctx := context.Background()
-		if _, err := program.On(p.Weft()).Load(ctx, []weft.NICID{0}, m.Encode(), program.Options{ID: 415}); err != nil {
+		ctx, programs := context.Background(), program.On(p.Weft())
+		if _, err := programs.Load(ctx, []weft.NICID{0}, m.Encode(), program.Options{ID: 415}); err != nil {
 			return err
 		}
-		if err := program.On(p.Weft()).Start(ctx, program.Address{ID: 415}); err != nil {
+		if err := programs.Start(ctx, program.Address{ID: 415}); err != nil {
 			return err
 		}
 		_, err := program.On(p.Weft()).List(ctx, weft.NICID(sim.NICID(0)))
@@ -217,28 +217,29 @@ MESSAGE 1: BEGIN n = PACKET[1] * 2; DISPLAY n; SEND n LEN 8 AS 33 TO PACKET[0] A
 			return fmt.Errorf("programs of another NIC: %v", err)
 		}
 		loaded = true
-		p.Runtime().Sleep(context.Background(), 5*time.Second)
-		values, _, err := program.On(p.Weft()).Log(ctx, twice, 0)
+		p.Runtime().Sleep(ctx, 5*time.Second)
+		values, _, err := programs.Log(ctx, twice, 0)
 		if err != nil || len(values) != 20 || values[19] != 38 {
 			return fmt.Errorf("the log is %v, %v", values, err)
 		}
-		l, err := program.On(p.Weft()).List(ctx, 0)
+		l, err := programs.List(ctx, 0)
 		if err != nil || len(l) != 1 || l[0].Name != "twice" || l[0].Activations != 21 {
 			return fmt.Errorf("the programs are %+v, %v", l, err)
 		}
-		return program.On(p.Weft()).Unload(ctx, twice)
+		return programs.Unload(ctx, twice)
 	})
 	f.Process(0, "app/0", func(p *sim.Process) error {
+		ctx, programs := context.Background(), program.On(p.Weft())
 		for !loaded {
-			p.Runtime().Sleep(context.Background(), time.Millisecond)
+			p.Runtime().Sleep(ctx, time.Millisecond)
 		}
 		for i := range uint64(20) {
-			question := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(program.On(p.Weft()).Number())), i)
-			if err := program.On(p.Weft()).Send(context.Background(), twice, 1, question); err != nil {
+			question := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(programs.Number())), i)
+			if err := programs.Send(ctx, twice, 1, question); err != nil {
 				return err
 			}
 			var answer [8]byte
-			if _, err := p.Recv(context.Background(), program.NameOf(415), 33, answer[:]); err != nil || binary.LittleEndian.Uint64(answer[:]) != 2*i {
+			if _, err := p.Recv(ctx, program.NameOf(415), 33, answer[:]); err != nil || binary.LittleEndian.Uint64(answer[:]) != 2*i {
 				return fmt.Errorf("answer %d is %v, %v", i, answer, err)
 			}
 		}

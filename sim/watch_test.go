@@ -17,7 +17,7 @@ func TestWatchersTellSilenceFromAnOrderlyEnd(t *testing.T) {
 	f.Serve(1, silent.String(), func(p *Process) error {
 		_, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, nil)
 		f.Partition(1)
-		p.Runtime().Sleep(context.Background(), time.Minute)
+		sleep(p, time.Minute)
 		return err
 	})
 	f.Process(2, closes.String(), func(p *Process) error {

@@ -32,7 +32,7 @@ func TestAPeerReadsNoEndOfAStreamThatFailsInTheMiddleOfAWrite(t *testing.T) {
 				return err
 			}
 			p.Start("ends", func(p *sim.Process) error {
-				p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(5*time.Millisecond))))
+				sleep(p, time.Duration(p.Rand().IntN(int(5*time.Millisecond))))
 				if seed%2 == 0 {
 					c.Abort()
 					return nil
@@ -40,7 +40,7 @@ func TestAPeerReadsNoEndOfAStreamThatFailsInTheMiddleOfAWrite(t *testing.T) {
 				return c.Close()
 			})
 			_, _ = c.Write(make([]byte, 16<<20))
-			p.Runtime().Sleep(context.Background(), time.Minute)
+			sleep(p, time.Minute)
 			return nil
 		})
 		f.Process(1, "b/0", func(p *sim.Process) error {

@@ -35,7 +35,7 @@ func TestAStreamFailsWhenWhatItSendsReachesALaterProcessOfThatName(t *testing.T)
 			if _, err := l.Accept(); err != nil {
 				return err
 			}
-			p.Runtime().Sleep(context.Background(), time.Second)
+			sleep(p, time.Second)
 			return nil
 		}
 		f.Serve(0, "a/0", serve)
@@ -48,12 +48,12 @@ func TestAStreamFailsWhenWhatItSendsReachesALaterProcessOfThatName(t *testing.T)
 				if err != nil {
 					return err
 				}
-				p.Runtime().Sleep(context.Background(), 2*time.Second)
+				sleep(p, 2*time.Second)
 				f.Serve((life+1)/2%2, "a/0", serve) // on the same host, and on another
 				if _, err := p.Weft().WaitName(context.Background(), weft.Name{App: "a"}); err != nil {
 					return err
 				}
-				p.Runtime().Sleep(context.Background(), 100*time.Millisecond)
+				sleep(p, 100*time.Millisecond)
 				begin := p.Runtime().Now()
 				if of.write {
 					_, _ = c.Write([]byte("x"))

@@ -146,7 +146,7 @@ func (g *simulatedGround) serve(side int) {
 			p.Start("call", func(*sim.Process) error { job(); return nil })
 		}
 		g.jobs[side] = nil
-		p.Runtime().Sleep(context.Background(), simulatedStep)
+		sleep(p, simulatedStep)
 	}
 }
 
@@ -175,7 +175,7 @@ func overSimulator(t testing.TB, seed uint64, acts []act) (log []string) {
 		}
 		p.Start("serves", func(*sim.Process) error { g.serve(0); return nil })
 		for c[1] == nil {
-			p.Runtime().Sleep(context.Background(), simulatedStep)
+			sleep(p, simulatedStep)
 		}
 		log = outcomes(g, c, acts)
 		g.over = true

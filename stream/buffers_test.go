@@ -64,7 +64,7 @@ func TestStreamsComeWholeWithBuffersOfAnySize(t *testing.T) {
 					return err
 				}
 				_, _ = c.Read(make([]byte, 1)) // until the peer has all
-				p.Runtime().Sleep(context.Background(), time.Second)
+				sleep(p, time.Second)
 				return nil
 			})
 			if err := f.Run(10 * time.Minute); err != nil {
@@ -82,7 +82,7 @@ func TestStreamsWhoseBuffersChangeComeWholeOverABadNetwork(t *testing.T) {
 			p.Start("buffers", func(p *sim.Process) error {
 				for range 1 + p.Rand().IntN(3) {
 					setBuffers(c, bufferSizes[2+p.Rand().IntN(len(bufferSizes)-2)], bufferSizes[2+p.Rand().IntN(len(bufferSizes)-2)])
-					p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(20*time.Millisecond))))
+					sleep(p, time.Duration(p.Rand().IntN(int(20*time.Millisecond))))
 				}
 				return nil
 			})

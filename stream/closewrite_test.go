@@ -29,7 +29,7 @@ func TestCloseWriteEndsAWriteThatWaits(t *testing.T) {
 					return err
 				}
 				for !began { // the Write waits for this end to read
-					p.Runtime().Sleep(context.Background(), time.Duration(1+p.Rand().IntN(10_000))*time.Microsecond)
+					sleep(p, time.Duration(1+p.Rand().IntN(10_000))*time.Microsecond)
 				}
 				_ = c.SetDeadline(p.Runtime().Now().Add(patient))
 				got, err := io.ReadAll(c)
@@ -49,21 +49,21 @@ func TestCloseWriteEndsAWriteThatWaits(t *testing.T) {
 						n, failed = c.Write(make([]byte, size))
 						wrote += n
 					}
-					p.Weft().Runtime().Wake()
+					p.Runtime().Wake()
 					return nil
 				})
-				p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(20*time.Millisecond))))
+				sleep(p, time.Duration(p.Rand().IntN(int(20*time.Millisecond))))
 				if err := c.CloseWrite(); err != nil {
 					return err
 				}
 				began = true
-				if err := p.Weft().Runtime().WaitUntil(context.Background(), func() bool { return failed != nil }); err != nil {
+				if err := p.Runtime().WaitUntil(context.Background(), func() bool { return failed != nil }); err != nil {
 					return err
 				}
 				if !errors.Is(failed, syscall.EPIPE) {
 					return fmt.Errorf("a Write that CloseWrite has ended: %w", failed)
 				}
-				p.Runtime().Sleep(context.Background(), 10*time.Second)
+				sleep(p, 10*time.Second)
 				return nil
 			})
 			err := f.Run(5 * time.Minute)

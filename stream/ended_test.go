@@ -22,10 +22,10 @@ func TestAStreamIsReadToItsEndLongAfterItsPeerWasClosed(t *testing.T) {
 		then  func(p *sim.Process) // the peer's process, behind that
 		wants error                // of a Write behind it all
 	}{
-		"closed":                     {(*stream.Conn).Close, func(p *sim.Process) { p.Runtime().Sleep(context.Background(), time.Hour) }, syscall.EPIPE},
+		"closed":                     {(*stream.Conn).Close, func(p *sim.Process) { sleep(p, time.Hour) }, syscall.EPIPE},
 		"closed with its process":    {(*stream.Conn).Close, func(*sim.Process) {}, syscall.EPIPE},
 		"ended, and then aborted":    {(*stream.Conn).CloseWrite, nil, syscall.ECONNRESET},
-		"ended, and aborted at once": {func(c *stream.Conn) error { err := c.CloseWrite(); c.Abort(); return err }, func(p *sim.Process) { p.Runtime().Sleep(context.Background(), time.Hour) }, syscall.ECONNRESET},
+		"ended, and aborted at once": {func(c *stream.Conn) error { err := c.CloseWrite(); c.Abort(); return err }, func(p *sim.Process) { sleep(p, time.Hour) }, syscall.ECONNRESET},
 		"ended, and gone since then": {(*stream.Conn).CloseWrite, func(*sim.Process) {}, syscall.ECONNRESET},
 	} {
 		f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})
@@ -45,10 +45,10 @@ func TestAStreamIsReadToItsEndLongAfterItsPeerWasClosed(t *testing.T) {
 			if err := late.end(c); err != nil {
 				return err
 			}
-			p.Runtime().Sleep(context.Background(), time.Second)
+			sleep(p, time.Second)
 			if late.then == nil {
 				c.Abort()
-				p.Runtime().Sleep(context.Background(), time.Hour)
+				sleep(p, time.Hour)
 			}
 			late.then(p)
 			return nil
@@ -58,7 +58,7 @@ func TestAStreamIsReadToItsEndLongAfterItsPeerWasClosed(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			p.Runtime().Sleep(context.Background(), 10*stream.DefaultKeepAlive)
+			sleep(p, 10*stream.DefaultKeepAlive)
 			got, err := io.ReadAll(c)
 			if string(got) != answer || err != nil {
 				return fmt.Errorf("%q was read, %w; expected %q and its end", got, err, answer)

@@ -44,11 +44,11 @@ func TestAMessageThatTwoWaitForEndsOnce(t *testing.T) {
 				p.Start("lands", func(*sim.Process) error {
 					err := c.land(context.Background())
 					landed++
-					p.Weft().Runtime().Wake()
+					p.Runtime().Wake()
 					return err
 				})
 			}
-			if err := p.Weft().Runtime().WaitUntil(context.Background(), func() bool { return landed == 2 }); err != nil {
+			if err := p.Runtime().WaitUntil(context.Background(), func() bool { return landed == 2 }); err != nil {
 				return err
 			}
 			if c.ops.ended == 2 && !c.ops.at(1).op.Ended() {

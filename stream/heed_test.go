@@ -22,10 +22,10 @@ func TestAStreamFailsSoonBehindWhatItsPeerSaidBeforeItEnded(t *testing.T) {
 	said := bytes.Repeat([]byte("what it said last "), 500)
 	for name, ends := range map[string]func(f *sim.Fabric, p *sim.Process){
 		"its process returns":   func(*sim.Fabric, *sim.Process) {},
-		"its process is killed": func(f *sim.Fabric, p *sim.Process) { f.Kill(p); p.Runtime().Sleep(context.Background(), time.Hour) },
+		"its process is killed": func(f *sim.Fabric, p *sim.Process) { f.Kill(p); sleep(p, time.Hour) },
 		"its NIC begins anew": func(f *sim.Fabric, p *sim.Process) {
 			f.Reboot(0, 100*time.Millisecond)
-			p.Runtime().Sleep(context.Background(), time.Hour)
+			sleep(p, time.Hour)
 		},
 	} {
 		f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 3, Faults: sim.Faults{Loss: 0.05, Reorder: 0.05}})
@@ -42,7 +42,7 @@ func TestAStreamFailsSoonBehindWhatItsPeerSaidBeforeItEnded(t *testing.T) {
 			if _, err := c.Write(said); err != nil {
 				return err
 			}
-			p.Runtime().Sleep(context.Background(), time.Second)
+			sleep(p, time.Second)
 			ended = p.Runtime().Now()
 			ends(f, p)
 			return nil
@@ -64,7 +64,7 @@ func TestAStreamFailsSoonBehindWhatItsPeerSaidBeforeItEnded(t *testing.T) {
 			if !bytes.Equal(got, said) || !errors.Is(err, syscall.ECONNRESET) || p.Runtime().Now().Sub(ended) > soon {
 				return fmt.Errorf("%d of %d bytes were read, and then %w, %v behind the end; expected all, and a reset", len(got), len(said), err, p.Runtime().Now().Sub(ended))
 			}
-			p.Runtime().Sleep(context.Background(), time.Minute)
+			sleep(p, time.Minute)
 			if _, err := both[1].Write([]byte("x")); err != nil {
 				return fmt.Errorf("a Write to another process: %w", err)
 			}

@@ -103,7 +103,7 @@ func TestManyStreamsToAHostThatHasVanishedAreClosedSoon(t *testing.T) {
 			}
 			all = append(all, c)
 		}
-		p.Runtime().Sleep(context.Background(), time.Second)
+		sleep(p, time.Second)
 		f.Partition(0)
 		begin := p.Runtime().Now()
 		for _, c := range all {

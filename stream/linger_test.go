@@ -43,7 +43,7 @@ func TestWhatAClosedStreamHasUnderWayAndBehindItComesWhole(t *testing.T) {
 			}
 			const under = 8
 			write(1<<20 - under*3000)
-			p.Runtime().Sleep(context.Background(), 300*time.Millisecond)
+			sleep(p, 300*time.Millisecond)
 			heal := f.Partition(0)
 			f.After(20*time.Millisecond, heal)
 			for range under {
@@ -55,7 +55,7 @@ func TestWhatAClosedStreamHasUnderWayAndBehindItComesWhole(t *testing.T) {
 			if err := c.Close(); err != nil {
 				return err
 			}
-			p.Runtime().Sleep(context.Background(), 3*time.Second)
+			sleep(p, 3*time.Second)
 			return nil
 		})
 		err := f.Run(time.Minute)

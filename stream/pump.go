@@ -23,8 +23,9 @@ import (
 type pump struct {
 	h      *host
 	in     *weft.Inbox
-	lender *Conn      // the stream that has bytes in the Inbox; nil if none has; for the goroutine that pumps
-	free   *weft.Gate // opened when the runner should look whether it must pump
+	msg    weft.Message // the last of the Inbox; for the goroutine that pumps
+	lender *Conn        // the stream that has bytes in the Inbox; nil if none has; for the goroutine that pumps
+	free   *weft.Gate   // opened when the runner should look whether it must pump
 
 	// Under host.owed.
 	busy    bool   // a goroutine pumps
@@ -98,12 +99,12 @@ func (p *pump) doze(last uint64) (turns uint64, more bool) {
 // next takes one message and returns the number of its stream.
 func (p *pump) next(ctx context.Context) (stream uint32, err error) {
 	p.settle()
-	m, err := p.in.Next(ctx)
+	err = p.in.NextInto(ctx, &p.msg)
 	if errors.Is(err, weft.ErrTruncated) { // no peer of this version sends such a long message
 		return 0, nil
 	}
 	if err == nil {
-		stream = p.h.take(&m, m.Data)
+		stream = p.h.take(&p.msg, p.msg.Data)
 	}
 	return stream, err
 }

@@ -28,14 +28,14 @@ func lostWithASession(t *testing.T, act, wait func(p *sim.Process, c *stream.Con
 		if err != nil {
 			return err
 		}
-		p.Runtime().Sleep(context.Background(), 2*time.Second)
+		sleep(p, 2*time.Second)
 		heal := f.Partition(0)
 		f.After(silence, heal)
-		p.Runtime().Sleep(context.Background(), time.Second)
+		sleep(p, time.Second)
 		if err := act(p, c.(*stream.Conn)); err != nil {
 			return err
 		}
-		p.Runtime().Sleep(context.Background(), 10*time.Minute)
+		sleep(p, 10*time.Minute)
 		return nil
 	})
 	f.Process(1, "b/0", func(p *sim.Process) error {
@@ -64,12 +64,12 @@ func TestAnEndThatIsLostWithASessionIsToldAgain(t *testing.T) {
 	} {
 		err := lostWithASession(t, act, func(p *sim.Process, c *stream.Conn) error {
 			p.Start("writes", func(p *sim.Process) error {
-				p.Runtime().Sleep(context.Background(), silence+5*time.Second)
+				sleep(p, silence+5*time.Second)
 				for range 20 {
 					if _, err := c.Write(make([]byte, 300_000)); err != nil {
 						return nil
 					}
-					p.Runtime().Sleep(context.Background(), time.Second)
+					sleep(p, time.Second)
 				}
 				return nil
 			})
@@ -98,12 +98,12 @@ func TestRoomThatIsToldOfWhileASessionIsLostIsToldOfAgain(t *testing.T) {
 			p.Start("reads", func(*sim.Process) error { _, _ = io.Copy(io.Discard, struct{ io.Reader }{c}); return nil })
 			if talks {
 				p.Start("writes", func(p *sim.Process) error {
-					p.Runtime().Sleep(context.Background(), silence+5*time.Second)
+					sleep(p, silence+5*time.Second)
 					for range 120 {
 						if _, err := c.Write([]byte("x")); err != nil {
 							return nil
 						}
-						p.Runtime().Sleep(context.Background(), time.Second)
+						sleep(p, time.Second)
 					}
 					return nil
 				})

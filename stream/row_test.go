@@ -39,7 +39,7 @@ func rowWorld(t *testing.T, seed uint64, write, read func(p *sim.Process, c *str
 			return err
 		}
 		_ = c.SetDeadline(p.Runtime().Now().Add(patient))
-		p.Runtime().Sleep(context.Background(), time.Millisecond)
+		sleep(p, time.Millisecond)
 		before, begin := sum, p.Runtime().Now()
 		err = write(p, c)
 		frames, took = sum-before, p.Runtime().Now().Sub(begin)
@@ -82,7 +82,7 @@ func TestShortWritesInARowShareFrames(t *testing.T) {
 				}
 			}
 			_, err = c.Write(got[:1])
-			p.Runtime().Sleep(context.Background(), time.Second) // the stream ends with its process
+			sleep(p, time.Second) // the stream ends with its process
 			return err
 		})
 		if frames > rowWrites/4 {
@@ -128,10 +128,10 @@ func TestShortWritesToASlowReaderComeWhole(t *testing.T) {
 				if err != nil {
 					return fmt.Errorf("at byte %d of %d: %w", at, all, err)
 				}
-				p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(2*time.Millisecond))))
+				sleep(p, time.Duration(p.Rand().IntN(int(2*time.Millisecond))))
 			}
 			_, err := c.Write(b[:1])
-			p.Runtime().Sleep(context.Background(), time.Second)
+			sleep(p, time.Second)
 			return err
 		})
 	}
@@ -208,9 +208,9 @@ func TestWritesOfSomeKilobytesDoNotWaitForTheirPeer(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			p.Runtime().Sleep(context.Background(), 10*far)
+			sleep(p, 10*far)
 			for i := range writes {
-				p.Runtime().Sleep(context.Background(), 200*time.Microsecond) // so that they are no row
+				sleep(p, 200*time.Microsecond) // so that they are no row
 				begin := p.Runtime().Now()
 				if _, err := c.Write(make([]byte, bytes)); err != nil {
 					return err

@@ -27,6 +27,9 @@ const (
 // patient is how long an end of a simulated stream waits for anything: the longest that the network is silent, and keepalive's times.
 const patient = 30 * time.Second
 
+// sleep sleeps for d of virtual time.
+func sleep(p *sim.Process, d time.Duration) { p.Runtime().Sleep(context.Background(), d) }
+
 // life is what became of one direction of a stream.
 type life struct {
 	patient  time.Duration
@@ -52,7 +55,7 @@ func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
 			b[i] = byte(p.Rand().Uint32())
 		}
 		if p.Rand().IntN(4) == 0 && most > 5_000 || p.Rand().IntN(100) == 0 {
-			p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(l.between))))
+			sleep(p, time.Duration(p.Rand().IntN(int(l.between))))
 		}
 		if p.Rand().IntN(8) == 0 { // a deadline that may pass in the middle
 			_ = c.SetWriteDeadline(p.Runtime().Now().Add(time.Duration(p.Rand().IntN(int(time.Millisecond)))))
@@ -64,7 +67,7 @@ func (l *life) fill(p *sim.Process, c *stream.Conn, k, n int) {
 			return
 		}
 	}
-	p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(8*l.between))))
+	sleep(p, time.Duration(p.Rand().IntN(int(8*l.between))))
 	l.writeErr = c.CloseWrite()
 	l.ended = l.writeErr == nil
 }
@@ -80,7 +83,7 @@ func (l *life) drain(p *sim.Process, c *stream.Conn) {
 			return
 		}
 		if p.Rand().IntN(16) == 0 {
-			p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(int(l.between))))
+			sleep(p, time.Duration(p.Rand().IntN(int(l.between))))
 		}
 	}
 }
@@ -162,7 +165,7 @@ func streams(seed uint64, cfg sim.Config, at pace, disturb func(f *sim.Fabric)) 
 		left := many
 		for k := range many {
 			p.Start("dialled", func(p *sim.Process) error {
-				defer func() { left--; p.Weft().Runtime().Wake() }()
+				defer func() { left--; p.Runtime().Wake() }()
 				d := &stream.Dialer{Process: p.Weft(), Timeout: at.patient, KeepAlive: at.keepAlive}
 				c, err := d.Dial(context.Background(), "a/0:echo")
 				if err != nil {
@@ -178,18 +181,18 @@ func streams(seed uint64, cfg sim.Config, at pace, disturb func(f *sim.Fabric)) 
 				p.Start("there", func(p *sim.Process) error {
 					there[k].fill(p, c, k, length(k))
 					done = true
-					p.Weft().Runtime().Wake()
+					p.Runtime().Wake()
 					return nil
 				})
 				back[k].drain(p, c)
-				if err := p.Weft().Runtime().WaitUntil(context.Background(), func() bool { return done }); err != nil {
+				if err := p.Runtime().WaitUntil(context.Background(), func() bool { return done }); err != nil {
 					return err
 				}
 				return nil
 			})
 		}
-		err := p.Weft().Runtime().WaitUntil(context.Background(), func() bool { return left == 0 })
-		p.Runtime().Sleep(context.Background(), at.patient+10*time.Second) // until the other end knows, too
+		err := p.Runtime().WaitUntil(context.Background(), func() bool { return left == 0 })
+		sleep(p, at.patient+10*time.Second) // until the other end knows, too
 		return err
 	})
 	if disturb != nil {
@@ -233,7 +236,7 @@ func TestAProcessWithoutStreamsRefusesOverABadNetwork(t *testing.T) {
 		cfg := sim.Config{Seed: sim.Seed(seed), NICs: 2, Faults: sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.01, Delay: 0.01, DelayMax: 5 * time.Millisecond}}
 		f := sim.New(cfg)
 		f.Serve(0, "a/0", func(p *sim.Process) error {
-			return p.Weft().Runtime().WaitUntil(context.Background(), func() bool { return false })
+			return p.Runtime().WaitUntil(context.Background(), func() bool { return false })
 		})
 		f.Process(1, "b/0", func(p *sim.Process) error {
 			for range 20 {

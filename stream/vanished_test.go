@@ -40,7 +40,7 @@ func TestAHostThatVanishesHoldsUpNoDialFromAnother(t *testing.T) {
 				all = append(all, c.(*stream.Conn))
 			}
 			p.Start("owes", func(p *sim.Process) error {
-				p.Runtime().Sleep(context.Background(), time.Second)
+				sleep(p, time.Second)
 				f.Partition(1)
 				vanished = true
 				for i, c := range all {
@@ -64,14 +64,14 @@ func TestAHostThatVanishesHoldsUpNoDialFromAnother(t *testing.T) {
 					return err
 				}
 			}
-			p.Runtime().Sleep(context.Background(), time.Minute)
+			sleep(p, time.Minute)
 			return nil
 		})
 		f.Process(2, "c/0", func(p *sim.Process) error {
 			for !vanished {
-				p.Runtime().Sleep(context.Background(), 10*time.Millisecond)
+				sleep(p, 10*time.Millisecond)
 			}
-			p.Runtime().Sleep(context.Background(), 50*time.Millisecond)
+			sleep(p, 50*time.Millisecond)
 			for i := range dials {
 				c, err := stream.Dial(context.Background(), p.Weft(), "a/0:x")
 				if err != nil {

@@ -1,4 +1,5 @@
-// Command attach is a process of the host's NIC daemon, or, where there is none, of a NIC inside. Nothing but the opening differs.
+// Command attach attaches to the host's NIC daemon. If there is no daemon, it opens a NIC of its own.
+// Only the opening differs: all other calls are the same.
 //
 //	weft nic &
 //	go run ./examples/attach
@@ -38,7 +39,7 @@ func run(ctx context.Context) error {
 	switch {
 	case err == nil:
 		fmt.Println("a process of the host's NIC")
-	case errors.Is(err, weft.ErrNoDaemon): // and not if the daemon is full, or does not permit it: these errors are for the operator
+	case errors.Is(err, weft.ErrNoDaemon): // not ErrFull or ErrNotPermitted, which the operator must see
 		fmt.Println("no daemon here: a NIC inside")
 		p, err = weft.Open(ctx, weft.Config{Name: name})
 	}

@@ -1,4 +1,5 @@
-// Command call asks a server and gets an answer: Call sends a request and waits for its reply, and Reply goes to the very process that called.
+// Command call asks a server and gets an answer. Call sends a request and waits for the reply. Reply
+// answers the process that called.
 //
 //	go run ./examples/call
 //
@@ -20,7 +21,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Tags say what is asked for.
+// The tag of a request says what the server should do.
 const (
 	upper weft.Tag = iota
 	lower
@@ -42,18 +43,20 @@ func run(ctx context.Context) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- serve(ctx, server) }()
-	client, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Nodes: []weft.Node{{Addr: server.NIC().Addr()}}})
+	cfg := weft.Config{Name: weft.Name{App: "client"}, Nodes: []weft.Node{{Addr: server.NIC().Addr()}}}
+	client, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return errors.Join(err, server.Close())
 	}
 	defer client.Close()
 
+	letters := client.Peer(server.Name())
 	reply := make([]byte, 64)
 	for _, question := range []struct {
 		tag        weft.Tag
 		name, text string
 	}{{upper, "upper", "warp"}, {lower, "lower", "WEFT"}, {twice, "twice", "warp"}} {
-		m, err := client.Peer(server.Name()).Call(ctx, question.tag, []byte(question.text), reply)
+		m, err := letters.Call(ctx, question.tag, []byte(question.text), reply)
 		switch {
 		case err != nil:
 			return err
@@ -66,8 +69,9 @@ func run(ctx context.Context) error {
 	return errors.Join(server.Close(), <-served)
 }
 
-// serve answers until the process is closed. An empty reply says that the server cannot do what was asked. No caller ends it: neither one
-// that asks too much, nor one that has given up, or is gone, when the reply is there.
+// serve answers requests until the process is closed. An empty reply means that the server cannot do
+// what the caller asks. No caller can stop the server: not by a request that is too long, and not by
+// giving up or ending before the reply.
 func serve(ctx context.Context, p *weft.Process) error {
 	buf := make([]byte, 64)
 	for {
@@ -79,7 +83,7 @@ func serve(ctx context.Context, p *weft.Process) error {
 		}
 		var answer []byte
 		switch {
-		case err != nil: // only the beginning is in buf
+		case err != nil: // buf holds only the beginning of the request
 		case m.Tag == upper:
 			answer = bytes.ToUpper(buf[:m.Len])
 		case m.Tag == lower:

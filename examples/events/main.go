@@ -1,5 +1,5 @@
-// Command events watches its peers. When a process ends with which this one has exchanged messages, an event says so, and tells an orderly end
-// from silence.
+// Command events watches its peers. When a peer ends, an event says so. Events distinguish a NIC that
+// was closed from one that fell silent.
 //
 //	go run ./examples/events
 //
@@ -8,7 +8,7 @@
 //	guest/0 says "here I am"
 //	guest/0 has ended
 //	its NIC was closed
-//	a message to it: the name is not known any more
+//	a message to it: no process has the name
 package main
 
 import (
@@ -37,7 +37,8 @@ func run(ctx context.Context) error {
 	defer host.Close()
 	events := host.Watch()
 	defer events.Close()
-	guest, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: host.NIC().Addr()}}})
+	cfg := weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: host.NIC().Addr()}}}
+	guest, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("%v says %q\n", m.From, buf[:m.Len])
-	if err := host.Peer(m.From).SendDelivered(ctx, 0, []byte("welcome")); err != nil {
+	visitor := host.Peer(m.From)
+	if err := visitor.SendDelivered(ctx, 0, []byte("welcome")); err != nil {
 		return err
 	}
 	if err := guest.Close(); err != nil {
@@ -68,8 +70,8 @@ func run(ctx context.Context) error {
 			break
 		}
 	}
-	if err := host.Send(ctx, m.From, 0, nil); errors.Is(err, weft.ErrNameUnknown) {
-		fmt.Println("a message to it: the name is not known any more")
+	if err := visitor.Send(ctx, 0); errors.Is(err, weft.ErrNameUnknown) {
+		fmt.Println("a message to it: no process has the name")
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Command memory reads and writes the memory of another process without its doing: the owner opens a region and sends its handle; the
-// process that has the handle PUTs and GETs.
+// Command memory reads and writes the memory of another process. The owner makes a region and sends
+// its handle. The guest, which has the handle, PUTs and GETs without the owner's help.
 //
 //	go run ./examples/memory
 //
@@ -34,7 +34,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer owner.Close()
-	guest, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: owner.NIC().Addr()}}})
+	cfg := weft.Config{Name: weft.Name{App: "guest"}, Nodes: []weft.Node{{Addr: owner.NIC().Addr()}}}
+	guest, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -65,10 +66,11 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// visit takes a handle from a message and uses it. The owner has no part in that.
+// visit receives a handle, reads the region, and writes into it.
 func visit(ctx context.Context, guest *weft.Process, owner weft.Name) error {
+	peer := guest.Peer(owner)
 	buf := make([]byte, weft.HandleLen)
-	if _, err := guest.Recv(ctx, owner, 0, buf); err != nil {
+	if _, err := peer.Recv(ctx, 0, buf); err != nil {
 		return err
 	}
 	var h weft.Handle
@@ -76,9 +78,10 @@ func visit(ctx context.Context, guest *weft.Process, owner weft.Name) error {
 		return err
 	}
 	text := make([]byte, 20)
-	if err := guest.Get(ctx, h, 0, text); err != nil {
+	// Get and Put of the Peer refuse a handle of another process.
+	if err := peer.Get(ctx, h, 0, text); err != nil {
 		return err
 	}
 	fmt.Printf("the guest reads %q\n", text)
-	return guest.Put(ctx, h, 0, []byte("what the guest wrote"))
+	return peer.Put(ctx, h, 0, []byte("what the guest wrote"))
 }

@@ -1,4 +1,5 @@
-// Command multicast sends one message to many: one command to the NIC, and a message like any other to each receiver.
+// Command multicast sends one message to three processes by one command to the NIC. Each of them
+// receives an ordinary message.
 //
 //	go run ./examples/multicast
 //
@@ -35,7 +36,8 @@ func run(ctx context.Context) error {
 	var readers []*weft.Process
 	var names []weft.Name
 	for i := range uint32(3) {
-		r, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "reader", Index: i}, Nodes: []weft.Node{{Addr: press.NIC().Addr()}}})
+		cfg := weft.Config{Name: weft.Name{App: "reader", Index: i}, Nodes: []weft.Node{{Addr: press.NIC().Addr()}}}
+		r, err := weft.Open(ctx, cfg)
 		if err != nil {
 			return err
 		}

@@ -1,12 +1,12 @@
-// Package ontop has clients that were written for TCP on streams, with nothing of theirs changed: gRPC, Redis and PostgreSQL. Each is told how to
-// dial, and that is all.
+// Package ontop runs clients that were written for TCP on streams of Weft, without a change: gRPC,
+// Redis and PostgreSQL. Each only gets a function that dials.
 //
 //	program            client library   what it dials               server
 //	Go, on the fabric  gRPC ──────────► stream ───────────────────► stream.Listen
 //	Go, on the fabric  go-redis, pgx ─► stream ─────► weft proxy ─► redis-server, postgres
 //	any other          its own ───────► weft proxy ─► weft proxy ─► redis-server, postgres
 //
-// The tests are what the libraries' own tests, the servers' own clients and their own measuring programs say of that.
+// The tests run the libraries' own tests, the servers' own clients and their own benchmarks.
 package ontop
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// GRPC is a client of the gRPC server at an address of the fabric, such as app/0:grpc. The server is grpc.NewServer().Serve of a
-// [stream.Listener].
+// GRPC returns a client of the gRPC server at an address of the fabric, such as app/0:grpc. The
+// server is grpc.NewServer().Serve of a [stream.Listener].
 func GRPC(d *stream.Dialer, address string, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -34,12 +34,13 @@ func GRPC(d *stream.Dialer, address string, more ...grpc.DialOption) (*grpc.Clie
 	}, more...)...)
 }
 
-// Redis is a client of the Redis server at an address of the fabric.
+// Redis returns a client of the Redis server at an address of the fabric.
 func Redis(d *stream.Dialer, address string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: address, Dialer: d.DialContext})
 }
 
-// SQL is a database of the PostgreSQL server at an address of the fabric. settings are as in "user=weft dbname=stock".
+// SQL returns the database of the PostgreSQL server at an address of the fabric. settings has the
+// form "user=weft dbname=stock".
 func SQL(d *stream.Dialer, address, settings string) (*sql.DB, error) {
 	c, err := pgx.ParseConfig("host=weft sslmode=disable " + settings)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command open sends one message between two processes, each with a NIC inside. They could as well be on two hosts: what joins them is one
-// address that one of them is told.
+// Command open sends one message between two processes, each with a NIC of its own. The client knows
+// the address of the server's NIC. With that address the two could also run on two hosts.
 //
 //	go run ./examples/open
 //
@@ -31,7 +31,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer server.Close()
-	client, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Nodes: []weft.Node{{Addr: server.NIC().Addr()}}})
+	cfg := weft.Config{Name: weft.Name{App: "client"}, Nodes: []weft.Node{{Addr: server.NIC().Addr()}}}
+	client, err := weft.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func TestPingAndPongExchangeAHundredMessages(t *testing.T) { // PANIC-37, PANIC-
 			if err := program.On(p.Weft()).SendHandled(context.Background(), ping, 1, words(sim.NICID(1))); err != nil {
 				return err
 			}
-			p.Runtime().Sleep(context.Background(), 10*time.Second)
+			sleep(p, 10*time.Second)
 			return nil
 		})
 		if err := f.Run(time.Minute); err != nil {
@@ -127,16 +127,17 @@ func TestTheDirectoryAnswersProcessesOfOtherNICs(t *testing.T) { // PANIC-7
 	f := fabric(1)
 	load(t, f, 1, 20, "directory.pdl")
 	f.Process(0, "app/0", func(p *sim.Process) error {
+		programs := program.On(p.Weft())
 		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		directory := program.Address{NIC: weft.NICID(sim.NICID(1)), ID: 20}
 		for key := range uint64(100) {
-			if err := program.On(p.Weft()).SendHandled(ctx, directory, 1, words(key*1024, key+7)); err != nil { // all keys begin at one place
+			if err := programs.SendHandled(ctx, directory, 1, words(key*1024, key+7)); err != nil { // all keys begin at one place
 				return err
 			}
 		}
 		for key := range uint64(101) {
-			if err := program.On(p.Weft()).Send(ctx, directory, 2, words(uint64(program.On(p.Weft()).Number()), key*1024)); err != nil {
+			if err := programs.Send(ctx, directory, 2, words(number(p), key*1024)); err != nil {
 				return err
 			}
 			var answer [16]byte

@@ -48,7 +48,7 @@ func TestWhatIsReturnedComesAgainAndOnce(t *testing.T) { // PANIC-7
 		const words, second = 60, 1000
 		f.Serve(1, "slow/0", func(p *sim.Process) error {
 			for {
-				if err := handled(p, 421, 2, uint64(program.On(p.Weft()).Number())); err != nil {
+				if err := handled(p, 421, 2, number(p)); err != nil {
 					return nil // its NIC has gone
 				}
 				h, ok, err := hear(p, 421, time.Hour)
@@ -56,7 +56,7 @@ func TestWhatIsReturnedComesAgainAndOnce(t *testing.T) { // PANIC-7
 					return nil
 				}
 				got[h.words[0]]++
-				p.Runtime().Sleep(context.Background(), 5*time.Millisecond)
+				sleep(p, 5*time.Millisecond)
 			}
 		})
 		f.Process(0, "fast/0", func(p *sim.Process) error {
@@ -66,9 +66,9 @@ func TestWhatIsReturnedComesAgainAndOnce(t *testing.T) { // PANIC-7
 						return err
 					}
 				}
-				p.Runtime().Sleep(context.Background(), 2*restarted)
+				sleep(p, 2*restarted)
 			}
-			if err := handled(p, 420, 3, uint64(program.On(p.Weft()).Number())); err != nil {
+			if err := handled(p, 420, 3, number(p)); err != nil {
 				return err
 			}
 			back, _, err := hear(p, 420, time.Second)
@@ -112,7 +112,7 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 				if host == 0 {
 					first = 1
 				}
-				setUp := []uint64{members, uint64(host), uint64(program.On(p.Weft()).Number()), first, uint64(lives[host]) << 32}
+				setUp := []uint64{members, uint64(host), number(p), first, uint64(lives[host]) << 32}
 				for i := range members {
 					setUp = append(setUp, sim.NICID(i))
 				}
@@ -122,7 +122,7 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 				p.Start("speaker", func(p *sim.Process) error {
 					say := func(from int) error {
 						for i := range saidEach {
-							p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().Int64N(int64(100*time.Millisecond))))
+							sleep(p, time.Duration(p.Rand().Int64N(int64(100*time.Millisecond))))
 							if err := handled(p, 430, 2, uint64(1000*host+from+i)); err != nil {
 								return err
 							}
@@ -131,18 +131,18 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 					}
 					begin := restarted + 500*time.Millisecond
 					if lives[host] == 1 {
-						p.Runtime().Sleep(context.Background(), 100*time.Millisecond) // all are set up
+						sleep(p, 100*time.Millisecond) // all are set up
 						if err := say(0); err != nil {
 							return err
 						}
 						if host == 0 { // it has the token when the other goes
-							p.Runtime().Sleep(context.Background(), restartsAt-200*time.Millisecond-f.Elapsed())
+							sleep(p, restartsAt-200*time.Millisecond-f.Elapsed())
 							if err := handled(p, 430, 2, 777); err != nil {
 								return err
 							}
 						}
 					}
-					p.Runtime().Sleep(context.Background(), begin-f.Elapsed())
+					sleep(p, begin-f.Elapsed())
 					return say(500)
 				})
 				for {
@@ -155,7 +155,7 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 			})
 		}
 		f.Process(0, "judge/0", func(p *sim.Process) error {
-			p.Runtime().Sleep(context.Background(), restarted+5*time.Second)
+			sleep(p, restarted+5*time.Second)
 			if want := 2*members*saidEach + 1; len(order[0]) != want || lives[restarts] != 2 {
 				return fmt.Errorf("%d words were heard, want %d; %d lives", len(order[0]), want, lives[restarts])
 			}
@@ -221,7 +221,7 @@ func (u *pageUser) get(page uint64, mode weft.Tag) error {
 		case !ok:
 			return fmt.Errorf("process %d waits for page %d in vain", u.place, page)
 		case h.trigger == 6:
-			u.p.Runtime().Sleep(context.Background(), 200*time.Microsecond)
+			sleep(u.p, 200*time.Microsecond)
 			if err := u.ask(uint32(mode), page, u.place); err != nil {
 				return err
 			}
@@ -264,7 +264,7 @@ func TestOneWritesAPageOrManyRead(t *testing.T) { // PANIC-7
 				lives[host]++
 				u := all[host]
 				*u = pageUser{p: p, place: uint64(host), early: map[uint64]heard{}, mode: map[uint64]weft.Tag{}, all: all}
-				err := u.ask(1, u.place, uint64(program.On(p.Weft()).Number()))
+				err := u.ask(1, u.place, number(p))
 				for err == nil {
 					if f.Elapsed() > 2*restarted { // it goes on giving up pages
 						_, _, err = u.heed()
@@ -273,7 +273,7 @@ func TestOneWritesAPageOrManyRead(t *testing.T) { // PANIC-7
 					page, mode := p.Rand().Uint64N(pages), weft.Tag(2+p.Rand().Uint64N(2))
 					if err = u.get(page, mode); err == nil {
 						got[host]++
-						p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().Int64N(int64(4*time.Millisecond))))
+						sleep(p, time.Duration(p.Rand().Int64N(int64(4*time.Millisecond))))
 					}
 				}
 				if host == users-1 && lives[host] == 1 {
@@ -286,7 +286,7 @@ func TestOneWritesAPageOrManyRead(t *testing.T) { // PANIC-7
 			})
 		}
 		f.Process(0, "judge/0", func(p *sim.Process) error {
-			p.Runtime().Sleep(context.Background(), 2*restarted+5*time.Second)
+			sleep(p, 2*restarted+5*time.Second)
 			for host, n := range got {
 				if n < 50 {
 					return fmt.Errorf("process %d got a page %d times; all: %v", host, n, got)

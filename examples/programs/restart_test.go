@@ -59,7 +59,8 @@ func segment(t *testing.T, f *sim.Fabric, host, size int) *shared {
 // told waits until flag 0 is set, and clears it.
 func (s *shared) told(p *sim.Process, within time.Duration) bool {
 	_, flags := nicprogram.SegmentSync(s.mem)
-	for end := p.Runtime().Now().Add(within); p.Runtime().Now().Before(end); p.Runtime().Sleep(context.Background(), 100*time.Microsecond) {
+	rt := p.Runtime()
+	for end := rt.Now().Add(within); rt.Now().Before(end); sleep(p, 100*time.Microsecond) {
 		if atomic.SwapUint32(&flags[0], 0) != 0 {
 			return true
 		}
@@ -87,6 +88,12 @@ func each(t *testing.T, hosts int, body func(t *testing.T, f *sim.Fabric)) {
 	}
 }
 
+// sleep sleeps for d of virtual time.
+func sleep(p *sim.Process, d time.Duration) { p.Runtime().Sleep(context.Background(), d) }
+
+// number returns the word by which programs send to a process.
+func number(p *sim.Process) uint64 { return uint64(program.On(p.Weft()).Number()) }
+
 // handled sends to a program of the own NIC until it has handled the message.
 func handled(p *sim.Process, id program.ID, trigger uint32, message ...uint64) error {
 	return program.On(p.Weft()).SendHandled(context.Background(), program.Address{ID: id}, trigger, words(message...))
@@ -102,8 +109,9 @@ func TestGetDeliverBringsBackWhatWasInTheSegment(t *testing.T) { // PANIC-42
 		})
 		before, after := 0, 0
 		f.Process(0, "app/0", func(p *sim.Process) error {
-			begin := p.Runtime().Now()
-			for n := 0; p.Runtime().Now().Sub(begin) < 2*restarted; n++ {
+			rt := p.Runtime()
+			begin := rt.Now()
+			for n := 0; rt.Now().Sub(begin) < 2*restarted; n++ {
 				size := 1 + n*97%4096
 				pattern(mine.mem[:size], n)
 				clear(mine.mem[4096:8192])
@@ -116,12 +124,12 @@ func TestGetDeliverBringsBackWhatWasInTheSegment(t *testing.T) { // PANIC-42
 				if !bytes.Equal(mine.mem[4096:4096+size], mine.mem[:size]) {
 					return fmt.Errorf("exchange %d of %d bytes brings back something else", n, size)
 				}
-				if p.Runtime().Now().Sub(begin) < restartsAt {
+				if rt.Now().Sub(begin) < restartsAt {
 					before++
 				} else {
 					after++
 				}
-				p.Runtime().Sleep(context.Background(), time.Millisecond)
+				sleep(p, time.Millisecond)
 			}
 			return nil
 		})
@@ -131,7 +139,7 @@ func TestGetDeliverBringsBackWhatWasInTheSegment(t *testing.T) { // PANIC-42
 			}
 		})
 		f.Process(0, "clock/0", func(p *sim.Process) error {
-			p.Runtime().Sleep(context.Background(), 2*restarted+time.Minute+time.Second)
+			sleep(p, 2*restarted+time.Minute+time.Second)
 			return nil
 		})
 	})
@@ -164,7 +172,7 @@ func TestApp2AppTellsBothProcesses(t *testing.T) { // PANIC-44
 		f.Process(0, "asks/0", func(p *sim.Process) error {
 			for n := 0; done < 100; n++ {
 				if done == 50 {
-					p.Runtime().Sleep(context.Background(), restarted) // the other half with the NIC that has begun anew
+					sleep(p, restarted) // the other half with the NIC that has begun anew
 				}
 				pattern(mine.mem[:size], n)
 				if err := handled(p, 412, 1, sim.NICID(1), size); err != nil {
@@ -198,13 +206,13 @@ func TestDelivertestDisplaysATimeForEachLength(t *testing.T) {
 			if err := handled(p, 413, 1); err != nil {
 				return err
 			}
-			p.Runtime().Sleep(context.Background(), time.Second)
+			sleep(p, time.Second)
 			took, _, err := simulated.Engine(f, 0).Programs().Log(413, 0)
 			if err != nil || len(took) != 4 || slices.Min(took) < 0 || binary.LittleEndian.Uint64(s.mem) != 4096 {
 				return fmt.Errorf("it displays %v, %v, and has delivered %d", took, err, binary.LittleEndian.Uint64(s.mem))
 			}
 			if lives == 1 {
-				p.Runtime().Sleep(context.Background(), time.Hour) // until it vanishes
+				sleep(p, time.Hour) // until it vanishes
 			}
 			return nil
 		})
@@ -265,18 +273,19 @@ func TestWhatCarriesNoTokenWakesNoProcess(t *testing.T) {
 				defer cancel()
 				return p.Send(ctx, victim, 1, b)
 			}
-			begin := p.Runtime().Now()
-			for n := uint64(0); p.Runtime().Now().Sub(begin) < 2*restarted; n++ {
+			rt := p.Runtime()
+			begin := rt.Now()
+			for n := uint64(0); rt.Now().Sub(begin) < 2*restarted; n++ {
 				forged := sealed(n)
 				forged[n%16] ^= 1 << (n % 8)
 				_ = sent(forged)    // either is lost
 				_ = sent(sealed(n)) // while there is no NIC
-				p.Runtime().Sleep(context.Background(), 20*time.Millisecond)
+				sleep(p, 20*time.Millisecond)
 			}
 			return nil
 		})
 		f.Process(0, "clock/0", func(p *sim.Process) error {
-			p.Runtime().Sleep(context.Background(), 3*restarted)
+			sleep(p, 3*restarted)
 			if lives != 2 || len(heard) < 100 {
 				return fmt.Errorf("in %d lives %d messages have come", lives, len(heard))
 			}
@@ -297,7 +306,8 @@ func TestAFlowIsShapedToItsRate(t *testing.T) {
 		lives := 0
 		f.Serve(1, "victim/0", func(p *sim.Process) error {
 			lives++
-			begin, got := p.Runtime().Now(), int64(0)
+			rt, got := p.Runtime(), int64(0)
+			begin := rt.Now()
 			b := make([]byte, size)
 			for {
 				m, err := p.Recv(context.Background(), weft.AnyProcess, weft.AnyTag, b)
@@ -305,24 +315,25 @@ func TestAFlowIsShapedToItsRate(t *testing.T) {
 					return nil
 				}
 				got += int64(m.Len)
-				if most := 2*burst + perMicrosecond*p.Runtime().Now().Sub(begin).Microseconds(); got > most {
-					return fmt.Errorf("%d bytes have come within %v", got, p.Runtime().Now().Sub(begin))
+				if lasted := rt.Now().Sub(begin); got > 2*burst+perMicrosecond*lasted.Microseconds() {
+					return fmt.Errorf("%d bytes have come within %v", got, lasted)
 				}
 			}
 		})
 		refused := 0
 		f.Process(0, "sender/0", func(p *sim.Process) error {
-			begin := p.Runtime().Now()
-			for p.Runtime().Now().Sub(begin) < 2*restarted {
+			rt := p.Runtime()
+			begin := rt.Now()
+			for rt.Now().Sub(begin) < 2*restarted {
 				for range 200 { // three times as much as a burst
-					ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Second)
+					ctx, cancel := rt.WithTimeout(context.Background(), time.Second)
 					err := p.Send(ctx, weft.Name{App: "victim"}, 1, make([]byte, size))
 					cancel()
 					if err != nil {
 						refused++
 					}
 				}
-				p.Runtime().Sleep(context.Background(), 50*time.Millisecond)
+				sleep(p, 50*time.Millisecond)
 			}
 			if info, _ := simulated.Engine(f, 1).Programs().Info(401); lives != 2 || info.Profile.Activations < 1000 {
 				return fmt.Errorf("in %d lives the bucket has judged %d messages", lives, info.Profile.Activations)
@@ -349,7 +360,7 @@ func TestPingIsBegunAgainWhenPongsNICWasAway(t *testing.T) { // PANIC-40
 				if err := handled(p, 416, 1, sim.NICID(1)); err != nil && !errors.Is(err, weft.ErrProgramFailed) {
 					return err
 				}
-				p.Runtime().Sleep(context.Background(), 500*time.Millisecond)
+				sleep(p, 500*time.Millisecond)
 				if now := shown(); now != before && now != before+100 {
 					return fmt.Errorf("ping shows %d times in one run", now-before)
 				}
@@ -369,7 +380,8 @@ func TestADirectoryThatBeginsAnewIsFilledAgain(t *testing.T) { // PANIC-7
 		f.Process(0, "app/0", func(p *sim.Process) error {
 			directory := program.Address{NIC: weft.NICID(sim.NICID(1)), ID: 20}
 			lookUp := func(key uint64) (found, value uint64, err error) {
-				if err := program.On(p.Weft()).SendHandled(context.Background(), directory, 2, words(uint64(program.On(p.Weft()).Number()), key)); err != nil {
+				programs := program.On(p.Weft())
+				if err := programs.SendHandled(context.Background(), directory, 2, words(number(p), key)); err != nil {
 					return 0, 0, err
 				}
 				h, ok, err := hear(p, 20, time.Second)
@@ -390,7 +402,7 @@ func TestADirectoryThatBeginsAnewIsFilledAgain(t *testing.T) { // PANIC-7
 						return fmt.Errorf("life %d: key %d is %d, %d, %w", life, key, found, value, err)
 					}
 				}
-				p.Runtime().Sleep(context.Background(), 2*restarted)
+				sleep(p, 2*restarted)
 			}
 			return nil
 		})

@@ -1,5 +1,6 @@
-// Command simulation runs an application on a simulated fabric: thousands of calls over a network that loses, repeats and damages frames, with
-// the server cut off for five seconds, on virtual time. The application, serve and ask, knows nothing of that. The same seed is the same run.
+// Command simulation runs an application on a simulated fabric, on virtual time. The network loses,
+// repeats and damages frames, and a partition cuts the server off for five seconds. The application,
+// serve and ask, does not know that it is simulated. The same seed gives the same run.
 //
 //	go run ./examples/simulation
 //
@@ -33,14 +34,21 @@ func main() {
 
 func simulate(seed uint64) error {
 	answered := 0
-	f := sim.New(sim.Config{Seed: seed, NICs: 3, Faults: sim.Faults{Loss: 0.05, Duplicate: 0.05, Corrupt: 0.02}})
+	f := sim.New(sim.Config{
+		Seed:   seed,
+		NICs:   3,
+		Faults: sim.Faults{Loss: 0.05, Duplicate: 0.05, Corrupt: 0.02},
+	})
 	f.Serve(0, echo.String(), func(p *sim.Process) error { return serve(context.Background(), p.Weft()) })
 	for i := range 2 {
 		f.Process(1+i, fmt.Sprintf("client/%d", i), func(p *sim.Process) error {
 			return ask(context.Background(), p.Weft(), 150, &answered)
 		})
 	}
-	f.After(time.Millisecond, func() { f.After(5*time.Second, f.Partition(0)) })
+	f.After(time.Millisecond, func() {
+		heal := f.Partition(0)
+		f.After(5*time.Second, heal)
+	})
 	if err := f.Run(time.Hour); err != nil {
 		return err
 	}
@@ -48,7 +56,7 @@ func simulate(seed uint64) error {
 	return nil
 }
 
-// serve answers as long as clients ask.
+// serve echoes requests until the simulation ends.
 func serve(ctx context.Context, p *weft.Process) error {
 	buf := make([]byte, 64)
 	for {
@@ -56,20 +64,19 @@ func serve(ctx context.Context, p *weft.Process) error {
 		if err != nil {
 			return err
 		}
-		if err := p.Reply(ctx, m, buf[:m.Len]); err != nil && !errors.Is(err, weft.ErrUnreachable) {
-			return err
-		}
+		_ = p.Reply(ctx, m, buf[:m.Len]) // a failed Reply affects only its caller, which asks again
 	}
 }
 
-// ask calls again what has failed: a call that failed was executed once or not at all, and an echo may be asked for twice.
+// ask makes calls, and retries each until it succeeds. A failed call was executed once or not at all,
+// so a retry may execute it twice. For an echo that is harmless.
 func ask(ctx context.Context, p *weft.Process, calls int, answered *int) error {
-	reply := make([]byte, 64)
+	server, reply := p.Peer(echo), make([]byte, 64)
 	for range calls {
 		for {
 			_, err := p.WaitName(ctx, echo)
 			if err == nil {
-				_, err = p.Peer(echo).Call(ctx, 0, []byte("hello"), reply)
+				_, err = server.Call(ctx, 0, []byte("hello"), reply)
 			}
 			if err == nil {
 				break

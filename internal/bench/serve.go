@@ -179,9 +179,9 @@ func (s *session) sinkInbox(ctx context.Context, asked weft.Message) error {
 func (s *session) sinkWhile(ctx context.Context, in *weft.Inbox) (done bool, err error) {
 	wait, cancel := context.WithTimeout(ctx, askAgain)
 	defer cancel()
+	var m weft.Message
 	for {
-		m, err := in.Next(wait)
-		data := m.Data
+		err = in.NextInto(wait, &m)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			ask, cancel := context.WithTimeout(ctx, askAgain)
@@ -194,7 +194,7 @@ func (s *session) sinkWhile(ctx context.Context, in *weft.Inbox) (done bool, err
 			stop := m
 			in.Close() // before the client goes on: its next plan is not for this
 			return true, s.answer(ctx, stop, outcome{Messages: s.count})
-		case len(data) != s.plan.Size:
+		case len(m.Data) != s.plan.Size:
 			return false, wrongSize(m, s.plan.Size)
 		}
 		s.count++

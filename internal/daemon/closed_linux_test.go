@@ -75,9 +75,8 @@ func TestEndedCanBeAskedBesideClose(t *testing.T) {
 	run(t, c...)
 	for range 20 {
 		p := mustAttach(t, c[0], "a/0")
-		o := new(weft.Op)
-		err := p.StartRecv(o, weft.AnyProcess, 1, make([]byte, 8))
-		if err != nil {
+		var o weft.Op
+		if err := p.StartRecv(&o, weft.AnyProcess, 1, make([]byte, 8)); err != nil {
 			t.Fatal(err)
 		}
 		var asking sync.WaitGroup

@@ -198,11 +198,10 @@ func TestAnInboxOfAnAttachedProcessReceivesOneByOne(t *testing.T) {
 		})
 		for i := range 20 {
 			m, err := in.Next(ctx)
-			data := m.Data
 			if cut := i*20000 > 256<<10; cut != errors.Is(err, weft.ErrTruncated) || err != nil && !cut {
 				t.Fatalf("message %d: %v", i, err)
 			}
-			if m.From != p.Name() || m.Tag != weft.Tag(i) || m.Full != i*20000 || !bytes.Equal(data, bytes.Repeat([]byte{byte(i)}, min(i*20000, 256<<10))) {
+			if m.From != p.Name() || m.Tag != weft.Tag(i) || m.Full != i*20000 || !bytes.Equal(m.Data, bytes.Repeat([]byte{byte(i)}, min(i*20000, 256<<10))) {
 				t.Fatalf("message %d came as %+v", i, m)
 			}
 		}

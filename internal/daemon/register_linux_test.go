@@ -287,9 +287,8 @@ func TestRegionsOfAttachedProcessesAreRefusedByErrorsToTestFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := new(weft.Op)
-	err = p.StartRecv(op, p.Name(), 1, r.Bytes())
-	if err != nil {
+	var op weft.Op
+	if err := p.StartRecv(&op, p.Name(), 1, r.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Close(); !errors.Is(err, weft.ErrRegionInUse) {

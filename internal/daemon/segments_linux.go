@@ -78,7 +78,7 @@ func (d *Daemon) makeSegment(id uint32, size int64, uid int) (*segment, error) {
 		if apart = err; err == nil {
 			g.mem, g.close = &memory{fd: m.Fd, mem: m.Bytes[:total:total]}, m.Close
 		} else {
-			d.log.Warn("a segment is out of reach of programs in the driver of the link", "error", err)
+			d.log.Warn("programs in the driver of the link cannot reach a segment", "error", err)
 		}
 	}
 	if g.mem == nil {

@@ -508,6 +508,10 @@ const (
 	// a round through its process's queue, so a gap closes long before there are so many.
 	VoidsPerPeer = 8192
 
+	// CallsGivenUp is how many calls of one NIC to one process are remembered that their callers have given up. A newer one takes the
+	// place of the oldest; a reply to that is sent, and dropped by the caller's NIC.
+	CallsGivenUp = 1024
+
 	// GoneGrace is how long receives from a process outlive the news of its end, since its last messages may come after
 	// it: two of the longest first retransmissions.
 	GoneGrace = 200 * time.Millisecond

@@ -156,6 +156,7 @@ const (
 	HelloBelieved                // rel: the incarnation in a Hello is believed before its sender has proved a key
 	HelloEnds                    // rel: a Hello ends the session that is open
 	CrossedAnswered              // rel: a Hello that has crossed ours is answered whoever has the lower id
+	GivenUpOfAnother             // nic: a reply is refused if its caller's NIC has given up any call to the process
 	defects
 )
 
@@ -304,6 +305,7 @@ var names = [defects]string{
 	"hello-believed",
 	"hello-ends",
 	"crossed-answered",
+	"given-up-of-another",
 }
 
 func (d Defect) String() string {

@@ -35,6 +35,9 @@ func (e *Engine) arrived(src *source, env *wire.Envelope, cost uint64) arrival {
 		e.counts[vni.NICDuplicates]++
 		return cameBefore
 	}
+	if env.Token&callToken != 0 && src.p.givenUp > 0 {
+		src.p.forgetGivenUp(src.credit, givenUpCall{env.SrcSlot, env.SrcGen, env.Token}) // the token is in use again
+	}
 	if e.cfg.Defect == mutate.CreditUnchecked && !src.credit.covers(cost) {
 		return goesOn
 	}

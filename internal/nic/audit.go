@@ -31,8 +31,11 @@ func (e *Engine) auditQuotas() error {
 		for _, src := range p.sources {
 			sources[src.credit]++
 		}
-		out := uint64(0)
+		out, givenUp := uint64(0), 0
 		for _, c := range p.credits {
+			if givenUp += c.givenUp.count(); c.givenUp.count() > limits.CallsGivenUp {
+				return fmt.Errorf("%v: %d calls of NIC %v are noted as given up; expected at most %d", p, c.givenUp.count(), nicid.ID(c.pr.nic), limits.CallsGivenUp)
+			}
 			if c.sources != sources[c] {
 				return fmt.Errorf("%v: %d processes of NIC %v are remembered, counted as %d", p, sources[c], nicid.ID(c.pr.nic), c.sources)
 			}
@@ -45,6 +48,9 @@ func (e *Engine) auditQuotas() error {
 			if out += c.out; c.spent > c.handed || c.announced > c.handed {
 				return fmt.Errorf("%v: NIC %v has spent %d bytes of credit and was told of %d, of %d", p, nicid.ID(c.pr.nic), c.spent, c.announced, c.handed)
 			}
+		}
+		if givenUp != p.givenUp {
+			return fmt.Errorf("%v: %d calls that were given up are counted as %d", p, givenUp, p.givenUp)
 		}
 		if out != uint64(p.credited) {
 			return fmt.Errorf("%v: credits of %d bytes are counted as %d", p, out, p.credited)

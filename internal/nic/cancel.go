@@ -38,6 +38,7 @@ func (e *Engine) cancelReceive(r *receive) {
 	case r.ring != nil:
 		e.closeRing(r)
 	case r.state == recvPosted:
+		e.tellGivenUp(r)
 		e.finishReceive(r, &vni.Completion{Status: vni.StatusCancelled})
 	case r.state == recvMatched && e.cfg.Defect == mutate.CancelLosesMessage && r.inb.local == nil:
 		e.freeInbound(r.inb)

@@ -132,9 +132,10 @@ type credit struct {
 	out       uint64 // of the quota: handed, and not yet come, matched and handed again, or returned
 	lastUse   clock.Time
 	recalled  bool
-	heard     bool // a process of that NIC has sent something in this session
-	sources   int  // such processes that are remembered
-	voids     int  // numbers of withdrawn messages that are parked
+	heard     bool          // a process of that NIC has sent something in this session
+	sources   int           // such processes that are remembered
+	voids     int           // numbers of withdrawn messages that are parked
+	givenUp   *givenUpCalls // of its processes; nil: none has been
 }
 
 // creditOf finds what a NIC has of a process's staging; nothing, to begin with.
@@ -320,6 +321,7 @@ func (e *Engine) forgetPeerCredits(pr *peer) {
 	for p := range e.procs.all {
 		if i := slices.IndexFunc(p.credits, func(c *credit) bool { return c.pr == pr }); i >= 0 {
 			p.credited -= int(p.credits[i].out)
+			p.givenUp -= p.credits[i].givenUp.count()
 			p.credits = slices.Delete(p.credits, i, i+1)
 			e.restage(p)
 		}

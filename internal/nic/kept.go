@@ -76,7 +76,7 @@ func (s *Straight) keep(m *vni.StraightSend, d *dest, way Way) []byte {
 	}
 	if m.Token != 0 || m.Reply {
 		env := k.envelope()
-		s.called(m, &env)
+		s.called(m, d, &env)
 		k.address(&env)
 	}
 	s.kept, s.ep, s.as = k, d.peer.ep, rel.AsPart

@@ -32,7 +32,9 @@ func (h *handler) Lost(ep *rel.Endpoint, r wire.Record) {
 	case wire.TypeRequest:
 		env = r.Request().Envelope
 	case wire.TypeWithdraw:
-		_, env = r.Withdraw()
+		if id, w := r.Withdraw(); !givesUpCall(id, &w) { // that of a call which has left says nothing that must arrive
+			env = w
+		}
 	case wire.TypeTable:
 		e.doubtClaim(pr, r.Payload())
 	}

@@ -195,7 +195,16 @@ func (e *Engine) withdrawn(pr *peer, r wire.Record) {
 		return
 	}
 	src := e.source(p, sourceKey{pr, env.SrcSlot, env.SrcGen})
-	if src == nil || !src.fresh(env.Number) || !src.mayVoid() {
+	if src == nil {
+		return
+	}
+	if !src.fresh(env.Number) {
+		if givesUpCall(id, &env) {
+			e.noteGivenUp(src, env.Token)
+		}
+		return
+	}
+	if !src.mayVoid() {
 		return
 	}
 	// It overtook its own message, which fresh will refuse from now on.

@@ -64,6 +64,7 @@ type process struct {
 	staged   int                    // bytes of staging in use by messages that came with permission or locally
 	credited int                    // bytes of staging promised to sending NICs as credit
 	credits  []*credit              // by holder
+	givenUp  int                    // calls to it that are known to be given up, over all holders
 	unstaged list[inbound]          // short messages among stray that staging had no room for; oldest first
 
 	groups coll.Process

@@ -36,7 +36,8 @@ type receive struct {
 	ctx       int
 	state     recvState
 	notify    bool
-	reply     bool // matches replies only
+	reply     bool     // matches replies only
+	call      leftCall // that the reply is awaited to, once its envelope has left
 	tags      vni.Tags
 	ticket    uint64   // not 0: that of the one message that it takes
 	sender    vni.Name // zero: any, unless exact
@@ -106,6 +107,9 @@ func (e *Engine) startReceive(p *process, r *receive, code vni.Code) {
 		r.ticket = c.Most
 	}
 	e.enterReceive(r)
+	if r.reply {
+		e.expectCall(r)
+	}
 }
 
 // rejectReceive ends a receive whose arguments are wrong, or too much for what the process may have.
@@ -133,7 +137,7 @@ func (r *receive) begin() {
 	p := r.p
 	p.libraries.note(r.tags.Tag())
 	p.postSeq++
-	r.seq, r.recall, r.orphan = p.postSeq, false, vni.StatusOK
+	r.seq, r.recall, r.orphan, r.call.dest = p.postSeq, false, vni.StatusOK, nil
 }
 
 // doomEnded dooms a receive or a probe of one process, if it waits though that has ended already.

@@ -80,6 +80,7 @@ type send struct {
 	frag      rel.Fragment
 	parts     [limits.Descriptors][]byte
 	inb       *inbound     // the other half of a local message, or where a GET arrives
+	answer    *receive     // of a call: takes the reply, until the envelope has left
 	watch     rel.Watching // the NIC whose claim to the receiver's name is awaited, or the peer whose answer is
 	multi     *multicast   // that it is, or is a copy of
 	place     int          // of a copy: its receiver's in the list
@@ -521,7 +522,7 @@ func (e *Engine) clearSend(s *send) {
 	forget(s.parts[:])
 	e.freeRefill(s.refill)
 	s.refill = nil
-	s.state, s.dest, s.peer, s.inb = sendIdle, nil, nil, nil
+	s.state, s.dest, s.peer, s.inb, s.answer = sendIdle, nil, nil, nil, nil
 	s.frag = rel.Fragment{}
 }
 

@@ -27,6 +27,7 @@ type Straight struct {
 	idle    atomic.Bool          // closing, and every receive is finished
 	awaited awaited              // what Meet takes
 	answer  *vni.StraightReceive // if it is a call: takes the reply
+	call    leftCall             // and what the reply's receive is to know of it
 	kept    *keptSend            // the Send that is open, if it is one of several frames
 }
 
@@ -64,7 +65,7 @@ func (s *Straight) ready() bool {
 // several (kept.go). Otherwise nil. Sent must follow.
 func (s *Straight) Send(m *vni.StraightSend) []byte {
 	d := s.mayLeave(m, m.Len)
-	if d == nil {
+	if d == nil || m.Reply && s.p.givenUp > 0 && s.e.callerGaveUp(s.p, d, m.Tag) { // the command says so
 		return nil
 	}
 	ways := rel.AsPart
@@ -85,7 +86,7 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 	}
 	env := d.envelope(s.p, d.leave(1, stagedCost(uint64(m.Len))), m.Tag)
 	if m.Token != 0 || m.Reply {
-		s.called(m, &env)
+		s.called(m, d, &env)
 	}
 	wire.PutFrag(b, &env, m.Len)
 	s.e.countLeft(s.p, wayOf[s.as], 1, uint64(m.Len))
@@ -93,13 +94,14 @@ func (s *Straight) Send(m *vni.StraightSend) []byte {
 }
 
 // called puts into the envelope of a call, or of a reply, what says so.
-func (s *Straight) called(m *vni.StraightSend, env *wire.Envelope) {
+func (s *Straight) called(m *vni.StraightSend, d *dest, env *wire.Envelope) {
 	if m.Reply {
 		env.Flags = wire.FlagReply
 		s.e.counts[vni.NICReplies]++
 		return
 	}
 	env.Token, s.answer = m.Token, m.Answer
+	s.call = leftCall{d, env.Number, stagedCost(uint64(m.Len))}
 	s.e.counts[vni.NICCalls]++
 }
 
@@ -161,7 +163,7 @@ func (s *Straight) Sent() (next clock.Time) {
 	if w := s.answer; w != nil { // the call is on its way, and no frame is taken in before the caller has let the engine go
 		s.answer = nil
 		e.ways[WayCalled]++
-		s.enter(w)
+		s.enter(w).call = s.call
 		next = clock.Min(next, s.lookAgain())
 	}
 	if s.as == rel.AsFrame { // on a link that needs no timers
@@ -242,8 +244,8 @@ func (s *Straight) lookAgain() clock.Time {
 	return clock.Min(e.expiry.next, e.now.Add(e.cfg.ProbeEvery))
 }
 
-// enter posts a receive.
-func (s *Straight) enter(w *vni.StraightReceive) {
+// enter posts a receive. Its entry may be another's when it returns, if it has ended already.
+func (s *Straight) enter(w *vni.StraightReceive) *receive {
 	e, p := s.e, s.p
 	r := p.takeStraight()
 	w.Begin()
@@ -262,12 +264,13 @@ func (s *Straight) enter(w *vni.StraightReceive) {
 			r.size += uint64(len(w.Rest))
 		}
 		e.postDatagram(r)
-		return
+		return r
 	}
 	if p.stray.n+p.unstaged.n > 0 { // it may meet one, and much may follow from that
 		s.readClock()
 	}
 	e.enterReceive(r)
+	return r
 }
 
 // Cancel withdraws a receive, at most once for each time that it was posted.

@@ -37,6 +37,10 @@ func (e *Engine) block(s *send) { s.wait(sendBlocked, &s.dest.peer.blocked) }
 
 // sendEnvelope lets a message leave if no older one has its turn first that has waited for credit.
 func (e *Engine) sendEnvelope(s *send) {
+	if s.env.Flags&wire.FlagReply != 0 && s.p.givenUp > 0 && e.callerGaveUp(s.p, s.dest, s.env.Tag) {
+		e.refuseReply(s)
+		return
+	}
 	rm := s.dest.remote
 	if !s.again && rm.admitted != nil && rm.admitted != s {
 		e.awaitCredit(s)
@@ -90,7 +94,9 @@ func (e *Engine) leftOnCredit(s *send) {
 	if s.again { // its number and its credit are those of the relay that has missed it
 		return
 	}
-	s.dest.leave(1, stagedCost(s.frag.Length))
+	cost := stagedCost(s.frag.Length)
+	s.dest.leave(1, cost)
+	s.called(cost)
 	e.enveloped(s)
 }
 
@@ -124,6 +130,7 @@ func (e *Engine) sendRequest(s *send) {
 	wire.PutChunk(s.frag.HeaderBuf[:], 0, s.frag.ID, 0, 0)
 	s.frag.Type, s.frag.HeaderLen, s.frag.Confirm = wire.TypeChunk, wire.ChunkLen, !s.accept
 	d.leave(1, 0)
+	s.called(0)
 	d.remote.requests++
 	s.requested = true
 	s.longBegins()

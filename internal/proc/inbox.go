@@ -90,6 +90,9 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bo
 		m.From, m.NIC, m.Slot, m.Gen = r.From.Name, r.From.NIC, r.From.Slot, r.From.Gen
 	}
 	m.Tag, m.Len, m.Full, m.Token = r.Tag, len(data), uint64(len(data)), Token(r.Token)
+	if m.IsCall() {
+		b.p.answered.received(&m.Token)
+	}
 	if r.Full > m.Full {
 		m.Full = r.Full
 		err = &OpError{Op: "receive", Peer: r.From.Name, NIC: r.From.NIC, Slot: r.From.Slot, Err: ErrTruncated}

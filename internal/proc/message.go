@@ -39,7 +39,18 @@ type Message struct {
 }
 
 // Token names a call to the process that answers it.
-type Token uint32
+//
+//	63              32 31           0
+//	receipt            token         of the sender: see below
+//
+// The receipt numbers the calls that the process has received. It is 0 in a message that was not received: a probe has told of it.
+type Token uint64
+
+// sent is the token as the sender knows it.
+func (t Token) sent() uint32 { return uint32(t) }
+
+// receipt is the number of the call among those that were received.
+func (t Token) receipt() uint32 { return uint32(t >> 32) }
 
 // IsCall reports whether it is that of a call: other messages are not answered.
 func (t Token) IsCall() bool { return t&callBit != 0 }

@@ -133,7 +133,9 @@ func (o *Op) finish(m *Message, why error) (err error) {
 	if p.vp.Doorbell(o.receive, o.ctx) == vni.Done {
 		var c vni.Completion
 		p.vp.ReadCompletion(o.receive, o.ctx, &c)
-		m.set(&c)
+		if m.set(&c); o.receive && m.IsCall() {
+			p.answered.received(&m.Token)
+		}
 		err = statusError(c.Status)
 		if f := o.refill; f != nil && f.into != nil && (err == nil || c.Status == vni.StatusTruncated) {
 			f.copyOut(min(c.Len, f.length))

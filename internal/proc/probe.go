@@ -35,7 +35,7 @@ func (p *Process) probe(ctx context.Context, what string, from Dest, match Match
 	}
 	m, err = p.end(ctx, r.op)
 	n := uint64(m.Len)
-	ticket, m.Full, m.Len = m.Full-n, n, 0
+	ticket, m.Full, m.Len, m.Token = m.Full-n, n, 0, Token(m.Token.sent())
 	return m, ticket, err
 }
 

@@ -115,6 +115,8 @@ type Process struct {
 
 	copied copied
 
+	answered answered
+
 	ops [2][]Op // of blocking calls: one for each context, so that they allocate nothing
 
 	closed  atomic.Bool  // set under mu: no operation is begun any more
@@ -171,6 +173,7 @@ func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error)
 		p.reserve += n + 8 // the head that we see is up to 7 entries late, and each has one unread
 	}
 	p.id = p.vp.Identity()
+	p.answered.init(p.id.Slot, p.id.Gen)
 	for i := range p.uses {
 		p.uses[i] = firstCount(p.id.Gen)
 	}

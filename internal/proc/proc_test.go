@@ -455,7 +455,7 @@ func TestCallsThatFailLeaveNothingBehind(t *testing.T) {
 	if err := b.Reply(bg, &m); !errors.Is(err, ErrBadArgument) {
 		t.Errorf("reply to what was no call: %v", err)
 	}
-	m.Token = callBit | 1
+	m.Token = 1<<32 | callBit | 1
 	m.Gen++
 	if err := b.Reply(bg, &m); !errors.Is(err, ErrStaleGeneration) {
 		t.Errorf("reply to an earlier generation: %v", err)

@@ -62,13 +62,20 @@ func (r *request) receiveRequest(match Match, flags uint32, buf []byte) {
 }
 
 // Call sends a message and waits for the reply to it, which it receives into reply; the Message is about the reply.
-// As with Recv, a reply longer than that is ErrTruncated. The receive is posted before the message, or, by the straight way, behind it but before
+// Its Tag is 0. As with Recv, a reply longer than that is ErrTruncated. The receive is posted before the message, or, by the straight way, behind it but before
 // the NIC takes anything in, so the reply always finds it. A message that was refused after it counted as sent has no reply: then ctx ends the
 // Call, or the end of the process it was for.
 func (p *Process) Call(ctx context.Context, to Dest, tag uint64, reply []byte, parts ...[]byte) (Message, error) {
-	if m, err, ok := p.callStraight(ctx, &to, tag, reply, parts); ok {
-		return m, err
+	m, err, ok := p.callStraight(ctx, &to, tag, reply, parts)
+	if !ok {
+		m, err = p.callLong(ctx, to, tag, reply, parts)
 	}
+	m.Tag = 0 // else it is the token
+	return m, err
+}
+
+// callLong is Call by two contexts.
+func (p *Process) callLong(ctx context.Context, to Dest, tag uint64, reply []byte, parts [][]byte) (Message, error) {
 	s := request{what: "call", code: vni.CodeSend, with: to, call: true}
 	parts, err := p.sendRequest(&s, tag, vni.IsCall, parts)
 	if err != nil {

@@ -102,15 +102,31 @@ func (p *Process) SendDelivered(ctx context.Context, to Dest, tag uint64, parts 
 }
 
 // Reply answers a message whose sender has used Call. It goes to the very process that called: if that is known to have ended, or
-// another to have its slot, Reply fails. Of a short reply that has left nothing more is heard.
+// another to have its slot, or if the NIC knows that the caller waits no longer, Reply fails. The end of a short reply that has left is
+// not reported. A call is answered once: a second Reply is refused, unless the first has failed.
 func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error {
-	if !m.IsCall() {
-		return &OpError{Op: "reply", Peer: m.From, NIC: m.NIC, Slot: m.Slot, Err: errNoCall}
+	why := errNoCall
+	switch receipt := m.Token.receipt(); {
+	case !m.IsCall():
+	case receipt == 0:
+		why = errNotReceived
+	case !p.answered.take(receipt):
+		why = errAnswered
+	default:
+		err := p.send(ctx, "reply", m.Source(), uint64(m.Token.sent()), vni.IsReply, parts)
+		if err != nil {
+			p.answered.giveBack(receipt)
+		}
+		return err
 	}
-	return p.send(ctx, "reply", m.Source(), uint64(m.Token), vni.IsReply, parts)
+	return &OpError{Op: "reply", Peer: m.From, NIC: m.NIC, Slot: m.Slot, Err: why}
 }
 
-var errNoCall = fmt.Errorf("%w: the sender awaits no reply", ErrBadArgument)
+var (
+	errNoCall      = fmt.Errorf("%w: the sender awaits no reply", ErrBadArgument)
+	errNotReceived = fmt.Errorf("%w: the call was not received; receive it before the reply", ErrBadArgument)
+	errAnswered    = fmt.Errorf("%w: the call has been answered already; each call takes one reply", ErrBadArgument)
+)
 
 func (p *Process) send(ctx context.Context, what string, to Dest, tag uint64, flags uint32, parts [][]byte) error {
 	if (flags == 0 || flags == vni.IsReply) && p.sendStraight(to, tag, parts, flags, false) {

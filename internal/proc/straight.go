@@ -199,6 +199,9 @@ func (p *Process) endStraight(ctx context.Context, o *Op, m *Message) error {
 		return p.endInto(ctx, o, m) // it looks again, at all of it
 	}
 	m.set(&o.wanted.Result)
+	if m.IsCall() {
+		p.answered.received(&m.Token)
+	}
 	o.spare()
 	p.changed()
 	return nil
@@ -280,7 +283,9 @@ func (o *Op) finishStraight(m *Message, why error) (err error) {
 		err = o.unanswered(why)
 	} else {
 		c := &o.wanted.Result
-		m.set(c)
+		if m.set(c); m.IsCall() {
+			o.p.answered.received(&m.Token)
+		}
 		if err = statusError(c.Status); c.Status == vni.StatusCancelled {
 			err = o.whyCancelled(why)
 		}

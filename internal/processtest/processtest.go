@@ -34,7 +34,7 @@ func (c Case) On(ctx context.Context, p *weft.Process, other weft.Name, side Sid
 }
 
 // Cases are all of them.
-var Cases = slices.Concat(ports, probes, watchers, addresses, shares)
+var Cases = slices.Concat(ports, probes, watchers, addresses, shares, calls)
 
 // fill makes the message i of n bytes.
 func fill(i, n int) []byte {

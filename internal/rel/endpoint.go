@@ -177,6 +177,14 @@ func (e *Endpoint) Control(now clock.Time, n int) []byte {
 	return b
 }
 
+// Notice is Control for a record that may be left out: it also returns nil if half of the backlog is in use.
+func (e *Endpoint) Notice(now clock.Time, n int) []byte {
+	if e.channels[wire.Command].queue.n >= limits.ControlBacklog/2 {
+		return nil
+	}
+	return e.Control(now, n)
+}
+
 // overflow has the endpoint cut off and lets the caller write where nothing is read.
 func (e *Endpoint) overflow(n int) []byte {
 	e.overrun = true

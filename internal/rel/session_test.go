@@ -413,6 +413,32 @@ func TestControlIsNeverRefusedAndItsBacklogBounded(t *testing.T) {
 	w.quiet()
 }
 
+// A notice may be left out, so that no number of them cuts a peer off that is silent for a while.
+func TestNoticesTakeHalfOfTheBacklog(t *testing.T) {
+	w, a, b, e := joined(t, nil)
+	b.asleep = w.now.Add(50 * time.Millisecond)
+	given := 0
+	for range 2 * limits.ControlBacklog {
+		if e.Notice(w.now, 1000) != nil {
+			given++
+		}
+	}
+	if n := e.channels[wire.Command].queue.n; n != limits.ControlBacklog/2 || given < n {
+		t.Errorf("%d segments wait, with %d notices; expected %d segments", n, given, limits.ControlBacklog/2)
+	}
+	if e.Control(w.now, 1000) == nil {
+		t.Error("Control has no room where notices have none")
+	}
+	a.wake()
+	w.run(time.Second)
+	if len(a.downs) > 0 {
+		t.Errorf("the session has ended: %v", a.downs)
+	}
+	if e.Notice(w.now, 1000) == nil {
+		t.Error("a notice has no room when the backlog is sent")
+	}
+}
+
 func TestAFullWindowRefusesAndControlWaitsForIt(t *testing.T) {
 	w, a, b, e := joined(t, func(c *Config) { c.ReceiveCapacity = 1 << 30 })
 	b.asleep = w.now.Add(50 * time.Millisecond)

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -51,11 +52,23 @@ func (lf *life) answer(m *proc.Message, b []byte) error {
 	if !m.IsCall() || len(b) < idBytes {
 		return nil
 	}
+	id := readID(b)
 	reply := lf.w.bufs.take(replyBytes)
-	fill(replyOf(readID(b)), reply)
+	fill(replyOf(id), reply)
 	ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), callTime)
 	defer cancel()
 	err := lf.half.Reply(ctx, m, reply) // it may fail: the caller need not wait any more, nor live
 	lf.w.bufs.put(reply)
+	if errors.Is(err, proc.ErrCancelled) {
+		lf.w.l.givenUp(id, lf.name, lf.now())
+	}
 	return lf.excuse(err)
+}
+
+// givenUp notes that a reply was refused since its caller waits no longer: the time of the call is over, or the caller has ended.
+func (l *ledger) givenUp(id uint64, to string, now time.Duration) {
+	m := l.messages[copyID{id, to}]
+	if m != nil && m.outcome == pending && !m.from.ended && now < m.posted+callTime {
+		l.violate("the reply to %v was refused at %v, as if its caller had given up", m, now)
+	}
 }

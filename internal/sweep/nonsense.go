@@ -55,7 +55,7 @@ func (a *asylum) nonsense(own weft.Address) []wire.Record {
 			wire.Credit{Flags: pick(a.rng, 0, wire.FlagRecall), Slot: own.Slot, Gen: own.Generation, Bytes: a.wild()}.Put(b)
 		})
 	case 5: // messages withdrawn that never were, with a refund
-		e.Tag = a.wild()
+		e.Tag, e.Token = a.wild(), e.Token|e.Number<<31 // of every second number: a call that its caller gives up
 		return a.make(wire.WithdrawLen, func(b []byte) { wire.PutWithdraw(b, pick(a.rng, 0, a.id()), &e) })
 	case 6: // permissions for more than there is
 		return a.permissions()

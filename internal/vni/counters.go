@@ -95,11 +95,13 @@ const (
 	NICGetBytes
 	NICCalls
 	NICReplies
-	NICUnexpected      // messages staged
-	NICUnexpectedBytes // bytes of them
-	NICCopiedOut       // bytes of messages, PUTs and GETs that were copied on their way out, each time: into segments, and into frames
-	NICCopiedIn        // … and in: out of frames, into staging and out of it, from one process of this NIC to another
-	NICEarly           // envelopes parked for an earlier one
+	NICCallsGivenUp     // calls whose caller waits no longer, of which the receiver's NIC was told
+	NICRepliesCancelled // replies that were not sent since the caller had given up
+	NICUnexpected       // messages staged
+	NICUnexpectedBytes  // bytes of them
+	NICCopiedOut        // bytes of messages, PUTs and GETs that were copied on their way out, each time: into segments, and into frames
+	NICCopiedIn         // … and in: out of frames, into staging and out of it, from one process of this NIC to another
+	NICEarly            // envelopes parked for an earlier one
 	NICTruncated
 	NICRequests // permission requests sent
 	NICRequestsHeld
@@ -223,7 +225,7 @@ var counterNames = [counters]string{
 	"drop_mac", "drop_handshake", "drop_identity", "drop_unsealed",
 
 	"nic_messages_sent", "nic_messages_received", "nic_messages_local", "nic_bytes_sent", "nic_bytes_received", "nic_puts",
-	"nic_gets", "nic_put_bytes", "nic_get_bytes", "nic_calls", "nic_replies", "nic_unexpected", "nic_unexpected_bytes", "nic_copied_out", "nic_copied_in", "nic_early",
+	"nic_gets", "nic_put_bytes", "nic_get_bytes", "nic_calls", "nic_replies", "nic_calls_given_up", "nic_replies_cancelled", "nic_unexpected", "nic_unexpected_bytes", "nic_copied_out", "nic_copied_in", "nic_early",
 	"nic_truncated", "nic_requests", "nic_requests_held", "nic_permissions_sent", "nic_permissions_received", "nic_credits_sent",
 	"nic_credits_received", "nic_credits_recalled", "nic_refused_process_gone", "nic_refused_stale_generation",
 	"nic_refused_region", "nic_refused_key", "nic_refused_range", "nic_refused_cancelled", "nic_refused_filtered", "nic_refused_no_receiver", "nic_failed_unreachable",
