@@ -89,10 +89,11 @@ func newEndedWorld(t *testing.T, ctx context.Context, a, b *weft.Process) *ended
 	for _, x := range []any{a, port, a.Peer(b.Name()), port.PeerAt(b.Address()), a.Runtime(), w.group, in, new(weft.Op), program.On(a), segment, watcher, a.Runtime().NewGate(), a.NIC()} {
 		w.receivers = append(w.receivers, reflect.ValueOf(x))
 	}
-	w.functions = map[string]any{"Open": weft.Open, "OpenNIC": weft.OpenNIC, "Attach": weft.Attach, "Reduce": weft.Reduce[int64], "AllReduce": weft.AllReduce[float64]}
+	w.functions = map[string]any{"Open": weft.Open, "OpenNIC": weft.OpenNIC, "Attach": weft.Attach, "Reduce": weft.Reduce[int64], "AllReduce": weft.AllReduce[float64],
+		"ReduceFunc": weft.ReduceFunc[int64], "AllReduceFunc": weft.AllReduceFunc[float64], "StartAllReduce": weft.StartAllReduce[float64]}
 	w.arguments = map[reflect.Type]any{}
 	for _, x := range []any{b.Name(), b.Address(), weft.Tag(1), w.region.Handle(), make([]byte, 8), [][]byte{make([]byte, 8), make([]byte, 8)}, []weft.Name{b.Name()},
-		w.group, []int64{1}, []float64{1}, func() bool { return true }, program.Address{ID: 1}, weft.Config{Name: weft.Name{App: "c"}, Link: weft.NewSwitch().Link()},
+		w.group, new(weft.GroupOp), []int64{1}, []float64{1}, func() bool { return true }, program.Address{ID: 1}, weft.Config{Name: weft.Name{App: "c"}, Link: weft.NewSwitch().Link()},
 		weft.AttachConfig{Name: weft.Name{App: "x"}, Socket: filepath.Join(t.TempDir(), "none")}} {
 		w.arguments[reflect.TypeOf(x)] = x
 	}

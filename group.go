@@ -2,44 +2,56 @@ package weft
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"math"
-	"unsafe"
 
 	"github.com/weftnet/weft/internal/proc"
-	"github.com/weftnet/weft/internal/vni"
 )
 
-// Group is a process's membership in a group: a set of processes that do things together (QNIX-54). A process may be in
-// several.
+// Group is a process's membership in a group: a set of processes that work together. A process may
+// be in up to 64 groups.
 //
-// The operations of a group are collective: every member calls the same ones in the same order, one at a time, with
-// arguments that fit. The NICs carry them out between them; no process in between is woken.
+// The operations of a group are collective: every member calls the same operations in the same
+// order, with arguments that fit each other. The NICs carry them out and wake no process in
+// between.
 //
-// If a member leaves or ends, the operations that it had not completed fail at every other with [ErrGroupBroken] and its name,
-// and so do all later ones; [Group.Shrink] makes the same group without it. A process that gives an operation up, because its
-// context has ended, leaves the group: it has entered what the others wait for, and cannot take that back. An operation whose context
-// has ended before it begins is not entered: it fails, and the process is in the group as before.
+// # Failures
 //
-// Members that call different operations, broadcasts with different roots, or reductions of different lengths, types or operators, fail with
-// [ErrGroupMismatch], and so do all later operations of the group, until Shrink makes it anew. A member whose parts have another length
-// than those of others fails with [ErrBadArgument], and leaves the group. So does one whose own arguments do not fit one another, name no
-// member or bring memory that cannot be used, and, with [ErrNoMemory], one that lacks memory: the others would wait for it. A call beside
-// another one of the same group and process fails with ErrBadArgument, too, and does nothing.
+// If a member leaves or ends, the operations that it has not completed fail at every other member
+// with [ErrGroupBroken], and [GroupError].Dead names it. All later operations fail too.
+// [Group.Shrink] makes the same group without that member.
 //
-// A group takes no member in later. To replace one that has ended, the others close the group, and all join it again; a process that
-// joins before that waits for them.
-type Group struct{ g *proc.Group }
-
-// GroupError says which operation of which group failed, and why. If a member has left or ended, Dead is its name.
-type GroupError struct {
-	Op    string
-	Group string
-	Dead  Name // AnyProcess if the reason is another
-	Err   error
+// A member that cannot take part leaves the group, since the others would wait for it. It leaves if
+// the context of an operation ends after the operation has begun, if its arguments do not fit
+// ([ErrBadArgument]), or if it lacks memory ([ErrNoMemory]). If the context has ended before the
+// operation begins, the operation fails and the process stays in the group.
+//
+// If members call different operations, name different roots, or reduce vectors of different
+// lengths, types or operators, the operation fails at all of them with [ErrGroupMismatch]. So do
+// all later operations until Shrink.
+//
+// A group takes no new members. To replace a member that has ended, the others close the group, and
+// all join it again. A process that joins early waits for them.
+//
+// # Order
+//
+// In one process the operations of a group run one after the other, in the order in which they were
+// called or started; see [GroupOp]. A call waits for the operations that were started before it. A
+// second call at the same time fails with [ErrBadArgument] and does nothing. Operations of
+// different groups are independent.
+type Group struct {
+	g *proc.Group
+	p *Process
 }
 
+// GroupError says which operation of which group failed, and why.
+type GroupError struct {
+	Op    string // such as "join", "barrier" or "all-reduce"
+	Group string // the group's name
+	Dead  Name   // the member that has left or ended; AnyProcess if the reason is another
+	Err   error  // the reason
+}
+
+// Error returns the error as text.
 func (e *GroupError) Error() string {
 	s := "weft: " + e.Op + " in group " + e.Group + ": "
 	if e.Dead != AnyProcess {
@@ -48,7 +60,7 @@ func (e *GroupError) Error() string {
 	return s + e.Err.Error()
 }
 
-// Unwrap gives the why.
+// Unwrap returns the reason.
 func (e *GroupError) Unwrap() error { return e.Err }
 
 // groupError gives an error of a group its public form.
@@ -59,181 +71,76 @@ func groupError(err error) error {
 	return err
 }
 
-// Join makes this process a member of a group of size members and waits until all have joined. A group's name has 1 to 24
-// bytes of a–z, 0–9, '.', '_' and '-'. By convention that of an application is the group of all its processes (QNIX-55).
-// Which processes are to come the group does not know: one that ends before it has joined is waited for until ctx ends.
+// newGroup returns the public form of a group that an operation has made, if it has made one.
+func newGroup(p *Process, g *proc.Group, err error) (*Group, error) {
+	if g == nil {
+		return nil, groupError(err)
+	}
+	return &Group{g, p}, groupError(err)
+}
+
+// Join makes this process a member of a group of size members, 1 to 4096, and waits until all have
+// joined. A group's name has 1 to 24 bytes of a–z, 0–9, '.', '_' and '-'. By convention, the group
+// of all processes of an application has the application's name.
 //
-// [ErrGroupSize] says that others expect another size, or that the group has all its members; [ErrGroupJoined] that this
-// process is in the group already, [ErrNoMemory] that it is in 64 groups. None disturbs the others.
+// The group does not know who will join, so Join waits until all are there or ctx ends. It fails
+// with [ErrGroupSize] if other members expect another size or the group is full, with
+// [ErrGroupJoined] if this process is in the group already, and with [ErrNoMemory] if it is in 64
+// groups. A failed Join does not disturb the other members.
 func (p *Process) Join(ctx context.Context, group string, size int) (*Group, error) {
 	g, err := p.p.Join(ctx, group, size)
-	if err != nil {
-		return nil, groupError(err)
-	}
-	return &Group{g}, nil
+	return newGroup(p, g, err)
 }
 
-// Name is the group's name.
+// Name returns the group's name. The name of a part that [Group.Split] has made shows its origin:
+// "solvers/1.3" is the part of color 3 of the first split of "solvers".
 func (g *Group) Name() string { return g.g.Name() }
 
-// Epoch is how often the group has shrunk.
+// String returns the group's name, epoch, size and this process's rank, as in "solvers (epoch 0,
+// rank 2 of 8)".
+func (g *Group) String() string {
+	return fmt.Sprintf("%s (epoch %d, rank %d of %d)", g.Name(), g.Epoch(), g.Rank(), g.Size())
+}
+
+// Epoch returns how often the group has shrunk.
 func (g *Group) Epoch() int { return g.g.Epoch() }
 
-// Rank is this process's place among the members, which are in the order of their names: 0 to Size−1.
+// Rank returns this process's rank, 0 to Size−1. Members are ranked by their names.
 func (g *Group) Rank() int { return g.g.Rank() }
 
-// Size is how many members the group has.
+// Size returns the number of members.
 func (g *Group) Size() int { return g.g.Size() }
 
-// Member is the name of the member with a rank, 0 to Size−1.
+// Member returns the name of the member with a rank, 0 to Size−1.
 func (g *Group) Member(rank int) Name { return nameOf(g.g.Member(rank).Name) }
 
-// Barrier returns when every member has called it.
-func (g *Group) Barrier(ctx context.Context) error { return groupError(g.g.Barrier(ctx)) }
-
-// Broadcast copies buf of the member with rank root into that of every other; all are of the same length. It returns at
-// the root when the NIC of every member has the bytes, elsewhere when they are in buf. A member whose buf is of another
-// length fails: with ErrTruncated if the root's is longer, and with ErrGroupMismatch if it is shorter.
-func (g *Group) Broadcast(ctx context.Context, root int, buf []byte) error {
-	return groupError(g.g.Broadcast(ctx, root, buf))
-}
-
-// Gather brings part of every member, equally long, to the member with rank root, whose all has them by rank. The other
-// members' all is not looked at.
-func (g *Group) Gather(ctx context.Context, root int, part, all []byte) error {
-	return groupError(g.g.Gather(ctx, root, part, all))
-}
-
-// AllGather is Gather that gives all to every member.
-func (g *Group) AllGather(ctx context.Context, part, all []byte) error {
-	return groupError(g.g.AllGather(ctx, part, all))
-}
-
-// Scatter cuts all of the member with rank root into equal parts, and brings each member the one of its rank. The other
-// members' all is not looked at.
-func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
-	return groupError(g.g.Scatter(ctx, root, all, part))
-}
-
-// AllToAll brings part j of every member i to part i of member j. from and to have one part for each member, equally long.
-func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
-	return groupError(g.g.AllToAll(ctx, from, to))
-}
-
-// Shrink makes a new group, of the same name in a later epoch, of the members that are left, and closes this one. Every
-// surviving member has to call it; it returns when they agree on which members those are.
+// Shrink makes a new group of the members that are left, with the same name and a later epoch, and
+// closes this group. Every member that is left must call it. It returns when they agree on who is
+// left.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	n, err := g.g.Shrink(ctx)
-	if n == nil {
-		return nil, groupError(err)
-	}
-	return &Group{n}, groupError(err)
+	return newGroup(g.p, n, err)
 }
 
-// Close leaves the group. What this process has completed completes at the others too; what it has not fails.
+// Split divides the group: members that give the same color form a new group. Every member must
+// call it. It returns when all parts have formed. A member with a negative color is in no part and
+// gets nil without an error. This group stays open, and so does each part when this group is
+// closed.
+//
+// If a member leaves or ends before that, Split fails at the others with [ErrGroupBroken], and they
+// leave their parts. Where Split had returned already, the part is broken then. If a process is in
+// 64 groups already, it fails with [ErrNoMemory] and leaves this group.
+func (g *Group) Split(ctx context.Context, color int) (*Group, error) {
+	n, err := g.g.Split(ctx, color)
+	return newGroup(g.p, n, err)
+}
+
+// Close leaves the group. Operations that this process has completed complete at the other members
+// too; others fail there. Operations that were started and are not done end with [ErrNoGroup]. If a
+// call is in flight, Close fails with [ErrBadArgument].
 func (g *Group) Close() error { return groupError(g.g.Close()) }
 
-// Element is what reductions combine.
-type Element interface{ int64 | float64 }
-
-// Operator is how a reduction combines two elements.
-type Operator int
-
-// The operators. And, Or and Xor are for int64 alone. Sums of float64 are added up in the same order in every run, which
-// is not that of the ranks. Those of int64 wrap around. A NaN among the elements makes the result NaN.
-const (
-	Sum Operator = iota
-	Min
-	Max
-	And
-	Or
-	Xor
-)
-
-func (o Operator) String() string {
-	names := [...]string{"sum", "min", "max", "and", "or", "xor"}
-	if o >= 0 && int(o) < len(names) {
-		return names[o]
-	}
-	return fmt.Sprintf("operator-%d", int(o))
-}
-
-var operators = map[Operator][2]vni.Operator{ // of int64, of float64
-	Sum: {vni.SumInt64, vni.SumFloat64}, Min: {vni.MinInt64, vni.MinFloat64}, Max: {vni.MaxInt64, vni.MaxFloat64},
-	And: {vni.AndInt64}, Or: {vni.OrInt64}, Xor: {vni.XorInt64},
-}
-
-// Reduce combines the vectors of all members element by element, and leaves the result in that of the member with rank
-// root. All vectors are of the same length. The others' stay as they are.
-func Reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vector []T) error {
-	if root < 0 || root >= g.Size() {
-		return g.bad(ctx, "reduce", fmt.Sprintf("root %d; expected 0 to %d", root, g.Size()-1))
-	}
-	return reduce(ctx, g, root, o, vector)
-}
-
-// AllReduce is Reduce that leaves the result in the vector of every member.
-//
-// Both reduce vectors of 64 KiB and more for each member in parts, for which each member has a region of twice the length of the vector until the group is closed.
-// A member that may have no more regions has all of them reduce as short vectors are, which takes longer.
-func AllReduce[T Element](ctx context.Context, g *Group, o Operator, vector []T) error {
-	return reduce(ctx, g, proc.All, o, vector)
-}
-
-func reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vector []T) error {
-	kind := 0
-	if _, ok := any(vector).([]float64); ok {
-		kind = 1
-	}
-	op := operators[o][kind]
-	if !op.Valid() {
-		return g.bad(ctx, "reduce", fmt.Sprintf("operator %v on %T", o, vector))
-	}
-	b, own := bytesOf(vector)
-	err := groupError(g.g.Reduce(ctx, root, op, b))
-	if err == nil && own && (root == proc.All || root == g.Rank()) {
-		fromBytes(vector, b)
-	}
-	return err
-}
-
+// bad fails an operation because of its arguments.
 func (g *Group) bad(ctx context.Context, op, what string) error {
 	return groupError(g.g.Refuse(ctx, op, fmt.Errorf("%w: %s", ErrBadArgument, what)))
-}
-
-// littleEndian says whether vectors here look as they do on the wire.
-var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
-
-// bytesOf is a vector in the byte order of the wire: its own memory where that is the host's order, else a copy.
-func bytesOf[T Element](v []T) (b []byte, own bool) {
-	if len(v) == 0 {
-		return nil, false
-	}
-	if littleEndian {
-		return unsafe.Slice((*byte)(unsafe.Pointer(&v[0])), 8*len(v)), false
-	}
-	b = make([]byte, 0, 8*len(v))
-	for _, x := range v {
-		b = binary.LittleEndian.AppendUint64(b, bitsOf(x))
-	}
-	return b, true
-}
-
-func bitsOf[T Element](x T) uint64 {
-	if f, ok := any(x).(float64); ok {
-		return math.Float64bits(f)
-	}
-	return uint64(any(x).(int64))
-}
-
-func fromBytes[T Element](v []T, b []byte) {
-	for i := range v {
-		u := binary.LittleEndian.Uint64(b[8*i:])
-		switch p := any(&v[i]).(type) {
-		case *int64:
-			*p = int64(u)
-		case *float64:
-			*p = math.Float64frombits(u)
-		}
-	}
 }

@@ -440,3 +440,17 @@ func TestAProcessInAsManyGroupsAsItMayBeInCanShrinkEach(t *testing.T) {
 		t.Errorf("one in its place: %v", err)
 	}
 }
+
+func TestABarrierAllocatesNothing(t *testing.T) { // P12
+	if testing.Short() {
+		t.Skip("short runs may be for the race detector, with which system calls allocate")
+	}
+	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 1)
+	if got := steadyAllocs(func() {
+		if err := groups[0].Barrier(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}); got != 0 {
+		t.Errorf("a barrier makes %v allocations", got)
+	}
+}

@@ -10,15 +10,16 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Membership is a group that a process joins as it attaches (QNIX-54).
+// Membership is a group that a process joins as it attaches.
 type Membership struct {
-	Group string // empty: that of the process's application, which is called like it
-	Size  int    // how many members it has
+	Group string // the group's name; empty means the name of the process's application
+	Size  int    // the number of members, 1 to 4096
 }
 
-// AppGroup lists the processes of this process's application that live now, this one among them, by index. Every process
-// belongs to that group without asking (QNIX-55): no process waits for another, and one is listed as long as the NIC
-// here knows its name. To do things together, all have to know how many they are: see [AttachConfig.Groups].
+// AppGroup returns the names of the live processes of this process's application, itself included,
+// in the order of their indexes. A process is listed as soon as this process's NIC knows its name,
+// without a join and without waiting. For operations of a group all members must know the group's
+// size; see [Process.Join] and [AttachConfig.Groups].
 func (p *Process) AppGroup(ctx context.Context) ([]Name, error) {
 	if err := ended(ctx, "list"); err != nil {
 		return nil, err
@@ -31,8 +32,8 @@ func (p *Process) AppGroup(ctx context.Context) ([]Name, error) {
 	return names, opError(err)
 }
 
-// Group is the group of that name that this process joined as it attached, of its application if name is empty; nil if
-// there is none.
+// Group returns the group with a name that this process joined as it attached, or nil. An empty
+// name means that of the process's application.
 func (p *Process) Group(name string) *Group {
 	if name == "" {
 		name = p.name.App
@@ -40,8 +41,8 @@ func (p *Process) Group(name string) *Group {
 	return p.groups[name]
 }
 
-// joinAll joins the groups that a process is to be in from the start, all at a time: in turn, two processes that name the
-// same groups in different orders would wait for each other.
+// joinAll joins the groups of a process that attaches, all at once. If it joined one after the
+// other, two processes that name the same groups in different orders would wait for each other.
 func (p *Process) joinAll(ctx context.Context, all []Membership) error {
 	if len(all) == 0 {
 		return nil
@@ -56,7 +57,7 @@ func (p *Process) joinAll(ctx context.Context, all []Membership) error {
 		}
 		joins.Go(func() {
 			if groups[i], errs[i] = p.Join(ctx, m.Group, m.Size); errs[i] != nil {
-				cancel() // the others are of no use
+				cancel() // one failure fails all
 			}
 		})
 	}
@@ -74,7 +75,8 @@ func (p *Process) joinAll(ctx context.Context, all []Membership) error {
 	return nil
 }
 
-// joined gives a process that has just been attached, once it is in all its groups; else it is closed.
+// joined returns a process that has just been attached, once it is in all its groups. If a join
+// fails, it closes the process.
 func (p *Process) joined(ctx context.Context, all []Membership) (*Process, error) {
 	if err := p.joinAll(ctx, all); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -82,7 +84,7 @@ func (p *Process) joined(ctx context.Context, all []Membership) (*Process, error
 	return p, nil
 }
 
-// liveNames are the names of those that can be reached.
+// liveNames returns the names of the reachable processes.
 func liveNames(all []nic.NameInfo) (names []vni.Name) {
 	for _, n := range all {
 		if n.Reachable {

@@ -64,7 +64,7 @@ var breaksOfQNIX = []lineBreak{
 	{"QNIX-53", "internal/names/nodes.go", "t.tellTables(p)\n}", "}", "internal/names TestATableIsCompleteWhenAllOfItHasCome"},
 	{"QNIX-54", "internal/coll/groups.go", "return o.name.Compare(n) })", "return 1 })", "internal/coll TestTheSeatsOfAGroupAreInTheOrderOfTheirNames"},
 	{"QNIX-54", "internal/coll/seats.go", "t.nic.Expect(s.name, s.Address)\n\tt.takeSeat(g, s)", "t.nic.Expect(s.name, s.Address)", "internal/coll TestNewsOfMembersIsTakenInItsOrder"},
-	{"QNIX-55", "internal/proc/group.go", "return n.App != p.id.Name.App", "return n.App == p.id.Name.App", "sim TestSimulatedProcessesListTheirApplication"},
+	{"QNIX-55", "internal/proc/groupjoin.go", "return n.App != p.id.Name.App", "return n.App == p.id.Name.App", "sim TestSimulatedProcessesListTheirApplication"},
 	{"QNIX-56", "internal/nic/memorymap.go", "return []Segment{e.tableSegment(), e.driverSegment(), e.internalSegment(), e.managedSegment()}", "return []Segment{e.tableSegment(), e.internalSegment(), e.managedSegment()}", "internal/nic TestTheMemoryMapHasEveryTableOfTheNIC"},
 	{"QNIX-57", "internal/nic/memorymap.go", "return Segment{SegmentInternal, parts}", "return Segment{SegmentInternal, parts[:3]}", "internal/nic TestTheMemoryMapHasEveryTableOfTheNIC"},
 	{"QNIX-58", "internal/driver/nic.go", "bell := &n.q.bells[at]", "bell := &n.q.bells[n.head]", "internal/driver TestACommandMayBeAnsweredAfterThoseBehindIt"},

@@ -202,6 +202,7 @@ func (t *Table) loseSeat(g *group, i int, last uint32, all bool) {
 		for _, m := range slices.Clone(g.local) {
 			t.breakMember(m, i, last, all)
 		}
+		t.breakParts(g, s)
 		for _, h := range slices.Clone(t.list) { // members that shrink this group wait for it no more
 			if h != g && !h.complete {
 				t.gathered(h)

@@ -30,7 +30,7 @@ type Member struct {
 func (t *Table) Groups() []Group {
 	var l []Group
 	for _, g := range t.list {
-		i := Group{Name: g.key.Application(), Epoch: g.key.Index, State: "gathering"}
+		i := Group{Name: g.key.Application(), Epoch: vni.Epoch(&g.key), State: "gathering"}
 		for k := range g.seats {
 			i.Size = max(i.Size, int(g.seats[k].size))
 		}

@@ -19,13 +19,13 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		t.fail(r, vni.StatusNoGroup, nil)
 		return
 	}
-	bad := c.Size == 0 || c.Size > limits.GroupMembers || key.Index != 0
-	if base != nil {
-		bad = c.Size != 0 || key.App != base.key.App || key.Index <= base.key.Index
-	}
-	if !key.Valid() || bad || p.Address.Slot == 0 {
+	if !joinable(base, &key, c.Size) || p.Address.Slot == 0 {
 		t.nic.Reject(r, vni.Completion{Status: vni.StatusBadArgument}, fmt.Errorf("join of group %v with size %d", key, c.Size))
 		return
+	}
+	var whole *member // that it joins a part of
+	if base != nil && c.Size > 0 {
+		whole, base = p.member(c.Group), nil
 	}
 	most := limits.Groups
 	if base != nil { // which ends with the join; each may be under way
@@ -37,6 +37,9 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		return
 	}
 	switch g := t.byKey[key]; {
+	case whole != nil && whole.g.broken:
+		t.partBroken(r, whole.g.firstGone())
+		return
 	case g == nil:
 	case g.seatOf(p.Address) != nil:
 		t.fail(r, vni.StatusGroupJoined, nil)
@@ -47,17 +50,31 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		return
 	}
 	t.nextNumber()
-	m := &member{p: p, g: t.groupFor(key, p.Address), join: r, base: base, ops: make(map[uint32]*operation)}
+	m := &member{p: p, g: t.groupFor(key, p.Address), join: r, base: base, whole: whole, ops: make(map[uint32]*operation)}
 	m.own = seat{Address: p.Address, name: p.Name, number: t.number, size: c.Size, piece: t.ownPiece(), at: t.cfg.Position}
 	t.members[m.own.number] = m
 	p.members = append(p.members, m)
 	m.g.local = append(m.g.local, m)
+	t.watchWhole(m)
 	t.count(vni.NICJoins)
 	t.spreadSeat(wire.TableJoin, m, 0)
 	t.takeSeat(m.g, m.own)
 }
 
-// base finds the group that a process shrinks by a join that names a membership; nil if it names none.
+// joinable judges the key and size of a join. base is the group that it names; nil if it names none.
+func joinable(base *group, key *vni.Name, size uint32) bool {
+	switch {
+	case !key.Valid():
+		return false
+	case base == nil:
+		return size > 0 && size <= limits.GroupMembers && key.Index == 0
+	case size > 0: // a part of base
+		return int(size) <= len(base.seats) && vni.IsPart(key) && vni.Epoch(key) == 0
+	}
+	return vni.SameGroup(key, &base.key) && key.Index > base.key.Index
+}
+
+// base finds the group that a join names: the one that it shrinks, or joins a part of; nil if it names none.
 func (p *Process) base(number uint32) (g *group, ok bool) {
 	if number == 0 {
 		return nil, true
@@ -84,7 +101,7 @@ func (t *Table) ownPiece() uint32 {
 // next epoch.
 func (t *Table) overtaken(g *group, a vni.Address) {
 	for _, h := range slices.Clone(t.list) {
-		if h.key.App != g.key.App || h.complete {
+		if !vni.SameGroup(&h.key, &g.key) || h.complete {
 			continue
 		}
 		for _, m := range slices.Clone(h.local) {
@@ -98,7 +115,7 @@ func (t *Table) overtaken(g *group, a vni.Address) {
 // ahead reports whether a member of the group that m shrinks has a seat in a later epoch than m.
 func (t *Table) ahead(m *member) bool {
 	for _, h := range t.list {
-		if h.key.App != m.g.key.App || int32(h.key.Index-m.g.key.Index) <= 0 {
+		if !vni.SameGroup(&h.key, &m.g.key) || int32(h.key.Index-m.g.key.Index) <= 0 {
 			continue
 		}
 		for _, s := range m.base.live() {
@@ -171,6 +188,7 @@ func (t *Table) openMember(m *member) {
 func (t *Table) joined(m *member) {
 	r := m.join
 	m.join = nil
+	m.unwatchWhole()
 	if m.state == memberJoining {
 		m.state = memberOpen
 	}
@@ -199,6 +217,7 @@ func (t *Table) joined(m *member) {
 func (t *Table) takeJoin(m *member) (r Request, last uint32) {
 	r, last = m.join, m.finished()
 	m.join = nil
+	m.unwatchWhole()
 	if o := m.ops[0]; o != nil && r != nil && o.req == r {
 		t.takeRequest(o)
 	}
@@ -217,9 +236,11 @@ func (t *Table) endMisfit(m *member, size uint32, there int) {
 // endJoin fails a join.
 func (t *Table) endJoin(m *member, status vni.Status) {
 	r, last := t.takeJoin(m)
+	dead := m.dead
 	if t.cfg.Defect != mutate.JoinKept || status != vni.StatusCancelled {
 		t.leave(m, last)
 	}
+	m.dead = dead // not m itself, which has left now
 	if r != nil {
 		t.fail(r, status, m)
 	}

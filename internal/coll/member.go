@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/tree"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -36,6 +37,9 @@ type member struct {
 	rank  int
 	join  Request // until it is complete
 	base  *group  // that it shrinks; nil else
+
+	whole   *member         // of the group that it joins a part of; nil if it joins another, or has joined
+	watched []*rel.Endpoint // of members of the whole, which are probed while it joins
 
 	branches map[int]*tree.Branch // its place in the trees of some roots
 

@@ -154,7 +154,7 @@ func (m *member) sound(k kind, root int, op vni.Operator, length int) bool {
 	case kindBroadcast:
 		return inside && length <= limits.BroadcastBytes
 	case kindReduce:
-		return inside && op.Valid() && length <= m.g.piece && length%8 == 0
+		return inside && op.Valid() && length <= m.g.piece && op.Fits(length)
 	}
 	return length <= limits.BroadcastBytes
 }

@@ -24,7 +24,8 @@ const wantedByAll = 0x80
 func (t *Table) reducePiece(o *operation, from int, p *wire.Piece, payload []byte) {
 	m := o.m
 	b := t.branch(m, o.root)
-	if len(payload) != int(p.Length) || len(payload) > m.g.piece || len(payload)%8 != 0 {
+	op := vni.Operator(p.Operator) &^ wantedByAll
+	if len(payload) != int(p.Length) || len(payload) > m.g.piece || !op.Valid() || !op.Fits(len(payload)) {
 		t.count(vni.DropFormat)
 		return
 	}
@@ -38,7 +39,7 @@ func (t *Table) reducePiece(o *operation, from int, p *wire.Piece, payload []byt
 		return
 	}
 	i := slices.Index(b.Children, from)
-	if i < 0 || o.rounds&(1<<i) != 0 || !(vni.Operator(p.Operator) &^ wantedByAll).Valid() {
+	if i < 0 || o.rounds&(1<<i) != 0 {
 		t.count(vni.DropFormat)
 		return
 	}
@@ -66,7 +67,7 @@ func (t *Table) tryReduce(o *operation) {
 	o.req.Read(o.buf, 0)
 	for i, rank := range b.Children {
 		if t.cfg.Defect != mutate.ContributionLost || i+1 < len(b.Children) {
-			(o.operator &^ wantedByAll).Combine(o.buf, o.parts[i])
+			t.combine(o.operator&^wantedByAll, o.buf, o.parts[i])
 		}
 		t.nic.GiveBuffer(o.parts[i])
 		o.parts[i] = nil
@@ -81,6 +82,19 @@ func (t *Table) tryReduce(o *operation) {
 	o.order = append(o.order[:0], 0)
 	t.newLeg(o, b.Parent, pieceContribution).granted = true
 	t.carryOn(o)
+}
+
+// combine combines two contributions.
+func (t *Table) combine(op vni.Operator, to, from []byte) {
+	switch d := t.cfg.Defect; {
+	case d == mutate.OperatorWide:
+		to, from = to[:len(to)&^7], from[:len(from)&^7]
+	case d == mutate.SignForgotten && op == vni.MinUint64:
+		op = vni.MinInt64
+	case d == mutate.SignForgotten && op == vni.MaxUint32:
+		op = vni.MaxInt32
+	}
+	op.Combine(to, from)
 }
 
 // contributionTaken completes the reduction of a member that wants no result.

@@ -579,6 +579,17 @@ const (
 	// TreesKept is of how many roots a member remembers its place in the tree: most groups have no more members.
 	TreesKept = 256
 
+	// GroupStarted bounds the operations of one group that a process has started and that are not done. They run one after the other, so
+	// more would not be faster; a program that starts a reduction for each layer of a network has room for 64 layers.
+	GroupStarted = 64
+
+	// PartNameBytes bounds the name of a part of a group, in bytes: the longest name of a group, and ten splits with small numbers.
+	PartNameBytes = 64
+
+	// GatheredReduction bounds the bytes of vectors that one member gathers, and combines for all, in a reduction by a function. Longer
+	// vectors are reduced in parts, so that the member does not receive the whole group's data.
+	GatheredReduction = 1 << 20
+
 	// CollectivesUnderWay is how many operations of one group a process has under way at a time when it cuts a long one into
 	// pieces.
 	CollectivesUnderWay = 4

@@ -40,6 +40,9 @@ const (
 	ChunkOffByOne                // nic: the last piece of a long message is placed one byte early
 	BarrierRoundSkipped          // coll: only the first round of a barrier is waited for
 	ContributionLost             // coll: a reduction forgets the vector of its last child
+	OperatorWide                 // coll: a reduction of 32-bit elements leaves an odd last one as it is
+	SignForgotten                // coll: reductions compare unsigned elements as signed ones
+	PartLeftWaiting              // coll: a join of a part of a group goes on though a member of the whole has gone
 	LeaveNotTold                 // coll: the others do not hear that a member has gone
 	SeatsOvertake                // coll: joins and leaves are taken as they arrive
 	LateForgotten                // coll: a member that has yet to fetch a broadcast says that it has it
@@ -186,6 +189,9 @@ var names = [defects]string{
 	"chunk-off-by-one",
 	"barrier-round-skipped",
 	"contribution-lost",
+	"operator-wide",
+	"sign-forgotten",
+	"part-left-waiting",
 	"leave-not-told",
 	"seats-overtake",
 	"late-forgotten",

@@ -9,9 +9,10 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Gather, scatter and all-to-all move different bytes between each two members, so that a NIC in between could not save
-// anything. They are made of what there is: the member in the middle tells the others the handle of a region, they PUT
-// into it or GET from it, and a barrier says that all is done.
+// Gather, scatter and all-to-all move different bytes between each two members, so that a NIC in
+// between could not save anything. They are made of what there is: the member in the middle tells
+// the others the handle of a region, they PUT into it or GET from it, and a barrier says that all
+// is done.
 
 const handleBytes = 40 // of a Handle and a length, as members tell them
 
@@ -45,33 +46,64 @@ func (g *Group) region(n int) (*Region, error) {
 	return r, err
 }
 
-// show tells all members the handle of a region of root, and how much each one's part of it has. Members with another
-// length find that out here, and so does the root, by the barrier at the end.
-func (g *Group) show(ctx context.Context, op string, root, n, part int) (h Handle, mem []byte, err error) {
+// show tells all members the handle of a region of root, and how many bytes each one's part of it
+// has there.
+func (g *Group) show(ctx context.Context, op string, root, n, part int) (h Handle, mem []byte, theirs uint64, err error) {
 	var b [handleBytes]byte
 	if g.rank == root {
 		r, err := g.region(n)
 		if err != nil {
-			return h, nil, g.unfit(op, err)
+			return h, nil, 0, g.unfit(op, err)
 		}
 		h, mem = r.Handle(), r.mem[:n]
 		h.put(b[:])
 		binary.LittleEndian.PutUint64(b[32:], uint64(part))
 	}
 	if err := g.broadcast(ctx, op, root, b[:]); err != nil {
-		return h, nil, err
+		return h, nil, 0, err
 	}
 	g.midway = true
 	h.get(b[:])
-	if theirs := binary.LittleEndian.Uint64(b[32:]); theirs != uint64(part) {
-		g.quit()
-		return h, nil, g.fail(op, Message{}, fmt.Errorf("%w: parts of %d bytes, those of the root have %d", ErrBadArgument, part, theirs))
-	}
-	return h, mem, nil
+	return h, mem, binary.LittleEndian.Uint64(b[32:]), nil
 }
 
-// Gather brings part of every member, equally long, to the member with rank root, which has them in all by rank. The
-// others' all is not looked at.
+// showParts is show of parts that all have the same length. A member with another length finds that
+// out here, and so does the root, by the barrier at the end.
+func (g *Group) showParts(ctx context.Context, op string, root, part int) (h Handle, mem []byte, err error) {
+	h, mem, theirs, err := g.show(ctx, op, root, part*len(g.roster), part)
+	if err == nil && theirs != uint64(part) {
+		err = g.bad(op, "parts of %d bytes, those of the root have %d", part, theirs)
+	}
+	return h, mem, err
+}
+
+// putOwn puts this member's bytes into root's region, where h and mem are, and returns when all
+// members have done so.
+func (g *Group) putOwn(ctx context.Context, op string, root int, h Handle, mem []byte, offset uint64, b []byte) error {
+	if g.rank == root {
+		copy(mem[offset:], b)
+	} else if len(b) > 0 {
+		if err := g.p.Put(ctx, h, offset, b); err != nil {
+			return g.missed(ctx, op, err)
+		}
+	}
+	return g.barrier(ctx, op)
+}
+
+// getOwn is the opposite of putOwn.
+func (g *Group) getOwn(ctx context.Context, op string, root int, h Handle, mem []byte, offset uint64, b []byte) error {
+	if g.rank == root {
+		copy(b, mem[offset:])
+	} else if len(b) > 0 {
+		if err := g.p.Get(ctx, h, offset, b); err != nil {
+			return g.missed(ctx, op, err)
+		}
+	}
+	return g.barrier(ctx, op)
+}
+
+// Gather brings part of every member, equally long, to the member with rank root, which has them in
+// all by rank. The others' all is not looked at.
 func (g *Group) Gather(ctx context.Context, root int, part, all []byte) error {
 	if err := g.begin(ctx, "gather"); err != nil {
 		return err
@@ -91,36 +123,12 @@ func (g *Group) Gather(ctx context.Context, root int, part, all []byte) error {
 	return g.gather(ctx, "gather", root, part, all)
 }
 
-// look says why memory cannot be read, or written, as an operation needs it. It is asked before the operation is entered: what is copied here
-// no request names, so that nothing looks at it later.
-func (g *Group) look(op string, read, written []byte) error {
-	l := g.p.registered.Load()
-	if l == nil {
-		return nil
-	}
-	err := l.look(read, false)
-	if err == nil {
-		err = l.look(written, true)
-	}
-	if err != nil {
-		return g.unfit(op, err)
-	}
-	return nil
-}
-
 func (g *Group) gather(ctx context.Context, op string, root int, part, all []byte) error {
-	h, mem, err := g.show(ctx, op, root, len(part)*len(g.roster), len(part))
+	h, mem, err := g.showParts(ctx, op, root, len(part))
 	if err != nil {
 		return err
 	}
-	if g.rank == root {
-		copy(mem[root*len(part):], part)
-	} else if len(part) > 0 {
-		if err := g.p.Put(ctx, h, uint64(g.rank*len(part)), part); err != nil {
-			return g.missed(ctx, op, err)
-		}
-	}
-	if err := g.barrier(ctx, op); err != nil {
+	if err := g.putOwn(ctx, op, root, h, mem, uint64(g.rank*len(part)), part); err != nil {
 		return err
 	}
 	if g.rank == root {
@@ -130,7 +138,7 @@ func (g *Group) gather(ctx context.Context, op string, root int, part, all []byt
 }
 
 func (g *Group) badLength(op string, all, part int) error {
-	return g.unfit(op, fmt.Errorf("%w: %d bytes for %d members of %d bytes each", ErrBadArgument, all, len(g.roster), part))
+	return g.bad(op, "%d bytes for %d members of %d bytes each", all, len(g.roster), part)
 }
 
 // AllGather is Gather that gives all to every member.
@@ -155,8 +163,8 @@ func (g *Group) allGather(ctx context.Context, op string, part, all []byte) erro
 	return g.broadcast(ctx, op, 0, all)
 }
 
-// Scatter cuts all of the member with rank root into equal parts and brings each member the one of its rank. The others'
-// all is not looked at.
+// Scatter cuts all of the member with rank root into equal parts and brings each member the one of
+// its rank. The others' all is not looked at.
 func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 	const op = "scatter"
 	if err := g.begin(ctx, op); err != nil {
@@ -181,21 +189,15 @@ func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 		}
 		copy(r.mem, all)
 	}
-	h, mem, err := g.show(ctx, op, root, len(part)*len(g.roster), len(part))
+	h, mem, err := g.showParts(ctx, op, root, len(part))
 	if err != nil {
 		return err
 	}
-	if g.rank == root {
-		copy(part, mem[root*len(part):])
-	} else if len(part) > 0 {
-		if err := g.p.Get(ctx, h, uint64(g.rank*len(part)), part); err != nil {
-			return g.missed(ctx, op, err)
-		}
-	}
-	return g.barrier(ctx, op)
+	return g.getOwn(ctx, op, root, h, mem, uint64(g.rank*len(part)), part)
 }
 
-// AllToAll brings part j of every member i to part i of member j. Both have one part for each member, equally long.
+// AllToAll brings part j of every member i to part i of member j. Both have one part for each
+// member, equally long.
 func (g *Group) AllToAll(ctx context.Context, from, to []byte) error {
 	const op = "all-to-all"
 	if err := g.begin(ctx, op); err != nil {
@@ -256,9 +258,10 @@ func (g *Group) exchange(ctx context.Context, op string, r *Region, from []byte,
 	return g.barrier(ctx, op)
 }
 
-// missed fails an operation whose bytes could not be put into the region of another member, or got from it. A member whose region is not reached has left
-// or ended, or is about to: it does not enter the barrier, which so says of all that the group is broken, and by which member. Whatever else went wrong
-// is this process's own, which leaves the group.
+// missed fails an operation whose bytes could not be put into the region of another member, or got
+// from it. A member whose region is not reached has left or ended, or is about to: it does not
+// enter the barrier, which so says of all that the group is broken, and by which member. Whatever
+// else went wrong is this process's own, which leaves the group.
 func (g *Group) missed(ctx context.Context, op string, why error) error {
 	for _, gone := range []error{ErrRegion, ErrProcessGone, ErrStaleGeneration, ErrUnreachable, ErrSessionLost} {
 		if errors.Is(why, gone) {

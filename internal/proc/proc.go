@@ -135,6 +135,8 @@ type Process struct {
 
 	events *Watcher // of NextEvent
 
+	splits atomic.Uint32 // how many splits of groups the process has entered
+
 	started [2][]atomic.Pointer[Op] // by context: operations of start forms; changed under mu
 
 	sharing sync.Mutex // one at a time makes or ends a part, registers memory, or ends a region: ids are used again. Before mu

@@ -9,150 +9,200 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A short vector is reduced by the NICs, which add up on its way, piece by piece. Each piece costs the process an operation, so that a long vector is
-// reduced by the processes instead, each of which combines one part of it:
+// A short vector is reduced by the NICs, which add up on its way, piece by piece. Each piece costs
+// the process an operation, so that a long vector is reduced by the processes instead, each of
+// which combines one part of it:
 //
 //	agree: are length, operator and root the same at all, and does every member have memory?
 //	  └─ no memory ──► piece by piece
 //	regions are told, unless they are known ──► part j of every member is put into the region of member j ──► agree
 //	each combines its part, in the order of ranks ──► it is put into the regions of those that want it ──► agree ──► copied
 //
-// Each byte so crosses the network twice, whatever the size of the group. A region has the parts of all members, one behind the other, and behind
-// them, where they are wanted, the results of all:
+// Each byte so crosses the network twice, whatever the size of the group. A region has the parts of
+// all members, one behind the other, and behind them, where they are wanted, the results of all:
 //
 //	0 ── part of rank 0 ── part of rank 1 … ── part·size ── result of rank 0 ── result of rank 1 …
 
 // All, as the root of a Reduce, gives the result to every member.
 const All = -1
 
-// reducedPart is how long a part is at least, in bytes: what is told and agreed upon costs as much as some hundred pieces.
+// reducedPart is how long a part is at least, in bytes: what is told and agreed upon costs as much
+// as some hundred pieces.
 const reducedPart = 64 << 10
 
-// Reduce combines the vectors of all members element by element, with the operator, and leaves the result in that of the
-// member with rank root, or of every member if root is All. The vector has 64-bit little-endian elements, equally many at
-// each member.
+// reduction is what the members do with their vectors.
+type reduction struct {
+	op      string // for errors
+	root    int    // or All
+	width   int    // bytes of an element
+	o       vni.Operator
+	combine func(into, from []byte) // of the program, in place of o; reducefunc.go
+}
+
+// newReduction names a reduction to a root.
+func newReduction(root, width int) reduction {
+	if root == All {
+		return reduction{op: "all-reduce", root: root, width: width}
+	}
+	return reduction{op: "reduce", root: root, width: width}
+}
+
+// apply combines the elements of from into those of to.
+func (r *reduction) apply(to, from []byte) {
+	if r.combine != nil {
+		if len(to) > 0 {
+			r.combine(to, from)
+		}
+	} else {
+		r.o.Combine(to, from)
+	}
+}
+
+// what is a number that reductions have in common only if they can be one.
+func (r *reduction) what() uint64 {
+	if r.combine != nil {
+		return 1<<63 | uint64(r.width)
+	}
+	return uint64(r.o)
+}
+
+// wants reports whether a member gets the result.
+func (r *reduction) wants(rank int) bool { return r.root == All || r.root == rank }
+
+// Reduce combines the vectors of all members element by element, with the operator, and leaves the
+// result in that of the member with rank root, or of every member if root is All. The vector has
+// little-endian elements of the operator's width, equally many at each member.
 func (g *Group) Reduce(ctx context.Context, root int, o vni.Operator, vector []byte) error {
-	if err := g.begin(ctx, opReduce); err != nil {
+	r := newReduction(root, 0)
+	if err := g.begin(ctx, r.op); err != nil {
 		return err
 	}
 	defer g.done()
 	if root != All {
-		if err := g.checkRoot(opReduce, root); err != nil {
+		if err := g.checkRoot(r.op, root); err != nil {
 			return err
 		}
 	}
-	if !o.Valid() || len(vector)%8 != 0 {
-		return g.unfit(opReduce, fmt.Errorf("%w: operator %d on %d bytes", ErrBadArgument, o, len(vector)))
+	if !o.Valid() || !o.Fits(len(vector)) {
+		return g.bad(r.op, "operator %d on %d bytes", o, len(vector))
 	}
+	r.o, r.width = o, o.Width()
 	if n := len(g.roster); n > 1 && len(vector) >= n*reducedPart {
-		return g.reduceParts(ctx, root, o, vector)
+		able, err := g.reduceParts(ctx, &r, vector)
+		if able || err != nil {
+			return err
+		}
 	}
-	return g.reducePieces(ctx, root, o, vector)
+	return g.reducePieces(ctx, r.op, root, o, vector)
 }
 
-const opReduce = "reduce"
-
 // reducePieces is Reduce by the NICs.
-func (g *Group) reducePieces(ctx context.Context, root int, o vni.Operator, vector []byte) error {
+func (g *Group) reducePieces(ctx context.Context, op string, root int, o vni.Operator, vector []byte) error {
 	tag := uint64(vni.AllRanks)
 	if root != All {
 		tag = uint64(root)
 	}
-	return g.cut(ctx, opReduce, len(vector), g.piece, func(r *request, at, n int) [][]byte {
+	return g.cut(ctx, op, len(vector), g.piece, func(r *request, at, n int) [][]byte {
 		r.code, r.send.Tag, r.both = vni.CodeReduce, tag|uint64(o)<<32, true
 		r.to(vector[at : at+n])
 		return nil
 	})
 }
 
-// reduceParts is Reduce by the processes.
-func (g *Group) reduceParts(ctx context.Context, root int, o vni.Operator, vector []byte) error {
-	wants := root == All || root == g.rank
+// reduceParts is Reduce by the processes. It has done nothing, and there is no error, if able is
+// false: a member has no memory for it.
+func (g *Group) reduceParts(ctx context.Context, r *reduction, vector []byte) (able bool, err error) {
+	wants := r.wants(g.rank)
 	written := vector
 	if !wants {
 		written = nil
 	}
-	if err := g.look(opReduce, vector, written); err != nil {
-		return err
+	if err := g.look(r.op, vector, written); err != nil {
+		return false, err
 	}
 	n := len(g.roster)
-	part := (len(vector)/8 + n - 1) / n * 8 // that of the last ranks may be shorter, or empty
+	part := (len(vector)/r.width + n - 1) / n * r.width // that of the last ranks may be shorter, or empty
 	room := n * part
 	if wants {
 		room *= 2
 	}
-	r, err := g.region(room)
-	able, err := g.suits(ctx, root, o, len(vector), err == nil)
-	if err != nil {
-		return err
-	}
-	if !able {
-		return g.reducePieces(ctx, root, o, vector)
+	m, err := g.region(room)
+	if able, err = g.suits(ctx, r, len(vector), err == nil); err != nil || !able {
+		return able, err
 	}
 	of := func(b []byte, rank int) []byte { return b[min(rank*part, len(b)):min((rank+1)*part, len(b))] }
-	if err := g.putAll(ctx, func(to int) (uint64, []byte) { return uint64(g.rank * part), of(vector, to) }); err != nil {
-		return err
+	if err := g.putAll(ctx, r.op, func(to int) (uint64, []byte) { return uint64(g.rank * part), of(vector, to) }); err != nil {
+		return true, err
 	}
 	own := of(vector, g.rank)
-	sum := r.mem[g.rank*part:][:len(own)] // where none is put
-	for i := range n {
-		from := own
-		if i != g.rank {
-			from = r.mem[i*part:][:len(own)]
-		}
-		if i == 0 {
-			copy(sum, from)
-		} else {
-			o.Combine(sum, from)
-		}
-	}
-	err = g.putAll(ctx, func(to int) (uint64, []byte) {
-		if root != All && root != to {
+	sum := m.mem[g.rank*part:][:len(own)]
+	g.combineParts(r, m.mem, part, own, sum)
+	err = g.putAll(ctx, r.op, func(to int) (uint64, []byte) {
+		if !r.wants(to) {
 			return 0, nil
 		}
 		return uint64((n + g.rank) * part), sum
 	})
 	if err != nil || !wants {
-		return err
+		return true, err
 	}
 	copy(own, sum)
 	for i := range n {
 		if i != g.rank {
-			copy(of(vector, i), r.mem[(n+i)*part:])
+			copy(of(vector, i), m.mem[(n+i)*part:])
 		}
 	}
-	return nil
+	return true, nil
 }
 
-// suits reports whether every member has memory to reduce parts, and has all told of theirs. If members reduce vectors that do not fit, it fails at all of them.
-func (g *Group) suits(ctx context.Context, root int, o vni.Operator, length int, able bool) (ok bool, err error) {
-	what := []uint64{uint64(length), uint64(o), uint64(root + 1)}
+// combineParts combines this member's part of all vectors, in the order of ranks. The others' lie
+// in mem, part bytes apart; its own is own. The result goes to sum, which lies in mem at this
+// member's place, where no other member has put anything.
+func (g *Group) combineParts(r *reduction, mem []byte, part int, own, sum []byte) {
+	for i := range g.roster {
+		from := own
+		if i != g.rank {
+			from = mem[i*part:][:len(own)]
+		}
+		if i == 0 {
+			copy(sum, from)
+		} else {
+			r.apply(sum, from)
+		}
+	}
+}
+
+// suits reports whether every member has memory to reduce parts, and has all told of theirs. If
+// members reduce vectors that do not fit, it fails at all of them.
+func (g *Group) suits(ctx context.Context, r *reduction, length int, able bool) (ok bool, err error) {
+	what := []uint64{uint64(length), r.what(), uint64(r.root + 1)}
 	own := []uint64{word(able), word(g.handles != nil)}
 	for _, w := range what {
 		own = append(own, w, ^w) // and of both has all bits only if it is the same at all members
 	}
-	all, err := g.agree(ctx, own...)
+	all, err := g.agree(ctx, r.op, own...)
 	if err != nil {
 		return false, err
 	}
 	g.midway = true
 	for i, w := range what {
 		if all[2+2*i] != w || all[3+2*i] != ^w {
-			return false, g.disagree(ctx)
+			return false, g.disagree(ctx, r.op)
 		}
 	}
 	if all[0] == 0 || all[1] == 1 {
 		return all[0] == 1, nil
 	}
-	return true, g.tell(ctx)
+	return true, g.tell(ctx, r.op)
 }
 
-// disagree has the NICs find what the members have found: that they do not do the same. No two of them reduce as much here.
-func (g *Group) disagree(ctx context.Context) error {
-	if err := g.reducePieces(ctx, All, vni.AndInt64, make([]byte, 8*(g.rank+1))); err != nil {
+// disagree has the NICs find what the members have found: that they do not do the same. No two of
+// them reduce as much here.
+func (g *Group) disagree(ctx context.Context, op string) error {
+	if err := g.reducePieces(ctx, op, All, vni.AndInt64, make([]byte, 8*(g.rank+1))); err != nil {
 		return err
 	}
-	return g.fail(opReduce, Message{}, ErrGroupMismatch)
+	return g.fail(op, Message{}, ErrGroupMismatch)
 }
 
 func word(so bool) uint64 {
@@ -163,25 +213,30 @@ func word(so bool) uint64 {
 }
 
 // tell tells all members of the regions of all.
-func (g *Group) tell(ctx context.Context) error {
-	var own [handleBytes]byte
-	h := g.shared.Handle()
-	h.put(own[:])
-	handles := make([]byte, len(g.roster)*handleBytes)
-	if err := g.allGather(ctx, opReduce, own[:], handles); err != nil {
-		return err
+func (g *Group) tell(ctx context.Context, op string) error {
+	handles, err := g.tellOf(ctx, op, g.shared)
+	if err == nil {
+		g.handles = handles
 	}
-	g.handles = handles
-	return nil
+	return err
+}
+
+// tellOf tells all members of a region of each.
+func (g *Group) tellOf(ctx context.Context, op string, r *Region) (handles []byte, err error) {
+	var own [handleBytes]byte
+	h := r.Handle()
+	h.put(own[:])
+	handles = make([]byte, len(g.roster)*handleBytes)
+	return handles, g.allGather(ctx, op, own[:], handles)
 }
 
 // agree returns some words of all members, combined by and.
-func (g *Group) agree(ctx context.Context, own ...uint64) ([]uint64, error) {
+func (g *Group) agree(ctx context.Context, op string, own ...uint64) ([]uint64, error) {
 	var b []byte
 	for _, w := range own {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
-	if err := g.reducePieces(ctx, All, vni.AndInt64, b); err != nil {
+	if err := g.reducePieces(ctx, op, All, vni.AndInt64, b); err != nil {
 		return nil, err
 	}
 	for i := range own {
@@ -190,28 +245,29 @@ func (g *Group) agree(ctx context.Context, own ...uint64) ([]uint64, error) {
 	return own, nil
 }
 
-// putAll puts bytes into the region of each other member, at an offset there, and returns when all members have done so. If one could not, it fails at
-// all of them.
-func (g *Group) putAll(ctx context.Context, what func(to int) (offset uint64, b []byte)) error {
-	failed := g.putEach(ctx, what)
+// putAll puts bytes into the region of each other member, at an offset there, and returns when all
+// members have done so. If one could not, it fails at all of them.
+func (g *Group) putAll(ctx context.Context, op string, what func(to int) (offset uint64, b []byte)) error {
+	failed := g.putEach(ctx, g.handles, what)
 	if err := ctx.Err(); err != nil {
 		g.quit()
-		return g.fail(opReduce, Message{}, err)
+		return g.fail(op, Message{}, err)
 	}
-	all, err := g.agree(ctx, word(failed == nil))
+	all, err := g.agree(ctx, op, word(failed == nil))
 	switch {
 	case err != nil:
 		return err // of a member that has gone its name
 	case failed != nil:
-		return g.fail(opReduce, Message{}, failed)
+		return g.fail(op, Message{}, failed)
 	case all[0] == 0:
-		return g.fail(opReduce, Message{}, fmt.Errorf("%w: by another member of the group", ErrUnreachable))
+		return g.fail(op, Message{}, fmt.Errorf("%w: by another member of the group", ErrUnreachable))
 	}
 	return nil
 }
 
-// putEach does what putAll does of this member, as much of it at a time as the process may have under way.
-func (g *Group) putEach(ctx context.Context, what func(to int) (offset uint64, b []byte)) (failed error) {
+// putEach puts bytes into the region of each other member, whose handles are those. It does as much
+// at a time as the process may have in flight.
+func (g *Group) putEach(ctx context.Context, handles []byte, what func(to int) (offset uint64, b []byte)) (failed error) {
 	var under []*Op
 	end := func() (bool, error) {
 		if len(under) == 0 {
@@ -230,7 +286,7 @@ func (g *Group) putEach(ctx context.Context, what func(to int) (offset uint64, b
 			continue
 		}
 		var h Handle
-		h.get(g.handles[to*handleBytes:])
+		h.get(handles[to*handleBytes:])
 		r := request{waits: true}
 		parts, err := g.p.putRequest(&r, h, offset, [][]byte{b})
 		if err == nil {

@@ -88,6 +88,11 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 	for _, v := range found {
 		w.l.violate("%s", v)
 	}
+	guilty, formed := runGuild(seed, d)
+	for _, v := range guilty {
+		w.l.violate("%s", v)
+	}
+	done += formed
 	harmed, records := runAsylum(seed, d)
 	for _, v := range harmed {
 		w.l.violate("%s", v)

@@ -38,9 +38,13 @@ const (
 // Group operations have a send context (QNIX-9, QNIX-10). Group is the number by which the NIC knows the membership; it is
 // told by the completion of the join.
 //
-//	JoinGroup   Receiver.App is the group's name and Receiver.Index its epoch; Size the number of members; Group is 0, or
-//	            the broken membership that this one follows. Memory for RosterBytes a member, which the NIC fills in by
-//	            rank. Completion: Gen is the number, Tag is rank<<32 | size, NIC is the most bytes of one Reduce
+//	JoinGroup   Receiver is the group's key (GroupKey). Memory for RosterBytes a member, which the NIC fills in by rank.
+//	            Group and Size say which of three joins it is:
+//	              Group 0, Size n   a group of n, by a name that its members know
+//	              Group g, Size 0   the group after g: its members are those of g that are left
+//	              Group g, Size n   a part of g: n members of g. It fails with StatusGroupBroken, and the address of the
+//	                                member of g that has gone, if one goes before the join completes
+//	            Completion: Gen is the number, Tag is rank<<32 | size, NIC is the most bytes of one Reduce
 //	Barrier     Size is the number of members
 //	Broadcast   Tag is the rank of the root, from whose memory the bytes go into that of the others
 //	Reduce      Tag is the rank of the root, or AllRanks, and operator<<32
@@ -70,24 +74,6 @@ const AllRanks = 1<<32 - 1
 //	40  slot          2
 //	42  zero          6
 const RosterBytes = 48
-
-// Operator is what a Reduce does with two elements of 64 bits.
-type Operator uint8
-
-const (
-	SumInt64 Operator = iota + 1
-	MinInt64
-	MaxInt64
-	AndInt64
-	OrInt64
-	XorInt64
-	SumFloat64
-	MinFloat64
-	MaxFloat64
-)
-
-// Valid reports whether there is such an operator.
-func (o Operator) Valid() bool { return o >= SumInt64 && o <= MaxFloat64 }
 
 // Size of a CodeCancel or CodeRefill.
 const (

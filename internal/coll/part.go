@@ -1,0 +1,73 @@
+package coll
+
+import (
+	"slices"
+
+	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// A part of a group gathers as every group does. Its members are members of the whole, too, and
+// wait only for those: if one goes before it has joined its part, the NIC ends the joins of all
+// parts.
+//
+//	whole ──► every member knows its part and the key of that ──► joins, one for each part ──► barrier of the whole
+//	  └─ a member goes ──► the joins that have not completed fail, and name it
+//
+// No process leaves the whole before that barrier has let it through, and then all have joined.
+
+// watchWhole probes the members of the whole that m's member there would probe in a barrier. Each
+// member is watched by the first living one above it, which either joins still or is in the
+// barrier.
+func (t *Table) watchWhole(m *member) {
+	if m.whole == nil {
+		return
+	}
+	w := m.whole
+	n := len(w.g.seats)
+	for d := 1; d < n; d *= 2 {
+		if pr := t.peerOf(w, (w.rank-d+n)%n); pr != nil {
+			pr.Watch(1)
+			m.watched = append(m.watched, pr.Endpoint)
+		}
+	}
+}
+
+// unwatchWhole ends watchWhole: the join has ended.
+func (m *member) unwatchWhole() {
+	m.whole = nil
+	for _, ep := range m.watched {
+		ep.Watch(-1)
+	}
+	m.watched = nil
+}
+
+// breakParts ends the joins here of parts of a group that has lost a member.
+func (t *Table) breakParts(g *group, lost *seat) {
+	if t.cfg.Defect == mutate.PartLeftWaiting {
+		return
+	}
+	for _, h := range slices.Clone(t.list) {
+		for _, m := range slices.Clone(h.local) {
+			if m.join == nil || m.whole == nil || m.whole.g != g {
+				continue
+			}
+			r, last := t.takeJoin(m)
+			t.leave(m, last)
+			t.partBroken(r, lost)
+		}
+	}
+}
+
+// partBroken fails the join of a part of a group that has lost a member. The rank of that member in
+// the part means nothing, so its address says which it is.
+func (t *Table) partBroken(r Request, lost *seat) {
+	t.count(vni.NICCollectivesFailed)
+	t.nic.Complete(r, vni.Completion{Status: vni.StatusGroupBroken, NIC: lost.NIC, Slot: lost.Slot, Gen: lost.Gen})
+}
+
+// firstGone finds a member of a broken group that has gone.
+func (g *group) firstGone() *seat {
+	i := slices.IndexFunc(g.seats, func(s seat) bool { return s.gone })
+	return &g.seats[max(i, 0)]
+}

@@ -1,0 +1,92 @@
+package proc
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+)
+
+// GroupOp is an operation of a group that was started. The zero value is ready, and so is one that
+// is done.
+//
+//	Start ──► waits for its turn ──► has the turn ──► done
+type GroupOp struct {
+	state atomic.Int32 // one word, so that a waiter that sees it done may start it again
+
+	g     *Group
+	ctx   context.Context
+	what  string
+	do    func(context.Context) error
+	ended bool // under turns.mu: the group was closed
+	err   error
+	gate  Gate // of a waiter: open once it is done
+}
+
+// The states of a GroupOp.
+const (
+	opNew int32 = iota
+	opStarted
+	opDone // err is set
+)
+
+// Start starts an operation of a group, which do does when its turn has come, in a function that
+// spawn starts. do is given a context that ends with ctx, and calls one operation of g with it.
+// ErrQueueFull: the group has limits.GroupStarted of them.
+func (g *Group) Start(ctx context.Context, o *GroupOp, spawn func(func()), what string, do func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return g.fail(what, Message{}, err)
+	}
+	if o.state.Swap(opStarted) == opStarted {
+		return g.fail(what, Message{}, errOpBusy)
+	}
+	if o.g == nil || o.g.p != g.p {
+		o.gate = g.p.opts.NewGate()
+	}
+	o.g, o.ctx, o.what, o.do, o.ended, o.err = g, ctx, what, do, false, nil
+	if err := g.turns.start(o, spawn); err != nil {
+		err = g.fail(what, Message{}, err)
+		o.finish(err)
+		return err
+	}
+	return nil
+}
+
+var errOpBusy = fmt.Errorf("%w: the GroupOp was started before, and is not done", ErrBadArgument)
+
+// finish notes how the operation has ended.
+func (o *GroupOp) finish(err error) {
+	o.err, o.ctx, o.do = err, nil, nil
+	gate := o.gate
+	o.state.Store(opDone)
+	gate.Open()
+}
+
+// Wait waits until the operation is done, and returns how it has ended. If ctx ends first, it
+// returns ctx's error, and the operation goes on.
+func (o *GroupOp) Wait(ctx context.Context) error {
+	if o.state.Load() == opNew {
+		return errNoGroupOp("wait")
+	}
+	for o.state.Load() != opDone {
+		if err := o.gate.Wait(ctx); err != nil && o.state.Load() != opDone {
+			return o.g.fail(o.what, Message{}, err)
+		}
+	}
+	o.gate.Open() // for others that wait
+	return o.err
+}
+
+// Test reports whether the operation is done, and how it has ended.
+func (o *GroupOp) Test() (done bool, err error) {
+	switch o.state.Load() {
+	case opNew:
+		return true, errNoGroupOp("test")
+	case opStarted:
+		return false, nil
+	}
+	return true, o.err
+}
+
+func errNoGroupOp(what string) error {
+	return &OpError{Op: what, Err: fmt.Errorf("%w: a GroupOp that no start form has started", ErrBadArgument)}
+}

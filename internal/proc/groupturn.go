@@ -1,0 +1,184 @@
+package proc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// turns gives the operations of a group in this process their order. One has the turn. Those that
+// were started wait for it in the order in which they were started, and a call that waits has its
+// place among them.
+//
+//	started: 1 2 3 ──► call ──► started: 4        a second call meanwhile fails
+//	         │          └ its own goroutine
+//	         └ a runner does one after the other; it ends when none is left, or the call's turn has come
+//
+// A runner does an operation by the call that blocks. That call knows by its context that it has
+// the turn.
+type turns struct {
+	mu    sync.Mutex
+	taken bool // an operation has the turn
+	call  bool // a call has the turn, or waits for it
+	left  int  // how many were started and are not done
+	queue []turn
+
+	running *GroupOp           // the started operation that has the turn; nil if none has
+	ctx     context.Context    // of running, once its runner has come to it
+	cancel  context.CancelFunc // ends ctx
+
+	spawn func(func()) // starts a runner; known once an operation was started
+}
+
+// turn is what waits: an operation that was started, or the call, by its gate.
+type turn struct {
+	op   *GroupOp
+	gate Gate
+}
+
+var errGroupBusy = fmt.Errorf("%w: another call of the group is in flight in this process", ErrBadArgument)
+
+// take takes the turn for a call, once all that were started before have had theirs.
+func (t *turns) take(ctx context.Context, p *Process) error {
+	t.mu.Lock()
+	if t.running != nil && t.ctx == ctx {
+		t.mu.Unlock()
+		return nil
+	}
+	if t.call {
+		t.mu.Unlock()
+		return errGroupBusy
+	}
+	t.call = true
+	if !t.taken {
+		t.taken = true
+		t.mu.Unlock()
+		return nil
+	}
+	gate := p.opts.NewGate()
+	t.queue = append(t.queue, turn{gate: gate})
+	t.mu.Unlock()
+	err := gate.Wait(ctx)
+	if err != nil && !t.withdraw() { // it has the turn by now
+		t.pass()
+	}
+	return err
+}
+
+// withdraw takes the call out of the queue; it returns false if the call is not there any more.
+func (t *turns) withdraw() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.IndexFunc(t.queue, func(o turn) bool { return o.gate != nil })
+	if i < 0 {
+		return false
+	}
+	t.queue = slices.Delete(t.queue, i, i+1)
+	t.call = false
+	return true
+}
+
+// pass ends the turn of a call, unless it is that of a started operation, whose runner ends it.
+func (t *turns) pass() {
+	t.mu.Lock()
+	if t.running != nil {
+		t.mu.Unlock()
+		return
+	}
+	t.call = false
+	o, spawn := t.next(), t.spawn
+	t.mu.Unlock()
+	if o != nil {
+		spawn(func() { t.run(o) })
+	}
+}
+
+// next gives the turn to the first that waits. It returns an operation that was started, for a
+// runner; a call goes on by itself. Under mu.
+func (t *turns) next() *GroupOp {
+	t.running, t.ctx, t.cancel = nil, nil, nil
+	if len(t.queue) == 0 {
+		t.taken = false
+		return nil
+	}
+	first := t.queue[0]
+	t.queue = slices.Delete(t.queue, 0, 1)
+	if first.gate != nil {
+		first.gate.Open()
+	}
+	t.running = first.op
+	return first.op
+}
+
+// start gives an operation its turn when all before it have had theirs. spawn starts a runner, if
+// there is none.
+func (t *turns) start(o *GroupOp, spawn func(func())) error {
+	t.mu.Lock()
+	if t.left == limits.GroupStarted {
+		t.mu.Unlock()
+		return fmt.Errorf("%w: %d operations of the group were started and are not done, which is the most", ErrQueueFull, limits.GroupStarted)
+	}
+	t.left++
+	t.spawn = spawn
+	first := !t.taken
+	if first {
+		t.taken, t.running = true, o
+	} else {
+		t.queue = append(t.queue, turn{op: o})
+	}
+	t.mu.Unlock()
+	if first {
+		spawn(func() { t.run(o) })
+	}
+	return nil
+}
+
+// run does operations that were started, one after the other, from o on.
+func (t *turns) run(o *GroupOp) {
+	for o != nil {
+		ctx, cancel := context.WithCancel(o.ctx)
+		t.mu.Lock()
+		t.ctx, t.cancel = ctx, cancel
+		if o.ended {
+			cancel()
+		}
+		t.mu.Unlock()
+		err := o.do(ctx)
+		cancel()
+		t.mu.Lock()
+		if o.ended && err != nil {
+			err = o.g.fail(o.what, Message{}, ErrNoGroup)
+		}
+		t.left--
+		next := t.next()
+		t.mu.Unlock()
+		o.finish(err)
+		o = next
+	}
+}
+
+// end ends all operations that were started: the one that has the turn as if its context had ended.
+// It does nothing while a call is in flight, since a group with one is not closed.
+func (t *turns) end() {
+	t.mu.Lock()
+	if t.call {
+		t.mu.Unlock()
+		return
+	}
+	queue := t.queue
+	t.queue = nil
+	t.left -= len(queue)
+	if t.running != nil {
+		t.running.ended = true
+		if t.cancel != nil {
+			t.cancel()
+		}
+	}
+	t.mu.Unlock()
+	for _, w := range queue { // no call among them
+		w.op.finish(w.op.g.fail(w.op.what, Message{}, ErrNoGroup))
+	}
+}

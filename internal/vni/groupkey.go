@@ -1,0 +1,74 @@
+package vni
+
+import (
+	"encoding/base32"
+	"encoding/binary"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// A group's key is a Name. Its members know the application, or derive it:
+//
+//	joined by name   application: the name that the members gave   index: the epoch, below 1<<31
+//	part of a group  application: the leader and part of a count    index: 1<<31 | rest of the count | epoch
+//
+// The leader of a part is its member with the lowest name. It counts what it has split, and no
+// other process has its address, so no two parts have the same key. The top bit keeps them from
+// groups that were joined by name.
+//
+//	application: 24 characters for 15 bytes  NIC 8, generation 4, slot-1 12 bits, count bits 29..18
+//	index: bit 31 is 1                       count bits 17..0, epoch 13 bits
+
+const (
+	partKey    = 1 << 31
+	epochBits  = 13
+	indexCount = 18 // bits of the count in the index
+	slotBits   = 12
+
+	// PartsCounted is how many parts of groups one process may lead in its life.
+	PartsCounted = 1 << (indexCount + 24 - slotBits)
+)
+
+var _ [1<<slotBits - limits.MaxProcesses]struct{} // slots are 1 to MaxProcesses
+
+var keyText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// PartKey returns the key of the part of a group that a process leads, as its count-th, below
+// PartsCounted.
+func PartKey(leader Address, count uint32) (n Name) {
+	var b [15]byte
+	binary.BigEndian.PutUint64(b[:], leader.NIC)
+	binary.BigEndian.PutUint32(b[8:], leader.Gen)
+	count &= PartsCounted - 1
+	rest := uint32(leader.Slot-1)<<(24-slotBits) | count>>indexCount
+	b[12], b[13], b[14] = byte(rest>>16), byte(rest>>8), byte(rest)
+	keyText.Encode(n.App[:], b[:])
+	n.Index = partKey | count&(1<<indexCount-1)<<epochBits
+	return n
+}
+
+// IsPart reports whether a group's key is that of a part of another group.
+func IsPart(key *Name) bool { return key.Index&partKey != 0 }
+
+// Epoch returns how often the group of a key has shrunk.
+func Epoch(key *Name) uint32 {
+	if IsPart(key) {
+		return key.Index & (1<<epochBits - 1)
+	}
+	return key.Index
+}
+
+// NextEpoch returns the key of the group of a later epoch; ok is false if there is none.
+func NextEpoch(key Name) (next Name, ok bool) {
+	next = key
+	next.Index++
+	return next, next.Index != 0 && SameGroup(&key, &next)
+}
+
+// SameGroup reports whether two keys are of the same group, in whatever epochs.
+func SameGroup(a, b *Name) bool {
+	if a.App != b.App || IsPart(a) != IsPart(b) {
+		return false
+	}
+	return !IsPart(a) || a.Index>>epochBits == b.Index>>epochBits
+}
