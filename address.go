@@ -26,8 +26,11 @@ func (id NICID) String() string { return nicid.ID(id).String() }
 // MarshalText returns the text of String.
 func (id NICID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText reads the text as [ParseNICID] does, with the same error.
+// UnmarshalText reads the text of MarshalText, the zero NICID included. It fails as [ParseNICID] does.
 func (id *NICID) UnmarshalText(b []byte) (err error) {
+	if *id = 0; string(b) == id.String() {
+		return nil
+	}
 	*id, err = ParseNICID(string(b))
 	return err
 }
