@@ -77,8 +77,8 @@ func TestAReductionByAFunctionRefusesElementsThatCannotTravel(t *testing.T) {
 		return g
 	}
 	type list struct {
-		n    int
-		next *list
+		N    int
+		Next *list
 	}
 	for what, f := range map[string]func(g *weft.Group) error{
 		"string":      func(g *weft.Group) error { return weft.AllReduceFunc(ctx, g, func(_, _ []string) {}, []string{"a"}) },
@@ -96,8 +96,8 @@ func TestAReductionByAFunctionRefusesElementsThatCannotTravel(t *testing.T) {
 		}
 	}
 	type sample struct {
-		at    [3]complex128
-		valid bool
+		At    [3]complex128
+		Valid bool
 	}
 	if err := weft.AllReduceFunc(ctx, groups[0], func(_, _ []sample) {}, []sample{{}}); err != nil {
 		t.Errorf("a struct of numbers: %v", err)
