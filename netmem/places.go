@@ -65,15 +65,15 @@ func (s *store) gather() bool {
 	return false
 }
 
-// VolumeUse says what a server holds of one volume of one client.
+// VolumeUse holds the room that one volume of one client uses on a server.
 type VolumeUse struct {
 	Client weft.Name `json:"client"`      // name of the client's process
-	Volume uint64    `json:"volume"`      // ClientConfig.Volume
-	Code   Code      `json:"code"`        // copies or shards of the page written last
-	Pages  int       `json:"pages"`       // pages or shards
-	Plain  int64     `json:"plain_bytes"` // bytes before compression
-	Kept   int64     `json:"kept_bytes"`  // bytes after compression
-	Used   int64     `json:"used_bytes"`  // bytes of the server that they take
+	Volume uint64    `json:"volume"`      // value of ClientConfig.Volume
+	Code   Code      `json:"code"`        // number of copies or shards of the page written last
+	Pages  int       `json:"pages"`       // pages or shards that the server stores
+	Plain  int64     `json:"plain_bytes"` // bytes of these pages before compression
+	Kept   int64     `json:"kept_bytes"`  // bytes of these pages after compression
+	Used   int64     `json:"used_bytes"`  // bytes of memory and spill file that these pages occupy
 }
 
 // largest returns the n volumes that use the most room.
