@@ -14,7 +14,7 @@ import (
 // sizes.
 const classes = 12
 
-// places is how many places a frame of each class has.
+// places is the number of places in a frame of each class.
 var places = [classes]int{1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32}
 
 // placeBytes returns the size of the places of a class.
@@ -29,8 +29,8 @@ func classOf(n int) int {
 	return class
 }
 
-// sparse is how many frames of a class gather looks at. Those with few pages among them are cheap
-// to move.
+// sparse is the number of frames of a class that gather examines. The frames with the fewest pages
+// among them are cheap to move.
 const sparse = 64
 
 // gather frees a frame by moving its pages into free places of other frames, and reports whether it
@@ -90,7 +90,7 @@ func (s *store) largest(n int) []VolumeUse {
 	return l[:min(n, len(l))]
 }
 
-// plain returns how many bytes these are before compression.
+// plain returns the length of the bytes before compression.
 func (s *shape) plain() int {
 	return (int(s.size) + s.code.Data - 1) / max(s.code.Data, 1)
 }

@@ -64,11 +64,11 @@ func (s *server) host() hsn.Host {
 	return hsn.Host{NIC: uint64(s.addr.NIC), Slot: s.addr.Slot, Gen: s.addr.Generation}
 }
 
-// AddServer adds a server to the client and waits until the server has answered. The client then
-// places new pages on the server, too. It does not move existing pages to the server. AddServer
-// fails if the server is silent or refuses the client. AddServer fails with [weft.ErrBadArgument]
-// if the client already uses the server or is removing it. AddServer also fails with
-// weft.ErrBadArgument if the weight of the server is negative or not finite.
+// AddServer adds a server to the client and waits until the server has answered. From then on, the
+// client also places new pages on this server. It does not move existing pages to the server.
+// AddServer fails if the server is silent or refuses the client. AddServer fails with
+// [weft.ErrBadArgument] if the client already uses the server or is removing it. AddServer also
+// fails with weft.ErrBadArgument if the weight of the server is negative or not finite.
 func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	if ref.Weight == 0 {
 		ref.Weight = 1
