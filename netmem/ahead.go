@@ -49,7 +49,7 @@ type stream struct {
 	run  int   // sequential reads so far
 }
 
-// fetched is a page that is here or in flight.
+// fetched is a page that has arrived or is in flight.
 type fetched struct {
 	want want
 	done atomic.Bool
@@ -58,17 +58,17 @@ type fetched struct {
 	run  *run
 }
 
-// run is a group of pages that are fetched together. Its memory is reused when all its pages are
-// gone, which spares a sequential reader garbage collections.
+// run is a group of pages that are fetched together. When all pages of a run are gone, the memory
+// of the run is used again. This avoids garbage collections for a sequential reader.
 type run struct {
 	mem  []byte
 	left int // pages that are here or in flight
 }
 
-// spareRuns is how many finished runs keep their memory: one reader uses two.
+// spareRuns is the number of finished runs whose memory is kept. One reader uses two runs.
 const spareRuns = 4
 
-// inOrder is how many sequential reads a stream needs before its pages are read ahead.
+// inOrder is the number of sequential reads that a stream needs before its pages are read ahead.
 const inOrder = 3
 
 func (a *ahead) init(c *Client, window int, pages uint64) {
@@ -151,8 +151,8 @@ func (a *ahead) fetch(pages []uint64) {
 	}
 }
 
-// runPages returns the most pages of a run. It is half the window, so the next run is requested
-// when the reader is in the middle of what was read ahead.
+// runPages returns the largest number of pages of a run. It is half the window, so the next run is
+// requested when the reader is in the middle of the pages that were read ahead.
 func (a *ahead) runPages() int { return max(a.window/2, 1) }
 
 // newRun returns a run with memory for some pages. The lock is held.
@@ -213,7 +213,8 @@ func (a *ahead) ended(w *want, err error) {
 	a.open.Add(-1)
 }
 
-// drive reports whether the caller drives from now on. If so, the caller must call rest afterwards.
+// drive reports whether the caller now drives the fetches. If it does, the caller must call rest
+// afterwards.
 func (a *ahead) drive() bool {
 	if !a.driven.CompareAndSwap(false, true) {
 		return false
@@ -247,10 +248,10 @@ func (a *ahead) await(ctx context.Context, f *fetched) bool {
 	return f.done.Load()
 }
 
-// attendAfter is how long pages may be in flight before attend drives.
+// attendAfter is the time for which pages may be in flight before attend drives.
 const attendAfter = 2 * time.Millisecond
 
-// attend drives if no reader has for a while, as long as pages are in flight.
+// attend drives the fetches while pages are in flight and no reader has driven for attendAfter.
 func (a *ahead) attend() {
 	for a.attends() {
 		before := a.drives.Load()

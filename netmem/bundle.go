@@ -6,8 +6,8 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// A bundle is one message with several requests for pages of one server. Each of its requests has
-// its own number, and is answered, retransmitted and given up on its own.
+// A bundle is one message with several requests for pages of one server. Each request in a bundle
+// has its own number. Each request is answered, retransmitted and given up separately.
 //
 //	begin … ──► gathered, by server ──► depart: a bundle ──► the server: handle … ──► answer …
 //
@@ -17,10 +17,11 @@ import (
 //	4  page     8
 const bundled = 12
 
-// mostBundled is the most requests of a bundle. They fit into one frame of the usual size.
+// mostBundled is the largest number of requests in a bundle. That many requests fit into one frame
+// of the usual size.
 const mostBundled = 64
 
-// collect makes requests for pages wait until depart. The port's lock is held.
+// collect delays requests for pages until depart. The port's lock is held.
 func (c *Client) collect() { c.collects = true }
 
 // dispatch sends a request, or gathers it for a bundle. The port's lock is held.

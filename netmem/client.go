@@ -17,82 +17,87 @@ import (
 
 // ClientConfig configures a Client. Only Servers is required.
 type ClientConfig struct {
-	// Servers are the page servers to use. AddServer and RemoveServer change them later.
+	// Servers lists the page servers that the client uses at first. AddServer and RemoveServer add
+	// and remove servers later.
 	Servers []ServerRef
 
-	// Copies is the number of servers that hold each page, at most len(Servers). 0 means 1.
+	// Copies is the number of servers that hold a copy of each page, at most len(Servers). 0 means
+	// 1.
 	Copies int
 
-	// Coding cuts each page into shards, in place of copies. The page survives the loss of Parity
-	// servers and takes (Data+Parity)/Data of its size. A read needs Data servers, and a write
-	// needs all of them. Data is 2 or more, Parity 1 or more, and their sum at most 32. The zero
-	// Code means copies.
+	// Coding makes the client cut each page into shards instead of copying the page. A page then
+	// survives the loss of Parity servers and takes (Data+Parity)/Data of its size. A read needs
+	// Data of the servers that hold the shards. A write needs Data+Parity servers. Data must be at
+	// least 2, Parity at least 1, and Data+Parity at most 32. The zero Code means copies.
 	Coding Code
 
-	// Compress compresses each page that then takes less room. That saves bytes on the network and
-	// room on the servers. For pages that do not shrink it only costs time.
+	// Compress makes the client compress each page that takes less room when it is compressed.
+	// Compression saves bytes on the network and room on the servers. If a page does not shrink,
+	// the attempt only costs time.
 	Compress bool
 
-	// PageBytes is the size of a page: 4096 or 8192. 0 means 4096.
+	// PageBytes is the size of a page in bytes: 4096 or 8192. 0 means 4096.
 	PageBytes int
 
-	// Volume is the number under which servers keep and count the client's pages. See [VolumeUse].
+	// Volume is a number that the user of the client chooses. The servers store and count the
+	// client's pages under this number. See [VolumeUse].
 	Volume uint64
 
-	// Retry is the shortest time before a request is retransmitted. It doubles with each
-	// retransmission, up to a quarter of Dead. If a server usually takes longer to answer, the
-	// client waits that long. 0 means 2 ms.
+	// Retry is the shortest time before the client retransmits a request that has no answer. The
+	// time doubles with each retransmission, up to a quarter of Dead. If the usual answer time of
+	// the server is longer than Retry, the client waits for that time instead. 0 means 2 ms.
 	Retry time.Duration
 
-	// Hedge is the shortest time before a read asks a second server. If the first server usually
-	// takes longer to answer, the client waits that long. 0 means 1 ms.
+	// Hedge is the shortest time before a read asks a second server. If the usual answer time of
+	// the first server is longer than Hedge, the read waits for that time instead. 0 means 1 ms.
 	Hedge time.Duration
 
-	// Dead is the silence after which the client counts a server as dead. 0 means 500 ms.
+	// Dead is the time of silence after which the client counts a server as dead. 0 means 500 ms.
 	Dead time.Duration
 
-	// RepairBytes is how many bytes of pages a second the client may write to replace lost copies.
-	// Attempts that find the servers full count as well. 0 means 64 MiB.
+	// RepairBytes is the limit for writes that replace lost copies, in bytes of pages per second.
+	// An attempt that fails because the servers are full counts too. 0 means 64 MiB per second.
 	RepairBytes int
 
 	defect mutate.PageDefect // for tests
 	window int               // for tests: most requests in flight to one server; 0: see most
 }
 
-// ServerRef names a page server and weighs it.
+// ServerRef holds the name and the weight of a page server.
 type ServerRef struct {
 	// Name is the name of the server's process.
 	Name weft.Name
 
-	// Weight is the server's share of the pages, relative to the other servers. 0 means 1.
+	// Weight is the server's share of the pages, relative to the weights of the other servers. 0
+	// means 1.
 	Weight float64
 }
 
-// ClientStats counts what a client has and has done. Counters begin at 0 in NewClient.
+// ClientStats holds the state and the counters of a client. The counters start at 0 in NewClient.
 type ClientStats struct {
-	Pages       int    `json:"pages"`        // pages of the client
-	Lacking     int    `json:"lacking"`      // pages with too few copies now
+	Pages       int    `json:"pages"`        // pages that the client stores
+	Lacking     int    `json:"lacking"`      // pages that have too few copies or shards now
 	ServersUp   int    `json:"servers_up"`   // servers that are up and not being removed
-	Code        Code   `json:"code"`         // copies or shards of each page
-	Pending     int    `json:"pending"`      // pages that wait in the client for a repair to write them
+	Code        Code   `json:"code"`         // number of copies or shards of each page
+	Pending     int    `json:"pending"`      // pages whose content waits in the client until a repair writes it
 	PageOuts    uint64 `json:"page_outs"`    // successful page writes
 	PageIns     uint64 `json:"page_ins"`     // successful page reads
-	Repeated    uint64 `json:"repeated"`     // retransmitted requests
-	Hedged      uint64 `json:"hedged"`       // requests to a second server for a slow page
-	Waited      uint64 `json:"waited"`       // requests that waited because their server had enough in flight
-	Damaged     uint64 `json:"damaged"`      // malformed messages and wrong checksums
-	Stale       uint64 `json:"stale"`        // answers older than the last acknowledged write
-	Deaths      uint64 `json:"deaths"`       // servers found dead
-	Restarts    uint64 `json:"restarts"`     // servers found restarted
-	Repaired    uint64 `json:"repaired"`     // pages given a new copy
-	CopiedBytes uint64 `json:"copied_bytes"` // page bytes copied while receiving
-	PlainBytes  uint64 `json:"plain_bytes"`  // bytes of written pages, without their copies
-	KeptBytes   uint64 `json:"kept_bytes"`   // the same bytes after compression
-	HandedBytes uint64 `json:"handed_bytes"` // page bytes copied into the buffers of callers
+	Repeated    uint64 `json:"repeated"`     // retransmissions of requests
+	Hedged      uint64 `json:"hedged"`       // requests to a second server because the first was slow
+	Waited      uint64 `json:"waited"`       // requests delayed because too many others to the server were in flight
+	Damaged     uint64 `json:"damaged"`      // malformed messages, and pages with a wrong checksum
+	Stale       uint64 `json:"stale"`        // rejected answers older than the last acknowledged write
+	Deaths      uint64 `json:"deaths"`       // times that the client found a server dead
+	Restarts    uint64 `json:"restarts"`     // times that the client found a server restarted
+	Repaired    uint64 `json:"repaired"`     // pages to which a repair gave a new copy
+	CopiedBytes uint64 `json:"copied_bytes"` // page bytes copied in memory during receives
+	PlainBytes  uint64 `json:"plain_bytes"`  // bytes of all written pages, each counted once for all copies
+	KeptBytes   uint64 `json:"kept_bytes"`   // the bytes of PlainBytes after compression
+	HandedBytes uint64 `json:"handed_bytes"` // page bytes copied into buffers of callers
 }
 
-// Client keeps pages on page servers. Goroutines may share it. After Close, or after the end of its
-// process, its methods fail with [weft.ErrClosed].
+// Client stores pages on page servers. Several goroutines may use a Client concurrently. After
+// Close or the end of the process, the methods of a Client fail with [weft.ErrClosed].
 type Client struct {
 	p    *weft.Process
 	cfg  ClientConfig
@@ -128,7 +133,7 @@ type Client struct {
 	closed    atomic.Bool
 }
 
-// call is a request in flight.
+// call is one request in flight.
 type call struct {
 	to     *server
 	record record
@@ -145,10 +150,13 @@ type call struct {
 	failed error
 }
 
-// NewClient starts a client on a process, which may have one Client or one [Server] at a time:
-// otherwise NewClient fails with [weft.ErrPortInUse]. It waits until each server has answered. It
-// fails if a server refuses the client or is silent for Dead, and when ctx ends. Later the client
-// does not use ctx. A configuration that makes no sense is [weft.ErrBadArgument].
+// NewClient starts a client on the process p and waits until each server in cfg.Servers has
+// answered. A process can have one Client or one [Server] at a time. If p already has one of them,
+// NewClient fails with [weft.ErrPortInUse].
+//
+// NewClient fails if a server refuses the client, if a server is silent for cfg.Dead, or if ctx
+// ends. NewClient fails with [weft.ErrBadArgument] if cfg is not valid. The client does not use ctx
+// after NewClient has returned.
 func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -185,7 +193,7 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	return c, nil
 }
 
-// complete sets the defaults and refuses values that make no sense.
+// complete sets the defaults and refuses invalid values.
 func (cfg *ClientConfig) complete() error {
 	for _, d := range []struct {
 		name  string
@@ -216,11 +224,12 @@ func (cfg *ClientConfig) complete() error {
 // repairUsual is the default of RepairBytes.
 const repairUsual = 64 << 20
 
-// clientSpare is how many pages a client has beside its receive queue, for pages in use by callers.
+// clientSpare is the number of pages that a client has in addition to its receive queue. They hold
+// answers that callers still use.
 const clientSpare = 256
 
-// Close ends the client and discards its pages. It tells the servers that are up, which then free
-// the room, and waits up to 250 ms for their answers.
+// Close ends the client and discards its pages. Close tells all servers that are up, so they free
+// the room of the pages. Close waits at most 250 ms for their answers.
 func (c *Client) Close() {
 	if !c.closed.Swap(true) {
 		c.leaveAll()
@@ -228,7 +237,7 @@ func (c *Client) Close() {
 	c.port.close()
 }
 
-// Stats returns the client's counters.
+// Stats returns the state and the counters of the client.
 func (c *Client) Stats() ClientStats {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -258,8 +267,8 @@ func (c *Client) begin(to *server, r record, data []byte) *call {
 	return k
 }
 
-// transmit sends a request for the first time or again. A request that the driver refuses counts as
-// lost.
+// transmit sends a request, for the first time or again. If the driver refuses the request, it
+// counts as lost.
 func (c *Client) transmit(k *call) {
 	c.cookie++
 	a := k.to.addr
@@ -270,7 +279,7 @@ func (c *Client) transmit(k *call) {
 	}
 }
 
-// again retransmits a request that was sent and has no answer.
+// again retransmits a request that was sent but has no answer.
 func (c *Client) again(k *call) {
 	if k.waits || k.done.Load() {
 		return
@@ -279,13 +288,13 @@ func (c *Client) again(k *call) {
 	c.transmit(k)
 }
 
-// sent takes the memory of a request back from the driver.
+// sent records that the driver no longer uses the memory of a request.
 func (c *Client) sent(cookie uint64) {
 	c.sends[cookie].held--
 	delete(c.sends, cookie)
 }
 
-// receive takes an answer. The port's lock is held.
+// receive handles an incoming answer. The port's lock is held.
 func (c *Client) receive(now clock.Time, m hsn.Message) {
 	var r record
 	if r.parse(m.Header) != nil {
@@ -312,9 +321,9 @@ func (c *Client) receive(now clock.Time, m hsn.Message) {
 	c.port.wakes = true
 }
 
-// asked reports whether an answer belongs to this call, and not to a call of an earlier client of
-// the process with the same request number. No two clients begin at the same time, and no two lives
-// have the same epoch.
+// asked reports whether an answer belongs to this call. Without this check, it could belong to a
+// call of an earlier client of the process that used the same request number. No two clients begin
+// at the same time, and no two lives have the same epoch.
 func (k *call) asked(r *record) bool {
 	if k.record.op == opOpen {
 		return r.op == opOpen && r.version == k.record.version
@@ -322,12 +331,12 @@ func (k *call) asked(r *record) bool {
 	return r.op == k.record.op && r.epoch == k.record.epoch
 }
 
-// mostEndPause is the longest pause of end between two looks at the driver.
+// mostEndPause is the longest pause between two checks of the driver in end.
 const mostEndPause = time.Millisecond
 
-// end forgets a request and frees its answer. If the driver still has the data of the request, end
-// waits, so that the caller can reuse their memory. That takes long only if the NIC stands still. A
-// closed client waits too, because the NIC sends what it has.
+// end forgets a request and frees its answer. If the driver still uses the data of the request, end
+// waits, so that the caller can reuse the memory of the data. That takes long only if the NIC
+// stalls. A closed client waits too, because the NIC still sends the packets that it has.
 func (c *Client) end(k *call) {
 	c.port.mu.Lock()
 	c.forget(k)
@@ -341,8 +350,8 @@ func (c *Client) end(k *call) {
 	c.port.mu.Unlock()
 }
 
-// forget is end for a request without data. It does not wait, because the header belongs to the
-// call. The port's lock is held.
+// forget is like end, but for a request without data. It does not wait, because the call owns the
+// header. The port's lock is held.
 func (c *Client) forget(k *call) {
 	delete(c.calls, k.record.request)
 	c.leave(k)
@@ -356,7 +365,8 @@ func (c *Client) forget(k *call) {
 }
 
 // ask sends a request to a server and waits for the answer. It retransmits the request until the
-// server counts as dead or ctx ends. The caller ends the call.
+// server answers, the server counts as dead, or ctx ends. The caller must call end for the returned
+// call.
 func (c *Client) ask(ctx context.Context, to *server, r record, data []byte) *call {
 	c.port.mu.Lock()
 	k := c.begin(to, r, data)
@@ -400,13 +410,14 @@ var (
 	errDown   = errors.New("netmem: the server is down")
 )
 
-// silent reports whether the server of a call has been silent for so long that it counts as dead.
-// The port's lock is held.
+// silent reports whether the server of a call has been silent for at least Dead. The port's lock is
+// held.
 func (c *Client) silent(k *call) bool {
 	return !k.waits && c.port.now().Sub(max(k.begun, k.to.heard)) >= c.cfg.Dead
 }
 
-// waitFor waits until one of the calls has its answer. It returns context.DeadlineExceeded after d.
+// waitFor waits until one of the calls has its answer. After the duration d, it returns
+// context.DeadlineExceeded.
 func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) error {
 	done := func() bool { return slices.ContainsFunc(calls, (*call).isDone) }
 	for {
@@ -424,10 +435,11 @@ func (c *Client) waitFor(ctx context.Context, d time.Duration, calls ...*call) e
 	}
 }
 
-// errLate is the error of waitUntil after its time.
+// errLate is the error that waitUntil returns after its timeout.
 var errLate = errors.New("netmem: the answer is late")
 
-// waitUntil waits until done returns true. It returns errLate after d; a d of 0 means no limit.
+// waitUntil waits until the function done returns true. After the duration d, it returns errLate.
+// If d is 0, there is no timeout.
 func (c *Client) waitUntil(ctx context.Context, d time.Duration, done func() bool) error {
 	o := c.port
 	if d == 0 {
@@ -449,7 +461,8 @@ func (c *Client) waitUntil(ctx context.Context, d time.Duration, done func() boo
 
 func (k *call) isDone() bool { return k.done.Load() }
 
-// answered returns nil if a call has its answer, whatever that says, or else the error of the call.
+// answered returns nil if a call has its answer, whatever status the answer has. Otherwise answered
+// returns the error of the call.
 func (k *call) answered() error {
 	if k.done.Load() && k.failed == nil {
 		return nil

@@ -8,18 +8,20 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Code says how pages survive the loss of servers. Each page is cut into Data shards, and Parity
-// further shards are computed from them. Each shard goes to another server, and any Data of them
-// are enough to read the page. If Data is 1, each shard is the whole page: a copy.
+// Code describes how a client protects its pages against the loss of servers. The client cuts each
+// page into Data shards and computes Parity further shards from them. Each shard of a page is on a
+// different server. Any Data shards of a page are enough to read the page. If Data is 1, each shard
+// is a copy of the whole page.
 type Code struct {
-	Data   int `json:"data"`
-	Parity int `json:"parity"`
+	Data   int `json:"data"`   // number of shards that a page is cut into; 1 for copies
+	Parity int `json:"parity"` // number of further shards, or of further copies
 }
 
-// maxShards is the most shards of a page, because a write sends a message for each.
+// maxShards is the largest number of shards of a page. A write sends one message for each shard.
 const maxShards = 32
 
-// String returns the number of copies, as "2 copies", or the numbers of shards, as "4+2".
+// String returns the number of copies, for example "2 copies", or the numbers of shards as
+// Data+Parity, for example "4+2".
 func (c Code) String() string {
 	switch {
 	case c.Data > 1:
@@ -30,16 +32,16 @@ func (c Code) String() string {
 	return fmt.Sprintf("%d copies", 1+c.Parity)
 }
 
-// servers returns how many servers hold each page.
+// servers returns the number of servers that hold each page.
 func (c Code) servers() int { return c.Data + c.Parity }
 
 // cuts reports whether pages are cut into shards.
 func (c Code) cuts() bool { return c.Data > 1 }
 
-// shardBytes returns the length of each shard of n bytes.
+// shardBytes returns the length of each shard of a page of n bytes.
 func (c Code) shardBytes(n int) int { return (n + c.Data - 1) / c.Data }
 
-// code returns the Code of a configuration, and refuses one that makes no sense.
+// code returns the Code that a configuration selects. It refuses an invalid configuration.
 func (cfg *ClientConfig) code() (Code, error) {
 	c, n := cfg.Coding, len(cfg.Servers)
 	switch {
@@ -60,7 +62,7 @@ func (cfg *ClientConfig) code() (Code, error) {
 	return c, nil
 }
 
-// coder returns the encoder of shards; nil if pages are not cut. The encoder works in the calling
+// coder returns the encoder of shards, or nil if pages are not cut. The encoder runs in the calling
 // goroutine.
 func (c Code) coder() (reedsolomon.Encoder, error) {
 	if !c.cuts() {
@@ -69,7 +71,8 @@ func (c Code) coder() (reedsolomon.Encoder, error) {
 	return reedsolomon.New(c.Data, c.Parity, reedsolomon.WithMaxGoroutines(1))
 }
 
-// count returns how many copies of a page satisfy counts. It counts each shard once.
+// count returns the number of copies of a page for which the function counts returns true. If
+// several of these copies are the same shard, they count once.
 func (c *Client) count(p *page, counts func(k *copyOf) bool) (n int) {
 	shards := uint32(0)
 	for i := range p.copies {
@@ -84,8 +87,8 @@ func (c *Client) count(p *page, counts func(k *copyOf) bool) (n int) {
 	return n
 }
 
-// suits reports whether a copy has a version that may be read. A newer copy is as good, but all
-// shards must have the same version.
+// suits reports whether a read may use the version of a copy. A copy may have a newer version than
+// the acknowledged one. Shards must all have the acknowledged version.
 func (c *Client) suits(p *page, k *copyOf) bool {
 	if c.code.cuts() {
 		return k.version == p.version || c.cfg.defect == mutate.PagesShardsMixed

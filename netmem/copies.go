@@ -8,10 +8,11 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// page is what a client knows of one of its pages. One call at a time works on it.
+// page is what a client knows about one of its pages. Only one call at a time works on a page.
 //
-// Only a successful write moves version, when enough servers have the new one. Until then the
-// copies of the last version stay readable, so the page survives the loss of servers as before.
+// Only a successful write changes version: it does so when enough servers have the new version.
+// Until then the copies of the last version stay readable, so the page survives the loss of servers
+// as before.
 type page struct {
 	busy    atomic.Bool
 	version uint64 // last acknowledged version; 0: none yet
@@ -32,8 +33,8 @@ type page struct {
 	keptSum uint32
 }
 
-// copyOf says that a server has a version of a page. It is removed only when the server has another
-// version, or leaves, or when the page is discarded.
+// copyOf records that a server has a version of a page. It is removed only when the server has
+// another version, when the server leaves, or when the page is discarded.
 type copyOf struct {
 	server  *server
 	epoch   uint64
@@ -71,7 +72,7 @@ func (p *page) has(s *server, epoch, version uint64, shard uint8) {
 	}
 }
 
-// doubt records that a server did not answer with the page that it should have.
+// doubt records that a server answered with something other than the page that it should have.
 func (p *page) doubt(s *server, d mutate.PageDefect) {
 	if k := p.on(s); k != nil && d != mutate.PagesDoubtForgotten {
 		k.doubted, p.anew, p.stirred = true, true, true
@@ -106,13 +107,13 @@ func (c *Client) good(p *page, l []*server) []*server {
 	return l
 }
 
-// kept returns how many good copies are on servers that stay. It counts each shard once. The port's
-// lock is held.
+// kept returns the number of good copies on servers that are not being removed. If several of these
+// copies are the same shard, they count once. The port's lock is held.
 func (c *Client) kept(p *page) int {
 	return c.count(p, func(k *copyOf) bool { return !k.server.gone && c.isGood(p, k) })
 }
 
-// maxDoubts is how often a read asks a server whose answers are not the page.
+// maxDoubts is the number of times that a read asks a server whose answers are not the page.
 const maxDoubts = 3
 
 // near is the fraction of the fastest answer time by which another server may be slower and still

@@ -2,8 +2,8 @@ package netmem
 
 import "hash/crc32"
 
-// cut makes shards of the bytes that a page is kept as. It does not copy the data shards if the
-// bytes divide evenly.
+// cut makes shards of the bytes that servers keep for a page. If the bytes divide evenly, cut does
+// not copy the data shards.
 func (c *Client) cut(f *form, kept []byte) {
 	if f.mem == nil {
 		f.mem = c.borrow()
@@ -26,7 +26,8 @@ func (c *Client) cut(f *form, kept []byte) {
 	}
 }
 
-// shards returns where shards of n bytes lie: the data shards in kept, the parity shards in mem.
+// shards returns the memory of shards of n bytes each. The data shards lie in kept, and the parity
+// shards lie in mem.
 func (c *Client) shards(kept, mem []byte, n int) [][]byte {
 	l := make([][]byte, 0, c.code.servers())
 	for i := range c.code.Data {

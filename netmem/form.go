@@ -68,8 +68,9 @@ func (f *form) shardOf(i int) (shape, []byte) {
 	return s, f.shards[i]
 }
 
-// page returns the page that servers keep as these bytes. If they are compressed, the page lies in
-// mem, which the caller gives back. It returns nil if the bytes are not a page.
+// page returns the page for which servers keep these bytes. If the bytes are compressed, the page
+// lies in mem, and the caller must give mem back. If the bytes are not a page, the returned page is
+// nil.
 func (c *Client) page(kept []byte) (page []byte, mem *scratch) {
 	if len(kept) == c.cfg.PageBytes {
 		return kept, nil

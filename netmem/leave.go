@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// A client that ends, or stops using a server, tells the server, which then drops its pages:
+// When a client ends or stops using a server, it tells the server, which then drops the client's
+// pages:
 //
 //	Close ────────► opLeave to all servers that are up ─► answers, or leavingFor ─► the port closes
 //	RemoveServer ─► opLeave to one server, in a goroutine
 //
-// The request bears the epoch of the life that it ends, so a late or duplicate one ends no other
-// life. A client that uses a server again begins a new life there, with a larger number than the
-// one that ended.
+// The request contains the epoch of the life that it ends, so a late or duplicate request ends no
+// other life. If a client uses a server again, it begins a new life there. The new life has a
+// larger number than the life that has ended.
 
-// leavingFor is the longest time for which Close waits for servers. A server that misses the
-// request learns of the end as for any other client.
+// leavingFor is the longest time for which Close waits for servers. If a server does not receive
+// the request, it notices the end in one of the other ways.
 const leavingFor = 250 * time.Millisecond
 
 // leaveAll ends the client's lives at the servers that are up.
@@ -40,8 +41,8 @@ func (c *Client) leaveAll() {
 	}
 }
 
-// leaveServer ends the client's life at a server that it no longer uses, in a goroutine. If the
-// server was added again meanwhile, the life goes on. The port's lock is held.
+// leaveServer ends the client's life at a server that the client no longer uses, in a goroutine. If
+// the client has added the server again meanwhile, the life continues. The port's lock is held.
 func (c *Client) leaveServer(s *server) {
 	if slices.ContainsFunc(c.servers, func(o *server) bool { return o != s && o.Name == s.Name }) {
 		return
@@ -59,7 +60,7 @@ func (c *Client) leaveServer(s *server) {
 	})
 }
 
-// begunAt returns when the client's life at a server began. The port's lock is held.
+// begunAt returns the time at which the client's life at a server began. The port's lock is held.
 func (c *Client) begunAt(s *server) uint64 {
 	if t, ok := c.anew[s.Name]; ok {
 		return t

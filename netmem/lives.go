@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// A server keeps the pages of a client for as long as the client lives, because no other process
-// can use them:
+// A server keeps the pages of a client while the client lives. After that, no other process can use
+// the pages:
 //
 //	opens ─► lives ─┬─ its process or its NIC ends ─────────────────────────► its pages are dropped
 //	           ▲    ├─ a process of its name opens, and this one is silent ─► the same
@@ -22,29 +22,31 @@ import (
 //	  a request│    ├─ a new client opens in its process ───────────────────► the same
 //	           └────┴─ it is silent for ServerConfig.Keep ──────────────────► the same
 //
-// A live client contacts each of its servers at least every askAtLeast. Each life has an epoch of
-// its own, which its requests bear. So a client that was cut off for so long that its pages are
-// gone finds a restarted server: it reads nothing stale and takes no missing page for zeros.
+// A live client contacts each of its servers at least once every askAtLeast. Each life has its own
+// epoch, and each request of the life contains this epoch. A client may be cut off from a server
+// for so long that the server drops its pages. The server then looks to the client like a restarted
+// server, so the client reads no stale page and does not read a missing page as zeros.
 
-// The time for which a server keeps the pages of a silent client.
+// The default and the smallest value of ServerConfig.Keep, the time for which a server keeps the
+// pages of a silent client.
 const (
 	// KeepUsual is the default of ServerConfig.Keep: 10 minutes.
 	KeepUsual = 10 * time.Minute
 
-	// KeepLeast is the least value of ServerConfig.Keep: 1 minute.
+	// KeepLeast is the smallest value of ServerConfig.Keep: 1 minute.
 	KeepLeast = time.Minute
 )
 
 const (
 	askAtLeast = 10 * time.Second
 
-	// silentFor is the silence after which another process may be the client of a name. A name
-	// moves when the fabric knows that its process is gone, and a partition may briefly have two
-	// processes of one name.
+	// silentFor is the time of silence after which another process may become the client with a
+	// name. A name moves to another process when the fabric knows that its process has ended.
+	// During a partition, two processes may briefly have the same name.
 	silentFor = 5 * time.Second
 )
 
-// life is a client as a server knows it.
+// life is what a server knows of a client.
 type life struct {
 	at    hsn.Host
 	begun uint64 // tells it from other lives of its process: later ones have larger numbers
@@ -53,7 +55,8 @@ type life struct {
 	cut   bool // its NIC is silent
 }
 
-// lifeOf returns the life that a request belongs to; nil if there is none or it has ended.
+// lifeOf returns the life that a request belongs to, or nil if there is no such life or it has
+// ended.
 func (s *Server) lifeOf(q *request) *life {
 	l := s.lives[q.owner]
 	if q.op == opOpen {
@@ -67,8 +70,8 @@ func (s *Server) lifeOf(q *request) *life {
 	return l
 }
 
-// opens returns the life that a request to open belongs to. It returns nil if the previous life of
-// the name may not have ended; then the client asks again.
+// opens returns the life that a request to open belongs to. It returns nil if the previous life
+// with this name may not have ended. The client then asks again.
 func (s *Server) opens(q *request, before *life) *life {
 	if before != nil && before.at == q.from && before.begun == q.version {
 		return before
@@ -90,17 +93,17 @@ func (s *Server) opens(q *request, before *life) *life {
 	return l
 }
 
-// ending says that the clients of a process have ended, up to the one that began then.
+// ending records that all clients of a process have ended that began no later than begun.
 type ending struct {
 	at    hsn.Host
 	begun uint64
 }
 
-// maxEndings is how many endings a server remembers. They reject late and duplicate requests to
-// open, whose lives would only end by silence.
+// maxEndings is the number of endings that a server remembers. With them, the server rejects late
+// and duplicate requests to open. Such a request would begin a life that ends only by silence.
 const maxEndings = 1024
 
-// remember records an ending, in place of the oldest if there are too many.
+// remember records an ending. If there are maxEndings already, it replaces the oldest.
 func (s *Server) remember(e ending) {
 	if len(s.endings) == maxEndings {
 		s.endings = append(s.endings[:0], s.endings[1:]...)
@@ -108,7 +111,7 @@ func (s *Server) remember(e ending) {
 	s.endings = append(s.endings, e)
 }
 
-// hasEnded reports whether a request to open comes from a client that is known to have ended.
+// hasEnded reports whether a request to open comes from a client that has already ended.
 func (s *Server) hasEnded(q *request) bool {
 	return slices.ContainsFunc(s.endings, func(e ending) bool { return e.at == q.from && q.version <= e.begun })
 }
@@ -126,8 +129,8 @@ const (
 	sweepMany  = 16 // sweeps each time
 )
 
-// sweepAll drops the pages of ended clients in steps, even if no requests arrive. Until then they
-// take room in memory and in the spill file. The port's lock is held.
+// sweepAll drops the pages of ended clients in steps, even if no requests arrive. Pages that are
+// not yet dropped take room in memory and in the spill file. The port's lock is held.
 func (s *Server) sweepAll() {
 	if s.sweeping || len(s.store.out) == 0 {
 		return
@@ -145,7 +148,7 @@ func (s *Server) sweepAll() {
 	})
 }
 
-// endThose ends the clients for which f returns true.
+// endThose ends each client for which the function f returns true.
 func (s *Server) endThose(f func(l *life) bool) {
 	var names []weft.Name
 	for owner, l := range s.lives {
@@ -159,21 +162,22 @@ func (s *Server) endThose(f func(l *life) bool) {
 	}
 }
 
-// since is the time from which a process numbers its clients. It reads the monotonic clock, so a
-// later client has a larger number even if the time of day was set back.
+// since is the time from which a process numbers its clients. The numbers use the monotonic clock,
+// so a later client has a larger number even if the wall clock is set back.
 var since = time.Now()
 
-// moment returns the number of a client that begins now. In a simulation it is the time of day.
+// moment returns the number of a client that begins now. In a simulation, the number is the wall
+// clock time.
 func moment(now time.Time) uint64 { return uint64(since.Add(now.Sub(since)).UnixNano()) }
 
 const (
-	// takenFor is how long a client asks a server again that knows another client of its name. It
-	// is longer than the time in which the server finds that one silent.
+	// takenFor is the time for which a client retries if the server still knows another client with
+	// its name. It is longer than the time after which the server considers that client silent.
 	takenFor   = silentFor + 3*time.Second
 	takenPause = 100 * time.Millisecond
 )
 
-// open asks a server whether it is there, and for its epoch.
+// open asks a server whether it is up, and for its epoch.
 func (c *Client) open(ctx context.Context, s *server) error {
 	for until, taken := c.p.Runtime().Now().Add(takenFor), false; ; taken = true {
 		err := c.opens(ctx, s)
@@ -186,7 +190,7 @@ func (c *Client) open(ctx context.Context, s *server) error {
 	}
 }
 
-// errTaken refuses a client while another of its name may be alive.
+// errTaken refuses a client while another client with its name may be alive.
 var errTaken = errors.New(statusTaken.String())
 
 // lifeTag is the tag of the empty message by which a client introduces itself to a server. The
@@ -194,7 +198,7 @@ var errTaken = errors.New(statusTaken.String())
 // messages with it, and datagrams do not count.
 const lifeTag weft.Tag = 1
 
-// introduced receives these messages.
+// introduced receives the messages with lifeTag.
 func (s *Server) introduced() {
 	for {
 		if _, err := s.port.own.Recv(s.port.ctx, weft.AnyProcess, lifeTag, nil); err != nil && !errors.Is(err, weft.ErrTruncated) {
@@ -203,10 +207,11 @@ func (s *Server) introduced() {
 	}
 }
 
-// introduce sends that message to a server, and again every askAtLeast. The server's NIC forgets
-// the senders of messages when its session with the client's NIC ends, as in a long partition. If
-// the message cannot be sent now, or is lost, another follows. Until one arrives, the server
-// notices the client's end by its silence. The port's lock is held.
+// introduce sends the message with lifeTag to a server, and repeats it every askAtLeast. The
+// server's NIC forgets the senders of messages when its session with the client's NIC ends, for
+// example in a long partition. If the message is lost or cannot be sent now, introduce sends
+// another one later. Until a message arrives, the server notices the client's end only by its
+// silence. The port's lock is held.
 func (c *Client) introduce(s *server) {
 	_, done, err := s.hello.Test()
 	switch now := c.port.now(); {
@@ -219,8 +224,9 @@ func (c *Client) introduce(s *server) {
 	}
 }
 
-// mourn ends clients whose processes or NICs have ended. Its watcher only wakes it. If it took the
-// event itself before it had the lock, a later request could be served before the event.
+// mourn ends clients whose processes or NICs have ended. Its watcher only wakes it. If mourn took
+// the event from its own watcher before it had the lock, the server could serve a later request
+// before the event.
 func (s *Server) mourn() {
 	defer s.bell.Close()
 	for {
@@ -233,7 +239,7 @@ func (s *Server) mourn() {
 	}
 }
 
-// over is a context that has ended: with it a watcher returns a queued event or fails at once.
+// over is a context that has ended. With it, a watcher returns a queued event or fails at once.
 var over = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -251,7 +257,8 @@ func (s *Server) heedAll() {
 	}
 }
 
-// heed ends the clients that an event concerns. If an event is lost, their silence ends them.
+// heed ends the clients that an event concerns. If an event is lost, these clients end by their
+// silence.
 func (s *Server) heed(e *weft.Event) {
 	nic := func(l *life) bool { return l.at.NIC == uint64(e.Addr.NIC) }
 	switch e.Kind {

@@ -26,13 +26,13 @@ type look struct {
 	wait    time.Duration
 }
 
-// The pause before a refused page is retried: first, and at most.
+// The first and the longest pause before a refused page is retried.
 const (
 	fullLeast = 100 * time.Millisecond
 	fullMost  = 10 * time.Second
 )
 
-// refuses reports whether the last attempt for a page found no room.
+// refuses reports whether the last attempt to repair a page found no room.
 func (l *look) refuses(number uint64) bool {
 	_, refused := l.refused[number]
 	return refused
@@ -116,9 +116,9 @@ func (c *Client) lookAnew() {
 	}
 }
 
-// lacking returns how many pages have too few copies. If fewer servers are up than a page has
-// copies, these are all pages. Otherwise they are in the lists of look, which hold every page that
-// lacks copies. The port's lock is held.
+// lacking returns the number of pages that have too few copies. If fewer servers are up than a page
+// has copies, all pages lack copies. Otherwise all pages that lack copies are in the lists of look.
+// The port's lock is held.
 func (c *Client) lacking() (n int) {
 	if len(c.live()) < c.code.servers() {
 		return len(c.pages)

@@ -11,10 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// reading reads many pages for one goroutine. It sends all requests that may be in flight and takes
-// the answers itself, so nothing is handed from one goroutine to another. A page that needs more
-// than one request to one server goes to the function slowly. That runs in a goroutine of its own,
-// unless the reader has nothing else to wait for.
+// reading reads many pages for one goroutine. This goroutine sends all requests that may be in
+// flight and receives the answers itself, so no data pass from one goroutine to another. If a page
+// needs more than one request to one server, reading calls the function slowly for it. slowly runs
+// in a goroutine of its own, unless the reader has nothing else to wait for.
 //
 //	next ──► begin ──► in flight ──► the page has arrived: ended ──► next …
 //	           │           ├─ its answer is late, damaged, no page ──┐
@@ -25,7 +25,7 @@ type reading struct {
 	ctx   context.Context
 	depth int
 
-	// next may return more after an end, even if it has returned nil.
+	// later is true if next may return another page after it has returned nil.
 	later bool
 	// next returns the next page to read, or nil. The want belongs to the reader until ended.
 	next func() *want
@@ -33,13 +33,14 @@ type reading struct {
 	fails func(*want) error
 	// slowly reads one page as a single call would.
 	slowly func(*want) error
-	// ended is called by run for each page. ErrMissing: there is no such page.
+	// ended is called by run for each page. ErrMissing means that there is no such page.
 	ended func(*want, error)
 	// ahead holds the pages that are read ahead.
 	ahead *ahead
-	// pause is called before run waits, if pages have ended since the last call.
+	// pause is called before run waits, if at least one page has ended since the last call of
+	// pause.
 	pause func()
-	// beside: slowly always runs in a goroutine of its own.
+	// beside is true if slowly must always run in a goroutine of its own.
 	beside bool
 	// taken is set if pages are written, not read. It is called with the port's lock for each page,
 	// when no other call works on the page any more.
@@ -53,7 +54,7 @@ type reading struct {
 	paused bool    // nothing has ended since pause
 }
 
-// want is a part of a page that a reading reads.
+// want is the part of a page that a reading reads.
 type want struct {
 	number uint64
 	at     int // offset in the page
@@ -67,8 +68,8 @@ type want struct {
 	call  *call
 	out   *outgoing // set if the page is written; nil: it is read
 	begun clock.Time
-	// waited is how long the reader has waited since begun. Time in which it did something else
-	// does not count, because the answer may lie there unread.
+	// waited is the time that the reader has waited since begun. Time that the reader spent on
+	// other work does not count, because the answer may have arrived unnoticed.
 	waited time.Duration
 	late   time.Duration // the answer is late after this time
 	alone  *alone        // slowly reads it in a goroutine of its own
@@ -80,8 +81,8 @@ type alone struct {
 	err  error
 }
 
-// run reads all pages. Reads in flight end before it returns, even if ctx ends or a function of the
-// caller panics.
+// run reads all pages. It returns after all reads in flight have ended, even if ctx ends or a
+// function of the caller panics.
 func (r *reading) run() {
 	defer r.abandon()
 	r.paused, r.more = true, true
@@ -93,8 +94,8 @@ func (r *reading) run() {
 	}
 }
 
-// until reads pages until done returns true or ctx ends, and then returns ctx's error. Reads in
-// flight go on.
+// until reads pages until the function done returns true. If ctx ends first, until returns the
+// error of ctx. Reads in flight continue after until has returned.
 func (r *reading) until(ctx context.Context, done func() bool) error {
 	for !done() {
 		r.begin()
@@ -111,7 +112,7 @@ func (r *reading) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// abandon ends the reads that are in flight after a panic.
+// abandon ends the reads that are still in flight after a panic.
 func (r *reading) abandon() {
 	for len(r.under) > 0 {
 		w := r.under[0]
@@ -125,14 +126,14 @@ func (r *reading) abandon() {
 	}
 }
 
-// asksNext reports whether another read may begin, and there may be one.
+// asksNext reports whether run should call next: another read may begin, and next may return one.
 func (r *reading) asksNext() bool { return r.more && !r.busy() && len(r.under)+len(r.behind) < r.depth }
 
-// busy reports whether the next reads wait for others to end. Reads that begin together share a
-// packet.
+// busy reports whether new reads must wait until some reads in flight have ended. Reads that begin
+// together share a packet.
 func (r *reading) busy() bool { return len(r.under) > r.depth-r.depth/refill }
 
-// begin begins as many reads as may be in flight.
+// begin starts reads until the largest allowed number is in flight.
 func (r *reading) begin() {
 	if r.more = r.more || r.later; r.busy() {
 		return
@@ -178,7 +179,7 @@ func (r *reading) begin() {
 	}
 }
 
-// way is how a page is read.
+// way is the way in which a reading reads a page.
 type way uint8
 
 const (
@@ -189,7 +190,7 @@ const (
 	waySlow
 )
 
-// start requests a page if it can. The port's lock is held.
+// start requests a page if one request can be enough. The port's lock is held.
 func (r *reading) start(w *want) way {
 	switch p := r.c.pages[w.number]; {
 	case w.aside:
@@ -216,8 +217,8 @@ func (r *reading) start(w *want) way {
 	return wayAsked
 }
 
-// beginRead requests a page from one server, if one answer can be enough and no other call works on
-// the page. The port's lock is held.
+// beginRead requests a page from one server. It returns false if one answer cannot be enough, or if
+// another call works on the page. The port's lock is held.
 func (c *Client) beginRead(w *want) bool {
 	p := c.pages[w.number]
 	if c.closed.Load() || p.version == 0 || p.issued != p.version || p.pending != nil || c.code.cuts() {
@@ -242,7 +243,7 @@ func (c *Client) beginRead(w *want) bool {
 	return true
 }
 
-// take takes the answers that have arrived, and reports whether there were any.
+// take handles the answers that have arrived, and reports whether there were any.
 func (r *reading) take() (took bool) {
 	now := r.c.port.now()
 	for i := 0; i < len(r.under); {
@@ -287,7 +288,7 @@ func (r *reading) take() (took bool) {
 	return took
 }
 
-// leave removes a read from those in flight.
+// leave removes the read at index i from the reads in flight.
 func (r *reading) leave(i int) {
 	last := len(r.under) - 1
 	r.under[i], r.under[last] = r.under[last], nil
@@ -300,7 +301,7 @@ func (r *reading) end(w *want, err error) {
 	r.ended(w, err)
 }
 
-// finish reads a page slowly, or completes a write in flight.
+// finish reads a page slowly, or completes a write that is in flight.
 func (r *reading) finish(w *want) error {
 	if w.out != nil {
 		return r.c.finishWrite(r.ctx, w)
@@ -308,7 +309,7 @@ func (r *reading) finish(w *want) error {
 	return r.slowly(w)
 }
 
-// readSlowly reads a page slowly, in a goroutine of its own if there are other reads.
+// readSlowly reads a page slowly. It uses a goroutine of its own if there are other reads.
 func (r *reading) readSlowly(w *want, others bool) {
 	if !others && !r.beside && len(r.under) == 0 && (!r.more || r.depth == 1) {
 		r.rest()
@@ -325,7 +326,7 @@ func (r *reading) readSlowly(w *want, others bool) {
 	})
 }
 
-// rest calls pause if reads have ended since the last call.
+// rest calls pause if reads have ended since the last call of pause.
 func (r *reading) rest() {
 	if !r.paused {
 		r.paused = true
@@ -367,9 +368,9 @@ func (r *reading) wait(ctx context.Context) (err error) {
 	return err
 }
 
-// awaits waits for calls that other goroutines make for this call, such as alone reads. They use
-// the caller's memory, so the end of ctx or of the process does not shorten this wait. It ends them
-// instead.
+// awaits waits for work that other goroutines do for this call, such as reads in goroutines of
+// their own. These goroutines use the caller's memory, so awaits does not return early when ctx or
+// the process ends. The end of ctx or of the process makes the other goroutines end.
 func (c *Client) awaits(come func() bool) {
 	for !come() {
 		if c.p.Runtime().WaitUntil(context.Background(), come) != nil {
@@ -378,10 +379,11 @@ func (c *Client) awaits(come func() bool) {
 	}
 }
 
-// alonePause is the pause between two looks at such calls after the process has ended.
+// alonePause is the pause between two checks in awaits after the process has ended.
 const alonePause = 100 * time.Microsecond
 
-// unusable returns the error of ctx, or the reason why the client has ended; nil if neither.
+// unusable returns the error of ctx, or the reason why the client has ended. It returns nil if ctx
+// and the client are usable.
 func (c *Client) unusable(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -394,6 +396,6 @@ func (c *Client) unusable(ctx context.Context) error {
 	return nil
 }
 
-// allAtOnce is how many pages of a bulk read may be in flight: more would only wait for the windows
-// of the servers.
+// allAtOnce is the largest number of pages of a bulk read in flight. With more, requests would only
+// wait for the windows of the servers.
 const allAtOnce = 64

@@ -2,29 +2,32 @@ package netmem
 
 import "context"
 
-// ReadPages reads many pages, up to depth of them concurrently; a depth below 1 means 1. It costs
-// less than a goroutine for each page, because one goroutine sends the requests and takes the
-// answers in batches.
+// ReadPages reads many pages, with at most depth reads in flight. A depth below 1 means 1.
+// ReadPages costs less than one goroutine for each page, because a single goroutine sends the
+// requests and receives the answers in batches.
 //
-// next returns the number of the next page and a buffer of PageBytes, which belongs to the client
-// until ended; it returns false when there are no more pages. ended is called once for each page,
-// in any order, with the error that ReadPage would have returned. ReadPages calls next and ended
-// itself, one at a time. Both must return soon and must not call the client for a page, because
-// other calls wait for the pages in flight.
+// The function nextPage returns the number of the next page and a buffer of PageBytes bytes for it.
+// When there are no more pages, nextPage returns ok = false. The buffer belongs to the client until
+// ReadPages calls the function done for the page. ReadPages calls done once for each page, in any
+// order, with the error that ReadPage would have returned.
 //
-// If ctx ends, or the client does, ReadPages calls next no more, waits for the pages in flight, and
-// returns the error. Errors of pages go to ended only.
-func (c *Client) ReadPages(ctx context.Context, depth int, next func() (number uint64, buf []byte, ok bool), ended func(number uint64, buf []byte, err error)) (why error) {
+// ReadPages calls nextPage and done in the goroutine of its caller, never concurrently. Both
+// functions must return soon, because other calls wait for the pages in flight. For the same
+// reason, both functions must not call the client to read, write or discard a page.
+//
+// If ctx or the client ends, ReadPages stops calling nextPage, waits for the pages in flight, and
+// returns the error. ReadPages passes the errors of single pages to done and does not return them.
+func (c *Client) ReadPages(ctx context.Context, depth int, nextPage func() (number uint64, buf []byte, ok bool), done func(number uint64, buf []byte, err error)) error {
 	r := reading{c: c, ctx: ctx, depth: max(depth, 1), slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }}
-	return r.each(next, ended)
+	return r.each(nextPage, done)
 }
 
-// WritePages writes many pages as ReadPages reads them. next returns the number and the content of
-// the next page, which must not change until ended. ended gets the error that WritePage would have
-// returned.
-func (c *Client) WritePages(ctx context.Context, depth int, next func() (number uint64, data []byte, ok bool), ended func(number uint64, data []byte, err error)) (why error) {
+// WritePages is like ReadPages, but writes the pages. The function nextPage returns the number and
+// the content of the next page. The content must not change until WritePages calls the function
+// done for the page. WritePages calls done with the error that WritePage would have returned.
+func (c *Client) WritePages(ctx context.Context, depth int, nextPage func() (number uint64, data []byte, ok bool), done func(number uint64, data []byte, err error)) error {
 	r := reading{c: c, ctx: ctx, depth: max(depth, 1), taken: func(uint64) {}, slowly: func(w *want) error { return c.WritePage(ctx, w.number, w.into) }}
-	return r.each(next, ended)
+	return r.each(nextPage, done)
 }
 
 // each reads or writes whole pages.

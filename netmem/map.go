@@ -8,25 +8,30 @@ import (
 	"github.com/weftnet/weft/internal/userfault"
 )
 
-// MapVariable is the environment variable in which "weft mem map" gives the path of its socket to
-// the program that it starts.
+// MapVariable is the name of the environment variable that holds the path of the socket of "weft
+// mem map". The command "weft mem map" sets this variable for the program that it starts.
 const MapVariable = "WEFT_MEM"
 
-// Mapping is network memory as memory of this process. On the first access to a page, the page
-// comes from a page server. Pages that were not used lately go back to the servers.
+// Mapping is network memory that the process uses like ordinary memory. On the first access to a
+// page, the kernel stops the access until the page has arrived from a page server. Pages that the
+// process has not used recently go back to the page servers.
 type Mapping struct {
 	m *userfault.Mapping
 }
 
-// Map attaches this process to the memory that "weft mem map" offers at a socket. An empty path
-// means the socket in [MapVariable]. One process may have the memory at a time. It is zeroed at
-// first, and Close discards it. Map works on Linux only.
+// Map attaches this process to the memory of the "weft mem map" process that listens on a Unix
+// socket. The argument socket is the path of that socket. If socket is empty, Map uses the path in
+// [MapVariable]. Only one process can use the memory at a time. The memory is zeroed at first, and
+// Close discards its content. Map works on Linux only.
 //
-// The "weft mem map" process moves the pages, not this one: a process that moved its own could not
-// stop for garbage collection while a goroutine waits for a page. If a page cannot be had, the
-// access raises SIGBUS, which is fatal unless debug.SetPanicOnFault makes it a panic. If the "weft
-// mem map" process ends, this one is killed by SIGKILL. Do not use the memory for deferred writes
-// of the kernel or of a device, such as reads with O_DIRECT or buffers registered with io_uring.
+// The "weft mem map" process moves the pages between this process and the page servers. This
+// process cannot move its own pages: the garbage collector could not stop a goroutine that waits
+// for a page. If a page cannot be fetched, the access to the page raises SIGBUS. SIGBUS is fatal,
+// unless debug.SetPanicOnFault turns it into a panic. If the "weft mem map" process ends, the
+// kernel kills this process with SIGKILL.
+//
+// Do not use the memory as a buffer that the kernel or a device writes to later. Examples are the
+// buffers of reads with O_DIRECT and buffers that are registered with io_uring.
 func Map(ctx context.Context, socket string) (*Mapping, error) {
 	if socket == "" {
 		socket = os.Getenv(MapVariable)
@@ -41,11 +46,11 @@ func Map(ctx context.Context, socket string) (*Mapping, error) {
 	return &Mapping{m}, nil
 }
 
-// Bytes returns the memory. It lies outside Go's heap: store no Go pointers in it, and do not use
-// it after Close.
+// Bytes returns the memory. The memory lies outside Go's heap, so do not store Go pointers in it.
+// Do not use the memory after Close.
 func (m *Mapping) Bytes() []byte { return m.m.Bytes() }
 
-// Close gives the memory back and discards its content.
+// Close detaches the memory from this process and discards its content.
 func (m *Mapping) Close() error {
 	if err := m.m.Close(); err != nil {
 		return fmt.Errorf("netmem: unmap: %w", err)

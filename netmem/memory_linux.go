@@ -29,7 +29,7 @@ func mapMemory(n int) (mem []byte, unmap func() error, err error) {
 	return mem[:n:n], func() error { return unix.Munmap(all) }, nil
 }
 
-// available returns how many bytes the host could give to a program now without swapping.
+// available returns the number of bytes that the host could give to a program now without swapping.
 func available() (n uint64, ok bool) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -35,8 +35,8 @@ func (c *Client) oweAll(number uint64, p *page) {
 	p.copies = nil
 }
 
-// pay tells a server that is up to drop the pages that it owes. After that it may have room for
-// pages that were refused.
+// pay tells a server that is up to drop the pages that it owes. After that, the server may have
+// room for pages that were refused.
 func (c *Client) pay(ctx context.Context, s *server) {
 	for {
 		o, more := c.owes(ctx, s)

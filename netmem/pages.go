@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// take makes a page the caller's until give. If make is true, it creates a page that does not
-// exist.
+// take reserves a page for the caller until give. If the page does not exist and make is true, take
+// creates it.
 func (c *Client) take(ctx context.Context, number uint64, make bool) (*page, error) {
 	for {
 		c.port.mu.Lock()
@@ -53,7 +53,7 @@ func (c *Client) give(number uint64, p *page) {
 	c.p.Runtime().Wake()
 }
 
-// letOthers is give without the wake. The port's lock is held.
+// letOthers is like give, but does not wake the waiting calls. The port's lock is held.
 func (c *Client) letOthers(number uint64, p *page) {
 	p.busy.Store(false)
 	if p.version == 0 && c.pages[number] == p {
@@ -65,11 +65,12 @@ func (c *Client) letOthers(number uint64, p *page) {
 	}
 }
 
-// WritePage writes a page, whose length must be PageBytes. It returns when as many servers have the
-// page as it has copies or shards. If the servers have no room for it, it fails with [ErrFull]. If
-// too few servers are up, it waits for them until ctx ends, and then fails with [ErrFew] and ctx's
-// error. After an error the page has either its old or its new content. The first read decides
-// which, and all later reads agree.
+// WritePage writes a page. The length of data must be PageBytes. WritePage returns nil when enough
+// servers have the page: one server for each copy or shard. WritePage fails with [ErrFull] if the
+// servers have no room for the page. If too few servers are up, WritePage waits for more servers
+// until ctx ends. It then fails with an error that wraps both [ErrFew] and the error of ctx. After
+// an error, the page has either its old or its new content. The first read after the error decides
+// which of the two, and all later reads return the same content.
 func (c *Client) WritePage(ctx context.Context, number uint64, data []byte) error {
 	if len(data) != c.cfg.PageBytes {
 		return badArgument("netmem: page %d of %d bytes; expected %d", number, len(data), c.cfg.PageBytes)
@@ -106,8 +107,8 @@ func (c *Client) patch(ctx context.Context, number uint64, offset int, data []by
 	return nil
 }
 
-// maxPending is how many pages may have pending content. With that many, further writes fail.
-// Writes in flight at that moment may exceed it.
+// maxPending is the largest number of pages with pending content. When it is reached, further
+// writes fail. Writes that are in flight at that moment may exceed it.
 const maxPending = 1024
 
 // write gives a page its next version.
@@ -177,12 +178,12 @@ func (c *Client) decide(p *page, found []byte) bool {
 	return true
 }
 
-// errTwice is the error of spread when two servers have the same shard of a version. Neither can
-// take another shard of it.
+// errTwice is the error of spread when two servers have the same shard of a version. Neither server
+// can take another shard of this version.
 var errTwice = errors.New("netmem: two servers have the same shard")
 
-// spread sends a page to as many servers as it has copies, each by a unicast, first to those that
-// have it. tried and full describe servers that were tried before.
+// spread sends a page to as many servers as it has copies, each by a unicast. Servers that already
+// have the page come first. tried and full describe the servers that were tried before.
 func (c *Client) spread(ctx context.Context, p *page, r record, f *form, tried map[*server]bool, full bool) error {
 	for {
 		c.port.mu.Lock()
@@ -250,8 +251,9 @@ type target struct {
 	shard uint8
 }
 
-// candidates returns live servers for the missing shards that were not tried yet: first those that
-// have an older version of the page, then by rank. The port's lock is held.
+// candidates returns live servers for the missing shards, without the servers in tried. Servers
+// that have an older version of the page come first. The other servers follow by rank. The port's
+// lock is held.
 func (c *Client) candidates(p *page, number uint64, tried map[*server]bool, have []*server, missing []uint8) (l []target) {
 	ranked := c.ranked(number)
 	slices.SortStableFunc(ranked, func(a, b *server) int {
@@ -341,13 +343,14 @@ func (c *Client) shardThere(k *call, t target) uint8 {
 	return k.answer.shard
 }
 
-// DiscardPage forgets a page. A page that was never written is no error. A server that is down is
-// told when it is back.
+// DiscardPage discards a page, and the servers drop it. If the page was never written, DiscardPage
+// returns nil. If a server that holds the page is down, the client tells this server to drop the
+// page when the server is up again.
 func (c *Client) DiscardPage(ctx context.Context, number uint64) error {
 	return c.discard(ctx, number, func() {})
 }
 
-// discard is DiscardPage. begun is called when no other call works on the page any more.
+// discard is like DiscardPage, but calls begun when no other call works on the page any more.
 func (c *Client) discard(ctx context.Context, number uint64, begun func()) error {
 	p, err := c.take(ctx, number, false)
 	if errors.Is(err, ErrMissing) {

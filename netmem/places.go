@@ -14,7 +14,7 @@ import (
 // sizes.
 const classes = 12
 
-// places is how many places a frame of each class has.
+// places is the number of places in a frame of each class.
 var places = [classes]int{1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32}
 
 // placeBytes returns the size of the places of a class.
@@ -29,8 +29,8 @@ func classOf(n int) int {
 	return class
 }
 
-// sparse is how many frames of a class gather looks at. Those with few pages among them are cheap
-// to move.
+// sparse is the number of frames of a class that gather examines. The frames with the fewest pages
+// among them are cheap to move.
 const sparse = 64
 
 // gather frees a frame by moving its pages into free places of other frames, and reports whether it
@@ -65,15 +65,15 @@ func (s *store) gather() bool {
 	return false
 }
 
-// VolumeUse says what a server holds of one volume of one client.
+// VolumeUse holds the room that one volume of one client uses on a server.
 type VolumeUse struct {
 	Client weft.Name `json:"client"`      // name of the client's process
-	Volume uint64    `json:"volume"`      // ClientConfig.Volume
-	Code   Code      `json:"code"`        // copies or shards of the page written last
-	Pages  int       `json:"pages"`       // pages or shards
-	Plain  int64     `json:"plain_bytes"` // bytes before compression
-	Kept   int64     `json:"kept_bytes"`  // bytes after compression
-	Used   int64     `json:"used_bytes"`  // bytes of the server that they take
+	Volume uint64    `json:"volume"`      // value of ClientConfig.Volume
+	Code   Code      `json:"code"`        // number of copies or shards of the page written last
+	Pages  int       `json:"pages"`       // pages or shards that the server stores
+	Plain  int64     `json:"plain_bytes"` // bytes of these pages before compression
+	Kept   int64     `json:"kept_bytes"`  // bytes of these pages after compression
+	Used   int64     `json:"used_bytes"`  // bytes of memory and spill file that these pages occupy
 }
 
 // largest returns the n volumes that use the most room.
@@ -90,7 +90,7 @@ func (s *store) largest(n int) []VolumeUse {
 	return l[:min(n, len(l))]
 }
 
-// plain returns how many bytes these are before compression.
+// plain returns the length of the bytes before compression.
 func (s *shape) plain() int {
 	return (int(s.size) + s.code.Data - 1) / max(s.code.Data, 1)
 }

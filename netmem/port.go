@@ -183,13 +183,13 @@ func (o *port) close() {
 	o.p.Runtime().Wake()
 }
 
-// releasing is how long a port waits for operations that use its memory. After that the memory
-// stays: a region until the process ends, a mapping until the program ends.
+// releasing is the time for which a port waits for operations that use its memory. After that the
+// port keeps the memory: a region until the process ends, a mapping until the program ends.
 const releasing = time.Second
 
-// release waits for the operations to end, so that the process has their contexts back, and frees
-// the memory. No operation starts any more, because the port has failed and takeIn has seen that.
-// release must not hold the lock while it waits.
+// release waits until the operations have ended, so that the process has their contexts back. It
+// then frees the memory. No operation can start any more, because the port has failed and takeIn
+// has seen that. release must not hold the lock while it waits.
 func (o *port) release() {
 	o.mu.Lock()
 	recvs, sent := slices.Clone(o.recvs), slices.Clone(o.sent)

@@ -36,12 +36,12 @@ type pump struct {
 	watched *receive
 }
 
-// aloneFor is how many calls in a row must be alone before run rests. With two concurrent callers,
-// one is often alone.
+// aloneFor is the number of calls in a row that must be alone before run rests. If there are two
+// concurrent callers, one of them is often alone.
 const aloneFor = 8
 
-// lead reports whether a call that begins to wait receives packets: it does if it is alone. The
-// lock is held.
+// lead reports whether a call that begins to wait must receive packets. It must if it is the only
+// waiting call. The lock is held.
 func (p *pump) lead() bool {
 	if p.alone++; p.waiting > 0 || p.busy && !p.byRun {
 		p.alone = 0
@@ -74,8 +74,9 @@ func (o *port) served() bool {
 // quiet reports whether the driver only waits for packets. The lock is held.
 func (o *port) quiet() bool { return o.driver.Idle() && o.driver.Next() == clock.Never }
 
-// run receives packets whenever no call does, until the port or the process is closed. It defers
-// nothing: a panic comes with the lock held, and a deferred function would wait for it.
+// run receives packets while no call does, until the port or the process is closed. run defers no
+// function: a panic may occur while the lock is held, and a deferred function would wait for the
+// lock.
 func (o *port) run() {
 	o.end(o.pumps())
 	_ = o.own.Close()
@@ -207,7 +208,7 @@ type awaited struct {
 	most  time.Duration
 }
 
-// awaits returns what to wait for. The lock is held.
+// awaits returns the receive to wait for and the longest time to wait. The lock is held.
 func (o *port) awaits() (w awaited) {
 	if len(o.recvs) > 0 {
 		w.first = o.recvs[0]

@@ -9,9 +9,10 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// ReadPage reads a page into buf, whose length must be PageBytes. It fails with [ErrMissing] if the
-// page was never written or was discarded, and with [ErrLost] if no server has it any more. If only
-// servers that are down may have it, ReadPage waits for them until ctx ends.
+// ReadPage reads a page into buf. The length of buf must be PageBytes. ReadPage fails with
+// [ErrMissing] if the page was never written or was discarded. ReadPage fails with [ErrLost] if no
+// server has the page any more. If only servers that are down can have the page, ReadPage waits for
+// these servers until ctx ends.
 func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error {
 	if len(buf) != c.cfg.PageBytes {
 		return badArgument("netmem: page %d into %d bytes; expected %d", number, len(buf), c.cfg.PageBytes)
@@ -19,14 +20,16 @@ func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error 
 	return c.read(ctx, number, c.into(buf))
 }
 
-// ViewPage reads a page and calls view with it, in the buffer that received it. So it spares the
-// copy that ReadPage makes. Only compressed pages and shards are decoded into another buffer first.
-// view must not keep the page, change it, or call the client for it. Errors are those of ReadPage.
+// ViewPage reads a page and calls the function view with its content. ViewPage passes the buffer
+// that received the page, and so avoids the copy that ReadPage makes. Only if the page is
+// compressed or cut into shards, ViewPage first decodes it into another buffer. view must not keep
+// or change the slice, and must not call the client for the same page. ViewPage fails with the same
+// errors as ReadPage.
 func (c *Client) ViewPage(ctx context.Context, number uint64, view func(page []byte)) error {
 	return c.read(ctx, number, view)
 }
 
-// into returns a function that copies a page to buf.
+// into returns a function that copies a page into buf.
 func (c *Client) into(buf []byte) func(page []byte) {
 	return func(page []byte) { c.handed.Add(uint64(copy(buf, page))) }
 }
@@ -62,8 +65,9 @@ func (c *Client) read(ctx context.Context, number uint64, use func(page []byte))
 	return nil
 }
 
-// fetch reads a page from one of the servers that have it. It fails with ErrLost if all servers
-// that have not restarted since were asked and do not have the page.
+// fetch reads a page from one of the servers that have it. Servers that have restarted since they
+// stored the page do not count. fetch fails with ErrLost if it has asked all other servers and none
+// has the page.
 func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(page []byte)) error {
 	switch {
 	case p.pending != nil:
@@ -108,16 +112,16 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 	}
 }
 
-// fetchFrom reads a page from the first of some servers, or from the second. It reports whether it
-// got the page. wrong is the server that answered with something else.
+// fetchFrom reads a page from the first server in from, or from the second. It reports whether it
+// got the page. If a server answered with something else, wrong is that server.
 func (c *Client) fetchFrom(ctx context.Context, number uint64, p *page, from []*server, use func(page []byte)) (got bool, wrong *server) {
 	k := c.pageIn(ctx, number, p, from)
 	defer c.end(k)
 	return c.judge(p, k, use)
 }
 
-// judge calls use with the page if the answer to a call is the page. Its results are those of
-// fetchFrom.
+// judge calls the function use with the page, if the answer to a call contains the page. Its
+// results are like those of fetchFrom.
 func (c *Client) judge(p *page, k *call, use func(page []byte)) (got bool, wrong *server) {
 	if k.answered() == nil && k.answer.status == statusOK {
 		page, mem := c.page(k.msg.Data)
@@ -137,16 +141,16 @@ func (c *Client) judge(p *page, k *call, use func(page []byte)) (got bool, wrong
 	return false, k.to
 }
 
-// Err returns why the client has ended: [weft.ErrClosed] after Close. While it serves, Err returns
-// nil.
+// Err returns the reason why the client has ended. After Close, the reason is [weft.ErrClosed].
+// While the client runs, Err returns nil.
 func (c *Client) Err() error {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	return c.port.err
 }
 
-// pageIn requests a page from one server, and from a second one if the first is slow. It returns
-// the call that has its answer first.
+// pageIn requests a page from one server, and from a second server if the first is slow. It returns
+// the call that was answered first.
 func (c *Client) pageIn(ctx context.Context, number uint64, p *page, from []*server) *call {
 	r := record{op: opPageIn, page: number}
 	if len(from) == 1 {
@@ -176,7 +180,7 @@ func (c *Client) pageIn(ctx context.Context, number uint64, p *page, from []*ser
 	return c.ask(ctx, from[0], r, nil)
 }
 
-// accepts reports whether a page is undamaged and no older than the acknowledged version.
+// accepts reports whether a page is undamaged and not older than the acknowledged version.
 func (c *Client) accepts(p *page, k *call, page []byte) bool {
 	crc := crc32.Checksum(page, castagnoli)
 	c.port.mu.Lock()

@@ -10,11 +10,11 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// repairers is how many pages are repaired concurrently.
+// repairers is the number of concurrent repairs of pages.
 const repairers = 8
 
-// repair gives new copies to pages that lack them, and takes surplus copies back. It tries no more
-// pages a second than RepairBytes allows, and failed attempts count.
+// repair gives new copies to pages that lack them, and takes surplus copies back. It is limited to
+// RepairBytes of pages per second. Failed attempts count too.
 func (c *Client) repair(ctx context.Context) {
 	numbers := c.unsettled()
 	c.port.mu.Lock()
@@ -53,8 +53,8 @@ func (c *Client) repair(ctx context.Context) {
 	}
 }
 
-// lacks reports whether a page has fewer copies than it should and another server could take one.
-// The port's lock is held.
+// lacks reports whether a page has fewer copies than it should have, and another server could take
+// a copy. The port's lock is held.
 func (c *Client) lacks(p *page, live int) bool {
 	switch {
 	case p.version == 0 || c.cfg.defect == mutate.PagesUnrepaired:
@@ -66,9 +66,9 @@ func (c *Client) lacks(p *page, live int) bool {
 	return c.kept(p) < min(c.code.servers(), live) && all >= c.code.Data
 }
 
-// surplus returns the copies of a page beyond those that it should have. They arise when a slow
-// server comes back after it was replaced, or when a server is being removed. The port's lock is
-// held.
+// surplus returns the copies of a page beyond the number that it should have. Surplus copies exist
+// when a slow server comes back after it was replaced, or while a server is being removed. The
+// port's lock is held.
 func (c *Client) surplus(p *page) (l []copyOf) {
 	if !c.spares(p) {
 		return nil
@@ -93,8 +93,8 @@ func (c *Client) surplus(p *page) (l []copyOf) {
 	return l
 }
 
-// spares reports whether surplus copies of a page may be taken back. They may not after a failed
-// write. The port's lock is held.
+// spares reports whether surplus copies of a page may be taken back. After a failed write they may
+// not. The port's lock is held.
 func (c *Client) spares(p *page) bool {
 	return p.version > 0 && p.issued == p.version && c.cfg.defect != mutate.PagesSurplusKept
 }
@@ -146,9 +146,9 @@ func (c *Client) mend(ctx context.Context, number uint64, p *page, buf []byte) e
 	return err
 }
 
-// takeBack makes servers drop surplus copies of a page, after it has read the copies that stay: a
-// server may be dead and not yet found silent, or its memory may have gone bad. A request to drop
-// may arrive late, so the next copy of the page gets a new version.
+// takeBack makes servers drop surplus copies of a page. It first reads the copies that stay: a
+// server may be dead without having been found silent, or its memory may be damaged. A request to
+// drop may arrive late, so the next copy of the page gets a new version.
 func (c *Client) takeBack(ctx context.Context, number uint64, p *page, from []copyOf) {
 	c.port.mu.Lock()
 	stay := c.staying(p, from)
@@ -173,8 +173,8 @@ func (c *Client) takeBack(ctx context.Context, number uint64, p *page, from []co
 	}
 }
 
-// staying returns the good copies of a page that remain without some. It returns none if none of
-// the surplus copies could be read itself. The port's lock is held.
+// staying returns the good copies of a page other than those in without. It returns none if no copy
+// in without could be read itself. The port's lock is held.
 func (c *Client) staying(p *page, without []copyOf) (l []target) {
 	if !slices.ContainsFunc(without, func(k copyOf) bool { return c.suits(p, &k) }) {
 		return nil
@@ -187,7 +187,7 @@ func (c *Client) staying(p *page, without []copyOf) (l []target) {
 	return l
 }
 
-// gives reports whether a server answers with its copy of a page.
+// gives reports whether a server sends its copy of a page when it is asked.
 func (c *Client) gives(ctx context.Context, number uint64, p *page, t target) bool {
 	if !c.code.cuts() {
 		got, _ := c.fetchFrom(ctx, number, p, []*server{t.to}, func([]byte) {})

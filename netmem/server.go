@@ -16,63 +16,66 @@ import (
 
 // ServerConfig configures a Server. Only Bytes is required.
 type ServerConfig struct {
-	// Bytes is how much memory the server lends, a multiple of 8 KiB.
+	// Bytes is the amount of memory that the server lends, in bytes. It must be a multiple of 8
+	// KiB.
 	Bytes int
 
-	// QuotaBytes is how much of the memory and the spill file one client may use. 0 means all.
+	// QuotaBytes is the largest number of bytes that one client may use in the memory and the spill
+	// file together. 0 means no limit.
 	QuotaBytes int
 
-	// Spill is the path of a file for pages that were not used lately, when the memory is full. The
-	// file must be new or empty. It loses its name at once, so nothing remains of it after the
-	// server. Empty means no file.
+	// Spill is the path of the spill file. When the memory is full, the server moves pages that
+	// were not used recently to this file. The file must be new or empty. Serve removes the name of
+	// the file, so the file vanishes when the server ends. An empty path means no spill file.
 	Spill string
 
-	// SpillBytes is the size of the spill file, a multiple of 8 KiB. On Linux the space is reserved
-	// at start if the filesystem can do that. 0 means as large as Bytes.
+	// SpillBytes is the size of the spill file in bytes, a multiple of 8 KiB. On Linux, Serve
+	// reserves the space on the disk if the filesystem supports this. 0 means the value of Bytes.
 	SpillBytes int64
 
-	// Keep is how long a client may be silent before the server drops its pages. If the client's
-	// process is known to have ended, the server drops them at once. Keep is at least KeepLeast. 0
-	// means KeepUsual.
+	// Keep is the time for which the server keeps the pages of a silent client. If the server knows
+	// that the client's process has ended, the server drops the pages at once. Keep must be at
+	// least KeepLeast. 0 means KeepUsual.
 	Keep time.Duration
 
-	// Admit reports whether the client with this name may use the server. nil admits all.
+	// Admit reports whether the client with this name may use the server. If Admit is nil, every
+	// client may use the server.
 	Admit func(client weft.Name) bool
 
 	defect mutate.PageDefect // for tests
 }
 
-// ServerStats counts what a server holds and has done. Counters begin at 0 in Serve.
+// ServerStats holds the state and the counters of a server. The counters start at 0 in Serve.
 type ServerStats struct {
 	Bytes       int    `json:"bytes"`            // bytes of memory that the server lends
-	UsedBytes   int    `json:"used_bytes"`       // used bytes of memory and spill file
-	SpillBytes  int64  `json:"spill_bytes"`      // size of the spill file
-	SpillUsed   int64  `json:"spill_used_bytes"` // used bytes of the spill file
+	UsedBytes   int    `json:"used_bytes"`       // bytes in use in the memory and the spill file
+	SpillBytes  int64  `json:"spill_bytes"`      // size of the spill file in bytes
+	SpillUsed   int64  `json:"spill_used_bytes"` // bytes in use in the spill file
 	SpillOut    uint64 `json:"spill_out"`        // writes of 8 KiB to the spill file
 	SpillIn     uint64 `json:"spill_in"`         // reads of 8 KiB from the spill file
-	SpillFailed uint64 `json:"spill_failed"`     // failed reads and writes, and pages read back damaged
-	Pages       int    `json:"pages"`            // pages or shards held
-	Clients     int    `json:"clients"`          // clients with pages
-	Ended       uint64 `json:"ended"`            // clients that ended or were silent for too long
-	QuotaBytes  int    `json:"quota_bytes"`      // most bytes of one client; 0: all
-	PageOuts    uint64 `json:"page_outs"`        // successful writes
-	PageIns     uint64 `json:"page_ins"`         // successful reads
-	Discards    uint64 `json:"discards"`         // successful discards
-	Full        uint64 `json:"full"`             // writes refused for want of room or quota
-	Refused     uint64 `json:"refused"`          // requests of clients that Admit refuses
-	Damaged     uint64 `json:"damaged"`          // malformed requests and damaged pages
-	Strangers   uint64 `json:"strangers"`        // requests of processes with unknown names
-	CopiedBytes uint64 `json:"copied_bytes"`     // page bytes copied while receiving or storing
-	PlainBytes  int64  `json:"plain_bytes"`      // bytes of the held pages before compression
-	KeptBytes   int64  `json:"kept_bytes"`       // bytes of the held pages after compression
+	SpillFailed uint64 `json:"spill_failed"`     // failed reads and writes of the spill file, and damaged pages in it
+	Pages       int    `json:"pages"`            // pages or shards that the server stores
+	Clients     int    `json:"clients"`          // clients that have pages on the server
+	Ended       uint64 `json:"ended"`            // clients that have ended or were silent for too long
+	QuotaBytes  int    `json:"quota_bytes"`      // limit for one client in bytes; 0: no limit
+	PageOuts    uint64 `json:"page_outs"`        // successful page writes
+	PageIns     uint64 `json:"page_ins"`         // successful page reads
+	Discards    uint64 `json:"discards"`         // successful page discards
+	Full        uint64 `json:"full"`             // writes refused because there was no room or the quota was reached
+	Refused     uint64 `json:"refused"`          // requests from clients that Admit refused
+	Damaged     uint64 `json:"damaged"`          // malformed requests, and damaged pages in requests
+	Strangers   uint64 `json:"strangers"`        // requests from processes whose name the server did not know
+	CopiedBytes uint64 `json:"copied_bytes"`     // page bytes copied in memory to receive or store pages
+	PlainBytes  int64  `json:"plain_bytes"`      // bytes of the stored pages before compression
+	KeptBytes   int64  `json:"kept_bytes"`       // bytes of the stored pages after compression
 	PacketsIn   uint64 `json:"packets_in"`       // received packets
 	PacketsOut  uint64 `json:"packets_out"`      // sent packets
 
-	// Volumes are the volumes that use the most room, largest first, at most 8.
+	// Volumes lists the volumes that use the most room, largest first. It has at most 8 elements.
 	Volumes []VolumeUse `json:"volumes"`
 }
 
-// Server lends memory to clients. No client can read, write or discard the pages of another.
+// Server lends memory to clients. Each client can read, write and discard only its own pages.
 type Server struct {
 	cfg      ServerConfig
 	port     *port
@@ -105,10 +108,12 @@ type answer struct {
 	frame  *frame
 }
 
-// Serve starts a page server on a process, which may have one Server or one [Client] at a time:
-// otherwise Serve fails with [weft.ErrPortInUse]. The server runs until Close or the end of the
-// process. Serve fails if it cannot get the memory or the spill file. A configuration that makes no
-// sense is [weft.ErrBadArgument].
+// Serve starts a page server on the process p. The server runs until Close or until the end of the
+// process. A process can have one Server or one [Client] at a time. If p already has one of them,
+// Serve fails with [weft.ErrPortInUse].
+//
+// Serve fails if it cannot get the memory or the spill file. Serve fails with [weft.ErrBadArgument]
+// if cfg is not valid.
 func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if cfg.Bytes <= 0 || cfg.Bytes%hsn.MaxPage != 0 {
 		return nil, badArgument("netmem: a server of %d bytes; expected a multiple of %d", cfg.Bytes, hsn.MaxPage)
@@ -163,8 +168,8 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// serverSpare is how many pages a server has beside those that it lends. They hold requests,
-// replaced pages that are still being sent, and pages on their way to the spill file.
+// serverSpare is the number of pages that a server has in addition to the pages that it lends. They
+// hold requests, replaced pages that are still being sent, and pages in transfer to the spill file.
 const serverSpare = 96
 
 // Close ends the server and discards its pages.
@@ -176,8 +181,8 @@ func (s *Server) Close() {
 	_ = s.store.spill.close() // its content is useless now
 }
 
-// Wait waits until the server ends and returns the reason, which is [weft.ErrClosed] after Close.
-// If ctx ends first, Wait returns ctx's error.
+// Wait waits until the server ends and returns the reason. After Close, the reason is
+// [weft.ErrClosed]. If ctx ends first, Wait returns the error of ctx.
 func (s *Server) Wait(ctx context.Context) error {
 	if err := s.port.p.Runtime().WaitUntil(ctx, s.port.failed.Load); err != nil {
 		return err
@@ -185,15 +190,15 @@ func (s *Server) Wait(ctx context.Context) error {
 	return s.Err()
 }
 
-// Err returns why the server has ended: [weft.ErrClosed] after Close. While it serves, Err returns
-// nil.
+// Err returns the reason why the server has ended. After Close, the reason is [weft.ErrClosed].
+// While the server runs, Err returns nil.
 func (s *Server) Err() error {
 	s.port.mu.Lock()
 	defer s.port.mu.Unlock()
 	return s.port.err
 }
 
-// Stats returns what the server holds, and its counters.
+// Stats returns the state and the counters of the server.
 func (s *Server) Stats() ServerStats {
 	s.port.mu.Lock()
 	defer s.port.mu.Unlock()
@@ -215,7 +220,7 @@ func (s *Server) Stats() ServerStats {
 	return st
 }
 
-// receive takes a request. The port's lock is held.
+// receive handles an incoming request. The port's lock is held.
 func (s *Server) receive(_ clock.Time, m hsn.Message) {
 	var r record
 	if r.parse(m.Header) != nil {
@@ -240,7 +245,8 @@ func (s *Server) receive(_ clock.Time, m hsn.Message) {
 	s.port.driver.Free(&m)
 }
 
-// handle serves a request, at once or when a page that it needs has come back from the spill file.
+// handle serves a request at once. If the request needs a page that is in the spill file, handle
+// serves it when the page is back in memory.
 func (s *Server) handle(q request) {
 	var page *stored
 	var away *frame
@@ -263,7 +269,7 @@ func (s *Server) handle(q request) {
 	s.reply(q.m.From, &q.record, page)
 }
 
-// room returns how many more bytes a client could use.
+// room returns the number of bytes that a client may still use.
 func (s *Server) room(owner weft.Name) int {
 	n := s.store.room()
 	if q := s.cfg.QuotaBytes; q > 0 {
@@ -272,8 +278,8 @@ func (s *Server) room(owner weft.Name) int {
 	return n
 }
 
-// serve executes a request. If its status is busy, it may return the frame that must come back
-// first.
+// serve executes a request. With statusBusy, it may return the frame that must first come back from
+// the spill file.
 func (s *Server) serve(q *request) (status, *stored, *frame) {
 	r, key := &q.record, pageKey{q.owner, q.volume, q.page}
 	if s.cfg.Admit != nil && !s.cfg.Admit(q.owner) {
@@ -324,8 +330,8 @@ func (s *Server) serve(q *request) (status, *stored, *frame) {
 	return statusOK, nil, nil
 }
 
-// reply answers a request, with a page or without. An answer that cannot be sent is lost, and the
-// client asks again.
+// reply answers a request, with or without a page. If the answer cannot be sent, it is lost, and
+// the client retransmits the request.
 func (s *Server) reply(to hsn.Host, r *record, page *stored) {
 	if len(s.free) == 0 {
 		s.free = append(s.free, len(s.answers))
@@ -347,7 +353,7 @@ func (s *Server) reply(to hsn.Host, r *record, page *stored) {
 	}
 }
 
-// sent frees an answer that has left.
+// sent frees an answer after the driver has sent it.
 func (s *Server) sent(cookie uint64) {
 	if f := s.answers[cookie].frame; f != nil {
 		if s.cfg.defect != mutate.PagesPinLeak {

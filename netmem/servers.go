@@ -41,8 +41,8 @@ type server struct {
 	usual, spread time.Duration // mean answer time and mean deviation
 }
 
-// took records the time of an answer since its first request. For a retransmitted request that is
-// rather too long than too short.
+// took records the answer time of a request, measured from its first transmission. For a
+// retransmitted request, the recorded time may be too long but not too short.
 func (s *server) took(d time.Duration) {
 	if s.usual == 0 {
 		s.usual, s.spread = d, d/2
@@ -52,10 +52,10 @@ func (s *server) took(d time.Duration) {
 	s.usual += (d - s.usual) / 8
 }
 
-// patience is the answer timeout: mean + 4 deviations as in TCP, at least least and at most most. A
-// percentile would need many more answers to follow a server that becomes slower. A request to a
-// slow server is not retransmitted before the server can have answered, which would slow it
-// further.
+// patience is the answer timeout: mean + 4 deviations as in TCP, but not below least and not above
+// most. A percentile would need many more answers to follow a server that becomes slower. A request
+// is not retransmitted before a slow server can have answered it: retransmissions would slow the
+// server further.
 func (s *server) patience(least, most time.Duration) time.Duration {
 	return max(least, min(s.usual+4*s.spread, most))
 }
@@ -64,10 +64,11 @@ func (s *server) host() hsn.Host {
 	return hsn.Host{NIC: uint64(s.addr.NIC), Slot: s.addr.Slot, Gen: s.addr.Generation}
 }
 
-// AddServer adds a server to the client. The client puts new pages on it and leaves the others
-// where they are. AddServer waits until the server has answered. It fails if the server is silent
-// or refuses the client. A server that the client uses already, or is removing, is
-// [weft.ErrBadArgument], and so is a weight that is negative or not finite.
+// AddServer adds a server to the client and waits until the server has answered. From then on, the
+// client also places new pages on this server. It does not move existing pages to the server.
+// AddServer fails if the server is silent or refuses the client. AddServer fails with
+// [weft.ErrBadArgument] if the client already uses the server or is removing it. AddServer also
+// fails with weft.ErrBadArgument if the weight of the server is negative or not finite.
 func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	if ref.Weight == 0 {
 		ref.Weight = 1
@@ -93,8 +94,8 @@ func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	return nil
 }
 
-// join reports whether the client already uses a server of this name. If it does not, and use is
-// true, join adds the server.
+// join reports whether the client already uses a server with this name. If the client does not use
+// it and use is true, join adds the server.
 func (c *Client) join(s *server, use bool) (known bool) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -105,15 +106,16 @@ func (c *Client) join(s *server, use bool) (known bool) {
 	return known
 }
 
-// RemoveServer moves the client's pages from a server to others and then stops using it. When it
-// returns nil, no page depends on the server, which soon has its room back. A dead server can be
-// removed too. If it has the only copy of a page, RemoveServer waits until it is back.
+// RemoveServer moves the client's pages from a server to other servers, and then stops using the
+// server. When RemoveServer returns nil, no page depends on the server, and the server soon frees
+// the room of the pages. The client can also remove a server that is dead. If a dead server has the
+// only copy of a page, RemoveServer waits until the server is up again.
 //
-// RemoveServer fails with [ErrFew] if too few other servers are up, with [ErrFull] if they have no
-// room, and with [ErrLost] if no server has a page any more. A server that the client does not use,
-// or is removing already, is [weft.ErrBadArgument]. After an error, or when ctx ends, the client
-// uses the server as before. Until RemoveServer returns, no other call can add or remove the
-// server.
+// RemoveServer fails with [ErrFew] if too few other servers are up. It fails with [ErrFull] if the
+// other servers have no room, and with [ErrLost] if no server has one of the pages any more.
+// RemoveServer fails with [weft.ErrBadArgument] if the client does not use the server or is already
+// removing it. If RemoveServer fails or ctx ends, the client continues to use the server. No other
+// call can add or remove the server until RemoveServer has returned.
 func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 	s, err := c.removing(name)
 	for err == nil {
@@ -139,7 +141,8 @@ func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 	return fmt.Errorf("netmem: remove server %v: %w", name, err)
 }
 
-// removing stops the placement of pages on a server, if there are enough servers without it.
+// removing stops the placement of pages on a server. It fails if there are not enough servers
+// without it.
 func (c *Client) removing(name weft.Name) (*server, error) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -163,7 +166,7 @@ func (c *Client) removing(name weft.Name) (*server, error) {
 	return s, nil
 }
 
-// lost returns ErrLost if no server has a page any more.
+// lost returns ErrLost if no server has a page any more, or nil.
 func (c *Client) lost(ctx context.Context, number uint64) error {
 	if err := c.ReadPage(ctx, number, make([]byte, c.cfg.PageBytes)); errors.Is(err, ErrLost) {
 		return err
@@ -171,10 +174,10 @@ func (c *Client) lost(ctx context.Context, number uint64) error {
 	return nil
 }
 
-// removed finishes the removal of a server if no page depends on it. Otherwise left counts the
-// pages that lack a copy elsewhere or still have one there, and full reports whether the other
-// servers have no room for one. doubtful are the pages that may have no good copy on any server; a
-// read tells.
+// removed finishes the removal of the server s if no page depends on s. Otherwise left is the
+// number of pages that lack a copy on another server or still have a copy on s. full reports
+// whether the other servers have no room for such a page. doubtful lists the pages that may have no
+// good copy on any server. Only a read shows whether they have one.
 func (c *Client) removed(s *server) (left int, full bool, doubtful []uint64) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -204,7 +207,7 @@ func (c *Client) removed(s *server) (left int, full bool, doubtful []uint64) {
 	return 0, false, nil
 }
 
-// opens asks a server once whether it is there, and for its epoch.
+// opens asks a server once whether it is up, and for its epoch.
 func (c *Client) opens(ctx context.Context, s *server) error {
 	addr, err := c.p.WaitName(ctx, s.Name)
 	if err != nil {
@@ -239,7 +242,7 @@ func (c *Client) opens(ctx context.Context, s *server) error {
 	return nil
 }
 
-// live returns the servers that pages are written to. The port's lock is held.
+// live returns the servers that the client writes pages to. The port's lock is held.
 func (c *Client) live() (l []*server) {
 	for _, s := range c.servers {
 		if s.up && !s.gone {
@@ -249,9 +252,9 @@ func (c *Client) live() (l []*server) {
 	return l
 }
 
-// ranked returns the live servers in the order in which a page prefers them. It is weighted
-// rendezvous hashing, so a server that comes or goes moves only its own pages. The port's lock is
-// held.
+// ranked returns the live servers in the order of preference of a page. The order comes from
+// weighted rendezvous hashing. If a server comes or goes, only the pages on that server move. The
+// port's lock is held.
 func (c *Client) ranked(number uint64) []*server {
 	l := c.live()
 	score := func(s *server) float64 {
@@ -278,8 +281,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// suspect looks at a failed call. A silent server counts as dead, and one with another epoch as
-// restarted.
+// suspect examines a failed call. If the server was silent, it counts as dead. If the server has
+// another epoch, it counts as restarted.
 func (c *Client) suspect(k *call) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -291,7 +294,7 @@ func (c *Client) suspect(k *call) {
 	}
 }
 
-// dead marks a server as down, unless it was heard since it was found silent. The port's lock is
+// dead marks a server as down, unless a message from it has arrived meanwhile. The port's lock is
 // held.
 func (c *Client) dead(s *server) {
 	if c.port.now().Sub(s.heard) < c.cfg.Dead {
@@ -305,7 +308,7 @@ func (c *Client) dead(s *server) {
 
 const attendEvery = 10 * time.Millisecond
 
-// rest waits before a call looks again for servers that are back. It fails when ctx or the client
+// rest waits before a call checks again whether servers are back. It fails when ctx or the client
 // ends.
 func (c *Client) rest(ctx context.Context) error {
 	if err := c.p.Runtime().Sleep(ctx, attendEvery); err != nil {
@@ -314,7 +317,7 @@ func (c *Client) rest(ctx context.Context) error {
 	return c.Err()
 }
 
-// attend watches over servers that are down or silent, and over pages that lack copies.
+// attend watches servers that are down or silent, and pages that lack copies.
 func (c *Client) attend() {
 	ctx := c.port.ctx
 	for c.p.Runtime().Sleep(ctx, attendEvery) == nil && c.Err() == nil && !c.closed.Load() {
@@ -346,7 +349,7 @@ func (c *Client) attend() {
 	}
 }
 
-// greet asks a server whether it is there.
+// greet asks a server whether it is up.
 func (c *Client) greet(ctx context.Context, s *server) {
 	within, cancel := c.p.Runtime().WithTimeout(ctx, c.cfg.Dead)
 	defer cancel()

@@ -160,7 +160,7 @@ func (g *gathered) await(ctx context.Context, d time.Duration) error {
 	return g.c.waitFor(ctx, d, calls...)
 }
 
-// waiting returns how many servers have not answered.
+// waiting returns the number of servers that have not answered.
 func (g *gathered) waiting() (n int) {
 	for _, seen := range g.seen {
 		if !seen {

@@ -10,9 +10,9 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// spill is a file in slots of one server page each. Its content is useless to a later server,
-// because no client asks for pages of another epoch. So the file has no name while it is in use,
-// and vanishes with its server however that ends.
+// spill is a file that is divided into slots of one server page each. A later server cannot use the
+// content, because no client asks for pages of another epoch. So the file has no name while the
+// server uses it, and vanishes when the server ends for any reason.
 type spill struct {
 	f       file    // nil: closed
 	free    []int64 // unused slots, numbered from 1
@@ -35,8 +35,8 @@ var errNotEmpty = errors.New("it has something in it; expected a new file, or an
 // openSpill opens a file of n bytes and reserves its space.
 func openSpill(name string, n int64) (*spill, error) { return spillInto(name, n, os.Remove) }
 
-// spillInto is openSpill with a function that removes the file's name. The directory may not allow
-// that; then the file is empty again.
+// spillInto is like openSpill, but removes the file's name with the function remove. If the
+// directory does not allow the removal, the file is left empty.
 func spillInto(name string, n int64, remove func(string) error) (*spill, error) {
 	_, err := os.Lstat(name)
 	made := errors.Is(err, fs.ErrNotExist)
@@ -91,7 +91,7 @@ func (s *spill) close() error {
 	return err
 }
 
-// take reserves a free slot; 0 if there is none.
+// take reserves a free slot. It returns 0 if there is none.
 func (s *spill) take() int64 {
 	if s == nil || s.f == nil || len(s.free) == 0 {
 		return 0

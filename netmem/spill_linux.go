@@ -16,7 +16,7 @@ func lockFile(f *os.File) error {
 	return nil
 }
 
-// reserveFile reserves n bytes for a file, so that no write fails for want of space.
+// reserveFile reserves n bytes for a file, so that no write fails because the disk is full.
 func reserveFile(f *os.File, n int64) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {

@@ -1,13 +1,13 @@
 package netmem
 
-// spillers is how many reads and writes of the spill file are concurrent.
+// spillers is the number of concurrent reads and writes of the spill file.
 const spillers = 4
 
-// maxParked is how many requests may wait for pages from the spill file. A written page has two
-// buffers.
+// maxParked is the largest number of requests that may wait for pages from the spill file. A
+// request to write a page has two buffers.
 const maxParked = serverSpare / 6
 
-// transfer tells the spillers how many transfers there are. The port's lock is held.
+// transfer tells the spillers the number of waiting transfers. The port's lock is held.
 func (s *Server) transfer() {
 	n := int32(len(s.store.transfers))
 	if s.moving.Swap(n) != n && n > 0 {

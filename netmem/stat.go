@@ -13,14 +13,16 @@ import (
 // statTag is the tag of the calls that ask a server for its statistics.
 const statTag weft.Tag = 0x7061676574
 
-// maxStat is the longest answer to such a call, in bytes.
+// maxStat is the largest length of an answer to such a call, in bytes.
 const maxStat = 4096
 
-// maxVolumes is how many volumes an answer contains. They fit, whatever their numbers are.
+// maxVolumes is the largest number of volumes in an answer. That many volumes always fit into
+// maxStat bytes.
 const maxVolumes = 8
 
-// Stat asks a server for its statistics. Any process of the fabric may ask. Stat waits until the
-// fabric knows the server's name and the server has answered, or until ctx ends.
+// Stat asks a server for its statistics. Any process of the fabric may call Stat. Stat waits until
+// the fabric knows the name of the server and the server has answered. If ctx ends first, Stat
+// fails with the error of ctx.
 func Stat(ctx context.Context, p *weft.Process, server weft.Name) (st ServerStats, err error) {
 	if _, err := p.WaitName(ctx, server); err != nil {
 		return st, fmt.Errorf("netmem: statistics of %v: %w", server, err)
@@ -39,7 +41,7 @@ func Stat(ctx context.Context, p *weft.Process, server weft.Name) (st ServerStat
 	return st, nil
 }
 
-// statPatience is how long a server tries to answer a process.
+// statPatience is the time for which a server tries to send its answer.
 const statPatience = time.Second
 
 // tell answers requests for statistics until the server ends.

@@ -73,15 +73,15 @@ type stored struct {
 	frame *frame
 }
 
-// overwriting is by how many frames a store may exceed its limit for a while. They hold new
-// versions of pages that are being sent, and frames on their way to the spill file or back.
+// overwriting is the number of frames by which a store may briefly exceed its limit. They hold new
+// versions of pages that are being sent, and frames in transfer to the spill file or back.
 const overwriting = serverSpare / 3
 
 func newStore(pool *hsn.Pool, limit int) *store {
 	return &store{pool: pool, limit: limit, tenants: map[weft.Name]*tenant{}}
 }
 
-// room returns how many more bytes the store could take.
+// room returns the number of bytes that the store can still take.
 func (s *store) room() int {
 	n := s.leaving + (s.limit-s.frames+s.evicting+s.loading)*hsn.MaxPage
 	for class, free := range s.loose {
@@ -93,9 +93,9 @@ func (s *store) room() int {
 	return n
 }
 
-// put stores a page, and takes the message's buffers if it needs them. A version that is not newer
-// than the stored one changes nothing. put returns the stored page. If a frame must first come back
-// from the spill file, put returns it with statusBusy.
+// put stores a page and returns the stored page. If it needs the buffers of the message, it takes
+// them. If the version is not newer than the stored version, put changes nothing. If a frame must
+// first come back from the spill file, put returns this frame with statusBusy.
 func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.Message) (*stored, status, *frame) {
 	s.sweep()
 	old := s.at(key)
@@ -281,5 +281,5 @@ func (p *stored) bytes() int {
 	return placeBytes(p.frame.class)
 }
 
-// last reports whether a page's frame is free without it.
+// last reports whether a page's frame would be free without the page.
 func (p *stored) last() bool { return p.frame.pins == 0 && p.frame.held == 1 }

@@ -2,7 +2,7 @@ package netmem
 
 import "github.com/weftnet/weft/internal/clock"
 
-// hasCome reports whether take would find something.
+// hasCome reports whether take would find an answer for this want.
 func (w *want) hasCome() bool {
 	switch {
 	case w.awaits != nil:
@@ -28,8 +28,8 @@ func (c *Client) isLate(w *want, now clock.Time) bool {
 	return true
 }
 
-// receives takes the answer for a page and reports whether it was good. A write that goes on keeps
-// the page.
+// receives handles the answer for a page and reports whether the answer was good. If a write
+// continues, the write keeps the page.
 func (c *Client) receives(w *want) bool {
 	if w.out != nil {
 		return c.wrote(w)

@@ -24,12 +24,12 @@ type tenant struct {
 }
 
 const (
-	// swept is how many pages of moved-out tenants are dropped with each new page.
+	// swept is the number of pages of moved-out tenants that are dropped with each new page.
 	swept = 64
 
-	// maxSweeps is how many such sweeps one new page may wait for. There may be millions of pages
-	// in the spill file, and to drop them frees no memory: waiting for all would delay every
-	// request.
+	// maxSweeps is the largest number of such sweeps that one new page may wait for. There may be
+	// millions of pages in the spill file, and dropping them frees no memory. To wait for all of
+	// them would delay every request.
 	maxSweeps = 64
 )
 
@@ -41,7 +41,7 @@ func (s *store) at(key pageKey) *stored {
 	return nil
 }
 
-// used returns how many bytes of places an owner's pages have.
+// used returns the number of bytes of the places that hold an owner's pages.
 func (s *store) used(owner weft.Name) int {
 	if t := s.tenants[owner]; t != nil {
 		return t.used

@@ -14,25 +14,29 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// VolumeConfig configures a Volume. Servers and Bytes are required.
+// VolumeConfig configures a Volume. Only Servers and Bytes are required.
 type VolumeConfig struct {
 	ClientConfig
 
-	// Bytes is the size of the volume, a multiple of PageBytes. The servers must have room for all
-	// of it in all copies; with Compress, for a quarter of that.
+	// Bytes is the size of the volume in bytes, a multiple of PageBytes. The servers must have room
+	// for all copies or shards of the whole volume. If Compress is true, room for a quarter of them
+	// is enough.
 	Bytes int64
 
-	// Depth is how many pages of one call may be in flight. 0 means 16.
+	// Depth is the largest number of pages that one call may have in flight. ReadMany and ReadEach
+	// do not use Depth. 0 means 16.
 	Depth int
 
-	// ReadAhead is how many pages are read ahead of a sequential reader, from its third read on. 0
-	// means 32, and a negative number means none.
+	// ReadAhead is the number of pages that the volume reads ahead of a sequential reader. The
+	// volume starts to read ahead at the third sequential read. 0 means 32. If ReadAhead is
+	// negative, the volume does not read ahead.
 	ReadAhead int
 }
 
-// Volume is network memory as bytes at offsets from 0 to Size. It implements io.ReaderAt and
-// io.WriterAt. Bytes that were never written, or were discarded, read as zeros and take no room.
-// Goroutines may share it. A call is atomic for each page, not as a whole.
+// Volume is network memory that holds bytes at offsets, from 0 to Size. It implements io.ReaderAt
+// and io.WriterAt. Bytes that were never written, and bytes that were discarded, read as zeros and
+// take no room. Several goroutines may use a Volume concurrently. A call is atomic for each single
+// page, but not for all its pages together.
 //
 // A write returns when its pages are on their servers, so there is no cache to flush.
 type Volume struct {
@@ -43,9 +47,10 @@ type Volume struct {
 	ahead ahead
 }
 
-// Open starts a client and creates an empty volume on it. It fails with [ErrFull] if the servers
-// have no room for the whole volume. Open reserves no room: volumes that fill the same servers
-// later find them full. Other errors are those of [NewClient].
+// Open starts a client on the process p and creates an empty volume on the servers of the client.
+// Open fails with [ErrFull] if the servers have no room for the whole volume. Open does not reserve
+// this room. If several volumes share the servers, a later write can still fail with ErrFull. The
+// other errors of Open are the errors of [NewClient].
 func Open(ctx context.Context, p *weft.Process, cfg VolumeConfig) (*Volume, error) {
 	page := int64(cfg.PageBytes)
 	if page == 0 {
@@ -76,11 +81,11 @@ func Open(ctx context.Context, p *weft.Process, cfg VolumeConfig) (*Volume, erro
 	return v, nil
 }
 
-// hoped is the compression ratio that Open expects at most. Pages that compress less find the
-// servers full later.
+// hoped is the compression ratio that Open assumes. If the pages compress less, later writes find
+// the servers full.
 const hoped = 4
 
-// fits refuses a volume that the servers have no room for.
+// fits returns an error if the servers have no room for a volume of this size.
 func (c *Client) fits(bytes int64) error {
 	has, more := c.capacity(), ""
 	if c.cfg.Compress {
@@ -97,8 +102,8 @@ func (c *Client) fits(bytes int64) error {
 	return nil
 }
 
-// capacity returns how many bytes of pages the servers have room for, with each copy or shard of a
-// page on another server.
+// capacity returns the number of bytes of pages that the servers have room for. All copies or
+// shards of a page must be on different servers.
 func (c *Client) capacity() int64 {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -124,22 +129,22 @@ func (c *Client) capacity() int64 {
 // Size returns the size of the volume in bytes.
 func (v *Volume) Size() int64 { return v.bytes }
 
-// PageBytes returns the size of a page. Reads and writes of whole pages cost least.
+// PageBytes returns the size of a page in bytes. Reads and writes of whole pages cost the least.
 func (v *Volume) PageBytes() int { return int(v.page) }
 
-// Stats returns the counters of the volume's client.
+// Stats returns the state and the counters of the volume's client.
 func (v *Volume) Stats() ClientStats { return v.c.Stats() }
 
-// AddServer adds a server, as [Client.AddServer] does.
+// AddServer adds a server to the volume's client. See [Client.AddServer].
 func (v *Volume) AddServer(ctx context.Context, ref ServerRef) error { return v.c.AddServer(ctx, ref) }
 
-// RemoveServer removes a server, as [Client.RemoveServer] does.
+// RemoveServer removes a server from the volume's client. See [Client.RemoveServer].
 func (v *Volume) RemoveServer(ctx context.Context, name weft.Name) error {
 	return v.c.RemoveServer(ctx, name)
 }
 
-// Wait waits until the volume ends, by Close or with its process, and returns the reason. If ctx
-// ends first, Wait returns ctx's error.
+// Wait waits until the volume ends and returns the reason. A volume ends when Close is called or
+// when its process ends. If ctx ends first, Wait returns the error of ctx.
 func (v *Volume) Wait(ctx context.Context) error {
 	err := v.c.p.Runtime().WaitUntil(ctx, v.c.port.failed.Load)
 	if why := v.c.Err(); why != nil {
@@ -151,14 +156,16 @@ func (v *Volume) Wait(ctx context.Context) error {
 // Close ends the volume and discards its content.
 func (v *Volume) Close() { v.c.Close() }
 
-// ReadAt implements io.ReaderAt. It is ReadAtContext without a time limit.
+// ReadAt implements io.ReaderAt. It calls ReadAtContext with a context that never ends.
 func (v *Volume) ReadAt(b []byte, offset int64) (int, error) {
 	return v.ReadAtContext(context.Background(), b, offset)
 }
 
-// ReadAtContext reads len(b) bytes at offset. It returns fewer bytes and io.EOF if the volume ends
-// before. After any other error the content of b is undefined. A negative offset is
-// [weft.ErrBadArgument]. Other errors are those of [Client.ReadPage], but for [ErrMissing].
+// ReadAtContext reads len(b) bytes at offset into b. If the volume ends before offset+len(b),
+// ReadAtContext reads the bytes before its end and returns their number and io.EOF. ReadAtContext
+// fails with [weft.ErrBadArgument] if offset is negative. Its other errors are the errors of
+// [Client.ReadPage] except [ErrMissing]: a missing page reads as zeros. After an error other than
+// io.EOF, the content of b is undefined.
 func (v *Volume) ReadAtContext(ctx context.Context, b []byte, offset int64) (n int, err error) {
 	if offset < 0 {
 		return 0, badArgument("netmem: read at %d; expected 0 or more", offset)
@@ -187,7 +194,7 @@ func (v *Volume) ReadAtContext(ctx context.Context, b []byte, offset int64) (n i
 	return len(b), err
 }
 
-// readAhead reads part of a page, which may have been read ahead.
+// readAhead reads part of a page. It uses the page that was read ahead, if there is one.
 func (v *Volume) readAhead(ctx context.Context, page uint64, at int, part []byte) error {
 	if len(part) == 0 {
 		return ctx.Err()
@@ -215,31 +222,35 @@ func (v *Volume) readPart(ctx context.Context, page uint64, at int, part []byte)
 	return err
 }
 
-// ReadMany reads several parts of the volume concurrently: bufs[i] from offsets[i]. It costs less
-// than a call for each part, because one goroutine sends the requests and takes the answers in
-// batches.
+// ReadMany reads several parts of the volume concurrently. It reads part i at offsets[i] into
+// bufs[i]. ReadMany costs less than one call for each part, because one goroutine sends the
+// requests and receives the answers in batches.
 //
-// ended is called once for each part with its error. A part that does not lie within the volume is
-// [weft.ErrBadArgument]. If pause is not nil, it is called before ReadMany waits, if parts have
-// ended since the last call. ReadMany calls both itself, one at a time.
-func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, ended func(i int, err error), pause func()) {
+// ReadMany calls the function done once for each part, with the index of the part and its error.
+// The error is nil if the part was read. The error is [weft.ErrBadArgument] if the part does not
+// lie within the volume. Before ReadMany waits for answers, it calls the function beforeWait, if at
+// least one part has ended since the last call of beforeWait. beforeWait may be nil. ReadMany calls
+// both functions in the goroutine of its caller, never concurrently.
+func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, done func(i int, err error), beforeWait func()) {
 	i := -1
 	v.ReadEach(ctx, func() ([]byte, int64, bool) {
 		if i++; i < len(bufs) {
 			return bufs[i], offsets[i], true
 		}
 		return nil, 0, false
-	}, ended, pause)
+	}, done, beforeWait)
 }
 
-// ReadEach is ReadMany for parts that arrive over time. next returns the next part, or false if
-// there is none now. ReadEach calls next again whenever a part has ended, and returns when next
-// returns false and no part is in flight. Parts are numbered from 0 in the order of next.
-func (v *Volume) ReadEach(ctx context.Context, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func()) {
-	v.readEach(ctx, allAtOnce, next, ended, pause)
+// ReadEach is like ReadMany, but calls the function nextPart to get the parts one by one. nextPart
+// returns the buffer and the offset of the next part. If there is no part at the moment, nextPart
+// returns ok = false. Each time a part has ended, ReadEach calls nextPart again. ReadEach returns
+// when nextPart returns false and no part is in flight. ReadEach numbers the parts from 0, in the
+// order in which nextPart returns them.
+func (v *Volume) ReadEach(ctx context.Context, nextPart func() (b []byte, offset int64, ok bool), done func(i int, err error), beforeWait func()) {
+	v.readEach(ctx, allAtOnce, nextPart, done, beforeWait)
 }
 
-// readEach is ReadEach with at most depth pages in flight.
+// readEach is like ReadEach, but with at most depth pages in flight.
 func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func()) {
 	if pause == nil {
 		pause = func() {}
@@ -256,7 +267,7 @@ func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte,
 	r.run()
 }
 
-// many is a bulk read: parts of a volume, and their pieces in each page.
+// many is a bulk read. It divides parts of a volume into pieces, one for each page.
 type many struct {
 	v      *Volume
 	next   func() (b []byte, offset int64, ok bool)
@@ -272,7 +283,7 @@ type part struct {
 	err  error
 }
 
-// piece returns the next piece to read; nil if there is none now.
+// piece returns the next piece to read, or nil if there is none now.
 func (m *many) piece() *want {
 	for len(m.pieces) == 0 {
 		b, offset, ok := m.next()
@@ -295,7 +306,7 @@ func (m *many) piece() *want {
 	return w
 }
 
-// cut cuts a part into pieces. It copies pages that were read ahead at once.
+// cut cuts a part into pieces. If a page of the part was read ahead, cut copies it at once.
 func (m *many) cut(p *part, offset int64, b []byte) {
 	for page := m.v.page; len(b) > 0; {
 		at := offset % page
@@ -310,7 +321,7 @@ func (m *many) cut(p *part, offset int64, b []byte) {
 	}
 }
 
-// pieceEnded records the end of a piece.
+// pieceEnded records that a piece has ended.
 func (m *many) pieceEnded(w *want, err error) {
 	p := w.of.(*part)
 	if errors.Is(err, ErrMissing) {
@@ -325,15 +336,15 @@ func (m *many) pieceEnded(w *want, err error) {
 	}
 }
 
-// WriteAt implements io.WriterAt. It is WriteAtContext without a time limit.
+// WriteAt implements io.WriterAt. It calls WriteAtContext with a context that never ends.
 func (v *Volume) WriteAt(b []byte, offset int64) (int, error) {
 	return v.WriteAtContext(context.Background(), b, offset)
 }
 
-// WriteAtContext writes b at offset. If b covers only a part of a page, WriteAtContext reads the
-// rest of that page first, and may fail as [Client.ReadPage] does. A write that does not lie within
-// the volume is [weft.ErrBadArgument]. Other errors are those of [Client.WritePage]. After an error
-// each page has either its old or its new content.
+// WriteAtContext writes b at offset. If b covers only a part of a page, WriteAtContext first reads
+// the rest of the page, and can fail with the errors of [Client.ReadPage]. WriteAtContext fails
+// with [weft.ErrBadArgument] if b does not fit into the volume at offset. Its other errors are the
+// errors of [Client.WritePage]. After an error, each page has either its old or its new content.
 func (v *Volume) WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error) {
 	if err := v.within("write", offset, int64(len(b))); err != nil {
 		return 0, err
@@ -344,7 +355,7 @@ func (v *Volume) WriteAtContext(ctx context.Context, b []byte, offset int64) (in
 	return len(b), nil
 }
 
-// write writes the part of b in each page. After an error it begins no more pages.
+// write writes b at offset, page by page. After an error it starts no further pages.
 func (v *Volume) write(ctx context.Context, offset int64, b []byte) (failed error) {
 	if len(b) == 0 {
 		return ctx.Err()
@@ -372,12 +383,14 @@ func (v *Volume) write(ctx context.Context, offset int64, b []byte) (failed erro
 	return failed
 }
 
-// Flush returns nil if the volume is usable: every write that has returned is already on its
-// servers. After the end of the volume it returns the reason.
+// Flush returns nil while the volume is usable. Flush has nothing to do, because a write returns
+// only when its pages are on their servers. After the end of the volume, Flush returns the reason
+// for the end.
 func (v *Volume) Flush(context.Context) error { return v.c.Err() }
 
-// Discard makes n bytes at offset read as zeros, and frees the pages that lie wholly in this range.
-// A range that does not lie within the volume is [weft.ErrBadArgument].
+// Discard discards n bytes at offset, so that they read as zeros. Discard frees each page that lies
+// completely within these bytes. Discard fails with [weft.ErrBadArgument] if the bytes do not lie
+// within the volume.
 func (v *Volume) Discard(ctx context.Context, offset, n int64) error {
 	if err := cmp.Or(v.within("discard", offset, n), v.c.unusable(ctx)); err != nil {
 		return err
@@ -398,7 +411,7 @@ func (v *Volume) Discard(ctx context.Context, offset, n int64) error {
 	})
 }
 
-// zero zeroes part of one page, if the page was written.
+// zero fills part of one page with zeros. It does nothing if the page was not written.
 func (v *Volume) zero(ctx context.Context, offset, n int64) error {
 	page := uint64(offset / v.page)
 	if n == 0 || len(v.c.among(page, page+1)) == 0 {
@@ -407,9 +420,11 @@ func (v *Volume) zero(ctx context.Context, offset, n int64) error {
 	return v.c.patch(ctx, page, int(offset%v.page), make([]byte, n), func() { v.ahead.forget(page) })
 }
 
-// Written calls yield for each part of n bytes at offset, in order, and says whether the part was
-// written. A part that was never written reads as zeros. Written ends when yield returns false. A
-// range that does not lie within the volume is [weft.ErrBadArgument].
+// Written reports which of the n bytes at offset were written. It divides these bytes into parts
+// and calls the function yield for each part, in order. The argument written of yield reports
+// whether the part was written. A part that was not written reads as zeros. Written stops when
+// yield returns false. Written fails with [weft.ErrBadArgument] if the n bytes do not lie within
+// the volume.
 func (v *Volume) Written(offset, n int64, yield func(offset, n int64, written bool) bool) error {
 	if err := cmp.Or(v.within("look at", offset, n), v.c.unusable(context.Background())); err != nil {
 		return err
@@ -433,11 +448,11 @@ func (v *Volume) Written(offset, n int64, yield func(offset, n int64, written bo
 	return nil
 }
 
-// firstLook is how many pages Written examines first. The number doubles each time, because a
-// caller may stop early and ask again for the rest.
+// firstLook is the number of pages that Written examines first. The number doubles with each step,
+// because a caller may stop early and call Written again for the rest.
 const firstLook = 64
 
-// among returns the written pages from first to before end, in order.
+// among returns the written pages with numbers from first to end-1, in order.
 func (c *Client) among(first, end uint64) (l []uint64) {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
@@ -465,8 +480,8 @@ func (v *Volume) within(what string, offset, n int64) error {
 	return nil
 }
 
-// parallel calls do with 0 to n-1, some concurrently. After the first error it starts no more calls
-// and waits for those that have begun.
+// parallel calls do with each number from 0 to n-1, some of them concurrently. After the first
+// error it starts no further calls and waits for the calls in progress.
 func (v *Volume) parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	if n <= 1 {
 		if n == 0 {

@@ -13,14 +13,15 @@ type window struct {
 	waits []*call // in the order of begin; some may have ended
 }
 
-// leastWindow is how many requests a server may always have.
+// leastWindow is the number of requests that every server may have in flight.
 const leastWindow = 4
 
-// refill is the fraction of a window that is refilled at once, so that waiting requests leave
+// refill is the fraction of a window that is refilled at once, so that waiting requests are sent
 // together.
 const refill = 4
 
-// most returns how many requests of this client each server may have. The port's lock is held.
+// most returns the largest number of requests of this client at each server. The port's lock is
+// held.
 func (c *Client) most() int {
 	if c.cfg.window > 0 {
 		return c.cfg.window
@@ -44,7 +45,7 @@ func (c *Client) send(k *call) {
 	}
 }
 
-// admit sends a request, which is with its server from now on.
+// admit sends a request and counts it in the window of its server.
 func (c *Client) admit(k *call) {
 	k.to.window.with++
 	k.with = true

@@ -87,8 +87,8 @@ type record struct {
 	shape
 }
 
-// shape says which bytes of a page a server has. The server checks sum only. The rest is for its
-// client.
+// shape describes the bytes that a server has of a page. The server checks only sum and the limits
+// of isShard. The other fields are for the client.
 type shape struct {
 	code  Code
 	crc   uint32
