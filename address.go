@@ -7,13 +7,14 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// NICID is the id of a NIC. Its text has eight decimal octets: 0:0:0:96:221:127:255:140. No NIC has
-// the zero NICID.
+// NICID is the id of a NIC. Its text form is eight decimal octets, such as
+// 0:0:0:96:221:127:255:140. No NIC has the zero NICID.
 type NICID uint64
 
-// ParseNICID reads the text of a NICID. It fails with [ErrBadArgument] if the text is malformed.
-func ParseNICID(s string) (NICID, error) {
-	id, err := nicid.Parse(s)
+// ParseNICID reads the text form of a NICID. It fails with [ErrBadArgument] if the text is
+// malformed.
+func ParseNICID(text string) (NICID, error) {
+	id, err := nicid.Parse(text)
 	if err != nil {
 		return 0, argument(fmt.Errorf("weft: %w", err))
 	}
@@ -23,10 +24,11 @@ func ParseNICID(s string) (NICID, error) {
 // String returns the id as eight decimal octets.
 func (id NICID) String() string { return nicid.ID(id).String() }
 
-// MarshalText returns the text of String.
+// MarshalText returns the text that [NICID.String] returns.
 func (id NICID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText reads the text of MarshalText, the zero NICID included. It fails as [ParseNICID] does.
+// UnmarshalText reads a text that [NICID.MarshalText] returned, including the text of the zero
+// NICID. It fails with [ErrBadArgument] if the text is malformed.
 func (id *NICID) UnmarshalText(b []byte) (err error) {
 	if *id = 0; string(b) == id.String() {
 		return nil
@@ -35,12 +37,12 @@ func (id *NICID) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Address identifies one process in one life. No later process has the same Address, not even one
-// of the same name.
+// Address identifies one process from its start to its end. No later process has the same Address,
+// even if it has the same name.
 type Address struct {
 	NIC        NICID  // the NIC of the process
-	Slot       uint16 // the process's place in that NIC
-	Generation uint32 // a number that differs for each process in the slot; never 0
+	Slot       uint16 // the number of the process's place in that NIC
+	Generation uint32 // differs for each process that uses the slot; never 0
 }
 
 // String returns the NIC, the slot and the generation in one line.

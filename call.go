@@ -6,16 +6,23 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Call sends a request and waits for the reply, which it receives into reply. The called process
-// receives an ordinary message whose [Message.IsCall] is true, and answers it by [Process.Reply].
+// Call sends a request, waits for the reply, and writes the reply into buf. The called process
+// receives the request as an ordinary message, for which [Message.IsCall] returns true. It answers
+// with [Process.Reply]. The Message that Call returns describes the reply; its Tag is 0.
 //
-// If Call fails, the request was delivered once or not at all. It fails with [ErrProcessGone] or
-// [ErrUnreachable] if the called process ends or its NIC falls silent, with [ErrTruncated] if the
-// reply is longer than the buffer, which then holds its beginning, and with ctx's error if ctx ends
-// first. In that case the NIC tells the called process's NIC that the caller has given up: a later
-// Reply fails with [ErrCancelled], and a request that has not arrived is discarded, as is a reply
-// that arrives later. The Message describes the reply; its Tag is 0.
-func (r Peer) Call(ctx context.Context, tag Tag, request, reply []byte) (m Message, err error) {
+// If Call fails, the request was delivered once or not at all. Call fails with one of these errors,
+// or with an error of [Peer.Send]:
+//
+//   - [ErrProcessGone]: the called process has ended.
+//   - [ErrUnreachable]: the NIC of the called process is silent.
+//   - [ErrTruncated]: the reply is longer than buf. In this case buf holds the beginning of the
+//     reply.
+//   - ctx's error: ctx ended before the reply arrived.
+//
+// If ctx ends, the NIC tells the NIC of the called process that the caller has given up. A request
+// that has not arrived is then discarded, and a later Reply fails with [ErrCancelled]. A reply that
+// still arrives is discarded.
+func (r Peer) Call(ctx context.Context, tag Tag, request, buf []byte) (m Message, err error) {
 	if err := ended(ctx, "call"); err != nil {
 		return m, err
 	}
@@ -23,27 +30,32 @@ func (r Peer) Call(ctx context.Context, tag Tag, request, reply []byte) (m Messa
 	if err != nil {
 		return m, err
 	}
-	pm, err := r.p.p.Call(ctx, d, word, reply, request)
+	pm, err := r.p.p.Call(ctx, d, word, buf, request)
 	m.set(r.p.names, &pm)
 	return m, opError(err)
 }
 
-// Reply answers a message that was sent by Call. It goes to the one process that called. No error
-// means that the reply has left, not that the caller has received it.
+// Reply answers a message that was sent by [Peer.Call]. Only the caller gets the reply. A nil error
+// means that the reply was sent, not that the caller has received it.
 //
-// A call takes one reply. A second Reply fails with [ErrBadArgument], also for a copy of the Message
-// and while the first Reply still runs. After a Reply that failed, the call may be answered again.
-// The process recognizes a second Reply to any of the 32,736 calls that it received last. For an
-// older call it leaves, and the caller's NIC discards it.
+// Each call takes one reply. A second Reply to the same call fails with [ErrBadArgument], even for
+// a copy of the Message, and even while the first Reply is still in progress. After a failed Reply,
+// the process may reply to the call again. A second Reply is detected for the last 32,736 calls
+// that the process received. A second Reply to an older call is sent, and the caller's NIC discards
+// it.
 //
-// A failed Reply affects only this caller. [ErrCancelled] means that the caller has given up,
-// [ErrProcessGone] that it has ended, and [ErrUnreachable] that its NIC is silent. [ErrBadArgument]
-// also means that the message is no call, or that only a Probe has reported it: receive it first.
+// A failed Reply affects only this call. Reply fails with one of these errors:
 //
-// If the caller is on the same NIC, Reply always knows that it has given up. From another NIC the
-// news takes one way through the network. A reply of up to 16 KiB that leaves before the news
-// arrives is lost, and Reply returns nil. A NIC remembers, for each pair of a process and another
-// NIC, the last 1,024 calls that were given up.
+//   - [ErrCancelled]: the caller has given up.
+//   - [ErrProcessGone]: the caller has ended.
+//   - [ErrUnreachable]: the caller's NIC is silent.
+//   - [ErrBadArgument]: the call already has a reply, the message is not a call, or the message was
+//     only probed and not received.
+//
+// If the caller is on the same NIC, Reply always detects that the caller has given up. If the
+// caller is on another NIC, that NIC sends a notice when the caller gives up. If a reply of up to
+// 16 KiB is sent before the notice arrives, the reply is lost and Reply returns nil. For each pair
+// of a process and another NIC, a NIC remembers the last 1,024 calls that were given up.
 func (p *port) Reply(ctx context.Context, m Message, parts ...[]byte) error {
 	if err := ended(ctx, "reply"); err != nil {
 		return err
@@ -52,6 +64,6 @@ func (p *port) Reply(ctx context.Context, m Message, parts ...[]byte) error {
 		return p.badTag("reply", m.Tag)
 	}
 	pm := proc.Message{NIC: uint64(m.Addr.NIC), Slot: m.Addr.Slot, Gen: m.Addr.Generation, Token: m.token}
-	pm.From, _ = m.From.vni() // for the text of an error
+	pm.From, _ = m.From.vni() // only error texts use it
 	return opError(p.p.Reply(ctx, &pm, parts...))
 }

@@ -8,19 +8,20 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// MaxDatagram is the largest number of bytes of a datagram.
+// MaxDatagram is the maximum length of a datagram in bytes.
 const MaxDatagram = wire.MaxLetter // 16,360
 
-// SendDatagram sends the concatenation of parts, at most [MaxDatagram] bytes, as a datagram, and
-// returns when the parts may be used again. A datagram leaves at once or not at all. Datagrams keep
-// no order and may be lost, but none arrives twice or damaged. They suit data that is worthless
-// when late, and protocols that retransmit on their own.
+// SendDatagram sends the concatenation of the parts as one datagram of at most [MaxDatagram] bytes.
+// It returns when the caller may use the parts again. The NIC sends a datagram at once or not at
+// all. Datagrams may arrive in any order and may be lost, but no datagram arrives twice or damaged.
+// Datagrams suit data that is worthless when late, and protocols that retransmit on their own.
 //
-// If no [Process.RecvDatagram] with its tag is in flight at the receiver, its NIC drops the
-// datagram. Datagrams never wait there, so they use none of the receiver's memory.
+// If no [Process.RecvDatagram] with a matching tag is in flight at the receiver, the receiver's NIC
+// drops the datagram. A datagram never waits at the receiver's NIC, so it uses none of the
+// receiver's memory.
 //
-// SendDatagram fails with [ErrUnreachable] or [ErrNameUnknown] if it cannot send to the peer, and
-// with [ErrNoMemory] if too many datagrams wait for the link.
+// SendDatagram fails with [ErrUnreachable] or [ErrNameUnknown] if it cannot send to the peer. It
+// fails with [ErrNoMemory] if too many datagrams wait for the link.
 func (r Peer) SendDatagram(ctx context.Context, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, opDatagram); err != nil {
 		return err
@@ -32,8 +33,8 @@ func (r Peer) SendDatagram(ctx context.Context, tag Tag, parts ...[]byte) error 
 	return opError(r.p.p.SendDatagram(ctx, d, word, parts...))
 }
 
-// StartSendDatagram begins a [Peer.SendDatagram] and does not wait. The parts must not change until
-// op is done.
+// StartSendDatagram begins a [Peer.SendDatagram] and does not wait for its end. The parts must not
+// change until op is done.
 func (r Peer) StartSendDatagram(op *Op, tag Tag, parts ...[]byte) error {
 	d, word, err := r.letter(tag, parts)
 	if err != nil {
@@ -44,7 +45,7 @@ func (r Peer) StartSendDatagram(op *Op, tag Tag, parts ...[]byte) error {
 
 const opDatagram = "send datagram"
 
-// letter checks where a datagram goes, and its length.
+// letter checks the receiver, the tag and the length of a datagram.
 func (r Peer) letter(tag Tag, parts [][]byte) (d proc.Dest, word uint64, err error) {
 	if d, word, err = r.receiver(opDatagram, tag); err != nil {
 		return d, 0, err
@@ -60,15 +61,16 @@ func (r Peer) letter(tag Tag, parts [][]byte) (d proc.Dest, word uint64, err err
 	return d, word, nil
 }
 
-// Flush sends the short messages and datagrams that start forms have begun. Without it an embedded
-// NIC may keep them until its next poll, so that they share frames. Every call that waits flushes
-// too.
+// Flush sends the short messages and datagrams that start forms have begun to send. Without Flush,
+// an embedded NIC may hold them until its next poll, so that they share frames. Every blocking
+// call, such as [Process.Recv], also flushes.
 func (p *port) Flush() { p.p.Flush() }
 
-// RecvDatagram receives one datagram with a tag, or with [AnyTag], from any process, into the parts
-// one after the other. A datagram that is longer than the parts fails with [ErrTruncated]. If
-// several receives match a datagram, the one that was posted first gets it. With a daemon, each
-// part must lie in a [Region] if there are several.
+// RecvDatagram receives one datagram from any process. The datagram has the given tag, or any tag
+// if tag is [AnyTag]. Its bytes fill the parts in order. If the datagram is longer than all parts
+// together, RecvDatagram fails with [ErrTruncated]. If several receives match a datagram, the
+// receive that was posted first gets it. With a daemon, if there is more than one part, each part
+// must lie in a [Region].
 func (p *port) RecvDatagram(ctx context.Context, tag Tag, parts ...[]byte) (m Message, err error) {
 	if err := ended(ctx, opRecvDatagram); err != nil {
 		return m, err
@@ -82,8 +84,8 @@ func (p *port) RecvDatagram(ctx context.Context, tag Tag, parts ...[]byte) (m Me
 	return m, opError(err)
 }
 
-// StartRecvDatagram begins a [Process.RecvDatagram] and does not wait. The NIC owns the parts until
-// op is done.
+// StartRecvDatagram begins a [Process.RecvDatagram] and does not wait for its end. The NIC owns the
+// parts until op is done.
 func (p *port) StartRecvDatagram(op *Op, tag Tag, parts ...[]byte) error {
 	match, ok := p.match(tag)
 	if !ok {

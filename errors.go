@@ -7,14 +7,14 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// The errors of operations. Each comes wrapped with the operation and its peer; test for it with
-// errors.Is.
+// The errors of operations. An operation wraps its error in an [OpError] or a [GroupError]. Test
+// for the error with errors.Is.
 var (
 	ErrUnreachable     = proc.ErrUnreachable     // the peer's NIC is silent, or has ended the session
 	ErrProcessGone     = proc.ErrProcessGone     // the peer has ended
 	ErrStaleGeneration = proc.ErrStaleGeneration // the address is that of an earlier process
 	ErrNameUnknown     = proc.ErrNameUnknown     // no live NIC knows the name
-	ErrNameLost        = proc.ErrNameLost        // after a partition another process has this process's name
+	ErrNameLost        = proc.ErrNameLost        // after a partition, another process has this process's name
 	ErrTruncated       = proc.ErrTruncated       // the message is longer than the buffer
 	ErrQueueFull       = proc.ErrQueueFull       // too many operations are in flight
 	ErrClosed          = proc.ErrClosed          // this process, its NIC, or the object of the call is closed
@@ -23,7 +23,7 @@ var (
 	ErrRegion          = proc.ErrRegion          // the handle names no open region, or does not permit writing
 	ErrRange           = proc.ErrRange           // the access goes beyond the end of the region
 	ErrCancelled       = proc.ErrCancelled       // Cancel withdrew the operation; from Reply: the caller has given up
-	ErrNoProgram       = proc.ErrNoProgram       // no such program or trigger, or the program takes no messages
+	ErrNoProgram       = proc.ErrNoProgram       // no such program or trigger exists, or the program takes no messages
 	ErrProgramFailed   = proc.ErrProgramFailed   // the program aborted, or was busy for too long
 	ErrFiltered        = proc.ErrFiltered        // a filter in front of the receiver dropped the message
 	ErrNoReceiver      = proc.ErrNoReceiver      // from SendDelivered: the receiver has never received on that port
@@ -43,29 +43,29 @@ var (
 	// owner of the socket's directory.
 	ErrNotTrusted = errors.New("the daemon is not trusted")
 
-	// ErrNotPermitted comes from Attach: the socket or the daemon refuses this user. It comes from
-	// Process.SharedSegment too: the segment belongs to another user.
+	// ErrNotPermitted comes from Attach: the socket or the daemon refuses this user. It also comes
+	// from Process.SharedSegment: the segment belongs to another user.
 	ErrNotPermitted = errors.New("not permitted")
 
 	// ErrFull comes from Attach: the NIC has no slot for another process.
 	ErrFull = errors.New("the NIC has no room for another process")
 
-	// ErrOtherVersion comes from Attach: daemon and program are of different releases.
+	// ErrOtherVersion comes from Attach: the daemon and the program use different releases of Weft.
 	ErrOtherVersion = errors.New("the daemon speaks another version")
 
 	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has left or ended
-	ErrGroupSize     = proc.ErrGroupSize     // the group has another size, or has all its members
-	ErrGroupJoined   = proc.ErrGroupJoined   // this process is in the group already
+	ErrGroupSize     = proc.ErrGroupSize     // the group has a different size, or already has all its members
+	ErrGroupJoined   = proc.ErrGroupJoined   // this process is already in the group
 	ErrNoGroup       = proc.ErrNoGroup       // this process has left the group
-	ErrGroupMismatch = proc.ErrGroupMismatch // the members call different operations
+	ErrGroupMismatch = proc.ErrGroupMismatch // the members called different operations
 )
 
-// OpError reports which operation failed, with which peer, and why. Unwrap returns Err.
+// OpError reports which operation failed, with which peer, and why.
 type OpError struct {
 	Op   string  // the operation, such as "send", "receive" or "call"
 	Peer Name    // the peer's name; AnyProcess if the operation did not name it
-	Addr Address // the peer's address, as far as it is known
-	Err  error   // the cause
+	Addr Address // the peer's address; a field is 0 if it is not known
+	Err  error   // the cause, which Unwrap returns
 }
 
 // Error returns the operation, the peer and the cause in one line.
@@ -80,7 +80,8 @@ func (e *OpError) Error() string {
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// opError gives an error of internal/proc its public form. Each call passes its error through.
+// opError converts an error of package proc to its public form. Every public call passes its error
+// through opError.
 func opError(err error) error {
 	if err == nil {
 		return nil
@@ -95,7 +96,7 @@ func publicError(err error) error {
 	return err
 }
 
-// ended returns the error of an operation whose context is done before it begins.
+// ended returns an error if ctx is done. Each operation calls it first.
 func ended(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return &OpError{Op: op, Err: err}
@@ -103,7 +104,7 @@ func ended(ctx context.Context, op string) error {
 	return nil
 }
 
-// argument returns an error with the text of err that is also ErrBadArgument.
+// argument returns an error with the text of err that also matches ErrBadArgument.
 func argument(err error) error { return badArgument{err} }
 
 type badArgument struct{ error }

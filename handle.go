@@ -8,12 +8,13 @@ import (
 	"unique"
 )
 
-// HandleLen is the length of a marshalled Handle, in bytes.
+// HandleLen is the length of the binary form of a Handle, in bytes.
 const HandleLen = 40
 
-// Handle permits every process that has it to PUT into a [Region] or a [Share], and to GET from it.
-// It is a value: send it, in its binary form, to processes that you trust with the region. It holds
-// the region's key, which no text form shows.
+// Handle names a [Region] or a [Share]. Every process that has the Handle may PUT into the memory
+// and GET from it, as far as the region or the share permits. A Handle is a value. Send it in its
+// binary form to processes that you trust with the region. The Handle contains the key of the
+// region, but no text form of the Handle shows the key.
 type Handle struct {
 	owner  Address
 	region uint32
@@ -21,21 +22,22 @@ type Handle struct {
 	length uint64
 }
 
-// Owner returns the process that has the region.
+// Owner returns the address of the process that owns the region.
 func (h Handle) Owner() Address { return h.owner }
 
 // Len returns the length of the region in bytes.
 func (h Handle) Len() int { return int(h.length) }
 
-// String returns the region's number, length and owner. It never shows the key.
+// String returns the number, the length and the owner of the region. The text never contains the
+// key.
 func (h Handle) String() string {
 	return fmt.Sprintf("region %d of %d bytes at %v", h.region, h.length, h.owner)
 }
 
-// Format writes the text of String for every verb, so that no log shows the key.
+// Format writes the text of [Handle.String] for every verb, so that no log shows the key.
 func (h Handle) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, h.String()) }
 
-// AppendBinary appends the handle's HandleLen bytes to b.
+// AppendBinary appends the binary form of the handle to b. The binary form has HandleLen bytes.
 func (h Handle) AppendBinary(b []byte) ([]byte, error) {
 	// 0 NIC id 8 · 8 slot 2, zero 2 · 12 generation 4 · 16 region 4, zero 4 · 24 key 8 · 32 length 8
 	le := binary.LittleEndian
@@ -47,10 +49,11 @@ func (h Handle) AppendBinary(b []byte) ([]byte, error) {
 	return le.AppendUint64(b, h.length), nil
 }
 
-// MarshalBinary returns the handle's HandleLen bytes.
+// MarshalBinary returns the binary form of the handle, which has HandleLen bytes.
 func (h Handle) MarshalBinary() ([]byte, error) { return h.AppendBinary(make([]byte, 0, HandleLen)) }
 
-// UnmarshalBinary reads the bytes of MarshalBinary. It fails with [ErrBadArgument].
+// UnmarshalBinary reads the binary form of a handle. It fails with [ErrBadArgument] if b is
+// malformed.
 func (h *Handle) UnmarshalBinary(b []byte) error {
 	le := binary.LittleEndian
 	if len(b) != HandleLen {
@@ -66,13 +69,14 @@ func (h *Handle) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// hiddenKey is a region's key behind a pointer, because package fmt calls no method of a Handle that
-// lies in an unexported field, and prints its fields. Equal keys have equal hiddenKeys.
+// hiddenKey holds the key of a region behind a pointer. If a Handle lies in an unexported field,
+// package fmt calls none of the methods of the Handle and prints its fields. With the pointer it
+// does not print the key. Equal keys have equal hiddenKeys.
 type hiddenKey struct{ at unique.Handle[uint64] }
 
 func hide(key uint64) hiddenKey { return hiddenKey{unique.Make(key)} }
 
-// value returns the key. It is 0 for that of the zero Handle.
+// value returns the key. It returns 0 for the zero hiddenKey, which the zero Handle contains.
 func (k hiddenKey) value() uint64 {
 	if k == (hiddenKey{}) {
 		return 0

@@ -11,54 +11,59 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Inbox receives many messages through one posted receive. The NIC copies each message into a ring
-// of memory that it shares with the process, and Next returns it from there, so an Inbox is the
-// fastest way to receive short messages. It receives long ones too. [Process.Inbox] opens one.
+// Inbox receives many messages through one posted receive. [Process.Inbox] opens an Inbox. The NIC
+// copies each message into a ring of memory that it shares with the process, and Next returns the
+// message from this ring. An Inbox is the fastest way to receive short messages, and it also
+// receives long messages.
 //
-// For matching, an Inbox is one receive, posted by the first Next. While its ring has no room for
-// the next message, the NIC treats it as not posted: another receive that matches may get the
-// message.
+// An Inbox counts as one receive, which the first call of Next posts. While the ring has no room
+// for the next message, the NIC treats this receive as not posted. In that case another matching
+// receive may get the message.
 //
-// Goroutines must not use an Inbox concurrently. The Inboxes of a process share half of its receive
-// contexts and, with a daemon, 4 MiB for their rings. Without a context or a ring an Inbox posts a
-// receive for each message, which is slower. With a daemon, close each Inbox even if you close the
-// process: its memory stays mapped until then.
+// Goroutines must not use an Inbox concurrently. All Inboxes of a process together use at most half
+// of its receive contexts. With a daemon, their rings use at most 4 MiB together. If there is no
+// context or no memory for a ring, the Inbox posts a receive for each message, which is slower.
+// With a daemon, close each Inbox even if you close the process: the memory of the Inbox stays
+// mapped until the Inbox is closed.
 type Inbox struct {
 	b     *proc.Inbox
-	names *nameCache   // of its process
-	half  proc.Message // the last message, as the process half has it
-	from  Name         // its sender
-	addr  Address
+	names *nameCache   // of the process
+	half  proc.Message // the last message, as package proc returned it
+	from  Name         // the sender of the last message
+	addr  Address      // the address of that sender
 }
 
-// Inbox opens an Inbox for messages from the process with a name or from [AnyProcess], with one tag
-// or with [AnyTag]. It truncates a message that is longer than size bytes; a size below 256 KiB,
-// such as 0, means 256 KiB. The largest size is 256 MiB.
-func (p *port) Inbox(from Name, tag Tag, size int) (*Inbox, error) {
+// Inbox opens an Inbox for messages from the process with the name sender, or from any process if
+// sender is [AnyProcess]. The messages have the given tag, or any tag if tag is [AnyTag]. The Inbox
+// truncates a message that is longer than maxBytes bytes. If maxBytes is less than 256 KiB, for
+// example 0, the Inbox uses 256 KiB. The maximum is 256 MiB.
+func (p *port) Inbox(sender Name, tag Tag, maxBytes int) (*Inbox, error) {
 	const op = "receive"
-	d, match, err := p.Peer(from).source(op, tag)
+	d, match, err := p.Peer(sender).source(op, tag)
 	if err != nil {
 		return nil, err
 	}
 	if p.p.Closed() {
-		return nil, &OpError{Op: op, Peer: from, Err: ErrClosed}
+		return nil, &OpError{Op: op, Peer: sender, Err: ErrClosed}
 	}
-	if size < 0 || size > limits.InboxBytes {
+	if maxBytes < 0 || maxBytes > limits.InboxBytes {
 		return nil, &OpError{Op: op, Err: fmt.Errorf("%w: an Inbox of %d bytes; expected 0 to %d",
-			ErrBadArgument, size, limits.InboxBytes)}
+			ErrBadArgument, maxBytes, limits.InboxBytes)}
 	}
-	return &Inbox{b: p.p.OpenInbox(d, match, max(size, limits.InboxLeast), 0), names: p.names}, nil
+	return &Inbox{b: p.p.OpenInbox(d, match, max(maxBytes, limits.InboxLeast), 0), names: p.names}, nil
 }
 
-// Next waits for the next message. [Message].Data holds its bytes until the following call of Next.
-// A truncated message comes with [ErrTruncated]. If ctx ends first, no message is lost.
+// Next waits for the next message. The bytes in [Message].Data are valid until the next call of
+// Next. If the message was truncated, Next returns the message and [ErrTruncated]. If ctx ends
+// first, no message is lost.
 func (b *Inbox) Next(ctx context.Context) (m Message, err error) {
 	err = b.NextInto(ctx, &m)
 	return m, err
 }
 
-// NextInto is Next that writes the message to *m. It saves the copies of a Message, which take almost
-// as long as the rest for a short message. With any error but [ErrTruncated] it leaves *m alone.
+// NextInto is like [Inbox.Next], but it writes the Message to *m. This avoids copying the Message,
+// which takes about half of the time to receive a short message. If NextInto fails with an error
+// other than [ErrTruncated], it does not change *m.
 func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 	if err := ended(ctx, "receive"); err != nil {
 		return err
@@ -78,9 +83,9 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 	return opError(err)
 }
 
-// All returns the messages as they come. A truncated message comes with [ErrTruncated], and the
-// sequence goes on; it ends after any other error, such as ctx's. [Message].Data is valid until the
-// loop asks for the next message.
+// All returns an iterator over the messages as they arrive. For a truncated message, it yields the
+// message and [ErrTruncated], and then continues. The iteration ends after any other error, such as
+// ctx's error. [Message].Data is valid until the loop asks for the next message.
 func (b *Inbox) All(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		var m Message
@@ -97,6 +102,6 @@ func (b *Inbox) All(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// Close closes the Inbox. Later receives get the messages that Next has not returned, in order.
-// Truncated messages stay truncated.
+// Close closes the Inbox. Later receives get the messages that Next has not returned, in order. A
+// message that the Inbox has truncated stays truncated.
 func (b *Inbox) Close() { b.b.Close() }

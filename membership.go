@@ -10,16 +10,17 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Membership is a group that a process joins as it attaches.
+// Membership describes a group that a process joins when it attaches.
 type Membership struct {
-	Group string // the group's name; empty means the name of the process's application
+	Group string // the name of the group; if empty, the name of the process's application
 	Size  int    // the number of members, 1 to 4096
 }
 
-// AppGroup returns the names of the live processes of this process's application, itself included,
-// in the order of their indexes. A process is listed as soon as this process's NIC knows its name,
-// without a join and without waiting. For operations of a group all members must know the group's
-// size; see [Process.Join] and [AttachConfig.Groups].
+// AppGroup returns the names of the live processes of this process's application, in the order of
+// their indexes. The result includes this process. It includes another process as soon as this
+// process's NIC knows its name. No process has to join, and AppGroup does not wait for more
+// processes. Group operations need a group whose size all members know: see [Process.Join] and
+// [AttachConfig].Groups.
 func (p *Process) AppGroup(ctx context.Context) ([]Name, error) {
 	if err := ended(ctx, "list"); err != nil {
 		return nil, err
@@ -32,8 +33,9 @@ func (p *Process) AppGroup(ctx context.Context) ([]Name, error) {
 	return names, opError(err)
 }
 
-// Group returns the group with a name that this process joined as it attached, or nil. An empty
-// name means that of the process's application.
+// Group returns a group that this process joined when it attached. It returns nil if the process
+// joined no group with the given name when it attached. An empty name means the name of the
+// process's application.
 func (p *Process) Group(name string) *Group {
 	if name == "" {
 		name = p.name.App
@@ -41,8 +43,8 @@ func (p *Process) Group(name string) *Group {
 	return p.groups[name]
 }
 
-// joinAll joins the groups of a process that attaches, all at once. If it joined one after the
-// other, two processes that name the same groups in different orders would wait for each other.
+// joinAll joins all the groups of a process concurrently. If each process joined one group after
+// the other, two processes with the same groups in different orders would wait for each other.
 func (p *Process) joinAll(ctx context.Context, all []Membership) error {
 	if len(all) == 0 {
 		return nil
@@ -57,7 +59,7 @@ func (p *Process) joinAll(ctx context.Context, all []Membership) error {
 		}
 		joins.Go(func() {
 			if groups[i], errs[i] = p.Join(ctx, m.Group, m.Size); errs[i] != nil {
-				cancel() // one failure fails all
+				cancel() // if one join fails, all fail
 			}
 		})
 	}
@@ -75,8 +77,8 @@ func (p *Process) joinAll(ctx context.Context, all []Membership) error {
 	return nil
 }
 
-// joined returns a process that has just been attached, once it is in all its groups. If a join
-// fails, it closes the process.
+// joined waits until a newly attached process is in all its groups, and returns the process. If a
+// join fails, joined closes the process.
 func (p *Process) joined(ctx context.Context, all []Membership) (*Process, error) {
 	if err := p.joinAll(ctx, all); err != nil {
 		return nil, errors.Join(err, p.Close())

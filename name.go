@@ -9,24 +9,24 @@ import (
 // Name is the name of a process: an application and an index, written "app/3". At most one live
 // process of the fabric has a given name. The zero Name is [AnyProcess].
 type Name struct {
-	App   string // 1 to 24 bytes of a–z, 0–9, '.', '_' and '-'; "nic" and "program" are reserved for NICs
-	Index uint32 // tells the processes of an application apart
+	App   string // 1 to 24 characters: a–z, 0–9, '.', '_', '-'; not "nic" or "program", which NICs use
+	Index uint32 // distinguishes the processes of an application
 }
 
-// AnyProcess matches every sender. Only receives take it.
+// AnyProcess matches every sender in a receive. No message can be sent to AnyProcess.
 var AnyProcess Name
 
 // ParseName reads the text of a name, such as "app/3". It fails with [ErrBadArgument] if the text
 // is malformed.
-func ParseName(s string) (Name, error) {
-	n, err := vni.ParseName(s)
+func ParseName(text string) (Name, error) {
+	n, err := vni.ParseName(text)
 	if err != nil {
 		return Name{}, argument(fmt.Errorf("weft: %w", err))
 	}
 	return nameOf(n), nil
 }
 
-// String returns the name as "app/3", or "any" for AnyProcess.
+// String returns the text of the name, such as "app/3". It returns "any" for [AnyProcess].
 func (n Name) String() string {
 	if n == AnyProcess {
 		return "any"
@@ -34,10 +34,11 @@ func (n Name) String() string {
 	return fmt.Sprintf("%s/%d", n.App, n.Index)
 }
 
-// MarshalText returns the text of String.
+// MarshalText returns the text that [Name.String] returns.
 func (n Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText reads the text of MarshalText. It fails with [ErrBadArgument].
+// UnmarshalText reads a text that [Name.MarshalText] returned. It fails with [ErrBadArgument] if
+// the text is malformed.
 func (n *Name) UnmarshalText(b []byte) (err error) {
 	if string(b) == AnyProcess.String() {
 		*n = AnyProcess
@@ -47,7 +48,7 @@ func (n *Name) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// vni returns the name as the NIC knows it. It fails with ErrBadArgument.
+// vni returns the name as the NIC knows it. It fails with ErrBadArgument if the name is malformed.
 func (n Name) vni() (vni.Name, error) {
 	if n == AnyProcess {
 		return vni.AnyProcess, nil

@@ -7,20 +7,23 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Op is one operation in flight, begun by a start form such as [Peer.StartSend]. The zero Op is
-// ready for use, and one that is done can be used again, so a start form allocates nothing. The
-// memory of the operation belongs to the NIC until the Op is done. An Op must not be copied.
+// Op holds an operation that a start form has begun. A start form is a method such as
+// [Peer.StartSend]: it begins an operation and returns without waiting for its end. The zero Op is
+// ready for use. When the operation is done, the same Op may be used for another operation. A start
+// form allocates no memory. The NIC owns the buffers of an operation until the operation is done.
+// An Op must not be copied.
 //
-// A start form fails with [ErrQueueFull] if too many operations are in flight, and with
-// [ErrBadArgument] if its Op is in flight or belongs to another process.
+// A start form fails with [ErrQueueFull] if too many operations are in flight. It fails with
+// [ErrBadArgument] if its Op is in flight, or if another process has used the Op.
 type Op struct {
 	o     proc.Op
-	names *nameCache // of its process
+	names *nameCache // of the process of o
 }
 
-// Wait waits until the operation is done, and returns its error and, if it is a receive, its
-// Message. If ctx ends first, Wait returns ctx's error and the operation goes on: wait again, or
-// cancel it. Wait fails with [ErrBadArgument] if no start form has begun the Op.
+// Wait waits until the operation is done, and returns its error. For a receive, Wait also returns
+// the Message. If ctx ends first, Wait returns ctx's error and the operation continues: call Wait
+// again, or cancel the operation. Wait fails with [ErrBadArgument] if no start form has begun an
+// operation with the Op.
 func (o *Op) Wait(ctx context.Context) (m Message, err error) {
 	if !o.o.Begun() {
 		return m, notBegun("wait")
@@ -32,7 +35,8 @@ func (o *Op) Wait(ctx context.Context) (m Message, err error) {
 	return m, opError(err)
 }
 
-// Test reports whether the operation is done and, if so, its result. It does not wait.
+// Test reports whether the operation is done. If it is done, Test also returns the results of
+// [Op.Wait]. Test never waits.
 func (o *Op) Test() (m Message, done bool, err error) {
 	if !o.o.Begun() {
 		return m, true, notBegun("test")
@@ -42,13 +46,14 @@ func (o *Op) Test() (m Message, done bool, err error) {
 	return m, done, opError(err)
 }
 
-// Ended reports whether the operation is done, so that Wait would return at once. It takes no lock:
-// a ready function of [Runtime.WaitUntil] may call it while no start form uses the Op. It returns
-// true if no start form has begun the Op.
+// Ended reports whether the operation is done, that is, whether [Op.Wait] would return at once.
+// Ended takes no lock, so a function given to [Runtime.WaitUntil] may call it. No start form may
+// use the Op at the same time. Ended returns true if no start form has begun an operation with the
+// Op.
 func (o *Op) Ended() bool { return !o.o.Begun() || o.o.Ended() }
 
-// Cancel withdraws the operation if it is not too late. The operation is done soon in either case;
-// a withdrawn one ends with [ErrCancelled].
+// Cancel withdraws the operation if it is not too late. In either case the operation is done soon.
+// A withdrawn operation fails with [ErrCancelled].
 func (o *Op) Cancel() {
 	if o.o.Begun() {
 		o.o.Cancel()
@@ -59,7 +64,8 @@ func notBegun(what string) error {
 	return &OpError{Op: what, Err: fmt.Errorf("%w: an Op that no start form has begun", ErrBadArgument)}
 }
 
-// StartSend begins a [Peer.Send] and does not wait. The parts must not change until op is done.
+// StartSend begins a [Peer.Send] and does not wait for its end. The parts must not change until op
+// is done.
 func (r Peer) StartSend(op *Op, tag Tag, parts ...[]byte) error {
 	d, word, err := r.receiver("send", tag)
 	if err != nil {
@@ -68,8 +74,8 @@ func (r Peer) StartSend(op *Op, tag Tag, parts ...[]byte) error {
 	return r.p.begun(op, r.p.p.StartSendInto(&op.o, d, word, parts...))
 }
 
-// StartSendDelivered begins a [Peer.SendDelivered] and does not wait. The parts must not change
-// until op is done.
+// StartSendDelivered begins a [Peer.SendDelivered] and does not wait for its end. The parts must
+// not change until op is done.
 func (r Peer) StartSendDelivered(op *Op, tag Tag, parts ...[]byte) error {
 	d, word, err := r.receiver("send", tag)
 	if err != nil {
@@ -78,16 +84,18 @@ func (r Peer) StartSendDelivered(op *Op, tag Tag, parts ...[]byte) error {
 	return r.p.begun(op, r.p.p.StartSendDeliveredInto(&op.o, d, word, parts...))
 }
 
-// StartRecv begins a [Process.Recv] and does not wait. The NIC owns buf until op is done.
+// StartRecv begins a [Process.Recv] and does not wait for its end. The NIC owns buf until op is
+// done.
 //
-// With a daemon at most [Geometry].Contexts receives may be in flight, 64 by default. Blocking
-// receives and Inboxes count too; one receive more fails with [ErrQueueFull]. A process with an
-// embedded NIC has no such limit.
-func (p *port) StartRecv(op *Op, from Name, tag Tag, buf []byte) error {
-	return p.Peer(from).StartRecv(op, tag, buf)
+// With a daemon, at most [Geometry].Contexts receives may be in flight, 64 by default. This number
+// includes blocking receives and Inboxes. If no more receives may be in flight, StartRecv fails
+// with [ErrQueueFull]. A process with an embedded NIC has no such limit.
+func (p *port) StartRecv(op *Op, sender Name, tag Tag, buf []byte) error {
+	return p.Peer(sender).StartRecv(op, tag, buf)
 }
 
-// StartRecv begins a [Peer.Recv] and does not wait, as [Process.StartRecv] does.
+// StartRecv begins a [Peer.Recv] and does not wait for its end. It has the limit of
+// [Process.StartRecv]. The NIC owns buf until op is done.
 func (r Peer) StartRecv(op *Op, tag Tag, buf []byte) error {
 	d, match, err := r.source("receive", tag)
 	if err != nil {
@@ -96,7 +104,8 @@ func (r Peer) StartRecv(op *Op, tag Tag, buf []byte) error {
 	return r.p.begun(op, r.p.p.StartRecvInto(&op.o, d, match, buf))
 }
 
-// StartPut begins a [Process.Put] and does not wait. The parts must not change until op is done.
+// StartPut begins a [Process.Put] and does not wait for its end. The parts must not change until op
+// is done.
 func (p *Process) StartPut(op *Op, h Handle, offset int, parts ...[]byte) error {
 	if offset < 0 {
 		return badOffset("put", offset)
@@ -104,7 +113,7 @@ func (p *Process) StartPut(op *Op, h Handle, offset int, parts ...[]byte) error 
 	return p.begun(op, p.p.StartPutInto(&op.o, h.proc(), uint64(offset), parts...))
 }
 
-// StartGet begins a [Process.Get] and does not wait. The NIC owns buf until op is done.
+// StartGet begins a [Process.Get] and does not wait for its end. The NIC owns buf until op is done.
 func (p *Process) StartGet(op *Op, h Handle, offset int, buf []byte) error {
 	if offset < 0 {
 		return badOffset("get", offset)
@@ -112,7 +121,8 @@ func (p *Process) StartGet(op *Op, h Handle, offset int, buf []byte) error {
 	return p.begun(op, p.p.StartGetInto(&op.o, h.proc(), uint64(offset), buf))
 }
 
-// begun gives an Op that has begun the names of its process, for the Message of its result.
+// begun completes a start form: it gives the Op the name cache of the process, which the Message of
+// the result needs. It returns err in its public form.
 func (p *port) begun(op *Op, err error) error {
 	if err == nil {
 		op.names = p.names

@@ -7,22 +7,24 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Peer is another process, seen from a [Process] or a [Port]. [Process.Peer] makes one from a name,
-// and [Process.PeerAt] from an address. A Peer is a small value: keep it, copy it, or make it anew
-// for each call. It holds no connection and needs no Close.
+// Peer stands for another process. Its methods communicate with that process. [Process.Peer] makes
+// a Peer from a name, and [Process.PeerAt] makes one from an address. A Peer is a small value: keep
+// it, copy it, or make a new one for each call. It holds no connection and needs no Close.
 //
-// A Peer by name is the process that has the name at the moment of an operation. A Peer by address
-// is one process in one life: after that process has ended, operations fail with [ErrProcessGone]
-// or [ErrStaleGeneration], and a later process of the same name gets nothing. Both kinds make the
-// same promises, and messages to one process keep their order across both kinds.
+// If a Peer was made from a name, each operation uses the process that has the name at that moment.
+// If a Peer was made from an address, it stands for one process only. After that process has ended,
+// operations of the Peer fail with [ErrProcessGone] or [ErrStaleGeneration]. They never reach a
+// later process with the same name. The promises are the same for both kinds of Peer. Messages to
+// one process keep their order even if some are sent by name and others by address.
 type Peer struct {
 	p  *port
-	k  *knownName // nil: the process at the address
+	k  *knownName // nil: the Peer was made from an address
 	at Address
 }
 
-// Peer returns the process with a name. A malformed name makes each operation of the Peer fail with
-// [ErrBadArgument]. Peer([AnyProcess]) receives from every process, and can send to none.
+// Peer returns a Peer for the process with the given name. If the name is malformed, each operation
+// of the Peer fails with [ErrBadArgument]. Peer([AnyProcess]) can receive from every process, but
+// cannot send.
 func (p *port) Peer(name Name) Peer {
 	k := p.names.known(&name)
 	if k == nil {
@@ -31,11 +33,12 @@ func (p *port) Peer(name Name) Peer {
 	return Peer{p: p, k: k}
 }
 
-// PeerAt returns the process with an address. [Message].Addr is the address of a sender, and
-// [Process.WaitName] returns the address that belongs to a name.
-func (p *port) PeerAt(a Address) Peer { return Peer{p: p, at: a} }
+// PeerAt returns a Peer for the process with the given address. [Message].Addr is the address of a
+// sender, and [Process.WaitName] returns the address of the process that has a name.
+func (p *port) PeerAt(addr Address) Peer { return Peer{p: p, at: addr} }
 
-// Name returns the name of a Peer by name. For a Peer by address it returns [AnyProcess].
+// Name returns the name from which the Peer was made. If the Peer was made from an address, Name
+// returns [AnyProcess].
 func (r Peer) Name() Name {
 	if r.k == nil {
 		return AnyProcess
@@ -43,7 +46,8 @@ func (r Peer) Name() Name {
 	return r.k.name
 }
 
-// String returns the name or, for a Peer by address, the address.
+// String returns the name from which the Peer was made, or the address if the Peer was made from an
+// address.
 func (r Peer) String() string {
 	if r.k == nil {
 		return r.at.String()
@@ -51,7 +55,7 @@ func (r Peer) String() string {
 	return r.k.name.String()
 }
 
-// receiver checks where a message goes, and with which tag.
+// receiver checks the receiver and the tag of a message, and returns both as the NIC knows them.
 func (r Peer) receiver(op string, tag Tag) (d proc.Dest, word uint64, err error) {
 	if r.p == nil {
 		return d, 0, errNoPeer(op)
@@ -67,7 +71,7 @@ func (r Peer) receiver(op string, tag Tag) (d proc.Dest, word uint64, err error)
 	return d, word, err
 }
 
-// dest returns the process as the NIC knows it. The zero Dest stands for any process.
+// dest returns the peer as the NIC knows it. The zero Dest stands for any process.
 func (r Peer) dest(op string) (proc.Dest, error) {
 	switch {
 	case r.k == nil:
@@ -83,10 +87,10 @@ func errNoPeer(op string) error {
 		ErrBadArgument)}
 }
 
-// Put writes the concatenation of parts into the peer's region that h names, as [Process.Put] does.
-// It fails with [ErrBadArgument] if the region belongs to another process: a peer cannot redirect
-// the write by sending the handle of a third process. If no process has the peer's name, Put waits
-// until one has it or ctx ends.
+// Put writes the concatenation of the parts into a region of the peer. It is like [Process.Put],
+// but it fails with [ErrBadArgument] if the region of the handle h belongs to another process. This
+// check keeps a peer from redirecting the write with the handle of a third process. If no process
+// has the peer's name, Put waits until a process has the name or ctx ends.
 func (r Peer) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) error {
 	if err := ended(ctx, "put"); err != nil {
 		return err
@@ -97,8 +101,8 @@ func (r Peer) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) er
 	return r.p.of.Put(ctx, h, offset, parts...)
 }
 
-// Get reads len(buf) bytes of the peer's region that h names, as [Process.Get] does. It fails with
-// [ErrBadArgument] if the region belongs to another process.
+// Get reads len(buf) bytes of a region of the peer. It is like [Process.Get], but it fails with
+// [ErrBadArgument] if the region of the handle h belongs to another process.
 func (r Peer) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
 	if err := ended(ctx, "get"); err != nil {
 		return err
@@ -110,8 +114,8 @@ func (r Peer) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
 }
 
 // StartPut begins a [Peer.Put] and does not wait for its end. The parts must not change until op is
-// done. For a Peer by name it asks the NIC once which process has the name, and fails with
-// [ErrNameUnknown] if none has it.
+// done. If the Peer was made from a name, StartPut may ask the NIC which process has the name. It
+// fails with [ErrNameUnknown] if no process has the name.
 func (r Peer) StartPut(op *Op, h Handle, offset int, parts ...[]byte) error {
 	if err := r.ownsNow("put", h); err != nil {
 		return err
@@ -119,8 +123,8 @@ func (r Peer) StartPut(op *Op, h Handle, offset int, parts ...[]byte) error {
 	return r.p.of.StartPut(op, h, offset, parts...)
 }
 
-// StartGet begins a [Peer.Get] and does not wait for its end. The NIC owns buf until op is done. It
-// checks the handle as [Peer.StartPut] does.
+// StartGet begins a [Peer.Get] and does not wait for its end. The NIC owns buf until op is done.
+// StartGet checks the handle in the same way as [Peer.StartPut].
 func (r Peer) StartGet(op *Op, h Handle, offset int, buf []byte) error {
 	if err := r.ownsNow("get", h); err != nil {
 		return err
@@ -128,7 +132,8 @@ func (r Peer) StartGet(op *Op, h Handle, offset int, buf []byte) error {
 	return r.p.of.StartGet(op, h, offset, buf)
 }
 
-// owns checks that a region is the peer's. It asks the NIC once for each process that gets the name.
+// owns checks that a region belongs to the peer. It asks the NIC once for each process that gets
+// the name.
 func (r Peer) owns(ctx context.Context, op string, h Handle) error {
 	known, err := r.ownsAsFarAsKnown(op, h)
 	if known || err != nil {
@@ -142,7 +147,7 @@ func (r Peer) owns(ctx context.Context, op string, h Handle) error {
 	return r.refuseUnless(op, h, at)
 }
 
-// ownsNow is owns that does not wait for a process to have the name.
+// ownsNow is like owns, but does not wait for a process to have the name.
 func (r Peer) ownsNow(op string, h Handle) error {
 	known, err := r.ownsAsFarAsKnown(op, h)
 	if known || err != nil {
@@ -157,7 +162,8 @@ func (r Peer) ownsNow(op string, h Handle) error {
 	return r.refuseUnless(op, h, at)
 }
 
-// ownsAsFarAsKnown is owns that asks no NIC. known is false if the NIC must tell who has the name.
+// ownsAsFarAsKnown is like owns, but does not ask the NIC. known is false if only the NIC can tell
+// which process has the name.
 func (r Peer) ownsAsFarAsKnown(op string, h Handle) (known bool, err error) {
 	switch {
 	case r.p == nil:

@@ -9,23 +9,23 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Port is a separate tag space of a [Process]. With a port of its own, a library can share a
-// process with an application and with other libraries. A message from a port arrives at the same
-// port of its receiver, and receives on other ports never match it. On a port, [AnyTag] means any
-// tag of that port. A Process itself is port 0. A Port sends and receives as a Process does; for
-// other operations use [Port.Process].
+// Port is a separate tag space of a [Process]. With its own port, a library can share a process
+// with an application and with other libraries. If a process sends a message on a port, only
+// receives on the port with the same number match the message. On a port, [AnyTag] means any tag of
+// that port. A Process itself is port 0. A Port sends and receives like a Process; for other
+// operations use [Port.Process].
 //
 // The ports of a process share its name, its contexts, and the NIC's memory for unexpected
-// messages. A message for a port on which nothing receives waits like any other unexpected message.
+// messages. If nothing receives on a port, its messages wait like other unexpected messages.
 type Port struct {
 	port
 	number uint16
 }
 
-// Port opens the port with a number, 1 to 65535. Both sides of a library must use the same number.
-// Numbers from 0xff00 on are reserved for libraries that come with Weft. Port fails with
-// [ErrPortInUse] while another Port of the process has the number, with [ErrBadArgument] for 0, and
-// with [ErrClosed] if the process is closed.
+// Port opens the port with the given number, 1 to 65535. Both sides of a library must use the same
+// number. Numbers from 0xff00 on are reserved for libraries that come with Weft. Port fails with
+// [ErrPortInUse] if another open Port of the process has the number. It fails with [ErrBadArgument]
+// if the number is 0, and with [ErrClosed] if the process is closed.
 func (p *Process) Port(number uint16) (*Port, error) {
 	if number == 0 {
 		err := fmt.Errorf("%w: port 0 is the process's own; expected 1 to 65535", ErrBadArgument)
@@ -42,14 +42,14 @@ func (p *Process) Port(number uint16) (*Port, error) {
 	return o, nil
 }
 
-// Number returns the port's number.
+// Number returns the number of the port.
 func (o *Port) Number() uint16 { return o.number }
 
-// Process returns the process that has the port.
+// Process returns the process to which the port belongs.
 func (o *Port) Process() *Process { return o.of }
 
-// Close releases the port's number. Later operations fail with [ErrClosed]; those in flight go on.
-// Unexpected messages wait for the next Port with the number.
+// Close releases the number of the port. Later operations of the Port fail with [ErrClosed], but
+// operations in flight continue. Unexpected messages wait for the next Port with the number.
 func (o *Port) Close() error {
 	if !o.closed.Swap(true) {
 		o.of.ports.give(o.number)
@@ -57,12 +57,12 @@ func (o *Port) Close() error {
 	return nil
 }
 
-// port is the common part of a Port and a Process, which is its own port 0.
+// port is the common part of Port and Process. A Process is its own port 0.
 type port struct {
 	p      *proc.Process
 	of     *Process
 	names  *nameCache // of the process
-	base   uint64     // the port's number, in its place in the NIC's tags
+	base   uint64     // the port's number in the upper bits of a tag
 	closed atomic.Bool
 }
 
@@ -72,8 +72,8 @@ func (p *port) word(tag Tag) (w uint64, ok bool) {
 	return p.base | uint64(tag), tag <= MaxTag && !p.closed.Load()
 }
 
-// match returns the tags that a receive on the port matches. ok is false if no message can match,
-// or if the port is closed.
+// match returns the tags, as the NIC knows them, that a receive on the port matches. ok is false if
+// no message can match, or if the port is closed.
 func (p *port) match(tag Tag) (m proc.Match, ok bool) {
 	if tag == AnyTag {
 		return proc.Match{Tag: p.base, Any: true}, !p.closed.Load()
@@ -95,7 +95,7 @@ func (p *port) badTag(op string, tag Tag) error {
 	return &OpError{Op: op, Err: err}
 }
 
-// portsTaken holds the numbers of a process's open ports.
+// portsTaken holds the numbers of the open ports of a process.
 type portsTaken struct {
 	mu    sync.Mutex
 	taken map[uint16]bool

@@ -10,24 +10,26 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Process is one process of the fabric: a name, and a virtual network interface that sends and
-// receives. [Open], [Attach] and [NIC.Attach] make one. Any number of goroutines may use it at once.
+// Process is one process of the fabric. It has a name, and a virtual network interface that sends
+// and receives. [Open], [Attach] and [NIC.Attach] each return a Process. Goroutines may use a
+// Process concurrently.
 type Process struct {
-	port       // 0
+	port       // port 0
 	name       Name
 	addr       Address
-	nic        *NIC // that it is embedded with; nil at a daemon
+	nic        *NIC // the embedded NIC; nil with a daemon
 	closeNIC   bool
-	groups     map[string]*Group // joined as it attached
+	groups     map[string]*Group // the groups that it joined when it attached
 	known      nameCache
 	ports      portsTaken
 	time       proc.Time
 	askProgram func(context.Context, nicid.ID, *ctl.Program) (*ctl.ProgramReply, error)
 
-	// share makes or finds a segment, and returns the function that releases it; nil: the NIC has none.
+	// share makes or finds a segment, and returns the function that releases it. It is nil if the NIC
+	// has no segments.
 	share   func(id uint32, size int) (mem []byte, leave func() error, err error)
-	calls   func() (kicks, wakes uint64) // nil: its NIC is in this program
-	leave   func() error                 // when Close has ended every operation: the NIC forgets the process
+	calls   func() (kicks, wakes uint64) // nil with an embedded NIC
+	leave   func() error                 // makes the NIC forget the process, after every operation has ended
 	closing sync.Once
 	ended   endErrors
 }
@@ -35,20 +37,22 @@ type Process struct {
 // Name returns the name of the process.
 func (p *Process) Name() Name { return p.name }
 
-// Address returns the address of the process, which no later process of the same name has.
+// Address returns the address of the process. No later process has this address, even if it has the
+// same name.
 func (p *Process) Address() Address { return p.addr }
 
-// NIC returns the NIC inside this program that the process is on, or nil if its NIC is a daemon.
+// NIC returns the NIC in this program to which the process is attached. It returns nil if the NIC
+// is a daemon.
 func (p *Process) NIC() *NIC { return p.nic }
 
 // ProcessStats counts what a process has done for its messages since it was opened. The NIC counts
-// its own share: see [NIC.Counters] and `weft stat`.
+// its own work: see [NIC.Counters] and `weft stat`.
 type ProcessStats struct {
-	Kicks uint64 // system calls that woke a resting NIC daemon; 0 with an embedded NIC
+	Kicks uint64 // system calls that woke a sleeping NIC daemon; 0 with an embedded NIC
 	Wakes uint64 // system calls that waited for the daemon; 0 while a goroutine polls
 
-	CopiedOutBytes uint64 // bytes copied from the program's memory into that shared with the NIC
-	CopiedInBytes  uint64 // bytes copied back
+	CopiedOutBytes uint64 // bytes copied from the program's memory to memory shared with the NIC
+	CopiedInBytes  uint64 // bytes copied from memory shared with the NIC to the program's memory
 }
 
 // Stats returns the counts of the process.
@@ -60,12 +64,12 @@ func (p *Process) Stats() (s ProcessStats) {
 	return s
 }
 
-// init makes p the process with a process half.
+// init sets the half of the process that package proc implements.
 func (p *Process) init(half *proc.Process) {
 	p.p, p.of, p.names = half, p, &p.known
 }
 
-// WaitName waits until a live process has a name, and returns its address.
+// WaitName waits until a live process has the given name, and returns the address of that process.
 func (p *Process) WaitName(ctx context.Context, name Name) (Address, error) {
 	return p.waitName(ctx, "wait for", name)
 }
@@ -82,9 +86,10 @@ func (p *Process) waitName(ctx context.Context, op string, name Name) (Address, 
 	return Address{NICID(d.NIC), d.Slot, d.Gen}, opError(err)
 }
 
-// Close closes the process: operations in flight end with [ErrClosed], every process that waits for it
-// is told that it is gone, and its name is free. Open regions remain memory of the program until they
-// are closed, but no other process reaches them. Close of a process made by [Open] closes the NIC too.
+// Close closes the process. Operations in flight fail with [ErrClosed]. Operations of other
+// processes that wait for this process fail with [ErrProcessGone]. The name of the process becomes
+// free. Open regions remain memory of the program until they are closed, but other processes can no
+// longer access them. If [Open] returned the process, Close also closes the NIC.
 func (p *Process) Close() error {
 	err := p.close()
 	if p.closeNIC {
@@ -100,8 +105,9 @@ func (p *Process) close() error {
 	return p.ended.get()
 }
 
-// endErrors collects the errors of a process's end. The function that releases its segment adds to
-// them; a call that Close has not waited for, such as that of an Inbox, may run it.
+// endErrors collects the errors that occur when a process ends. The function that releases the
+// segment of the process adds to them. A call for which Close does not wait, such as a call of an
+// Inbox, may run this function.
 type endErrors struct {
 	mu  sync.Mutex
 	err error

@@ -10,51 +10,54 @@ import (
 
 // Message describes a received message.
 type Message struct {
-	From Name    // the sender's name; AnyProcess if the NIC does not know it
-	Addr Address // the sender: one process in one life
-	Tag  Tag     // 0 for the reply to a Call
-	Len  int     // bytes received
-	Full int     // bytes of the whole message: more than Len if it was truncated
+	From Name    // the sender's name; AnyProcess if the NIC does not know the name
+	Addr Address // the sender's address
+	Tag  Tag     // the tag; 0 in the reply to a Call
+	Len  int     // the number of bytes received
+	Full int     // the length of the whole message; more than Len if the message was truncated
 
 	// Data holds the received bytes of a message from [Inbox.Next], [Inbox.All] or
-	// [Process.RecvAlloc]. The other forms receive into the caller's buffer and leave Data nil.
+	// [Process.RecvAlloc]. The other receives write into the caller's buffer and leave Data nil.
 	Data []byte
 
 	token proc.Token
 }
 
-// IsCall reports whether the sender waits for a [Process.Reply].
+// IsCall reports whether the message is the request of a [Peer.Call], whose sender waits for a
+// [Process.Reply].
 func (m *Message) IsCall() bool { return m.token.IsCall() }
 
-// set fills m in place, because a copy costs more.
+// set fills m in place: to return a Message by value is slower.
 func (m *Message) set(names *nameCache, pm *proc.Message) {
 	m.From = names.name(&pm.From)
 	m.Addr = Address{NICID(pm.NIC), pm.Slot, pm.Gen}
 	m.Tag, m.Len, m.Full, m.token = Tag(pm.Tag&vni.TagMask), pm.Len, int(pm.Full), pm.Token
 }
 
-// Recv receives one message into buf, from the process with a name or from [AnyProcess], with one
-// tag or with [AnyTag].
+// Recv receives one message into buf. The message comes from the process with the name sender, or
+// from any process if sender is [AnyProcess]. It has the given tag, or any tag if tag is [AnyTag].
 //
-// If several receives match a message, the one that was posted first gets it. A message that is
-// longer than buf fails with [ErrTruncated]; buf then holds its beginning, and the Message is
-// valid. Messages of one sender match in the order in which it sent them.
+// If several receives match a message, the receive that was posted first gets it. Messages from one
+// sender are matched in the order in which they were sent. If the message is longer than buf, Recv
+// fails with [ErrTruncated]. In that case buf holds the beginning of the message, and the Message
+// is valid.
 //
-// If ctx ends first, Recv returns ctx's error and loses no message. If a message is arriving at
-// that moment, Recv returns it and no error.
-func (p *port) Recv(ctx context.Context, from Name, tag Tag, buf []byte) (m Message, err error) {
-	err = p.Peer(from).recv(ctx, &m, tag, buf)
+// If ctx ends first, Recv returns ctx's error, and no message is lost. If a message is arriving at
+// that moment, Recv returns the message and a nil error.
+func (p *port) Recv(ctx context.Context, sender Name, tag Tag, buf []byte) (m Message, err error) {
+	err = p.Peer(sender).recv(ctx, &m, tag, buf)
 	return m, err
 }
 
-// Recv receives one message from the peer into buf, as [Process.Recv] does. From a Peer by address
-// it fails with [ErrProcessGone] when that process has ended and none of its messages is left.
+// Recv receives one message from the peer into buf, like [Process.Recv]. If the Peer was made from
+// an address, Recv fails with [ErrProcessGone] when that process has ended and all its messages
+// have been received.
 func (r Peer) Recv(ctx context.Context, tag Tag, buf []byte) (m Message, err error) {
 	err = r.recv(ctx, &m, tag, buf)
 	return m, err
 }
 
-// recv receives in place, since a Message is long.
+// recv receives into *m, because a Message is long.
 func (r Peer) recv(ctx context.Context, m *Message, tag Tag, buf []byte) error {
 	const op = "receive"
 	if err := ended(ctx, op); err != nil {
@@ -85,7 +88,7 @@ func (r Peer) recv(ctx context.Context, m *Message, tag Tag, buf []byte) error {
 	return r.p.await(ctx, m, &k.dest, match, buf)
 }
 
-// recvAt receives from a Peer by address.
+// recvAt receives from a Peer that was made from an address or from a malformed name.
 func (r Peer) recvAt(ctx context.Context, m *Message, match proc.Match, buf []byte) error {
 	d, err := r.dest("receive")
 	if err != nil {
@@ -94,7 +97,7 @@ func (r Peer) recvAt(ctx context.Context, m *Message, match proc.Match, buf []by
 	return r.p.await(ctx, m, &d, match, buf)
 }
 
-// await receives a message that does not come at once.
+// await receives a message that is not available at once.
 func (p *port) await(ctx context.Context, m *Message, from *proc.Dest, match proc.Match, buf []byte) error {
 	var pm proc.Message
 	err := p.p.RecvInto(ctx, &pm, from, match, buf)
@@ -102,7 +105,7 @@ func (p *port) await(ctx context.Context, m *Message, from *proc.Dest, match pro
 	return opError(err)
 }
 
-// source checks which messages a receive takes.
+// source checks the sender and the tag of a receive, and returns both as the NIC knows them.
 func (r Peer) source(op string, tag Tag) (d proc.Dest, m proc.Match, err error) {
 	if r.p == nil {
 		return d, m, errNoPeer(op)
@@ -115,27 +118,28 @@ func (r Peer) source(op string, tag Tag) (d proc.Dest, m proc.Match, err error) 
 	return d, m, err
 }
 
-// RecvAlloc receives one message of any length into memory that it allocates: [Message].Data. It
-// keeps at most limit bytes of a longer message, with [ErrTruncated], so a sender cannot force a
-// larger allocation. It gets only messages that no posted receive matches. If ctx ends first, no
-// message is lost.
+// RecvAlloc receives one message of any length into memory that it allocates: [Message].Data. The
+// parameters sender and tag are those of [Process.Recv]. If the message is longer than maxBytes
+// bytes, RecvAlloc keeps the first maxBytes bytes and fails with [ErrTruncated]. So a sender cannot
+// force a larger allocation. A message that a posted receive matches goes to that receive, not to
+// RecvAlloc. If ctx ends first, no message is lost.
 //
-// RecvAlloc asks the NIC twice, since it needs the length first. [Process.Recv] and [Inbox] are
-// faster.
-func (p *port) RecvAlloc(ctx context.Context, from Name, tag Tag, limit int) (m Message, err error) {
+// RecvAlloc asks the NIC for the length of the message before it receives the message.
+// [Process.Recv] and [Inbox] ask only once, and so are faster.
+func (p *port) RecvAlloc(ctx context.Context, sender Name, tag Tag, maxBytes int) (m Message, err error) {
 	const op = "receive"
 	if err := ended(ctx, op); err != nil {
 		return m, err
 	}
-	if limit < 0 {
-		err := fmt.Errorf("%w: a limit of %d bytes; expected 0 or more", ErrBadArgument, limit)
+	if maxBytes < 0 {
+		err := fmt.Errorf("%w: a limit of %d bytes; expected 0 or more", ErrBadArgument, maxBytes)
 		return m, &OpError{Op: op, Err: err}
 	}
-	d, match, err := p.Peer(from).source(op, tag)
+	d, match, err := p.Peer(sender).source(op, tag)
 	if err != nil {
 		return m, err
 	}
-	pm, data, err := p.p.RecvAlloc(ctx, d, match, limit)
+	pm, data, err := p.p.RecvAlloc(ctx, d, match, maxBytes)
 	m.set(p.names, &pm)
 	m.Data = data
 	return m, opError(err)

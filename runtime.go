@@ -7,18 +7,18 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Runtime is the clock and the scheduler of a process. A library that uses it instead of package
-// time, the go statement and channels runs unchanged in package sim, on virtual time.
-// [Process.Runtime] returns it. It is a small value.
+// Runtime is the clock and the scheduler of a process. [Process.Runtime] returns a Runtime, which
+// is a small value. If a library uses a Runtime instead of package time, the go statement and
+// channels, the library runs unchanged in package sim, on virtual time.
 type Runtime struct{ p *Process }
 
 // Runtime returns the process's clock and scheduler.
 func (p *Process) Runtime() Runtime { return Runtime{p} }
 
-// Now returns the time of day.
+// Now returns the current time.
 func (r Runtime) Now() time.Time { return r.p.time.Now() }
 
-// Sleep waits for d. If ctx ends first, it returns ctx's error.
+// Sleep waits for the duration d. If ctx ends first, Sleep returns ctx's error.
 func (r Runtime) Sleep(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -26,54 +26,56 @@ func (r Runtime) Sleep(ctx context.Context, d time.Duration) error {
 	return r.p.time.Sleep(ctx, d)
 }
 
-// WithTimeout derives a context that ends after d, as context.WithTimeout does. Call cancel when
-// the context is no longer needed.
+// WithTimeout returns a context that ends after the duration d, like context.WithTimeout. Call
+// cancel when the context is no longer needed.
 func (r Runtime) WithTimeout(ctx context.Context, d time.Duration) (_ context.Context, cancel context.CancelFunc) {
 	return r.p.time.WithTimeout(ctx, d)
 }
 
-// Go runs fn concurrently, as the go statement does. fn should return when the process is closed:
-// every operation then fails with [ErrClosed].
+// Go runs fn concurrently, like the go statement. The function fn should return when the process is
+// closed: from then on every operation fails with [ErrClosed].
 func (r Runtime) Go(fn func()) { r.p.time.Go(fn) }
 
-// WaitUntil waits until ready returns true. Another goroutine makes the condition true and then
-// calls [Runtime.Wake]. WaitUntil replaces a channel or a sync.Cond between goroutines of one
-// process, and polls the NIC during the wait.
+// WaitUntil waits until the function condition returns true. Another goroutine makes the condition
+// true and then calls [Runtime.Wake]. WaitUntil replaces a channel or a sync.Cond between
+// goroutines of one process. It polls the NIC while it waits.
 //
-// ready must only load atomics, or take a lock that is never held for long; any goroutine may call
-// it until WaitUntil returns. WaitUntil returns ctx's error if ctx ends first, and [ErrClosed] or
-// [ErrNICGone] once no operation of the process can succeed.
-func (r Runtime) WaitUntil(ctx context.Context, ready func() bool) error {
+// The function condition must only load atomics, or take a lock that no goroutine holds for long.
+// Any goroutine may call it until WaitUntil returns. If ctx ends first, WaitUntil returns ctx's
+// error. WaitUntil fails with [ErrClosed] or [ErrNICGone] when no operation of the process can
+// succeed any more.
+func (r Runtime) WaitUntil(ctx context.Context, condition func() bool) error {
 	if err := ended(ctx, "wait"); err != nil {
 		return err
 	}
-	return opError(r.p.p.WaitUntil(ctx, ready))
+	return opError(r.p.p.WaitUntil(ctx, condition))
 }
 
-// Wake makes every [Runtime.WaitUntil] of the process call its ready function again.
+// Wake makes every [Runtime.WaitUntil] of the process check its condition again.
 func (r Runtime) Wake() { r.p.p.Wake() }
 
-// Random returns a random number that no other process can guess. Under package sim it follows from
-// the seed.
+// Random returns a random number that no other process can guess. In package sim the seed of the
+// simulation determines the number.
 func (r Runtime) Random() uint64 { return r.p.time.Random() }
 
 // NewGate returns a closed Gate.
 func (r Runtime) NewGate() *Gate { return &Gate{r.p.time.NewGate()} }
 
 // Gate lets one goroutine through each time it is opened. It replaces a channel of capacity one
-// between goroutines of a process, and works under package sim too. Unlike [Runtime.Wake] it wakes
-// only one goroutine, so it suits libraries with thousands of them.
+// between goroutines of a process, and also works in package sim. [Runtime.Wake] wakes all waiting
+// goroutines, but a Gate wakes only one. So a Gate suits libraries with thousands of goroutines.
 type Gate struct{ g proc.Gate }
 
-// Open lets one [Gate.Wait] return: one that waits now, or else the next. Two calls of Open without
-// a Wait between them count as one.
+// Open lets one [Gate.Wait] return. If no goroutine is waiting, the next Wait returns at once. Two
+// calls of Open without a Wait between them count as one call.
 func (g *Gate) Open() { g.g.Open() }
 
-// Wait waits until the Gate is open, and closes it. If ctx ends first, Wait returns ctx's error. If
-// the Gate is open, Wait succeeds even if ctx is done. The end of the process does not end a Wait.
+// Wait waits until the Gate is open, and then closes it. If the Gate is open, Wait succeeds even if
+// ctx is done. Otherwise, if ctx ends first, Wait returns ctx's error. Closing the process does not
+// end a Wait.
 func (g *Gate) Wait(ctx context.Context) error { return g.g.Wait(ctx) }
 
-// realTime is the machine's clock and scheduler.
+// realTime is the clock and the scheduler of a real process.
 type realTime struct{}
 
 func (realTime) Now() time.Time { return time.Now() }

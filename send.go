@@ -6,22 +6,23 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Send sends a message to the process with a name. It is short for p.Peer(to).Send: see
-// [Peer.Send].
-func (p *port) Send(ctx context.Context, to Name, tag Tag, parts ...[]byte) error {
-	return p.Peer(to).Send(ctx, tag, parts...)
+// Send sends a message to the process with the name receiver. It is short for
+// p.Peer(receiver).Send; see [Peer.Send].
+func (p *port) Send(ctx context.Context, receiver Name, tag Tag, parts ...[]byte) error {
+	return p.Peer(receiver).Send(ctx, tag, parts...)
 }
 
-// Send sends one message, the concatenation of parts, and returns when the parts may be used again.
-// The message is then on its way. If Send fails, the message was delivered once or not at all. If
-// Send succeeds and the session with the receiver's NIC ends before the message has arrived, the
-// message and all later ones of that session are lost. An [Event] tells how many at most.
+// Send sends the concatenation of the parts as one message. It returns when the caller may use the
+// parts again. At that time the message may still be in flight. If Send fails, the message was
+// delivered once or not at all. If Send succeeds, the message can still be lost: if the session
+// with the receiver's NIC ends before the message arrives, this message and all later ones of the
+// session are lost. An [Event] gives an upper bound on the number of lost messages.
 //
-// A message may have any length, and may be empty. A message of up to 16 KiB waits for its receive
-// at the receiver's NIC, which has 4 MiB for the messages of each process unless its daemon is
-// configured otherwise. If these are full, Send waits. A message of more than 65 KiB stays at the
-// sender, and Send waits until a receive matches it. A message between the two lengths may go
-// either way.
+// A message may have any length, and may be empty. If no receive matches a message of up to 16 KiB
+// yet, the message waits at the receiver's NIC. The NIC has 4 MiB for the waiting messages of each
+// process, unless its daemon is configured otherwise. While this memory is full, Send waits. A
+// message of more than 65 KiB stays at the sender, and Send waits until a receive matches the
+// message. A message of more than 16 KiB and at most 65 KiB may wait at either side.
 //
 // Send fails with [ErrNameUnknown] if no live NIC knows the name; see [Process.WaitName].
 func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
@@ -40,19 +41,19 @@ func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
 	return opError(r.p.p.Send(ctx, d, word, parts...))
 }
 
-// TrySend sends a message if it can do so without a wait. It reports whether the message is on its
-// way, and the parts may then be used again. An embedded NIC takes most messages of up to 16 KiB.
-// False means that nothing was sent; it does not mean that Send would fail. With a daemon TrySend
-// always returns false.
+// TrySend sends a message if it can do so without waiting, and reports whether it has sent the
+// message. If it returns true, the caller may use the parts again. An embedded NIC accepts most
+// messages of up to 16 KiB. If TrySend returns false, it has sent nothing, but [Peer.Send] may
+// still succeed. With a daemon TrySend always returns false.
 func (r Peer) TrySend(tag Tag, parts ...[]byte) bool {
 	d, word, err := r.receiver("send", tag)
 	return err == nil && r.p.p.TrySend(d, word, parts...)
 }
 
-// SendMany sends several messages in order, each as [Peer.Send] does. It suits streams of short
-// messages: an embedded NIC takes all of them in one call, and puts them into common frames. It
-// returns the number of messages sent. If that is fewer than all, the error is that of the next
-// message, which was delivered once or not at all.
+// SendMany sends several messages in order. Each message is sent as [Peer.Send] sends it. SendMany
+// suits streams of short messages: an embedded NIC accepts all of them in one call, and packs them
+// into common frames. SendMany returns the number of messages sent. If this number is less than
+// len(messages), err is the error of the next message, which was delivered once or not at all.
 func (r Peer) SendMany(ctx context.Context, tag Tag, messages [][]byte) (sent int, err error) {
 	if err := ended(ctx, "send"); err != nil {
 		return 0, err
@@ -68,13 +69,13 @@ func (r Peer) SendMany(ctx context.Context, tag Tag, messages [][]byte) (sent in
 	return sent, opError(err)
 }
 
-// SendDelivered sends as [Peer.Send] does, and returns when the receiver's NIC has accepted the
-// message and every earlier message of this process to that receiver.
+// SendDelivered is like [Peer.Send], but it waits until the receiver's NIC has accepted the message
+// and every earlier message of this process to that receiver.
 //
-// It fails with [ErrTruncated] if the matching receive kept only the beginning of the message, and
-// with [ErrNoReceiver] on a port of 0xff00 or more on which the receiver has never received. A NIC
-// may accept a message of at most 16 KiB before a receive matches it. In that case SendDelivered
-// succeeds even if the message is truncated later.
+// SendDelivered fails with [ErrTruncated] if the matching receive kept only the beginning of the
+// message. It fails with [ErrNoReceiver] on a port of 0xff00 or more if the receiver has never
+// received on that port. A NIC may accept a message of at most 16 KiB before a receive matches it.
+// In that case SendDelivered succeeds even if a receive truncates the message later.
 func (r Peer) SendDelivered(ctx context.Context, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "send"); err != nil {
 		return err
@@ -86,16 +87,17 @@ func (r Peer) SendDelivered(ctx context.Context, tag Tag, parts ...[]byte) error
 	return opError(r.p.p.SendDelivered(ctx, d, word, parts...))
 }
 
-// Multicast sends one message to several processes by one command to the NIC, and returns when the
-// parts may be used again. Each receiver gets it as an ordinary message. If some cannot be reached,
-// the others still get it, and the error names the first of the unreachable ones.
-func (p *port) Multicast(ctx context.Context, to []Name, tag Tag, parts ...[]byte) error {
+// Multicast sends one message to several processes with one command to the NIC. It returns when the
+// caller may use the parts again. Each receiver gets an ordinary message. If some receivers cannot
+// be reached, the other receivers still get the message, and the error names the first receiver
+// that cannot be reached.
+func (p *port) Multicast(ctx context.Context, receivers []Name, tag Tag, parts ...[]byte) error {
 	const op = "multicast"
 	if err := ended(ctx, op); err != nil {
 		return err
 	}
-	names := make([]vni.Name, len(to))
-	for i, n := range to {
+	names := make([]vni.Name, len(receivers))
+	for i, n := range receivers {
 		d, _, err := p.Peer(n).receiver(op, tag)
 		if err != nil {
 			return err

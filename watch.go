@@ -15,55 +15,60 @@ type EventKind uint32
 
 // The kinds of events.
 const (
-	EventMissed      EventKind = 0                               // 0: a Watcher of some peers missed events
+	EventMissed      EventKind = 0                               // 0: a Watcher of given peers missed events
 	EventUnreachable EventKind = EventKind(vni.EventUnreachable) // 1: a NIC is silent
-	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // 2: a NIC came back in a new life
+	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // 2: a NIC has restarted
 	EventProcessGone EventKind = EventKind(vni.EventProcessGone) // 3: a process has ended
-	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // 4: another process has this process's name
+	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // 4: another process now has this process's name
 	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed, and its processes have ended
 )
 
-// Event reports the end of a NIC or a process with which this process has exchanged messages, or
-// the loss of this process's name. Operations report failures by errors of their own.
+// Event reports that a NIC has ended or is silent, that a process has ended, or that this process
+// has lost its name. A process gets events about the NICs and processes with which it has exchanged
+// messages. An operation that fails for the same reason returns its own error.
 type Event struct {
 	Kind    EventKind
-	Name    Name    // the process that ended, if its name is known; else AnyProcess
-	Addr    Address // the process; Slot and Generation are 0 if the event concerns a whole NIC
-	InDoubt uint64  // sends that had completed and may not have been delivered: an upper bound
-	Missed  uint64  // earlier events that the Watcher did not fetch in time
+	Name    Name    // the name of the process that ended; AnyProcess if the name is not known
+	Addr    Address // the address of the process; Slot and Generation are 0 if a whole NIC is meant
+	InDoubt uint64  // an upper bound on the number of lost messages whose sends had succeeded
+	Missed  uint64  // the number of earlier events that the Watcher did not fetch in time
 
 	text string
 }
 
-// String returns the event as a sentence.
+// String returns a short text that describes the event.
 func (e Event) String() string { return e.text }
 
-// Watcher returns the events of a process, each once. A process may have several Watchers, and each
-// gets every event: a library and its application can both watch.
+// Watcher returns each event of a process once. A process may have several Watchers, and each
+// Watcher gets every event. So a library and its application can both watch.
 type Watcher struct {
 	w     *proc.Watcher
 	peers []Address
 }
 
-// Watch returns a Watcher of later events. If peers are given, it returns only events about these
-// processes and their NICs. Close it when it is no longer needed.
+// Watch returns a Watcher of the events that happen after the call. If peers are given, the Watcher
+// returns only events about these processes and their NICs. Close the Watcher when it is no longer
+// needed.
 //
-// A process gets events about a peer only if it has sent to the peer or received from it. Messages
-// that the peer sent before its end can still be received after the event. A NIC notices that
-// another one is silent only while an operation between the two is in flight, such as a receive.
+// A process gets events about a peer only after it has sent a message to the peer or received a
+// message from the peer. Messages that the peer sent before its end can still be received after the
+// event. A NIC detects that another NIC is silent only while an operation between the two NICs is
+// in flight. A receive is such an operation.
 //
-// When a session with a NIC ends and a new one begins, the event comes first: once a process has
-// received a message of the new session, Next returns the event without a wait.
+// If a session with a NIC ends and a new session begins, the process gets the event before the
+// first message of the new session. When the process has received a message of the new session,
+// Next returns the event without waiting.
 func (p *Process) Watch(peers ...Address) *Watcher {
 	return &Watcher{w: p.p.Watch(), peers: slices.Clone(peers)}
 }
 
-// Next waits for the next event. It returns a queued event even if ctx is done. It fails with
-// [ErrClosed] after Close of the Watcher or its process.
+// Next waits for the next event. If an event is queued, Next returns the event even if ctx is done.
+// Next fails with [ErrClosed] after the Watcher or its process is closed.
 //
-// A process keeps its last 64 events. If a Watcher misses events because it is late, its next event
-// has a positive Missed. If it watches some peers and no event about them is left, it gets an
-// [EventMissed]. The program must then find out by itself which peers are alive.
+// A process keeps its last 64 events. If a Watcher falls further behind, it misses events, and its
+// next event gives their number in Missed. If a Watcher of given peers has missed events, and the
+// next queued event is about another peer, Next returns an event of the kind [EventMissed]. After
+// missed events, the program must find out by itself which peers are alive.
 func (w *Watcher) Next(ctx context.Context) (Event, error) {
 	missed := uint64(0)
 	for {
@@ -80,8 +85,8 @@ func (w *Watcher) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// All returns the events as they come, each with a nil error. It ends after one error: ctx's, or
-// [ErrClosed].
+// All returns an iterator over the events as they happen, each with a nil error. The iteration ends
+// after one error: ctx's error or [ErrClosed].
 func (w *Watcher) All(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {
@@ -93,10 +98,11 @@ func (w *Watcher) All(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// Close ends the Watcher. A Next that waits, and every later one, fails with [ErrClosed].
+// Close ends the Watcher. A waiting Next and every later Next fail with [ErrClosed].
 func (w *Watcher) Close() { w.w.Close() }
 
-// wants reports whether an event concerns one of the peers.
+// wants reports whether an event concerns one of the given peers. Without given peers it returns
+// true.
 func (w *Watcher) wants(e *vni.Event) bool {
 	if len(w.peers) == 0 {
 		return true
