@@ -12,7 +12,7 @@ import (
 //
 // The operations of a group are collective: every member calls the same operations in the same
 // order, with matching arguments. The NICs carry out barriers, broadcasts and short reductions
-// among themselves. They wake a process only when its operation is done.
+// among themselves. The NICs wake a process only when its operation is done.
 //
 // # Failures
 //

@@ -27,7 +27,8 @@ func (g *Group) Gather(ctx context.Context, root int, send, recv []byte) error {
 	return groupError(g.g.Gather(ctx, root, send, recv))
 }
 
-// AllGather is like [Group.Gather], but it fills the slice recv of every member.
+// AllGather is like [Group.Gather], but it fills the slice recv of every member. If a member's send
+// differs in length from that of rank 0, the member fails as in Gather.
 func (g *Group) AllGather(ctx context.Context, send, recv []byte) error {
 	return groupError(g.g.AllGather(ctx, send, recv))
 }

@@ -10,19 +10,20 @@ import (
 // whose names begin with Start start a GroupOp and return at once. The zero GroupOp is ready to
 // start. A GroupOp that is done may be started again. A GroupOp must not be copied.
 //
-// Until the operation is done, the program must not use the slices that it passed. The context of a
-// Start bounds the operation itself. If the context ends before the operation has begun, the
-// operation fails. If the context ends later, the operation fails and this process leaves the
-// group, as with a blocking call. The operation runs even if the program never waits for it.
+// Until the operation is done, the program must not use the slices that it passed. The context that
+// starts an operation also bounds the operation itself. If the context ends before the operation
+// has begun, the operation fails. If the context ends later, the operation fails and this process
+// leaves the group, as with a blocking call. The operation runs even if the program never waits for
+// it.
 //
 // The operations of a group run one after another, in the order in which they were started. Every
 // member must start or call the same operations in the same order. One member may call an operation
 // that another member starts. A call waits until all operations that were started before it are
 // done.
 //
-// In each group, a process may have 64 operations that it has started and that are not done.
-// Starting another one fails with [ErrQueueFull] and does not affect the group. [Group.Close] and
-// [Process.Close] end these operations.
+// A process may have up to 64 unfinished operations in each group. Starting another one fails with
+// [ErrQueueFull] and does not affect the group. [Group.Close] and [Process.Close] end these
+// operations.
 type GroupOp struct{ o proc.GroupOp }
 
 // Wait waits until the operation is done and returns its error. If ctx ends first, Wait returns

@@ -24,7 +24,8 @@ func (g *Group) AllGatherParts(ctx context.Context, send []byte, recv [][]byte) 
 }
 
 // ScatterParts copies slice i of the root's send to the slice recv of the member with rank i. The
-// slices may have different lengths. At the other members, send is ignored.
+// root is the member with rank root. The slices may have different lengths. At the other members,
+// send is ignored.
 //
 // If a member's recv differs in length from the root's slice for that member, the member fails with
 // [ErrBadArgument] and leaves the group. Every other member, including the root, fails with

@@ -394,6 +394,6 @@ func (n *NIC) shut() error {
 		errs = append(errs, n.resident.Close())
 	}
 	errs = append(errs, n.poller.Close())
-	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) }) // not concurrently with Counters, which uses the link
+	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) }) // in Do, as Counters uses the link
 	return errors.Join(errs...)
 }

@@ -33,7 +33,8 @@ func (n *NIC) newSite() *deploy.Site {
 	s := &deploy.Site{NIC: nicid.ID(n.id), May: deploy.Everything, Do: func(f func(*program.Table)) {
 		n.poller.Do(func(clock.Time) { f(n.engine.Programs()) })
 	}}
-	if l, ok := n.link.(resident.Link); ok { // a wrapped link does not match, because faults and captures must see all frames
+	// A wrapped link is no resident.Link, because faults and captures must see all frames.
+	if l, ok := n.link.(resident.Link); ok {
 		if !n.engine.PlainPrograms() {
 			s.Driver = resident.Sealed
 			return s

@@ -47,10 +47,11 @@ func (p *Process) AllocHuge(n int) (*Region, error) {
 //
 // The memory must stay mapped until [Region.Close] returns. If it is a mapping of a file, the file
 // must not become shorter. Register touches every page, and so faults it in. Each later operation
-// touches the pages that it uses. If it needs a page that is not mapped, or would write to a
-// read-only page, an operation of this process fails with [ErrBadArgument] and sends nothing. An
-// operation of another process fails with [ErrRegion]. If the memory is unmapped during an
-// operation, the program crashes, as it does when Go code touches unmapped memory.
+// touches the pages that it uses. If an operation of this process needs a page that is not mapped,
+// or would write to a read-only page, the operation fails with [ErrBadArgument] and sends nothing.
+// In the same case, an operation of another process fails with [ErrRegion]. If the memory is
+// unmapped during an operation, the program crashes, as it does when Go code touches unmapped
+// memory.
 //
 // Register needs a NIC in this program, or a simulated NIC. A NIC daemon cannot reach the memory of
 // a program, so with a daemon Register fails with [ErrBadArgument]. With a daemon, use
@@ -116,8 +117,8 @@ type Share struct {
 // Handle returns the handle of the share. Offset 0 is the share's first byte.
 func (s *Share) Handle() Handle { return s.handle }
 
-// Close closes the share. All later PUTs and GETs with its handle fail with [ErrRegion], and so do
-// those in flight. A second Close does nothing.
+// Close closes the share. PUTs and GETs with its handle fail with [ErrRegion], even if they are
+// already in flight. A second Close does nothing.
 func (s *Share) Close() error { return opError(s.part.Close()) }
 
 // Close closes the region and its shares. PUTs and GETs of other processes fail with [ErrRegion],

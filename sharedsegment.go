@@ -16,8 +16,8 @@ import (
 // has a number. Programs write to a segment with DELIVER and read from it with GET.
 //
 // A segment has 256 locks and 256 flags. Processes set locks and clear flags. Programs clear locks
-// and set flags. Neither needs a system call. In a program, lock or flag n is number n mod 256 of
-// segment n / 256.
+// and set flags. These accesses need no system call. In a program, lock or flag n is number n mod
+// 256 of segment n / 256.
 //
 // Any number of goroutines may use a SharedSegment concurrently. Only its locks and flags protect
 // its bytes.
@@ -247,8 +247,8 @@ func (s *SharedSegment) use() bool {
 	return true
 }
 
-// Close releases the segment. A WaitFlag that is waiting fails with [ErrClosed]. After Close, every
-// lock and flag reads as clear. A second Close does nothing.
+// Close releases the segment. A call of WaitFlag that is waiting fails with [ErrClosed]. After
+// Close, every lock and flag reads as clear. A second Close does nothing.
 func (s *SharedSegment) Close() error {
 	s.mu.Lock()
 	already := s.ended.Swap(true)
