@@ -17,64 +17,66 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// AttachConfig says which NIC daemon a process attaches to, and under which name. Only Name must be
-// set.
+// AttachConfig configures [Attach]: the NIC daemon, and the name and groups of the process. Only
+// Name is required.
 type AttachConfig struct {
-	// Socket is the path of the daemon's socket. Empty means $WEFT_SOCKET. If that is not set, it
-	// means the first of these at which a daemon listens:
+	// Socket is the path of the daemon's socket. If Socket is empty, Attach uses $WEFT_SOCKET. If
+	// that variable is not set, Attach uses the first of these sockets at which a daemon listens:
 	//
 	//   - weft/nic.sock in $XDG_RUNTIME_DIR, for the user's own daemon
 	//   - weft/nic.sock in /run/user/UID
 	//   - weft-UID/nic.sock in the directory for temporary files
-	//   - /run/weft/nic.sock, for the daemon of the host; root looks only here
+	//   - /run/weft/nic.sock, for the daemon of the host; for root, Attach tries only this socket
 	Socket string
 
 	// Name is the name of the process.
 	Name Name
 
-	// Groups lists the groups that the process joins at its start. {Size: 4} is the group of the
-	// four processes of the application. Attach waits until each group has all its members. To list
-	// the processes of the application without a wait, use [Process.AppGroup].
+	// Groups lists the groups that the process joins when it attaches. For example, {Size: 4} is
+	// the group of the four processes of the application. Attach waits until each group has all its
+	// members. To list the processes of the application without waiting, use [Process.AppGroup].
 	Groups []Membership
 
-	// Geometry is the size of the process's virtual network interface. For each field that is zero
-	// the daemon chooses.
+	// Geometry is the size of the process's virtual network interface. The daemon chooses a value
+	// for each field that is zero.
 	Geometry Geometry
 }
 
-// Geometry is the size of a process's virtual network interface: the memory that the process shares
-// with its NIC daemon. The defaults and bounds here are those of a daemon that is not configured
-// otherwise. Beyond a bound, [Attach] fails with [ErrBadArgument].
+// Geometry is the size of a process's virtual network interface, which is the memory that the
+// process shares with its NIC daemon. The documented defaults and bounds are those of a daemon in
+// its default configuration. If a field is outside its bounds, [Attach] fails with
+// [ErrBadArgument].
 type Geometry struct {
-	// Commands is the number of entries of the command queue, a multiple of 8 from 16 to 4096, and
-	// at least two for each of the Contexts. The default is 256, or four for each of the Contexts if
-	// that is more.
+	// Commands is the number of entries of the command queue. It is a multiple of 8 from 16 to
+	// 4096, and at least twice Contexts. The default is 256, or four times Contexts if that is
+	// more.
 	Commands int
 
-	// Contexts is how many sends may be in flight, and how many receives, 1 to 1024. The default is
-	// 64.
+	// Contexts is the number of sends, and the number of receives, that may be in flight: 1 to
+	// 1024. The default is 64.
 	Contexts int
 
-	// Descriptors is how many pieces of memory one operation may have, 1 to 16. The default is 16.
+	// Descriptors is the number of pieces of memory that one operation may have: 1 to 16. The
+	// default is 16.
 	Descriptors int
 
-	// PoolPages is the number of pages of 4 KiB that hold copies of messages outside of regions, 1 to
-	// 16384. The default is 256.
+	// PoolPages is the number of pages in the pool, 1 to 16384. A page has 4 KiB. The pool holds
+	// copies of messages that do not lie in a region. The default is 256.
 	PoolPages int
 }
 
-// Attach attaches a process of this program to the host's NIC daemon, `weft nic`. It waits until
-// the process has joined all the groups. If it cannot join one of them, Attach closes the process
-// and fails with a [GroupError]. If the daemon ends later, every operation of the process fails
-// with [ErrNICGone].
+// Attach attaches a process of this program to the host's NIC daemon, `weft nic`. Attach waits
+// until the process has joined all the groups. If the process cannot join one of them, Attach
+// closes the process and fails with a [GroupError]. If the daemon ends later, every operation of
+// the process fails with [ErrNICGone].
 //
-// Attach fails with one of these errors if the daemon or the fabric refuses the process:
+// If the daemon or the fabric refuses the process, Attach fails with one of these errors:
 //
-//   - [ErrNoDaemon]: nothing listens at the socket.
-//   - [ErrNotTrusted]: the daemon may belong to a stranger.
+//   - [ErrNoDaemon]: no daemon listens at the socket.
+//   - [ErrNotTrusted]: the user who runs the daemon is not trusted.
 //   - [ErrNotPermitted]: this user may not attach.
 //   - [ErrFull]: the NIC has no room for another process.
-//   - [ErrOtherVersion]: daemon and program are of different releases.
+//   - [ErrOtherVersion]: the daemon and the program are of different releases.
 //   - [ErrNameTaken]: another process of the fabric has the name, as with [Open].
 //   - [ErrBadArgument]: the name or the Geometry is invalid.
 func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
@@ -125,9 +127,10 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	return p.joined(ctx, cfg.Groups)
 }
 
-// asking bounds the connections of this program that are not attached yet. A daemon refuses more
-// than limits.StrangersPerProcess of one program, and the program's tools use some of them. A
-// program may attach hundreds of processes concurrently.
+// asking limits the number of connections of this program that are not attached yet, because a
+// program may attach hundreds of processes concurrently. A daemon accepts at most
+// limits.StrangersPerProcess such connections from one program, and the program's tools use some of
+// them.
 var asking = make(chan struct{}, limits.StrangersPerProcess/2)
 
 // ask waits for its turn, connects to the daemon and attaches.
@@ -149,7 +152,7 @@ func ask(ctx context.Context, cfg *AttachConfig) (*ctl.Conn, *ctl.Attachment, er
 	return conn, a, nil
 }
 
-// refusals maps the errors of a daemon, and of its absence, to those of this package.
+// refusals maps the errors of a daemon, or of a missing daemon, to the errors of this package.
 var refusals = []struct{ of, is error }{
 	{ctl.ErrRefused, ErrNotPermitted}, {fs.ErrPermission, ErrNotPermitted},
 	{ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrNotTrusted, ErrNotTrusted}, {ctl.ErrVersion, ErrOtherVersion},
@@ -159,8 +162,8 @@ var refusals = []struct{ of, is error }{
 	{ctl.ErrRegionBusy, ErrRegionInUse}, {nic.ErrRegionBusy, ErrRegionInUse},
 }
 
-// severed maps the errors of a lost connection to the daemon to those of this package. Any request
-// may find the connection lost, so each passes its error through severed.
+// severed maps the errors of a lost connection to the errors of this package. Any request may find
+// that the connection is lost, so every request passes its error through severed.
 func severed(err error) error {
 	switch {
 	case errors.Is(err, ctl.ErrClosed):
@@ -194,15 +197,15 @@ func shareRefusal(err error) error {
 	return err
 }
 
-// refused is the error of an Attach that was refused. Each layer below has put its own name of the
-// reason before the text.
+// refused is the error of an Attach that was refused. Each lower layer has put its own name for the
+// reason in front of the text.
 type refused struct {
 	name Name
 	is   error // the reason as an error of this package
 	by   error // the error of the layers below
 }
 
-// Error returns the text with the reason only once.
+// Error returns the text, with the reason only once.
 func (r *refused) Error() string {
 	why := r.by.Error()
 	for cut := true; cut; {
@@ -247,13 +250,13 @@ func (g Geometry) ctl() *ctl.Geometry {
 	return &ctl.Geometry{Commands: g.Commands, Contexts: g.Contexts, Descriptors: g.Descriptors, PoolPages: g.PoolPages}
 }
 
-// daemonPatience returns a context for a request that a daemon answers at once. It ends only if the
-// daemon is stopped or hangs.
+// daemonPatience returns a context for a request that a daemon answers at once. The context ends
+// before the answer only if the daemon is stopped or hangs.
 func daemonPatience() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), limits.DaemonPatience)
 }
 
-// attachedWaiter waits for a daemon.
+// attachedWaiter waits for events from a daemon.
 type attachedWaiter struct{ w *ctl.Waiter }
 
 func (w *attachedWaiter) Wait(ctx context.Context, ready func() bool) error {
@@ -280,8 +283,8 @@ func (m *attachedMemory) Alloc(n int, huge bool) (uint32, uint64, []byte, error)
 	return id, key, mem[:n], nil
 }
 
-// Register asks the daemon to map the file. It fails for memory outside of a file, which the daemon
-// cannot map.
+// Register asks the daemon to map the file. It fails for memory outside of a file, because the
+// daemon cannot map such memory.
 func (m *attachedMemory) Register(mem []byte, of *proc.File, sealed bool) (uint32, uint64, error) {
 	if of == nil {
 		const text = "%w: a NIC daemon cannot reach %d bytes of this program's memory; use Alloc, AllocHuge or RegisterFile"

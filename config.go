@@ -22,103 +22,113 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// Config configures a NIC inside this process. Only Name must be set: with the zero value of every
-// other field the NIC uses UDP on loopback, on a port that the system chooses.
+// Config configures a NIC inside this process. Only Name is required. If every other field is zero,
+// the NIC uses UDP on loopback, on a port that the system chooses.
 type Config struct {
-	// Name is the name of the process that [Open] makes. [OpenNIC] ignores it.
+	// Name is the name of the process that [Open] attaches. [OpenNIC] ignores it.
 	Name Name
 
-	// Groups lists the groups that the process joins at its start. Open waits until each of them has
-	// all its members. [OpenNIC] ignores it.
+	// Groups lists the groups that the process joins when it starts. Open waits until each of these
+	// groups has all its members. [OpenNIC] ignores Groups.
 	Groups []Membership
 
-	// ID is the id of the NIC, which no other NIC of the fabric may have. 0 means the id that follows
-	// from Key, or a random one if the link has no keys. On a sealed link other NICs accept a
-	// different ID only if their configuration or a certificate binds it to the key.
+	// ID is the id of the NIC. No other NIC of the fabric may have the same id. If ID is 0, the NIC
+	// derives its id from Key, or draws a random id if the link has no keys. On a sealed link,
+	// other NICs accept an ID that does not follow from the key only if their configuration or a
+	// certificate binds it to the key.
 	//
-	// If a program restarts with the same ID, its peers notice at once: they get an [EventRestarted],
-	// and the program can have its name again.
+	// If a program restarts with the same ID, its peers notice at once. They get an
+	// [EventRestarted], and the program can use its name again.
 	ID NICID `json:",omitzero"`
 
-	// Key is the path of a file with the NIC's static key, which proves its ID. If there is no file,
-	// Open makes one. Empty means a new key, and so a new ID, each time the NIC is opened.
+	// Key is the path of a file that holds the NIC's static key. The key proves the NIC's ID. If
+	// the file does not exist, Open creates it. If Key is empty, the NIC gets a new key each time
+	// it is opened, and so a new id if ID is 0.
 	Key string
 
-	// Fabric is the path of a file with the fabric key. NICs with different fabric keys exchange
-	// nothing. Empty means the file that $WEFT_FABRIC_FILE names. If that is not set, it means
-	// /var/lib/weft/fabric.key for root, and weft/fabric.key in the configuration directory of any
-	// other user. Open makes that file at first use. If it cannot, it draws a key for this process
-	// alone, and logs so. See docs/security.md.
+	// Fabric is the path of a file that holds the fabric key. NICs with different fabric keys
+	// cannot communicate. If Fabric is empty, Open uses the file that $WEFT_FABRIC_FILE names. If
+	// that variable is not set, Open uses /var/lib/weft/fabric.key for root, and weft/fabric.key in
+	// the user's configuration directory for any other user. If the file at this default path does
+	// not exist, Open creates it. If Open cannot create it, Open draws a key for this process alone
+	// and logs that. See docs/security.md.
 	Fabric string
 
-	// Authorities are the public keys of certificate authorities, as `weft fabric ca show` prints
-	// them, or paths of files with one key a line. If there are any, the NIC talks only to NICs with
-	// a certificate of one of them, and needs a certificate itself. Empty means that other NICs need
-	// only the fabric key.
+	// Authorities lists the public keys of certificate authorities, as `weft fabric ca show` prints
+	// them. An entry may also be the path of a file with one key per line. If there are
+	// authorities, the NIC needs a certificate from one of them, and it communicates only with NICs
+	// that have one. If Authorities is empty, other NICs need only the fabric key.
 	Authorities []string
 
-	// Certificate is the path of a file with the NIC's certificate, as `weft fabric ca sign` prints
-	// it for the public half of Key. It says which names the processes of the NIC may have. Open
-	// fails if the certificate belongs to another fabric, has expired, is not valid yet, or was not
-	// signed for the NIC's ID and Key. Empty means none.
+	// Certificate is the path of a file that holds the NIC's certificate. `weft fabric ca sign`
+	// prints a certificate for the public half of Key. The certificate says which names the
+	// processes of the NIC may have. Open fails if the certificate belongs to another fabric, has
+	// expired, is not valid yet, or was not signed for the NIC's ID and Key. An empty Certificate
+	// means that the NIC has no certificate.
 	Certificate string
 
-	// PlainResident permits programs to run in the driver of a sealed AF_XDP link. Datagrams for
-	// programs then travel unsealed to NICs that also set it. Every host on the link can read these
-	// datagrams, and can forge them with some effort.
+	// PlainResident permits programs to run in the driver of a sealed AF_XDP link. If two NICs both
+	// set PlainResident, datagrams for programs travel unsealed between them. Every host on the
+	// link can read these datagrams, and can forge them with some effort.
 	PlainResident bool
 
-	// Plain leaves frames unsealed, so that every host on the link can read and forge them. It suits
-	// measurements, and links that no other host reaches. Both ends must set it. Frames of a
+	// Plain leaves frames unsealed, so every host on the link can read and forge them. Plain suits
+	// measurements, and links that no other host can reach. Both NICs must set Plain. Frames of a
 	// [Switch] are never sealed.
 	Plain bool
 
-	// Link carries the frames, and says where the NIC listens: UDP("10.0.0.1:7000"), XDP(…),
-	// SharedMemory(…). The zero value is UDP("127.0.0.1:0").
+	// Link is the link that carries the frames. It includes the address at which the NIC listens:
+	// UDP("10.0.0.1:7000"), XDP(…), SharedMemory(…). The zero value is UDP("127.0.0.1:0").
 	Link Link
 
-	// Nodes are the NICs that this one knows at its start. One is enough to join a fabric, because
-	// NICs tell one another of the rest. The NIC retries a node that does not answer until it does.
+	// Nodes lists the other NICs that this NIC knows when it starts. One node is enough to join a
+	// fabric, because NICs tell each other about further NICs. If a node does not answer, the NIC
+	// retries until the node answers.
 	Nodes []Node
 
-	// Position is the NIC's place on the torus of the fabric, if the fabric is a torus.
+	// Position is the NIC's place on the torus of the fabric. It is the zero value if the fabric is
+	// not a torus.
 	Position Position
 
-	// Log gets records whose attribute "how" holds a sentence, at level Info. nil means no log. The
-	// message tells what a record is about:
+	// Log receives the NIC's log records. nil means no log. A record has level Info, and its
+	// attribute "how" holds a sentence. The message of a record is its subject:
 	//
-	//   - "link" is how a link to other hosts works, and why: with or without segmentation offload,
-	//     how much the socket buffers hold and which sysctl would enlarge them, and whether AF_XDP
-	//     copies frames. It comes before Open returns, and again when the link changes.
-	//   - "fabric" is that Open could not keep a fabric key in a file.
-	//   - "capture" is that the file of Capture is full, has failed or holds keys, and, before Close
-	//     returns, what the file contains.
+	//   - "link": how a link to other hosts works, and why. The record says whether the link uses
+	//     segmentation offload, how much the socket buffers hold, which sysctl would enlarge them,
+	//     and whether AF_XDP copies frames. Open writes this record before it returns. The NIC
+	//     writes another one when the link changes.
+	//   - "fabric": Open could not keep a fabric key in a file.
+	//   - "capture": the file of Capture is full, has failed or holds keys. Before Close returns,
+	//     another record says what the file contains.
 	//
-	// Records of a change of the link come from goroutines of their own: several may come at once,
-	// in any order, and after Close. A record at level Warn tells of a [SharedSegment] that programs
-	// in the driver of the link cannot reach.
+	// Each record about a change of the link comes from its own goroutine. So these records may be
+	// concurrent, may come in any order, and may come after Close. If programs in the driver of the
+	// link cannot reach a [SharedSegment], the NIC writes a record at level Warn.
 	Log *slog.Logger `json:"-"`
 
-	// UnreachableAfter is how long another NIC may be silent while an operation with it is in flight.
-	// After that it counts as unreachable. 10 ms to 1 h; 0 means 2 s.
+	// UnreachableAfter is the longest time for which another NIC may be silent while an operation
+	// with that NIC is in flight. After this time, the silent NIC counts as unreachable. The range
+	// is 10 ms to 1 h; 0 means 2 s.
 	UnreachableAfter time.Duration
 
-	// Faults makes the link lose and damage frames, for tests and demonstrations. nil means none.
+	// Faults makes the link lose, duplicate, reorder and damage frames, for tests and
+	// demonstrations. nil means no faults.
 	Faults *Faults
 
-	// Capture writes every frame that the NIC sends and receives to a file. nil means no file.
+	// Capture writes every frame that the NIC sends or receives to a file. nil means no capture.
 	Capture *Capture
 }
 
-// Position is the place of a NIC on a torus. The zero value means that the NIC has none. The
-// broadcasts and reductions of a [Group] follow the torus if the NICs of all its members have a
-// position on a torus of the same size.
+// Position is the place of a NIC on a torus. The zero value means that the NIC has no position. If
+// the NICs of all members of a [Group] have positions on a torus of the same size, the broadcasts
+// and reductions of the group follow the torus.
 type Position struct {
-	X, Y          int // column and row, from 0
+	X, Y          int // column and row, both from 0
 	Width, Height int // number of columns and rows of the torus, 1 to 4096 each
 }
 
-// nic returns the position as the engine knows it. It fails with ErrBadArgument.
+// nic returns the position in the form of the engine. It fails with ErrBadArgument if the position
+// is invalid.
 func (p Position) nic() (nic.Position, error) {
 	if p == (Position{}) {
 		return nic.Position{}, nil
@@ -132,53 +142,59 @@ func (p Position) nic() (nic.Position, error) {
 	return nic.Position{X: uint16(p.X), Y: uint16(p.Y), Width: uint16(p.Width), Height: uint16(p.Height)}, nil
 }
 
-// Node is another NIC of the fabric: its address, and its id if that is known.
+// Node describes another NIC of the fabric: its address and, if known, its id.
 type Node struct {
-	// ID is the id of the NIC. 0 accepts whichever NIC listens at Addr, also a later one.
+	// ID is the id of the NIC. If ID is 0, any NIC that listens at Addr is accepted, now or later.
 	ID NICID
 
-	// Addr is the address at which the NIC listens, as [NIC.Addr] returns it: an IP or a host name,
-	// with or without a port. "10.0.0.2", "10.0.0.2:7700", "[fe80::1%eth0]:7700", "::1" and "host-2"
-	// are addresses. A missing port is 7700, and port 0 is refused. A host name is looked up once,
-	// within 5 seconds, and its IPv4 address preferred. "shm:NAME" is a NIC on a SharedMemory link.
+	// Addr is the address at which the NIC listens, as [NIC.Addr] returns it: an IP address or a
+	// host name, with or without a port. Examples are "10.0.0.2", "10.0.0.2:7700",
+	// "[fe80::1%eth0]:7700", "::1" and "host-2". If the port is missing, it is 7700. Port 0 is
+	// invalid. A host name is looked up once, and the lookup takes at most 5 seconds. If the host
+	// has an IPv4 address, that address is used. "shm:NAME" is the address of a NIC whose link is
+	// SharedMemory("NAME").
 	Addr string
 
-	// Name is the name by which programs may address the NIC in AT. Empty means none.
+	// Name is the name of the NIC for the AT clause of programs. Empty means that the NIC has no
+	// name.
 	Name string
 
-	// Key is the public key of the NIC, as `weft fabric key` prints it. It is needed if ID is set
-	// and was not made from the key. Empty means that no key is known.
+	// Key is the public key of the NIC, as `weft fabric key` prints it. Key is required if ID is
+	// set and does not follow from the key. Empty means that the key is not known.
 	Key string
 }
 
-// Faults are probabilities, 0 to 1, of what happens to each frame that arrives at a NIC.
+// Faults holds the probability of each fault. A probability is 0 to 1, and applies to each frame
+// that arrives at the NIC.
 type Faults struct {
 	Loss      float64 // the frame is lost
 	Duplicate float64 // the frame arrives twice
 	Reorder   float64 // later frames overtake the frame
 	Corrupt   float64 // some bits of the frame are flipped
 
-	Seed uint64 // of the random choices; 0 means a random seed
+	Seed uint64 // seed of the random choices; 0 means a random seed
 }
 
-// Capture describes a file of the frames that a NIC sends and receives. Wireshark opens it
-// (pcapng).
+// Capture describes a file for the frames that a NIC sends and receives. The file has the format
+// pcapng, which Wireshark can open.
 //
-// The NIC makes the file when it is opened, and replaces an existing one unless another NIC is
-// writing it. Only the file's owner may read it. It is complete when the NIC is closed. A capture
-// never delays the NIC: it omits frames that come faster than it can write them, and frames beyond
-// Limit. The file's statistics count them, and Config.Log gets the numbers at the end.
+// The NIC creates the file when the NIC is opened. It replaces an existing file, unless another NIC
+// is writing to that file. Only the file's owner may read the file. The file is complete when the
+// NIC is closed. A capture never delays the NIC. If frames come faster than the NIC can write them,
+// or if the file has reached Limit, the NIC omits frames from the file. The file's statistics count
+// the omitted frames, and Config.Log receives the numbers at the end.
 type Capture struct {
 	File  string // path of the file
-	Limit int64  // largest size of the file in bytes, at least 4096; 0 means 1 GiB
-	Snap  int    // bytes written of each frame, at most 65536; 0 means all
+	Limit int64  // maximum size of the file in bytes, at least 4096; 0 means 1 GiB
+	Snap  int    // maximum number of bytes to write of each frame, up to 65536; 0 means all bytes
 
-	// Secrets also writes the keys of sealed frames to the file. A reader of the file can then read
-	// all its frames, by `weft capture decrypt`. Without Secrets the frames stay sealed.
+	// Secrets also writes the keys of sealed frames to the file. Anyone who can read the file can
+	// then decrypt all its frames with `weft capture decrypt`. Without Secrets, the frames stay
+	// sealed.
 	Secrets bool
 }
 
-// driver makes the link of a configuration, and wraps it in its Faults and its Capture.
+// driver makes the link of a configuration, and wraps it in the configured Faults and Capture.
 func (c *Config) driver() (d link.Driver, err error) {
 	switch sw := c.Link.sw; {
 	case sw != nil && sw.sw == nil:
@@ -207,7 +223,7 @@ func (c *Config) driver() (d link.Driver, err error) {
 	return c.captured(d)
 }
 
-// config returns the faults as the wrapper knows them.
+// config returns the faults in the form of package fault.
 func (f *Faults) config() fault.Config {
 	c := fault.Config{Seed: f.Seed, Loss: f.Loss, Duplicate: f.Duplicate, Reorder: f.Reorder, Corrupt: f.Corrupt}
 	if c.Seed == 0 {
@@ -259,7 +275,8 @@ func (c *Config) network() (d link.Driver, err error) {
 	return d, nil
 }
 
-// tell returns a function that logs sentences under a message, or nil if there is no log.
+// tell returns a function that logs a sentence under the message what. It returns nil if there is
+// no log.
 func (c *Config) tell(what string) func(text string) {
 	if c.Log == nil {
 		return nil
@@ -268,7 +285,7 @@ func (c *Config) tell(what string) func(text string) {
 }
 
 // later returns the callback by which a driver reports a change of mode, or nil if there is no log.
-// The driver calls it while the engine runs, which must not wait for a log.
+// The callback does not wait for the log, because the driver calls it while the engine runs.
 func (c *Config) later() func(text string) {
 	tell := c.tell("link")
 	if tell == nil {
@@ -277,7 +294,8 @@ func (c *Config) later() func(text string) {
 	return func(text string) { go tell(text) }
 }
 
-// address returns where a node listens. It looks a host name up, which may take seconds.
+// address returns the address at which a node listens. It may look up a host name, which may take
+// seconds.
 func (n Node) address() (netip.AddrPort, error) {
 	if shm.IsName(n.Addr) {
 		a, err := shm.Parse(n.Addr)
@@ -306,7 +324,7 @@ func random() uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// addrString returns the text of an address in the form of Node.Addr.
+// addrString returns an address as text, in the form of Node.Addr.
 func addrString(a netip.AddrPort) string {
 	if shm.Is(a) {
 		return shm.String(a)

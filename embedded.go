@@ -31,7 +31,7 @@ func (w *embeddedWaiter) Wait(ctx context.Context, ready func() bool) error {
 func (w *embeddedWaiter) Kick() { w.n.poller.Kick() }
 func (w *embeddedWaiter) Wake() { w.n.poller.Wake() }
 
-// embeddedMemory makes regions in memory of this program, which the NIC reaches as its own.
+// embeddedMemory makes regions in memory of this program, which the NIC can access directly.
 type embeddedMemory struct {
 	n    *NIC
 	slot uint16
@@ -53,7 +53,7 @@ func (m *embeddedMemory) Alloc(size int, huge bool) (id uint32, key uint64, mem 
 	return id, key, mem, err
 }
 
-// allocPages makes a region of new pages, which Free unmaps.
+// allocPages makes a region of new pages. Free unmaps these pages.
 func (m *embeddedMemory) allocPages(size int, pages func(int) ([]byte, error)) (id uint32, key uint64, mem []byte,
 	err error) {
 	whole, err := pages(size)
@@ -105,14 +105,15 @@ func (m *embeddedMemory) Free(id uint32) (err error) {
 	return hugepage.Unmap(whole)
 }
 
-// words returns zeroed memory aligned to 64-bit words: n bytes, rounded up to whole words.
+// words returns n zero bytes, aligned to 64-bit words and rounded up to whole words.
 func words(n int) []byte {
 	w := make([]uint64, (n+7)/8+1)
 	return unsafe.Slice((*byte)(unsafe.Pointer(&w[0])), (n+7)/8*8)
 }
 
-// linger waits for acknowledgements of messages whose sends have completed, since a program that
-// sends and then closes its NIC expects them to arrive. A silent peer does not prolong the wait.
+// linger waits for acknowledgements of messages whose sends have completed, because a program that
+// sends and then closes its NIC expects the messages to arrive. A silent peer does not prolong the
+// wait.
 func (n *NIC) linger() {
 	ctx, cancel := context.WithTimeout(context.Background(), limits.LingerAtClose)
 	defer cancel()

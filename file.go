@@ -12,24 +12,25 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// RegisterFile makes a region of n bytes of a file, 1 to 64 GiB, from offset on. The process maps
-// them, and its NIC daemon, if it has one, maps them too. The bytes that other processes PUT are in
-// the file, and in every other mapping of it. After RegisterFile the file may be closed.
-// [Region.Close] removes the mapping. With [ReadOnly] other processes can only GET, and f may be
-// open for reading only.
+// RegisterFile makes a region of n bytes of a file, 1 to 64 GiB, starting at offset. The process
+// maps these bytes. If the process uses a NIC daemon, the daemon maps them too. When other
+// processes PUT into the region, the bytes appear in the file and in every other mapping of it. The
+// program may close the file after RegisterFile returns. [Region.Close] removes the mapping. With
+// [ReadOnly], other processes can only GET, and f may be open for reading only.
 //
-// A NIC in this program, or a simulated one, accepts every file that can be mapped. If the file
-// becomes shorter, operations on the missing part fail, as they do on unmapped memory of
+// A NIC in this program, or a simulated NIC, accepts every file that can be mapped. If the file
+// becomes shorter, operations on the missing part fail as described for unmapped memory at
 // [Process.Register].
 //
-// A NIC daemon accepts only memory of memfd_create, with or without MFD_HUGETLB, that is sealed by
-// F_SEAL_SHRINK: other processes depend on the daemon, so it must neither lose memory nor wait for
-// a disk. The region counts in whole pages towards the daemon's quota region_bytes.
+// A NIC daemon accepts only a file from memfd_create, with or without MFD_HUGETLB, that is sealed
+// with F_SEAL_SHRINK. Other processes depend on the daemon, so the daemon must neither lose memory
+// nor wait for a disk. The region counts towards the daemon's quota region_bytes, rounded up to
+// whole pages.
 //
 // RegisterFile fails with [ErrNoMemory] if the quota is used up or too few huge pages are free. It
 // fails with [ErrBadArgument] if the file cannot be mapped, ends before offset+n, is not open as
-// the rights require, or is sealed against writing. With a daemon it also fails so if the file
-// could become shorter.
+// the rights require, or is sealed against writing. With a daemon, RegisterFile also fails with
+// [ErrBadArgument] if the file could become shorter.
 func (p *Process) RegisterFile(f *os.File, offset int64, n int, rights Rights) (*Region, error) {
 	if rights > ReadOnly {
 		return nil, badRights("register", rights)

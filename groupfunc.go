@@ -10,38 +10,38 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// ReduceFunc combines the vectors of all members with a function of the program, and leaves the
-// result in vector of the member with rank root. All vectors have the same length. The other
-// members' vectors keep their contents.
+// ReduceFunc combines the vectors of all members with a function of the program, and writes the
+// result to the slice vector of the member with rank root. All vectors have the same length. At the
+// other members, vector keeps its contents.
 //
-// combine sets into[i] to the combination of into[i] and from[i], for every i. The elements of into
-// come from lower ranks than those of from. combine must be associative. It need not be
-// commutative, since the order of ranks is kept. It must not change from, keep either slice, or
-// call an operation of g. All members pass the same function. One member combines short vectors for
-// all; of long vectors each member combines a part. So the result has the same bits at every
-// member.
+// The function combine must set acc[i] to the combination of acc[i] and vec[i], for every i. The
+// slice acc holds elements from lower ranks than vec. The function must be associative. It need not
+// be commutative, because ReduceFunc keeps the order of ranks. It must not modify vec, keep a
+// reference to either slice, or call an operation of g. All members must pass the same function. If
+// the vectors are short, one member combines them for the whole group. If they are long, each
+// member combines one part of them. So all members that get the result get the same bits.
 //
-// T has a fixed size and no pointers: numbers, booleans, and arrays and structs of them. Another T
-// fails with [ErrBadArgument]. Elements travel as they lie in memory, so all hosts must have the
-// same byte order and the same layout of T.
+// T must have a fixed size and no pointers: it is a number, a boolean, or an array or struct of
+// these. For any other T, ReduceFunc fails with [ErrBadArgument]. The elements are sent as they lie
+// in memory, so all hosts must have the same byte order and the same layout of T.
 //
-// Each member may keep a region, as for Reduce. Vectors of up to 1 MiB together are gathered in a
-// region of one member; if that has no memory for it, it fails with [ErrNoMemory] and leaves the
-// group.
-func ReduceFunc[T any](ctx context.Context, g *Group, root int, combine func(into, from []T), vector []T) error {
+// Each member may keep a region until it closes the group, as for [Reduce]. If the vectors of all
+// members have at most 1 MiB in total, one member gathers them in a region. If this member lacks
+// the memory for the region, it fails with [ErrNoMemory] and leaves the group.
+func ReduceFunc[T any](ctx context.Context, g *Group, root int, combine func(acc, vec []T), vector []T) error {
 	if err := g.checkRoot(ctx, "reduce", root); err != nil {
 		return err
 	}
 	return reduceFunc(ctx, g, "reduce", root, combine, vector)
 }
 
-// AllReduceFunc is ReduceFunc that leaves the result in vector of every member.
-func AllReduceFunc[T any](ctx context.Context, g *Group, combine func(into, from []T), vector []T) error {
+// AllReduceFunc is like [ReduceFunc], but it writes the result to the slice vector of every member.
+func AllReduceFunc[T any](ctx context.Context, g *Group, combine func(acc, vec []T), vector []T) error {
 	return reduceFunc(ctx, g, "all-reduce", proc.All, combine, vector)
 }
 
 func reduceFunc[T any](
-	ctx context.Context, g *Group, name string, root int, combine func(into, from []T), vector []T,
+	ctx context.Context, g *Group, name string, root int, combine func(acc, vec []T), vector []T,
 ) error {
 	if combine == nil {
 		return g.bad(ctx, name, "no function to combine elements by")
@@ -49,21 +49,22 @@ func reduceFunc[T any](
 	if why := unfitElement(reflect.TypeFor[T]()); why != "" {
 		return g.bad(ctx, name, fmt.Sprintf("elements of type %v, which %s", reflect.TypeFor[T](), why))
 	}
-	return groupError(g.g.ReduceFunc(ctx, root, int(unsafe.Sizeof(*new(T))), func(into, from []byte) {
-		combine(vectorOf[T](into), vectorOf[T](from))
+	return groupError(g.g.ReduceFunc(ctx, root, int(unsafe.Sizeof(*new(T))), func(acc, vec []byte) {
+		combine(vectorOf[T](acc), vectorOf[T](vec))
 	}, memoryOf(vector)))
 }
 
-// vectorOf returns memory as a vector. It lies where a vector may: groups keep elements at
-// multiples of their size.
+// vectorOf returns memory as a vector. The memory has the alignment of T, because groups keep
+// elements at multiples of their size.
 func vectorOf[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
 }
 
-// unfitElements remembers what unfitElement has found, by type: programs reduce few types, often.
+// unfitElements caches the results of unfitElement by type, because programs reduce few types, but
+// often.
 var unfitElements sync.Map
 
-// unfitElement says why elements of a type cannot travel; "" if they can.
+// unfitElement returns the reason why elements of a type cannot be sent, or "" if they can.
 func unfitElement(t reflect.Type) string {
 	if why, ok := unfitElements.Load(t); ok {
 		return why.(string)
@@ -79,7 +80,7 @@ func unfitElement(t reflect.Type) string {
 	return why
 }
 
-// isPlain reports whether values of a type are nothing but their bytes.
+// isPlain reports whether a type has a fixed size and no pointers.
 func isPlain(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
@@ -96,5 +97,5 @@ func isPlain(t reflect.Type) bool {
 		}
 		return true
 	}
-	return false // a uintptr means nothing elsewhere, either
+	return false // including uintptr, which has no meaning in another process
 }

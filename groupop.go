@@ -6,34 +6,38 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// GroupOp is an operation of a group that was started and does not block its caller. The zero
-// GroupOp is ready, and one that is done may be started again. It must not be copied.
+// GroupOp is a group operation that runs without blocking its caller. The methods and functions
+// whose names begin with Start start a GroupOp and return at once. The zero GroupOp is ready to
+// start. A GroupOp that is done may be started again. A GroupOp must not be copied.
 //
-// The start forms return at once. Until the operation is done, its memory belongs to it. ctx bounds
-// the operation itself: if it ends before the operation has begun, the operation fails; if it ends
-// later, this process leaves the group too, as with a call. An operation that is never waited for
-// still runs.
+// Until the operation is done, the program must not use the slices that it passed. The context that
+// starts an operation also bounds the operation itself. If the context ends before the operation
+// has begun, the operation fails. If the context ends later, the operation fails and this process
+// leaves the group, as with a blocking call. The operation runs even if the program never waits for
+// it.
 //
-// The operations of a group run one after the other, in the order in which they were started. Every
-// member must start and call the same operations in the same order; one may call what another
-// starts. A call waits until all operations that were started before are done.
+// The operations of a group run one after another, in the order in which they were started. Every
+// member must start or call the same operations in the same order. One member may call an operation
+// that another member starts. A call waits until all operations that were started before it are
+// done.
 //
-// A process may have 64 operations of one group that were started and are not done; another fails
-// with [ErrQueueFull] and leaves the group as it is. [Group.Close] and [Process.Close] end them.
+// A process may have up to 64 unfinished operations in each group. Starting another one fails with
+// [ErrQueueFull] and does not affect the group. [Group.Close] and [Process.Close] end these
+// operations.
 type GroupOp struct{ o proc.GroupOp }
 
 // Wait waits until the operation is done and returns its error. If ctx ends first, Wait returns
-// ctx's error, and the operation goes on. Wait fails with [ErrBadArgument] if the GroupOp was never
-// started.
+// ctx's error, and the operation continues. Wait fails with [ErrBadArgument] if the GroupOp was
+// never started.
 func (o *GroupOp) Wait(ctx context.Context) error { return groupError(o.o.Wait(ctx)) }
 
-// Test reports whether the operation is done and, if so, its error. It does not wait.
+// Test reports whether the operation is done and, if it is, returns its error. Test does not wait.
 func (o *GroupOp) Test() (done bool, err error) {
 	done, err = o.o.Test()
 	return done, groupError(err)
 }
 
-// start starts an operation that a call does.
+// start starts the operation that call carries out.
 func (g *Group) start(ctx context.Context, op *GroupOp, what string, call func(context.Context) error) error {
 	return groupError(g.g.Start(ctx, &op.o, g.p.Runtime().Go, what, call))
 }
@@ -49,43 +53,43 @@ func (g *Group) StartBroadcast(ctx context.Context, op *GroupOp, root int, buf [
 }
 
 // StartGather starts [Group.Gather].
-func (g *Group) StartGather(ctx context.Context, op *GroupOp, root int, part, all []byte) error {
-	return g.start(ctx, op, "gather", func(ctx context.Context) error { return g.Gather(ctx, root, part, all) })
+func (g *Group) StartGather(ctx context.Context, op *GroupOp, root int, send, recv []byte) error {
+	return g.start(ctx, op, "gather", func(ctx context.Context) error { return g.Gather(ctx, root, send, recv) })
 }
 
 // StartAllGather starts [Group.AllGather].
-func (g *Group) StartAllGather(ctx context.Context, op *GroupOp, part, all []byte) error {
-	return g.start(ctx, op, "all-gather", func(ctx context.Context) error { return g.AllGather(ctx, part, all) })
+func (g *Group) StartAllGather(ctx context.Context, op *GroupOp, send, recv []byte) error {
+	return g.start(ctx, op, "all-gather", func(ctx context.Context) error { return g.AllGather(ctx, send, recv) })
 }
 
 // StartScatter starts [Group.Scatter].
-func (g *Group) StartScatter(ctx context.Context, op *GroupOp, root int, all, part []byte) error {
-	return g.start(ctx, op, "scatter", func(ctx context.Context) error { return g.Scatter(ctx, root, all, part) })
+func (g *Group) StartScatter(ctx context.Context, op *GroupOp, root int, send, recv []byte) error {
+	return g.start(ctx, op, "scatter", func(ctx context.Context) error { return g.Scatter(ctx, root, send, recv) })
 }
 
 // StartAllToAll starts [Group.AllToAll].
-func (g *Group) StartAllToAll(ctx context.Context, op *GroupOp, from, to []byte) error {
-	return g.start(ctx, op, "all-to-all", func(ctx context.Context) error { return g.AllToAll(ctx, from, to) })
+func (g *Group) StartAllToAll(ctx context.Context, op *GroupOp, send, recv []byte) error {
+	return g.start(ctx, op, "all-to-all", func(ctx context.Context) error { return g.AllToAll(ctx, send, recv) })
 }
 
 // StartGatherParts starts [Group.GatherParts].
-func (g *Group) StartGatherParts(ctx context.Context, op *GroupOp, root int, part []byte, all [][]byte) error {
-	return g.start(ctx, op, "gather", func(ctx context.Context) error { return g.GatherParts(ctx, root, part, all) })
+func (g *Group) StartGatherParts(ctx context.Context, op *GroupOp, root int, send []byte, recv [][]byte) error {
+	return g.start(ctx, op, "gather", func(ctx context.Context) error { return g.GatherParts(ctx, root, send, recv) })
 }
 
 // StartAllGatherParts starts [Group.AllGatherParts].
-func (g *Group) StartAllGatherParts(ctx context.Context, op *GroupOp, part []byte, all [][]byte) error {
-	return g.start(ctx, op, "all-gather", func(ctx context.Context) error { return g.AllGatherParts(ctx, part, all) })
+func (g *Group) StartAllGatherParts(ctx context.Context, op *GroupOp, send []byte, recv [][]byte) error {
+	return g.start(ctx, op, "all-gather", func(ctx context.Context) error { return g.AllGatherParts(ctx, send, recv) })
 }
 
 // StartScatterParts starts [Group.ScatterParts].
-func (g *Group) StartScatterParts(ctx context.Context, op *GroupOp, root int, all [][]byte, part []byte) error {
-	return g.start(ctx, op, "scatter", func(ctx context.Context) error { return g.ScatterParts(ctx, root, all, part) })
+func (g *Group) StartScatterParts(ctx context.Context, op *GroupOp, root int, send [][]byte, recv []byte) error {
+	return g.start(ctx, op, "scatter", func(ctx context.Context) error { return g.ScatterParts(ctx, root, send, recv) })
 }
 
 // StartAllToAllParts starts [Group.AllToAllParts].
-func (g *Group) StartAllToAllParts(ctx context.Context, op *GroupOp, from, to [][]byte) error {
-	return g.start(ctx, op, "all-to-all", func(ctx context.Context) error { return g.AllToAllParts(ctx, from, to) })
+func (g *Group) StartAllToAllParts(ctx context.Context, op *GroupOp, send, recv [][]byte) error {
+	return g.start(ctx, op, "all-to-all", func(ctx context.Context) error { return g.AllToAllParts(ctx, send, recv) })
 }
 
 // StartReduce starts [Reduce].
@@ -98,18 +102,18 @@ func StartAllReduce[T Element](ctx context.Context, g *Group, op *GroupOp, o Ope
 	return g.start(ctx, op, "all-reduce", func(ctx context.Context) error { return AllReduce(ctx, g, o, vector) })
 }
 
-// StartReduceFunc starts [ReduceFunc]. combine runs in another goroutine.
+// StartReduceFunc starts [ReduceFunc]. The function combine runs in another goroutine.
 func StartReduceFunc[T any](
-	ctx context.Context, g *Group, op *GroupOp, root int, combine func(into, from []T), vector []T,
+	ctx context.Context, g *Group, op *GroupOp, root int, combine func(acc, vec []T), vector []T,
 ) error {
 	return g.start(ctx, op, "reduce", func(ctx context.Context) error {
 		return ReduceFunc(ctx, g, root, combine, vector)
 	})
 }
 
-// StartAllReduceFunc starts [AllReduceFunc]. combine runs in another goroutine.
+// StartAllReduceFunc starts [AllReduceFunc]. The function combine runs in another goroutine.
 func StartAllReduceFunc[T any](
-	ctx context.Context, g *Group, op *GroupOp, combine func(into, from []T), vector []T,
+	ctx context.Context, g *Group, op *GroupOp, combine func(acc, vec []T), vector []T,
 ) error {
 	return g.start(ctx, op, "all-reduce", func(ctx context.Context) error {
 		return AllReduceFunc(ctx, g, combine, vector)

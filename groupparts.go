@@ -2,36 +2,45 @@ package weft
 
 import "context"
 
-// GatherParts copies part of every member to the member with rank root. Parts may have different
-// lengths, 0 included: all of the root has one slice for each rank, as long as the part of that
-// member. The other members' all is ignored. Only the bytes of the parts travel.
+// GatherParts is like [Group.Gather], but the members may send slices of different lengths,
+// including empty slices. At the root, recv has one slice for each rank, which must be as long as
+// the slice send of the member with that rank. At the other members, recv is ignored. GatherParts
+// transfers no padding.
 //
-// If a member's part has another length than the root's slice for it, that member fails with
-// [ErrBadArgument] and leaves the group. Every other member, the root included, fails with
-// [ErrGroupBroken] and the name of that member. If the root's own part does not fit its slice, or
-// if all does not have one slice for each member, the root fails with [ErrBadArgument] and leaves
+// If a member's send differs in length from the root's slice for that member, the member fails with
+// [ErrBadArgument] and leaves the group. Every other member, including the root, fails with
+// [ErrGroupBroken] and the name of that member. If the root's own send does not fit its slice, or
+// if recv does not have one slice for each member, the root fails with [ErrBadArgument] and leaves
 // the group.
-func (g *Group) GatherParts(ctx context.Context, root int, part []byte, all [][]byte) error {
-	return groupError(g.g.GatherParts(ctx, root, part, all))
+func (g *Group) GatherParts(ctx context.Context, root int, send []byte, recv [][]byte) error {
+	return groupError(g.g.GatherParts(ctx, root, send, recv))
 }
 
-// AllGatherParts is GatherParts that fills all of every member. Every member gives the lengths of
-// all parts. One that gives others than rank 0 fails with [ErrBadArgument] and leaves the group.
-func (g *Group) AllGatherParts(ctx context.Context, part []byte, all [][]byte) error {
-	return groupError(g.g.AllGatherParts(ctx, part, all))
+// AllGatherParts is like [Group.GatherParts], but it fills the slices of recv at every member. So
+// every member must know the lengths of all parts. If the lengths in a member's recv differ from
+// those of rank 0, that member fails with [ErrBadArgument] and leaves the group.
+func (g *Group) AllGatherParts(ctx context.Context, send []byte, recv [][]byte) error {
+	return groupError(g.g.AllGatherParts(ctx, send, recv))
 }
 
-// ScatterParts copies slice i of the root's all to part of the member with rank i. The slices may
-// have different lengths. The other members' all is ignored. A part whose length differs from that
-// of the root's slice fails as in GatherParts.
-func (g *Group) ScatterParts(ctx context.Context, root int, all [][]byte, part []byte) error {
-	return groupError(g.g.ScatterParts(ctx, root, all, part))
+// ScatterParts copies slice i of the root's send to the slice recv of the member with rank i. The
+// root is the member with rank root. The slices may have different lengths. At the other members,
+// send is ignored.
+//
+// If a member's recv differs in length from the root's slice for that member, the member fails with
+// [ErrBadArgument] and leaves the group. Every other member, including the root, fails with
+// [ErrGroupBroken] and the name of that member.
+func (g *Group) ScatterParts(ctx context.Context, root int, send [][]byte, recv []byte) error {
+	return groupError(g.g.ScatterParts(ctx, root, send, recv))
 }
 
-// AllToAllParts copies from[j] of every member i to to[i] of member j, which has the same length.
-// Each pair of members may have another length. The member that sends a part of another length than
-// its receiver expects fails with [ErrBadArgument] and leaves the group; every other member fails
-// with [ErrGroupBroken] and its name.
-func (g *Group) AllToAllParts(ctx context.Context, from, to [][]byte) error {
-	return groupError(g.g.AllToAllParts(ctx, from, to))
+// AllToAllParts sends one part from every member to every member: it copies send[j] of member i to
+// recv[i] of member j. These two slices must have the same length. Other pairs of members may use
+// other lengths.
+//
+// If the slice of the sender differs in length from the slice of the receiver, the sender fails
+// with [ErrBadArgument] and leaves the group. Every other member fails with [ErrGroupBroken] and
+// the name of the sender.
+func (g *Group) AllToAllParts(ctx context.Context, send, recv [][]byte) error {
+	return groupError(g.g.AllToAllParts(ctx, send, recv))
 }

@@ -10,17 +10,17 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Element is a type of numbers that NICs combine.
+// Element is a type of number that NICs can combine.
 type Element interface {
 	~int32 | ~int64 | ~uint32 | ~uint64 | ~float32 | ~float64
 }
 
-// Operator says how a reduction combines two elements.
+// Operator is the operation by which a reduction combines two elements.
 type Operator int
 
-// The operators. And, Or and Xor take integers only. Sums of integers wrap around. If an element is
-// NaN, so is the result. A sum of floats has the same bits in every run of the same group, but may
-// differ in rounding from a sum in the order of ranks.
+// The operators. And, Or and Xor accept only integers. A sum of integers wraps around on overflow.
+// If an element is NaN, the result is NaN. A sum of floats has the same bits in every run of the
+// same group. Its rounding may differ from that of a sum in the order of ranks.
 const (
 	Sum Operator = iota // 0
 	Min                 // 1
@@ -40,13 +40,14 @@ func (o Operator) String() string {
 	return fmt.Sprintf("operator-%d", int(o))
 }
 
-// Reduce combines the vectors of all members element by element, and leaves the result in vector of
-// the member with rank root. All vectors have the same length. The other members' vectors keep
-// their contents.
+// Reduce combines the vectors of all members element by element, and writes the result to the slice
+// vector of the member with rank root. All vectors have the same length. At the other members,
+// vector keeps its contents.
 //
-// Vectors of at least 64 KiB for each member are reduced in parts. For that each member keeps a
-// region of up to twice the length of the vector until the group is closed. If a member can have no
-// more regions, the NICs reduce the vectors of all members piece by piece, which takes longer.
+// If a vector has at least 64 KiB for each member of the group, each member combines one part of
+// it. For this, each member keeps a region of up to twice the length of the vector, until it closes
+// the group. If a member cannot have another region, the NICs reduce the vectors piece by piece,
+// which takes longer.
 func Reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vector []T) error {
 	if err := g.checkRoot(ctx, "reduce", root); err != nil {
 		return err
@@ -54,7 +55,7 @@ func Reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vect
 	return reduce(ctx, g, "reduce", root, o, vector)
 }
 
-// AllReduce is Reduce that leaves the result in vector of every member.
+// AllReduce is like [Reduce], but it writes the result to the slice vector of every member.
 func AllReduce[T Element](ctx context.Context, g *Group, o Operator, vector []T) error {
 	return reduce(ctx, g, "all-reduce", proc.All, o, vector)
 }
@@ -79,16 +80,16 @@ func reduce[T Element](ctx context.Context, g *Group, name string, root int, o O
 	return err
 }
 
-// What an Element is to NICs.
+// The kinds of elements. An element of 64 bits has the kind wide plus one of the others.
 const (
 	signed = iota
 	unsigned
 	float
-	wide // and has 64 bits
+	wide
 )
 
-// operators has the NICs' operators by what an Element is; those of integers alone are 0 for
-// floats.
+// operators holds the NICs' operators by the kind of the elements. An operator that takes only
+// integers is 0 for floats.
 var operators = [...][len(operatorNames)]vni.Operator{
 	signed: {Sum: vni.SumInt32, Min: vni.MinInt32, Max: vni.MaxInt32, And: vni.AndInt32, Or: vni.OrInt32,
 		Xor: vni.XorInt32},
@@ -102,8 +103,8 @@ var operators = [...][len(operatorNames)]vni.Operator{
 	wide + float: {Sum: vni.SumFloat64, Min: vni.MinFloat64, Max: vni.MaxFloat64},
 }
 
-// operatorFor returns the NICs' operator for elements of type T; it is not valid if there is none.
-// It asks T by arithmetic, which tells also what a named type is.
+// operatorFor returns the NICs' operator for elements of type T. If there is none, the result is
+// not valid. operatorFor finds the kind of T by arithmetic, which works for named types too.
 func operatorFor[T Element](o Operator) vni.Operator {
 	if o < 0 || int(o) >= len(operatorNames) {
 		return 0
@@ -122,11 +123,11 @@ func operatorFor[T Element](o Operator) vni.Operator {
 	return operators[kind][o]
 }
 
-// littleEndian reports whether vectors here look as they do on the wire.
+// littleEndian reports whether this host has the byte order of the wire.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// bytesOf returns a vector in the byte order of the wire: its own memory if that is the host's
-// order, else a copy.
+// bytesOf returns the bytes of a vector in the byte order of the wire. If the host has this byte
+// order, b is the memory of the vector. If not, b is a copy and own is true.
 func bytesOf[T Element](v []T) (b []byte, own bool) {
 	b = memoryOf(v)
 	if littleEndian {
@@ -135,12 +136,14 @@ func bytesOf[T Element](v []T) (b []byte, own bool) {
 	return swapped(b, int(unsafe.Sizeof(*new(T)))), true
 }
 
-// fromBytes sets a vector from bytes in the byte order of the wire, where that is not the host's.
+// fromBytes sets a vector from bytes in the byte order of the wire. It is only for a host with the
+// other byte order.
 func fromBytes[T Element](v []T, b []byte) {
 	copy(memoryOf(v), swapped(b, int(unsafe.Sizeof(*new(T)))))
 }
 
-// swapped returns words of width bytes with their bytes in the opposite order.
+// swapped returns a copy of b in which the bytes of each word are in the opposite order. A word has
+// width bytes.
 func swapped(b []byte, width int) []byte {
 	s := make([]byte, len(b))
 	for i := range b {

@@ -10,45 +10,46 @@ import (
 	"github.com/weftnet/weft/internal/link/udp"
 )
 
-// Link says what carries a NIC's frames, and where the NIC listens. [UDP], [XDP], [XDPGeneric],
-// [SharedMemory] and [Switch.Link] make one, and [ParseLink] reads one. The zero value is UDP on
-// loopback, on a port that the system chooses.
+// Link describes the link that carries a NIC's frames, and the address at which the NIC listens.
+// [UDP], [XDP], [XDPGeneric], [SharedMemory] and [Switch.Link] make a Link, and [ParseLink] parses
+// one. The zero value is UDP on loopback, on a port that the system chooses.
 type Link struct {
-	text string  // unless sw is set
-	sw   *Switch // nil: the text tells the link
+	text string  // empty if sw is set
+	sw   *Switch // nil: text describes the link
 }
 
-// UDP returns a link by UDP that listens at an address of this host, such as "10.0.0.1:7000",
-// "[fe80::1%eth0]:7000" or ":7000". It sends frames in batches if the system has segmentation
-// offload. $WEFT_GSO=false turns that off.
+// UDP returns a UDP link that listens at an address of this host, such as "10.0.0.1:7000",
+// "[fe80::1%eth0]:7000" or ":7000". If the system has segmentation offload, the link sends frames
+// in batches. $WEFT_GSO=false disables that.
 func UDP(listen string) Link { return Link{text: listen} }
 
-// XDP returns a link by AF_XDP, which bypasses the kernel's network stack. It listens at an address
-// as [UDP] does, and NICs with a link by UDP can talk to it. It needs Linux and the privileges to
-// load XDP programs. While it is open, many interfaces have no segmentation offload.
+// XDP returns an AF_XDP link, which bypasses the kernel's network stack. The argument listen is the
+// same as for [UDP]. NICs with a UDP link can communicate with this link. An AF_XDP link needs
+// Linux and the privileges to load XDP programs. While the link is open, many interfaces have no
+// segmentation offload.
 func XDP(listen string) Link { return Link{text: xdpPrefix + listen} }
 
-// XDPGeneric returns a link as [XDP] does, by the kernel's emulation of XDP. It works on every
-// interface, and is slower than UDP.
+// XDPGeneric is like [XDP], but it uses the kernel's emulation of XDP. Such a link works on every
+// interface, but is slower than UDP.
 func XDPGeneric(listen string) Link { return Link{text: xdpGenericPrefix + listen} }
 
-// SharedMemory returns a link that joins NICs inside programs of one host and one user. An empty
-// name means a new name that no other link has.
+// SharedMemory returns a link that connects NICs inside programs of one user on one host. If name
+// is empty, the link gets a new name that no other link has.
 func SharedMemory(name string) Link { return Link{text: shm.Prefix + name} }
 
-// Switch joins NICs of one program by memory, without a network. It suits tests, and programs whose
-// parts may later run on several hosts. [NewSwitch] makes one.
+// Switch connects NICs of one program through memory, without a network. It suits tests, and
+// programs whose parts may later run on several hosts. [NewSwitch] makes a Switch.
 type Switch struct{ sw *mem.Switch }
 
-// NewSwitch returns a switch without NICs.
+// NewSwitch returns a switch that connects no NICs yet.
 func NewSwitch() *Switch { return &Switch{mem.NewSwitch(mem.Config{})} }
 
 // Link returns a link to the switch. Any number of NICs can be opened with it.
 func (s *Switch) Link() Link { return Link{sw: s} }
 
-// ParseLink returns the link that a text describes, as flags and configuration files do:
-// "10.0.0.1:7000", "xdp:10.0.0.1:7000", "xdp-generic:10.0.0.1:7000" or "shm:NAME". The empty text
-// means the zero Link. ParseLink fails with [ErrBadArgument] if the text is malformed.
+// ParseLink parses the text of a link from a flag or a configuration file: "10.0.0.1:7000",
+// "xdp:10.0.0.1:7000", "xdp-generic:10.0.0.1:7000" or "shm:NAME". The empty text means the zero
+// Link. ParseLink fails with [ErrBadArgument] if the text is malformed.
 func ParseLink(text string) (Link, error) {
 	l := Link{text: text}
 	if text == "" || shm.IsName(text) {
@@ -62,10 +63,10 @@ func ParseLink(text string) (Link, error) {
 	return l, nil
 }
 
-// otherLinks completes the error of an address that is malformed.
+// otherLinks is the end of the error for a malformed address.
 const otherLinks = `other links are "xdp:HOST:PORT", "xdp-generic:HOST:PORT" and "shm:NAME"`
 
-// network splits the text of a link to other hosts.
+// network parses the text of a link to other hosts.
 func (l Link) network() (listen string, byXDP, generic bool) {
 	listen, byXDP = strings.CutPrefix(l.text, xdpPrefix)
 	if listen, generic = strings.CutPrefix(listen, xdpGenericPrefix); generic {
@@ -74,7 +75,7 @@ func (l Link) network() (listen string, byXDP, generic bool) {
 	return listen, byXDP, generic
 }
 
-// String returns the text that [ParseLink] reads, or "switch" for the link of a Switch.
+// String returns the text that [ParseLink] parses, or "switch" for the link of a Switch.
 func (l Link) String() string {
 	if l.sw != nil {
 		return "switch"
@@ -82,8 +83,8 @@ func (l Link) String() string {
 	return l.text
 }
 
-// MarshalText returns the text that [ParseLink] reads. The link of a [Switch] exists only in this
-// program: for it MarshalText fails with [ErrBadArgument].
+// MarshalText returns the text that [ParseLink] parses. For the link of a [Switch], MarshalText
+// fails with [ErrBadArgument], because this link exists only in this program.
 func (l Link) MarshalText() ([]byte, error) {
 	if l.sw != nil {
 		return nil, argument(errors.New("weft: the link of a Switch has no text; it exists only in this program"))
@@ -91,14 +92,14 @@ func (l Link) MarshalText() ([]byte, error) {
 	return []byte(l.text), nil
 }
 
-// UnmarshalText reads the text as [ParseLink] does, with the same error.
+// UnmarshalText parses the text as [ParseLink] does, and fails with the same error.
 func (l *Link) UnmarshalText(b []byte) (err error) {
 	*l, err = ParseLink(string(b))
 	return err
 }
 
-// The prefixes of links by AF_XDP. Only the text of a Link has them: such a NIC's address is an
-// ordinary UDP address, because its frames are ordinary UDP datagrams.
+// The prefixes of AF_XDP links. Only the text of a Link has a prefix. The address of a NIC with
+// such a link is an ordinary UDP address, because its frames are ordinary UDP datagrams.
 const (
 	xdpPrefix        = "xdp:"
 	xdpGenericPrefix = "xdp-generic:"

@@ -29,10 +29,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// NIC is a network interface in software inside this program. [OpenNIC] makes one, and [NIC.Attach]
-// attaches processes to it: a process of a NIC is a name with its own messages, not a process of
-// the operating system. A goroutine that waits for a message polls the NIC. While none waits, a
-// goroutine of the NIC polls it.
+// NIC is a software network interface inside this program. [OpenNIC] makes a NIC, and [NIC.Attach]
+// attaches processes to it. A process of a NIC is a name with its own messages, not a process of
+// the operating system. A goroutine that waits for a message polls the NIC. While no goroutine
+// waits, a goroutine of the NIC polls it.
 type NIC struct {
 	id     NICID
 	addr   string
@@ -43,30 +43,30 @@ type NIC struct {
 	site   *deploy.Site      // loads programs
 	log    *slog.Logger      // nil: no log
 
-	resident *resident.Programs // programs in the driver of the link; nil: the link can have none
+	resident *resident.Programs // programs in the driver of the link; nil: the link cannot run programs
 
 	mu       sync.Mutex
 	procs    map[*Process]struct{}
 	segments map[uint32]*sharedSegment // by number
 	closed   bool
 
-	// attaching counts the calls of Attach that began before Close and have not put their process
-	// into procs yet. Attach adds to it under mu.
+	// attaching counts the calls of Attach that began before Close and have not added their process
+	// to procs yet. Attach increments it under mu.
 	attaching sync.WaitGroup
 
 	end func() error // runs shut once
 }
 
 // Open opens a NIC inside this program and attaches one process to it. [Process.Close] closes the
-// NIC too. If nodes of cfg do not answer, Open waits for them for at most half a second.
+// NIC too. If some nodes of cfg do not answer, Open waits for them for at most half a second.
 //
-// Open fails with [ErrNameTaken] if another process of the fabric has the name, with
+// Open fails with [ErrNameTaken] if another process of the fabric has the name. It fails with
 // [ErrBadArgument] if the configuration is invalid, and with a [GroupError] if the process cannot
-// join a group. Other errors come from the system, such as that an address is in use.
+// join a group. Other errors come from the system, for example if an address is in use.
 //
-// A killed program that restarts may get ErrNameTaken until the fabric notices that its earlier NIC
-// is gone. That takes at most 10 s, or twice Config.UnreachableAfter if that is more. With the same
-// Config.ID the program gets its name at once.
+// If a program is killed and restarted, Open may fail with [ErrNameTaken] until the fabric notices
+// that the earlier NIC is gone. This takes at most 10 s, or twice Config.UnreachableAfter if that
+// is more. If the program restarts with the same Config.ID, it gets its name at once.
 func Open(ctx context.Context, cfg Config) (*Process, error) {
 	n, err := OpenNIC(ctx, cfg)
 	if err != nil {
@@ -80,9 +80,9 @@ func Open(ctx context.Context, cfg Config) (*Process, error) {
 	return p, nil
 }
 
-// OpenNIC opens a NIC inside this program, without a process; [NIC.Attach] attaches processes to
-// it. OpenNIC fails with [ErrBadArgument] if the configuration is invalid, or with an error of the
-// system.
+// OpenNIC opens a NIC inside this program, without a process. [NIC.Attach] attaches processes to
+// it. OpenNIC fails with [ErrBadArgument] if the configuration is invalid. Other errors come from
+// the system.
 func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func OpenNIC(ctx context.Context, cfg Config) (*NIC, error) {
 	return openNIC(cfg, d)
 }
 
-// openNIC makes a NIC on a link. It owns the link from then on, and closes it if it fails.
+// openNIC makes a NIC on a link. It takes ownership of the link, and closes the link if it fails.
 func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	n = &NIC{id: cfg.ID, addr: addrString(d.Addr()), link: d, log: cfg.Log, procs: make(map[*Process]struct{})}
 	ec := nic.Config{
@@ -142,17 +142,17 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 // ID returns the id of the NIC.
 func (n *NIC) ID() NICID { return n.id }
 
-// Addr returns the address at which the NIC listens. Other NICs can use it as Node.Addr.
+// Addr returns the address at which the NIC listens. Other NICs can use this address as Node.Addr.
 func (n *NIC) Addr() string { return n.addr }
 
-// AddNode tells the NIC of another one, and looks up the host name of node.Addr if it has one. It
-// fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and with
-// [ErrClosed] when the NIC is closed.
+// AddNode tells the NIC about another NIC. If node.Addr has a host name, AddNode looks it up.
+// AddNode fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and with
+// [ErrClosed] if the NIC is closed.
 func (n *NIC) AddNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
 	}
-	addr, err := node.address() // before Do, since the engine does not wait for a name server
+	addr, err := node.address() // before Do, because the engine must not wait for a name server
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (n *NIC) AddNode(node Node) error {
 	return err
 }
 
-// addNode tells the engine of a node at an address.
+// addNode tells the engine about a node at an address.
 func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
 	if node.Name != "" {
 		if err := registry.CheckName(node.Name); err != nil {
@@ -178,7 +178,7 @@ func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
 		node.ID = cmp.Or(node.ID, NICID(key.ID()))
 	}
 	switch err := n.engine.AddNode(uint64(node.ID), addr); {
-	case errors.Is(err, nic.ErrClosed): // since alive returned
+	case errors.Is(err, nic.ErrClosed): // closed after alive returned
 		return ErrClosed
 	case err != nil:
 		return err
@@ -195,11 +195,12 @@ func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
 	return nil
 }
 
-// RemoveNode tells the NIC that a node is gone: the one with node.ID or, if that is 0, the one at
-// node.Addr. If the node is down, the NIC forgets it with its names, and operations that wait for
-// it fail. If the node is up, the NIC keeps it until it has been silent for
-// Config.UnreachableAfter. RemoveNode of an unknown node does nothing. It fails with
-// [ErrBadArgument] if the address is malformed, and with [ErrClosed] if the NIC is closed.
+// RemoveNode tells the NIC that a node is gone. The node is the one with the id node.ID or, if
+// node.ID is 0, the one at node.Addr. If the node is down, the NIC forgets the node and its names,
+// and operations that wait for the node fail. If the node is up, the NIC keeps it until the node
+// has been silent for Config.UnreachableAfter. If the NIC does not know the node, RemoveNode does
+// nothing. RemoveNode fails with [ErrBadArgument] if the address is malformed, and with [ErrClosed]
+// if the NIC is closed.
 func (n *NIC) RemoveNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
@@ -215,15 +216,15 @@ func (n *NIC) RemoveNode(node Node) error {
 	return nil
 }
 
-// NodeState is the state of another NIC, as [NIC.Nodes] returns it. Node.Name and Node.Key are
-// empty.
+// NodeState is the state of another NIC, as [NIC.Nodes] returns it. The fields Node.Name and
+// Node.Key are empty.
 type NodeState struct {
 	Node
-	Up bool // the two NICs have a session
+	Up bool // whether the two NICs have a session
 }
 
-// Nodes returns the NICs that this one knows, those that it has known longest first. It fails with
-// [ErrClosed] if the NIC is closed.
+// Nodes returns the other NICs that this NIC knows, in the order in which it learned of them. Nodes
+// fails with [ErrClosed] if the NIC is closed.
 func (n *NIC) Nodes() (l []NodeState, err error) {
 	if err := n.alive(); err != nil {
 		return nil, err
@@ -236,8 +237,8 @@ func (n *NIC) Nodes() (l []NodeState, err error) {
 	return l, nil
 }
 
-// Counters returns the counters of the NIC since it was opened, by the names that `weft stat`
-// prints. A counter whose name ends in _now is a level, which can also fall.
+// Counters returns the counters of the NIC since it was opened. The keys are the names that `weft
+// stat` prints. A counter whose name ends in _now is a current value, which can also fall.
 func (n *NIC) Counters() map[string]uint64 {
 	m := make(map[string]uint64)
 	n.poller.Do(func(clock.Time) {
@@ -248,11 +249,14 @@ func (n *NIC) Counters() map[string]uint64 {
 	return m
 }
 
-// Attach attaches one more process of this program to the NIC, and waits until it has joined all
-// the groups. If it cannot join one of them, Attach closes the process and fails with a
-// [GroupError]. Attach fails with [ErrNameTaken] as [Open] does, with [ErrBadArgument] for a
-// malformed name, with [ErrFull] if the NIC has no room for another process, and with [ErrClosed]
-// if the NIC is closed.
+// Attach attaches another process of this program to the NIC, and waits until the process has
+// joined all the groups. If the process cannot join one of them, Attach closes the process and
+// fails with a [GroupError]. Attach also fails with one of these errors:
+//
+//   - [ErrNameTaken]: another process of the fabric has the name, as with [Open].
+//   - [ErrBadArgument]: the name is malformed.
+//   - [ErrFull]: the NIC has no room for another process.
+//   - [ErrClosed]: the NIC is closed.
 func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -271,7 +275,8 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	return p.joined(ctx, groups)
 }
 
-// attach makes a process that is in no group yet. Close waits for attach, and so finds the process.
+// attach makes a process that is in no group yet. Close waits for attach, and so also closes the
+// new process.
 func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name) (*Process, error) {
 	n.mu.Lock()
 	if n.closed {
@@ -309,7 +314,7 @@ func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name) (*Process, err
 	return p, nil
 }
 
-// names returns the names of live processes.
+// names returns the names of the live processes of the fabric.
 func (n *NIC) names(context.Context) (l []vni.Name, err error) {
 	if err := n.alive(); err != nil {
 		return nil, err
@@ -318,8 +323,9 @@ func (n *NIC) names(context.Context) (l []vni.Name, err error) {
 	return l, nil
 }
 
-// newSegment makes the memory of a virtual network interface. Process and NIC are in one address
-// space, so the memory is ordinary, and the NIC reads and writes the caller's own slices.
+// newSegment makes the memory of a virtual network interface. The process and the NIC share one
+// address space. So the memory is ordinary memory, and the NIC reads and writes the caller's own
+// slices.
 func newSegment() (*vni.Segment, error) {
 	g := vni.DefaultGeometry(true)
 	rw, ro := g.Sizes()
@@ -331,7 +337,7 @@ func newSegment() (*vni.Segment, error) {
 	return seg, nil
 }
 
-// register makes the engine serve a process.
+// register registers a process with the engine, which then serves it.
 func (n *NIC) register(ctx context.Context, name vni.Name, seg *vni.Segment) (slot uint16, gen uint32, err error) {
 	slot, err = n.driver.Take(os.Getpid())
 	if err != nil {
@@ -364,10 +370,10 @@ func (n *NIC) alive() error {
 	return nil
 }
 
-// Close closes the NIC and its processes, and tells its peers. It first waits for acknowledgements
-// of messages already sent, for at most 2 s. When it returns, nothing of the NIC runs any more,
-// except perhaps a call of Config.Log. A second Close waits for the first and returns the same
-// error.
+// Close closes the NIC and its processes, and tells its peers. Before that, Close waits for
+// acknowledgements of messages already sent, for at most 2 s. When Close returns, no goroutine of
+// the NIC runs any more, except perhaps a call of Config.Log. A second Close waits for the first
+// one and returns the same error.
 func (n *NIC) Close() error { return n.end() }
 
 func (n *NIC) shut() error {
@@ -388,6 +394,6 @@ func (n *NIC) shut() error {
 		errs = append(errs, n.resident.Close())
 	}
 	errs = append(errs, n.poller.Close())
-	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) }) // not beside Counters, which uses the link
+	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) }) // in Do, as Counters uses the link
 	return errors.Join(errs...)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/weftnet/weft/internal/resident"
 )
 
-// Package program is the public interface to programs in a NIC. It reaches the inside of a Process
-// by package expose.
+// Package program is the public interface to programs in a NIC. It reaches the internals of a
+// Process through package expose.
 func init() {
 	expose.ProgramsOf = func(process any) expose.Programs {
 		p := process.(*Process)
@@ -27,13 +27,14 @@ func init() {
 	}
 }
 
-// newSite returns the NIC's side of loading programs. It serves the processes of this NIC, and
-// permits them everything.
+// newSite returns the NIC's side of program loading. It serves the processes of this NIC, and
+// permits every request.
 func (n *NIC) newSite() *deploy.Site {
 	s := &deploy.Site{NIC: nicid.ID(n.id), May: deploy.Everything, Do: func(f func(*program.Table)) {
 		n.poller.Do(func(clock.Time) { f(n.engine.Programs()) })
 	}}
-	if l, ok := n.link.(resident.Link); ok { // not a wrapped link: faults and captures must see all frames
+	// A wrapped link is no resident.Link, because faults and captures must see all frames.
+	if l, ok := n.link.(resident.Link); ok {
 		if !n.engine.PlainPrograms() {
 			s.Driver = resident.Sealed
 			return s
@@ -44,7 +45,7 @@ func (n *NIC) newSite() *deploy.Site {
 	return s
 }
 
-// askProgram answers a request of a process of this NIC.
+// askProgram answers a program request of a process of this NIC.
 func (n *NIC) askProgram(ctx context.Context, nic nicid.ID, r *ctl.Program) (*ctl.ProgramReply, error) {
 	if nic != 0 && nic != nicid.ID(n.id) {
 		return nil, fmt.Errorf("%w: NIC %v; a process of a NIC inside its program reaches programs only in that NIC",

@@ -6,19 +6,20 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Region is memory that a process shares with its NIC. Processes that have its [Handle] can PUT
-// into it and GET from it without the owner's help. The NIC sends messages in a region without a
-// copy.
+// Region is memory that a process shares with its NIC. Other processes that have the region's
+// [Handle] can PUT into the region and GET from it without the owner's help. If a message lies in a
+// region, the NIC sends it without a copy.
 type Region struct {
 	r *proc.Region
 	p *Process
 
-	unmap func() error // for Close; nil: another owner unmaps the memory
+	unmap func() error // for Close; nil: Close need not unmap the memory
 }
 
-// Alloc makes a region of n bytes, 1 to 64 GiB, all zero. It fails with [ErrNoMemory] if the system
-// has too little memory, if the daemon's quota is used up or, in a simulation, if n is over 1 GiB.
-// A region of 64 MiB or more lies outside of Go's heap, so only its Close frees it.
+// Alloc makes a region of n bytes, 1 to 64 GiB. All its bytes are zero. Alloc fails with
+// [ErrNoMemory] if the system has too little memory, if the daemon's quota is used up or, in a
+// simulation, if n is over 1 GiB. A region of 64 MiB or more lies outside of Go's heap, so only its
+// Close frees it.
 func (p *Process) Alloc(n int) (*Region, error) {
 	r, err := p.p.Alloc(n)
 	if err != nil {
@@ -27,10 +28,10 @@ func (p *Process) Alloc(n int) (*Region, error) {
 	return &Region{r: r, p: p}, nil
 }
 
-// AllocHuge makes a region as [Process.Alloc] does, in huge pages, which make access to much memory
-// faster. It takes whole huge pages; [Region.Bytes] has n bytes nevertheless. It fails with
-// [ErrNoMemory] if too few huge pages are free. Only Linux has them, and its administrator reserves
-// them by sysctl vm.nr_hugepages.
+// AllocHuge is like [Process.Alloc], but it uses huge pages, which make access to large memory
+// faster. The region occupies whole huge pages, but [Region.Bytes] still has n bytes. AllocHuge
+// fails with [ErrNoMemory] if too few huge pages are free. Only Linux has huge pages. The
+// administrator reserves them with the sysctl vm.nr_hugepages.
 func (p *Process) AllocHuge(n int) (*Region, error) {
 	r, err := p.p.AllocHuge(n)
 	if err != nil {
@@ -40,20 +41,21 @@ func (p *Process) AllocHuge(n int) (*Region, error) {
 }
 
 // Register makes a region of memory that the program already has, such as a mapping of a file. The
-// memory may begin and end anywhere, and must not overlap another open region. With [ReadOnly] it
-// may be a mapping that cannot be written: other processes can only GET from it, and operations of
-// this process that would write to it fail.
+// memory may begin and end at any address, but must not overlap another open region. With
+// [ReadOnly], the memory may be a read-only mapping. Other processes can then only GET from the
+// region, and operations of this process that would write to it fail.
 //
-// The memory must stay mapped until [Region.Close] returns, and a file under it must not become
-// shorter. Register touches every page, and so faults it in. Later each operation touches the pages
-// that it uses. If a page is not mapped, or must be written and cannot, an operation of this
-// process fails with [ErrBadArgument] and sends nothing. An operation of another process fails with
-// [ErrRegion]. If the memory goes away during an operation, the program crashes, as it does when Go
-// code touches such memory.
+// The memory must stay mapped until [Region.Close] returns. If it is a mapping of a file, the file
+// must not become shorter. Register touches every page, and so faults it in. Each later operation
+// touches the pages that it uses. If an operation of this process needs a page that is not mapped,
+// or would write to a read-only page, the operation fails with [ErrBadArgument] and sends nothing.
+// In the same case, an operation of another process fails with [ErrRegion]. If the memory is
+// unmapped during an operation, the program crashes, as it does when Go code touches unmapped
+// memory.
 //
-// Register needs a NIC in this program, or a simulated one. A NIC daemon cannot reach the memory of
-// a program: with a daemon Register fails with [ErrBadArgument]. Use [Process.RegisterFile],
-// [Process.Alloc] or [Process.AllocHuge] there.
+// Register needs a NIC in this program, or a simulated NIC. A NIC daemon cannot reach the memory of
+// a program, so with a daemon Register fails with [ErrBadArgument]. With a daemon, use
+// [Process.RegisterFile], [Process.Alloc] or [Process.AllocHuge].
 func (p *Process) Register(mem []byte, rights Rights) (*Region, error) {
 	if rights > ReadOnly {
 		return nil, badRights("register", rights)
@@ -69,17 +71,17 @@ func badRights(op string, rights Rights) error {
 	return &OpError{Op: op, Err: fmt.Errorf("%w: rights %d; expected ReadWrite or ReadOnly", ErrBadArgument, rights)}
 }
 
-// Bytes returns the region's memory. After Close it must not be touched, except memory that came
-// from [Process.Register].
+// Bytes returns the region's memory. After Close, the program must not touch this memory, unless
+// the region came from [Process.Register].
 func (r *Region) Bytes() []byte { return r.r.Bytes() }
 
-// Handle returns the handle by which other processes PUT into the region and GET from it.
+// Handle returns the handle with which other processes PUT into the region and GET from it.
 func (r *Region) Handle() Handle {
 	h := r.r.Handle()
 	return Handle{owner: r.p.addr, region: h.Region, key: hide(h.Key), length: uint64(len(r.r.Bytes()))}
 }
 
-// Rights is what a [Handle] permits.
+// Rights says which operations other processes may use on a [Region] or a [Share].
 type Rights uint8
 
 const (
@@ -87,13 +89,13 @@ const (
 	ReadOnly                // 1: only GET
 )
 
-// Share makes a handle for n bytes of the region, from offset on. The handle reaches nothing else:
-// the NIC refuses accesses beyond its end with [ErrRange], and PUTs with [ErrRegion] if the rights
-// are [ReadOnly]. A share ends with its region at the latest.
+// Share makes a handle for n bytes of the region, starting at offset. The handle gives access to
+// these bytes only: the NIC refuses other accesses with [ErrRange]. If the rights are [ReadOnly],
+// the NIC refuses PUTs with [ErrRegion]. When the region closes, its shares close too.
 //
-// Share fails with [ErrRange] if the bytes are not in the region, with [ErrBadArgument] for a
-// ReadWrite share of a region that was registered as ReadOnly, with [ErrRegion] after Close, and
-// with [ErrNoMemory] if the process already has 1024 open regions and shares.
+// Share fails with [ErrRange] if the bytes are not in the region, and with [ErrRegion] after Close.
+// It fails with [ErrBadArgument] if the rights are ReadWrite and the region was registered as
+// ReadOnly. It fails with [ErrNoMemory] if the process already has 1024 open regions and shares.
 func (r *Region) Share(offset, n int, rights Rights) (*Share, error) {
 	if rights > ReadOnly {
 		return nil, badRights("share", rights)
@@ -106,7 +108,7 @@ func (r *Region) Share(offset, n int, rights Rights) (*Share, error) {
 	return &Share{part, Handle{owner: r.p.addr, region: h.Region, key: hide(h.Key), length: uint64(n)}}, nil
 }
 
-// Share is a part of a [Region] that has a handle of its own.
+// Share is a part of a [Region] with its own handle.
 type Share struct {
 	part   *proc.Part
 	handle Handle
@@ -115,14 +117,13 @@ type Share struct {
 // Handle returns the handle of the share. Offset 0 is the share's first byte.
 func (s *Share) Handle() Handle { return s.handle }
 
-// Close ends the share. PUTs and GETs by its handle that are in flight, and later ones, fail with
-// [ErrRegion]. A second Close does nothing.
+// Close closes the share. PUTs and GETs with its handle fail with [ErrRegion], even if they are
+// already in flight. A second Close does nothing.
 func (s *Share) Close() error { return opError(s.part.Close()) }
 
-// Close ends the region and its shares. PUTs and GETs of other processes that are in flight, and
-// later ones, fail with [ErrRegion]. If an operation of this process that uses the region is in
-// flight, Close fails with [ErrRegionInUse], and the region stays open. A second Close does
-// nothing.
+// Close closes the region and its shares. PUTs and GETs of other processes fail with [ErrRegion],
+// even if they are already in flight. If an operation of this process is using the region, Close
+// fails with [ErrRegionInUse], and the region stays open. A second Close does nothing.
 func (r *Region) Close() error {
 	if err := r.r.Close(); err != nil || r.unmap == nil {
 		return opError(err)

@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// seal sets the id of an engine and, if the link leaves this program and is not plain, its keys.
+// seal sets the id of an engine. If the link leaves this program and is not plain, seal also sets
+// the keys.
 func (c *Config) seal(ec *nic.Config) error {
 	if c.Link.sw != nil || c.Plain {
 		ec.Private = c.Link.sw != nil
@@ -58,7 +59,8 @@ func (c *Config) seal(ec *nic.Config) error {
 	return nil
 }
 
-// certificate returns the encoded certificate, or nil if the configuration names none.
+// certificate returns the encoded certificate. It returns nil if the configuration has no
+// certificate.
 func (c *Config) certificate() ([]byte, error) {
 	switch {
 	case c.Certificate == "":
@@ -76,8 +78,8 @@ func (c *Config) certificate() ([]byte, error) {
 	return cert.Append(nil), nil
 }
 
-// bound returns the ids that the configuration binds to keys. The NIC's own id is bound to its own
-// key.
+// bound returns the ids that the configuration binds to keys. If the configuration sets the NIC's
+// own id, this id is bound to the NIC's own key.
 func (c *Config) bound(own trust.PrivateKey) (map[nicid.ID]trust.PublicKey, error) {
 	l := make(map[nicid.ID]trust.PublicKey)
 	if c.ID != 0 {

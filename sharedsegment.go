@@ -12,15 +12,15 @@ import (
 	"github.com/weftnet/weft/internal/program"
 )
 
-// SharedSegment is memory that processes of a NIC share with the programs in that NIC. A number
-// identifies it. Programs write it by DELIVER and read it by GET.
+// SharedSegment is memory that processes of a NIC share with the programs in that NIC. Each segment
+// has a number. Programs write to a segment with DELIVER and read from it with GET.
 //
-// A segment has 256 locks and 256 flags. Processes set locks and clear flags; programs clear locks
-// and set flags. Neither needs a system call. In a program, lock or flag n is number n mod 256 of
-// segment n / 256.
+// A segment has 256 locks and 256 flags. Processes set locks and clear flags. Programs clear locks
+// and set flags. These accesses need no system call. In a program, lock or flag n is number n mod
+// 256 of segment n / 256.
 //
-// Any number of goroutines may use a SharedSegment at once. Only its locks and flags protect its
-// bytes.
+// Any number of goroutines may use a SharedSegment concurrently. Only its locks and flags protect
+// its bytes.
 type SharedSegment struct {
 	p     *Process
 	id    uint32
@@ -30,32 +30,33 @@ type SharedSegment struct {
 	ended atomic.Bool
 	leave func() error
 
-	mu    sync.RWMutex   // held by accesses that do not wait, and by waits at their start; locked by Close
-	waits sync.WaitGroup // waits for flags, which read the memory
+	mu    sync.RWMutex   // read-locked by accesses and when a wait starts; locked by Close
+	waits sync.WaitGroup // calls of WaitFlag, which read the memory
 }
 
 // sharedSegment is a segment of a NIC inside this program.
 type sharedSegment struct {
 	mem   []byte
-	users map[*Process]int // how often each live process has the segment open
-	open  int              // SharedSegments with the memory, also those of processes that have ended
-	hide  func() error     // hides the segment from programs in the driver of the link; may be called again
+	users map[*Process]int // number of open SharedSegments of each live process
+	open  int              // number of open SharedSegments, including those of ended processes
+	hide  func() error     // hides the segment from programs in the driver of the link; may be called repeatedly
 	close func() error     // frees the memory
 }
 
-// SharedSegment opens the segment with a number. If no process of this NIC has the segment, it
-// makes one, all zero. The length in bytes, 1 to 64 MiB, is rounded up to a multiple of 8, and must
-// be the same for every process that opens the segment. With a daemon only processes of the same
-// user share a segment, and each process's segments count towards its quota region_bytes.
+// SharedSegment opens the segment with the number id. If no process of this NIC has the segment,
+// SharedSegment makes it, with all bytes zero. The argument bytes is the length of the segment, 1
+// byte to 64 MiB. It is rounded up to a multiple of 8, and must be the same for every process that
+// opens the segment. With a daemon, only processes of the same user share a segment, and the
+// segments of each process count towards the daemon's quota region_bytes.
 //
 // [SharedSegment.Close] or the end of the process releases the segment. When the last process has
-// released it, the segment is gone, and its number is free for a new one. The bytes of an open
-// SharedSegment remain memory after the end of its process, until Close.
+// released the segment, the segment is gone, and its number may be used for a new one. If the
+// process ends before Close, its program may still touch the bytes of the segment until Close.
 //
-// SharedSegment fails with [ErrBadArgument] if bytes is out of range or is not the segment's
-// length. In a simulation, which has no segments, it always does. It fails with [ErrNotPermitted]
-// if the segment belongs to another user, with [ErrNoMemory] if the quota is used up, and with
-// [ErrClosed] if the process is closed.
+// SharedSegment fails with [ErrBadArgument] if bytes is out of range or differs from the length of
+// an existing segment. A simulation has no segments, so there SharedSegment always fails with
+// [ErrBadArgument]. It fails with [ErrNotPermitted] if the segment belongs to another user, with
+// [ErrNoMemory] if the quota is used up, and with [ErrClosed] if the process is closed.
 func (p *Process) SharedSegment(id uint32, bytes int) (*SharedSegment, error) {
 	fail := func(err error) (*SharedSegment, error) { return nil, segmentError("share", id, err) }
 	switch {
@@ -76,8 +77,8 @@ func (p *Process) SharedSegment(id uint32, bytes int) (*SharedSegment, error) {
 	return s, nil
 }
 
-// shareSegment makes or finds a segment of a NIC inside this program. From then on its flags wake
-// the process. leave releases the segment.
+// shareSegment opens a segment of a NIC inside this program, and makes it if necessary. From then
+// on, the segment's flags wake the process. The function leave releases the segment.
 func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, leave func() error, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -110,7 +111,7 @@ func (n *NIC) shareSegment(p *Process, id uint32, size int) (mem []byte, leave f
 }
 
 // makeSegment makes the memory of a segment. If programs can run in the driver of the link, it
-// makes memory that they reach; apart is the reason why that failed.
+// makes memory that these programs can reach. If that fails, apart is the reason.
 func (n *NIC) makeSegment(id uint32, size int) (s *sharedSegment, apart error) {
 	total := size + program.SegmentTail
 	if n.resident != nil {
@@ -128,7 +129,8 @@ func (n *NIC) makeSegment(id uint32, size int) (s *sharedSegment, apart error) {
 	return s, apart
 }
 
-// leaveSegment releases one SharedSegment of a process. The last one frees the memory.
+// leaveSegment releases one SharedSegment of a process. It frees the memory when no SharedSegment
+// uses it any more.
 func (n *NIC) leaveSegment(p *Process, id uint32, s *sharedSegment) (err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -142,8 +144,8 @@ func (n *NIC) leaveSegment(p *Process, id uint32, s *sharedSegment) (err error) 
 	return err
 }
 
-// leaveSegments releases every segment of a process that ends. Memory of its open SharedSegments
-// stays. n.mu is held.
+// leaveSegments releases every segment of a process that ends. The memory of its open
+// SharedSegments stays. The caller holds n.mu.
 func (n *NIC) leaveSegments(p *Process) (err error) {
 	for id, s := range n.segments {
 		if s.users[p] > 0 {
@@ -154,8 +156,8 @@ func (n *NIC) leaveSegments(p *Process) (err error) {
 	return err
 }
 
-// dropSegment removes a segment from the NIC if no process has it any more. p has just released it.
-// n.mu is held.
+// dropSegment removes a segment from the NIC if no process has it any more. The process p has just
+// released it. The caller holds n.mu.
 func (n *NIC) dropSegment(p *Process, id uint32, s *sharedSegment) (err error) {
 	if s.users[p] == 0 {
 		delete(s.users, p)
@@ -171,35 +173,35 @@ func (n *NIC) dropSegment(p *Process, id uint32, s *sharedSegment) (err error) {
 	return errors.Join(err, s.hide())
 }
 
-// Bytes returns the memory of the segment. It must not be touched after Close.
+// Bytes returns the memory of the segment. After Close, the program must not touch this memory.
 func (s *SharedSegment) Bytes() []byte {
 	return s.mem[: len(s.mem)-program.SegmentTail : len(s.mem)-program.SegmentTail]
 }
 
-// Lock sets a lock, 0 to 255, and reports whether the lock was clear, so that the caller now has
-// it. A program clears the lock. Lock returns false if the segment is closed, and panics if the
-// lock's number is out of range.
+// Lock sets lock i, 0 to 255. It returns true if the lock was clear, so that the caller now holds
+// the lock. A program clears the lock. Lock returns false if the segment is closed, and panics if i
+// is out of range.
 func (s *SharedSegment) Lock(i int) bool {
 	return s.look("lock", s.locks, i, func(lock *uint32) bool { return atomic.SwapUint32(lock, 1) == 0 })
 }
 
-// Locked reports whether a lock, 0 to 255, is set. It returns false if the segment is closed, and
-// panics if the number is out of range.
+// Locked reports whether lock i, 0 to 255, is set. It returns false if the segment is closed, and
+// panics if i is out of range.
 func (s *SharedSegment) Locked(i int) bool { return s.look("lock", s.locks, i, isSet) }
 
-// Flag reports whether a flag, 0 to 255, is set. It returns false if the segment is closed, and
-// panics if the number is out of range.
+// Flag reports whether flag i, 0 to 255, is set. It returns false if the segment is closed, and
+// panics if i is out of range.
 func (s *SharedSegment) Flag(i int) bool { return s.look("flag", s.flags, i, isSet) }
 
-// ClearFlag clears a flag, 0 to 255, and reports whether it was set. A program sets flags.
-// ClearFlag returns false if the segment is closed, and panics if the number is out of range.
+// ClearFlag clears flag i, 0 to 255, and reports whether the flag was set. Programs set flags.
+// ClearFlag returns false if the segment is closed, and panics if i is out of range.
 func (s *SharedSegment) ClearFlag(i int) bool { return s.look("flag", s.flags, i, clearFlag) }
 
 func isSet(word *uint32) bool { return atomic.LoadUint32(word) != 0 }
 
 func clearFlag(flag *uint32) bool { return atomic.SwapUint32(flag, 0) != 0 }
 
-// look calls ask with a lock or flag. Close waits until it returns.
+// look calls the function ask with a lock or a flag. Close waits until ask returns.
 func (s *SharedSegment) look(what string, words []uint32, i int, ask func(*uint32) bool) bool {
 	if i < 0 || i >= len(words) {
 		panic(fmt.Sprintf("weft: %s %d of segment %d; expected 0 to %d", what, i, s.id, len(words)-1))
@@ -209,9 +211,9 @@ func (s *SharedSegment) look(what string, words []uint32, i int, ask func(*uint3
 	return !s.ended.Load() && ask(&words[i])
 }
 
-// WaitFlag waits until a flag, 0 to 255, is set, and clears it. It fails with [ErrBadArgument] if
-// the number is out of range, with [ErrClosed] if the segment is closed, and with ctx's error if
-// ctx ends first.
+// WaitFlag waits until flag i, 0 to 255, is set, and clears it. WaitFlag fails with
+// [ErrBadArgument] if i is out of range, with [ErrClosed] if the segment is closed, and with ctx's
+// error if ctx ends first.
 func (s *SharedSegment) WaitFlag(ctx context.Context, i int) error {
 	fail := func(err error) error { return segmentError(fmt.Sprintf("wait for flag %d of", i), s.id, err) }
 	if i < 0 || i >= len(s.flags) {
@@ -245,8 +247,8 @@ func (s *SharedSegment) use() bool {
 	return true
 }
 
-// Close releases the segment. A WaitFlag that waits fails with [ErrClosed]. From then on every lock
-// and flag reads as clear. A second Close does nothing.
+// Close releases the segment. A call of WaitFlag that is waiting fails with [ErrClosed]. After
+// Close, every lock and flag reads as clear. A second Close does nothing.
 func (s *SharedSegment) Close() error {
 	s.mu.Lock()
 	already := s.ended.Swap(true)
