@@ -25,8 +25,8 @@
 // As with TCP, a Write returns when it has copied or sent its bytes, and the peer may not have them
 // yet. If the bytes cannot be sent, the stream fails, and the next call returns the error.
 //
-// CloseWrite tells the peer that no more bytes follow. A peer that reads to the end before it calls
-// Close makes this a proof of delivery: if a later Read returns [io.EOF], the peer has all bytes.
+// CloseWrite tells the peer that no more bytes follow. If the peer reads to the end before it calls
+// Close, a later Read that returns [io.EOF] proves that the peer has all bytes.
 //
 // # Failures
 //
