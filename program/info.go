@@ -6,35 +6,35 @@ import (
 	"github.com/weftnet/weft/internal/deploy"
 )
 
-// Options tell [Client.Load] how to load a program. The zero value loads it under a free number and
-// does not start it.
+// Options controls how [Client.Load] loads a program. With the zero value, Load gives the program a
+// free number and does not start it.
 type Options struct {
-	ID      ID   // its number; 0: a number that is free on all the NICs
-	Replace bool // replace the program with that number or, if ID is 0, the one with the module's name on each NIC
-	Start   bool // run its initialisation
+	ID      ID   // number of the program; 0 means a number that is free on all the NICs
+	Replace bool // on each NIC, replace program ID or, if ID is 0, the program with the module's name
+	Start   bool // run the initialisation of the program
 
-	// Resident makes messages of other NICs arrive as datagrams: at the virtual machine ("vm"), in the
-	// driver of the link ("xdp"), or in the driver if it can run the program ("auto"). Empty: messages
-	// arrive reliably.
+	// Resident makes messages of other NICs arrive as datagrams. With "vm" they arrive at the
+	// virtual machine, and with "xdp" in the driver of the link. With "auto" they arrive in the
+	// driver if it can run the program. If Resident is empty, messages arrive reliably.
 	Resident string
 
-	Guards  string // the process whose messages it filters, such as "app/3"; empty: none
-	Trigger uint32 // the trigger that sees these messages
+	Guards  string // the process whose messages the program filters, such as "app/3"; empty means none
+	Trigger uint32 // the trigger that gets these messages
 }
 
 func (o *Options) deploy() deploy.Options {
 	return deploy.Options{ID: uint32(o.ID), Replace: o.Replace, Start: o.Start, Resident: o.Resident, Guards: o.Guards, Trigger: o.Trigger}
 }
 
-// Placed tells where [Client.Load] put a program.
+// Placed describes where [Client.Load] placed a program.
 type Placed struct {
 	NIC  weft.NICID
-	ID   ID   // its number there
-	Kept bool // it continues with the data of the program that it replaced
+	ID   ID   // number of the program in this NIC
+	Kept bool // the program kept the data of the program that it replaced
 
-	Resident string // "vm" or "xdp" if it is resident, else empty
+	Resident string // "vm" or "xdp" if the program is resident, else empty
 	Why      string // why "auto" did not choose the driver
-	Aborted  string // why its initialisation aborted, after which it is stopped; else empty
+	Aborted  string // why the initialisation aborted, which stops the program; else empty
 }
 
 func placedOf(p deploy.Placed) Placed {
@@ -50,22 +50,22 @@ type Info struct {
 	Why   string     `json:"why,omitempty"`  // the reason of its last abort
 	Line  int        `json:"line,omitempty"` // the source line of that abort
 
-	Owner     int        `json:"owner"`                // the user id of its loader; -1: a user of another NIC
-	OwnerNIC  weft.NICID `json:"owner_nic,omitempty"`  // that NIC
+	Owner     int        `json:"owner"`                // the user ID of the loader; -1 for a user of another NIC
+	OwnerNIC  weft.NICID `json:"owner_nic,omitempty"`  // the other NIC, if the loader is there
 	OwnerUser string     `json:"owner_user,omitempty"` // the loader's user name; empty if the NIC is embedded
 
-	Resident string `json:"resident,omitempty"` // "vm" or "xdp" if it is resident
-	Lacks    string `json:"lacks,omitempty"`    // the segments that it cannot reach from the driver, and why
+	Resident string `json:"resident,omitempty"` // "vm" or "xdp" if the program is resident
+	Lacks    string `json:"lacks,omitempty"`    // the segments that the program cannot reach from the driver, and why
 	Guards   string `json:"guards,omitempty"`   // the process whose messages it filters
 
 	Triggers []uint32 `json:"triggers"`
-	Hash     string   `json:"hash"` // of its module
+	Hash     string   `json:"hash"` // of the module
 	Code     int      `json:"code"` // instructions
 	Data     int      `json:"data"` // 64-bit words
 
 	Activations  uint64 `json:"activations"`
-	Instructions uint64 `json:"instructions"` // executed
-	Time         int64  `json:"time_ns"`      // spent, in nanoseconds
+	Instructions uint64 `json:"instructions"` // instructions executed
+	Time         int64  `json:"time_ns"`      // time spent, in nanoseconds
 	Refused      uint64 `json:"refused"`      // messages for a missing trigger or a stopped program
 	Shown        uint64 `json:"shown"`        // values displayed
 	Dropped      uint64 `json:"dropped"`      // messages that its filter dropped

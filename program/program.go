@@ -1,8 +1,8 @@
 // Package program loads programs into NICs and sends messages to them.
 //
-// A program is written in PDL and compiled by package pdl. It runs in the NIC, beside the processes:
-// it answers a message without waking any of them. A message to a program names a NIC, the program's
-// number there, and one of its triggers.
+// A program is written in PDL and compiled by package pdl. It runs in the NIC, outside the
+// processes, and answers a message without waking any process. A message to a program names a NIC,
+// the number of the program on that NIC, and one of its triggers.
 //
 //	m, err := pdl.Compile("count.pdl", source)       // the module
 //	c := program.On(p)                                // p is a *weft.Process
@@ -10,10 +10,11 @@
 //	at := program.Address{ID: placed[0].ID}           // NIC 0 is the process's own
 //	err = c.SendHandled(ctx, at, 1, []byte("hello"))  // to trigger 1
 //
-// Load, start and list programs with [Client.Load], [Client.Start] and [Client.List]; send to one
-// with [Client.Send]; read what it displays with [Client.Log]. A program sends to a process by the
-// process's [Client.Number], and the process receives the message from [NameOf] that program. A
-// segment that a program and processes share is a [weft.SharedSegment].
+// [Client.Load], [Client.Start] and [Client.List] load, start and list programs. [Client.Send]
+// sends a message to a program. [Client.Log] returns the values that a program displays. To send to
+// a process, a program uses the number that [Client.Number] returns. The process receives the
+// message from the name that [NameOf] returns. A [weft.SharedSegment] is memory that programs and
+// processes share.
 package program
 
 import (
@@ -30,21 +31,21 @@ import (
 // MaxMessage is the length of the longest message to a program, in bytes.
 const MaxMessage = proc.MaxProgramMessage // 16384
 
-// ID is the number of a program in its NIC. No program has 0.
+// ID is the number of a program in its NIC. No program has the number 0.
 type ID uint32
 
-// Address is a program of a NIC. NIC 0 is the process's own.
+// Address identifies a program in a NIC. If NIC is 0, it is the process's own NIC.
 type Address struct {
 	NIC weft.NICID
 	ID  ID
 }
 
-// NameOf returns the process name that messages of a program come from: program/N for program N. The
-// message's tag is the trigger that the program sent with.
+// NameOf returns the sender name of messages from a program: program/N for program N. The tag of
+// such a message is the trigger that the SEND statement of the program names.
 func NameOf(id ID) weft.Name { return weft.Name{App: "program", Index: uint32(id)} }
 
-// Client reaches the programs of NICs on behalf of a process. [On] makes one. Any number of
-// goroutines may use it at once.
+// Client gives a process access to the programs of NICs. [On] returns the Client of a process. Any
+// number of goroutines may use a Client at once.
 type Client struct {
 	parts expose.Programs
 	c     deploy.Client
@@ -52,42 +53,44 @@ type Client struct {
 
 // On returns the Client of a process. It needs no Close.
 //
-// A process with an embedded NIC may change the programs of that NIC. With a daemon, the daemon's own
-// user, root, and the users that the daemon's configuration names may change its programs; another
-// NIC must grant them the role program.
+// A process with an embedded NIC may change the programs of that NIC. The programs of a daemon may
+// be changed by the daemon's own user, by root, and by the users that the daemon's configuration
+// names. For the programs of another NIC, that NIC must grant these users the role program.
 func On(p *weft.Process) *Client {
 	parts := expose.ProgramsOf(p)
 	return &Client{parts: parts, c: deploy.Client{InTurn: true, Ask: parts.Ask}}
 }
 
-// Number returns the number by which programs send to the process, in the PDL statement SEND … TO.
+// Number returns the number of the process. A program sends to the process by this number, in the
+// PDL statement SEND … TO.
 func (c *Client) Number() ID { return ID(c.parts.Number) }
 
-// Send sends a message, the concatenation of parts, to a trigger of a program, and returns when the
-// parts may be used again. The program handles the message once, unless the session with its NIC ends
-// first. A message to a resident program may be lost. Send fails with [weft.ErrBadArgument] if the
-// message is longer than [MaxMessage].
-func (c *Client) Send(ctx context.Context, to Address, trigger uint32, parts ...[]byte) error {
-	return c.send(ctx, to, trigger, false, parts)
+// Send sends one message to a trigger of a program. The message consists of the given slices, in
+// order. Send returns when the slices may be reused. The program handles the message once, unless
+// the session with its NIC ends first. A message to a resident program may be lost. Send fails with
+// [weft.ErrBadArgument] if the message is longer than [MaxMessage].
+func (c *Client) Send(ctx context.Context, addr Address, trigger uint32, parts ...[]byte) error {
+	return c.send(ctx, addr, trigger, false, parts)
 }
 
-// SendHandled is Send that returns when the program has handled the message. It fails with
-// [weft.ErrNoProgram] if there is no such program or trigger, or if the program takes no messages,
-// and with [weft.ErrProgramFailed] if the program was aborted. The message is reliable even to a
-// resident program. If ctx ends first, the program may still handle the message.
-func (c *Client) SendHandled(ctx context.Context, to Address, trigger uint32, parts ...[]byte) error {
-	return c.send(ctx, to, trigger, true, parts)
+// SendHandled sends a message like Send, but returns when the program has handled it. It fails with
+// [weft.ErrNoProgram] if the program or the trigger does not exist, or if the program takes no
+// messages. It fails with [weft.ErrProgramFailed] if the program was aborted. The message is
+// reliable even to a resident program. If ctx ends first, the program may still handle the message.
+func (c *Client) SendHandled(ctx context.Context, addr Address, trigger uint32, parts ...[]byte) error {
+	return c.send(ctx, addr, trigger, true, parts)
 }
 
-func (c *Client) send(ctx context.Context, to Address, trigger uint32, handled bool, parts [][]byte) error {
+func (c *Client) send(ctx context.Context, addr Address, trigger uint32, handled bool, parts [][]byte) error {
 	if err := ctx.Err(); err != nil {
-		return &weft.OpError{Op: "send", Addr: weft.Address{NIC: to.NIC}, Err: err}
+		return &weft.OpError{Op: "send", Addr: weft.Address{NIC: addr.NIC}, Err: err}
 	}
-	return c.parts.Error(c.parts.Half.SendProgram(ctx, uint64(to.NIC), uint32(to.ID), trigger, handled, parts...))
+	return c.parts.Error(c.parts.Half.SendProgram(ctx, uint64(addr.NIC), uint32(addr.ID), trigger, handled, parts...))
 }
 
-// Load loads a module, as the compiler encodes it, into each of the NICs or into none; NIC 0 is the
-// process's own. The error names the NICs that failed.
+// Load loads a module, in the encoding of the compiler, into all the given NICs or into none of
+// them. The number 0 means the process's own NIC. If Load fails, the error names the NICs that
+// failed.
 func (c *Client) Load(ctx context.Context, nics []weft.NICID, module []byte, o Options) ([]Placed, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fail("load program", err)
@@ -124,7 +127,7 @@ func (c *Client) change(ctx context.Context, a Address, what string) error {
 	return nil
 }
 
-// List returns the programs of a NIC by number, with their profiles.
+// List returns the programs of a NIC, in the order of their numbers, with their profiles.
 func (c *Client) List(ctx context.Context, nic weft.NICID) ([]Info, error) {
 	all, err := c.c.List(ctx, nicid.ID(nic))
 	if err != nil {
@@ -137,10 +140,10 @@ func (c *Client) List(ctx context.Context, nic weft.NICID) ([]Info, error) {
 	return infos, nil
 }
 
-// Log returns the values that a program has displayed, beginning with value number from, and the
-// number of the first one returned. A NIC keeps the last 4,096 values.
-func (c *Client) Log(ctx context.Context, a Address, from uint64) (values []int64, first uint64, err error) {
-	values, first, err = c.c.Log(ctx, nicid.ID(a.NIC), uint32(a.ID), "", from)
+// Log returns the values that a program has displayed, beginning with the value number start. The
+// result first is the number of the first returned value. A NIC keeps the last 4,096 values.
+func (c *Client) Log(ctx context.Context, a Address, start uint64) (values []int64, first uint64, err error) {
+	values, first, err = c.c.Log(ctx, nicid.ID(a.NIC), uint32(a.ID), "", start)
 	if err != nil {
 		return nil, 0, fail("log of program", err)
 	}

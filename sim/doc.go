@@ -1,5 +1,5 @@
-// Package sim runs programs on a simulated fabric: in one goroutine, on virtual time, from one
-// seed. The seed decides everything that happens, so a run that fails can be repeated.
+// Package sim runs programs on a simulated fabric, in one goroutine and on virtual time. One seed
+// decides everything that happens, so a failed run can be repeated.
 //
 // The NICs and the processes are real Weft code, and the program under test is ordinary blocking
 // code on a *weft.Process. Only the network, the clock and the scheduler are simulated:
@@ -14,7 +14,8 @@
 //
 // # Starting hosts
 //
-// A fabric has Config.NICs hosts, numbered from 0, with one NIC and any number of processes each:
+// A fabric has Config.NICs hosts, numbered from 0. Each host has one NIC and any number of
+// processes:
 //
 //	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})
 //	f.Serve(0, "server/0", func(p *sim.Process) error { return serve(ctx, p.Weft()) })
@@ -23,48 +24,51 @@
 //		t.Fatal(err)
 //	}
 //
-// Run waits for the functions that [Fabric.Process] started. It ends those that [Fabric.Serve]
-// started. A function may wait for another process with WaitName.
+// Run waits for the functions started by [Fabric.Process]. It then ends the functions started by
+// [Fabric.Serve]. A function may call WaitName to wait for another process.
 //
 // # Time
 //
-// Time stands still while code runs. When all functions wait, it jumps to the next event, so an
-// idle hour costs nothing. All times and limits are virtual. [Fabric.After] calls a function later.
+// Virtual time stands still while code runs. When all functions wait, time jumps to the next event,
+// so an idle hour costs nothing. All times and limits are virtual. [Fabric.After] calls a function
+// at a later time.
 //
 // # What code may not do
 //
 // One function runs at a time, so functions may share variables without locks. They may wait only
-// in operations of Weft and of this package. Any other wait stops the whole simulation, and a
-// goroutine of another kind runs outside it:
+// in operations of Weft and of this package. Any other wait stops the whole simulation. A goroutine
+// started by a go statement runs outside the simulation. So follow these rules:
 //
 //   - In place of time.Now, time.Sleep and context.WithTimeout, use p.Runtime().Now, Sleep and
-//     WithTimeout. Operations refuse a context with a real deadline, or derived from one.
-//   - In place of a go statement, use p.Start or p.Runtime().Go. Both end with the process. An
-//     error of a function that p.Start started ends the run.
+//     WithTimeout. Operations fail if their context has a real deadline, or is derived from such
+//     a context.
+//   - In place of a go statement, use p.Start or p.Runtime().Go. Both functions end with
+//     the process. If a function started by p.Start returns an error, the run fails.
 //   - In place of a channel or a sync.Cond between functions, use p.Runtime().WaitUntil and Wake,
 //     or p.Runtime().NewGate.
 //   - In place of math/rand, use [Process.Rand] or p.Runtime().Random.
-//   - Let nothing depend on the order of a map, which differs from run to run.
+//   - Do not depend on the iteration order of a map, which differs from run to run.
 //
-// The methods of Runtime are the same outside a simulation, so code that uses them runs in both.
+// The methods of Runtime also work outside a simulation, so code that uses them runs in both.
 //
 // # Faults
 //
-// Config.Faults makes faults happen at random. Methods of [Fabric] cause one at a chosen time. This
-// cuts host 1 off from second 1 to second 6:
+// Config.Faults causes faults at random times. Methods of [Fabric] cause a fault at a chosen time.
+// This code cuts host 1 off between the virtual times 1 s and 6 s:
 //
 //	f.After(time.Second, func() {
 //		heal := f.Partition(1)
 //		f.After(5*time.Second, heal)
 //	})
 //
-// The NICs report a silent peer after Config.UnreachableAfter.
+// A NIC reports a silent peer after Config.UnreachableAfter.
 //
 // # Repeating a run
 //
-// Run returns a [Failure] with the seed and a command that repeats the run. If a test takes its
-// seed from [Seed], that is WEFT_SIM_SEED=4711 go test -run NAME. A seed holds for one version of
-// the code: a change of the program or of Weft may change what happens.
+// If a run fails, Run returns a [Failure] with the seed and a command that repeats the run. If the
+// test takes its seed from [Seed], the command is, for example, WEFT_SIM_SEED=4711 go test -run
+// NAME. A seed is valid for one version of the code: a change of the program or of Weft may change
+// what happens.
 package sim
 
 import "time"

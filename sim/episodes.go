@@ -67,36 +67,36 @@ func (f *Fabric) block(hosts []int, by int) {
 	}
 }
 
-// Clog holds up all frames from one host to another for d. Then they arrive, as many as fit into
-// the queues.
-func (f *Fabric) Clog(from, to int, d time.Duration) {
-	if from == to {
+// Clog holds up all frames from the host src to the host dst for the time d. The frames that fit
+// into the queues arrive after that time.
+func (f *Fabric) Clog(src, dst int, d time.Duration) {
+	if src == dst {
 		return
 	}
 	f.counts.Clogs++
-	p := f.net.path(from, to)
+	p := f.net.path(src, dst)
 	p.clogged = max(p.clogged, f.s.now.Add(d))
 }
 
-// Narrow silently loses all frames of more than longest bytes from one host to another, as a switch
-// with a smaller MTU does. Sessions need frames of at least 548 bytes. If longest is 0, all frames
-// pass again.
-func (f *Fabric) Narrow(from, to, longest int) {
-	if longest > 0 {
+// Narrow silently drops all frames of more than maxBytes bytes from the host src to the host dst,
+// as a switch with a smaller MTU does. Sessions of NICs need frames of at least 548 bytes. If
+// maxBytes is 0, all frames pass again.
+func (f *Fabric) Narrow(src, dst, maxBytes int) {
+	if maxBytes > 0 {
 		f.counts.Narrows++
 	}
-	f.net.path(from, to).narrow = longest
+	f.net.path(src, dst).narrow = maxBytes
 }
 
-// Stall stops a host's NIC for d, as if the host were busy.
+// Stall stops a host's NIC for the time d, as if the host were busy.
 func (f *Fabric) Stall(host int, d time.Duration) {
 	f.counts.Stalls++
 	n := f.nodes[host]
 	n.stalled = max(n.stalled, f.s.now.Add(d))
 }
 
-// StopNIC removes a host's NIC without a word to its peers. The operations of its processes fail
-// with [weft.ErrNICGone]. Their functions go on.
+// StopNIC removes a host's NIC, and does not notify its peers. Operations of the host's processes
+// fail with [weft.ErrNICGone], but the functions of the processes continue to run.
 func (f *Fabric) StopNIC(host int) {
 	n := f.nodes[host]
 	if n.engine == nil {
@@ -110,8 +110,8 @@ func (f *Fabric) StopNIC(host int) {
 	}
 }
 
-// StartNIC starts the NIC of a host again, and the processes that wait for it. For its peers it is
-// a restarted NIC.
+// StartNIC starts a host's NIC again, and then starts the processes that wait for the NIC. The
+// peers of the NIC see a restarted NIC.
 func (f *Fabric) StartNIC(host int) {
 	n := f.nodes[host]
 	if n.engine != nil {
@@ -129,8 +129,8 @@ func (f *Fabric) StartNIC(host int) {
 	}
 }
 
-// Reboot kills a host with its NIC and its processes. After d the host starts again, and the main
-// functions of its processes run from their beginning.
+// Reboot kills a host with its NIC and its processes. After the time d, the host starts again, and
+// the main functions of its processes run from the beginning.
 func (f *Fabric) Reboot(host int, d time.Duration) {
 	n := f.nodes[host]
 	if n.engine == nil {
@@ -145,8 +145,8 @@ func (f *Fabric) Reboot(host int, d time.Duration) {
 	f.After(d, func() { f.StartNIC(host) })
 }
 
-// Kill ends a process as kill -9 does: its functions stop where they wait, and the NIC finds the
-// process gone. Deferred calls of the functions run.
+// Kill ends a process as kill -9 does: its functions stop where they wait, and the NIC detects that
+// the process is gone. Deferred calls of the functions still run.
 func (f *Fabric) Kill(p *Process) {
 	if p.over {
 		return

@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/simulated"
 )
 
-// Config configures a fabric. Zero fields take the defaults. Everything that happens follows from
-// Seed, the other fields and the program.
+// Config configures a fabric. A zero field takes its default. The seed, the other fields and the
+// program decide everything that happens.
 type Config struct {
 	// Seed decides what happens. See the function Seed.
 	Seed uint64
@@ -22,8 +22,8 @@ type Config struct {
 	// NICs is the number of hosts, each with one NIC. 0 means 2.
 	NICs int
 
-	// TorusWidth is the number of columns of the torus on which the NICs are, row by row. 0 means
-	// that the NICs have no positions.
+	// TorusWidth is the number of columns of a torus, which the NICs fill row by row. 0 means that
+	// the NICs have no positions.
 	TorusWidth int
 
 	// Link describes the network between all NICs.
@@ -32,17 +32,18 @@ type Config struct {
 	// Faults are the faults that happen at random. The zero value means none.
 	Faults Faults
 
-	// UnreachableAfter is the silence after which a NIC counts another as unreachable. 0 means 2 s.
+	// UnreachableAfter is the time of silence after which a NIC reports another NIC as unreachable.
+	// 0 means 2 s.
 	UnreachableAfter time.Duration
 
-	// Replay is the command that a Failure prints to repeat the run. Empty means a go test command
-	// with the seed in SeedVariable.
+	// Replay is the command in a Failure that repeats the run. If it is empty, the Failure has a go
+	// test command that sets SeedVariable to the seed.
 	Replay string
 
 	hooks simulated.Hooks
 }
 
-// Fabric is a simulated fabric. It and its processes belong to one goroutine.
+// Fabric is a simulated fabric. Only one goroutine may use a fabric and its processes.
 type Fabric struct {
 	cfg    Config
 	s      *sched
@@ -76,7 +77,7 @@ func New(cfg Config) *Fabric {
 	return f
 }
 
-// NICID returns the id of the NIC of a host.
+// NICID returns the ID of the NIC of the host with the number index.
 func NICID(index int) weft.NICID { return 0x5745_4654_0000_0001 + weft.NICID(index) }
 
 // Seed returns the seed of the fabric.
@@ -88,7 +89,7 @@ func (f *Fabric) Elapsed() time.Duration { return time.Duration(f.s.now) }
 // Now returns the virtual time of day. Every fabric starts at the beginning of the year 2100, UTC.
 func (f *Fabric) Now() time.Time { return wall(f.s.now) }
 
-// Counts returns how often each fault has happened so far.
+// Counts returns the number of faults of each kind so far.
 func (f *Fabric) Counts() Counts { return f.counts }
 
 // Trace returns a hash of everything that has happened. Two runs of one seed have the same Trace.
@@ -97,31 +98,32 @@ func (f *Fabric) Trace() uint64 { return f.s.trace }
 // After calls fn after d of virtual time, outside any process. fn must not block.
 func (f *Fabric) After(d time.Duration, fn func()) { f.s.after(d, call(fn), 0) }
 
-// Run lets virtual time pass until every function that Process started has returned. Then it ends
-// the functions that Serve started. It returns nil, or a [*Failure] with the first error: a
-// function has failed or panicked, a NIC has panicked, or functions had not returned when limit had
-// passed since the start. In the last case the error lists these functions and what they wait for.
-func (f *Fabric) Run(limit time.Duration) (err error) {
+// Run lets virtual time pass until every function started by Process has returned. Then it ends the
+// functions started by Serve. If the run fails, Run returns a [*Failure] with the first error. A
+// run fails if a function returns an error or panics, or if a NIC panics. It also fails if
+// functions have not returned when the virtual time since the start reaches timeout. The error then
+// lists these functions and what they wait for.
+func (f *Fabric) Run(timeout time.Duration) (err error) {
 	defer func() {
 		err = f.caught(recover(), err)
 		for _, p := range f.procs {
 			p.abandon()
 		}
 	}()
-	for f.err == nil && f.open > 0 && f.s.step(clock.Time(limit)) {
+	for f.err == nil && f.open > 0 && f.s.step(clock.Time(timeout)) {
 		if most := f.cfg.hooks.MaxEvents; most > 0 && f.s.steps > most {
-			limit = f.Elapsed()
+			timeout = f.Elapsed()
 			break
 		}
 	}
 	if f.err == nil && f.open > 0 {
-		f.fail(f.hanging(limit))
+		f.fail(f.hanging(timeout))
 	}
 	return f.err
 }
 
-// Settle lets d of virtual time pass, whatever the processes do. It returns errors as Run does, and
-// ends no function.
+// Settle lets the virtual time d pass, whether or not functions return. If the run fails, Settle
+// returns a [*Failure], like Run. Unlike Run, Settle ends no function.
 func (f *Fabric) Settle(d time.Duration) (err error) {
 	defer func() { err = f.caught(recover(), err) }()
 	for until := f.s.now.Add(d); f.err == nil && f.s.step(until); {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Failure is the error of a run. It says how to repeat the run.
+// Failure is the error of a failed run. It holds the seed and the command that repeat the run.
 type Failure struct {
 	Seed   uint64        // seed of the fabric
 	At     time.Duration // virtual time since the start
@@ -26,14 +26,14 @@ func (f *Failure) Unwrap() error { return f.Err }
 // SeedVariable is the environment variable that Seed reads.
 const SeedVariable = "WEFT_SIM_SEED"
 
-// Seed returns the seed in the environment variable WEFT_SIM_SEED. If the variable is not set, or
-// is not a number, Seed returns otherwise. A test that takes its seed from here can be repeated by
-// the command that a [Failure] prints.
-func Seed(otherwise uint64) uint64 {
+// Seed returns the seed in the environment variable WEFT_SIM_SEED. If the variable is not set or is
+// not a number, Seed returns fallback. If a test takes its seed from Seed, the command in a
+// [Failure] repeats it.
+func Seed(fallback uint64) uint64 {
 	if n, err := strconv.ParseUint(os.Getenv(SeedVariable), 10, 64); err == nil {
 		return n
 	}
-	return otherwise
+	return fallback
 }
 
 // failed wraps an error of the run.

@@ -7,32 +7,32 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// Faults are the faults that happen at random. Rates are probabilities for each frame, from 0 to 1.
-// The zero value is a network without faults. Methods of Fabric, such as Partition and Kill, cause
-// faults at chosen times.
+// Faults holds the rates of random faults. A rate is a probability for each frame, from 0 to 1. The
+// zero value causes no faults. Methods of Fabric, such as Partition and Kill, cause faults at
+// chosen times.
 type Faults struct {
 	Loss      float64       // rate of lost frames
-	LossBurst float64       // mean frames of a burst of losses; 0 means 1. A burst ends within 2 ms
+	LossBurst float64       // mean number of frames lost in a burst; 0 means 1. A burst ends within 2 ms
 	Duplicate float64       // rate of frames that arrive twice, the second time up to DelayMax later
 	Reorder   float64       // rate of frames that later frames overtake
 	Corrupt   float64       // rate of frames with one to four damaged bytes
 	Truncate  float64       // rate of frames cut short
-	Delay     float64       // rate of frames that arrive up to DelayMax late and hold up those behind them
-	DelayMax  time.Duration // longest delay; values below 10 × Link.Latency count as that
+	Delay     float64       // rate of frames that arrive up to DelayMax late and delay the frames behind them
+	DelayMax  time.Duration // longest delay; at least 10 × Link.Latency, even if the field is smaller
 
 	Partitions Episodes // a random set of NICs is cut off from the rest
-	Clogs      Episodes // one direction between two NICs holds up its frames, then delivers all
+	Clogs      Episodes // frames from one NIC to another are held up, then all are delivered
 	Stalls     Episodes // one NIC does nothing, as if its host were busy
 	Reboots    Episodes // one host dies with its processes, then starts again with them
 }
 
-// Episodes are faults that last for a while and come at random.
+// Episodes holds the rate of random faults that last for some time.
 type Episodes struct {
-	Every   time.Duration // mean time between two of them; 0 means never
-	Lasting time.Duration // mean duration
+	Every   time.Duration // mean time between two episodes; 0 means never
+	Lasting time.Duration // mean duration of an episode
 }
 
-// Counts says how often each fault has happened.
+// Counts holds the number of faults of each kind.
 type Counts struct {
 	Lost        uint64 `json:"lost"`        // lost frames
 	Duplicated  uint64 `json:"duplicated"`  // duplicated frames

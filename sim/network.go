@@ -14,12 +14,12 @@ import (
 
 // Link describes the network without faults. Zero fields take the defaults.
 type Link struct {
-	MTU       int           // most bytes of a frame; 1452 by default, as for UDP over IPv6 on Ethernet
-	Latency   time.Duration // delay between any two ports, without the time on the wire; 20 µs by default
-	Jitter    time.Duration // most random delay of a frame on top; it reorders nothing; 5 µs by default
-	Bandwidth int64         // bytes a second that leave a port; 1.25 GB/s by default
-	SendQueue int           // bytes that may wait in a port to leave; 256 KiB by default
-	RecvQueue int           // bytes that may wait in a port for its NIC; 208 KiB by default; more is dropped
+	MTU       int           // longest frame, in bytes; 1452 by default, as for UDP over IPv6 on Ethernet
+	Latency   time.Duration // delay between any two ports, without the time to send the frame; 20 µs by default
+	Jitter    time.Duration // longest random delay added to Latency; it reorders no frames; 5 µs by default
+	Bandwidth int64         // bytes per second that a port sends; 1.25 GB/s by default
+	SendQueue int           // bytes that may wait in a port to be sent; 256 KiB by default
+	RecvQueue int           // bytes that may wait in a port for its NIC; 208 KiB by default; a full queue drops frames
 	Reliable  bool          // no frame is lost, duplicated, reordered or damaged, whatever Faults says
 }
 

@@ -12,11 +12,12 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Process is a process on a simulated host. Its main function and the functions of [Process.Start]
-// run as coroutines, one at a time.
+// Process is a process on a simulated host. Its main function, and the functions started by
+// [Process.Start], run as coroutines, one at a time.
 //
-// Process embeds a *weft.Process, whose operations wait in virtual time. Code under test uses that
-// one and needs no knowledge of the simulation. It is nil until the main function starts.
+// Process embeds a *weft.Process, whose operations wait in virtual time. Code under test uses the
+// embedded process and needs no knowledge of the simulation. The embedded pointer is nil until the
+// main function starts.
 type Process struct {
 	*weft.Process
 
@@ -43,14 +44,15 @@ type Process struct {
 	over     bool
 }
 
-// Process starts a process on a host, with a name such as "app/3". The process ends when main
-// returns, and Run waits for that. If main returns an error, the run ends with it. Process panics
-// if there is no such host.
+// Process starts a process on a host. The process has a name such as "app/3", and runs the function
+// main. The process ends when main returns, and Run waits for that. If main returns an error, the
+// run fails with this error. Process panics if the host does not exist.
 func (f *Fabric) Process(host int, name string, main func(p *Process) error) *Process {
 	return f.launch(host, name, main, false)
 }
 
-// Serve starts a process as Process does, but Run does not wait for it. main need not return.
+// Serve starts a process like Process does, but Run does not wait for it. The function main need
+// not return.
 func (f *Fabric) Serve(host int, name string, main func(p *Process) error) *Process {
 	return f.launch(host, name, main, true)
 }
@@ -238,10 +240,10 @@ func (p *Process) Fabric() *Fabric { return p.f }
 // Rand returns the process's own random source, which follows from the seed.
 func (p *Process) Rand() *rand.Rand { return p.rng }
 
-// Start runs fn concurrently with the main function. Reports call it by the name of the process and
-// by name. fn ends with the process. If it returns an error or panics, the run ends with a
-// [*Failure]. If the process has ended, Start does nothing. [weft.Runtime.Go] starts a function
-// without an error.
+// Start runs the function fn concurrently with the main function. Error reports show the name of
+// the process and the argument name. The function ends with the process. If fn returns an error or
+// panics, the run fails with a [*Failure]. If the process has ended, Start does nothing. For a
+// function without an error, use [weft.Runtime.Go].
 func (p *Process) Start(name string, fn func(p *Process) error) {
 	if p.over {
 		return
@@ -252,8 +254,8 @@ func (p *Process) Start(name string, fn func(p *Process) error) {
 // Weft returns the embedded *weft.Process, for code that knows nothing of the simulation.
 func (p *Process) Weft() *weft.Process { return p.Process }
 
-// Detached reports whether the NIC has expelled the process, for a state that no correct process
-// reaches.
+// Detached reports whether the NIC has expelled the process. A NIC expels a process for a state
+// that no correct process reaches.
 func (p *Process) Detached() bool { return p.detached }
 
 // Over reports whether the process has ended.

@@ -48,7 +48,7 @@ func (s *straight) Send(m vni.StraightSend) []byte {
 	if s.refused() {
 		return nil
 	}
-	m.Hold = m.Hold && s.rng.IntN(2) > 0 // a message that may wait leaves at once in half of the cases
+	m.Hold = m.Hold && s.rng.IntN(2) > 0 // a message that may wait is sent at once in half of the cases
 	return s.Direct.Send(m)
 }
 
@@ -61,7 +61,7 @@ func (s *straight) Datagram(m vni.StraightSend, parts [][]byte) bool {
 }
 
 func (s *straight) Flush() {
-	if !s.turns.stalled() { // the frames leave when the host goes on
+	if !s.turns.stalled() { // the frames are sent when the host continues
 		s.Direct.Flush()
 	}
 }

@@ -22,8 +22,7 @@ func (v virtual) Go(fn func()) {
 	v.p.Start("function of Runtime().Go", func(*Process) error { fn(); return nil })
 }
 
-// Sleep waits for a context of its own, which ends with ctx. A sleep of 0 or less lets other tasks
-// run.
+// Sleep waits for its own context, which ends with ctx. A sleep of 0 or less lets other tasks run.
 func (v virtual) Sleep(ctx context.Context, d time.Duration) error {
 	if realDeadline(ctx) {
 		return errRealDeadline

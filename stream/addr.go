@@ -7,9 +7,9 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Addr is the address of one end of a stream: a process and one of its services, written
-// "app/3:http". The end that dialled has the stream's number in place of a service, as in
-// "app/1:#7". Addr is a [net.Addr].
+// Addr is the address of one end of a stream. It names a process and one of its services, and is
+// written "app/3:http". The end that dialled has the stream's number in place of a service, as in
+// "app/1:#7". Addr implements [net.Addr].
 type Addr struct {
 	Process weft.Name
 	Service string // 1 to 255 bytes of any value
@@ -18,11 +18,11 @@ type Addr struct {
 // Network returns "weft".
 func (Addr) Network() string { return "weft" }
 
-// String returns the address as PROCESS:SERVICE, which [ParseAddr] reads.
+// String returns the address in the form PROCESS:SERVICE, which [ParseAddr] reads.
 func (a Addr) String() string { return a.Process.String() + ":" + a.Service }
 
-// ParseAddr reads an address of the form PROCESS:SERVICE, such as "app/0:http". An error wraps
-// [weft.ErrBadArgument]. [ParseHost] reads the form of an address that fits into a URL.
+// ParseAddr parses an address of the form PROCESS:SERVICE, such as "app/0:http". It fails with
+// [weft.ErrBadArgument] if s is malformed. For the host of a URL, use [ParseHost].
 func ParseAddr(s string) (Addr, error) {
 	name, service, ok := strings.Cut(s, ":")
 	if !ok {

@@ -17,10 +17,10 @@ import (
 //	dialling ──► open ──► failed
 //	    └──────────┴──► closed
 //
-// Each direction of an open stream ends separately: ended says that this end sends no more bytes,
-// and finished that its peer sends no more.
+// Each direction of an open stream ends separately. If ended is true, this end sends no more bytes.
+// If finished is true, the peer sends no more bytes.
 
-// Conn is one end of a stream. It is a [net.Conn], and like a [*net.TCPConn] it also has
+// Conn is one end of a stream. It implements [net.Conn]. Like [*net.TCPConn], it also has
 // CloseWrite, SetReadBuffer, SetWriteBuffer, ReadFrom and WriteTo. Any number of goroutines may use
 // it at once.
 type Conn struct {
@@ -29,8 +29,8 @@ type Conn struct {
 	local, remote Addr
 	cfg           config
 
-	reading, writing   *weft.Gate // each is shut while a Read, or a Write, runs
-	readable, writable *weft.Gate // opened when a waiting Read, or Write, should look again
+	reading, writing   *weft.Gate // reading is shut while a Read runs, writing while a Write runs
+	readable, writable *weft.Gate // opened when a waiting Read or Write should check again
 
 	mu         sync.Mutex
 	state      phase
@@ -40,9 +40,9 @@ type Conn struct {
 	duties     duty         // messages to send to the peer
 	owed       bool         // the stream is in host.owing or in a lane
 	behind     bool         // the stream waits in its lane behind other messages
-	left       *weft.Gate   // opened when owed ends or behind begins; nil unless leave waits
+	left       *weft.Gate   // opened when owed becomes false or behind becomes true; nil unless leave waits
 	last       *weft.Op     // the send that told the peer of the end; nil if it is done
-	told       bool         // the peer knows the stream before it gets any later message
+	told       bool         // the peer learns of the stream before it gets any later message
 
 	in       ring
 	lent     []byte          // bytes behind those of in; they lie in the Inbox
@@ -58,18 +58,18 @@ type Conn struct {
 	untold   bool      // the peer does not know granted yet
 	telling  *telling  // the last message about granted; nil before the first
 	buffer   uint64    // bytes that may wait for a Read
-	finished bool      // the peer sends no byte from received on
+	finished bool      // the peer sends no byte at or after the offset received
 	readEnd  time.Time // deadline of Read; zero is none
 
 	sent     uint64             // offset of the next byte to send
-	window   uint64             // the peer takes the bytes before this offset
-	flying   int                // most bytes in flight, as SetWriteBuffer sets it
+	window   uint64             // the peer accepts the bytes before this offset
+	flying   int                // largest number of bytes in flight; SetWriteBuffer sets it
 	bound    int                // the value of flying that the current sender uses
-	ended    bool               // this end sends no byte from sent on
+	ended    bool               // this end sends no byte at or after the offset sent
 	unread   bool               // the peer reads no more
 	inWrite  bool               // a Write sends
 	writeEnd time.Time          // deadline of Write; zero is none
-	sendCtx  context.Context    // of the sends of a Write; nil if there is none
+	sendCtx  context.Context    // context of the sends of a Write; nil if there is none
 	stopSend context.CancelFunc // ends sendCtx
 	first    [headBytes]byte    // head of the message of a Write
 	row      row
@@ -77,14 +77,14 @@ type Conn struct {
 
 	draining           bool               // drain runs, and is the only sender
 	joined             []byte             // bytes that wait for drain
-	drainable, drained *weft.Gate         // for drain to look again; for linger to look again
+	drainable, drained *weft.Gate         // drainable wakes drain, and drained wakes linger
 	stopDraining       context.CancelFunc // ends drain; nil before the first one
 	closed             time.Time          // the time of Close
 
 	// For keepAlive, which sets the times once a second from the flags.
-	heard, learned, asked time.Time // of the last message, of the last state, of the question for a state
-	stirred, stated       bool      // a message, a state arrived since keepAlive ran
-	doubted               time.Time // of the event that the peer ended; zero if the peer answered since
+	heard, learned, asked time.Time // times of the last message, the last state and the last request for a state
+	stirred, stated       bool      // a message arrived, or a state arrived, since keepAlive last ran
+	doubted               time.Time // time of the event that reported the peer's end; zero if the peer answered since
 	heardSum              uint32    // number of messages received
 }
 
@@ -127,7 +127,7 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 // RemoteAddr returns the address of the other end, an [Addr].
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// opError returns err as a net.OpError. It returns nil and io.EOF as they are.
+// opError returns err as a *net.OpError. It returns nil and io.EOF unchanged.
 func (c *Conn) opError(op string, err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -153,8 +153,8 @@ func (c *Conn) maySend() {
 // lingering reports whether the stream is closed and still has bytes to send. The caller holds mu.
 func (c *Conn) lingering() bool { return c.state == stateClosed && c.draining && c.err == nil }
 
-// wait waits until s opens, the deadline end passes or the process ends. A zero end is no deadline.
-// The caller then finds out which of them happened.
+// wait waits until the gate s opens, the deadline end passes or the process ends. If end is zero,
+// there is no deadline. The caller must then check which of these happened.
 func (c *Conn) wait(s *weft.Gate, end time.Time) {
 	c.h.pump.await(1)
 	defer c.h.pump.await(-1)
@@ -175,8 +175,8 @@ func (c *Conn) late(end time.Time) error {
 	return nil
 }
 
-// usable returns the error of every call on a stream that is closed or has failed. The caller holds
-// mu.
+// usable returns nil if the stream is neither closed nor failed. Otherwise it returns the error of
+// every call on the stream. The caller holds mu.
 func (c *Conn) usable() error {
 	switch c.state {
 	case stateClosed:
@@ -225,7 +225,7 @@ func (c *Conn) failLocked(err error, tell bool) {
 	c.look()
 }
 
-// stopReading interrupts a Read that pumps, so that it looks again. The caller holds mu.
+// stopReading interrupts a Read that pumps, so that the Read checks again. The caller holds mu.
 func (c *Conn) stopReading() {
 	if c.stopLead != nil {
 		c.stopLead()
@@ -233,8 +233,8 @@ func (c *Conn) stopReading() {
 	}
 }
 
-// interrupt ends the sends of a Write, so that it looks again, and drain if the stream failed. The
-// caller holds mu.
+// interrupt ends the sends of a Write, so that the Write checks again. If the stream failed,
+// interrupt also ends drain. The caller holds mu.
 func (c *Conn) interrupt() {
 	if c.stopSend != nil {
 		c.stopSend()
@@ -245,13 +245,13 @@ func (c *Conn) interrupt() {
 	}
 }
 
-// Close ends the stream in both directions. Bytes that were written still arrive, if the process
-// lives and the peer reads them within a minute. The peer then reads io.EOF, and its Writes fail
-// with EPIPE. If bytes of the peer are unread, unsent bytes are lost instead, and the peer fails
-// with ECONNRESET, as with TCP.
+// Close ends the stream in both directions. Written bytes still arrive, if the process stays alive
+// and the peer reads them within a minute. The peer then reads [io.EOF], and its Writes fail with
+// EPIPE. If this end has not read all bytes that it received, its unsent bytes are lost instead.
+// The calls of the peer then fail with ECONNRESET, as with TCP.
 //
-// Close waits at most a quarter of a second for unsent bytes, and as long again until the NIC has
-// the end of the stream. A second Close fails with [net.ErrClosed].
+// Close waits at most 250 ms for unsent bytes. It then waits at most another 250 ms until the NIC
+// has the message that ends the stream. A second Close fails with [net.ErrClosed].
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.state == stateClosed {
@@ -267,7 +267,7 @@ func (c *Conn) Close() error {
 			c.failLocked(net.ErrClosed, false) // also ends drain
 			c.err = net.ErrClosed              // for a Write that is about to start drain
 			c.oweLocked(dutyReset)
-		case !c.inWrite && !c.draining: // else the sender does it, behind the last byte
+		case !c.inWrite && !c.draining: // else the sender sends it after the last byte
 			c.oweLocked(dutyClose)
 		}
 	}
@@ -287,8 +287,9 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Abort ends the stream at once. Bytes that the peer has not read may be lost, and the peer fails
-// with ECONNRESET. It waits at most a quarter of a second until the NIC has the end of the stream.
+// Abort ends the stream at once. Bytes that the peer has not read may be lost, and the calls of the
+// peer fail with ECONNRESET. Abort waits at most 250 ms until the NIC has the message that ends the
+// stream.
 func (c *Conn) Abort() {
 	c.fail(net.ErrClosed, true)
 	c.mu.Lock()
@@ -297,9 +298,9 @@ func (c *Conn) Abort() {
 	c.leave()
 }
 
-// CloseWrite ends the sending direction. The peer reads the bytes that were written and then
-// io.EOF. Read goes on. A Write that waits fails with EPIPE, and the end follows the bytes that it
-// took.
+// CloseWrite ends the sending direction. The peer reads the written bytes and then [io.EOF]. Read
+// still works at this end. A Write that is already waiting fails with EPIPE. The peer still gets
+// the bytes that this Write took, before the end.
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -313,14 +314,14 @@ func (c *Conn) CloseWrite() error {
 		c.ended = true
 		c.interrupt()
 		c.maySend()
-		if !c.inWrite && !c.draining { // else the sender does it, behind the last byte
+		if !c.inWrite && !c.draining { // else the sender sends it after the last byte
 			c.oweLocked(dutyFin)
 		}
 	}
 	return nil
 }
 
-// SetDeadline sets the deadlines of Read and Write. It fails with [net.ErrClosed] after Close.
+// SetDeadline sets the deadlines of Read and Write. After Close, it fails with [net.ErrClosed].
 func (c *Conn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
 		return err
@@ -328,9 +329,9 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// SetReadDeadline sets the deadline of Read, also of a Read that waits. From t on, Read fails with
-// [os.ErrDeadlineExceeded]. The zero time removes the deadline. It fails with [net.ErrClosed] after
-// Close.
+// SetReadDeadline sets the deadline of Read, including a Read that is already waiting. After the
+// time t, Read fails with [os.ErrDeadlineExceeded]. The zero time removes the deadline. After
+// Close, SetReadDeadline fails with [net.ErrClosed].
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -343,9 +344,9 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline sets the deadline of Write, also of a Write that waits. From t on, Write fails
-// with [os.ErrDeadlineExceeded], and reports how many bytes it took. The zero time removes the
-// deadline. It fails with [net.ErrClosed] after Close.
+// SetWriteDeadline sets the deadline of Write, including a Write that is already waiting. After the
+// time t, Write fails with [os.ErrDeadlineExceeded], and returns the number of bytes that it took.
+// The zero time removes the deadline. After Close, SetWriteDeadline fails with [net.ErrClosed].
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -359,8 +360,9 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 }
 
 // SetReadBuffer sets the number of received bytes that may wait for a Read. The default is 1 MiB. A
-// value outside of 4 KiB to 16 MiB counts as the nearest one, and one below 1 fails with EINVAL.
-// After a reduction, the peer may still send the bytes that it was allowed before.
+// smaller value than 4 KiB counts as 4 KiB, and a larger value than 16 MiB counts as 16 MiB. A
+// value below 1 fails with EINVAL. If the new value is smaller than the old value, the peer may
+// still send the bytes that the old value allowed.
 func (c *Conn) SetReadBuffer(bytes int) error {
 	if bytes <= 0 {
 		return netError("set", nil, c.local, syscall.EINVAL)
@@ -373,10 +375,12 @@ func (c *Conn) SetReadBuffer(bytes int) error {
 	return nil
 }
 
-// SetWriteBuffer sets the memory for bytes in flight: those that the peer's NIC has not
-// acknowledged. The default is 1 MiB. A value outside of 4 KiB to 1 MiB counts as the nearest one,
-// and one below 1 fails with EINVAL. A message carries at most half of it. Short messages, which
-// the NIC copies, do not count, and neither do bytes that the peer has received and not read.
+// SetWriteBuffer sets the number of bytes that may be in flight. A byte is in flight until the
+// peer's NIC acknowledges it. The default is 1 MiB. A smaller value than 4 KiB counts as 4 KiB, and
+// a larger value than 1 MiB counts as 1 MiB. A value below 1 fails with EINVAL.
+//
+// A single message carries at most half of this number. Bytes of short messages do not count,
+// because the NIC copies them. Bytes that the peer has received and not read do not count either.
 func (c *Conn) SetWriteBuffer(bytes int) error {
 	if bytes <= 0 {
 		return netError("set", nil, c.local, syscall.EINVAL)

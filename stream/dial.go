@@ -15,9 +15,9 @@ type config struct {
 	keepAlive time.Duration
 }
 
-// DefaultKeepAlive is the KeepAlive of a [Dialer] and a [ListenConfig] that set none. After this
-// time without a report from its peer, a stream asks for one. After the same time again without any
-// message, the stream fails with ETIMEDOUT.
+// DefaultKeepAlive is the default of the KeepAlive of a [Dialer] and of a [ListenConfig]. If the
+// peer sends no report for this time, the stream asks for one. If no message at all arrives during
+// the same time again, the stream fails with ETIMEDOUT.
 const DefaultKeepAlive = 15 * time.Second
 
 func newConfig(keepAlive time.Duration) config {
@@ -32,23 +32,24 @@ type Dialer struct {
 	// Process is the process that dials. It must be set.
 	Process *weft.Process
 
-	// Timeout bounds a dial. If it is 0, only the context bounds the dial.
+	// Timeout limits the duration of a dial. If it is 0, only the context limits the dial.
 	Timeout time.Duration
 
-	// KeepAlive replaces DefaultKeepAlive if it is not 0. A negative value means that the stream
-	// never asks a silent peer. It then fails only if the NIC reports that the peer ended, and it
-	// waits forever if the peer's last report was lost.
+	// KeepAlive is the time after which a stream asks a silent peer for a report. 0 means
+	// DefaultKeepAlive. If KeepAlive is negative, the stream never asks. Such a stream fails only
+	// if the NIC reports that the peer ended, and it waits forever if the peer's last report was
+	// lost.
 	KeepAlive time.Duration
 }
 
-// Dial opens a stream from p to a service of another process, such as "app/0:http". It is
+// Dial opens a stream from p to a service of another process, such as "app/0:http". It works like
 // [Dialer.Dial] without a timeout.
 func Dial(ctx context.Context, p *weft.Process, address string) (*Conn, error) {
 	return (&Dialer{Process: p}).Dial(ctx, address)
 }
 
-// DialContext is Dial with the signature of [net.Dialer.DialContext], for [net/http.Transport] and
-// others. It ignores the network.
+// DialContext opens a stream like [Dialer.Dial]. It has the signature of [net.Dialer.DialContext],
+// for [net/http.Transport] and other users of that signature. It ignores the network.
 func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	c, err := d.Dial(ctx, address)
 	if err != nil {
@@ -57,15 +58,20 @@ func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, 
 	return c, nil
 }
 
-// Dial opens a stream to an address: PROCESS:SERVICE, such as "app/0:http", or HOST:PORT with a
-// host that [ParseHost] reads, such as "http.0.app.weft:80". It returns when the service has taken
-// the stream into its backlog.
+// Dial opens a stream to an address. The address is PROCESS:SERVICE, such as "app/0:http", or
+// HOST:PORT with a host that [ParseHost] reads, such as "http.0.app.weft:80". Dial returns when the
+// stream is in the backlog of the service.
 //
-// An error is a [*net.OpError]. It wraps ECONNREFUSED if nothing listens to the service, its
-// backlog is full, or no NIC knows the process; EHOSTUNREACH if the NIC of the process is silent
-// for longer than Config.UnreachableAfter; [net.ErrClosed] if d.Process is closed or has lost its
-// NIC; [context.DeadlineExceeded] if Timeout passed; and [weft.ErrBadArgument] if the address is
-// malformed. [weft.Process.WaitName] waits for a process that is about to start.
+// An error is a [*net.OpError]. It wraps one of these errors:
+//
+//   - ECONNREFUSED if nothing listens to the service, its backlog is full, or no NIC knows the
+//     process.
+//   - EHOSTUNREACH if the NIC of the process is silent for longer than Config.UnreachableAfter.
+//   - [net.ErrClosed] if d.Process is closed or has lost its NIC.
+//   - [context.DeadlineExceeded] if Timeout has passed.
+//   - [weft.ErrBadArgument] if the address is malformed.
+//
+// If the process is about to start, call [weft.Process.WaitName] before Dial.
 func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	remote, err := parseTarget(address)
 	if err == nil && d.Process == nil {
@@ -86,7 +92,7 @@ func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	return c, nil
 }
 
-// askEvery is the time after which a dial repeats its open message. The message is lost if the
+// askEvery is the time after which a dial repeats its open message. The message may be lost when a
 // session of the NICs ends.
 const askEvery = 500 * time.Millisecond
 
@@ -120,10 +126,10 @@ func (c *Conn) ask(ctx context.Context) error {
 			return because(syscall.ECONNREFUSED, refusedNoListener)
 		case errors.Is(err, weft.ErrClosed), errors.Is(err, weft.ErrNICGone):
 			return failure(err)
-		case errors.Is(err, weft.ErrUnreachable) && lost == nil: // perhaps the session ended, and the next one begins
+		case errors.Is(err, weft.ErrUnreachable) && lost == nil: // perhaps the session ended, and the next session begins
 			lost = err
 		case lost != nil && (errors.Is(err, weft.ErrUnreachable) || errors.Is(err, weft.ErrNameUnknown)) && ctx.Err() == nil:
-			// The names of a lost NIC are forgotten.
+			// The NIC forgot the names of the lost NIC.
 			return because(syscall.EHOSTUNREACH, lost)
 		case err != nil && ctx.Err() == nil:
 			return because(syscall.ECONNREFUSED, err)

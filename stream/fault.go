@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// netError returns err in the form that package net uses for TCP. An error with a number of the
-// kernel becomes the failure of a system call.
+// netError returns err in the form that package net uses for TCP. If err wraps a syscall.Errno,
+// netError wraps it in an os.SyscallError.
 func netError(op string, source, addr net.Addr, err error) error {
 	if errors.As(err, new(syscall.Errno)) {
 		call := op
@@ -25,31 +25,31 @@ func netError(op string, source, addr net.Addr, err error) error {
 // calls maps an operation to its system call, if the two have different names.
 var calls = map[string]string{"dial": "connect", "listen": "bind", "close": "shutdown", "set": "setsockopt"}
 
-// argument returns err as an error that also is weft.ErrBadArgument. The text stays that of err.
+// argument returns an error that wraps err and weft.ErrBadArgument. Its text is the text of err.
 func argument(err error) error { return badArgument{err} }
 
 type badArgument struct{ error }
 
 func (b badArgument) Unwrap() []error { return []error{weft.ErrBadArgument, b.error} }
 
-// fault is an error of package net or syscall together with its cause. It is a net.Error.
-type fault struct{ as, why error }
+// fault is an error of package net or syscall, together with its cause. It implements net.Error.
+type fault struct{ kind, cause error }
 
-// because returns the error as with the cause why.
-func because(as, why error) error { return &fault{as, why} }
+// because returns an error that wraps kind, an error of package net or syscall, and its cause.
+func because(kind, cause error) error { return &fault{kind, cause} }
 
-func (f *fault) Error() string { return f.as.Error() + ": " + f.why.Error() }
+func (f *fault) Error() string { return f.kind.Error() + ": " + f.cause.Error() }
 
-func (f *fault) Unwrap() []error { return []error{f.as, f.why} }
+func (f *fault) Unwrap() []error { return []error{f.kind, f.cause} }
 
 // Timeout reports whether the error is a timeout.
 func (f *fault) Timeout() bool {
-	e, ok := f.as.(interface{ Timeout() bool })
+	e, ok := f.kind.(interface{ Timeout() bool })
 	return ok && e.Timeout()
 }
 
-// Temporary reports what the Errno reports, if the error is one.
+// Temporary reports whether the error is a temporary syscall.Errno.
 func (f *fault) Temporary() bool {
-	e, ok := f.as.(interface{ Temporary() bool })
+	e, ok := f.kind.(interface{ Temporary() bool })
 	return ok && e.Temporary()
 }

@@ -13,13 +13,14 @@ import (
 //	0 ───────── ended ───────── begun
 //	  acknowledged │  in flight   │
 //
-// No flight is withdrawn, since later ones would arrive without it. If one fails, the stream fails.
-// The sender of the stream, a Write or drain, starts flights and waits for them. The counters ended
-// and begun are under mu, so that other goroutines see how many flights there are.
+// No flight is withdrawn, because the later flights would arrive without it. If a flight fails, the
+// stream fails. The sender of the stream, which is a Write or drain, starts flights and waits for
+// them. The lock mu guards the counters ended and begun, so other goroutines can see how many
+// flights there are.
 
 const (
-	pipeline    = 8       // messages of a stream in flight, at most
-	flyingBytes = 1 << 20 // bytes in flight, at most, if SetWriteBuffer sets no other bound
+	pipeline    = 8       // largest number of messages of a stream in flight
+	flyingBytes = 1 << 20 // largest number of bytes in flight, if SetWriteBuffer sets no other
 )
 
 // flight is one message in flight.
@@ -29,8 +30,9 @@ type flight struct {
 	mem  []byte
 }
 
-// flights are the messages of a stream in flight: a ring with the numbers from ended to begun. It
-// keeps the memory of ended flights for the next ones, until the stream is silent for a second.
+// flights holds the messages of a stream in flight. It is a ring, whose messages have the numbers
+// from ended to begun. It keeps the memory of ended flights for the next flights, until the stream
+// is silent for a second.
 type flights struct {
 	of           [pipeline]flight
 	begun, ended int
@@ -55,7 +57,7 @@ func (c *Conn) full(n int) bool {
 	return under == pipeline || under > 0 && c.ops.bytes+n > c.bound
 }
 
-// piece returns the length of the longest message, in bytes, so that two fit into the bound.
+// piece returns the length of the longest message, in bytes. Two such messages fit into the bound.
 func (c *Conn) piece() int { return min(dataBytes, max(c.bound/2, leastBuffer)) }
 
 // end removes the first flight and keeps its memory. The caller holds mu.
@@ -67,12 +69,13 @@ func (w *flights) end() {
 	f.mem = nil
 }
 
-// begin starts a flight with the bytes b, and returns their number. It copies b, unless b is the
-// start of own: then the flight takes that memory, and own becomes the memory that the flight had.
-// n is 0 if the process can start no more operations now.
+// begin starts a flight with the bytes b, and returns their number. If b is the start of own, the
+// flight takes the memory of own, and own becomes the memory that the flight had. Otherwise begin
+// copies b. n is 0 if the process can start no more operations now.
 func (c *Conn) begin(b []byte, own *[]byte) (n int, err error) {
 	f := c.next()
-	// Bytes that fill little of own are copied, since they would hold all of its memory.
+	// If b fills only a small part of own, copy b: otherwise the flight would hold all the memory
+	// of own.
 	if own != nil && len(*own) > 0 && len(b) > len(*own)/4 && &b[0] == &(*own)[0] {
 		f.mem, *own = b, f.mem[:cap(f.mem)]
 	} else {
@@ -81,7 +84,7 @@ func (c *Conn) begin(b []byte, own *[]byte) (n int, err error) {
 	return c.start(f)
 }
 
-// next returns the flight to start next. Fewer than pipeline must be in flight.
+// next returns the flight to start next. The number of messages in flight must be below pipeline.
 func (c *Conn) next() *flight {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 //	run      takes every received message, and never waits for one stream (pump)
 //	serve    sends the messages that streams owe their peers, besides data
 //	keep     asks the peers of silent streams whether they still exist
-//	heed     asks the peers that ended, according to the NIC
+//	heed     asks each peer whose end the NIC reports
 //
 // Locks are taken in the order mu, Conn.mu, owed.
 type host struct {
@@ -32,7 +32,7 @@ type host struct {
 	mu        sync.Mutex
 	conns     map[uint32]*Conn     // by their numbers
 	accepted  map[peerKey]*Conn    // the streams that a peer dialled
-	last      uint32               // last number given; the first is random, so peers of an earlier life do not know it
+	last      uint32               // last number given; the first is random, so peers of an earlier process do not know it
 	listeners map[string]*Listener // by their services
 	err       error                // why the process can have no streams any more
 
@@ -107,8 +107,9 @@ func newHost(p *weft.Process) (*host, error) {
 const ownNIC = 10 * time.Second
 
 // receives returns when the NIC knows that the process receives on the port. From then on, the NIC
-// refuses no dial. To find out, it starts a receive and then sends a message to its own process:
-// the NIC works in order. The message has no kind, so the Inbox may take it instead.
+// refuses no dial. receives starts a receive, and then sends a message to its own process. The NIC
+// works in order, so it knows of the receive when the message arrives. The message has no kind, so
+// the Inbox may take it instead.
 func (h *host) receives() error {
 	ctx, cancel := h.p.Runtime().WithTimeout(h.ctx, ownNIC)
 	defer cancel()
@@ -124,7 +125,7 @@ func (h *host) receives() error {
 		return h.gone()
 	case errors.Is(err, weft.ErrNICGone), errors.Is(err, weft.ErrClosed):
 		return failure(err)
-	case err != nil: // no failure of a connection
+	case err != nil: // not the failure of a connection
 		return fmt.Errorf("stream: the NIC does not receive: %w", err)
 	}
 	return nil
@@ -141,8 +142,8 @@ func (h *host) run() {
 	err = h.pump.run()
 }
 
-// end fails all streams and listeners. The host stays registered until its port is free: until
-// then, a Dial or a Listen returns its error.
+// end fails all streams and listeners. The host stays registered until its port is free. Until
+// then, Dial and Listen return the host's error.
 func (h *host) end(err error) {
 	h.mu.Lock()
 	h.err = failure(err)
@@ -162,8 +163,8 @@ func (h *host) end(err error) {
 	hosts.mu.Unlock()
 }
 
-// take handles a received message and returns the number of its stream. It returns 0 for a message
-// of no stream.
+// take handles a received message and returns the number of its stream. It returns 0 if the message
+// belongs to no stream.
 func (h *host) take(from *weft.Message, data []byte) (stream uint32) {
 	m, ok := parse(from.Tag, data)
 	if !ok {
@@ -185,7 +186,8 @@ func (h *host) take(from *weft.Message, data []byte) (stream uint32) {
 	return m.number
 }
 
-// open handles an open message: it adds a stream to the backlog of the listener, or refuses.
+// open handles an open message: it adds a stream to the backlog of the listener, or refuses the
+// stream.
 func (h *host) open(from *weft.Message, m *message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -277,9 +279,9 @@ func (h *host) keep() {
 	}
 }
 
-// heed asks the peers that ended according to an event of their process or NIC. It does not ask all
-// peers after a lost event, since that would fail peers that are merely slow. keepAlive finds
-// those.
+// heed asks a peer for its state when an event reports the end of the peer's process or NIC. After
+// a lost event, heed does not ask all peers, since that would fail streams to peers that are merely
+// slow. keepAlive finds the peers that ended.
 func (h *host) heed(events *weft.Watcher) {
 	defer events.Close()
 	for {

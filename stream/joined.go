@@ -7,26 +7,26 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A short Write that may not leave now, because the peer has no room or too much is in flight,
-// joins others and returns at once. The joined bytes leave as one message as soon as they may. TCP
-// does the same with Writes that its window holds up. No byte waits only to be joined.
+// A short Write cannot be sent now if the peer has no room or too much is in flight. It then joins
+// other Writes and returns at once. The joined bytes are sent as one message as soon as possible.
+// TCP does the same with Writes that its window holds up. No byte waits only to be joined.
 //
 //	Write ──► joined ──► drain ──► flights ──► NIC
 //	   Write ──┘            a goroutine, which ends when no byte waits
 //
-// While drain runs, it is the only sender of the stream. Close and CloseWrite then leave it to
-// drain to tell the peer of the end, behind the last byte.
+// While drain runs, it is the only sender of the stream. It then also tells the peer of the end,
+// after the last byte, on behalf of Close and CloseWrite.
 
 const (
 	copiedBytes = 2<<10 - headBytes  // every NIC copies such a message, so its memory is free at once
-	keptBytes   = 16<<10 - headBytes // an embedded NIC copies such a message if it can at once
+	keptBytes   = 16<<10 - headBytes // an embedded NIC copies such a message if it can do so at once
 	joinedBytes = 16 << 10           // the longest Write that is joined; a longer one waits
-	mostJoined  = 64 << 10           // joined bytes of a stream, at most
+	mostJoined  = 64 << 10           // largest number of joined bytes of a stream
 )
 
 const (
-	lingers    = time.Minute            // a closed stream keeps its unsent bytes
-	closeWaits = 250 * time.Millisecond // a Close waits for its unsent bytes
+	lingers    = time.Minute            // time for which a closed stream keeps its unsent bytes
+	closeWaits = 250 * time.Millisecond // time for which Close waits for unsent bytes
 )
 
 // startToJoin starts drain with the bytes b and returns their number. It returns 0 if the stream
@@ -41,8 +41,8 @@ func (c *Conn) startToJoin(b []byte) (n int) {
 }
 
 // resend starts drain with bytes that may or may not have been sent, and returns their number. It
-// does so even if the stream was closed meanwhile: that Close waits for the Write. It returns 0 if
-// the stream failed.
+// starts drain even if the stream was closed meanwhile, because Close then waits for the Write. It
+// returns 0 if the stream failed.
 func (c *Conn) resend(b []byte) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,14 +64,15 @@ func (c *Conn) startToDrain(b []byte) (n int) {
 	return len(b)
 }
 
-// join adds as many bytes of b to those that wait as fit, and returns their number.
+// join appends bytes of b to the waiting bytes, up to the bound, and returns the number of appended
+// bytes.
 func (c *Conn) join(b []byte) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.draining {
 		return 0
 	}
-	n = min(len(b), max(min(mostJoined, c.flying)-len(c.joined), 0)) // resent bytes may be more than the bound
+	n = min(len(b), max(min(mostJoined, c.flying)-len(c.joined), 0)) // resent bytes may exceed the bound
 	c.joined = append(c.joined, b[:n]...)
 	return n
 }
@@ -118,7 +119,7 @@ func (c *Conn) mayDrain() bool {
 	return false
 }
 
-// drainSome starts one more message, or waits until it may.
+// drainSome starts one more message, or waits until it can start one.
 func (c *Conn) drainSome(ctx context.Context) error {
 	c.reap()
 	if c.full(mostJoined) {
@@ -151,8 +152,8 @@ func (c *Conn) drainSome(ctx context.Context) error {
 	}
 }
 
-// gather moves the joined bytes that may leave to the memory of f. It reports whether there are
-// any.
+// gather moves the joined bytes that may be sent now to the memory of f. It reports whether there
+// are any.
 func (c *Conn) gather(f *flight) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,9 +170,9 @@ func (c *Conn) gather(f *flight) bool {
 	return n > 0
 }
 
-// linger waits at most closeWaits until the bytes of a closed stream are sent: a process that ends
-// right after Close would lose them. It does not wait for a peer that has no room. While drain
-// runs, drain waits for the flights, since it may start new ones in their memory.
+// linger waits at most closeWaits until the bytes of a closed stream are sent. If the process ended
+// right after Close, it would lose these bytes. linger does not wait for a peer that has no room.
+// While drain runs, drain waits for the flights, since it may start new flights in their memory.
 func (c *Conn) linger() {
 	ctx, cancel := c.h.p.Runtime().WithTimeout(c.h.ctx, closeWaits)
 	defer cancel()
@@ -192,8 +193,8 @@ func (c *Conn) linger() {
 	}
 }
 
-// leave waits at most closeWaits until the NIC has the last message of an ended stream: a process
-// that ends right after it would lose that message. It does not wait behind other messages to a
+// leave waits at most closeWaits until the NIC has the last message of an ended stream. If the
+// process ended at once, it would lose this message. leave does not wait behind other messages to a
 // peer whose NIC is silent.
 func (c *Conn) leave() {
 	ctx, cancel := c.h.p.Runtime().WithTimeout(c.h.ctx, closeWaits)
@@ -210,8 +211,8 @@ func (c *Conn) leave() {
 	}
 }
 
-// leaving returns the gate that opens when the owed messages have started. It returns nil if there
-// are none, or if they wait behind others.
+// leaving returns the gate that opens when the owed messages have started. It returns nil if no
+// messages are owed, or if they wait behind others.
 func (c *Conn) leaving() *weft.Gate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,7 +249,7 @@ func (c *Conn) drains() bool {
 	return c.draining
 }
 
-// mustDrain reports whether drain has bytes that may leave, or messages in flight.
+// mustDrain reports whether drain has messages in flight, or bytes that may be sent now.
 func (c *Conn) mustDrain() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

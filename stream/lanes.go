@@ -6,9 +6,9 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A process sends its peers messages besides data: answers, windows, ends. The messages to one peer
-// leave in order, and several are in flight at once, since a message to a silent NIC takes long. A
-// silent peer delays no other peer:
+// Besides data, a process sends its peers answers, windows and ends. The messages to one peer are
+// sent in order. Several of them are in flight at once, since a message to a silent NIC takes a
+// long time. A silent peer delays no other peer:
 //
 //	owing, strays ──► serve ──► lane of a peer ──► NIC        while few messages are in flight
 //	                               └──► goroutine ──► NIC     otherwise, until the lane is empty
@@ -18,11 +18,11 @@ import (
 
 const (
 	mostUnderWay = 16 // messages of a lane in flight
-	keptLanes    = 64 // lanes from which on serve looks for idle ones
+	keptLanes    = 64 // number of lanes at which serve first removes idle ones
 )
 
-// lane is the queue of messages to one peer. Its sender owns the fields up to of: serve, or the
-// lane's own goroutine while held is set.
+// lane is the queue of messages to one peer. Only the sender of the lane uses the fields under to
+// of. The sender is serve or, while held is set, the lane's own goroutine.
 type lane struct {
 	h     *host
 	to    weft.Name
@@ -66,7 +66,7 @@ func (h *host) serve() {
 		owing, strays := h.owing, h.strays
 		h.owing, h.strays = nil, nil
 		h.owed.Unlock()
-		for _, c := range owing { // before the strays: an end leaves before later data is refused
+		for _, c := range owing { // before the strays: an end is sent before the refusal of later data
 			ls.put(owed{c: c})
 		}
 		for _, s := range strays {
@@ -158,8 +158,8 @@ func (l *lane) send() bool {
 	}
 }
 
-// begun notes that the message has started as o. If o is nil, the NIC has the message already, or
-// the send failed.
+// begun notes that the operation o sends the message. If o is nil, the NIC has the message already,
+// or the send failed.
 func (l *lane) begun(o *weft.Op) {
 	l.has = false
 	if l.of != nil {
@@ -167,7 +167,7 @@ func (l *lane) begun(o *weft.Op) {
 	}
 }
 
-// hold is the lane's own goroutine. It sends as flights end, until the lane is empty.
+// hold is the lane's own goroutine. It sends whenever flights end, until the lane is empty.
 func (l *lane) hold() {
 	for l.h.ctx.Err() == nil {
 		if l.has {

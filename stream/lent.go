@@ -1,8 +1,8 @@
 package stream
 
-// The bytes of a long message stay in the Inbox if no Read waits for them. The next Reads copy them
-// from there, once. If the pump takes the next message first, it copies the rest into the buffer of
-// the stream.
+// If no Read waits, the bytes of a long message stay in the Inbox. The next Reads copy them from
+// there, once. If the pump takes the next message before these Reads, it copies the remaining bytes
+// into the buffer of the stream.
 //
 //	Inbox ──────────────────► Read
 //	   └──► stream's buffer ────┘     the next message came first
@@ -10,7 +10,7 @@ package stream
 // lentBytes is the length from which lending is cheaper than a copy.
 const lentBytes = 4 << 10
 
-// lend adds bytes that lie in the Inbox, behind all others. The caller holds mu.
+// lend adds bytes that lie in the Inbox, after all other bytes. The caller holds mu.
 func (c *Conn) lend(b []byte) {
 	if len(b) < lentBytes {
 		c.in.write(b)

@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// DefaultBacklog is the Backlog of a [ListenConfig] that sets none, in streams. It is the default
-// bound of Linux for TCP.
+// DefaultBacklog is the default of ListenConfig.Backlog, in streams. Linux has the same default for
+// TCP.
 const DefaultBacklog = 4096
 
 // ListenConfig holds the settings of a listener.
@@ -22,14 +22,15 @@ type ListenConfig struct {
 	// backlog is full, a dial fails with ECONNREFUSED.
 	Backlog int
 
-	// KeepAlive replaces DefaultKeepAlive for accepted streams if it is not 0. A negative value
-	// means that a stream never asks a silent peer. It then fails only if the NIC reports that the
-	// peer ended, and it waits forever if the peer's last report was lost.
+	// KeepAlive is the time after which an accepted stream asks a silent peer for a report. 0 means
+	// DefaultKeepAlive. If KeepAlive is negative, the stream never asks. Such a stream fails only
+	// if the NIC reports that the peer ended, and it waits forever if the peer's last report was
+	// lost.
 	KeepAlive time.Duration
 }
 
-// Listener is a service that a process listens to. It is a [net.Listener]. Any number of goroutines
-// may use it at once.
+// Listener accepts the streams to a service of a process. It implements [net.Listener]. Any number
+// of goroutines may use it at once.
 type Listener struct {
 	h       *host
 	addr    Addr
@@ -41,18 +42,20 @@ type Listener struct {
 	closed bool    // under host.mu
 }
 
-// Listen registers a service of p and returns its listener. It is [ListenConfig.Listen] with the
-// default settings.
+// Listen registers a service of p and returns its listener. It works like [ListenConfig.Listen]
+// with the default settings.
 func Listen(p *weft.Process, service string) (*Listener, error) {
 	return (&ListenConfig{Process: p}).Listen(service)
 }
 
-// Listen registers a service of the process and returns its listener. A service is a name of 1 to
-// 255 bytes. Dials succeed as soon as Listen has returned.
+// Listen registers a service of the process and returns its listener. The name of a service has 1
+// to 255 bytes. As soon as Listen has returned, dials to the service succeed.
 //
-// An error is a [*net.OpError]. It wraps EADDRINUSE if the process listens to the service already,
-// [net.ErrClosed] if the process is closed or has lost its NIC, and [weft.ErrBadArgument] if the
-// service or a setting is invalid.
+// An error is a [*net.OpError]. It wraps one of these errors:
+//
+//   - EADDRINUSE if the process already listens to the service.
+//   - [net.ErrClosed] if the process is closed or has lost its NIC.
+//   - [weft.ErrBadArgument] if the service or a setting is invalid.
 func (lc *ListenConfig) Listen(service string) (*Listener, error) {
 	l, err := lc.listen(service)
 	if err != nil {
@@ -92,10 +95,10 @@ func (lc *ListenConfig) listen(service string) (*Listener, error) {
 	return l, nil
 }
 
-// Addr returns the address to dial, an [Addr].
+// Addr returns the address of the service, which clients dial. It is an [Addr].
 func (l *Listener) Addr() net.Addr { return l.addr }
 
-// Accept waits for the next stream and returns it, a [*Conn]. It fails with [net.ErrClosed] when
+// Accept waits for the next stream and returns it as a [*Conn]. It fails with [net.ErrClosed] when
 // the listener or the process is closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
@@ -134,8 +137,8 @@ func (l *Listener) next() (*Conn, error) {
 	return c, nil
 }
 
-// Close ends the service. Streams that Accept has returned go on. Those in the backlog fail, and
-// their peers get ECONNRESET.
+// Close ends the service. Streams that Accept has already returned stay open. Streams in the
+// backlog fail, and the calls of their peers fail with ECONNRESET.
 func (l *Listener) Close() error {
 	l.h.mu.Lock()
 	if l.closed {

@@ -10,17 +10,19 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// URLs, SOCKS5 and HTTP CONNECT name a host and a port, never a process. This file maps the two:
+// URLs, SOCKS5 and HTTP CONNECT name a host and a port, never a process. This file maps a host and
+// a port to a service of a process:
 //
 //	http.0.web.weft, any port    web/0:http
 //	0.web.weft, port 80          web/0:80
 
-// hostEnding ends the names of hosts that stand for services.
+// hostEnding is the ending of host names that stand for services.
 const hostEnding = ".weft"
 
 // Host returns the host name that stands for the address in a URL: "http.0.web.weft" for
-// web/0:http. It returns "" if no host name does: the service has a dot, a space, a control
-// character or one of "/:[]@%?#\", or the process has no valid name.
+// web/0:http. If no host name can stand for the address, Host returns "". This is the case if the
+// process has no valid name, or if the service has a dot, a space, a control character or one of
+// "/:[]@%?#\".
 func (a Addr) Host() string {
 	host := fmt.Sprintf("%s.%d.%s%s", a.Service, a.Process.Index, a.Process.App, hostEnding)
 	if parsed, err := ParseHost(host, 0); err != nil || parsed != a {
@@ -29,13 +31,14 @@ func (a Addr) Host() string {
 	return host
 }
 
-// ParseHost returns the address that a host name and a port stand for. A host
-// SERVICE.INDEX.APP.weft is the service of that name at any port. A host INDEX.APP.weft is the
-// service that the port names: port 80 of 0.web.weft is web/0:80. If both readings are possible,
-// the first one holds: 80.0.web.weft is web/0:80 at any port. APP may have dots.
+// ParseHost returns the address that a host name and a port stand for. A host of the form
+// SERVICE.INDEX.APP.weft names its service, and the port does not matter. For a host of the form
+// INDEX.APP.weft, the port number is the name of the service: port 80 of 0.web.weft is web/0:80. If
+// a host has both forms, the first form applies: 80.0.web.weft is web/0:80 with any port. APP may
+// contain dots.
 //
-// The ending .weft may be missing, and one dot may follow. Case matters in SERVICE alone. An error
-// wraps [weft.ErrBadArgument].
+// The host may omit the ending .weft, and may end with one dot. Only SERVICE is case-sensitive.
+// ParseHost fails with [weft.ErrBadArgument] if the host has neither form.
 func ParseHost(host string, port uint16) (Addr, error) {
 	wrong := fmt.Errorf("stream: host %.80q names no service; "+
 		"expected SERVICE.INDEX.APP.weft, as in http.0.web.weft for web/0:http", host)
@@ -67,8 +70,8 @@ func ParseHost(host string, port uint16) (Addr, error) {
 	return Addr{process, service}, nil
 }
 
-// parseTarget reads what Dial takes: PROCESS:SERVICE, or HOST:PORT with a host that ParseHost
-// knows. A host has no slash, and the name of a process has one.
+// parseTarget parses the address that Dial takes: PROCESS:SERVICE, or HOST:PORT with a host that
+// ParseHost knows. A host has no slash, and the name of a process has one.
 func parseTarget(s string) (Addr, error) {
 	if name, _, _ := strings.Cut(s, ":"); strings.Contains(name, "/") {
 		return ParseAddr(s)

@@ -10,22 +10,22 @@ import (
 
 // pump takes the received messages of all streams of a process. One goroutine pumps at a time. If a
 // single Read waits, its own goroutine pumps, so no message passes from one goroutine to another.
-// Otherwise the goroutine of host.run pumps, here called the runner.
+// Otherwise the goroutine of host.run pumps. This goroutine is called the runner here.
 //
 //	one Read waits, and no other call  ──► the Read pumps until its bytes arrive
 //	another call waits                 ──► the runner pumps, at once
 //	no call waits                      ──► the runner pumps, after idleAfter without a Read
 //
-// Accepts, and Reads of silent streams, wait nearly always. They do not count while many messages
-// in a row are for one stream: a server that waits for more connections still answers its busy
-// connection without delay. The first message for another stream ends the row. It waits for
-// idleAfter at most.
+// Accepts, and Reads of silent streams, wait nearly always. The pump ignores them while many
+// consecutive messages are for one stream, so a server that waits for more connections still
+// answers its busy connection without delay. The first message for another stream ends such a row.
+// That message waits at most idleAfter.
 type pump struct {
 	h      *host
 	in     *weft.Inbox
-	msg    weft.Message // the last of the Inbox; for the goroutine that pumps
-	lender *Conn        // the stream that has bytes in the Inbox; nil if none has; for the goroutine that pumps
-	free   *weft.Gate   // opened when the runner should look whether it must pump
+	msg    weft.Message // the last message of the Inbox; only the goroutine that pumps uses it
+	lender *Conn        // the stream that has bytes in the Inbox, or nil; only the goroutine that pumps uses it
+	free   *weft.Gate   // opened when the runner should check whether it must pump
 
 	// Under host.owed.
 	busy    bool   // a goroutine pumps
@@ -34,15 +34,16 @@ type pump struct {
 	last    uint32 // the stream of the last message; 0 if it had none
 	row     int    // messages in a row for that stream, up to longRow
 	turns   uint64 // number of times that a Read pumped
-	served  bool   // the runner brought a waiting Read its bytes
-	dozing  bool   // the runner waits for idleAfter at most
+	served  bool   // the runner took the bytes of a waiting Read
+	dozing  bool   // the runner waits at most idleAfter
 }
 
-// idleAfter is the time in which no goroutine pumps after a Read has its bytes, if no other call
+// idleAfter is the time for which no goroutine pumps after a Read has its bytes, if no other call
 // waits.
 const idleAfter = time.Millisecond
 
-// longRow is the number of messages in a row from which on only their stream counts.
+// longRow is the number of consecutive messages for one stream after which only calls on that
+// stream count.
 const longRow = 8
 
 // others reports whether calls wait that a pumping Read would delay. The caller holds host.owed.
@@ -87,8 +88,8 @@ func (p *pump) idle() error {
 	return nil
 }
 
-// doze reports whether the runner should go on waiting: no other call waits, and a Read pumped
-// since the runner last looked.
+// doze reports whether the runner should wait longer: no other call waits, and a Read has pumped
+// since the runner last checked.
 func (p *pump) doze(last uint64) (turns uint64, more bool) {
 	p.h.owed.Lock()
 	defer p.h.owed.Unlock()
@@ -109,7 +110,7 @@ func (p *pump) next(ctx context.Context) (stream uint32, err error) {
 	return stream, err
 }
 
-// turn notes that a Write waits for its flights. Only the NIC ends those, so the runner may doze,
+// turn notes that a Write waits for its flights. Only the NIC ends flights, so the runner may doze,
 // as if a Read were about to pump.
 func (p *pump) turn() {
 	p.h.owed.Lock()
@@ -138,8 +139,8 @@ func (p *pump) begin() bool {
 	return true
 }
 
-// leave ends the runner's turn, and returns true, if it served a single Read and no other call
-// waits. The next Read may then pump.
+// If the runner served a single Read and no other call waits, leave ends the runner's turn and
+// returns true. The next Read may then pump.
 func (p *pump) leave(stream uint32) bool {
 	p.h.owed.Lock()
 	defer p.h.owed.Unlock()
@@ -154,9 +155,9 @@ func (p *pump) leave(stream uint32) bool {
 }
 
 // lead pumps one message for a Read, or for a Write that waits for room. It returns false if
-// another goroutine pumps or another call waits: then the caller must wait for the runner. come
-// reports whether the caller's wait is over. lead asks it once no other goroutine pumps, since one
-// may have ended the wait after the caller looked.
+// another goroutine pumps or another call waits: then the caller must wait for the runner. The
+// function come reports whether the caller's wait is over. lead calls come when no other goroutine
+// pumps, since another goroutine may have ended the wait after the caller checked.
 func (p *pump) lead(ctx context.Context, come func() bool) bool {
 	p.h.owed.Lock()
 	if p.busy || p.others() {
@@ -187,22 +188,23 @@ func (p *pump) lead(ctx context.Context, come func() bool) bool {
 // errCome is the reason why lead took no message.
 var errCome = errors.New("stream: it has come")
 
-// await notes, with n = 1, that a call waits and needs every message at once; with -1 that it
-// ended.
+// With n = 1, await notes that a call waits and needs every message at once. With n = -1, it notes
+// that the call ended.
 func (p *pump) await(n int) {
 	p.h.owed.Lock()
 	p.waiting += n
 	p.unlock()
 }
 
-// awaitPatiently is await for an Accept.
+// awaitPatiently does the same as await, for an Accept.
 func (p *pump) awaitPatiently(n int) {
 	p.h.owed.Lock()
 	p.patient += n
 	p.unlock()
 }
 
-// awaitRead is await for a Read that does not pump. With n = -1, the Read has its bytes.
+// awaitRead does the same as await, for a Read that does not pump. With n = -1, the Read has its
+// bytes.
 func (p *pump) awaitRead(n int) {
 	p.h.owed.Lock()
 	p.patient += n

@@ -15,10 +15,10 @@ const (
 	mostBuffer  = 16 << 20
 )
 
-// Read copies received bytes to b and returns their number. It waits until there is at least one.
-// After the last byte of a peer that called Close or CloseWrite, it returns [io.EOF]. It fails with
-// [os.ErrDeadlineExceeded] after the deadline, with [net.ErrClosed] after Close of this end or of
-// its process, and with ECONNRESET or ETIMEDOUT if the stream failed.
+// Read copies received bytes to b and returns their number. It waits until there is at least one
+// byte. If the peer called Close or CloseWrite, Read returns [io.EOF] after the last byte. Read
+// fails with [os.ErrDeadlineExceeded] after the deadline. It fails with [net.ErrClosed] if this end
+// or its process is closed. It fails with ECONNRESET or ETIMEDOUT if the stream failed.
 func (c *Conn) Read(b []byte) (int, error) {
 	if err := c.reading.Wait(c.h.ctx); err != nil {
 		return 0, c.opError("read", c.h.gone())
@@ -41,7 +41,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 // waitToRead waits for a message. It pumps if no other call waits.
 func (c *Conn) waitToRead() {
 	c.mu.Lock()
-	if c.state != stateOpen { // it ended after the Read looked: no call would end the context
+	if c.state != stateOpen { // the stream ended after the Read checked it: no call would end the context
 		c.mu.Unlock()
 		return
 	}
@@ -131,17 +131,18 @@ func (c *Conn) took(n int) {
 	c.grant()
 }
 
-// grant extends the window of the peer when half of the buffer is free again: that is worth a
-// message, and a fast peer never waits. The caller holds mu, and calls tellGranted afterwards.
+// grant extends the window of the peer when half of the buffer is free again. Such an extension is
+// worth a message, and a fast peer never waits for it. The caller holds mu, and calls tellGranted
+// afterwards.
 func (c *Conn) grant() {
 	if upTo := c.taken + c.buffer; upTo >= c.granted+c.buffer/2 && !c.finished && c.state == stateOpen {
 		c.granted, c.untold = upTo, true
 	}
 }
 
-// tellGranted sends the peer its new window, if there is one. The reading goroutine sends it
-// itself: serve would run late if both share a processor. If the send cannot start at once, serve
-// sends it.
+// tellGranted sends the peer its new window, if there is one. The reading goroutine sends the
+// window itself, because serve would run late if both share a processor. If the send cannot start
+// at once, serve sends the window.
 func (c *Conn) tellGranted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,10 +176,11 @@ func (t *telling) send(c *Conn) bool {
 	return t.on
 }
 
-// WriteTo implements [io.WriterTo], which [io.Copy] uses: it writes received bytes to w until
-// [io.EOF], and returns their number. It writes them from the stream's buffer, without a copy.
-// While w writes, other goroutines may Read the bytes that follow. Bytes that w does not take stay
-// in the stream. If w takes less without an error, WriteTo fails with [io.ErrShortWrite].
+// WriteTo writes received bytes to w until [io.EOF], and returns their number. It implements
+// [io.WriterTo], which [io.Copy] uses. It writes the bytes from the stream's buffer, without a
+// copy. While w writes, other goroutines may Read the bytes that follow. Bytes that w does not take
+// stay in the stream. If w takes fewer bytes and returns no error, WriteTo fails with
+// [io.ErrShortWrite].
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	var first [leastRing]byte
 	var out ring
@@ -202,8 +204,8 @@ func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	}
 }
 
-// lift moves the waiting bytes to an empty ring. It reports whether there are any. They still count
-// against the peer's window.
+// lift moves the waiting bytes to an empty ring. It reports whether there are any. The moved bytes
+// still count against the peer's window.
 func (c *Conn) lift(out *ring) (ok bool, err error) {
 	if err := c.reading.Wait(c.h.ctx); err != nil {
 		return false, c.h.gone()
@@ -237,8 +239,8 @@ func (c *Conn) liftNext(out *ring, b []byte) error {
 // errWritten is the error of a writer that reports an impossible count.
 var errWritten = errors.New("stream: a writer says that it has taken less than nothing, or more than it was given")
 
-// pass writes the lifted bytes to w. If w fails or panics, or the stream is closed, the rest goes
-// back to the stream.
+// pass writes the lifted bytes to w. If w fails or panics, or the stream is closed, pass returns
+// the remaining bytes to the stream.
 func (c *Conn) pass(w io.Writer, out *ring) (sum int, err error) {
 	defer c.giveBack(out)
 	for closed := false; err == nil && !closed && out.len() > 0; {
@@ -263,7 +265,7 @@ func (c *Conn) pass(w io.Writer, out *ring) (sum int, err error) {
 	return sum, err
 }
 
-// giveBack returns the lifted bytes that are left to the stream.
+// giveBack returns the remaining lifted bytes to the stream.
 func (c *Conn) giveBack(out *ring) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

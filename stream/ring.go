@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// ring is a queue of bytes: those of a stream that wait for a Read. Its memory grows on demand. A
+// ring is a queue of the bytes of a stream that wait for a Read. Its memory grows on demand. A
 // large ring that becomes empty gives its memory to a pool, since most streams of a process hold no
 // bytes.
 //

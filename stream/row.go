@@ -2,22 +2,23 @@ package stream
 
 import "time"
 
-// Short Writes in quick succession share frames, without a delay for any of them. The first one
-// leaves at once. A Write belongs to a row if it follows another one soon, and the peer sent
-// nothing in between. The NIC copies it, and puts it into one frame with the others that arrive
-// before its next poll. So a thousand Writes need few frames, and a Write whose peer answers each
-// one never waits, as with TCP without Nagle's delay.
+// Short Writes in quick succession share frames, and none of them is delayed. The first Write is
+// sent at once. A Write belongs to a row if it soon follows another Write and the peer sent nothing
+// in between. The NIC copies such a Write, and puts it into one frame with the other Writes that
+// arrive before the NIC's next poll. So a thousand Writes need few frames. If the peer answers each
+// Write, no Write waits, as with TCP without Nagle's delay.
 
 // row is what a stream remembers of its last short Write.
 type row struct {
 	heard uint32    // messages received from the peer before that Write
-	last  time.Time // the time of that Write; zero if the peer had sent a message since the one before
+	last  time.Time // the time of that Write; zero if the peer sent a message between it and the Write before
 }
 
 // afterAnother is the time within which the next Write of a row follows.
 const afterAnother = 50 * time.Microsecond
 
-// inRow reports whether the short Write that is about to leave belongs to a row, and remembers it.
+// inRow reports whether the short Write that is about to be sent belongs to a row. It remembers the
+// Write.
 func (c *Conn) inRow() bool {
 	c.mu.Lock()
 	heard := c.heardSum

@@ -23,9 +23,9 @@ func (c *Conn) opened(addr weft.Address, m *message) {
 	c.peer, c.peerNumber, c.window, c.state = addr, m.sender, m.offset, stateOpen
 }
 
-// take handles a message for the stream. It returns false if the sender is not the peer. Another
-// process may have the peer's name by now and get messages for it: its reset reports that the peer
-// is gone.
+// take handles a message for the stream. It returns false if the sender is not the peer. By now
+// another process may have the peer's name and get messages for the peer. A reset from that process
+// reports that the peer is gone.
 func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *Conn) take(from weft.Name, addr weft.Address, m *message) bool {
 }
 
 // unlessEnded returns the error of a stream whose peer failed or is silent. If the peer had closed
-// the stream in order, it has forgotten the stream: this is no failure, and only Writes end.
+// the stream in order, the peer has forgotten the stream. This is no failure, and only Writes fail.
 func (c *Conn) unlessEnded(err error) error {
 	if c.unread {
 		return syscall.EPIPE
@@ -72,8 +72,8 @@ func (c *Conn) unlessEnded(err error) error {
 	return err
 }
 
-// takeState handles a state, which repeats everything but bytes: a session of the NICs that ended
-// may have lost the message that said it first.
+// takeState handles a state. A state repeats everything except bytes, since the first message about
+// it may have been lost with an ended session of the NICs.
 func (c *Conn) takeState(m *message) {
 	c.stated = true
 	if m.offset > c.window {
@@ -117,8 +117,8 @@ func (c *Conn) answered(addr weft.Address, m *message) bool {
 	return true
 }
 
-// takeData handles received bytes. It skips those that it has already: a message that was withdrawn
-// too late arrives again as part of a later one.
+// takeData handles received bytes. It skips bytes that arrived before: if a message was withdrawn
+// too late, its bytes arrive again as part of a later message.
 func (c *Conn) takeData(m *message) {
 	b, end := m.rest, m.offset+uint64(len(m.rest))
 	switch {
@@ -195,8 +195,9 @@ func (c *Conn) due() (tag weft.Tag, body []byte, ok bool) {
 	return tagOf(k, c.peerNumber), c.tell(new([stateBytes]byte)), true
 }
 
-// announced notes that a message of the stream was started as o. The first one of an accepted
-// stream is its accept. A Write waits for it, since the peer does not know the stream before.
+// announced notes that the operation o sends a message of the stream. The first message of an
+// accepted stream is its accept message. A Write waits for the accept message, since the peer does
+// not know the stream before it.
 func (c *Conn) announced(o *weft.Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,9 +218,10 @@ func (c *Conn) peerKnows() {
 // keepEvery is the period of keepAlive.
 const keepEvery = time.Second
 
-// doubt asks the peer whether it ended, after an event of the process at ended, or of its NIC if
-// ended has no slot. The event proves nothing: bytes of the peer may arrive after it, and the event
-// of a NIC may arrive after the first messages of its next life.
+// doubt asks the peer whether it ended, after an event about the address ended. The event is about
+// a NIC if the address has no slot, and otherwise about a process. The event proves nothing. Bytes
+// of the peer may arrive after it, and the event of a NIC may arrive after the first messages of
+// the NIC's next life.
 func (c *Conn) doubt(ended weft.Address, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,8 +236,8 @@ func (c *Conn) ceased(now time.Time) bool {
 	return !c.doubted.IsZero() && now.Sub(c.doubted) >= keepEvery && now.Sub(c.heard) >= keepEvery
 }
 
-// keepAlive asks the peer for its state if none arrived for a while, and fails the stream if no
-// message at all arrives then. Received bytes do not replace a state: a lost message may have
+// keepAlive asks the peer for its state if none arrived for a while. If no message at all arrives
+// after that, it fails the stream. Received bytes do not replace a state: a lost message may have
 // reported room or an end, and the stream would wait for it forever.
 func (c *Conn) keepAlive(now time.Time) {
 	c.mu.Lock()

@@ -119,8 +119,8 @@ const (
 	endsBoth               // no bytes follow; the sender reads no more
 )
 
-// state returns the body of window, ping and pong. It repeats everything but bytes that earlier
-// messages reported, in case one of them was lost.
+// state returns the body of window, ping and pong. In case an earlier message was lost, the body
+// repeats everything that earlier messages reported, except bytes.
 func state(b *[stateBytes]byte, sender uint32, granted, sent uint64, end ending) []byte {
 	binary.LittleEndian.PutUint32(b[:], sender)
 	binary.LittleEndian.PutUint64(b[numberBytes:], granted)

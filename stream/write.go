@@ -20,18 +20,18 @@ import (
 //	up to 16 KiB                                 start drain
 //	otherwise                                    wait
 
-// Write sends b and returns the number of bytes that it took. It returns when b may be reused, as
-// with TCP: the bytes were sent, or the stream has copied them. It waits while the stream's buffer
-// is full, because the peer has no room or the NIC is busy.
+// Write sends b and returns the number of bytes that it took. As with TCP, it returns when b may be
+// reused: the stream has sent or copied the bytes. If the stream's buffer is full, because the peer
+// has no room or the NIC is busy, Write waits.
 //
-// If Write fails, the stream sends the bytes that Write counts, and no others. It fails with
+// If Write fails, the stream sends exactly the bytes that Write counted. Write fails with
 // [os.ErrDeadlineExceeded] after the deadline, and the stream remains usable. It fails with EPIPE
-// after CloseWrite or after the peer's Close, with [net.ErrClosed] after Close of this end or of
-// its process, and with ECONNRESET or ETIMEDOUT if the stream failed.
+// after CloseWrite or after the peer's Close. It fails with [net.ErrClosed] if this end or its
+// process is closed. It fails with ECONNRESET or ETIMEDOUT if the stream failed.
 func (c *Conn) Write(b []byte) (sum int, err error) { return c.write(b, nil) }
 
-// write is Write. If own is not nil, b lies in *own: a flight may take that memory, and *own
-// becomes other memory.
+// write implements Write. If own is not nil, b lies in *own. A flight may then take that memory,
+// and write sets *own to other memory.
 func (c *Conn) write(b []byte, own *[]byte) (sum int, err error) {
 	if err := c.writing.Wait(c.h.ctx); err != nil {
 		return 0, c.opError("write", c.h.gone())
@@ -45,11 +45,11 @@ func (c *Conn) write(b []byte, own *[]byte) (sum int, err error) {
 	}
 }
 
-// ReadFrom implements [io.ReaderFrom], which [io.Copy] uses: it sends the bytes of r until
-// [io.EOF], and returns the number of bytes that the stream took. It reads up to 512 KiB at once,
-// the length of the longest message, and does not copy a full message. From a connection it reads
-// 32 KiB, and more only while the connection fills that. If it fails, bytes that it read and the
-// stream did not take are lost.
+// ReadFrom sends the bytes of r until [io.EOF], and returns the number of bytes that the stream
+// took. It implements [io.ReaderFrom], which [io.Copy] uses. It reads up to 512 KiB at once, the
+// length of the longest message, and does not copy a full message. If r is a connection, it reads
+// 32 KiB at once, and more only while the connection fills this buffer. If ReadFrom fails, it loses
+// the bytes that it has read and the stream has not taken.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	_, waits := r.(interface{ SetReadDeadline(time.Time) error })
 	most := dataBytes
@@ -83,8 +83,8 @@ func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	}
 }
 
-// waitingBytes is the buffer of a ReadFrom from a connection, which may be silent for long: some
-// processes have thousands of them.
+// waitingBytes is the buffer size of a ReadFrom from a connection. The connection may be silent for
+// a long time, and some processes have thousands of connections.
 const waitingBytes = 32 << 10
 
 // writeSome does the next step of a Write, and returns the number of bytes of b that it took. The
@@ -134,16 +134,17 @@ func (c *Conn) launch(ctx context.Context, b []byte, room int, own *[]byte) (n i
 	return 0, nil
 }
 
-// worth reports whether the first n of left bytes, for which the peer has room, should leave as a
-// message of their own. While another message is in flight, a part of a message waits until the
-// peer has room for all of it, since each message costs the peer a permission, however short it is.
+// worth reports whether the first n of left bytes should be sent as a separate message; the peer
+// has room for them. While another message is in flight, a part of a message waits until the peer
+// has room for the whole message, since each message costs the peer a permission, however short it
+// is.
 func (c *Conn) worth(n, left int) bool {
 	return n > 0 && (n == min(left, c.piece()) || c.underWay() == 0)
 }
 
 // waitForRoom waits until the peer has room, or the state of the stream changes. Like a Read, it
-// pumps if no other call waits, but not before the peer knows the stream, since no message reports
-// that.
+// pumps if no other call waits. It does not pump before the peer knows the stream, since no
+// received message reports that.
 func (c *Conn) waitForRoom(ctx context.Context) {
 	c.mu.Lock()
 	told := c.told
@@ -153,7 +154,7 @@ func (c *Conn) waitForRoom(ctx context.Context) {
 	}
 }
 
-// hasRoom reports whether a Write may go on.
+// hasRoom reports whether a Write may continue.
 func (c *Conn) hasRoom() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +169,7 @@ func (c *Conn) waitToWrite() {
 	c.wait(c.writable, end)
 }
 
-// room returns the number of bytes that the peer takes. The caller holds mu.
+// room returns the number of bytes that the peer accepts now. The caller holds mu.
 func (c *Conn) room() uint64 {
 	if !c.told {
 		return 0
@@ -176,8 +177,9 @@ func (c *Conn) room() uint64 {
 	return c.window - min(c.window, c.sent)
 }
 
-// mayWrite returns the number of bytes, out of n, that may be sent now, and the context for it. The
-// caller is then the sender until it calls wrote, unless draining is true: then drain is.
+// mayWrite returns the number of bytes, out of n, that may be sent now, and the context for sending
+// them. If draining is true, drain is the sender. Otherwise the caller is the sender until it calls
+// wrote.
 func (c *Conn) mayWrite(n int) (ctx context.Context, room int, draining bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,7 +204,7 @@ func (c *Conn) mayWrite(n int) (ctx context.Context, room int, draining bool, er
 	return c.sendCtx, int(min(uint64(n), c.room())), false, nil
 }
 
-// within returns a context that ends at the deadline, if it is not zero, or with the process.
+// within returns a context that ends with the process, and at the deadline end if that is not zero.
 func (c *Conn) within(end time.Time) (context.Context, context.CancelFunc) {
 	if end.IsZero() {
 		return context.WithCancel(c.h.ctx)
@@ -210,10 +212,10 @@ func (c *Conn) within(end time.Time) (context.Context, context.CancelFunc) {
 	return c.h.p.Runtime().WithTimeout(c.h.ctx, end.Sub(c.h.p.Runtime().Now()))
 }
 
-// send sends one message, for which the peer has room, from the caller's memory. It returns the
-// number of bytes that it took. If ctx ends, the NIC withdraws the message, which may arrive
-// nevertheless. So the stream must send the same bytes again: the peer would take other bytes at
-// this offset for these.
+// send sends one message from the caller's memory, and returns the number of bytes that it took.
+// The peer must have room for the message. If ctx ends, the NIC withdraws the message, which may
+// arrive nevertheless. The stream must then send the same bytes again: otherwise the peer would
+// take other bytes for those at this offset.
 func (c *Conn) send(ctx context.Context, b []byte) (taken int, err error) {
 	err = c.h.port.Send(ctx, c.remote.Process, tagOf(kindData, c.peerNumber), head(&c.first, c.number, c.sent), b)
 	switch {
@@ -229,8 +231,8 @@ func (c *Conn) send(ctx context.Context, b []byte) (taken int, err error) {
 }
 
 // handOver sends one message of up to keptBytes if there is no flight and the NIC copies it at
-// once. It reports whether it did. Without the copy, a send would wait for the acknowledgement of
-// all its bytes.
+// once. It reports whether it sent the message. Without the copy, a send would wait for the
+// acknowledgement of all its bytes.
 func (c *Conn) handOver(b []byte, room int) bool {
 	if len(b) <= copiedBytes || len(b) > keptBytes || room < len(b) {
 		return false
