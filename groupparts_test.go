@@ -129,3 +129,53 @@ func TestAPartOfAnotherLengthFailsAtItsMemberAndTheOthersNameIt(t *testing.T) {
 		})
 	}
 }
+
+// The bytes that go between the members of these operations have the same lengths.
+func TestDifferentOperationsThatLookAlikeFailAtAllMembers(t *testing.T) {
+	const n = 3
+	type do = func(ctx context.Context, g *weft.Group) error
+	b, each := func(n int) []byte { return make([]byte, n) }, func() [][]byte { return places([]int{8, 8, 8}) }
+	gather := func(ctx context.Context, g *weft.Group) error { return g.Gather(ctx, 0, b(8), b(8*n)) }
+	gatherParts := func(ctx context.Context, g *weft.Group) error { return g.GatherParts(ctx, 0, b(8), each()) }
+	reduce := func(ctx context.Context, g *weft.Group) error {
+		return weft.ReduceFunc(ctx, g, 0, func(_, _ []uint64) {}, []uint64{1})
+	}
+	for what, pair := range map[string][2]do{
+		"gather, scatter":                      {gather, func(ctx context.Context, g *weft.Group) error { return g.Scatter(ctx, 0, b(8*n), b(8)) }},
+		"gather, all-gather":                   {gather, func(ctx context.Context, g *weft.Group) error { return g.AllGather(ctx, b(8), b(8*n)) }},
+		"gather, gather of parts":              {gather, gatherParts},
+		"gather of parts, scatter of parts":    {gatherParts, func(ctx context.Context, g *weft.Group) error { return g.ScatterParts(ctx, 0, each(), b(8)) }},
+		"gather of parts, all-gather of parts": {gatherParts, func(ctx context.Context, g *weft.Group) error { return g.AllGatherParts(ctx, b(8), each()) }},
+		"reduction by a function, gather":      {reduce, gather},
+		"reduction, all-reduction": {reduce, func(ctx context.Context, g *weft.Group) error {
+			return weft.AllReduceFunc(ctx, g, func(_, _ []uint64) {}, []uint64{1})
+		}},
+		"split, all-gather": {func(ctx context.Context, g *weft.Group) error { _, err := g.Split(ctx, 0); return err },
+			func(ctx context.Context, g *weft.Group) error { return g.AllGather(ctx, b(24), b(24*n)) }},
+		"all-to-all, all-gather": {func(ctx context.Context, g *weft.Group) error { return g.AllToAll(ctx, b(8*n), b(8*n)) },
+			func(ctx context.Context, g *weft.Group) error { return g.AllGather(ctx, b(40), b(40*n)) }},
+		"all-to-all, all-to-all of parts": {func(ctx context.Context, g *weft.Group) error { return g.AllToAll(ctx, b(8*n), b(8*n)) },
+			func(ctx context.Context, g *weft.Group) error { return g.AllToAllParts(ctx, each(), each()) }},
+	} {
+		for odd := range n {
+			ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, n)
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			together(t, n, func(i int) error {
+				f := pair[0]
+				if i == odd {
+					f = pair[1]
+				}
+				if err := f(ctx, groups[i]); !errors.Is(err, weft.ErrGroupMismatch) {
+					cancel() // others wait, maybe
+					return fmt.Errorf("%s, which rank %d does: %v; expected %w", what, odd, err, weft.ErrGroupMismatch)
+				}
+				g, err := groups[i].Shrink(ctx)
+				if err != nil {
+					return fmt.Errorf("%s: shrink: %w", what, err)
+				}
+				return g.Barrier(ctx)
+			})
+		}
+	}
+}

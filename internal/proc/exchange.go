@@ -14,7 +14,31 @@ import (
 // the others the handle of a region, they PUT into it or GET from it, and a barrier says that all
 // is done.
 
-const handleBytes = 40 // of a Handle and a length, as members tell them
+// A member tells of a region so, at byte 20 by which operation, and at byte 32 what else it has to
+// say, which is the length of a part.
+const handleBytes = 40
+
+// form is what members do with the regions that they tell each other of. It shows them that they do
+// different things, since what goes between them is as long in each.
+type form uint32
+
+const (
+	formGather form = iota + 1
+	formGatherParts
+	formAllGather
+	formAllGatherParts
+	formScatter
+	formScatterParts
+	formAllToAll
+	formAllToAllParts
+	formReduce // of vectors in parts, which have agreed
+	formReduceFunc
+	formAllReduceFunc
+	formSplit
+)
+
+func (f form) put(b []byte)       { binary.LittleEndian.PutUint32(b[20:], uint32(f)) }
+func (f form) isIn(b []byte) bool { return binary.LittleEndian.Uint32(b[20:]) == uint32(f) }
 
 func (h *Handle) put(b []byte) {
 	le := binary.LittleEndian
@@ -46,9 +70,9 @@ func (g *Group) region(n int) (*Region, error) {
 	return r, err
 }
 
-// show tells all members the handle of a region of root, and how many bytes each one's part of it
-// has there.
-func (g *Group) show(ctx context.Context, op string, root, n, part int) (h Handle, mem []byte, theirs uint64, err error) {
+// show tells all members the handle of a region of root with n bytes, and a word that it has. It
+// returns the root's. If members do different things, it fails at all of them.
+func (g *Group) show(ctx context.Context, op string, f form, root, n int, word uint64) (h Handle, mem []byte, theirs uint64, err error) {
 	var b [handleBytes]byte
 	if g.rank == root {
 		r, err := g.region(n)
@@ -57,20 +81,36 @@ func (g *Group) show(ctx context.Context, op string, root, n, part int) (h Handl
 		}
 		h, mem = r.Handle(), r.mem[:n]
 		h.put(b[:])
-		binary.LittleEndian.PutUint64(b[32:], uint64(part))
+		f.put(b[:])
+		binary.LittleEndian.PutUint64(b[32:], word)
 	}
-	if err := g.broadcast(ctx, op, root, b[:]); err != nil {
+	if err := g.showAll(ctx, op, f, root, b[:]); err != nil {
 		return h, nil, 0, err
 	}
-	g.midway = true
 	h.get(b[:])
 	return h, mem, binary.LittleEndian.Uint64(b[32:]), nil
 }
 
+// showAll broadcasts what the root shows, which begins with a handle and the form. A member that
+// expects another form, or another length, makes the operation fail at all of them.
+func (g *Group) showAll(ctx context.Context, op string, f form, root int, b []byte) error {
+	switch err := g.broadcast(ctx, op, root, b); {
+	case errors.Is(err, ErrTruncated), errors.Is(err, ErrGroupMismatch):
+		return g.disagree(ctx, op)
+	case err != nil:
+		return err
+	}
+	g.midway = true
+	if !f.isIn(b) {
+		return g.disagree(ctx, op)
+	}
+	return nil
+}
+
 // showParts is show of parts that all have the same length. A member with another length finds that
 // out here, and so does the root, by the barrier at the end.
-func (g *Group) showParts(ctx context.Context, op string, root, part int) (h Handle, mem []byte, err error) {
-	h, mem, theirs, err := g.show(ctx, op, root, part*len(g.roster), part)
+func (g *Group) showParts(ctx context.Context, op string, f form, root, part int) (h Handle, mem []byte, err error) {
+	h, mem, theirs, err := g.show(ctx, op, f, root, part*len(g.roster), uint64(part))
 	if err == nil && theirs != uint64(part) {
 		err = g.bad(op, "parts of %d bytes, those of the root have %d", part, theirs)
 	}
@@ -120,11 +160,11 @@ func (g *Group) Gather(ctx context.Context, root int, part, all []byte) error {
 	if err := g.look("gather", part, all); err != nil {
 		return err
 	}
-	return g.gather(ctx, "gather", root, part, all)
+	return g.gather(ctx, "gather", formGather, root, part, all)
 }
 
-func (g *Group) gather(ctx context.Context, op string, root int, part, all []byte) error {
-	h, mem, err := g.showParts(ctx, op, root, len(part))
+func (g *Group) gather(ctx context.Context, op string, f form, root int, part, all []byte) error {
+	h, mem, err := g.showParts(ctx, op, f, root, len(part))
 	if err != nil {
 		return err
 	}
@@ -153,11 +193,11 @@ func (g *Group) AllGather(ctx context.Context, part, all []byte) error {
 	if err := g.look("all-gather", part, all); err != nil {
 		return err
 	}
-	return g.allGather(ctx, "all-gather", part, all)
+	return g.allGather(ctx, "all-gather", formAllGather, part, all)
 }
 
-func (g *Group) allGather(ctx context.Context, op string, part, all []byte) error {
-	if err := g.gather(ctx, op, 0, part, all); err != nil {
+func (g *Group) allGather(ctx context.Context, op string, f form, part, all []byte) error {
+	if err := g.gather(ctx, op, f, 0, part, all); err != nil {
 		return err
 	}
 	return g.broadcast(ctx, op, 0, all)
@@ -189,7 +229,7 @@ func (g *Group) Scatter(ctx context.Context, root int, all, part []byte) error {
 		}
 		copy(r.mem, all)
 	}
-	h, mem, err := g.showParts(ctx, op, root, len(part))
+	h, mem, err := g.showParts(ctx, op, formScatter, root, len(part))
 	if err != nil {
 		return err
 	}
@@ -234,7 +274,7 @@ func (g *Group) exchange(ctx context.Context, op string, r *Region, from []byte,
 	h.put(own[:])
 	binary.LittleEndian.PutUint64(own[32:], uint64(part))
 	handles := make([]byte, n*handleBytes)
-	if err := g.allGather(ctx, op, own[:], handles); err != nil {
+	if err := g.allGather(ctx, op, formAllToAll, own[:], handles); err != nil {
 		return err
 	}
 	for i := range n {

@@ -38,8 +38,9 @@ func (t table) offset(rank int) (sum uint64) {
 }
 
 // set fills a table in.
-func (t table) set(h Handle, parts [][]byte) {
+func (t table) set(h Handle, f form, parts [][]byte) {
 	h.put(t)
+	f.put(t)
 	for i, b := range parts {
 		binary.LittleEndian.PutUint64(t[handleBytes+lengthBytes*i:], uint64(len(b)))
 	}
@@ -86,8 +87,8 @@ func (g *Group) lookAtParts(op string, read, written [][]byte) error {
 }
 
 // showTable tells all members of a region of root with room for parts, and the lengths of those.
-// parts matter at the root alone.
-func (g *Group) showTable(ctx context.Context, op string, root int, parts [][]byte) (t table, h Handle, mem []byte, err error) {
+// parts matter at the root alone. If members do different things, it fails at all of them.
+func (g *Group) showTable(ctx context.Context, op string, f form, root int, parts [][]byte) (t table, h Handle, mem []byte, err error) {
 	t = g.newTable()
 	if g.rank == root {
 		r, err := g.region(total(parts))
@@ -95,12 +96,11 @@ func (g *Group) showTable(ctx context.Context, op string, root int, parts [][]by
 			return nil, h, nil, g.unfit(op, err)
 		}
 		mem = r.mem[:total(parts)]
-		t.set(r.Handle(), parts)
+		t.set(r.Handle(), f, parts)
 	}
-	if err := g.broadcast(ctx, op, root, t); err != nil {
+	if err := g.showAll(ctx, op, f, root, t); err != nil {
 		return nil, h, nil, err
 	}
-	g.midway = true
 	h.get(t)
 	return t, h, mem, nil
 }
@@ -132,7 +132,7 @@ func (g *Group) GatherParts(ctx context.Context, root int, part []byte, all [][]
 	if err := g.lookAtParts(op, [][]byte{part}, all); err != nil {
 		return err
 	}
-	_, mem, err := g.gatherParts(ctx, op, root, part, all)
+	_, mem, err := g.gatherParts(ctx, op, formGatherParts, root, part, all)
 	if err == nil && g.rank == root {
 		spread(all, mem)
 	}
@@ -141,8 +141,8 @@ func (g *Group) GatherParts(ctx context.Context, root int, part []byte, all [][]
 
 // gatherParts returns the table of the root, and there the memory that has all parts, one behind
 // the other.
-func (g *Group) gatherParts(ctx context.Context, op string, root int, part []byte, all [][]byte) (table, []byte, error) {
-	t, h, mem, err := g.showTable(ctx, op, root, all)
+func (g *Group) gatherParts(ctx context.Context, op string, f form, root int, part []byte, all [][]byte) (table, []byte, error) {
+	t, h, mem, err := g.showTable(ctx, op, f, root, all)
 	if err == nil {
 		err = g.checkOwn(op, root, t, part)
 	}
@@ -186,7 +186,7 @@ func (g *Group) AllGatherParts(ctx context.Context, part []byte, all [][]byte) e
 	if err := g.lookAtParts(op, [][]byte{part}, all); err != nil {
 		return err
 	}
-	_, mem, err := g.gatherParts(ctx, op, root, part, all)
+	_, mem, err := g.gatherParts(ctx, op, formAllGatherParts, root, part, all)
 	if err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (g *Group) ScatterParts(ctx context.Context, root int, all [][]byte, part [
 		}
 		copyParts(r.mem, all)
 	}
-	t, h, mem, err := g.showTable(ctx, op, root, all)
+	t, h, mem, err := g.showTable(ctx, op, formScatterParts, root, all)
 	if err == nil {
 		err = g.checkOwn(op, root, t, part)
 	}
@@ -279,7 +279,7 @@ func (g *Group) AllToAllParts(ctx context.Context, from, to [][]byte) error {
 //
 //	seat of rank 0: offset 8, length 8 ── seat of rank 1 … ── part of rank 0 ── part of rank 1 …
 func (g *Group) exchangeParts(ctx context.Context, op string, r *Region, from, to [][]byte) error {
-	handles, err := g.tellOf(ctx, op, r)
+	handles, err := g.tellOf(ctx, op, formAllToAllParts, r)
 	if err != nil {
 		return err
 	}

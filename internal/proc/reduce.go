@@ -214,7 +214,7 @@ func word(so bool) uint64 {
 
 // tell tells all members of the regions of all.
 func (g *Group) tell(ctx context.Context, op string) error {
-	handles, err := g.tellOf(ctx, op, g.shared)
+	handles, err := g.tellOf(ctx, op, formReduce, g.shared)
 	if err == nil {
 		g.handles = handles
 	}
@@ -222,12 +222,12 @@ func (g *Group) tell(ctx context.Context, op string) error {
 }
 
 // tellOf tells all members of a region of each.
-func (g *Group) tellOf(ctx context.Context, op string, r *Region) (handles []byte, err error) {
+func (g *Group) tellOf(ctx context.Context, op string, f form, r *Region) (handles []byte, err error) {
 	var own [handleBytes]byte
 	h := r.Handle()
 	h.put(own[:])
 	handles = make([]byte, len(g.roster)*handleBytes)
-	return handles, g.allGather(ctx, op, own[:], handles)
+	return handles, g.allGather(ctx, op, f, own[:], handles)
 }
 
 // agree returns some words of all members, combined by and.

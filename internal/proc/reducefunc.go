@@ -32,17 +32,29 @@ func (g *Group) ReduceFunc(ctx context.Context, root, width int, combine func(in
 		return g.bad(r.op, "elements of %d bytes in a vector of %d", width, len(vector))
 	}
 	r.combine = combine
+	returned := false
+	defer func() {
+		if !returned { // combine has panicked, or ended its goroutine, and the others wait
+			g.quit()
+		}
+	}()
+	err := g.reduceFunc(ctx, &r, vector)
+	returned = true
+	return err
+}
+
+func (g *Group) reduceFunc(ctx context.Context, r *reduction, vector []byte) error {
 	switch n := len(g.roster); {
 	case n == 1:
 		return g.barrier(ctx, r.op)
 	case len(vector) <= limits.GatheredReduction/n:
-		return g.reduceGathered(ctx, &r, vector)
+		return g.reduceGathered(ctx, r, vector)
 	}
-	able, err := g.reduceParts(ctx, &r, vector)
+	able, err := g.reduceParts(ctx, r, vector)
 	if able || err != nil {
 		return err
 	}
-	return g.reduceInTurn(ctx, &r, vector)
+	return g.reduceInTurn(ctx, r, vector)
 }
 
 // combiner is the member that combines for all.
@@ -58,11 +70,16 @@ func (g *Group) reduceGathered(ctx context.Context, r *reduction, vector []byte)
 		return err
 	}
 	at, n := r.combiner(), len(vector)
-	h, mem, theirs, err := g.show(ctx, r.op, at, n*len(g.roster), n)
+	f := formReduceFunc
+	if r.root == All {
+		f = formAllReduceFunc
+	}
+	what := uint64(r.width)<<32 | uint64(n)
+	h, mem, theirs, err := g.show(ctx, r.op, f, at, n*len(g.roster), what)
 	if err != nil {
 		return err
 	}
-	if theirs != uint64(n) {
+	if theirs != what {
 		return g.disagree(ctx, r.op)
 	}
 	if err := g.putOwn(ctx, r.op, at, h, mem, uint64(g.rank*n), vector); err != nil {

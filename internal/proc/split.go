@@ -47,7 +47,7 @@ func (g *Group) Split(ctx context.Context, color int) (*Group, error) {
 	le.PutUint64(own[8:], uint64(count))
 	le.PutUint64(own[16:], g.splits)
 	all := make([]byte, choiceBytes*len(g.roster))
-	if err := g.allGather(ctx, op, own[:], all); err != nil {
+	if err := g.allGather(ctx, op, formSplit, own[:], all); err != nil {
 		return nil, err
 	}
 	leader, size := -1, 0
