@@ -226,3 +226,29 @@ func TestAllThatWaitForAGroupOpHearOfItsEnd(t *testing.T) {
 		return o.Wait(ctx)
 	})
 }
+
+// What it was before must not pass for the result of a start that has failed.
+func TestAGroupOpWhoseStartFailsHasThatErrorAsItsResult(t *testing.T) {
+	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 1)
+	g := groups[0]
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	var used, fresh weft.GroupOp
+	if err := errors.Join(g.StartBarrier(ctx, &used), used.Wait(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	for what, o := range map[string]*weft.GroupOp{"one that was done": &used, "a new one": &fresh} {
+		if err := g.StartBarrier(over, o); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: start: %v; expected %v", what, err, context.Canceled)
+		}
+		if err := o.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Wait: %v; expected %v", what, err, context.Canceled)
+		}
+		if done, err := o.Test(); !done || !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Test: %v, %v; expected %v", what, done, err, context.Canceled)
+		}
+		if err := errors.Join(g.StartBarrier(ctx, o), o.Wait(ctx)); err != nil {
+			t.Errorf("%s, started again: %v", what, err)
+		}
+	}
+}

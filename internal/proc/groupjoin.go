@@ -126,15 +126,16 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	return nil, g.unfit("shrink", fmt.Errorf("%w: the group has shrunk %d times, which is the most", ErrNoMemory, g.Epoch()))
 }
 
-// Close ends the membership, and every operation that was started and is not done. Operations that
-// this process has completed complete at the others too; later ones fail.
+// Close ends the membership, and every operation that was started before and is not done. It does not
+// wait for one that is started meanwhile. Operations that this process has completed complete at the
+// others too; later ones fail.
 func (g *Group) Close() error {
-	g.turns.end()
-	switch err := g.begin(context.Background(), "leave"); {
-	case errors.Is(err, ErrClosed): // it has left with its process
+	if err := g.turns.end(g.p); err != nil {
+		return g.fail("leave", Message{}, err)
+	}
+	if g.enter("leave") != nil { // it has left with its process
+		g.turns.pass()
 		return nil
-	case err != nil:
-		return err
 	}
 	defer g.done()
 	return g.close()

@@ -31,11 +31,9 @@ const (
 
 // Start starts an operation of a group, which do does when its turn has come, in a function that
 // spawn starts. do is given a context that ends with ctx, and calls one operation of g with it.
-// ErrQueueFull: the group has limits.GroupStarted of them.
+// ErrQueueFull: the group has limits.GroupStarted of them. A start that fails for another reason than
+// errOpBusy ends o with its error.
 func (g *Group) Start(ctx context.Context, o *GroupOp, spawn func(func()), what string, do func(context.Context) error) error {
-	if err := ctx.Err(); err != nil {
-		return g.fail(what, Message{}, err)
-	}
 	if o.state.Swap(opStarted) == opStarted {
 		return g.fail(what, Message{}, errOpBusy)
 	}
@@ -43,7 +41,11 @@ func (g *Group) Start(ctx context.Context, o *GroupOp, spawn func(func()), what 
 		o.gate = g.p.opts.NewGate()
 	}
 	o.g, o.ctx, o.what, o.do, o.ended, o.err = g, ctx, what, do, false, nil
-	if err := g.turns.start(o, spawn); err != nil {
+	err := ctx.Err()
+	if err == nil {
+		err = g.turns.start(o, spawn)
+	}
+	if err != nil {
 		err = g.fail(what, Message{}, err)
 		o.finish(err)
 		return err

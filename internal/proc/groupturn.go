@@ -61,6 +61,11 @@ func (t *turns) take(ctx context.Context, p *Process) error {
 	gate := p.opts.NewGate()
 	t.queue = append(t.queue, turn{gate: gate})
 	t.mu.Unlock()
+	return t.await(ctx, gate)
+}
+
+// await waits until the turn of a call has come.
+func (t *turns) await(ctx context.Context, gate Gate) error {
 	err := gate.Wait(ctx)
 	if err != nil && !t.withdraw() { // it has the turn by now
 		t.pass()
@@ -99,7 +104,6 @@ func (t *turns) pass() {
 // next gives the turn to the first that waits. It returns an operation that was started, for a
 // runner; a call goes on by itself. Under mu.
 func (t *turns) next() *GroupOp {
-	t.running, t.ctx, t.cancel = nil, nil, nil
 	if len(t.queue) == 0 {
 		t.taken = false
 		return nil
@@ -152,22 +156,26 @@ func (t *turns) run(o *GroupOp) {
 		if o.ended && err != nil {
 			err = o.g.fail(o.what, Message{}, ErrNoGroup)
 		}
+		t.running, t.ctx, t.cancel = nil, nil, nil
 		t.left--
-		next := t.next()
 		t.mu.Unlock()
-		o.finish(err)
-		o = next
+		o.finish(err) // before a call that waits goes on
+		t.mu.Lock()
+		o = t.next()
+		t.mu.Unlock()
 	}
 }
 
-// end ends all operations that were started: the one that has the turn as if its context had ended.
-// It does nothing while a call is in flight, since a group with one is not closed.
-func (t *turns) end() {
+// end ends all operations that were started, the one that has the turn as if its context had ended,
+// and takes the turn for a call. What is started meanwhile comes after that call. It does nothing
+// while another call is in flight, since a group with one is not closed.
+func (t *turns) end(p *Process) error {
 	t.mu.Lock()
 	if t.call {
 		t.mu.Unlock()
-		return
+		return errGroupBusy
 	}
+	t.call = true
 	queue := t.queue
 	t.queue = nil
 	t.left -= len(queue)
@@ -177,8 +185,18 @@ func (t *turns) end() {
 			t.cancel()
 		}
 	}
+	var gate Gate
+	if t.taken {
+		gate = p.opts.NewGate()
+		t.queue = append(t.queue, turn{gate: gate})
+	}
+	t.taken = true
 	t.mu.Unlock()
 	for _, w := range queue { // no call among them
 		w.op.finish(w.op.g.fail(w.op.what, Message{}, ErrNoGroup))
 	}
+	if gate == nil {
+		return nil
+	}
+	return t.await(context.Background(), gate)
 }
