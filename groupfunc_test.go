@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -135,6 +136,74 @@ func TestReductionsOfOtherLengthsByAFunctionFailAtAllMembers(t *testing.T) {
 				return nil
 			})
 		}
+	}
+}
+
+func TestReductionsOfElementsOfOtherSizesByAFunctionFailAtAllMembers(t *testing.T) {
+	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
+	for _, n := range []int{1, 1 << 18} { // gathered, and in parts: as many bytes at both members
+		var again [2]*weft.Group
+		together(t, 2, func(i int) (err error) {
+			if i == 0 {
+				err = weft.AllReduceFunc(ctx, groups[i], func(_, _ []int32) {}, make([]int32, 2*n))
+			} else {
+				err = weft.AllReduceFunc(ctx, groups[i], func(_, _ []int64) {}, make([]int64, n))
+			}
+			if !errors.Is(err, weft.ErrGroupMismatch) {
+				return fmt.Errorf("%d bytes: %v; expected %w", 8*n, err, weft.ErrGroupMismatch)
+			}
+			again[i], err = groups[i].Shrink(ctx)
+			return err
+		})
+		if t.Failed() {
+			return
+		}
+		groups = again[:]
+	}
+}
+
+// A program that recovers the panic goes on without the group, and so do the others. Goexit ends the
+// goroutine of a test that has failed.
+func TestAFunctionThatDoesNotReturnLeavesTheGroup(t *testing.T) {
+	for what, end := range map[string]func(){"panics": func() { panic("a defect of the program") }, "exits": runtime.Goexit} {
+		for _, n := range []int{1, 1 << 19} { // gathered, and in parts
+			ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				defer func() { _ = recover() }()
+				_ = weft.AllReduceFunc(ctx, groups[0], func(_, _ []int16) { end() }, make([]int16, n))
+				t.Errorf("a reduction whose function %s has returned", what)
+			}()
+			err := weft.AllReduceFunc(ctx, groups[1], func(_, _ []int16) {}, make([]int16, n))
+			var ge *weft.GroupError
+			if !errors.Is(err, weft.ErrGroupBroken) || !errors.As(err, &ge) || ge.Dead != procs[0].Name() {
+				t.Errorf("the function of %v %s: %v; expected %v, and its name", procs[0].Name(), what, err, weft.ErrGroupBroken)
+			}
+			<-ended
+			if err := groups[0].Barrier(ctx); !errors.Is(err, weft.ErrNoGroup) {
+				t.Errorf("a barrier of the member whose function %s: %v; expected %v", what, err, weft.ErrNoGroup)
+			}
+		}
+	}
+}
+
+// The words by which the members of a long reduction agree are a vector of integers too.
+func TestAShortReductionBesideALongOneFailsAtBothMembers(t *testing.T) {
+	for n := 1; n <= 16; n++ {
+		ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		together(t, 2, func(i int) error {
+			v := make([]int64, []int{n, 1 << 18}[i])
+			if err := weft.AllReduce(ctx, groups[i], weft.And, v); !errors.Is(err, weft.ErrGroupMismatch) {
+				cancel() // the other member waits, maybe
+				return fmt.Errorf("%d elements beside %d: %v; expected %w", n, 1<<18, err, weft.ErrGroupMismatch)
+			}
+			return nil
+		})
 	}
 }
 

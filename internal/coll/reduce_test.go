@@ -23,7 +23,7 @@ func TestContributionsThatCannotBeCombinedAreDropped(t *testing.T) {
 		bytes int
 	}{
 		"operator 0":                     {0, 8},
-		"the operator behind the last":   {uint8(vni.MaxFloat32) + 1, 8},
+		"the operator behind the last":   {uint8(vni.Agree) + 1, 8},
 		"an operator of another release": {0x7f, 8},
 		"half an element of 8 bytes":     {uint8(vni.SumInt64), 12},
 		"half an element of 4 bytes":     {uint8(vni.SumInt32), 6},
@@ -49,7 +49,7 @@ func TestAProcessReducesWholeElementsOfItsOperator(t *testing.T) {
 		{vni.SumUint32, 12, vni.StatusOK},
 		{vni.SumUint32, 6, vni.StatusBadArgument},
 		{vni.SumUint64, 12, vni.StatusBadArgument},
-		{vni.MaxFloat32 + 1, 8, vni.StatusBadArgument},
+		{vni.Agree + 1, 8, vni.StatusBadArgument},
 	} {
 		g := pair(t)
 		mine, theirs := make([]byte, c.bytes), make([]byte, c.bytes)

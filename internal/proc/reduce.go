@@ -30,6 +30,9 @@ const All = -1
 // as some hundred pieces.
 const reducedPart = 64 << 10
 
+// agreedWords is how many words members agree on at most.
+const agreedWords = 8
+
 // reduction is what the members do with their vectors.
 type reduction struct {
 	op      string // for errors
@@ -197,9 +200,9 @@ func (g *Group) suits(ctx context.Context, r *reduction, length int, able bool) 
 }
 
 // disagree has the NICs find what the members have found: that they do not do the same. No two of
-// them reduce as much here.
+// them reduce as much here, and none as much as members do who agree.
 func (g *Group) disagree(ctx context.Context, op string) error {
-	if err := g.reducePieces(ctx, op, All, vni.AndInt64, make([]byte, 8*(g.rank+1))); err != nil {
+	if err := g.reducePieces(ctx, op, All, vni.Agree, make([]byte, 8*(agreedWords+1+g.rank))); err != nil {
 		return err
 	}
 	return g.fail(op, Message{}, ErrGroupMismatch)
@@ -236,7 +239,7 @@ func (g *Group) agree(ctx context.Context, op string, own ...uint64) ([]uint64, 
 	for _, w := range own {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
-	if err := g.reducePieces(ctx, op, All, vni.AndInt64, b); err != nil {
+	if err := g.reducePieces(ctx, op, All, vni.Agree, b); err != nil {
 		return nil, err
 	}
 	for i := range own {

@@ -40,14 +40,18 @@ const (
 	SumFloat32
 	MinFloat32
 	MaxFloat32
+
+	// Agree is AndInt64 by which the members of a group agree on what they do. No program names it, so
+	// the vector of a program never passes for that.
+	Agree
 )
 
 // Valid reports whether there is such an operator.
-func (o Operator) Valid() bool { return o >= SumInt64 && o <= MaxFloat32 }
+func (o Operator) Valid() bool { return o >= SumInt64 && o <= Agree }
 
 // Width returns how many bytes an element of a valid operator has.
 func (o Operator) Width() int {
-	if o >= SumInt32 {
+	if o >= SumInt32 && o <= MaxFloat32 {
 		return 4
 	}
 	return 8
@@ -64,7 +68,7 @@ var (
 		AndInt64: and[uint64], OrInt64: or[uint64], XorInt64: xor[uint64],
 		SumFloat64: ofFloat64(sum[float64]), MinFloat64: ofFloat64(least[float64]), MaxFloat64: ofFloat64(most[float64]),
 		SumUint64: sum[uint64], MinUint64: least[uint64], MaxUint64: most[uint64],
-		AndUint64: and[uint64], OrUint64: or[uint64], XorUint64: xor[uint64],
+		AndUint64: and[uint64], OrUint64: or[uint64], XorUint64: xor[uint64], Agree: and[uint64],
 	}
 	combinations32 = [...]func(a, b uint32) uint32{
 		SumInt32: sum[uint32], MinInt32: leastInt32, MaxInt32: mostInt32,

@@ -24,6 +24,7 @@ func TestEveryOperatorCombinesElementByElement(t *testing.T) {
 		SumUint32: {big32, 3, 2}, MinUint32: {big32, 1, 1}, MaxUint32: {big32, 1, big32},
 		AndUint32: {big32, 3, 3}, OrUint32: {6, 3, 7}, XorUint32: {6, 3, 5},
 		SumFloat32: {f32(-0.5), f32(2), f32(1.5)}, MinFloat32: {f32(-0.5), f32(2), f32(-0.5)}, MaxFloat32: {f32(-0.5), f32(2), f32(2)},
+		Agree: {6, 3, 2},
 	}
 	for op := SumInt64; op.Valid(); op++ {
 		c, ok := cases[op]
@@ -70,7 +71,7 @@ func get(b []byte, width int) uint64 {
 // Operators travel between NICs of different builds, so their numbers do not change.
 func TestOperatorsHaveTheNumbersThatWerePublished(t *testing.T) {
 	for op, want := range map[Operator]uint8{SumInt64: 1, XorInt64: 6, SumFloat64: 7, MaxFloat64: 9, SumUint64: 10, XorUint64: 15,
-		SumInt32: 16, XorInt32: 21, SumUint32: 22, XorUint32: 27, SumFloat32: 28, MaxFloat32: 30} {
+		SumInt32: 16, XorInt32: 21, SumUint32: 22, XorUint32: 27, SumFloat32: 28, MaxFloat32: 30, Agree: 31} {
 		if uint8(op) != want {
 			t.Errorf("an operator has the number %d; expected %d", op, want)
 		}
