@@ -160,6 +160,27 @@ func TestABroadcastOfAnotherLengthFails(t *testing.T) {
 	})
 }
 
+// The pieces that both have are as long, so that only what follows shows the difference.
+func TestABroadcastThatIsLongerByWholePiecesFailsTheNextOperation(t *testing.T) {
+	for longer := range 2 {
+		ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
+		together(t, 2, func(i int) error {
+			n := 256 << 10
+			if i == longer {
+				n++
+			}
+			err := groups[i].Broadcast(ctx, 0, make([]byte, n))
+			if err != nil && (i != longer || !errors.Is(err, weft.ErrGroupMismatch)) {
+				return fmt.Errorf("rank %d has one byte more: %w", longer, err)
+			}
+			if err := groups[i].Barrier(ctx); !errors.Is(err, weft.ErrGroupMismatch) {
+				return fmt.Errorf("after a broadcast for which rank %d had one byte more: %v; expected %w", longer, err, weft.ErrGroupMismatch)
+			}
+			return nil
+		})
+	}
+}
+
 func TestAGroupThatLosesAMemberNamesItAndShrinks(t *testing.T) {
 	links(t, func(t *testing.T, net *network) {
 		const n, dead = 4, 2
