@@ -190,6 +190,28 @@ func TestAFunctionThatDoesNotReturnLeavesTheGroup(t *testing.T) {
 	}
 }
 
+// Its runner ends with it, and what was started after it is run all the same.
+func TestAStartedReductionWhoseFunctionEndsItsGoroutineIsDone(t *testing.T) {
+	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
+	var first, second weft.GroupOp
+	err := errors.Join(weft.StartAllReduceFunc(ctx, groups[0], &first, func(_, _ []int16) { runtime.Goexit() }, []int16{1}),
+		groups[0].StartBarrier(ctx, &second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := weft.AllReduceFunc(ctx, groups[1], func(_, _ []int16) {}, []int16{1}); !errors.Is(err, weft.ErrGroupBroken) {
+		t.Errorf("the other member: %v; expected %v", err, weft.ErrGroupBroken)
+	}
+	for i, o := range []*weft.GroupOp{&first, &second} {
+		if err := o.Wait(ctx); !errors.Is(err, weft.ErrNoGroup) {
+			t.Errorf("operation %d: %v; expected %v", i, err, weft.ErrNoGroup)
+		}
+	}
+	if err := groups[0].Close(); err != nil {
+		t.Errorf("closing the group: %v", err)
+	}
+}
+
 // The words by which the members of a long reduction agree are a vector of integers too.
 func TestAShortReductionBesideALongOneFailsAtBothMembers(t *testing.T) {
 	for n := 1; n <= 16; n++ {

@@ -143,27 +143,47 @@ func (t *turns) start(o *GroupOp, spawn func(func())) error {
 // run does operations that were started, one after the other, from o on.
 func (t *turns) run(o *GroupOp) {
 	for o != nil {
-		ctx, cancel := context.WithCancel(o.ctx)
-		t.mu.Lock()
-		t.ctx, t.cancel = ctx, cancel
-		if o.ended {
-			cancel()
-		}
-		t.mu.Unlock()
-		err := o.do(ctx)
-		cancel()
-		t.mu.Lock()
-		if o.ended && err != nil {
-			err = o.g.fail(o.what, Message{}, ErrNoGroup)
-		}
-		t.running, t.ctx, t.cancel = nil, nil, nil
-		t.left--
-		t.mu.Unlock()
-		o.finish(err) // before a call that waits goes on
-		t.mu.Lock()
-		o = t.next()
-		t.mu.Unlock()
+		o = t.runOne(o)
 	}
+}
+
+// runOne does an operation that was started, and returns the one whose turn is next. If a function
+// of the program ends the runner's goroutine, another runner goes on with that.
+func (t *turns) runOne(o *GroupOp) (next *GroupOp) {
+	ctx, cancel := context.WithCancel(o.ctx)
+	t.mu.Lock()
+	t.ctx, t.cancel = ctx, cancel
+	if o.ended {
+		cancel()
+	}
+	t.mu.Unlock()
+	err, returned := error(nil), false
+	defer func() {
+		cancel()
+		var spawn func(func())
+		if next, spawn = t.over(o, err, returned); !returned && next != nil {
+			spawn(func() { t.run(next) })
+		}
+	}()
+	err = o.do(ctx)
+	returned = true
+	return
+}
+
+// over finishes an operation that was started, and passes the turn as next does. A call that waits
+// so goes on when the operation is done.
+func (t *turns) over(o *GroupOp, err error, returned bool) (next *GroupOp, spawn func(func())) {
+	t.mu.Lock()
+	if !returned || o.ended && err != nil {
+		err = o.g.fail(o.what, Message{}, ErrNoGroup) // the group was left
+	}
+	t.running, t.ctx, t.cancel = nil, nil, nil
+	t.left--
+	t.mu.Unlock()
+	o.finish(err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.next(), t.spawn
 }
 
 // end ends all operations that were started, the one that has the turn as if its context had ended,
