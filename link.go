@@ -35,7 +35,8 @@ func XDP(listen string) Link { return Link{text: xdpPrefix + listen} }
 // interface, but is slower than UDP.
 func XDPGeneric(listen string) Link { return Link{text: xdpGenericPrefix + listen} }
 
-// SharedMemory returns a link that connects NICs inside programs of one user on one host. If name
+// SharedMemory returns a link that connects NICs inside programs of one user on one host. Each NIC
+// has a link with a name of its own, and finds the others by Config.Nodes, as in "shm:NAME". If name
 // is empty, the link gets a new name that no other link has.
 func SharedMemory(name string) Link { return Link{text: shm.Prefix + name} }
 
