@@ -49,9 +49,10 @@ type Config struct {
 	// Fabric is the path of a file that holds the fabric key. NICs with different fabric keys
 	// cannot communicate. If Fabric is empty, Open uses the file that $WEFT_FABRIC_FILE names. If
 	// that variable is not set, Open uses /var/lib/weft/fabric.key for root, and weft/fabric.key in
-	// the user's configuration directory for any other user. If the file at this default path does
-	// not exist, Open creates it. If Open cannot create it, Open draws a key for this process alone
-	// and logs that. See docs/security.md.
+	// the user's configuration directory for any other user. Open creates the file at this default
+	// path if it does not exist. If Open cannot create it, Open draws a key for this process alone
+	// and logs that. A file that Fabric or $WEFT_FABRIC_FILE names must exist: "weft fabric init"
+	// makes one. A NIC with Plain, or on a Switch, needs no key. See docs/security.md.
 	Fabric string
 
 	// Authorities lists the public keys of certificate authorities, as `weft fabric ca show` prints

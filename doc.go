@@ -24,6 +24,16 @@
 //	        ◄─doorbells── │ NIC │ ◄── frames (UDP, mem) ──► │ NIC │ ──doorbells─►
 //	process ◄───────────► └─────┘                           └─────┘ ◄───────────► process
 //
+// Two processes of one program, on a [Switch]:
+//
+//	sw := weft.NewSwitch()
+//	server, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "server"}, Link: sw.Link()})
+//	client, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Link: sw.Link()})
+//	err = client.Send(ctx, server.Name(), 7, []byte("hello"))
+//	m, err := server.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf)
+//
+// On other links a NIC finds the others if Config.Nodes names one of them.
+//
 // # Promises
 //
 // No message is delivered twice. [Process.Send] returns when the caller may use the buffer again.
@@ -45,8 +55,9 @@
 //
 // If a call waits for a dead peer, the call fails. The error is [ErrProcessGone] if the process has
 // ended, and [ErrUnreachable] if its NIC has been silent for Config.UnreachableAfter, 2 s by
-// default. Some calls wait for processes that may never come: a receive from any process,
-// [Process.WaitName] and [Process.Join]. Such a call waits until its context ends.
+// default. If no live NIC knows the name of the peer, the calls that send fail with
+// [ErrNameUnknown]. These calls wait for the name instead, until their context ends: a receive,
+// [Peer.Put], [Peer.Get], [Process.WaitName] and [Process.Join].
 //
 // An operation wraps its error, such as [ErrUnreachable], in an [OpError] or a [GroupError]. Test
 // for the error with errors.Is.

@@ -92,7 +92,8 @@ func newGroup(p *Process, g *proc.Group, err error) (*Group, error) {
 // members.
 func (p *Process) Join(ctx context.Context, group string, size int) (*Group, error) {
 	g, err := p.p.Join(ctx, group, size)
-	return newGroup(p, g, err)
+	joined, err := newGroup(p, g, err)
+	return joined, p.alone(err)
 }
 
 // Name returns the group's name. The name of a group that [Group.Split] made shows its origin:
@@ -102,6 +103,9 @@ func (g *Group) Name() string { return g.g.Name() }
 // String returns the group's name, its epoch, this process's rank and the group's size, as in
 // "solvers (epoch 0, rank 2 of 8)".
 func (g *Group) String() string {
+	if g.g == nil {
+		return "no group"
+	}
 	return fmt.Sprintf("%s (epoch %d, rank %d of %d)", g.Name(), g.Epoch(), g.Rank(), g.Size())
 }
 

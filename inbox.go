@@ -75,7 +75,7 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 	if other {
 		b.from, b.addr = b.names.name(&b.half.From), Address{NICID(b.half.NIC), b.half.Slot, b.half.Gen}
 	}
-	if m.Addr != b.addr {
+	if m.Addr != b.addr || !same(&m.From, &b.from) { // they are written only if they differ, which costs less
 		m.From, m.Addr = b.from, b.addr
 	}
 	m.Tag, m.Len, m.Full, m.token = Tag(b.half.Tag&vni.TagMask), b.half.Len, int(b.half.Full), b.half.Token

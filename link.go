@@ -3,6 +3,8 @@ package weft
 import (
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/weftnet/weft/internal/link/mem"
@@ -33,7 +35,8 @@ func XDP(listen string) Link { return Link{text: xdpPrefix + listen} }
 // interface, but is slower than UDP.
 func XDPGeneric(listen string) Link { return Link{text: xdpGenericPrefix + listen} }
 
-// SharedMemory returns a link that connects NICs inside programs of one user on one host. If name
+// SharedMemory returns a link that connects NICs inside programs of one user on one host. Each NIC
+// has a link with a name of its own, and finds the others by Config.Nodes, as in "shm:NAME". If name
 // is empty, the link gets a new name that no other link has.
 func SharedMemory(name string) Link { return Link{text: shm.Prefix + name} }
 
@@ -44,8 +47,22 @@ type Switch struct{ sw *mem.Switch }
 // NewSwitch returns a switch that connects no NICs yet.
 func NewSwitch() *Switch { return &Switch{mem.NewSwitch(mem.Config{})} }
 
-// Link returns a link to the switch. Any number of NICs can be opened with it.
-func (s *Switch) Link() Link { return Link{sw: s} }
+// Link returns a link to the switch. Each NIC that is opened with it knows the NICs that are on the
+// switch, and they get to know it, so Config.Nodes can stay empty.
+func (s *Switch) Link() Link {
+	if s == nil {
+		s = new(Switch) // NewSwitch has not made it: OpenNIC says so
+	}
+	return Link{sw: s}
+}
+
+// others returns the addresses of the NICs on the switch, but for one.
+func (s *Switch) others(own netip.AddrPort) []netip.AddrPort {
+	if s == nil {
+		return nil
+	}
+	return slices.DeleteFunc(s.sw.Addresses(), func(a netip.AddrPort) bool { return a == own })
+}
 
 // ParseLink parses the text of a link from a flag or a configuration file: "10.0.0.1:7000",
 // "xdp:10.0.0.1:7000", "xdp-generic:10.0.0.1:7000" or "shm:NAME". The empty text means the zero

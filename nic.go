@@ -121,6 +121,11 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	if n.engine, err = nic.New(ec); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	for _, addr := range cfg.Link.sw.others(d.Addr()) {
+		if err := n.engine.AddNode(0, addr); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
 	for _, node := range cfg.Nodes {
 		addr, err := node.address()
 		if err == nil {

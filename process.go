@@ -3,6 +3,7 @@ package weft
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/weftnet/weft/internal/ctl"
@@ -83,7 +84,27 @@ func (p *Process) waitName(ctx context.Context, op string, name Name) (Address, 
 		return Address{}, &OpError{Op: op, Err: err}
 	}
 	d, err := p.p.Resolve(ctx, n)
-	return Address{NICID(d.NIC), d.Slot, d.Gen}, opError(err)
+	return Address{NICID(d.NIC), d.Slot, d.Gen}, p.alone(opError(err))
+}
+
+// alone adds the likely cause to the error of a wait that timed out: the NIC knows no other NIC.
+func (p *Process) alone(err error) error {
+	if p.nic == nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if nodes, closed := p.nic.Nodes(); closed != nil || len(nodes) > 0 {
+		return err
+	}
+	cause := func(err error) error {
+		return fmt.Errorf("%w; this NIC knows no other NIC: name one in Config.Nodes", err)
+	}
+	switch e := err.(type) {
+	case *OpError:
+		e.Err = cause(e.Err)
+	case *GroupError:
+		e.Err = cause(e.Err)
+	}
+	return err
 }
 
 // Close closes the process. Operations in flight fail with [ErrClosed]. Operations of other

@@ -42,6 +42,10 @@ func (m *Message) set(names *nameCache, pm *proc.Message) {
 // fails with [ErrTruncated]. In that case buf holds the beginning of the message, and the Message
 // is valid.
 //
+// A name may pass to a later process. If Recv begins after the process with the name has ended, it
+// therefore waits for the next process with that name. If the process ends during Recv, Recv fails
+// with [ErrProcessGone].
+//
 // If ctx ends first, Recv returns ctx's error, and no message is lost. If a message is arriving at
 // that moment, Recv returns the message and a nil error.
 func (p *port) Recv(ctx context.Context, sender Name, tag Tag, buf []byte) (m Message, err error) {

@@ -96,6 +96,13 @@ func (p *port) Multicast(ctx context.Context, receivers []Name, tag Tag, parts .
 	if err := ended(ctx, op); err != nil {
 		return err
 	}
+	word, ok := p.word(tag)
+	if !ok {
+		return p.badTag(op, tag)
+	}
+	if p.p.Closed() {
+		return &OpError{Op: op, Err: ErrClosed}
+	}
 	names := make([]vni.Name, len(receivers))
 	for i, n := range receivers {
 		d, _, err := p.Peer(n).receiver(op, tag)
@@ -104,5 +111,5 @@ func (p *port) Multicast(ctx context.Context, receivers []Name, tag Tag, parts .
 		}
 		names[i] = d.Name
 	}
-	return opError(p.p.Multicast(ctx, names, p.base|uint64(tag), parts...))
+	return opError(p.p.Multicast(ctx, names, word, parts...))
 }

@@ -20,7 +20,7 @@ const (
 	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // 2: a NIC has restarted
 	EventProcessGone EventKind = EventKind(vni.EventProcessGone) // 3: a process has ended
 	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // 4: another process now has this process's name
-	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed, and its processes have ended
+	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed; the EventProcessGone of each known process came before
 )
 
 // Event reports that a NIC has ended or is silent, that a process has ended, or that this process

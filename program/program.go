@@ -67,7 +67,8 @@ func (c *Client) Number() ID { return ID(c.parts.Number) }
 
 // Send sends one message to a trigger of a program. The message consists of the given slices, in
 // order. Send returns when the slices may be reused. The program handles the message once, unless
-// the session with its NIC ends first. A message to a resident program may be lost. Send fails with
+// the session with its NIC ends first. A message to a resident program may be lost. Send does not
+// report that the program or the trigger does not exist; [Client.SendHandled] does. Send fails with
 // [weft.ErrBadArgument] if the message is longer than [MaxMessage].
 func (c *Client) Send(ctx context.Context, addr Address, trigger uint32, parts ...[]byte) error {
 	return c.send(ctx, addr, trigger, false, parts)
@@ -110,7 +111,8 @@ func (c *Client) Load(ctx context.Context, nics []weft.NICID, module []byte, o O
 	return placed, nil
 }
 
-// Unload removes a program from its NIC. Later messages to it fail with [weft.ErrNoProgram].
+// Unload removes a program from its NIC. A later [Client.SendHandled] to it fails with
+// [weft.ErrNoProgram]. A later [Client.Send] succeeds, and the NIC discards the message.
 func (c *Client) Unload(ctx context.Context, a Address) error {
 	return c.change(ctx, a, ctl.ProgramUnload)
 }

@@ -21,9 +21,12 @@ const hostEnding = ".weft"
 
 // Host returns the host name that stands for the address in a URL: "http.0.web.weft" for
 // web/0:http. If no host name can stand for the address, Host returns "". This is the case if the
-// process has no valid name, or if the service has a dot, a space, a control character or one of
-// "/:[]@%?#\".
+// process has no valid name, or if the service has a character other than a letter or digit of
+// ASCII and "-_~!$&'()*+,;=".
 func (a Addr) Host() string {
+	if strings.ContainsFunc(a.Service, func(r rune) bool { return !isURLRune(r) }) {
+		return ""
+	}
 	host := fmt.Sprintf("%s.%d.%s%s", a.Service, a.Process.Index, a.Process.App, hostEnding)
 	if parsed, err := ParseHost(host, 0); err != nil || parsed != a {
 		return ""
@@ -93,6 +96,12 @@ func parseTarget(s string) (Addr, error) {
 func isIndex(label string) bool {
 	_, err := strconv.ParseUint(label, 10, 32)
 	return err == nil
+}
+
+// isURLRune reports whether a URL may have r in its host as it stands. Package net/http translates
+// letters beyond ASCII, so a request would go to another service.
+func isURLRune(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_~!$&'()*+,;=", r)
 }
 
 // isNoHostRune reports whether r ends or alters the host of a URL.

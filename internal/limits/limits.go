@@ -512,6 +512,10 @@ const (
 	// place of the oldest; a reply to that is sent, and dropped by the caller's NIC.
 	CallsGivenUp = 1024
 
+	// CallsGivenUpPerPeer is the same for all processes together: at some 50 bytes each, one NIC costs this one
+	// half a megabyte at most, however many processes it calls.
+	CallsGivenUpPerPeer = 8192
+
 	// GoneGrace is how long receives from a process outlive the news of its end, since its last messages may come after
 	// it: two of the longest first retransmissions.
 	GoneGrace = 200 * time.Millisecond

@@ -19,6 +19,7 @@ func (e *Engine) Limits() error {
 // no less than what they do take. Staging comes in powers of two, so that may be twice what is accounted for.
 func (e *Engine) auditQuotas() error {
 	accounted := 0
+	gaveUp := make(map[*peer]int)
 	for p := range e.procs.all {
 		quota := e.cfg.StagingBytes
 		if p.judged {
@@ -33,6 +34,9 @@ func (e *Engine) auditQuotas() error {
 		}
 		out, givenUp := uint64(0), 0
 		for _, c := range p.credits {
+			if gaveUp[c.pr] += c.givenUp.count(); p.gaveUp[c.pr] != c && c.givenUp.count() > 0 {
+				return fmt.Errorf("%v: NIC %v has given up calls that no reply would find", p, nicid.ID(c.pr.nic))
+			}
 			if givenUp += c.givenUp.count(); c.givenUp.count() > limits.CallsGivenUp {
 				return fmt.Errorf("%v: %d calls of NIC %v are noted as given up; expected at most %d", p, c.givenUp.count(), nicid.ID(c.pr.nic), limits.CallsGivenUp)
 			}
@@ -65,6 +69,11 @@ func (e *Engine) auditQuotas() error {
 			return err
 		}
 		accounted += p.staged + p.credited
+	}
+	for _, pr := range e.peers.list {
+		if pr.givenUp != gaveUp[pr] {
+			return fmt.Errorf("NIC %v: %d calls that its processes gave up are counted as %d", nicid.ID(pr.nic), gaveUp[pr], pr.givenUp)
+		}
 	}
 	if e.staging.inUse > 2*accounted {
 		return fmt.Errorf("%d bytes of staging are in use, and %d are accounted for", e.staging.inUse, accounted)

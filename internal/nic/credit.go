@@ -321,7 +321,7 @@ func (e *Engine) forgetPeerCredits(pr *peer) {
 	for p := range e.procs.all {
 		if i := slices.IndexFunc(p.credits, func(c *credit) bool { return c.pr == pr }); i >= 0 {
 			p.credited -= int(p.credits[i].out)
-			p.givenUp -= p.credits[i].givenUp.count()
+			p.forgetAllGivenUp(p.credits[i])
 			p.credits = slices.Delete(p.credits, i, i+1)
 			e.restage(p)
 		}

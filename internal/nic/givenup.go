@@ -65,7 +65,7 @@ func (s *send) called(cost uint64) {
 // call left in, or the peer is far behind.
 func (e *Engine) tellGivenUp(r *receive) {
 	d := r.call.dest
-	if d == nil || r.p.dests[d.key] != d {
+	if d == nil || !r.reply || r.p.dests[d.key] != d {
 		return
 	}
 	b := d.peer.ep.Notice(e.now, wire.WithdrawLen)
@@ -85,15 +85,26 @@ func (e *Engine) noteGivenUp(src *source, token uint32) {
 		c.givenUp = &givenUpCalls{places: make(map[givenUpCall]int)}
 	}
 	g, k := c.givenUp, givenUpCall{src.key.slot, src.key.gen, token}
-	if _, known := g.places[k]; known {
-		return
+	if _, known := g.places[k]; known || c.pr.givenUp >= limits.CallsGivenUpPerPeer && len(g.places) < limits.CallsGivenUp {
+		return // a reply is sent then, and the caller's NIC discards it
 	}
 	p.givenUp++
+	c.pr.givenUp++
 	if len(g.ring) < limits.CallsGivenUp {
 		g.places[k] = len(g.ring)
 		g.ring = append(g.ring, k)
-		return
+	} else {
+		p.replaceGivenUp(c, k)
 	}
+	if p.gaveUp == nil {
+		p.gaveUp = make(map[*peer]*credit)
+	}
+	p.gaveUp[c.pr] = c
+}
+
+// replaceGivenUp notes a call in the place of the oldest one.
+func (p *process) replaceGivenUp(c *credit, k givenUpCall) {
+	g := c.givenUp
 	if old := g.ring[g.next]; g.places[old] == g.next { // else it is noted again, at a later place, or forgotten
 		p.forgetGivenUp(c, old)
 	}
@@ -117,22 +128,25 @@ func (p *process) forgetGivenUp(c *credit, k givenUpCall) {
 	if _, known := c.givenUp.places[k]; known {
 		delete(c.givenUp.places, k)
 		p.givenUp--
+		c.pr.givenUp--
+		if len(c.givenUp.places) == 0 {
+			delete(p.gaveUp, c.pr)
+		}
 	}
 }
 
-// givenUpAt finds what is noted of the calls of the NIC of d, nil if that is nothing.
-func (p *process) givenUpAt(d *dest) *credit {
-	for _, c := range p.credits {
-		if c.pr == d.peer && c.givenUp != nil {
-			return c
-		}
-	}
-	return nil
+// forgetAllGivenUp forgets the calls that the processes of a holder have given up.
+func (p *process) forgetAllGivenUp(c *credit) {
+	n := c.givenUp.count()
+	p.givenUp -= n
+	c.pr.givenUp -= n
+	c.givenUp = nil
+	delete(p.gaveUp, c.pr)
 }
 
 // callerGaveUp reports whether the process at d has given up the call that it calls token.
 func (e *Engine) callerGaveUp(p *process, d *dest, token uint64) bool {
-	c := p.givenUpAt(d)
+	c := p.gaveUp[d.peer]
 	if c == nil {
 		return false
 	}

@@ -257,3 +257,35 @@ func TestACallOfAnEarlierSessionIsNotWithdrawnInTheNext(t *testing.T) {
 		t.Errorf("%d calls of a session that is over were withdrawn", n)
 	}
 }
+
+// A NIC may have many processes here to call, and none of its notes costs it anything.
+func TestTheCallsThatOneNICGaveUpAreBoundedOverAllProcesses(t *testing.T) {
+	e, pr := &Engine{}, &peer{}
+	var procs []*process
+	for i := range 2 * limits.CallsGivenUpPerPeer / limits.CallsGivenUp {
+		p := &process{}
+		c := &credit{pr: pr}
+		p.credits = append(p.credits, c)
+		procs = append(procs, p)
+		for token := range uint32(limits.CallsGivenUp) {
+			e.noteGivenUp(&source{p: p, credit: c}, callToken|token)
+		}
+		if want := min((i+1)*limits.CallsGivenUp, limits.CallsGivenUpPerPeer); pr.givenUp != want {
+			t.Fatalf("%d calls of %d processes are noted; expected %d", pr.givenUp, i+1, want)
+		}
+	}
+	full := procs[0]
+	e.noteGivenUp(&source{p: full, credit: full.credits[0]}, callToken|limits.CallsGivenUp) // replaces the oldest
+	if _, known := full.credits[0].givenUp.places[givenUpCall{token: callToken | limits.CallsGivenUp}]; !known || pr.givenUp != limits.CallsGivenUpPerPeer {
+		t.Errorf("the newest call of a full process is noted: %v, of %d calls", known, pr.givenUp)
+	}
+	for _, p := range procs {
+		p.forgetAllGivenUp(p.credits[0])
+		if p.givenUp != 0 || len(p.gaveUp) != 0 {
+			t.Errorf("%d calls are left, of %d NICs", p.givenUp, len(p.gaveUp))
+		}
+	}
+	if pr.givenUp != 0 {
+		t.Errorf("%d calls of the NIC are left", pr.givenUp)
+	}
+}

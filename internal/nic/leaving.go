@@ -75,7 +75,10 @@ func (e *Engine) letGo(p *process) {
 		return
 	}
 	p.leaving.remove()
-	p.credits, p.credited, p.givenUp = nil, 0, 0
+	for _, c := range p.credits {
+		p.forgetAllGivenUp(c)
+	}
+	p.credits, p.credited = nil, 0
 	e.procs.remove(p)
 	e.answerNew(p, driver.Result{Err: p.refused})
 	if p.deleteAt != noCommand {

@@ -49,6 +49,8 @@ type peer struct {
 	programs program.Peer
 
 	proved trust.Peer // what it has proved in its last session; the zero value on a plain link
+
+	givenUp int // calls of its processes that are noted as given up, over all processes here
 }
 
 // remote finds what we know of a process of the peer.

@@ -65,6 +65,7 @@ type process struct {
 	credited int                    // bytes of staging promised to sending NICs as credit
 	credits  []*credit              // by holder
 	givenUp  int                    // calls to it that are known to be given up, over all holders
+	gaveUp   map[*peer]*credit      // the holders of such calls; nil: there has been none
 	unstaged list[inbound]          // short messages among stray that staging had no room for; oldest first
 
 	groups coll.Process

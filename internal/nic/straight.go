@@ -163,7 +163,9 @@ func (s *Straight) Sent() (next clock.Time) {
 	if w := s.answer; w != nil { // the call is on its way, and no frame is taken in before the caller has let the engine go
 		s.answer = nil
 		e.ways[WayCalled]++
-		s.enter(w).call = s.call
+		if r := s.enter(w); r.wanted == w { // else it has ended already
+			r.call = s.call
+		}
 		next = clock.Min(next, s.lookAgain())
 	}
 	if s.as == rel.AsFrame { // on a link that needs no timers

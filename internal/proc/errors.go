@@ -72,6 +72,9 @@ func OpText(op, peer string, nic uint64, slot uint16, err error) string {
 	case nic != 0:
 		s += " at NIC " + NICText(nic)
 	}
+	if err == nil {
+		return s
+	}
 	return s + ": " + err.Error()
 }
 

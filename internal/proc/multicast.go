@@ -39,7 +39,7 @@ func (p *Process) StartMulticast(to []vni.Name, tag uint64, parts ...[]byte) (*O
 func (p *Process) multicastRequest(r *request, to []vni.Name, tag uint64, parts [][]byte) ([][]byte, error) {
 	*r = request{what: "multicast", code: vni.CodeMulticast, size: uint32(len(to)), receivers: to}
 	if len(to) == 0 || len(to) > limits.MulticastReceivers {
-		return nil, fmt.Errorf("%w: %d receivers, want 1 to %d", ErrBadArgument, len(to), limits.MulticastReceivers)
+		return nil, fmt.Errorf("%w: %d receivers; expected 1 to %d", ErrBadArgument, len(to), limits.MulticastReceivers)
 	}
 	list := make([]byte, len(to)*vni.ReceiverBytes)
 	for i, n := range to {

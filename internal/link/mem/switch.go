@@ -89,6 +89,16 @@ func Address(n int) link.Addr {
 	return netip.AddrPortFrom(netip.AddrFrom16(a), portNumber)
 }
 
+// Addresses returns the addresses of the ports that are open, in the order in which they were added.
+func (s *Switch) Addresses() (open []link.Addr) {
+	for _, p := range *s.ports.Load() {
+		if !p.shut.Load() {
+			open = append(open, p.addr)
+		}
+	}
+	return open
+}
+
 // lookup returns the port that lives at to, or nil.
 func (s *Switch) lookup(to link.Addr) *Port {
 	a := to.Addr().As16()
