@@ -11,7 +11,9 @@ func (g *Group) Barrier(ctx context.Context) error { return groupError(g.g.Barri
 // in buf.
 //
 // If a member's buf is shorter than the root's, that member fails with [ErrTruncated]. If a
-// member's buf is longer than the root's, that member fails with [ErrGroupMismatch].
+// member's buf is longer than the root's, that member fails with [ErrGroupMismatch]. If the shorter
+// of the two lengths is a multiple of 256 KiB other than 0, Broadcast may succeed at both. A later
+// operation then fails with [ErrGroupMismatch], or copies bytes of this broadcast.
 func (g *Group) Broadcast(ctx context.Context, root int, buf []byte) error {
 	return groupError(g.g.Broadcast(ctx, root, buf))
 }

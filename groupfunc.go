@@ -23,7 +23,11 @@ import (
 //
 // T must have a fixed size and no pointers: it is a number, a boolean, or an array or struct of
 // these. For any other T, ReduceFunc fails with [ErrBadArgument]. The elements are sent as they lie
-// in memory, so all hosts must have the same byte order and the same layout of T.
+// in memory, so all hosts must have the same byte order and the same layout of T. If members have
+// elements of different sizes, ReduceFunc fails at every member with [ErrGroupMismatch]. Different
+// types of the same size are not detected.
+//
+// If combine panics or ends its goroutine, the process leaves the group.
 //
 // Each member may keep a region until it closes the group, as for [Reduce]. If the vectors of all
 // members have at most 1 MiB in total, one member gathers them in a region. If this member lacks

@@ -12,9 +12,12 @@ import (
 //
 // Until the operation is done, the program must not use the slices that it passed. The context that
 // starts an operation also bounds the operation itself. If the context ends before the operation
-// has begun, the operation fails. If the context ends later, the operation fails and this process
-// leaves the group, as with a blocking call. The operation runs even if the program never waits for
-// it.
+// has begun, the operation fails when its turn comes. If the context ends later, the operation
+// fails and this process leaves the group, as with a blocking call. The operation runs even if the
+// program never waits for it.
+//
+// Starting a GroupOp that is not done fails with [ErrBadArgument], and its operation continues. If a
+// start fails for another reason, Wait and Test return the same error.
 //
 // The operations of a group run one after another, in the order in which they were started. Every
 // member must start or call the same operations in the same order. One member may call an operation
@@ -32,6 +35,7 @@ type GroupOp struct{ o proc.GroupOp }
 func (o *GroupOp) Wait(ctx context.Context) error { return groupError(o.o.Wait(ctx)) }
 
 // Test reports whether the operation is done and, if it is, returns its error. Test does not wait.
+// If the GroupOp was never started, Test returns true and [ErrBadArgument].
 func (o *GroupOp) Test() (done bool, err error) {
 	done, err = o.o.Test()
 	return done, groupError(err)
