@@ -29,10 +29,10 @@ import (
 // If members call different operations, give different roots, or reduce vectors with different
 // lengths, element types or operators, the operation fails at every member with [ErrGroupMismatch].
 // All later operations fail with the same error, until the members call [Group.Shrink].
-// [Group.Broadcast] and [Reduce] describe the different lengths that only a later operation detects.
-// If a member waits for a broadcast, and the root waits for this member in a reduction, both wait
-// until their contexts end. A broadcast is also the first step of every operation that gathers or
-// scatters.
+// [Group.Broadcast] and [Reduce] describe the different lengths that only a later operation
+// detects. If a member waits for a broadcast, and the root waits for this member in a reduction,
+// both wait until their contexts end. A broadcast is also the first step of every operation that
+// gathers or scatters.
 //
 // A group accepts no new members. To replace a member that has ended, the remaining members close
 // the group. Then these members and the new process join it again. If the new process joins before

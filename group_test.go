@@ -174,7 +174,7 @@ func TestABroadcastThatIsLongerByWholePiecesFailsTheNextOperation(t *testing.T) 
 				return fmt.Errorf("rank %d has one byte more: %w", longer, err)
 			}
 			if err := groups[i].Barrier(ctx); !errors.Is(err, weft.ErrGroupMismatch) {
-				return fmt.Errorf("after a broadcast for which rank %d had one byte more: %v; expected %w", longer, err, weft.ErrGroupMismatch)
+				return fmt.Errorf("the barrier behind it, with rank %d longer: %v; expected %w", longer, err, weft.ErrGroupMismatch)
 			}
 			return nil
 		})

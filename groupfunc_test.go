@@ -162,8 +162,8 @@ func TestReductionsOfElementsOfOtherSizesByAFunctionFailAtAllMembers(t *testing.
 	}
 }
 
-// A program that recovers the panic goes on without the group, and so do the others. Goexit ends the
-// goroutine of a test that has failed.
+// A program that recovers the panic goes on without the group, and so do the others. Goexit ends
+// the goroutine of a test that has failed.
 func TestAFunctionThatDoesNotReturnLeavesTheGroup(t *testing.T) {
 	for what, end := range map[string]func(){"panics": func() { panic("a defect of the program") }, "exits": runtime.Goexit} {
 		for _, n := range []int{1, 1 << 19} { // gathered, and in parts

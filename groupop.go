@@ -16,8 +16,8 @@ import (
 // fails and this process leaves the group, as with a blocking call. The operation runs even if the
 // program never waits for it.
 //
-// Starting a GroupOp that is not done fails with [ErrBadArgument], and its operation continues. If a
-// start fails for another reason, Wait and Test return the same error.
+// Starting a GroupOp that is not done fails with [ErrBadArgument], and its operation continues. If
+// a start fails for another reason, Wait and Test return the same error.
 //
 // The operations of a group run one after another, in the order in which they were started. Every
 // member must start or call the same operations in the same order. One member may call an operation

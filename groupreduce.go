@@ -49,9 +49,9 @@ func (o Operator) String() string {
 // the group. If a member cannot have another region, the NICs reduce the vectors piece by piece,
 // which takes longer.
 //
-// The NICs also reduce shorter vectors piece by piece. The link's MTU limits a piece. If the vectors
-// differ in length and the shortest one consists of whole pieces, Reduce may succeed at some
-// members. A later operation then fails with [ErrGroupMismatch], or combines elements of this
+// The NICs also reduce shorter vectors piece by piece. The link's MTU limits a piece. If the
+// vectors differ in length and the shortest one consists of whole pieces, Reduce may succeed at
+// some members. A later operation then fails with [ErrGroupMismatch], or combines elements of this
 // reduction.
 func Reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vector []T) error {
 	if err := g.checkRoot(ctx, "reduce", root); err != nil {

@@ -126,9 +126,9 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	return nil, g.unfit("shrink", fmt.Errorf("%w: the group has shrunk %d times, which is the most", ErrNoMemory, g.Epoch()))
 }
 
-// Close ends the membership, and every operation that was started before and is not done. It does not
-// wait for one that is started meanwhile. Operations that this process has completed complete at the
-// others too; later ones fail.
+// Close ends the membership, and every operation that was started before and is not done. It does
+// not wait for one that is started meanwhile. Operations that this process has completed complete
+// at the others too; later ones fail.
 func (g *Group) Close() error {
 	if err := g.turns.end(g.p); err != nil {
 		return g.fail("leave", Message{}, err)

@@ -31,8 +31,8 @@ const (
 
 // Start starts an operation of a group, which do does when its turn has come, in a function that
 // spawn starts. do is given a context that ends with ctx, and calls one operation of g with it.
-// ErrQueueFull: the group has limits.GroupStarted of them. A start that fails for another reason than
-// errOpBusy ends o with its error.
+// ErrQueueFull: the group has limits.GroupStarted of them. If a start fails, o ends with its error,
+// unless o was in flight.
 func (g *Group) Start(ctx context.Context, o *GroupOp, spawn func(func()), what string, do func(context.Context) error) error {
 	if o.state.Swap(opStarted) == opStarted {
 		return g.fail(what, Message{}, errOpBusy)
