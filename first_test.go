@@ -119,3 +119,37 @@ func TestAMulticastToNobodyLooksAtItsTagAndItsProcess(t *testing.T) {
 		t.Errorf("of a closed process: %v", err)
 	}
 }
+
+func TestAnErrorOfAPeerMadeFromAnAddressHasThatAddress(t *testing.T) {
+	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Link: weft.NewSwitch().Link()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	q, err := p.NIC().Attach(t.Context(), weft.Name{App: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var op weft.Op
+	peer := p.PeerAt(q.Address())
+	for what, send := range map[string]func() error{
+		"Send":          func() error { return peer.Send(t.Context(), 1) },
+		"SendDelivered": func() error { return peer.SendDelivered(t.Context(), 1) },
+		"StartSendDelivered": func() error {
+			if err := peer.StartSendDelivered(&op, 1); err != nil {
+				return err
+			}
+			_, err := op.Wait(t.Context())
+			return err
+		},
+		"Recv": func() error { _, err := peer.Recv(t.Context(), 1, nil); return err },
+	} {
+		var failed *weft.OpError
+		if err := send(); !errors.As(err, &failed) || !errors.Is(err, weft.ErrProcessGone) || failed.Addr != q.Address() {
+			t.Errorf("%s to a process that has ended: %v, at %v; expected %v at %v", what, err, failed.Addr, weft.ErrProcessGone, q.Address())
+		}
+	}
+}

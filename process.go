@@ -96,7 +96,7 @@ func (p *Process) alone(err error) error {
 		return err
 	}
 	cause := func(err error) error {
-		return fmt.Errorf("%w; this NIC knows no other NIC: name one in Config.Nodes", err)
+		return fmt.Errorf("%w; this NIC knows no other NIC: name one by Config.Nodes or --node", err)
 	}
 	switch e := err.(type) {
 	case *OpError:

@@ -110,7 +110,7 @@ func TestAModuleHasTheLibraryAsREADMESays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, commands, found := strings.Cut(string(readme), "In a module of your own")
+	_, commands, found := strings.Cut(string(readme), "run these commands in your module")
 	_, commands, _ = strings.Cut(commands, "```\n")
 	commands, _, _ = strings.Cut(commands, "```\n")
 	_, program, found2 := strings.Cut(string(readme), "```go\n")

@@ -64,7 +64,7 @@ func TestADialTakesBothFormsOfAnAddress(t *testing.T) {
 		"http.0.app.weft":       "or HOST:PORT, as in http.0.app.weft:80",
 		"app/0":                 "has no service",
 		"app/0:":                "expected 1 to 255",
-		"app/x:http":            "the index must be a decimal number",
+		"app/x:http":            "expected a decimal index",
 		"App/0:http":            `address "App/0:http"`,
 		"http.0.app.weft:":      `port ""; expected a number from 0 to 65535`,
 		"http.0.app.weft:http":  `port "http"; expected a number from 0 to 65535`,

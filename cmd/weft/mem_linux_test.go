@@ -121,7 +121,7 @@ func TestMemCommandsSayWhatIsWrong(t *testing.T) {
 		{"mem serve --name mem/0 --size 16KiB --spill " + taken + "x --spill-size 1024TiB" + alone, exitFailed, "netmem: spill file " + taken + "x: 1125899906842624 bytes; the filesystem has "},
 		{"mem stat", exitUsage, "no server given: expected the names of page servers, such as mem/0"},
 		{"mem stat Mem", exitUsage, `server "Mem": expected the name of a process, such as mem/0`},
-		{"mem stat mem/9 --timeout 100ms" + alone, exitFailed, "netmem: statistics of mem/9: weft: resolve mem/9: context deadline exceeded (the server has not answered within 100ms)\n"},
+		{"mem stat mem/9 --timeout 100ms" + alone, exitFailed, "netmem: statistics of mem/9: weft: resolve mem/9: context deadline exceeded; this NIC knows no other NIC: name one by Config.Nodes or --node (the server has not answered within 100ms)\n"},
 	} {
 		status, _, stderr := weft(strings.Fields(c.line)...)
 		if status != c.status || !strings.HasPrefix(stderr, "weft: "+c.want) {

@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("closing NICs: %w", err)
 	}
 	d.screen.table(table)
-	d.screen.printf("  %s frames went out; of %s segments in them, %s were retransmitted (%.1f %%).\n", count(frames.out), count(frames.first), count(frames.again), frames.share())
+	d.screen.printf("  %s frames carried %s segments; %s were retransmitted (%.1f %%).\n", count(frames.out), count(frames.first), count(frames.again), frames.share())
 	d.screen.printf("  %s after %.1f s: all came once and in order, and every byte is right.\n", d.screen.good("All is well"), time.Since(began).Seconds())
 	return nil
 }

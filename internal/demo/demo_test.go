@@ -34,7 +34,7 @@ func TestTheDemoShowsItsTableAndEndsWell(t *testing.T) {
 		`   message +median +99 % +messages/s +bandwidth +retransmit\n`,
 		`\n      64 B +[\d.]+ [µm]s +[\d.]+ [µm]s +[\d,]+ +\d+ MB/s +[\d.]+ %\n`,
 		`\n     1 MiB `,
-		`of [\d,]+ segments in them, [\d,]+ were retransmitted`,
+		`[\d,]+ frames carried [\d,]+ segments; [\d,]+ were retransmitted`,
 		`All is well`,
 	} {
 		if !regexp.MustCompile(want).Match(out.Bytes()) {

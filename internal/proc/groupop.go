@@ -42,7 +42,11 @@ func (g *Group) Start(ctx context.Context, o *GroupOp, spawn func(func()), what 
 	}
 	o.g, o.ctx, o.what, o.do, o.ended, o.err = g, ctx, what, do, false, nil
 	err := ctx.Err()
-	if err == nil {
+	switch {
+	case err != nil:
+	case g.p.closed.Load():
+		err = ErrClosed
+	default:
 		err = g.turns.start(o, spawn)
 	}
 	if err != nil {

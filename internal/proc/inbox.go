@@ -80,7 +80,7 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bo
 			b.ring.Other = true
 			return b.single[:m.Len], true, err
 		case err != nil:
-			return nil, false, &OpError{Op: "receive", Peer: b.from.Name, NIC: b.from.NIC, Slot: b.from.Slot, Err: err}
+			return nil, false, &OpError{Op: "receive", Peer: b.from.Name, NIC: b.from.NIC, Slot: b.from.Slot, Gen: b.from.Gen, Err: err}
 		}
 		data, ok = b.ring.Next()
 	}
@@ -95,7 +95,7 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) (data []byte, other bo
 	}
 	if r.Full > m.Full {
 		m.Full = r.Full
-		err = &OpError{Op: "receive", Peer: r.From.Name, NIC: r.From.NIC, Slot: r.From.Slot, Err: ErrTruncated}
+		err = &OpError{Op: "receive", Peer: r.From.Name, NIC: r.From.NIC, Slot: r.From.Slot, Gen: r.From.Gen, Err: ErrTruncated}
 	}
 	return data, other, err
 }

@@ -26,6 +26,7 @@ type Op struct {
 	peer vni.Name
 	nic  uint64
 	slot uint16
+	gen  uint32
 	to   []vni.Name // instead of peer, of a multicast
 
 	straight bool // it has gone the straight way, and has no context
@@ -158,7 +159,7 @@ func (o *Op) finish(m *Message, why error) (err error) {
 		err = o.unanswered(why)
 	}
 	if err != nil {
-		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Slot: o.slot, Err: err}
+		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Slot: o.slot, Gen: o.gen, Err: err}
 	}
 	return err
 }
@@ -284,7 +285,7 @@ func (o *Op) Result(ctx context.Context) (*Message, error) {
 		done := o.settle()
 		p.leave()
 		if err != nil && !done {
-			return nil, &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Slot: o.slot, Err: err}
+			return nil, &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Slot: o.slot, Gen: o.gen, Err: err}
 		}
 	}
 	if !o.receive {

@@ -218,7 +218,7 @@ func (p *Process) takeOne(r *request) lack {
 		p.started[l][i].Store(r.op)
 	}
 	o := r.op
-	o.what, o.peer, o.nic, o.slot, o.to = r.what, r.with.Name, r.with.NIC, r.with.Slot, r.receivers
+	o.what, o.peer, o.nic, o.slot, o.gen, o.to = r.what, r.with.Name, r.with.NIC, r.with.Slot, r.with.Gen, r.receivers
 	o.posted, o.asked, o.byUser = false, false, false
 	o.upTo = r.receive || r.group != 0 || r.code == vni.CodeJoinGroup
 	if !r.receive {

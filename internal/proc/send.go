@@ -28,7 +28,7 @@ func (p *Process) SendMany(ctx context.Context, to Dest, tag uint64, messages []
 	alone, inVain := 0, 0 // messages that go by themselves, since runs were tried in vain: each try costs a command
 	for sent < len(messages) {
 		if err := ctx.Err(); err != nil && sent > 0 {
-			return sent, &OpError{Op: "send", Peer: to.Name, NIC: to.NIC, Slot: to.Slot, Err: err}
+			return sent, &OpError{Op: "send", Peer: to.Name, NIC: to.NIC, Slot: to.Slot, Gen: to.Gen, Err: err}
 		}
 		n := p.sendManyStraight(to, tag, messages[sent:])
 		if sent += n; n > 0 {
@@ -119,7 +119,7 @@ func (p *Process) Reply(ctx context.Context, m *Message, parts ...[]byte) error 
 		}
 		return err
 	}
-	return &OpError{Op: "reply", Peer: m.From, NIC: m.NIC, Slot: m.Slot, Err: why}
+	return &OpError{Op: "reply", Peer: m.From, NIC: m.NIC, Slot: m.Slot, Gen: m.Gen, Err: why}
 }
 
 var (
@@ -242,5 +242,5 @@ var errBusy = fmt.Errorf("%w: the Op is under way, or another process's", ErrBad
 
 // fail says what could not even begin.
 func (r *request) fail(err error) error {
-	return &OpError{Op: r.what, Peer: r.with.Name, NIC: r.with.NIC, Slot: r.with.Slot, Err: err}
+	return &OpError{Op: r.what, Peer: r.with.Name, NIC: r.with.NIC, Slot: r.with.Slot, Gen: r.with.Gen, Err: err}
 }

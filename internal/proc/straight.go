@@ -262,7 +262,7 @@ func (p *Process) startStraightDatagram(o *Op, match Match, parts [][]byte) bool
 // want gets o ready for a receive by the straight way.
 func (o *Op) want(what string, from *Dest, match Match, buf []byte) {
 	o.straight, o.receive = true, true
-	o.what, o.peer, o.nic, o.slot, o.to = what, from.Name, from.NIC, from.Slot, nil
+	o.what, o.peer, o.nic, o.slot, o.gen, o.to = what, from.Name, from.NIC, from.Slot, from.Gen, nil
 	o.byUser = false
 	w := &o.wanted
 	w.From, w.NIC, w.Slot, w.Gen, w.Buf = from.Name, from.NIC, from.Slot, from.Gen, buf
@@ -291,7 +291,7 @@ func (o *Op) finishStraight(m *Message, why error) (err error) {
 		}
 	}
 	if err != nil {
-		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Slot: o.slot, Err: err}
+		err = &OpError{Op: o.what, Peer: o.peer, NIC: o.nic, Slot: o.slot, Gen: o.gen, Err: err}
 	}
 	return err
 }
