@@ -352,19 +352,23 @@ func TestAMemberWithAWrongArgumentDoesNotKeepTheOthersWaiting(t *testing.T) {
 func TestARootThatEndsWhileOthersReachItsRegionIsNamedAndTheGroupShrinks(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		const part = 40_000
-		for what, do := range map[string]func(ctx context.Context, g *weft.Group) error{
-			"a gather":  func(ctx context.Context, g *weft.Group) error { return g.Gather(ctx, 0, make([]byte, part), nil) },
-			"a scatter": func(ctx context.Context, g *weft.Group) error { return g.Scatter(ctx, 0, nil, make([]byte, part)) },
+		for what, c := range map[string]struct {
+			form uint32 // by which members know the operation
+			do   func(ctx context.Context, g *weft.Group) error
+		}{
+			"a gather":  {1, func(ctx context.Context, g *weft.Group) error { return g.Gather(ctx, 0, make([]byte, part), nil) }},
+			"a scatter": {5, func(ctx context.Context, g *weft.Group) error { return g.Scatter(ctx, 0, nil, make([]byte, part)) }},
 		} {
 			ctx, groups, procs := crowd(t, n, 2, 4)
 			r, err := procs[0].Alloc(4 * part)
 			if err != nil {
 				t.Fatal(err)
 			}
-			region, err := r.Handle().MarshalBinary() // what a root shows all, but for the length of a part
+			region, err := r.Handle().MarshalBinary() // what a root shows all, but for the form and the length of a part
 			if err != nil {
 				t.Fatal(err)
 			}
+			binary.LittleEndian.PutUint32(region[20:], c.form)
 			binary.LittleEndian.PutUint64(region[32:], part)
 			if err := r.Close(); err != nil {
 				t.Fatal(err)
@@ -374,7 +378,7 @@ func TestARootThatEndsWhileOthersReachItsRegionIsNamedAndTheGroupShrinks(t *test
 					return errors.Join(groups[0].Broadcast(ctx, 0, region), procs[0].Close())
 				}
 				var ge *weft.GroupError
-				if err := do(ctx, groups[i]); !errors.Is(err, weft.ErrGroupBroken) || !errors.As(err, &ge) || ge.Dead != procs[0].Name() {
+				if err := c.do(ctx, groups[i]); !errors.Is(err, weft.ErrGroupBroken) || !errors.As(err, &ge) || ge.Dead != procs[0].Name() {
 					return fmt.Errorf("%s: %w; expected %v, and the name of the root", what, err, weft.ErrGroupBroken)
 				}
 				g, err := groups[i].Shrink(ctx)

@@ -19,7 +19,8 @@ import (
 const handleBytes = 40
 
 // form is what members do with the regions that they tell each other of. It shows them that they do
-// different things, since what goes between them is as long in each.
+// different things, since what goes between them is as long in each. Members may be of different
+// builds, so a number keeps its meaning.
 type form uint32
 
 const (
