@@ -28,7 +28,7 @@ func (id NICID) String() string { return nicid.ID(id).String() }
 func (id NICID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // UnmarshalText reads a text that [NICID.MarshalText] returned, including the text of the zero
-// NICID. It fails with [ErrBadArgument] if the text is malformed.
+// NICID. UnmarshalText fails with [ErrBadArgument] if the text is malformed.
 func (id *NICID) UnmarshalText(b []byte) (err error) {
 	if *id = 0; string(b) == id.String() {
 		return nil
@@ -37,8 +37,8 @@ func (id *NICID) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Address identifies one process from its start to its end. No later process has the same Address,
-// even if it has the same name.
+// Address identifies one process from its start to its end. Every later process has a different
+// Address, even if that process has the same name.
 type Address struct {
 	NIC        NICID  // the NIC of the process
 	Slot       uint16 // the number of the process's place in that NIC

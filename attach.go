@@ -26,7 +26,8 @@ type AttachConfig struct {
 	//   - weft/nic.sock in $XDG_RUNTIME_DIR, for the user's own daemon
 	//   - weft/nic.sock in /run/user/UID
 	//   - weft-UID/nic.sock in the directory for temporary files
-	//   - /run/weft/nic.sock, for the daemon of the host; for root, Attach tries only this socket
+	//   - /run/weft/nic.sock, for the daemon of the host; if the user is root, Attach tries only
+	//     this socket
 	Socket string
 
 	// Name is the name of the process.
@@ -66,9 +67,9 @@ type Geometry struct {
 }
 
 // Attach attaches a process of this program to the host's NIC daemon, `weft nic`. Attach waits
-// until the process has joined all the groups. If the process cannot join one of them, Attach
-// closes the process and fails with a [GroupError]. If the daemon ends later, every operation of
-// the process fails with [ErrNICGone].
+// until the process has joined all groups in cfg.Groups. If the process cannot join one of these
+// groups, Attach closes the process and fails with a [GroupError]. If the daemon ends later, every
+// operation of the process fails with [ErrNICGone].
 //
 // If the daemon or the fabric refuses the process, Attach fails with one of these errors:
 //
@@ -76,8 +77,8 @@ type Geometry struct {
 //   - [ErrNotTrusted]: the user who runs the daemon is not trusted.
 //   - [ErrNotPermitted]: this user may not attach.
 //   - [ErrFull]: the NIC has no room for another process.
-//   - [ErrOtherVersion]: the daemon and the program are of different releases.
-//   - [ErrNameTaken]: another process of the fabric has the name, as with [Open].
+//   - [ErrOtherVersion]: the daemon and this program use different releases of Weft.
+//   - [ErrNameTaken]: another process of the fabric has the name; see [Open].
 //   - [ErrBadArgument]: the name or the Geometry is invalid.
 func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	if err := ended(ctx, "attach"); err != nil {

@@ -25,7 +25,7 @@ import (
 // Config configures a NIC inside this process. Only Name is required. If every other field is zero,
 // the NIC uses UDP on loopback, on a port that the system chooses.
 type Config struct {
-	// Name is the name of the process that [Open] attaches. [OpenNIC] ignores it.
+	// Name is the name of the process that [Open] attaches. [OpenNIC] ignores Name.
 	Name Name
 
 	// Groups lists the groups that the process joins when it starts. Open waits until each of these
@@ -33,32 +33,34 @@ type Config struct {
 	Groups []Membership
 
 	// ID is the id of the NIC. No other NIC of the fabric may have the same id. If ID is 0, the NIC
-	// derives its id from Key, or draws a random id if the link has no keys. On a sealed link,
-	// other NICs accept an ID that does not follow from the key only if their configuration or a
-	// certificate binds it to the key.
+	// derives its id from Key. On a link without keys, the NIC draws a random id instead. On a
+	// sealed link, ID may differ from the id that the NIC would derive from Key. In that case other
+	// NICs accept ID only if their configuration or a certificate binds ID to the key.
 	//
-	// If a program restarts with the same ID, its peers notice at once. They get an
-	// [EventRestarted], and the program can use its name again.
+	// If a program restarts with the same ID, its peers notice at once. The peers get an
+	// [EventRestarted], and the program can use its process name again.
 	ID NICID `json:",omitzero"`
 
 	// Key is the path of a file that holds the NIC's static key. The key proves the NIC's ID. If
-	// the file does not exist, Open creates it. If Key is empty, the NIC gets a new key each time
-	// it is opened, and so a new id if ID is 0.
+	// the file does not exist, Open creates the file. If Key is empty, the NIC gets a new key each
+	// time it is opened. If ID is 0 as well, the NIC also gets a new id each time.
 	Key string
 
 	// Fabric is the path of a file that holds the fabric key. NICs with different fabric keys
 	// cannot communicate. If Fabric is empty, Open uses the file that $WEFT_FABRIC_FILE names. If
 	// that variable is not set, Open uses /var/lib/weft/fabric.key for root, and weft/fabric.key in
-	// the user's configuration directory for any other user. Open creates the file at this default
-	// path if it does not exist. If Open cannot create it, Open draws a key for this process alone
-	// and logs that. A file that Fabric or $WEFT_FABRIC_FILE names must exist: "weft fabric init"
-	// makes one. A NIC with Plain, or on a Switch, needs no key. See docs/security.md.
+	// the user's configuration directory for any other user. If the file at this default path does
+	// not exist, Open creates the file. If Open cannot create the file, Open draws a key for this
+	// process alone and writes a log record. If Fabric or $WEFT_FABRIC_FILE names a file, that file
+	// must exist: "weft fabric init" makes such a file. If Plain is set or the NIC is on a
+	// [Switch], the NIC needs no fabric key. See docs/security.md.
 	Fabric string
 
 	// Authorities lists the public keys of certificate authorities, as `weft fabric ca show` prints
-	// them. An entry may also be the path of a file with one key per line. If there are
-	// authorities, the NIC needs a certificate from one of them, and it communicates only with NICs
-	// that have one. If Authorities is empty, other NICs need only the fabric key.
+	// them. An entry may also be the path of a file with one key per line. If Authorities is not
+	// empty, the NIC needs a certificate from one of these authorities, and communicates only with
+	// NICs that have such a certificate. If Authorities is empty, other NICs need only the fabric
+	// key.
 	Authorities []string
 
 	// Certificate is the path of a file that holds the NIC's certificate. `weft fabric ca sign`
@@ -68,14 +70,14 @@ type Config struct {
 	// means that the NIC has no certificate.
 	Certificate string
 
-	// PlainResident permits programs to run in the driver of a sealed AF_XDP link. If two NICs both
-	// set PlainResident, datagrams for programs travel unsealed between them. Every host on the
-	// link can read these datagrams, and can forge them with some effort.
+	// PlainResident permits programs of the NIC to run in the driver of a sealed AF_XDP link. If
+	// two NICs both set PlainResident, datagrams for such programs travel unsealed between the two
+	// NICs. Every host on the link can read these datagrams, and can forge them with some effort.
 	PlainResident bool
 
 	// Plain leaves frames unsealed, so every host on the link can read and forge them. Plain suits
-	// measurements, and links that no other host can reach. Both NICs must set Plain. Frames of a
-	// [Switch] are never sealed.
+	// measurements, and links that no other host can reach. Two NICs can communicate without
+	// sealing only if both set Plain. Frames of a [Switch] are never sealed.
 	Plain bool
 
 	// Link is the link that carries the frames. It includes the address at which the NIC listens:
@@ -83,28 +85,29 @@ type Config struct {
 	Link Link
 
 	// Nodes lists the other NICs that this NIC knows when it starts. One node is enough to join a
-	// fabric, because NICs tell each other about further NICs. If a node does not answer, the NIC
-	// retries until the node answers.
+	// fabric, because NICs tell each other about the NICs that they know. If a node does not
+	// answer, the NIC retries until the node answers.
 	Nodes []Node
 
 	// Position is the NIC's place on the torus of the fabric. It is the zero value if the fabric is
 	// not a torus.
 	Position Position
 
-	// Log receives the NIC's log records. nil means no log. A record has level Info, and its
-	// attribute "how" holds a sentence. The message of a record is its subject:
+	// Log receives the NIC's log records. nil means no log. A record has level Info unless stated
+	// otherwise, and its attribute "how" holds a sentence. The message of a record is one of these
+	// subjects:
 	//
 	//   - "link": how a link to other hosts works, and why. The record says whether the link uses
-	//     segmentation offload, how much the socket buffers hold, which sysctl would enlarge them,
-	//     and whether AF_XDP copies frames. Open writes this record before it returns. The NIC
-	//     writes another one when the link changes.
+	//     segmentation offload, how much the socket buffers hold, which sysctl would enlarge these
+	//     buffers, and whether AF_XDP copies frames. Open writes this record before it returns. The
+	//     NIC writes another such record when the link changes.
 	//   - "fabric": Open could not keep a fabric key in a file.
-	//   - "capture": the file of Capture is full, has failed or holds keys. Before Close returns,
-	//     another record says what the file contains.
+	//   - "capture": the file of Capture is full, could not be written, or holds keys. Before the
+	//     NIC's Close method returns, another record says what the file contains.
 	//
-	// Each record about a change of the link comes from its own goroutine. So these records may be
-	// concurrent, may come in any order, and may come after Close. If programs in the driver of the
-	// link cannot reach a [SharedSegment], the NIC writes a record at level Warn.
+	// Each record about a change of the link comes from a separate goroutine. So such records may
+	// be concurrent, may come in any order, and may come after Close. If programs in the driver of
+	// the link cannot reach a [SharedSegment], the NIC writes a record at level Warn.
 	Log *slog.Logger `json:"-"`
 
 	// UnreachableAfter is the longest time for which another NIC may be silent while an operation
@@ -116,7 +119,8 @@ type Config struct {
 	// demonstrations. nil means no faults.
 	Faults *Faults
 
-	// Capture writes every frame that the NIC sends or receives to a file. nil means no capture.
+	// Capture describes a file for the frames that the NIC sends and receives. nil means no
+	// capture.
 	Capture *Capture
 }
 
@@ -150,18 +154,18 @@ type Node struct {
 
 	// Addr is the address at which the NIC listens, as [NIC.Addr] returns it: an IP address or a
 	// host name, with or without a port. Examples are "10.0.0.2", "10.0.0.2:7700",
-	// "[fe80::1%eth0]:7700", "::1" and "host-2". If the port is missing, it is 7700. Port 0 is
+	// "[fe80::1%eth0]:7700", "::1" and "host-2". If Addr has no port, the port is 7700. Port 0 is
 	// invalid. A host name is looked up once, and the lookup takes at most 5 seconds. If the host
 	// has an IPv4 address, that address is used. "shm:NAME" is the address of a NIC whose link is
 	// SharedMemory("NAME").
 	Addr string
 
-	// Name is the name of the NIC for the AT clause of programs. Empty means that the NIC has no
-	// name.
+	// Name is the name of the NIC in the AT clauses of programs for NICs. If Name is empty, the NIC
+	// has no name.
 	Name string
 
-	// Key is the public key of the NIC, as `weft fabric key` prints it. Key is required if ID is
-	// set and does not follow from the key. Empty means that the key is not known.
+	// Key is the public key of the NIC, as `weft fabric key` prints it. If ID is set and does not
+	// follow from the key, Key is required. If Key is empty, the key is not known.
 	Key string
 }
 
@@ -179,19 +183,20 @@ type Faults struct {
 // Capture describes a file for the frames that a NIC sends and receives. The file has the format
 // pcapng, which Wireshark can open.
 //
-// The NIC creates the file when the NIC is opened. It replaces an existing file, unless another NIC
-// is writing to that file. Only the file's owner may read the file. The file is complete when the
-// NIC is closed. A capture never delays the NIC. If frames come faster than the NIC can write them,
-// or if the file has reached Limit, the NIC omits frames from the file. The file's statistics count
-// the omitted frames, and Config.Log receives the numbers at the end.
+// When the NIC is opened, it creates the file. If the file exists, the NIC replaces the file,
+// unless another NIC is writing to it. Only the file's owner may read the file. The file is
+// complete when the NIC is closed. A capture never delays the NIC. If frames come faster than the
+// NIC can write them, or if the file has reached Limit, the NIC omits frames from the file. The
+// file's statistics count the omitted frames, and [Config.Log] receives these counts when the
+// capture ends.
 type Capture struct {
 	File  string // path of the file
 	Limit int64  // maximum size of the file in bytes, at least 4096; 0 means 1 GiB
-	Snap  int    // maximum number of bytes to write of each frame, up to 65536; 0 means all bytes
+	Snap  int    // maximum number of bytes written for each frame, up to 65536; 0 means all bytes
 
-	// Secrets also writes the keys of sealed frames to the file. Anyone who can read the file can
-	// then decrypt all its frames with `weft capture decrypt`. Without Secrets, the frames stay
-	// sealed.
+	// If Secrets is set, the NIC also writes the keys of sealed frames to the file. Then anyone who
+	// can read the file can decrypt all frames in the file with `weft capture decrypt`. Without
+	// Secrets, the frames stay sealed.
 	Secrets bool
 }
 

@@ -20,8 +20,8 @@ const MaxDatagram = wire.MaxLetter // 16,360
 // drops the datagram. A datagram never waits at the receiver's NIC, so it uses none of the
 // receiver's memory.
 //
-// SendDatagram fails with [ErrUnreachable] or [ErrNameUnknown] if it cannot send to the peer. It
-// fails with [ErrNoMemory] if too many datagrams wait for the link.
+// SendDatagram fails with [ErrUnreachable] or [ErrNameUnknown] if the NIC cannot send to the peer.
+// It fails with [ErrNoMemory] if too many datagrams wait for the link.
 func (r Peer) SendDatagram(ctx context.Context, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, opDatagram); err != nil {
 		return err
@@ -62,15 +62,15 @@ func (r Peer) letter(tag Tag, parts [][]byte) (d proc.Dest, word uint64, err err
 }
 
 // Flush sends the short messages and datagrams that start forms have begun to send. Without Flush,
-// an embedded NIC may hold them until its next poll, so that they share frames. Every blocking
-// call, such as [Process.Recv], also flushes.
+// an embedded NIC may hold these messages and datagrams until its next poll, so that several of
+// them share a frame. Every blocking call, such as [Process.Recv], also flushes.
 func (p *port) Flush() { p.p.Flush() }
 
 // RecvDatagram receives one datagram from any process. The datagram has the given tag, or any tag
 // if tag is [AnyTag]. Its bytes fill the parts in order. If the datagram is longer than all parts
 // together, RecvDatagram fails with [ErrTruncated]. If several receives match a datagram, the
-// receive that was posted first gets it. With a daemon, if there is more than one part, each part
-// must lie in a [Region].
+// receive that was posted first gets the datagram. With a daemon, if there is more than one part,
+// each part must lie in a [Region].
 func (p *port) RecvDatagram(ctx context.Context, tag Tag, parts ...[]byte) (m Message, err error) {
 	if err := ended(ctx, opRecvDatagram); err != nil {
 		return m, err

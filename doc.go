@@ -18,7 +18,7 @@
 // processes by name. The NIC resolves the name, splits messages into frames, retransmits lost
 // frames, keeps messages in order, and matches each message with a receive. It also slows a sender
 // down to the pace of the receiver. A NIC runs inside the process ([Open]), or in a daemon that all
-// processes of the host share ([Attach]). The calls are the same in both cases.
+// processes of the host share ([Attach]). A program makes the same calls with either NIC.
 //
 //	process ──commands──► ┌─────┐                           ┌─────┐ ◄──commands── process
 //	        ◄─doorbells── │ NIC │ ◄── frames (UDP, mem) ──► │ NIC │ ──doorbells─►
@@ -32,7 +32,7 @@
 //	err = client.Send(ctx, server.Name(), 7, []byte("hello"))
 //	m, err := server.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf)
 //
-// On other links a NIC finds the others if Config.Nodes names one of them.
+// On any other link, a NIC finds the other NICs if Config.Nodes names one of these NICs.
 //
 // # Promises
 //
@@ -43,9 +43,9 @@
 //
 // Messages from one process to another arrive in the order in which they were sent. Two NICs
 // exchange messages in a session. If some messages of a session are lost although their sends
-// succeeded, they are the last ones of the session: there are no gaps before them. A [Watcher]
-// reports the end of a session as an [Event]. The event is available before any message of the next
-// session.
+// succeeded, the lost messages are the last messages of the session: no message before them is
+// lost. A [Watcher] reports the end of a session as an [Event]. The event is available before any
+// message of the next session.
 //
 // # Contexts and errors
 //
@@ -53,11 +53,12 @@
 // error. There are three exceptions: [Watcher.Next], [Gate.Wait] and [Op.Wait] return a result that
 // is already available.
 //
-// If a call waits for a dead peer, the call fails. The error is [ErrProcessGone] if the process has
-// ended, and [ErrUnreachable] if its NIC has been silent for Config.UnreachableAfter, 2 s by
-// default. If no live NIC knows the name of the peer, the calls that send fail with
-// [ErrNameUnknown]. These calls wait for the name instead, until their context ends: a receive,
-// [Peer.Put], [Peer.Get], [Process.WaitName] and [Process.Join].
+// If a call waits for a dead peer, the call fails. The error is [ErrProcessGone] if the peer has
+// ended. It is [ErrUnreachable] if the peer's NIC has been silent for [Config.UnreachableAfter],
+// which is 2 s by default. If no live NIC knows the name of the peer, every call that sends fails
+// with [ErrNameUnknown]. The following calls wait instead, until a process has the name or the
+// context of the call ends: a receive, [Peer.Put], [Peer.Get], [Process.WaitName] and
+// [Process.Join].
 //
 // An operation wraps its error, such as [ErrUnreachable], in an [OpError] or a [GroupError]. Test
 // for the error with errors.Is.

@@ -19,12 +19,12 @@ var (
 	ErrQueueFull       = proc.ErrQueueFull       // too many operations are in flight
 	ErrClosed          = proc.ErrClosed          // this process, its NIC, or the object of the call is closed
 	ErrNICGone         = proc.ErrNICGone         // this process's NIC has ended
-	ErrBadArgument     = proc.ErrBadArgument     // an argument is invalid; the error's text names it
+	ErrBadArgument     = proc.ErrBadArgument     // an argument is invalid; the error's text names the argument
 	ErrRegion          = proc.ErrRegion          // the handle names no open region, or does not permit writing
 	ErrRange           = proc.ErrRange           // the access goes beyond the end of the region
 	ErrCancelled       = proc.ErrCancelled       // Cancel withdrew the operation; from Reply: the caller has given up
-	ErrNoProgram       = proc.ErrNoProgram       // no such program or trigger exists, or the program takes no messages
-	ErrProgramFailed   = proc.ErrProgramFailed   // the program aborted, or was busy for too long
+	ErrNoProgram       = proc.ErrNoProgram       // the NIC lacks the program or trigger, or the program takes no messages
+	ErrProgramFailed   = proc.ErrProgramFailed   // the program in the NIC aborted, or was busy for too long
 	ErrFiltered        = proc.ErrFiltered        // a filter in front of the receiver dropped the message
 	ErrNoReceiver      = proc.ErrNoReceiver      // from SendDelivered: the receiver has never received on that port
 	ErrNoMemory        = proc.ErrNoMemory        // a quota or the memory is used up, or a table of the NIC is full
@@ -43,14 +43,15 @@ var (
 	// owner of the socket's directory.
 	ErrNotTrusted = errors.New("the daemon is not trusted")
 
-	// ErrNotPermitted comes from Attach: the socket or the daemon refuses this user. It also comes
-	// from Process.SharedSegment: the segment belongs to another user.
+	// ErrNotPermitted comes from Attach: the socket or the daemon refuses this user.
+	// Process.SharedSegment also returns it, if the segment belongs to another user.
 	ErrNotPermitted = errors.New("not permitted")
 
 	// ErrFull comes from Attach: the NIC has no slot for another process.
 	ErrFull = errors.New("the NIC has no room for another process")
 
-	// ErrOtherVersion comes from Attach: the daemon and the program use different releases of Weft.
+	// ErrOtherVersion comes from Attach: the daemon and this program use different releases of
+	// Weft.
 	ErrOtherVersion = errors.New("the daemon speaks another version")
 
 	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has left or ended
@@ -63,8 +64,8 @@ var (
 // OpError reports which operation failed, with which peer, and why.
 type OpError struct {
 	Op   string  // the operation, such as "send", "receive" or "call"
-	Peer Name    // the peer's name; AnyProcess if the operation did not name it
-	Addr Address // the peer's address; a field is 0 if it is not known
+	Peer Name    // the peer's name; AnyProcess if the operation did not name the peer
+	Addr Address // the peer's address; a field that is not known is 0
 	Err  error   // the cause, which Unwrap returns
 }
 

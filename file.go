@@ -12,25 +12,26 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// RegisterFile makes a region of n bytes of a file, 1 to 64 GiB, starting at offset. The process
-// maps these bytes. If the process uses a NIC daemon, the daemon maps them too. When other
-// processes PUT into the region, the bytes appear in the file and in every other mapping of it. The
-// program may close the file after RegisterFile returns. [Region.Close] removes the mapping. With
-// [ReadOnly], other processes can only GET, and f may be open for reading only.
+// RegisterFile makes a region of n bytes of the file f, from the given offset on. The number n is 1
+// to 64 GiB. The process maps these bytes. If the process uses a NIC daemon, the daemon maps them
+// too. When other processes PUT into the region, the bytes appear in the file and in every other
+// mapping of the file. The caller may close f after RegisterFile returns. [Region.Close] removes
+// the mapping. If rights is [ReadOnly], other processes can only GET, and it is enough that f is
+// open for reading.
 //
 // A NIC in this program, or a simulated NIC, accepts every file that can be mapped. If the file
-// becomes shorter, operations on the missing part fail as described for unmapped memory at
-// [Process.Register].
+// becomes shorter, operations on the missing part fail in the same way as operations on pages that
+// are not mapped; see [Process.Register].
 //
 // A NIC daemon accepts only a file from memfd_create, with or without MFD_HUGETLB, that is sealed
 // with F_SEAL_SHRINK. Other processes depend on the daemon, so the daemon must neither lose memory
-// nor wait for a disk. The region counts towards the daemon's quota region_bytes, rounded up to
-// whole pages.
+// nor wait for a disk. The size of the region, rounded up to whole pages, counts towards the
+// daemon's quota region_bytes.
 //
 // RegisterFile fails with [ErrNoMemory] if the quota is used up or too few huge pages are free. It
-// fails with [ErrBadArgument] if the file cannot be mapped, ends before offset+n, is not open as
-// the rights require, or is sealed against writing. With a daemon, RegisterFile also fails with
-// [ErrBadArgument] if the file could become shorter.
+// fails with [ErrBadArgument] if the file cannot be mapped, ends before offset+n, was not opened
+// with the access that the rights require, or is sealed against writing. With a daemon,
+// RegisterFile also fails with [ErrBadArgument] if the file could become shorter.
 func (p *Process) RegisterFile(f *os.File, offset int64, n int, rights Rights) (*Region, error) {
 	if rights > ReadOnly {
 		return nil, badRights("register", rights)

@@ -17,14 +17,15 @@ import (
 // # Failures
 //
 // If a member leaves or ends, every operation that this member has not completed fails at the other
-// members with [ErrGroupBroken]. [GroupError].Dead holds the name of that member. All later
-// operations fail too. [Group.Shrink] makes a new group of the remaining members.
+// members with [ErrGroupBroken]. [GroupError.Dead] holds the name of the member that left or ended.
+// All later operations of the group fail too. [Group.Shrink] makes a new group of the remaining
+// members.
 //
-// If a process cannot take part in an operation, it leaves the group, because the other members
-// would wait for it. A process leaves if its arguments do not fit ([ErrBadArgument]), if it lacks
-// memory ([ErrNoMemory]), or if the context of the operation ends after the operation has begun. If
-// the context ends before the operation has begun, the operation fails, but the process stays in
-// the group.
+// If a process cannot take part in an operation, the process leaves the group, so that the other
+// members do not wait for it. A process leaves the group in three cases: its arguments do not fit
+// ([ErrBadArgument]), it lacks memory ([ErrNoMemory]), or the context of the operation ends after
+// the operation has begun. If the context ends before the operation has begun, the operation fails,
+// but the process stays in the group.
 //
 // If members call different operations, give different roots, or reduce vectors with different
 // lengths, element types or operators, the operation fails at every member with [ErrGroupMismatch].
@@ -35,15 +36,16 @@ import (
 // gathers or scatters.
 //
 // A group accepts no new members. To replace a member that has ended, the remaining members close
-// the group. Then these members and the new process join it again. If the new process joins before
-// the others have closed the group, it waits for them.
+// the group. Then these members and the new process join the group again. If the new process joins
+// before the remaining members have closed the group, the new process waits for these members.
 //
 // # Order
 //
 // Within one process, the operations of a group run one after another, in the order in which the
-// process called or started them; see [GroupOp]. A call waits for the operations that the process
-// started before it. If another goroutine is already in a call of the same group, a second call
-// fails with [ErrBadArgument] and does nothing. Operations of different groups are independent.
+// process called or started them; see [GroupOp]. A blocking call first waits for the operations
+// that the process started earlier. If one goroutine is already in a call of the group, a call of
+// that group from another goroutine fails with [ErrBadArgument] and does nothing. Operations of
+// different groups are independent.
 type Group struct {
 	g *proc.Group
 	p *Process
@@ -53,7 +55,7 @@ type Group struct {
 type GroupError struct {
 	Op    string // such as "join", "barrier" or "all-reduce"
 	Group string // the group's name
-	Dead  Name   // the member that left or ended; AnyProcess if the reason is a different one
+	Dead  Name   // the member that left or ended; AnyProcess if no member did
 	Err   error  // the reason
 }
 
@@ -100,8 +102,8 @@ func (p *Process) Join(ctx context.Context, group string, size int) (*Group, err
 	return joined, p.alone(err)
 }
 
-// Name returns the group's name. The name of a group that [Group.Split] made shows its origin:
-// "solvers/1.3" is the group of color 3 from the first split of "solvers".
+// Name returns the group's name. If [Group.Split] made the group, the name shows the origin of the
+// group: "solvers/1.3" is the group of color 3 from the first split of "solvers".
 func (g *Group) Name() string { return g.g.Name() }
 
 // String returns the group's name, its epoch, this process's rank and the group's size, as in
@@ -113,7 +115,8 @@ func (g *Group) String() string {
 	return fmt.Sprintf("%s (epoch %d, rank %d of %d)", g.Name(), g.Epoch(), g.Rank(), g.Size())
 }
 
-// Epoch returns the epoch of the group. It is 0 at first, and each [Group.Shrink] increases it.
+// Epoch returns the epoch of the group. The epoch is 0 at first, and each [Group.Shrink] increases
+// the epoch.
 func (g *Group) Epoch() int { return g.g.Epoch() }
 
 // Rank returns this process's rank, 0 to Size−1. The ranks follow the order of the members' names.
@@ -126,30 +129,30 @@ func (g *Group) Size() int { return g.g.Size() }
 func (g *Group) Member(rank int) Name { return nameOf(g.g.Member(rank).Name) }
 
 // Shrink makes a new group of the remaining members, and closes this group. The new group has the
-// same name and a later epoch. Every remaining member must call Shrink. Shrink returns when these
-// members agree on who remains.
+// same name and a later epoch. Every remaining member must call Shrink. Shrink returns when the
+// remaining members agree on the list of remaining members.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	n, err := g.g.Shrink(ctx)
 	return newGroup(g.p, n, err)
 }
 
-// Split divides the members into new groups: all members that give the same color form one new
+// Split divides the members into new groups. All members that give the same color form one new
 // group. Every member must call Split. Split returns when all the new groups have formed. A member
-// that gives a negative color is in no new group; for it, Split returns nil and no error. This
-// group stays open. If it is closed later, the new groups stay open.
+// that gives a negative color is in no new group. At such a member, Split returns nil and no error.
+// The old group stays open. If the old group is closed later, the new groups stay open.
 //
 // If a member leaves or ends before all the new groups have formed, Split fails at the other
-// members with [ErrGroupBroken], and these members leave their new groups. If Split has already
+// members with [ErrGroupBroken]. Then these members leave their new groups. If Split has already
 // returned at a member, the new group of that member is broken. If a process is already in 64
-// groups, its Split fails with [ErrNoMemory], and the process leaves this group.
+// groups, its Split fails with [ErrNoMemory], and the process leaves the old group.
 func (g *Group) Split(ctx context.Context, color int) (*Group, error) {
 	n, err := g.g.Split(ctx, color)
 	return newGroup(g.p, n, err)
 }
 
-// Close leaves the group. If this process has completed an operation, the operation completes at
-// the other members too. All other operations fail at the other members. An operation that this
-// process has started, and that is not done, fails with [ErrNoGroup]. If a call of the group is in
+// Close leaves the group. Every operation that this process completed before Close also completes
+// at the other members. Every operation that it did not complete fails there. Operations that this
+// process has started but that are not done fail with [ErrNoGroup]. If a call of the group is in
 // flight, Close fails with [ErrBadArgument].
 func (g *Group) Close() error { return groupError(g.g.Close()) }
 

@@ -10,16 +10,17 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// ReduceFunc combines the vectors of all members with a function of the program, and writes the
-// result to the slice vector of the member with rank root. All vectors have the same length. At the
-// other members, vector keeps its contents.
+// ReduceFunc combines the vectors of all members with the function combine. The argument root is
+// the rank of the member that gets the result in vector. All vectors have the same length. At every
+// other member, vector keeps its contents.
 //
 // The function combine must set acc[i] to the combination of acc[i] and vec[i], for every i. The
-// slice acc holds elements from lower ranks than vec. The function must be associative. It need not
-// be commutative, because ReduceFunc keeps the order of ranks. It must not modify vec, keep a
-// reference to either slice, or call an operation of g. All members must pass the same function. If
-// the vectors are short, one member combines them for the whole group. If they are long, each
-// member combines one part of them. So all members that get the result get the same bits.
+// elements of acc come from lower ranks than the elements of vec. The function must be associative.
+// It need not be commutative, because ReduceFunc keeps the order of ranks. The function must not
+// modify vec, keep a reference to either slice, or call an operation of g. All members must pass
+// the same function. If the vectors are short, one member combines them for the whole group. If the
+// vectors are long, each member combines one part of the vectors. So all members that get the
+// result get the same bits.
 //
 // T must have a fixed size and no pointers: it is a number, a boolean, or an array or struct of
 // these. For any other T, ReduceFunc fails with [ErrBadArgument]. The elements are sent as they lie
@@ -29,9 +30,10 @@ import (
 //
 // If combine panics or ends its goroutine, the process leaves the group.
 //
-// Each member may keep a region until it closes the group, as for [Reduce]. If the vectors of all
-// members have at most 1 MiB in total, one member gathers them in a region. If this member lacks
-// the memory for the region, it fails with [ErrNoMemory] and leaves the group.
+// As with [Reduce], each member may keep a region until that member closes the group. If the
+// vectors of all members have at most 1 MiB in total, one member gathers the vectors in a region.
+// If that member lacks the memory for the region, that member fails with [ErrNoMemory] and leaves
+// the group.
 func ReduceFunc[T any](ctx context.Context, g *Group, root int, combine func(acc, vec []T), vector []T) error {
 	if err := g.checkRoot(ctx, "reduce", root); err != nil {
 		return err
@@ -39,7 +41,7 @@ func ReduceFunc[T any](ctx context.Context, g *Group, root int, combine func(acc
 	return reduceFunc(ctx, g, "reduce", root, combine, vector)
 }
 
-// AllReduceFunc is like [ReduceFunc], but it writes the result to the slice vector of every member.
+// AllReduceFunc is like [ReduceFunc], but every member gets the result in vector.
 func AllReduceFunc[T any](ctx context.Context, g *Group, combine func(acc, vec []T), vector []T) error {
 	return reduceFunc(ctx, g, "all-reduce", proc.All, combine, vector)
 }

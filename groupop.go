@@ -6,9 +6,10 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// GroupOp is a group operation that runs without blocking its caller. The methods and functions
-// whose names begin with Start start a GroupOp and return at once. The zero GroupOp is ready to
-// start. A GroupOp that is done may be started again. A GroupOp must not be copied.
+// GroupOp is a group operation that runs without blocking its caller. Each method of [Group] and
+// each function of this package with the name prefix Start begins a GroupOp and returns at once.
+// The zero GroupOp is ready for use. A GroupOp that is done may be used for another operation. A
+// GroupOp must not be copied.
 //
 // Until the operation is done, the program must not use the slices that it passed. The context that
 // starts an operation also bounds the operation itself. If the context ends before the operation
@@ -19,14 +20,14 @@ import (
 // Starting a GroupOp that is not done fails with [ErrBadArgument], and its operation continues. If
 // a start fails for another reason, Wait and Test return the same error.
 //
-// The operations of a group run one after another, in the order in which they were started. Every
-// member must start or call the same operations in the same order. One member may call an operation
-// that another member starts. A call waits until all operations that were started before it are
-// done.
+// The operations of a group run one after another, in the order in which the process called or
+// started them. Every member must call or start the same operations in the same order. For the same
+// operation, one member may use the blocking call and another member the Start form. A blocking
+// call first waits until all operations that the process started earlier are done.
 //
-// A process may have up to 64 unfinished operations in each group. Starting another one fails with
-// [ErrQueueFull] and does not affect the group. [Group.Close] and [Process.Close] end these
-// operations.
+// A process may have up to 64 unfinished operations in each group. If a process already has 64, a
+// Start form fails with [ErrQueueFull] and does not affect the group. [Group.Close] and
+// [Process.Close] end the unfinished operations.
 type GroupOp struct{ o proc.GroupOp }
 
 // Wait waits until the operation is done and returns its error. If ctx ends first, Wait returns

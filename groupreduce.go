@@ -20,7 +20,7 @@ type Operator int
 
 // The operators. And, Or and Xor accept only integers. A sum of integers wraps around on overflow.
 // If an element is NaN, the result is NaN. A sum of floats has the same bits in every run of the
-// same group. Its rounding may differ from that of a sum in the order of ranks.
+// same group. The rounding of this sum may differ from the rounding of a sum in the order of ranks.
 const (
 	Sum Operator = iota // 0
 	Min                 // 1
@@ -40,9 +40,9 @@ func (o Operator) String() string {
 	return fmt.Sprintf("operator-%d", int(o))
 }
 
-// Reduce combines the vectors of all members element by element, and writes the result to the slice
-// vector of the member with rank root. All vectors have the same length. At the other members,
-// vector keeps its contents.
+// Reduce combines the vectors of all members element by element. The argument root is the rank of
+// the member that gets the result in vector. All vectors have the same length. At every other
+// member, vector keeps its contents.
 //
 // If a vector has at least 64 KiB for each member of the group, each member combines one part of
 // it. For this, each member keeps a region of up to twice the length of the vector, until it closes
@@ -60,7 +60,7 @@ func Reduce[T Element](ctx context.Context, g *Group, root int, o Operator, vect
 	return reduce(ctx, g, "reduce", root, o, vector)
 }
 
-// AllReduce is like [Reduce], but it writes the result to the slice vector of every member.
+// AllReduce is like [Reduce], but every member gets the result in vector.
 func AllReduce[T Element](ctx context.Context, g *Group, o Operator, vector []T) error {
 	return reduce(ctx, g, "all-reduce", proc.All, o, vector)
 }

@@ -16,15 +16,15 @@ import (
 // message from this ring. An Inbox is the fastest way to receive short messages, and it also
 // receives long messages.
 //
-// An Inbox counts as one receive, which the first call of Next posts. While the ring has no room
-// for the next message, the NIC treats this receive as not posted. In that case another matching
+// An Inbox counts as one receive. The first call of Next posts this receive. While the ring has no
+// room for the next message, the NIC treats this receive as not posted, and another matching
 // receive may get the message.
 //
 // Goroutines must not use an Inbox concurrently. All Inboxes of a process together use at most half
-// of its receive contexts. With a daemon, their rings use at most 4 MiB together. If there is no
-// context or no memory for a ring, the Inbox posts a receive for each message, which is slower.
-// With a daemon, close each Inbox even if you close the process: the memory of the Inbox stays
-// mapped until the Inbox is closed.
+// of the process's receive contexts. With a daemon, the rings of these Inboxes use at most 4 MiB
+// together. If there is no context or no memory for a ring, the Inbox posts a receive for each
+// message, which is slower. With a daemon, close each Inbox even if you close the process: the
+// memory of the Inbox stays mapped until the Inbox is closed.
 type Inbox struct {
 	b     *proc.Inbox
 	names *nameCache   // of the process
@@ -36,7 +36,7 @@ type Inbox struct {
 // Inbox opens an Inbox for messages from the process with the name sender, or from any process if
 // sender is [AnyProcess]. The messages have the given tag, or any tag if tag is [AnyTag]. The Inbox
 // truncates a message that is longer than maxBytes bytes. If maxBytes is less than 256 KiB, for
-// example 0, the Inbox uses 256 KiB. The maximum is 256 MiB.
+// example 0, the Inbox uses 256 KiB instead. The maximum of maxBytes is 256 MiB.
 func (p *port) Inbox(sender Name, tag Tag, maxBytes int) (*Inbox, error) {
 	const op = "receive"
 	d, match, err := p.Peer(sender).source(op, tag)
@@ -61,9 +61,9 @@ func (b *Inbox) Next(ctx context.Context) (m Message, err error) {
 	return m, err
 }
 
-// NextInto is like [Inbox.Next], but it writes the Message to *m. This avoids copying the Message,
-// which takes about half of the time to receive a short message. If NextInto fails with an error
-// other than [ErrTruncated], it does not change *m.
+// NextInto is like [Inbox.Next], but it writes the Message to *m. So NextInto avoids a copy of the
+// Message. For a short message, this copy takes about half of the time of a receive. If NextInto
+// fails with an error other than [ErrTruncated], it does not change *m.
 func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 	if err := ended(ctx, "receive"); err != nil {
 		return err
@@ -83,9 +83,9 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 	return opError(err)
 }
 
-// All returns an iterator over the messages as they arrive. For a truncated message, it yields the
-// message and [ErrTruncated], and then continues. The iteration ends after any other error, such as
-// ctx's error. [Message].Data is valid until the loop asks for the next message.
+// All returns an iterator over the messages as they arrive. For a truncated message, the iterator
+// yields the message and [ErrTruncated], and then continues. The iteration ends after any other
+// error, such as ctx's error. [Message].Data is valid until the loop asks for the next message.
 func (b *Inbox) All(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		var m Message
@@ -102,6 +102,6 @@ func (b *Inbox) All(ctx context.Context) iter.Seq2[Message, error] {
 	}
 }
 
-// Close closes the Inbox. Later receives get the messages that Next has not returned, in order. A
+// Close closes the Inbox. Later receives get, in order, the messages that Next has not returned. A
 // message that the Inbox has truncated stays truncated.
 func (b *Inbox) Close() { b.b.Close() }

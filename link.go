@@ -14,7 +14,7 @@ import (
 
 // Link describes the link that carries a NIC's frames, and the address at which the NIC listens.
 // [UDP], [XDP], [XDPGeneric], [SharedMemory] and [Switch.Link] make a Link, and [ParseLink] parses
-// one. The zero value is UDP on loopback, on a port that the system chooses.
+// the text form of a Link. The zero value is UDP on loopback, on a port that the system chooses.
 type Link struct {
 	text string  // empty if sw is set
 	sw   *Switch // nil: text describes the link
@@ -22,13 +22,13 @@ type Link struct {
 
 // UDP returns a UDP link that listens at an address of this host, such as "10.0.0.1:7000",
 // "[fe80::1%eth0]:7000" or ":7000". If the system has segmentation offload, the link sends frames
-// in batches. $WEFT_GSO=false disables that.
+// in batches. $WEFT_GSO=false disables segmentation offload.
 func UDP(listen string) Link { return Link{text: listen} }
 
-// XDP returns an AF_XDP link, which bypasses the kernel's network stack. The argument listen is the
-// same as for [UDP]. NICs with a UDP link can communicate with this link. An AF_XDP link needs
-// Linux and the privileges to load XDP programs. While the link is open, many interfaces have no
-// segmentation offload.
+// XDP returns an AF_XDP link, which bypasses the kernel's network stack. The argument listen has
+// the same form as for [UDP]. A NIC with a UDP link and a NIC with an AF_XDP link can communicate.
+// An AF_XDP link needs Linux and the privileges to load XDP programs. While the link is open, many
+// interfaces have no segmentation offload.
 func XDP(listen string) Link { return Link{text: xdpPrefix + listen} }
 
 // XDPGeneric is like [XDP], but it uses the kernel's emulation of XDP. Such a link works on every
@@ -36,8 +36,9 @@ func XDP(listen string) Link { return Link{text: xdpPrefix + listen} }
 func XDPGeneric(listen string) Link { return Link{text: xdpGenericPrefix + listen} }
 
 // SharedMemory returns a link that connects NICs inside programs of one user on one host. Each NIC
-// has a link with a name of its own, and finds the others by Config.Nodes, as in "shm:NAME". If name
-// is empty, the link gets a new name that no other link has.
+// has a link with its own name. A NIC finds another NIC if [Config.Nodes] has the address
+// "shm:NAME", where NAME is the name of the other NIC's link. If name is empty, the link gets a new
+// name that no other link has.
 func SharedMemory(name string) Link { return Link{text: shm.Prefix + name} }
 
 // Switch connects NICs of one program through memory, without a network. It suits tests, and
@@ -47,8 +48,8 @@ type Switch struct{ sw *mem.Switch }
 // NewSwitch returns a switch that connects no NICs yet.
 func NewSwitch() *Switch { return &Switch{mem.NewSwitch(mem.Config{})} }
 
-// Link returns a link to the switch. Each NIC that is opened with it knows the NICs that are on the
-// switch, and they get to know it, so Config.Nodes can stay empty.
+// Link returns a link to the switch. A NIC that is opened with this link knows the NICs that are
+// already on the switch, and those NICs get to know the new NIC. So [Config.Nodes] can stay empty.
 func (s *Switch) Link() Link {
 	if s == nil {
 		s = new(Switch) // NewSwitch has not made it: OpenNIC says so
@@ -64,9 +65,9 @@ func (s *Switch) others(own netip.AddrPort) []netip.AddrPort {
 	return slices.DeleteFunc(s.sw.Addresses(), func(a netip.AddrPort) bool { return a == own })
 }
 
-// ParseLink parses the text of a link from a flag or a configuration file: "10.0.0.1:7000",
-// "xdp:10.0.0.1:7000", "xdp-generic:10.0.0.1:7000" or "shm:NAME". The empty text means the zero
-// Link. ParseLink fails with [ErrBadArgument] if the text is malformed.
+// ParseLink parses the text form of a link, for example from a flag or a configuration file. The
+// forms are "10.0.0.1:7000", "xdp:10.0.0.1:7000", "xdp-generic:10.0.0.1:7000" or "shm:NAME". The
+// empty text means the zero Link. ParseLink fails with [ErrBadArgument] if the text is malformed.
 func ParseLink(text string) (Link, error) {
 	l := Link{text: text}
 	if text == "" || shm.IsName(text) {
@@ -109,7 +110,8 @@ func (l Link) MarshalText() ([]byte, error) {
 	return []byte(l.text), nil
 }
 
-// UnmarshalText parses the text as [ParseLink] does, and fails with the same error.
+// UnmarshalText parses the text in the same way as [ParseLink]. It fails with [ErrBadArgument] if
+// the text is malformed.
 func (l *Link) UnmarshalText(b []byte) (err error) {
 	*l, err = ParseLink(string(b))
 	return err

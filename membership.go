@@ -17,10 +17,10 @@ type Membership struct {
 }
 
 // AppGroup returns the names of the live processes of this process's application, in the order of
-// their indexes. The result includes this process. It includes another process as soon as this
-// process's NIC knows its name. No process has to join, and AppGroup does not wait for more
-// processes. Group operations need a group whose size all members know: see [Process.Join] and
-// [AttachConfig].Groups.
+// their indexes. The result includes this process. The result includes another process as soon as
+// this process's NIC knows the name of that process. AppGroup requires no Join and does not wait
+// for more processes. Group operations need a group whose size all members know: see [Process.Join]
+// and [AttachConfig].Groups.
 func (p *Process) AppGroup(ctx context.Context) ([]Name, error) {
 	if err := ended(ctx, "list"); err != nil {
 		return nil, err

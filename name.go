@@ -13,7 +13,7 @@ type Name struct {
 	Index uint32 // distinguishes the processes of an application
 }
 
-// AnyProcess matches every sender in a receive. No message can be sent to AnyProcess.
+// In a receive, AnyProcess matches every sender. No message can be sent to AnyProcess.
 var AnyProcess Name
 
 // ParseName reads the text of a name, such as "app/3". It fails with [ErrBadArgument] if the text

@@ -32,7 +32,7 @@ import (
 // NIC is a software network interface inside this program. [OpenNIC] makes a NIC, and [NIC.Attach]
 // attaches processes to it. A process of a NIC is a name with its own messages, not a process of
 // the operating system. A goroutine that waits for a message polls the NIC. While no goroutine
-// waits, a goroutine of the NIC polls it.
+// waits, a goroutine of the NIC polls the NIC.
 type NIC struct {
 	id     NICID
 	addr   string
@@ -57,16 +57,18 @@ type NIC struct {
 	end func() error // runs shut once
 }
 
-// Open opens a NIC inside this program and attaches one process to it. [Process.Close] closes the
-// NIC too. If some nodes of cfg do not answer, Open waits for them for at most half a second.
+// Open opens a NIC inside this program and attaches one process to it. [Process.Close] also closes
+// the NIC. If some of the nodes in cfg.Nodes do not answer, Open waits for their answers for at
+// most half a second.
 //
 // Open fails with [ErrNameTaken] if another process of the fabric has the name. It fails with
 // [ErrBadArgument] if the configuration is invalid, and with a [GroupError] if the process cannot
 // join a group. Other errors come from the system, for example if an address is in use.
 //
 // If a program is killed and restarted, Open may fail with [ErrNameTaken] until the fabric notices
-// that the earlier NIC is gone. This takes at most 10 s, or twice Config.UnreachableAfter if that
-// is more. If the program restarts with the same Config.ID, it gets its name at once.
+// that the earlier NIC is gone. The fabric notices within 10 s, or within twice
+// [Config.UnreachableAfter] if that time is longer. If the program restarts with the same
+// [Config.ID], Open gets the name at once.
 func Open(ctx context.Context, cfg Config) (*Process, error) {
 	n, err := OpenNIC(ctx, cfg)
 	if err != nil {
@@ -150,9 +152,9 @@ func (n *NIC) ID() NICID { return n.id }
 // Addr returns the address at which the NIC listens. Other NICs can use this address as Node.Addr.
 func (n *NIC) Addr() string { return n.addr }
 
-// AddNode tells the NIC about another NIC. If node.Addr has a host name, AddNode looks it up.
-// AddNode fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and with
-// [ErrClosed] if the NIC is closed.
+// AddNode tells the NIC about another NIC. If node.Addr has a host name, AddNode looks up the host
+// name. AddNode fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and
+// with [ErrClosed] if the NIC is closed.
 func (n *NIC) AddNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
@@ -200,12 +202,12 @@ func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
 	return nil
 }
 
-// RemoveNode tells the NIC that a node is gone. The node is the one with the id node.ID or, if
-// node.ID is 0, the one at node.Addr. If the node is down, the NIC forgets the node and its names,
-// and operations that wait for the node fail. If the node is up, the NIC keeps it until the node
-// has been silent for Config.UnreachableAfter. If the NIC does not know the node, RemoveNode does
-// nothing. RemoveNode fails with [ErrBadArgument] if the address is malformed, and with [ErrClosed]
-// if the NIC is closed.
+// RemoveNode tells the NIC that a node is gone. If node.ID is not 0, it identifies the node. If
+// node.ID is 0, node.Addr identifies the node. If the node is down, the NIC forgets the node and
+// its names, and operations that wait for the node fail. If the node is up, the NIC keeps the node
+// until the node has been silent for Config.UnreachableAfter. If the NIC does not know the node,
+// RemoveNode does nothing. RemoveNode fails with [ErrBadArgument] if the address is malformed, and
+// with [ErrClosed] if the NIC is closed.
 func (n *NIC) RemoveNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
@@ -228,8 +230,8 @@ type NodeState struct {
 	Up bool // whether the two NICs have a session
 }
 
-// Nodes returns the other NICs that this NIC knows, in the order in which it learned of them. Nodes
-// fails with [ErrClosed] if the NIC is closed.
+// Nodes returns the other NICs that this NIC knows, in the order in which this NIC learned of the
+// others. Nodes fails with [ErrClosed] if the NIC is closed.
 func (n *NIC) Nodes() (l []NodeState, err error) {
 	if err := n.alive(); err != nil {
 		return nil, err
@@ -243,7 +245,8 @@ func (n *NIC) Nodes() (l []NodeState, err error) {
 }
 
 // Counters returns the counters of the NIC since it was opened. The keys are the names that `weft
-// stat` prints. A counter whose name ends in _now is a current value, which can also fall.
+// stat` prints. A counter whose name ends in _now gives a current value, so it can fall as well as
+// rise.
 func (n *NIC) Counters() map[string]uint64 {
 	m := make(map[string]uint64)
 	n.poller.Do(func(clock.Time) {
@@ -255,10 +258,10 @@ func (n *NIC) Counters() map[string]uint64 {
 }
 
 // Attach attaches another process of this program to the NIC, and waits until the process has
-// joined all the groups. If the process cannot join one of them, Attach closes the process and
-// fails with a [GroupError]. Attach also fails with one of these errors:
+// joined all the given groups. If the process cannot join one of these groups, Attach closes the
+// process and fails with a [GroupError]. Attach also fails with one of these errors:
 //
-//   - [ErrNameTaken]: another process of the fabric has the name, as with [Open].
+//   - [ErrNameTaken]: another process of the fabric has the name; see [Open].
 //   - [ErrBadArgument]: the name is malformed.
 //   - [ErrFull]: the NIC has no room for another process.
 //   - [ErrClosed]: the NIC is closed.
@@ -375,10 +378,10 @@ func (n *NIC) alive() error {
 	return nil
 }
 
-// Close closes the NIC and its processes, and tells its peers. Before that, Close waits for
-// acknowledgements of messages already sent, for at most 2 s. When Close returns, no goroutine of
-// the NIC runs any more, except perhaps a call of Config.Log. A second Close waits for the first
-// one and returns the same error.
+// Close closes the NIC and its processes, and tells the NIC's peers. First, Close waits for at most
+// 2 s for the acknowledgements of the messages that were already sent. When Close returns, no
+// goroutine of the NIC runs any more, except perhaps a goroutine that calls [Config.Log]. A second
+// Close waits for the first Close and returns the same error.
 func (n *NIC) Close() error { return n.end() }
 
 func (n *NIC) shut() error {

@@ -7,14 +7,14 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Op holds an operation that a start form has begun. A start form is a method such as
-// [Peer.StartSend]: it begins an operation and returns without waiting for its end. The zero Op is
-// ready for use. When the operation is done, the same Op may be used for another operation. A start
-// form allocates no memory. The NIC owns the buffers of an operation until the operation is done.
-// An Op must not be copied.
+// Op holds an operation that a start form has begun. A start form, such as [Peer.StartSend], is a
+// method that begins an operation and returns without waiting for the end of the operation. The
+// zero Op is ready for use. When the operation is done, the same Op may be used for another
+// operation. A start form allocates no memory. The NIC owns the buffers of an operation until the
+// operation is done. An Op must not be copied.
 //
 // A start form fails with [ErrQueueFull] if too many operations are in flight. It fails with
-// [ErrBadArgument] if its Op is in flight, or if another process has used the Op.
+// [ErrBadArgument] if the Op is still in flight, or if another process has used the Op.
 type Op struct {
 	o     proc.Op
 	names *nameCache // of the process of o
@@ -47,13 +47,13 @@ func (o *Op) Test() (m Message, done bool, err error) {
 }
 
 // Ended reports whether the operation is done, that is, whether [Op.Wait] would return at once.
-// Ended takes no lock, so a function given to [Runtime.WaitUntil] may call it. No start form may
-// use the Op at the same time. Ended returns true if no start form has begun an operation with the
-// Op.
+// Ended takes no lock, so a function given to [Runtime.WaitUntil] may call it. While Ended runs, no
+// start form may use the Op. Ended also returns true if no start form has begun an operation with
+// the Op.
 func (o *Op) Ended() bool { return !o.o.Begun() || o.o.Ended() }
 
-// Cancel withdraws the operation if it is not too late. In either case the operation is done soon.
-// A withdrawn operation fails with [ErrCancelled].
+// Cancel withdraws the operation if the operation can still be withdrawn. A withdrawn operation
+// fails with [ErrCancelled]. Whether it was withdrawn or not, the operation is done soon.
 func (o *Op) Cancel() {
 	if o.o.Begun() {
 		o.o.Cancel()
@@ -88,14 +88,14 @@ func (r Peer) StartSendDelivered(op *Op, tag Tag, parts ...[]byte) error {
 // done.
 //
 // With a daemon, at most [Geometry].Contexts receives may be in flight, 64 by default. This number
-// includes blocking receives and Inboxes. If no more receives may be in flight, StartRecv fails
-// with [ErrQueueFull]. A process with an embedded NIC has no such limit.
+// includes blocking receives and Inboxes. If that many receives are already in flight, StartRecv
+// fails with [ErrQueueFull]. A process with an embedded NIC has no such limit.
 func (p *port) StartRecv(op *Op, sender Name, tag Tag, buf []byte) error {
 	return p.Peer(sender).StartRecv(op, tag, buf)
 }
 
-// StartRecv begins a [Peer.Recv] and does not wait for its end. It has the limit of
-// [Process.StartRecv]. The NIC owns buf until op is done.
+// StartRecv begins a [Peer.Recv] and does not wait for its end. The limit on receives in flight is
+// the same as for [Process.StartRecv]. The NIC owns buf until op is done.
 func (r Peer) StartRecv(op *Op, tag Tag, buf []byte) error {
 	d, match, err := r.source("receive", tag)
 	if err != nil {

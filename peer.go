@@ -7,15 +7,17 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Peer stands for another process. Its methods communicate with that process. [Process.Peer] makes
-// a Peer from a name, and [Process.PeerAt] makes one from an address. A Peer is a small value: keep
-// it, copy it, or make a new one for each call. It holds no connection and needs no Close.
+// Peer stands for another process. The methods of a Peer communicate with that process.
+// [Process.Peer] makes a Peer from a name, and [Process.PeerAt] makes a Peer from an address. A
+// Peer is a small value: keep it, copy it, or make a new one for each call. It holds no connection
+// and needs no Close.
 //
-// If a Peer was made from a name, each operation uses the process that has the name at that moment.
-// If a Peer was made from an address, it stands for one process only. After that process has ended,
-// operations of the Peer fail with [ErrProcessGone] or [ErrStaleGeneration]. They never reach a
-// later process with the same name. The promises are the same for both kinds of Peer. Messages to
-// one process keep their order even if some are sent by name and others by address.
+// If a Peer was made from a name, each operation uses the process that has the name at the time of
+// the operation. If a Peer was made from an address, the Peer stands for one process only. After
+// that process has ended, operations of the Peer fail with [ErrProcessGone] or
+// [ErrStaleGeneration]. These operations never reach a later process with the same name. The
+// promises are the same for both kinds of Peer. Messages to one process keep their order even if
+// some are sent through a Peer made from a name, and others through a Peer made from an address.
 type Peer struct {
 	p  *port
 	k  *knownName // nil: the Peer was made from an address
@@ -88,9 +90,9 @@ func errNoPeer(op string) error {
 }
 
 // Put writes the concatenation of the parts into a region of the peer. It is like [Process.Put],
-// but it fails with [ErrBadArgument] if the region of the handle h belongs to another process. This
+// but it fails with [ErrBadArgument] if the region that h names belongs to another process. This
 // check keeps a peer from redirecting the write with the handle of a third process. If no process
-// has the peer's name, Put waits until a process has the name or ctx ends.
+// has the peer's name, Put waits until a process has that name or ctx ends.
 func (r Peer) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) error {
 	if err := ended(ctx, "put"); err != nil {
 		return err
@@ -102,7 +104,7 @@ func (r Peer) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) er
 }
 
 // Get reads len(buf) bytes of a region of the peer. It is like [Process.Get], but it fails with
-// [ErrBadArgument] if the region of the handle h belongs to another process.
+// [ErrBadArgument] if the region that h names belongs to another process.
 func (r Peer) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
 	if err := ended(ctx, "get"); err != nil {
 		return err
@@ -114,8 +116,8 @@ func (r Peer) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
 }
 
 // StartPut begins a [Peer.Put] and does not wait for its end. The parts must not change until op is
-// done. If the Peer was made from a name, StartPut may ask the NIC which process has the name. It
-// fails with [ErrNameUnknown] if no process has the name.
+// done. If the Peer was made from a name, StartPut may ask the NIC which process has the name.
+// StartPut fails with [ErrNameUnknown] if no process has the name.
 func (r Peer) StartPut(op *Op, h Handle, offset int, parts ...[]byte) error {
 	if err := r.ownsNow("put", h); err != nil {
 		return err

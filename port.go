@@ -15,8 +15,9 @@ import (
 // that port. A Process itself is port 0. A Port sends and receives like a Process; for other
 // operations use [Port.Process].
 //
-// The ports of a process share its name, its contexts, and the NIC's memory for unexpected
-// messages. If nothing receives on a port, its messages wait like other unexpected messages.
+// The ports of a process share the process's name and contexts, and the NIC's memory for unexpected
+// messages. If nothing receives on a port, the messages of that port wait like other unexpected
+// messages.
 type Port struct {
 	port
 	number uint16
@@ -49,7 +50,8 @@ func (o *Port) Number() uint16 { return o.number }
 func (o *Port) Process() *Process { return o.of }
 
 // Close releases the number of the port. Later operations of the Port fail with [ErrClosed], but
-// operations in flight continue. Unexpected messages wait for the next Port with the number.
+// operations in flight continue. The port's unexpected messages wait for the next Port with the
+// same number.
 func (o *Port) Close() error {
 	if !o.closed.Swap(true) {
 		o.of.ports.give(o.number)

@@ -3,10 +3,10 @@ package weft
 import "context"
 
 // Probe waits for an unexpected message and describes it without receiving it. In the returned
-// Message, Full is the length in bytes and Len is 0. The parameters sender and tag are those of
-// [Process.Recv]. A message is unexpected if no posted receive matched it when it arrived. After
-// Probe returns, another receive may take the message before the caller does. To probe and receive
-// in one step, use [Process.RecvAlloc].
+// Message, Full is the length in bytes and Len is 0. The parameters sender and tag have the same
+// meaning as in [Process.Recv]. A message is unexpected if no posted receive matched it when it
+// arrived. After Probe returns, another receive may take the message before the caller receives it.
+// To probe and receive in one step, use [Process.RecvAlloc].
 func (p *port) Probe(ctx context.Context, sender Name, tag Tag) (m Message, err error) {
 	m, _, err = p.probe(ctx, sender, tag, false)
 	return m, err

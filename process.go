@@ -38,8 +38,8 @@ type Process struct {
 // Name returns the name of the process.
 func (p *Process) Name() Name { return p.name }
 
-// Address returns the address of the process. No later process has this address, even if it has the
-// same name.
+// Address returns the address of the process. Every later process has a different address, even if
+// that process has the same name.
 func (p *Process) Address() Address { return p.addr }
 
 // NIC returns the NIC in this program to which the process is attached. It returns nil if the NIC
@@ -107,10 +107,11 @@ func (p *Process) alone(err error) error {
 	return err
 }
 
-// Close closes the process. Operations in flight fail with [ErrClosed]. Operations of other
-// processes that wait for this process fail with [ErrProcessGone]. The name of the process becomes
-// free. Open regions remain memory of the program until they are closed, but other processes can no
-// longer access them. If [Open] returned the process, Close also closes the NIC.
+// Close closes the process. Operations in flight fail with [ErrClosed]. If an operation of another
+// process waits for this process, that operation fails with [ErrProcessGone]. The name of the
+// process becomes free. This program may use an open region until the region is closed, but other
+// processes can no longer access the region. If [Open] returned the process, Close also closes the
+// NIC.
 func (p *Process) Close() error {
 	err := p.close()
 	if p.closeNIC {

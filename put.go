@@ -7,9 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Put writes the concatenation of the parts into the region of the handle h, starting at the given
-// offset in the region. The owner of the region takes no action. Put returns when the bytes are in
-// the region.
+// Put writes the concatenation of the parts into the region that h names, from the given offset on.
+// The owner of the region takes no action. Put returns when the bytes are in the region.
 //
 // Put fails with [ErrRegion] if h names no open region, or does not permit writing. It fails with
 // [ErrRange] if the bytes would extend beyond the end of the region. [Peer.Put] also checks which
@@ -24,9 +23,9 @@ func (p *Process) Put(ctx context.Context, h Handle, offset int, parts ...[]byte
 	return opError(p.p.Put(ctx, h.proc(), uint64(offset), parts...))
 }
 
-// Get reads len(buf) bytes of the region of the handle h, starting at the given offset in the
-// region. The owner of the region takes no action. Get fails with [ErrRegion] if h names no open
-// region, and with [ErrRange] if the bytes would extend beyond the end of the region.
+// Get reads len(buf) bytes into buf from the region that h names, from the given offset on. The
+// owner of the region takes no action. Get fails with [ErrRegion] if h names no open region, and
+// with [ErrRange] if the bytes would extend beyond the end of the region.
 func (p *Process) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
 	if err := ended(ctx, "get"); err != nil {
 		return err

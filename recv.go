@@ -23,8 +23,8 @@ type Message struct {
 	token proc.Token
 }
 
-// IsCall reports whether the message is the request of a [Peer.Call], whose sender waits for a
-// [Process.Reply].
+// IsCall reports whether the message is the request of a [Peer.Call]. The sender of such a message
+// waits for a [Process.Reply].
 func (m *Message) IsCall() bool { return m.token.IsCall() }
 
 // set fills m in place: to return a Message by value is slower.
@@ -37,25 +37,25 @@ func (m *Message) set(names *nameCache, pm *proc.Message) {
 // Recv receives one message into buf. The message comes from the process with the name sender, or
 // from any process if sender is [AnyProcess]. It has the given tag, or any tag if tag is [AnyTag].
 //
-// If several receives match a message, the receive that was posted first gets it. Messages from one
-// sender are matched in the order in which they were sent. If the message is longer than buf, Recv
-// fails with [ErrTruncated]. In that case buf holds the beginning of the message, and the Message
-// is valid.
+// If several receives match a message, the receive that was posted first gets the message. Messages
+// from one sender are matched in the order in which they were sent. If the message is longer than
+// buf, Recv fails with [ErrTruncated]. Then buf holds the beginning of the message, and the
+// returned Message is valid.
 //
-// A name may pass to a later process. If Recv begins after the process with the name has ended, it
-// therefore waits for the next process with that name. If the process ends during Recv, Recv fails
-// with [ErrProcessGone].
+// A name may pass to a later process. So if the process with the name sender has ended before Recv
+// begins, Recv waits for a message from the next process with that name. If the process with that
+// name ends during Recv, Recv fails with [ErrProcessGone].
 //
-// If ctx ends first, Recv returns ctx's error, and no message is lost. If a message is arriving at
-// that moment, Recv returns the message and a nil error.
+// If ctx ends first, Recv returns ctx's error, and no message is lost. If a message is already
+// arriving when ctx ends, Recv returns the message and a nil error.
 func (p *port) Recv(ctx context.Context, sender Name, tag Tag, buf []byte) (m Message, err error) {
 	err = p.Peer(sender).recv(ctx, &m, tag, buf)
 	return m, err
 }
 
 // Recv receives one message from the peer into buf, like [Process.Recv]. If the Peer was made from
-// an address, Recv fails with [ErrProcessGone] when that process has ended and all its messages
-// have been received.
+// an address, Recv fails with [ErrProcessGone] when the process with this address has ended and all
+// messages from that process have been received.
 func (r Peer) Recv(ctx context.Context, tag Tag, buf []byte) (m Message, err error) {
 	err = r.recv(ctx, &m, tag, buf)
 	return m, err
@@ -123,13 +123,13 @@ func (r Peer) source(op string, tag Tag) (d proc.Dest, m proc.Match, err error) 
 }
 
 // RecvAlloc receives one message of any length into memory that it allocates: [Message].Data. The
-// parameters sender and tag are those of [Process.Recv]. If the message is longer than maxBytes
-// bytes, RecvAlloc keeps the first maxBytes bytes and fails with [ErrTruncated]. So a sender cannot
-// force a larger allocation. A message that a posted receive matches goes to that receive, not to
-// RecvAlloc. If ctx ends first, no message is lost.
+// parameters sender and tag have the same meaning as in [Process.Recv]. If the message is longer
+// than maxBytes bytes, RecvAlloc keeps the first maxBytes bytes and fails with [ErrTruncated]. So a
+// sender cannot force a larger allocation. If a posted receive matches a message, that receive gets
+// the message, and RecvAlloc does not. If ctx ends first, no message is lost.
 //
 // RecvAlloc asks the NIC for the length of the message before it receives the message.
-// [Process.Recv] and [Inbox] ask only once, and so are faster.
+// [Process.Recv] and [Inbox] ask the NIC only once for each message, and so are faster.
 func (p *port) RecvAlloc(ctx context.Context, sender Name, tag Tag, maxBytes int) (m Message, err error) {
 	const op = "receive"
 	if err := ended(ctx, op); err != nil {

@@ -18,8 +18,8 @@ type Region struct {
 
 // Alloc makes a region of n bytes, 1 to 64 GiB. All its bytes are zero. Alloc fails with
 // [ErrNoMemory] if the system has too little memory, if the daemon's quota is used up or, in a
-// simulation, if n is over 1 GiB. A region of 64 MiB or more lies outside of Go's heap, so only its
-// Close frees it.
+// simulation, if n is over 1 GiB. A region of 64 MiB or more lies outside of Go's heap, so only
+// [Region.Close] frees the region.
 func (p *Process) Alloc(n int) (*Region, error) {
 	r, err := p.p.Alloc(n)
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *Process) Alloc(n int) (*Region, error) {
 // AllocHuge is like [Process.Alloc], but it uses huge pages, which make access to large memory
 // faster. The region occupies whole huge pages, but [Region.Bytes] still has n bytes. AllocHuge
 // fails with [ErrNoMemory] if too few huge pages are free. Only Linux has huge pages. The
-// administrator reserves them with the sysctl vm.nr_hugepages.
+// administrator reserves huge pages with the sysctl vm.nr_hugepages.
 func (p *Process) AllocHuge(n int) (*Region, error) {
 	r, err := p.p.AllocHuge(n)
 	if err != nil {
@@ -40,18 +40,18 @@ func (p *Process) AllocHuge(n int) (*Region, error) {
 	return &Region{r: r, p: p}, nil
 }
 
-// Register makes a region of memory that the program already has, such as a mapping of a file. The
-// memory may begin and end at any address, but must not overlap another open region. With
-// [ReadOnly], the memory may be a read-only mapping. Other processes can then only GET from the
-// region, and operations of this process that would write to it fail.
+// Register makes a region of memory that this program already has, such as a mapping of a file. The
+// memory may begin and end at any address, but must not overlap another open region. If rights is
+// [ReadOnly], the memory may be a read-only mapping. Then other processes can only GET from the
+// region, and an operation of this process fails if it would write to the region.
 //
-// The memory must stay mapped until [Region.Close] returns. If it is a mapping of a file, the file
-// must not become shorter. Register touches every page, and so faults it in. Each later operation
-// touches the pages that it uses. If an operation of this process needs a page that is not mapped,
-// or would write to a read-only page, the operation fails with [ErrBadArgument] and sends nothing.
-// In the same case, an operation of another process fails with [ErrRegion]. If the memory is
-// unmapped during an operation, the program crashes, as it does when Go code touches unmapped
-// memory.
+// The memory must stay mapped until [Region.Close] returns. If the memory is a mapping of a file,
+// the file must not become shorter. Register touches every page, and so faults every page in. Each
+// later operation touches the pages that it uses. If an operation of this process needs a page that
+// is not mapped, or would write to a read-only page, the operation fails with [ErrBadArgument] and
+// sends nothing. If an operation of another process needs such a page, or would write to a
+// read-only page, that operation fails with [ErrRegion]. If the memory is unmapped during an
+// operation, this program crashes, in the same way as when Go code touches unmapped memory.
 //
 // Register needs a NIC in this program, or a simulated NIC. A NIC daemon cannot reach the memory of
 // a program, so with a daemon Register fails with [ErrBadArgument]. With a daemon, use
@@ -71,8 +71,8 @@ func badRights(op string, rights Rights) error {
 	return &OpError{Op: op, Err: fmt.Errorf("%w: rights %d; expected ReadWrite or ReadOnly", ErrBadArgument, rights)}
 }
 
-// Bytes returns the region's memory. After Close, the program must not touch this memory, unless
-// the region came from [Process.Register].
+// Bytes returns the region's memory. After Close, this Go program must not touch this memory,
+// unless the region came from [Process.Register].
 func (r *Region) Bytes() []byte { return r.r.Bytes() }
 
 // Handle returns the handle with which other processes PUT into the region and GET from it.

@@ -8,8 +8,8 @@ import (
 )
 
 // Runtime is the clock and the scheduler of a process. [Process.Runtime] returns a Runtime, which
-// is a small value. If a library uses a Runtime instead of package time, the go statement and
-// channels, the library runs unchanged in package sim, on virtual time.
+// is a small value. A library runs unchanged in package sim, on virtual time, if it uses a Runtime
+// in place of three things: package time, the go statement, and channels.
 type Runtime struct{ p *Process }
 
 // Runtime returns the process's clock and scheduler.
@@ -32,8 +32,8 @@ func (r Runtime) WithTimeout(ctx context.Context, d time.Duration) (_ context.Co
 	return r.p.time.WithTimeout(ctx, d)
 }
 
-// Go runs fn concurrently, like the go statement. The function fn should return when the process is
-// closed: from then on every operation fails with [ErrClosed].
+// Go runs fn concurrently, like the go statement. After the process is closed, every operation
+// fails with [ErrClosed], and fn should return.
 func (r Runtime) Go(fn func()) { r.p.time.Go(fn) }
 
 // WaitUntil waits until the function condition returns true. Another goroutine makes the condition
@@ -41,9 +41,9 @@ func (r Runtime) Go(fn func()) { r.p.time.Go(fn) }
 // goroutines of one process. It polls the NIC while it waits.
 //
 // The function condition must only load atomics, or take a lock that no goroutine holds for long.
-// Any goroutine may call it until WaitUntil returns. If ctx ends first, WaitUntil returns ctx's
-// error. WaitUntil fails with [ErrClosed] or [ErrNICGone] when no operation of the process can
-// succeed any more.
+// Any goroutine may call this function until WaitUntil returns. If ctx ends first, WaitUntil
+// returns ctx's error. WaitUntil fails with [ErrClosed] or [ErrNICGone] when no operation of the
+// process can succeed any more.
 func (r Runtime) WaitUntil(ctx context.Context, condition func() bool) error {
 	if err := ended(ctx, "wait"); err != nil {
 		return err
@@ -61,9 +61,10 @@ func (r Runtime) Random() uint64 { return r.p.time.Random() }
 // NewGate returns a closed Gate.
 func (r Runtime) NewGate() *Gate { return &Gate{r.p.time.NewGate()} }
 
-// Gate lets one goroutine through each time it is opened. It replaces a channel of capacity one
-// between goroutines of a process, and also works in package sim. [Runtime.Wake] wakes all waiting
-// goroutines, but a Gate wakes only one. So a Gate suits libraries with thousands of goroutines.
+// Each time a Gate is opened, it lets one goroutine through. A Gate replaces a channel of capacity
+// one between goroutines of a process, and also works in package sim. [Runtime.Wake] wakes all
+// waiting goroutines, but a Gate wakes only one. So a Gate suits libraries with thousands of
+// goroutines.
 type Gate struct{ g proc.Gate }
 
 // Open lets one [Gate.Wait] return. If no goroutine is waiting, the next Wait returns at once. Two
@@ -71,8 +72,8 @@ type Gate struct{ g proc.Gate }
 func (g *Gate) Open() { g.g.Open() }
 
 // Wait waits until the Gate is open, and then closes it. If the Gate is open, Wait succeeds even if
-// ctx is done. Otherwise, if ctx ends first, Wait returns ctx's error. Closing the process does not
-// end a Wait.
+// ctx is done. If ctx ends before the Gate is open, Wait returns ctx's error. Closing the process
+// does not end a Wait.
 func (g *Gate) Wait(ctx context.Context) error { return g.g.Wait(ctx) }
 
 // realTime is the clock and the scheduler of a real process.

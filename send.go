@@ -12,17 +12,18 @@ func (p *port) Send(ctx context.Context, receiver Name, tag Tag, parts ...[]byte
 	return p.Peer(receiver).Send(ctx, tag, parts...)
 }
 
-// Send sends the concatenation of the parts as one message. It returns when the caller may use the
-// parts again. At that time the message may still be in flight. If Send fails, the message was
-// delivered once or not at all. If Send succeeds, the message can still be lost: if the session
-// with the receiver's NIC ends before the message arrives, this message and all later ones of the
+// Send sends the concatenation of the parts as one message. Send returns when the caller may use
+// the parts again, even if the message is still in flight. If Send fails, the message was delivered
+// once or not at all. A message can be lost even if Send succeeds. If the session with the
+// receiver's NIC ends before the message arrives, this message and all later messages of the
 // session are lost. An [Event] gives an upper bound on the number of lost messages.
 //
-// A message may have any length, and may be empty. If no receive matches a message of up to 16 KiB
-// yet, the message waits at the receiver's NIC. The NIC has 4 MiB for the waiting messages of each
-// process, unless its daemon is configured otherwise. While this memory is full, Send waits. A
-// message of more than 65 KiB stays at the sender, and Send waits until a receive matches the
-// message. A message of more than 16 KiB and at most 65 KiB may wait at either side.
+// A message may have any length, and may be empty. A message of up to 16 KiB waits at the
+// receiver's NIC until a receive matches the message. This NIC has 4 MiB for the waiting messages
+// of each of its processes, unless its daemon is configured otherwise. While this memory is full,
+// Send waits. A message of more than 65 KiB stays at the sender, and Send waits until a receive
+// matches the message. A message of more than 16 KiB and at most 65 KiB may wait at the sender or
+// at the receiver's NIC.
 //
 // Send fails with [ErrNameUnknown] if no live NIC knows the name; see [Process.WaitName].
 func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
@@ -42,18 +43,19 @@ func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
 }
 
 // TrySend sends a message if it can do so without waiting, and reports whether it has sent the
-// message. If it returns true, the caller may use the parts again. An embedded NIC accepts most
-// messages of up to 16 KiB. If TrySend returns false, it has sent nothing, but [Peer.Send] may
+// message. If TrySend returns true, the caller may use the parts again. An embedded NIC accepts
+// most messages of up to 16 KiB. If TrySend returns false, it has sent nothing, but [Peer.Send] may
 // still succeed. With a daemon TrySend always returns false.
 func (r Peer) TrySend(tag Tag, parts ...[]byte) bool {
 	d, word, err := r.receiver("send", tag)
 	return err == nil && r.p.p.TrySend(d, word, parts...)
 }
 
-// SendMany sends several messages in order. Each message is sent as [Peer.Send] sends it. SendMany
-// suits streams of short messages: an embedded NIC accepts all of them in one call, and packs them
-// into common frames. SendMany returns the number of messages sent. If this number is less than
-// len(messages), err is the error of the next message, which was delivered once or not at all.
+// SendMany sends several messages in order, each in the same way as [Peer.Send]. SendMany suits
+// streams of short messages: an embedded NIC accepts all the messages in one call, and packs
+// several messages into each frame. SendMany returns the number of messages sent. If this number is
+// less than len(messages), err is the error of the next message, which was delivered once or not at
+// all.
 func (r Peer) SendMany(ctx context.Context, tag Tag, messages [][]byte) (sent int, err error) {
 	if err := ended(ctx, "send"); err != nil {
 		return 0, err
@@ -73,9 +75,10 @@ func (r Peer) SendMany(ctx context.Context, tag Tag, messages [][]byte) (sent in
 // and every earlier message of this process to that receiver.
 //
 // SendDelivered fails with [ErrTruncated] if the matching receive kept only the beginning of the
-// message. It fails with [ErrNoReceiver] on a port of 0xff00 or more if the receiver has never
-// received on that port. A NIC may accept a message of at most 16 KiB before a receive matches it.
-// In that case SendDelivered succeeds even if a receive truncates the message later.
+// message. On a port with a number of 0xff00 or more, SendDelivered fails with [ErrNoReceiver] if
+// the receiver has never received on that port. A NIC may accept a message of at most 16 KiB before
+// a receive matches the message. Then SendDelivered succeeds, even if a later receive truncates the
+// message.
 func (r Peer) SendDelivered(ctx context.Context, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "send"); err != nil {
 		return err

@@ -13,14 +13,14 @@ import (
 )
 
 // SharedSegment is memory that processes of a NIC share with the programs in that NIC. Each segment
-// has a number. Programs write to a segment with DELIVER and read from it with GET.
+// has a number. Programs in the NIC write to a segment with DELIVER and read from it with GET.
 //
-// A segment has 256 locks and 256 flags. Processes set locks and clear flags. Programs clear locks
-// and set flags. These accesses need no system call. In a program, lock or flag n is number n mod
-// 256 of segment n / 256.
+// A segment has 256 locks and 256 flags. Processes set locks and clear flags. Programs in the NIC
+// clear locks and set flags. Access to locks and flags needs no system call. A program's lock n is
+// lock n mod 256 of segment n / 256. Its flags are numbered in the same way.
 //
-// Any number of goroutines may use a SharedSegment concurrently. Only its locks and flags protect
-// its bytes.
+// Any number of goroutines may use a SharedSegment concurrently. Only the segment's locks and flags
+// protect the segment's bytes.
 type SharedSegment struct {
 	p     *Process
 	id    uint32
@@ -50,13 +50,15 @@ type sharedSegment struct {
 // segments of each process count towards the daemon's quota region_bytes.
 //
 // [SharedSegment.Close] or the end of the process releases the segment. When the last process has
-// released the segment, the segment is gone, and its number may be used for a new one. If the
-// process ends before Close, its program may still touch the bytes of the segment until Close.
+// released the segment, the segment is gone, and its number may be used for a new segment. If the
+// process ends before [SharedSegment.Close], this Go program may still touch the bytes of the
+// segment until it calls [SharedSegment.Close].
 //
 // SharedSegment fails with [ErrBadArgument] if bytes is out of range or differs from the length of
-// an existing segment. A simulation has no segments, so there SharedSegment always fails with
-// [ErrBadArgument]. It fails with [ErrNotPermitted] if the segment belongs to another user, with
-// [ErrNoMemory] if the quota is used up, and with [ErrClosed] if the process is closed.
+// an existing segment. A simulation has no segments, so in a simulation SharedSegment always fails
+// with [ErrBadArgument]. SharedSegment fails with [ErrNotPermitted] if the segment belongs to
+// another user, with [ErrNoMemory] if the quota is used up, and with [ErrClosed] if the process is
+// closed.
 func (p *Process) SharedSegment(id uint32, bytes int) (*SharedSegment, error) {
 	fail := func(err error) (*SharedSegment, error) { return nil, segmentError("share", id, err) }
 	switch {
@@ -173,14 +175,14 @@ func (n *NIC) dropSegment(p *Process, id uint32, s *sharedSegment) (err error) {
 	return errors.Join(err, s.hide())
 }
 
-// Bytes returns the memory of the segment. After Close, the program must not touch this memory.
+// Bytes returns the memory of the segment. After Close, this Go program must not touch this memory.
 func (s *SharedSegment) Bytes() []byte {
 	return s.mem[: len(s.mem)-program.SegmentTail : len(s.mem)-program.SegmentTail]
 }
 
-// Lock sets lock i, 0 to 255. It returns true if the lock was clear, so that the caller now holds
-// the lock. A program clears the lock. Lock returns false if the segment is closed, and panics if i
-// is out of range.
+// Lock sets lock i, 0 to 255. If the lock was clear, Lock returns true, and the caller now holds
+// the lock. A program in the NIC clears the lock. Lock returns false if the segment is closed, and
+// panics if i is out of range.
 func (s *SharedSegment) Lock(i int) bool {
 	return s.look("lock", s.locks, i, func(lock *uint32) bool { return atomic.SwapUint32(lock, 1) == 0 })
 }
@@ -193,8 +195,8 @@ func (s *SharedSegment) Locked(i int) bool { return s.look("lock", s.locks, i, i
 // panics if i is out of range.
 func (s *SharedSegment) Flag(i int) bool { return s.look("flag", s.flags, i, isSet) }
 
-// ClearFlag clears flag i, 0 to 255, and reports whether the flag was set. Programs set flags.
-// ClearFlag returns false if the segment is closed, and panics if i is out of range.
+// ClearFlag clears flag i, 0 to 255, and reports whether the flag was set. Programs in the NIC set
+// flags. ClearFlag returns false if the segment is closed, and panics if i is out of range.
 func (s *SharedSegment) ClearFlag(i int) bool { return s.look("flag", s.flags, i, clearFlag) }
 
 func isSet(word *uint32) bool { return atomic.LoadUint32(word) != 0 }
@@ -247,8 +249,8 @@ func (s *SharedSegment) use() bool {
 	return true
 }
 
-// Close releases the segment. A call of WaitFlag that is waiting fails with [ErrClosed]. After
-// Close, every lock and flag reads as clear. A second Close does nothing.
+// Close releases the segment. If a call of WaitFlag is waiting, that call fails with [ErrClosed].
+// After Close, every lock and flag reads as clear. A second Close does nothing.
 func (s *SharedSegment) Close() error {
 	s.mu.Lock()
 	already := s.ended.Swap(true)

@@ -20,16 +20,16 @@ const (
 	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // 2: a NIC has restarted
 	EventProcessGone EventKind = EventKind(vni.EventProcessGone) // 3: a process has ended
 	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // 4: another process now has this process's name
-	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed; the EventProcessGone of each known process came before
+	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed, after an EventProcessGone for each known process
 )
 
 // Event reports that a NIC has ended or is silent, that a process has ended, or that this process
 // has lost its name. A process gets events about the NICs and processes with which it has exchanged
-// messages. An operation that fails for the same reason returns its own error.
+// messages. If an operation fails for the same reason, that operation also returns an error.
 type Event struct {
 	Kind    EventKind
 	Name    Name    // the name of the process that ended; AnyProcess if the name is not known
-	Addr    Address // the address of the process; Slot and Generation are 0 if a whole NIC is meant
+	Addr    Address // the address of the process; if the event is about a NIC, Slot and Generation are 0
 	InDoubt uint64  // an upper bound on the number of lost messages whose sends had succeeded
 	Missed  uint64  // the number of earlier events that the Watcher did not fetch in time
 
@@ -56,7 +56,7 @@ type Watcher struct {
 // in flight. A receive is such an operation.
 //
 // If a session with a NIC ends and a new session begins, the process gets the event before the
-// first message of the new session. When the process has received a message of the new session,
+// first message of the new session. After the process has received a message of the new session,
 // Next returns the event without waiting.
 func (p *Process) Watch(peers ...Address) *Watcher {
 	return &Watcher{w: p.p.Watch(), peers: slices.Clone(peers)}
@@ -65,10 +65,11 @@ func (p *Process) Watch(peers ...Address) *Watcher {
 // Next waits for the next event. If an event is queued, Next returns the event even if ctx is done.
 // Next fails with [ErrClosed] after the Watcher or its process is closed.
 //
-// A process keeps its last 64 events. If a Watcher falls further behind, it misses events, and its
-// next event gives their number in Missed. If a Watcher of given peers has missed events, and the
-// next queued event is about another peer, Next returns an event of the kind [EventMissed]. After
-// missed events, the program must find out by itself which peers are alive.
+// A process keeps its last 64 events. A Watcher that falls further behind misses events. The field
+// Missed of its next event is the number of missed events. If a Watcher of given peers has missed
+// events, and the next queued event is about another peer, Next returns an event of the kind
+// [EventMissed]. After a Watcher has missed events, the caller must find out by other means which
+// peers are alive.
 func (w *Watcher) Next(ctx context.Context) (Event, error) {
 	missed := uint64(0)
 	for {

@@ -13,9 +13,10 @@ type Options struct {
 	Replace bool // on each NIC, replace program ID or, if ID is 0, the program with the module's name
 	Start   bool // run the initialisation of the program
 
-	// Resident makes messages of other NICs arrive as datagrams. With "vm" they arrive at the
-	// virtual machine, and with "xdp" in the driver of the link. With "auto" they arrive in the
-	// driver if it can run the program. If Resident is empty, messages arrive reliably.
+	// Resident makes messages from other NICs arrive as datagrams. With "vm", messages arrive at
+	// the virtual machine. With "xdp", messages arrive in the driver of the link. With "auto",
+	// messages arrive in the driver if the driver can run the program, and otherwise at the virtual
+	// machine. If Resident is empty, messages arrive reliably.
 	Resident string
 
 	Guards  string // the process whose messages the program filters, such as "app/3"; empty means none
