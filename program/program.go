@@ -11,10 +11,10 @@
 //	err = c.SendHandled(ctx, at, 1, []byte("hello"))  // to trigger 1
 //
 // [Client.Load], [Client.Start] and [Client.List] load, start and list programs. [Client.Send]
-// sends a message to a program. [Client.Log] returns the values that a program displays. To send to
-// a process, a program uses the number that [Client.Number] returns. The process receives the
-// message from the name that [NameOf] returns. A [weft.SharedSegment] is memory that programs and
-// processes share.
+// sends a message to a program. [Client.Log] returns the values that a program has displayed. To
+// send to a process, a program uses the number that [Client.Number] returns. The sender of the
+// message that the process receives is the name that [NameOf] returns. A [weft.SharedSegment] is
+// memory that programs and processes share.
 package program
 
 import (
@@ -34,7 +34,7 @@ const MaxMessage = proc.MaxProgramMessage // 16384
 // ID is the number of a program in its NIC. No program has the number 0.
 type ID uint32
 
-// Address identifies a program in a NIC. If NIC is 0, it is the process's own NIC.
+// Address identifies a program in a NIC. If NIC is 0, the program is in the process's own NIC.
 type Address struct {
 	NIC weft.NICID
 	ID  ID
@@ -51,33 +51,34 @@ type Client struct {
 	c     deploy.Client
 }
 
-// On returns the Client of a process. It needs no Close.
+// On returns the Client of a process. A Client needs no Close.
 //
-// A process with an embedded NIC may change the programs of that NIC. The programs of a daemon may
-// be changed by the daemon's own user, by root, and by the users that the daemon's configuration
-// names. For the programs of another NIC, that NIC must grant these users the role program.
+// A process with an embedded NIC may change the programs of that NIC. The daemon's own user, root,
+// and the users that the daemon's configuration names may change the programs of a daemon. Before
+// these users can change the programs of another NIC, that NIC must grant them the role "program".
 func On(p *weft.Process) *Client {
 	parts := expose.ProgramsOf(p)
 	return &Client{parts: parts, c: deploy.Client{InTurn: true, Ask: parts.Ask}}
 }
 
-// Number returns the number of the process. A program sends to the process by this number, in the
-// PDL statement SEND … TO.
+// Number returns the number of the process. To send to the process, a program in a NIC uses this
+// number in the PDL statement SEND … TO.
 func (c *Client) Number() ID { return ID(c.parts.Number) }
 
 // Send sends one message to a trigger of a program. The message consists of the given slices, in
 // order. Send returns when the slices may be reused. The program handles the message once, unless
-// the session with its NIC ends first. A message to a resident program may be lost. Send does not
-// report that the program or the trigger does not exist; [Client.SendHandled] does. Send fails with
-// [weft.ErrBadArgument] if the message is longer than [MaxMessage].
+// the session with the program's NIC ends first. A message to a resident program may be lost. If
+// the program or the trigger does not exist, Send does not report this. [Client.SendHandled]
+// reports it. Send fails with [weft.ErrBadArgument] if the message is longer than [MaxMessage].
 func (c *Client) Send(ctx context.Context, addr Address, trigger uint32, parts ...[]byte) error {
 	return c.send(ctx, addr, trigger, false, parts)
 }
 
-// SendHandled sends a message like Send, but returns when the program has handled it. It fails with
-// [weft.ErrNoProgram] if the program or the trigger does not exist, or if the program takes no
-// messages. It fails with [weft.ErrProgramFailed] if the program was aborted. The message is
-// reliable even to a resident program. If ctx ends first, the program may still handle the message.
+// SendHandled sends a message like Send, but returns when the program has handled the message.
+// SendHandled fails with [weft.ErrNoProgram] if the program or the trigger does not exist, or if
+// the program takes no messages. SendHandled fails with [weft.ErrProgramFailed] if the program was
+// aborted. SendHandled is reliable even if the program is resident. If ctx ends first, the program
+// may still handle the message.
 func (c *Client) SendHandled(ctx context.Context, addr Address, trigger uint32, parts ...[]byte) error {
 	return c.send(ctx, addr, trigger, true, parts)
 }
@@ -90,8 +91,8 @@ func (c *Client) send(ctx context.Context, addr Address, trigger uint32, handled
 }
 
 // Load loads a module, in the encoding of the compiler, into all the given NICs or into none of
-// them. The number 0 means the process's own NIC. If Load fails, the error names the NICs that
-// failed.
+// these NICs. The NIC ID 0 means the process's own NIC. If Load fails, the error names the NICs
+// that failed.
 func (c *Client) Load(ctx context.Context, nics []weft.NICID, module []byte, o Options) ([]Placed, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fail("load program", err)
@@ -111,13 +112,13 @@ func (c *Client) Load(ctx context.Context, nics []weft.NICID, module []byte, o O
 	return placed, nil
 }
 
-// Unload removes a program from its NIC. A later [Client.SendHandled] to it fails with
+// Unload removes a program from its NIC. A later [Client.SendHandled] to the program fails with
 // [weft.ErrNoProgram]. A later [Client.Send] succeeds, and the NIC discards the message.
 func (c *Client) Unload(ctx context.Context, a Address) error {
 	return c.change(ctx, a, ctl.ProgramUnload)
 }
 
-// Start runs the initialisation of a program. From then on the program takes messages.
+// Start runs the initialisation of a program. After the initialisation, the program takes messages.
 func (c *Client) Start(ctx context.Context, a Address) error {
 	return c.change(ctx, a, ctl.ProgramStart)
 }
@@ -129,7 +130,8 @@ func (c *Client) change(ctx context.Context, a Address, what string) error {
 	return nil
 }
 
-// List returns the programs of a NIC, in the order of their numbers, with their profiles.
+// List returns the programs of a NIC with the profile of each program, in the order of the program
+// numbers.
 func (c *Client) List(ctx context.Context, nic weft.NICID) ([]Info, error) {
 	all, err := c.c.List(ctx, nicid.ID(nic))
 	if err != nil {
@@ -142,8 +144,9 @@ func (c *Client) List(ctx context.Context, nic weft.NICID) ([]Info, error) {
 	return infos, nil
 }
 
-// Log returns the values that a program has displayed, beginning with the value number start. The
-// result first is the number of the first returned value. A NIC keeps the last 4,096 values.
+// Log returns the values that a program has displayed, from the value whose number is start. Log
+// also returns, as first, the number of the earliest returned value. A NIC keeps the last 4,096
+// values.
 func (c *Client) Log(ctx context.Context, a Address, start uint64) (values []int64, first uint64, err error) {
 	values, first, err = c.c.Log(ctx, nicid.ID(a.NIC), uint32(a.ID), "", start)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Addr is the address of one end of a stream. It names a process and one of its services, and is
-// written "app/3:http". The end that dialled has the stream's number in place of a service, as in
-// "app/1:#7". Addr implements [net.Addr].
+// Addr is the address of one end of a stream. The address consists of a process and a service of
+// this process, as in "app/3:http". At the end that called Dial, the address has the number of the
+// stream in place of a service, as in "app/1:#7". Addr implements [net.Addr].
 type Addr struct {
 	Process weft.Name
 	Service string // 1 to 255 bytes of any value

@@ -121,10 +121,10 @@ func newConn(h *host, number uint32, local, remote Addr, cfg config) *Conn {
 	return c
 }
 
-// LocalAddr returns the address of this end, an [Addr].
+// LocalAddr returns the address of this end as an [Addr].
 func (c *Conn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr returns the address of the other end, an [Addr].
+// RemoteAddr returns the address of the other end as an [Addr].
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
 // opError returns err as a *net.OpError. It returns nil and io.EOF unchanged.
@@ -245,13 +245,14 @@ func (c *Conn) interrupt() {
 	}
 }
 
-// Close ends the stream in both directions. Written bytes still arrive, if the process stays alive
-// and the peer reads them within a minute. The peer then reads [io.EOF], and its Writes fail with
-// EPIPE. If this end has not read all bytes that it received, its unsent bytes are lost instead.
-// The calls of the peer then fail with ECONNRESET, as with TCP.
+// Close ends the stream in both directions. If the process stays alive and the peer reads the
+// written bytes within a minute, all written bytes still arrive. The peer then reads io.EOF, and a
+// Write of the peer fails with EPIPE. If this end calls Close before it has read all received
+// bytes, the unsent bytes of this end are lost. In this case, the calls of the peer fail with
+// ECONNRESET, as with TCP.
 //
-// Close waits at most 250 ms for unsent bytes. It then waits at most another 250 ms until the NIC
-// has the message that ends the stream. A second Close fails with [net.ErrClosed].
+// Close waits for unsent bytes, but at most 250 ms. Close then waits until the NIC has the message
+// that ends the stream, but at most another 250 ms. A second Close fails with [net.ErrClosed].
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	if c.state == stateClosed {
@@ -288,8 +289,8 @@ func (c *Conn) Close() error {
 }
 
 // Abort ends the stream at once. Bytes that the peer has not read may be lost, and the calls of the
-// peer fail with ECONNRESET. Abort waits at most 250 ms until the NIC has the message that ends the
-// stream.
+// peer fail with ECONNRESET. Abort waits until the NIC has the message that ends the stream, but at
+// most 250 ms.
 func (c *Conn) Abort() {
 	c.fail(net.ErrClosed, true)
 	c.mu.Lock()
@@ -299,8 +300,8 @@ func (c *Conn) Abort() {
 }
 
 // CloseWrite ends the sending direction. The peer reads the written bytes and then [io.EOF]. Read
-// still works at this end. A Write that is already waiting fails with EPIPE. The peer still gets
-// the bytes that this Write took, before the end.
+// still works at this end. If a Write is already waiting, this Write fails with EPIPE and returns a
+// number n. Before io.EOF, the peer still gets the first n bytes of this Write.
 func (c *Conn) CloseWrite() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -321,7 +322,8 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// SetDeadline sets the deadlines of Read and Write. After Close, it fails with [net.ErrClosed].
+// SetDeadline sets the deadlines of Read and Write. After Close, SetDeadline fails with
+// [net.ErrClosed].
 func (c *Conn) SetDeadline(t time.Time) error {
 	if err := c.SetReadDeadline(t); err != nil {
 		return err
@@ -345,8 +347,9 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 }
 
 // SetWriteDeadline sets the deadline of Write, including a Write that is already waiting. After the
-// time t, Write fails with [os.ErrDeadlineExceeded], and returns the number of bytes that it took.
-// The zero time removes the deadline. After Close, SetWriteDeadline fails with [net.ErrClosed].
+// time t, Write fails with [os.ErrDeadlineExceeded], and returns the number of bytes that the
+// stream took. The zero time removes the deadline. After Close, SetWriteDeadline fails with
+// [net.ErrClosed].
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -359,10 +362,10 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// SetReadBuffer sets the number of received bytes that may wait for a Read. The default is 1 MiB. A
-// smaller value than 4 KiB counts as 4 KiB, and a larger value than 16 MiB counts as 16 MiB. A
-// value below 1 fails with EINVAL. If the new value is smaller than the old value, the peer may
-// still send the bytes that the old value allowed.
+// SetReadBuffer sets the number of received bytes that may wait for a Read. The default is 1 MiB.
+// If the value is below 1, SetReadBuffer fails with EINVAL. A value from 1 to 4 KiB counts as 4
+// KiB, and a value above 16 MiB counts as 16 MiB. If the new value is smaller, the peer may still
+// send the bytes that the old value has already allowed.
 func (c *Conn) SetReadBuffer(bytes int) error {
 	if bytes <= 0 {
 		return netError("set", nil, c.local, syscall.EINVAL)
@@ -376,11 +379,12 @@ func (c *Conn) SetReadBuffer(bytes int) error {
 }
 
 // SetWriteBuffer sets the number of bytes that may be in flight. A byte is in flight until the
-// peer's NIC acknowledges it. The default is 1 MiB. A smaller value than 4 KiB counts as 4 KiB, and
-// a larger value than 1 MiB counts as 1 MiB. A value below 1 fails with EINVAL.
+// peer's NIC acknowledges it. The default is 1 MiB. If the value is below 1, SetWriteBuffer fails
+// with EINVAL. A value from 1 to 4 KiB counts as 4 KiB, and a value above 1 MiB counts as 1 MiB.
 //
-// A single message carries at most half of this number. Bytes of short messages do not count,
-// because the NIC copies them. Bytes that the peer has received and not read do not count either.
+// A single message carries at most half of this number of bytes. The bytes of short messages do not
+// count as bytes in flight, because the NIC copies the bytes of short messages. Bytes that have
+// arrived at the peer, but that the peer has not read, do not count either.
 func (c *Conn) SetWriteBuffer(bytes int) error {
 	if bytes <= 0 {
 		return netError("set", nil, c.local, syscall.EINVAL)

@@ -16,8 +16,8 @@ type config struct {
 }
 
 // DefaultKeepAlive is the default of the KeepAlive of a [Dialer] and of a [ListenConfig]. If the
-// peer sends no report for this time, the stream asks for one. If no message at all arrives during
-// the same time again, the stream fails with ETIMEDOUT.
+// peer sends no report for this time, the stream asks the peer for a report. If the stream then
+// receives no message for the same time, the stream fails with ETIMEDOUT.
 const DefaultKeepAlive = 15 * time.Second
 
 func newConfig(keepAlive time.Duration) config {
@@ -36,9 +36,9 @@ type Dialer struct {
 	Timeout time.Duration
 
 	// KeepAlive is the time after which a stream asks a silent peer for a report. 0 means
-	// DefaultKeepAlive. If KeepAlive is negative, the stream never asks. Such a stream fails only
-	// if the NIC reports that the peer ended, and it waits forever if the peer's last report was
-	// lost.
+	// DefaultKeepAlive. If KeepAlive is negative, the stream never asks for a report. In this case,
+	// the end of the peer makes the stream fail only if the NIC reports this end. If the peer's
+	// last report is lost, the stream waits forever.
 	KeepAlive time.Duration
 }
 
@@ -49,7 +49,8 @@ func Dial(ctx context.Context, p *weft.Process, address string) (*Conn, error) {
 }
 
 // DialContext opens a stream like [Dialer.Dial]. It has the signature of [net.Dialer.DialContext],
-// for [net/http.Transport] and other users of that signature. It ignores the network.
+// for [net/http.Transport] and other users of that signature. DialContext ignores its second
+// argument, the network.
 func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	c, err := d.Dial(ctx, address)
 	if err != nil {
@@ -71,7 +72,7 @@ func (d *Dialer) DialContext(ctx context.Context, _, address string) (net.Conn, 
 //   - [context.DeadlineExceeded] if Timeout has passed.
 //   - [weft.ErrBadArgument] if the address is malformed.
 //
-// If the process is about to start, call [weft.Process.WaitName] before Dial.
+// If the process that offers the service may start later, call [weft.Process.WaitName] before Dial.
 func (d *Dialer) Dial(ctx context.Context, address string) (*Conn, error) {
 	remote, err := parseTarget(address)
 	if err == nil && d.Process == nil {

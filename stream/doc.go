@@ -17,16 +17,17 @@
 //
 // # Order and loss
 //
-// The bytes of a stream arrive once and in order. If that becomes impossible, the calls at both
-// ends fail with ECONNRESET. A lost frame does not cause this failure, because the NICs retransmit
-// it. The stream fails only if the two NICs cannot reach each other for longer than
-// Config.UnreachableAfter while bytes are in flight.
+// The bytes of a stream arrive once and in order. If the stream can no longer deliver its bytes in
+// this way, the calls at both ends fail with ECONNRESET. A lost frame does not make the calls fail,
+// because the NICs retransmit the frame. The stream fails only if the two NICs cannot reach each
+// other for longer than Config.UnreachableAfter while bytes are in flight.
 //
-// As with TCP, a Write returns when it has copied or sent its bytes, and the peer may not have them
-// yet. If the bytes cannot be sent, the stream fails, and the next call returns the error.
+// As with TCP, Write returns when the stream has copied or sent the bytes. The peer may not have
+// the bytes yet. If the stream later cannot send the bytes, the stream fails, and the next call
+// returns the error.
 //
-// CloseWrite tells the peer that no more bytes follow. If the peer reads to the end before it calls
-// Close, a later Read that returns [io.EOF] proves that the peer has all bytes.
+// CloseWrite tells the peer that no more bytes follow. If the peer calls Close only after its Read
+// has returned io.EOF, then io.EOF from Read at this end proves that the peer has all bytes.
 //
 // # Failures
 //
@@ -45,8 +46,8 @@
 //	a deadline passed                                         os.ErrDeadlineExceeded
 //
 // If the peer fails, Read first returns the bytes that arrived before the failure. A stream remains
-// usable after a deadline: Write returns the number of bytes that it took, and the stream sends
-// exactly those bytes.
+// usable after a deadline. If Write fails at its deadline, it returns a number n, and the stream
+// sends exactly the first n bytes of the slice.
 //
 // # Limits
 //
@@ -60,6 +61,6 @@
 //	name of a service                       255 bytes
 //
 // An open stream with nothing to read costs less than 4 KiB of memory at each end. All streams of a
-// process use port 0xff01 of the process. At the same time, the process can use its other ports,
-// and can send and receive messages without a port.
+// process use port 0xff01 of the process. A process with streams can also use its other ports, and
+// can send and receive messages without a port.
 package stream

@@ -23,9 +23,9 @@ type ListenConfig struct {
 	Backlog int
 
 	// KeepAlive is the time after which an accepted stream asks a silent peer for a report. 0 means
-	// DefaultKeepAlive. If KeepAlive is negative, the stream never asks. Such a stream fails only
-	// if the NIC reports that the peer ended, and it waits forever if the peer's last report was
-	// lost.
+	// DefaultKeepAlive. If KeepAlive is negative, the stream never asks for a report. In this case,
+	// the end of the peer makes the stream fail only if the NIC reports this end. If the peer's
+	// last report is lost, the stream waits forever.
 	KeepAlive time.Duration
 }
 
@@ -95,7 +95,7 @@ func (lc *ListenConfig) listen(service string) (*Listener, error) {
 	return l, nil
 }
 
-// Addr returns the address of the service, which clients dial. It is an [Addr].
+// Addr returns the address that clients dial to reach the service, as an [Addr].
 func (l *Listener) Addr() net.Addr { return l.addr }
 
 // Accept waits for the next stream and returns it as a [*Conn]. It fails with [net.ErrClosed] when

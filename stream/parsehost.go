@@ -20,9 +20,9 @@ import (
 const hostEnding = ".weft"
 
 // Host returns the host name that stands for the address in a URL: "http.0.web.weft" for
-// web/0:http. If no host name can stand for the address, Host returns "". This is the case if the
-// process has no valid name, or if the service has a character other than a letter or digit of
-// ASCII and "-_~!$&'()*+,;=".
+// web/0:http. Host returns "" if the process has no valid name. Host also returns "" if the service
+// contains a character that is neither an ASCII letter, nor an ASCII digit, nor one of
+// "-_~!$&'()*+,;=".
 func (a Addr) Host() string {
 	if strings.ContainsFunc(a.Service, func(r rune) bool { return !isURLRune(r) }) {
 		return ""
@@ -34,11 +34,11 @@ func (a Addr) Host() string {
 	return host
 }
 
-// ParseHost returns the address that a host name and a port stand for. A host of the form
-// SERVICE.INDEX.APP.weft names its service, and the port does not matter. For a host of the form
-// INDEX.APP.weft, the port number is the name of the service: port 80 of 0.web.weft is web/0:80. If
-// a host has both forms, the first form applies: 80.0.web.weft is web/0:80 with any port. APP may
-// contain dots.
+// ParseHost returns the address that a host name and a port stand for. If a host has the form
+// SERVICE.INDEX.APP.weft, the host contains the service, and ParseHost ignores the port. If a host
+// has the form INDEX.APP.weft, the port number is the name of the service: the host 0.web.weft with
+// port 80 stands for web/0:80. If a host has both forms, ParseHost uses the first form: the host
+// 80.0.web.weft stands for web/0:80 with any port. APP may contain dots.
 //
 // The host may omit the ending .weft, and may end with one dot. Only SERVICE is case-sensitive.
 // ParseHost fails with [weft.ErrBadArgument] if the host has neither form.

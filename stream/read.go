@@ -15,10 +15,11 @@ const (
 	mostBuffer  = 16 << 20
 )
 
-// Read copies received bytes to b and returns their number. It waits until there is at least one
-// byte. If the peer called Close or CloseWrite, Read returns [io.EOF] after the last byte. Read
-// fails with [os.ErrDeadlineExceeded] after the deadline. It fails with [net.ErrClosed] if this end
-// or its process is closed. It fails with ECONNRESET or ETIMEDOUT if the stream failed.
+// Read copies received bytes to b and returns the number of copied bytes. Read waits until it can
+// return at least one byte. If the peer called Close or CloseWrite, Read returns [io.EOF] after the
+// last byte. Read fails with [os.ErrDeadlineExceeded] after the deadline of Read. Read fails with
+// [net.ErrClosed] if this end or the process of this end is closed. Read fails with ECONNRESET or
+// ETIMEDOUT if the stream has failed.
 func (c *Conn) Read(b []byte) (int, error) {
 	if err := c.reading.Wait(c.h.ctx); err != nil {
 		return 0, c.opError("read", c.h.gone())
@@ -176,11 +177,11 @@ func (t *telling) send(c *Conn) bool {
 	return t.on
 }
 
-// WriteTo writes received bytes to w until [io.EOF], and returns their number. It implements
-// [io.WriterTo], which [io.Copy] uses. It writes the bytes from the stream's buffer, without a
-// copy. While w writes, other goroutines may Read the bytes that follow. Bytes that w does not take
-// stay in the stream. If w takes fewer bytes and returns no error, WriteTo fails with
-// [io.ErrShortWrite].
+// WriteTo writes received bytes to w until io.EOF, and returns the number of bytes that w took. It
+// implements [io.WriterTo], which [io.Copy] uses. WriteTo passes the stream's buffer to w, and so
+// avoids a copy. While w writes these bytes, other goroutines may call Read to get the bytes after
+// them. Bytes that w does not take stay in the stream. If w takes only a part of the bytes and
+// returns no error, WriteTo fails with [io.ErrShortWrite].
 func (c *Conn) WriteTo(w io.Writer) (sum int64, err error) {
 	var first [leastRing]byte
 	var out ring

@@ -20,14 +20,16 @@ import (
 //	up to 16 KiB                                 start drain
 //	otherwise                                    wait
 
-// Write sends b and returns the number of bytes that it took. As with TCP, it returns when b may be
-// reused: the stream has sent or copied the bytes. If the stream's buffer is full, because the peer
-// has no room or the NIC is busy, Write waits.
+// Write sends b and returns the number of bytes that the stream took. As with TCP, Write returns
+// when the stream has sent or copied the bytes, so the caller may then reuse b. If the stream's
+// buffer is full, Write waits. The buffer becomes full if the peer has no room or if the NIC is
+// busy.
 //
-// If Write fails, the stream sends exactly the bytes that Write counted. Write fails with
-// [os.ErrDeadlineExceeded] after the deadline, and the stream remains usable. It fails with EPIPE
-// after CloseWrite or after the peer's Close. It fails with [net.ErrClosed] if this end or its
-// process is closed. It fails with ECONNRESET or ETIMEDOUT if the stream failed.
+// If Write returns an error and the number n, the stream sends exactly the first n bytes of b.
+// Write fails with [os.ErrDeadlineExceeded] after the deadline of Write, and the stream remains
+// usable. Write fails with EPIPE after CloseWrite at this end or Close at the peer. Write fails
+// with [net.ErrClosed] if this end or the process of this end is closed. Write fails with
+// ECONNRESET or ETIMEDOUT if the stream has failed.
 func (c *Conn) Write(b []byte) (sum int, err error) { return c.write(b, nil) }
 
 // write implements Write. If own is not nil, b lies in *own. A flight may then take that memory,
@@ -45,11 +47,12 @@ func (c *Conn) write(b []byte, own *[]byte) (sum int, err error) {
 	}
 }
 
-// ReadFrom sends the bytes of r until [io.EOF], and returns the number of bytes that the stream
-// took. It implements [io.ReaderFrom], which [io.Copy] uses. It reads up to 512 KiB at once, the
-// length of the longest message, and does not copy a full message. If r is a connection, it reads
-// 32 KiB at once, and more only while the connection fills this buffer. If ReadFrom fails, it loses
-// the bytes that it has read and the stream has not taken.
+// ReadFrom reads r until io.EOF and sends the bytes. ReadFrom returns the number of bytes that the
+// stream took. It implements [io.ReaderFrom], which [io.Copy] uses. ReadFrom reads up to 512 KiB at
+// once, which is the length of the longest message. ReadFrom does not copy the bytes of a full
+// message. If r is a connection, ReadFrom reads up to 32 KiB at once, and reads more at once only
+// while each read returns at least 32 KiB. If ReadFrom fails, the bytes that it has read from r are
+// lost, except the bytes that the stream took.
 func (c *Conn) ReadFrom(r io.Reader) (sum int64, err error) {
 	_, waits := r.(interface{ SetReadDeadline(time.Time) error })
 	most := dataBytes
