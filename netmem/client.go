@@ -17,23 +17,25 @@ import (
 
 // ClientConfig configures a Client. Only Servers is required.
 type ClientConfig struct {
-	// Servers lists the page servers that the client uses at first. AddServer and RemoveServer add
-	// and remove servers later.
+	// Servers lists the page servers that the client uses at first. Later, AddServer adds servers
+	// and RemoveServer removes them.
 	Servers []ServerRef
 
 	// Copies is the number of servers that hold a copy of each page, at most len(Servers). 0 means
 	// 1.
 	Copies int
 
-	// Coding makes the client cut each page into shards instead of copying the page. A page then
-	// survives the loss of Parity servers and takes (Data+Parity)/Data of its size. A read needs
-	// Data of the servers that hold the shards. A write needs Data+Parity servers. Data must be at
-	// least 2, Parity at least 1, and Data+Parity at most 32. The zero Code means copies.
+	// Coding makes the client cut each page into shards instead of copying the page. A page that is
+	// cut into shards survives the loss of Parity servers. The shards of a page together take
+	// (Data+Parity)/Data of the size of the page. A read needs Data of the servers that hold the
+	// shards. A write needs Data+Parity servers. Data must be at least 2, Parity at least 1, and
+	// Data+Parity at most 32. If Coding is the zero Code, the client makes copies instead of
+	// shards.
 	Coding Code
 
-	// Compress makes the client compress each page that takes less room when it is compressed.
-	// Compression saves bytes on the network and room on the servers. If a page does not shrink,
-	// the attempt only costs time.
+	// Compress makes the client compress a page if the page then takes less room. Compression saves
+	// bytes on the network and room on the servers. If a page does not shrink, the attempt only
+	// costs time.
 	Compress bool
 
 	// PageBytes is the size of a page in bytes: 4096 or 8192. 0 means 4096.
@@ -44,19 +46,21 @@ type ClientConfig struct {
 	Volume uint64
 
 	// Retry is the shortest time before the client retransmits a request that has no answer. The
-	// time doubles with each retransmission, up to a quarter of Dead. If the usual answer time of
-	// the server is longer than Retry, the client waits for that time instead. 0 means 2 ms.
+	// time doubles with each retransmission, up to a quarter of Dead. If the server usually takes
+	// longer than Retry to answer, the client waits for that usual answer time before it
+	// retransmits. 0 means 2 ms.
 	Retry time.Duration
 
-	// Hedge is the shortest time before a read asks a second server. If the usual answer time of
-	// the first server is longer than Hedge, the read waits for that time instead. 0 means 1 ms.
+	// Hedge is the shortest time before a read asks a second server. If the first server usually
+	// takes longer than Hedge to answer, the read waits for that usual answer time before it asks a
+	// second server. 0 means 1 ms.
 	Hedge time.Duration
 
 	// Dead is the time of silence after which the client counts a server as dead. 0 means 500 ms.
 	Dead time.Duration
 
-	// RepairBytes is the limit for writes that replace lost copies, in bytes of pages per second.
-	// An attempt that fails because the servers are full counts too. 0 means 64 MiB per second.
+	// RepairBytes limits the rate of writes that replace lost copies, in bytes of pages per second.
+	// A write that fails because the servers are full also counts. 0 means 64 MiB per second.
 	RepairBytes int
 
 	defect mutate.PageDefect // for tests
@@ -73,7 +77,8 @@ type ServerRef struct {
 	Weight float64
 }
 
-// ClientStats holds the state and the counters of a client. The counters start at 0 in NewClient.
+// ClientStats holds the state and the counters of a client. The counters start at 0 when NewClient
+// starts the client.
 type ClientStats struct {
 	Pages       int    `json:"pages"`        // pages that the client stores
 	Lacking     int    `json:"lacking"`      // pages that have too few copies or shards now
@@ -83,16 +88,16 @@ type ClientStats struct {
 	PageOuts    uint64 `json:"page_outs"`    // successful page writes
 	PageIns     uint64 `json:"page_ins"`     // successful page reads
 	Repeated    uint64 `json:"repeated"`     // retransmissions of requests
-	Hedged      uint64 `json:"hedged"`       // requests to a second server because the first was slow
-	Waited      uint64 `json:"waited"`       // requests delayed because too many others to the server were in flight
+	Hedged      uint64 `json:"hedged"`       // requests to a second server if the first is slow
+	Waited      uint64 `json:"waited"`       // requests delayed by the limit for one server
 	Damaged     uint64 `json:"damaged"`      // malformed messages, and pages with a wrong checksum
 	Stale       uint64 `json:"stale"`        // rejected answers older than the last acknowledged write
 	Deaths      uint64 `json:"deaths"`       // times that the client found a server dead
 	Restarts    uint64 `json:"restarts"`     // times that the client found a server restarted
 	Repaired    uint64 `json:"repaired"`     // pages to which a repair gave a new copy
 	CopiedBytes uint64 `json:"copied_bytes"` // page bytes copied in memory during receives
-	PlainBytes  uint64 `json:"plain_bytes"`  // bytes of all written pages, each counted once for all copies
-	KeptBytes   uint64 `json:"kept_bytes"`   // the bytes of PlainBytes after compression
+	PlainBytes  uint64 `json:"plain_bytes"`  // bytes of written pages; copies do not count
+	KeptBytes   uint64 `json:"kept_bytes"`   // bytes of the same pages after compression
 	HandedBytes uint64 `json:"handed_bytes"` // page bytes copied into buffers of callers
 }
 
@@ -228,8 +233,8 @@ const repairUsual = 64 << 20
 // answers that callers still use.
 const clientSpare = 256
 
-// Close ends the client and discards its pages. Close tells all servers that are up, so they free
-// the room of the pages. Close waits at most 250 ms for their answers.
+// Close ends the client and discards its pages. Close tells all servers that are up to free the
+// room of the pages, and waits at most 250 ms for the answers of these servers.
 func (c *Client) Close() {
 	if !c.closed.Swap(true) {
 		c.leaveAll()

@@ -21,9 +21,9 @@
 //
 // # Reads and writes
 //
-// To write a page, the client sends the page in datagrams to all servers that will hold it, and
-// waits until all of them have answered. To read the page, the client asks one of these servers. If
-// that server is slow, the client asks a second server:
+// To write a page, the client sends the page in datagrams to all servers that will hold the page,
+// and waits until all these servers have answered. To read a page, the client asks one server that
+// holds the page. If this server is slow, the client asks a second server:
 //
 //	WritePage ─► Client ══ page-out to each copy ══► Server: version? room? ─► memory ══ done ══►
 //	ReadPage ──► Client ══ page-in ═══════════════► first copy ══ page ══► version? checksum?
@@ -32,21 +32,21 @@
 // The network may lose datagrams, so the client numbers its requests and retransmits a request that
 // has no answer. The client bounds the number of requests in flight, so that there is a free buffer
 // for each answer. Each write gives the page a higher version. If a server receives a write twice,
-// it applies the write once. The client rejects a page that is older than the last acknowledged
-// write of the page.
+// it applies the write once. The client rejects an answer whose version is lower than the version
+// of the last acknowledged write.
 //
 // # Failures
 //
-// A write is acknowledged when the call that writes the page returns nil. An acknowledged page
-// stays readable until it is discarded, if the number of servers that are down at the same time is
-// lower than the number of copies. If the client cuts pages into shards (see [Code]), a page
-// survives the loss of Parity servers.
+// A write is acknowledged when the call that writes the page returns nil. If fewer servers are down
+// at the same time than the page has copies, an acknowledged page stays readable until it is
+// discarded. If the client cuts pages into shards (see [Code]), a page survives the loss of Parity
+// servers.
 //
-// If a server is silent for the time that Dead in [ClientConfig] gives, the client counts the
-// server as dead. The client then writes new copies of the pages of this server to other servers,
-// in the background. A server that restarts has lost its pages. Each start of a server has a new
-// epoch, so the client notices the loss.
+// If a server is silent for the time ClientConfig.Dead, the client counts the server as dead. In
+// the background, the client then writes new copies of the dead server's pages to other servers. A
+// server that restarts has lost its pages. A server has a new epoch after each start, so the client
+// notices the loss.
 //
 // Pages live only as long as their client, because no other process knows which servers hold the
-// pages. When the client ends, the servers drop its pages.
+// pages. When the client ends, the servers drop the client's pages.
 package netmem

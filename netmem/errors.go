@@ -14,11 +14,11 @@ var (
 	// ErrFull.
 	ErrFull = errors.New("netmem: the servers have no room for another copy")
 
-	// ErrMissing means that the page was never written or that it was discarded.
+	// ErrMissing means that the page was never written or was discarded.
 	ErrMissing = errors.New("netmem: no such page")
 
 	// ErrLost means that no server can supply the page any more, because too many of the servers
-	// that held it have died.
+	// that held the page have died.
 	ErrLost = errors.New("netmem: all copies of the page are lost")
 
 	// ErrFew means that the number of servers that are up is lower than the number of copies or

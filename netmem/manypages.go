@@ -6,17 +6,18 @@ import "context"
 // ReadPages costs less than one goroutine for each page, because a single goroutine sends the
 // requests and receives the answers in batches.
 //
-// The function nextPage returns the number of the next page and a buffer of PageBytes bytes for it.
-// When there are no more pages, nextPage returns ok = false. The buffer belongs to the client until
-// ReadPages calls the function done for the page. ReadPages calls done once for each page, in any
-// order, with the error that ReadPage would have returned.
+// The function nextPage returns the number of the next page and a buffer of PageBytes bytes for
+// this page. When there are no more pages, nextPage returns false as its last result. The buffer
+// belongs to the client until ReadPages calls the function done for the page. ReadPages calls done
+// once for each page, in any order, with the error that ReadPage would have returned.
 //
 // ReadPages calls nextPage and done in the goroutine of its caller, never concurrently. Both
-// functions must return soon, because other calls wait for the pages in flight. For the same
-// reason, both functions must not call the client to read, write or discard a page.
+// functions must return soon, and must not call the client to read, write or discard a page. The
+// reason for both rules is that other calls wait for the pages in flight.
 //
 // If ctx or the client ends, ReadPages stops calling nextPage, waits for the pages in flight, and
-// returns the error. ReadPages passes the errors of single pages to done and does not return them.
+// returns the error of ctx or of the client. ReadPages passes the errors of single pages to done
+// and does not return them.
 func (c *Client) ReadPages(ctx context.Context, depth int, nextPage func() (number uint64, buf []byte, ok bool), done func(number uint64, buf []byte, err error)) error {
 	r := reading{c: c, ctx: ctx, depth: max(depth, 1), slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }}
 	return r.each(nextPage, done)

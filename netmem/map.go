@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/userfault"
 )
 
-// MapVariable is the name of the environment variable that holds the path of the socket of "weft
-// mem map". The command "weft mem map" sets this variable for the program that it starts.
+// MapVariable names the environment variable that holds the socket path of "weft mem map". The
+// command "weft mem map" sets this variable for the program that it starts.
 const MapVariable = "WEFT_MEM"
 
 // Mapping is network memory that the process uses like ordinary memory. On the first access to a
@@ -21,14 +21,14 @@ type Mapping struct {
 
 // Map attaches this process to the memory of the "weft mem map" process that listens on a Unix
 // socket. The argument socket is the path of that socket. If socket is empty, Map uses the path in
-// [MapVariable]. Only one process can use the memory at a time. The memory is zeroed at first, and
-// Close discards its content. Map works on Linux only.
+// [MapVariable]. Only one process can use the memory at a time. At first, the memory holds zeros.
+// [Mapping.Close] discards the content. Map works on Linux only.
 //
-// The "weft mem map" process moves the pages between this process and the page servers. This
-// process cannot move its own pages: the garbage collector could not stop a goroutine that waits
-// for a page. If a page cannot be fetched, the access to the page raises SIGBUS. SIGBUS is fatal,
-// unless debug.SetPanicOnFault turns it into a panic. If the "weft mem map" process ends, the
-// kernel kills this process with SIGKILL.
+// The "weft mem map" process moves the pages between this process and the page servers. A Go
+// process cannot move its own pages, because the garbage collector could not stop a goroutine that
+// waits for a page. If a page cannot be fetched, the access to the page raises SIGBUS. SIGBUS ends
+// the process, unless debug.SetPanicOnFault turns this signal into a panic. If the "weft mem map"
+// process ends, the kernel kills this process with SIGKILL.
 //
 // Do not use the memory as a buffer that the kernel or a device writes to later. Examples are the
 // buffers of reads with O_DIRECT and buffers that are registered with io_uring.

@@ -65,12 +65,13 @@ func (c *Client) letOthers(number uint64, p *page) {
 	}
 }
 
-// WritePage writes a page. The length of data must be PageBytes. WritePage returns nil when enough
-// servers have the page: one server for each copy or shard. WritePage fails with [ErrFull] if the
-// servers have no room for the page. If too few servers are up, WritePage waits for more servers
-// until ctx ends. It then fails with an error that wraps both [ErrFew] and the error of ctx. After
-// an error, the page has either its old or its new content. The first read after the error decides
-// which of the two, and all later reads return the same content.
+// WritePage writes a page. The length of data must be PageBytes. WritePage returns nil when each
+// copy or shard of the page is on a different server. WritePage fails with [ErrFull] if the servers
+// have no room for the page. If too few servers are up, WritePage waits for more servers until ctx
+// ends. If ctx ends first, WritePage fails with an error that wraps both [ErrFew] and the error of
+// ctx. After an error, the page has either its old or its new content. The first read after the
+// error returns the old or the new content, and all later reads return the same content as the
+// first read.
 func (c *Client) WritePage(ctx context.Context, number uint64, data []byte) error {
 	if len(data) != c.cfg.PageBytes {
 		return badArgument("netmem: page %d of %d bytes; expected %d", number, len(data), c.cfg.PageBytes)
@@ -343,9 +344,9 @@ func (c *Client) shardThere(k *call, t target) uint8 {
 	return k.answer.shard
 }
 
-// DiscardPage discards a page, and the servers drop it. If the page was never written, DiscardPage
-// returns nil. If a server that holds the page is down, the client tells this server to drop the
-// page when the server is up again.
+// DiscardPage discards a page. The servers that hold the page drop it. If the page was never
+// written, DiscardPage returns nil. If a server that holds the page is down, the client tells this
+// server to drop the page when the server is up again.
 func (c *Client) DiscardPage(ctx context.Context, number uint64) error {
 	return c.discard(ctx, number, func() {})
 }

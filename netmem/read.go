@@ -11,8 +11,8 @@ import (
 
 // ReadPage reads a page into buf. The length of buf must be PageBytes. ReadPage fails with
 // [ErrMissing] if the page was never written or was discarded. ReadPage fails with [ErrLost] if no
-// server has the page any more. If only servers that are down can have the page, ReadPage waits for
-// these servers until ctx ends.
+// server has the page any more. If all servers that may still have the page are down, ReadPage
+// waits for these servers until ctx ends.
 func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error {
 	if len(buf) != c.cfg.PageBytes {
 		return badArgument("netmem: page %d into %d bytes; expected %d", number, len(buf), c.cfg.PageBytes)
@@ -20,11 +20,11 @@ func (c *Client) ReadPage(ctx context.Context, number uint64, buf []byte) error 
 	return c.read(ctx, number, c.into(buf))
 }
 
-// ViewPage reads a page and calls the function view with its content. ViewPage passes the buffer
-// that received the page, and so avoids the copy that ReadPage makes. Only if the page is
-// compressed or cut into shards, ViewPage first decodes it into another buffer. view must not keep
-// or change the slice, and must not call the client for the same page. ViewPage fails with the same
-// errors as ReadPage.
+// ViewPage reads a page and calls the function view with its content. ViewPage passes view the
+// buffer that received the page, and so avoids the copy that ReadPage makes. If the page is
+// compressed or cut into shards, ViewPage first decodes the page into another buffer, and passes
+// view that buffer. The function view must not keep or change the slice, and must not call the
+// client for the same page. ViewPage fails with the same errors as ReadPage.
 func (c *Client) ViewPage(ctx context.Context, number uint64, view func(page []byte)) error {
 	return c.read(ctx, number, view)
 }

@@ -38,14 +38,15 @@ type ServerConfig struct {
 	// least KeepLeast. 0 means KeepUsual.
 	Keep time.Duration
 
-	// Admit reports whether the client with this name may use the server. If Admit is nil, every
-	// client may use the server.
+	// Admit reports whether the client with the given name may use the server. If Admit is nil,
+	// every client may use the server.
 	Admit func(client weft.Name) bool
 
 	defect mutate.PageDefect // for tests
 }
 
-// ServerStats holds the state and the counters of a server. The counters start at 0 in Serve.
+// ServerStats holds the state and the counters of a server. The counters start at 0 when Serve
+// starts the server.
 type ServerStats struct {
 	Bytes       int    `json:"bytes"`            // bytes of memory that the server lends
 	UsedBytes   int    `json:"used_bytes"`       // bytes in use in the memory and the spill file

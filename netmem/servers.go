@@ -64,9 +64,9 @@ func (s *server) host() hsn.Host {
 	return hsn.Host{NIC: uint64(s.addr.NIC), Slot: s.addr.Slot, Gen: s.addr.Generation}
 }
 
-// AddServer adds a server to the client and waits until the server has answered. From then on, the
-// client also places new pages on this server. It does not move existing pages to the server.
-// AddServer fails if the server is silent or refuses the client. AddServer fails with
+// AddServer adds a server to the client and waits until the server has answered. After that, the
+// client also places new pages on this server. The client does not move existing pages to the
+// server. AddServer fails if the server is silent or refuses the client. AddServer fails with
 // [weft.ErrBadArgument] if the client already uses the server or is removing it. AddServer also
 // fails with weft.ErrBadArgument if the weight of the server is negative or not finite.
 func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
@@ -108,14 +108,15 @@ func (c *Client) join(s *server, use bool) (known bool) {
 
 // RemoveServer moves the client's pages from a server to other servers, and then stops using the
 // server. When RemoveServer returns nil, no page depends on the server, and the server soon frees
-// the room of the pages. The client can also remove a server that is dead. If a dead server has the
-// only copy of a page, RemoveServer waits until the server is up again.
+// the room of the pages. RemoveServer can also remove a dead server. If a dead server has the only
+// copy of a page, RemoveServer waits until the server is up again.
 //
-// RemoveServer fails with [ErrFew] if too few other servers are up. It fails with [ErrFull] if the
-// other servers have no room, and with [ErrLost] if no server has one of the pages any more.
-// RemoveServer fails with [weft.ErrBadArgument] if the client does not use the server or is already
-// removing it. If RemoveServer fails or ctx ends, the client continues to use the server. No other
-// call can add or remove the server until RemoveServer has returned.
+// RemoveServer fails with [ErrFew] if too few other servers are up. RemoveServer fails with
+// [ErrFull] if the other servers have no room for the pages. RemoveServer fails with [ErrLost] if a
+// page is no longer on any server. RemoveServer fails with [weft.ErrBadArgument] if the client does
+// not use the server or is already removing it. If RemoveServer fails or ctx ends, the client
+// continues to use the server. Until RemoveServer has returned, no other call can add or remove the
+// same server.
 func (c *Client) RemoveServer(ctx context.Context, name weft.Name) error {
 	s, err := c.removing(name)
 	for err == nil {

@@ -19,8 +19,8 @@ type VolumeConfig struct {
 	ClientConfig
 
 	// Bytes is the size of the volume in bytes, a multiple of PageBytes. The servers must have room
-	// for all copies or shards of the whole volume. If Compress is true, room for a quarter of them
-	// is enough.
+	// for all copies or shards of the whole volume. If Compress is true, room for a quarter of
+	// these copies or shards is enough.
 	Bytes int64
 
 	// Depth is the largest number of pages that one call may have in flight. ReadMany and ReadEach
@@ -35,8 +35,8 @@ type VolumeConfig struct {
 
 // Volume is network memory that holds bytes at offsets, from 0 to Size. It implements io.ReaderAt
 // and io.WriterAt. Bytes that were never written, and bytes that were discarded, read as zeros and
-// take no room. Several goroutines may use a Volume concurrently. A call is atomic for each single
-// page, but not for all its pages together.
+// take no room. Several goroutines may use a Volume concurrently. A call is atomic on each single
+// page, but not on several pages together.
 //
 // A write returns when its pages are on their servers, so there is no cache to flush.
 type Volume struct {
@@ -161,11 +161,11 @@ func (v *Volume) ReadAt(b []byte, offset int64) (int, error) {
 	return v.ReadAtContext(context.Background(), b, offset)
 }
 
-// ReadAtContext reads len(b) bytes at offset into b. If the volume ends before offset+len(b),
-// ReadAtContext reads the bytes before its end and returns their number and io.EOF. ReadAtContext
-// fails with [weft.ErrBadArgument] if offset is negative. Its other errors are the errors of
-// [Client.ReadPage] except [ErrMissing]: a missing page reads as zeros. After an error other than
-// io.EOF, the content of b is undefined.
+// ReadAtContext reads len(b) bytes from offset on into b. If offset+len(b) is larger than the size
+// of the volume, ReadAtContext reads only the bytes within the volume, and returns the number of
+// these bytes and [io.EOF]. ReadAtContext fails with [weft.ErrBadArgument] if offset is negative.
+// ReadAtContext can also fail with the errors of [Client.ReadPage] except [ErrMissing], because a
+// missing page reads as zeros. After an error other than io.EOF, the content of b is undefined.
 func (v *Volume) ReadAtContext(ctx context.Context, b []byte, offset int64) (n int, err error) {
 	if offset < 0 {
 		return 0, badArgument("netmem: read at %d; expected 0 or more", offset)
@@ -226,11 +226,12 @@ func (v *Volume) readPart(ctx context.Context, page uint64, at int, part []byte)
 // bufs[i]. ReadMany costs less than one call for each part, because one goroutine sends the
 // requests and receives the answers in batches.
 //
-// ReadMany calls the function done once for each part, with the index of the part and its error.
-// The error is nil if the part was read. The error is [weft.ErrBadArgument] if the part does not
-// lie within the volume. Before ReadMany waits for answers, it calls the function beforeWait, if at
-// least one part has ended since the last call of beforeWait. beforeWait may be nil. ReadMany calls
-// both functions in the goroutine of its caller, never concurrently.
+// ReadMany calls the function done once for each part, with the index and the error of the part.
+// The error is nil if ReadMany has read the part. The error is [weft.ErrBadArgument] if the part
+// does not lie within the volume. If at least one part has ended since the last call of the
+// function beforeWait, ReadMany calls beforeWait before it waits for answers. The argument
+// beforeWait may be nil. ReadMany calls done and beforeWait in the goroutine of its caller, never
+// concurrently.
 func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, done func(i int, err error), beforeWait func()) {
 	i := -1
 	v.ReadEach(ctx, func() ([]byte, int64, bool) {
@@ -242,10 +243,10 @@ func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, d
 }
 
 // ReadEach is like ReadMany, but calls the function nextPart to get the parts one by one. nextPart
-// returns the buffer and the offset of the next part. If there is no part at the moment, nextPart
-// returns ok = false. Each time a part has ended, ReadEach calls nextPart again. ReadEach returns
-// when nextPart returns false and no part is in flight. ReadEach numbers the parts from 0, in the
-// order in which nextPart returns them.
+// returns the buffer and the offset of the next part. If there is no next part at the moment,
+// nextPart returns false as its last result. Each time the read of a part has ended, ReadEach calls
+// nextPart again. ReadEach returns when nextPart returns false while no part is in flight. ReadEach
+// numbers the parts from 0, in the order in which nextPart returns them.
 func (v *Volume) ReadEach(ctx context.Context, nextPart func() (b []byte, offset int64, ok bool), done func(i int, err error), beforeWait func()) {
 	v.readEach(ctx, allAtOnce, nextPart, done, beforeWait)
 }
@@ -341,10 +342,11 @@ func (v *Volume) WriteAt(b []byte, offset int64) (int, error) {
 	return v.WriteAtContext(context.Background(), b, offset)
 }
 
-// WriteAtContext writes b at offset. If b covers only a part of a page, WriteAtContext first reads
-// the rest of the page, and can fail with the errors of [Client.ReadPage]. WriteAtContext fails
-// with [weft.ErrBadArgument] if b does not fit into the volume at offset. Its other errors are the
-// errors of [Client.WritePage]. After an error, each page has either its old or its new content.
+// WriteAtContext writes b to the volume from offset on. If b covers only a part of a page,
+// WriteAtContext first reads the rest of this page, and then it can also fail with the errors of
+// [Client.ReadPage]. WriteAtContext fails with [weft.ErrBadArgument] if b does not fit into the
+// volume at offset. WriteAtContext can also fail with the errors of [Client.WritePage]. After an
+// error, each page has either its old or its new content.
 func (v *Volume) WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error) {
 	if err := v.within("write", offset, int64(len(b))); err != nil {
 		return 0, err
@@ -384,13 +386,13 @@ func (v *Volume) write(ctx context.Context, offset int64, b []byte) (failed erro
 }
 
 // Flush returns nil while the volume is usable. Flush has nothing to do, because a write returns
-// only when its pages are on their servers. After the end of the volume, Flush returns the reason
-// for the end.
+// only when its pages are on their servers. After the volume has ended, Flush returns the reason
+// why the volume has ended.
 func (v *Volume) Flush(context.Context) error { return v.c.Err() }
 
-// Discard discards n bytes at offset, so that they read as zeros. Discard frees each page that lies
-// completely within these bytes. Discard fails with [weft.ErrBadArgument] if the bytes do not lie
-// within the volume.
+// Discard discards the n bytes from offset on. The discarded bytes then read as zeros. Discard
+// frees each page that lies completely within the discarded bytes. Discard fails with
+// [weft.ErrBadArgument] if the n bytes do not lie within the volume.
 func (v *Volume) Discard(ctx context.Context, offset, n int64) error {
 	if err := cmp.Or(v.within("discard", offset, n), v.c.unusable(ctx)); err != nil {
 		return err
@@ -420,11 +422,11 @@ func (v *Volume) zero(ctx context.Context, offset, n int64) error {
 	return v.c.patch(ctx, page, int(offset%v.page), make([]byte, n), func() { v.ahead.forget(page) })
 }
 
-// Written reports which of the n bytes at offset were written. It divides these bytes into parts
-// and calls the function yield for each part, in order. The argument written of yield reports
-// whether the part was written. A part that was not written reads as zeros. Written stops when
-// yield returns false. Written fails with [weft.ErrBadArgument] if the n bytes do not lie within
-// the volume.
+// Written reports which of the n bytes from offset on were written. Written divides the n bytes
+// into parts and calls the function yield for each part, in the order of the offsets. The arguments
+// of yield are the offset of the part, the length of the part, and true if the part was written. A
+// part that was not written reads as zeros. If yield returns false, Written makes no more calls of
+// yield. Written fails with [weft.ErrBadArgument] if the n bytes do not lie within the volume.
 func (v *Volume) Written(offset, n int64, yield func(offset, n int64, written bool) bool) error {
 	if err := cmp.Or(v.within("look at", offset, n), v.c.unusable(context.Background())); err != nil {
 		return err

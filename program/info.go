@@ -10,7 +10,7 @@ import (
 // free number and does not start it.
 type Options struct {
 	ID      ID   // number of the program; 0 means a number that is free on all the NICs
-	Replace bool // on each NIC, replace program ID or, if ID is 0, the program with the module's name
+	Replace bool // on each NIC, replace the program with this ID or, if ID is 0, the module's name
 	Start   bool // run the initialisation of the program
 
 	// Resident makes messages from other NICs arrive as datagrams. With "vm", messages arrive at
@@ -20,7 +20,7 @@ type Options struct {
 	Resident string
 
 	Guards  string // the process whose messages the program filters, such as "app/3"; empty means none
-	Trigger uint32 // the trigger that gets these messages
+	Trigger uint32 // the trigger that gets the messages of the process in Guards
 }
 
 func (o *Options) deploy() deploy.Options {
@@ -31,11 +31,11 @@ func (o *Options) deploy() deploy.Options {
 type Placed struct {
 	NIC  weft.NICID
 	ID   ID   // number of the program in this NIC
-	Kept bool // the program kept the data of the program that it replaced
+	Kept bool // the new program kept the data of the replaced program
 
 	Resident string // "vm" or "xdp" if the program is resident, else empty
 	Why      string // why "auto" did not choose the driver
-	Aborted  string // why the initialisation aborted, which stops the program; else empty
+	Aborted  string // why the initialisation aborted, else empty; an abort stops the program
 }
 
 func placedOf(p deploy.Placed) Placed {
@@ -48,28 +48,28 @@ type Info struct {
 	Name  string     `json:"name"`
 	NIC   weft.NICID `json:"nic"`
 	State string     `json:"state"`          // "running", "loaded" or "stopped"
-	Why   string     `json:"why,omitempty"`  // the reason of its last abort
-	Line  int        `json:"line,omitempty"` // the source line of that abort
+	Why   string     `json:"why,omitempty"`  // the reason for the program's last abort
+	Line  int        `json:"line,omitempty"` // the source line of the program's last abort
 
 	Owner     int        `json:"owner"`                // the user ID of the loader; -1 for a user of another NIC
-	OwnerNIC  weft.NICID `json:"owner_nic,omitempty"`  // the other NIC, if the loader is there
+	OwnerNIC  weft.NICID `json:"owner_nic,omitempty"`  // the loader's NIC, if not this NIC
 	OwnerUser string     `json:"owner_user,omitempty"` // the loader's user name; empty if the NIC is embedded
 
 	Resident string `json:"resident,omitempty"` // "vm" or "xdp" if the program is resident
 	Lacks    string `json:"lacks,omitempty"`    // the segments that the program cannot reach from the driver, and why
-	Guards   string `json:"guards,omitempty"`   // the process whose messages it filters
+	Guards   string `json:"guards,omitempty"`   // the process whose messages the program filters
 
 	Triggers []uint32 `json:"triggers"`
-	Hash     string   `json:"hash"` // of the module
-	Code     int      `json:"code"` // instructions
-	Data     int      `json:"data"` // 64-bit words
+	Hash     string   `json:"hash"` // hash of the module
+	Code     int      `json:"code"` // number of instructions
+	Data     int      `json:"data"` // number of 64-bit words
 
 	Activations  uint64 `json:"activations"`
 	Instructions uint64 `json:"instructions"` // instructions executed
-	Time         int64  `json:"time_ns"`      // time spent, in nanoseconds
+	Time         int64  `json:"time_ns"`      // execution time in nanoseconds
 	Refused      uint64 `json:"refused"`      // messages for a missing trigger or a stopped program
 	Shown        uint64 `json:"shown"`        // values displayed
-	Dropped      uint64 `json:"dropped"`      // messages that its filter dropped
+	Dropped      uint64 `json:"dropped"`      // messages that the program dropped as a filter
 
 	Aborts map[string]uint64 `json:"aborts,omitempty"` // activations aborted, by cause
 	Lost   map[string]uint64 `json:"lost,omitempty"`   // messages lost in the driver, by cause

@@ -24,8 +24,8 @@
 //		t.Fatal(err)
 //	}
 //
-// Run waits for the functions started by [Fabric.Process]. It then ends the functions started by
-// [Fabric.Serve]. A function may call WaitName to wait for another process.
+// Run waits until all functions that [Fabric.Process] started have returned. Run then ends the
+// functions that [Fabric.Serve] started. A function may call WaitName to wait for another process.
 //
 // # Time
 //
@@ -35,21 +35,22 @@
 //
 // # What code may not do
 //
-// One function runs at a time, so functions may share variables without locks. They may wait only
-// in operations of Weft and of this package. Any other wait stops the whole simulation. A goroutine
-// started by a go statement runs outside the simulation. So follow these rules:
+// One function runs at a time, so functions may share variables without locks. Functions may wait
+// only in operations of Weft and of this package. Any other wait stops the whole simulation. A go
+// statement starts a goroutine outside the simulation. Therefore follow these rules:
 //
 //   - In place of time.Now, time.Sleep and context.WithTimeout, use p.Runtime().Now, Sleep and
-//     WithTimeout. Operations fail if their context has a real deadline, or is derived from such
-//     a context.
-//   - In place of a go statement, use p.Start or p.Runtime().Go. Both functions end with
-//     the process. If a function started by p.Start returns an error, the run fails.
+//     WithTimeout. An operation fails if its context has a real deadline or is derived from a
+//     context with a real deadline.
+//   - In place of a go statement, use p.Start or p.Runtime().Go. Both start a function that ends
+//     when the process ends. If a function that p.Start started returns an error, the run fails.
 //   - In place of a channel or a sync.Cond between functions, use p.Runtime().WaitUntil and Wake,
 //     or p.Runtime().NewGate.
 //   - In place of math/rand, use [Process.Rand] or p.Runtime().Random.
 //   - Do not depend on the iteration order of a map, which differs from run to run.
 //
-// The methods of Runtime also work outside a simulation, so code that uses them runs in both.
+// The methods of Runtime also work outside a simulation, so code that uses these methods runs both
+// inside and outside a simulation.
 //
 // # Faults
 //

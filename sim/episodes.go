@@ -42,8 +42,9 @@ func (f *Fabric) someHosts() []int {
 	return f.chance.Perm(n)[:1+f.chance.IntN(max(n-1, 1))]
 }
 
-// Partition cuts hosts off from all other hosts, in both directions, until heal is called.
-// Partitions may overlap. A host is reachable again when all its partitions are healed.
+// Partition cuts hosts off from all other hosts, in both directions, until the returned function
+// heal is called. Partitions may overlap. A host is reachable again when all its partitions are
+// healed.
 func (f *Fabric) Partition(hosts ...int) (heal func()) {
 	f.counts.Partitions++
 	hosts = slices.Clone(hosts)
@@ -67,8 +68,8 @@ func (f *Fabric) block(hosts []int, by int) {
 	}
 }
 
-// Clog holds up all frames from the host src to the host dst for the time d. The frames that fit
-// into the queues arrive after that time.
+// Clog holds up all frames from the host src to the host dst for the time d. When the time d is
+// over, the frames that fitted into the queues arrive.
 func (f *Fabric) Clog(src, dst int, d time.Duration) {
 	if src == dst {
 		return
@@ -80,7 +81,7 @@ func (f *Fabric) Clog(src, dst int, d time.Duration) {
 
 // Narrow silently drops all frames of more than maxBytes bytes from the host src to the host dst,
 // as a switch with a smaller MTU does. Sessions of NICs need frames of at least 548 bytes. If
-// maxBytes is 0, all frames pass again.
+// maxBytes is 0, frames of every length pass again.
 func (f *Fabric) Narrow(src, dst, maxBytes int) {
 	if maxBytes > 0 {
 		f.counts.Narrows++
@@ -95,8 +96,8 @@ func (f *Fabric) Stall(host int, d time.Duration) {
 	n.stalled = max(n.stalled, f.s.now.Add(d))
 }
 
-// StopNIC removes a host's NIC, and does not notify its peers. Operations of the host's processes
-// fail with [weft.ErrNICGone], but the functions of the processes continue to run.
+// StopNIC removes a host's NIC. The peers of the NIC get no notice. Operations of the host's
+// processes fail with [weft.ErrNICGone], but the functions of the processes continue to run.
 func (f *Fabric) StopNIC(host int) {
 	n := f.nodes[host]
 	if n.engine == nil {

@@ -22,8 +22,8 @@ type Config struct {
 	// NICs is the number of hosts, each with one NIC. 0 means 2.
 	NICs int
 
-	// TorusWidth is the number of columns of a torus, which the NICs fill row by row. 0 means that
-	// the NICs have no positions.
+	// TorusWidth is the number of columns of a torus. The NICs fill this torus row by row. 0 means
+	// that the NICs have no positions.
 	TorusWidth int
 
 	// Link describes the network between all NICs.
@@ -36,8 +36,8 @@ type Config struct {
 	// 0 means 2 s.
 	UnreachableAfter time.Duration
 
-	// Replay is the command in a Failure that repeats the run. If it is empty, the Failure has a go
-	// test command that sets SeedVariable to the seed.
+	// Replay is the command that repeats the run. A Failure holds this command. If Replay is empty,
+	// a Failure holds a go test command that sets SeedVariable to the seed.
 	Replay string
 
 	hooks simulated.Hooks
@@ -57,8 +57,8 @@ type Fabric struct {
 	err    error
 }
 
-// New creates a fabric whose NICs know each other. Nothing happens before Run or Settle. New panics
-// if a field of cfg is out of range, such as a rate above 1, and names the field.
+// New creates a fabric whose NICs know each other. Nothing happens until Run or Settle is called.
+// New panics if a field of cfg is out of range, such as a rate above 1, and names the field.
 func New(cfg Config) *Fabric {
 	setDefault(&cfg.NICs, 2)
 	cfg.check()
@@ -77,13 +77,13 @@ func New(cfg Config) *Fabric {
 	return f
 }
 
-// NICID returns the ID of the NIC of the host with the number index.
+// NICID returns the NIC ID of the host whose number is index.
 func NICID(index int) weft.NICID { return 0x5745_4654_0000_0001 + weft.NICID(index) }
 
 // Seed returns the seed of the fabric.
 func (f *Fabric) Seed() uint64 { return f.cfg.Seed }
 
-// Elapsed returns the virtual time since the start.
+// Elapsed returns the virtual time since the start of the simulation.
 func (f *Fabric) Elapsed() time.Duration { return time.Duration(f.s.now) }
 
 // Now returns the virtual time of day. Every fabric starts at the beginning of the year 2100, UTC.
@@ -95,14 +95,15 @@ func (f *Fabric) Counts() Counts { return f.counts }
 // Trace returns a hash of everything that has happened. Two runs of one seed have the same Trace.
 func (f *Fabric) Trace() uint64 { return f.s.trace }
 
-// After calls fn after d of virtual time, outside any process. fn must not block.
+// After calls the function fn, outside any process, when the virtual time d has passed. The
+// function fn must not block.
 func (f *Fabric) After(d time.Duration, fn func()) { f.s.after(d, call(fn), 0) }
 
-// Run lets virtual time pass until every function started by Process has returned. Then it ends the
-// functions started by Serve. If the run fails, Run returns a [*Failure] with the first error. A
-// run fails if a function returns an error or panics, or if a NIC panics. It also fails if
-// functions have not returned when the virtual time since the start reaches timeout. The error then
-// lists these functions and what they wait for.
+// Run lets virtual time pass until every function that Process started has returned. Run then ends
+// the functions that Serve started. If the run fails, Run returns a [*Failure] with the first
+// error. A run fails if a function returns an error or panics, or if a NIC panics. It also fails if
+// some functions have not returned after the virtual time timeout, counted from the start of the
+// simulation. In this case, the error lists these functions and what each function waits for.
 func (f *Fabric) Run(timeout time.Duration) (err error) {
 	defer func() {
 		err = f.caught(recover(), err)

@@ -12,7 +12,7 @@ type Failure struct {
 	Seed   uint64        // seed of the fabric
 	At     time.Duration // virtual time since the start
 	Replay string        // command that repeats the run
-	Err    error         // what went wrong
+	Err    error         // first error of the run
 }
 
 // Error returns the seed, the time, the error and the command.
@@ -27,8 +27,8 @@ func (f *Failure) Unwrap() error { return f.Err }
 const SeedVariable = "WEFT_SIM_SEED"
 
 // Seed returns the seed in the environment variable WEFT_SIM_SEED. If the variable is not set or is
-// not a number, Seed returns fallback. If a test takes its seed from Seed, the command in a
-// [Failure] repeats it.
+// not a number, Seed returns fallback. If a test takes its seed from Seed, the command in a Failure
+// repeats the run.
 func Seed(fallback uint64) uint64 {
 	if n, err := strconv.ParseUint(os.Getenv(SeedVariable), 10, 64); err == nil {
 		return n

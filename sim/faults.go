@@ -52,7 +52,7 @@ type Counts struct {
 	Stalls     uint64 `json:"stalls"`     // stalls
 	Restarts   uint64 `json:"restarts"`   // restarted NICs
 	Deaths     uint64 `json:"deaths"`     // killed processes
-	Detached   uint64 `json:"detached"`   // processes that their NIC expelled
+	Detached   uint64 `json:"detached"`   // processes expelled by their NIC
 }
 
 // carry decides what happens to a frame that leaves its port.

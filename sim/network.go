@@ -20,7 +20,7 @@ type Link struct {
 	Bandwidth int64         // bytes per second that a port sends; 1.25 GB/s by default
 	SendQueue int           // bytes that may wait in a port to be sent; 256 KiB by default
 	RecvQueue int           // bytes that may wait in a port for its NIC; 208 KiB by default; a full queue drops frames
-	Reliable  bool          // no frame is lost, duplicated, reordered or damaged, whatever Faults says
+	Reliable  bool          // no frame is lost, duplicated, reordered or damaged by Faults
 }
 
 func (l *Link) setDefaults() {

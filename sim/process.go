@@ -45,14 +45,14 @@ type Process struct {
 }
 
 // Process starts a process on a host. The process has a name such as "app/3", and runs the function
-// main. The process ends when main returns, and Run waits for that. If main returns an error, the
-// run fails with this error. Process panics if the host does not exist.
+// main. The process ends when main returns. Run waits until main returns. If main returns an error,
+// the run fails with this error. Process panics if the host does not exist.
 func (f *Fabric) Process(host int, name string, main func(p *Process) error) *Process {
 	return f.launch(host, name, main, false)
 }
 
-// Serve starts a process like Process does, but Run does not wait for it. The function main need
-// not return.
+// Serve starts a process like Process does, but Run does not wait for the end of this process. The
+// function main need not return.
 func (f *Fabric) Serve(host int, name string, main func(p *Process) error) *Process {
 	return f.launch(host, name, main, true)
 }
@@ -237,13 +237,13 @@ func (p *Process) Host() int { return p.host.index }
 // Fabric returns the fabric of the process.
 func (p *Process) Fabric() *Fabric { return p.f }
 
-// Rand returns the process's own random source, which follows from the seed.
+// Rand returns the process's own random source. The seed of the fabric decides its values.
 func (p *Process) Rand() *rand.Rand { return p.rng }
 
 // Start runs the function fn concurrently with the main function. Error reports show the name of
-// the process and the argument name. The function ends with the process. If fn returns an error or
-// panics, the run fails with a [*Failure]. If the process has ended, Start does nothing. For a
-// function without an error, use [weft.Runtime.Go].
+// the process and the given name of the function. The function fn ends when the process ends. If fn
+// returns an error or panics, the run fails with a [*Failure]. If the process has ended, Start does
+// nothing. To run a function that returns no error, use [weft.Runtime.Go].
 func (p *Process) Start(name string, fn func(p *Process) error) {
 	if p.over {
 		return
@@ -254,8 +254,8 @@ func (p *Process) Start(name string, fn func(p *Process) error) {
 // Weft returns the embedded *weft.Process, for code that knows nothing of the simulation.
 func (p *Process) Weft() *weft.Process { return p.Process }
 
-// Detached reports whether the NIC has expelled the process. A NIC expels a process for a state
-// that no correct process reaches.
+// Detached reports whether the NIC has expelled the process. A NIC expels a process if the process
+// is in a state that no correct process reaches.
 func (p *Process) Detached() bool { return p.detached }
 
 // Over reports whether the process has ended.
