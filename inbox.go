@@ -85,7 +85,8 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 
 // All returns an iterator over the messages as they arrive. For a truncated message, the iterator
 // yields the message and [ErrTruncated], and then continues. The iteration ends after any other
-// error, such as ctx's error. [Message].Data is valid until the loop asks for the next message.
+// error, such as ctx's error. After a break, the next call of All, Next or NextInto returns the
+// following message. [Message].Data is valid until the loop asks for the next message.
 func (b *Inbox) All(ctx context.Context) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		var m Message

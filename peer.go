@@ -15,8 +15,10 @@ import (
 // If a Peer was made from a name, each operation uses the process that has the name at the time of
 // the operation. If a Peer was made from an address, the Peer stands for one process only. After
 // that process has ended, operations of the Peer fail with [ErrProcessGone] or
-// [ErrStaleGeneration]. These operations never reach a later process with the same name. The
-// promises are the same for both kinds of Peer. Messages to one process keep their order even if
+// [ErrStaleGeneration]. If the NIC of that process was closed too, they fail with [ErrUnreachable]
+// after Config.UnreachableAfter. These operations never reach a later process with the same name.
+//
+// The promises are the same for both kinds of Peer. Messages to one process keep their order even if
 // some are sent through a Peer made from a name, and others through a Peer made from an address.
 type Peer struct {
 	p  *port

@@ -25,7 +25,9 @@ func (p *port) Send(ctx context.Context, receiver Name, tag Tag, parts ...[]byte
 // matches the message. A message of more than 16 KiB and at most 65 KiB may wait at the sender or
 // at the receiver's NIC.
 //
-// Send fails with [ErrNameUnknown] if no live NIC knows the name; see [Process.WaitName].
+// Send fails with [ErrNameUnknown] if no live NIC knows the name; see [Process.WaitName]. Shortly
+// after the receiver has ended, Send may still succeed and lose the message, or fail with
+// [ErrProcessGone].
 func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
 	if err := ended(ctx, "send"); err != nil {
 		return err

@@ -20,7 +20,7 @@ const (
 	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // 2: a NIC has restarted
 	EventProcessGone EventKind = EventKind(vni.EventProcessGone) // 3: a process has ended
 	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // 4: another process now has this process's name
-	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed, after an EventProcessGone for each known process
+	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed; see Process.Watch
 )
 
 // Event reports that a NIC has ended or is silent, that a process has ended, or that this process
@@ -54,6 +54,10 @@ type Watcher struct {
 // message from the peer. Messages that the peer sent before its end can still be received after the
 // event. A NIC detects that another NIC is silent only while an operation between the two NICs is
 // in flight. A receive is such an operation.
+//
+// If a NIC is closed, a process gets an EventProcessGone for each process of that NIC that it knows.
+// An EventClosed for the NIC follows, but only if the NIC has sent something to the process. Wait
+// for EventProcessGone to learn that a peer has ended.
 //
 // If a session with a NIC ends and a new session begins, the process gets the event before the
 // first message of the new session. After the process has received a message of the new session,

@@ -29,9 +29,9 @@ func (o *Options) deploy() deploy.Options {
 
 // Placed describes where [Client.Load] placed a program.
 type Placed struct {
-	NIC  weft.NICID
-	ID   ID   // number of the program in this NIC
-	Kept bool // the new program kept the data of the replaced program
+	NIC  weft.NICID // as given to Load: 0 stands for the process's own NIC
+	ID   ID         // number of the program in this NIC
+	Kept bool       // the new program kept the data of the replaced program
 
 	Resident string // "vm" or "xdp" if the program is resident, else empty
 	Why      string // why "auto" did not choose the driver
