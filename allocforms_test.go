@@ -125,6 +125,10 @@ func TestEveryFormAllocatesNothingByNameAndByAddress(t *testing.T) { // P12
 		ctx, a, b := pair(t, n)
 		eachPeer(a, b, func(how string, to, from func() weft.Peer) {
 			for what, turn := range allocForms(t, ctx, a, b, to, from) {
+				if what == "SendMany" && testing.Short() {
+					t.Log("SendMany is not looked at: short runs may be for the race detector, with which a sync.Pool forgets")
+					continue
+				}
 				mustAllocateNothing(t, how, what, turn)
 			}
 		})

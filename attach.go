@@ -53,8 +53,8 @@ type Geometry struct {
 	// more.
 	Commands int
 
-	// Contexts is the number of sends, and the number of receives, that may be in flight: 1 to
-	// 1024. The default is 64.
+	// Contexts is the number of sends that may be in flight, and also the number of receives that
+	// may be in flight. It is from 1 to 1024. The default is 64.
 	Contexts int
 
 	// Descriptors is the number of pieces of memory that one operation may have: 1 to 16. The

@@ -31,8 +31,8 @@ import (
 // lengths, element types or operators, the operation fails at every member with [ErrGroupMismatch].
 // All later operations fail with the same error, until the members call [Group.Shrink].
 // [Group.Broadcast] and [Reduce] describe the different lengths that only a later operation
-// detects. If a member waits for a broadcast, and the root waits for this member in a reduction,
-// both wait until their contexts end. A broadcast is also the first step of every operation that
+// detects. One mismatch ends only with the contexts: the root is in a reduction and waits for a
+// member that is itself waiting in a broadcast. A broadcast is also the first step of every operation that
 // gathers or scatters.
 //
 // A group accepts no new members. To replace a member that has ended, the remaining members close

@@ -52,8 +52,8 @@ func (g *Group) Scatter(ctx context.Context, root int, send, recv []byte) error 
 // each member, in the order of ranks. All parts have the same length. Part j of send at member i
 // becomes part i of recv at member j.
 //
-// If members have parts of different lengths, each of these members may fail with [ErrBadArgument]
-// and leave the group. Every other member fails with [ErrGroupBroken] and the name of a member that
+// If the part length of some members differs from that of others, any of these members may fail
+// with [ErrBadArgument] and leave the group. Every other member fails with [ErrGroupBroken] and the name of a member that
 // left.
 func (g *Group) AllToAll(ctx context.Context, send, recv []byte) error {
 	return groupError(g.g.AllToAll(ctx, send, recv))

@@ -3,8 +3,8 @@ package netmem
 import "context"
 
 // ReadPages reads many pages, with at most depth reads in flight. A depth below 1 means 1.
-// ReadPages costs less than one goroutine for each page, because a single goroutine sends the
-// requests and receives the answers in batches.
+// ReadPages is cheaper than a goroutine for each page that calls ReadPage, because a single
+// goroutine sends the requests and receives the answers in batches.
 //
 // The function nextPage returns the number of the next page and a buffer of PageBytes bytes for
 // this page. When there are no more pages, nextPage returns false as its last result. The buffer

@@ -102,8 +102,8 @@ func (f *Fabric) After(d time.Duration, fn func()) { f.s.after(d, call(fn), 0) }
 // Run lets virtual time pass until every function that Process started has returned. Run then ends
 // the functions that Serve started. If the run fails, Run returns a [*Failure] with the first
 // error. A run fails if a function returns an error or panics, or if a NIC panics. It also fails if
-// some functions have not returned after the virtual time timeout, counted from the start of the
-// simulation. In this case, the error lists these functions and what each function waits for.
+// some functions have not returned when the virtual time since the start of the simulation reaches
+// timeout. In this case, the error lists these functions and what each function waits for.
 func (f *Fabric) Run(timeout time.Duration) (err error) {
 	defer func() {
 		err = f.caught(recover(), err)

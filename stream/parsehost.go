@@ -21,8 +21,7 @@ const hostEnding = ".weft"
 
 // Host returns the host name that stands for the address in a URL: "http.0.web.weft" for
 // web/0:http. Host returns "" if the process has no valid name. Host also returns "" if the service
-// contains a character that is neither an ASCII letter, nor an ASCII digit, nor one of
-// "-_~!$&'()*+,;=".
+// contains any character other than ASCII letters, ASCII digits and "-_~!$&'()*+,;=".
 func (a Addr) Host() string {
 	if strings.ContainsFunc(a.Service, func(r rune) bool { return !isURLRune(r) }) {
 		return ""
