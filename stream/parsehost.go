@@ -23,9 +23,6 @@ const hostEnding = ".weft"
 // web/0:http. Host returns "" if the process has no valid name. Host also returns "" if the service
 // contains any character other than ASCII letters, ASCII digits and "-_~!$&'()*+,;=".
 func (a Addr) Host() string {
-	if strings.ContainsFunc(a.Service, func(r rune) bool { return !isURLRune(r) }) {
-		return ""
-	}
 	host := fmt.Sprintf("%s.%d.%s%s", a.Service, a.Process.Index, a.Process.App, hostEnding)
 	if parsed, err := ParseHost(host, 0); err != nil || parsed != a {
 		return ""
@@ -40,7 +37,8 @@ func (a Addr) Host() string {
 // 80.0.web.weft stands for web/0:80 with any port. APP may contain dots.
 //
 // The host may omit the ending .weft, and may end with one dot. Only SERVICE is case-sensitive.
-// ParseHost fails with [weft.ErrBadArgument] if the host has neither form.
+// ParseHost fails with [weft.ErrBadArgument] if the host has neither form, or if the service contains
+// a character that [Addr.Host] does not permit.
 func ParseHost(host string, port uint16) (Addr, error) {
 	wrong := fmt.Errorf("stream: host %.80q names no service; "+
 		"expected SERVICE.INDEX.APP.weft, as in http.0.web.weft for web/0:http", host)
@@ -59,7 +57,7 @@ func ParseHost(host string, port uint16) (Addr, error) {
 	} else {
 		service = first
 	}
-	if service == "" || index == "" || app == "" || strings.ContainsFunc(service, isNoHostRune) {
+	if service == "" || index == "" || app == "" || strings.ContainsFunc(service, isNoURLRune) {
 		return Addr{}, argument(wrong)
 	}
 	process, err := weft.ParseName(strings.ToLower(app) + "/" + index)
@@ -97,11 +95,9 @@ func isIndex(label string) bool {
 	return err == nil
 }
 
-// isURLRune reports whether a URL may have r in its host as it stands. Package net/http translates
-// letters beyond ASCII, so a request would go to another service.
-func isURLRune(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_~!$&'()*+,;=", r)
+// isNoURLRune reports whether r cannot stand in the host of a URL. Package net/http translates letters
+// beyond ASCII, so a request would go to another service.
+func isNoURLRune(r rune) bool {
+	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+	return !letter && !strings.ContainsRune("-_~!$&'()*+,;=", r)
 }
-
-// isNoHostRune reports whether r ends or alters the host of a URL.
-func isNoHostRune(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`/:[]@%?#\`, r) }
