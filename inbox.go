@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync/atomic"
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/proc"
@@ -31,7 +32,12 @@ type Inbox struct {
 	half  proc.Message // the last message, as package proc returned it
 	from  Name         // the sender of the last message
 	addr  Address      // the address of that sender
+
+	sender uint64 // the number of the sender that from and addr are
 }
+
+// senders numbers the senders of all Inboxes, anew each time that one changes.
+var senders atomic.Uint64
 
 // Inbox opens an Inbox for messages from the process with the name sender, or from any process if
 // sender is [AnyProcess]. The messages have the given tag, or any tag if tag is [AnyTag]. The Inbox
@@ -64,6 +70,9 @@ func (b *Inbox) Next(ctx context.Context) (m Message, err error) {
 // NextInto is like [Inbox.Next], but it writes the Message to *m. So NextInto avoids a copy of the
 // Message. For a short message, this copy takes about half of the time of a receive. If NextInto
 // fails with an error other than [ErrTruncated], it does not change *m.
+//
+// Between calls, leave *m as NextInto wrote it, or zero it: NextInto writes From and Addr only if the
+// sender differs from the last one.
 func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 	if err := ended(ctx, "receive"); err != nil {
 		return err
@@ -74,9 +83,10 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 	}
 	if other {
 		b.from, b.addr = b.names.name(&b.half.From), Address{NICID(b.half.NIC), b.half.Slot, b.half.Gen}
+		b.sender = senders.Add(1)
 	}
-	if m.Addr != b.addr || !same(&m.From, &b.from) { // they are written only if they differ, which costs less
-		m.From, m.Addr = b.from, b.addr
+	if m.sender != b.sender { // it is written only if it differs, which costs less
+		m.From, m.Addr, m.sender = b.from, b.addr, b.sender
 	}
 	m.Tag, m.Len, m.Full, m.token = Tag(b.half.Tag&vni.TagMask), b.half.Len, int(b.half.Full), b.half.Token
 	m.Data = data

@@ -2,7 +2,6 @@ package weft
 
 import (
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/vni"
@@ -12,11 +11,6 @@ import (
 // allocate no string. Each name has one place. The name of a sender replaces the name there; a name
 // given to Peer only fills an empty place.
 type nameCache [64]atomic.Pointer[knownName]
-
-// same reports whether two names are one, of one string in memory. It looks at no byte.
-func same(a, b *Name) bool {
-	return unsafe.StringData(a.App) == unsafe.StringData(b.App) && len(a.App) == len(b.App) && a.Index == b.Index
-}
 
 // knownName is a name that was checked.
 type knownName struct {

@@ -20,7 +20,8 @@ type Message struct {
 	// [Process.RecvAlloc]. The other receives write into the caller's buffer and leave Data nil.
 	Data []byte
 
-	token proc.Token
+	token  proc.Token
+	sender uint64 // what From and Addr are, as the Inbox that wrote them counts; 0: no Inbox did
 }
 
 // IsCall reports whether the message is the request of a [Peer.Call]. The sender of such a message
