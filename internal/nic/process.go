@@ -64,8 +64,6 @@ type process struct {
 	staged   int                    // bytes of staging in use by messages that came with permission or locally
 	credited int                    // bytes of staging promised to sending NICs as credit
 	credits  []*credit              // by holder
-	givenUp  int                    // calls to it that are known to be given up, over all holders
-	gaveUp   map[*peer]*credit      // the holders of such calls; nil: there has been none
 	unstaged list[inbound]          // short messages among stray that staging had no room for; oldest first
 
 	groups coll.Process
@@ -81,6 +79,9 @@ type process struct {
 	account  Account
 
 	user string // whose it is, by name; empty: the NIC is inside its program
+
+	givenUp int               // calls to it that are known to be given up, over all holders
+	gaveUp  map[*peer]*credit // the holders of such calls; nil: there has been none
 }
 
 // sendNumbers is how many numbers the sends of the process have, those of its contexts and the copies of its multicasts.

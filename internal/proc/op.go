@@ -26,7 +26,6 @@ type Op struct {
 	peer vni.Name
 	nic  uint64
 	slot uint16
-	gen  uint32
 	to   []vni.Name // instead of peer, of a multicast
 
 	straight bool // it has gone the straight way, and has no context
@@ -46,6 +45,7 @@ type Op struct {
 	done atomic.Bool
 	msg  Message // once done
 	err  error   // once done
+	gen  uint32  // of slot
 }
 
 // Begun reports whether a start form has ever begun o. One that has not has nothing to wait for.
