@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// What a newcomer meets first, each found by one who was.
+// Each of these tests holds something that stopped a newcomer.
 
 func TestNICsOnASwitchKnowOneAnother(t *testing.T) {
 	sw := weft.NewSwitch()

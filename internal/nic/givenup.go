@@ -61,8 +61,8 @@ func (s *send) called(cost uint64) {
 	s.answer = nil
 }
 
-// tellGivenUp tells the NIC of the called process that the reply which r awaits is of no use any more, unless the session has ended that the
-// call left in, or the peer is far behind.
+// tellGivenUp tells the NIC of the called process that no receive waits for the reply any more. It
+// does nothing if the session of the call has ended, or if the peer is far behind.
 func (e *Engine) tellGivenUp(r *receive) {
 	d := r.call.dest
 	if d == nil || !r.reply || r.p.dests[d.key] != d {
