@@ -27,6 +27,14 @@ func (c *nameCache) at(first byte, index uint32) *atomic.Pointer[knownName] {
 	return &c[(uint32(first)+index)%uint32(len(c))]
 }
 
+// find returns a name that was checked, now or earlier.
+func (c *nameCache) find(n *Name) *knownName {
+	if k := c.known(n); k != nil {
+		return k
+	}
+	return c.learn(*n)
+}
+
 // known returns a name that was learnt, or nil.
 func (c *nameCache) known(n *Name) *knownName {
 	if n.App == "" {

@@ -30,11 +30,7 @@ type Peer struct {
 // of the Peer fails with [ErrBadArgument]. Peer([AnyProcess]) can receive from every process, but
 // cannot send.
 func (p *port) Peer(name Name) Peer {
-	k := p.names.known(&name)
-	if k == nil {
-		k = p.names.learn(name)
-	}
-	return Peer{p: p, k: k}
+	return Peer{p: p, k: p.names.find(&name)}
 }
 
 // PeerAt returns a Peer for the process with the given address. [Message].Addr is the address of a

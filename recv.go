@@ -50,7 +50,7 @@ func (m *Message) set(names *nameCache, pm *proc.Message) {
 // If ctx ends first, Recv returns ctx's error, and no message is lost. If a message is already
 // arriving when ctx ends, Recv returns the message and a nil error.
 func (p *port) Recv(ctx context.Context, sender Name, tag Tag, buf []byte) (m Message, err error) {
-	err = p.Peer(sender).recv(ctx, &m, tag, buf)
+	err = p.recv(ctx, &m, p.names.find(&sender), tag, buf)
 	return m, err
 }
 
@@ -58,44 +58,48 @@ func (p *port) Recv(ctx context.Context, sender Name, tag Tag, buf []byte) (m Me
 // an address, Recv fails with [ErrProcessGone] when the process with this address has ended and all
 // messages from that process have been received.
 func (r Peer) Recv(ctx context.Context, tag Tag, buf []byte) (m Message, err error) {
-	err = r.recv(ctx, &m, tag, buf)
+	if r.k != nil {
+		err = r.p.recv(ctx, &m, r.k, tag, buf)
+	} else {
+		err = r.recvAt(ctx, &m, tag, buf)
+	}
 	return m, err
 }
 
-// recv receives into *m, because a Message is long.
-func (r Peer) recv(ctx context.Context, m *Message, tag Tag, buf []byte) error {
+// recv receives from the process with a name into *m, because a Message is long.
+func (p *port) recv(ctx context.Context, m *Message, k *knownName, tag Tag, buf []byte) error {
 	const op = "receive"
 	if err := ended(ctx, op); err != nil {
 		return err
 	}
-	if r.p == nil {
-		return errNoPeer(op)
-	}
-	match, ok := r.p.match(tag)
+	match, ok := p.match(tag)
 	if !ok {
-		return r.p.badTag(op, tag)
+		return p.badTag(op, tag)
 	}
-	k := r.k
-	if k == nil || k.bad != nil {
-		return r.recvAt(ctx, m, match, buf)
+	if k.bad != nil {
+		return &OpError{Op: op, Err: k.bad}
 	}
-	if met := r.p.p.Meet(&k.dest.Name, match, buf); met.From != nil {
+	if met := p.p.Meet(&k.dest.Name, match, buf); met.From != nil {
 		who := met.From
 		if k.named {
 			m.From = k.name
 		} else {
-			m.From = r.p.names.name(&who.Name)
+			m.From = p.names.name(&who.Name)
 		}
 		m.Addr = Address{NICID(who.NIC), who.Slot, who.Gen}
 		m.Tag, m.Len, m.Full = Tag(met.Tag&vni.TagMask), met.Len, met.Len
 		return nil
 	}
-	return r.p.await(ctx, m, &k.dest, match, buf)
+	return p.await(ctx, m, &k.dest, match, buf)
 }
 
-// recvAt receives from a Peer that was made from an address or from a malformed name.
-func (r Peer) recvAt(ctx context.Context, m *Message, match proc.Match, buf []byte) error {
-	d, err := r.dest("receive")
+// recvAt receives from a Peer that was made from an address.
+func (r Peer) recvAt(ctx context.Context, m *Message, tag Tag, buf []byte) error {
+	const op = "receive"
+	if err := ended(ctx, op); err != nil {
+		return err
+	}
+	d, match, err := r.source(op, tag)
 	if err != nil {
 		return err
 	}

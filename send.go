@@ -9,7 +9,7 @@ import (
 // Send sends a message to the process with the name receiver. It is short for
 // p.Peer(receiver).Send; see [Peer.Send].
 func (p *port) Send(ctx context.Context, receiver Name, tag Tag, parts ...[]byte) error {
-	return p.Peer(receiver).Send(ctx, tag, parts...)
+	return p.send(ctx, p.names.find(&receiver), tag, parts)
 }
 
 // Send sends the concatenation of the parts as one message. Send returns when the caller may use
@@ -29,14 +29,28 @@ func (p *port) Send(ctx context.Context, receiver Name, tag Tag, parts ...[]byte
 // after the receiver has ended, Send may still succeed and lose the message, or fail with
 // [ErrProcessGone].
 func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
+	if r.k != nil {
+		return r.p.send(ctx, r.k, tag, parts)
+	}
 	if err := ended(ctx, "send"); err != nil {
 		return err
 	}
-	if r.k != nil && r.k.named {
-		if word, ok := r.p.word(tag); ok && r.p.p.Post(&r.k.dest.Name, word, parts) {
-			return nil
-		}
+	return r.sendLong(ctx, tag, parts)
+}
+
+// send sends to the process with a name. An embedded NIC takes most short messages at once.
+func (p *port) send(ctx context.Context, k *knownName, tag Tag, parts [][]byte) error {
+	if err := ended(ctx, "send"); err != nil {
+		return err
 	}
+	if word, ok := p.word(tag); ok && k.named && p.p.Post(&k.dest.Name, word, parts) {
+		return nil
+	}
+	return Peer{p: p, k: k}.sendLong(ctx, tag, parts)
+}
+
+// sendLong sends by a context and a command.
+func (r Peer) sendLong(ctx context.Context, tag Tag, parts [][]byte) error {
 	d, word, err := r.receiver("send", tag)
 	if err != nil {
 		return err
