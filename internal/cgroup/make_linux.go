@@ -88,7 +88,10 @@ func fillDir(base, dir string, unified bool, uid, gid int) error {
 			return err
 		}
 	}
-	owned := []string{filepath.Join(dir, "cgroup.procs"), filepath.Join(dir, keeperDir, "cgroup.procs")}
+	owned := []string{
+		filepath.Join(dir, "cgroup.procs"),
+		filepath.Join(dir, keeperDir, "cgroup.procs"), filepath.Join(dir, keeperDir, "tasks"),
+	}
 	for _, f := range files {
 		owned = append(owned, filepath.Join(dir, ranksDir, f))
 	}

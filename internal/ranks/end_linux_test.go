@@ -220,7 +220,7 @@ func TestAProcessThatCannotBeKilledIsNamedAndNotWaitedFor(t *testing.T) {
 }
 
 func TestTheRanksDieWithTheirKeeper(t *testing.T) {
-	k := startKeeper(t, nil, nil, "deaf")
+	k := startKeeper(t, "deaf")
 	pids := k.pids(t)
 	if err := k.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -235,8 +235,8 @@ func TestEndOrphansEndsWhatADeadKeeperLeaves(t *testing.T) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
-	spared := startKeeper(t, nil, nil, "sleep")
-	k := startKeeper(t, nil, nil, "escape")
+	spared := startKeeper(t, "sleep")
+	k := startKeeper(t, "escape")
 	k.await(t, "escaped", 2)
 	kept := spared.pids(t)
 	if err := k.cmd.Process.Kill(); err != nil {

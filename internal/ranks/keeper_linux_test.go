@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,7 +22,32 @@ type testKeeper struct {
 }
 
 // startKeeper starts a keeper of two ranks of a program. It ends with the test.
-func startKeeper(t *testing.T, g *cgroup.Group, attr *syscall.SysProcAttr, program string) *testKeeper {
+func startKeeper(t *testing.T, program string) *testKeeper {
+	t.Helper()
+	return newKeeper(t, nil, nil, program, (*exec.Cmd).Start)
+}
+
+// startKeeperIn does so in a control group, as a daemon does: from a thread that ends afterwards.
+func startKeeperIn(t *testing.T, g *cgroup.Group, attr *syscall.SysProcAttr, program string) *testKeeper {
+	t.Helper()
+	return newKeeper(t, g, attr, program, func(c *exec.Cmd) error {
+		failed := make(chan error)
+		go func() {
+			runtime.LockOSThread()
+			done, err := g.EnterKeeper(c.SysProcAttr)
+			if err == nil {
+				err = c.Start()
+				done()
+			}
+			failed <- err
+		}()
+		return <-failed
+	})
+}
+
+func newKeeper(
+	t *testing.T, g *cgroup.Group, attr *syscall.SysProcAttr, program string, start func(*exec.Cmd) error,
+) *testKeeper {
 	t.Helper()
 	group, err := json.Marshal(g)
 	if err != nil {
@@ -33,7 +60,7 @@ func startKeeper(t *testing.T, g *cgroup.Group, attr *syscall.SysProcAttr, progr
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.cmd.Start(); err != nil {
+	if err := start(k.cmd); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
@@ -75,7 +102,8 @@ func (k *testKeeper) pids(t *testing.T) (pids [2]int) {
 	return pids
 }
 
-// keeper runs a job as a keeper does, and never ends it. The arguments are the group in JSON, and a program.
+// keeper runs a job as a keeper does, and ends it after SIGUSR1. The arguments are the group in JSON, and a
+// program.
 func keeper(args []string) {
 	var g *cgroup.Group
 	if err := json.Unmarshal([]byte(args[0]), &g); err != nil {
@@ -90,5 +118,9 @@ func keeper(args []string) {
 		panic(err)
 	}
 	fmt.Println("pids", s.PIDs()[0], s.PIDs()[1])
-	s.Wait()
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGUSR1)
+	<-c
+	fmt.Println("left", s.End(0))
+	hang()
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -208,4 +208,4 @@ func variable(env, name string) string {
 	return "(unset)"
 }
 
-func sorted(list []int) []int { return slices.Sorted(slices.Values(list)) }
+func itoa(n int) string { return strconv.Itoa(n) }

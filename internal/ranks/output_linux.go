@@ -133,11 +133,15 @@ func (o *output) finish() {
 	}
 }
 
-// drain waits until the output of a rank that has ended is delivered. If another process keeps the pipe
-// open, drain waits for the rank's own bytes, and at least limits.RankDrainDelay. Later output of the other
-// process is still delivered.
-func (o *output) drain() {
-	o.ended.Store(true)
-	_ = o.from.SetReadDeadline(time.Now()) // wakes run
-	<-o.drained
+// drain waits until the output of a rank that has ended is delivered. If another process keeps a pipe open,
+// drain waits for the rank's own bytes, and at least limits.RankDrainDelay. Later output of the other process
+// is still delivered.
+func drain(streams ...*output) {
+	for _, o := range streams {
+		o.ended.Store(true)
+		_ = o.from.SetReadDeadline(time.Now()) // wakes run
+	}
+	for _, o := range streams {
+		<-o.drained
+	}
 }
