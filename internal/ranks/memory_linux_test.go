@@ -74,7 +74,7 @@ func TestEndEmptiesTheControlGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Every process of the job is inside, from its beginning.
-	all := descendants(os.Getpid(), nil)
+	all := descendants(os.Getpid())
 	for _, p := range all {
 		if now, ok := readProcess(p.pid); ok && !now.dead() && !slices.Contains(inside, p.pid) {
 			t.Errorf("process %d (%s) is outside of the group", p.pid, p.name)
@@ -100,8 +100,8 @@ func TestAKeeperOfAUserStartsItsRanksInsideTheGroup(t *testing.T) {
 	k := startKeeperIn(t, g, attr, "escape")
 	k.await(t, "escaped", 2)
 	keeper := k.cmd.Process.Pid
-	below := descendants(keeper, nil)
-	for deadline := time.Now().Add(patience); len(below) != 4; below = descendants(keeper, nil) {
+	below := descendants(keeper)
+	for deadline := time.Now().Add(patience); len(below) != 4; below = descendants(keeper) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the keeper has %d processes; expected two ranks and two that escaped", len(below))
 		}

@@ -110,7 +110,7 @@ func TestStartStartsAllRanksOrNone(t *testing.T) {
 			if !strings.Contains(err.Error(), c.want) || c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("Start fails with %q; expected %q", err, c.want)
 			}
-			if left := descendants(os.Getpid(), nil); len(left) > 0 {
+			if left := descendants(os.Getpid()); len(left) > 0 {
 				t.Errorf("ranks are left: %+v", left)
 			}
 			if len(r.exits) > 0 {
