@@ -43,7 +43,7 @@ weft < sim, inflight, workqueue < processtest     sim, pdl < sweep, processtest
 inflight, together, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        payload, together < demo
 proc, ctl < expose < weft      deploy, expose, weft < weft/program < bench, processtest
 program, ctl < deploy < weft, daemon                vni, ctl < hostile                                payload < bench
-testbed, payload < bench/limit < bench
+testbed, payload < bench/limit < bench      testbed, limits < bench/machine
 payload, together, inflight < soak
 registry < registry/file                          limits, registry < registry/gossip
 proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl, version < daemon
