@@ -15,7 +15,7 @@ func init() { register(newVictimCommand) }
 
 // machineBenches are the measurements of `weft run`.
 func machineBenches() []*cobra.Command {
-	return []*cobra.Command{deathsBench(), linesBench(), startsBench()}
+	return []*cobra.Command{deathsBench(), linesBench(), unreadBench(), startsBench()}
 }
 
 func deathsBench() *cobra.Command {
@@ -65,6 +65,26 @@ if a line was lost, torn or out of its rank's order, or if the launcher had more
 		line: func(r machine.LinesRow) string {
 			return fmt.Sprintf("%d lines of %d ranks in order and whole, %.1f MB in %.2f s (%.1f MB/s); launcher %.1f MiB\n",
 				r.Lines, r.Ranks, float64(r.Bytes)/1e6, r.Seconds, float64(r.Bytes)/1e6/r.Seconds, float64(r.Launcher)/(1<<20))
+		},
+	}.command()
+}
+
+func unreadBench() *cobra.Command {
+	var o machine.UnreadOptions
+	return benchOf[machine.UnreadOptions, machine.UnreadRow]{
+		o: &o, name: machine.KindUnread, short: "Check that input that no rank reads takes no memory",
+		long: `Offers input to a rank that never reads, by weft run, and compares the memory of the launcher and
+the keeper with that of the same job without input. The exit status is 1 if they have more, or if
+the job does not end at SIGTERM.`,
+		self: &o.Self, spoilt: true,
+		flags: func(fs *pflag.FlagSet) {
+			intFlag(fs, &o.Bytes, "bytes", 100_000_000, 1, 1<<40, "bytes of input")
+			timeFlag(fs, &o.Time, 3*time.Second, "how long to offer them")
+		},
+		run: single(machine.RunUnread),
+		line: func(r machine.UnreadRow) string {
+			return fmt.Sprintf("%d bytes offered, %d taken; %.1f MiB more memory than without, launcher %.1f MiB; ended %d ms after SIGTERM\n",
+				r.Offered, r.Taken, float64(r.Growth)/(1<<20), float64(r.Launcher)/(1<<20), ms(r.Ended))
 		},
 	}.command()
 }

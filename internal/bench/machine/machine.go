@@ -4,11 +4,11 @@
 //
 //	deaths   what is left behind when a rank, a daemon, a launcher or a host dies, and for how long
 //	lines    whether lines of many ranks are lost, torn or out of order
+//	unread   whether input that no rank reads takes memory
 //	starts   how long programs take to start, beside the launchers of MPI
 package machine
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -18,6 +18,7 @@ const (
 	KindDeaths = "deaths"
 	KindLines  = "lines"
 	KindStarts = "starts"
+	KindUnread = "unread"
 )
 
 // median returns the median of some durations, or 0 if there is none.
@@ -28,6 +29,3 @@ func median(all []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(all))
 	return sorted[len(sorted)/2]
 }
-
-// random draws what makes runs differ. No secret comes from it.
-func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 33)) }
