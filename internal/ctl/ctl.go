@@ -52,6 +52,10 @@ const MaxMessage = 64 << 10
 // machine of 256 nodes. Each connection of a daemon has memory for one.
 const MaxRequest = 16384
 
+// maxProcessRequest is the longest request of a connection that has attached: what only tools ask for is
+// longer. An idle process so costs its daemon less.
+const maxProcessRequest = 4096
+
 // maxDescriptors is how many descriptors travel with one reply at most. With a request of a process travels one, if it is "register", and else none.
 const maxDescriptors = 8
 

@@ -16,7 +16,7 @@ import (
 // each, strictly decoded. The end of the connection is the end of the other side.
 //
 //	daemon                                             keeper
-//	  {"begin":{"reserve":{…},"socket":PATH,…}} + cgroup ─►
+//	  {"begin":{"reserve":{…},"socket":PATH,…}}   ────►
 //	                                              ◄───  {"ready":true} or {"refusals":[…]}
 //	                                              ◄───  {"started":[PID,…]}     the launcher's start has come
 //	  {"report":true}                             ────►
@@ -35,25 +35,13 @@ type ToKeeper struct {
 
 // KeeperBegin is the first packet to a keeper.
 type KeeperBegin struct {
-	Reserve *Reserve      `json:"reserve"`
-	Socket  string        `json:"socket"` // of the daemon, for the keeper and its ranks
-	User    string        `json:"user"`   // that the keeper runs as
-	Cgroup  *KeeperCgroup `json:"cgroup,omitempty"`
-}
+	Reserve *Reserve `json:"reserve"`
+	Socket  string   `json:"socket"` // of the daemon, for the keeper and its ranks
+	User    string   `json:"user"`   // that the keeper runs as
 
-// KeeperCgroup is the control groups that the daemon made for the ranks of the job and gave to the user.
-// Their directories are open, and their descriptors come with the packet, in this order: that of version 2 is
-// first, if there is one, and is ready for clone3. The keeper is in a group beside it. A thread of the
-// keeper joins those of version 1 before it forks, by the file tasks.
-type KeeperCgroup struct {
-	Dirs []CgroupDir `json:"dirs"`
-}
-
-// CgroupDir is one control group.
-type CgroupDir struct {
-	Version    int    `json:"version"`              // 1 or 2
-	Controller string `json:"controller,omitempty"` // of version 1: memory, pids or freezer
-	Path       string `json:"path"`
+	// Cgroup is the directories of the job's control group, which cgroup.Open opens. The keeper is in
+	// the part of it that is for the keeper.
+	Cgroup []string `json:"cgroup,omitempty"`
 }
 
 // KeeperKill asks a keeper to end its ranks.
@@ -70,10 +58,6 @@ type FromKeeper struct {
 	Ranks    []RankInfo `json:"ranks,omitempty"`   // part of the answer to Report
 	Report   bool       `json:"report,omitempty"`  // the last part
 }
-
-// keeperCgroups is how many descriptors come with a packet at most: version 2, and three controllers of
-// version 1.
-const keeperCgroups = 4
 
 // keeperSendWithin bounds how long the other side may leave packets unread.
 const keeperSendWithin = 2 * time.Second
@@ -107,17 +91,16 @@ func NewKeeperLink(f *os.File) (*KeeperLink, error) {
 func OpenKeeperLink() (*KeeperLink, error) {
 	l, err := NewKeeperLink(os.NewFile(KeeperFD, "keeper link"))
 	if err != nil {
-		return nil, fmt.Errorf("%w; a NIC daemon starts keepers, and nobody else", err)
+		return nil, fmt.Errorf("%w; only a NIC daemon starts keepers", err)
 	}
-	l.p.expect(keeperCgroups)
 	return l, nil
 }
 
 // Close ends the connection.
 func (l *KeeperLink) Close() error { return l.c.Close() }
 
-// Tell sends a packet to the keeper. The descriptors stay the caller's.
-func (l *KeeperLink) Tell(m *ToKeeper, fds ...int) error { return l.send(m, fds...) }
+// Tell sends a packet to the keeper.
+func (l *KeeperLink) Tell(m *ToKeeper) error { return l.send(m) }
 
 // Answer sends a packet to the daemon.
 func (l *KeeperLink) Answer(m *FromKeeper) error { return l.send(m) }
@@ -133,78 +116,58 @@ func (l *KeeperLink) AnswerReport(ranks []RankInfo) error {
 	}
 }
 
-func (l *KeeperLink) send(m any, fds ...int) error {
+func (l *KeeperLink) send(m any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.c.SetWriteDeadline(time.Now().Add(keeperSendWithin)); err != nil {
 		return err
 	}
-	return l.p.send(m, fds...)
+	return l.p.send(m)
 }
 
-// Told receives a packet of the daemon. The files are the directories of KeeperBegin.Cgroup, and the
-// caller's. io.EOF says that the daemon is gone.
-func (l *KeeperLink) Told() (*ToKeeper, []*os.File, error) {
+// Told receives a packet of the daemon. io.EOF says that the daemon is gone.
+func (l *KeeperLink) Told() (*ToKeeper, error) {
 	var m ToKeeper
-	fds, err := l.receive(&m)
-	files := make([]*os.File, len(fds))
-	for i, fd := range fds {
-		files[i] = os.NewFile(uintptr(fd), "cgroup of the job")
+	if err := l.receive(&m); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = m.check(len(fds), l.past)
-		l.past = true
+	if err := m.check(l.past); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		for _, f := range files {
-			_ = f.Close()
-		}
-		return nil, nil, err
-	}
-	return &m, files, nil
+	l.past = true
+	return &m, nil
 }
 
 // Answered receives a packet of the keeper. io.EOF says that the keeper is gone.
 func (l *KeeperLink) Answered() (*FromKeeper, error) {
 	var m FromKeeper
-	fds, err := l.receive(&m)
-	closeAll(fds)
-	if err == nil {
-		err = m.check()
+	if err := l.receive(&m); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if err := m.check(); err != nil {
 		return nil, err
 	}
 	return &m, nil
 }
 
-// AnsweredBy bounds the next Answered calls; the zero time ends the bound.
-func (l *KeeperLink) AnsweredBy(t time.Time) error { return l.c.SetReadDeadline(t) }
-
-func (l *KeeperLink) receive(into any) ([]int, error) {
-	b, fds, err := l.p.receive()
+func (l *KeeperLink) receive(into any) error {
+	b, _, err := l.p.receive() // the kernel lets go of descriptors
 	switch {
 	case errors.Is(err, net.ErrClosed):
-		err = io.EOF
-	case err == nil:
-		err = decode(b, into)
+		return io.EOF
+	case err != nil:
+		return err
 	}
-	return fds, err
+	return decode(b, into)
 }
 
 // check says what is wrong with a packet of a daemon, of which past says that it is not the first.
-func (m *ToKeeper) check(fds int, past bool) error {
-	want := 0
-	if m.Begin != nil && m.Begin.Cgroup != nil {
-		want = len(m.Begin.Cgroup.Dirs)
-	}
+func (m *ToKeeper) check(past bool) error {
 	switch {
 	case past == (m.Begin != nil):
 		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other", ErrBadRequest)
 	case m.Begin != nil && m.Begin.Reserve == nil:
 		return fmt.Errorf("%w: \"begin\" without \"reserve\"", ErrBadRequest)
-	case fds != want:
-		return fmt.Errorf("%w: %d descriptors; expected %d", ErrBadRequest, fds, want)
 	case m.Begin != nil:
 		return m.Begin.Reserve.check()
 	}
