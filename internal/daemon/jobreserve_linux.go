@@ -192,9 +192,11 @@ func (j *jobs) begin(ctx context.Context, b *job, r *ctl.Reserve) []ctl.Refusal 
 	socket, err := j.openSocket(b)
 	var k *keeper
 	if err == nil {
-		k, err = j.startKeeper(j.d.settings.config.keeper(), b.account, b.log)
+		b.makeGroup()
+		k, err = j.startKeeper(j.d.settings.config.keeper(), b)
 	}
 	if err != nil {
+		b.endGroup()
 		j.forget(b)
 		j.live.Done()
 		return []ctl.Refusal{{What: ctl.RefusedHost, Text: fmt.Sprintf("the keeper cannot be started as user %s: %v", b.account.name, err),
@@ -208,7 +210,11 @@ func (j *jobs) begin(ctx context.Context, b *job, r *ctl.Reserve) []ctl.Refusal 
 	}
 	j.mu.Unlock()
 	go j.attend(b)
-	err = k.link.Tell(&ctl.ToKeeper{Begin: &ctl.KeeperBegin{Reserve: r, Socket: socket, User: b.account.name}})
+	begin := &ctl.KeeperBegin{Reserve: r, Socket: socket, User: b.account.name}
+	if b.group != nil {
+		begin.Cgroup = b.group.Paths()
+	}
+	err = k.link.Tell(&ctl.ToKeeper{Begin: begin})
 	var m *ctl.FromKeeper
 	if err == nil {
 		m, err = k.firstAnswer(ctx)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weftnet/weft/internal/cgroup"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/limits"
@@ -47,6 +48,7 @@ type job struct {
 	log     *slog.Logger
 	slots   int           // that it has taken; 0 if it is refused, and its keeper only looks for further causes
 	keeper  *keeper       // nil until it is started
+	group   *cgroup.Group // nil: this daemon can make none
 	socket  *ctl.Listener // nil: the user may connect to the daemon's
 	done    chan struct{} // closed when all that the job had is free
 }
@@ -223,13 +225,35 @@ func (j *jobs) attend(b *job) {
 	defer j.live.Done()
 	err := j.family.wait(b.keeper.cmd)
 	close(b.keeper.gone)
-	left := j.family.endLeftovers(b.keeper.began, b.account.uid, limits.KeeperExtra)
-	if len(left) > 0 {
+	_ = b.keeper.link.Close()
+	b.endGroup()
+	if left := j.family.endLeftovers(b.keeper.began, b.account.uid, limits.KeeperExtra); len(left) > 0 {
 		b.log.Error("processes of a job cannot be killed", "pids", left)
 	}
-	_ = b.keeper.link.Close()
 	j.forget(b)
 	b.log.Info("job is gone", "keeper", b.keeper.cmd.Process.Pid, "end", howEnded(err))
+}
+
+// makeGroup makes the control group of a job, if this daemon may. Without one, the keeper and the daemon end the
+// processes of a job by their parents.
+func (b *job) makeGroup() {
+	g, err := cgroup.Make(b.ID, b.account.uid, int(b.account.gid))
+	if err != nil {
+		b.log.Debug("the job has no control group", "error", err)
+		return
+	}
+	b.group = g
+}
+
+// endGroup kills what is left in the control group, and removes it.
+func (b *job) endGroup() {
+	if b.group == nil {
+		return
+	}
+	left, err := b.group.Remove(limits.KeeperExtra)
+	if err != nil || len(left) > 0 {
+		b.log.Error("the control group of the job remains", "directories", b.group.Paths(), "pids", left, "error", err)
+	}
 }
 
 // howEnded says how a keeper ended.

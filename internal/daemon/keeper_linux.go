@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/internal/cgroup"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
 )
@@ -37,8 +38,10 @@ type keeper struct {
 	waiting map[chan<- []ctl.RankInfo]bool // for it
 }
 
-// startKeeper starts a keeper as a user. command is the program with its arguments.
-func (j *jobs) startKeeper(command []string, a *account, log *slog.Logger) (*keeper, error) {
+// startKeeper starts the keeper of a job as its user, in the job's control group if that has version 2. command
+// is the program with its arguments.
+func (j *jobs) startKeeper(command []string, b *job) (*keeper, error) {
+	a, group := b.account, b.group
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socket pair: %w", explainFiles(err))
@@ -57,11 +60,19 @@ func (j *jobs) startKeeper(command []string, a *account, log *slog.Logger) (*kee
 	k := &keeper{link: link, answer: make(chan *ctl.FromKeeper, 1), gone: make(chan struct{}), waiting: make(map[chan<- []ctl.RankInfo]bool)}
 	k.cmd = &exec.Cmd{Path: command[0], Args: append([]string{"weft"}, command[1:]...), Dir: "/", Env: a.environment(),
 		Stderr: says, ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: a.credential()}}
-	if err := j.family.start(k.cmd); err != nil {
+	inside := func() {}
+	if group != nil && group.Unified != "" { // in version 1, a thread of the daemon would have to enter, and to end
+		if inside, err = (&cgroup.Group{Unified: group.Unified}).EnterKeeper(k.cmd.SysProcAttr); err != nil {
+			return nil, errors.Join(err, said.Close(), link.Close())
+		}
+	}
+	err = j.family.start(k.cmd)
+	inside()
+	if err != nil {
 		return nil, errors.Join(err, said.Close(), link.Close())
 	}
 	k.began = startOf(k.cmd.Process.Pid)
-	go k.logLines(said, log)
+	go k.logLines(said, b.log)
 	go k.listen()
 	return k, nil
 }
