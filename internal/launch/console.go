@@ -32,8 +32,7 @@ type Console interface {
 
 // Control passes the user's signals to a running job. Any goroutine may use it.
 type Control struct {
-	runtime weft.Runtime
-	gate    *weft.Gate
+	gate *weft.Gate
 
 	mu      sync.Mutex
 	signals []syscall.Signal
@@ -44,6 +43,7 @@ type Control struct {
 type ending struct {
 	status int
 	cause  string
+	now    bool // without grace
 }
 
 // maxSignals bounds the signals that wait. A user who sends more loses the rest, as the kernel loses
@@ -51,7 +51,7 @@ type ending struct {
 const maxSignals = 64
 
 // NewControl returns the control of a job whose launcher has the given runtime.
-func NewControl(r weft.Runtime) *Control { return &Control{runtime: r, gate: r.NewGate()} }
+func NewControl(r weft.Runtime) *Control { return &Control{gate: r.NewGate()} }
 
 // Signal sends a signal to every rank.
 func (c *Control) Signal(s syscall.Signal) {
@@ -63,23 +63,29 @@ func (c *Control) Signal(s syscall.Signal) {
 	c.gate.Open()
 }
 
-// End ends the job: each rank gets TERM, and after the grace KILL. The first status and cause count,
-// unless a rank has failed before.
-func (c *Control) End(status int, cause string) {
+// End ends the job: each rank gets TERM, and after the grace KILL. The status and the cause are those
+// of the job, unless a rank has failed before.
+func (c *Control) End(status int, cause string) { c.set(ending{status: status, cause: cause}) }
+
+// Kill ends the job like End, but without a grace. It also shortens the grace of a job that already
+// ends.
+func (c *Control) Kill(status int, cause string) { c.set(ending{status, cause, true}) }
+
+func (c *Control) set(e ending) {
 	c.mu.Lock()
-	if c.end == nil {
-		c.end = &ending{status, cause}
+	if c.end == nil || !c.end.now {
+		c.end = &e
 	}
 	c.mu.Unlock()
 	c.gate.Open()
 }
 
-// next waits for signals or for the wish to end.
+// next waits for signals or for the wish to end, and takes both.
 func (c *Control) next(ctx context.Context) ([]syscall.Signal, *ending, error) {
 	for {
 		c.mu.Lock()
 		signals, end := c.signals, c.end
-		c.signals = nil
+		c.signals, c.end = nil, nil
 		c.mu.Unlock()
 		if len(signals) > 0 || end != nil {
 			return signals, end, nil

@@ -52,31 +52,13 @@ type KVS interface {
 	Abort(rank, status int, message string)
 }
 
-// Lifeline is a keeper's connection to its daemon.
+// Lifeline is a keeper's connection to its daemon: *ctl.KeeperLink, or a fake in package sim.
 type Lifeline interface {
-	// Next waits for the daemon's next order. An error means that the daemon is gone.
-	Next(ctx context.Context) (Order, error)
+	// Told waits for the daemon's next word. An error means that the daemon is gone. Told need not
+	// heed ctx: a keeper that ends does not wait for it.
+	Told(ctx context.Context) (*ctl.ToKeeper, error)
 
-	// Report answers an order of the kind OrderReport.
-	Report([]ctl.RankInfo) error
-	Started(pids []int) error
-	Ended() error
-}
-
-// OrderKind is the kind of an Order.
-type OrderKind uint8
-
-// The kinds of orders.
-const (
-	OrderKill    OrderKind = iota // end the ranks, with Grace
-	OrderUpgrade                  // the daemon will be replaced: its end is no reason to end
-	OrderReport                   // answer with Lifeline.Report
-)
-
-// Order is what a daemon wants of a keeper.
-type Order struct {
-	Kind  OrderKind
-	Grace time.Duration
+	Answer(*ctl.FromKeeper) error
 }
 
 // KeepOptions are what a keeper needs beside its reservation.
@@ -89,7 +71,7 @@ type KeepOptions struct {
 }
 
 // Keep is the keeper of a job's ranks on one host, from its reservation to the end of its ranks. The
-// process p has the name KeeperName(r.Job, r.Host). Keep returns nil if the launcher has
+// process p has the name KeeperName(r). Keep returns nil if the launcher has
 // acknowledged the end of all ranks. In every case no rank is left when Keep returns, except those
 // that cannot be killed.
 func Keep(ctx context.Context, p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) error {

@@ -10,36 +10,50 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
 )
 
-// Limits of a job. The launcher refuses Options beyond them, and each side refuses messages beyond
-// them.
+// Limits of a job. The number of hosts is bounded by limits.JobHosts, that of ranks by
+// limits.JobSize and limits.RanksPerHost.
 const (
-	MaxHosts = 4096
-	MaxRanks = 1 << 16
-
 	// MaxStartBytes bounds the encoded arguments and environment, which Linux bounds to 2 MiB.
 	MaxStartBytes = 4 << 20
 
-	// DefaultGrace is the time between TERM and KILL if Options.Grace is 0.
-	DefaultGrace = time.Second
+	// MaxRestarts bounds OnDeath.Restarts.
+	MaxRestarts = 1000
 
-	// MaxGrace bounds the grace that a keeper accepts.
-	MaxGrace = time.Hour
+	// DefaultGrace is the time between TERM and KILL if Options.Grace is 0.
+	DefaultGrace = limits.JobGrace
+
+	// MaxGrace is the longest grace.
+	MaxGrace = limits.MostJobGrace
+
+	// ReserveWithin is how long the launcher waits for a host's answer to a Reserve. RestartWithin is
+	// how long it repeats refused reservations of a restart: the slots of the earlier ranks become
+	// free when their keepers have ended.
+	ReserveWithin = 15 * time.Second
+	RestartWithin = 10 * time.Second
 
 	// StartWithin is how long a reserved keeper waits for the start. It then ends, and its slots
 	// become free.
 	StartWithin = 30 * time.Second
 
+	// PingEvery is the time after which the launcher sends a keeper a message, to notice a silent
+	// host, if it has sent none.
+	PingEvery = 500 * time.Millisecond
+
 	// Patience is how long the launcher waits beyond the grace for keepers that should end. It then
 	// names what it does not know, and returns.
 	Patience = 5 * time.Second
+
+	// InFlight is how many reservations a launcher makes concurrently.
+	InFlight = 64
 )
 
 // Exit statuses that stand for no rank's own status.
 const (
 	StatusTimeout = 124 // the job has reached Options.Timeout
-	StatusFailed  = 125 // the launcher itself failed
+	StatusFailed  = 125 // the launcher failed, or a host was lost
 	StatusRefused = 126 // a host refused, or could not start its ranks
 )
 
@@ -82,11 +96,11 @@ func ParseOnDeath(text string) (OnDeath, error) {
 	case text == "shrink":
 		return OnDeath{Policy: Shrink}, nil
 	case restart:
-		if k, err := strconv.Atoi(n); err == nil && k > 0 && k <= 1000 {
+		if k, err := strconv.Atoi(n); err == nil && k > 0 && k <= MaxRestarts {
 			return OnDeath{Policy: Restart, Restarts: k}, nil
 		}
 	}
-	return OnDeath{}, fmt.Errorf("%q; expected end, shrink, or restart=N with N from 1 to 1000", text)
+	return OnDeath{}, fmt.Errorf("%q; expected end, shrink, or restart=N with N from 1 to %d", text, MaxRestarts)
 }
 
 // String returns the text that ParseOnDeath reads.
@@ -125,16 +139,21 @@ type Options struct {
 	Key           []byte
 	Link          string // name of the network, or empty
 
-	// Stage is the staged content, or nil. Run sends Manifest to every keeper before any rank starts,
-	// and calls Serve concurrently.
+	// Stage is the staged content, or nil. Each host gets it after all are reserved and before any
+	// rank starts.
 	Stage *Stage
+
+	// AtTimeout is called at the timeout, before the job is ended. The job ends after AtTimeout has
+	// returned or its context has ended, which happens after 3 s. AtTimeout may be nil.
+	AtTimeout func(ctx context.Context)
 }
 
 // Stage is content that the launcher has and that each host needs before its ranks start.
 type Stage struct {
 	Manifest json.RawMessage
 
-	// Serve answers the requests of the keepers until ctx ends.
+	// Serve answers the requests of the keepers until ctx ends. The keepers are in the order of the
+	// hosts.
 	Serve func(ctx context.Context, p *weft.Process, keepers []weft.Address) error
 }
 
@@ -157,27 +176,18 @@ type Start struct {
 	Link        string   `json:"link,omitempty"`
 	PMI         bool     `json:"pmi,omitempty"`
 	Key         []byte   `json:"key,omitempty"`
-
-	Stage json.RawMessage `json:"stage,omitempty"`
 }
 
 // App returns the application name of the ranks. A restart has an application of its own.
-func (s *Start) App() string { return rankApp(s.Job, s.Restart) }
-
-func rankApp(job string, restart int) string {
-	if restart == 0 {
-		return job
-	}
-	return job + "." + strconv.Itoa(restart)
-}
+func (s *Start) App() string { return ctl.JobApplication(s.Job, s.Restart) }
 
 // NewJob returns a job name that no other job has: the runtime draws 32 random bits.
 func NewJob(r weft.Runtime) string { return fmt.Sprintf("job-%08x", uint32(r.Random())) }
 
-// LauncherName returns the name of a job's launcher.
-func LauncherName(job string) weft.Name { return weft.Name{App: job + ".run"} }
+// LauncherName returns the name of a job's launcher. It stays the same when the job begins again.
+func LauncherName(job string) weft.Name { return weft.Name{App: ctl.KeeperApplication(job, 0)} }
 
-// KeeperName returns the name of the keeper on the host with the given index.
-func KeeperName(job string, host int) weft.Name {
-	return weft.Name{App: job + ".run", Index: uint32(1 + host)}
+// KeeperName returns the name of the keeper that a reservation asks for.
+func KeeperName(r *ctl.Reserve) weft.Name {
+	return weft.Name{App: ctl.KeeperApplication(r.Job, r.Restart), Index: uint32(1 + r.Host)}
 }

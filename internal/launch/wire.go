@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // Every message of a job has the tag 1 and begins with its kind. Numbers are little-endian:
@@ -30,6 +31,7 @@ const (
 	kindAck     kind = 5 // the launcher has all it needs
 	kindPing    kind = 6 // nothing: its delivery tells that the host lives
 	kindRelease kind = 7 // more 1 · entries of the key-value space: the barrier is over if more is 0
+	kindStage   kind = 8 // hosts 4 · JSON manifest
 
 	kindOutput  kind = 0x40 // rank 4 · stream 1 · bytes
 	kindWant    kind = 0x41 // rank 4
@@ -38,6 +40,7 @@ const (
 	kindGone    kind = 0x44 // JSON Summary
 	kindBarrier kind = 0x45 // more 1 · entries of the key-value space: the keeper waits if more is 0
 	kindAbort   kind = 0x46 // rank 4 · status 4 · text
+	kindStaged  kind = 0x47 // JSON list of refusals; none: the host has all content
 )
 
 // Bounds of the variable parts, in bytes.
@@ -46,7 +49,8 @@ const (
 	maxJSON      = 64 << 10  // of an Exit, a Summary or a refusal
 	maxEntries   = 32 << 10  // of the entries in one message
 	maxAbortText = 1 << 10
-	maxMessage   = 1 + 5 + maxPiece // every kind but start
+	maxManifest  = 1 << 20
+	maxMessage   = 1 + 5 + maxPiece // every message of a keeper
 )
 
 // message is one message of the conversation.
@@ -67,6 +71,11 @@ type (
 		more    bool
 		entries []entry
 	}
+	stageMsg struct {
+		hosts    int
+		manifest []byte
+	}
+	stagedMsg struct{ refusals []ctl.Refusal }
 	outputMsg struct {
 		rank, stream int
 		data         []byte
@@ -126,6 +135,12 @@ func (m abortMsg) append(b []byte) []byte {
 	return append(b, m.text[:min(len(m.text), maxAbortText)]...)
 }
 
+func (m stageMsg) append(b []byte) []byte {
+	return append(putRank(b, kindStage, m.hosts), m.manifest...)
+}
+
+func (m stagedMsg) append(b []byte) []byte { return putJSON(b, kindStaged, m.refusals) }
+
 func (m *Start) append(b []byte) []byte   { return putJSON(b, kindStart, m) }
 func (m *Exit) append(b []byte) []byte    { return putJSON(b, kindEnded, m) }
 func (m *Summary) append(b []byte) []byte { return putJSON(b, kindGone, m) }
@@ -154,7 +169,7 @@ func putJSON(b []byte, k kind, v any) []byte {
 var errMalformed = errors.New("malformed message")
 
 // parse reads a message that a keeper (fromKeeper) or a launcher sent. The message keeps parts of b.
-// parse checks all that does not depend on the job: ranks are from 0 to MaxRanks-1.
+// parse checks all that does not depend on the job: ranks are from 0 to limits.JobSize-1.
 func parse(b []byte, fromKeeper bool) (message, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", errMalformed)
@@ -196,6 +211,10 @@ func (f *fields) parse(k kind) message {
 		return pingMsg{}
 	case kindRelease:
 		return releaseMsg{f.flag(), f.entries()}
+	case kindStage:
+		return stageMsg{f.number(1, limits.JobHosts), f.rest(maxManifest)}
+	case kindStaged:
+		return stagedMsg{*readJSON(f, maxJSON, func(*[]ctl.Refusal) error { return nil })}
 	case kindOutput:
 		return outputMsg{f.rank(), int(f.byte(Stdout, Stderr)), f.rest(maxPiece)}
 	case kindWant:
@@ -232,7 +251,7 @@ func (f *fields) take(n int) []byte {
 	return part
 }
 
-func (f *fields) rank() int { return f.number(0, MaxRanks-1) }
+func (f *fields) rank() int { return f.number(0, limits.JobSize-1) }
 
 func (f *fields) number(low, high int) int {
 	part := f.take(4)
@@ -304,8 +323,8 @@ func (m *Start) check() error {
 	switch {
 	case len(m.Argv) == 0 || m.Program == "" || m.Dir == "":
 		return errors.New("no program, arguments or directory")
-	case len(m.Ranks) == 0 || m.Size < 1 || m.Size > MaxRanks:
-		return fmt.Errorf("%d ranks of %d; expected 1 to %d", len(m.Ranks), m.Size, MaxRanks)
+	case len(m.Ranks) == 0 || m.Size < 1 || m.Size > limits.JobSize:
+		return fmt.Errorf("%d ranks of %d; expected 1 to %d", len(m.Ranks), m.Size, limits.JobSize)
 	case m.Restart < 0 || m.Grace < 0 || time.Duration(m.Grace) > MaxGrace || m.MemoryBytes < 0:
 		return fmt.Errorf("restart %d, grace %d ns, memory %d bytes", m.Restart, m.Grace, m.MemoryBytes)
 	}
@@ -320,8 +339,8 @@ func (m *Start) check() error {
 // check refuses an Exit that no keeper sends.
 func (m *Exit) check() error {
 	switch {
-	case m.Rank < 0 || m.Rank >= MaxRanks:
-		return fmt.Errorf("rank %d; expected 0 to %d", m.Rank, MaxRanks-1)
+	case m.Rank < 0 || m.Rank >= limits.JobSize:
+		return fmt.Errorf("rank %d; expected 0 to %d", m.Rank, limits.JobSize-1)
 	case m.Status < 0 || m.Status > 255 || m.Signal < 0 || m.Signal > 64:
 		return fmt.Errorf("status %d, signal %d; expected 0 to 255 and 0 to 64", m.Status, m.Signal)
 	case len(m.Cause) > maxAbortText || len(m.OOM) > maxAbortText:
@@ -330,5 +349,10 @@ func (m *Exit) check() error {
 	return nil
 }
 
-// check accepts every Summary: maxJSON bounds it.
-func (m *Summary) check() error { return nil }
+// check refuses a Summary that no keeper sends. maxJSON bounds the lists.
+func (m *Summary) check() error {
+	if len(m.Failure) > maxAbortText {
+		return fmt.Errorf("a failure of %d bytes; expected at most %d", len(m.Failure), maxAbortText)
+	}
+	return nil
+}
