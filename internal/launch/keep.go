@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"errors"
 	"syscall"
 	"time"
 
@@ -11,7 +10,7 @@ import (
 )
 
 // Set is the processes of a job on one host: *ranks.Set, or a fake in package sim. Its methods may
-// be called concurrently. Only End and Wait may wait.
+// be called concurrently, and before all ranks have started. Only End and Wait may wait.
 type Set interface {
 	Feed(rank int, b []byte) error // queues input of a rank
 	CloseStdin(rank int)           // ends the input of a rank after what was fed
@@ -66,14 +65,24 @@ type KeepOptions struct {
 	// Start starts the ranks: all of them, or none and an error.
 	Start func(Start, Callbacks) (Set, error)
 
-	// Stage brings staged content to this host before Start. Its error is a refusal.
-	Stage func(ctx context.Context, p *weft.Process, manifest []byte) error
+	// Stage brings staged content to this host before Start. hosts is the number of the job's hosts,
+	// whose keepers bring the content concurrently. An error is a refusal. Stage may be nil.
+	Stage func(ctx context.Context, p *weft.Process, manifest []byte, hosts int) error
 }
 
 // Keep is the keeper of a job's ranks on one host, from its reservation to the end of its ranks. The
-// process p has the name KeeperName(r). Keep returns nil if the launcher has
-// acknowledged the end of all ranks. In every case no rank is left when Keep returns, except those
-// that cannot be killed.
+// process p has the name KeeperName(r). Keep returns nil if the launcher has acknowledged the end of
+// all ranks, and otherwise the reason for their end. In both cases no rank is left, except those that
+// SIGKILL did not end.
+//
+// Keep ends the ranks if the launcher or the daemon is gone, if either of them asks for it, if ctx
+// ends, or if the start does not come within StartWithin. After the last rank has ended, Keep waits
+// for the launcher to take all output, as a pipe does: the launcher's terminal may be stopped.
 func Keep(ctx context.Context, p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) error {
-	return errors.New("launch: the conversation is not part of this commit")
+	k := newKeeper(p, r, o, daemon)
+	defer k.cancel()
+	k.rt.Go(k.hear)
+	k.rt.Go(k.obeyDaemon)
+	k.rt.Go(func() { k.follow(ctx) })
+	return k.run()
 }

@@ -1,6 +1,14 @@
 package launch
 
-import "encoding/binary"
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/weftnet/weft"
+)
 
 // Bounds of a job's key-value space. PMI-1 tells its clients the first two.
 const (
@@ -64,3 +72,85 @@ func batches(entries []entry, send func(more bool, part []entry) error) error {
 		entries = entries[n:]
 	}
 }
+
+// kvs is the key-value space as one keeper has it: what its ranks put, and what barriers brought.
+type kvs struct {
+	k    *keeper
+	gate *weft.Gate
+
+	mu       sync.Mutex
+	values   map[string]string
+	put      []entry // since the last barrier
+	bytes    int     // of all that was put here
+	entered  bool    // a barrier waits
+	released bool
+}
+
+func newKVS(k *keeper) *kvs { return &kvs{k: k, gate: k.rt.NewGate(), values: make(map[string]string)} }
+
+// Put stores a value.
+func (s *kvs) Put(key, value string) error {
+	e := entry{key, value}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case len(key) == 0 || len(key) > MaxKeyBytes || len(value) > MaxValueBytes:
+		return fmt.Errorf("launch: a key of %d bytes with %d bytes; expected 1 to %d with at most %d",
+			len(key), len(value), MaxKeyBytes, MaxValueBytes)
+	case s.bytes+e.size() > MaxKVSBytes:
+		return fmt.Errorf("launch: the key-value space of the job has more than %d bytes", MaxKVSBytes)
+	}
+	s.bytes += e.size()
+	s.values[key] = value
+	s.put = append(s.put, e)
+	return nil
+}
+
+// Get returns a value.
+func (s *kvs) Get(key string) (value string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	value, ok = s.values[key]
+	return value, ok
+}
+
+// Barrier sends what was put here, and waits until every host has done so.
+func (s *kvs) Barrier(ctx context.Context) error {
+	s.mu.Lock()
+	if s.entered {
+		s.mu.Unlock()
+		return errors.New("launch: this host already waits in a barrier")
+	}
+	put := s.put
+	s.put, s.entered, s.released = nil, true, false
+	s.mu.Unlock()
+	err := batches(put, func(more bool, part []entry) error { return s.k.say(barrierMsg{more, part}) })
+	for err == nil && !s.isReleased() {
+		err = s.gate.Wait(ctx)
+	}
+	return err
+}
+
+func (s *kvs) isReleased() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.released
+}
+
+// release takes what a barrier has brought.
+func (s *kvs) release(m releaseMsg) {
+	s.mu.Lock()
+	for _, e := range m.entries {
+		s.values[e.key] = e.value
+	}
+	if !m.more && s.entered {
+		s.entered, s.released = false, true
+	}
+	s.mu.Unlock()
+	if !m.more {
+		s.gate.Open()
+	}
+}
+
+// Abort ends the job.
+func (s *kvs) Abort(rank, status int, message string) { _ = s.k.say(abortMsg{rank, status, message}) }

@@ -24,7 +24,7 @@ const tag = 1
 type kind byte
 
 const (
-	kindStart   kind = 1 // JSON Start
+	kindStart   kind = 1 // more 1 · JSON Start, or a piece of it: the Start is whole if more is 0
 	kindStdin   kind = 2 // rank 4 · bytes; none: the end of the input
 	kindSignal  kind = 3 // signal 4
 	kindEnd     kind = 4 // grace in nanoseconds 8
@@ -45,12 +45,11 @@ const (
 
 // Bounds of the variable parts, in bytes.
 const (
-	maxPiece     = 128 << 10 // of input or output in one message
-	maxJSON      = 64 << 10  // of an Exit, a Summary or a refusal
-	maxEntries   = 32 << 10  // of the entries in one message
+	maxPiece     = 64 << 10 // of input, output, a manifest or a Start in one message
+	maxJSON      = 64 << 10 // of an Exit, a Summary or a refusal
+	maxEntries   = 32 << 10 // of the entries in one message
 	maxAbortText = 1 << 10
-	maxManifest  = 1 << 20
-	maxMessage   = 1 + 5 + maxPiece // every message of a keeper
+	maxMessage   = 1 + 5 + maxPiece
 )
 
 // message is one message of the conversation.
@@ -59,6 +58,10 @@ type message interface {
 }
 
 type (
+	startMsg struct {
+		more bool
+		data []byte
+	}
 	stdinMsg struct {
 		rank int
 		data []byte // empty: the end of the input
@@ -98,9 +101,14 @@ type (
 // Summary is the last message of a keeper: all its ranks have ended, or none has started.
 type Summary struct {
 	// Failure tells why no rank has started, or why the keeper ended its ranks on its own.
-	Failure   string        `json:"failure,omitempty"`
-	Refusals  []ctl.Refusal `json:"refusals,omitempty"` // causes of Failure that have a cure
-	Survivors []Survivor    `json:"survivors,omitempty"`
+	Failure    string        `json:"failure,omitempty"`
+	NotStarted bool          `json:"not_started,omitempty"` // Failure is why no rank could be started
+	Refusals   []ctl.Refusal `json:"refusals,omitempty"`    // causes of Failure that have a cure
+	Survivors  []Survivor    `json:"survivors,omitempty"`
+}
+
+func (m startMsg) append(b []byte) []byte {
+	return append(append(b, byte(kindStart), putBool(m.more)), m.data...)
 }
 
 func (m stdinMsg) append(b []byte) []byte { return append(putRank(b, kindStdin, m.rank), m.data...) }
@@ -141,7 +149,6 @@ func (m stageMsg) append(b []byte) []byte {
 
 func (m stagedMsg) append(b []byte) []byte { return putJSON(b, kindStaged, m.refusals) }
 
-func (m *Start) append(b []byte) []byte   { return putJSON(b, kindStart, m) }
 func (m *Exit) append(b []byte) []byte    { return putJSON(b, kindEnded, m) }
 func (m *Summary) append(b []byte) []byte { return putJSON(b, kindGone, m) }
 
@@ -157,12 +164,35 @@ func putBool(v bool) byte {
 }
 
 // putJSON appends a value that always has a JSON form.
-func putJSON(b []byte, k kind, v any) []byte {
+func putJSON(b []byte, k kind, v any) []byte { return append(append(b, byte(k)), marshal(v)...) }
+
+func marshal(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("launch: %T has no JSON form: %v", v, err))
 	}
-	return append(append(b, byte(k)), text...)
+	return text
+}
+
+// pieces returns the messages of a Start.
+func (m *Start) pieces() (list []startMsg) {
+	for text := marshal(m); ; {
+		n := min(len(text), maxPiece)
+		list = append(list, startMsg{n < len(text), text[:n]})
+		if text = text[n:]; len(text) == 0 {
+			return list
+		}
+	}
+}
+
+// parseStart reads the joined pieces of a Start.
+func parseStart(text []byte) (*Start, error) {
+	f := fields{b: text}
+	s := readJSON(&f, MaxStartBytes, (*Start).check)
+	if f.err != nil {
+		return nil, fmt.Errorf("%w: start: %v", errMalformed, f.err)
+	}
+	return s, nil
 }
 
 // errMalformed is the cause of each error of parse.
@@ -198,7 +228,7 @@ type fields struct {
 func (f *fields) parse(k kind) message {
 	switch k {
 	case kindStart:
-		return readJSON(f, MaxStartBytes, (*Start).check)
+		return startMsg{f.flag(), f.rest(maxPiece)}
 	case kindStdin:
 		return stdinMsg{f.rank(), f.rest(maxPiece)}
 	case kindSignal:
@@ -212,7 +242,7 @@ func (f *fields) parse(k kind) message {
 	case kindRelease:
 		return releaseMsg{f.flag(), f.entries()}
 	case kindStage:
-		return stageMsg{f.number(1, limits.JobHosts), f.rest(maxManifest)}
+		return stageMsg{f.number(1, limits.JobHosts), f.rest(maxPiece)}
 	case kindStaged:
 		return stagedMsg{*readJSON(f, maxJSON, func(*[]ctl.Refusal) error { return nil })}
 	case kindOutput:
