@@ -74,6 +74,9 @@ var (
 	ErrNoMemory   = errors.New("ctl: no memory")
 	ErrNoNIC      = errors.New("ctl: no such NIC")
 	ErrNoProgram  = errors.New("ctl: no such program")
+	ErrNoJob      = errors.New("ctl: no such job")
+	ErrNoMachine  = errors.New("ctl: no such machine")
+	ErrInUse      = errors.New("ctl: in use")
 	ErrTaken      = errors.New("ctl: number is taken")
 	ErrNoAnswer   = errors.New("ctl: the NIC does not answer")
 )
@@ -82,7 +85,7 @@ var (
 var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
 	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
-	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken,
+	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken, "no-job": ErrNoJob, "no-machine": ErrNoMachine, "in-use": ErrInUse,
 }
 
 // Error is what a daemon answers when it does not do what was asked.

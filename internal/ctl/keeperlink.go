@@ -20,7 +20,7 @@ import (
 //	                                              ◄───  {"ready":true} or {"refusals":[…]}
 //	                                              ◄───  {"started":[PID,…]}     the launcher's start has come
 //	  {"report":true}                             ────►
-//	                                              ◄───  {"ranks":[…]}
+//	                                              ◄───  {"ranks":[…]}, …, {"ranks":[…],"report":true}
 //	  {"kill":{"grace_ns":1000000000}}            ────►  the keeper ends its ranks, and then itself
 //	  {"upgrade":true}                            ────►  the keeper outlives this daemon
 const KeeperFD = 3
@@ -41,11 +41,19 @@ type KeeperBegin struct {
 	Cgroup  *KeeperCgroup `json:"cgroup,omitempty"`
 }
 
-// KeeperCgroup is the control group that the daemon made for the ranks of the job and gave to the user: the directories
-// of one or, before version 2, of several controllers. Their descriptors come with the packet, in this order.
+// KeeperCgroup is the control groups that the daemon made for the ranks of the job and gave to the user.
+// Their directories are open, and their descriptors come with the packet, in this order: that of version 2 is
+// first, if there is one, and is ready for clone3. The keeper is in a group beside it. A thread of the
+// keeper joins those of version 1 before it forks, by the file tasks.
 type KeeperCgroup struct {
-	Version int      `json:"version"` // 1 or 2
-	Paths   []string `json:"paths"`
+	Dirs []CgroupDir `json:"dirs"`
+}
+
+// CgroupDir is one control group.
+type CgroupDir struct {
+	Version    int    `json:"version"`              // 1 or 2
+	Controller string `json:"controller,omitempty"` // of version 1: memory, pids or freezer
+	Path       string `json:"path"`
 }
 
 // KeeperKill asks a keeper to end its ranks.
@@ -59,12 +67,12 @@ type FromKeeper struct {
 	Refusals []Refusal  `json:"refusals,omitempty"`
 	Started  []int      `json:"started,omitempty"` // pids of the ranks, in the order of the ranks
 	Ending   bool       `json:"ending,omitempty"`  // the ranks are being ended
-	Ranks    []RankInfo `json:"ranks,omitempty"`   // the answer to Report, which is sent also if there are none
-	Report   bool       `json:"report,omitempty"`
+	Ranks    []RankInfo `json:"ranks,omitempty"`   // part of the answer to Report
+	Report   bool       `json:"report,omitempty"`  // the last part
 }
 
-// keeperCgroups is how many descriptors come with a packet at most: the controllers of version 1 that a job
-// uses.
+// keeperCgroups is how many descriptors come with a packet at most: version 2, and three controllers of
+// version 1.
 const keeperCgroups = 4
 
 // keeperSendWithin bounds how long the other side may leave packets unread.
@@ -113,6 +121,17 @@ func (l *KeeperLink) Tell(m *ToKeeper, fds ...int) error { return l.send(m, fds.
 
 // Answer sends a packet to the daemon.
 func (l *KeeperLink) Answer(m *FromKeeper) error { return l.send(m) }
+
+// AnswerReport sends a report, in as many packets as it takes.
+func (l *KeeperLink) AnswerReport(ranks []RankInfo) error {
+	for from := 0; ; {
+		page, next := Page(ranks, from)
+		if err := l.Answer(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
+			return err
+		}
+		from = next
+	}
+}
 
 func (l *KeeperLink) send(m any, fds ...int) error {
 	l.mu.Lock()
@@ -177,7 +196,7 @@ func (l *KeeperLink) receive(into any) ([]int, error) {
 func (m *ToKeeper) check(fds int, past bool) error {
 	want := 0
 	if m.Begin != nil && m.Begin.Cgroup != nil {
-		want = len(m.Begin.Cgroup.Paths)
+		want = len(m.Begin.Cgroup.Dirs)
 	}
 	switch {
 	case past == (m.Begin != nil):
