@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/environ"
 )
 
-// ErrNoLauncher comes from Attach and Open without a name, and from Process.World and
-// Process.Place: no launcher started this program, or the process got its name from the program.
+// ErrNoLauncher comes from Attach and Open without a name, and from Process.World: no launcher
+// started this program, or the process got its name from the program.
 var ErrNoLauncher = environ.ErrNone
 
 // Place is the place of a process in a parallel job, as the launcher of the job gave it.
@@ -22,14 +22,9 @@ type Place struct {
 	Machine  string // name of the parallel machine; empty if the launcher names no machine
 }
 
-// Place returns the place of the process in its job. It fails with [ErrNoLauncher] if [Attach] or
-// [Open] got a name from the program.
-func (p *Process) Place() (Place, error) {
-	if p.place.Size == 0 {
-		return Place{}, fmt.Errorf("weft: the program named the process %v: %w", p.name, ErrNoLauncher)
-	}
-	return p.place, nil
-}
+// Place returns the place of the process in its job. If [Attach] or [Open] got a name from the
+// program, the process has no place: Place returns the zero Place, whose Size is 0.
+func (p *Process) Place() Place { return p.place }
 
 // World joins the group of all ranks of the job, and waits until every rank has joined. The name of
 // the group is the application of the process's name. The rank in the group is the rank that the
@@ -43,14 +38,17 @@ func (p *Process) Place() (Place, error) {
 // errors of [Process.Join]. If the launcher restarts a job, the application of the new processes has
 // another name. So the processes of an earlier run never join the group.
 func (p *Process) World(ctx context.Context) (*Group, error) {
-	place, err := p.Place()
-	if err != nil {
+	if p.p.Closed() {
+		return nil, &GroupError{Op: "join", Group: p.name.App, Err: ErrClosed}
+	}
+	if p.place.Size == 0 {
+		err := fmt.Errorf("the program named the process %v: %w", p.name, ErrNoLauncher)
 		return nil, &GroupError{Op: "join", Group: p.name.App, Err: err}
 	}
 	if g := p.world.Load(); g != nil {
 		return g, nil
 	}
-	g, err := p.Join(ctx, p.name.App, place.Size)
+	g, err := p.Join(ctx, p.name.App, p.place.Size)
 	if err != nil {
 		return nil, err
 	}
