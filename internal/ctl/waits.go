@@ -24,7 +24,8 @@ type Standing struct {
 // GroupStanding is the place of one process in a group.
 type GroupStanding struct {
 	Group   string `json:"group"`
-	Epoch   uint32 `json:"epoch,omitempty"` // how often the group has shrunk
+	Index   uint32 `json:"index,omitempty"` // tells groups with one name apart: its epoch, and the number of a part
+	Part    bool   `json:"part,omitempty"`  // it was split off a group, and its name means nothing to a reader
 	State   string `json:"state"`           // joining, open or broken
 	Size    int    `json:"size,omitempty"`  // members that the group has, or that the join waits for; 0: not known
 	Present int    `json:"present"`         // members that are there

@@ -56,7 +56,7 @@ func standing(s *nic.Standing) *ctl.Standing {
 }
 
 func groupStanding(g *coll.Standing) ctl.GroupStanding {
-	t := ctl.GroupStanding{Group: g.Group, Epoch: g.Epoch, State: g.State, Size: g.Size, Present: g.Present, Rank: g.Rank,
+	t := ctl.GroupStanding{Group: g.Key.Application(), Index: g.Key.Index, Part: vni.IsPart(&g.Key), State: g.State, Size: g.Size, Present: g.Present, Rank: g.Rank,
 		Under: g.Under, Done: g.Done, For: int64(g.For), Mismatch: g.Mismatch, Lost: nameText(g.Lost), LostAt: address(g.LostAt)}
 	if g.In.Kind != "" {
 		t.In = &ctl.GroupStep{Number: g.In.Number, Kind: g.In.Kind, Root: nameText(g.In.Name)}
