@@ -74,6 +74,7 @@ var (
 	ErrNoProgram  = errors.New("ctl: no such program")
 	ErrTaken      = errors.New("ctl: number is taken")
 	ErrNoAnswer   = errors.New("ctl: the NIC does not answer")
+	ErrNoLink     = errors.New("ctl: no such link")
 )
 
 // Codes of Error, and what they unwrap to.
@@ -81,6 +82,7 @@ var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
 	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
 	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken,
+	"no-link": ErrNoLink,
 }
 
 // Error is what a daemon answers when it does not do what was asked.
@@ -127,6 +129,7 @@ const (
 	OpCheck     = "check"     // whether frames of both sizes reach the NICs that this one knows, and come back (USNIC-61)
 	OpThrown    = "thrown"    // the processes that it has thrown out lately
 	OpProgram   = "program"   // programs in the NIC: load, list, …
+	OpLinks     = "links"     // the links of the daemon, each with a NIC of its own
 	OpShutdown  = "shutdown"  // end the daemon as a signal would
 )
 
@@ -143,6 +146,7 @@ type Request struct {
 	Program *Program       `json:"program,omitempty"`
 	From    int            `json:"from,omitempty"`       // of a list: index of the first entry wanted
 	NIC     uint64         `json:"nic,omitempty,string"` // the NIC that it is about; 0: the daemon's own
+	Link    string         `json:"link,omitempty"`       // the link of the daemon that it is for; empty: the first
 }
 
 // Remote reports whether one NIC may ask another for r: what only looks, and programs, which are authorised there. It is answered without descriptors.
@@ -155,7 +159,9 @@ func (r *Request) Remote() bool {
 }
 
 // forgoes reports whether its reply may be lost on a client: r only looks, or is about programs, whose client asks again or takes back.
-func (r *Request) forgoes() bool { return r.Remote() || r.Op == OpCheck || r.Op == OpThrown }
+func (r *Request) forgoes() bool {
+	return r.Remote() || r.Op == OpCheck || r.Op == OpThrown || r.Op == OpLinks
+}
 
 // check says what is wrong with r, before it is looked at closely.
 func (r *Request) check() error {
@@ -166,13 +172,15 @@ func (r *Request) check() error {
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
+	case r.Link != "" && !IsLinkName(r.Link):
+		return fmt.Errorf("%w: link %.80q; expected the name of one", ErrBadRequest, r.Link)
 	case r.NIC != 0 && !r.Remote():
 		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, or program", ErrBadRequest, r.Op)
 	}
 	switch r.Op {
 	case OpProgram:
 		return r.Program.check()
-	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpLinks, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -247,7 +255,9 @@ type Info struct {
 	NIC         uint64 `json:"nic,string"`
 	Incarnation uint64 `json:"incarnation,string"`
 	Address     string `json:"address"`
-	Link        string `json:"link"`
+	Name        string `json:"name"`    // of the link, by which clients choose it
+	Network     string `json:"network"` // by which clients choose it
+	Link        string `json:"link"`    // its kind    // its kind: udp, xdp or xdp-generic
 	Version     string `json:"version"` // of Weft, and the commit that the daemon was built from
 	Commit      string `json:"commit"`
 	Guard       string `json:"guard"`  // of its links: GuardSealed or GuardPlain
@@ -385,6 +395,7 @@ type Reply struct {
 	Checks    []Check        `json:"checks,omitempty"`
 	Thrown    []Thrown       `json:"thrown,omitempty"`
 	Program   *ProgramReply  `json:"program,omitempty"`
+	Links     []Link         `json:"links,omitempty"`
 
 	Counters map[string]uint64 `json:"counters,omitempty"` // beside Info, from another NIC
 	Next     int               `json:"next,omitempty"`     // of a list: where it goes on; 0: that was all
