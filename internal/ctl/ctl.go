@@ -18,6 +18,8 @@
 //	                                            ◄───────  {"info":{…}}         + counters, read-only
 //	  {"version":1,"op":"nodes","from":0}       ───────►
 //	                                            ◄───────  {"nodes":[…],"next":512}
+//	  {"version":1,"op":"job","job":{"what":"reserve","reserve":{…}}} ─►
+//	                                            ◄───────  {"job":{"ready":true,"pid":7}} or {"job":{"refusals":[…]}}
 //	  …                                         ◄───────  {"error":{"code":"name-taken","text":"…"}}
 //
 // A tool that asks about another NIC names it in "nic"; the daemon then sends the request on, without that, as a message
@@ -46,9 +48,9 @@ const Version = 1
 // MaxMessage is the longest message, in bytes. Lists that are longer come in several replies.
 const MaxMessage = 64 << 10
 
-// MaxRequest is the longest request, in bytes: some twenty times as long as one ever is. Each connection of a daemon has
-// memory for one.
-const MaxRequest = 4096
+// MaxRequest is the longest request, in bytes. A reservation with two paths of PATH_MAX fits, and a
+// machine of 256 nodes. Each connection of a daemon has memory for one.
+const MaxRequest = 16384
 
 // maxDescriptors is how many descriptors travel with one reply at most. With a request of a process travels one, if it is "register", and else none.
 const maxDescriptors = 8
@@ -130,6 +132,7 @@ const (
 	OpThrown    = "thrown"    // the processes that it has thrown out lately
 	OpProgram   = "program"   // programs in the NIC: load, list, …
 	OpLinks     = "links"     // the links of the daemon, each with a NIC of its own
+	OpJob       = "job"       // jobs and machines: reserve, list, kill, …
 	OpShutdown  = "shutdown"  // end the daemon as a signal would
 )
 
@@ -144,16 +147,20 @@ type Request struct {
 	Free    *Free          `json:"free,omitempty"`
 	Segment *SharedSegment `json:"segment,omitempty"` // of share and unshare
 	Program *Program       `json:"program,omitempty"`
+	Job     *Job           `json:"job,omitempty"`
 	From    int            `json:"from,omitempty"`       // of a list: index of the first entry wanted
 	NIC     uint64         `json:"nic,omitempty,string"` // the NIC that it is about; 0: the daemon's own
 	Link    string         `json:"link,omitempty"`       // the link of the daemon that it is for; empty: the first
 }
 
-// Remote reports whether one NIC may ask another for r: what only looks, and programs, which are authorised there. It is answered without descriptors.
+// Remote reports whether one NIC may ask another for r: requests that only look, and those about programs and jobs, which the
+// other NIC authorises. The answer has no descriptors.
 func (r *Request) Remote() bool {
 	switch r.Op {
 	case OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpProgram:
 		return true
+	case OpJob:
+		return r.Job != nil && r.Job.remote()
 	}
 	return false
 }
@@ -168,18 +175,20 @@ func (r *Request) check() error {
 	switch {
 	case r.Version != Version:
 		return fmt.Errorf("%w: got version %d, this daemon has %d; use the weft of the same build", ErrVersion, r.Version, Version)
-	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpRegister && r.Given == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil, (r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpProgram && r.Program == nil:
+	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpRegister && r.Given == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil, (r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpProgram && r.Program == nil, r.Op == OpJob && r.Job == nil:
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
 	case r.Link != "" && !IsLinkName(r.Link):
 		return fmt.Errorf("%w: link %.80q; expected the name of one", ErrBadRequest, r.Link)
 	case r.NIC != 0 && !r.Remote():
-		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, or program", ErrBadRequest, r.Op)
+		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job", ErrBadRequest, r.Op)
 	}
 	switch r.Op {
 	case OpProgram:
 		return r.Program.check()
+	case OpJob:
+		return r.Job.check()
 	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpLinks, OpShutdown:
 		return nil
 	}
@@ -396,6 +405,7 @@ type Reply struct {
 	Thrown    []Thrown       `json:"thrown,omitempty"`
 	Program   *ProgramReply  `json:"program,omitempty"`
 	Links     []Link         `json:"links,omitempty"`
+	Job       *JobReply      `json:"job,omitempty"`
 
 	Counters map[string]uint64 `json:"counters,omitempty"` // beside Info, from another NIC
 	Next     int               `json:"next,omitempty"`     // of a list: where it goes on; 0: that was all

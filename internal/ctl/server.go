@@ -179,7 +179,7 @@ func (c *Client) Reply(r *Reply, fds ...int) error {
 }
 
 // Refuse answers with an error; what it wraps of this package's sentinels, the client will find.
-func (c *Client) Refuse(err error) error { return c.Reply(Refusal(err)) }
+func (c *Client) Refuse(err error) error { return c.Reply(ErrorReply(err)) }
 
 // TurnAway answers the first request with an error and closes: an unwanted client shall know why. It waits for the
 // request, since closing with one unread would lose the answer, but not for long.

@@ -170,7 +170,7 @@ func (c *control) answer(ctx context.Context, from uint64, request []byte, wrong
 		c.d.countControl((*nic.Engine).ControlRefused)
 		c.refusals.tell(c.d.log, from, op, err)
 	}
-	return ctl.Refusal(err)
+	return ctl.ErrorReply(err)
 }
 
 func (c *control) answerTo(ctx context.Context, from uint64, request []byte, wrong error) (reply *ctl.Reply, op string, err error) {
@@ -220,7 +220,7 @@ func (f *refusals) tell(log *slog.Logger, nic uint64, op string, why error) {
 func (c *control) reply(ctx context.Context, m *proc.Message, r *ctl.Reply) {
 	b, err := r.Encode()
 	if err != nil {
-		b, err = ctl.Refusal(err).Encode()
+		b, err = ctl.ErrorReply(err).Encode()
 	}
 	if err != nil {
 		c.d.log.Error("control reply", "error", err)

@@ -48,7 +48,7 @@ func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*c
 		page, next := ctl.Page(d.processes(), r.From)
 		return &ctl.Reply{Processes: page, Next: next}, nil
 	}
-	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, or program", ctl.ErrBadRequest, r.Op)
+	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job", ctl.ErrBadRequest, r.Op)
 }
 
 func (d *Daemon) info() *ctl.Info {
