@@ -19,6 +19,7 @@ import (
 //	fabric.key   the fabric key of root's daemon, unless the configuration names others
 //	revocations  the newest revocation lists, unless the configuration names another file
 //	incarnation  the number of its latest life
+//	links/NAME   the same of each link beside the first, but for fabric.key and revocations, which all links share
 type state struct {
 	dir  string
 	lock *os.File
