@@ -93,6 +93,9 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		if by, err = fromLauncher("AttachConfig.Name"); err != nil {
 			return nil, err
 		}
+		if err := by.learnName(ctx); err != nil {
+			return nil, err
+		}
 		cfg.Name, cfg.Socket = by.name, cmp.Or(cfg.Socket, by.socket)
 	}
 	if _, err := cfg.Name.vni(); err != nil {
