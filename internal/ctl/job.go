@@ -130,8 +130,11 @@ type JobInfo struct {
 type RankInfo struct {
 	Rank     int    `json:"rank"`
 	PID      int    `json:"pid"`
-	State    string `json:"state"`              // running, sleeping, stopped, uninterruptible, ended, from /proc
+	State    string `json:"state"`              // running, sleeping, stopped, traced, uninterruptible, ended, from /proc
+	Cause    string `json:"cause,omitempty"`    // of one that has ended, if that is known: "exit status 0"
 	Attached bool   `json:"attached,omitempty"` // it is a process of the daemon's NIC
+
+	Standing *Standing `json:"standing,omitempty"` // of one that is attached: the answer to "stuck"
 }
 
 // Machine is a parallel machine: hosts under a name.
@@ -169,6 +172,7 @@ func (r *Reserve) Application() string { return JobApplication(r.Job, r.Restart)
 var (
 	jobName     = regexp.MustCompile(`^job-[0-9a-f]{8}$`)
 	jobID       = regexp.MustCompile(`^job-[0-9a-f]{8}(\.[1-9][0-9]{0,3})?$`)
+	application = regexp.MustCompile(`^[a-z0-9._-]+$`)
 	machineName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	hexSHA256   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
@@ -187,7 +191,12 @@ func (j *Job) check() error {
 			return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, j.What)
 		}
 		return j.Reserve.check()
-	case JobKill, JobStuck:
+	case JobStuck: // of a job that others have started, too
+		if !application.MatchString(j.ID) || len(j.ID) > limits.NameBytes {
+			return fmt.Errorf("%w: job %.40q; expected the application of its ranks, such as job-1a2b3c4d", ErrBadRequest, j.ID)
+		}
+		return nil
+	case JobKill:
 		if j.ID == "" {
 			return fmt.Errorf("%w: %q comes without the id of a job", ErrBadRequest, j.What)
 		}

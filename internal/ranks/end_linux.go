@@ -1,10 +1,7 @@
 package ranks
 
 import (
-	"fmt"
 	"os"
-	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,10 +36,10 @@ func (s *Set) terminate() {
 	s.signal(unix.SIGCONT)
 	groups := make(map[int]bool)
 	for _, r := range s.ranks {
-		groups[r.pid] = true
+		groups[r.pid] = !r.reaped
 	}
 	s.mu.Unlock()
-	for _, p := range descendants(os.Getpid()) {
+	for _, p := range descendants(os.Getpid(), nil) {
 		if !groups[p.group] {
 			p.signal(unix.SIGTERM)
 			p.signal(unix.SIGCONT)
@@ -52,10 +49,17 @@ func (s *Set) terminate() {
 
 // kill kills every process of the job, and returns those that are left after limits.KillWait.
 func (s *Set) kill() []Survivor {
+	select {
+	case <-s.gone:
+		return nil
+	default:
+	}
+	h := newHunter()
 	s.mu.Lock()
 	s.stops++
 	for _, r := range s.ranks {
 		r.killed = r.killed || !r.reaped
+		h.leaders[r.pid] = true
 	}
 	s.mu.Unlock()
 	until := time.Now().Add(limits.KillWait)
@@ -65,7 +69,7 @@ func (s *Set) kill() []Survivor {
 		_, _ = s.cfg.Cgroup.Kill(0)
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		s.sweep()
+		h.sweep()
 		select {
 		case <-s.gone:
 			return nil
@@ -77,92 +81,15 @@ func (s *Set) kill() []Survivor {
 	}
 }
 
-// stopRounds bounds the rounds in which sweep looks for processes that were forked before it stopped their
-// parents. Each round finds the children of the last one, so two suffice for most programs.
-const stopRounds = 8
-
-// sweep stops all descendants, and then kills them. A stopped process neither forks nor reacts to the death
-// of another one, so no process starts between the two. A whole group dies at once, even if its members
-// fork; this ends chains of processes that live too briefly to be found one by one.
-func (s *Set) sweep() {
-	me := os.Getpid()
-	stopped := make(map[int]uint64)
-	var all []process
-	for range stopRounds {
-		all = descendants(me)
-		fresh := false
-		for _, p := range all {
-			if stopped[p.pid] == p.began {
-				continue
-			}
-			stopped[p.pid] = p.began
-			fresh = true
-			p.signal(unix.SIGSTOP)
-		}
-		if !fresh {
-			break
-		}
-	}
-	s.killGroups(all)
-	for _, p := range all {
-		p.signal(unix.SIGKILL)
-	}
-	for range stopRounds {
-		for _, pid := range orphans() {
-			if p, ok := readProcess(pid); ok && p.parent == me && !p.dead() {
-				s.killGroups([]process{p})
-				p.signal(unix.SIGKILL)
-			}
-		}
-	}
-}
-
-// killGroups kills the process groups of some descendants. A group counts if its number is the pid of a
-// process of the job: that process has made the group. So a process of the job that joined a group of
-// somebody else does not draw that group into death.
-func (s *Set) killGroups(all []process) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range all {
-		if p.group == p.pid {
-			s.leader[p.pid] = true
-		}
-	}
-	done := make(map[int]bool)
-	for _, p := range all {
-		if s.leader[p.group] && !done[p.group] {
-			done[p.group] = true
-			_ = syscall.Kill(-p.group, unix.SIGKILL)
-		}
-	}
-}
-
-// signal sends a signal to the process, and never to another one that has got its pid since.
-func (p *process) signal(sig syscall.Signal) {
-	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err != nil {
-		if err == unix.ENOSYS { // Linux before 5.3
-			_ = syscall.Kill(p.pid, sig)
-		}
-		return
-	}
-	defer unix.Close(fd)
-	if now, ok := readProcess(p.pid); ok && now.began == p.began {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
-	}
-}
-
 // giveUp returns the processes that SIGKILL has not ended, and reports the end of the ranks among them.
 func (s *Set) giveUp() (left []Survivor) {
-	all := descendants(os.Getpid())
+	left = survivors(descendants(os.Getpid(), nil))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range all {
-		sv := Survivor{Rank: -1, PID: p.pid, Name: p.name, Why: why(&p)}
-		if r := s.byPID[p.pid]; r != nil {
-			sv.Rank = r.num
+	for i := range left {
+		if r := s.byPID[left[i].PID]; r != nil {
+			left[i].Rank = r.num
 		}
-		left = append(left, sv)
 	}
 	for _, r := range s.ranks {
 		if !r.reaped && !r.given {
@@ -173,15 +100,4 @@ func (s *Set) giveUp() (left []Survivor) {
 		}
 	}
 	return left
-}
-
-// why describes what a process does that SIGKILL has not ended.
-func why(p *process) string {
-	state := word(p.state)
-	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", p.pid)); err == nil {
-		if at := strings.TrimSpace(string(b)); at != "" && at != "0" {
-			return state + " in " + at
-		}
-	}
-	return state
 }

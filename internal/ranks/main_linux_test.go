@@ -179,7 +179,7 @@ func end(t *testing.T, s *Set) {
 		}
 	}
 	s.Wait()
-	if left := descendants(os.Getpid()); len(left) > 0 {
+	if left := descendants(os.Getpid(), nil); len(left) > 0 {
 		t.Errorf("processes are left: %+v", left)
 	}
 }

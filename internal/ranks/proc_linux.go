@@ -9,6 +9,7 @@ import (
 // process is what /proc/PID/stat says of a process.
 type process struct {
 	pid, parent, group int
+	threads            int
 	name               string
 	state              byte   // R, S, D, T, t, Z, X, I
 	began              uint64 // tells two processes of one pid apart
@@ -36,19 +37,21 @@ func parseStat(b []byte) (p process, ok bool) {
 		return p, false
 	}
 	p.name, p.state = string(b[from+1:to]), f[0][0]
-	var errs [4]error
+	var errs [5]error
 	p.pid, errs[0] = strconv.Atoi(string(bytes.TrimSpace(b[:from])))
 	p.parent, errs[1] = strconv.Atoi(string(f[1]))
 	p.group, errs[2] = strconv.Atoi(string(f[2]))
+	p.threads, errs[4] = strconv.Atoi(string(f[17]))
 	p.began, errs[3] = strconv.ParseUint(string(f[19]), 10, 64)
-	return p, errs == [4]error{}
+	return p, errs == [5]error{}
 }
 
-// dead reports whether the process has ended and only waits to be reaped.
-func (p *process) dead() bool { return p.state == 'Z' || p.state == 'X' }
+// dead reports whether the process has ended and only waits to be reaped. If only its first thread has ended,
+// the state is Z as well, but other threads are counted.
+func (p *process) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
-// descendants lists the living processes below root, parents first.
-func descendants(root int) (found []process) {
+// descendants lists the living processes below root, parents first, without the trees of spare.
+func descendants(root int, spare map[int]bool) (found []process) {
 	children := make(map[int][]process)
 	for _, pid := range allPIDs() {
 		if p, ok := readProcess(pid); ok {
@@ -59,7 +62,7 @@ func descendants(root int) (found []process) {
 	seen := map[int]bool{root: true}
 	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
 		for _, p := range children[queue[0]] {
-			if seen[p.pid] {
+			if seen[p.pid] || spare[p.pid] {
 				continue
 			}
 			seen[p.pid] = true

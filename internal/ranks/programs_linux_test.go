@@ -33,11 +33,11 @@ func program(name string, args []string) {
 		die(syscall.Signal(number(args[0])))
 	case "sleep":
 		fmt.Println("ready")
-		select {}
+		hang()
 	case "deaf":
 		signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGTSTP)
 		fmt.Println("ready")
-		select {}
+		hang()
 	case "catch":
 		catch()
 	case "cat":
@@ -48,7 +48,7 @@ func program(name string, args []string) {
 	case "closein":
 		_ = os.Stdin.Close()
 		fmt.Println("ready")
-		select {}
+		hang()
 	case "lines":
 		writeLines(args[0], number(args[1]))
 	case "escape":
@@ -56,7 +56,7 @@ func program(name string, args []string) {
 	case "escaped":
 		fmt.Println("escaped", os.Getpid(), unix.Getpgrp(), len(os.Environ()))
 		signal.Ignore(unix.SIGTERM, unix.SIGHUP)
-		select {}
+		hang()
 	case "leaver": // ends, and leaves a process that keeps its stdout
 		leave(args)
 	case "chatty":
@@ -145,12 +145,9 @@ func self(attr *syscall.SysProcAttr, name string, args ...string) *exec.Cmd {
 // escape starts a process that nothing connects with the job: its own session, no environment, and a parent
 // that ends.
 func escape() {
-	if len(os.Args) > 2 && os.Args[2] == "middle" {
-		return
-	}
 	self(&syscall.SysProcAttr{Setsid: true}, "leaver", "escaped")
 	fmt.Println("ready")
-	select {}
+	hang()
 }
 
 func leave(args []string) { self(&syscall.SysProcAttr{Setsid: true}, args[0], args[1:]...) }
@@ -165,7 +162,7 @@ func bomb(n int) {
 		}
 	}
 	fmt.Println("ready")
-	select {}
+	hang()
 }
 
 // eat uses memory until something ends it.
@@ -182,15 +179,9 @@ func eat(mebibytes int) {
 	fmt.Println("ate", len(all))
 }
 
-// keeper runs a job as a keeper does, and never ends it.
-func keeper(args []string) {
-	s, err := Start(Config{
-		Argv: argv(args[0], args[1:]...), Ranks: []int{0, 1}, Dir: "/",
-		Output: func(_, _ int, b []byte) error { _, err := os.Stdout.Write(b); return err },
-	})
-	if err != nil {
-		panic(err)
+// hang waits for ever. Go's runtime would end a program whose goroutines are all blocked.
+func hang() {
+	for {
+		time.Sleep(time.Hour)
 	}
-	fmt.Println("pids", s.PIDs()[0], s.PIDs()[1])
-	s.Wait()
 }

@@ -10,8 +10,8 @@ import (
 // reap waits for all children until none is left: for ranks, and for the orphans that the keeper adopts.
 // The process has no child if and only if no process of the job is left.
 func (s *Set) reap() {
-	defer running.Store(false)
 	defer close(s.gone)
+	defer running.Store(false)
 	for {
 		// The peek leaves the event in place. Signals use a pid under mu, so a pid is freed under mu, too.
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WSTOPPED|unix.WCONTINUED|unix.WNOWAIT, nil)
@@ -105,9 +105,10 @@ func (s *Set) attend(r *rank) {
 			over = true
 		}
 		s.mu.Lock()
-		stopped := r.stopped && !r.reaped
+		quiet := r.reaped || r.killed // End stops processes before it kills them
+		stopped := r.stopped
 		s.mu.Unlock()
-		if stopped != told && !over && s.cfg.State != nil {
+		if stopped != told && !quiet && s.cfg.State != nil {
 			s.cfg.State(r.num, stopped)
 			told = stopped
 		}

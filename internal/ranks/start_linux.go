@@ -25,8 +25,7 @@ type Set struct {
 	// mu orders signals and reaping: a pid that a signal uses under mu is not reaped, and so not reused.
 	mu     sync.Mutex
 	byPID  map[int]*rank
-	leader map[int]bool // pids of processes of the job that were seen, which may lead process groups
-	stops  int          // counts SIGTSTP and SIGCONT, so that a later one cancels an earlier one
+	stops  int // counts SIGTSTP and SIGCONT, so that a later one cancels an earlier one
 	memory *memory
 
 	gone  chan struct{}  // closed when no child is left
@@ -67,7 +66,7 @@ func Start(cfg Config) (*Set, error) {
 		return nil, fmt.Errorf("ranks: adopt orphans: %w", err)
 	}
 	s := &Set{
-		cfg: cfg, byNum: make(map[int]*rank), byPID: make(map[int]*rank), leader: make(map[int]bool),
+		cfg: cfg, byNum: make(map[int]*rank), byPID: make(map[int]*rank),
 		gone: make(chan struct{}), memory: watchMemory(cfg.Cgroup),
 	}
 	failed := make(chan error)
@@ -219,7 +218,7 @@ func (s *Set) add(r *rank, pid int) {
 	r.pid = pid
 	r.exit = Exit{Rank: r.num, PID: pid}
 	s.ranks = append(s.ranks, r)
-	s.byNum[r.num], s.byPID[pid], s.leader[pid] = r, r, true
+	s.byNum[r.num], s.byPID[pid] = r, r
 }
 
 // close closes the keeper's files of a rank.
