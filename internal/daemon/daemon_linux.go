@@ -71,6 +71,7 @@ type Daemon struct {
 	registry registry.Registry // what the configuration lists, and what is heard by gossip
 
 	jobs     *jobs
+	machines *machines
 	segments segments
 	sessions map[uint16]*session // by slot; under the loop's lock
 	colour   atomic.Uint32
@@ -117,6 +118,9 @@ func (d *Daemon) take() (err error) {
 	}
 	d.removeJobSockets()
 	if err = d.identify(); err != nil {
+		return err
+	}
+	if d.machines, err = openMachines(d.settings.stateDir); err != nil {
 		return err
 	}
 	if err = d.jobs.family.adopt(); err != nil {

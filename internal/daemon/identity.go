@@ -19,6 +19,7 @@ import (
 //	fabric.key   the fabric key of root's daemon, unless the configuration names others
 //	revocations  the newest revocation lists, unless the configuration names another file
 //	incarnation  the number of its latest life
+//	machines.json  parallel machines that users have made
 type state struct {
 	dir  string
 	lock *os.File
