@@ -70,6 +70,7 @@ type Daemon struct {
 	registry registry.Registry  // what the configuration lists, and what is heard by gossip
 
 	jobs     *jobs
+	machines *machines
 	segments segments
 	sessions map[uint16]*session // by slot; under the loop's lock
 	colour   atomic.Uint32

@@ -53,7 +53,12 @@ func (h *door) take() (err error) {
 	if err = h.places.family.adopt(); err != nil {
 		return err
 	}
+	machines, err := openMachines(s.stateDir)
+	if err != nil {
+		return err
+	}
 	for _, d := range h.links {
+		d.machines = machines
 		if err := d.take(); err != nil {
 			return h.of(d, err)
 		}

@@ -105,7 +105,11 @@ func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl
 		defer j.mu.Unlock()
 		return &ctl.JobReply{NIC: j.d.id, Slots: j.slots(), Free: j.slots() - j.taken}, 0, nil, nil
 	}
-	return nil, 0, nil, fmt.Errorf("%w: this daemon has no answer to %q", ctl.ErrBadRequest, q.What)
+	if a.NIC == 0 && strings.HasPrefix(q.What, "machine-") {
+		reply, next, err := j.machineAnswer(a, r)
+		return reply, next, nil, err
+	}
+	return nil, 0, nil, fmt.Errorf("%w: NIC %v does not answer %q to %v", ctl.ErrBadRequest, j.d.id, q.What, a)
 }
 
 // slots is how many ranks this host offers to take.
@@ -238,10 +242,10 @@ func (j *jobs) mayClaim(uid int, name vni.Name) error {
 	return fmt.Errorf("%w: user %d may not be %v: %s is a job of user %s", ctl.ErrRefused, uid, name, b.ID, b.account.name)
 }
 
-// using lists the jobs here that use a machine of a user.
-func (j *jobs) using(machine, user string) (ids []string) {
+// using lists the jobs here that use a machine of this daemon.
+func (j *jobs) using(machine string) (ids []string) {
 	for _, b := range j.snapshot() {
-		if b.Machine == machine && b.User == user {
+		if b.Machine == machine && b.Launcher.NIC == j.d.id {
 			ids = append(ids, b.ID)
 		}
 	}
