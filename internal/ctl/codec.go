@@ -65,5 +65,5 @@ func (r *Request) Encode() ([]byte, error) {
 // Encode writes a reply as the daemon does.
 func (r *Reply) Encode() ([]byte, error) { return encode(r) }
 
-// Refusal is the reply that says err.
-func Refusal(err error) *Reply { return &Reply{Error: errorFor(err)} }
+// ErrorReply is the reply that says err.
+func ErrorReply(err error) *Reply { return &Reply{Error: errorFor(err)} }

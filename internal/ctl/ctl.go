@@ -18,6 +18,8 @@
 //	                                            ◄───────  {"info":{…}}         + counters, read-only
 //	  {"version":1,"op":"nodes","from":0}       ───────►
 //	                                            ◄───────  {"nodes":[…],"next":512}
+//	  {"version":1,"op":"job","job":{"what":"reserve","reserve":{…}}} ─►
+//	                                            ◄───────  {"job":{"ready":true,"pid":7}} or {"job":{"refusals":[…]}}
 //	  …                                         ◄───────  {"error":{"code":"name-taken","text":"…"}}
 //
 // A tool that asks about another NIC names it in "nic"; the daemon then sends the request on, without that, as a message
@@ -46,9 +48,13 @@ const Version = 1
 // MaxMessage is the longest message, in bytes. Lists that are longer come in several replies.
 const MaxMessage = 64 << 10
 
-// MaxRequest is the longest request, in bytes: some twenty times as long as one ever is. Each connection of a daemon has
-// memory for one.
-const MaxRequest = 4096
+// MaxRequest is the longest request, in bytes. A reservation with two paths of PATH_MAX fits, and a
+// machine of 256 nodes. Each connection of a daemon has memory for one.
+const MaxRequest = 16384
+
+// maxProcessRequest is the longest request of a connection that has attached: what only tools ask for is
+// longer. An idle process so costs its daemon less.
+const maxProcessRequest = 4096
 
 // maxDescriptors is how many descriptors travel with one reply at most. With a request of a process travels one, if it is "register", and else none.
 const maxDescriptors = 8
@@ -72,15 +78,20 @@ var (
 	ErrNoMemory   = errors.New("ctl: no memory")
 	ErrNoNIC      = errors.New("ctl: no such NIC")
 	ErrNoProgram  = errors.New("ctl: no such program")
+	ErrNoJob      = errors.New("ctl: no such job")
+	ErrNoMachine  = errors.New("ctl: no such machine")
+	ErrInUse      = errors.New("ctl: in use")
 	ErrTaken      = errors.New("ctl: number is taken")
 	ErrNoAnswer   = errors.New("ctl: the NIC does not answer")
+	ErrNoLink     = errors.New("ctl: no such link")
 )
 
 // Codes of Error, and what they unwrap to.
 var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
 	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
-	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken,
+	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken, "no-job": ErrNoJob, "no-machine": ErrNoMachine, "in-use": ErrInUse,
+	"no-link": ErrNoLink,
 }
 
 // Error is what a daemon answers when it does not do what was asked.
@@ -127,6 +138,8 @@ const (
 	OpCheck     = "check"     // whether frames of both sizes reach the NICs that this one knows, and come back (USNIC-61)
 	OpThrown    = "thrown"    // the processes that it has thrown out lately
 	OpProgram   = "program"   // programs in the NIC: load, list, …
+	OpLinks     = "links"     // the links of the daemon, each with a NIC of its own
+	OpJob       = "job"       // jobs and machines: reserve, list, kill, …
 	OpShutdown  = "shutdown"  // end the daemon as a signal would
 )
 
@@ -141,38 +154,49 @@ type Request struct {
 	Free    *Free          `json:"free,omitempty"`
 	Segment *SharedSegment `json:"segment,omitempty"` // of share and unshare
 	Program *Program       `json:"program,omitempty"`
+	Job     *Job           `json:"job,omitempty"`
 	From    int            `json:"from,omitempty"`       // of a list: index of the first entry wanted
 	NIC     uint64         `json:"nic,omitempty,string"` // the NIC that it is about; 0: the daemon's own
+	Link    string         `json:"link,omitempty"`       // the link of the daemon that it is for; empty: the first
 }
 
-// Remote reports whether one NIC may ask another for r: what only looks, and programs, which are authorised there. It is answered without descriptors.
+// Remote reports whether one NIC may ask another for r: requests that only look, and those about programs and jobs, which the
+// other NIC authorises. The answer has no descriptors.
 func (r *Request) Remote() bool {
 	switch r.Op {
 	case OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpProgram:
 		return true
+	case OpJob:
+		return r.Job != nil && r.Job.remote()
 	}
 	return false
 }
 
 // forgoes reports whether its reply may be lost on a client: r only looks, or is about programs, whose client asks again or takes back.
-func (r *Request) forgoes() bool { return r.Remote() || r.Op == OpCheck || r.Op == OpThrown }
+func (r *Request) forgoes() bool {
+	return r.Remote() || r.Op == OpCheck || r.Op == OpThrown || r.Op == OpLinks
+}
 
 // check says what is wrong with r, before it is looked at closely.
 func (r *Request) check() error {
 	switch {
 	case r.Version != Version:
 		return fmt.Errorf("%w: got version %d, this daemon has %d; use the weft of the same build", ErrVersion, r.Version, Version)
-	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpRegister && r.Given == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil, (r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpProgram && r.Program == nil:
+	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpRegister && r.Given == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil, (r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpProgram && r.Program == nil, r.Op == OpJob && r.Job == nil:
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
+	case r.Link != "" && !IsLinkName(r.Link):
+		return fmt.Errorf("%w: link %.80q; expected the name of one", ErrBadRequest, r.Link)
 	case r.NIC != 0 && !r.Remote():
-		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, or program", ErrBadRequest, r.Op)
+		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job", ErrBadRequest, r.Op)
 	}
 	switch r.Op {
 	case OpProgram:
 		return r.Program.check()
-	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpShutdown:
+	case OpJob:
+		return r.Job.check()
+	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpLinks, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -247,7 +271,9 @@ type Info struct {
 	NIC         uint64 `json:"nic,string"`
 	Incarnation uint64 `json:"incarnation,string"`
 	Address     string `json:"address"`
-	Link        string `json:"link"`
+	Name        string `json:"name"`    // of the link, by which clients choose it
+	Network     string `json:"network"` // by which clients choose it
+	Link        string `json:"link"`    // its kind    // its kind: udp, xdp or xdp-generic
 	Version     string `json:"version"` // of Weft, and the commit that the daemon was built from
 	Commit      string `json:"commit"`
 	Guard       string `json:"guard"`  // of its links: GuardSealed or GuardPlain
@@ -385,6 +411,8 @@ type Reply struct {
 	Checks    []Check        `json:"checks,omitempty"`
 	Thrown    []Thrown       `json:"thrown,omitempty"`
 	Program   *ProgramReply  `json:"program,omitempty"`
+	Links     []Link         `json:"links,omitempty"`
+	Job       *JobReply      `json:"job,omitempty"`
 
 	Counters map[string]uint64 `json:"counters,omitempty"` // beside Info, from another NIC
 	Next     int               `json:"next,omitempty"`     // of a list: where it goes on; 0: that was all

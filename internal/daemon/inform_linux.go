@@ -28,6 +28,12 @@ func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*c
 		return d.control.ask(ctx, r)
 	}
 	switch r.Op {
+	case ctl.OpJob:
+		reply, rest, err := d.jobAnswer(ctx, a, r)
+		if rest != nil {
+			return rest()
+		}
+		return reply, err
 	case ctl.OpProgram:
 		reply, err := d.programs.Answer(a, r.Program)
 		return &ctl.Reply{Program: reply}, err
@@ -48,11 +54,11 @@ func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*c
 		page, next := ctl.Page(d.processes(), r.From)
 		return &ctl.Reply{Processes: page, Next: next}, nil
 	}
-	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, or program", ctl.ErrBadRequest, r.Op)
+	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job", ctl.ErrBadRequest, r.Op)
 }
 
 func (d *Daemon) info() *ctl.Info {
-	i := &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Link: d.link.name,
+	i := &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Network: d.settings.linkName(), Link: d.link.name,
 		Version: version.Release, Commit: version.Commit(), PID: os.Getpid(), Started: d.started.UnixNano(), Goroutines: runtime.NumGoroutine(),
 		Guard: ctl.GuardPlain, Key: d.key.Public().String()}
 	if !d.settings.config.Plain {

@@ -36,7 +36,7 @@ const (
 
 	// ControlWaiting is how many requests of one NIC wait at the control process of another, and
 	// ControlWaitingAll how many of all NICs. Each has ctl.MaxRequest bytes at most, so that they
-	// take 1 MiB.
+	// take 4 MiB.
 	ControlWaiting    = 32
 	ControlWaitingAll = 256
 )

@@ -1,0 +1,192 @@
+package ctl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// KeeperFD is the descriptor by which a keeper reaches its daemon: a socket of packets, one JSON object in
+// each, strictly decoded. The end of the connection is the end of the other side.
+//
+//	daemon                                             keeper
+//	  {"begin":{"reserve":{…},"socket":PATH,…}}   ────►
+//	                                              ◄───  {"ready":true} or {"refusals":[…]}
+//	                                              ◄───  {"started":[PID,…]}     the launcher's start has come
+//	  {"report":true}                             ────►
+//	                                              ◄───  {"ranks":[…]}, …, {"ranks":[…],"report":true}
+//	  {"kill":{"grace_ns":1000000000}}            ────►  the keeper ends its ranks, and then itself
+//	  {"upgrade":true}                            ────►  the keeper outlives this daemon
+const KeeperFD = 3
+
+// ToKeeper is what a daemon sends its keeper. One of the fields is set.
+type ToKeeper struct {
+	Begin   *KeeperBegin `json:"begin,omitempty"`
+	Kill    *KeeperKill  `json:"kill,omitempty"`
+	Report  bool         `json:"report,omitempty"`
+	Upgrade bool         `json:"upgrade,omitempty"` // another daemon will take this one's place
+}
+
+// KeeperBegin is the first packet to a keeper.
+type KeeperBegin struct {
+	Reserve *Reserve `json:"reserve"`
+	Socket  string   `json:"socket"` // of the daemon, for the keeper and its ranks
+	User    string   `json:"user"`   // that the keeper runs as
+
+	// Cgroup is the directories of the job's control group, which cgroup.Open opens. The keeper is in
+	// the part of it that is for the keeper.
+	Cgroup []string `json:"cgroup,omitempty"`
+}
+
+// KeeperKill asks a keeper to end its ranks.
+type KeeperKill struct {
+	Grace int64 `json:"grace_ns"` // between SIGTERM and SIGKILL
+}
+
+// FromKeeper is what a keeper sends its daemon. One of the fields is set.
+type FromKeeper struct {
+	Ready    bool       `json:"ready,omitempty"`
+	Refusals []Refusal  `json:"refusals,omitempty"`
+	Started  []int      `json:"started,omitempty"` // pids of the ranks, in the order of the ranks
+	Ending   bool       `json:"ending,omitempty"`  // the ranks are being ended
+	Ranks    []RankInfo `json:"ranks,omitempty"`   // part of the answer to Report
+	Report   bool       `json:"report,omitempty"`  // the last part
+}
+
+// keeperSendWithin bounds how long the other side may leave packets unread.
+const keeperSendWithin = 2 * time.Second
+
+// KeeperLink is one end of the connection between a daemon and a keeper. Send is safe for concurrent use;
+// Receive is for one goroutine.
+type KeeperLink struct {
+	c    *net.UnixConn
+	mu   sync.Mutex
+	p    *packets
+	past bool // Begin has come
+}
+
+// NewKeeperLink makes a link of one end of a pair of packet sockets, and closes f.
+func NewKeeperLink(f *os.File) (*KeeperLink, error) {
+	c, err := net.FileConn(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		if c != nil {
+			_ = c.Close()
+		}
+		return nil, fmt.Errorf("ctl: link of a keeper: %w", err)
+	}
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("ctl: link of a keeper: %T is no unix socket", c), c.Close())
+	}
+	return &KeeperLink{c: u, p: newPackets(u, MaxMessage, 0)}, nil
+}
+
+// OpenKeeperLink opens the keeper's end, KeeperFD. A process that no daemon has started has none.
+func OpenKeeperLink() (*KeeperLink, error) {
+	l, err := NewKeeperLink(os.NewFile(KeeperFD, "keeper link"))
+	if err != nil {
+		return nil, fmt.Errorf("%w; only a NIC daemon starts keepers", err)
+	}
+	return l, nil
+}
+
+// Close ends the connection.
+func (l *KeeperLink) Close() error { return l.c.Close() }
+
+// Tell sends a packet to the keeper.
+func (l *KeeperLink) Tell(m *ToKeeper) error { return l.send(m) }
+
+// Answer sends a packet to the daemon.
+func (l *KeeperLink) Answer(m *FromKeeper) error { return l.send(m) }
+
+// AnswerReport sends a report, in as many packets as it takes.
+func (l *KeeperLink) AnswerReport(ranks []RankInfo) error {
+	for from := 0; ; {
+		page, next := Page(ranks, from)
+		if err := l.Answer(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
+			return err
+		}
+		from = next
+	}
+}
+
+func (l *KeeperLink) send(m any) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.c.SetWriteDeadline(time.Now().Add(keeperSendWithin)); err != nil {
+		return err
+	}
+	return l.p.send(m)
+}
+
+// Told receives a packet of the daemon. io.EOF says that the daemon is gone.
+func (l *KeeperLink) Told() (*ToKeeper, error) {
+	var m ToKeeper
+	if err := l.receive(&m); err != nil {
+		return nil, err
+	}
+	if err := m.check(l.past); err != nil {
+		return nil, err
+	}
+	l.past = true
+	return &m, nil
+}
+
+// Answered receives a packet of the keeper. io.EOF says that the keeper is gone.
+func (l *KeeperLink) Answered() (*FromKeeper, error) {
+	var m FromKeeper
+	if err := l.receive(&m); err != nil {
+		return nil, err
+	}
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
+
+func (l *KeeperLink) receive(into any) error {
+	b, _, err := l.p.receive() // the kernel lets go of descriptors
+	switch {
+	case errors.Is(err, net.ErrClosed):
+		return io.EOF
+	case err != nil:
+		return err
+	}
+	return decode(b, into)
+}
+
+// check says what is wrong with a packet of a daemon, of which past says that it is not the first.
+func (m *ToKeeper) check(past bool) error {
+	switch {
+	case past == (m.Begin != nil):
+		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other", ErrBadRequest)
+	case m.Begin != nil && m.Begin.Reserve == nil:
+		return fmt.Errorf("%w: \"begin\" without \"reserve\"", ErrBadRequest)
+	case m.Begin != nil:
+		return m.Begin.Reserve.check()
+	}
+	return nil
+}
+
+// check says what is wrong with a packet of a keeper. The keeper runs as a user: it is no more trusted than
+// that user's processes.
+func (m *FromKeeper) check() error {
+	switch {
+	case len(m.Refusals) > limits.JobRefusals:
+		return fmt.Errorf("%w: %d refusals; expected at most %d", ErrBadRequest, len(m.Refusals), limits.JobRefusals)
+	case len(m.Started) > limits.RanksPerHost || len(m.Ranks) > limits.RanksPerHost:
+		return fmt.Errorf("%w: more than %d ranks", ErrBadRequest, limits.RanksPerHost)
+	}
+	for _, r := range m.Refusals {
+		if len(r.What)+len(r.Text)+len(r.Cure) > limits.JobRefusalBytes {
+			return fmt.Errorf("%w: a refusal of more than %d bytes", ErrBadRequest, limits.JobRefusalBytes)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package limits
+
+import "time"
+
+// Jobs and machines (internal/ctl, internal/daemon).
+const (
+	// JobSize is how many ranks a job may have: one name in each slot of 16 NICs with MaxProcesses
+	// each. RanksPerHost is how many of them one host may have: its NIC has MaxProcesses slots.
+	JobSize      = 64 << 10
+	RanksPerHost = MaxProcesses
+
+	// JobHosts is how many hosts a job may have: as many as a NIC has peers.
+	JobHosts = Peers
+
+	// PathBytes is the longest path in a request: PATH_MAX of Linux.
+	PathBytes = 4096
+
+	// Refusals of one reservation, and the bytes of each of their texts. A reply has ctl.MaxMessage
+	// bytes, so all refusals of one host fit.
+	JobRefusals     = 16
+	JobRefusalBytes = 1024
+
+	// MachineNameBytes bounds the name of a machine. MachineNodes bounds its nodes: with names of 40
+	// bytes, that many fit into ctl.MaxRequest. Larger machines are for Slurm and Kubernetes.
+	MachineNameBytes = 64
+	MachineNodes     = 256
+
+	// MachinesPerUser and Machines bound the definitions that a daemon keeps: they are made by hand,
+	// and the file that has them stays below 4 MiB.
+	MachinesPerUser = 64
+	Machines        = 1024
+
+	// SlotsPerHost is the largest number of slots that a configuration may give a host.
+	SlotsPerHost = MaxProcesses
+
+	// JobsPerHost is how many jobs a daemon has at a time: each has a keeper, which is a process.
+	JobsPerHost = 256
+
+	// ReservesAtOnce is how many reservations one daemon works on concurrently, and ReservesOfPeer
+	// how many for one other NIC: each starts a process.
+	ReservesAtOnce = 16
+	ReservesOfPeer = 4
+
+	// KeeperWithin is how long a keeper may take to check what is reserved: it reads the program once
+	// for its hash. It is less than a NIC waits for the answer of another (4 s).
+	KeeperWithin = 3 * time.Second
+
+	// JobGrace is the time between SIGTERM and SIGKILL if a request names none, and MostJobGrace the
+	// longest that one may name. KeeperExtra is how much longer a keeper may take to end.
+	JobGrace     = time.Second
+	MostJobGrace = time.Hour
+	KeeperExtra  = 2 * time.Second
+
+	// ReportWithin is how long a keeper may take to report on its ranks: it reads a few files of
+	// /proc for each.
+	ReportWithin = time.Second
+
+	// KeeperLineBytes is the longest line of a keeper's standard error that the daemon logs.
+	// KeeperLines is how many it logs of one keeper.
+	KeeperLineBytes = 1024
+	KeeperLines     = 64
+)
