@@ -50,7 +50,7 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		return
 	}
 	t.nextNumber()
-	m := &member{p: p, g: t.groupFor(key, p.Address), join: r, base: base, whole: whole, ops: make(map[uint32]*operation)}
+	m := &member{p: p, g: t.groupFor(key, p.Address), join: r, base: base, whole: whole, ops: make(map[uint32]*operation), since: t.nic.Now()}
 	m.own = seat{Address: p.Address, name: p.Name, number: t.number, size: c.Size, piece: t.ownPiece(), at: t.cfg.Position}
 	t.members[m.own.number] = m
 	p.members = append(p.members, m)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
@@ -49,6 +50,10 @@ type member struct {
 	last  uint32 // of a broken group: later operations are over
 	over  bool   // and so are all others
 	wrong bool   // broken by a disagreement, not an end
+
+	since    clock.Time // when it joined, or when its latest operation ended, or when its group broke
+	broke    Step       // of a broken group: where the process stood then, if it was in an operation
+	doneWell uint32     // likewise: the last operation up to which all had ended
 
 	inTransit int // bytes held for others
 	staged    int // bytes held for its process
@@ -219,6 +224,7 @@ func (t *Table) breakMember(m *member, rank int, last uint32, all bool) {
 		return
 	}
 	if m.state != memberBroken {
+		m.noteBreak(t.nic.Now())
 		m.state, m.dead, m.last = memberBroken, rank, last
 	}
 	if int32(last-m.last) < 0 {

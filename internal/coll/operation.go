@@ -3,6 +3,7 @@ package coll
 import (
 	"errors"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
@@ -26,6 +27,7 @@ type operation struct {
 	entered bool            // the process has asked for it
 	watched []*rel.Endpoint // the peers that it waits for, which are probed
 	req     Request         // of the process, until that has its result
+	since   clock.Time      // when the process asked for it
 	room    int             // bytes of the process's memory
 	waits   bool            // for transit memory
 
@@ -126,8 +128,9 @@ func (t *Table) enter(m *member, r Request, code vni.Code, tag uint64, length in
 	if m.next++; m.next == 0 { // which is the join's, also after four thousand million
 		m.next++
 	}
-	o.req, o.room, o.entered = r, length, true
+	o.req, o.room, o.entered, o.since = r, length, true, t.nic.Now()
 	if o.kind != kindUnknown && o.kind != k || o.known && (o.root != root || k == kindReduce && (o.length != length || o.operator != op)) {
+		m.broke = m.step(o.number, k, root, all) // o is what others make of it
 		t.mismatch(m)
 		return
 	}
@@ -182,6 +185,7 @@ func (t *Table) finish(o *operation, status vni.Status, n, full int) {
 		return
 	}
 	r := t.takeRequest(o)
+	o.m.since = t.nic.Now()
 	if o.number == 0 {
 		t.joined(o.m)
 		return

@@ -13,9 +13,12 @@ import (
 )
 
 // accept takes clients until the socket is closed.
-func (d *Daemon) accept() {
+func (d *Daemon) accept() { d.acceptFrom(d.listener) }
+
+// acceptFrom takes clients of one socket until it is closed.
+func (d *Daemon) acceptFrom(l *ctl.Listener) {
 	for {
-		c, err := d.listener.Accept()
+		c, err := l.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -50,7 +53,7 @@ func (d *Daemon) turnAway(c *ctl.Client, why error) {
 // admit checks which user a client is, and counts it in.
 func (d *Daemon) admit(c *ctl.Client) (*client, error) {
 	conf := &d.settings.config
-	if !d.owner(c) && !slices.Contains(conf.AllowUIDs, c.Peer.UID) && !slices.ContainsFunc(c.Peer.GIDs, func(g int) bool { return slices.Contains(conf.AllowGIDs, g) }) {
+	if !d.owner(c) && !slices.Contains(conf.AllowUIDs, c.Peer.UID) && !slices.ContainsFunc(c.Peer.GIDs, func(g int) bool { return slices.Contains(conf.AllowGIDs, g) }) && !d.jobs.admits(c.Peer.UID) {
 		return nil, fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids", ctl.ErrRefused, c.Peer.UID)
 	}
 	return d.enter(c)
@@ -102,11 +105,23 @@ func (d *Daemon) letGo(c *ctl.Client) {
 func (d *Daemon) answerInTurn(k *client, s **session, r *ctl.Request) error {
 	d.begin(k)
 	defer k.end()
-	err := d.answer(k, s, r)
+	of, err := d.linkOf(*s, r)
+	if err == nil {
+		err = of.answer(k, s, r)
+	}
 	if err != nil && !errors.Is(err, errAwaitsEnd) {
 		return k.conn.Refuse(err)
 	}
 	return err
+}
+
+// linkOf returns the link that a request of s is for. s may be nil: a client that is no process may ask any link.
+func (d *Daemon) linkOf(s *session, r *ctl.Request) (*Daemon, error) {
+	of, err := d.called(r.Link)
+	if err == nil && s != nil && s.d != of {
+		return nil, fmt.Errorf("%w: %q of link %s by %v, a process of link %s", ctl.ErrBadRequest, r.Op, of.settings.linkName(), s.name, s.d.settings.linkName())
+	}
+	return of, err
 }
 
 // gone cleans up behind a client.
@@ -118,7 +133,7 @@ func (d *Daemon) gone(k *client, s *session, why error) {
 		err = nil
 	}
 	if s != nil {
-		err = errors.Join(err, d.leave(s))
+		err = errors.Join(err, s.d.leave(s))
 	}
 	if why != nil && !errors.Is(why, io.EOF) && !errors.Is(why, net.ErrClosed) {
 		d.log.Warn("client lost", "pid", c.Peer.PID, "error", why)
@@ -142,6 +157,8 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 	case ctl.OpThrown:
 		page, next := ctl.Page(d.thrownOut(), r.From)
 		return c.Reply(&ctl.Reply{Thrown: page, Next: next})
+	case ctl.OpLinks:
+		return c.Reply(&ctl.Reply{Links: d.list()})
 	case ctl.OpShutdown:
 		return d.answerShutdown(k, *s)
 	}
@@ -149,8 +166,11 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)
 	}
 	asker := localAsker(c.Peer.UID)
-	if r.Op == ctl.OpProgram { // this NIC vouches for its users: what a client says of itself counts nowhere
+	switch r.Op { // this NIC vouches for its users: what a client says of itself counts nowhere
+	case ctl.OpProgram:
 		r.Program.User = asker.User
+	case ctl.OpJob:
+		r.Job.User = asker.User
 	}
 	reply, err := d.inform(d.ctx, asker, r)
 	if err != nil {

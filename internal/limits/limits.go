@@ -583,6 +583,12 @@ const (
 	// TreesKept is of how many roots a member remembers its place in the tree: most groups have no more members.
 	TreesKept = 256
 
+	// StandingGroups, StandingWaits and StandingUnread bound what a NIC tells about one process that may hang: the oldest
+	// entries tell the cause, and a process may have thousands.
+	StandingGroups = 16
+	StandingWaits  = 16
+	StandingUnread = 8
+
 	// GroupStarted bounds the operations of one group that a process has started and that are not done. They run one after the other, so
 	// more would not be faster; a program that starts a reduction for each layer of a network has room for 64 layers.
 	GroupStarted = 64

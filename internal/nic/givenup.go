@@ -48,14 +48,27 @@ func givesUpCall(id wire.FragmentID, env *wire.Envelope) bool {
 
 // expectCall joins the receive of a reply to the send of its call, which the process posts next in the context that the token names.
 func (e *Engine) expectCall(r *receive) {
+	r.called, r.calledAt = vni.Name{}, vni.Address{}
 	if s := r.p.sendAt(int(r.tags.Tag() & 0xffff)); s != nil && r.state == recvPosted && !r.tags.Any() {
 		s.answer = r
 	}
 }
 
+// awaitedBy reports whether r is the posted receive of the reply to s.
+func (s *send) awaitedBy(r *receive) bool {
+	return r.state == recvPosted && r.reply && r.tags.Tag() == uint64(s.env.Token)
+}
+
+// calls tells the receive of the reply whom the process calls.
+func (s *send) calls(at vni.Address) {
+	if r := s.answer; r != nil && s.awaitedBy(r) {
+		r.called, r.calledAt = s.name, at
+	}
+}
+
 // called notes, for the receive of its reply, that the envelope of a call has left, on so much credit.
 func (s *send) called(cost uint64) {
-	if r := s.answer; r != nil && r.state == recvPosted && r.reply && r.tags.Tag() == uint64(s.env.Token) {
+	if r := s.answer; r != nil && s.awaitedBy(r) {
 		r.call = leftCall{s.dest, s.env.Number, cost}
 	}
 	s.answer = nil

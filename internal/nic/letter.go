@@ -160,7 +160,7 @@ func (e *Engine) postDatagram(r *receive) {
 		e.badArgument(r.p, fmt.Errorf("%w: a receive of a datagram names a sender, is of a reply, or is refilled", vni.ErrArgument))
 		return
 	}
-	r.begin()
+	r.begin(e.now)
 	r.state = recvPosted
 	r.p.bare.pushBack(&r.node)
 }

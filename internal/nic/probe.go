@@ -23,7 +23,7 @@ func (e *Engine) startProbe(r *receive, atOnce bool) {
 		e.rejectReceive(r, fmt.Errorf("%w: a probe has memory, is of a reply, or is refilled", vni.ErrArgument))
 		return
 	}
-	r.begin()
+	r.begin(e.now)
 	r.state = recvPosted
 	p.probes.pushBack(&r.node)
 	e.watchSender(r)

@@ -57,6 +57,10 @@ type receive struct {
 	wanted    *vni.StraightReceive // it has come the straight way; nil: it has a context
 	recall    bool                 // a Cancel came when it was matched: if its message does not come, it ends
 	orphan    vni.Status           // not OK: its sender has gone: likewise
+
+	since    clock.Time  // when it was posted first
+	called   vni.Name    // of a reply to a command's call: whom the process called; zero if by address
+	calledAt vni.Address // and where that is, once it is known
 }
 
 func (r *receive) init(p *process, ctx int) {
@@ -122,7 +126,7 @@ func (e *Engine) rejectReceive(r *receive, err error) {
 
 // enterReceive has a receive look for what it wants, or wait.
 func (e *Engine) enterReceive(r *receive) {
-	r.begin()
+	r.begin(e.now)
 	if r.ticket != 0 {
 		e.claim(r)
 		return
@@ -133,8 +137,9 @@ func (e *Engine) enterReceive(r *receive) {
 }
 
 // begin gives a receive or a probe, of whatever kind, its place behind all others.
-func (r *receive) begin() {
+func (r *receive) begin(now clock.Time) {
 	p := r.p
+	r.since = now
 	p.libraries.note(r.tags.Tag())
 	p.postSeq++
 	r.seq, r.recall, r.orphan, r.call.dest = p.postSeq, false, vni.StatusOK, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/rel"
@@ -90,6 +91,7 @@ type send struct {
 	requested bool         // a permission request of it stands open at the peer
 	long      bool         // it counts as one of remote.long
 	peer      *peer        // whose fragment id this send holds
+	since     clock.Time   // when its command was taken
 }
 
 func (s *send) init(p *process, ctx int) {
@@ -160,6 +162,7 @@ func (e *Engine) loadSend(s *send, code vni.Code, c *vni.SendContext) (ok bool) 
 		return false
 	}
 	s.load(c, code)
+	s.since = e.now
 	if int(c.Token&0xffff) != s.ctx || c.Token == 0 {
 		e.rejectSend(s, fmt.Errorf("token %#x does not name send context %d", c.Token, s.ctx))
 		return false
@@ -179,6 +182,7 @@ func (e *Engine) startSend(s *send, c *vni.SendContext) {
 	case c.NIC != 0:
 		e.toAddress(s, vni.Address{NIC: c.NIC, Slot: c.Slot, Gen: c.Gen})
 	default:
+		s.calls(vni.Address{})
 		e.resolve(s)
 	}
 	if s.state == sendReady && s.dest.peer == nil {
@@ -322,6 +326,7 @@ func (e *Engine) toAddress(s *send, k vni.Address) {
 		}
 	}
 	s.dest = d
+	s.calls(k)
 	d.sends++
 	s.env.DstSlot, s.env.DstGen = k.Slot, k.Gen
 	d.queue.pushBack(&s.queued)

@@ -1,0 +1,132 @@
+package coll
+
+import (
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// A program that hangs mostly has members that stand in different operations of one group. The NIC
+// knows where each of its members stands, without the help of the process.
+
+// Step is an operation of a group as one member has asked for it.
+type Step struct {
+	Number uint32   // among the operations of the member in this group, from 1; 0 is the join
+	Kind   string   // StepJoin, StepBarrier, StepBroadcast, StepReduce; empty: no operation
+	Root   int      // rank of the root of a broadcast or reduction; -1: it has none
+	Name   vni.Name // of the root
+}
+
+// The kinds of a Step.
+const (
+	StepJoin      = "join"
+	StepBarrier   = "barrier"
+	StepBroadcast = "broadcast"
+	StepReduce    = "reduce"
+)
+
+var stepKinds = [...]string{kindBarrier: StepBarrier, kindBroadcast: StepBroadcast, kindReduce: StepReduce}
+
+// Standing is the place of one member of this NIC in a group.
+type Standing struct {
+	Key     vni.Name // of the group
+	State   string   // StandingJoins, StandingOpen or StandingBroken
+	Size    int      // members that the group has, or that the join waits for; 0: not known
+	Present int      // members that are there
+	Rank    int      // of this member; -1 while it joins
+
+	In    Step          // the oldest operation whose end the process awaits; of a broken group, the one that failed
+	Under int           // operations whose end it awaits
+	Done  uint32        // number of the last operation up to which all have ended; a broken group: have ended well
+	For   time.Duration // since it entered In, or since its last operation ended if it is in none
+
+	Mismatch bool        // of a broken group: its members did different things
+	Lost     vni.Name    // else the member that has gone
+	LostAt   vni.Address // and its address
+}
+
+// The states of a Standing.
+const (
+	StandingJoins  = "joining"
+	StandingOpen   = "open"
+	StandingBroken = "broken"
+)
+
+// Standings lists the places of a process in its groups, the oldest membership first, at most most
+// of them, and counts the others.
+func (t *Table) Standings(p *Process, now clock.Time, most int) (l []Standing, others int) {
+	for _, m := range p.members {
+		if len(l) == most {
+			others++
+			continue
+		}
+		l = append(l, m.standing(now))
+	}
+	return l, others
+}
+
+func (m *member) standing(now clock.Time) Standing {
+	s := Standing{Key: m.g.key, State: StandingOpen, Size: int(m.own.size), Rank: m.rank,
+		Done: m.finished(), For: now.Sub(m.since)}
+	for range m.g.live() {
+		s.Present++
+	}
+	if m.g.complete {
+		s.Size = len(m.g.seats)
+	}
+	switch {
+	case m.join != nil:
+		s.State, s.Rank, s.Done, s.Under = StandingJoins, -1, 0, 1
+		s.In = Step{Kind: StepJoin, Root: -1}
+		return s
+	case m.state == memberBroken:
+		s.State, s.Mismatch = StandingBroken, m.wrong
+		if !m.wrong && m.dead < len(m.g.seats) {
+			s.Lost, s.LostAt = m.g.seats[m.dead].name, m.g.seats[m.dead].Address
+		}
+	}
+	if o := m.oldest(&s.Under); o != nil { // a broken group still ends what came before the break
+		s.In, s.For = o.step(), now.Sub(o.since)
+	} else if m.state == memberBroken {
+		s.In, s.Done = m.broke, m.doneWell
+	}
+	return s
+}
+
+// oldest finds the operation with the lowest number whose end the process awaits, and counts all
+// such operations.
+func (m *member) oldest(count *int) (oldest *operation) {
+	for n, o := range m.ops { // the least of them, whatever the order
+		if !o.entered || o.req == nil {
+			continue
+		}
+		*count++
+		if oldest == nil || int32(n-oldest.number) < 0 {
+			oldest = o
+		}
+	}
+	return oldest
+}
+
+func (o *operation) step() Step {
+	return o.m.step(o.number, o.kind, o.root, o.operator&wantedByAll != 0)
+}
+
+// step describes an operation of m. toAll says that a reduction gives its result to every member.
+func (m *member) step(number uint32, k kind, root int, toAll bool) Step {
+	s := Step{Number: number, Kind: stepKinds[k], Root: -1}
+	if k == kindBroadcast || k == kindReduce && !toAll {
+		s.Root, s.Name = root, m.g.seats[root].name
+	}
+	return s
+}
+
+// noteBreak keeps where m stood when its group broke, before its operations fail.
+func (m *member) noteBreak(now clock.Time) {
+	m.doneWell, m.since = m.finished(), now
+	var under int
+	if o := m.oldest(&under); o != nil && m.broke.Kind == "" {
+		m.broke = o.step()
+	}
+}
