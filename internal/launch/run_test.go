@@ -135,7 +135,9 @@ func TestARankThatIgnoresTermIsKilledAfterTheGrace(t *testing.T) {
 func TestOneRefusalAmongManyHostsStartsNothingAndAllCausesCome(t *testing.T) {
 	j := newJob(100, 1, hello)
 	refuse := func(what string) func(*ctl.Reserve) []ctl.Refusal {
-		return func(*ctl.Reserve) []ctl.Refusal { return []ctl.Refusal{{What: what, Text: "no " + what, Cure: "mend it"}} }
+		return func(*ctl.Reserve) []ctl.Refusal {
+			return []ctl.Refusal{{What: what, Text: "no " + what, Cure: "mend it"}}
+		}
 	}
 	j.Hosts[17].Refuse, j.Hosts[63].Refuse = refuse(ctl.RefusedProgram), refuse(ctl.RefusedRole)
 	j.Hosts[5].Slots = 0
