@@ -234,6 +234,8 @@ func (h *Host) answer(p *sim.Process, m weft.Message) {
 		h.w.step(Event{What: "refused", Host: h.index})
 	} else {
 		reply.Ready, reply.PID = true, 1000+len(h.Keepers)
+		at := k.Process.Address()
+		reply.Keeper = &ctl.Address{NIC: registry.NICID(at.NIC), Slot: at.Slot, Generation: at.Generation}
 		h.w.vote(k)
 	}
 	text, err := json.Marshal(reply)
