@@ -86,6 +86,8 @@ func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl
 		return reply, 0, rest, nil
 	case ctl.JobList:
 		return j.list(a, q.ID, r.From)
+	case ctl.JobStuck:
+		return j.stuck(a, q.ID, r.From)
 	case ctl.JobKill:
 		reply, err := j.kill(a, q.ID, time.Duration(q.Grace))
 		return reply, 0, nil, err
@@ -126,6 +128,26 @@ func (j *jobs) list(a deploy.Asker, id string, from int) (*ctl.JobReply, int, la
 		var next int
 		info.Processes, next = ctl.Page(ranks, from)
 		return &ctl.JobReply{NIC: j.d.id, Jobs: []ctl.JobInfo{info}}, next, nil
+	}, nil
+}
+
+// stuck tells where the ranks of a job stand, also of one that another launcher has started.
+func (j *jobs) stuck(a deploy.Asker, id string, from int) (*ctl.JobReply, int, later, error) {
+	if err := j.mayLook(a); err != nil {
+		return nil, 0, nil, err
+	}
+	answer := func(info ctl.JobInfo, known []ctl.RankInfo) (*ctl.JobReply, int, error) {
+		page, next := ctl.Page(j.d.stuck(id, known), from)
+		info.Processes = page
+		return &ctl.JobReply{NIC: j.d.id, Jobs: []ctl.JobInfo{info}}, next, nil
+	}
+	b, err := j.find(id)
+	if err != nil {
+		reply, next, err := answer(ctl.JobInfo{ID: id, NIC: j.d.id}, nil)
+		return reply, next, nil, err
+	}
+	return nil, 0, func() (*ctl.JobReply, int, error) {
+		return answer(b.info(), j.attached(b, b.keeper.ranks()))
 	}, nil
 }
 
