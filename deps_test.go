@@ -37,7 +37,7 @@ vni, rel < names, coll, relay, program            pdl/vm < program
 clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      weft < proxy
 clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     NONE < hugepage < weft, daemon     NONE < standin < daemon
-NONE < filemem < ctl, weft, daemon
+NONE < filemem < ctl, weft, daemon      vni, ctl < stuck
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 weft < sim, inflight, workqueue < processtest     sim, pdl < sweep, processtest
 inflight, together, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        payload, together < demo
