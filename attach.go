@@ -1,6 +1,7 @@
 package weft
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// AttachConfig configures [Attach]: the NIC daemon, and the name and groups of the process. Only
-// Name is required.
+// AttachConfig configures [Attach]: the NIC daemon, and the name and groups of the process. If a
+// launcher started the program, every field may be zero. Otherwise only Name is required.
 type AttachConfig struct {
 	// Socket is the path of the daemon's socket. If Socket is empty, Attach uses $WEFT_SOCKET. If
 	// that variable is not set, Attach uses the first of these sockets at which a daemon listens:
@@ -30,7 +31,8 @@ type AttachConfig struct {
 	//     this socket
 	Socket string
 
-	// Name is the name of the process.
+	// Name is the name of the process. If Name is empty, the launcher's environment gives the name.
+	// See [Config].Name.
 	Name Name
 
 	// Groups lists the groups that the process joins when it attaches. For example, {Size: 4} is
@@ -79,13 +81,22 @@ type Geometry struct {
 //   - [ErrFull]: the NIC has no room for another process.
 //   - [ErrOtherVersion]: the daemon and this program use different releases of Weft.
 //   - [ErrNameTaken]: another process of the fabric has the name; see [Open].
-//   - [ErrBadArgument]: the name or the Geometry is invalid.
+//   - [ErrBadArgument]: the name, the Geometry or a variable of the environment is invalid.
+//   - [ErrNoLauncher]: cfg.Name is empty, and no launcher started the program.
 func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	if err := ended(ctx, "attach"); err != nil {
 		return nil, err
 	}
+	var by launched
 	if cfg.Name == AnyProcess {
-		return nil, argument(errors.New("weft: AttachConfig.Name is empty; expected one such as app/0"))
+		var err error
+		if by, err = fromLauncher("AttachConfig.Name"); err != nil {
+			return nil, err
+		}
+		if err := by.learnName(ctx); err != nil {
+			return nil, err
+		}
+		cfg.Name, cfg.Socket = by.name, cmp.Or(cfg.Socket, by.socket)
 	}
 	if _, err := cfg.Name.vni(); err != nil {
 		return nil, argument(fmt.Errorf("weft: AttachConfig.Name: %w", err))
@@ -102,7 +113,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	hooks := ctl.Hooks{Listening: half.Listening, Sleeping: half.SetSleeping, WaitsAt: half.SetWaitsAt}
 	w := &attachedWaiter{a.Waiter(hooks)}
 	id := half.Identity()
-	p := &Process{time: realTime{}, name: cfg.Name, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
+	p := &Process{time: realTime{}, name: cfg.Name, place: by.place, addr: Address{NICID(id.NIC), id.Slot, id.Gen}}
 	p.leave, p.calls = a.Close, w.w.SystemCalls
 	p.askProgram = func(ctx context.Context, nic nicid.ID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		reply, err := conn.NIC(uint64(nic)).Program(ctx, r)

@@ -20,12 +20,28 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/trust"
 )
 
-// Config configures a NIC inside this process. Only Name is required. If every other field is zero,
-// the NIC uses UDP on loopback, on a port that the system chooses.
+// Config configures a NIC inside this process. Only Name is required, and not even Name if a launcher
+// started the program. If every other field is zero, the NIC uses UDP on loopback, on a port that the
+// system chooses.
 type Config struct {
 	// Name is the name of the process that [Open] attaches. [OpenNIC] ignores Name.
+	//
+	// If Name is empty, the environment gives the name. The application is the name of the job, and
+	// the index is the rank. Open reads the variables of these launchers, in this order:
+	//
+	//   - weft run: WEFT_NAME, WEFT_RANK, WEFT_SIZE
+	//   - launchers with PMI-1, such as mpiexec.hydra of MPICH: PMI_RANK, PMI_SIZE, PMI_FD or PMI_PORT
+	//   - Open MPI and PRRTE: OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, PMIX_NAMESPACE
+	//   - srun of Slurm: SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_JOB_ID, SLURM_STEP_ID
+	//   - an Indexed Job or a JobSet of Kubernetes: JOB_COMPLETION_INDEX and JOBSET_NAME. The manifest
+	//     also sets WEFT_SIZE to the number of ranks.
+	//   - a LeaderWorkerSet of Kubernetes: LWS_WORKER_INDEX, LWS_GROUP_SIZE, LWS_LEADER_ADDRESS
+	//
+	// If the launcher restarts the job, the restart number becomes part of the application. The
+	// variable WEFT_RESTART sets this number for launchers that do not count restarts.
 	Name Name
 
 	// Groups lists the groups that the process joins when it starts. Open waits until each of these
@@ -122,6 +138,8 @@ type Config struct {
 	// Capture describes a file for the frames that the NIC sends and receives. nil means no
 	// capture.
 	Capture *Capture
+
+	jobKey []trust.FabricKey // key of a job, which replaces the file at the default path; nil: none
 }
 
 // Position is the place of a NIC on a torus. The zero value means that the NIC has no position. If

@@ -34,22 +34,23 @@ link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel      sea
 clock < hotel < rel, bench      wire < tree < coll, sweep
 vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc, driver
 vni, rel < names, coll, relay, program            pdl/vm < program
-clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      weft < proxy
+clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      weft < proxy      vni, weft < stage
 clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     NONE < hugepage < weft, daemon     NONE < standin < daemon
-NONE < filemem < ctl, weft, daemon      vni, ctl < stuck
+NONE < filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon          vni, ctl < stuck
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
+limits, vni < environ < weft      NONE < pmi < weft
 weft < sim, inflight, workqueue < processtest     sim, pdl < sweep, processtest
 inflight, together, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        payload, together < demo
 proc, ctl < expose < weft      deploy, expose, weft < weft/program < bench, processtest
 program, ctl < deploy < weft, daemon                vni, ctl < hostile                                payload < bench
-testbed, payload < bench/limit < bench
+testbed, payload < bench/limit < bench      testbed, limits < bench/machine
 payload, together, inflight < soak
 registry < registry/file                          limits, registry < registry/gossip
 proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl, version < daemon
 NONE < pdl/prog, pdl/prog/opgen, pdl/pdltest, pdl/kernels      pdl/prog < pdl, pdl/vm      pdl/vm < pdl/vm/mem
 wire, pdl/vm < pdl/ebpf      pdl/ebpf, program < resident < daemon, weft
-weft < examples/{open,attach,call,memory,multicast,groups,events}      weft, sim < examples/simulation
+weft < examples/{open,attach,call,memory,multicast,groups,events,world}      weft, sim < examples/simulation
 everything < cmd/weft
 `
 

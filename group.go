@@ -133,7 +133,11 @@ func (g *Group) Member(rank int) Name { return nameOf(g.g.Member(rank).Name) }
 // remaining members agree on the list of remaining members.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	n, err := g.g.Shrink(ctx)
-	return newGroup(g.p, n, err)
+	shrunk, err := newGroup(g.p, n, err)
+	if shrunk != nil {
+		g.p.world.CompareAndSwap(g, shrunk)
+	}
+	return shrunk, err
 }
 
 // Split divides the members into new groups. All members that give the same color form one new
@@ -154,7 +158,10 @@ func (g *Group) Split(ctx context.Context, color int) (*Group, error) {
 // at the other members. Every operation that it did not complete fails there. Operations that this
 // process has started but that are not done fail with [ErrNoGroup]. If a call of the group is in
 // flight, Close fails with [ErrBadArgument].
-func (g *Group) Close() error { return groupError(g.g.Close()) }
+func (g *Group) Close() error {
+	g.p.world.CompareAndSwap(g, nil)
+	return groupError(g.g.Close())
+}
 
 // bad fails an operation that has bad arguments. The process leaves the group.
 func (g *Group) bad(ctx context.Context, op, what string) error {

@@ -73,6 +73,7 @@ func (p *Process) joinAll(ctx context.Context, all []Membership) error {
 	p.groups = make(map[string]*Group)
 	for _, g := range groups {
 		p.groups[g.Name()] = g
+		p.joinedWorld(g)
 	}
 	return nil
 }

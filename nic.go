@@ -62,24 +62,43 @@ type NIC struct {
 // most half a second.
 //
 // Open fails with [ErrNameTaken] if another process of the fabric has the name. It fails with
-// [ErrBadArgument] if the configuration is invalid, and with a [GroupError] if the process cannot
-// join a group. Other errors come from the system, for example if an address is in use.
+// [ErrBadArgument] if the configuration or a variable of the environment is invalid, with
+// [ErrNoLauncher] if cfg.Name is empty and no launcher started the program, and with a [GroupError]
+// if the process cannot join a group. Other errors come from the system, for example if an address
+// is in use.
+//
+// If cfg.Name is empty, the launcher has a PMI-1 server, and cfg.Nodes is empty, Open needs no further
+// configuration: the NICs of all ranks learn each other's addresses from this server. Unless the
+// configuration or $WEFT_FABRIC_FILE names a fabric key, or Plain is set, rank 0 draws a key for this
+// job, and the other ranks get it from the server. If cfg.Link is empty and the ranks are on several
+// hosts, the NIC listens at the address of its host. Open takes over the connection to the server, so
+// an MPI library in the same program cannot use it.
 //
 // If a program is killed and restarted, Open may fail with [ErrNameTaken] until the fabric notices
 // that the earlier NIC is gone. The fabric notices within 10 s, or within twice
 // [Config.UnreachableAfter] if that time is longer. If the program restarts with the same
 // [Config.ID], Open gets the name at once.
 func Open(ctx context.Context, cfg Config) (*Process, error) {
-	n, err := OpenNIC(ctx, cfg)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	by := launched{name: cfg.Name}
+	var err error
+	if cfg.Name == AnyProcess {
+		if by, err = fromLauncher("Config.Name"); err != nil {
+			return nil, err
+		}
+	}
+	n, err := by.open(ctx, &cfg)
 	if err != nil {
 		return nil, err
 	}
-	p, err := n.Attach(ctx, cfg.Name, cfg.Groups...)
+	p, err := n.attachAlone(ctx, by.name)
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
-	p.closeNIC = true
-	return p, nil
+	p.closeNIC, p.place = true, by.place
+	return p.joined(ctx, cfg.Groups)
 }
 
 // OpenNIC opens a NIC inside this program, without a process. [NIC.Attach] attaches processes to
@@ -269,6 +288,15 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	p, err := n.attachAlone(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return p.joined(ctx, groups)
+}
+
+// attachAlone checks the name, and makes a process that is in no group yet.
+func (n *NIC) attachAlone(ctx context.Context, name Name) (*Process, error) {
 	if name == AnyProcess {
 		return nil, argument(errors.New("weft: the name of the process is empty; expected one such as app/0"))
 	}
@@ -276,11 +304,7 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	if err != nil {
 		return nil, argument(fmt.Errorf("weft: %w", err))
 	}
-	p, err := n.attach(ctx, name, vn)
-	if err != nil {
-		return nil, err
-	}
-	return p.joined(ctx, groups)
+	return n.attach(ctx, name, vn)
 }
 
 // attach makes a process that is in no group yet. Close waits for attach, and so also closes the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/nicid"
@@ -17,10 +18,12 @@ import (
 type Process struct {
 	port       // port 0
 	name       Name
+	place      Place // in a parallel job; zero if the program named the process
 	addr       Address
 	nic        *NIC // the embedded NIC; nil with a daemon
 	closeNIC   bool
-	groups     map[string]*Group // the groups that it joined when it attached
+	groups     map[string]*Group     // the groups that it joined when it attached
+	world      atomic.Pointer[Group] // the open group of World
 	known      nameCache
 	ports      portsTaken
 	time       proc.Time

@@ -17,7 +17,7 @@ import (
 // pureFolders hold the protocol, which is a value: input and now give output. They start no goroutine, read no clock,
 // never sleep, make no system call and draw no randomness but from a seed, so that every run can be repeated.
 var pureFolders = []string{
-	"internal/clock", "internal/freelist", "internal/limits", "internal/mutate", "internal/nicid", "internal/seal", "internal/secret", "internal/trust", "internal/wire", "internal/vni", "internal/driver", "internal/hotel", "internal/rel", "internal/names", "internal/coll", "internal/tree", "internal/relay", "internal/hsn", "internal/paging", "internal/program",
+	"internal/clock", "internal/environ", "internal/freelist", "internal/limits", "internal/mutate", "internal/nicid", "internal/seal", "internal/secret", "internal/trust", "internal/wire", "internal/vni", "internal/driver", "internal/hotel", "internal/rel", "internal/names", "internal/coll", "internal/tree", "internal/relay", "internal/hsn", "internal/paging", "internal/program",
 	"internal/nic",
 	"pdl",
 }

@@ -42,6 +42,7 @@ func newBenchCommand() *cobra.Command {
 	for _, k := range bench.Kinds() {
 		all = append(all, newBenchKind(k))
 	}
+	all = append(all, machineBenches()...)
 	return newGroup("bench", "Measure latency, rate and bandwidth", append(all, lossBench(), idleBench(), pollBench(), fairnessBench(), incastBench(),
 		groupBench(bench.KindBarrier, "Measure barriers of a group"), groupBench(bench.KindBroadcast, "Measure broadcasts to a group"),
 		groupBench(bench.KindAllReduce, "Measure reductions of which every member gets the result"),

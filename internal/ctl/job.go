@@ -307,6 +307,28 @@ func (n NIC) Jobs(ctx context.Context) (all []JobInfo, err error) {
 	return all, err
 }
 
+// JobOf returns one job that has ranks on the NIC's host, with its processes.
+func (n NIC) JobOf(ctx context.Context, id string) (*JobInfo, error) {
+	var job *JobInfo
+	for from := 0; ; {
+		r, err := n.job(ctx, &Job{What: JobList, ID: id}, from)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(r.Job.Jobs) != 1:
+			return nil, fmt.Errorf("ctl: the reply about %s has %d jobs", id, len(r.Job.Jobs))
+		case job == nil:
+			job = &r.Job.Jobs[0]
+		default:
+			job.Processes = append(job.Processes, r.Job.Jobs[0].Processes...)
+		}
+		if r.Next <= from {
+			return job, nil
+		}
+		from = r.Next
+	}
+}
+
 // Machines lists the machines that the NIC's daemon keeps.
 func (n NIC) Machines(ctx context.Context) (all []Machine, err error) {
 	err = n.pages(ctx, JobMachineList, func(r *JobReply) { all = append(all, r.Machines...) })

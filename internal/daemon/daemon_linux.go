@@ -70,6 +70,7 @@ type Daemon struct {
 	gossip   *gossip.Registry  // nil: none
 	registry registry.Registry // what the configuration lists, and what is heard by gossip
 
+	jobs     *jobs
 	segments segments
 	sessions map[uint16]*session // by slot; under the loop's lock
 	colour   atomic.Uint32
@@ -101,6 +102,7 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 	}
 	d := &Daemon{settings: s, log: newLog(logTo, c.Log), started: time.Now(), sessions: map[uint16]*session{}, segments: segments{all: map[uint32]*segment{}},
 		clients: map[*client]bool{}, callers: map[int]*caller{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16), peerNews: make(chan struct{}, 1)}
+	d.jobs = newJobs(d)
 	if err := d.take(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -113,7 +115,11 @@ func (d *Daemon) take() (err error) {
 	if d.listener, err = ctl.Listen(s.socket, s.config.socketMode()); err != nil {
 		return err
 	}
+	d.removeJobSockets()
 	if err = d.identify(); err != nil {
+		return err
+	}
+	if err = d.jobs.family.adopt(); err != nil {
 		return err
 	}
 	if d.link, err = d.openLink(); err != nil {
@@ -257,9 +263,11 @@ func (d *Daemon) serveAll(ctx context.Context) (err error) {
 	defer paths.Stop()
 	rest.Go(func() { d.watchPeers(ctx, paths.C) })
 	d.control.serve(ctx, &rest)
+	rest.Go(func() { d.jobs.family.reapOrphans(ctx.Done()) })
 	rest.Go(func() { d.accept() })
 	<-ctx.Done()
 	d.log.Info("NIC is going down")
+	d.jobs.close()            // before the NIC: the keepers tell their launchers why
 	d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken
 	d.control.close()
 	err = errors.Join(d.hangUp(), d.leaveGossip())

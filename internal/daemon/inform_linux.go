@@ -28,6 +28,12 @@ func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*c
 		return d.control.ask(ctx, r)
 	}
 	switch r.Op {
+	case ctl.OpJob:
+		reply, rest, err := d.jobAnswer(ctx, a, r)
+		if rest != nil {
+			return rest()
+		}
+		return reply, err
 	case ctl.OpProgram:
 		reply, err := d.programs.Answer(a, r.Program)
 		return &ctl.Reply{Program: reply}, err
@@ -44,11 +50,6 @@ func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*c
 		return &ctl.Reply{Groups: page, Next: next}, nil
 	case ctl.OpMemory:
 		return &ctl.Reply{Memory: d.memoryMap()}, nil
-	case ctl.OpJob:
-		if r.Job.What == ctl.JobStuck {
-			page, next := ctl.Page(d.stuck(r.Job.ID, nil), r.From)
-			return &ctl.Reply{Job: &ctl.JobReply{NIC: d.id, Jobs: []ctl.JobInfo{{ID: r.Job.ID, NIC: d.id, Processes: page}}}, Next: next}, nil
-		}
 	case ctl.OpProcesses:
 		page, next := ctl.Page(d.processes(), r.From)
 		return &ctl.Reply{Processes: page, Next: next}, nil

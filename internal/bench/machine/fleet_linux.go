@@ -1,0 +1,207 @@
+package machine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weftnet/weft/internal/testbed"
+)
+
+// fleet is some hosts of a testbed, each with a NIC daemon, and a machine that has all of them.
+type fleet struct {
+	self  string // the weft binary
+	dir   string
+	tb    *testbed.Testbed
+	hosts []*host
+	peers string // the addresses of all hosts
+}
+
+// host is one host of a fleet.
+type host struct {
+	*testbed.Host
+	f      *fleet
+	socket string
+	id     string // of its NIC
+	space  string // its network namespace, as /proc names it
+	daemon *testbed.Cmd
+	log    bytes.Buffer
+	holds  holdings // of the daemon, before any job
+}
+
+// machineName is what the fleet's machine is called.
+const machineName = "all"
+
+// settleWithin bounds every wait for something that must happen.
+const settleWithin = time.Minute
+
+// newFleet starts hosts, daemons and the machine. close ends them.
+func newFleet(ctx context.Context, self string, hosts, slots int) (f *fleet, err error) {
+	f = &fleet{self: self}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close())
+			f = nil
+		}
+	}()
+	if f.dir, err = os.MkdirTemp("", "weft-machine-"); err != nil {
+		return f, err
+	}
+	if f.tb, err = testbed.New(testbed.Config{Hosts: hosts, Lossy: true}); err != nil {
+		return f, err
+	}
+	var addrs []string
+	for i := range hosts {
+		addrs = append(addrs, f.tb.Host(i).Addr().String())
+	}
+	f.peers = strings.Join(addrs, ",")
+	if err := f.weft("fabric", "init"); err != nil {
+		return f, err
+	}
+	for i := range hosts {
+		h := &host{Host: f.tb.Host(i), f: f, socket: filepath.Join(f.dir, fmt.Sprintf("h%d.sock", i))}
+		f.hosts = append(f.hosts, h)
+		if err := h.identify(); err != nil {
+			return f, err
+		}
+		if err := h.start(ctx, slots); err != nil {
+			return f, err
+		}
+	}
+	return f, f.assemble(ctx, slots)
+}
+
+// environment is that of every command of the fleet.
+func (f *fleet) environment(socket string) []string {
+	return append(os.Environ(), "WEFT_FABRIC_FILE="+filepath.Join(f.dir, "fabric.key"), "WEFT_SOCKET="+socket)
+}
+
+// weft runs the binary on the machine itself.
+func (f *fleet) weft(args ...string) error {
+	c := exec.Command(f.self, args...)
+	c.Env = f.environment("")
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("weft %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// identify finds out by which name /proc knows the network of the host.
+func (h *host) identify() error {
+	return h.Do(func() (err error) {
+		h.space, err = os.Readlink("/proc/thread-self/ns/net")
+		return err
+	})
+}
+
+// command is the weft binary on the host.
+func (h *host) command(ctx context.Context, args ...string) *testbed.Cmd {
+	c := h.Command(ctx, h.f.self, args...)
+	c.Env = h.f.environment(h.socket)
+	return c
+}
+
+// start starts the daemon of the host and waits until it answers.
+func (h *host) start(ctx context.Context, slots int) error {
+	config := filepath.Join(h.f.dir, fmt.Sprintf("h%d.toml", h.Index()))
+	if err := os.WriteFile(config, fmt.Appendf(nil, "slots = %d\n", slots), 0o600); err != nil {
+		return err
+	}
+	h.daemon = h.command(ctx, "nic", "--config", config, "--listen", net.JoinHostPort(h.Addr().String(), "7700"), "--node", h.f.peers)
+	h.log.Reset()
+	h.daemon.Stderr = &h.log
+	h.daemon.Stdout = &h.log
+	if err := h.daemon.Start(); err != nil {
+		return err
+	}
+	var about struct {
+		ID string `json:"nic"`
+	}
+	err := h.until(ctx, "its daemon answers", func() bool {
+		out, err := h.command(ctx, "stat", "--json").Output()
+		return err == nil && json.Unmarshal(out, &about) == nil && about.ID != ""
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, h.log.String())
+	}
+	h.id = about.ID
+	return nil
+}
+
+// until waits for a condition on the host.
+func (h *host) until(ctx context.Context, what string, done func() bool) error {
+	for end := time.Now().Add(settleWithin); !done(); {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case time.Now().After(end):
+			return fmt.Errorf("host %d: waited %v until %s", h.Index(), settleWithin, what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil
+}
+
+// up waits until the host's NIC has a session with each other host's.
+func (h *host) up(ctx context.Context) error {
+	return h.until(ctx, "its NIC knows the others", func() bool {
+		out, err := h.command(ctx, "nodes", "--json").Output()
+		return err == nil && strings.Count(string(out), `"state":"up"`) >= len(h.f.hosts)-1
+	})
+}
+
+// assemble waits until all NICs know one another, and makes the machine on the first host.
+func (f *fleet) assemble(ctx context.Context, slots int) error {
+	var ids []string
+	for _, h := range f.hosts {
+		if err := h.up(ctx); err != nil {
+			return err
+		}
+		ids = append(ids, h.id)
+	}
+	out, err := f.hosts[0].command(ctx, "machine", "create", machineName, "--nodes", strings.Join(ids, ","), "--slots", fmt.Sprint(slots)).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("weft machine create: %w: %s", err, out)
+	}
+	return f.settle()
+}
+
+// settle notes what each daemon holds while no job runs.
+func (f *fleet) settle() (err error) {
+	for _, h := range f.hosts {
+		if h.holds, err = holdingsOf(h.daemon.Process.Pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close ends the daemons and takes the hosts down.
+func (f *fleet) close() error {
+	var errs []error
+	for _, h := range f.hosts {
+		if h.daemon != nil && h.daemon.Process != nil {
+			_ = h.daemon.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	for _, h := range f.hosts {
+		if h.daemon != nil && h.daemon.Process != nil {
+			timer := time.AfterFunc(10*time.Second, func() { _ = h.daemon.Process.Kill() })
+			_ = h.daemon.Wait()
+			timer.Stop()
+		}
+	}
+	if f.tb != nil {
+		errs = append(errs, f.tb.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(f.dir))...)
+}

@@ -1,0 +1,115 @@
+package machine
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// process is a process of a host.
+type process struct {
+	pid  int
+	args string
+}
+
+// strangers returns the processes in the network of a host other than its daemon and the given ones.
+// The network is what a process cannot leave without privileges: a new session, an empty
+// environment or a dead parent hides it from nobody here.
+func (h *host) strangers(but ...int) (all []process) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || h.daemon != nil && h.daemon.Process != nil && pid == h.daemon.Process.Pid {
+			continue
+		}
+		space, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/net"))
+		if err != nil || space != h.space || contains(but, pid) || zombie(pid) {
+			continue
+		}
+		args, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		all = append(all, process{pid, strings.TrimSpace(string(bytes.ReplaceAll(args, []byte{0}, []byte{' '})))})
+	}
+	return all
+}
+
+func contains(all []int, one int) bool {
+	for _, n := range all {
+		if n == one {
+			return true
+		}
+	}
+	return false
+}
+
+// zombie reports whether a process has ended and only its parent has not heard of that. The parent
+// of such a process is this program or init.
+func zombie(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
+}
+
+// stopped reports whether a process is stopped.
+func stopped(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return err == nil && strings.HasPrefix(rest, "T")
+}
+
+// holdings counts the descriptors of a process by kind.
+type holdings struct {
+	memfds, sockets, others int
+}
+
+// more returns what a has that b has not, or an empty string.
+func (a holdings) more(b holdings) string {
+	var text []string
+	for _, kind := range []struct {
+		name      string
+		have, had int
+	}{{"memory files", a.memfds, b.memfds}, {"sockets", a.sockets, b.sockets}, {"other descriptors", a.others, b.others}} {
+		if kind.have > kind.had {
+			text = append(text, fmt.Sprintf("%d %s, %d before", kind.have, kind.name, kind.had))
+		}
+	}
+	return strings.Join(text, "; ")
+}
+
+func holdingsOf(pid int) (h holdings, err error) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return h, err
+	}
+	for _, e := range entries {
+		to, err := os.Readlink(filepath.Join(dir, e.Name()))
+		switch {
+		case err != nil: // closed meanwhile
+		case strings.HasPrefix(to, "/memfd:"):
+			h.memfds++
+		case strings.HasPrefix(to, "socket:"):
+			h.sockets++
+		default:
+			h.others++
+		}
+	}
+	return h, nil
+}
+
+// jobCgroups returns the control groups of jobs that exist.
+func jobCgroups() (all []string) {
+	for _, pattern := range []string{"/sys/fs/cgroup/*/job-*", "/sys/fs/cgroup/*/*/job-*", "/sys/fs/cgroup/*/*/*/job-*", "/sys/fs/cgroup/job-*"} {
+		found, _ := filepath.Glob(pattern)
+		all = append(all, found...)
+	}
+	return all
+}

@@ -1,0 +1,38 @@
+package stage
+
+import (
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// Tree says which process sends a file to which. The launcher is its root, and the keepers of the
+// job's hosts are below.
+type Tree struct {
+	App   string `json:"app"`   // of the launcher, APP/0, and of the keepers, APP/1 and on
+	Hosts int    `json:"hosts"` // number of keepers
+	Fan   int    `json:"fan"`   // number of children of each process; 1 is a chain
+}
+
+// Launcher is the number of the launcher in place of a host's.
+const Launcher = -1
+
+// NewTree returns the tree that suits a file and a number of hosts: a chain, or from a certain
+// number of hosts on a binary tree.
+func NewTree(app string, hosts int, m *Manifest) Tree {
+	t := Tree{App: app, Hosts: hosts, Fan: 1}
+	if hosts > min(limits.StagedChain, m.Chunks()/limits.StagedChainShare) {
+		t.Fan = 2
+	}
+	return t
+}
+
+// Name returns the name of the keeper of a host, or of the launcher.
+func (t Tree) Name(host int) weft.Name { return weft.Name{App: t.App, Index: uint32(host + 1)} }
+
+// Parent returns the host that sends the file to a host, or Launcher.
+func (t Tree) Parent(host int) int { return host/max(t.Fan, 1) - 1 }
+
+// has reports whether a process takes part.
+func (t Tree) has(name weft.Name) bool {
+	return name.App == t.App && name.Index >= 1 && name.Index <= uint32(t.Hosts)
+}

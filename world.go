@@ -1,0 +1,88 @@
+package weft
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/weftnet/weft/internal/environ"
+)
+
+// ErrNoLauncher comes from Attach and Open without a name, and from Process.World: no launcher
+// started this program, or the process got its name from the program.
+var ErrNoLauncher = environ.ErrNone
+
+// Place is the place of a process in a parallel job, as the launcher of the job gave it.
+type Place struct {
+	Launcher string // "weft run", "PMI-1", "Open MPI", "srun", "JobSet", "Indexed Job" or "LeaderWorkerSet"
+	Rank     int    // 0 to Size−1
+	Size     int    // number of ranks in the job, 1 to 4096
+	Restart  int    // how many times the launcher has restarted the job
+	Machine  string // name of the parallel machine; empty if the launcher names no machine
+}
+
+// Place returns the place of the process in its job. If [Attach] or [Open] got a name from the
+// program, the process has no place: Place returns the zero Place, whose Size is 0.
+func (p *Process) Place() Place { return p.place }
+
+// World joins the group of all ranks of the job, and waits until every rank has joined. The name of
+// the group is the application of the process's name. The rank in the group is the rank that the
+// launcher gave.
+//
+// If the process is in the group already, World returns the same group, or the group that
+// [Group.Shrink] made of it. After [Group.Close], World joins again. If two goroutines call World
+// concurrently, one of them may fail with [ErrGroupJoined].
+//
+// World fails with [ErrNoLauncher] if [Attach] or [Open] got a name from the program, and with the
+// errors of [Process.Join]. If the launcher restarts a job, the application of the new processes has
+// another name. So the processes of an earlier run never join the group.
+func (p *Process) World(ctx context.Context) (*Group, error) {
+	if p.p.Closed() {
+		return nil, &GroupError{Op: "join", Group: p.name.App, Err: ErrClosed}
+	}
+	if p.place.Size == 0 {
+		err := fmt.Errorf("the program named the process %v: %w", p.name, ErrNoLauncher)
+		return nil, &GroupError{Op: "join", Group: p.name.App, Err: err}
+	}
+	if g := p.world.Load(); g != nil {
+		return g, nil
+	}
+	g, err := p.Join(ctx, p.name.App, p.place.Size)
+	if err != nil {
+		return nil, err
+	}
+	p.world.Store(g)
+	return g, nil
+}
+
+// joinedWorld recognizes the group of all ranks among the groups that a process joined when it
+// attached.
+func (p *Process) joinedWorld(g *Group) {
+	if g.Name() == p.name.App && g.Size() == p.place.Size {
+		p.world.Store(g)
+	}
+}
+
+// launched is what the environment says of a process that the program does not name.
+type launched struct {
+	name   Name  // without an application if only the PMI server knows the name of the job
+	place  Place // without a size if only the PMI server knows it
+	socket string
+	pmi    environ.PMI
+}
+
+// fromLauncher reads the environment of this program. field is the field of the configuration that
+// holds no name.
+func fromLauncher(field string) (launched, error) {
+	e, err := environ.From(os.Getenv)
+	switch {
+	case errors.Is(err, environ.ErrNone):
+		return launched{}, argument(fmt.Errorf("weft: %s is empty, and %w", field, err))
+	case err != nil:
+		return launched{}, argument(fmt.Errorf("weft: %s is empty, and in the environment %w", field, err))
+	}
+	l := launched{name: Name{App: e.App, Index: uint32(e.Rank)}, socket: e.Socket, pmi: e.PMI}
+	l.place = Place{Launcher: e.Launcher, Rank: e.Rank, Size: e.Size, Restart: e.Restart, Machine: e.Machine}
+	return l, nil
+}
