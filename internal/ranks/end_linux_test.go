@@ -180,7 +180,8 @@ func TestEndMayRunTwiceAndTheShorterGraceCounts(t *testing.T) {
 	}
 }
 
-// A frozen process ignores SIGKILL until it is thawed, as one in an endless call of the kernel does.
+// A frozen process ignores SIGKILL until it is thawed, as one in an endless call of the kernel
+// does.
 func TestAProcessThatCannotBeKilledIsNamedAndNotWaitedFor(t *testing.T) {
 	dir, err := os.MkdirTemp("/sys/fs/cgroup/freezer", "weft-test-")
 	if err != nil {

@@ -32,8 +32,8 @@ func (s *Set) Inspect() []Info {
 	return all
 }
 
-// stateOf returns the state of a process: running if a thread runs, else uninterruptible if a thread is, else
-// the state of the first thread.
+// stateOf returns the state of a process: running if a thread runs, else uninterruptible if a
+// thread is, else the state of the first thread.
 func stateOf(pid int) string {
 	p, ok := readProcess(pid)
 	if !ok || p.dead() {

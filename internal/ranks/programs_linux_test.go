@@ -94,7 +94,8 @@ func number(s string) int {
 // limitCore keeps a crash from writing a core file.
 func limitCore() { _ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) }
 
-// die ends the process by a signal. Go's runtime handles some signals itself, so a shell takes over.
+// die ends the process by a signal. Go's runtime handles some signals itself, so a shell takes
+// over.
 func die(sig syscall.Signal) {
 	script := fmt.Sprintf("kill -%d $$", int(sig))
 	panic(syscall.Exec("/bin/sh", []string{"sh", "-c", script}, os.Environ()))
@@ -113,7 +114,7 @@ func catch() {
 	}
 }
 
-// environment prints what a rank finds when it starts.
+// environment prints the directory, group, files and variables of a rank.
 func environment() {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -175,8 +176,8 @@ func self(attr *syscall.SysProcAttr, name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// escape starts a process that nothing connects with the job: its own session, no environment, and a parent
-// that ends.
+// escape starts a process that nothing connects with the job: its own session, no environment, and
+// a parent that ends.
 func escape() {
 	self(&syscall.SysProcAttr{Setsid: true}, "leaver", "escaped")
 	fmt.Println("ready")
@@ -212,7 +213,7 @@ func eat(mebibytes int) {
 	hang()
 }
 
-// hang waits for ever. Go's runtime would end a program whose goroutines are all blocked.
+// hang never returns. Go's runtime would end a program whose goroutines are all blocked.
 func hang() {
 	for {
 		time.Sleep(time.Hour)
