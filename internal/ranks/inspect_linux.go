@@ -40,6 +40,9 @@ func stateOf(pid int) string {
 		return stateEnded
 	}
 	state := word(p.state)
+	if state == stateEnded {
+		state = stateSleeping // the first thread alone has ended
+	}
 	if state == stateStopped {
 		return state
 	}

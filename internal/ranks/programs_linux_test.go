@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +34,8 @@ func program(name string, args []string) {
 	case "sleep":
 		fmt.Println("ready")
 		hang()
+	case "headless":
+		headless()
 	case "deaf":
 		signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGTSTP)
 		fmt.Println("ready")
@@ -211,6 +214,28 @@ func eat(mebibytes int) {
 	}
 	fmt.Println("ate", len(all))
 	hang()
+}
+
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "program:headless" {
+		runtime.LockOSThread() // main runs on the first thread then
+	}
+}
+
+// headless ends the first thread of the process, and runs on in another one.
+func headless() {
+	signal.Ignore(unix.SIGTERM)
+	go func() {
+		for {
+			if p, ok := readProcess(os.Getpid()); ok && p.state == 'Z' {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println("ready")
+		hang()
+	}()
+	_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
 }
 
 // hang never returns. Go's runtime would end a program whose goroutines are all blocked.
