@@ -268,6 +268,7 @@ func (d *Daemon) serveAll(ctx context.Context) (err error) {
 	rest.Go(func() { d.watchPeers(ctx, paths.C) })
 	d.control.serve(ctx, &rest)
 	rest.Go(func() { d.jobs.family.reapOrphans(ctx.Done()) })
+	rest.Go(func() { d.jobs.sweep(ctx) })
 	rest.Go(func() { d.accept() })
 	<-ctx.Done()
 	d.log.Info("NIC is going down")
