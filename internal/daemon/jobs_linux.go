@@ -26,10 +26,16 @@ import (
 //	the keeper ends ─► what it left is killed ─► slots free
 //
 // Slots are taken exactly as long as the keeper lives.
+//
+// Slots are the host's: all links of a daemon share them.
 type jobs struct {
-	d      *Daemon
-	family family
+	d *Daemon // the link by which a request comes
+	*places
+}
 
+// places are what a host offers to jobs.
+type places struct {
+	family    family
 	reserving chan struct{} // has a token for each reservation that is worked on
 
 	mu     sync.Mutex
@@ -53,8 +59,8 @@ type job struct {
 	done    chan struct{} // closed when all that the job had is free
 }
 
-func newJobs(d *Daemon) *jobs {
-	return &jobs{d: d, family: family{subreaper: d.settings.config.Subreaper}, reserving: make(chan struct{}, limits.ReservesAtOnce),
+func newPlaces(subreaper bool) *places {
+	return &places{family: family{subreaper: subreaper}, reserving: make(chan struct{}, limits.ReservesAtOnce),
 		all: make(map[string]*job), peers: make(map[registry.NICID]int)}
 }
 
@@ -284,7 +290,7 @@ func (b *job) endGroup() {
 
 // sweep ends jobs of an earlier daemon that was killed together with their keepers. A group may be
 // sweepAge old before its keeper is in it.
-func (j *jobs) sweep(ctx context.Context) {
+func (j *places) sweep(ctx context.Context, log *slog.Logger) {
 	for _, after := range []time.Duration{0, 2 * sweepAge} {
 		select {
 		case <-time.After(after):
@@ -293,10 +299,10 @@ func (j *jobs) sweep(ctx context.Context) {
 		}
 		ended, err := cgroup.Sweep("job-", sweepAge)
 		if len(ended) > 0 {
-			j.d.log.Warn("jobs of an earlier daemon are ended", "jobs", ended)
+			log.Warn("jobs of an earlier daemon are ended", "jobs", ended)
 		}
 		if err != nil {
-			j.d.log.Debug("control groups of earlier jobs", "error", err)
+			log.Debug("control groups of earlier jobs", "error", err)
 		}
 	}
 }
@@ -327,7 +333,7 @@ func (j *jobs) forget(b *job) {
 
 // close ends all jobs: the keepers see their daemon's end, and end their ranks. Those that take longer than
 // limits.JobGrace and limits.KeeperExtra are killed.
-func (j *jobs) close() {
+func (j *places) close() {
 	j.mu.Lock()
 	j.closed = true
 	for _, b := range j.all {

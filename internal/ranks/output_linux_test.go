@@ -153,7 +153,12 @@ func TestASlowReceiverStopsTheRankAndNothingGrows(t *testing.T) {
 	open := make(chan struct{})
 	var check lineChecker
 	var delivered atomic.Int64
+	entered := make(chan struct{}, 1)
 	c.Output = func(_, _ int, b []byte) error {
+		select {
+		case entered <- struct{}{}:
+		default:
+		}
 		<-open
 		delivered.Add(int64(len(b)))
 		check.take("b", b)
@@ -162,6 +167,7 @@ func TestASlowReceiverStopsTheRankAndNothingGrows(t *testing.T) {
 	before := heap()
 	s := r.start(c)
 	t.Cleanup(func() { close(open) }) // before the job's own cleanup, which waits for the output
+	<-entered // from now on nobody reads the pipe
 	awaitFull(t, s.ranks[0].out)
 	for range 20 {
 		if left, _ := pipeBytes(s.ranks[0].out.from); left < limits.RankLineBytes/2 || delivered.Load() > 0 {
