@@ -57,7 +57,7 @@ func runKeeper(ctx context.Context) error {
 		return err
 	}
 	starter := &rankStarter{begin: begin}
-	return errors.Join(launch.Keep(ctx, p, begin.Reserve, launch.KeepOptions{Start: starter.start}, keeperLifeline{link}), starter.close())
+	return errors.Join(launch.Keep(ctx, p, begin.Reserve, launch.KeepOptions{Start: starter.start, Stage: starter.stage}, keeperLifeline{link}), starter.close())
 }
 
 // refuseReserve sends the refusals, and waits until the daemon has taken them and ends this process.
