@@ -19,6 +19,7 @@ import (
 // rankStarter starts the ranks of a keeper.
 type rankStarter struct {
 	begin  *ctl.KeeperBegin
+	group  *cgroup.Group // nil: none
 	pmi    *pmi.Server
 	staged *stage.Staged // nil: the program is on this host
 }
@@ -41,7 +42,7 @@ func (k *rankStarter) stage(ctx context.Context, p *fabric.Process, manifest []b
 func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, error) {
 	cfg := ranks.Config{
 		Program: s.Program, Argv: s.Argv, Env: s.Env, Dir: s.Dir, Ranks: s.Ranks, Unbuffered: s.Unbuffered,
-		Output: on.Output, Want: on.Want, State: on.State, Stdin: make(map[int]bool),
+		Output: on.Output, Want: on.Want, State: on.State, Stdin: make(map[int]bool), Cgroup: k.group,
 		Ended: func(e ranks.Exit) { on.Ended(launch.Exit(e)) },
 	}
 	if k.staged != nil {
@@ -55,11 +56,8 @@ func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, er
 		local[rank] = i
 	}
 	cfg.EnvOf = func(rank int) []string { return k.environment(&s, rank, local[rank]) }
-	var err error
-	if cfg.Cgroup, err = k.group(s.MemoryBytes); err != nil {
-		return nil, err
-	}
 	if s.PMI {
+		var err error
 		k.pmi, err = pmi.NewServer(pmi.ServerConfig{Name: s.App(), Size: s.Size, Ranks: s.Ranks, Mapping: s.Mapping}, on.KVS)
 		if err != nil {
 			return nil, err
@@ -73,25 +71,19 @@ func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, er
 	return keptSet{set}, nil
 }
 
-// group opens the job's control group, and limits its memory. It is nil if the daemon could make none.
-func (k *rankStarter) group(memory int64) (*cgroup.Group, error) {
-	if len(k.begin.Cgroup) == 0 {
+// openGroup opens the job's control group, and limits its memory. It is nil if the daemon could make none.
+func openGroup(paths []string, memory int64) (*cgroup.Group, error) {
+	if len(paths) == 0 {
 		if memory > 0 {
-			return nil, errors.New("no limit of memory can be set: the daemon could make no control group on this host; " +
-				"run it as root, or leave --memory out")
+			return nil, errors.New("the daemon could make no control group")
 		}
 		return nil, nil
 	}
-	g, err := cgroup.Open(k.begin.Cgroup...)
-	if err != nil {
-		return nil, err
+	g, err := cgroup.Open(paths...)
+	if err == nil && memory > 0 {
+		err = g.LimitMemory(memory)
 	}
-	if memory > 0 {
-		if err := g.LimitMemory(memory); err != nil {
-			return nil, fmt.Errorf("limit of memory: %w; leave --memory out", err)
-		}
-	}
-	return g, nil
+	return g, err
 }
 
 // environment tells a rank who it is.
