@@ -85,11 +85,10 @@ func (k *rankStarter) environment(s *launch.Start, rank, local int) []string {
 }
 
 // close ends what serves the ranks. They have ended.
-func (k *rankStarter) close() error {
+func (k *rankStarter) close() {
 	if k.pmi != nil {
 		k.pmi.Close()
 	}
-	return nil
 }
 
 // keptSet is a set of ranks as a keeper sees it.

@@ -81,6 +81,9 @@ type ownNIC struct {
 // ownNICProcesses is how many processes of a job attach beside its ranks: weft run, the keeper, and tools.
 const ownNICProcesses = 4
 
+// ownNICDirectory begins the name of the directory of such a NIC. If weft run is killed, the keeper removes it.
+const ownNICDirectory = "weft-run-"
+
 // startOwnNIC starts a NIC for so many ranks. It hears nothing from other hosts.
 func startOwnNIC(ranks int, log io.Writer) (*ownNIC, error) {
 	dir, err := privateDirectory()
@@ -93,6 +96,7 @@ func startOwnNIC(ranks int, log io.Writer) (*ownNIC, error) {
 		MaxProcesses: min(max(limits.DefaultProcesses, ranks+ownNICProcesses), limits.MaxProcesses),
 		VNI:          &daemon.VNIs{Prepared: 1}, // others are made as ranks attach: many never do
 		Slots:        &unlimited,
+		Subreaper:    true,
 	}
 	d, err := daemon.New(conf, log)
 	if err != nil {
@@ -117,11 +121,11 @@ func privateDirectory() (dir string, err error) {
 		if parent == "" {
 			continue
 		}
-		if dir, err := os.MkdirTemp(parent, "weft-run-"); err == nil { // mode 0700
+		if dir, err := os.MkdirTemp(parent, ownNICDirectory); err == nil { // mode 0700
 			return dir, nil
 		}
 	}
-	if dir, err = os.MkdirTemp("", "weft-run-"); err != nil {
+	if dir, err = os.MkdirTemp("", ownNICDirectory); err != nil {
 		return "", fmt.Errorf("making a directory for the job's NIC: %w", err)
 	}
 	return dir, nil

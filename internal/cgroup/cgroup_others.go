@@ -46,3 +46,6 @@ func (*Group) Kill(time.Duration) ([]int, error) { return nil, unsupported() }
 
 // Remove fails.
 func (*Group) Remove(time.Duration) ([]int, error) { return nil, unsupported() }
+
+// Leave fails.
+func (*Group) Leave() error { return unsupported() }
