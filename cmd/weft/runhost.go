@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	fabric "github.com/weftnet/weft"
@@ -154,6 +155,13 @@ func (h *runHost) places(ctx context.Context, o *runOptions, self fabric.NICID) 
 			return nil, nil, err
 		}
 	default:
+		if h.own == nil {
+			own, err := h.conn.NIC(0).Job(ctx, &ctl.Job{What: ctl.JobSlots})
+			if err != nil {
+				return nil, nil, err
+			}
+			h.name = cmp.Or(own.Name, h.name)
+		}
 		return m, []runPlace{{name: h.name, nic: self, free: max(o.ranks, o.perNode)}}, nil
 	}
 	places := make([]runPlace, len(m.Nodes))
@@ -189,13 +197,17 @@ func (h *runHost) askSlots(ctx context.Context, m *ctl.Machine, places []runPlac
 	wg.Wait()
 }
 
-// resolve finds the NICs of a list of hosts. This host is known by its hostname, too.
+// resolve finds the NICs of a list of hosts. This host is known by its hostname and as localhost, too.
 func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID) ([]ctl.MachineNode, error) {
 	nodes, err := machineNodes(list)
 	if err != nil {
 		return nil, err
 	}
 	known, err := h.conn.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own, err := h.conn.NIC(0).Job(ctx, &ctl.Job{What: ctl.JobSlots})
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +220,7 @@ func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID)
 		switch {
 		case err == nil:
 			n.NIC = id
-		case n.Name == h.name || n.Name == "localhost":
+		case slices.Contains([]string{own.Name, h.name, "localhost"}, n.Name):
 			n.NIC = registry.NICID(self)
 		default:
 			return nil, fmt.Errorf("no host is called %s: %w; weft nodes lists those that this one knows", n.Name, errNoHost)

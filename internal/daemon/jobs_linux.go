@@ -103,7 +103,7 @@ func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl
 		}
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		return &ctl.JobReply{NIC: j.d.id, Slots: j.slots(), Free: j.slots() - j.taken}, 0, nil, nil
+		return &ctl.JobReply{NIC: j.d.id, Name: j.d.host(), Slots: j.slots(), Free: j.slots() - j.taken}, 0, nil, nil
 	}
 	if a.NIC == 0 && strings.HasPrefix(q.What, "machine-") {
 		reply, next, err := j.machineAnswer(a, r)
