@@ -101,9 +101,7 @@ func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl
 		if err := j.mayLook(a); err != nil {
 			return nil, 0, nil, err
 		}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		return &ctl.JobReply{NIC: j.d.id, Slots: j.slots(), Free: j.slots() - j.taken}, 0, nil, nil
+		return nil, 0, func() (*ctl.JobReply, int, error) { return j.free(ctx) }, nil
 	}
 	if a.NIC == 0 && strings.HasPrefix(q.What, "machine-") {
 		reply, next, err := j.machineAnswer(a, r)
