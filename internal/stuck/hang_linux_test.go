@@ -3,6 +3,8 @@ package stuck_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -25,10 +28,17 @@ import (
 // patience bounds waits for what comes soon, unless something is broken.
 const patience = time.Minute
 
-// The test binary runs itself as a rank of a program with a bug.
-const rankVariable = "WEFT_STUCK_TEST_RANK"
+// The test binary runs itself as a rank of a program with a bug, or as a daemon.
+const (
+	rankVariable   = "WEFT_STUCK_TEST_RANK"
+	daemonVariable = "WEFT_STUCK_TEST_DAEMON"
+)
 
 func TestMain(m *testing.M) {
+	if config := os.Getenv(daemonVariable); config != "" {
+		fmt.Println(runDaemon(config))
+		os.Exit(1)
+	}
 	f := strings.Fields(os.Getenv(rankVariable)) // application, socket, bug, rank
 	if len(f) != 4 {
 		os.Exit(m.Run())
@@ -48,28 +58,43 @@ type hosts struct {
 	sockets []string
 	conn    *ctl.Conn
 	nics    []registry.NICID
+	daemon  *os.Process // the second one, if it is apart
 }
 
-func newHosts(t *testing.T) *hosts {
+func runDaemon(config string) error {
+	var c daemon.Config
+	if err := json.Unmarshal([]byte(config), &c); err != nil {
+		return err
+	}
+	d, err := daemon.New(c, os.Stderr)
+	if err != nil {
+		return err
+	}
+	return d.Run(context.Background())
+}
+
+// newHosts makes the hosts. The second daemon is a process of its own if apart is set.
+func newHosts(t *testing.T, apart bool) *hosts {
 	h := &hosts{t: t}
 	dir := t.TempDir()
 	var configs []daemon.Config
 	var nodes []file.Entry
 	for i := range 2 {
-		c := daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: freeport.Loopback(t), Plain: true}
+		c := daemon.Config{Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: freeport.Loopback(t), Plain: true, UnreachableAfter: daemon.Duration(2 * patience)}
 		configs = append(configs, c)
 		nodes = append(nodes, file.Entry{Name: fmt.Sprintf("h%d", i), Address: c.Listen})
 		h.sockets = append(h.sockets, c.Socket)
 	}
-	for _, c := range configs {
+	for i, c := range configs {
 		c.Nodes = nodes
-		h.serve(c)
+		if i == 1 && apart {
+			h.serveApart(c)
+		} else {
+			h.serve(c)
+		}
 	}
 	for _, s := range h.sockets {
-		conn, err := ctl.Dial(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := h.dial(s)
 		t.Cleanup(func() { conn.Close() })
 		info, _, unmap, err := conn.Stat(t.Context())
 		if err != nil {
@@ -84,6 +109,39 @@ func newHosts(t *testing.T) *hosts {
 		h.nics = append(h.nics, registry.NICID(info.NIC))
 	}
 	return h
+}
+
+// dial connects to a daemon that may yet begin to listen.
+func (h *hosts) dial(socket string) *ctl.Conn {
+	h.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := ctl.Dial(h.t.Context(), socket)
+		if err == nil {
+			return conn
+		}
+		if !errors.Is(err, ctl.ErrNoDaemon) || time.Now().After(end) {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// serveApart runs a daemon as a process of its own until the test ends.
+func (h *hosts) serveApart(c daemon.Config) {
+	h.t.Helper()
+	config, err := json.Marshal(c)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	x := exec.Command("/proc/self/exe")
+	x.Env = append(os.Environ(), daemonVariable+"="+string(config))
+	if err := x.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.daemon = x.Process
+	h.t.Cleanup(func() {
+		_ = x.Process.Kill()
+		_ = x.Wait()
+	})
 }
 
 // serve runs a daemon until the test ends.
@@ -167,7 +225,7 @@ func text(t *testing.T, r *stuck.Report) string {
 
 // Each program must hang for the seeded mistake, and the report must name the rank that made it.
 func TestTheReportNamesTheRankAndTheCauseOfEachBug(t *testing.T) {
-	h := newHosts(t)
+	h := newHosts(t, false)
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "BUG\tCAUSE\tRANKS\tREPORT IN")
@@ -187,4 +245,47 @@ func TestTheReportNamesTheRankAndTheCauseOfEachBug(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("\n%s", table.String())
+}
+
+// bugNamed is the index of a bug.
+func bugNamed(t *testing.T, name string) int {
+	t.Helper()
+	for i := range bugs {
+		if bugs[i].name == name {
+			return i
+		}
+	}
+	t.Fatalf("there is no bug %q", name)
+	return 0
+}
+
+func TestAHostThatDoesNotAnswerIsNamedAndDelaysNothing(t *testing.T) {
+	h := newHosts(t, true)
+	h.start(t, "half", bugNamed(t, "a rank sleeps for ever"))
+	job := h.job("half")
+	h.explained(t, job, "outside", []int{3}, "sleeps outside of Weft")
+	if err := h.daemon.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	job.Within = 200 * time.Millisecond // less than the NIC takes to find out
+	r, took := h.explained(t, job, "host", []int{2, 3}, "host h1 does not answer: no answer in time")
+	if len(r.Silent) != 1 || r.Silent[0].Node != "h1" || r.Causes[0].Waiting != 2 {
+		t.Errorf("the report is\n%s\nexpected that ranks 0 and 1 wait for the host", text(t, &r))
+	}
+	t.Logf("after %v:\n%s", took, text(t, &r))
+}
+
+func TestTheHostsOfAJobAreFoundByItsNames(t *testing.T) {
+	h := newHosts(t, false)
+	h.start(t, "found", bugNamed(t, "a ring of receives"))
+	r, _ := h.explained(t, stuck.Job{ID: "found", Within: patience}, "cycle", []int{0, 1, 2, 3}, "0 → 1 → 2 → 3 → 0")
+	if r.Hosts != 2 || r.Size != 4 || r.Ranks[0].Node != "h0" && r.Ranks[0].Node != h.nics[0].String() || r.Ranks[3].Node != "h1" {
+		t.Errorf("the report is of %d ranks on %d hosts:\n%s", r.Size, r.Hosts, text(t, &r))
+	}
+	if r, err := stuck.Ask(t.Context(), h.conn, stuck.Job{ID: "unknown", Within: patience}); err != nil || r.Size != 0 || r.Causes[0].Kind != "not-determined" {
+		t.Errorf("of a job that there is not, the report is %+v, %v", r, err)
+	}
+	if _, err := stuck.Ask(t.Context(), h.conn, stuck.Job{ID: "found", Within: time.Nanosecond}); err == nil {
+		t.Error("a report is made without a single answer in time")
+	}
 }
