@@ -23,8 +23,12 @@ import (
 	"github.com/weftnet/weft"
 )
 
+// joinWithin is how long a rank waits for the others. A cluster may need minutes to bring a program to
+// all its hosts.
+const joinWithin = 15 * time.Minute
+
 func main() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), joinWithin)
 	defer cancel()
 	if err := run(ctx); err != nil {
 		log.Fatal(err)
