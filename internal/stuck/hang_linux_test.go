@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,11 +36,15 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	if config := os.Getenv(daemonVariable); config != "" {
+	f := strings.Fields(os.Getenv(rankVariable)) // application, socket, bug, rank
+	config := os.Getenv(daemonVariable)
+	if config != "" || len(f) == 4 {
+		go endWithParent()
+	}
+	if config != "" {
 		fmt.Println(runDaemon(config))
 		os.Exit(1)
 	}
-	f := strings.Fields(os.Getenv(rankVariable)) // application, socket, bug, rank
 	if len(f) != 4 {
 		os.Exit(m.Run())
 	}
@@ -50,6 +55,35 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// endWithParent ends a child whose parent was killed. A stopped child is its own process group: the kernel
+// continues it, and sends SIGHUP, when that group has no parent any more.
+func endWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(3)
+}
+
+// spawn starts the test binary as a child that ends with it.
+func spawn(t *testing.T, out io.Writer, variable, value string) *os.Process {
+	t.Helper()
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), variable+"="+value)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Stdout, c.Stderr = out, out
+	lifeline, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+		_ = lifeline.Close()
+	})
+	return c.Process
 }
 
 // hosts are two daemons, and a tool at the first.
@@ -132,16 +166,7 @@ func (h *hosts) serveApart(c daemon.Config) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	x := exec.Command("/proc/self/exe")
-	x.Env = append(os.Environ(), daemonVariable+"="+string(config))
-	if err := x.Start(); err != nil {
-		h.t.Fatal(err)
-	}
-	h.daemon = x.Process
-	h.t.Cleanup(func() {
-		_ = x.Process.Kill()
-		_ = x.Wait()
-	})
+	h.daemon = spawn(h.t, nil, daemonVariable, string(config))
 }
 
 // serve runs a daemon until the test ends.
@@ -172,20 +197,13 @@ func (h *hosts) serve(c daemon.Config) {
 // test ends.
 func (h *hosts) start(t *testing.T, app string, bug int) {
 	for rank := range bugRanks {
-		c := exec.Command("/proc/self/exe")
-		c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %d %d", rankVariable, app, h.sockets[rank*2/bugRanks], bug, rank))
-		var out bytes.Buffer
-		c.Stdout, c.Stderr = &out, &out
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = c.Process.Kill()
-			_ = c.Wait()
+		out := new(bytes.Buffer)
+		t.Cleanup(func() { // behind the end of the rank
 			if t.Failed() {
 				t.Logf("rank %d wrote:\n%s", rank, out.String())
 			}
 		})
+		spawn(t, out, rankVariable, fmt.Sprintf("%s %s %d %d", app, h.sockets[rank*2/bugRanks], bug, rank))
 	}
 }
 
