@@ -46,8 +46,9 @@ const (
 	// names what it does not know, and returns.
 	Patience = 5 * time.Second
 
-	// InFlight is how many reservations a launcher makes concurrently.
-	InFlight = 64
+	// InFlight is how many reservations a launcher makes concurrently. A job on 1,024 hosts then starts
+	// in 9 message delays, if the launcher's process has a context for each of them.
+	InFlight = 1024
 )
 
 // Exit statuses that stand for no rank's own status.

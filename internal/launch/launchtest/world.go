@@ -51,6 +51,7 @@ type Host struct {
 	taken  int
 	daemon *sim.Process
 	down   bool // its daemon has ended
+	warm   *warm
 
 	// Refuse returns what the host refuses. It may be nil.
 	Refuse func(*ctl.Reserve) []ctl.Refusal
@@ -113,6 +114,12 @@ func (w *World) Launch(o launch.Options, c launch.Console, control func(*launch.
 	return w.F.Process(0, launch.LauncherName(o.Job).String(), func(p *sim.Process) error {
 		for i := range w.Hosts { // as nodes are known before a job is
 			if _, err := p.WaitName(context.Background(), deskName(i)); err != nil {
+				return err
+			}
+			if w.Hosts[i].warm == nil {
+				continue
+			}
+			if _, err := p.WaitName(context.Background(), launch.KeeperName(&ctl.Reserve{Job: o.Job, Host: i})); err != nil {
 				return err
 			}
 		}
@@ -271,7 +278,7 @@ func (h *Host) spawn(daemon *sim.Process, r *ctl.Reserve) *Keeper {
 	k := &Keeper{Reserve: r, host: h, link: &link{}}
 	h.taken += r.Ranks
 	h.Keepers = append(h.Keepers, k)
-	k.Process = h.w.F.Serve(h.index, launch.KeeperName(r).String(), func(p *sim.Process) error {
+	keep := func(p *sim.Process) error {
 		defer func() {
 			k.Over = true
 			h.taken -= r.Ranks
@@ -290,8 +297,36 @@ func (h *Host) spawn(daemon *sim.Process, r *ctl.Reserve) *Keeper {
 			Start: func(s launch.Start, c launch.Callbacks) (launch.Set, error) { return k.start(p, s, c) },
 		}, k.link)
 		return nil
-	})
+	}
+	if x := h.warm; x != nil {
+		h.warm, k.Process, x.keep = nil, x.p, keep
+		x.p.Runtime().Wake()
+		return k
+	}
+	k.Process = h.w.F.Serve(h.index, launch.KeeperName(r).String(), keep)
 	return k
+}
+
+// warm is a process that is attached before it is needed.
+type warm struct {
+	p    *sim.Process
+	keep func(*sim.Process) error
+}
+
+// Warm attaches the keepers of a job before it is launched. A launch then takes no time for their
+// names, whose homes must confirm them.
+func (w *World) Warm(o launch.Options) {
+	for i, h := range w.Hosts {
+		x := &warm{}
+		h.warm = x
+		name := launch.KeeperName(&ctl.Reserve{Job: o.Job, Host: i})
+		x.p = w.F.Serve(h.index, name.String(), func(p *sim.Process) error {
+			if err := p.Runtime().WaitUntil(context.Background(), func() bool { return x.keep != nil }); err != nil {
+				return err
+			}
+			return x.keep(p)
+		})
+	}
 }
 
 // start starts the ranks, and checks that every host of the job was ready.
