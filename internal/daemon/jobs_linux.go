@@ -26,10 +26,16 @@ import (
 //	the keeper ends ─► what it left is killed ─► slots free
 //
 // Slots are taken exactly as long as the keeper lives.
+//
+// Slots are the host's: all links of a daemon share them.
 type jobs struct {
-	d      *Daemon
-	family family
+	d *Daemon // the link by which a request comes
+	*places
+}
 
+// places are what a host offers to jobs.
+type places struct {
+	family    family
 	reserving chan struct{} // has a token for each reservation that is worked on
 
 	mu     sync.Mutex
@@ -53,8 +59,8 @@ type job struct {
 	done    chan struct{} // closed when all that the job had is free
 }
 
-func newJobs(d *Daemon) *jobs {
-	return &jobs{d: d, family: family{subreaper: d.settings.config.Subreaper}, reserving: make(chan struct{}, limits.ReservesAtOnce),
+func newPlaces(subreaper bool) *places {
+	return &places{family: family{subreaper: subreaper}, reserving: make(chan struct{}, limits.ReservesAtOnce),
 		all: make(map[string]*job), peers: make(map[registry.NICID]int)}
 }
 
@@ -306,7 +312,7 @@ func (j *jobs) forget(b *job) {
 
 // close ends all jobs: the keepers see their daemon's end, and end their ranks. Those that take longer than
 // limits.JobGrace and limits.KeeperExtra are killed.
-func (j *jobs) close() {
+func (j *places) close() {
 	j.mu.Lock()
 	j.closed = true
 	for _, b := range j.all {

@@ -53,7 +53,7 @@ func TestALaunchTakesThreeMessagesAHostAndFewRounds(t *testing.T) {
 	if err := w.F.Run(time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Check(true); err != nil || status != 0 || ranks != hosts {
+	if err := w.Check(); err != nil || status != 0 || ranks != hosts {
 		t.Fatalf("status %d, %d ranks: %v", status, ranks, err)
 	}
 	most := uint64(0)
