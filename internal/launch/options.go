@@ -11,6 +11,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // Limits of a job. The number of hosts is bounded by limits.JobHosts, that of ranks by
@@ -139,6 +140,9 @@ type Options struct {
 	MemoryBytes   int64 // limit of the job's memory on each host; 0: none
 	Key           []byte
 	Link          string // name of the network, or empty
+
+	// Defect is a mistake that the simulation must find; it is empty but in tests.
+	Defect mutate.LaunchDefect
 
 	// Stage is the staged content, or nil. Each host gets it after all are reserved and before any
 	// rank starts.

@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/launch"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/sim"
 )
@@ -38,6 +39,9 @@ type World struct {
 	At func(Event)
 
 	Launcher Sleeper // of the last Launch
+
+	// Defect is a mistake of all keepers.
+	Defect mutate.LaunchDefect
 
 	Events []Event
 	broken []string
@@ -171,7 +175,7 @@ func (w *World) Check() error {
 			if !k.Over {
 				broken = append(broken, fmt.Sprintf("host %d: keeper %v lives", h.index, launch.KeeperName(k.Reserve)))
 			}
-			if n := k.alive(); n > 0 {
+			if n := k.Alive(); n > 0 {
 				broken = append(broken, fmt.Sprintf("host %d: %d ranks of %s live", h.index, n, k.Application()))
 			}
 		}
@@ -186,13 +190,14 @@ func (w *World) Check() error {
 func (w *World) Alive() (n int) {
 	for _, h := range w.Hosts {
 		for _, k := range h.Keepers {
-			n += k.alive()
+			n += k.Alive()
 		}
 	}
 	return n
 }
 
-func (k *Keeper) alive() int {
+// Alive returns how many ranks of the keeper live.
+func (k *Keeper) Alive() int {
 	if k.set == nil {
 		return 0
 	}
@@ -293,7 +298,8 @@ func (h *Host) spawn(daemon *sim.Process, r *ctl.Reserve) *Keeper {
 		k.vote = &ctl.FromKeeper{Ready: true}
 		daemon.Runtime().Wake()
 		k.Err = launch.Keep(context.Background(), p.Weft(), r, launch.KeepOptions{
-			Start: func(s launch.Start, c launch.Callbacks) (launch.Set, error) { return k.start(p, s, c) },
+			Start:  func(s launch.Start, c launch.Callbacks) (launch.Set, error) { return k.start(p, s, c) },
+			Defect: h.w.Defect,
 		}, k.link)
 		return nil
 	}
@@ -334,6 +340,9 @@ func (k *Keeper) look(daemon *sim.Process) {
 	switch {
 	case k.Over:
 	case k.Process.Over():
+		k.ended(daemon)
+	case k.host.down && k.vote == nil: // it finds no daemon to attach to
+		k.host.w.F.Kill(k.Process)
 		k.ended(daemon)
 	default:
 		k.host.w.F.After(10*time.Millisecond, func() { k.look(daemon) })
