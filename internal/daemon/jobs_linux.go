@@ -288,6 +288,27 @@ func (b *job) endGroup() {
 	}
 }
 
+// sweep ends jobs of an earlier daemon that was killed together with their keepers. A group may be
+// sweepAge old before its keeper is in it.
+func (j *places) sweep(ctx context.Context, log *slog.Logger) {
+	for _, after := range []time.Duration{0, 2 * sweepAge} {
+		select {
+		case <-time.After(after):
+		case <-ctx.Done():
+			return
+		}
+		ended, err := cgroup.Sweep("job-", sweepAge)
+		if len(ended) > 0 {
+			log.Warn("jobs of an earlier daemon are ended", "jobs", ended)
+		}
+		if err != nil {
+			log.Debug("control groups of earlier jobs", "error", err)
+		}
+	}
+}
+
+const sweepAge = 10 * time.Second
+
 // howEnded says how a keeper ended.
 func howEnded(err error) string {
 	if err == nil {
