@@ -1,7 +1,6 @@
 package weft
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +102,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		if by, err = fromLauncher("AttachConfig.Name"); err != nil {
 			return nil, err
 		}
-		cfg.Name, cfg.Socket = by.name, cmp.Or(cfg.Socket, by.socket)
+		cfg.Name = by.name // whoever is asked for the socket and the link finds those of the launcher
 	}
 	if _, err := cfg.Name.vni(); err != nil {
 		return nil, argument(fmt.Errorf("weft: AttachConfig.Name: %w", err))

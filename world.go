@@ -68,9 +68,8 @@ func (p *Process) joinedWorld(g *Group) {
 
 // launched is what the environment says of a process that the program does not name.
 type launched struct {
-	name   Name
-	place  Place
-	socket string
+	name  Name
+	place Place
 }
 
 // fromLauncher reads the environment of this program. field is the field of the configuration that
@@ -86,7 +85,7 @@ func fromLauncher(field string) (launched, error) {
 		const text = "weft: %s is empty, and the launcher tells the name of the job only by PMI: set WEFT_NAME"
 		return launched{}, argument(fmt.Errorf(text, field))
 	}
-	l := launched{name: Name{App: e.App, Index: uint32(e.Rank)}, socket: e.Socket}
+	l := launched{name: Name{App: e.App, Index: uint32(e.Rank)}}
 	l.place = Place{Launcher: e.Launcher, Rank: e.Rank, Size: e.Size, Restart: e.Restart, Machine: e.Machine}
 	return l, nil
 }
