@@ -102,7 +102,10 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		if by, err = fromLauncher("AttachConfig.Name"); err != nil {
 			return nil, err
 		}
-		cfg.Name = by.name // whoever is asked for the socket and the link finds those of the launcher
+		if err := by.learnName(ctx); err != nil {
+			return nil, err
+		}
+		cfg.Name = by.name // ctl finds the socket and the link of the launcher by itself
 	}
 	if _, err := cfg.Name.vni(); err != nil {
 		return nil, argument(fmt.Errorf("weft: AttachConfig.Name: %w", err))

@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 	"github.com/weftnet/weft/internal/poller"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/trust"
 )
 
 // Config configures a NIC inside this process. Only Name is required, and not even Name if a launcher
@@ -137,6 +138,8 @@ type Config struct {
 	// Capture describes a file for the frames that the NIC sends and receives. nil means no
 	// capture.
 	Capture *Capture
+
+	jobKey []trust.FabricKey // key of a job, which replaces the file at the default path; nil: none
 }
 
 // Position is the place of a NIC on a torus. The zero value means that the NIC has no position. If

@@ -37,9 +37,9 @@ vni, rel < names, coll, relay, program            pdl/vm < program
 clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      weft < proxy      vni, weft < stage
 clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     NONE < hugepage < weft, daemon     NONE < standin < daemon
-NONE < filemem < ctl, weft, daemon
+NONE < filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
-limits, vni < environ < weft
+limits, vni < environ < weft      NONE < pmi < weft
 weft < sim, inflight, workqueue < processtest     sim, pdl < sweep, processtest
 inflight, together, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        payload, together < demo
 proc, ctl < expose < weft      deploy, expose, weft < weft/program < bench, processtest
@@ -50,7 +50,7 @@ registry < registry/file                          limits, registry < registry/go
 proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl, version < daemon
 NONE < pdl/prog, pdl/prog/opgen, pdl/pdltest, pdl/kernels      pdl/prog < pdl, pdl/vm      pdl/vm < pdl/vm/mem
 wire, pdl/vm < pdl/ebpf      pdl/ebpf, program < resident < daemon, weft
-weft < examples/{open,attach,call,memory,multicast,groups,events}      weft, sim < examples/simulation
+weft < examples/{open,attach,call,memory,multicast,groups,events,world}      weft, sim < examples/simulation
 everything < cmd/weft
 `
 

@@ -67,6 +67,13 @@ type NIC struct {
 // if the process cannot join a group. Other errors come from the system, for example if an address
 // is in use.
 //
+// If cfg.Name is empty, the launcher has a PMI-1 server, and cfg.Nodes is empty, Open needs no further
+// configuration: the NICs of all ranks learn each other's addresses from this server. Unless the
+// configuration or $WEFT_FABRIC_FILE names a fabric key, or Plain is set, rank 0 draws a key for this
+// job, and the other ranks get it from the server. If cfg.Link is empty and the ranks are on several
+// hosts, the NIC listens at the address of its host. Open takes over the connection to the server, so
+// an MPI library in the same program cannot use it.
+//
 // If a program is killed and restarted, Open may fail with [ErrNameTaken] until the fabric notices
 // that the earlier NIC is gone. The fabric notices within 10 s, or within twice
 // [Config.UnreachableAfter] if that time is longer. If the program restarts with the same
@@ -75,19 +82,18 @@ func Open(ctx context.Context, cfg Config) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	var by launched
+	by := launched{name: cfg.Name}
+	var err error
 	if cfg.Name == AnyProcess {
-		var err error
 		if by, err = fromLauncher("Config.Name"); err != nil {
 			return nil, err
 		}
-		cfg.Name = by.name
 	}
-	n, err := OpenNIC(ctx, cfg)
+	n, err := by.open(ctx, &cfg)
 	if err != nil {
 		return nil, err
 	}
-	p, err := n.attachAlone(ctx, cfg.Name)
+	p, err := n.attachAlone(ctx, by.name)
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
 	}

@@ -38,8 +38,10 @@ func (c *Config) seal(ec *nic.Config) error {
 		return argument(fmt.Errorf("weft: Config.Key: %w", err))
 	}
 	var note string
-	if o.Fabric, _, note, err = fabric.Load(c.Fabric); err != nil {
-		return argument(fmt.Errorf("weft: Config.Fabric: %w", err))
+	if o.Fabric = c.jobKey; o.Fabric == nil {
+		if o.Fabric, _, note, err = fabric.Load(c.Fabric); err != nil {
+			return argument(fmt.Errorf("weft: Config.Fabric: %w", err))
+		}
 	}
 	if note != "" && c.Log != nil {
 		c.tell("fabric")(note)

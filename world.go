@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/environ"
 )
 
-// ErrNoLauncher comes from Attach and Open without a name, and from Process.World and
-// Process.Place: no launcher started this program, or the process got its name from the program.
+// ErrNoLauncher comes from Attach and Open without a name, and from Process.World: no launcher
+// started this program, or the process got its name from the program.
 var ErrNoLauncher = environ.ErrNone
 
 // Place is the place of a process in a parallel job, as the launcher of the job gave it.
@@ -22,14 +22,9 @@ type Place struct {
 	Machine  string // name of the parallel machine; empty if the launcher names no machine
 }
 
-// Place returns the place of the process in its job. It fails with [ErrNoLauncher] if [Attach] or
-// [Open] got a name from the program.
-func (p *Process) Place() (Place, error) {
-	if p.place.Size == 0 {
-		return Place{}, fmt.Errorf("weft: the program named the process %v: %w", p.name, ErrNoLauncher)
-	}
-	return p.place, nil
-}
+// Place returns the place of the process in its job. If [Attach] or [Open] got a name from the
+// program, the process has no place: Place returns the zero Place, whose Size is 0.
+func (p *Process) Place() Place { return p.place }
 
 // World joins the group of all ranks of the job, and waits until every rank has joined. The name of
 // the group is the application of the process's name. The rank in the group is the rank that the
@@ -43,14 +38,17 @@ func (p *Process) Place() (Place, error) {
 // errors of [Process.Join]. If the launcher restarts a job, the application of the new processes has
 // another name. So the processes of an earlier run never join the group.
 func (p *Process) World(ctx context.Context) (*Group, error) {
-	place, err := p.Place()
-	if err != nil {
+	if p.p.Closed() {
+		return nil, &GroupError{Op: "join", Group: p.name.App, Err: ErrClosed}
+	}
+	if p.place.Size == 0 {
+		err := fmt.Errorf("the program named the process %v: %w", p.name, ErrNoLauncher)
 		return nil, &GroupError{Op: "join", Group: p.name.App, Err: err}
 	}
 	if g := p.world.Load(); g != nil {
 		return g, nil
 	}
-	g, err := p.Join(ctx, p.name.App, place.Size)
+	g, err := p.Join(ctx, p.name.App, p.place.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -68,8 +66,9 @@ func (p *Process) joinedWorld(g *Group) {
 
 // launched is what the environment says of a process that the program does not name.
 type launched struct {
-	name  Name
-	place Place
+	name  Name  // without an application if only the PMI server knows the name of the job
+	place Place // without a size if only the PMI server knows it
+	pmi   environ.PMI
 }
 
 // fromLauncher reads the environment of this program. field is the field of the configuration that
@@ -81,11 +80,8 @@ func fromLauncher(field string) (launched, error) {
 		return launched{}, argument(fmt.Errorf("weft: %s is empty, and %w", field, err))
 	case err != nil:
 		return launched{}, argument(fmt.Errorf("weft: %s is empty, and in the environment %w", field, err))
-	case e.App == "":
-		const text = "weft: %s is empty, and the launcher tells the name of the job only by PMI: set WEFT_NAME"
-		return launched{}, argument(fmt.Errorf(text, field))
 	}
-	l := launched{name: Name{App: e.App, Index: uint32(e.Rank)}}
+	l := launched{name: Name{App: e.App, Index: uint32(e.Rank)}, pmi: e.PMI}
 	l.place = Place{Launcher: e.Launcher, Rank: e.Rank, Size: e.Size, Restart: e.Restart, Machine: e.Machine}
 	return l, nil
 }

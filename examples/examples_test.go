@@ -4,6 +4,7 @@ package examples_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,12 +68,12 @@ func promised(t *testing.T, name string) (outputs []string) {
 	return outputs
 }
 
-func run(t *testing.T, path, socket, want string) {
+func run(t *testing.T, path, socket, want string, env ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	x := exec.CommandContext(ctx, path)
-	x.Env = append(os.Environ(), "WEFT_SOCKET="+socket)
+	x.Env = append(append(os.Environ(), "WEFT_SOCKET="+socket), env...)
 	out, err := x.CombinedOutput()
 	if err != nil || string(out) != want {
 		t.Errorf("%s: %v; it prints\n%sand its comment says\n%s", filepath.Base(path), err, out, want)
@@ -102,6 +104,14 @@ func TestTheExamplesPrintWhatTheySay(t *testing.T) {
 	go func() { ended <- d.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
 	run(t, filepath.Join(dir, "attach"), socket, promised(t, "attach")[0])
+	var ranks sync.WaitGroup
+	for rank := range 4 {
+		ranks.Go(func() {
+			run(t, filepath.Join(dir, "world"), socket, fmt.Sprintf("rank %d of 4: the ranks add up to 6\n", rank),
+				"WEFT_NAME=job-1", "WEFT_SIZE=4", fmt.Sprint("WEFT_RANK=", rank))
+		})
+	}
+	ranks.Wait()
 }
 
 // A module of a user's own has the library by the commands that README gives, and its first program builds.

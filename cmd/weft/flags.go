@@ -34,8 +34,13 @@ func (f *checkedFlag) Set(s string) error {
 
 // intFlag defines a flag that takes a whole number from least to most.
 func intFlag(fs *pflag.FlagSet, p *int, name string, value, least, most int, usage string) {
+	fs.Var(intValue(p, value, least, most), name, usage)
+}
+
+// intValue is the value of a flag that takes a whole number from least to most.
+func intValue(p *int, value, least, most int) *checkedFlag {
 	*p = value
-	fs.Var(&checkedFlag{
+	return &checkedFlag{
 		kind: "N",
 		text: strconv.Itoa(value),
 		want: fmt.Sprintf("a whole number from %d to %d", least, most),
@@ -47,7 +52,7 @@ func intFlag(fs *pflag.FlagSet, p *int, name string, value, least, most int, usa
 			*p = n
 			return true
 		},
-	}, name, usage)
+	}
 }
 
 // seedFlag defines a flag that takes a seed.

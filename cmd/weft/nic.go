@@ -214,6 +214,7 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 		return err
 	}
 	outlivesReaders()
+	conf.Subreaper = true // what a keeper leaves behind, this process ends
 	d, err := daemon.New(conf, c.ErrOrStderr())
 	if err != nil {
 		return err

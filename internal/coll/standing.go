@@ -30,12 +30,11 @@ var stepKinds = [...]string{kindBarrier: StepBarrier, kindBroadcast: StepBroadca
 
 // Standing is the place of one member of this NIC in a group.
 type Standing struct {
-	Group   string // its name
-	Epoch   uint32 // how often the group has shrunk
-	State   string // StandingJoins, StandingOpen or StandingBroken
-	Size    int    // members that the group has, or that the join waits for; 0: not known
-	Present int    // members that are there
-	Rank    int    // of this member; -1 while it joins
+	Key     vni.Name // of the group
+	State   string   // StandingJoins, StandingOpen or StandingBroken
+	Size    int      // members that the group has, or that the join waits for; 0: not known
+	Present int      // members that are there
+	Rank    int      // of this member; -1 while it joins
 
 	In    Step          // the oldest operation whose end the process awaits; of a broken group, the one that failed
 	Under int           // operations whose end it awaits
@@ -68,7 +67,7 @@ func (t *Table) Standings(p *Process, now clock.Time, most int) (l []Standing, o
 }
 
 func (m *member) standing(now clock.Time) Standing {
-	s := Standing{Group: m.g.key.Application(), Epoch: vni.Epoch(&m.g.key), State: StandingOpen, Size: int(m.own.size), Rank: m.rank,
+	s := Standing{Key: m.g.key, State: StandingOpen, Size: int(m.own.size), Rank: m.rank,
 		Done: m.finished(), For: now.Sub(m.since)}
 	for range m.g.live() {
 		s.Present++

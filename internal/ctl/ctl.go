@@ -52,6 +52,10 @@ const MaxMessage = 64 << 10
 // machine of 256 nodes. Each connection of a daemon has memory for one.
 const MaxRequest = 16384
 
+// maxProcessRequest is the longest request of a connection that has attached: what only tools ask for is
+// longer. An idle process so costs its daemon less.
+const maxProcessRequest = 4096
+
 // maxDescriptors is how many descriptors travel with one reply at most. With a request of a process travels one, if it is "register", and else none.
 const maxDescriptors = 8
 
@@ -74,6 +78,9 @@ var (
 	ErrNoMemory   = errors.New("ctl: no memory")
 	ErrNoNIC      = errors.New("ctl: no such NIC")
 	ErrNoProgram  = errors.New("ctl: no such program")
+	ErrNoJob      = errors.New("ctl: no such job")
+	ErrNoMachine  = errors.New("ctl: no such machine")
+	ErrInUse      = errors.New("ctl: in use")
 	ErrTaken      = errors.New("ctl: number is taken")
 	ErrNoAnswer   = errors.New("ctl: the NIC does not answer")
 	ErrNoLink     = errors.New("ctl: no such link")
@@ -83,7 +90,7 @@ var (
 var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
 	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
-	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken,
+	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken, "no-job": ErrNoJob, "no-machine": ErrNoMachine, "in-use": ErrInUse,
 	"no-link": ErrNoLink,
 }
 

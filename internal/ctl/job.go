@@ -130,8 +130,11 @@ type JobInfo struct {
 type RankInfo struct {
 	Rank     int    `json:"rank"`
 	PID      int    `json:"pid"`
-	State    string `json:"state"`              // running, sleeping, stopped, uninterruptible, ended, from /proc
+	State    string `json:"state"`              // running, sleeping, stopped, traced, uninterruptible, ended, from /proc
+	Cause    string `json:"cause,omitempty"`    // of one that has ended, if that is known: "exit status 0"
 	Attached bool   `json:"attached,omitempty"` // it is a process of the daemon's NIC
+
+	Standing *Standing `json:"standing,omitempty"` // of one that is attached: the answer to "stuck"
 }
 
 // Machine is a parallel machine: hosts under a name.
@@ -169,6 +172,7 @@ func (r *Reserve) Application() string { return JobApplication(r.Job, r.Restart)
 var (
 	jobName     = regexp.MustCompile(`^job-[0-9a-f]{8}$`)
 	jobID       = regexp.MustCompile(`^job-[0-9a-f]{8}(\.[1-9][0-9]{0,3})?$`)
+	application = regexp.MustCompile(`^[a-z0-9._-]+$`)
 	machineName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	hexSHA256   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
@@ -187,7 +191,12 @@ func (j *Job) check() error {
 			return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, j.What)
 		}
 		return j.Reserve.check()
-	case JobKill, JobStuck:
+	case JobStuck: // of a job that others have started, too
+		if !application.MatchString(j.ID) || len(j.ID) > limits.NameBytes {
+			return fmt.Errorf("%w: job %.40q; expected the application of its ranks, such as job-1a2b3c4d", ErrBadRequest, j.ID)
+		}
+		return nil
+	case JobKill:
 		if j.ID == "" {
 			return fmt.Errorf("%w: %q comes without the id of a job", ErrBadRequest, j.What)
 		}
@@ -296,6 +305,28 @@ func (n NIC) job(ctx context.Context, j *Job, from int) (*Reply, error) {
 func (n NIC) Jobs(ctx context.Context) (all []JobInfo, err error) {
 	err = n.pages(ctx, JobList, func(r *JobReply) { all = append(all, r.Jobs...) })
 	return all, err
+}
+
+// JobOf returns one job that has ranks on the NIC's host, with its processes.
+func (n NIC) JobOf(ctx context.Context, id string) (*JobInfo, error) {
+	var job *JobInfo
+	for from := 0; ; {
+		r, err := n.job(ctx, &Job{What: JobList, ID: id}, from)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(r.Job.Jobs) != 1:
+			return nil, fmt.Errorf("ctl: the reply about %s has %d jobs", id, len(r.Job.Jobs))
+		case job == nil:
+			job = &r.Job.Jobs[0]
+		default:
+			job.Processes = append(job.Processes, r.Job.Jobs[0].Processes...)
+		}
+		if r.Next <= from {
+			return job, nil
+		}
+		from = r.Next
+	}
 }
 
 // Machines lists the machines that the NIC's daemon keeps.

@@ -16,11 +16,11 @@ import (
 // each, strictly decoded. The end of the connection is the end of the other side.
 //
 //	daemon                                             keeper
-//	  {"begin":{"reserve":{…},"socket":PATH,…}} + cgroup ─►
+//	  {"begin":{"reserve":{…},"socket":PATH,…}}   ────►
 //	                                              ◄───  {"ready":true} or {"refusals":[…]}
 //	                                              ◄───  {"started":[PID,…]}     the launcher's start has come
 //	  {"report":true}                             ────►
-//	                                              ◄───  {"ranks":[…]}
+//	                                              ◄───  {"ranks":[…]}, …, {"ranks":[…],"report":true}
 //	  {"kill":{"grace_ns":1000000000}}            ────►  the keeper ends its ranks, and then itself
 //	  {"upgrade":true}                            ────►  the keeper outlives this daemon
 const KeeperFD = 3
@@ -35,17 +35,13 @@ type ToKeeper struct {
 
 // KeeperBegin is the first packet to a keeper.
 type KeeperBegin struct {
-	Reserve *Reserve      `json:"reserve"`
-	Socket  string        `json:"socket"` // of the daemon, for the keeper and its ranks
-	User    string        `json:"user"`   // that the keeper runs as
-	Cgroup  *KeeperCgroup `json:"cgroup,omitempty"`
-}
+	Reserve *Reserve `json:"reserve"`
+	Socket  string   `json:"socket"` // of the daemon, for the keeper and its ranks
+	User    string   `json:"user"`   // that the keeper runs as
 
-// KeeperCgroup is the control group that the daemon made for the ranks of the job and gave to the user: the directories
-// of one or, before version 2, of several controllers. Their descriptors come with the packet, in this order.
-type KeeperCgroup struct {
-	Version int      `json:"version"` // 1 or 2
-	Paths   []string `json:"paths"`
+	// Cgroup is the directories of the job's control group, which cgroup.Open opens. The keeper is in
+	// the part of it that is for the keeper.
+	Cgroup []string `json:"cgroup,omitempty"`
 }
 
 // KeeperKill asks a keeper to end its ranks.
@@ -59,13 +55,9 @@ type FromKeeper struct {
 	Refusals []Refusal  `json:"refusals,omitempty"`
 	Started  []int      `json:"started,omitempty"` // pids of the ranks, in the order of the ranks
 	Ending   bool       `json:"ending,omitempty"`  // the ranks are being ended
-	Ranks    []RankInfo `json:"ranks,omitempty"`   // the answer to Report, which is sent also if there are none
-	Report   bool       `json:"report,omitempty"`
+	Ranks    []RankInfo `json:"ranks,omitempty"`   // part of the answer to Report
+	Report   bool       `json:"report,omitempty"`  // the last part
 }
-
-// keeperCgroups is how many descriptors come with a packet at most: the controllers of version 1 that a job
-// uses.
-const keeperCgroups = 4
 
 // keeperSendWithin bounds how long the other side may leave packets unread.
 const keeperSendWithin = 2 * time.Second
@@ -99,93 +91,83 @@ func NewKeeperLink(f *os.File) (*KeeperLink, error) {
 func OpenKeeperLink() (*KeeperLink, error) {
 	l, err := NewKeeperLink(os.NewFile(KeeperFD, "keeper link"))
 	if err != nil {
-		return nil, fmt.Errorf("%w; a NIC daemon starts keepers, and nobody else", err)
+		return nil, fmt.Errorf("%w; only a NIC daemon starts keepers", err)
 	}
-	l.p.expect(keeperCgroups)
 	return l, nil
 }
 
 // Close ends the connection.
 func (l *KeeperLink) Close() error { return l.c.Close() }
 
-// Tell sends a packet to the keeper. The descriptors stay the caller's.
-func (l *KeeperLink) Tell(m *ToKeeper, fds ...int) error { return l.send(m, fds...) }
+// Tell sends a packet to the keeper.
+func (l *KeeperLink) Tell(m *ToKeeper) error { return l.send(m) }
 
 // Answer sends a packet to the daemon.
 func (l *KeeperLink) Answer(m *FromKeeper) error { return l.send(m) }
 
-func (l *KeeperLink) send(m any, fds ...int) error {
+// AnswerReport sends a report, in as many packets as it takes.
+func (l *KeeperLink) AnswerReport(ranks []RankInfo) error {
+	for from := 0; ; {
+		page, next := Page(ranks, from)
+		if err := l.Answer(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
+			return err
+		}
+		from = next
+	}
+}
+
+func (l *KeeperLink) send(m any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.c.SetWriteDeadline(time.Now().Add(keeperSendWithin)); err != nil {
 		return err
 	}
-	return l.p.send(m, fds...)
+	return l.p.send(m)
 }
 
-// Told receives a packet of the daemon. The files are the directories of KeeperBegin.Cgroup, and the
-// caller's. io.EOF says that the daemon is gone.
-func (l *KeeperLink) Told() (*ToKeeper, []*os.File, error) {
+// Told receives a packet of the daemon. io.EOF says that the daemon is gone.
+func (l *KeeperLink) Told() (*ToKeeper, error) {
 	var m ToKeeper
-	fds, err := l.receive(&m)
-	files := make([]*os.File, len(fds))
-	for i, fd := range fds {
-		files[i] = os.NewFile(uintptr(fd), "cgroup of the job")
+	if err := l.receive(&m); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = m.check(len(fds), l.past)
-		l.past = true
+	if err := m.check(l.past); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		for _, f := range files {
-			_ = f.Close()
-		}
-		return nil, nil, err
-	}
-	return &m, files, nil
+	l.past = true
+	return &m, nil
 }
 
 // Answered receives a packet of the keeper. io.EOF says that the keeper is gone.
 func (l *KeeperLink) Answered() (*FromKeeper, error) {
 	var m FromKeeper
-	fds, err := l.receive(&m)
-	closeAll(fds)
-	if err == nil {
-		err = m.check()
+	if err := l.receive(&m); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if err := m.check(); err != nil {
 		return nil, err
 	}
 	return &m, nil
 }
 
-// AnsweredBy bounds the next Answered calls; the zero time ends the bound.
-func (l *KeeperLink) AnsweredBy(t time.Time) error { return l.c.SetReadDeadline(t) }
-
-func (l *KeeperLink) receive(into any) ([]int, error) {
-	b, fds, err := l.p.receive()
+func (l *KeeperLink) receive(into any) error {
+	b, _, err := l.p.receive() // the kernel lets go of descriptors
 	switch {
 	case errors.Is(err, net.ErrClosed):
-		err = io.EOF
-	case err == nil:
-		err = decode(b, into)
+		return io.EOF
+	case err != nil:
+		return err
 	}
-	return fds, err
+	return decode(b, into)
 }
 
 // check says what is wrong with a packet of a daemon, of which past says that it is not the first.
-func (m *ToKeeper) check(fds int, past bool) error {
-	want := 0
-	if m.Begin != nil && m.Begin.Cgroup != nil {
-		want = len(m.Begin.Cgroup.Paths)
-	}
+func (m *ToKeeper) check(past bool) error {
 	switch {
 	case past == (m.Begin != nil):
 		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other", ErrBadRequest)
 	case m.Begin != nil && m.Begin.Reserve == nil:
 		return fmt.Errorf("%w: \"begin\" without \"reserve\"", ErrBadRequest)
-	case fds != want:
-		return fmt.Errorf("%w: %d descriptors; expected %d", ErrBadRequest, fds, want)
 	case m.Begin != nil:
 		return m.Begin.Reserve.check()
 	}

@@ -36,6 +36,9 @@ func (p *packets) expect(descriptors int) {
 	}
 }
 
+// shorten bounds the messages from the next one on.
+func (p *packets) shorten(longest int) { p.buf = make([]byte, longest) }
+
 // send sends one message. The descriptors stay the caller's.
 func (p *packets) send(m any, fds ...int) error {
 	b, err := encode(m)

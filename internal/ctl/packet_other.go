@@ -18,6 +18,7 @@ type packets struct{}
 func newPackets(*net.UnixConn, int, int) *packets { return &packets{} }
 func (*packets) send(any, ...int) error           { return errNoPackets }
 func (*packets) expect(int)                       {}
+func (*packets) shorten(int)                      {}
 func (*packets) receive() ([]byte, []int, error)  { return nil, nil, errNoPackets }
 
 // Peer is the process at the other end of a connection, as the kernel knows it.

@@ -41,21 +41,31 @@ func Listen(path string, mode os.FileMode) (*Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("ctl: lock of the socket: %w", err)
 	}
-	l, err := listen(path, mode)
+	l, err := listen(path, mode, os.Getuid())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("ctl: listen: %w", err), lock.Close())
 	}
 	return &Listener{path: path, l: l, lock: lock}, nil
 }
 
-// listen replaces what an earlier daemon left at path, with the lock held. No process can connect before the mode is set:
-// the socket is made under another name and then moved to its place.
-func listen(path string, mode os.FileMode) (*net.UnixListener, error) {
+// ListenFor makes a further socket of a daemon, to which only root and the user uid can connect. It has no lock of its own:
+// its path must be below that of a socket of the caller's.
+func ListenFor(path string, uid int) (*Listener, error) {
+	l, err := listen(path, 0o600, uid)
+	if err != nil {
+		return nil, fmt.Errorf("ctl: listen for user %d: %w", uid, err)
+	}
+	return &Listener{path: path, l: l}, nil
+}
+
+// listen replaces what an earlier daemon left at path, with the lock held. No process can connect before the mode and the owner
+// are set: the socket is made under another name and then moved to its place.
+func listen(path string, mode os.FileMode, uid int) (*net.UnixListener, error) {
 	making := path + ".new"
-	if err := removeSocket(making); err != nil {
+	if err := RemoveSocket(making); err != nil {
 		return nil, err
 	}
-	if err := removeSocket(path); err != nil {
+	if err := RemoveSocket(path); err != nil {
 		return nil, err
 	}
 	name, done, err := Reach(making)
@@ -67,7 +77,10 @@ func listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	l.SetUnlinkOnClose(false)
-	if err = os.Chmod(making, mode); err == nil {
+	if err = os.Chmod(making, mode); err == nil && uid != os.Getuid() {
+		err = os.Lchown(making, uid, -1)
+	}
+	if err == nil {
 		err = os.Rename(making, path)
 	}
 	if err != nil {
@@ -76,8 +89,8 @@ func listen(path string, mode os.FileMode) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// removeSocket removes a socket, and nothing else that may be at path.
-func removeSocket(path string) error {
+// RemoveSocket removes a socket, and nothing else that may be at path. There may be nothing.
+func RemoveSocket(path string) error {
 	st, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -92,7 +105,12 @@ func removeSocket(path string) error {
 
 // Close stops listening, removes the socket, and lets the lock go. A second Close does nothing.
 func (l *Listener) Close() (err error) {
-	l.once.Do(func() { err = errors.Join(removeSocket(l.path), l.l.Close(), l.lock.Close()) })
+	l.once.Do(func() {
+		err = errors.Join(RemoveSocket(l.path), l.l.Close())
+		if l.lock != nil {
+			err = errors.Join(err, l.lock.Close())
+		}
+	})
 	return err
 }
 
@@ -147,8 +165,11 @@ func (c *Client) Receive() (*Request, error) {
 }
 
 // TakeMemory lets the client, which has become a process, send memory of its own. Before, the kernel lets go of each descriptor that
-// comes.
-func (c *Client) TakeMemory() { c.p.expect(1) }
+// comes. Its requests have at most 4,096 bytes from now on.
+func (c *Client) TakeMemory() {
+	c.p.expect(1)
+	c.p.shorten(maxProcessRequest)
+}
 
 // give gives a request its descriptor, which has to be one of memory that lasts. One of another kind ends the connection, since to close it may
 // take as long as the program does whose file system it is of: a client that means well has looked at it before.

@@ -48,10 +48,15 @@ func grant(nic registry.NICID, role string) string {
 // remoteAsker returns on whose behalf another NIC asks, if it may ask that at all.
 func (d *Daemon) remoteAsker(nic uint64, r *ctl.Request) (deploy.Asker, error) {
 	a := deploy.Asker{NIC: registry.NICID(nic)}
-	if r.Op == ctl.OpProgram { // decided by its site
+	switch r.Op { // their sites decide
+	case ctl.OpProgram:
 		a.User = r.Program.User
+	case ctl.OpJob:
+		a.User = r.Job.User
+	}
+	if r.Op == ctl.OpProgram || r.Op == ctl.OpJob {
 		if err := trust.CheckUser(a.User); err != nil {
-			return a, fmt.Errorf("%w: a request of NIC %v about programs: %w", ctl.ErrBadRequest, a.NIC, err)
+			return a, fmt.Errorf("%w: a request of NIC %v about %ss: %w", ctl.ErrBadRequest, a.NIC, r.Op, err)
 		}
 		return a, nil
 	}

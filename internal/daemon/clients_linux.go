@@ -13,9 +13,12 @@ import (
 )
 
 // accept takes clients until the socket is closed.
-func (d *Daemon) accept() {
+func (d *Daemon) accept() { d.acceptFrom(d.listener) }
+
+// acceptFrom takes clients of one socket until it is closed.
+func (d *Daemon) acceptFrom(l *ctl.Listener) {
 	for {
-		c, err := d.listener.Accept()
+		c, err := l.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -50,7 +53,7 @@ func (d *Daemon) turnAway(c *ctl.Client, why error) {
 // admit checks which user a client is, and counts it in.
 func (d *Daemon) admit(c *ctl.Client) (*client, error) {
 	conf := &d.settings.config
-	if !d.owner(c) && !slices.Contains(conf.AllowUIDs, c.Peer.UID) && !slices.ContainsFunc(c.Peer.GIDs, func(g int) bool { return slices.Contains(conf.AllowGIDs, g) }) {
+	if !d.owner(c) && !slices.Contains(conf.AllowUIDs, c.Peer.UID) && !slices.ContainsFunc(c.Peer.GIDs, func(g int) bool { return slices.Contains(conf.AllowGIDs, g) }) && !d.jobs.admits(c.Peer.UID) {
 		return nil, fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids", ctl.ErrRefused, c.Peer.UID)
 	}
 	return d.enter(c)
@@ -163,8 +166,11 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)
 	}
 	asker := localAsker(c.Peer.UID)
-	if r.Op == ctl.OpProgram { // this NIC vouches for its users: what a client says of itself counts nowhere
+	switch r.Op { // this NIC vouches for its users: what a client says of itself counts nowhere
+	case ctl.OpProgram:
 		r.Program.User = asker.User
+	case ctl.OpJob:
+		r.Job.User = asker.User
 	}
 	reply, err := d.inform(d.ctx, asker, r)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -62,6 +63,7 @@ type Config struct {
 	AllowUIDs        []int        `toml:"allow_uids"`
 	AllowGIDs        []int        `toml:"allow_gids"`
 	ProgramUIDs      []int        `toml:"program_uids"`
+	Slots            *int         `toml:"slots"` // nil: one for each processor
 	KeyFiles         []string     `toml:"key_files"`
 	Certificate      string       `toml:"certificate"`
 	Authorities      []string     `toml:"authorities"`
@@ -81,6 +83,13 @@ type Config struct {
 
 	Named map[string]Link `toml:"links"` // links by names of their own
 
+	// Keeper is the command that starts a keeper of a job; empty: this program with the argument "keeper".
+	Keeper []string `toml:"-"`
+
+	// Subreaper makes this process the parent of processes that a keeper leaves behind, and ends them.
+	// It is for processes that do nothing beside the daemon: such a parent must reap orphans.
+	Subreaper bool `toml:"-"`
+
 	called    string   // the name of Link, if it was one of Named
 	further   []string // names of the links that are started beside it
 	besides   bool     // this is one of those
@@ -92,7 +101,7 @@ type Config struct {
 
 // Keys are those of the configuration file.
 const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"region_bytes, allow_uids, allow_gids, program_uids, key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, capture_secrets, [[node]] with id, key, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen, mtu, id, certificate, capture, registry, [[links.NAME.node]] and [links.NAME.gossip], " +
+	"region_bytes, allow_uids, allow_gids, program_uids, slots, key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, capture_secrets, [[node]] with id, key, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen, mtu, id, certificate, capture, registry, [[links.NAME.node]] and [links.NAME.gossip], " +
 	"[programs] with plain_resident, [grants], or [gossip] with listen, seeds and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".
@@ -204,6 +213,9 @@ func (c Config) check() (s settings, err error) {
 	}
 	if c.StagingBytes != 0 && (c.StagingBytes < limits.LeastStagingBytes || c.StagingBytes > 1<<30) {
 		wrong("staging_bytes", "%d; expected %d to %d", c.StagingBytes, limits.LeastStagingBytes, 1<<30)
+	}
+	if c.Slots != nil && (*c.Slots < 0 || *c.Slots > limits.SlotsPerHost) {
+		wrong("slots", "%d; expected 0 to %d, where 0 forbids ranks on this host", *c.Slots, limits.SlotsPerHost)
 	}
 	if _, err := logLevel(c.Log); err != nil {
 		wrong("log", "%w", err)
@@ -322,6 +334,23 @@ func (c Config) paths() (socket, state string) {
 		state = filepath.Join(home, ".local", "state", "weft")
 	}
 	return socket, state
+}
+
+// slots is how many ranks this host takes without --oversubscribe.
+func (c Config) slots() int {
+	if c.Slots == nil {
+		return runtime.NumCPU()
+	}
+	return *c.Slots
+}
+
+// keeper is the command of a keeper. By the link in /proc, it is this very program, also if another one has
+// taken the place of its file.
+func (c Config) keeper() []string {
+	if len(c.Keeper) > 0 {
+		return c.Keeper
+	}
+	return []string{"/proc/self/exe", "keeper"}
 }
 
 // maxProcesses is how many may be attached at a time.

@@ -37,6 +37,7 @@ staging_bytes     = 65536
 region_bytes      = 131072
 allow_uids        = [1000]
 program_uids      = [1001]
+slots             = 3
 allow_gids        = [100, 101]
 key_files         = ["DIR/fabric.key"]
 certificate       = "DIR/certificate"
@@ -113,7 +114,7 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 	}
 	if s.id != 0x60dd7fff8c || s.socket != id.dir+"/nic.sock" || s.stateDir != id.dir+"/state" || s.listen.String() != "127.0.0.1:7701" ||
 		s.mtu != 1400 || c.Prefer != "latency" || c.GSO == nil || *c.GSO || !c.Static || time.Duration(c.UnreachableAfter) != 500*time.Millisecond || c.MaxProcesses != 16 ||
-		c.StagingBytes != 65536 || c.RegionBytes != 131072 || len(c.AllowUIDs) != 1 || len(c.ProgramUIDs) != 1 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
+		c.StagingBytes != 65536 || c.RegionBytes != 131072 || len(c.AllowUIDs) != 1 || len(c.ProgramUIDs) != 1 || c.slots() != 3 || len(c.AllowGIDs) != 2 || c.Log != "debug" {
 		t.Errorf("read %+v", s)
 	}
 	if s.usual != (vni.Geometry{Commands: 128, Contexts: 32, Descriptors: 8, PoolPages: 64}) ||

@@ -125,7 +125,7 @@ func (c *control) serve(ctx context.Context, all *sync.WaitGroup) {
 	for range controlServers {
 		all.Go(func() {
 			for a, ok := k.take(); ok; a, ok = k.take() {
-				c.serveOne(ctx, &a)
+				c.serveOne(ctx, &a, all)
 				k.done(a.m.NIC)
 			}
 		})
@@ -151,44 +151,65 @@ func (c *control) receiveAll(ctx context.Context, k *desk) {
 	}
 }
 
-// serveOne answers a request, unless its asker has given up.
-func (c *control) serveOne(ctx context.Context, a *asked) {
+// serveOne answers a request, unless its asker has given up. The part that waits for a keeper gets a goroutine
+// of its own, which the jobs bound.
+func (c *control) serveOne(ctx context.Context, a *asked, all *sync.WaitGroup) {
 	if time.Since(a.came) >= askWithin {
 		c.d.countControl((*nic.Engine).ControlDropped)
 		return
 	}
-	c.reply(ctx, &a.m, c.answer(ctx, a.m.NIC, a.body, a.bad))
+	reply, rest := c.answer(ctx, a.m.NIC, a.body, a.bad)
+	if rest == nil {
+		c.reply(ctx, &a.m, reply)
+		return
+	}
+	m := a.m
+	all.Go(func() {
+		reply, err := rest()
+		if err != nil {
+			reply = ctl.ErrorReply(err)
+		}
+		c.reply(ctx, &m, reply)
+	})
 }
 
-// answer is the reply to one request of a NIC, unless it was wrong already.
-func (c *control) answer(ctx context.Context, from uint64, request []byte, wrong error) *ctl.Reply {
-	reply, op, err := c.answerTo(ctx, from, request, wrong)
+// answer is the reply to one request of a NIC, unless it was wrong already, or the part that waits.
+func (c *control) answer(ctx context.Context, from uint64, request []byte, wrong error) (*ctl.Reply, waiting) {
+	reply, rest, op, err := c.answerTo(ctx, from, request, wrong)
 	if err == nil {
-		return reply
+		return reply, rest
 	}
 	if errors.Is(err, ctl.ErrRefused) {
-		c.d.countControl((*nic.Engine).ControlRefused)
-		c.refusals.tell(c.d.log, from, op, err)
+		c.refuse(from, op, err)
 	}
-	return ctl.ErrorReply(err)
+	return ctl.ErrorReply(err), nil
 }
 
-func (c *control) answerTo(ctx context.Context, from uint64, request []byte, wrong error) (reply *ctl.Reply, op string, err error) {
+// refuse counts a request for which a NIC lacks a role, and logs it now and then.
+func (c *control) refuse(from uint64, op string, err error) {
+	c.d.countControl((*nic.Engine).ControlRefused)
+	c.refusals.tell(c.d.log, from, op, err)
+}
+
+func (c *control) answerTo(ctx context.Context, from uint64, request []byte, wrong error) (reply *ctl.Reply, rest waiting, op string, err error) {
 	if wrong != nil {
-		return nil, "", wrong
+		return nil, nil, "", wrong
 	}
 	r, err := ctl.DecodeRequest(request)
 	switch {
 	case err != nil:
-		return nil, "", err
+		return nil, nil, "", err
 	case r.NIC != 0:
-		return nil, r.Op, fmt.Errorf("%w: control processes pass no requests on", ctl.ErrBadRequest)
+		return nil, nil, r.Op, fmt.Errorf("%w: control processes pass no requests on", ctl.ErrBadRequest)
 	}
 	a, err := c.d.remoteAsker(from, r)
-	if err == nil {
+	switch {
+	case err == nil && r.Op == ctl.OpJob:
+		reply, rest, err = c.d.jobAnswer(ctx, a, r)
+	case err == nil:
 		reply, err = c.d.inform(ctx, a, r)
 	}
-	return reply, r.Op, err
+	return reply, rest, r.Op, err
 }
 
 // refusals remembers which refusals the log has told lately, so that no NIC can fill it.

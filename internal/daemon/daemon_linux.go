@@ -69,6 +69,8 @@ type Daemon struct {
 	gossip   *gossip.Registry   // nil: none
 	registry registry.Registry  // what the configuration lists, and what is heard by gossip
 
+	jobs     *jobs
+	machines *machines
 	segments segments
 	sessions map[uint16]*session // by slot; under the loop's lock
 	colour   atomic.Uint32
@@ -87,9 +89,10 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	h, log := newDoor(), newLog(logTo, c.Log)
+	h, log := newDoor(c.Subreaper), newLog(logTo, c.Log)
 	for _, s := range all {
 		d := &Daemon{door: h, settings: s, log: log, started: time.Now(), sessions: map[uint16]*session{}, segments: segments{all: map[uint32]*segment{}}, peerNews: make(chan struct{}, 1)}
+		d.jobs = &jobs{d, h.places}
 		if len(all) > 1 {
 			d.log = log.With("on", s.linkName())
 		}

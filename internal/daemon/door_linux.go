@@ -20,7 +20,8 @@ import (
 //
 // A request names its link; one that names none is for the first. A connection that has attached stays with the link of its process.
 type door struct {
-	links []*Daemon // at least one
+	links  []*Daemon // at least one
+	places *places   // for ranks of jobs, whatever link those use
 
 	listener *ctl.Listener
 
@@ -37,8 +38,8 @@ type door struct {
 	turning   chan struct{} // has a token for each client that is being turned away
 }
 
-func newDoor() *door {
-	return &door{clients: map[*client]bool{}, callers: map[int]*caller{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16)}
+func newDoor(subreaper bool) *door {
+	return &door{places: newPlaces(subreaper), clients: map[*client]bool{}, callers: map[int]*caller{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16)}
 }
 
 // take takes what the daemon needs, the socket first: the process that has it is the one daemon.
@@ -48,7 +49,16 @@ func (h *door) take() (err error) {
 	if h.listener, err = ctl.Listen(s.socket, s.config.socketMode()); err != nil {
 		return err
 	}
+	first.removeJobSockets()
+	if err = h.places.family.adopt(); err != nil {
+		return err
+	}
+	machines, err := openMachines(s.stateDir)
+	if err != nil {
+		return err
+	}
 	for _, d := range h.links {
+		d.machines = machines
 		if err := d.take(); err != nil {
 			return h.of(d, err)
 		}
@@ -69,14 +79,21 @@ func (h *door) called(name string) (*Daemon, error) {
 	if name == "" {
 		return h.links[0], nil
 	}
-	var names []string
 	for _, d := range h.links {
 		if d.settings.linkName() == name {
 			return d, nil
 		}
+	}
+	return nil, fmt.Errorf("%w: %.64q; this daemon has %s", ctl.ErrNoLink, name, h.linkNames())
+}
+
+// linkNames lists the names of the links.
+func (h *door) linkNames() string {
+	var names []string
+	for _, d := range h.links {
 		names = append(names, d.settings.linkName())
 	}
-	return nil, fmt.Errorf("%w: %.64q; this daemon has %s", ctl.ErrNoLink, name, strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 // run serves all links until ctx is done.
@@ -113,8 +130,10 @@ func (h *door) serveAll(ctx context.Context) error {
 	for _, d := range h.links {
 		d.follow(ctx, &rest)
 	}
+	rest.Go(func() { h.places.family.reapOrphans(ctx.Done()) })
 	rest.Go(h.links[0].accept)
 	<-ctx.Done()
+	h.places.close() // before the NICs: the keepers tell their launchers why
 	for _, d := range h.links {
 		d.log.Info("NIC is going down")
 		d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken

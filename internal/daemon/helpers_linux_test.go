@@ -43,6 +43,13 @@ const (
 const roleVariable = "WEFT_DAEMON_TEST_ROLE"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == keeperArgument {
+		if err := keep(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "keeper:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	role, arg, _ := strings.Cut(os.Getenv(roleVariable), "=")
 	if f := roles[role]; f != nil {
 		if err := f(arg); err != nil {

@@ -19,7 +19,8 @@ import (
 //	fabric.key   the fabric key of root's daemon, unless the configuration names others
 //	revocations  the newest revocation lists, unless the configuration names another file
 //	incarnation  the number of its latest life
-//	links/NAME   the same of each link beside the first, but for fabric.key and revocations, which all links share
+//	machines.json  the parallel machines that users have made
+//	links/NAME   for each link beside the first: its lock, nic.key and incarnation
 type state struct {
 	dir  string
 	lock *os.File

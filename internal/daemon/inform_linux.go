@@ -28,6 +28,12 @@ func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*c
 		return d.control.ask(ctx, r)
 	}
 	switch r.Op {
+	case ctl.OpJob:
+		reply, rest, err := d.jobAnswer(ctx, a, r)
+		if rest != nil {
+			return rest()
+		}
+		return reply, err
 	case ctl.OpProgram:
 		reply, err := d.programs.Answer(a, r.Program)
 		return &ctl.Reply{Program: reply}, err

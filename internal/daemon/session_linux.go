@@ -49,6 +49,9 @@ func (d *Daemon) attach(c *ctl.Client, a *ctl.Attach) (*session, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
 	}
+	if err := d.jobs.mayClaim(c.Peer.UID, name); err != nil {
+		return nil, err
+	}
 	g, err := d.settings.choose(a.Geometry)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)

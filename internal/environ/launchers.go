@@ -15,6 +15,10 @@ func (e *environment) weft() (p Place, found bool) {
 	p = Place{Launcher: Weft, App: e.getenv("WEFT_NAME"), Machine: e.getenv("WEFT_MACHINE"), Link: e.getenv("WEFT_LINK")}
 	p.Rank, p.Size = e.ranks("WEFT_RANK", "WEFT_SIZE")
 	p.Restart = e.restart()
+	// weft run may serve PMI-1 as well. Other variables of PMI come from a launcher around weft run.
+	if e.getenv("PMI_RANK") == e.getenv("WEFT_RANK") && e.getenv("PMI_SIZE") == e.getenv("WEFT_SIZE") && e.has("PMI_FD") {
+		p.PMI.FD = e.number("PMI_FD", 3, 1<<31-1)
+	}
 	if _, err := vni.MakeName(p.App, 0); err != nil && e.err == nil {
 		e.refuse("WEFT_NAME", "the application of the job: 1 to 24 bytes of a-z, 0-9, '.', '_' or '-'")
 	}

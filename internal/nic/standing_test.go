@@ -181,7 +181,7 @@ func TestMembersStandInTheOperationThatTheyHaveEntered(t *testing.T) {
 		{Done: 1},
 		{In: coll.Step{Number: 2, Kind: coll.StepBarrier, Root: -1}, Under: 1, Done: 1},
 	} {
-		want.Group, want.State, want.Size, want.Present, want.Rank = "team", coll.StandingOpen, 4, 4, i
+		want.Key, want.State, want.Size, want.Present, want.Rank = teamKey, coll.StandingOpen, 4, 4, i
 		g.wantStanding(i, want)
 	}
 }
@@ -209,12 +209,12 @@ func TestBroadcastsAndReductionsShowTheirRoots(t *testing.T) {
 		g.members[i].broadcast(g.numbers[i], root, make([]byte, 8))
 	}
 	for i, root := range []int{1, 0} {
-		g.wantStanding(i, coll.Standing{Group: "team", State: coll.StandingOpen, Size: 2, Present: 2, Rank: i, Under: 1,
+		g.wantStanding(i, coll.Standing{Key: teamKey, State: coll.StandingOpen, Size: 2, Present: 2, Rank: i, Under: 1,
 			In: coll.Step{Number: 1, Kind: coll.StepBroadcast, Root: root, Name: g.members[root].name}})
 	}
 	h := newTeam(newFabric(t, 2, fault.Config{}), 2)
 	h.members[1].reduce(h.numbers[1], vni.AllRanks, vni.SumInt64, make([]byte, 8))
-	h.wantStanding(1, coll.Standing{Group: "team", State: coll.StandingOpen, Size: 2, Present: 2, Rank: 1, Under: 1,
+	h.wantStanding(1, coll.Standing{Key: teamKey, State: coll.StandingOpen, Size: 2, Present: 2, Rank: 1, Under: 1,
 		In: coll.Step{Number: 1, Kind: coll.StepReduce, Root: -1}})
 }
 
@@ -232,7 +232,7 @@ func TestAJoinShowsHowManyAreThere(t *testing.T) {
 			}
 			got := s.Groups[0]
 			got.For = 0
-			want := coll.Standing{Group: "team", State: coll.StandingJoins, Size: 5, Present: 3, Rank: -1, Under: 1, In: coll.Step{Kind: coll.StepJoin, Root: -1}}
+			want := coll.Standing{Key: teamKey, State: coll.StandingJoins, Size: 5, Present: 3, Rank: -1, Under: 1, In: coll.Step{Kind: coll.StepJoin, Root: -1}}
 			if got != want {
 				t.Errorf("%v stands so: %+v; expected %+v", s.Name, got, want)
 			}
@@ -255,7 +255,7 @@ func TestABrokenGroupShowsWhatItsMembersDid(t *testing.T) {
 		}
 	})
 	for i := range g.members {
-		want := coll.Standing{Group: "team", State: coll.StandingBroken, Size: 3, Present: 3, Rank: i, Done: 1, Mismatch: true,
+		want := coll.Standing{Key: teamKey, State: coll.StandingBroken, Size: 3, Present: 3, Rank: i, Done: 1, Mismatch: true,
 			In: coll.Step{Number: 2, Kind: coll.StepBarrier, Root: -1}}
 		if i == 1 {
 			want.In = coll.Step{Number: 2, Kind: coll.StepBroadcast, Root: 0, Name: g.members[0].name}
@@ -272,7 +272,7 @@ func TestABrokenGroupNamesTheMemberThatHasGone(t *testing.T) {
 	f.wait(time.Millisecond)
 	g.members[2].exit()
 	g.members[0].wantStatus(ctx, vni.StatusGroupBroken)
-	want := coll.Standing{Group: "team", State: coll.StandingBroken, Size: 3, Present: 2, Rank: 0, Lost: g.members[2].name, LostAt: gone,
+	want := coll.Standing{Key: teamKey, State: coll.StandingBroken, Size: 3, Present: 2, Rank: 0, Lost: g.members[2].name, LostAt: gone,
 		In: coll.Step{Number: 1, Kind: coll.StepBarrier, Root: -1}}
 	g.wantStanding(0, want)
 	want.Rank, want.In = 1, coll.Step{}

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry"
+)
+
+func init() { register(newJobCommand) }
+
+func newJobCommand() *cobra.Command {
+	c := newGroup("job", "List, show and end the jobs that weft run has started",
+		newJobListCommand(), newJobShowCommand(), newJobKillCommand())
+	c.Long = c.Short + `.
+
+A job is found through the NIC daemon of this host, on every NIC that the daemon knows. An id may be
+shortened as long as only one job begins like that: job-1a2b3c4d, 1a2b3c4d and 1a are the same.
+
+A job that weft run started without a daemon is known to its own weft run alone.`
+	return c
+}
+
+// fabricJobs asks every NIC that this host's daemon knows for its jobs, concurrently. The strings tell which hosts gave
+// no answer, and why.
+func fabricJobs(ctx context.Context, conn *ctl.Conn) (jobs []ctl.JobInfo, names map[registry.NICID]string, silent []string, err error) {
+	nodes, err := conn.Nodes(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	names = make(map[registry.NICID]string)
+	nics := []registry.NICID{0}
+	for _, n := range nodes {
+		if n.ID != 0 && n.State == "up" {
+			nics = append(nics, n.ID)
+			names[n.ID] = n.Name
+		}
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, nic := range nics {
+		wg.Go(func() {
+			all, err := jobsOf(ctx, conn, nic)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				silent = append(silent, fmt.Sprintf("%s: %s", cmp.Or(names[nic], placeText(nic)), hostErrorText(err)))
+			}
+			jobs = append(jobs, all...)
+		})
+	}
+	wg.Wait()
+	slices.Sort(silent)
+	slices.SortFunc(jobs, func(a, b ctl.JobInfo) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Host, b.Host)) })
+	return jobs, names, silent, nil
+}
+
+// jobsOf lists the jobs of one NIC over a connection of its own.
+func jobsOf(ctx context.Context, conn *ctl.Conn, nic registry.NICID) ([]ctl.JobInfo, error) {
+	own, err := conn.Another(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer own.Close()
+	return own.NIC(uint64(nic)).Jobs(ctx)
+}
+
+// noAnswer prints the hosts that gave no answer. It returns an error if there are any: the list is not complete.
+func noAnswer(errs io.Writer, silent []string) error {
+	for _, s := range silent {
+		fmt.Fprintf(errs, "no answer from the NIC %s\n", s)
+	}
+	if len(silent) > 0 {
+		return fmt.Errorf("%s did not answer; their parts of jobs are not listed", counted(len(silent), "NIC"))
+	}
+	return nil
+}
+
+func newJobListCommand() *cobra.Command {
+	var socket string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the jobs of the fabric, a line for each host of each",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return askDaemon(c, socket, func(ctx context.Context, conn *ctl.Conn) error {
+				jobs, names, silent, err := fabricJobs(ctx, conn)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					err = printLines(c.OutOrStdout(), jobs)
+				} else {
+					err = printJobs(c.OutOrStdout(), jobs, names)
+				}
+				return joinErrors(err, noAnswer(c.ErrOrStderr(), silent))
+			})
+		},
+	}
+	socketFlag(c, &socket)
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line, and nothing for an empty list")
+	return c
+}
+
+func printJobs(out io.Writer, jobs []ctl.JobInfo, names map[registry.NICID]string) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "JOB\tUSER\tMACHINE\tNODE\tRANKS\tSIZE\tSTATE\tSTARTED\tPROGRAM")
+	for _, j := range jobs {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", j.ID, j.User, cmp.Or(j.Machine, "-"), cmp.Or(names[j.NIC], nicText(j.NIC)), ranksText(&j), j.Size,
+			j.State, time.Unix(0, j.Started).Format(time.DateTime), j.Program)
+	}
+	return w.Flush()
+}
+
+// ranksText is the range of ranks that a host has.
+func ranksText(j *ctl.JobInfo) string {
+	if j.Ranks == 1 {
+		return fmt.Sprint(j.First)
+	}
+	return fmt.Sprintf("%d-%d", j.First, j.First+j.Ranks-1)
+}
+
+// errNoJob says that no job has an id.
+var errNoJob = errors.New("no such job")
+
+// findJob returns the parts of the one job whose id begins like that.
+func findJob(jobs []ctl.JobInfo, called string) ([]ctl.JobInfo, error) {
+	begin := "job-" + strings.TrimPrefix(called, "job-")
+	var ids []string
+	var parts []ctl.JobInfo
+	for _, j := range jobs {
+		if j.ID == begin || strings.HasPrefix(j.ID, begin) {
+			parts = append(parts, j)
+			ids = append(ids, j.ID)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if slices.Contains(ids, begin) { // a whole id, though it may begin others
+		ids = []string{begin}
+		parts = slices.DeleteFunc(parts, func(j ctl.JobInfo) bool { return j.ID != begin })
+	}
+	switch len(ids) {
+	case 0:
+		return nil, fmt.Errorf("%w: no job of the fabric is called %q; weft job list lists them", errNoJob, called)
+	case 1:
+		return parts, nil
+	}
+	return nil, usagef("job %q: %s begin like that; expected more of the id", called, strings.Join(ids, " and "))
+}
+
+// onJob asks for the jobs of the fabric, and calls f with the parts of one.
+func onJob(c *cobra.Command, socket, called string, within time.Duration, f func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error) error {
+	ctx, cancel := context.WithTimeout(c.Context(), within)
+	defer cancel()
+	conn, err := ctl.Dial(ctx, socket)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	jobs, names, silent, err := fabricJobs(ctx, conn)
+	if err != nil {
+		return err
+	}
+	parts, err := findJob(jobs, called)
+	if err == nil {
+		err = f(ctx, conn, parts, names)
+	}
+	return joinErrors(err, noAnswer(c.ErrOrStderr(), silent))
+}
+
+func newJobShowCommand() *cobra.Command {
+	var socket string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "show JOB",
+		Short: "Show the processes of a job",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return onJob(c, socket, args[0], answerWithin, func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error {
+				parts, err := wholeParts(ctx, conn, parts)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printLines(c.OutOrStdout(), parts)
+				}
+				return showJob(c.OutOrStdout(), parts, names)
+			})
+		},
+	}
+	socketFlag(c, &socket)
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line for each host of the job")
+	return c
+}
+
+// wholeParts asks each host of a job for its processes. A part that has ended meanwhile is left out.
+func wholeParts(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo) (whole []ctl.JobInfo, err error) {
+	answers := make([]*ctl.JobReply, len(parts))
+	errs := make([]error, len(parts))
+	var wg sync.WaitGroup
+	for i, p := range parts {
+		wg.Go(func() { answers[i], errs[i] = askNIC(ctx, conn, p.NIC, &ctl.Job{What: ctl.JobList, ID: p.ID}) })
+	}
+	wg.Wait()
+	for _, r := range answers {
+		if r != nil {
+			whole = append(whole, r.Jobs...)
+		}
+	}
+	if len(whole) == 0 {
+		return nil, cmp.Or(errors.Join(errs...), fmt.Errorf("%w: %s has ended", errNoJob, parts[0].ID))
+	}
+	return whole, nil
+}
+
+func showJob(out io.Writer, parts []ctl.JobInfo, names map[registry.NICID]string) error {
+	j := &parts[0]
+	fmt.Fprintf(out, "%s of user %s: %s of %s", j.ID, j.User, counted(j.Size, "rank"), j.Program)
+	if j.Machine != "" {
+		fmt.Fprintf(out, " on machine %s", j.Machine)
+	}
+	fmt.Fprintf(out, ", started %s\n\n", time.Unix(0, j.Started).Format(time.DateTime))
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RANK\tNODE\tPID\tSTATE\tATTACHED")
+	for _, p := range parts {
+		for _, r := range p.Processes {
+			attached := "no"
+			if r.Attached {
+				attached = "yes"
+			}
+			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", r.Rank, cmp.Or(names[p.NIC], nicText(p.NIC)), r.PID, r.State, attached)
+		}
+		if len(p.Processes) == 0 {
+			fmt.Fprintf(w, "%s\t%s\t-\t%s\t-\n", ranksText(&p), cmp.Or(names[p.NIC], nicText(p.NIC)), p.State)
+		}
+	}
+	return w.Flush()
+}
+
+func newJobKillCommand() *cobra.Command {
+	var socket string
+	var grace time.Duration
+	c := &cobra.Command{
+		Use:   "kill JOB [--grace D]",
+		Short: "End a job on all its hosts",
+		Long: `End a job on all its hosts. Each process gets SIGTERM, and after the grace SIGKILL. Processes that
+ranks have started end, too. The exit status of its weft run is not 0.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return onJob(c, socket, args[0], answerWithin+grace, func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error {
+				return killJob(ctx, c.OutOrStdout(), conn, parts, names, grace)
+			})
+		},
+	}
+	socketFlag(c, &socket)
+	durationFlag(c.Flags(), &grace, "grace", limits.JobGrace, 0, limits.MostJobGrace, "how long processes have to end after SIGTERM")
+	return c
+}
+
+// killJob ends all parts of a job concurrently.
+func killJob(ctx context.Context, out io.Writer, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string, grace time.Duration) error {
+	errs := make([]error, len(parts))
+	var wg sync.WaitGroup
+	for i, p := range parts {
+		wg.Go(func() {
+			_, err := askNIC(ctx, conn, p.NIC, &ctl.Job{What: ctl.JobKill, ID: p.ID, Grace: int64(max(grace, time.Nanosecond))})
+			if err != nil {
+				errs[i] = fmt.Errorf("%s: %s", cmp.Or(names[p.NIC], nicText(p.NIC)), hostErrorText(err))
+			}
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s ends on %s\n", parts[0].ID, counted(len(parts), "host"))
+	return nil
+}

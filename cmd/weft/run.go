@@ -1,0 +1,199 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weftnet/weft/internal/launch"
+	"github.com/weftnet/weft/internal/limits"
+)
+
+func init() { register(newRunCommand) }
+
+// runOptions are the flags and arguments of weft run.
+type runOptions struct {
+	socket  string
+	machine string
+	nodes   []string
+	ranks   int
+	perNode int
+	env     []string
+	dir     string
+	timeout time.Duration
+	grace   time.Duration
+	onDeath launch.OnDeath
+	stdin   string
+	memory  int64
+	link    string
+
+	oversubscribe bool
+	tag           bool
+	json          bool
+	output        string
+
+	argv []string
+}
+
+func newRunCommand() *cobra.Command {
+	o := &runOptions{}
+	c := &cobra.Command{
+		Use:   "run [flags] -- PROGRAM [ARG]…",
+		Short: "Run a program as many processes, on this host or on a machine of hosts",
+		Long: `Run a program as many processes, its ranks. Each rank finds its number, the number of all ranks and
+more in its environment: weft.Attach and weft.Open take their names from there.
+
+Placement: weft run packs. It fills the first host up to its free slots, then the next one. With
+--per-node, each host gets that many. Without -m and --nodes all ranks run on this host. If this host
+has no NIC daemon, weft run is one as long as the job lasts, and sets no limit of slots.
+
+No rank starts if one host refuses. weft run then prints all causes of all hosts, each with its cure.
+
+Output: stdout and stderr of the ranks go to those of weft run, whole lines at a time. An incomplete
+line is shown when no rank has written for 100 ms, at 64 KiB, or when its rank ends. With -n 1 every
+byte passes at once, unchanged. If the reader is slow, the ranks wait.
+
+Input: rank 0 gets standard input, or the ranks that --stdin names. weft run reads only when these
+ranks have read all that they got: a line from a terminal, at most 64 KiB from a file or a pipe. It
+reads nothing from the terminal while it is in the background.
+
+Signals: INT, QUIT, USR1, USR2, WINCH and CONT are passed to each rank. A second INT kills all ranks.
+TERM and HUP are passed, too, and end the job: after --grace the ranks get KILL. TSTP (^Z) stops the
+ranks and then weft run. If weft run is killed, its ranks end as well.
+
+The exit status is that of the first rank whose failure ended the job: 128 + n for signal n, 0 if all
+ranks ended with 0. It is 124 after --timeout, 125 if weft run failed, 126 if a host refused, and 2 if
+the command was called wrongly. A sentence on stderr tells the cause.`,
+		Example: `  weft run -n 4 -- sh -c 'echo rank $WEFT_RANK of $WEFT_SIZE'
+  weft machine create lab --nodes h1,h2,h3 && weft run -m lab -n 12 -- ./life
+  weft run --nodes h1,h2 --per-node 2 --tag -- ./solver input.dat
+  weft run -n 8 --on-death restart=3 --timeout 1h --output logs -- ./train`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.complete(c, args); err != nil {
+				return err
+			}
+			return runJob(c, o)
+		},
+	}
+	o.define(c)
+	atMostOne(c, "machine", "nodes")
+	atMostOne(c, "tag", "output", "json")
+	return c
+}
+
+func (o *runOptions) define(c *cobra.Command) {
+	f := c.Flags()
+	f.SetInterspersed(false) // the program has flags of its own
+	socketFlag(c, &o.socket)
+	f.StringVarP(&o.machine, "machine", "m", "", "`NAME` of the machine to run on, of those that weft machine list prints")
+	f.StringSliceVar(&o.nodes, "nodes", nil, "hosts to run on, a `LIST` of names or ids that weft nodes prints")
+	f.VarP(intValue(&o.ranks, 1, 1, limits.JobSize), "ranks", "n", "number of ranks (default with --per-node: that on every host)")
+	intFlag(f, &o.perNode, "per-node", 0, 0, limits.RanksPerHost, "ranks on each host; 0: as many as it has free slots")
+	f.StringArrayVar(&o.env, "env", nil, "`NAME=VALUE` for the environment of the ranks, beside that of weft run; NAME= makes it empty; may be given often")
+	f.StringVar(&o.dir, "cwd", "", "working `DIRECTORY` of the ranks, which each host must have (default: the present one)")
+	durationFlag(f, &o.timeout, "timeout", 0, 0, 30*24*time.Hour, "end the job after this time; 0: never")
+	durationFlag(f, &o.grace, "grace", launch.DefaultGrace, time.Millisecond, launch.MaxGrace, "how long ranks have to end after TERM, until KILL")
+	onDeathFlag(c, &o.onDeath)
+	f.StringVar(&o.stdin, "stdin", "0", "who gets standard input: a `RANK`, all or none")
+	bytesFlag(f, &o.memory, "memory", 0, 4096, "limit of the memory of the job on each host (default: none)")
+	f.StringVar(&o.link, "link", "", "`NAME` of the network that the ranks use (default: that of the machine)")
+	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "place more ranks than a host has free slots")
+	f.BoolVar(&o.tag, "tag", false, "print the rank before each line of output, as [RANK]")
+	f.StringVar(&o.output, "output", "", "write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; these files are replaced")
+	f.BoolVar(&o.json, "json", false, "print one JSON object a line: output, ends of ranks, and a summary with a row for each rank")
+}
+
+// onDeathFlag defines --on-death.
+func onDeathFlag(c *cobra.Command, p *launch.OnDeath) {
+	c.Flags().Var(&checkedFlag{
+		kind: "end|shrink|restart=N",
+		text: p.String(),
+		want: "end, shrink, or restart=N with N from 1 to 1000",
+		set: func(s string) bool {
+			d, err := launch.ParseOnDeath(s)
+			if err == nil {
+				*p = d
+			}
+			return err == nil
+		},
+	}, "on-death", "what happens when a rank fails: the job ends, the other ranks go on, or the job begins again, N times at most")
+}
+
+// complete takes the arguments and checks what no flag can check alone.
+func (o *runOptions) complete(c *cobra.Command, args []string) (err error) {
+	if len(args) == 0 {
+		return usagef("no program given: expected weft run [flags] -- PROGRAM [ARG]…")
+	}
+	o.argv = args
+	changed := c.Flags().Changed
+	switch {
+	case changed("machine") && o.machine == "":
+		return usagef("--machine is empty: expected a name that weft machine list prints")
+	case changed("output") && o.output == "":
+		return usagef("--output is empty: expected a directory")
+	case changed("nodes"):
+		if _, err := machineNodes(o.nodes); err != nil {
+			return err
+		}
+	}
+	if changed("per-node") && !changed("ranks") {
+		o.ranks = 0 // on every host
+	}
+	for _, e := range o.env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
+			return usagef("--env %q: expected NAME=VALUE", e)
+		}
+	}
+	if err := o.checkStdin(); err != nil {
+		return err
+	}
+	return o.completeDir()
+}
+
+// checkStdin checks --stdin. The rank is compared once more when the number of ranks is known.
+func (o *runOptions) checkStdin() error {
+	if o.stdin == "all" || o.stdin == "none" {
+		return nil
+	}
+	rank, err := strconv.Atoi(o.stdin)
+	if err != nil || rank < 0 || rank >= limits.JobSize {
+		return usagef("--stdin %q: expected a rank, all or none", o.stdin)
+	}
+	if o.ranks > 0 && rank >= o.ranks {
+		return usagef("--stdin %d: expected a rank from 0 to %d", rank, o.ranks-1)
+	}
+	return nil
+}
+
+// completeDir makes the working directory absolute: other hosts cannot know what it is relative to.
+func (o *runOptions) completeDir() (err error) {
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
+		return fmt.Errorf("the present directory: %w; expected --cwd", err)
+	}
+	return nil
+}
+
+// ownVariables are those that tell a rank who it is. A rank of one job that starts another does not hand them on.
+var ownVariables = []string{
+	"WEFT_JOB", "WEFT_NAME", "WEFT_RANK", "WEFT_SIZE", "WEFT_MACHINE", "WEFT_LOCAL_RANK", "WEFT_LOCAL_SIZE", "WEFT_NODE", "WEFT_RESTART",
+	"WEFT_SOCKET", "WEFT_LINK", "WEFT_JOB_KEY", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED", "PMI_PORT", "PMI_ID",
+}
+
+// environment is that of weft run and of --env.
+func (o *runOptions) environment() []string {
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return slices.Contains(ownVariables, name)
+	})
+	return append(env, o.env...)
+}
+
+// errRefused marks errors for which no rank was started.
+var errRefused = errors.New("refused")

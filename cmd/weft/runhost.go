@@ -1,0 +1,236 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/daemon"
+	"github.com/weftnet/weft/internal/launch"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry"
+)
+
+// runHost is this host's NIC as weft run uses it: the daemon's, or its own.
+type runHost struct {
+	conn *ctl.Conn
+	name string // of this host
+	own  *ownNIC
+}
+
+// openHost connects to this host's daemon. If there is none, and the job needs no other host, it starts a NIC in this
+// process, which sets no limit of slots.
+func openHost(ctx context.Context, o *runOptions, errs io.Writer) (*runHost, error) {
+	h := &runHost{}
+	h.name, _ = os.Hostname()
+	h.name = cmp.Or(h.name, "localhost")
+	conn, err := ctl.DialLink(ctx, o.socket, o.link)
+	if err == nil && o.machine != "" && o.link == "" {
+		conn, err = ofMachine(ctx, conn, o)
+	}
+	if errors.Is(err, ctl.ErrNoDaemon) && o.socket == "" && o.machine == "" && len(o.nodes) == 0 && o.link == "" {
+		if h.own, err = startOwnNIC(o.ranks, errs); err != nil {
+			return nil, err
+		}
+		if conn, err = ctl.Dial(ctx, h.own.daemon.Socket()); err != nil {
+			return nil, errors.Join(err, h.own.close())
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.conn = conn
+	return h, nil
+}
+
+// ofMachine returns a connection to the link that the machine of the job names, if it names one.
+func ofMachine(ctx context.Context, conn *ctl.Conn, o *runOptions) (*ctl.Conn, error) {
+	m, err := findMachine(ctx, conn, o.machine)
+	if err == nil && m.Link == "" {
+		return conn, nil
+	}
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return nil, err
+	}
+	o.link = m.Link
+	return ctl.DialLink(ctx, o.socket, o.link)
+}
+
+// socket is where this host's NIC listens.
+func (h *runHost) socket(o *runOptions) string {
+	if h.own != nil {
+		return h.own.daemon.Socket()
+	}
+	return o.socket
+}
+
+func (h *runHost) close() error {
+	err := h.conn.Close()
+	if h.own != nil {
+		err = errors.Join(err, h.own.close())
+	}
+	return err
+}
+
+// Reserve asks a host's daemon for places. Each request has a connection of its own: hosts are asked concurrently.
+func (h *runHost) Reserve(ctx context.Context, nic fabric.NICID, r *ctl.Reserve) (*ctl.JobReply, error) {
+	return askNIC(ctx, h.conn, registry.NICID(nic), &ctl.Job{What: ctl.JobReserve, Reserve: r})
+}
+
+// ownNIC is a NIC daemon inside of weft run, for a job of this host alone.
+type ownNIC struct {
+	daemon *daemon.Daemon
+	dir    string
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// ownNICProcesses is how many processes of a job attach beside its ranks: weft run, the keeper, and tools.
+const ownNICProcesses = 4
+
+// startOwnNIC starts a NIC for so many ranks. It hears nothing from other hosts.
+func startOwnNIC(ranks int, log io.Writer) (*ownNIC, error) {
+	dir, err := privateDirectory()
+	if err != nil {
+		return nil, err
+	}
+	conf := daemon.Config{
+		Socket: filepath.Join(dir, "nic.sock"), StateDir: dir, Listen: "127.0.0.1:0", Static: true, Plain: true, Log: "error",
+		MaxProcesses: min(max(limits.DefaultProcesses, ranks+ownNICProcesses), limits.MaxProcesses),
+		VNI:          &daemon.VNIs{Prepared: 1}, // others are made as ranks attach: many never do
+	}
+	d, err := daemon.New(conf, log)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	n := &ownNIC{daemon: d, dir: dir, stop: stop, ended: make(chan error, 1)}
+	go func() { n.ended <- d.Run(ctx) }()
+	return n, nil
+}
+
+// close ends the NIC and removes what it had on disk.
+func (n *ownNIC) close() error {
+	n.stop()
+	return errors.Join(<-n.ended, os.RemoveAll(n.dir))
+}
+
+// privateDirectory makes a directory that this user alone can enter: in memory where that can be, since a NIC syncs its
+// files.
+func privateDirectory() (dir string, err error) {
+	for _, parent := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm", ""} {
+		if parent == "" && err == nil && dir != "" {
+			continue
+		}
+		if dir, err = os.MkdirTemp(parent, "weft-run-"); err == nil { // mode 0700
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("making a directory for the job's NIC: %w", err)
+}
+
+// newJobName draws the name of a job.
+func newJobName() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return "job-" + hex.EncodeToString(b[:])
+}
+
+// places are the hosts that a job may use, in the order in which it fills them. A single host is not asked for its slots:
+// its answer to the reservation says what it has.
+func (h *runHost) places(ctx context.Context, o *runOptions, self fabric.NICID) (*ctl.Machine, []runPlace, error) {
+	m := &ctl.Machine{Link: o.link}
+	var err error
+	switch {
+	case o.machine != "":
+		if m, err = findMachine(ctx, h.conn, o.machine); err != nil {
+			return nil, nil, err
+		}
+		m.Link = cmp.Or(o.link, m.Link)
+	case len(o.nodes) > 0:
+		if m.Nodes, err = h.resolve(ctx, o.nodes, self); err != nil {
+			return nil, nil, err
+		}
+	default:
+		return m, []runPlace{{name: h.name, nic: self, free: max(o.ranks, o.perNode)}}, nil
+	}
+	places := make([]runPlace, len(m.Nodes))
+	for i, n := range m.Nodes {
+		places[i] = runPlace{name: nodeText(n), nic: fabric.NICID(n.NIC), slots: m.Slots, free: m.Slots}
+	}
+	if o.perNode == 0 && len(places) > 1 {
+		h.askSlots(ctx, m, places)
+	} else if o.perNode == 0 {
+		places[0].free = o.ranks
+	}
+	return m, places, nil
+}
+
+// askSlots asks every host how many slots are free. The machine's own limit counts, too.
+func (h *runHost) askSlots(ctx context.Context, m *ctl.Machine, places []runPlace) {
+	var wg sync.WaitGroup
+	for i := range places {
+		p := &places[i]
+		wg.Go(func() {
+			r, err := askNIC(ctx, h.conn, registry.NICID(p.nic), &ctl.Job{What: ctl.JobSlots})
+			if err != nil {
+				p.slots, p.free, p.why = 0, 0, hostErrorText(err)
+				return
+			}
+			if m.Slots == 0 {
+				p.slots, p.free = r.Slots, r.Free
+			} else {
+				p.free = min(r.Free, m.Slots)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// resolve finds the NICs of a list of hosts. This host is known by its hostname, too.
+func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID) ([]ctl.MachineNode, error) {
+	nodes, err := machineNodes(list)
+	if err != nil {
+		return nil, err
+	}
+	known, err := h.conn.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.NIC != 0 {
+			continue
+		}
+		id, err := nicNamed(known, n.Name)
+		switch {
+		case err == nil:
+			n.NIC = id
+		case n.Name == h.name || n.Name == "localhost":
+			n.NIC = registry.NICID(self)
+		default:
+			return nil, fmt.Errorf("no host is called %s: %w; weft nodes lists those that this one knows", n.Name, errNoHost)
+		}
+	}
+	return nodes, nil
+}
+
+var errNoHost = errors.New("its NIC is not known")
+
+// launchOptions are what the launcher needs to know of a job.
+func (o *runOptions) launchOptions(job, program, hash string, m *ctl.Machine, hosts []launch.Host) launch.Options {
+	return launch.Options{
+		Job: job, Machine: m.Name, Hosts: hosts, Program: program, SHA256: hash, Argv: o.argv, Env: o.environment(), Dir: o.dir,
+		Version: runVersion(), Grace: o.grace, Timeout: o.timeout, OnDeath: o.onDeath, Stdin: o.stdin, Unbuffered: o.ranks == 1, PMI: true,
+		Oversubscribe: o.oversubscribe, MemoryBytes: o.memory, Link: m.Link,
+	}
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weftnet/weft/internal/launch"
+)
+
+// placed writes hosts as "a:0-3 b:4".
+func placed(hosts []launch.Host) string {
+	var all []string
+	for _, h := range hosts {
+		all = append(all, fmt.Sprintf("%s:%d-%d", h.Name, h.Ranks[0], h.Ranks[len(h.Ranks)-1]))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestRanksArePackedInTheOrderOfTheHosts(t *testing.T) {
+	places := []runPlace{{name: "a", slots: 4, free: 2}, {name: "b", slots: 4, free: 0}, {name: "c", slots: 4, free: 4}}
+	for _, c := range []struct {
+		n, perNode int
+		over       bool
+		want       string
+	}{
+		{n: 1, want: "a:0-0"},
+		{n: 2, want: "a:0-1"},
+		{n: 5, want: "a:0-1 c:2-4"},
+		{n: 6, want: "a:0-1 c:2-5"},
+		{n: 9, over: true, want: "a:0-2 b:3-3 c:4-8"},
+		{n: 6, perNode: 2, want: "a:0-1 b:2-3 c:4-5"},
+		{n: 4, perNode: 3, want: "a:0-2 b:3-3"},
+	} {
+		hosts, err := placeRanks(places, c.n, c.perNode, c.over)
+		if err != nil || placed(hosts) != c.want {
+			t.Errorf("%d ranks, %d a node, oversubscribed %v: %s, %v; expected %s", c.n, c.perNode, c.over, placed(hosts), err, c.want)
+		}
+	}
+}
+
+func TestTooFewSlotsAreRefusedWithThoseOfEachHostAndTheCure(t *testing.T) {
+	_, err := placeRanks([]runPlace{{name: "a", slots: 4, free: 2}, {name: "b", why: "no answer within 5s"}, {name: "c", slots: 1, free: -3}}, 8, 0, false)
+	if err == nil {
+		t.Fatal("8 ranks were placed on 2 slots")
+	}
+	for _, want := range []string{"8 ranks need 8 slots; 2 are free", "host a: 2 of 4 slots free", "host b: no answer within 5s", "host c: 0 of 1 slot free", "--oversubscribe"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the refusal lacks %q:\n%v", want, err)
+		}
+	}
+	_, err = placeRanks(make([]runPlace, 3), 8, 2, true)
+	if want := "8 ranks at 2 a node need 4 nodes; there are 3; lower -n, raise --per-node, or add nodes"; err == nil || err.Error() != want {
+		t.Errorf("error %v; expected %s", err, want)
+	}
+}

@@ -1,0 +1,138 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pollEvery is how often Kill looks whether the processes are gone. The kernel offers no wait for version 1.
+const pollEvery = 5 * time.Millisecond
+
+// Processes lists the processes of the ranks, without this one.
+func (g *Group) Processes() ([]int, error) { return g.processes(ranksDir) }
+
+// Kill kills every process of the ranks, and waits until none is left, at most for the given time. It
+// returns the processes that are left then: their kernel calls do not end. It spares this process, one of
+// whose threads may be in the group.
+func (g *Group) Kill(wait time.Duration) (left []int, err error) { return g.kill(wait, ranksDir) }
+
+// Remove kills every process of the job, the keeper too, waits as Kill does, and removes the group. It
+// returns the processes that are left; the group is then left, too.
+func (g *Group) Remove(wait time.Duration) (left []int, err error) {
+	until := time.Now().Add(wait)
+	left, err = g.kill(wait, ranksDir, keeperDir, "")
+	if err != nil || len(left) > 0 {
+		return left, err
+	}
+	for {
+		// A process that has just ended may keep its directory busy for a moment.
+		var errs []error
+		for _, p := range g.Paths() {
+			errs = append(errs, removeDirs(p))
+		}
+		if err = errors.Join(errs...); !errors.Is(err, unix.EBUSY) || time.Now().After(until) {
+			return nil, err
+		}
+		time.Sleep(pollEvery)
+	}
+}
+
+// kill kills the processes of some parts of the group, over and over until none is left.
+func (g *Group) kill(wait time.Duration, parts ...string) (left []int, err error) {
+	for until := time.Now().Add(wait); ; time.Sleep(pollEvery) {
+		var errs []error
+		for _, p := range parts {
+			errs = append(errs, g.killPart(p))
+		}
+		left, err = g.processes(parts...)
+		if errs = append(errs, err); len(left) == 0 && err == nil {
+			return nil, nil
+		}
+		if time.Now().After(until) {
+			return left, errors.Join(errs...)
+		}
+	}
+}
+
+// killPart kills the processes that are now in a part. cgroup.kill reaches forks of the same moment. In
+// version 1, the freezer stops the processes first, so the list of them is complete.
+func (g *Group) killPart(part string) error {
+	if g.Unified != "" {
+		if pids, err := pidsIn(filepath.Join(g.Unified, part)); err == nil && !slices.Contains(pids, os.Getpid()) {
+			if err := write(filepath.Join(g.Unified, part, "cgroup.kill"), "1"); err != nil {
+				return fmt.Errorf("cgroup: kill: %w", err)
+			}
+		}
+	}
+	if g.Freezer != "" {
+		state := filepath.Join(g.Freezer, part, "freezer.state")
+		if part != "" && write(state, "FROZEN") == nil {
+			defer write(state, "THAWED")
+			awaitFrozen(state)
+		}
+	}
+	pids, err := g.processes(part)
+	for _, pid := range pids {
+		if kerr := unix.Kill(pid, unix.SIGKILL); kerr != nil && kerr != unix.ESRCH {
+			err = errors.Join(err, fmt.Errorf("cgroup: kill process %d: %w", pid, kerr))
+		}
+	}
+	return err
+}
+
+// awaitFrozen waits until no process of a directory runs, so that none is in the middle of a fork. A process
+// in a long call of the kernel must not hold up the others, so the wait is short.
+func awaitFrozen(state string) {
+	for range 20 {
+		if s, err := read(state); err != nil || s == "FROZEN" {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// processes lists the processes of some parts in all hierarchies, without this one.
+func (g *Group) processes(parts ...string) (all []int, err error) {
+	for _, part := range parts {
+		for _, dir := range g.parts(part) {
+			pids, err := pidsIn(dir)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, pids...)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return slices.DeleteFunc(all, func(pid int) bool { return pid == os.Getpid() }), nil
+}
+
+// pidsIn reads the processes of one directory. A removed directory has none.
+func pidsIn(dir string) (pids []int, err error) {
+	text, err := read(filepath.Join(dir, "cgroup.procs"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	for line := range strings.Lines(text) {
+		pid, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			return nil, fmt.Errorf("cgroup: %s: process %.40q; expected a number", dir, line)
+		}
+		if pid != 0 { // 0: a process of another pid namespace
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}

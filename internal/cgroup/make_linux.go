@@ -1,0 +1,168 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// groupName is what Make accepts: one path element that no controller's file has.
+var groupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*(\.[0-9]+)?$`)
+
+// files are the files of the ranks' directory that the keeper writes.
+var files = []string{
+	"cgroup.procs", "cgroup.kill", "tasks", "freezer.state", "pids.max", "memory.max", "memory.swap.max",
+	"memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
+}
+
+// Make makes the control group of a job below the cgroup of this process, and gives it to the user uid and
+// the group gid. It uses every hierarchy in which it can do so. The error, if there is none, wraps the
+// reasons, such as fs.ErrPermission. The name is a job's application, such as "job-1a2b3c4d.1".
+func Make(name string, uid, gid int) (*Group, error) {
+	if !groupName.MatchString(name) {
+		return nil, fmt.Errorf("cgroup: name %.80q; expected letters, digits, '-' and '_'", name)
+	}
+	h, err := own()
+	if err != nil {
+		return nil, err
+	}
+	g := new(Group)
+	var errs []error
+	made := make(map[string]bool) // several controllers may share a hierarchy
+	for controller, field := range map[string]*string{
+		"": &g.Unified, "memory": &g.Memory, "pids": &g.Pids, "freezer": &g.Freezer,
+	} {
+		base := h[controller]
+		if base == "" {
+			continue
+		}
+		dir := filepath.Join(base, name)
+		if !made[dir] {
+			if err := makeDir(base, dir, controller == "", uid, gid); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			made[dir] = true
+		}
+		*field = dir
+	}
+	if len(g.Paths()) == 0 {
+		errs = append(errs, errors.New("no hierarchy was usable"))
+		return nil, fmt.Errorf("cgroup: make %s: %w", name, errors.Join(errs...))
+	}
+	return g, nil
+}
+
+// makeDir makes a job's directory in one hierarchy, or nothing.
+func makeDir(base, dir string, unified bool, uid, gid int) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	err := fillDir(base, dir, unified, uid, gid)
+	if err != nil {
+		err = errors.Join(err, removeDirs(dir))
+	}
+	return err
+}
+
+func fillDir(base, dir string, unified bool, uid, gid int) error {
+	if unified {
+		if _, err := os.Stat(filepath.Join(dir, "cgroup.kill")); err != nil {
+			return fmt.Errorf("%s: the kernel has no cgroup.kill; expected Linux 5.14: %w", dir, err)
+		}
+		// A keeper can leave this process's cgroup only if this process may write its list.
+		if err := unix.Access(filepath.Join(base, "cgroup.procs"), unix.W_OK); err != nil {
+			return fmt.Errorf("%s/cgroup.procs: %w", base, err)
+		}
+		enable(base)
+		enable(dir)
+	}
+	for _, part := range []string{ranksDir, keeperDir} {
+		if err := os.Mkdir(filepath.Join(dir, part), 0o755); err != nil {
+			return err
+		}
+	}
+	owned := []string{filepath.Join(dir, "cgroup.procs"), filepath.Join(dir, keeperDir, "cgroup.procs")}
+	for _, f := range files {
+		owned = append(owned, filepath.Join(dir, ranksDir, f))
+	}
+	for _, f := range owned {
+		if err := os.Chown(f, uid, gid); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// enable makes the memory and pids controllers of version 2 available below dir. The kernel refuses if
+// processes are in dir, as they are in the cgroup of a daemon without a leaf of its own. The group then
+// ends processes, but does not limit memory; LimitMemory reports it.
+func enable(dir string) {
+	for _, c := range []string{"+memory", "+pids"} {
+		_ = write(filepath.Join(dir, "cgroup.subtree_control"), c)
+	}
+}
+
+// Open returns the group with the given directories, as Paths has returned them. It tells them apart by
+// their files.
+func Open(paths ...string) (*Group, error) {
+	g := new(Group)
+	for _, p := range paths {
+		if !has(p, "cgroup.procs") {
+			return nil, fmt.Errorf("cgroup: %s has no ranks/cgroup.procs; expected the cgroup of a job", p)
+		}
+		if has(p, "cgroup.kill") { // version 2 may have pids.max, too
+			g.Unified = p
+			continue
+		}
+		for file, field := range map[string]*string{
+			"memory.limit_in_bytes": &g.Memory, "pids.max": &g.Pids, "freezer.state": &g.Freezer,
+		} {
+			if has(p, file) {
+				*field = p
+			}
+		}
+	}
+	if len(paths) == 0 {
+		return nil, errors.New("cgroup: no directory; expected one at least")
+	}
+	return g, nil
+}
+
+func has(dir, file string) bool {
+	_, err := os.Stat(filepath.Join(dir, ranksDir, file))
+	return err == nil
+}
+
+// removeDirs removes a job's directory of one hierarchy. No process is in it.
+func removeDirs(dir string) error {
+	var errs []error
+	for _, d := range []string{filepath.Join(dir, ranksDir), filepath.Join(dir, keeperDir), dir} {
+		if err := os.Remove(d); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// write writes a control file, which never is created.
+func write(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// read reads a control file without the space around it.
+func read(file string) (string, error) {
+	b, err := os.ReadFile(file)
+	return strings.TrimSpace(string(b)), err
+}

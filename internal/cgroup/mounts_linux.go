@@ -1,0 +1,94 @@
+package cgroup
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// hierarchies maps "memory", "pids" and "freezer" of version 1, and "" of version 2, to the directory of
+// this process's own cgroup.
+type hierarchies map[string]string
+
+// own finds the cgroups of this process.
+func own() (hierarchies, error) {
+	mounts, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	defer mounts.Close()
+	member, err := os.Open("/proc/self/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	defer member.Close()
+	h, err := parse(mounts, member)
+	if err != nil {
+		return nil, fmt.Errorf("cgroup: %w", err)
+	}
+	for controller, dir := range h {
+		if _, err := os.Stat(dir); err != nil {
+			delete(h, controller) // the mount shows another part of the hierarchy
+		}
+	}
+	return h, nil
+}
+
+// parse combines mountinfo (where a hierarchy is mounted, and which part of it) with /proc/PID/cgroup
+// (where in the hierarchy the process is).
+func parse(mountinfo, member io.Reader) (hierarchies, error) {
+	inside := make(map[string]string)
+	for s := bufio.NewScanner(member); s.Scan(); {
+		// 4:memory:/a/b and, for version 2, 0::/a/b
+		f := strings.SplitN(s.Text(), ":", 3)
+		if len(f) != 3 {
+			return nil, fmt.Errorf("/proc/self/cgroup: line %.100q; expected id:controllers:path", s.Text())
+		}
+		for c := range strings.SplitSeq(f[1], ",") {
+			inside[c] = f[2]
+		}
+	}
+	h := make(hierarchies)
+	for s := bufio.NewScanner(mountinfo); s.Scan(); {
+		root, point, kind, options, ok := mountLine(s.Text())
+		if !ok {
+			continue
+		}
+		controllers := []string{""}
+		if kind == "cgroup" {
+			controllers = slices.DeleteFunc(options, func(o string) bool {
+				return o != "memory" && o != "pids" && o != "freezer"
+			})
+		}
+		for _, c := range controllers {
+			at, known := inside[c]
+			rel, below := strings.CutPrefix(path.Clean(at)+"/", strings.TrimSuffix(path.Clean(root), "/")+"/")
+			if known && below && h[c] == "" {
+				h[c] = filepath.Join(point, rel)
+			}
+		}
+	}
+	return h, nil
+}
+
+// mountLine reads one line of mountinfo. It reports false unless the line is a cgroup mount:
+//
+//	30 23 0:26 /root /mount/point rw,nosuid - cgroup cgroup rw,memory
+func mountLine(line string) (root, point, kind string, options []string, ok bool) {
+	before, after, found := strings.Cut(line, " - ")
+	f, g := strings.Fields(before), strings.Fields(after)
+	if !found || len(f) < 6 || len(g) < 3 || g[0] != "cgroup" && g[0] != "cgroup2" {
+		return "", "", "", nil, false
+	}
+	return unescape(f[3]), unescape(f[4]), g[0], strings.Split(g[2], ","), true
+}
+
+// unescape replaces the octal escapes of mountinfo.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}

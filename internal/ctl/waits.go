@@ -1,0 +1,111 @@
+package ctl
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/weftnet/weft/internal/registry"
+)
+
+// Standing is where an attached process stands: what it has asked its NIC for that has not ended, and its
+// places in groups. The NIC knows it, so the program need not cooperate. The lists are bounded; the oldest
+// entries come first.
+type Standing struct {
+	Parked bool `json:"parked,omitempty"` // a thread of it sleeps until the NIC tells it something
+
+	Groups     []GroupStanding `json:"groups,omitempty"`
+	MoreGroups int             `json:"more_groups,omitempty"` // that Groups does not list
+	Waits      []Wait          `json:"waits,omitempty"`
+	MoreWaits  int             `json:"more_waits,omitempty"`
+	Unread     []Unread        `json:"unread,omitempty"`
+	MoreUnread int             `json:"more_unread,omitempty"`
+}
+
+// GroupStanding is the place of one process in a group.
+type GroupStanding struct {
+	Group   string `json:"group"`
+	Index   uint32 `json:"index,omitempty"` // tells groups with one name apart: its epoch, and the number of a part
+	Part    bool   `json:"part,omitempty"`  // it was split off a group, and its name means nothing to a reader
+	State   string `json:"state"`           // joining, open or broken
+	Size    int    `json:"size,omitempty"`  // members that the group has, or that the join waits for; 0: not known
+	Present int    `json:"present"`         // members that are there
+	Rank    int    `json:"rank"`            // in the group; -1 while it joins
+
+	In    *GroupStep `json:"in,omitempty"`    // the oldest operation whose end it awaits; of a broken group, the operation that failed
+	Under int        `json:"under,omitempty"` // operations whose end it awaits
+	Done  uint32     `json:"done"`            // number of the last operation up to which all have ended well; 0 is the join
+	For   int64      `json:"for_ns"`          // since it entered In, or since its last operation ended if it is in none
+
+	Mismatch bool     `json:"mismatch,omitempty"` // of a broken group: its members did different things
+	Lost     string   `json:"lost,omitempty"`     // else the member that has gone
+	LostAt   *Address `json:"lost_at,omitempty"`
+}
+
+// GroupStep is an operation of a group as one member has asked for it.
+type GroupStep struct {
+	Number uint32 `json:"number"`         // among the operations of the member in this group, from 1
+	Kind   string `json:"kind"`           // join, barrier, broadcast, reduce
+	Root   string `json:"root,omitempty"` // name of the root; none: the operation has none
+}
+
+// Wait is an operation of a process that has not ended. A receive or an inbox may be posted while its process
+// does something else.
+type Wait struct {
+	What string `json:"what"`          // receive, reply, probe, datagram, inbox, send, answer, put, get, name, multicast, program
+	Why  string `json:"why,omitempty"` // of a send: name, order, turn, link, room, permission, accept, acknowledge, copies; of a receive: arriving
+
+	Peer        string   `json:"peer,omitempty"` // name of the process that it waits for
+	At          *Address `json:"at,omitempty"`   // its address, if that is known
+	Any         bool     `json:"any,omitempty"`  // any process may end the wait
+	Unreachable bool     `json:"unreachable,omitempty"`
+
+	Port   uint16 `json:"port,omitempty"`
+	Tag    uint64 `json:"tag,omitempty"`
+	AnyTag bool   `json:"any_tag,omitempty"`
+	Bytes  uint64 `json:"bytes,omitempty"`
+	Left   int    `json:"left,omitempty"` // receivers of a multicast that have not been served
+	For    int64  `json:"for_ns"`
+}
+
+// Unread is a message that waits for its process to receive it.
+type Unread struct {
+	From  string   `json:"from,omitempty"`
+	At    *Address `json:"at,omitempty"`
+	Port  uint16   `json:"port,omitempty"`
+	Tag   uint64   `json:"tag,omitempty"`
+	Bytes uint64   `json:"bytes,omitempty"`
+	For   int64    `json:"for_ns"`
+}
+
+// States of a RankInfo, from /proc.
+const (
+	RankRunning         = "running"
+	RankSleeping        = "sleeping"
+	RankStopped         = "stopped" // by a signal
+	RankTraced          = "traced"  // by a debugger
+	RankUninterruptible = "uninterruptible"
+	RankEnded           = "ended"
+)
+
+// Stuck returns the ranks of a job on the NIC's host, by rank, each with its state and where it stands. It
+// returns also processes that the daemon did not start, if the application of their names is job. The list has
+// no ranks that have never attached and that no keeper of the host started.
+func (n NIC) Stuck(ctx context.Context, job string) (host registry.NICID, ranks []RankInfo, err error) {
+	for from := 0; ; {
+		r, err := n.job(ctx, &Job{What: JobStuck, ID: job}, from)
+		if err != nil {
+			return 0, nil, err
+		}
+		for i := range r.Job.Jobs {
+			if id := r.Job.Jobs[i].ID; id != job {
+				return 0, nil, fmt.Errorf("ctl: asked about job %s, and told about %.40q", job, id)
+			}
+			ranks = append(ranks, r.Job.Jobs[i].Processes...)
+		}
+		host = r.Job.NIC
+		if r.Next <= from {
+			return host, ranks, nil
+		}
+		from = r.Next
+	}
+}

@@ -1,0 +1,263 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/version"
+)
+
+// reserve takes places for ranks of a job and starts its keeper, or returns every cause why not. An asker
+// without the role learns that, and nothing else about this host.
+func (j *jobs) reserve(ctx context.Context, a deploy.Asker, r *ctl.Reserve) (*ctl.JobReply, later) {
+	if no := j.mayRun(a, nil); no != nil {
+		return j.refuse(a, *no), nil
+	}
+	leave, ok := j.enter(a.NIC)
+	if !ok {
+		return j.refuse(a, ctl.Refusal{What: ctl.RefusedHost, Text: "the daemon works on as many reservations as it can",
+			Cure: "try again in a second"}), nil
+	}
+	return nil, func() (*ctl.JobReply, int, error) {
+		defer leave()
+		return j.reserveNow(ctx, a, r), 0, nil
+	}
+}
+
+// enter counts a reservation in, unless there are too many, of the same NIC or of all.
+func (j *jobs) enter(from registry.NICID) (leave func(), ok bool) {
+	select {
+	case j.reserving <- struct{}{}:
+	default:
+		return nil, false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if from != 0 && j.peers[from] >= limits.ReservesOfPeer {
+		<-j.reserving
+		return nil, false
+	}
+	j.peers[from]++
+	return func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if j.peers[from]--; j.peers[from] == 0 {
+			delete(j.peers, from)
+		}
+		<-j.reserving
+	}, true
+}
+
+// refuse makes the reply that refuses a reservation. Those of other NICs are logged, each cause once in a
+// while.
+func (j *jobs) refuse(a deploy.Asker, all ...ctl.Refusal) *ctl.JobReply {
+	if a.NIC == 0 {
+		return &ctl.JobReply{NIC: j.d.id, Refusals: all}
+	}
+	for _, r := range all {
+		err := fmt.Errorf("%w: %s", ctl.ErrRefused, r.Text)
+		if r.What == ctl.RefusedRole {
+			j.d.control.refuse(uint64(a.NIC), ctl.OpJob, err)
+		} else {
+			j.d.control.refusals.tell(j.d.log, uint64(a.NIC), ctl.OpJob+" "+r.What, err)
+		}
+	}
+	return &ctl.JobReply{NIC: j.d.id, Refusals: all}
+}
+
+// reserveNow does what reserve describes. It takes as long as a keeper takes to begin.
+func (j *jobs) reserveNow(ctx context.Context, a deploy.Asker, r *ctl.Reserve) *ctl.JobReply {
+	who, err := accountOf(a.NIC != 0, a.User, a.UID)
+	if err == nil {
+		if no := j.mayRun(a, who); no != nil {
+			return j.refuse(a, *no)
+		}
+	}
+	var all []ctl.Refusal
+	if no := runsAs(who, err); no != nil {
+		all = append(all, *no)
+	}
+	if r.Version != version.Release {
+		all = append(all, ctl.Refusal{What: ctl.RefusedVersion, Text: fmt.Sprintf("the daemon has version %s of Weft, the launcher %s", version.Release, r.Version),
+			Cure: "install the same version on all hosts of the job"})
+	}
+	able := len(all) == 0 // to start a keeper, which knows further causes
+	all = append(all, j.unfit(a, r)...)
+	if !able {
+		return j.refuse(a, append(all, j.lacking(r)...)...)
+	}
+	b, no := j.take(who, r, len(all) > 0)
+	all = append(all, no...)
+	if b == nil {
+		return j.refuse(a, all...)
+	}
+	all = append(all, j.begin(ctx, b, r)...)
+	if len(all) == 0 {
+		b.log.Info("ranks are reserved", "ranks", b.Ranks, "first", b.First, "size", b.Size, "keeper", b.keeper.cmd.Process.Pid)
+		return &ctl.JobReply{NIC: j.d.id, Ready: true, PID: b.keeper.cmd.Process.Pid}
+	}
+	j.drop(b)
+	return j.refuse(a, all...)
+}
+
+// unfit lists the causes that lie in the request, and not in this host.
+func (j *jobs) unfit(a deploy.Asker, r *ctl.Reserve) (all []ctl.Refusal) {
+	own := a.NIC == 0
+	if own && (r.Launcher.NIC != j.d.id || !j.launches(a.UID, r.Launcher)) || !own && r.Launcher.NIC != a.NIC {
+		all = append(all, ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("the launcher is not process %d of NIC %v, which asks",
+			r.Launcher.Slot, r.Launcher.NIC), Cure: "attach the launcher to the daemon that passes its reservations on"})
+	}
+	if own := j.d.settings.linkName(); r.Link != "" && r.Link != own {
+		all = append(all, j.otherLink(r.Link, own))
+	}
+	return all
+}
+
+// otherLink refuses a reservation that names another link than that of this NIC.
+func (j *jobs) otherLink(named, own string) ctl.Refusal {
+	if _, err := j.d.called(named); err != nil {
+		return ctl.Refusal{What: ctl.RefusedLink, Text: fmt.Sprintf("the daemon has no link %q; it has %s", named, j.d.linkNames()),
+			Cure: fmt.Sprintf("start it with --link and [links.%s] in its configuration, or leave --link out", named)}
+	}
+	return ctl.Refusal{What: ctl.RefusedLink, Text: fmt.Sprintf("NIC %v is on the link %q of its daemon", j.d.id, own),
+		Cure: fmt.Sprintf("name the hosts by their NICs on %s, which `weft nic links` lists there", named)}
+}
+
+// launches reports whether a process of this NIC has an address, and is a user's.
+func (j *jobs) launches(uid int, at ctl.Address) (is bool) {
+	j.d.loop.Do(func(clock.Time) {
+		s := j.d.sessions[at.Slot]
+		is = s != nil && s.gen == at.Generation && (s.uid == uid || uid == 0)
+	})
+	return is
+}
+
+// lacking lists what this host lacks for a reservation.
+func (j *jobs) lacking(r *ctl.Reserve) []ctl.Refusal {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.short(r)
+}
+
+// short is lacking with the lock held.
+func (j *jobs) short(r *ctl.Reserve) (all []ctl.Refusal) {
+	slots, most := j.slots(), j.d.settings.config.maxProcesses()-1 // the keeper is a process, too
+	switch free := slots - j.taken; {
+	case slots == 0:
+		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: "this host takes no ranks: slots is 0",
+			Cure: "set slots in the configuration of its daemon, or leave the host out"})
+	case r.Ranks > most:
+		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: fmt.Sprintf("%d ranks; the NIC has room for %d", r.Ranks, most),
+			Cure: "raise max_processes in the configuration of its daemon"})
+	case r.Ranks > free && !r.Oversubscribe:
+		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: fmt.Sprintf("%d of %d slots free, for %d ranks", max(0, free), slots, r.Ranks),
+			Cure: "add --oversubscribe"})
+	}
+	if b := j.all[r.Application()]; b != nil {
+		all = append(all, ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("%s has ranks on this host already", b.ID),
+			Cure: "start the job under another id"})
+	}
+	if len(j.all) >= limits.JobsPerHost {
+		all = append(all, ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("%d jobs have ranks on this host", len(j.all)),
+			Cure: "wait until one has ended"})
+	}
+	return all
+}
+
+// take enters a job, with its slots unless it is refused. The job is nil if it cannot even be tried.
+func (j *jobs) take(who *account, r *ctl.Reserve, refused bool) (*job, []ctl.Refusal) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return nil, []ctl.Refusal{{What: ctl.RefusedHost, Text: "the daemon is going down", Cure: "start it again"}}
+	}
+	short := j.short(r)
+	if j.all[r.Application()] != nil || len(j.all) >= limits.JobsPerHost {
+		return nil, short
+	}
+	b := &job{on: j.d, account: who, done: make(chan struct{}), JobInfo: ctl.JobInfo{ID: r.Application(), NIC: j.d.id, User: who.name, Machine: r.Machine,
+		Program: r.Program, Host: r.Host, First: r.First, Ranks: r.Ranks, Size: r.Size, Restart: r.Restart,
+		Started: time.Now().UnixNano(), Launcher: r.Launcher}}
+	b.log = j.d.log.With("job", b.ID, "user", who.name)
+	if !refused && len(short) == 0 {
+		b.slots = r.Ranks
+		j.taken += b.slots
+	}
+	j.all[b.ID] = b
+	j.live.Add(1)
+	return b, short
+}
+
+// begin starts the keeper of a job and waits for its answer. After it, the job ends with its keeper, or has
+// ended.
+func (j *jobs) begin(ctx context.Context, b *job, r *ctl.Reserve) []ctl.Refusal {
+	socket, err := j.openSocket(b)
+	var k *keeper
+	if err == nil {
+		b.makeGroup()
+		k, err = j.startKeeper(j.d.settings.config.keeper(), b)
+	}
+	if err != nil {
+		b.endGroup()
+		j.forget(b)
+		j.live.Done()
+		return []ctl.Refusal{{What: ctl.RefusedHost, Text: fmt.Sprintf("the keeper cannot be started as user %s: %v", b.account.name, err),
+			Cure: "see the log of the daemon"}}
+	}
+	j.mu.Lock()
+	b.keeper = k
+	if j.closed {
+		_ = k.link.Close()
+		k.kill()
+	}
+	j.mu.Unlock()
+	go j.attend(b)
+	begin := &ctl.KeeperBegin{Reserve: r, Socket: socket, User: b.account.name}
+	if b.group != nil {
+		begin.Cgroup = b.group.Paths()
+	}
+	err = k.link.Tell(&ctl.ToKeeper{Begin: begin})
+	var m *ctl.FromKeeper
+	if err == nil {
+		m, err = k.firstAnswer(ctx)
+	}
+	if err != nil {
+		return []ctl.Refusal{{What: ctl.RefusedHost, Text: err.Error(), Cure: "see the log of the daemon"}}
+	}
+	return m.Refusals
+}
+
+// firstAnswer waits for what a keeper says of its reservation, for limits.KeeperWithin at most.
+func (k *keeper) firstAnswer(ctx context.Context) (*ctl.FromKeeper, error) {
+	late := time.NewTimer(limits.KeeperWithin)
+	defer late.Stop()
+	select {
+	case m, ok := <-k.answer:
+		if ok {
+			return m, nil
+		}
+		return nil, errors.New("the keeper has ended before it was ready" + k.lastWords())
+	case <-late.C:
+		return nil, fmt.Errorf("the keeper was not ready within %v", limits.KeeperWithin)
+	case <-ctx.Done():
+		return nil, errors.New("the daemon is going down")
+	}
+}
+
+// drop ends a job that is refused, and waits for that, so that its slots are free for the next request.
+func (j *jobs) drop(b *job) {
+	if b.keeper != nil {
+		b.keeper.kill()
+	}
+	select {
+	case <-b.done:
+	case <-time.After(limits.KeeperExtra):
+	}
+}

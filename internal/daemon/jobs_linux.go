@@ -1,0 +1,344 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft/internal/cgroup"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/deploy"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// jobs are the parts of jobs that are on this host. Each has a keeper, a process of the job's user:
+//
+//	reserve ─► slots taken ─► keeper started ─► it says ready: the launcher may start ranks
+//	                                        └─► it refuses, or is late: killed
+//	the keeper ends ─► what it left is killed ─► slots free
+//
+// Slots are taken exactly as long as the keeper lives.
+//
+// Slots are the host's: all links of a daemon share them.
+type jobs struct {
+	d *Daemon // the link by which a request comes
+	*places
+}
+
+// places are what a host offers to jobs.
+type places struct {
+	family    family
+	reserving chan struct{} // has a token for each reservation that is worked on
+
+	mu     sync.Mutex
+	all    map[string]*job // by id
+	taken  int             // slots
+	peers  map[registry.NICID]int
+	closed bool
+	live   sync.WaitGroup // jobs whose end is not handled
+}
+
+// job is the part of one job on this host.
+type job struct {
+	ctl.JobInfo // but for its state and processes, which the keeper knows
+
+	on      *Daemon // the link of its ranks
+	account *account
+	log     *slog.Logger
+	slots   int           // that it has taken; 0 if it is refused, and its keeper only looks for further causes
+	keeper  *keeper       // nil until it is started
+	group   *cgroup.Group // nil: this daemon can make none
+	socket  *ctl.Listener // nil: the user may connect to the daemon's
+	done    chan struct{} // closed when all that the job had is free
+}
+
+func newPlaces(subreaper bool) *places {
+	return &places{family: family{subreaper: subreaper}, reserving: make(chan struct{}, limits.ReservesAtOnce),
+		all: make(map[string]*job), peers: make(map[registry.NICID]int)}
+}
+
+// later completes a request that waits for a process. It runs without holding up other requests.
+type later func() (*ctl.JobReply, int, error)
+
+// waiting is later with the reply whole.
+type waiting func() (*ctl.Reply, error)
+
+// jobAnswer answers a request about jobs, or returns the part of it that waits.
+func (d *Daemon) jobAnswer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl.Reply, waiting, error) {
+	whole := func(reply *ctl.JobReply, next int, err error) (*ctl.Reply, error) {
+		return &ctl.Reply{Job: reply, Next: next}, err
+	}
+	reply, next, rest, err := d.jobs.answer(ctx, a, r)
+	if rest != nil {
+		return nil, func() (*ctl.Reply, error) { return whole(rest()) }, nil
+	}
+	got, err := whole(reply, next, err)
+	return got, nil, err
+}
+
+// answer answers a request about jobs, or returns the part of it that waits.
+func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl.JobReply, int, later, error) {
+	q := r.Job
+	switch q.What {
+	case ctl.JobReserve:
+		reply, rest := j.reserve(ctx, a, q.Reserve)
+		return reply, 0, rest, nil
+	case ctl.JobList:
+		return j.list(a, q.ID, r.From)
+	case ctl.JobStuck:
+		return j.stuck(a, q.ID, r.From)
+	case ctl.JobKill:
+		reply, err := j.kill(a, q.ID, time.Duration(q.Grace))
+		return reply, 0, nil, err
+	case ctl.JobSlots:
+		if err := j.mayLook(a); err != nil {
+			return nil, 0, nil, err
+		}
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		return &ctl.JobReply{NIC: j.d.id, Slots: j.slots(), Free: j.slots() - j.taken}, 0, nil, nil
+	}
+	if a.NIC == 0 && strings.HasPrefix(q.What, "machine-") {
+		reply, next, err := j.machineAnswer(a, r)
+		return reply, next, nil, err
+	}
+	return nil, 0, nil, fmt.Errorf("%w: NIC %v does not answer %q to %v", ctl.ErrBadRequest, j.d.id, q.What, a)
+}
+
+// slots is how many ranks this host offers to take.
+func (j *jobs) slots() int { return j.d.settings.config.slots() }
+
+// list returns the jobs here, or one job with its ranks.
+func (j *jobs) list(a deploy.Asker, id string, from int) (*ctl.JobReply, int, later, error) {
+	if err := j.mayLook(a); err != nil {
+		return nil, 0, nil, err
+	}
+	if id == "" {
+		var all []ctl.JobInfo
+		for _, b := range j.snapshot() {
+			all = append(all, b.info())
+		}
+		page, next := ctl.Page(all, from)
+		return &ctl.JobReply{NIC: j.d.id, Jobs: page}, next, nil, nil
+	}
+	b, err := j.find(id)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	return nil, 0, func() (*ctl.JobReply, int, error) {
+		info := b.info()
+		ranks := j.attached(b, b.keeper.ranks())
+		var next int
+		info.Processes, next = ctl.Page(ranks, from)
+		return &ctl.JobReply{NIC: j.d.id, Jobs: []ctl.JobInfo{info}}, next, nil
+	}, nil
+}
+
+// stuck tells where the ranks of a job stand, also of one that another launcher has started.
+func (j *jobs) stuck(a deploy.Asker, id string, from int) (*ctl.JobReply, int, later, error) {
+	if err := j.mayLook(a); err != nil {
+		return nil, 0, nil, err
+	}
+	answer := func(info ctl.JobInfo, known []ctl.RankInfo) (*ctl.JobReply, int, error) {
+		page, next := ctl.Page(j.d.stuck(id, known), from)
+		info.Processes = page
+		return &ctl.JobReply{NIC: j.d.id, Jobs: []ctl.JobInfo{info}}, next, nil
+	}
+	b, err := j.find(id)
+	if err != nil {
+		reply, next, err := answer(ctl.JobInfo{ID: id, NIC: j.d.id}, nil)
+		return reply, next, nil, err
+	}
+	return nil, 0, func() (*ctl.JobReply, int, error) {
+		return answer(b.info(), j.attached(b, b.keeper.ranks()))
+	}, nil
+}
+
+// snapshot is the jobs here, in the order of their ids.
+func (j *jobs) snapshot() (l []*job) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, b := range j.all {
+		if b.keeper != nil && b.on == j.d {
+			l = append(l, b)
+		}
+	}
+	slices.SortFunc(l, func(a, b *job) int { return cmp.Compare(a.ID, b.ID) })
+	return l
+}
+
+// find returns the job with an id.
+func (j *jobs) find(id string) (*job, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if b := j.all[id]; b != nil && b.keeper != nil && b.on == j.d {
+		return b, nil
+	}
+	return nil, fmt.Errorf("%w: %s has no ranks on the host of NIC %v", ctl.ErrNoJob, id, j.d.id)
+}
+
+// info describes the job, without its processes.
+func (b *job) info() ctl.JobInfo {
+	i := b.JobInfo
+	i.State, i.Keeper = b.keeper.state(), b.keeper.cmd.Process.Pid
+	return i
+}
+
+// attached marks the ranks of a job that are processes of this NIC. A keeper can report ranks of its own job
+// only.
+func (j *jobs) attached(b *job, ranks []ctl.RankInfo) []ctl.RankInfo {
+	here := make(map[string]bool)
+	for _, p := range j.d.processes() {
+		here[p.Name] = true
+	}
+	ranks = slices.DeleteFunc(ranks, func(r ctl.RankInfo) bool { return r.Rank < b.First || r.Rank >= b.First+b.Ranks })
+	for i := range ranks {
+		ranks[i].Attached = here[fmt.Sprintf("%s/%d", b.ID, ranks[i].Rank)]
+	}
+	return ranks
+}
+
+// kill ends a job on this host. It returns as soon as the keeper knows.
+func (j *jobs) kill(a deploy.Asker, id string, grace time.Duration) (*ctl.JobReply, error) {
+	b, err := j.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.mayKill(a, b); err != nil {
+		return nil, err
+	}
+	b.log.Info("job is killed", "by", a.String())
+	b.keeper.end(cmp.Or(grace, limits.JobGrace))
+	return &ctl.JobReply{NIC: j.d.id, PID: b.keeper.cmd.Process.Pid, Jobs: []ctl.JobInfo{b.info()}}, nil
+}
+
+// admits reports whether a user has a job here, and so may attach.
+func (j *jobs) admits(uid int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, b := range j.all {
+		if b.account.uid == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// mayClaim refuses a name of a job that is another user's.
+func (j *jobs) mayClaim(uid int, name vni.Name) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b := j.all[strings.TrimSuffix(name.Application(), ".run")]
+	if b == nil || uid == 0 || uid == b.account.uid {
+		return nil
+	}
+	return fmt.Errorf("%w: user %d may not be %v: %s is a job of user %s", ctl.ErrRefused, uid, name, b.ID, b.account.name)
+}
+
+// using lists the jobs here that use a machine of this daemon, on whatever link.
+func (p *places) using(machine string) (ids []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, b := range p.all {
+		if b.keeper != nil && b.Machine == machine && b.Launcher.NIC == b.on.id {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// attend waits for the end of a job's keeper, and then frees what the job had.
+func (j *jobs) attend(b *job) {
+	defer j.live.Done()
+	err := j.family.wait(b.keeper.cmd)
+	close(b.keeper.gone)
+	_ = b.keeper.link.Close()
+	b.endGroup()
+	if left := j.family.endLeftovers(b.keeper.began, b.account.uid, limits.KeeperExtra); len(left) > 0 {
+		b.log.Error("processes of a job cannot be killed", "pids", left)
+	}
+	j.forget(b)
+	b.log.Info("job is gone", "keeper", b.keeper.cmd.Process.Pid, "end", howEnded(err))
+}
+
+// makeGroup makes the control group of a job, if this daemon may. Without one, the keeper and the daemon end the
+// processes of a job by their parents.
+func (b *job) makeGroup() {
+	g, err := cgroup.Make(b.ID, b.account.uid, int(b.account.gid))
+	if err != nil {
+		b.log.Debug("the job has no control group", "error", err)
+		return
+	}
+	b.group = g
+}
+
+// endGroup kills what is left in the control group, and removes it.
+func (b *job) endGroup() {
+	if b.group == nil {
+		return
+	}
+	left, err := b.group.Remove(limits.KeeperExtra)
+	if err != nil || len(left) > 0 {
+		b.log.Error("the control group of the job remains", "directories", b.group.Paths(), "pids", left, "error", err)
+	}
+}
+
+// howEnded says how a keeper ended.
+func howEnded(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+// forget frees what a job had.
+func (j *jobs) forget(b *job) {
+	if b.socket != nil {
+		if err := b.socket.Close(); err != nil {
+			b.log.Error("socket of the job", "error", err)
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.all, b.ID)
+	j.taken -= b.slots
+	close(b.done)
+}
+
+// close ends all jobs: the keepers see their daemon's end, and end their ranks. Those that take longer than
+// limits.JobGrace and limits.KeeperExtra are killed.
+func (j *places) close() {
+	j.mu.Lock()
+	j.closed = true
+	for _, b := range j.all {
+		if b.keeper != nil {
+			_ = b.keeper.link.Close()
+			go b.keeper.killAfter(limits.JobGrace + limits.KeeperExtra)
+		}
+	}
+	j.mu.Unlock()
+	j.live.Wait()
+}
+
+// host is the name of this host in texts.
+func (d *Daemon) host() string {
+	own := d.isOwn()
+	for _, n := range d.registry.Nodes() {
+		if own(n) && n.Name != "" {
+			return n.Name
+		}
+	}
+	if name, err := os.Hostname(); err == nil {
+		return name
+	}
+	return d.id.String()
+}

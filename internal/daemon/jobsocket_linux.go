@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/weftnet/weft/internal/ctl"
+)
+
+// The daemon's socket may be closed to the user of a job: without allow_uids only the daemon's user and root
+// can connect. The job then has a socket of its own beside it, which is the user's, with mode 0600, and is
+// there as long as the job:
+//
+//	/run/weft/nic.sock                root, 0600
+//	/run/weft/nic.sock.job-1a2b3c4d   the job's user, 0600
+const jobSocketInfix = ".job-"
+
+// openSocket returns the path by which processes of a job reach this link of the daemon, and makes its socket if need be.
+func (j *jobs) openSocket(b *job) (path string, err error) {
+	d := j.d
+	path, link := d.Socket(), ""
+	if d != d.links[0] {
+		link = "#" + d.settings.linkName()
+	}
+	if d.settings.config.socketMode()&0o006 != 0 || b.account.uid == 0 || b.account.uid == os.Getuid() {
+		return path + link, nil
+	}
+	path += "." + b.ID
+	if b.socket, err = ctl.ListenFor(path, b.account.uid); err != nil {
+		return "", err
+	}
+	d.served.Add(1)
+	go func() {
+		defer d.served.Done()
+		d.acceptFrom(b.socket)
+	}()
+	return path + link, nil
+}
+
+// removeJobSockets removes the sockets of jobs that an earlier daemon has left. The lock of the daemon's own
+// socket is held.
+func (d *Daemon) removeJobSockets() {
+	left, _ := filepath.Glob(escapeGlob(d.Socket()) + jobSocketInfix + "*") // an error is one of the pattern
+	for _, path := range left {
+		if err := ctl.RemoveSocket(path); err != nil {
+			d.log.Warn("socket of an earlier job", "error", err)
+		}
+	}
+}
+
+// escapeGlob makes a pattern that matches the path itself.
+func escapeGlob(path string) string {
+	var b []byte
+	for _, c := range []byte(path) {
+		switch c {
+		case '*', '?', '[', '\\':
+			b = append(b, '\\')
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}

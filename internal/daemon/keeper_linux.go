@@ -1,0 +1,207 @@
+package daemon
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/cgroup"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// keeper is the process that starts and ends the ranks of one job on this host. It runs as the job's
+// user, so the daemon believes nothing that it says but of its own job.
+type keeper struct {
+	cmd   *exec.Cmd
+	link  *ctl.KeeperLink
+	began uint64 // its start, in clock ticks since boot: leftovers are younger
+
+	answer chan *ctl.FromKeeper // its first packet; closed at its end
+	gone   chan struct{}        // closed when the process was reaped
+	said   atomic.Value         // the last line of its standard error, a string
+
+	mu      sync.Mutex
+	started []int // pids of the ranks; nil: it waits for the launcher
+	ending  bool
+	report  []ctl.RankInfo                 // parts of the report that is coming
+	waiting map[chan<- []ctl.RankInfo]bool // for it
+}
+
+// startKeeper starts the keeper of a job as its user, in the job's control group if that has version 2. command
+// is the program with its arguments.
+func (j *jobs) startKeeper(command []string, b *job) (*keeper, error) {
+	a, group := b.account, b.group
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket pair: %w", explainFiles(err))
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "keeper's end")
+	defer theirs.Close()
+	link, err := ctl.NewKeeperLink(os.NewFile(uintptr(pair[0]), "keeper link"))
+	if err != nil {
+		return nil, err
+	}
+	said, says, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(explainFiles(err), link.Close())
+	}
+	defer says.Close()
+	k := &keeper{link: link, answer: make(chan *ctl.FromKeeper, 1), gone: make(chan struct{}), waiting: make(map[chan<- []ctl.RankInfo]bool)}
+	k.cmd = &exec.Cmd{Path: command[0], Args: append([]string{"weft"}, command[1:]...), Dir: "/", Env: a.environment(),
+		Stderr: says, ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: a.credential()}}
+	inside := func() {}
+	if group != nil && group.Unified != "" { // in version 1, a thread of the daemon would have to enter, and to end
+		if inside, err = (&cgroup.Group{Unified: group.Unified}).EnterKeeper(k.cmd.SysProcAttr); err != nil {
+			return nil, errors.Join(err, said.Close(), link.Close())
+		}
+	}
+	err = j.family.start(k.cmd)
+	inside()
+	if err != nil {
+		return nil, errors.Join(err, said.Close(), link.Close())
+	}
+	k.began = startOf(k.cmd.Process.Pid)
+	go k.logLines(said, b.log)
+	go k.listen()
+	return k, nil
+}
+
+// logLines logs what a keeper says on its standard error, line by line. What it says beyond the bound is
+// discarded. Ranks do not inherit this pipe; if one does, it holds up this goroutine and nothing else.
+func (k *keeper) logLines(f *os.File, log *slog.Logger) {
+	defer f.Close()
+	r := bufio.NewReaderSize(f, limits.KeeperLineBytes)
+	for lines := 0; ; {
+		line, cut, err := r.ReadLine()
+		if err != nil {
+			return
+		}
+		if lines++; lines <= limits.KeeperLines {
+			log.Warn("keeper", "says", string(line), "cut", cut)
+			k.said.Store(string(line))
+		}
+		for cut && err == nil {
+			_, cut, err = r.ReadLine()
+		}
+	}
+}
+
+// lastWords is what the keeper said last, behind a colon.
+func (k *keeper) lastWords() string {
+	if s, ok := k.said.Load().(string); ok {
+		return ": " + s
+	}
+	return ""
+}
+
+// listen receives the keeper's packets until its end.
+func (k *keeper) listen() {
+	defer close(k.answer)
+	answered := false
+	for {
+		m, err := k.link.Answered()
+		if err != nil {
+			if !errors.Is(err, io.EOF) { // a keeper that talks nonsense is none
+				k.kill()
+			}
+			return
+		}
+		if !answered && (m.Ready || len(m.Refusals) > 0) {
+			answered = true
+			k.answer <- m
+			continue
+		}
+		k.take(m)
+	}
+}
+
+// take notes what a keeper says of its ranks.
+func (k *keeper) take(m *ctl.FromKeeper) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.started == nil && len(m.Started) > 0 {
+		k.started = m.Started
+	}
+	k.ending = k.ending || m.Ending
+	if len(k.report)+len(m.Ranks) <= limits.RanksPerHost {
+		k.report = append(k.report, m.Ranks...)
+	}
+	if m.Report {
+		for c := range k.waiting {
+			c <- k.report
+		}
+		clear(k.waiting)
+		k.report = nil
+	}
+}
+
+// ranks asks the keeper for its ranks. The result is nil if it does not answer within
+// limits.ReportWithin.
+func (k *keeper) ranks() []ctl.RankInfo {
+	c := make(chan []ctl.RankInfo, 1)
+	k.mu.Lock()
+	first := len(k.waiting) == 0
+	k.waiting[c] = true
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.waiting, c)
+	}()
+	if first && k.link.Tell(&ctl.ToKeeper{Report: true}) != nil {
+		return nil
+	}
+	select {
+	case r := <-c:
+		return r
+	case <-k.gone:
+	case <-time.After(limits.ReportWithin):
+	}
+	return nil
+}
+
+// state is the keeper's part of a JobInfo.
+func (k *keeper) state() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.ending:
+		return ctl.JobEnding
+	case k.started == nil:
+		return ctl.JobReserved
+	}
+	return ctl.JobRunning
+}
+
+// end asks the keeper to end its ranks, and kills it if it takes limits.KeeperExtra longer than the grace.
+func (k *keeper) end(grace time.Duration) {
+	k.mu.Lock()
+	k.ending = true
+	k.mu.Unlock()
+	if k.link.Tell(&ctl.ToKeeper{Kill: &ctl.KeeperKill{Grace: int64(grace)}}) != nil {
+		grace = 0
+	}
+	go k.killAfter(grace + limits.KeeperExtra)
+}
+
+// killAfter kills the keeper unless it ends before.
+func (k *keeper) killAfter(d time.Duration) {
+	select {
+	case <-k.gone:
+	case <-time.After(d):
+		k.kill()
+	}
+}
+
+func (k *keeper) kill() { _ = k.cmd.Process.Kill() }

@@ -1,0 +1,151 @@
+package daemon_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/ctl"
+)
+
+// keeperArgument makes the test binary a keeper, which does what the argument after it says.
+const keeperArgument = "a-keeper"
+
+// keeping is the command of such a keeper.
+func keeping(how string) []string { return []string{"/proc/self/exe", keeperArgument, how} }
+
+// keep is the keeper of a job in these tests. It starts no ranks unless how says so.
+func keep(how string) error {
+	l, err := ctl.OpenKeeperLink()
+	if err != nil {
+		return err
+	}
+	m, err := l.Told()
+	if err != nil {
+		return err
+	}
+	switch how {
+	case "refuses":
+		err = l.Answer(&ctl.FromKeeper{Refusals: []ctl.Refusal{
+			{What: ctl.RefusedDir, Text: "no directory " + m.Begin.Reserve.Dir, Cure: "make it"},
+			{What: ctl.RefusedProgram, Text: "no program " + m.Begin.Reserve.Program, Cure: "install it"},
+		}})
+	case "tells": // what it is
+		dir, _ := os.Getwd()
+		sid, _ := unix.Getsid(0)
+		groups, _ := os.Getgroups()
+		err = l.Answer(&ctl.FromKeeper{Refusals: []ctl.Refusal{{What: ctl.RefusedHost, Text: fmt.Sprint("uid ", os.Getuid(), " gid ", os.Getgid(),
+			" groups ", groups, " leader ", sid == os.Getpid(), " dir ", dir, " ", strings.Join(os.Environ(), " "))}}})
+	case "silent":
+		select {}
+	case "dies":
+		fmt.Fprintln(os.Stderr, "no memory for a keeper")
+		os.Exit(3)
+	case "nonsense":
+		_, err = unix.Write(7, []byte(`{"ready":7}`))
+		for fd := 3; fd < 16; fd++ { // whichever the link has become
+			_, _ = unix.Write(fd, []byte(`{"ready":7}`))
+		}
+		select {}
+	default:
+		err = keepOn(l, m.Begin, how)
+	}
+	time.Sleep(time.Minute) // the daemon ends a keeper that refuses
+	return err
+}
+
+// keepOn attaches as a keeper does, says that it is ready, and does what the daemon says.
+func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
+	c, err := ctl.Dial(context.Background(), b.Socket)
+	if err != nil {
+		return err
+	}
+	r := b.Reserve
+	if _, err := c.Attach(context.Background(), fmt.Sprintf("%s/%d", ctl.KeeperApplication(r.Job, r.Restart), 1+r.Host), nil); err != nil {
+		return err
+	}
+	var ranks []ctl.RankInfo
+	if how == "starts" || how == "leaves" {
+		if ranks, err = startRanks(r, how == "leaves"); err != nil {
+			return err
+		}
+	}
+	if err := l.Answer(&ctl.FromKeeper{Ready: true}); err != nil {
+		return err
+	}
+	var pids []int
+	for _, k := range ranks {
+		pids = append(pids, k.PID)
+	}
+	if len(pids) > 0 {
+		if err := l.Answer(&ctl.FromKeeper{Started: pids}); err != nil {
+			return err
+		}
+	}
+	for {
+		m, err := l.Told()
+		switch {
+		case how == "stubborn" && err != nil:
+			select {}
+		case err == io.EOF, err == nil && m.Kill != nil && how != "stubborn":
+			for _, pid := range pids {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			os.Exit(0)
+		case err != nil:
+			return err
+		case m.Report:
+			if err := l.AnswerReport(ranks); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// startRanks starts processes that sleep. If they shall be left, they are in sessions of their own, have an
+// empty environment, and lose their parent.
+func startRanks(r *ctl.Reserve, left bool) (all []ctl.RankInfo, err error) {
+	for i := range r.Ranks {
+		c := exec.Command("/bin/sleep", "600")
+		if left {
+			sleeps := fmt.Sprint("sleep 600.", os.Getppid())
+			c = exec.Command("/bin/sh", "-c", "setsid env -i /bin/sh -c 'trap \"\" TERM HUP; "+sleeps+" & "+sleeps+"; :' >/dev/null 2>&1 &")
+		}
+		if err := c.Start(); err != nil {
+			return nil, err
+		}
+		all = append(all, ctl.RankInfo{Rank: r.First + i, PID: c.Process.Pid, State: "sleeping"})
+		if left {
+			_ = c.Wait()
+		}
+	}
+	return all, nil
+}
+
+// running reports whether a process runs.
+func running(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+// eventually waits until something is true.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}

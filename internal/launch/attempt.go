@@ -1,0 +1,277 @@
+package launch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// attempt is one life of a job: its first start, or a restart. The goroutines of the launcher, and
+// one for each host, share its state under mu. They open gate after each change.
+type attempt struct {
+	*launcher
+	number int
+	ctx    context.Context // ends with the attempt
+	cancel context.CancelFunc
+	gate   *weft.Gate // wakes run
+
+	mu        sync.Mutex
+	notes     []Note // of the step under mu
+	hosts     []*host
+	at        map[weft.Address]*host
+	ranks     []rank
+	readers   []int // ranks that read input and live
+	failed    *failure
+	begun     bool // starts were queued
+	ending    bool
+	grace     time.Duration // of the end
+	deadline  time.Time     // of the end
+	refusals  []HostRefusal
+	survivors []HostSurvivor
+	kvsBytes  int   // put into the key-value space
+	severed   error // the NIC of this process is gone
+}
+
+// rank is what the launcher knows of a rank.
+type rank struct {
+	RankEnd
+	host  *host
+	over  bool // it has ended, or counts as ended
+	wants bool // it has read its input
+}
+
+// failure is the first failure of an attempt.
+type failure struct {
+	status int
+	cause  string
+	retry  bool // a restart may mend it
+}
+
+func newAttempt(l *launcher, number int) *attempt {
+	a := &attempt{launcher: l, number: number, at: make(map[weft.Address]*host), ranks: make([]rank, l.o.size())}
+	a.ctx, a.cancel = l.rt.WithTimeout(l.ctx, ever)
+	a.gate = l.rt.NewGate()
+	a.readers, _ = l.o.readers()
+	for i := range l.o.Hosts {
+		h := &host{Host: &l.o.Hosts[i], index: i, gate: l.rt.NewGate()}
+		a.hosts = append(a.hosts, h)
+		for _, r := range h.Ranks {
+			a.ranks[r].host, a.ranks[r].Rank, a.ranks[r].Node = h, r, h.Name
+		}
+	}
+	return a
+}
+
+// lock begins a step of the state. unlock ends it, and reports the notes of the step.
+func (a *attempt) lock() { a.mu.Lock() }
+
+func (a *attempt) unlock() {
+	notes := a.notes
+	a.notes = nil
+	a.mu.Unlock()
+	a.gate.Open()
+	for _, n := range notes {
+		a.note(n)
+	}
+}
+
+func (a *attempt) tell(n Note) { a.notes = append(a.notes, n) }
+
+// run is the life of the attempt from the first reservation to the last end.
+func (a *attempt) run() *Result {
+	defer a.cancel()
+	a.reserve()
+	a.stage()
+	a.start()
+	a.until(func() bool { return a.ending || a.all((*host).done) })
+	a.finish()
+	return a.result()
+}
+
+// until waits until a condition of the state holds, or until the attempt ends.
+func (a *attempt) until(holds func() bool) {
+	for {
+		a.mu.Lock()
+		enough := holds() || a.ending || a.severed != nil
+		a.mu.Unlock()
+		if enough || a.gate.Wait(a.ctx) != nil {
+			return
+		}
+	}
+}
+
+// finish waits until the end of every host is known and acknowledged, or until the deadline.
+func (a *attempt) finish() {
+	for {
+		a.mu.Lock()
+		if a.deadline.IsZero() {
+			a.deadline = a.rt.Now().Add(Patience)
+		}
+		left := a.deadline.Sub(a.rt.Now())
+		enough := a.all((*host).settled) || a.severed != nil
+		a.mu.Unlock()
+		if enough || left <= 0 {
+			return
+		}
+		_ = within(a.ctx, a.rt, left, a.gate.Wait)
+	}
+}
+
+// all reports whether a predicate holds for every host.
+func (a *attempt) all(holds func(*host) bool) bool {
+	return !slices.ContainsFunc(a.hosts, func(h *host) bool { return !holds(h) })
+}
+
+// over reports whether no further phase may begin.
+func (a *attempt) over() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ending || a.severed != nil
+}
+
+// fail notes a failure, of which the first one counts. The caller holds the lock.
+func (a *attempt) fail(f failure) {
+	if a.failed == nil {
+		a.failed = &f
+		a.tell(Note{Kind: NoteFailure, Text: f.cause})
+	}
+}
+
+// end asks every keeper to end its ranks. A second call can only shorten the grace. The caller holds
+// the lock.
+func (a *attempt) end(grace time.Duration) {
+	if a.ending && grace >= a.grace {
+		return
+	}
+	a.ending, a.grace = true, grace
+	a.deadline = a.rt.Now().Add(grace + Patience)
+	for _, h := range a.hosts {
+		h.post(endMsg{grace})
+	}
+	a.hungry.Open()
+}
+
+// stop ends the attempt because of a wish.
+func (a *attempt) stop(e *ending) {
+	a.lock()
+	defer a.unlock()
+	if !a.ending {
+		a.fail(failure{status: e.status, cause: e.cause})
+	}
+	grace := a.o.grace()
+	if e.now {
+		grace = 0
+	}
+	a.end(grace)
+}
+
+// cut handles the end of this process's NIC: no keeper can be reached any more.
+func (a *attempt) cut(err error) {
+	a.lock()
+	defer a.unlock()
+	if a.severed == nil {
+		a.severed = err
+	}
+}
+
+// signal sends a signal to every rank.
+func (a *attempt) signal(s int) {
+	a.lock()
+	defer a.unlock()
+	for _, h := range a.hosts {
+		if h.state == hostStarted {
+			h.post(signalMsg{s})
+		}
+	}
+}
+
+// rankOver records the end of a rank, and applies the policy to a failure. The caller holds the lock.
+func (a *attempt) rankOver(e Exit, known bool) {
+	r := &a.ranks[e.Rank]
+	if r.over {
+		return
+	}
+	r.Exit, r.Known, r.over = e, known, true
+	a.leaves(e.Rank)
+	a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e})
+	if !e.Failed() {
+		return
+	}
+	where := fmt.Sprintf("rank %d on %s: ", e.Rank, r.Node)
+	if !known {
+		where = ""
+	}
+	a.fail(failure{status: e.Code(), cause: where + e.phrase(), retry: true})
+	if a.o.OnDeath.Policy != Shrink {
+		a.end(a.o.grace())
+	}
+}
+
+// leaves removes a rank from those that read input.
+func (a *attempt) leaves(rank int) {
+	if i := slices.Index(a.readers, rank); i >= 0 {
+		a.readers = slices.Delete(a.readers, i, i+1)
+		a.hungry.Open()
+	}
+}
+
+// retriable returns the failure if a restart may mend it.
+func (a *attempt) retriable() *failure {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.o.OnDeath.Policy != Restart || a.failed == nil || !a.failed.retry || a.severed != nil {
+		return nil
+	}
+	a.launcher.mu.Lock()
+	defer a.launcher.mu.Unlock()
+	if a.stopped != nil {
+		return nil
+	}
+	return a.failed
+}
+
+// result collects what became of the job.
+func (a *attempt) result() *Result {
+	a.lock()
+	defer a.unlock()
+	r := &Result{Refusals: a.refusals, Survivors: a.survivors}
+	for _, h := range a.hosts {
+		if why := h.unknown(); why != "" {
+			r.Unknown = append(r.Unknown, h.Name+": "+why)
+		}
+	}
+	slices.SortStableFunc(r.Refusals, func(x, y HostRefusal) int { return cmp.Compare(a.indexOf(x.Host), a.indexOf(y.Host)) })
+	if a.begun {
+		for i := range a.ranks {
+			if !a.ranks[i].over {
+				a.ranks[i].Cause = "its end is not known"
+			}
+			r.Ranks = append(r.Ranks, a.ranks[i].RankEnd)
+		}
+	}
+	if a.severed != nil && a.failed == nil {
+		a.failed = &failure{status: StatusFailed, cause: fmt.Sprintf("the NIC of weft run ended: %v", a.severed)}
+	}
+	if f := a.failed; f != nil && !a.survived() {
+		r.Status, r.Cause = f.status, f.cause
+	}
+	return r
+}
+
+func (a *attempt) indexOf(name string) int {
+	return slices.IndexFunc(a.hosts, func(h *host) bool { return h.Name == name })
+}
+
+// survived reports whether the job has shrunk and gone on: at least one rank has ended with status 0,
+// and nothing but deaths of ranks has failed.
+func (a *attempt) survived() bool {
+	if a.o.OnDeath.Policy != Shrink || a.ending || a.severed != nil {
+		return false
+	}
+	return slices.ContainsFunc(a.ranks, func(r rank) bool { return r.over && !r.Failed() })
+}

@@ -1,0 +1,169 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+)
+
+// hear takes the messages of the launcher. A failed receive means that the launcher is gone.
+func (k *keeper) hear() {
+	buf := make([]byte, maxMessage)
+	within, cancel := k.rt.WithTimeout(k.ctx, StartWithin)
+	defer cancel()
+	for ctx, text := within, []byte(nil); ; {
+		m, err := k.launcher.Recv(ctx, tag, buf)
+		if err != nil && !errors.Is(err, weft.ErrTruncated) {
+			k.unheard(err)
+			return
+		}
+		parsed, bad := parse(buf[:m.Len], false)
+		if err != nil {
+			bad = fmt.Errorf("message of %d bytes; expected at most %d", m.Full, maxMessage)
+		}
+		if piece, start := parsed.(startMsg); start && bad == nil {
+			if text = append(text, piece.data...); len(text) > MaxStartBytes {
+				bad = fmt.Errorf("%w: a start of more than %d bytes", errMalformed, MaxStartBytes)
+			} else if !piece.more {
+				bad, text = k.begin(text), nil
+				ctx = k.ctx
+			}
+		} else if bad == nil {
+			bad = k.heed(parsed)
+			if _, stage := parsed.(stageMsg); stage {
+				ctx = k.ctx // the launcher waits for other hosts now, and its end is noticed
+			}
+		}
+		if bad != nil {
+			k.end(fmt.Errorf("the launcher sent a %w", bad), 0)
+		}
+	}
+}
+
+// unheard handles a receive that failed.
+func (k *keeper) unheard(err error) {
+	if k.ctx.Err() != nil {
+		return
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		k.change(func() { k.gone = errNoStart })
+		k.end(errNoStart, 0)
+		return
+	}
+	k.mute()
+	k.change(func() { k.gone = fmt.Errorf("the launcher is gone: %w", err) })
+	k.end(k.gone, k.patience())
+}
+
+// begin takes the start. A start that comes too late shows that the launcher has not had the last
+// message.
+func (k *keeper) begin(text []byte) error {
+	s, err := parseStart(text)
+	if err == nil {
+		err = k.fits(s)
+	}
+	if err != nil {
+		return err
+	}
+	k.change(func() {
+		if k.why != nil {
+			k.again = true
+		} else if k.start == nil {
+			k.start = s
+		}
+	})
+	return nil
+}
+
+// fits refuses a start for another reservation than this one.
+func (k *keeper) fits(s *Start) error {
+	r := k.reserved
+	switch {
+	case s.Job != r.Job || s.Restart != r.Restart || s.Size != r.Size:
+		return fmt.Errorf("%w: start of %s with %d ranks; reserved was %s with %d", errMalformed, s.App(), s.Size, r.Application(), r.Size)
+	case len(s.Ranks) != r.Ranks || s.Ranks[0] != r.First || s.Ranks[len(s.Ranks)-1] != r.First+r.Ranks-1:
+		return fmt.Errorf("%w: start of ranks %d…; reserved were %d to %d", errMalformed, s.Ranks[0], r.First, r.First+r.Ranks-1)
+	case s.Program != r.Program || s.Dir != r.Dir:
+		return fmt.Errorf("%w: start of %s in %s; reserved was %s in %s", errMalformed, s.Program, s.Dir, r.Program, r.Dir)
+	}
+	return nil
+}
+
+// heed handles every message but the start.
+func (k *keeper) heed(m message) error {
+	switch m := m.(type) {
+	case pingMsg:
+	case ackMsg:
+		k.change(func() { k.acked = true })
+	case endMsg:
+		k.end(errAsked, m.grace)
+	case stageMsg:
+		return k.stage(m)
+	case releaseMsg:
+		k.kvs.release(m)
+	case stdinMsg:
+		return k.input(m)
+	case signalMsg:
+		if set, _ := k.ranks(); set != nil {
+			set.Signal(syscall.Signal(m.signal))
+		}
+	}
+	return nil
+}
+
+// input feeds a rank. The launcher sends only what the rank wants, so an error means that the rank
+// has ended.
+func (k *keeper) input(m stdinMsg) error {
+	set, err := k.ranks()
+	if set == nil {
+		return err
+	}
+	if len(m.data) == 0 {
+		set.CloseStdin(m.rank)
+	} else {
+		_ = set.Feed(m.rank, m.data)
+	}
+	return nil
+}
+
+// ranks returns the ranks. If they are being started, it waits until all of them have started: those
+// that have begun may already want input. After the end of the job there are none, and no error.
+func (k *keeper) ranks() (Set, error) {
+	k.mu.Lock()
+	begun := k.start != nil || k.why != nil
+	k.mu.Unlock()
+	if !begun {
+		return nil, fmt.Errorf("%w: it came before the start", errMalformed)
+	}
+	_ = k.started.Wait(k.ctx)
+	k.started.Open()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.set, nil
+}
+
+// stage brings staged content here, and tells the launcher what was refused.
+func (k *keeper) stage(m stageMsg) error {
+	k.mu.Lock()
+	twice := k.stages || k.start != nil
+	k.stages = true
+	k.mu.Unlock()
+	if twice {
+		return fmt.Errorf("%w: staging twice, or after the start", errMalformed)
+	}
+	k.rt.Go(func() {
+		refusals := []ctl.Refusal{}
+		if k.o.Stage == nil {
+			refusals = append(refusals, ctl.Refusal{What: ctl.RefusedProgram, Text: "this host takes no staged content",
+				Cure: "run without --stage"})
+		} else if err := k.o.Stage(k.ctx, k.p, append([]byte(nil), m.manifest...), m.hosts); err != nil {
+			refusals = append(refusals, ctl.Refusal{What: ctl.RefusedProgram, Text: short(err.Error())})
+		}
+		_ = k.say(stagedMsg{refusals})
+	})
+	return nil
+}

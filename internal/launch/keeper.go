@@ -1,0 +1,321 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+)
+
+// keeper is one call of Keep. Its goroutines change the state under mu, and open gate for run:
+//
+//	hear        messages of the launcher
+//	obeyDaemon  words of the daemon
+//	follow      the end of the caller's context
+type keeper struct {
+	p        *weft.Process
+	rt       weft.Runtime
+	reserved *ctl.Reserve
+	o        KeepOptions
+	daemon   Lifeline
+	launcher weft.Peer
+	kvs      *kvs
+
+	ctx    context.Context // ends with Keep
+	cancel context.CancelFunc
+	sends  context.Context // of messages to the launcher; ends early if the launcher is gone
+	mute   context.CancelFunc
+	gate   *weft.Gate
+
+	started *weft.Gate // open once set is final
+
+	mu       sync.Mutex
+	start    *Start        // the launcher's, once it has come
+	stages   bool          // staged content is on its way
+	set      Set           // nil before the ranks have started
+	why      error         // why the ranks end; nil: no reason yet
+	grace    time.Duration // of that end
+	gone     error         // the launcher is gone
+	acked    bool
+	again    bool // the launcher has not had the last message
+	upgraded bool // the daemon will be replaced
+	ends     int  // calls of Set.End that have not returned
+	over     bool // Set.Wait has returned
+	lived    []Survivor
+}
+
+func newKeeper(p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) *keeper {
+	k := &keeper{p: p, rt: p.Runtime(), reserved: r, o: o, daemon: daemon}
+	k.launcher = p.PeerAt(weft.Address{NIC: weft.NICID(r.Launcher.NIC), Slot: r.Launcher.Slot, Generation: r.Launcher.Generation})
+	k.ctx, k.cancel = k.rt.WithTimeout(context.Background(), ever)
+	k.sends, k.mute = k.rt.WithTimeout(k.ctx, ever)
+	k.gate, k.started = k.rt.NewGate(), k.rt.NewGate()
+	k.kvs = newKVS(k)
+	return k
+}
+
+var (
+	errNoStart  = fmt.Errorf("no start within %v", StartWithin)
+	errAsked    = errors.New("the launcher ended the job")
+	errKilled   = errors.New("the daemon ended the job")
+	errNoDaemon = errors.New("the daemon is gone")
+)
+
+// run is the life of the keeper.
+func (k *keeper) run() error {
+	k.until(func() bool { return k.why != nil || k.start != nil })
+	var sum Summary
+	if k.goesOn() {
+		sum = k.runRanks()
+	}
+	k.started.Open()
+	return k.report(sum)
+}
+
+// until waits until a condition of the state holds.
+func (k *keeper) until(holds func() bool) {
+	for {
+		k.mu.Lock()
+		enough := holds()
+		k.mu.Unlock()
+		if enough || k.gate.Wait(k.ctx) != nil {
+			return
+		}
+	}
+}
+
+func (k *keeper) goesOn() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.why == nil
+}
+
+// change changes the state.
+func (k *keeper) change(fn func()) {
+	k.mu.Lock()
+	fn()
+	k.mu.Unlock()
+	k.gate.Open()
+}
+
+// end ends the ranks. The first reason counts, and the shortest grace.
+func (k *keeper) end(why error, grace time.Duration) {
+	k.change(func() {
+		first := k.why == nil
+		if first {
+			k.why = why
+		} else if grace >= k.grace {
+			return
+		}
+		k.grace = grace
+		if k.set != nil {
+			k.endSet(k.set, grace)
+		}
+	})
+}
+
+// endSet begins to end the ranks. The caller holds the lock.
+func (k *keeper) endSet(s Set, grace time.Duration) {
+	k.ends++
+	k.rt.Go(func() {
+		_ = k.daemon.Answer(&ctl.FromKeeper{Ending: true})
+		lived := s.End(grace)
+		k.change(func() { k.ends--; k.lived = lived })
+	})
+}
+
+// runRanks starts the ranks, and returns when none is left.
+func (k *keeper) runRanks() Summary {
+	set, err := k.o.Start(*k.start, k.callbacks())
+	if err != nil {
+		return Summary{Failure: short(err.Error()), NotStarted: true}
+	}
+	k.rt.Go(func() {
+		set.Wait()
+		k.change(func() { k.over = true })
+	})
+	k.change(func() {
+		if k.set = set; k.why != nil {
+			k.endSet(set, k.grace)
+		}
+	})
+	k.started.Open()
+	k.tellPIDs(set)
+	k.until(func() bool { return k.over || k.why != nil })
+	k.change(func() { // what ranks have left behind ends too
+		if k.ends == 0 {
+			k.endSet(set, 0)
+		}
+	})
+	k.until(func() bool { return k.ends == 0 })
+	k.drain()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return Summary{Survivors: k.lived}
+}
+
+// drain waits until the output of the ended ranks is with the launcher, if the launcher lives. The
+// end of a process that SIGKILL does not end is not waited for.
+func (k *keeper) drain() {
+	k.mu.Lock()
+	stuck := len(k.lived) > 0
+	k.mu.Unlock()
+	if stuck {
+		k.rt.Go(func() {
+			_ = k.rt.Sleep(k.ctx, Patience)
+			k.change(func() { k.over = true })
+		})
+	}
+	k.until(func() bool { return k.over })
+}
+
+// tellPIDs tells the daemon which processes the ranks are.
+func (k *keeper) tellPIDs(s Set) {
+	var pids []int
+	for _, r := range s.Inspect() {
+		pids = append(pids, r.PID)
+	}
+	_ = k.daemon.Answer(&ctl.FromKeeper{Started: pids})
+}
+
+// report sends the last message and waits for its acknowledgement. It sends the message again if the
+// launcher shows that it has not had it. Only the end of a job that the launcher knows is worth a
+// wait.
+func (k *keeper) report(sum Summary) error {
+	k.change(func() {
+		if k.why != nil && sum.Failure == "" && !errors.Is(k.why, errAsked) {
+			sum.Failure = short(k.why.Error())
+		}
+		k.again = true
+	})
+	for {
+		k.mu.Lock()
+		again, done := k.again, k.parted()
+		k.again = false
+		k.mu.Unlock()
+		switch {
+		case again && done:
+			_ = within(k.sends, k.rt, time.Second, func(ctx context.Context) error {
+				return k.launcher.Send(ctx, tag, sum.append(nil))
+			})
+			return k.reason()
+		case again:
+			_ = k.say(&sum)
+		case done:
+			return k.reason()
+		}
+		k.until(func() bool { return k.again || k.parted() })
+	}
+}
+
+// parted reports whether no acknowledgement is to be waited for. The caller holds the lock.
+func (k *keeper) parted() bool {
+	return k.acked || k.gone != nil || k.why != nil && !errors.Is(k.why, errAsked)
+}
+
+// reason returns why the ranks ended, or nil for the end of a job that the launcher knows.
+func (k *keeper) reason() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.acked:
+		return nil
+	case k.why != nil:
+		return k.why
+	}
+	return k.gone
+}
+
+// say sends a message to the launcher. It waits while the launcher is slow.
+func (k *keeper) say(m message) error { return k.launcher.Send(k.sends, tag, m.append(nil)) }
+
+// callbacks passes on what the ranks do.
+func (k *keeper) callbacks() Callbacks {
+	c := Callbacks{
+		Output: func(rank, stream int, lines []byte) error {
+			var head [6]byte
+			for len(lines) > 0 {
+				n := min(len(lines), maxPiece)
+				h := outputMsg{rank: rank, stream: stream}.head(head[:0])
+				if err := k.launcher.Send(k.sends, tag, h, lines[:n]); err != nil {
+					return err
+				}
+				lines = lines[n:]
+			}
+			return nil
+		},
+		Want:  func(rank int) { _ = k.say(wantMsg{rank}) },
+		State: func(rank int, stopped bool) { _ = k.say(stateMsg{rank, stopped}) },
+		Ended: func(e Exit) {
+			e.Cause, e.OOM = short(e.Cause), short(e.OOM)
+			_ = k.say(&e)
+		},
+	}
+	if k.start.PMI {
+		c.KVS = k.kvs
+	}
+	return c
+}
+
+// short bounds a text of a message.
+func short(text string) string { return text[:min(len(text), maxAbortText)] }
+
+// follow ends the ranks when the caller's context ends. It looks once a second whether Keep has
+// ended.
+func (k *keeper) follow(ctx context.Context) {
+	for k.ctx.Err() == nil {
+		if err := k.rt.Sleep(ctx, time.Second); err != nil {
+			k.mute()
+			k.end(fmt.Errorf("the keeper was given up: %w", err), 0)
+			return
+		}
+	}
+}
+
+// obeyDaemon takes the words of the daemon. The end of the link is the end of the daemon, unless it
+// has announced that another daemon takes its place.
+func (k *keeper) obeyDaemon() {
+	for {
+		m, err := k.daemon.Told(k.ctx)
+		switch {
+		case k.ctx.Err() != nil:
+			return
+		case err != nil:
+			k.mu.Lock()
+			upgraded := k.upgraded
+			k.mu.Unlock()
+			if !upgraded {
+				k.mute() // its NIC has ended too
+				k.end(errNoDaemon, k.patience())
+			}
+			return
+		case m.Kill != nil:
+			k.end(errKilled, time.Duration(m.Kill.Grace))
+		case m.Upgrade:
+			k.change(func() { k.upgraded = true })
+		case m.Report:
+			k.mu.Lock()
+			set := k.set
+			k.mu.Unlock()
+			var ranks []ctl.RankInfo
+			if set != nil {
+				ranks = set.Inspect()
+			}
+			_ = k.daemon.Answer(&ctl.FromKeeper{Report: true, Ranks: ranks})
+		}
+	}
+}
+
+// patience returns the grace of an end that nobody chose: that of the start, or none before it.
+func (k *keeper) patience() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.start == nil {
+		return 0
+	}
+	return time.Duration(k.start.Grace)
+}

@@ -1,0 +1,141 @@
+package ranks
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// stopRounds bounds the rounds in which sweep looks for processes that were forked before it stopped their
+// parents. Each round finds the children of the last one, so two suffice for most programs.
+const stopRounds = 8
+
+// hunter kills the descendants of this process.
+type hunter struct {
+	me      int
+	spare   map[int]bool // children that stay, with all below them
+	leaders map[int]bool // processes of the job that were seen, dead or alive; they may lead groups
+}
+
+func newHunter() *hunter { return &hunter{me: os.Getpid(), leaders: make(map[int]bool)} }
+
+// sweep stops all descendants, and then kills them. A stopped process neither forks nor reacts to the death
+// of another one, so no process starts between the two. A whole group dies at once, even if its members
+// fork; this ends chains of processes that live too briefly to be found one by one.
+func (h *hunter) sweep() {
+	stopped := make(map[int]uint64)
+	var all []process
+	for range stopRounds {
+		all = descendants(h.me, h.spare)
+		fresh := false
+		for _, p := range all {
+			if began, old := stopped[p.pid]; old && began == p.began {
+				continue
+			}
+			stopped[p.pid] = p.began
+			fresh = true
+			p.signal(unix.SIGSTOP)
+		}
+		if !fresh {
+			break
+		}
+	}
+	h.kill(all)
+	for range stopRounds {
+		for _, pid := range orphans() {
+			if p, ok := readProcess(pid); ok && p.parent == h.me && !p.dead() && !h.spare[pid] {
+				h.kill([]process{p})
+			}
+		}
+	}
+}
+
+// kill kills processes, and the groups that processes of the job have made. A group's number is the pid of
+// its maker. So a process of the job that joined a group of another program does not draw that group into
+// death.
+func (h *hunter) kill(all []process) {
+	for _, p := range all {
+		if p.group == p.pid {
+			h.leaders[p.pid] = true
+		}
+	}
+	done := make(map[int]bool)
+	for _, p := range all {
+		if h.leaders[p.group] && !done[p.group] {
+			done[p.group] = true
+			_ = syscall.Kill(-p.group, unix.SIGKILL)
+		}
+		p.signal(unix.SIGKILL)
+	}
+}
+
+// signal sends a signal to the process, and never to another one that has got its pid since.
+func (p *process) signal(sig syscall.Signal) {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		if err == unix.ENOSYS { // Linux before 5.3
+			_ = syscall.Kill(p.pid, sig)
+		}
+		return
+	}
+	defer unix.Close(fd)
+	if now, ok := readProcess(p.pid); ok && now.began == p.began {
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+}
+
+// EndOrphans kills and reaps the descendants of this process, except the children in spare and all below
+// them. A daemon that is a child subreaper calls it after a keeper has died: the orphans of the keeper's job
+// are the daemon's children then. It returns the processes that live 1 s after SIGKILL. The process must
+// have no Set.
+func EndOrphans(spare map[int]bool) []Survivor {
+	h := newHunter()
+	h.spare = spare
+	until := time.Now().Add(limits.KillWait)
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		h.sweep()
+		for _, pid := range reapable(h.me, spare) {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+		left := descendants(h.me, spare)
+		if len(left) == 0 || time.Now().After(until) {
+			return survivors(left)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// reapable lists the dead children of a process that are not in spare.
+func reapable(parent int, spare map[int]bool) (pids []int) {
+	for _, pid := range allPIDs() {
+		if p, ok := readProcess(pid); ok && p.parent == parent && p.dead() && !spare[pid] {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// survivors describes the processes that SIGKILL has not ended.
+func survivors(all []process) (left []Survivor) {
+	for _, p := range all {
+		left = append(left, Survivor{Rank: -1, PID: p.pid, Name: p.name, Why: why(&p)})
+	}
+	return left
+}
+
+// why describes what a process does that SIGKILL has not ended.
+func why(p *process) string {
+	state := word(p.state)
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", p.pid)); err == nil {
+		if at := strings.TrimSpace(string(b)); at != "" && at != "0" {
+			return state + " in " + at
+		}
+	}
+	return state
+}
