@@ -84,7 +84,7 @@ func (h *door) called(name string) (*Daemon, error) {
 			return d, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %.64q; this daemon has %s", ctl.ErrNoLink, name, h.linkNames())
+	return nil, fmt.Errorf("%w: no link is called %.64q; this daemon has %s", ctl.ErrNoLink, name, h.linkNames())
 }
 
 // linkNames lists the names of the links.
