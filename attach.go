@@ -97,20 +97,24 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		return nil, err
 	}
 	var by launched
+	learn := func(context.Context) error { return nil }
 	if cfg.Name == AnyProcess {
 		var err error
 		if by, err = fromLauncher("AttachConfig.Name"); err != nil {
 			return nil, err
 		}
-		if err := by.learnName(ctx); err != nil {
-			return nil, err
-		}
 		cfg.Name = by.name // ctl finds the socket and the link of the launcher by itself
-	}
-	if _, err := cfg.Name.vni(); err != nil {
+		// Only the PMI server may know the name of the job. Its connection serves once, so a program
+		// that finds no daemon must be able to call Open with it.
+		learn = func(ctx context.Context) error {
+			err := by.learnName(ctx)
+			cfg.Name = by.name
+			return err
+		}
+	} else if _, err := cfg.Name.vni(); err != nil {
 		return nil, argument(fmt.Errorf("weft: AttachConfig.Name: %w", err))
 	}
-	conn, a, err := ask(ctx, &cfg)
+	conn, a, err := ask(ctx, &cfg, learn)
 	if err != nil {
 		return nil, refusal(cfg.Name, err)
 	}
@@ -154,8 +158,9 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 // them.
 var asking = make(chan struct{}, limits.StrangersPerProcess/2)
 
-// ask waits for its turn, connects to the daemon and attaches.
-func ask(ctx context.Context, cfg *AttachConfig) (*ctl.Conn, *ctl.Attachment, error) {
+// ask waits for its turn, connects to the daemon and attaches. It calls learn between the two, which
+// completes the name.
+func ask(ctx context.Context, cfg *AttachConfig, learn func(context.Context) error) (*ctl.Conn, *ctl.Attachment, error) {
 	select {
 	case asking <- struct{}{}:
 		defer func() { <-asking }()
@@ -165,6 +170,9 @@ func ask(ctx context.Context, cfg *AttachConfig) (*ctl.Conn, *ctl.Attachment, er
 	conn, err := ctl.DialLink(ctx, cfg.Socket, cfg.Link)
 	if err != nil {
 		return nil, nil, err
+	}
+	if err := learn(ctx); err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
 	}
 	a, err := conn.Attach(ctx, cfg.Name.String(), cfg.Geometry.ctl())
 	if err != nil {

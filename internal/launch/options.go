@@ -175,6 +175,7 @@ type Start struct {
 	MemoryBytes int64    `json:"memory_bytes,omitempty"`
 	Link        string   `json:"link,omitempty"`
 	PMI         bool     `json:"pmi,omitempty"`
+	Mapping     string   `json:"mapping,omitempty"` // which ranks share a host, as PMI-1 tells it
 	Key         []byte   `json:"key,omitempty"`
 }
 

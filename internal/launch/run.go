@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/pmi"
 )
 
 // ever is longer than any job.
@@ -260,12 +261,24 @@ func (o *Options) start(restart int, h *Host, readers []int) *Start {
 		Ranks: h.Ranks, Size: o.size(), Grace: int64(o.grace()), OnDeath: o.OnDeath.String(), Unbuffered: o.Unbuffered,
 		MemoryBytes: o.MemoryBytes, Link: o.Link, PMI: o.PMI, Key: o.Key,
 	}
+	if o.PMI {
+		s.Mapping = o.mapping()
+	}
 	for _, r := range readers {
 		if slices.Contains(h.Ranks, r) {
 			s.Stdin = append(s.Stdin, r)
 		}
 	}
 	return s
+}
+
+// mapping returns which ranks share a host, as PMI-1 tells it.
+func (o *Options) mapping() string {
+	var hosts []int
+	for i := range o.Hosts {
+		hosts = append(hosts, slices.Repeat([]int{i}, len(o.Hosts[i].Ranks))...)
+	}
+	return pmi.Mapping(hosts)
 }
 
 // reserve returns what a host is asked for.

@@ -56,7 +56,7 @@ func runMPI(t *testing.T, ctx context.Context, argv []string, ranks ...[]int) (o
 			}
 			x := exec.CommandContext(ctx, argv[0], argv[1:]...)
 			x.ExtraFiles = []*os.File{child}
-			x.Env = append(os.Environ(), "PMI_FD=3", fmt.Sprint("PMI_RANK=", rank), fmt.Sprint("PMI_SIZE=", len(hosts)), "PMI_SPAWNED=0")
+			x.Env = append(append(os.Environ(), "PMI_FD=3"), s.Environment(rank)...)
 			if rank == 0 {
 				x.Stdout = &out
 			}

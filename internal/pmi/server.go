@@ -74,6 +74,11 @@ func NewServer(cfg ServerConfig, job Job) (*Server, error) {
 	return s, nil
 }
 
+// Environment returns the variables of a rank beside PMI_FD.
+func (s *Server) Environment(rank int) []string {
+	return []string{"PMI_RANK=" + strconv.Itoa(rank), "PMI_SIZE=" + strconv.Itoa(s.cfg.Size), "PMI_SPAWNED=0"}
+}
+
 func newRound() *round { return &round{done: make(chan struct{})} }
 
 // Close closes all connections, and waits until no goroutine of the server is left.
