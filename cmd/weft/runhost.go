@@ -34,7 +34,10 @@ func openHost(ctx context.Context, o *runOptions, errs io.Writer) (*runHost, err
 	h := &runHost{}
 	h.name, _ = os.Hostname()
 	h.name = cmp.Or(h.name, "localhost")
-	conn, err := ctl.Dial(ctx, o.socket)
+	conn, err := ctl.DialLink(ctx, o.socket, o.link)
+	if err == nil && o.machine != "" && o.link == "" {
+		conn, err = ofMachine(ctx, conn, o)
+	}
 	if errors.Is(err, ctl.ErrNoDaemon) && o.socket == "" && o.machine == "" && len(o.nodes) == 0 && o.link == "" {
 		if h.own, err = startOwnNIC(o.ranks, errs); err != nil {
 			return nil, err
@@ -48,6 +51,19 @@ func openHost(ctx context.Context, o *runOptions, errs io.Writer) (*runHost, err
 	}
 	h.conn = conn
 	return h, nil
+}
+
+// ofMachine returns a connection to the link that the machine of the job names, if it names one.
+func ofMachine(ctx context.Context, conn *ctl.Conn, o *runOptions) (*ctl.Conn, error) {
+	m, err := findMachine(ctx, conn, o.machine)
+	if err == nil && m.Link == "" {
+		return conn, nil
+	}
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return nil, err
+	}
+	o.link = m.Link
+	return ctl.DialLink(ctx, o.socket, o.link)
 }
 
 // socket is where this host's NIC listens.

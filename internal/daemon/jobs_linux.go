@@ -50,6 +50,7 @@ type places struct {
 type job struct {
 	ctl.JobInfo // but for its state and processes, which the keeper knows
 
+	on      *Daemon // the link of its ranks
 	account *account
 	log     *slog.Logger
 	slots   int           // that it has taken; 0 if it is refused, and its keeper only looks for further causes
@@ -164,7 +165,7 @@ func (j *jobs) snapshot() (l []*job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, b := range j.all {
-		if b.keeper != nil {
+		if b.keeper != nil && b.on == j.d {
 			l = append(l, b)
 		}
 	}
@@ -176,7 +177,7 @@ func (j *jobs) snapshot() (l []*job) {
 func (j *jobs) find(id string) (*job, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if b := j.all[id]; b != nil && b.keeper != nil {
+	if b := j.all[id]; b != nil && b.keeper != nil && b.on == j.d {
 		return b, nil
 	}
 	return nil, fmt.Errorf("%w: %s has no ranks on the host of NIC %v", ctl.ErrNoJob, id, j.d.id)
@@ -240,13 +241,16 @@ func (j *jobs) mayClaim(uid int, name vni.Name) error {
 	return fmt.Errorf("%w: user %d may not be %v: %s is a job of user %s", ctl.ErrRefused, uid, name, b.ID, b.account.name)
 }
 
-// using lists the jobs here that use a machine of this daemon.
-func (j *jobs) using(machine string) (ids []string) {
-	for _, b := range j.snapshot() {
-		if b.Machine == machine && b.Launcher.NIC == j.d.id {
-			ids = append(ids, b.ID)
+// using lists the jobs here that use a machine of this daemon, on whatever link.
+func (p *places) using(machine string) (ids []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, b := range p.all {
+		if b.keeper != nil && b.Machine == machine && b.Launcher.NIC == b.on.id {
+			ids = append(ids, id)
 		}
 	}
+	slices.Sort(ids)
 	return ids
 }
 
