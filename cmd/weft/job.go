@@ -23,7 +23,7 @@ func init() { register(newJobCommand) }
 
 func newJobCommand() *cobra.Command {
 	c := newGroup("job", "List, show and end the jobs that weft run has started",
-		newJobListCommand(), newJobShowCommand(), newJobKillCommand())
+		newJobListCommand(), newJobShowCommand(), newJobKillCommand(), newJobStuckCommand())
 	c.Long = c.Short + `.
 
 A job is found through the NIC daemon of this host, on every NIC that the daemon knows. An id may be

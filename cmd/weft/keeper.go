@@ -43,8 +43,9 @@ func runKeeper(ctx context.Context) error {
 		return fmt.Errorf("the daemon has ended before it said what to keep: %w", err)
 	}
 	begin := first.Begin
+	starter := &rankStarter{begin: begin}
 	checked := make(chan []ctl.Refusal, 1)
-	go func() { checked <- checkReserve(begin.Reserve) }()
+	go func() { checked <- starter.check() }()
 	p, err := fabric.Attach(ctx, fabric.AttachConfig{Socket: begin.Socket, Name: launch.KeeperName(begin.Reserve)})
 	if err != nil {
 		return err
@@ -56,8 +57,8 @@ func runKeeper(ctx context.Context) error {
 	if err := link.Answer(&ctl.FromKeeper{Ready: true}); err != nil {
 		return err
 	}
-	starter := &rankStarter{begin: begin}
-	return errors.Join(launch.Keep(ctx, p, begin.Reserve, launch.KeepOptions{Start: starter.start}, keeperLifeline{link}), starter.close())
+	o := launch.KeepOptions{Start: starter.start, Stage: starter.stage}
+	return errors.Join(launch.Keep(ctx, p, begin.Reserve, o, keeperLifeline{link}), starter.close())
 }
 
 // refuseReserve sends the refusals, and waits until the daemon has taken them and ends this process.

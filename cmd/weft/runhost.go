@@ -113,15 +113,18 @@ func (n *ownNIC) close() error {
 // privateDirectory makes a directory that this user alone can enter: in memory where that can be, since a NIC syncs its
 // files.
 func privateDirectory() (dir string, err error) {
-	for _, parent := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm", ""} {
-		if parent == "" && err == nil && dir != "" {
+	for _, parent := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"} {
+		if parent == "" {
 			continue
 		}
-		if dir, err = os.MkdirTemp(parent, "weft-run-"); err == nil { // mode 0700
+		if dir, err := os.MkdirTemp(parent, "weft-run-"); err == nil { // mode 0700
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("making a directory for the job's NIC: %w", err)
+	if dir, err = os.MkdirTemp("", "weft-run-"); err != nil {
+		return "", fmt.Errorf("making a directory for the job's NIC: %w", err)
+	}
+	return dir, nil
 }
 
 // newJobName draws the name of a job.

@@ -57,7 +57,8 @@ type Reserve struct {
 	Dir           string  `json:"dir"`              // working directory of the ranks; absolute
 	Version       string  `json:"version"`          // of the launcher's Weft; must equal the daemon's
 	Oversubscribe bool    `json:"oversubscribe,omitempty"`
-	Link          string  `json:"link,omitempty"` // by name; empty: the daemon's own
+	Link          string  `json:"link,omitempty"`         // by name; empty: the daemon's own
+	MemoryBytes   int64   `json:"memory_bytes,omitempty"` // limit of the job's memory on this host; 0: none
 }
 
 // Address is one process of the fabric, in one life.
@@ -79,6 +80,7 @@ const (
 	RefusedMachine = "machine"
 	RefusedMemlock = "memlock"
 	RefusedLink    = "link"
+	RefusedMemory  = "memory"
 )
 
 // Refusal is one cause for which a host takes no ranks, and its cure.
@@ -241,6 +243,8 @@ func (r *Reserve) check() error {
 		return bad("the launcher has no address; expected its NIC, slot and generation")
 	case r.SHA256 != "" && !hexSHA256.MatchString(r.SHA256):
 		return bad("sha256 %.80q; expected 64 hexadecimal digits", r.SHA256)
+	case r.MemoryBytes < 0:
+		return bad("a limit of %d bytes of memory; expected 0 or more", r.MemoryBytes)
 	case len(r.Version) > 64 || len(r.Link) > 64:
 		return bad("version %.80q, link %.80q; expected at most 64 bytes", r.Version, r.Link)
 	case r.Machine != "" && !validMachine(r.Machine):
