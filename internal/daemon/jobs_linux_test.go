@@ -21,7 +21,14 @@ type launching struct {
 	launcher ctl.Address
 }
 
-const aJob = "job-00c0ffee"
+// aJob is another one in each run of the tests, as its control group is the host's. Children have the parent's.
+var aJob = func() string {
+	const variable = "WEFT_TEST_JOB"
+	if os.Getenv(variable) == "" && !isKeeper() {
+		os.Setenv(variable, fmt.Sprintf("job-%08x", os.Getpid()))
+	}
+	return os.Getenv(variable)
+}()
 
 // launch attaches the launcher of aJob to a daemon.
 func launch(t *testing.T, c daemon.Config) *launching {
