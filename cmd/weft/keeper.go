@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,8 +72,8 @@ func runKeeper(ctx context.Context) error {
 		return err
 	}
 	life := &keeperLifeline{KeeperLink: link}
-	err = launch.Keep(ctx, p, begin.Reserve, launch.KeepOptions{Start: starter.start}, life)
-	starter.close()
+	err = launch.Keep(ctx, p, begin.Reserve, launch.KeepOptions{Start: starter.start, Stage: starter.stage}, life)
+	err = errors.Join(err, starter.close())
 	if life.gone.Load() {
 		starter.clean()
 	}

@@ -1,22 +1,41 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
+	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/cgroup"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/launch"
 	"github.com/weftnet/weft/internal/pmi"
 	"github.com/weftnet/weft/internal/ranks"
+	"github.com/weftnet/weft/internal/stage"
 )
 
 // rankStarter starts the ranks of a keeper.
 type rankStarter struct {
-	begin *ctl.KeeperBegin
-	group *cgroup.Group // nil: none
-	pmi   *pmi.Server
+	begin  *ctl.KeeperBegin
+	group  *cgroup.Group // nil: none
+	pmi    *pmi.Server
+	staged *stage.Staged // nil: the program is on this host
+}
+
+// stage brings the program of the job to this host. A keeper that has it passes it on to others until close.
+func (k *rankStarter) stage(ctx context.Context, p *fabric.Process, manifest []byte, hosts int) error {
+	r := k.begin.Reserve
+	plan, err := stage.ReadPlan(manifest)
+	if err != nil {
+		return err
+	}
+	if plan.Tree.Hosts != hosts || plan.Tree.App != ctl.KeeperApplication(r.Job, r.Restart) {
+		return fmt.Errorf("a plan for %d keepers of %s; expected one for %d of this job", plan.Tree.Hosts, plan.Tree.App, hosts)
+	}
+	k.staged, err = plan.Bring(ctx, p, r.Application(), r.Host, stage.DefaultDir())
+	return err
 }
 
 // start starts the ranks of one host, all or none.
@@ -25,6 +44,9 @@ func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, er
 		Program: s.Program, Argv: s.Argv, Env: s.Env, Dir: s.Dir, Ranks: s.Ranks, Unbuffered: s.Unbuffered,
 		Output: on.Output, Want: on.Want, State: on.State, Stdin: make(map[int]bool), Cgroup: k.group,
 		Ended: func(e ranks.Exit) { on.Ended(launch.Exit(e)) },
+	}
+	if k.staged != nil {
+		cfg.Program = k.staged.Path
 	}
 	for _, rank := range s.Stdin {
 		cfg.Stdin[rank] = true
@@ -79,16 +101,20 @@ func (k *rankStarter) environment(s *launch.Start, rank, local int) []string {
 		env = append(env, "WEFT_LINK="+s.Link)
 	}
 	if s.PMI {
-		env = append(env, "PMI_RANK="+strconv.Itoa(rank), "PMI_SIZE="+strconv.Itoa(s.Size), "PMI_SPAWNED=0")
+		env = append(env, k.pmi.Environment(rank)...)
 	}
 	return env
 }
 
 // close ends what serves the ranks. They have ended.
-func (k *rankStarter) close() {
+func (k *rankStarter) close() error {
 	if k.pmi != nil {
 		k.pmi.Close()
 	}
+	if k.staged != nil {
+		return k.staged.Close()
+	}
+	return nil
 }
 
 // keptSet is a set of ranks as a keeper sees it.

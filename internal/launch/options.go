@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -150,11 +149,13 @@ type Options struct {
 
 // Stage is content that the launcher has and that each host needs before its ranks start.
 type Stage struct {
-	Manifest json.RawMessage
+	// Manifest returns what the keepers get to know of the content, of at most 64 KiB. The keepers
+	// and the launcher of an attempt have different applications if restart is not 0: see
+	// ctl.KeeperApplication.
+	Manifest func(restart int) []byte
 
-	// Serve answers the requests of the keepers until ctx ends. The keepers are in the order of the
-	// hosts.
-	Serve func(ctx context.Context, p *weft.Process, keepers []weft.Address) error
+	// Serve answers the requests of the keepers until ctx ends. It is called once for each attempt.
+	Serve func(ctx context.Context, p *weft.Process, restart int) error
 }
 
 // Start is the second phase of a launch: all that a keeper needs to start its ranks.

@@ -147,27 +147,23 @@ func (a *attempt) met(h *host, name weft.Name, at weft.Address) []ctl.Refusal {
 	return nil
 }
 
-// stage brings staged content to every host.
+// stage brings staged content to every host, and waits until each has it. Serve goes on for keepers
+// that pass the content on.
 func (a *attempt) stage() {
 	if a.o.Stage == nil || a.over() {
 		return
 	}
+	manifest := a.o.Stage.Manifest(a.number)
+	a.rt.Go(func() {
+		if err := a.o.Stage.Serve(a.ctx, a.p, a.number); err != nil && a.ctx.Err() == nil {
+			a.launcher.stop(&ending{status: StatusFailed, cause: fmt.Sprintf("staging: %v", err)})
+		}
+	})
 	a.lock()
-	keepers := make([]weft.Address, len(a.hosts))
-	for i, h := range a.hosts {
-		keepers[i] = h.keeper
-		h.post(stageMsg{len(a.hosts), a.o.Stage.Manifest})
+	for _, h := range a.hosts {
+		h.post(stageMsg{len(a.hosts), manifest})
 	}
 	a.unlock()
-	ctx, cancel := a.rt.WithTimeout(a.ctx, ever)
-	defer cancel()
-	if serve := a.o.Stage.Serve; serve != nil {
-		a.rt.Go(func() {
-			if err := serve(ctx, a.p, keepers); err != nil && ctx.Err() == nil {
-				a.launcher.stop(&ending{status: StatusFailed, cause: fmt.Sprintf("staging: %v", err)})
-			}
-		})
-	}
 	a.until(func() bool { return a.all(func(h *host) bool { return h.staged || h.done() }) })
 	a.lock()
 	defer a.unlock()

@@ -233,8 +233,10 @@ func (o *Options) check() error {
 			next++
 		}
 	}
-	if o.Stage != nil && len(o.Stage.Manifest) > maxPiece {
-		return fmt.Errorf("launch: a manifest of %d bytes; expected at most %d", len(o.Stage.Manifest), maxPiece)
+	if o.Stage != nil {
+		if n := len(o.Stage.Manifest(0)); n > maxPiece {
+			return fmt.Errorf("launch: a manifest of %d bytes; expected at most %d", n, maxPiece)
+		}
 	}
 	if _, err := o.readers(); err != nil {
 		return err
