@@ -258,6 +258,48 @@ func TestNoRankOutlivesAProcessOfItsJob(t *testing.T) {
 	}
 }
 
+// A keeper that is stopped ends nothing. Its daemon does, when the launcher asks.
+func TestAStoppedKeeperDoesNotKeepItsRanks(t *testing.T) {
+	h := startHosts(t, 2)
+	r := h.run(t, `echo pid $$; test $WEFT_RANK = 0 || exec sleep 1000; read line; exit 3`)
+	pids := r.pids(t, 4)
+	var keepers []int
+	for _, pid := range pids {
+		keepers = append(keepers, parent(t, pid))
+	}
+	other := keepers[0] // of the host without rank 0
+	for i, pid := range pids {
+		if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && bytes.Contains(env, []byte("WEFT_NODE=1")) {
+			other = keepers[i]
+		}
+	}
+	if err := syscall.Kill(other, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	r.write(t, "go\n")
+	if s := r.status(); s != 3 {
+		t.Errorf("status %d: %s", s, r.stderr.String())
+	}
+	ended(t, append(pids, other))
+	h.slotsFree(t, 0, 1)
+}
+
+func TestAJobThatIsKilledSaysSo(t *testing.T) {
+	h := startHosts(t, 2)
+	r := h.run(t, printsPID)
+	pids := r.pids(t, 4)
+	_, list, _ := weft("job", "list", "--socket", h.sockets[0], "--json")
+	id := regexp.MustCompile(`job-[0-9a-f]{8}`).FindString(list)
+	if status, _, stderr := weft("job", "kill", "--socket", h.sockets[0], id); status != 0 {
+		t.Fatalf("weft job kill %s: %d, %s", id, status, stderr)
+	}
+	if s := r.status(); s != 143 || !strings.Contains(r.stderr.String(), "its daemon was asked to end the job") {
+		t.Errorf("status %d: %s", s, r.stderr.String())
+	}
+	ended(t, pids)
+	h.slotsFree(t, 0, 1)
+}
+
 func TestAJobIsRefusedWithTheCausesOfAllHosts(t *testing.T) {
 	h := startHosts(t, 2)
 	r := h.run(t, printsPID, "--per-node", "5", "--cwd", t.TempDir()+"/missing")
