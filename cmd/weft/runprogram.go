@@ -47,9 +47,11 @@ func hashFile(path string) *hashing {
 	return h
 }
 
-// wait returns the hash in hexadecimal digits.
+// wait returns the hash in hexadecimal digits, or nothing of a file that is not hashed.
 func (h *hashing) wait() (string, error) {
-	<-h.done
+	if h.done != nil {
+		<-h.done
+	}
 	return h.text, h.err
 }
 
