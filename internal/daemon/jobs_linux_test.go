@@ -136,7 +136,7 @@ func TestAKilledJobEndsAndItsSlotsAreFree(t *testing.T) {
 			l, there := pair(t, withSlots(t, 2, 4, how), "run="+me())
 			keeper := l.reserve(t, there, l.wants(4)).PID
 			if got := l.reserve(t, there, l.wants(1, func(r *ctl.Reserve) { r.Restart = 1 })); fmt.Sprint(causes(got)) != "[slots]" ||
-				got.Refusals[0].Text != "0 of 4 slots free, for 1 ranks" || got.Refusals[0].Cure != "add --oversubscribe" {
+				got.Refusals[0].Text != "0 of 4 slots free, 1 needed" || got.Refusals[0].Cure != "add --oversubscribe" {
 				t.Errorf("refused for %+v", got.Refusals)
 			}
 			if r, err := l.conn.NIC(there).Job(t.Context(), &ctl.Job{What: ctl.JobKill, ID: aJob, Grace: 1}); err != nil || r.Jobs[0].State != ctl.JobEnding {

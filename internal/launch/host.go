@@ -194,7 +194,10 @@ func (a *attempt) dismiss(h *host) {
 }
 
 // distrust gives up a host whose keeper sends what no keeper sends.
-func (a *attempt) distrust(h *host, err error) { a.lose(h, fmt.Sprintf("its keeper sent a %v", err)) }
+func (a *attempt) distrust(h *host, err error) {
+	a.rt.Go(func() { a.kill(h) })
+	a.lose(h, fmt.Sprintf("its keeper sent a %v", err))
+}
 
 // watch takes the events about keepers, which come at once when a keeper or its NIC ends.
 func (l *launcher) watch() {
