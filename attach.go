@@ -1,7 +1,6 @@
 package weft
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +103,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		if by, err = fromLauncher("AttachConfig.Name"); err != nil {
 			return nil, err
 		}
-		cfg.Name, cfg.Socket = by.name, cmp.Or(cfg.Socket, by.socket)
+		cfg.Name = by.name // ctl finds the socket and the link of the launcher by itself
 		// Only the PMI server may know the name of the job. Its connection serves once, so a program
 		// that finds no daemon must be able to call Open with it.
 		learn = func(ctx context.Context) error {

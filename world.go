@@ -66,10 +66,9 @@ func (p *Process) joinedWorld(g *Group) {
 
 // launched is what the environment says of a process that the program does not name.
 type launched struct {
-	name   Name  // without an application if only the PMI server knows the name of the job
-	place  Place // without a size if only the PMI server knows it
-	socket string
-	pmi    environ.PMI
+	name  Name  // without an application if only the PMI server knows the name of the job
+	place Place // without a size if only the PMI server knows it
+	pmi   environ.PMI
 }
 
 // fromLauncher reads the environment of this program. field is the field of the configuration that
@@ -82,7 +81,7 @@ func fromLauncher(field string) (launched, error) {
 	case err != nil:
 		return launched{}, argument(fmt.Errorf("weft: %s is empty, and in the environment %w", field, err))
 	}
-	l := launched{name: Name{App: e.App, Index: uint32(e.Rank)}, socket: e.Socket, pmi: e.PMI}
+	l := launched{name: Name{App: e.App, Index: uint32(e.Rank)}, pmi: e.PMI}
 	l.place = Place{Launcher: e.Launcher, Rank: e.Rank, Size: e.Size, Restart: e.Restart, Machine: e.Machine}
 	return l, nil
 }

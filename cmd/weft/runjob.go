@@ -70,7 +70,7 @@ func (r *running) run(ctx context.Context) error {
 
 // attached attaches the launcher, places the ranks and runs the job.
 func (r *running) attached(ctx context.Context, program string, hash *hashing) (err error) {
-	r.p, err = fabric.Attach(ctx, fabric.AttachConfig{Socket: r.host.socket(r.o), Name: launch.LauncherName(r.job)})
+	r.p, err = fabric.Attach(ctx, fabric.AttachConfig{Socket: r.host.socket(r.o), Link: r.o.link, Name: launch.LauncherName(r.job)})
 	if err != nil {
 		return r.failed(err)
 	}

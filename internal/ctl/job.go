@@ -95,6 +95,7 @@ type JobReply struct {
 	Ready    bool           `json:"ready,omitempty"`    // of reserve: the keeper waits for its start
 	Refusals []Refusal      `json:"refusals,omitempty"` // of reserve, if it is not ready: all causes
 	NIC      registry.NICID `json:"nic,omitempty"`      // of the host that answers
+	Name     string         `json:"name,omitempty"`     // of that host; of slots
 	PID      int            `json:"pid,omitempty"`      // of the keeper
 	Keeper   *Address       `json:"keeper,omitempty"`   // of the keeper, if it is ready: the launcher need not wait for its name
 	Jobs     []JobInfo      `json:"jobs,omitempty"`

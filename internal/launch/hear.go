@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // hear takes the messages of the launcher. It receives those of all processes, and drops the others:
@@ -27,7 +28,7 @@ func (k *keeper) hear() {
 				k.end(errNoStart, 0)
 			}
 			return
-		case m.Addr != k.launcherAt || m.Tag != tag:
+		case !k.isLauncher(m.Addr) || m.Tag != tag:
 			continue
 		case cut:
 			err = fmt.Errorf("message of %d bytes; expected at most %d", m.Full, maxMessage)
@@ -38,6 +39,11 @@ func (k *keeper) hear() {
 			k.end(fmt.Errorf("the launcher sent a %w", err), 0)
 		}
 	}
+}
+
+// isLauncher reports whether a message is the launcher's. The address of the sender decides.
+func (k *keeper) isLauncher(at weft.Address) bool {
+	return at == k.launcherAt || k.o.Defect == mutate.KeeperStrangerObeyed
 }
 
 // hearing is the state of hear.
@@ -74,7 +80,7 @@ func (h *hearing) take(b []byte) error {
 // message with this tag.
 func (k *keeper) watch() {
 	_, err := k.launcher.Recv(k.ctx, lifelineTag, nil)
-	if k.ctx.Err() != nil {
+	if k.ctx.Err() != nil || k.o.Defect == mutate.KeeperNoLifeline {
 		return
 	}
 	_ = k.rt.Sleep(k.ctx, lastWords) // its last message may be an acknowledgement
@@ -126,6 +132,9 @@ func (k *keeper) heed(m message) error {
 	switch m := m.(type) {
 	case pingMsg:
 	case ackMsg:
+		if k.o.Defect == mutate.KeeperAckForgotten {
+			break
+		}
 		k.change(func() { k.acked = true })
 	case endMsg:
 		k.end(errAsked, m.grace)

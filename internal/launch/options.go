@@ -10,6 +10,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // Limits of a job. The number of hosts is bounded by limits.JobHosts, that of ranks by
@@ -45,8 +46,9 @@ const (
 	// names what it does not know, and returns.
 	Patience = 5 * time.Second
 
-	// InFlight is how many reservations a launcher makes concurrently.
-	InFlight = 64
+	// InFlight is how many reservations a launcher makes concurrently. A job on 1,024 hosts then starts
+	// in 9 message delays, if the launcher's process has a context for each of them.
+	InFlight = 1024
 )
 
 // Exit statuses that stand for no rank's own status.
@@ -152,6 +154,9 @@ type Options struct {
 	MemoryBytes   int64 // limit of the job's memory on each host; 0: none
 	Key           []byte
 	Link          string // name of the network, or empty
+
+	// Defect is a mistake that the simulation must find; it is empty but in tests.
+	Defect mutate.LaunchDefect
 
 	// Stage is the staged content, or nil. Each host gets it after all are reserved and before any
 	// rank starts.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // reserve asks all hosts concurrently. It collects the refusals of all of them, and ends the attempt
@@ -41,7 +42,7 @@ func (a *attempt) reserve() {
 	a.until(func() bool { return answered == len(a.hosts) })
 	a.lock()
 	defer a.unlock()
-	if len(a.refusals) > 0 {
+	if len(a.refusals) > 0 && a.o.Defect != mutate.LaunchUnready {
 		a.fail(failure{status: StatusRefused, cause: refusalCause(a.refusals)})
 		a.end(0)
 	}
@@ -72,6 +73,9 @@ func (a *attempt) ask(h *host, repeat time.Time) {
 		a.lock()
 		h.state = hostRefused
 		for _, r := range refusals {
+			if a.o.Defect == mutate.LaunchRefusalForgotten {
+				break
+			}
 			a.refusals = append(a.refusals, HostRefusal{Host: h.Name, Refusal: r})
 		}
 		a.unlock()
@@ -180,7 +184,7 @@ func (a *attempt) start() {
 	}
 	a.lock()
 	readers, _ := a.o.readers()
-	if a.ending || !a.all(func(h *host) bool { return h.state == hostReady }) {
+	if a.ending || a.o.Defect != mutate.LaunchUnready && !a.all(func(h *host) bool { return h.state == hostReady }) {
 		a.unlock()
 		return
 	}
