@@ -28,7 +28,7 @@ func (k *keeper) hear() {
 				k.end(errNoStart, 0)
 			}
 			return
-		case m.Addr != k.launcherAt && k.o.Defect != mutate.KeeperStrangerObeyed, m.Tag != tag:
+		case !k.isLauncher(m.Addr) || m.Tag != tag:
 			continue
 		case cut:
 			err = fmt.Errorf("message of %d bytes; expected at most %d", m.Full, maxMessage)
@@ -39,6 +39,11 @@ func (k *keeper) hear() {
 			k.end(fmt.Errorf("the launcher sent a %w", err), 0)
 		}
 	}
+}
+
+// isLauncher reports whether a message is the launcher's. The address of the sender decides.
+func (k *keeper) isLauncher(at weft.Address) bool {
+	return at == k.launcherAt || k.o.Defect == mutate.KeeperStrangerObeyed
 }
 
 // hearing is the state of hear.
