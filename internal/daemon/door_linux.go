@@ -131,6 +131,7 @@ func (h *door) serveAll(ctx context.Context) error {
 		d.follow(ctx, &rest)
 	}
 	rest.Go(func() { h.places.family.reapOrphans(ctx.Done()) })
+	rest.Go(func() { h.places.sweep(ctx, h.links[0].log) })
 	rest.Go(h.links[0].accept)
 	<-ctx.Done()
 	h.places.close() // before the NICs: the keepers tell their launchers why

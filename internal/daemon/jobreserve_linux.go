@@ -94,6 +94,7 @@ func (j *jobs) reserveNow(ctx context.Context, a deploy.Asker, r *ctl.Reserve) *
 	if !able {
 		return j.refuse(a, append(all, j.lacking(r)...)...)
 	}
+	j.settle(ctx, func(free int) bool { return r.Oversubscribe || r.Ranks <= free })
 	b, no := j.take(who, r, len(all) > 0)
 	all = append(all, no...)
 	if b == nil {
@@ -174,7 +175,7 @@ func (j *jobs) short(r *ctl.Reserve) (all []ctl.Refusal) {
 		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: fmt.Sprintf("%d ranks; the NIC has room for %d", r.Ranks, most),
 			Cure: "raise max_processes in the configuration of its daemon"})
 	case r.Ranks > free && !r.Oversubscribe:
-		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: fmt.Sprintf("%d of %d slots free, for %d ranks", max(0, free), slots, r.Ranks),
+		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: fmt.Sprintf("%d of %d slots free, %d needed", max(0, free), slots, r.Ranks),
 			Cure: "add --oversubscribe"})
 	}
 	if b := j.all[r.Application()]; b != nil {

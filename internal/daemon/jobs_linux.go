@@ -102,9 +102,7 @@ func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl
 		if err := j.mayLook(a); err != nil {
 			return nil, 0, nil, err
 		}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		return &ctl.JobReply{NIC: j.d.id, Slots: j.slots(), Free: j.slots() - j.taken}, 0, nil, nil
+		return nil, 0, func() (*ctl.JobReply, int, error) { return j.free(ctx) }, nil
 	}
 	if a.NIC == 0 && strings.HasPrefix(q.What, "machine-") {
 		reply, next, err := j.machineAnswer(a, r)
@@ -291,6 +289,27 @@ func (b *job) endGroup() {
 		b.log.Error("the control group of the job remains", "directories", b.group.Paths(), "pids", left, "error", err)
 	}
 }
+
+// sweep ends jobs of an earlier daemon that was killed together with their keepers. A group may be
+// sweepAge old before its keeper is in it.
+func (j *places) sweep(ctx context.Context, log *slog.Logger) {
+	for _, after := range []time.Duration{0, 2 * sweepAge} {
+		select {
+		case <-time.After(after):
+		case <-ctx.Done():
+			return
+		}
+		ended, err := cgroup.Sweep("job-", sweepAge)
+		if len(ended) > 0 {
+			log.Warn("jobs of an earlier daemon are ended", "jobs", ended)
+		}
+		if err != nil {
+			log.Debug("control groups of earlier jobs", "error", err)
+		}
+	}
+}
+
+const sweepAge = 10 * time.Second
 
 // howEnded says how a keeper ended.
 func howEnded(err error) string {
