@@ -2,9 +2,15 @@ package docs_test
 
 // breaksOfNETSTAR are the breaks of the rows of docs/netstar.md.
 var breaksOfNETSTAR = []lineBreak{
+	{"NETSTAR-1", "world.go", "if p.place.Size == 0 {", "if p.place.Size != 0 {", ". TestRanksThatTheLauncherNamesFormTheWorld"},
+	{"NETSTAR-2", "internal/daemon/machines_linux.go", "err = replaceFile(m.path,", "err = replaceFile(m.path+\"x\",", "internal/daemon TestADaemonKeepsMachinesFromOneLifeToTheNext"},
+	{"NETSTAR-2", "internal/daemon/jobreserve_linux.go", "case r.Ranks > free && !r.Oversubscribe:", "case r.Ranks > slots && !r.Oversubscribe:", "internal/daemon TestJobsOfTwoLinksShareTheSlotsOfTheHost"},
+	{"NETSTAR-2", "internal/launch/reserve.go", "return answered == len(a.hosts)", "return answered > 0", "internal/launch TestOneRefusalAmongManyHostsStartsNothingAndAllCausesCome"},
+	{"NETSTAR-2", "internal/ranks/start_linux.go", "unix.PR_SET_CHILD_SUBREAPER, 1,", "unix.PR_SET_CHILD_SUBREAPER, 0,", "internal/ranks TestEndFindsAProcessThatForkedTwiceWithANewSessionAndNoEnvironment"},
 	{"NETSTAR-3", "internal/nic/order.go", "return number == src.expected || e.cfg", "return true || e.cfg", "internal/nic TestAMessageIsAcceptedWhenThoseBeforeItHaveCome"},
 	{"NETSTAR-4", "internal/daemon/vnis_linux.go", `newMemory("vni ro", ro, true)`, `newMemory("vni ro", ro, false)`, "internal/daemon TestWhatOnlyTheNICWritesCannotBeMadeWritableAndNothingShrinks"},
 	{"NETSTAR-8", "internal/daemon/links.go", "l, ok := c.Named[c.Link]", "l, ok := c.Named[\"fast0\"]", "internal/daemon TestALinkIsChosenByTheNameThatTheConfigurationGivesIt"},
+	{"NETSTAR-8", "internal/daemon/door_linux.go", "if d.settings.linkName() == name {", "if name != \"\" {", "internal/daemon TestProcessesOfTwoLinksOfOneDaemonExchangeOnTheirOwnAlone"},
 	{"NETSTAR-12", "internal/vni/segment.go", "(list*s.geo.Contexts+i)*s.lay.regionBytes", "i*s.lay.regionBytes", "internal/vni TestRegionsAreOnePerContext"},
 	{"NETSTAR-13", "internal/daemon/geometry.go", "*p.of(&g) = n", "*p.of(&s.usual) = n", "internal/daemon TestAProcessGetsTheGeometryThatItAsksFor"},
 	{"NETSTAR-14", "internal/vni/nic.go", "atomic.StoreUint32(n.s.head, n.head)", "", "internal/vni TestQueueFillsAndDrainsAroundItsEnd"},
@@ -22,4 +28,7 @@ var breaksOfNETSTAR = []lineBreak{
 	{"NETSTAR-26", "internal/hotel/hotel.go", "h.wake = clock.Min(h.wake, clock.Time(tick<<h.shift))", "h.wake = clock.Time(tick << h.shift)", "internal/hotel TestHotelAgreesWithAMap"},
 	{"NETSTAR-27", "internal/rel/acked.go", "count := ack.Sub(w.base) + 1", "count := ack.Sub(w.base)", "internal/rel TestScenarios"},
 	{"NETSTAR-27", "internal/rel/fragment.go", "f.Next += uint64(n * frames)", "f.Next += uint64(n)", "internal/rel TestOfARunOnlyWhatIsLostIsSentAgain"},
+	{"NETSTAR-30", "internal/testbed/rate_linux.go", "bytes := uint64(bits / 8)", "bytes := uint64(bits)", "internal/testbed TestACableCarriesNoMoreThanItsRate"},
+	{"NETSTAR-30", "internal/bench/netstar.go", "Veth: o.Veth || rate > 0, Rate: rate,", "Veth: o.Veth || rate > 0,", "cmd/weft TestBenchNetstarMeasuresEachRate"},
+	{"NETSTAR-31", "internal/environ/launchers.go", `p.Rank, p.Size = e.ranks("WEFT_RANK", "WEFT_SIZE")`, `p.Size, p.Rank = e.ranks("WEFT_RANK", "WEFT_SIZE")`, "internal/environ TestEveryLaunchersEnvironmentHasItsPlace"},
 }

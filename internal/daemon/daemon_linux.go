@@ -1,4 +1,4 @@
-// Package daemon is `weft nic`: one NIC for all the processes of a host.
+// Package daemon is `weft nic`: one NIC for all the processes of a host, or one for each of several links (see door).
 //
 //	                    ctl socket                                loop (one thread)
 //	process ── attach, alloc, free ──► connection's goroutine ──► Do ─┐
