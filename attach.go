@@ -29,7 +29,16 @@ type AttachConfig struct {
 	//   - weft-UID/nic.sock in the directory for temporary files
 	//   - /run/weft/nic.sock, for the daemon of the host; if the user is root, Attach tries only
 	//     this socket
+	//
+	// A "#" and the name of a link may follow the path.
 	Socket string
+
+	// Link is the name of the daemon's link on which the process communicates. A daemon can have
+	// several links, each with its own NIC, and a process of one link reaches only processes of the
+	// same network. If Link is empty, Attach uses the link that Socket names. If Socket is empty as
+	// well, Attach uses the link that $WEFT_SOCKET or $WEFT_LINK names. If none of these names a
+	// link, Attach uses the daemon's first link. "weft nic links" lists the links of a daemon.
+	Link string
 
 	// Name is the name of the process. If Name is empty, the launcher's environment gives the name.
 	// See [Config].Name.
@@ -81,7 +90,8 @@ type Geometry struct {
 //   - [ErrFull]: the NIC has no room for another process.
 //   - [ErrOtherVersion]: the daemon and this program use different releases of Weft.
 //   - [ErrNameTaken]: another process of the fabric has the name; see [Open].
-//   - [ErrBadArgument]: the name, the Geometry or a variable of the environment is invalid.
+//   - [ErrBadArgument]: the name, the Geometry or a variable of the environment is invalid, or the
+//     daemon has no link with the name Link.
 //   - [ErrNoLauncher]: cfg.Name is empty, and no launcher started the program.
 func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	if err := ended(ctx, "attach"); err != nil {
@@ -158,7 +168,7 @@ func ask(ctx context.Context, cfg *AttachConfig, learn func(context.Context) err
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	conn, err := ctl.Dial(ctx, cfg.Socket)
+	conn, err := ctl.DialLink(ctx, cfg.Socket, cfg.Link)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,7 +188,7 @@ var refusals = []struct{ of, is error }{
 	{ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrNotTrusted, ErrNotTrusted}, {ctl.ErrVersion, ErrOtherVersion},
 	{ctl.ErrNoSlot, ErrFull}, {driver.ErrNoSlot, ErrFull},
 	{ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken},
-	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoMemory, ErrNoMemory}, {nic.ErrRegions, ErrNoMemory},
+	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoLink, ErrBadArgument}, {ctl.ErrNoMemory, ErrNoMemory}, {nic.ErrRegions, ErrNoMemory},
 	{ctl.ErrRegionBusy, ErrRegionInUse}, {nic.ErrRegionBusy, ErrRegionInUse},
 }
 

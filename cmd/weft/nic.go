@@ -62,7 +62,7 @@ Everything may stand in a TOML file, too (--config); where both say something th
 	f.StringVar(&o.config.ID, "id", "", "NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key); another must be bound to that key")
 	f.StringVar(&o.config.Socket, "socket", "", "unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
 	f.StringVar(&o.config.StateDir, "state-dir", "", "`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
-	f.StringVar(&o.config.Link, "link", "udp", "what carries the frames, a `NAME`: "+strings.Join(daemon.Links(), ", ")+", or one that the file defines by [links.NAME]")
+	f.StringVar(&o.config.Link, "link", "udp", "what carries the frames, a `NAME`: "+strings.Join(daemon.Links(), ", ")+", or one that the file defines by [links.NAME]; behind it, by commas, more of those, each with a NIC of its own")
 	choiceFlag(f, &o.config.Prefer, "prefer", "bandwidth", daemon.Preferences(), "what --link auto goes by; latency has it try AF_XDP first")
 	f.StringVar(&o.config.Listen, "listen", "", "`HOST[:PORT]` of the link, an IP or a name (default: every address, port 7700)")
 	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "largest frame in bytes; 0: what the interface carries")
@@ -90,7 +90,7 @@ Everything may stand in a TOML file, too (--config); where both say something th
 	intFlag(f, &o.config.CaptureSnap, "capture-snap", limits.CaptureSnap, 1, limits.MaxFrame, "bytes of each frame that --capture writes")
 	f.BoolVar(&o.config.CaptureSecrets, "capture-secrets", false, "the file of --capture also gets the keys of sealed frames, for weft capture decrypt: whoever reads it can read the frames")
 	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "the least that is logged")
-	c.AddCommand(newNICStopCommand(), newNICInfoCommand())
+	c.AddCommand(newNICStopCommand(), newNICInfoCommand(), newNICLinksCommand())
 	return c
 }
 
@@ -151,12 +151,12 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 }
 
 // chosen has the link of --link in place of the file's. A link that is named leaves nothing to the preference of the file; what
-// the other flags say of it counts more than what the file says of that name.
+// the other flags say of it counts more than what the file says of that name. Of several links they say it of the first.
 func (o *nicOptions) chosen(c *cobra.Command, conf daemon.Config) daemon.Config {
 	if c.Flags().Changed("link") {
 		conf.Link = o.config.Link
 		conf.Override("link")
-		if conf.Link != "auto" {
+		if first, _, _ := strings.Cut(conf.Link, ","); strings.TrimSpace(first) != "auto" {
 			conf.Prefer = ""
 		}
 	}
@@ -214,6 +214,7 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 		return err
 	}
 	outlivesReaders()
+	conf.Subreaper = true // what a keeper leaves behind, this process ends
 	d, err := daemon.New(conf, c.ErrOrStderr())
 	if err != nil {
 		return err

@@ -38,6 +38,10 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 	if err := os.WriteFile(named0, []byte("prefer = \"latency\"\nlink = \"auto\"\n[links.fast0]\nlisten = \"there:x\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	good := filepath.Join(t.TempDir(), "good.toml")
+	if err := os.WriteFile(good, []byte("[links.fast0]\nlisten = \"127.0.0.1\"\n[links.slow0]\nlisten = \"127.0.0.2\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	const named = `prefer: "latency" has a link named already; expected link = "auto"`
 	for _, c := range []struct{ line, want string }{
 		{"nic --config " + latency, "configuration " + latency + `, with the flags: line 3: listen: address "here:x": expected HOST or HOST:PORT`},
@@ -52,6 +56,8 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fast0`},
 		{"nic --config " + named0 + " --link fast0", "configuration " + named0 + `, with the flags: line 4: listen: address "there:x": expected HOST or HOST:PORT`},
 		{"nic --config " + named0 + " --link fast0 --listen here:x", "configuration " + named0 + `, with the flags: listen: address "here:x": expected HOST or HOST:PORT`}, // the flag counts
+		{"nic --config " + good + " --link fast0,fast1", "configuration " + good + `, with the flags: link: "fast1"; behind the first link expected the name of a [links.NAME]: fast0, slow0`},
+		{"nic --config " + good + " --link fast0,slow0 --listen 127.0.0.2:7700", "configuration " + good + `, with the flags: link slow0: line 4: listen: 127.0.0.2:7700, where link fast0 listens too`},
 		{"nic --listen here:x", `listen: address "here:x": expected HOST or HOST:PORT`},
 		{"nic --node here:x", `--node: address "here:x": expected HOST or HOST:PORT`},
 		{"nic --id 7", `id: NIC id "7": expected eight decimal octets`},
@@ -82,7 +88,7 @@ link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fa
 }
 
 func TestToolsSayThatThereIsNoNICAndHowToStartOne(t *testing.T) {
-	for _, tool := range []string{"stat", "nodes", "ps", "nic stop", "nic info"} {
+	for _, tool := range []string{"stat", "nodes", "ps", "nic stop", "nic info", "nic links"} {
 		socket := filepath.Join(t.TempDir(), "none.sock")
 		status, _, stderr := weft(append(strings.Fields(tool), "--socket", socket)...)
 		if status != exitFailed || !strings.Contains(stderr, socket) || !strings.Contains(stderr, "weft nic --socket") {

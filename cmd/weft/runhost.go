@@ -87,10 +87,12 @@ func startOwnNIC(ranks int, log io.Writer) (*ownNIC, error) {
 	if err != nil {
 		return nil, err
 	}
+	unlimited := limits.SlotsPerHost
 	conf := daemon.Config{
 		Socket: filepath.Join(dir, "nic.sock"), StateDir: dir, Listen: "127.0.0.1:0", Static: true, Plain: true, Log: "error",
 		MaxProcesses: min(max(limits.DefaultProcesses, ranks+ownNICProcesses), limits.MaxProcesses),
 		VNI:          &daemon.VNIs{Prepared: 1}, // others are made as ranks attach: many never do
+		Slots:        &unlimited,
 	}
 	d, err := daemon.New(conf, log)
 	if err != nil {

@@ -66,7 +66,7 @@ func TestTagsStandBeforeLinesOnly(t *testing.T) {
 }
 
 func TestAnIncompleteLineIsShownWhenNobodyWrites(t *testing.T) {
-	var out lockedBuffer
+	var out sharedBuffer
 	l := newLineTarget(&out, false, false)
 	if err := l.put(rankStream{3, launch.Stdout}, []byte("Name: ")); err != nil {
 		t.Fatal(err)
@@ -279,4 +279,22 @@ func TestLinesOfManyRanksAreNeitherLostNorTorn(t *testing.T) {
 			t.Errorf("rank %d: %d lines; expected %d", rank, n, lines)
 		}
 	}
+}
+
+// sharedBuffer takes what one goroutine writes while another reads it.
+type sharedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *sharedBuffer) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(b)
+}
+
+func (s *sharedBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }

@@ -76,7 +76,7 @@ func neverAnswered(n ctl.Node) error {
 const answerWithin = 5 * time.Second
 
 // socketHelp is what clients say of their flag --socket.
-const socketHelp = "socket of the NIC, a `PATH` (default: $WEFT_SOCKET, or the user's own NIC, or the host's)"
+const socketHelp = "socket of the NIC, a `PATH`; #LINK behind it chooses one of its links (default: $WEFT_SOCKET, or the user's own NIC, or the host's)"
 
 // socketFlag adds the flag by which tools find the daemon.
 func socketFlag(c *cobra.Command, p *string) {
@@ -241,7 +241,7 @@ func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 		last = nil
 	}
 	if last == nil {
-		fmt.Fprintf(&text, "NIC %v at %s over %s%s, incarnation %d, up %v, weft %s, commit %s\n", registry.NICID(info.NIC), info.Address, info.Link, plainText(info), info.Incarnation,
+		fmt.Fprintf(&text, "NIC %v at %s over %s%s, incarnation %d, up %v, weft %s, commit %s\n", registry.NICID(info.NIC), info.Address, linkText(info), plainText(info), info.Incarnation,
 			time.Since(time.Unix(0, info.Started)).Round(time.Second), info.Version, info.Commit)
 	} else {
 		fmt.Fprintf(&text, "%s\n", now.at.Format("15:04:05.000"))
@@ -260,6 +260,14 @@ func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 	}
 	_, err := out.Write(text.Bytes())
 	return err
+}
+
+// linkText is the name of a NIC's link, and its kind if that is another word.
+func linkText(info *ctl.Info) string {
+	if info.Network == "" || info.Network == info.Link {
+		return info.Link
+	}
+	return info.Network + " (" + info.Link + ")"
 }
 
 // plainText marks a NIC whose links are plain.
@@ -282,6 +290,7 @@ func printStatJSON(out io.Writer, now *reading) error {
 		NIC         registry.NICID    `json:"nic"`
 		Incarnation uint64            `json:"incarnation,string"` // as of weft nodes: most readers of JSON take a number for a float64
 		Address     string            `json:"address"`
+		Network     string            `json:"network"`
 		Link        string            `json:"link"`
 		Guard       string            `json:"guard"`
 		Key         string            `json:"key"`
@@ -291,5 +300,5 @@ func printStatJSON(out io.Writer, now *reading) error {
 		PID         int               `json:"pid"`
 		Started     time.Time         `json:"started"`
 		Counters    map[string]uint64 `json:"counters"`
-	}{now.at, registry.NICID(info.NIC), info.Incarnation, info.Address, info.Link, info.Guard, info.Key, info.Fabric, info.Version, info.Commit, info.PID, time.Unix(0, info.Started), counters})
+	}{now.at, registry.NICID(info.NIC), info.Incarnation, info.Address, info.Network, info.Link, info.Guard, info.Key, info.Fabric, info.Version, info.Commit, info.PID, time.Unix(0, info.Started), counters})
 }

@@ -1,17 +1,15 @@
-// Command world is one rank of a parallel job. It takes its name, its rank and the number of ranks from
-// the launcher that started it, and adds up the ranks of all processes.
+// Command world is one rank of a parallel job. A launcher starts all ranks, and the program needs
+// neither names nor addresses: the ranks find each other, and form one group.
 //
-//	weft run -n 4 -- world
-//	mpiexec.hydra -n 4 world
-//	srun -n 4 world
+//	go build -o world ./examples/world
+//	weft run -n 4 -- ./world
+//	mpiexec.hydra -n 4 ./world
 //
-// It prints, as rank 0 of 4:
+// With four ranks, rank 2 prints "rank 2 of 4: the ranks add up to 6".
 //
-//	rank 0 of 4: the sum of all ranks is 6
+// It prints, without a launcher:
 //
-// and without a launcher:
-//
-//	no launcher started this process: run it by weft run -n 4 -- world
+//	no launcher started this program; try: weft run -n 4 -- world
 package main
 
 import (
@@ -19,30 +17,29 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"github.com/weftnet/weft"
 )
 
-// joinWithin is how long a rank waits for the others. A cluster may need minutes to load a program
-// onto all hosts.
+// joinWithin is how long a rank waits for the others. A cluster may need minutes to bring a program to
+// all its hosts.
 const joinWithin = 15 * time.Minute
 
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), joinWithin)
 	defer cancel()
-	err := run(ctx)
-	if errors.Is(err, weft.ErrNoLauncher) {
-		fmt.Println("no launcher started this process: run it by weft run -n 4 -- world")
-	} else if err != nil {
-		log.Fatal(err) // status 1: the launcher then ends the other ranks
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
 	}
 }
 
 func run(ctx context.Context) error {
-	p, err := weft.Attach(ctx, weft.AttachConfig{})
-	if errors.Is(err, weft.ErrNoDaemon) { // as under mpiexec.hydra, where embedded NICs find each other
-		p, err = weft.Open(ctx, weft.Config{})
+	p, err := open(ctx)
+	if errors.Is(err, weft.ErrNoLauncher) {
+		fmt.Println("no launcher started this program; try: weft run -n 4 -- world")
+		return nil
 	}
 	if err != nil {
 		return err
@@ -56,8 +53,14 @@ func run(ctx context.Context) error {
 	if err := weft.AllReduce(ctx, world, weft.Sum, sum); err != nil {
 		return err
 	}
-	if world.Rank() == 0 {
-		fmt.Printf("rank 0 of %d: the sum of all ranks is %d\n", world.Size(), sum[0])
+	fmt.Printf("rank %d of %d: the ranks add up to %d\n", world.Rank(), world.Size(), sum[0])
+	return world.Barrier(ctx) // no rank closes its NIC before all are done
+}
+
+// open uses the NIC daemon that the launcher names, or else a NIC inside this program.
+func open(ctx context.Context) (*weft.Process, error) {
+	if os.Getenv("WEFT_SOCKET") != "" {
+		return weft.Attach(ctx, weft.AttachConfig{})
 	}
-	return world.Barrier(ctx) // so that no rank leaves before all have the sum
+	return weft.Open(ctx, weft.Config{})
 }

@@ -11,9 +11,8 @@ import (
 )
 
 // Enter prepares the calling thread to start ranks: processes that the thread forks with attr begin in the
-// group, and have no moment outside. The goroutine must be locked to its thread. In version 1, the thread
-// itself enters the group, and cannot leave it: let the thread end with its goroutine, and fork nothing
-// else from it. Call done when the ranks are started.
+// group, and have no moment outside. In version 1, the thread itself enters the group, so the goroutine must
+// be locked to its thread. Call done when the ranks are started; it brings the thread and attr back.
 func (g *Group) Enter(attr *syscall.SysProcAttr) (done func(), err error) {
 	return g.enter(ranksDir, attr)
 }
@@ -24,25 +23,51 @@ func (g *Group) EnterKeeper(attr *syscall.SysProcAttr) (done func(), err error) 
 }
 
 func (g *Group) enter(part string, attr *syscall.SysProcAttr) (done func(), err error) {
-	thread := strconv.Itoa(unix.Gettid())
-	for _, dir := range []string{g.Memory, g.Pids, g.Freezer} {
+	home, err := own()
+	if err != nil {
+		return nil, err
+	}
+	var undo []func()
+	done = func() {
+		for _, f := range undo {
+			f()
+		}
+	}
+	for controller, dir := range map[string]string{"memory": g.Memory, "pids": g.Pids, "freezer": g.Freezer} {
 		if dir == "" {
 			continue
 		}
-		if err := write(filepath.Join(dir, part, "tasks"), thread); err != nil {
+		if err := moveThread(filepath.Join(dir, part)); err != nil {
+			done()
 			return nil, fmt.Errorf("cgroup: enter: %w", err)
 		}
+		undo = append(undo, func() { leave(home[controller], filepath.Join(dir, keeperDir)) })
 	}
 	if g.Unified == "" {
-		return func() {}, nil
+		return done, nil
 	}
 	f, err := os.Open(filepath.Join(g.Unified, part))
 	if err != nil {
+		done()
 		return nil, fmt.Errorf("cgroup: enter: %w", err)
 	}
 	attr.UseCgroupFD, attr.CgroupFD = true, int(f.Fd())
-	return func() {
+	undo = append(undo, func() {
 		attr.UseCgroupFD, attr.CgroupFD = false, 0
 		_ = f.Close()
-	}, nil
+	})
+	return done, nil
+}
+
+// leave moves the calling thread home. A user may lack the right; the keeper's part of the group is open to
+// it in any case. A thread that stayed in the ranks' part would count as a process of the job.
+func leave(home, keeper string) {
+	if home == "" || moveThread(home) != nil {
+		_ = moveThread(keeper)
+	}
+}
+
+// moveThread moves the calling thread to a directory of version 1.
+func moveThread(dir string) error {
+	return write(filepath.Join(dir, "tasks"), strconv.Itoa(unix.Gettid()))
 }

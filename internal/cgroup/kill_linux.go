@@ -22,7 +22,8 @@ func (g *Group) Processes() ([]int, error) { return g.processes(ranksDir) }
 
 // Kill kills every process of the ranks, and waits until none is left, at most for the given time. It
 // returns the processes that are left then: their kernel calls do not end. It spares this process, one of
-// whose threads may be in the group.
+// whose threads may be in the group at the moment. Start nothing in the group afterwards: some versions of
+// Linux kill a process at once that is created in a killed group of version 2.
 func (g *Group) Kill(wait time.Duration) (left []int, err error) { return g.kill(wait, ranksDir) }
 
 // Remove kills every process of the job, the keeper too, waits as Kill does, and removes the group. It

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +42,9 @@ func Make(name string, uid, gid int) (*Group, error) {
 		base := h[controller]
 		if base == "" {
 			continue
+		}
+		if controller == "" {
+			base = aboveLeaf(base)
 		}
 		dir := filepath.Join(base, name)
 		if !made[dir] {
@@ -80,15 +84,22 @@ func fillDir(base, dir string, unified bool, uid, gid int) error {
 		if err := unix.Access(filepath.Join(base, "cgroup.procs"), unix.W_OK); err != nil {
 			return fmt.Errorf("%s/cgroup.procs: %w", base, err)
 		}
-		enable(base)
-		enable(dir)
+		// Without the controllers, the group ends processes, but does not limit them. The limits report it.
+		for _, c := range []string{"memory", "pids"} {
+			if enable(base, c) == nil {
+				_ = enable(dir, c)
+			}
+		}
 	}
 	for _, part := range []string{ranksDir, keeperDir} {
 		if err := os.Mkdir(filepath.Join(dir, part), 0o755); err != nil {
 			return err
 		}
 	}
-	owned := []string{filepath.Join(dir, "cgroup.procs"), filepath.Join(dir, keeperDir, "cgroup.procs")}
+	owned := []string{
+		filepath.Join(dir, "cgroup.procs"),
+		filepath.Join(dir, keeperDir, "cgroup.procs"), filepath.Join(dir, keeperDir, "tasks"),
+	}
 	for _, f := range files {
 		owned = append(owned, filepath.Join(dir, ranksDir, f))
 	}
@@ -98,15 +109,6 @@ func fillDir(base, dir string, unified bool, uid, gid int) error {
 		}
 	}
 	return nil
-}
-
-// enable makes the memory and pids controllers of version 2 available below dir. The kernel refuses if
-// processes are in dir, as they are in the cgroup of a daemon without a leaf of its own. The group then
-// ends processes, but does not limit memory; LimitMemory reports it.
-func enable(dir string) {
-	for _, c := range []string{"+memory", "+pids"} {
-		_ = write(filepath.Join(dir, "cgroup.subtree_control"), c)
-	}
 }
 
 // Open returns the group with the given directories, as Paths has returned them. It tells them apart by
@@ -140,15 +142,28 @@ func has(dir, file string) bool {
 	return err == nil
 }
 
-// removeDirs removes a job's directory of one hierarchy. No process is in it.
+// removeDirs removes a job's directory of one hierarchy, and those that ranks have made inside. No process
+// is in them.
 func removeDirs(dir string) error {
-	var errs []error
-	for _, d := range []string{filepath.Join(dir, ranksDir), filepath.Join(dir, keeperDir), dir} {
-		if err := os.Remove(d); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
+	var dirs []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
 		}
+		return forgiveAbsence(err)
+	})
+	errs := []error{err}
+	for _, d := range slices.Backward(dirs) {
+		errs = append(errs, forgiveAbsence(os.Remove(d)))
 	}
 	return errors.Join(errs...)
+}
+
+func forgiveAbsence(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // write writes a control file, which never is created.

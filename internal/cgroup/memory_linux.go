@@ -23,13 +23,14 @@ func (g *Group) LimitMemory(bytes int64) error {
 		if err := write(filepath.Join(dir, "memory.limit_in_bytes"), v); err != nil {
 			return fmt.Errorf("cgroup: memory limit: %w", err)
 		}
-		return optional(write(filepath.Join(dir, "memory.memsw.limit_in_bytes"), v))
+		// Kernels without swap accounting lack this file and the one below.
+		return forgiveAbsence(write(filepath.Join(dir, "memory.memsw.limit_in_bytes"), v))
 	case g.Unified != "" && has(g.Unified, "memory.max"):
 		dir := filepath.Join(g.Unified, ranksDir)
 		if err := write(filepath.Join(dir, "memory.max"), v); err != nil {
 			return fmt.Errorf("cgroup: memory limit: %w", err)
 		}
-		return optional(write(filepath.Join(dir, "memory.swap.max"), "0"))
+		return forgiveAbsence(write(filepath.Join(dir, "memory.swap.max"), "0"))
 	}
 	return fmt.Errorf("cgroup: memory limit: this host gives the job no memory controller; "+
 		"expected version 1's, or version 2's in a cgroup without other processes: %w", errors.ErrUnsupported)
@@ -46,14 +47,6 @@ func (g *Group) LimitProcesses(n int64) error {
 		}
 	}
 	return fmt.Errorf("cgroup: process limit: this host gives the job no pids controller: %w", errors.ErrUnsupported)
-}
-
-// optional forgives the absence of a file: kernels without swap accounting have no such limits.
-func optional(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // OOM reads how many processes of the ranks the kernel has killed for lack of memory, and the limit.

@@ -94,6 +94,7 @@ func (t *Table) Command(p *Process, r Request, c vni.Command, sc *vni.SendContex
 		t.leave(m, m.finished())
 		t.nic.Complete(r, vni.Completion{Status: vni.StatusOK})
 	case m.ended(m.next):
+		m.noteRefused(c.Code, sc.Tag)
 		t.fail(r, m.brokenStatus(), m)
 	case c.Code == vni.CodeBarrier && int(c.Size) != len(m.g.seats):
 		t.fail(r, vni.StatusGroupSize, nil)

@@ -130,3 +130,12 @@ func (m *member) noteBreak(now clock.Time) {
 		m.broke = o.step()
 	}
 }
+
+// noteRefused keeps the first operation that m asks for once its group is broken, unless one failed when
+// it broke.
+func (m *member) noteRefused(code vni.Code, tag uint64) {
+	root := int(uint32(tag))
+	if k := kinds[code]; m.broke.Kind == "" && (k == kindBarrier || uint32(tag) == vni.AllRanks || root < len(m.g.seats)) {
+		m.broke = m.step(m.next, k, root, uint32(tag) == vni.AllRanks)
+	}
+}

@@ -21,6 +21,7 @@ type Conn struct {
 	c      *net.UnixConn
 	socket string // for the texts of errors, as is the daemon
 	daemon Peer
+	link   string // that requests are for; empty: the first
 
 	mu     sync.Mutex
 	p      *packets
@@ -31,12 +32,26 @@ type Conn struct {
 	lost      func()      // GiveUp, if a process has attached by it
 }
 
-// Dial connects to the daemon that listens at socket, or, if that is empty, at the first of Sockets that has one. The error is ErrNoDaemon
-// if there is none, and ErrNotTrusted if there is one that neither root nor this user nor the owner of its place has started.
-func Dial(ctx context.Context, socket string) (*Conn, error) {
+// Dial connects to the daemon that listens at socket, or, if that is empty, at the first of Sockets that has one. A # and the name of a link
+// may stand behind the socket. The error is ErrNoDaemon if there is none, and ErrNotTrusted if there is one that neither root nor this user nor
+// the owner of its place has started.
+func Dial(ctx context.Context, socket string) (*Conn, error) { return DialLink(ctx, socket, "") }
+
+// DialLink is Dial for one of the daemon's links. If link is empty, it is that of the socket, or, if no socket is named, that of $WEFT_LINK.
+// The daemon refuses requests for a link that it does not have with ErrNoLink.
+func DialLink(ctx context.Context, socket, link string) (*Conn, error) {
 	if runtime.GOOS != "linux" {
 		return nil, errors.New("ctl: a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
 	}
+	socket, link = chooseLink(socket, link)
+	c, err := dialOrFind(ctx, socket)
+	if err == nil {
+		c.link = link
+	}
+	return c, err
+}
+
+func dialOrFind(ctx context.Context, socket string) (*Conn, error) {
 	if socket != "" {
 		return dialAt(ctx, socket)
 	}
@@ -103,7 +118,13 @@ func connect(ctx context.Context, socket string) (net.Conn, error) {
 }
 
 // Another connects to the same daemon once more, for requests that shall wait for none of this connection's.
-func (c *Conn) Another(ctx context.Context) (*Conn, error) { return dialAt(ctx, c.socket) }
+func (c *Conn) Another(ctx context.Context) (*Conn, error) {
+	other, err := dialAt(ctx, c.socket)
+	if err == nil {
+		other.link = c.link
+	}
+	return other, err
+}
 
 // Close ends the connection. A process that attached by it is gone for the daemon.
 func (c *Conn) Close() error { return c.c.Close() }
@@ -175,7 +196,7 @@ func (c *Conn) exchange(r *Request, given []int) (*Reply, []int, error) {
 		}
 		c.owed = nil
 	}
-	r.Version = Version
+	r.Version, r.Link = Version, c.link
 	if err := c.p.send(r, given...); err != nil {
 		return nil, nil, err
 	}

@@ -83,6 +83,7 @@ var (
 	ErrInUse      = errors.New("ctl: in use")
 	ErrTaken      = errors.New("ctl: number is taken")
 	ErrNoAnswer   = errors.New("ctl: the NIC does not answer")
+	ErrNoLink     = errors.New("ctl: no such link")
 )
 
 // Codes of Error, and what they unwrap to.
@@ -90,6 +91,7 @@ var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
 	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
 	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken, "no-job": ErrNoJob, "no-machine": ErrNoMachine, "in-use": ErrInUse,
+	"no-link": ErrNoLink,
 }
 
 // Error is what a daemon answers when it does not do what was asked.
@@ -136,6 +138,7 @@ const (
 	OpCheck     = "check"     // whether frames of both sizes reach the NICs that this one knows, and come back (USNIC-61)
 	OpThrown    = "thrown"    // the processes that it has thrown out lately
 	OpProgram   = "program"   // programs in the NIC: load, list, …
+	OpLinks     = "links"     // the links of the daemon, each with a NIC of its own
 	OpJob       = "job"       // jobs and machines: reserve, list, kill, …
 	OpShutdown  = "shutdown"  // end the daemon as a signal would
 )
@@ -154,6 +157,7 @@ type Request struct {
 	Job     *Job           `json:"job,omitempty"`
 	From    int            `json:"from,omitempty"`       // of a list: index of the first entry wanted
 	NIC     uint64         `json:"nic,omitempty,string"` // the NIC that it is about; 0: the daemon's own
+	Link    string         `json:"link,omitempty"`       // the link of the daemon that it is for; empty: the first
 }
 
 // Remote reports whether one NIC may ask another for r: requests that only look, and those about programs and jobs, which the
@@ -169,7 +173,9 @@ func (r *Request) Remote() bool {
 }
 
 // forgoes reports whether its reply may be lost on a client: r only looks, or is about programs, whose client asks again or takes back.
-func (r *Request) forgoes() bool { return r.Remote() || r.Op == OpCheck || r.Op == OpThrown }
+func (r *Request) forgoes() bool {
+	return r.Remote() || r.Op == OpCheck || r.Op == OpThrown || r.Op == OpLinks
+}
 
 // check says what is wrong with r, before it is looked at closely.
 func (r *Request) check() error {
@@ -180,6 +186,8 @@ func (r *Request) check() error {
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
+	case r.Link != "" && !IsLinkName(r.Link):
+		return fmt.Errorf("%w: link %.80q; expected the name of one", ErrBadRequest, r.Link)
 	case r.NIC != 0 && !r.Remote():
 		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job", ErrBadRequest, r.Op)
 	}
@@ -188,7 +196,7 @@ func (r *Request) check() error {
 		return r.Program.check()
 	case OpJob:
 		return r.Job.check()
-	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpLinks, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -263,7 +271,9 @@ type Info struct {
 	NIC         uint64 `json:"nic,string"`
 	Incarnation uint64 `json:"incarnation,string"`
 	Address     string `json:"address"`
-	Link        string `json:"link"`
+	Name        string `json:"name"`    // of the link, by which clients choose it
+	Network     string `json:"network"` // by which clients choose it
+	Link        string `json:"link"`    // its kind    // its kind: udp, xdp or xdp-generic
 	Version     string `json:"version"` // of Weft, and the commit that the daemon was built from
 	Commit      string `json:"commit"`
 	Guard       string `json:"guard"`  // of its links: GuardSealed or GuardPlain
@@ -401,6 +411,7 @@ type Reply struct {
 	Checks    []Check        `json:"checks,omitempty"`
 	Thrown    []Thrown       `json:"thrown,omitempty"`
 	Program   *ProgramReply  `json:"program,omitempty"`
+	Links     []Link         `json:"links,omitempty"`
 	Job       *JobReply      `json:"job,omitempty"`
 
 	Counters map[string]uint64 `json:"counters,omitempty"` // beside Info, from another NIC

@@ -94,6 +94,7 @@ type JobReply struct {
 	Refusals []Refusal      `json:"refusals,omitempty"` // of reserve, if it is not ready: all causes
 	NIC      registry.NICID `json:"nic,omitempty"`      // of the host that answers
 	PID      int            `json:"pid,omitempty"`      // of the keeper
+	Keeper   *Address       `json:"keeper,omitempty"`   // of the keeper, if it is ready: the launcher need not wait for its name
 	Jobs     []JobInfo      `json:"jobs,omitempty"`
 	Machines []Machine      `json:"machines,omitempty"`
 	Slots    int            `json:"slots,omitempty"` // that the host offers

@@ -10,6 +10,9 @@ import (
 // HostSocket is where the daemon of the whole host listens: the one that root starts without saying where.
 const HostSocket = "/run/weft/nic.sock"
 
+// socketVariable names the socket of processes and tools that are told none.
+const socketVariable = "WEFT_SOCKET"
+
 // ErrNotTrusted says that a socket could be that of another user than it should be: of a daemon that a stranger started, or in a
 // directory that a stranger can change. A daemon makes and seals the memory that it shares with a process; a false one need not.
 var ErrNotTrusted = errors.New("ctl: not trusted")
@@ -38,7 +41,7 @@ func thisUser() account { return account{os.Getuid(), "/run/user"} }
 
 // sockets are the Sockets of a user, in this process's environment.
 func (a account) sockets() (all []string) {
-	if s := os.Getenv("WEFT_SOCKET"); s != "" {
+	if s, _ := CutLink(os.Getenv(socketVariable)); s != "" {
 		return []string{s}
 	}
 	if a.uid == 0 {

@@ -3,8 +3,6 @@ package ctl
 import (
 	"context"
 	"fmt"
-
-	"github.com/weftnet/weft/internal/registry"
 )
 
 // Standing is where an attached process stands: what it has asked its NIC for that has not ended, and its
@@ -87,24 +85,23 @@ const (
 	RankEnded           = "ended"
 )
 
-// Stuck returns the ranks of a job on the NIC's host, by rank, each with its state and where it stands. It
-// returns also processes that the daemon did not start, if the application of their names is job. The list has
-// no ranks that have never attached and that no keeper of the host started.
-func (n NIC) Stuck(ctx context.Context, job string) (host registry.NICID, ranks []RankInfo, err error) {
+// Stuck returns the part of a job that is on the NIC's host: its ranks, by rank, each with its state and where it
+// stands. It returns also processes that the daemon did not start, if the application of their names is job. Of
+// such a job, only ID, NIC and Processes are set.
+func (n NIC) Stuck(ctx context.Context, job string) (part JobInfo, err error) {
 	for from := 0; ; {
 		r, err := n.job(ctx, &Job{What: JobStuck, ID: job}, from)
 		if err != nil {
-			return 0, nil, err
+			return JobInfo{}, err
 		}
-		for i := range r.Job.Jobs {
-			if id := r.Job.Jobs[i].ID; id != job {
-				return 0, nil, fmt.Errorf("ctl: asked about job %s, and told about %.40q", job, id)
-			}
-			ranks = append(ranks, r.Job.Jobs[i].Processes...)
+		if len(r.Job.Jobs) != 1 || r.Job.Jobs[0].ID != job {
+			return JobInfo{}, fmt.Errorf("ctl: asked about job %s, and told about others", job)
 		}
-		host = r.Job.NIC
+		ranks := part.Processes
+		part = r.Job.Jobs[0]
+		part.Processes = append(ranks, part.Processes...)
 		if r.Next <= from {
-			return host, ranks, nil
+			return part, nil
 		}
 		from = r.Next
 	}

@@ -33,7 +33,7 @@ type client struct {
 }
 
 // callerOf finds the caller of a connection. With the lock held.
-func (d *Daemon) callerOf(pid int) *caller {
+func (d *door) callerOf(pid int) *caller {
 	if c := d.callers[pid]; c != nil {
 		return c
 	}
@@ -46,7 +46,7 @@ func (d *Daemon) callerOf(pid int) *caller {
 }
 
 // forgetCallers drops the callers without connections that owe nothing, and all without connections if these are too many.
-func (d *Daemon) forgetCallers() {
+func (d *door) forgetCallers() {
 	for _, all := range []bool{false, true} {
 		for pid, c := range d.callers {
 			if c.earn(); c.open == 0 && (all || c.allowance >= limits.RequestBurst) {
@@ -68,7 +68,7 @@ func (c *caller) earn() {
 
 // enter takes a connection in. Where strangers have as many as they may have together, the one that has been silent the
 // longest is closed; a process that only holds connections is silent.
-func (d *Daemon) enter(conn *ctl.Client) (*client, error) {
+func (d *door) enter(conn *ctl.Client) (*client, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closing {
@@ -92,7 +92,7 @@ func (d *Daemon) enter(conn *ctl.Client) (*client, error) {
 }
 
 // dismissOldest ends the connection of the stranger that has been silent the longest. With the lock held.
-func (d *Daemon) dismissOldest() {
+func (d *door) dismissOldest() {
 	var oldest *client
 	for c := range d.clients {
 		if c.session == nil && (oldest == nil || c.heard.Before(oldest.heard)) {
@@ -106,7 +106,7 @@ func (d *Daemon) dismissOldest() {
 }
 
 // leaveStrangers counts a connection as none of those any more: it has attached, or ends. With the lock held.
-func (d *Daemon) leaveStrangers(c *client) {
+func (d *door) leaveStrangers(c *client) {
 	if c.heard.IsZero() {
 		return
 	}
@@ -116,7 +116,7 @@ func (d *Daemon) leaveStrangers(c *client) {
 }
 
 // attached notes that a connection is a process from now on.
-func (d *Daemon) attached(c *client, s *session) {
+func (d *door) attached(c *client, s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c.session = s
@@ -124,7 +124,7 @@ func (d *Daemon) attached(c *client, s *session) {
 }
 
 // exit forgets a connection.
-func (d *Daemon) exit(c *client) {
+func (d *door) exit(c *client) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.clients, c)
@@ -133,7 +133,7 @@ func (d *Daemon) exit(c *client) {
 }
 
 // begin waits until a request of this connection may be served, and end lets the caller's next one be.
-func (d *Daemon) begin(c *client) {
+func (d *door) begin(c *client) {
 	c.caller.turn <- struct{}{}
 	if wait := d.spend(c, 1); wait > 0 {
 		select {
@@ -146,7 +146,7 @@ func (d *Daemon) begin(c *client) {
 func (c *client) end() { <-c.caller.turn }
 
 // spend takes requests off a caller's allowance, and returns how long it has to wait for that.
-func (d *Daemon) spend(c *client, requests float64) time.Duration {
+func (d *door) spend(c *client, requests float64) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !c.heard.IsZero() {

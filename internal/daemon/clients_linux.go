@@ -105,11 +105,23 @@ func (d *Daemon) letGo(c *ctl.Client) {
 func (d *Daemon) answerInTurn(k *client, s **session, r *ctl.Request) error {
 	d.begin(k)
 	defer k.end()
-	err := d.answer(k, s, r)
+	of, err := d.linkOf(*s, r)
+	if err == nil {
+		err = of.answer(k, s, r)
+	}
 	if err != nil && !errors.Is(err, errAwaitsEnd) {
 		return k.conn.Refuse(err)
 	}
 	return err
+}
+
+// linkOf returns the link that a request of s is for. s may be nil: a client that is no process may ask any link.
+func (d *Daemon) linkOf(s *session, r *ctl.Request) (*Daemon, error) {
+	of, err := d.called(r.Link)
+	if err == nil && s != nil && s.d != of {
+		return nil, fmt.Errorf("%w: %q of link %s by %v, a process of link %s", ctl.ErrBadRequest, r.Op, of.settings.linkName(), s.name, s.d.settings.linkName())
+	}
+	return of, err
 }
 
 // gone cleans up behind a client.
@@ -121,7 +133,7 @@ func (d *Daemon) gone(k *client, s *session, why error) {
 		err = nil
 	}
 	if s != nil {
-		err = errors.Join(err, d.leave(s))
+		err = errors.Join(err, s.d.leave(s))
 	}
 	if why != nil && !errors.Is(why, io.EOF) && !errors.Is(why, net.ErrClosed) {
 		d.log.Warn("client lost", "pid", c.Peer.PID, "error", why)
@@ -145,6 +157,8 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 	case ctl.OpThrown:
 		page, next := ctl.Page(d.thrownOut(), r.From)
 		return c.Reply(&ctl.Reply{Thrown: page, Next: next})
+	case ctl.OpLinks:
+		return c.Reply(&ctl.Reply{Links: d.list()})
 	case ctl.OpShutdown:
 		return d.answerShutdown(k, *s)
 	}

@@ -90,13 +90,18 @@ type Config struct {
 	// It is for processes that do nothing beside the daemon: such a parent must reap orphans.
 	Subreaper bool `toml:"-"`
 
-	called string     // the name of Link, if it was one of Named
-	lines  file.Lines // of the file that it was read from, for errors
+	called    string   // the name of Link, if it was one of Named
+	further   []string // names of the links that are started beside it
+	besides   bool     // this is one of those
+	ownNodes  bool     // Registry and Nodes are those of the table of called
+	fabricDir string   // where root's daemon has the fabric key; empty: the state directory
+
+	lines file.Lines // of the file that it was read from, for errors
 }
 
 // Keys are those of the configuration file.
 const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
-	"region_bytes, allow_uids, allow_gids, program_uids, slots, key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, capture_secrets, [[node]] with id, key, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen and mtu, " +
+	"region_bytes, allow_uids, allow_gids, program_uids, slots, key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, capture_secrets, [[node]] with id, key, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen, mtu, id, certificate, capture, registry, [[links.NAME.node]] and [links.NAME.gossip], " +
 	"[programs] with plain_resident, [grants], or [gossip] with listen, seeds and failure_timeout"
 
 // Duration is a length of time that TOML has as a string: "2s", "500ms".
@@ -143,7 +148,7 @@ func (c Config) Override(key string) {
 
 // place is where key stands in the file: that of the link that has a name stands in its table.
 func (c Config) place(key string) string {
-	if _, named := c.lines["links."+c.called+"."+key]; named && c.called != "" {
+	if _, named := c.lines["links."+c.called+"."+key]; c.besides || named && c.called != "" {
 		return "links." + c.called + "." + key
 	}
 	return key
@@ -156,7 +161,7 @@ func (c Config) mistake(key, format string, args ...any) error {
 
 // Check names everything that is wrong with c, and reads the files that c names.
 func (c Config) Check() error {
-	_, err := c.check()
+	_, err := c.started()
 	return err
 }
 
@@ -179,7 +184,7 @@ type settings struct {
 	config   Config
 }
 
-// check fills in the defaults and names everything that is wrong.
+// check fills in the defaults and names everything that is wrong, for the first link.
 func (c Config) check() (s settings, err error) {
 	c = c.Chosen()
 	var errs []error
@@ -192,6 +197,7 @@ func (c Config) check() (s settings, err error) {
 		}
 	}
 	c.checkNamed(wrong)
+	c.checkFurther(wrong)
 	s.listen = c.linked().check(wrong, "", c.names())
 	if s.plain, err = c.withoutOffload(); err != nil {
 		wrong("gso", "%w", err)
@@ -234,6 +240,9 @@ func (c Config) check() (s settings, err error) {
 	}
 	c.checkUsers(wrong)
 	s.socket, s.stateDir = c.paths()
+	if _, link := ctl.CutLink(s.socket); link != "" {
+		wrong("socket", "%s: a # and what stands behind it name a link, to clients; expected another path", s.socket)
+	}
 	if ctl.Private(s.socket) && len(c.AllowUIDs)+len(c.AllowGIDs) > 0 {
 		wrong("allow_uids", "others cannot enter the directory of the socket %s, which is one user's own; expected `socket` with a place that they can reach", s.socket)
 	}
@@ -280,7 +289,7 @@ func (c Config) nodes() (registry.Registry, registry.Torus, error) {
 	if c.Registry != "" {
 		f, t, err := file.Load(c.Registry)
 		if err != nil {
-			return nil, torus, c.lines.At("registry", err)
+			return nil, torus, c.lines.At(c.place("registry"), err)
 		}
 		if none := (registry.Torus{}); torus == none {
 			torus = t
@@ -289,7 +298,11 @@ func (c Config) nodes() (registry.Registry, registry.Torus, error) {
 		}
 		shared = f.Nodes()
 	}
-	all, err := file.Nodes(c.Nodes, torus, c.lines)
+	lines := c.lines
+	if c.ownNodes {
+		lines = lines.Under("links." + c.called)
+	}
+	all, err := file.Nodes(c.Nodes, torus, lines)
 	if err != nil {
 		return nil, torus, err
 	}

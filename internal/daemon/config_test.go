@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -73,6 +74,16 @@ prepared        = 3
 link            = "xdp"
 listen          = "127.0.0.3:7700"
 mtu             = 9000
+id              = "0:0:0:0:0:0:0:9"
+certificate     = "c"
+capture         = "d"
+registry        = "e"
+
+[[links.fast0.node]]
+address         = "127.0.0.4"
+
+[links.fast0.gossip]
+listen          = "127.0.0.3:7701"
 
 [gossip]
 listen          = "127.0.0.1:7711"
@@ -110,7 +121,9 @@ func TestEveryKeyOfAConfigurationIsRead(t *testing.T) {
 		s.most != (vni.Geometry{Commands: 512, Contexts: 100, Descriptors: 12, PoolPages: 65}) || s.prepared != 3 {
 		t.Errorf("VNIs %+v, at most %+v, %d prepared", s.usual, s.most, s.prepared)
 	}
-	if want := (Link{Link: "xdp", Listen: "127.0.0.3:7700", MTU: 9000}); len(c.Named) != 1 || c.Named["fast0"] != want {
+	want := Link{Link: "xdp", Listen: "127.0.0.3:7700", MTU: 9000, ID: "0:0:0:0:0:0:0:9", Certificate: "c", Capture: "d", Registry: "e",
+		Nodes: []file.Entry{{Address: "127.0.0.4"}}, Gossip: &Gossip{Listen: "127.0.0.3:7701"}}
+	if len(c.Named) != 1 || !reflect.DeepEqual(c.Named["fast0"], want) {
 		t.Errorf("links by name: %+v", c.Named)
 	}
 	n := s.nodes.Nodes()
@@ -194,10 +207,24 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		"link = \"fast0\"\n[links.fast0]\nmtu = 1":           `line 3: mtu: 1; expected 0, or`,
 		"link = \"fast0\"\n[links.fast0]\nlink = \"fast0\"":  `link: no link is called "fast0"`, // a name for a kind, not for itself
 		"prefer=\"latency\"\n[links.fast0]\nlink = \"auto\"": `prefer: "latency" has a link named already`,
+
+		"link = \"fast0,fast1\"\n[links.fast0]":                             `link: "fast1"; behind the first link expected the name of a [links.NAME]: fast0`,
+		"link = \"fast0,udp\"\n[links.fast0]":                               `link: "udp"; behind the first link expected the name of a [links.NAME]: fast0`,
+		"link = \"udp,\"":                                                   `link: ""; behind the first link expected the name of a [links.NAME]: there is none`,
+		"link = \"fast0, fast0\"\n[links.fast0]":                            `link: fast0 stands twice`,
+		"[links.\"../x\"]":                                                  `links.../x: "../x"; expected a name without spaces, such as fast0: 1 to 32 letters`,
+		`socket = "/tmp/nic.sock#fast0"`:                                    `socket: /tmp/nic.sock#fast0: a # and what stands behind it name a link`,
+		"link = \"udp,fast0\"\n[links.fast0]\nlisten = \"127.0.0.1\"":       `link fast0: line 3: listen: 127.0.0.1:7700, where link udp listens too; expected another address`,
+		"link = \"udp,fast0\"\n[links.fast0]\nmtu = 9000":                   `link fast0: line 2: listen: [::]:7700, where link udp listens too`,
+		"link = \"udp,fast0\"\n[links.fast0]\nlisten = \":1\"\nid = \"17\"": `link fast0: line 4: id: NIC id "17"`,
+		"link = \"udp,fast0\"\n[[node]]\naddress = \"::1\"\n[links.fast0]\nlisten = \":1\"\n[[links.fast0.node]]\nname = \"x\"": `link fast0: line 6: address "": expected HOST or HOST:PORT`,
+		"link = \"fast0\"\n[links.fast0]\nlisten = \":1\"\n[[links.fast0.node]]\nname = \"x\"":                                  `line 4: address "": expected HOST or HOST:PORT`,
+		"link = \"udp,fast0\"\n[gossip]\n[links.fast0]\nlisten = \":1\"\n[links.fast0.gossip]\nlisten = \":7701\"":              `link fast0: line 6: gossip.listen: [::]:7701, where link udp listens too`,
+		"link = \"udp,fast0\"\ncapture = \"x\"\n[links.fast0]\nlisten = \":1\"\ncapture = \"x\"":                                `link fast0: line 5: capture: x is the file of link udp, too`,
 	} {
 		c, err := Parse([]byte(text))
 		if err == nil {
-			_, err = c.check()
+			err = c.Check()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n\tgives %v\n\twant  %s", text, err, want)

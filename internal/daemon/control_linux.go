@@ -261,7 +261,7 @@ func (c *control) ask(ctx context.Context, r *ctl.Request) (*ctl.Reply, error) {
 		return nil, fmt.Errorf("%w: NIC %v is not known to NIC %v", ctl.ErrNoNIC, who, c.d.id)
 	}
 	there := *r
-	there.NIC = 0
+	there.NIC, there.Link = 0, "" // of a daemon's link the peers know the NIC only
 	request, err := there.Encode()
 	if err != nil {
 		return nil, err

@@ -20,7 +20,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,8 +41,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Daemon is one NIC and its socket.
+// Daemon is one NIC, and the door by which processes reach it. A daemon with several links has a Daemon for each; they share the door.
 type Daemon struct {
+	*door
 	settings    settings
 	log         *slog.Logger
 	id          registry.NICID
@@ -66,11 +66,11 @@ type Daemon struct {
 	control  *control
 	programs *deploy.Site       // in the NIC
 	resident *resident.Programs // in the driver of its link; nil: none can be there
-	listener *ctl.Listener
-	gossip   *gossip.Registry  // nil: none
-	registry registry.Registry // what the configuration lists, and what is heard by gossip
+	gossip   *gossip.Registry   // nil: none
+	registry registry.Registry  // what the configuration lists, and what is heard by gossip
 
 	jobs     *jobs
+	machines *machines
 	segments segments
 	sessions map[uint16]*session // by slot; under the loop's lock
 	colour   atomic.Uint32
@@ -79,47 +79,35 @@ type Daemon struct {
 	faults      uint32        // the loop's: standin.Faults, as last seen
 	peerNews    chan struct{} // has a token when there is something to look at
 
-	ctx  context.Context // Run's: done when the daemon goes down
-	stop context.CancelFunc
-
-	mu        sync.Mutex
-	clients   map[*client]bool
-	callers   map[int]*caller // by pid
-	strangers int             // connections that have not attached
-	thrown    []ctl.Thrown
-	closing   bool
-	awaiting  []*ctl.Client // wait for the end of their connection, which is the daemon's; see answerShutdown
-	served    sync.WaitGroup
-	turning   chan struct{} // has a token for each client that is being turned away
+	thrown []ctl.Thrown // under door.mu
 }
 
-// New checks the configuration and takes everything that the daemon needs: state, link, socket. Processes that connect
-// are served from Run on.
+// New checks the configuration and takes everything that the daemon needs: socket, state and links. Processes that connect
+// are served from Run on. The Daemon is that of the first link.
 func New(c Config, logTo io.Writer) (*Daemon, error) {
-	s, err := c.check()
+	all, err := c.started()
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{settings: s, log: newLog(logTo, c.Log), started: time.Now(), sessions: map[uint16]*session{}, segments: segments{all: map[uint32]*segment{}},
-		clients: map[*client]bool{}, callers: map[int]*caller{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16), peerNews: make(chan struct{}, 1)}
-	d.jobs = newJobs(d)
-	if err := d.take(); err != nil {
-		return nil, errors.Join(err, d.close())
+	h, log := newDoor(c.Subreaper), newLog(logTo, c.Log)
+	for _, s := range all {
+		d := &Daemon{door: h, settings: s, log: log, started: time.Now(), sessions: map[uint16]*session{}, segments: segments{all: map[uint32]*segment{}}, peerNews: make(chan struct{}, 1)}
+		d.jobs = &jobs{d, h.places}
+		if len(all) > 1 {
+			d.log = log.With("on", s.linkName())
+		}
+		h.links = append(h.links, d)
 	}
-	return d, nil
+	if err := h.take(); err != nil {
+		return nil, errors.Join(err, h.close())
+	}
+	return h.links[0], nil
 }
 
-// take takes what the daemon needs, the socket first: the process that has it is the one daemon.
+// take takes what one link needs.
 func (d *Daemon) take() (err error) {
 	s := &d.settings
-	if d.listener, err = ctl.Listen(s.socket, s.config.socketMode()); err != nil {
-		return err
-	}
-	d.removeJobSockets()
 	if err = d.identify(); err != nil {
-		return err
-	}
-	if err = d.jobs.family.adopt(); err != nil {
 		return err
 	}
 	if d.link, err = d.openLink(); err != nil {
@@ -133,9 +121,6 @@ func (d *Daemon) take() (err error) {
 	}
 	d.loop, err = poller.NewLoop(d.engine, poller.LoopConfig{Link: d.link.Caps(), Turn: d.turn})
 	if err != nil {
-		return err
-	}
-	if err = d.provideFiles(); err != nil {
 		return err
 	}
 	if err = d.vnis.prepare(s.usual, s.prepared); err != nil {
@@ -227,73 +212,35 @@ func (d *Daemon) Addr() netip.AddrPort { return d.link.Addr() }
 // Socket is where processes attach.
 func (d *Daemon) Socket() string { return d.settings.socket }
 
-// Run serves until ctx is done or a client asks for the end, and takes leave of peers and processes then. The daemon is
+// Run serves every link until ctx is done or a client asks for the end, and takes leave of peers and processes then. The daemon is
 // of no more use afterwards.
-func (d *Daemon) Run(ctx context.Context) error {
-	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0))) // the loop's thread does not share its core's turn with the rest
-	ctx, d.stop = context.WithCancel(ctx)
-	defer d.stop()
-	d.ctx = ctx
+func (d *Daemon) Run(ctx context.Context) error { return d.door.run(ctx) }
+
+// tell logs what the link is and how it works.
+func (d *Daemon) tell() {
 	d.log.Info("NIC is up", "nic", d.id, "incarnation", d.incarnation, "address", d.Addr(), "socket", d.Socket(),
 		"link", d.link.name, "version", version.Release, "commit", version.Commit(), "mtu", d.link.MTU(), "gso", d.link.Offload(), "receive_buffer", d.link.Caps().ReceiveBuffer(), "nodes", len(d.others(d.settings.nodes.Nodes())))
 	for _, what := range d.link.why() {
 		d.log.Info("link", "what", what)
 	}
 	d.tellTrust()
-	loopCtx, stopLoop := context.WithCancel(context.Background())
-	var loop sync.WaitGroup
-	loop.Go(func() { d.loop.Run(loopCtx) })
-	err := d.serveAll(ctx)
-	stopLoop()
-	loop.Wait()
-	return errors.Join(err, d.close())
 }
 
-// serveAll serves until ctx is done, and then lets all processes go. The loop runs.
-func (d *Daemon) serveAll(ctx context.Context) (err error) {
-	coming, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin) // a signal that comes meanwhile is an orderly end, too
-	defer cancel()
-	if d.control, err = newControl(coming, d); err != nil {
-		return err
-	}
-	var rest sync.WaitGroup
+// follow starts what serves the link until ctx is done. The loop runs, and so does the control process.
+func (d *Daemon) follow(ctx context.Context, rest *sync.WaitGroup) {
 	rest.Go(func() { d.watchNodes(ctx) })
 	rest.Go(func() { d.watchRevocations(ctx) })
-	paths := time.NewTicker(lookAtPathsEvery)
-	defer paths.Stop()
-	rest.Go(func() { d.watchPeers(ctx, paths.C) })
-	d.control.serve(ctx, &rest)
-	rest.Go(func() { d.jobs.family.reapOrphans(ctx.Done()) })
-	rest.Go(func() { d.accept() })
-	<-ctx.Done()
-	d.log.Info("NIC is going down")
-	d.jobs.close()            // before the NIC: the keepers tell their launchers why
-	d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken
-	d.control.close()
-	err = errors.Join(d.hangUp(), d.leaveGossip())
-	rest.Wait()
-	d.served.Wait()
-	return err
+	rest.Go(func() {
+		paths := time.NewTicker(lookAtPathsEvery)
+		defer paths.Stop()
+		d.watchPeers(ctx, paths.C)
+	})
+	d.control.serve(ctx, rest)
 }
 
-// hangUp closes the socket and every connection.
-func (d *Daemon) hangUp() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closing = true
-	for c := range d.clients {
-		_ = c.conn.Close()
-	}
-	return d.listener.Close()
-}
-
-// close frees what New took. Nothing runs any more.
+// close frees what take took. Nothing runs any more.
 func (d *Daemon) close() error {
-	var errs []error
-	if d.listener != nil {
-		errs = append(errs, d.listener.Close())
-	}
-	errs = append(errs, d.leaveGossip())
+	errs := []error{d.leaveGossip()}
 	if d.resident != nil {
 		errs = append(errs, d.resident.Close())
 	}
@@ -310,12 +257,6 @@ func (d *Daemon) close() error {
 	if d.state != nil {
 		errs = append(errs, d.state.close())
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, c := range d.awaiting {
-		errs = append(errs, c.Close())
-	}
-	d.awaiting = nil
 	return errors.Join(errs...)
 }
 

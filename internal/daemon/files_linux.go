@@ -37,9 +37,10 @@ func raiseFiles(needed int) (limit int, err error) {
 	return int(r.Cur), nil
 }
 
-// provideFiles sees to it that there are descriptors for as many processes as may attach, or says how many will find some.
-func (d *Daemon) provideFiles() error {
-	p, prepared := d.settings.config.maxProcesses(), d.settings.prepared
+// provideFiles raises the limit on descriptors for as many processes as may attach to all links, or logs how many will find some.
+func (h *door) provideFiles() error {
+	d := h.links[0]
+	p, prepared := len(h.links)*d.settings.config.maxProcesses(), len(h.links)*d.settings.prepared
 	needed := filesNeeded(p, prepared)
 	limit, err := raiseFiles(needed)
 	if err != nil {

@@ -19,6 +19,8 @@ import (
 //	fabric.key   the fabric key of root's daemon, unless the configuration names others
 //	revocations  the newest revocation lists, unless the configuration names another file
 //	incarnation  the number of its latest life
+//	machines.json  the parallel machines that users have made
+//	links/NAME   for each link beside the first: its lock, nic.key and incarnation
 type state struct {
 	dir  string
 	lock *os.File

@@ -12,6 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/version"
+	"github.com/weftnet/weft/internal/vni"
 )
 
 // reserve takes places for ranks of a job and starts its keeper, or returns every cause why not. An asker
@@ -101,7 +102,7 @@ func (j *jobs) reserveNow(ctx context.Context, a deploy.Asker, r *ctl.Reserve) *
 	all = append(all, j.begin(ctx, b, r)...)
 	if len(all) == 0 {
 		b.log.Info("ranks are reserved", "ranks", b.Ranks, "first", b.First, "size", b.Size, "keeper", b.keeper.cmd.Process.Pid)
-		return &ctl.JobReply{NIC: j.d.id, Ready: true, PID: b.keeper.cmd.Process.Pid}
+		return &ctl.JobReply{NIC: j.d.id, Ready: true, PID: b.keeper.cmd.Process.Pid, Keeper: j.keeperOf(r)}
 	}
 	j.drop(b)
 	return j.refuse(a, all...)
@@ -128,6 +129,22 @@ func (j *jobs) launches(uid int, at ctl.Address) (is bool) {
 		is = s != nil && s.gen == at.Generation && (s.uid == uid || uid == 0)
 	})
 	return is
+}
+
+// keeperOf returns the address of a job's keeper on this host, or nil if the keeper has not attached.
+func (j *jobs) keeperOf(r *ctl.Reserve) (at *ctl.Address) {
+	name, err := vni.MakeName(ctl.KeeperApplication(r.Job, r.Restart), uint32(1+r.Host))
+	if err != nil {
+		return nil
+	}
+	j.d.loop.Do(func(clock.Time) {
+		for _, s := range j.d.sessions {
+			if s != nil && s.name == name {
+				at = &ctl.Address{NIC: j.d.id, Slot: s.slot, Generation: s.gen}
+			}
+		}
+	})
+	return at
 }
 
 // lacking lists what this host lacks for a reservation.

@@ -26,10 +26,16 @@ import (
 //	the keeper ends ─► what it left is killed ─► slots free
 //
 // Slots are taken exactly as long as the keeper lives.
+//
+// Slots are the host's: all links of a daemon share them.
 type jobs struct {
-	d      *Daemon
-	family family
+	d *Daemon // the link by which a request comes
+	*places
+}
 
+// places are what a host offers to jobs.
+type places struct {
+	family    family
 	reserving chan struct{} // has a token for each reservation that is worked on
 
 	mu     sync.Mutex
@@ -53,8 +59,8 @@ type job struct {
 	done    chan struct{} // closed when all that the job had is free
 }
 
-func newJobs(d *Daemon) *jobs {
-	return &jobs{d: d, family: family{subreaper: d.settings.config.Subreaper}, reserving: make(chan struct{}, limits.ReservesAtOnce),
+func newPlaces(subreaper bool) *places {
+	return &places{family: family{subreaper: subreaper}, reserving: make(chan struct{}, limits.ReservesAtOnce),
 		all: make(map[string]*job), peers: make(map[registry.NICID]int)}
 }
 
@@ -99,7 +105,11 @@ func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl
 		defer j.mu.Unlock()
 		return &ctl.JobReply{NIC: j.d.id, Slots: j.slots(), Free: j.slots() - j.taken}, 0, nil, nil
 	}
-	return nil, 0, nil, fmt.Errorf("%w: this daemon has no answer to %q", ctl.ErrBadRequest, q.What)
+	if a.NIC == 0 && strings.HasPrefix(q.What, "machine-") {
+		reply, next, err := j.machineAnswer(a, r)
+		return reply, next, nil, err
+	}
+	return nil, 0, nil, fmt.Errorf("%w: NIC %v does not answer %q to %v", ctl.ErrBadRequest, j.d.id, q.What, a)
 }
 
 // slots is how many ranks this host offers to take.
@@ -232,10 +242,10 @@ func (j *jobs) mayClaim(uid int, name vni.Name) error {
 	return fmt.Errorf("%w: user %d may not be %v: %s is a job of user %s", ctl.ErrRefused, uid, name, b.ID, b.account.name)
 }
 
-// using lists the jobs here that use a machine of a user.
-func (j *jobs) using(machine, user string) (ids []string) {
+// using lists the jobs here that use a machine of this daemon.
+func (j *jobs) using(machine string) (ids []string) {
 	for _, b := range j.snapshot() {
-		if b.Machine == machine && b.User == user {
+		if b.Machine == machine && b.Launcher.NIC == j.d.id {
 			ids = append(ids, b.ID)
 		}
 	}
@@ -302,7 +312,7 @@ func (j *jobs) forget(b *job) {
 
 // close ends all jobs: the keepers see their daemon's end, and end their ranks. Those that take longer than
 // limits.JobGrace and limits.KeeperExtra are killed.
-func (j *jobs) close() {
+func (j *places) close() {
 	j.mu.Lock()
 	j.closed = true
 	for _, b := range j.all {

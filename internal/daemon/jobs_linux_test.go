@@ -96,6 +96,9 @@ func TestAHostReservesPlacesAndTheirKeeperAttaches(t *testing.T) {
 	if !r.Ready || len(r.Refusals) > 0 || r.NIC != registry.NICID(there) || !running(r.PID) {
 		t.Fatalf("reply %+v", r)
 	}
+	if k := r.Keeper; k == nil || k.NIC != registry.NICID(there) || k.Slot == 0 || k.Generation == 0 {
+		t.Errorf("the keeper is at %+v; expected the address of a process of NIC %v", k, there)
+	}
 	jobs, err := l.conn.NIC(there).Jobs(t.Context())
 	if err != nil || len(jobs) != 1 || jobs[0].ID != aJob || jobs[0].Ranks != 3 || jobs[0].Keeper != r.PID || jobs[0].Launcher != l.launcher || jobs[0].User != me() {
 		t.Fatalf("jobs %+v, %v", jobs, err)

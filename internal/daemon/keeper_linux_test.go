@@ -116,7 +116,8 @@ func startRanks(r *ctl.Reserve, left bool) (all []ctl.RankInfo, err error) {
 	for i := range r.Ranks {
 		c := exec.Command("/bin/sleep", "600")
 		if left {
-			c = exec.Command("/bin/sh", "-c", "setsid env -i /bin/sh -c 'trap \"\" TERM HUP; sleep 600 & sleep 600' >/dev/null 2>&1 &")
+			sleeps := fmt.Sprint("sleep 600.", os.Getppid())
+			c = exec.Command("/bin/sh", "-c", "setsid env -i /bin/sh -c 'trap \"\" TERM HUP; "+sleeps+" & "+sleeps+"; :' >/dev/null 2>&1 &")
 		}
 		if err := c.Start(); err != nil {
 			return nil, err

@@ -1,8 +1,11 @@
 package daemon
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
+
+	"github.com/weftnet/weft/internal/registry/file"
 )
 
 // A host with several interfaces has each under a name of its own, and chooses by it (NETSTAR-8).
@@ -25,5 +28,30 @@ func TestALinkIsChosenByTheNameThatTheConfigurationGivesIt(t *testing.T) {
 	}
 	if at := netip.MustParseAddr("127.0.0.3"); s.listen.Addr() != at || s.mtu != 1200 {
 		t.Errorf("it listens at %v with frames of %d bytes; expected what fast1 says: %v, 1200", s.listen, s.mtu, at)
+	}
+}
+
+// Lists of NICs and files are of one network: a further link has only its own, the first those of the whole file if it has none.
+func TestEachLinkHasItsOwnNodesAndTheFirstThoseOfTheFile(t *testing.T) {
+	dir := t.TempDir()
+	c := Config{Socket: dir + "/sock", Link: "fast0, slow0,bare0", Listen: "127.0.0.1:0", Nodes: []file.Entry{{Address: "127.0.0.9:9"}}, Named: map[string]Link{
+		"fast0": {Listen: "127.0.0.1:0"},
+		"slow0": {Listen: "127.0.0.1:0", Nodes: []file.Entry{{Address: "127.0.0.8:8"}}},
+		"bare0": {Listen: "127.0.0.1:0"},
+	}}
+	all, err := c.started()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct{ name, nodes, state string }{
+		{"fast0", "[127.0.0.9:9]", dir + "/sock.state"}, {"slow0", "[127.0.0.8:8]", dir + "/sock.state/links/slow0"}, {"bare0", "[]", dir + "/sock.state/links/bare0"},
+	} {
+		if s := &all[i]; s.linkName() != want.name || fmt.Sprint(s.nodes.Nodes()) != want.nodes || s.stateDir != want.state {
+			t.Errorf("link %s has the nodes %v and its state in %s; expected %+v", s.linkName(), s.nodes.Nodes(), s.stateDir, want)
+		}
+	}
+	c.Link = "slow0"
+	if alone, err := c.started(); err != nil || len(alone) != 1 || fmt.Sprint(alone[0].nodes.Nodes()) != "[127.0.0.8:8]" || alone[0].stateDir != dir+"/sock.state" {
+		t.Errorf("alone: %+v, %v", alone, err)
 	}
 }

@@ -43,10 +43,11 @@ func (s *stuckPair) until(r int, what string, ok func(*ctl.Standing) bool) {
 	s.t.Helper()
 	var last *ctl.Standing
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		_, rows, err := s.hosts[r/2].Stuck(s.t.Context(), "work")
+		part, err := s.hosts[r/2].Stuck(s.t.Context(), "work")
 		if err != nil {
 			s.t.Fatal(err)
 		}
+		rows := part.Processes
 		if len(rows) != 2 || rows[0].Rank != r/2*2 || rows[1].Rank != rows[0].Rank+1 {
 			s.t.Fatalf("the host of rank %d lists %+v", r, rows)
 		}
@@ -213,10 +214,11 @@ func TestARankThatIsStoppedIsToldAsStopped(t *testing.T) {
 		t.Helper()
 		var last []ctl.RankInfo
 		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-			var err error
-			if _, last, err = conn.NIC(0).Stuck(t.Context(), "work"); err != nil {
+			part, err := conn.NIC(0).Stuck(t.Context(), "work")
+			if err != nil {
 				t.Fatal(err)
 			}
+			last = part.Processes
 			if len(last) == 1 && last[0].State == want && last[0].PID == x.Process.Pid {
 				return
 			}
@@ -240,7 +242,8 @@ func TestAManyRankedHostTellsOfAllInPages(t *testing.T) {
 	run(t, c...)
 	const n = 300
 	child(t, "crowd", "300 at "+c[0].Socket)
-	_, rows, err := dialTool(t, c[0]).NIC(0).Stuck(t.Context(), "crowd")
+	part, err := dialTool(t, c[0]).NIC(0).Stuck(t.Context(), "crowd")
+	rows := part.Processes
 	if err != nil || len(rows) != n {
 		t.Fatalf("%d ranks are told, %v", len(rows), err)
 	}
@@ -258,9 +261,9 @@ func TestANICWithoutARoleIsToldNothingOfAJob(t *testing.T) {
 	a, b := mustAttach(t, c[0], "work/0"), mustAttach(t, c[1], "work/1")
 	wait(t, a, "work/1")
 	wait(t, b, "work/0")
-	_, rows, err := dialTool(t, c[0]).NIC(idOf(t, dialTool(t, c[1]))).Stuck(t.Context(), "work")
-	if !errors.Is(err, ctl.ErrRefused) || rows != nil {
-		t.Errorf("it was told %+v, %v; expected a refusal", rows, err)
+	part, err := dialTool(t, c[0]).NIC(idOf(t, dialTool(t, c[1]))).Stuck(t.Context(), "work")
+	if !errors.Is(err, ctl.ErrRefused) || part.Processes != nil {
+		t.Errorf("it was told %+v, %v; expected a refusal", part, err)
 	}
 }
 
@@ -268,7 +271,7 @@ func TestAJobThatNoApplicationIsNamedAsIsRefused(t *testing.T) {
 	var c daemon.Config = configs(t, 1)[0]
 	run(t, c)
 	for _, id := range []string{"", "Work", "a/0", "a b", "abcdefghijklmnopqrstuvwxyz"} {
-		if _, _, err := dialTool(t, c).NIC(0).Stuck(t.Context(), id); !errors.Is(err, ctl.ErrBadRequest) {
+		if _, err := dialTool(t, c).NIC(0).Stuck(t.Context(), id); !errors.Is(err, ctl.ErrBadRequest) {
 			t.Errorf("job %q: %v; expected ErrBadRequest", id, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func (s *settings) fabricKeys(mayMake bool) (keys []trust.FabricKey, source, not
 	if os.Getenv(fabric.FileVariable) != "" {
 		return fabric.Load("")
 	}
-	path := filepath.Join(s.stateDir, fabric.FileName)
+	path := filepath.Join(cmp.Or(s.config.fabricDir, s.stateDir), fabric.FileName)
 	if usersOwn() {
 		if path, err = fabric.DefaultFile(); err != nil {
 			if !mayMake {

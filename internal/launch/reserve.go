@@ -100,7 +100,7 @@ func (a *attempt) askOnce(h *host) []ctl.Refusal {
 		return []ctl.Refusal{{What: ctl.RefusedHost, Text: "its daemon answered neither ready nor a refusal",
 			Cure: "run the same release of Weft there"}}
 	}
-	return a.meet(h, KeeperName(ask))
+	return a.meet(h, KeeperName(ask), reply.Keeper)
 }
 
 // unanswered is the refusal of a host that gave no answer.
@@ -113,8 +113,12 @@ func unanswered(err error) ctl.Refusal {
 }
 
 // meet finds the address of a keeper. The keeper is the process with its name on the NIC of its host:
-// no other host can take its place.
-func (a *attempt) meet(h *host, name weft.Name) []ctl.Refusal {
+// no other host can take its place. The host tells the address with its answer. So the launcher need
+// not wait until the name has reached its NIC.
+func (a *attempt) meet(h *host, name weft.Name, told *ctl.Address) []ctl.Refusal {
+	if told != nil {
+		return a.met(h, name, weft.Address{NIC: weft.NICID(told.NIC), Slot: told.Slot, Generation: told.Generation})
+	}
 	var at weft.Address
 	err := within(a.ctx, a.rt, Patience, func(ctx context.Context) (err error) {
 		at, err = a.p.WaitName(ctx, name)
@@ -123,6 +127,11 @@ func (a *attempt) meet(h *host, name weft.Name) []ctl.Refusal {
 	if err != nil {
 		return []ctl.Refusal{unanswered(fmt.Errorf("its keeper %v cannot be found: %w", name, err))}
 	}
+	return a.met(h, name, at)
+}
+
+// met takes the address of a keeper, and begins to talk to it.
+func (a *attempt) met(h *host, name weft.Name, at weft.Address) []ctl.Refusal {
 	if at.NIC != h.NIC {
 		return []ctl.Refusal{{What: ctl.RefusedHost, Text: fmt.Sprintf("the name of its keeper, %v, belongs to a process on NIC %v", name, at.NIC),
 			Cure: "look at that process with weft ps, and start the job again"}}

@@ -21,6 +21,9 @@ const (
 	// attacker who makes addresses up pushes them out, and no more.
 	Refusals = 64
 
+	// LinksOfDaemon is how many links one daemon may start: more interfaces than hosts have. Each has a thread that polls.
+	LinksOfDaemon = 16
+
 	// Strangers is how many connections that have not attached a daemon has at a time, and StrangersPerProcess how many of
 	// them one operating-system process may have: tools have one, for moments.
 	Strangers           = 512

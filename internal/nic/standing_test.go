@@ -277,6 +277,9 @@ func TestABrokenGroupNamesTheMemberThatHasGone(t *testing.T) {
 	g.wantStanding(0, want)
 	want.Rank, want.In = 1, coll.Step{}
 	g.wantStanding(1, want)
+	g.members[1].wantStatus(g.members[1].broadcast(g.numbers[1], 0, nil), vni.StatusGroupBroken)
+	want.In = coll.Step{Number: 1, Kind: coll.StepBroadcast, Root: 0, Name: g.members[0].name}
+	g.wantStanding(1, want)
 }
 
 // What a NIC tells is judged by each of its kinds: a new state of a send without a word would be told as nothing.

@@ -39,7 +39,7 @@ func (s *Set) terminate() {
 		groups[r.pid] = !r.reaped
 	}
 	s.mu.Unlock()
-	for _, p := range descendants(os.Getpid(), nil) {
+	for _, p := range descendants(os.Getpid()) {
 		if !groups[p.group] {
 			p.signal(unix.SIGTERM)
 			p.signal(unix.SIGCONT)
@@ -83,7 +83,7 @@ func (s *Set) kill() []Survivor {
 
 // giveUp returns the processes that SIGKILL has not ended, and reports the end of the ranks among them.
 func (s *Set) giveUp() (left []Survivor) {
-	left = survivors(descendants(os.Getpid(), nil))
+	left = survivors(descendants(os.Getpid()))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range left {

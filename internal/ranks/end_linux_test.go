@@ -157,7 +157,7 @@ func TestEndKillsTwoHundredFamilies(t *testing.T) {
 	r := newRecorder(t)
 	s := r.start(r.config(1, argv("bomb", "200")...))
 	r.awaitText(0, "ready")
-	if n := len(descendants(os.Getpid(), nil)); n < 200 {
+	if n := len(descendants(os.Getpid())); n < 200 {
 		t.Fatalf("the bomb has %d processes; expected 200 at least", n)
 	}
 	end(t, s)
@@ -220,7 +220,7 @@ func TestAProcessThatCannotBeKilledIsNamedAndNotWaitedFor(t *testing.T) {
 }
 
 func TestTheRanksDieWithTheirKeeper(t *testing.T) {
-	k := startKeeper(t, nil, nil, "deaf")
+	k := startKeeper(t, "deaf")
 	pids := k.pids(t)
 	if err := k.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -228,34 +228,5 @@ func TestTheRanksDieWithTheirKeeper(t *testing.T) {
 	_ = k.cmd.Wait()
 	for _, pid := range pids {
 		awaitGone(t, pid)
-	}
-}
-
-func TestEndOrphansEndsWhatADeadKeeperLeaves(t *testing.T) {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	spared := startKeeper(t, nil, nil, "sleep")
-	k := startKeeper(t, nil, nil, "escape")
-	k.await(t, "escaped", 2)
-	kept := spared.pids(t)
-	if err := k.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = k.cmd.Wait()
-	spare := map[int]bool{spared.cmd.Process.Pid: true}
-	if left := descendants(os.Getpid(), spare); len(left) < 2 {
-		t.Errorf("%d processes are left; expected both that escaped", len(left))
-	}
-	if left := EndOrphans(spare); len(left) > 0 {
-		t.Errorf("processes survive: %+v", left)
-	}
-	if left := descendants(os.Getpid(), spare); len(left) > 0 {
-		t.Errorf("processes are left: %+v", left)
-	}
-	for _, pid := range kept {
-		if p, ok := readProcess(pid); !ok || p.dead() || p.state == 'T' {
-			t.Errorf("process %d of the other keeper is in state %q; expected that it runs", pid, p.state)
-		}
 	}
 }

@@ -5,11 +5,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/weftnet/weft/internal/limits"
 )
 
 // stopRounds bounds the rounds in which sweep looks for processes that were forked before it stopped their
@@ -19,7 +16,6 @@ const stopRounds = 8
 // hunter kills the descendants of this process.
 type hunter struct {
 	me      int
-	spare   map[int]bool // children that stay, with all below them
 	leaders map[int]bool // processes of the job that were seen, dead or alive; they may lead groups
 }
 
@@ -32,7 +28,7 @@ func (h *hunter) sweep() {
 	stopped := make(map[int]uint64)
 	var all []process
 	for range stopRounds {
-		all = descendants(h.me, h.spare)
+		all = descendants(h.me)
 		fresh := false
 		for _, p := range all {
 			if began, old := stopped[p.pid]; old && began == p.began {
@@ -49,7 +45,7 @@ func (h *hunter) sweep() {
 	h.kill(all)
 	for range stopRounds {
 		for _, pid := range orphans() {
-			if p, ok := readProcess(pid); ok && p.parent == h.me && !p.dead() && !h.spare[pid] {
+			if p, ok := readProcess(pid); ok && p.parent == h.me && !p.dead() {
 				h.kill([]process{p})
 			}
 		}
@@ -88,37 +84,6 @@ func (p *process) signal(sig syscall.Signal) {
 	if now, ok := readProcess(p.pid); ok && now.began == p.began {
 		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
-}
-
-// EndOrphans kills and reaps the descendants of this process, except the children in spare and all below
-// them. A daemon that is a child subreaper calls it after a keeper has died: the orphans of the keeper's job
-// are the daemon's children then. It returns the processes that live 1 s after SIGKILL. The process must
-// have no Set.
-func EndOrphans(spare map[int]bool) []Survivor {
-	h := newHunter()
-	h.spare = spare
-	until := time.Now().Add(limits.KillWait)
-	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		h.sweep()
-		for _, pid := range reapable(h.me, spare) {
-			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
-		}
-		left := descendants(h.me, spare)
-		if len(left) == 0 || time.Now().After(until) {
-			return survivors(left)
-		}
-		time.Sleep(pause)
-	}
-}
-
-// reapable lists the dead children of a process that are not in spare.
-func reapable(parent int, spare map[int]bool) (pids []int) {
-	for _, pid := range allPIDs() {
-		if p, ok := readProcess(pid); ok && p.parent == parent && p.dead() && !spare[pid] {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 // survivors describes the processes that SIGKILL has not ended.

@@ -6,9 +6,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/cgroup"
 )
@@ -20,7 +25,32 @@ type testKeeper struct {
 }
 
 // startKeeper starts a keeper of two ranks of a program. It ends with the test.
-func startKeeper(t *testing.T, g *cgroup.Group, attr *syscall.SysProcAttr, program string) *testKeeper {
+func startKeeper(t *testing.T, program string) *testKeeper {
+	t.Helper()
+	return newKeeper(t, nil, nil, program, (*exec.Cmd).Start)
+}
+
+// startKeeperIn does so in a control group, as a daemon does: from a thread that ends afterwards.
+func startKeeperIn(t *testing.T, g *cgroup.Group, attr *syscall.SysProcAttr, program string) *testKeeper {
+	t.Helper()
+	return newKeeper(t, g, attr, program, func(c *exec.Cmd) error {
+		failed := make(chan error)
+		go func() {
+			runtime.LockOSThread()
+			done, err := g.EnterKeeper(c.SysProcAttr)
+			if err == nil {
+				err = c.Start()
+				done()
+			}
+			failed <- err
+		}()
+		return <-failed
+	})
+}
+
+func newKeeper(
+	t *testing.T, g *cgroup.Group, attr *syscall.SysProcAttr, program string, start func(*exec.Cmd) error,
+) *testKeeper {
 	t.Helper()
 	group, err := json.Marshal(g)
 	if err != nil {
@@ -33,7 +63,7 @@ func startKeeper(t *testing.T, g *cgroup.Group, attr *syscall.SysProcAttr, progr
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.cmd.Start(); err != nil {
+	if err := start(k.cmd); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
@@ -45,11 +75,24 @@ func startKeeper(t *testing.T, g *cgroup.Group, attr *syscall.SysProcAttr, progr
 	t.Cleanup(func() {
 		_ = k.cmd.Process.Kill()
 		_ = k.cmd.Wait()
-		if left := EndOrphans(nil); len(left) > 0 {
-			t.Errorf("processes are left: %+v", left)
-		}
+		endOrphans(t)
 	})
 	return k
+}
+
+// endOrphans ends and reaps what a keeper has left to this process, as a daemon does.
+func endOrphans(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		newHunter().sweep()
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case err == unix.ECHILD:
+			return
+		case pid == 0 && time.Now().After(deadline):
+			t.Fatalf("processes are left: %+v", descendants(os.Getpid()))
+		}
+	}
 }
 
 // await returns the first n lines that begin with a word.
@@ -75,7 +118,8 @@ func (k *testKeeper) pids(t *testing.T) (pids [2]int) {
 	return pids
 }
 
-// keeper runs a job as a keeper does, and never ends it. The arguments are the group in JSON, and a program.
+// keeper runs a job as a keeper does, and ends it after SIGUSR1. The arguments are the group in JSON, and a
+// program.
 func keeper(args []string) {
 	var g *cgroup.Group
 	if err := json.Unmarshal([]byte(args[0]), &g); err != nil {
@@ -90,5 +134,9 @@ func keeper(args []string) {
 		panic(err)
 	}
 	fmt.Println("pids", s.PIDs()[0], s.PIDs()[1])
-	s.Wait()
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGUSR1)
+	<-c
+	fmt.Println("left", s.End(0))
+	hang()
 }

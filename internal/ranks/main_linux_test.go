@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -179,7 +179,7 @@ func end(t *testing.T, s *Set) {
 		}
 	}
 	s.Wait()
-	if left := descendants(os.Getpid(), nil); len(left) > 0 {
+	if left := descendants(os.Getpid()); len(left) > 0 {
 		t.Errorf("processes are left: %+v", left)
 	}
 }
@@ -208,4 +208,4 @@ func variable(env, name string) string {
 	return "(unset)"
 }
 
-func sorted(list []int) []int { return slices.Sorted(slices.Values(list)) }
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -18,7 +18,8 @@ import (
 type output struct {
 	from    *os.File // the pipe's read end, nonblocking
 	deliver func([]byte) error
-	whole   bool // deliver whole lines
+	whole   bool          // deliver whole lines
+	delay   time.Duration // of an incomplete line
 
 	ended   atomic.Bool   // the rank has ended
 	drained chan struct{} // closed once all that the rank wrote is delivered
@@ -44,6 +45,7 @@ func (s *Set) openOutput(num, stream int) (*output, *os.File, error) {
 		from:    os.NewFile(uintptr(from), "output of a rank"),
 		deliver: func(b []byte) error { return s.cfg.Output(num, stream, b) },
 		whole:   !s.cfg.Unbuffered,
+		delay:   s.cfg.lineDelay(),
 		drained: make(chan struct{}),
 		buf:     make([]byte, 0, limits.RankLineBytes),
 	}, os.NewFile(uintptr(to), "output end"), nil
@@ -63,31 +65,57 @@ func (o *output) run() {
 	defer o.from.Close()
 	var partial time.Time // when the incomplete line must leave; zero without one
 	for {
-		if err := o.from.SetReadDeadline(o.deadline(partial)); err != nil {
-			return
-		}
-		if o.ended.Load() && o.until.IsZero() {
-			o.lastBytes() // drain may have set its deadline before the one above
-			continue
-		}
-		n, err := o.from.Read(o.buf[len(o.buf):cap(o.buf)])
+		n, err := o.read(o.deadline(partial))
 		o.buf = o.buf[:len(o.buf)+n]
 		o.left -= n
-		timeout := errors.Is(err, os.ErrDeadlineExceeded)
-		overdue := !partial.IsZero() && !time.Now().Before(partial)
-		if ferr := o.flush(err != nil && !timeout || overdue || o.over()); ferr != nil || err != nil && !timeout {
+		line := bytes.IndexByte(o.buf, '\n') >= 0
+		late := !partial.IsZero() && !line && !time.Now().Before(partial)
+		if ferr := o.flush(err != nil || late || o.over()); ferr != nil || err != nil {
 			return
 		}
 		switch {
 		case len(o.buf) == 0:
 			partial = time.Time{}
-		case partial.IsZero() || n > 0 && len(o.buf) <= n:
-			partial = time.Now().Add(limits.RankLineDelay)
+		case partial.IsZero() || line: // another line has begun
+			partial = time.Now().Add(o.delay)
 		}
 		if o.over() {
 			o.finish()
 		}
 	}
+}
+
+// read reads what comes until a deadline, at which it returns 0 and no error.
+func (o *output) read(deadline time.Time) (int, error) {
+	if err := o.from.SetReadDeadline(deadline); err != nil {
+		return 0, err
+	}
+	if o.ended.Load() && o.until.IsZero() { // drain may have set its deadline before the one above
+		o.until = time.Now().Add(limits.RankDrainDelay)
+		o.left = o.inPipe() // exact if no other process writes
+		return 0, nil
+	}
+	into := o.buf[len(o.buf):cap(o.buf)]
+	n, err := o.from.Read(into)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	// Go reads nothing after a deadline. If this goroutine is late, a line's end may be in the pipe already.
+	if o.inPipe() == 0 || o.from.SetReadDeadline(time.Time{}) != nil {
+		return 0, nil
+	}
+	if n, err = o.from.Read(into); errors.Is(err, os.ErrDeadlineExceeded) {
+		return 0, nil // of drain
+	}
+	return n, err
+}
+
+// inPipe returns how many bytes the pipe holds.
+func (o *output) inPipe() (n int) {
+	if c, err := o.from.SyscallConn(); err == nil {
+		_ = c.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	}
+	return n
 }
 
 // deadline returns when the next read must end: at partial, or when the wait for the pipe's end is over.
@@ -96,14 +124,6 @@ func (o *output) deadline(partial time.Time) time.Time {
 		return partial
 	}
 	return o.until
-}
-
-// lastBytes notes what the ended rank has left in the pipe. The count is exact if no other process writes.
-func (o *output) lastBytes() {
-	o.until = time.Now().Add(limits.RankDrainDelay)
-	if c, err := o.from.SyscallConn(); err == nil {
-		_ = c.Control(func(fd uintptr) { o.left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
-	}
 }
 
 // over reports whether the rank's own bytes are read and the wait for the pipe's end is over.
@@ -133,11 +153,15 @@ func (o *output) finish() {
 	}
 }
 
-// drain waits until the output of a rank that has ended is delivered. If another process keeps the pipe
-// open, drain waits for the rank's own bytes, and at least limits.RankDrainDelay. Later output of the other
-// process is still delivered.
-func (o *output) drain() {
-	o.ended.Store(true)
-	_ = o.from.SetReadDeadline(time.Now()) // wakes run
-	<-o.drained
+// drain waits until the output of a rank that has ended is delivered. If another process keeps a pipe open,
+// drain waits for the rank's own bytes, and at least limits.RankDrainDelay. Later output of the other process
+// is still delivered.
+func drain(streams ...*output) {
+	for _, o := range streams {
+		o.ended.Store(true)
+		_ = o.from.SetReadDeadline(time.Now()) // wakes run
+	}
+	for _, o := range streams {
+		<-o.drained
+	}
 }

@@ -50,8 +50,8 @@ func parseStat(b []byte) (p process, ok bool) {
 // the state is Z as well, but other threads are counted.
 func (p *process) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
-// descendants lists the living processes below root, parents first, without the trees of spare.
-func descendants(root int, spare map[int]bool) (found []process) {
+// descendants lists the living processes below root, parents first.
+func descendants(root int) (found []process) {
 	children := make(map[int][]process)
 	for _, pid := range allPIDs() {
 		if p, ok := readProcess(pid); ok {
@@ -62,7 +62,7 @@ func descendants(root int, spare map[int]bool) (found []process) {
 	seen := map[int]bool{root: true}
 	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
 		for _, p := range children[queue[0]] {
-			if seen[p.pid] || spare[p.pid] {
+			if seen[p.pid] {
 				continue
 			}
 			seen[p.pid] = true

@@ -21,8 +21,7 @@ func program(name string, args []string) {
 	case "exit":
 		os.Exit(number(args[0]))
 	case "environment":
-		dir, _ := os.Getwd()
-		fmt.Printf("PWD is %s\n%s\n", dir, strings.Join(os.Environ(), "\n"))
+		environment()
 	case "say":
 		fmt.Print(args[0])
 		fmt.Fprint(os.Stderr, args[1])
@@ -43,8 +42,16 @@ func program(name string, args []string) {
 	case "cat":
 		_, _ = io.Copy(os.Stdout, os.Stdin)
 		fmt.Println("EOF")
-	case "askline":
-		askLine()
+	case "askbyte":
+		askByte(args)
+	case "pieces":
+		for _, p := range args {
+			fmt.Print(p)
+			time.Sleep(time.Millisecond)
+		}
+		hang()
+	case "long":
+		fmt.Println(strings.Repeat("y", number(args[0])))
 	case "closein":
 		_ = os.Stdin.Close()
 		fmt.Println("ready")
@@ -67,7 +74,7 @@ func program(name string, args []string) {
 	case "bomb":
 		bomb(number(args[0]))
 	case "eat":
-		eat(number(args[0]))
+		eat(number(os.Getenv("MEBIBYTES")))
 	case "keeper":
 		keeper(args)
 	default:
@@ -106,8 +113,34 @@ func catch() {
 	}
 }
 
-// askLine reads one byte whenever SIGUSR1 arrives.
-func askLine() {
+// environment prints what a rank finds when it starts.
+func environment() {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("CWD=%s\nGROUP=%d\nFILES=%s\n%s\n", dir, unix.Getpgrp(), inherited(), strings.Join(os.Environ(), "\n"))
+	_, _ = os.NewFile(pmiFD, "PMI").WriteString("cmd=init")
+}
+
+// inherited lists the descriptors that exec has left open.
+func inherited() string {
+	var fds []string
+	for fd := range 100 {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			fds = append(fds, strconv.Itoa(fd))
+		}
+	}
+	return strings.Join(fds, " ")
+}
+
+// askByte reads one byte whenever SIGUSR1 arrives.
+func askByte(args []string) {
+	if len(args) > 0 {
+		if _, err := unix.FcntlInt(0, unix.F_SETPIPE_SZ, 1<<16); err != nil {
+			panic(err)
+		}
+	}
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, unix.SIGUSR1)
 	fmt.Println("ready")
@@ -167,7 +200,6 @@ func bomb(n int) {
 
 // eat uses memory until something ends it.
 func eat(mebibytes int) {
-	fmt.Println("ready")
 	var all [][]byte
 	for range mebibytes {
 		b := make([]byte, 1<<20)
@@ -177,6 +209,7 @@ func eat(mebibytes int) {
 		all = append(all, b)
 	}
 	fmt.Println("ate", len(all))
+	hang()
 }
 
 // hang waits for ever. Go's runtime would end a program whose goroutines are all blocked.

@@ -26,11 +26,13 @@
 package ranks
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"time"
 
 	"github.com/weftnet/weft/internal/cgroup"
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // Streams of Output, numbered like their file descriptors.
@@ -79,6 +81,9 @@ type Config struct {
 	// Unbuffered passes bytes to Output as they come.
 	Unbuffered bool
 
+	// delay replaces the 100 ms in tests; 0 means the default.
+	delay time.Duration
+
 	// Stdin names the ranks that Feed serves. The others read from /dev/null.
 	Stdin map[int]bool
 
@@ -96,6 +101,8 @@ type Config struct {
 	// Ended reports the end of a rank, after its last Output. It runs once for each rank. It may be nil.
 	Ended func(Exit)
 }
+
+func (c *Config) lineDelay() time.Duration { return cmp.Or(c.delay, limits.RankLineDelay) }
 
 // Exit is the end of one rank.
 type Exit struct {

@@ -36,8 +36,5 @@ func (*Set) Wait() {}
 // Inspect returns nothing.
 func (*Set) Inspect() []Info { return nil }
 
-// EndOrphans returns no survivor.
-func EndOrphans(map[int]bool) []Survivor { return nil }
-
 // PIDs returns nothing.
 func (*Set) PIDs() []int { return nil }

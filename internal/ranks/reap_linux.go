@@ -116,8 +116,7 @@ func (s *Set) attend(r *rank) {
 	if r.in != nil {
 		r.in.end()
 	}
-	r.out.drain()
-	r.err.drain()
+	drain(r.out, r.err)
 	s.mu.Lock()
 	e := r.exit
 	s.mu.Unlock()

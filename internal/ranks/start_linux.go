@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -109,8 +110,7 @@ func (c *Config) check() error {
 }
 
 // fork starts the ranks from one thread, and keeps the thread until no child is left: Linux ends the ranks
-// when the thread that forked them ends. The goroutine never unlocks, so Go ends the thread with it. The
-// thread's cgroup of version 1 therefore affects no other goroutine.
+// when the thread that forked them ends. The goroutine never unlocks, so no other one runs on the thread.
 func (s *Set) fork(failed chan<- error) {
 	runtime.LockOSThread()
 	failed <- s.forkAll()
@@ -121,6 +121,9 @@ func (s *Set) forkAll() error {
 	program, err := s.cfg.program()
 	if err != nil {
 		return err
+	}
+	if err := keepFiles(); err != nil {
+		return fmt.Errorf("ranks: %w", err)
 	}
 	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if s.cfg.Cgroup != nil {
@@ -133,6 +136,21 @@ func (s *Set) forkAll() error {
 	for _, num := range s.cfg.Ranks {
 		if err := s.forkOne(num, program, attr); err != nil {
 			return fmt.Errorf("ranks: rank %d: %w", num, err)
+		}
+	}
+	return nil
+}
+
+// keepFiles keeps the files of this process from its ranks. Files that Go has opened are kept anyway; those
+// that the keeper has inherited, such as the connection to its daemon, would live on in the ranks.
+func keepFiles() error {
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if fd, err := strconv.Atoi(n.Name()); err == nil && fd > Stderr {
+			unix.CloseOnExec(fd)
 		}
 	}
 	return nil

@@ -37,6 +37,8 @@ type World struct {
 	// At is called at every step. It may be nil.
 	At func(Event)
 
+	Launcher Sleeper // of the last Launch
+
 	Events []Event
 	broken []string
 	voted  map[string]map[int]bool // by application: the hosts that were ready
@@ -120,6 +122,7 @@ func (w *World) Launch(o launch.Options, c launch.Console, control func(*launch.
 		if control != nil {
 			control(k)
 		}
+		w.Launcher = Sleeper{p}
 		r, err := launch.Run(context.Background(), p.Weft(), desk{w, p}, o, c, k)
 		if err == nil {
 			done(r)
@@ -127,6 +130,15 @@ func (w *World) Launch(o launch.Options, c launch.Console, control func(*launch.
 		return err
 	})
 }
+
+// Sleeper lets the functions of a process wait.
+type Sleeper struct{ p *sim.Process }
+
+// Sleep waits for a while.
+func (s Sleeper) Sleep(d time.Duration) { _ = s.p.Runtime().Sleep(context.Background(), d) }
+
+// Think makes the daemon of a host wait within Refuse.
+func (h *Host) Think(d time.Duration) { Sleeper{h.daemon}.Sleep(d) }
 
 func (w *World) step(e Event) {
 	w.Events = append(w.Events, e)
@@ -140,14 +152,11 @@ func (w *World) breaks(format string, args ...any) {
 	w.broken = append(w.broken, fmt.Sprintf("after %v: ", w.F.Elapsed())+fmt.Sprintf(format, args...))
 }
 
-// Check returns the invariants that are broken. After the end of all jobs, no rank lives and no slot
+// Check returns the invariants that are broken after the end of all jobs: no rank lives and no slot
 // is taken.
-func (w *World) Check(ended bool) error {
+func (w *World) Check() error {
 	broken := slices.Clone(w.broken)
 	for _, h := range w.Hosts {
-		if !ended {
-			break
-		}
 		if h.taken != 0 {
 			broken = append(broken, fmt.Sprintf("host %d: %d slots are taken", h.index, h.taken))
 		}
@@ -225,6 +234,8 @@ func (h *Host) answer(p *sim.Process, m weft.Message) {
 		h.w.step(Event{What: "refused", Host: h.index})
 	} else {
 		reply.Ready, reply.PID = true, 1000+len(h.Keepers)
+		at := k.Process.Address()
+		reply.Keeper = &ctl.Address{NIC: registry.NICID(at.NIC), Slot: at.Slot, Generation: at.Generation}
 		h.w.vote(k)
 	}
 	text, err := json.Marshal(reply)
@@ -270,17 +281,7 @@ func (h *Host) spawn(daemon *sim.Process, r *ctl.Reserve) *Keeper {
 	h.taken += r.Ranks
 	h.Keepers = append(h.Keepers, k)
 	k.Process = h.w.F.Serve(h.index, launch.KeeperName(r).String(), func(p *sim.Process) error {
-		defer func() {
-			k.Over = true
-			h.taken -= r.Ranks
-			if k.set != nil {
-				k.set.dies() // by their parent-death signal, and by the daemon
-			}
-			h.w.step(Event{What: "gone", Host: h.index})
-			if !daemon.Over() {
-				daemon.Runtime().Wake()
-			}
-		}()
+		defer k.ended(daemon)
 		k.link.open(p.Runtime())
 		k.vote = &ctl.FromKeeper{Ready: true}
 		daemon.Runtime().Wake()
@@ -289,7 +290,58 @@ func (h *Host) spawn(daemon *sim.Process, r *ctl.Reserve) *Keeper {
 		}, k.link)
 		return nil
 	})
+	h.w.F.After(10*time.Millisecond, func() { k.look(daemon) })
 	return k
+}
+
+// look notices the end of a keeper that has not begun.
+func (k *Keeper) look(daemon *sim.Process) {
+	switch {
+	case k.Over:
+	case k.Process.Over():
+		k.ended(daemon)
+	default:
+		k.host.w.F.After(10*time.Millisecond, func() { k.look(daemon) })
+	}
+}
+
+// ended is what the kernel and the daemon do at the end of a keeper.
+func (k *Keeper) ended(daemon *sim.Process) {
+	if k.Over {
+		return
+	}
+	k.Over = true
+	k.host.taken -= k.Ranks
+	if k.set != nil {
+		k.set.dies() // by their parent-death signal, and by the daemon
+	}
+	k.host.w.step(Event{What: "gone", Host: k.host.index})
+	if !daemon.Over() {
+		daemon.Runtime().Wake()
+	}
+}
+
+// Run lets time pass until a launcher has ended, and then for a while, in which all that is lost must
+// end too. It returns the invariants that are broken then.
+func (w *World) Run(launcher *sim.Process, timeout, after time.Duration) error {
+	for until := w.F.Elapsed() + timeout; !launcher.Over(); {
+		if err := w.Pass(100 * time.Millisecond); err != nil {
+			return err
+		}
+		if w.F.Elapsed() > until {
+			return fmt.Errorf("the launcher has not ended after %v", timeout)
+		}
+	}
+	if err := w.Pass(after); err != nil {
+		return err
+	}
+	return errors.Join(w.Check(), w.F.Run(0))
+}
+
+// Pass lets time pass, even if nothing happens.
+func (w *World) Pass(d time.Duration) error {
+	w.F.After(d, func() {})
+	return w.F.Settle(d)
 }
 
 // start starts the ranks, and checks that every host of the job was ready.
@@ -321,6 +373,9 @@ func (w *World) StopDaemon(host int) {
 	w.F.StopNIC(host)
 	for _, k := range h.Keepers {
 		k.link.close()
+		if k.Process.Weft() == nil { // it cannot attach, and so it ends
+			w.F.Kill(k.Process)
+		}
 	}
 }
 

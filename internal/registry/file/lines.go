@@ -48,6 +48,17 @@ func keyOf(p *unstable.Parser, e *unstable.Node) (key string, line int) {
 	return strings.Join(parts, "."), line
 }
 
+// Under returns the lines of the keys in a table, without its name.
+func (l Lines) Under(table string) Lines {
+	in := Lines{}
+	for key, line := range l {
+		if rest, ok := strings.CutPrefix(key, table+"."); ok {
+			in[rest] = line
+		}
+	}
+	return in
+}
+
 // Overridden notes that the value of key is no longer that of the file.
 func (l Lines) Overridden(key string) {
 	if l != nil {

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/launch"
+)
+
+func init() { register(newKeeperCommand) }
+
+// newKeeperCommand is the process that starts, feeds and ends the ranks of one job on one host. A daemon starts it as the
+// job's user.
+func newKeeperCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "keeper",
+		Short:  "Keep the ranks of a job on this host; the NIC daemon starts keepers",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(c *cobra.Command, _ []string) error { return runKeeper(c.Context()) },
+	}
+}
+
+// keeperLifeline is the keeper's connection to its daemon.
+type keeperLifeline struct{ *ctl.KeeperLink }
+
+func (l keeperLifeline) Told(context.Context) (*ctl.ToKeeper, error) { return l.KeeperLink.Told() }
+
+// runKeeper checks what the daemon has reserved, tells the daemon, and keeps the ranks.
+func runKeeper(ctx context.Context) error {
+	link, err := ctl.OpenKeeperLink()
+	if err != nil {
+		return err
+	}
+	defer link.Close()
+	first, err := link.Told()
+	if err != nil {
+		return fmt.Errorf("the daemon has ended before it said what to keep: %w", err)
+	}
+	begin := first.Begin
+	checked := make(chan []ctl.Refusal, 1)
+	go func() { checked <- checkReserve(begin.Reserve) }()
+	p, err := fabric.Attach(ctx, fabric.AttachConfig{Socket: begin.Socket, Name: launch.KeeperName(begin.Reserve)})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if refusals := <-checked; len(refusals) > 0 {
+		return refuseReserve(link, refusals)
+	}
+	if err := link.Answer(&ctl.FromKeeper{Ready: true}); err != nil {
+		return err
+	}
+	starter := &rankStarter{begin: begin}
+	return errors.Join(launch.Keep(ctx, p, begin.Reserve, launch.KeepOptions{Start: starter.start}, keeperLifeline{link}), starter.close())
+}
+
+// refuseReserve sends the refusals, and waits until the daemon has taken them and ends this process.
+func refuseReserve(link *ctl.KeeperLink, refusals []ctl.Refusal) error {
+	if err := link.Answer(&ctl.FromKeeper{Refusals: refusals}); err != nil {
+		return err
+	}
+	for {
+		if _, err := link.Told(); err != nil {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/ctl"
+)
+
+// checkReserve lists the causes for which this user's ranks cannot run on this host: its directory and its program.
+func checkReserve(r *ctl.Reserve) (all []ctl.Refusal) {
+	if err := checkDir(r.Dir); err != nil {
+		all = append(all, ctl.Refusal{What: ctl.RefusedDir, Text: fmt.Sprintf("working directory %s: %v", r.Dir, err),
+			Cure: "make it on this host, or name another by --cwd"})
+	}
+	if r.Staged {
+		return all
+	}
+	if no := checkProgram(r.Program, r.SHA256); no != nil {
+		all = append(all, *no)
+	}
+	return all
+}
+
+// checkDir reports why a user cannot work in a directory.
+func checkDir(dir string) error {
+	st, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("there is none")
+	case err != nil:
+		return errors.Unwrap(err)
+	case !st.IsDir():
+		return errors.New("it is a file")
+	}
+	if err := unix.Access(dir, unix.X_OK); err != nil {
+		return fmt.Errorf("user %d may not enter it: %w", os.Getuid(), err)
+	}
+	return nil
+}
+
+// checkProgram reports why a program cannot run here, or is another one than the launcher's.
+func checkProgram(path, hash string) *ctl.Refusal {
+	no := func(cure, format string, args ...any) *ctl.Refusal {
+		return &ctl.Refusal{What: ctl.RefusedProgram, Text: fmt.Sprintf("program "+path+" "+format, args...), Cure: cure}
+	}
+	const install = "install it at this path on this host"
+	st, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return no(install, "is missing")
+	case err != nil:
+		return no(install, "cannot be looked at: %v", errors.Unwrap(err))
+	case !st.Mode().IsRegular():
+		return no(install, "is no regular file")
+	}
+	if err := unix.Access(path, unix.X_OK); err != nil {
+		return no("let the user execute it", "may not be executed by user %d: %v", os.Getuid(), err)
+	}
+	if hash == "" {
+		return nil
+	}
+	own, err := fileHash(path)
+	switch {
+	case err != nil:
+		return no("let the user read it", "cannot be read: %v", err)
+	case own != "" && own != hash:
+		return no("install the same file on all hosts of the job", "differs from the launcher's: sha256 %.12s… here, %.12s… there", own, hash)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/weftnet/weft/internal/ctl"
+)
+
+// A door is the one socket of a daemon, and its accounts of the callers. The links behind it are engines of their own,
+// each with its NIC id, its loop and its processes (NETSTAR-8):
+//
+//	           ┌─ "fast0" ─► Daemon: engine, loop, control process ── frames ── link
+//	socket ────┤
+//	           └─ "slow0" ─► Daemon: engine, loop, control process ── frames ── link
+//
+// A request names its link; one that names none is for the first. A connection that has attached stays with the link of its process.
+type door struct {
+	links  []*Daemon // at least one
+	places *places   // for ranks of jobs, whatever link those use
+
+	listener *ctl.Listener
+
+	ctx  context.Context // of run: done when the daemon goes down
+	stop context.CancelFunc
+
+	mu        sync.Mutex
+	clients   map[*client]bool
+	callers   map[int]*caller // by pid
+	strangers int             // connections that have not attached
+	closing   bool
+	awaiting  []*ctl.Client // wait for the end of their connection, which is the daemon's; see answerShutdown
+	served    sync.WaitGroup
+	turning   chan struct{} // has a token for each client that is being turned away
+}
+
+func newDoor(subreaper bool) *door {
+	return &door{places: newPlaces(subreaper), clients: map[*client]bool{}, callers: map[int]*caller{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16)}
+}
+
+// take takes what the daemon needs, the socket first: the process that has it is the one daemon.
+func (h *door) take() (err error) {
+	first := h.links[0]
+	s := &first.settings
+	if h.listener, err = ctl.Listen(s.socket, s.config.socketMode()); err != nil {
+		return err
+	}
+	first.removeJobSockets()
+	if err = h.places.family.adopt(); err != nil {
+		return err
+	}
+	machines, err := openMachines(s.stateDir)
+	if err != nil {
+		return err
+	}
+	for _, d := range h.links {
+		d.machines = machines
+		if err := d.take(); err != nil {
+			return h.of(d, err)
+		}
+	}
+	return h.provideFiles()
+}
+
+// of returns err with the name of the link that it concerns, if there are several.
+func (h *door) of(d *Daemon, err error) error {
+	if err == nil || len(h.links) == 1 {
+		return err
+	}
+	return fmt.Errorf("link %s: %w", d.settings.linkName(), err)
+}
+
+// called returns the link with that name. The empty name is that of the first.
+func (h *door) called(name string) (*Daemon, error) {
+	if name == "" {
+		return h.links[0], nil
+	}
+	var names []string
+	for _, d := range h.links {
+		if d.settings.linkName() == name {
+			return d, nil
+		}
+		names = append(names, d.settings.linkName())
+	}
+	return nil, fmt.Errorf("%w: %.64q; this daemon has %s", ctl.ErrNoLink, name, strings.Join(names, ", "))
+}
+
+// run serves all links until ctx is done.
+func (h *door) run(ctx context.Context) error {
+	runtime.GOMAXPROCS(max(len(h.links)+1, runtime.GOMAXPROCS(0))) // no loop's thread shares its core's turn with the rest
+	ctx, h.stop = context.WithCancel(ctx)
+	defer h.stop()
+	h.ctx = ctx
+	for _, d := range h.links {
+		d.tell()
+	}
+	loopCtx, stopLoops := context.WithCancel(context.Background())
+	var loops sync.WaitGroup
+	for _, d := range h.links {
+		loops.Go(func() { d.loop.Run(loopCtx) })
+	}
+	err := h.serveAll(ctx)
+	stopLoops()
+	loops.Wait()
+	return errors.Join(err, h.close())
+}
+
+// serveAll serves until ctx is done, and then lets all processes go. The loops run.
+func (h *door) serveAll(ctx context.Context) error {
+	coming, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin) // a signal that comes meanwhile is an orderly end, too
+	defer cancel()
+	var err error
+	for _, d := range h.links {
+		if d.control, err = newControl(coming, d); err != nil {
+			return h.of(d, err)
+		}
+	}
+	var rest sync.WaitGroup
+	for _, d := range h.links {
+		d.follow(ctx, &rest)
+	}
+	rest.Go(func() { h.places.family.reapOrphans(ctx.Done()) })
+	rest.Go(h.links[0].accept)
+	<-ctx.Done()
+	h.places.close() // before the NICs: the keepers tell their launchers why
+	for _, d := range h.links {
+		d.log.Info("NIC is going down")
+		d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken
+		d.control.close()
+	}
+	err = h.hangUp()
+	for _, d := range h.links {
+		err = errors.Join(err, d.leaveGossip())
+	}
+	rest.Wait()
+	h.served.Wait()
+	return err
+}
+
+// hangUp closes the socket and every connection.
+func (h *door) hangUp() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closing = true
+	for c := range h.clients {
+		_ = c.conn.Close()
+	}
+	return h.listener.Close()
+}
+
+// close frees what New took. Nothing runs any more.
+func (h *door) close() error {
+	var errs []error
+	if h.listener != nil {
+		errs = append(errs, h.listener.Close())
+	}
+	for _, d := range h.links {
+		errs = append(errs, d.close())
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.awaiting {
+		errs = append(errs, c.Close())
+	}
+	h.awaiting = nil
+	return errors.Join(errs...)
+}
+
+// list describes the links to a tool.
+func (h *door) list() (l []ctl.Link) {
+	for _, d := range h.links {
+		l = append(l, ctl.Link{Name: d.settings.linkName(), Kind: d.link.name, NIC: d.id, Address: d.Addr().String(), Processes: len(d.processes())})
+	}
+	return l
+}
