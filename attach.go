@@ -1,7 +1,6 @@
 package weft
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,10 +104,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 		if by, err = fromLauncher("AttachConfig.Name"); err != nil {
 			return nil, err
 		}
-		cfg.Name = by.name
-		if cfg.Socket == "" {
-			cfg.Socket, cfg.Link = by.socket, cmp.Or(cfg.Link, by.link)
-		}
+		cfg.Name = by.name // ctl finds the socket and the link of the launcher by itself
 		// Only the PMI server may know the name of the job. Its connection serves once, so a program
 		// that finds no daemon must be able to call Open with it.
 		learn = func(ctx context.Context) error {

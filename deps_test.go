@@ -40,7 +40,7 @@ clock < idle < poller, ctl, daemon                registry < ctl     NONE < touc
 NONE < filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon          vni, ctl < stuck
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 limits, vni < environ < weft      NONE < pmi < weft
-weft, ctl, registry, pmi < launch < launch/launchtest      sim < launch/launchtest
+weft, ctl, registry, pmi, mutate < launch < launch/launchtest      sim < launch/launchtest
 weft < sim, inflight, workqueue < processtest     sim, pdl < sweep, processtest
 inflight, together, hostile, pdl, pdl/vm, pdl/kernels < bench < demo        payload, together < demo
 proc, ctl < expose < weft      deploy, expose, weft < weft/program < bench, processtest

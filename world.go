@@ -82,12 +82,10 @@ var began = uint64(time.Now().UnixNano())
 
 // launched is what the environment says of a process that the program does not name.
 type launched struct {
-	name   Name  // without an application if only the PMI server knows the name of the job
-	place  Place // without a size if only the PMI server knows it
-	socket string
-	link   string
-	pmi    environ.PMI
-	life   vni.Life
+	name  Name  // without an application if only the PMI server knows the name of the job
+	place Place // without a size if only the PMI server knows it
+	pmi   environ.PMI
+	life  vni.Life
 }
 
 // fromLauncher reads the environment of this program. field is the field of the configuration that
@@ -100,7 +98,7 @@ func fromLauncher(field string) (launched, error) {
 	case err != nil:
 		return launched{}, argument(fmt.Errorf("weft: %s is empty, and in the environment %w", field, err))
 	}
-	l := launched{name: Name{App: e.App, Index: uint32(e.Rank)}, socket: e.Socket, link: e.Link, pmi: e.PMI}
+	l := launched{name: Name{App: e.App, Index: uint32(e.Rank)}, pmi: e.PMI}
 	l.life.Incarnation = cmp.Or(e.Incarnation, began)
 	if e.JobKey != "" {
 		l.life.Key = sha256.Sum256([]byte("weft job key\x00" + e.JobKey))

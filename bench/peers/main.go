@@ -4,6 +4,7 @@
 //	go run . --out ../../docs/performance                           # and writes JSON, charts and the page there
 //	go run . --sealed                                               # measures Weft over sealed links, too
 //	go run . --programs --time 2s --out ../../docs/performance      # programs in the NIC, by the length of the message
+//	go run . --rates 10,100,155Mbit --time 10s --out ../../docs/performance   # messages beside TCP, by the rate of the cable
 //
 // Contestants that are not installed are skipped, and said to be. It is a module of its own, so that Weft does not depend on those
 // that it is compared with. Linux only.
@@ -67,9 +68,12 @@ func main() {
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that reads no further, as head does, must not keep us from tidying up
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	if f.programs {
+	switch {
+	case f.rates != "":
+		err = runRates(ctx, f, os.Stdout)
+	case f.programs:
 		err = runPrograms(ctx, f, os.Stdout)
-	} else {
+	default:
 		err = run(ctx, f, os.Stdout, os.Stderr)
 	}
 	stop()
@@ -101,6 +105,7 @@ type flags struct {
 	sealed      bool
 	json        bool
 	programs    bool
+	rates       string
 }
 
 func parseFlags(args []string) (*flags, error) {
@@ -118,6 +123,7 @@ func parseFlags(args []string) (*flags, error) {
 	fs.StringVar(&f.add, "add", "", "add the rows of this run to those of this `file`, a JSON of an earlier run, in place of what that has of the same contestants")
 	fs.BoolVar(&f.sealed, "sealed", measureSealed, "measure Weft over sealed links too: weft bench gets --sealed on")
 	fs.BoolVar(&f.programs, "programs", false, "measure programs in the NIC instead, by the length of the message: --rounds of --time for each series and length")
+	fs.StringVar(&f.rates, "rates", "", "measure messages beside TCP instead, over cables of these `rates`, such as 10,100,155Mbit: --time for each rate and length")
 	fs.BoolVar(&f.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
@@ -126,6 +132,8 @@ func parseFlags(args []string) (*flags, error) {
 	switch {
 	case fs.NArg() > 0:
 		err = fmt.Errorf("argument %q: expected none", fs.Arg(0))
+	case f.rates != "" && (f.programs || f.from != "" || f.add != ""):
+		err = errors.New("--rates: expected none of --programs, --from and --add beside it")
 	case f.add != "" && (f.from != "" || f.programs):
 		err = errors.New("--add: expected neither --from nor --programs beside it")
 	case f.nice < -20 || f.nice > 19:

@@ -30,20 +30,23 @@ func netstarBench() *cobra.Command {
   timer      what one costs: the hotel's, Go's runtime's, the kernel's
   tick       the alternative that the paper rejects: a NIC that looks every 10 ms
 
-Those beside TCP go over loopback, or over two hosts that are made for it.`, each: "figure",
+Those beside TCP go over loopback, or over two hosts that are made for it. With
+--rate, there is one such pair of hosts for each rate, whose cables a token bucket
+paces; only messages are measured then.`, each: "figure",
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			wordsFlag(fs, &o.Parts, "only", "PART,…", bench.NetstarParts(), "only these parts")
 			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "what messages and TCP go over")
+			ratesFlag(fs, &o.Rates, "rates of the cables of two hosts, such as 10,100,155Mbit: messages beside TCP over each")
 			o.Loss = 0.01
 			shareFlag(fs, &o.Loss, "loss", "frames that are lost, each way (default 1%)")
 			timeFlag(fs, &o.Time, time.Second, "how long to measure each figure")
 			o.Sizes = []int{64, 4 << 10, 64 << 10, 1 << 20}
 			sizesFlag(fs, &o.Sizes, 1, 16<<20, "length of messages beside TCP in bytes")
 		},
-		check: func(*cobra.Command, []string) error {
+		check: func(c *cobra.Command, _ []string) error {
 			o.Veth = where == testbedVeth
-			return nil
+			return checkRates(c, &o)
 		},
 		run: bench.RunNetstar,
 		head: func() string {
@@ -53,6 +56,28 @@ Those beside TCP go over loopback, or over two hosts that are made for it.`, eac
 	}.command()
 }
 
+// checkRates has messages alone measured over cables with a rate, of lengths that such cables carry in time.
+func checkRates(c *cobra.Command, o *bench.NetstarOptions) error {
+	if len(o.Rates) == 0 {
+		return nil
+	}
+	if c.Flags().Changed("testbed") && !o.Veth {
+		return usagef("--rate with --testbed %s: cables with a rate are between two hosts; expected --testbed %s, or none", testbedLoopback, testbedVeth)
+	}
+	if len(o.Parts) == 0 {
+		o.Parts = []string{bench.NetstarMessages}
+	}
+	for _, part := range o.Parts {
+		if part != bench.NetstarMessages {
+			return usagef("--rate with --only %s: cables with a rate are for %s alone", part, bench.NetstarMessages)
+		}
+	}
+	if !c.Flags().Changed("size") {
+		o.Sizes = []int{64, 1 << 10, 4 << 10, 16 << 10, 64 << 10}
+	}
+	return nil
+}
+
 // netstarLine is a row as people read it.
 func netstarLine(r bench.NetstarRow) string {
 	where := []string{r.What}
@@ -60,6 +85,9 @@ func netstarLine(r bench.NetstarRow) string {
 		if s != "" {
 			where = append(where, s)
 		}
+	}
+	if r.Rate > 0 {
+		where = append(where, rateText(r.Rate))
 	}
 	if r.Size > 0 {
 		where = append(where, fmt.Sprintf("%d bytes", r.Size))
@@ -71,7 +99,11 @@ func netstarFigures(r bench.NetstarRow) string {
 	switch {
 	case r.Beside != nil:
 		b := r.Beside
-		return fmt.Sprintf("echo %.2f µs, TCP %.2f µs (%.2f x); %.1f MB/s, TCP %.1f MB/s (%.2f x)", us(b.MessageP50), us(b.TCPP50), b.Faster, b.MessageBytes/1e6, b.TCPBytes/1e6, b.More)
+		line := fmt.Sprintf("echo %.2f µs, TCP %.2f µs (%.2f x); %.1f MB/s, TCP %.1f MB/s (%.2f x)", us(b.MessageP50), us(b.TCPP50), b.Faster, b.MessageBytes/1e6, b.TCPBytes/1e6, b.More)
+		if b.OfRate != nil {
+			line += fmt.Sprintf("; %.0f %% of the rate, TCP %.0f %%", 100*b.MessageShare, 100*b.TCPShare)
+		}
+		return line
 	case r.Calls != nil:
 		c := r.Calls
 		return fmt.Sprintf("system calls: output %.3f a message, %.3f a burst of %d, input %.3f a message; %.2f µs until they are there", c.Output, c.PerBurst, c.Burst, c.Input, us(c.P50))

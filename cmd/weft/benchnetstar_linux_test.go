@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weftnet/weft/internal/bench"
@@ -173,5 +174,52 @@ func TestStraceSeesTheKicksThatAProcessCounts(t *testing.T) {
 	}
 	if !seen || want == 0 {
 		t.Errorf("the sender counts %d kicks; strace saw so many writes into eventfds, by descriptor: %v", want, writes)
+	}
+}
+
+// Messages go beside TCP over cables of each rate, and use no more of it than there is (NETSTAR-30).
+func TestBenchNetstarMeasuresEachRate(t *testing.T) {
+	if err := testbed.Check(); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv(asWeft, "1") // for the processes that it starts
+	status, stdout, stderr := weft("bench", "netstar", "--rate", "100,300Mbit", "--size", "1024", "--time", "150ms", "--json")
+	if strings.Contains(stderr, testbed.ErrUnavailable.Error()) {
+		t.Skip(stderr)
+	}
+	if status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	all := netstarRows(t, []byte(stdout))
+	if len(all) != 2 || all[0].Rate != 100e6 || all[1].Rate != 300e6 {
+		t.Fatalf("the rows are %+v; expected one for each rate", all)
+	}
+	for _, r := range all {
+		b := r.Beside
+		if b == nil || b.OfRate == nil {
+			t.Fatalf("%+v has no figures", r)
+		}
+		const most = 1.2 // the bucket, and what of the last bytes is counted early
+		if r.What != bench.NetstarMessages || b.MessageShare <= 0 || b.MessageShare > most || b.TCPShare <= 0 || b.TCPShare > most {
+			t.Errorf("%d bits per second: %+v, %+v", r.Rate, *b, *b.OfRate)
+		}
+		if want := int64(2 * 1024 * 8 * 1e9 / float64(r.Rate)); b.Wire != want {
+			t.Errorf("%d bits per second: the bytes take %d ns both ways; expected %d", r.Rate, b.Wire, want)
+		}
+	}
+}
+
+func TestWrongRatesAreRefused(t *testing.T) {
+	for line, want := range map[string]string{
+		"bench netstar --rate 10":                             `invalid argument "10" for "--rate" flag: expected rates from 1Mbit to 10Gbit such as 100Mbit`,
+		"bench netstar --rate 10Mbit --only tick":             "--rate with --only tick: cables with a rate are for messages alone",
+		"bench netstar --rate 10Mbit --testbed loopback":      "--rate with --testbed loopback: cables with a rate are between two hosts",
+		"testbed exec --rate 10,100,155Mbit -- true":          "--rate has 3 rates: expected one, or one for each of the 2 hosts",
+		"testbed exec --rate 11Gbit --hosts 2 -- true":        `invalid argument "11Gbit" for "--rate" flag`,
+		"testbed supervise --rate 10,100,155Mbit --on 0 true": "--rate has 3 rates",
+	} {
+		if status, _, stderr := weft(strings.Fields(line)...); status != exitUsage || !strings.HasPrefix(stderr, "weft: "+want) {
+			t.Errorf("weft %s: status %d, %q; expected %d and %q", line, status, stderr, exitUsage, want)
+		}
 	}
 }

@@ -23,7 +23,7 @@ func init() { register(newJobCommand) }
 
 func newJobCommand() *cobra.Command {
 	c := newGroup("job", "List, show and end the jobs that weft run has started",
-		newJobListCommand(), newJobShowCommand(), newJobKillCommand())
+		newJobListCommand(), newJobShowCommand(), newJobKillCommand(), newJobStuckCommand())
 	c.Long = c.Short + `.
 
 A job is found through the NIC daemon of this host, on every NIC that the daemon knows. An id may be
@@ -40,7 +40,11 @@ func fabricJobs(ctx context.Context, conn *ctl.Conn) (jobs []ctl.JobInfo, names 
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	names = make(map[registry.NICID]string)
+	own, err := conn.NIC(0).Job(ctx, &ctl.Job{What: ctl.JobSlots})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	names = map[registry.NICID]string{own.NIC: own.Name}
 	nics := []registry.NICID{0}
 	for _, n := range nodes {
 		if n.ID != 0 && n.State == "up" {

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/launch"
+	"github.com/weftnet/weft/internal/limits"
 )
 
 func init() { register(newKeeperCommand) }
@@ -27,9 +32,18 @@ func newKeeperCommand() *cobra.Command {
 }
 
 // keeperLifeline is the keeper's connection to its daemon.
-type keeperLifeline struct{ *ctl.KeeperLink }
+type keeperLifeline struct {
+	*ctl.KeeperLink
+	gone atomic.Bool // the daemon has ended
+}
 
-func (l keeperLifeline) Told(context.Context) (*ctl.ToKeeper, error) { return l.KeeperLink.Told() }
+func (l *keeperLifeline) Told(context.Context) (*ctl.ToKeeper, error) {
+	m, err := l.KeeperLink.Told()
+	if err != nil {
+		l.gone.Store(true)
+	}
+	return m, err
+}
 
 // runKeeper checks what the daemon has reserved, tells the daemon, and keeps the ranks.
 func runKeeper(ctx context.Context) error {
@@ -43,8 +57,9 @@ func runKeeper(ctx context.Context) error {
 		return fmt.Errorf("the daemon has ended before it said what to keep: %w", err)
 	}
 	begin := first.Begin
+	starter := &rankStarter{begin: begin}
 	checked := make(chan []ctl.Refusal, 1)
-	go func() { checked <- checkReserve(begin.Reserve) }()
+	go func() { checked <- starter.check() }()
 	p, err := fabric.Attach(ctx, fabric.AttachConfig{Socket: begin.Socket, Name: launch.KeeperName(begin.Reserve)})
 	if err != nil {
 		return err
@@ -56,8 +71,24 @@ func runKeeper(ctx context.Context) error {
 	if err := link.Answer(&ctl.FromKeeper{Ready: true}); err != nil {
 		return err
 	}
-	starter := &rankStarter{begin: begin}
-	return errors.Join(launch.Keep(ctx, p, begin.Reserve, launch.KeepOptions{Start: starter.start}, keeperLifeline{link}), starter.close())
+	life := &keeperLifeline{KeeperLink: link}
+	o := launch.KeepOptions{Start: starter.start, Stage: starter.stage}
+	err = errors.Join(launch.Keep(ctx, p, begin.Reserve, o, life), starter.close())
+	if life.gone.Load() {
+		starter.clean()
+	}
+	return err
+}
+
+// clean removes what the daemon would remove if it had not ended: the job's control group, and the files of a NIC that
+// was in a weft run.
+func (k *rankStarter) clean() {
+	if dir := filepath.Dir(k.begin.Socket); strings.HasPrefix(filepath.Base(dir), ownNICDirectory) {
+		_ = os.RemoveAll(dir)
+	}
+	if k.group != nil && k.group.Leave() == nil {
+		_, _ = k.group.Remove(limits.KeeperExtra) // without the rights, the next daemon does it
+	}
 }
 
 // refuseReserve sends the refusals, and waits until the daemon has taken them and ends this process.

@@ -11,6 +11,21 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
+// check lists the causes for which the ranks cannot run on this host, and opens the job's control group.
+func (k *rankStarter) check() []ctl.Refusal {
+	r := k.begin.Reserve
+	all := checkReserve(r)
+	var err error
+	if k.group, err = openGroup(k.begin.Cgroup, r.MemoryBytes); err != nil {
+		text, cure := fmt.Sprintf("control group of the job: %v", err), "see the log of the daemon"
+		if r.MemoryBytes > 0 {
+			text, cure = fmt.Sprintf("no limit of memory can be set: %v", err), "run the daemon of this host as root, or leave --memory out"
+		}
+		all = append(all, ctl.Refusal{What: ctl.RefusedMemory, Text: text, Cure: cure})
+	}
+	return all
+}
+
 // checkReserve lists the causes for which this user's ranks cannot run on this host: its directory and its program.
 func checkReserve(r *ctl.Reserve) (all []ctl.Refusal) {
 	if err := checkDir(r.Dir); err != nil {

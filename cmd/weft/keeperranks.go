@@ -1,30 +1,52 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/cgroup"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/launch"
 	"github.com/weftnet/weft/internal/pmi"
 	"github.com/weftnet/weft/internal/ranks"
+	"github.com/weftnet/weft/internal/stage"
 )
 
 // rankStarter starts the ranks of a keeper.
 type rankStarter struct {
-	begin *ctl.KeeperBegin
-	pmi   *pmi.Server
+	begin  *ctl.KeeperBegin
+	group  *cgroup.Group // nil: none
+	pmi    *pmi.Server
+	staged *stage.Staged // nil: the program is on this host
+}
+
+// stage brings the program of the job to this host. A keeper that has it passes it on to others until close.
+func (k *rankStarter) stage(ctx context.Context, p *fabric.Process, manifest []byte, hosts int) error {
+	r := k.begin.Reserve
+	plan, err := stage.ReadPlan(manifest)
+	if err != nil {
+		return err
+	}
+	if plan.Tree.Hosts != hosts || plan.Tree.App != ctl.KeeperApplication(r.Job, r.Restart) {
+		return fmt.Errorf("a plan for %d keepers of %s; expected one for %d of this job", plan.Tree.Hosts, plan.Tree.App, hosts)
+	}
+	k.staged, err = plan.Bring(ctx, p, r.Application(), r.Host, stage.DefaultDir())
+	return err
 }
 
 // start starts the ranks of one host, all or none.
 func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, error) {
 	cfg := ranks.Config{
 		Program: s.Program, Argv: s.Argv, Env: s.Env, Dir: s.Dir, Ranks: s.Ranks, Unbuffered: s.Unbuffered,
-		Output: on.Output, Want: on.Want, State: on.State, Stdin: make(map[int]bool),
+		Output: on.Output, Want: on.Want, State: on.State, Stdin: make(map[int]bool), Cgroup: k.group,
 		Ended: func(e ranks.Exit) { on.Ended(launch.Exit(e)) },
+	}
+	if k.staged != nil {
+		cfg.Program = k.staged.Path
 	}
 	for _, rank := range s.Stdin {
 		cfg.Stdin[rank] = true
@@ -34,12 +56,9 @@ func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, er
 		local[rank] = i
 	}
 	cfg.EnvOf = func(rank int) []string { return k.environment(&s, rank, local[rank]) }
-	var err error
-	if cfg.Cgroup, err = k.group(s.MemoryBytes); err != nil {
-		return nil, err
-	}
 	if s.PMI {
-		k.pmi, err = pmi.NewServer(pmi.ServerConfig{Name: s.App(), Size: s.Size, Ranks: s.Ranks}, on.KVS)
+		var err error
+		k.pmi, err = pmi.NewServer(pmi.ServerConfig{Name: s.App(), Size: s.Size, Ranks: s.Ranks, Mapping: s.Mapping}, on.KVS)
 		if err != nil {
 			return nil, err
 		}
@@ -52,25 +71,19 @@ func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, er
 	return keptSet{set}, nil
 }
 
-// group opens the job's control group, and limits its memory. It is nil if the daemon could make none.
-func (k *rankStarter) group(memory int64) (*cgroup.Group, error) {
-	if len(k.begin.Cgroup) == 0 {
+// openGroup opens the job's control group, and limits its memory. It is nil if the daemon could make none.
+func openGroup(paths []string, memory int64) (*cgroup.Group, error) {
+	if len(paths) == 0 {
 		if memory > 0 {
-			return nil, errors.New("no limit of memory can be set: the daemon could make no control group on this host; " +
-				"run it as root, or leave --memory out")
+			return nil, errors.New("the daemon could make no control group")
 		}
 		return nil, nil
 	}
-	g, err := cgroup.Open(k.begin.Cgroup...)
-	if err != nil {
-		return nil, err
+	g, err := cgroup.Open(paths...)
+	if err == nil && memory > 0 {
+		err = g.LimitMemory(memory)
 	}
-	if memory > 0 {
-		if err := g.LimitMemory(memory); err != nil {
-			return nil, fmt.Errorf("limit of memory: %w; leave --memory out", err)
-		}
-	}
-	return g, nil
+	return g, err
 }
 
 // environment tells a rank who it is.
@@ -88,7 +101,7 @@ func (k *rankStarter) environment(s *launch.Start, rank, local int) []string {
 		env = append(env, "WEFT_LINK="+s.Link)
 	}
 	if s.PMI {
-		env = append(env, "PMI_RANK="+strconv.Itoa(rank), "PMI_SIZE="+strconv.Itoa(s.Size), "PMI_SPAWNED=0")
+		env = append(env, k.pmi.Environment(rank)...)
 	}
 	return env
 }
@@ -97,6 +110,9 @@ func (k *rankStarter) environment(s *launch.Start, rank, local int) []string {
 func (k *rankStarter) close() error {
 	if k.pmi != nil {
 		k.pmi.Close()
+	}
+	if k.staged != nil {
+		return k.staged.Close()
 	}
 	return nil
 }

@@ -301,12 +301,19 @@ func askNIC(ctx context.Context, conn *ctl.Conn, nic registry.NICID, j *ctl.Job)
 	return own.NIC(uint64(nic)).Job(ctx, j)
 }
 
-// hostErrorText is an error's text without the prefix of its package.
+// hostErrorText is an error's text without the prefixes of packages, and without the NIC that has answered with it.
 func hostErrorText(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer within %v", answerWithin)
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(err.Error(), "ctl: "), "weft: ")
+	text := err.Error()
+	if _, reason, ok := strings.Cut(text, " answers: "); ok { // the caller names the host
+		text = reason
+	}
+	for _, prefix := range []string{"weft: ", "ctl: ", "not permitted: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return text
 }
 
 func showMachine(c *cobra.Command, m *ctl.Machine, hosts []machineHost, asJSON bool) error {

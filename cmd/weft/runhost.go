@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	fabric "github.com/weftnet/weft"
@@ -33,7 +34,10 @@ func openHost(ctx context.Context, o *runOptions, errs io.Writer) (*runHost, err
 	h := &runHost{}
 	h.name, _ = os.Hostname()
 	h.name = cmp.Or(h.name, "localhost")
-	conn, err := ctl.Dial(ctx, o.socket)
+	conn, err := ctl.DialLink(ctx, o.socket, o.link)
+	if err == nil && o.machine != "" && o.link == "" {
+		conn, err = ofMachine(ctx, conn, o)
+	}
 	if errors.Is(err, ctl.ErrNoDaemon) && o.socket == "" && o.machine == "" && len(o.nodes) == 0 && o.link == "" {
 		if h.own, err = startOwnNIC(o.ranks, errs); err != nil {
 			return nil, err
@@ -47,6 +51,19 @@ func openHost(ctx context.Context, o *runOptions, errs io.Writer) (*runHost, err
 	}
 	h.conn = conn
 	return h, nil
+}
+
+// ofMachine returns a connection to the link that the machine of the job names, if it names one.
+func ofMachine(ctx context.Context, conn *ctl.Conn, o *runOptions) (*ctl.Conn, error) {
+	m, err := findMachine(ctx, conn, o.machine)
+	if err == nil && m.Link == "" {
+		return conn, nil
+	}
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return nil, err
+	}
+	o.link = m.Link
+	return ctl.DialLink(ctx, o.socket, o.link)
 }
 
 // socket is where this host's NIC listens.
@@ -81,6 +98,9 @@ type ownNIC struct {
 // ownNICProcesses is how many processes of a job attach beside its ranks: weft run, the keeper, and tools.
 const ownNICProcesses = 4
 
+// ownNICDirectory begins the name of the directory of such a NIC. If weft run is killed, the keeper removes it.
+const ownNICDirectory = "weft-run-"
+
 // startOwnNIC starts a NIC for so many ranks. It hears nothing from other hosts.
 func startOwnNIC(ranks int, log io.Writer) (*ownNIC, error) {
 	dir, err := privateDirectory()
@@ -93,6 +113,7 @@ func startOwnNIC(ranks int, log io.Writer) (*ownNIC, error) {
 		MaxProcesses: min(max(limits.DefaultProcesses, ranks+ownNICProcesses), limits.MaxProcesses),
 		VNI:          &daemon.VNIs{Prepared: 1}, // others are made as ranks attach: many never do
 		Slots:        &unlimited,
+		Subreaper:    true,
 	}
 	d, err := daemon.New(conf, log)
 	if err != nil {
@@ -113,15 +134,18 @@ func (n *ownNIC) close() error {
 // privateDirectory makes a directory that this user alone can enter: in memory where that can be, since a NIC syncs its
 // files.
 func privateDirectory() (dir string, err error) {
-	for _, parent := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm", ""} {
-		if parent == "" && err == nil && dir != "" {
+	for _, parent := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"} {
+		if parent == "" {
 			continue
 		}
-		if dir, err = os.MkdirTemp(parent, "weft-run-"); err == nil { // mode 0700
+		if dir, err := os.MkdirTemp(parent, ownNICDirectory); err == nil { // mode 0700
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("making a directory for the job's NIC: %w", err)
+	if dir, err = os.MkdirTemp("", ownNICDirectory); err != nil {
+		return "", fmt.Errorf("making a directory for the job's NIC: %w", err)
+	}
+	return dir, nil
 }
 
 // newJobName draws the name of a job.
@@ -147,6 +171,13 @@ func (h *runHost) places(ctx context.Context, o *runOptions, self fabric.NICID) 
 			return nil, nil, err
 		}
 	default:
+		if h.own == nil {
+			own, err := h.conn.NIC(0).Job(ctx, &ctl.Job{What: ctl.JobSlots})
+			if err != nil {
+				return nil, nil, err
+			}
+			h.name = cmp.Or(own.Name, h.name)
+		}
 		return m, []runPlace{{name: h.name, nic: self, free: max(o.ranks, o.perNode)}}, nil
 	}
 	places := make([]runPlace, len(m.Nodes))
@@ -182,13 +213,17 @@ func (h *runHost) askSlots(ctx context.Context, m *ctl.Machine, places []runPlac
 	wg.Wait()
 }
 
-// resolve finds the NICs of a list of hosts. This host is known by its hostname, too.
+// resolve finds the NICs of a list of hosts. This host is known by its hostname and as localhost, too.
 func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID) ([]ctl.MachineNode, error) {
 	nodes, err := machineNodes(list)
 	if err != nil {
 		return nil, err
 	}
 	known, err := h.conn.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own, err := h.conn.NIC(0).Job(ctx, &ctl.Job{What: ctl.JobSlots})
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +236,7 @@ func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID)
 		switch {
 		case err == nil:
 			n.NIC = id
-		case n.Name == h.name || n.Name == "localhost":
+		case slices.Contains([]string{own.Name, h.name, "localhost"}, n.Name):
 			n.NIC = registry.NICID(self)
 		default:
 			return nil, fmt.Errorf("no host is called %s: %w; weft nodes lists those that this one knows", n.Name, errNoHost)

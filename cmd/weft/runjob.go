@@ -32,8 +32,9 @@ type running struct {
 	relay  *relay
 	errs   io.Writer
 
-	mu      sync.Mutex
-	lostOut error // standard output could not be written
+	mu       sync.Mutex
+	lostOut  error // standard output could not be written
+	restarts int
 }
 
 // runJob is weft run. A signal does not end its context: the ranks decide what a signal means.
@@ -69,7 +70,7 @@ func (r *running) run(ctx context.Context) error {
 
 // attached attaches the launcher, places the ranks and runs the job.
 func (r *running) attached(ctx context.Context, program string, hash *hashing) (err error) {
-	r.p, err = fabric.Attach(ctx, fabric.AttachConfig{Socket: r.host.socket(r.o), Name: launch.LauncherName(r.job)})
+	r.p, err = fabric.Attach(ctx, fabric.AttachConfig{Socket: r.host.socket(r.o), Link: r.o.link, Name: launch.LauncherName(r.job)})
 	if err != nil {
 		return r.failed(err)
 	}
@@ -92,6 +93,7 @@ func (r *running) attached(ctx context.Context, program string, hash *hashing) (
 		return r.refused(fmt.Errorf("program %s: %w", program, err))
 	}
 	r.opts = r.o.launchOptions(r.job, program, text, m, hosts)
+	r.opts.AtTimeout = r.stuck
 	return r.launch(ctx)
 }
 
@@ -178,6 +180,9 @@ func (r *running) noted(n launch.Note) {
 		r.later(func() { r.say("host %s is lost: %s", n.Host, n.Text) })
 		r.event(hostEvent{Event: "host-lost", Node: n.Host, Text: n.Text})
 	case launch.NoteRestart:
+		r.mu.Lock()
+		r.restarts++
+		r.mu.Unlock()
 		r.later(func() { r.say("%s", n.Text) })
 		r.event(hostEvent{Event: "restart", Text: n.Text})
 	case launch.NoteTimeout:

@@ -72,8 +72,12 @@ func lacksSlots(places []runPlace, n int) error {
 		}
 		fmt.Fprintf(&b, "\n  host %s: %d of %s free", p.name, max(p.free, 0), counted(p.slots, "slot"))
 	}
-	return fmt.Errorf("%s need %s; %d are free:%s\nLower -n, wait for other jobs, or add --oversubscribe",
-		counted(n, "rank"), counted(n, "slot"), free, b.String())
+	is := "are"
+	if free == 1 {
+		is = "is"
+	}
+	return fmt.Errorf("%s need %s; %d %s free:%s\nweft run packs: it fills the hosts in this order. Lower -n, wait for other jobs, or add --oversubscribe",
+		counted(n, "rank"), counted(n, "slot"), free, is, b.String())
 }
 
 // placementText says which ranks a job places where, in one line.

@@ -30,7 +30,7 @@ type jobControl interface {
 // relay passes signals of the terminal and of other processes to the ranks.
 type relay struct {
 	control jobControl
-	stop    func() // stops this process; it returns when the process continues
+	stop    func() // stops this process
 	quit    func(status int)
 
 	interrupts int
@@ -107,7 +107,8 @@ func (r *relay) interrupt() {
 	}
 }
 
-// suspend stops the ranks and then this process, and lets them go on after it has been continued.
+// suspend stops the ranks and then this process. The ranks go on by the SIGCONT that continues this process: the kernel
+// stops all of its threads, but not at once.
 func (r *relay) suspend() {
 	r.control.Signal(syscall.SIGTSTP)
 	timeout := time.After(stopWithin)
@@ -120,7 +121,6 @@ func (r *relay) suspend() {
 		break
 	}
 	r.stop()
-	r.control.Signal(syscall.SIGCONT)
 }
 
 // running counts the ranks that have neither stopped nor ended.
@@ -149,7 +149,7 @@ func (r *relay) noted(n launch.Note) {
 	}
 }
 
-// stopSelf stops this process until SIGCONT comes.
+// stopSelf stops this process, soon after it returns.
 func stopSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
 // signalOf is a signal by its number.

@@ -52,10 +52,12 @@ is ended as well: by SIGTERM first, and --grace later by SIGKILL.
 The exit status is the first that is not 0, in the order of hosts; 128 + n for a
 CMD that signal n ended. Nothing is left behind, even if weft is killed.
 
-With --loss, or with other than two hosts, the hosts are joined by a switch. A
-frame is lost with probability P, once on its way from one host to another.`,
+With --loss, with --rate, or with other than two hosts, the hosts are joined by a
+switch. A frame is lost with probability P, once on its way from one host to another.
+With --rate, a token bucket paces each end of a host's cable.`,
 		Example: `  weft testbed exec --hosts 2 -- ip -brief address
   weft testbed exec --hosts 3 --loss 5% -- sh -c 'echo $WEFT_HOST of $WEFT_ADDRS'
+  weft testbed exec --rate 10,100Mbit -- sh -c 'echo host $WEFT_HOST has its own cable'
   weft testbed exec --hosts 2 --on 0 -- bash`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := o.complete(args); err != nil {
@@ -94,6 +96,7 @@ func (o *execOptions) define(c *cobra.Command) {
 	intFlag(fs, &o.config.Hosts, "hosts", 2, 1, testbed.MaxHosts, "how many hosts")
 	intFlag(fs, &o.on, "on", -1, 0, testbed.MaxHosts-1, "run CMD on this host alone, counted from 0 (default: on all)")
 	shareFlag(fs, &o.config.Loss, "loss", "share of frames that are lost, such as 5% or 0.05")
+	ratesFlag(fs, &o.config.Rates, "rate of each host's cable each way, such as 100Mbit; or one for each host, such as 10,100,155Mbit")
 	intFlag(fs, &o.config.MTU, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU, "MTU of every link, in bytes")
 	durationFlag(fs, &o.grace, "grace", 5*time.Second, 0, time.Hour, "how long processes have to end after a signal")
 	fs.Lookup("on").DefValue = "" // -1 is ours and not a value to give
@@ -108,6 +111,9 @@ func (o *execOptions) complete(args []string) error {
 	if o.on >= o.config.Hosts {
 		return usagef("--on is %d: expected a host from 0 to %d, since --hosts is %d", o.on, o.config.Hosts-1, o.config.Hosts)
 	}
+	if n := len(o.config.Rates); n > 1 && n != o.config.Hosts {
+		return usagef("--rate has %d rates: expected one, or one for each of the %d hosts", n, o.config.Hosts)
+	}
 	return nil
 }
 
@@ -120,6 +126,9 @@ func (o *execOptions) flags() []string {
 		fmt.Sprintf("--grace=%v", o.grace),
 		fmt.Sprintf("--dir=%s", o.dir),
 		fmt.Sprintf("--foreground=%v", o.foreground),
+	}
+	if len(o.config.Rates) > 0 {
+		f = append(f, "--rate="+ratesText(o.config.Rates))
 	}
 	if o.on >= 0 {
 		f = append(f, fmt.Sprintf("--on=%d", o.on))

@@ -16,7 +16,11 @@ func (u *undo) apart(ctx context.Context, o *Options) (client *crew, bed *testbe
 	var listen string
 	half := 1 // of the server
 	if o.Veth {
-		if bed, err = testbed.New(testbed.Config{Hosts: 2, Loss: o.Loss, Lossy: o.Lossy, Apart: o.Apart, MTU: o.mtu()}); err != nil {
+		c := testbed.Config{Hosts: 2, Loss: o.Loss, Lossy: o.Lossy, Apart: o.Apart, MTU: o.mtu()}
+		if o.Rate > 0 {
+			c.Rates = []int64{o.Rate}
+		}
+		if bed, err = testbed.New(c); err != nil {
 			return nil, nil, err
 		}
 		u.add(bed.Close)

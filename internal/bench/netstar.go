@@ -34,6 +34,7 @@ type NetstarOptions struct {
 	Parts []string      // empty: all
 	Sizes []int         // of messages beside TCP, bytes
 	Veth  bool          // those between two hosts that are made for it, by AF_XDP as well
+	Rates []int64       // those between two hosts whose cables have each of these rates in turn, in bits per second
 	Loss  float64       // share of the frames, each way
 	Time  time.Duration // for each row
 }
@@ -46,6 +47,7 @@ type NetstarRow struct {
 	How        string `json:"how,omitempty"` // messages are sent, or what a timer is
 	Link       string `json:"link,omitempty"`
 	Deployment string `json:"deployment,omitempty"`
+	Rate       int64  `json:"rate,omitempty"`    // of the cables, in bits per second; 0: as fast as the machine is
 	Size       int    `json:"size,omitempty"`    // bytes
 	Missing    string `json:"missing,omitempty"` // why there is no figure: what this machine does not allow
 
@@ -66,6 +68,24 @@ type BesideTCP struct {
 	MessageBytes float64 `json:"message_bytes_per_s"`
 	TCPBytes     float64 `json:"tcp_bytes_per_s"`
 	More         float64 `json:"times_bytes"` // the message's bytes a second by TCP's
+
+	*OfRate // nil: the cables have none
+}
+
+// OfRate is what a cable of a rate allows, and how much of it is used.
+type OfRate struct {
+	// Wire is how long the bytes of a message and of its echo alone take on such a cable. A token bucket lets a frame that finds
+	// the cable idle pass at once, so of the times of round trips this is the larger part that is not in there.
+	Wire         int64   `json:"wire_ns"`
+	MessageShare float64 `json:"message_share"` // of the rate, that the bytes of messages take
+	TCPShare     float64 `json:"tcp_share"`
+}
+
+// ofRate relates r to the rate.
+func (r *BesideTCP) ofRate(size int, rate int64) {
+	if rate > 0 {
+		r.OfRate = &OfRate{Wire: int64(2 * 8 * float64(size) / float64(rate) * 1e9), MessageShare: 8 * r.MessageBytes / float64(rate), TCPShare: 8 * r.TCPBytes / float64(rate)}
+	}
 }
 
 // RunNetstar measures part by part, and hands over row by row.
@@ -92,24 +112,33 @@ func RunNetstar(ctx context.Context, o NetstarOptions, out func(NetstarRow) erro
 	return nil
 }
 
-// besideTCP measures messages of each link beside TCP.
+// besideTCP measures messages of each link beside TCP. Over cables with a rate these are those of UDP: frames of AF_XDP find no slow card
+// on their host that could make them wait.
 func besideTCP(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
+	for _, rate := range o.Rates {
+		if err := o.besideOn(ctx, LinkUDP, rate, out); err != nil {
+			return fmt.Errorf("rate of %d bits per second: %w", rate, err)
+		}
+	}
+	if len(o.Rates) > 0 {
+		return nil
+	}
 	links := []string{LinkShm, LinkUDP}
 	if o.Veth {
 		links = []string{LinkUDP, LinkXDP}
 	}
 	for _, link := range links {
-		if err := o.besideOn(ctx, link, out); err != nil {
+		if err := o.besideOn(ctx, link, 0, out); err != nil {
 			return fmt.Errorf("link %s: %w", link, err)
 		}
 	}
 	return nil
 }
 
-func (o *NetstarOptions) besideOn(ctx context.Context, link string, out func(NetstarRow) error) (err error) {
+func (o *NetstarOptions) besideOn(ctx context.Context, link string, rate int64, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	pair := Options{Kind: KindStream, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: o.Veth, Sealing: o.Sealing}
+	pair := Options{Kind: KindStream, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: o.Veth || rate > 0, Rate: rate, Sealing: o.Sealing}
 	s, err := down.side(ctx, &pair)
 	if err != nil {
 		return err
@@ -120,11 +149,12 @@ func (o *NetstarOptions) besideOn(ctx context.Context, link string, out func(Net
 			return err
 		}
 		r := m.Streams
-		err = out(NetstarRow{Link: link, Deployment: DeployedEmbedded, Size: size, Beside: &BesideTCP{
+		b := &BesideTCP{
 			MessageP50: r.MessageP50, TCPP50: r.TCPP50, Faster: float64(r.TCPP50) / float64(r.MessageP50),
 			MessageBytes: r.MessageBytes, TCPBytes: r.TCPBytes, More: r.MessageBytes / r.TCPBytes,
-		}})
-		if err != nil {
+		}
+		b.ofRate(size, rate)
+		if err = out(NetstarRow{Link: link, Deployment: DeployedEmbedded, Rate: rate, Size: size, Beside: b}); err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,7 @@ type Options struct {
 	Veth  bool    // the two sides are on two hosts that are made for it
 	Loss  float64 // there: the share of packets that is lost, each way
 	Lossy bool    // there: what loses packets is in the way, even if Loss is 0
+	Rate  int64   // there: of their cables, in bits per second; 0: as fast as the machine is
 	Apart bool    // each side has processors of its own, if there are as many
 	MTU   int     // there: of the cable, bytes; 0 = testbed.DefaultMTU
 

@@ -1,17 +1,17 @@
-// Package cgroup makes the control groups of a job on a host, places processes in them, limits and counts
-// their memory, ends all their processes, and removes them.
+// Package cgroup makes the control groups of a job on a host, places processes in them, limits and
+// counts their memory, ends all their processes, and removes them.
 //
-// A daemon that may write the cgroup file system makes a Group for each job, below its own cgroup, so that
-// the limits of the daemon's container or service hold for the job, too:
+// A daemon that may write the cgroup file system makes a Group for each job, below its own cgroup,
+// so that the limits of the daemon's container or service hold for the job, too:
 //
 //	…/daemon's cgroup
 //	└── job-1a2b3c4d            cgroup.procs belongs to the user
 //	    ├── keeper              the keeper: no memory limit of the job ends it
 //	    └── ranks               the ranks: cgroup.procs, cgroup.kill, memory.max … belong to the user
 //
-// A host has version 2, version 1, or both. Version 2 needs cgroup.kill (Linux 5.14). Version 1 has one
-// hierarchy for each controller; a Group uses memory, pids and freezer. If both are mounted, a Group uses
-// version 2 to end processes, and whichever has the memory controller to limit memory.
+// A host has version 2, version 1, or both. Version 2 needs cgroup.kill (Linux 5.14). Version 1 has
+// one hierarchy for each controller; a Group uses memory, pids and freezer. If both are mounted, a
+// Group uses version 2 to end processes, and whichever has the memory controller to limit memory.
 package cgroup
 
 import (
@@ -26,8 +26,8 @@ const (
 	keeperDir = "keeper"
 )
 
-// Group is the control group of one job on one host: one directory for each hierarchy, or an empty string.
-// The daemon hands it to the keeper in JSON, or by Paths and Open.
+// Group is the control group of one job on one host: one directory for each hierarchy, or an empty
+// string. The daemon hands it to the keeper in JSON, or by Paths and Open.
 type Group struct {
 	Unified string `json:"unified,omitempty"` // version 2
 	Memory  string `json:"memory,omitempty"`  // version 1, as the following
@@ -45,7 +45,7 @@ func (g *Group) Paths() (paths []string) {
 	return paths
 }
 
-// OOM is what the kernel knows about the memory of a group.
+// OOM holds the kernel's counts and limits of the memory of a group.
 type OOM struct {
 	Kills      uint64 // processes that the kernel has killed for lack of memory
 	LimitBytes int64  // the lowest limit that holds here; 0 if there is none

@@ -46,3 +46,9 @@ func (*Group) Kill(time.Duration) ([]int, error) { return nil, unsupported() }
 
 // Remove fails.
 func (*Group) Remove(time.Duration) ([]int, error) { return nil, unsupported() }
+
+// Leave fails.
+func (*Group) Leave() error { return unsupported() }
+
+// Sweep fails.
+func Sweep(string, time.Duration) ([]string, error) { return nil, unsupported() }

@@ -10,9 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter prepares the calling thread to start ranks: processes that the thread forks with attr begin in the
-// group, and have no moment outside. In version 1, the thread itself enters the group, so the goroutine must
-// be locked to its thread. Call done when the ranks are started; it brings the thread and attr back.
+// Enter prepares the calling thread to start ranks: processes that the thread forks with attr begin
+// in the group, and have no moment outside. In version 1, the thread itself enters the group, so
+// the goroutine must be locked to its thread. Call done when the ranks are started; it brings the
+// thread and attr back.
 func (g *Group) Enter(attr *syscall.SysProcAttr) (done func(), err error) {
 	return g.enter(ranksDir, attr)
 }
@@ -59,8 +60,9 @@ func (g *Group) enter(part string, attr *syscall.SysProcAttr) (done func(), err 
 	return done, nil
 }
 
-// leave moves the calling thread home. A user may lack the right; the keeper's part of the group is open to
-// it in any case. A thread that stayed in the ranks' part would count as a process of the job.
+// leave moves the calling thread home. A user may lack the right; the keeper's part of the group is
+// open to it in any case. A thread that stayed in the ranks' part would count as a process of the
+// job.
 func leave(home, keeper string) {
 	if home == "" || moveThread(home) != nil {
 		_ = moveThread(keeper)

@@ -80,7 +80,12 @@ func awaitProcesses(t *testing.T, g *Group, n int) {
 	}
 }
 
-const bomb = `trap "" TERM; for i in 1 2 3 4 5 6 7 8 9 10; do sh -c 'trap "" TERM; setsid sleep 1000 & kill -STOP $$' & done; wait`
+// bomb is a shell with ten stopped children, each with a child in a session of its own.
+const bomb = `trap "" TERM
+for i in 1 2 3 4 5 6 7 8 9 10; do
+	sh -c 'trap "" TERM; setsid sleep 1000 & kill -STOP $$' &
+done
+wait`
 
 func TestKillEndsEveryProcessOfTheRanksAndSparesTheKeeper(t *testing.T) {
 	for _, c := range []struct {
@@ -132,7 +137,8 @@ func TestRemoveEndsTheKeeperToo(t *testing.T) {
 	}
 }
 
-// A frozen process ignores SIGKILL until it is thawed, as one in an endless call of the kernel does.
+// A frozen process ignores SIGKILL until it is thawed, as one in an endless call of the kernel
+// does.
 func TestKillNamesAProcessThatDoesNotEndAndReturns(t *testing.T) {
 	g := makeGroup(t)
 	if g.Freezer == "" {
@@ -201,7 +207,9 @@ func TestAGroupIsTheSameAfterTheWayToTheKeeper(t *testing.T) {
 }
 
 func TestWhatIsNoGroupIsRefused(t *testing.T) {
-	for _, name := range []string{"", ".", "..", "a/b", "../x", "cgroup.procs", "memory.max", "a b", "-x", "job-1.", strings.Repeat("é", 3)} {
+	for _, name := range []string{
+		"", ".", "..", "a/b", "../x", "cgroup.procs", "memory.max", "a b", "-x", "job-1.", "é",
+	} {
 		if g, err := Make(name, 0, 0); err == nil {
 			_, _ = g.Remove(patience)
 			t.Errorf("a group named %q was made; expected an error", name)

@@ -14,20 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollEvery is how often Kill looks whether the processes are gone. The kernel offers no wait for version 1.
+// pollEvery is how often Kill looks whether the processes are gone. The kernel offers no wait for
+// version 1.
 const pollEvery = 5 * time.Millisecond
 
 // Processes lists the processes of the ranks, without this one.
 func (g *Group) Processes() ([]int, error) { return g.processes(ranksDir) }
 
-// Kill kills every process of the ranks, and waits until none is left, at most for the given time. It
-// returns the processes that are left then: their kernel calls do not end. It spares this process, one of
-// whose threads may be in the group at the moment. Start nothing in the group afterwards: some versions of
-// Linux kill a process at once that is created in a killed group of version 2.
+// Kill kills every process of the ranks, and waits until none is left, at most for the given time.
+// It returns the processes that are left then: their kernel calls do not end. It spares this
+// process, one of whose threads may be in the group at the moment. Start nothing in the group
+// afterwards: some versions of Linux kill a process at once that is created in a killed group of
+// version 2.
 func (g *Group) Kill(wait time.Duration) (left []int, err error) { return g.kill(wait, ranksDir) }
 
-// Remove kills every process of the job, the keeper too, waits as Kill does, and removes the group. It
-// returns the processes that are left; the group is then left, too.
+// Remove kills every process of the job, the keeper too, waits as Kill does, and removes the group.
+// It returns the processes that are left; the group is then left, too.
 func (g *Group) Remove(wait time.Duration) (left []int, err error) {
 	until := time.Now().Add(wait)
 	left, err = g.kill(wait, ranksDir, keeperDir, "")
@@ -47,7 +49,7 @@ func (g *Group) Remove(wait time.Duration) (left []int, err error) {
 	}
 }
 
-// kill kills the processes of some parts of the group, over and over until none is left.
+// kill kills the processes of some parts of the group, and repeats it until no process is left.
 func (g *Group) kill(wait time.Duration, parts ...string) (left []int, err error) {
 	for until := time.Now().Add(wait); ; time.Sleep(pollEvery) {
 		var errs []error
@@ -64,8 +66,8 @@ func (g *Group) kill(wait time.Duration, parts ...string) (left []int, err error
 	}
 }
 
-// killPart kills the processes that are now in a part. cgroup.kill reaches forks of the same moment. In
-// version 1, the freezer stops the processes first, so the list of them is complete.
+// killPart kills the processes that are now in a part. cgroup.kill reaches forks of the same
+// moment. In version 1, the freezer stops the processes first, so the list of them is complete.
 func (g *Group) killPart(part string) error {
 	if g.Unified != "" {
 		if pids, err := pidsIn(filepath.Join(g.Unified, part)); err == nil && !slices.Contains(pids, os.Getpid()) {
@@ -90,8 +92,8 @@ func (g *Group) killPart(part string) error {
 	return err
 }
 
-// awaitFrozen waits until no process of a directory runs, so that none is in the middle of a fork. A process
-// in a long call of the kernel must not hold up the others, so the wait is short.
+// awaitFrozen waits until no process of a directory runs, so that none is in the middle of a fork.
+// A process in a long call of the kernel must not hold up the others, so the wait is short.
 func awaitFrozen(state string) {
 	for range 20 {
 		if s, err := read(state); err != nil || s == "FROZEN" {

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leafDir is the cgroup of version 2 into which a daemon moves itself. The kernel gives a controller to the
-// children of a cgroup only if no process is in the cgroup itself.
+// leafDir is the cgroup of version 2 into which a daemon moves itself. The kernel gives a
+// controller to the children of a cgroup only if no process is in the cgroup itself.
 //
 //	before: …/weft.service (daemon)     after: …/weft.service
 //	                                           ├── weft-nic (daemon)
 //	                                           └── job-1a2b3c4d …
 const leafDir = "weft-nic"
 
-// enable makes a controller of version 2 available below dir. If this process alone is in dir, it moves
-// into a leaf first.
+// enable makes a controller of version 2 available below dir. If this process alone is in dir, it
+// moves into a leaf first.
 func enable(dir, controller string) error {
 	control := filepath.Join(dir, "cgroup.subtree_control")
 	err := write(control, "+"+controller)
@@ -32,8 +32,8 @@ func enable(dir, controller string) error {
 	return write(control, "+"+controller)
 }
 
-// moveToLeaf moves this process into a leaf of dir, if no other one is in dir: to move the processes of
-// others is not Weft's business.
+// moveToLeaf moves this process into a leaf of dir, if no other one is in dir: to move the
+// processes of others is not Weft's business.
 func moveToLeaf(dir string) error {
 	pids, err := pidsIn(dir)
 	if err != nil {

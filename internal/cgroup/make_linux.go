@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// groupName is what Make accepts: one path element that no controller's file has.
+// groupName matches the names that Make accepts. No file of a controller has such a name.
 var groupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*(\.[0-9]+)?$`)
 
 // files are the files of the ranks' directory that the keeper writes.
@@ -22,9 +22,10 @@ var files = []string{
 	"memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
 }
 
-// Make makes the control group of a job below the cgroup of this process, and gives it to the user uid and
-// the group gid. It uses every hierarchy in which it can do so. The error, if there is none, wraps the
-// reasons, such as fs.ErrPermission. The name is a job's application, such as "job-1a2b3c4d.1".
+// Make makes the control group of a job below the cgroup of this process, and gives it to the user
+// uid and the group gid. It uses every hierarchy in which it can do so. The error, if there is
+// none, wraps the reasons, such as fs.ErrPermission. The name is a job's application, such as
+// "job-1a2b3c4d.1".
 func Make(name string, uid, gid int) (*Group, error) {
 	if !groupName.MatchString(name) {
 		return nil, fmt.Errorf("cgroup: name %.80q; expected letters, digits, '-' and '_'", name)
@@ -84,7 +85,8 @@ func fillDir(base, dir string, unified bool, uid, gid int) error {
 		if err := unix.Access(filepath.Join(base, "cgroup.procs"), unix.W_OK); err != nil {
 			return fmt.Errorf("%s/cgroup.procs: %w", base, err)
 		}
-		// Without the controllers, the group ends processes, but does not limit them. The limits report it.
+		// Without the controllers, the group ends processes, but does not limit them. The limits
+		// report it.
 		for _, c := range []string{"memory", "pids"} {
 			if enable(base, c) == nil {
 				_ = enable(dir, c)
@@ -111,8 +113,8 @@ func fillDir(base, dir string, unified bool, uid, gid int) error {
 	return nil
 }
 
-// Open returns the group with the given directories, as Paths has returned them. It tells them apart by
-// their files.
+// Open returns the group with the given directories, as Paths has returned them. It tells them
+// apart by their files.
 func Open(paths ...string) (*Group, error) {
 	g := new(Group)
 	for _, p := range paths {
@@ -142,8 +144,8 @@ func has(dir, file string) bool {
 	return err == nil
 }
 
-// removeDirs removes a job's directory of one hierarchy, and those that ranks have made inside. No process
-// is in them.
+// removeDirs removes a job's directory of one hierarchy, and the directories that ranks have made
+// inside. They hold no process.
 func removeDirs(dir string) error {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

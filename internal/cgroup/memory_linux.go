@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// LimitMemory limits the memory of all ranks together, swap included. The kernel kills a process of the
-// group that needs more. The limit is rounded down to pages.
+// LimitMemory limits the memory of all ranks together, swap included. The kernel kills a process of
+// the group that needs more. The limit is rounded down to pages.
 func (g *Group) LimitMemory(bytes int64) error {
 	if bytes <= 0 {
 		return fmt.Errorf("cgroup: memory limit %d; expected a positive number of bytes", bytes)
@@ -49,7 +49,8 @@ func (g *Group) LimitProcesses(n int64) error {
 	return fmt.Errorf("cgroup: process limit: this host gives the job no pids controller: %w", errors.ErrUnsupported)
 }
 
-// OOM reads how many processes of the ranks the kernel has killed for lack of memory, and the limit.
+// OOM reads how many processes of the ranks the kernel has killed for lack of memory, and the
+// limit.
 func (g *Group) OOM() (OOM, error) {
 	switch {
 	case g.Memory != "":
@@ -60,8 +61,8 @@ func (g *Group) OOM() (OOM, error) {
 	return Enclosing()
 }
 
-// Enclosing reads the same of the cgroup in which this process is, for ranks without a cgroup of their own.
-// A root cgroup counts nothing; the error wraps errors.ErrUnsupported then.
+// Enclosing reads the same of the cgroup in which this process is, for ranks without a cgroup of
+// their own. A root cgroup counts nothing; the error wraps errors.ErrUnsupported then.
 func Enclosing() (OOM, error) {
 	h, err := own()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// hierarchies maps "memory", "pids" and "freezer" of version 1, and "" of version 2, to the directory of
-// this process's own cgroup.
+// hierarchies maps "memory", "pids" and "freezer" of version 1, and "" of version 2, to the
+// directory of this process's own cgroup.
 type hierarchies map[string]string
 
 // own finds the cgroups of this process.
@@ -39,8 +39,8 @@ func own() (hierarchies, error) {
 	return h, nil
 }
 
-// parse combines mountinfo (where a hierarchy is mounted, and which part of it) with /proc/PID/cgroup
-// (where in the hierarchy the process is).
+// parse combines mountinfo (where a hierarchy is mounted, and which part of it) with
+// /proc/PID/cgroup (where in the hierarchy the process is).
 func parse(mountinfo, member io.Reader) (hierarchies, error) {
 	inside := make(map[string]string)
 	for s := bufio.NewScanner(member); s.Scan(); {

@@ -51,9 +51,8 @@ type member struct {
 	over  bool   // and so are all others
 	wrong bool   // broken by a disagreement, not an end
 
-	since    clock.Time // when it joined, or when its latest operation ended, or when its group broke
-	broke    Step       // of a broken group: where the process stood then, if it was in an operation
-	doneWell uint32     // likewise: the last operation up to which all had ended
+	since clock.Time // when it joined, or when its latest operation ended, or when its group broke
+	broke Step       // of a broken group: the first operation that failed for it
 
 	inTransit int // bytes held for others
 	staged    int // bytes held for its process
@@ -94,7 +93,7 @@ func (t *Table) Command(p *Process, r Request, c vni.Command, sc *vni.SendContex
 		t.leave(m, m.finished())
 		t.nic.Complete(r, vni.Completion{Status: vni.StatusOK})
 	case m.ended(m.next):
-		m.noteRefused(c.Code, sc.Tag)
+		m.refuse(c.Code, sc.Tag)
 		t.fail(r, m.brokenStatus(), m)
 	case c.Code == vni.CodeBarrier && int(c.Size) != len(m.g.seats):
 		t.fail(r, vni.StatusGroupSize, nil)
@@ -225,8 +224,7 @@ func (t *Table) breakMember(m *member, rank int, last uint32, all bool) {
 		return
 	}
 	if m.state != memberBroken {
-		m.noteBreak(t.nic.Now())
-		m.state, m.dead, m.last = memberBroken, rank, last
+		m.state, m.dead, m.last, m.since = memberBroken, rank, last, t.nic.Now()
 	}
 	if int32(last-m.last) < 0 {
 		m.last = last
@@ -239,6 +237,7 @@ func (t *Table) breakMember(m *member, rank int, last uint32, all bool) {
 		}
 		o := m.ops[n]
 		if r := t.takeRequest(o); r != nil {
+			m.noteFailed(o.step())
 			t.fail(r, m.brokenStatus(), m)
 		}
 		t.free(o)

@@ -130,7 +130,7 @@ func (t *Table) enter(m *member, r Request, code vni.Code, tag uint64, length in
 	}
 	o.req, o.room, o.entered, o.since = r, length, true, t.nic.Now()
 	if o.kind != kindUnknown && o.kind != k || o.known && (o.root != root || k == kindReduce && (o.length != length || o.operator != op)) {
-		m.broke = m.step(o.number, k, root, all) // o is what others make of it
+		m.noteFailed(m.step(o.number, k, root, all)) // o is what others make of it
 		t.mismatch(m)
 		return
 	}

@@ -88,8 +88,8 @@ func (m *member) standing(now clock.Time) Standing {
 	}
 	if o := m.oldest(&s.Under); o != nil { // a broken group still ends what came before the break
 		s.In, s.For = o.step(), now.Sub(o.since)
-	} else if m.state == memberBroken {
-		s.In, s.Done = m.broke, m.doneWell
+	} else if m.state == memberBroken && m.broke.Kind != "" {
+		s.In, s.Done = m.broke, m.broke.Number-1
 	}
 	return s
 }
@@ -122,20 +122,17 @@ func (m *member) step(number uint32, k kind, root int, toAll bool) Step {
 	return s
 }
 
-// noteBreak keeps where m stood when its group broke, before its operations fail.
-func (m *member) noteBreak(now clock.Time) {
-	m.doneWell, m.since = m.finished(), now
-	var under int
-	if o := m.oldest(&under); o != nil && m.broke.Kind == "" {
-		m.broke = o.step()
+// noteFailed keeps the first operation that failed since the group of m broke.
+func (m *member) noteFailed(s Step) {
+	if m.broke.Kind == "" {
+		m.broke = s
 	}
 }
 
-// noteRefused keeps the first operation that m asks for once its group is broken, unless one failed when
-// it broke.
-func (m *member) noteRefused(code vni.Code, tag uint64) {
-	root := int(uint32(tag))
-	if k := kinds[code]; m.broke.Kind == "" && (k == kindBarrier || uint32(tag) == vni.AllRanks || root < len(m.g.seats)) {
-		m.broke = m.step(m.next, k, root, uint32(tag) == vni.AllRanks)
+// refuse notes an operation that m asks for once its group is broken.
+func (m *member) refuse(code vni.Code, tag uint64) {
+	k, root, toAll := kinds[code], int(uint32(tag)), uint32(tag) == vni.AllRanks
+	if k == kindBarrier || toAll || root < len(m.g.seats) {
+		m.noteFailed(m.step(m.next, k, root, toAll))
 	}
 }

@@ -57,7 +57,8 @@ type Reserve struct {
 	Dir           string  `json:"dir"`              // working directory of the ranks; absolute
 	Version       string  `json:"version"`          // of the launcher's Weft; must equal the daemon's
 	Oversubscribe bool    `json:"oversubscribe,omitempty"`
-	Link          string  `json:"link,omitempty"` // by name; empty: the daemon's own
+	Link          string  `json:"link,omitempty"`         // by name; empty: the daemon's own
+	MemoryBytes   int64   `json:"memory_bytes,omitempty"` // limit of the job's memory on this host; 0: none
 }
 
 // Address is one process of the fabric, in one life.
@@ -79,6 +80,7 @@ const (
 	RefusedMachine = "machine"
 	RefusedMemlock = "memlock"
 	RefusedLink    = "link"
+	RefusedMemory  = "memory"
 )
 
 // Refusal is one cause for which a host takes no ranks, and its cure.
@@ -93,6 +95,7 @@ type JobReply struct {
 	Ready    bool           `json:"ready,omitempty"`    // of reserve: the keeper waits for its start
 	Refusals []Refusal      `json:"refusals,omitempty"` // of reserve, if it is not ready: all causes
 	NIC      registry.NICID `json:"nic,omitempty"`      // of the host that answers
+	Name     string         `json:"name,omitempty"`     // of that host; of slots
 	PID      int            `json:"pid,omitempty"`      // of the keeper
 	Keeper   *Address       `json:"keeper,omitempty"`   // of the keeper, if it is ready: the launcher need not wait for its name
 	Jobs     []JobInfo      `json:"jobs,omitempty"`
@@ -241,6 +244,8 @@ func (r *Reserve) check() error {
 		return bad("the launcher has no address; expected its NIC, slot and generation")
 	case r.SHA256 != "" && !hexSHA256.MatchString(r.SHA256):
 		return bad("sha256 %.80q; expected 64 hexadecimal digits", r.SHA256)
+	case r.MemoryBytes < 0:
+		return bad("a limit of %d bytes of memory; expected 0 or more", r.MemoryBytes)
 	case len(r.Version) > 64 || len(r.Link) > 64:
 		return bad("version %.80q, link %.80q; expected at most 64 bytes", r.Version, r.Link)
 	case r.Machine != "" && !validMachine(r.Machine):

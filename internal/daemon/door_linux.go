@@ -79,14 +79,21 @@ func (h *door) called(name string) (*Daemon, error) {
 	if name == "" {
 		return h.links[0], nil
 	}
-	var names []string
 	for _, d := range h.links {
 		if d.settings.linkName() == name {
 			return d, nil
 		}
+	}
+	return nil, fmt.Errorf("%w: no link is called %.64q; this daemon has %s", ctl.ErrNoLink, name, h.linkNames())
+}
+
+// linkNames lists the names of the links.
+func (h *door) linkNames() string {
+	var names []string
+	for _, d := range h.links {
 		names = append(names, d.settings.linkName())
 	}
-	return nil, fmt.Errorf("%w: %.64q; this daemon has %s", ctl.ErrNoLink, name, strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 // run serves all links until ctx is done.
@@ -124,6 +131,7 @@ func (h *door) serveAll(ctx context.Context) error {
 		d.follow(ctx, &rest)
 	}
 	rest.Go(func() { h.places.family.reapOrphans(ctx.Done()) })
+	rest.Go(func() { h.places.sweep(ctx, h.links[0].log) })
 	rest.Go(h.links[0].accept)
 	<-ctx.Done()
 	h.places.close() // before the NICs: the keepers tell their launchers why

@@ -94,6 +94,7 @@ func (j *jobs) reserveNow(ctx context.Context, a deploy.Asker, r *ctl.Reserve) *
 	if !able {
 		return j.refuse(a, append(all, j.lacking(r)...)...)
 	}
+	j.settle(ctx, func(free int) bool { return r.Oversubscribe || r.Ranks <= free })
 	b, no := j.take(who, r, len(all) > 0)
 	all = append(all, no...)
 	if b == nil {
@@ -115,11 +116,20 @@ func (j *jobs) unfit(a deploy.Asker, r *ctl.Reserve) (all []ctl.Refusal) {
 		all = append(all, ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("the launcher is not process %d of NIC %v, which asks",
 			r.Launcher.Slot, r.Launcher.NIC), Cure: "attach the launcher to the daemon that passes its reservations on"})
 	}
-	if r.Link != "" && r.Link != j.d.settings.config.called {
-		all = append(all, ctl.Refusal{What: ctl.RefusedLink, Text: fmt.Sprintf("the daemon has no link %q", r.Link),
-			Cure: fmt.Sprintf("start it with [links.%s] in its configuration, or leave --link out", r.Link)})
+	if own := j.d.settings.linkName(); r.Link != "" && r.Link != own {
+		all = append(all, j.otherLink(r.Link, own))
 	}
 	return all
+}
+
+// otherLink refuses a reservation that names another link than that of this NIC.
+func (j *jobs) otherLink(named, own string) ctl.Refusal {
+	if _, err := j.d.called(named); err != nil {
+		return ctl.Refusal{What: ctl.RefusedLink, Text: fmt.Sprintf("the daemon has no link %q; it has %s", named, j.d.linkNames()),
+			Cure: fmt.Sprintf("start it with --link and [links.%s] in its configuration, or leave --link out", named)}
+	}
+	return ctl.Refusal{What: ctl.RefusedLink, Text: fmt.Sprintf("NIC %v is on the link %q of its daemon", j.d.id, own),
+		Cure: fmt.Sprintf("name the hosts by their NICs on %s, which `weft nic links` lists there", named)}
 }
 
 // launches reports whether a process of this NIC has an address, and is a user's.
@@ -165,7 +175,7 @@ func (j *jobs) short(r *ctl.Reserve) (all []ctl.Refusal) {
 		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: fmt.Sprintf("%d ranks; the NIC has room for %d", r.Ranks, most),
 			Cure: "raise max_processes in the configuration of its daemon"})
 	case r.Ranks > free && !r.Oversubscribe:
-		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: fmt.Sprintf("%d of %d slots free, for %d ranks", max(0, free), slots, r.Ranks),
+		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: fmt.Sprintf("%d of %d slots free, %d needed", max(0, free), slots, r.Ranks),
 			Cure: "add --oversubscribe"})
 	}
 	if b := j.all[r.Application()]; b != nil {
@@ -190,7 +200,7 @@ func (j *jobs) take(who *account, r *ctl.Reserve, refused bool) (*job, []ctl.Ref
 	if j.all[r.Application()] != nil || len(j.all) >= limits.JobsPerHost {
 		return nil, short
 	}
-	b := &job{account: who, done: make(chan struct{}), JobInfo: ctl.JobInfo{ID: r.Application(), NIC: j.d.id, User: who.name, Machine: r.Machine,
+	b := &job{on: j.d, account: who, done: make(chan struct{}), JobInfo: ctl.JobInfo{ID: r.Application(), NIC: j.d.id, User: who.name, Machine: r.Machine,
 		Program: r.Program, Host: r.Host, First: r.First, Ranks: r.Ranks, Size: r.Size, Restart: r.Restart,
 		Started: time.Now().UnixNano(), Launcher: r.Launcher}}
 	b.log = j.d.log.With("job", b.ID, "user", who.name)

@@ -50,6 +50,7 @@ type places struct {
 type job struct {
 	ctl.JobInfo // but for its state and processes, which the keeper knows
 
+	on      *Daemon // the link of its ranks
 	account *account
 	log     *slog.Logger
 	slots   int           // that it has taken; 0 if it is refused, and its keeper only looks for further causes
@@ -101,9 +102,7 @@ func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl
 		if err := j.mayLook(a); err != nil {
 			return nil, 0, nil, err
 		}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		return &ctl.JobReply{NIC: j.d.id, Slots: j.slots(), Free: j.slots() - j.taken}, 0, nil, nil
+		return nil, 0, func() (*ctl.JobReply, int, error) { return j.free(ctx) }, nil
 	}
 	if a.NIC == 0 && strings.HasPrefix(q.What, "machine-") {
 		reply, next, err := j.machineAnswer(a, r)
@@ -166,7 +165,7 @@ func (j *jobs) snapshot() (l []*job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, b := range j.all {
-		if b.keeper != nil {
+		if b.keeper != nil && b.on == j.d {
 			l = append(l, b)
 		}
 	}
@@ -178,7 +177,7 @@ func (j *jobs) snapshot() (l []*job) {
 func (j *jobs) find(id string) (*job, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if b := j.all[id]; b != nil && b.keeper != nil {
+	if b := j.all[id]; b != nil && b.keeper != nil && b.on == j.d {
 		return b, nil
 	}
 	return nil, fmt.Errorf("%w: %s has no ranks on the host of NIC %v", ctl.ErrNoJob, id, j.d.id)
@@ -242,13 +241,16 @@ func (j *jobs) mayClaim(uid int, name vni.Name) error {
 	return fmt.Errorf("%w: user %d may not be %v: %s is a job of user %s", ctl.ErrRefused, uid, name, b.ID, b.account.name)
 }
 
-// using lists the jobs here that use a machine of this daemon.
-func (j *jobs) using(machine string) (ids []string) {
-	for _, b := range j.snapshot() {
-		if b.Machine == machine && b.Launcher.NIC == j.d.id {
-			ids = append(ids, b.ID)
+// using lists the jobs here that use a machine of this daemon, on whatever link.
+func (p *places) using(machine string) (ids []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, b := range p.all {
+		if b.keeper != nil && b.Machine == machine && b.Launcher.NIC == b.on.id {
+			ids = append(ids, id)
 		}
 	}
+	slices.Sort(ids)
 	return ids
 }
 
@@ -287,6 +289,27 @@ func (b *job) endGroup() {
 		b.log.Error("the control group of the job remains", "directories", b.group.Paths(), "pids", left, "error", err)
 	}
 }
+
+// sweep ends jobs of an earlier daemon that was killed together with their keepers. A group may be
+// sweepAge old before its keeper is in it.
+func (j *places) sweep(ctx context.Context, log *slog.Logger) {
+	for _, after := range []time.Duration{0, 2 * sweepAge} {
+		select {
+		case <-time.After(after):
+		case <-ctx.Done():
+			return
+		}
+		ended, err := cgroup.Sweep("job-", sweepAge)
+		if len(ended) > 0 {
+			log.Warn("jobs of an earlier daemon are ended", "jobs", ended)
+		}
+		if err != nil {
+			log.Debug("control groups of earlier jobs", "error", err)
+		}
+	}
+}
+
+const sweepAge = 10 * time.Second
 
 // howEnded says how a keeper ended.
 func howEnded(err error) string {

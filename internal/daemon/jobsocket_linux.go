@@ -15,12 +15,15 @@ import (
 //	/run/weft/nic.sock.job-1a2b3c4d   the job's user, 0600
 const jobSocketInfix = ".job-"
 
-// openSocket returns the path by which processes of a job reach this daemon, and makes its socket if need be.
+// openSocket returns the path by which processes of a job reach this link of the daemon, and makes its socket if need be.
 func (j *jobs) openSocket(b *job) (path string, err error) {
 	d := j.d
-	path = d.Socket()
+	path, link := d.Socket(), ""
+	if d != d.links[0] {
+		link = "#" + d.settings.linkName()
+	}
 	if d.settings.config.socketMode()&0o006 != 0 || b.account.uid == 0 || b.account.uid == os.Getuid() {
-		return path, nil
+		return path + link, nil
 	}
 	path += "." + b.ID
 	if b.socket, err = ctl.ListenFor(path, b.account.uid); err != nil {
@@ -31,7 +34,7 @@ func (j *jobs) openSocket(b *job) (path string, err error) {
 		defer d.served.Done()
 		d.acceptFrom(b.socket)
 	}()
-	return path, nil
+	return path + link, nil
 }
 
 // removeJobSockets removes the sockets of jobs that an earlier daemon has left. The lock of the daemon's own

@@ -184,17 +184,29 @@ func (j *jobs) machineAnswer(a deploy.Asker, r *ctl.Request) (*ctl.JobReply, int
 		name := r.Job.Machine.Name
 		return reply, 0, m.delete(a, name, j.using(name))
 	case ctl.JobMachineSet:
-		one, err := j.d.resolve(*r.Job.Machine)
-		if err == nil {
-			err = m.set(a, one)
-		}
-		if err != nil {
+		if err := j.setMachine(a, r.Job.Machine); err != nil {
 			return nil, 0, err
 		}
 	}
 	one, err := m.get(r.Job.Machine.Name)
 	reply.Machines = []ctl.Machine{one}
 	return reply, 0, err
+}
+
+// setMachine keeps a machine, whose nodes are those of the link that it names, or of the one by which the request comes.
+func (j *jobs) setMachine(a deploy.Asker, m *ctl.Machine) error {
+	of, err := j.d, error(nil)
+	if m.Link != "" {
+		of, err = j.d.called(m.Link)
+	}
+	if err != nil {
+		return fmt.Errorf("machine %s: %w", m.Name, err)
+	}
+	one, err := of.resolve(*m)
+	if err != nil {
+		return err
+	}
+	return j.d.machines.set(a, one)
 }
 
 // resolve finds the NIC of each node that has a name only, and the name of each that has a NIC only. All nodes

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // attempt is one life of a job: its first start, or a restart. The goroutines of the launcher, and
@@ -107,7 +108,7 @@ func (a *attempt) until(holds func() bool) {
 
 // finish waits until the end of every host is known and acknowledged, or until the deadline.
 func (a *attempt) finish() {
-	for {
+	for a.o.Defect != mutate.LaunchRestartHasty {
 		a.mu.Lock()
 		if a.deadline.IsZero() {
 			a.deadline = a.rt.Now().Add(Patience)
@@ -136,7 +137,7 @@ func (a *attempt) over() bool {
 
 // fail notes a failure, of which the first one counts. The caller holds the lock.
 func (a *attempt) fail(f failure) {
-	if a.failed == nil {
+	if a.failed == nil || a.o.Defect == mutate.LaunchLastCause {
 		a.failed = &f
 		a.tell(Note{Kind: NoteFailure, Text: f.cause})
 	}
@@ -151,7 +152,9 @@ func (a *attempt) end(grace time.Duration) {
 	a.ending, a.grace = true, grace
 	a.deadline = a.rt.Now().Add(grace + Patience)
 	for _, h := range a.hosts {
-		h.post(endMsg{grace})
+		if h.state == hostStarted || a.o.Defect != mutate.LaunchEndOnce {
+			h.post(endMsg{grace})
+		}
 	}
 	a.hungry.Open()
 }
@@ -207,7 +210,7 @@ func (a *attempt) rankOver(e Exit, known bool) {
 		where = ""
 	}
 	a.fail(failure{status: e.Code(), cause: where + e.phrase(), retry: true})
-	if a.o.OnDeath.Policy != Shrink {
+	if a.o.OnDeath.Policy != Shrink && a.o.Defect != mutate.LaunchFailureKept {
 		a.end(a.o.grace())
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // hear takes the messages of the launcher. A failed receive means that the launcher is gone.
@@ -16,7 +17,7 @@ func (k *keeper) hear() {
 	within, cancel := k.rt.WithTimeout(k.ctx, StartWithin)
 	defer cancel()
 	for ctx, text := within, []byte(nil); ; {
-		m, err := k.launcher.Recv(ctx, tag, buf)
+		m, err := k.receive(ctx, buf)
 		if err != nil && !errors.Is(err, weft.ErrTruncated) {
 			k.unheard(err)
 			return
@@ -44,9 +45,17 @@ func (k *keeper) hear() {
 	}
 }
 
+// receive takes a message of the launcher. The address of the sender decides.
+func (k *keeper) receive(ctx context.Context, buf []byte) (weft.Message, error) {
+	if k.o.Defect == mutate.KeeperStrangerObeyed {
+		return k.p.Recv(ctx, weft.AnyProcess, tag, buf)
+	}
+	return k.launcher.Recv(ctx, tag, buf)
+}
+
 // unheard handles a receive that failed.
 func (k *keeper) unheard(err error) {
-	if k.ctx.Err() != nil {
+	if k.ctx.Err() != nil || k.o.Defect == mutate.KeeperNoLifeline {
 		return
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -98,6 +107,9 @@ func (k *keeper) heed(m message) error {
 	switch m := m.(type) {
 	case pingMsg:
 	case ackMsg:
+		if k.o.Defect == mutate.KeeperAckForgotten {
+			break
+		}
 		k.change(func() { k.acked = true })
 	case endMsg:
 		k.end(errAsked, m.grace)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/registry"
 )
 
@@ -164,7 +165,7 @@ func (a *attempt) keeperGone(h *host) {
 func (a *attempt) lose(h *host, why string) {
 	a.lock()
 	defer a.unlock()
-	if h.done() || h.state == hostAsked {
+	if h.done() || h.state == hostAsked || a.o.Defect == mutate.LaunchLostKept {
 		return
 	}
 	before := h.state

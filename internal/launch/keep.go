@@ -7,6 +7,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // Set is the processes of a job on one host: *ranks.Set, or a fake in package sim. Its methods may
@@ -62,6 +63,9 @@ type Lifeline interface {
 
 // KeepOptions are what a keeper needs beside its reservation.
 type KeepOptions struct {
+	// Defect is a mistake that the simulation must find; it is empty but in tests.
+	Defect mutate.LaunchDefect
+
 	// Start starts the ranks: all of them, or none and an error.
 	Start func(Start, Callbacks) (Set, error)
 

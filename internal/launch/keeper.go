@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // keeper is one call of Keep. Its goroutines change the state under mu, and open gate for run:
@@ -252,6 +253,9 @@ func (k *keeper) callbacks() Callbacks {
 		State: func(rank int, stopped bool) { _ = k.say(stateMsg{rank, stopped}) },
 		Ended: func(e Exit) {
 			e.Cause, e.OOM = short(e.Cause), short(e.OOM)
+			if k.o.Defect == mutate.KeeperEndedLost && e.Failed() {
+				return
+			}
 			_ = k.say(&e)
 		},
 	}

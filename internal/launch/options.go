@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // Limits of a job. The number of hosts is bounded by limits.JobHosts, that of ranks by
@@ -46,8 +46,9 @@ const (
 	// names what it does not know, and returns.
 	Patience = 5 * time.Second
 
-	// InFlight is how many reservations a launcher makes concurrently.
-	InFlight = 64
+	// InFlight is how many reservations a launcher makes concurrently. A job on 1,024 hosts then starts
+	// in 9 message delays, if the launcher's process has a context for each of them.
+	InFlight = 1024
 )
 
 // Exit statuses that stand for no rank's own status.
@@ -139,6 +140,9 @@ type Options struct {
 	Key           []byte
 	Link          string // name of the network, or empty
 
+	// Defect is a mistake that the simulation must find; it is empty but in tests.
+	Defect mutate.LaunchDefect
+
 	// Stage is the staged content, or nil. Each host gets it after all are reserved and before any
 	// rank starts.
 	Stage *Stage
@@ -150,11 +154,13 @@ type Options struct {
 
 // Stage is content that the launcher has and that each host needs before its ranks start.
 type Stage struct {
-	Manifest json.RawMessage
+	// Manifest returns what the keepers get to know of the content, of at most 64 KiB. The keepers
+	// and the launcher of an attempt have different applications if restart is not 0: see
+	// ctl.KeeperApplication.
+	Manifest func(restart int) []byte
 
-	// Serve answers the requests of the keepers until ctx ends. The keepers are in the order of the
-	// hosts.
-	Serve func(ctx context.Context, p *weft.Process, keepers []weft.Address) error
+	// Serve answers the requests of the keepers until ctx ends. It is called once for each attempt.
+	Serve func(ctx context.Context, p *weft.Process, restart int) error
 }
 
 // Start is the second phase of a launch: all that a keeper needs to start its ranks.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // receive takes the messages of the keepers, in order. It writes output itself: while the console
@@ -37,6 +38,11 @@ func (l *launcher) dispatch(m *weft.Message) {
 	a.mu.Lock()
 	h := a.at[m.Addr]
 	a.mu.Unlock()
+	if h == nil && l.o.Defect == mutate.LaunchStrangerHeard {
+		if e, ok := anyMessage(m.Data).(*Exit); ok && e.Rank < len(a.ranks) {
+			h = a.ranks[e.Rank].host
+		}
+	}
 	if h == nil {
 		l.mu.Lock()
 		l.strangers++
@@ -50,6 +56,12 @@ func (l *launcher) dispatch(m *weft.Message) {
 	if err != nil {
 		a.distrust(h, err)
 	}
+}
+
+// anyMessage reads a message that may be malformed, for a defect.
+func anyMessage(b []byte) message {
+	m, _ := parse(b, true)
+	return m
 }
 
 // take handles one message of a keeper. An error means that no keeper sends such a message.
@@ -131,7 +143,9 @@ func (a *attempt) gone(h *host, m *Summary) {
 	if h.done() {
 		return
 	}
-	h.post(ackMsg{})
+	if a.o.Defect != mutate.LaunchUnacked {
+		h.post(ackMsg{})
+	}
 	before := h.state
 	h.state = hostGone
 	for _, s := range m.Survivors {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // reserve asks all hosts concurrently. It collects the refusals of all of them, and ends the attempt
@@ -41,7 +42,7 @@ func (a *attempt) reserve() {
 	a.until(func() bool { return answered == len(a.hosts) })
 	a.lock()
 	defer a.unlock()
-	if len(a.refusals) > 0 {
+	if len(a.refusals) > 0 && a.o.Defect != mutate.LaunchUnready {
 		a.fail(failure{status: StatusRefused, cause: refusalCause(a.refusals)})
 		a.end(0)
 	}
@@ -72,6 +73,9 @@ func (a *attempt) ask(h *host, repeat time.Time) {
 		a.lock()
 		h.state = hostRefused
 		for _, r := range refusals {
+			if a.o.Defect == mutate.LaunchRefusalForgotten {
+				break
+			}
 			a.refusals = append(a.refusals, HostRefusal{Host: h.Name, Refusal: r})
 		}
 		a.unlock()
@@ -147,27 +151,23 @@ func (a *attempt) met(h *host, name weft.Name, at weft.Address) []ctl.Refusal {
 	return nil
 }
 
-// stage brings staged content to every host.
+// stage brings staged content to every host, and waits until each has it. Serve goes on for keepers
+// that pass the content on.
 func (a *attempt) stage() {
 	if a.o.Stage == nil || a.over() {
 		return
 	}
+	manifest := a.o.Stage.Manifest(a.number)
+	a.rt.Go(func() {
+		if err := a.o.Stage.Serve(a.ctx, a.p, a.number); err != nil && a.ctx.Err() == nil {
+			a.launcher.stop(&ending{status: StatusFailed, cause: fmt.Sprintf("staging: %v", err)})
+		}
+	})
 	a.lock()
-	keepers := make([]weft.Address, len(a.hosts))
-	for i, h := range a.hosts {
-		keepers[i] = h.keeper
-		h.post(stageMsg{len(a.hosts), a.o.Stage.Manifest})
+	for _, h := range a.hosts {
+		h.post(stageMsg{len(a.hosts), manifest})
 	}
 	a.unlock()
-	ctx, cancel := a.rt.WithTimeout(a.ctx, ever)
-	defer cancel()
-	if serve := a.o.Stage.Serve; serve != nil {
-		a.rt.Go(func() {
-			if err := serve(ctx, a.p, keepers); err != nil && ctx.Err() == nil {
-				a.launcher.stop(&ending{status: StatusFailed, cause: fmt.Sprintf("staging: %v", err)})
-			}
-		})
-	}
 	a.until(func() bool { return a.all(func(h *host) bool { return h.staged || h.done() }) })
 	a.lock()
 	defer a.unlock()
@@ -184,7 +184,7 @@ func (a *attempt) start() {
 	}
 	a.lock()
 	readers, _ := a.o.readers()
-	if a.ending || !a.all(func(h *host) bool { return h.state == hostReady }) {
+	if a.ending || a.o.Defect != mutate.LaunchUnready && !a.all(func(h *host) bool { return h.state == hostReady }) {
 		a.unlock()
 		return
 	}

@@ -233,8 +233,10 @@ func (o *Options) check() error {
 			next++
 		}
 	}
-	if o.Stage != nil && len(o.Stage.Manifest) > maxPiece {
-		return fmt.Errorf("launch: a manifest of %d bytes; expected at most %d", len(o.Stage.Manifest), maxPiece)
+	if o.Stage != nil {
+		if n := len(o.Stage.Manifest(0)); n > maxPiece {
+			return fmt.Errorf("launch: a manifest of %d bytes; expected at most %d", n, maxPiece)
+		}
 	}
 	if _, err := o.readers(); err != nil {
 		return err
@@ -288,6 +290,6 @@ func (o *Options) reserve(restart, index int, launcher weft.Address) *ctl.Reserv
 		Job: o.Job, Restart: restart, Host: index, First: h.Ranks[0], Ranks: len(h.Ranks), Size: o.size(), Machine: o.Machine,
 		Launcher: ctl.Address{NIC: nicID(launcher.NIC), Slot: launcher.Slot, Generation: launcher.Generation},
 		Program:  o.Program, SHA256: o.SHA256, Staged: o.Stage != nil, Dir: o.Dir, Version: o.Version,
-		Oversubscribe: o.Oversubscribe, Link: o.Link,
+		Oversubscribe: o.Oversubscribe, Link: o.Link, MemoryBytes: o.MemoryBytes,
 	}
 }

@@ -282,6 +282,54 @@ func TestABrokenGroupNamesTheMemberThatHasGone(t *testing.T) {
 	g.wantStanding(1, want)
 }
 
+// The news of a member's end may come while others are in an operation that still ends well. The one that is
+// told is the first that failed.
+func TestABrokenGroupShowsTheFirstOperationThatFailed(t *testing.T) {
+	for seed := range uint64(20) {
+		f := newFabric(t, 3, fault.Config{Seed: 1 + 10*seed, Loss: 0.1, Reorder: 0.3})
+		g := newTeam(f, 5)
+		const gone, rounds = 1, 3
+		failed, done := make([]uint32, 5), make([]uint32, 5)
+		ctx := make([]int, 5)
+		for i, p := range g.members {
+			ctx[i] = p.barrier(g.numbers[i], 5)
+		}
+		f.until(time.Minute, "an operation has failed at each member", func() bool {
+			left := 0
+			for i, p := range g.members {
+				if failed[i] > 0 || i == gone && done[i] == rounds {
+					continue
+				}
+				if left++; !p.done(false, ctx[i]) {
+					continue
+				}
+				status := p.v.Completion(false, ctx[i]).Status
+				p.v.Release(false, ctx[i])
+				switch {
+				case status != vni.StatusOK:
+					failed[i] = done[i] + 1
+				case i == gone && done[i]+1 == rounds:
+					done[i]++
+					p.exit()
+				default:
+					done[i]++
+					ctx[i] = p.barrier(g.numbers[i], 5)
+				}
+			}
+			return left == 0
+		})
+		for i, p := range g.members {
+			if i == gone {
+				continue
+			}
+			got := p.stands(0).Groups[0]
+			if got.State != coll.StandingBroken || got.Lost != g.members[gone].name || got.In.Number != failed[i] || got.Done != done[i] {
+				t.Errorf("seed %d: operation %d failed at member %d, which stands so: %+v", seed, failed[i], i, got)
+			}
+		}
+	}
+}
+
 // What a NIC tells is judged by each of its kinds: a new state of a send without a word would be told as nothing.
 func TestEveryStateOfASendHasAReason(t *testing.T) {
 	if i := slices.Index(sendReasons[1:], ""); i >= 0 || len(sendReasons) != int(sendCopies)+1 {

@@ -9,13 +9,14 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// End ends every process of the job. It sends SIGTERM and SIGCONT to the ranks' process groups and to all
-// other descendants, and waits for them at most for the grace. Then it kills what is left: the cgroup, and
-// every descendant of the keeper, which it stops first, again and again until none is left. A process that
-// lives 1 s after SIGKILL is returned and not waited for; if it is a rank, its Exit has Unkillable.
+// End ends every process of the job. It sends SIGTERM and SIGCONT to the ranks' process groups and
+// to all other descendants, and waits for them at most for the grace. Then it kills the processes
+// of the cgroup and every descendant of the keeper. It stops them first, and repeats this until no
+// descendant is left. If a process lives 1 s after SIGKILL, End returns it and does not wait for
+// it; the Exit of a rank then has Unkillable.
 //
-// End may run several times and concurrently; the shortest grace counts. Output and Ended may still follow:
-// see Wait.
+// End may run several times and concurrently; the shortest grace counts. Output and Ended may still
+// follow: see Wait.
 func (s *Set) End(grace time.Duration) []Survivor {
 	if grace > 0 {
 		s.terminate()
@@ -28,7 +29,8 @@ func (s *Set) End(grace time.Duration) []Survivor {
 	return s.kill()
 }
 
-// terminate asks every process of the job to end. A stopped process needs SIGCONT to handle SIGTERM.
+// terminate asks every process of the job to end. A stopped process needs SIGCONT to handle
+// SIGTERM.
 func (s *Set) terminate() {
 	s.mu.Lock()
 	s.stops++
@@ -47,7 +49,7 @@ func (s *Set) terminate() {
 	}
 }
 
-// kill kills every process of the job, and returns those that are left after limits.KillWait.
+// kill kills every process of the job, and returns the survivors after limits.KillWait.
 func (s *Set) kill() []Survivor {
 	select {
 	case <-s.gone:
@@ -64,8 +66,8 @@ func (s *Set) kill() []Survivor {
 	s.mu.Unlock()
 	until := time.Now().Add(limits.KillWait)
 	if s.cfg.Cgroup != nil {
-		// One round: cgroup.kill and the freezer reach everything in the cgroup. The descendants are
-		// killed in any case, so an error is of no further interest.
+		// One round: cgroup.kill and the freezer reach everything in the cgroup. The descendants
+		// are killed in any case, so an error is of no further interest.
 		_, _ = s.cfg.Cgroup.Kill(0)
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
@@ -81,7 +83,8 @@ func (s *Set) kill() []Survivor {
 	}
 }
 
-// giveUp returns the processes that SIGKILL has not ended, and reports the end of the ranks among them.
+// giveUp returns the processes that SIGKILL has not ended, and reports the end of the ranks among
+// them.
 func (s *Set) giveUp() (left []Survivor) {
 	left = survivors(descendants(os.Getpid()))
 	s.mu.Lock()

@@ -163,6 +163,31 @@ func TestEndKillsTwoHundredFamilies(t *testing.T) {
 	end(t, s)
 }
 
+// Such a process looks like one that waits to be reaped.
+func TestEndKillsAProcessWhoseFirstThreadHasEnded(t *testing.T) {
+	r := newRecorder(t)
+	s := r.start(r.config(1, argv("leaver", "headless")...))
+	r.exit(0)
+	r.awaitText(0, "ready\n")
+	if n := len(descendants(os.Getpid())); n != 1 {
+		t.Errorf("%d processes are found; expected one", n)
+	}
+	end(t, s)
+
+	r = newRecorder(t)
+	s = r.start(r.config(1, argv("headless")...))
+	r.awaitText(0, "ready\n")
+	if got := s.Inspect()[0].State; got != "sleeping" && got != "running" {
+		t.Errorf("the rank is %s; expected that it runs", got)
+	}
+	if left := s.End(10 * time.Millisecond); len(left) > 0 {
+		t.Errorf("processes survive: %+v", left)
+	}
+	if e := r.exit(0); e.Signal != 9 {
+		t.Errorf("the rank ended with %+v; expected SIGKILL", e)
+	}
+}
+
 func TestEndMayRunTwiceAndTheShorterGraceCounts(t *testing.T) {
 	r := newRecorder(t)
 	s := r.start(r.config(1, argv("deaf")...))
@@ -180,7 +205,8 @@ func TestEndMayRunTwiceAndTheShorterGraceCounts(t *testing.T) {
 	}
 }
 
-// A frozen process ignores SIGKILL until it is thawed, as one in an endless call of the kernel does.
+// A frozen process ignores SIGKILL until it is thawed, as one in an endless call of the kernel
+// does.
 func TestAProcessThatCannotBeKilledIsNamedAndNotWaitedFor(t *testing.T) {
 	dir, err := os.MkdirTemp("/sys/fs/cgroup/freezer", "weft-test-")
 	if err != nil {

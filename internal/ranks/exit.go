@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cause returns why the rank ended, as the end of a sentence "rank 3 on h1: …". It is empty for status 0.
+// cause returns why the rank ended, as the end of a sentence "rank 3 on h1: …". It is empty for
+// status 0.
 func (e *Exit) cause() string {
 	var b strings.Builder
 	switch {

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopRounds bounds the rounds in which sweep looks for processes that were forked before it stopped their
-// parents. Each round finds the children of the last one, so two suffice for most programs.
+// stopRounds bounds the rounds in which sweep looks for processes that were forked before it
+// stopped their parents. Each round finds the children of the last one, so two suffice for most
+// programs.
 const stopRounds = 8
 
 // hunter kills the descendants of this process.
@@ -21,9 +22,9 @@ type hunter struct {
 
 func newHunter() *hunter { return &hunter{me: os.Getpid(), leaders: make(map[int]bool)} }
 
-// sweep stops all descendants, and then kills them. A stopped process neither forks nor reacts to the death
-// of another one, so no process starts between the two. A whole group dies at once, even if its members
-// fork; this ends chains of processes that live too briefly to be found one by one.
+// sweep stops all descendants, and then kills them. A stopped process neither forks nor reacts to
+// the death of another one, so no process starts between the two. A whole group dies at once, even
+// if its members fork; this ends chains of processes that live too briefly to be found one by one.
 func (h *hunter) sweep() {
 	stopped := make(map[int]uint64)
 	var all []process
@@ -52,9 +53,9 @@ func (h *hunter) sweep() {
 	}
 }
 
-// kill kills processes, and the groups that processes of the job have made. A group's number is the pid of
-// its maker. So a process of the job that joined a group of another program does not draw that group into
-// death.
+// kill kills processes, and the groups that processes of the job have made. A group's number is the
+// pid of its maker. So a process of the job that joined a group of another program does not draw
+// that group into death.
 func (h *hunter) kill(all []process) {
 	for _, p := range all {
 		if p.group == p.pid {
@@ -94,7 +95,7 @@ func survivors(all []process) (left []Survivor) {
 	return left
 }
 
-// why describes what a process does that SIGKILL has not ended.
+// why describes the state of a process that SIGKILL has not ended.
 func why(p *process) string {
 	state := word(p.state)
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", p.pid)); err == nil {

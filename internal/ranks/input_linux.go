@@ -13,10 +13,11 @@ import (
 
 // input feeds the stdin of a rank through a pipe of one page.
 //
-// A pipe is a ring of pages, and poll(2) reports POLLOUT while a slot is free. A ring of one slot is
-// therefore writable exactly when it is empty, and the kernel wakes the writer when the reader has taken
-// the last byte. So the wait for an empty pipe needs no timer. FIONREAD on the write end confirms it: a
-// rank that enlarges its pipe makes the pipe writable too early, and only then a timer asks again.
+// A pipe is a ring of pages, and poll(2) reports POLLOUT while a slot is free. A ring of one slot
+// is therefore writable exactly when it is empty, and the kernel wakes the writer when the reader
+// has taken the last byte. So the wait for an empty pipe needs no timer. FIONREAD on the write end
+// confirms it: a rank that enlarges its pipe makes the pipe writable too early, and only then a
+// timer asks again.
 type input struct {
 	num  int
 	want func(rank int)
@@ -56,9 +57,9 @@ func (s *Set) openInput(r *rank) (*os.File, error) {
 	return child, nil
 }
 
-// Feed queues input of a rank. It does not wait for the rank. It fails with ErrInputFull if the rank has
-// 1 MiB of unread input, and with ErrNoInput if it has no stdin. It returns nil if the rank has ended or
-// closed its stdin: the bytes are discarded then.
+// Feed queues input of a rank. It does not wait for the rank. It fails with ErrInputFull if the
+// rank has 1 MiB of unread input, and with ErrNoInput if it has no stdin. It returns nil if the
+// rank has ended or closed its stdin: the bytes are discarded then.
 func (s *Set) Feed(rank int, b []byte) error {
 	r := s.byNum[rank]
 	if r == nil || r.in == nil {
@@ -67,7 +68,7 @@ func (s *Set) Feed(rank int, b []byte) error {
 	return r.in.feed(b)
 }
 
-// CloseStdin ends the input of a rank: the rank reads what was fed, and then EOF.
+// CloseStdin ends the input of a rank: the rank reads the fed bytes, and then EOF.
 func (s *Set) CloseStdin(rank int) {
 	if r := s.byNum[rank]; r != nil && r.in != nil {
 		r.in.mu.Lock()
@@ -205,7 +206,8 @@ func (in *input) empty() bool {
 	}
 }
 
-// look returns how many bytes a pipe holds (TIOCINQ is FIONREAD), and its events. A failed look counts as POLLERR.
+// look returns how many bytes a pipe holds (TIOCINQ is FIONREAD), and its events. A failed look
+// counts as POLLERR.
 func look(fd int) (left int, events int16) {
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
 	if _, err := unix.Poll(p, 0); err != nil {
@@ -218,8 +220,8 @@ func look(fd int) (left int, events int16) {
 	return left, p[0].Revents
 }
 
-// whenWritable calls f until it returns true: at once, and whenever the pipe becomes writable or its reader
-// goes. It reports whether the file is open.
+// whenWritable calls f until it returns true: at once, and whenever the pipe becomes writable or
+// its reader goes. It reports whether the file is open.
 func (in *input) whenWritable(f func(fd int) bool) bool {
 	c, err := in.to.SyscallConn()
 	if err != nil {

@@ -124,7 +124,7 @@ func TestARankThatNeverReadsIsOfferedAHundredMegabytesAndNothingGrows(t *testing
 			t.Fatalf("Feed returns %v; expected %v", err, ErrInputFull)
 		}
 	}
-	// What the feeding goroutine holds, and what waits behind it.
+	// One limit for the bytes that the feeding goroutine holds, one for the bytes that wait for it.
 	if taken > 2*limits.RankInputBytes {
 		t.Errorf("the keeper took %d bytes; expected at most %d", taken, 2*limits.RankInputBytes)
 	}

@@ -32,14 +32,17 @@ func (s *Set) Inspect() []Info {
 	return all
 }
 
-// stateOf returns the state of a process: running if a thread runs, else uninterruptible if a thread is, else
-// the state of the first thread.
+// stateOf returns the state of a process: running if a thread runs, else uninterruptible if a
+// thread is, else the state of the first thread.
 func stateOf(pid int) string {
 	p, ok := readProcess(pid)
 	if !ok || p.dead() {
 		return stateEnded
 	}
 	state := word(p.state)
+	if state == stateEnded {
+		state = stateSleeping // the first thread alone has ended
+	}
 	if state == stateStopped {
 		return state
 	}

@@ -3,6 +3,7 @@ package ranks
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,7 +22,7 @@ import (
 // testKeeper is a keeper in a process of its own, whose ranks the test may orphan.
 type testKeeper struct {
 	cmd   *exec.Cmd
-	lines chan string // what it and its ranks write
+	lines chan string // of its output and of its ranks' output
 }
 
 // startKeeper starts a keeper of two ranks of a program. It ends with the test.
@@ -80,7 +81,7 @@ func newKeeper(
 	return k
 }
 
-// endOrphans ends and reaps what a keeper has left to this process, as a daemon does.
+// endOrphans ends and reaps the processes that a dead keeper has left to this process.
 func endOrphans(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -118,12 +119,17 @@ func (k *testKeeper) pids(t *testing.T) (pids [2]int) {
 	return pids
 }
 
-// keeper runs a job as a keeper does, and ends it after SIGUSR1. The arguments are the group in JSON, and a
-// program.
+// keeper runs a job as a keeper does, and ends it after SIGUSR1. The arguments are the group in
+// JSON, and a program.
 func keeper(args []string) {
 	var g *cgroup.Group
 	if err := json.Unmarshal([]byte(args[0]), &g); err != nil {
 		panic(err)
+	}
+	if g != nil {
+		if err := g.LimitMemory(1 << 30); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			panic(err)
+		}
 	}
 	s, err := Start(Config{
 		Program: "/proc/self/exe", Argv: []string{"rank", "program:" + args[1]}, Ranks: []int{0, 1}, Dir: "/",

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestMain runs a program of programs_linux_test.go if the first argument names one: the tests use their own
-// binary as the ranks of a job.
+// TestMain runs a program of programs_linux_test.go if the first argument names one: the tests use
+// their own binary as the ranks of a job.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		if name, ok := strings.CutPrefix(os.Args[1], "program:"); ok {
@@ -36,7 +36,7 @@ func argv(name string, args ...string) []string {
 // patience bounds every wait for something that must happen, however busy the machine is.
 const patience = time.Minute
 
-// recorder records what a Set reports.
+// recorder records the reports of a Set.
 type recorder struct {
 	t *testing.T
 
@@ -97,7 +97,7 @@ func (r *recorder) ended(e Exit) {
 	r.cond.Broadcast()
 }
 
-// text returns what a stream has delivered. The caller holds mu.
+// text returns the delivered bytes of a stream. The caller holds mu.
 func (r *recorder) text(rank, stream int) string {
 	if b := r.out[[2]int{rank, stream}]; b != nil {
 		return b.String()

@@ -2,9 +2,9 @@ package ranks
 
 import "github.com/weftnet/weft/internal/cgroup"
 
-// memory tells the kernel's kills for lack of memory from other kills, by the count of the cgroup. The
-// kernel does not say which process it killed. So the first process that died by SIGKILL after the count
-// rose is taken for it.
+// memory tells the kernel's kills for lack of memory from other kills, by the count of the cgroup.
+// The kernel does not say which process it killed. So the first process that died by SIGKILL after
+// the count rose is taken for it.
 type memory struct {
 	read func() (cgroup.OOM, error)
 	seen uint64 // kills that are attributed, or older than the job
@@ -24,8 +24,8 @@ func watchMemory(g *cgroup.Group) *memory {
 	return m
 }
 
-// killed returns which memory ran out for a process that SIGKILL has just ended, or an empty string. The
-// caller sets foreign unless the keeper itself has sent the signal.
+// killed returns which memory ran out for a process that SIGKILL has just ended, or an empty
+// string. The caller sets foreign unless the keeper itself has sent the signal.
 func (m *memory) killed(foreign bool) string {
 	if !foreign || m.read == nil {
 		return ""

@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// output carries one stream of a rank to Config.Output. One goroutine reads, cuts and delivers, so a slow
-// receiver stops the reading, and then the rank.
+// output carries one stream of a rank to Config.Output. One goroutine reads, cuts and delivers, so
+// a slow receiver stops the reading, and then the rank.
 type output struct {
 	from    *os.File // the pipe's read end, nonblocking
 	deliver func([]byte) error
@@ -85,7 +85,7 @@ func (o *output) run() {
 	}
 }
 
-// read reads what comes until a deadline, at which it returns 0 and no error.
+// read reads the next bytes. At the deadline it returns 0 and no error.
 func (o *output) read(deadline time.Time) (int, error) {
 	if err := o.from.SetReadDeadline(deadline); err != nil {
 		return 0, err
@@ -100,7 +100,8 @@ func (o *output) read(deadline time.Time) (int, error) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
 	}
-	// Go reads nothing after a deadline. If this goroutine is late, a line's end may be in the pipe already.
+	// Go reads nothing after a deadline. If this goroutine is late, a line's end may be in the pipe
+	// already.
 	if o.inPipe() == 0 || o.from.SetReadDeadline(time.Time{}) != nil {
 		return 0, nil
 	}
@@ -118,7 +119,8 @@ func (o *output) inPipe() (n int) {
 	return n
 }
 
-// deadline returns when the next read must end: at partial, or when the wait for the pipe's end is over.
+// deadline returns when the next read must end: at partial, or when the wait for the pipe's end is
+// over.
 func (o *output) deadline(partial time.Time) time.Time {
 	if o.until.IsZero() || o.done || !partial.IsZero() && partial.Before(o.until) {
 		return partial
@@ -153,9 +155,9 @@ func (o *output) finish() {
 	}
 }
 
-// drain waits until the output of a rank that has ended is delivered. If another process keeps a pipe open,
-// drain waits for the rank's own bytes, and at least limits.RankDrainDelay. Later output of the other process
-// is still delivered.
+// drain waits until the output of a rank that has ended is delivered. If another process keeps a
+// pipe open, drain waits for the rank's own bytes, and at least limits.RankDrainDelay. Later output
+// of the other process is still delivered.
 func drain(streams ...*output) {
 	for _, o := range streams {
 		o.ended.Store(true)

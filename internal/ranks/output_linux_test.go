@@ -167,7 +167,7 @@ func TestASlowReceiverStopsTheRankAndNothingGrows(t *testing.T) {
 	before := heap()
 	s := r.start(c)
 	t.Cleanup(func() { close(open) }) // before the job's own cleanup, which waits for the output
-	<-entered // from now on nobody reads the pipe
+	<-entered                         // the reader is in Output, and reads no more
 	awaitFull(t, s.ranks[0].out)
 	for range 20 {
 		if left, _ := pipeBytes(s.ranks[0].out.from); left < limits.RankLineBytes/2 || delivered.Load() > 0 {
@@ -220,7 +220,7 @@ func TestTheEndOfARankDoesNotWaitForAProcessThatKeepsItsOutput(t *testing.T) {
 			if n := len(descendants(os.Getpid())); n != 1 {
 				t.Errorf("%d processes are left; expected the one that the rank started", n)
 			}
-			// What it writes after the rank's end still arrives.
+			// The output of that process still arrives after the rank's end.
 			r.awaitText(0, map[string]string{"escaped": "escaped", "chatty": "still here\nstill here\n"}[left])
 			s.Wait()
 			if gone := s.End(0); len(gone) > 0 {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// process is what /proc/PID/stat says of a process.
+// process holds the fields of /proc/PID/stat that matter here.
 type process struct {
 	pid, parent, group int
 	threads            int
@@ -25,8 +25,8 @@ func readProcess(pid int) (process, bool) {
 	return p, ok && p.pid == pid
 }
 
-// parseStat parses a line such as "12 (a) b) S 1 12 12 …". A program's name may hold any byte, so the last
-// parenthesis counts.
+// parseStat parses a line such as "12 (a) b) S 1 12 12 …". A program's name may hold any byte, so
+// the last parenthesis counts.
 func parseStat(b []byte) (p process, ok bool) {
 	from, to := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if from < 0 || to < from {
@@ -46,8 +46,8 @@ func parseStat(b []byte) (p process, ok bool) {
 	return p, errs == [5]error{}
 }
 
-// dead reports whether the process has ended and only waits to be reaped. If only its first thread has ended,
-// the state is Z as well, but other threads are counted.
+// dead reports whether the process has ended and only waits to be reaped. If only its first thread
+// has ended, the state is Z as well, but other threads are counted.
 func (p *process) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
 
 // descendants lists the living processes below root, parents first.
@@ -91,9 +91,9 @@ func allPIDs() (pids []int) {
 	return pids
 }
 
-// orphans lists the children of this process. It is much faster than descendants, so it finds processes
-// that live for less than a scan of /proc: chains in which each process forks the next one and ends.
-// Kernels without the file report none.
+// orphans lists the children of this process. It is much faster than descendants, so it finds
+// processes that live for less than a scan of /proc: chains in which each process forks the next
+// one and ends. The list is empty on kernels without the file.
 func orphans() (pids []int) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {

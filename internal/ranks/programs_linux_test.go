@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +34,8 @@ func program(name string, args []string) {
 	case "sleep":
 		fmt.Println("ready")
 		hang()
+	case "headless":
+		headless()
 	case "deaf":
 		signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGTSTP)
 		fmt.Println("ready")
@@ -94,7 +97,8 @@ func number(s string) int {
 // limitCore keeps a crash from writing a core file.
 func limitCore() { _ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) }
 
-// die ends the process by a signal. Go's runtime handles some signals itself, so a shell takes over.
+// die ends the process by a signal. Go's runtime handles some signals itself, so a shell takes
+// over.
 func die(sig syscall.Signal) {
 	script := fmt.Sprintf("kill -%d $$", int(sig))
 	panic(syscall.Exec("/bin/sh", []string{"sh", "-c", script}, os.Environ()))
@@ -113,7 +117,7 @@ func catch() {
 	}
 }
 
-// environment prints what a rank finds when it starts.
+// environment prints the directory, group, files and variables of a rank.
 func environment() {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -175,8 +179,8 @@ func self(attr *syscall.SysProcAttr, name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// escape starts a process that nothing connects with the job: its own session, no environment, and a parent
-// that ends.
+// escape starts a process that nothing connects with the job: its own session, no environment, and
+// a parent that ends.
 func escape() {
 	self(&syscall.SysProcAttr{Setsid: true}, "leaver", "escaped")
 	fmt.Println("ready")
@@ -212,7 +216,29 @@ func eat(mebibytes int) {
 	hang()
 }
 
-// hang waits for ever. Go's runtime would end a program whose goroutines are all blocked.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "program:headless" {
+		runtime.LockOSThread() // main runs on the first thread then
+	}
+}
+
+// headless ends the first thread of the process, and runs on in another one.
+func headless() {
+	signal.Ignore(unix.SIGTERM)
+	go func() {
+		for {
+			if p, ok := readProcess(os.Getpid()); ok && p.state == 'Z' {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		fmt.Println("ready")
+		hang()
+	}()
+	_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
+}
+
+// hang never returns. Go's runtime would end a program whose goroutines are all blocked.
 func hang() {
 	for {
 		time.Sleep(time.Hour)

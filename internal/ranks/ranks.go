@@ -1,5 +1,5 @@
-// Package ranks starts, feeds, signals and ends the processes of one job on one host. It runs inside the
-// job's keeper, a process of its own.
+// Package ranks starts, feeds, signals and ends the processes of one job on one host. It runs
+// inside the job's keeper, a process of its own.
 //
 //	           Feed ──► pipe of one page ──► stdin ┐
 //	keeper   Output ◄── lines ◄── pipe ◄─── stdout ┤ rank, in a process group of its own,
@@ -8,21 +8,22 @@
 //
 // Nothing escapes the keeper:
 //
-//   - It is a child subreaper. A process whose parent ended, by a double fork with setsid for instance,
-//     becomes a child of the keeper. So each process of the job is a descendant of the keeper, and "no
-//     child is left" means "no process of the job is left". The environment of a process does not matter.
-//   - One goroutine forks the ranks. It is locked to a thread that lives until no child is left. Linux
-//     sends Pdeathsig when the forking thread ends, and so only when the keeper itself ends.
-//   - In a cgroup of version 2, the kernel creates a rank inside the cgroup. In version 1, the forking
-//     thread enters the cgroup, and the ranks inherit it. Neither way has a moment in which a rank could
-//     fork outside.
+//   - It is a child subreaper. If the parent of a process ends, as after a double fork with
+//     setsid, the process becomes a child of the keeper. So each process of the job is a descendant
+//     of the keeper. If the keeper has no child, no process of the job is left. The environment of
+//     a process does not matter.
+//   - One goroutine forks the ranks. It is locked to a thread that lives until no child is left.
+//     Linux sends Pdeathsig when the forking thread ends, and so only when the keeper itself ends.
+//   - In a cgroup of version 2, the kernel creates a rank inside the cgroup. In version 1, the
+//     forking thread enters the cgroup, and the ranks inherit it. Neither way has a moment in which
+//     a rank could fork outside.
 //
-// Output of a rank stops at a slow receiver: Output blocks, then the pipe is full, then the rank blocks.
-// Input stops at a slow rank: the keeper asks for more input when the rank's pipe is empty, and buffers at
-// most limits.RankInputBytes.
+// Output of a rank stops at a slow receiver: Output blocks, then the pipe is full, then the rank
+// blocks. Input stops at a slow rank: the keeper asks for more input when the rank's pipe is empty,
+// and buffers at most limits.RankInputBytes.
 //
-// The Set reaps every child of its process. A process with a Set must not use os/exec, and has one Set at
-// once.
+// The Set reaps every child of its process. A process with a Set must not use os/exec, and has one
+// Set at once.
 package ranks
 
 import (
@@ -55,11 +56,12 @@ var (
 	ErrInputFull = errors.New("ranks: too much input waits for the rank; feed it after the next Want")
 )
 
-// Config describes the processes of a job on this host. The callbacks run on goroutines of the Set. They may
-// block, and may call methods of the Set except Wait. A callback may run concurrently for different ranks.
+// Config describes the processes of a job on this host. The callbacks run on goroutines of the Set.
+// They may block, and may call methods of the Set except Wait. A callback may run concurrently for
+// different ranks.
 type Config struct {
-	// Program is the file to execute. The default is Argv[0]. A name without a slash is looked up in the
-	// PATH of Env; a relative path starts at Dir.
+	// Program is the file to execute. The default is Argv[0]. A name without a slash is looked up
+	// in the PATH of Env; a relative path starts at Dir.
 	Program string
 	Argv    []string
 	Env     []string
@@ -73,9 +75,9 @@ type Config struct {
 	// Cgroup is the job's control group. If it is nil, the ranks stay in the keeper's.
 	Cgroup *cgroup.Group
 
-	// Output receives what a rank writes: whole lines in order, one call at once for each rank and stream.
-	// A line without a newline comes after 100 ms or 64 KiB. The slice is valid during the call. After an
-	// error, the stream is closed: the rank's next write fails with EPIPE.
+	// Output receives a rank's output: whole lines in order. Calls for one rank and stream do not
+	// overlap. A line without a newline comes after 100 ms or 64 KiB. The slice is valid during the
+	// call. After an error, the stream is closed: the rank's next write fails with EPIPE.
 	Output func(rank, stream int, lines []byte) error
 
 	// Unbuffered passes bytes to Output as they come.
@@ -87,18 +89,20 @@ type Config struct {
 	// Stdin names the ranks that Feed serves. The others read from /dev/null.
 	Stdin map[int]bool
 
-	// Want reports that a rank has read all its input. It runs once before the first Feed, and once after
-	// each Feed that the rank has read. It does not run after CloseStdin.
+	// Want reports that a rank has read all its input. It runs once before the first Feed, and once
+	// after each Feed that the rank has read. It does not run after CloseStdin.
 	Want func(rank int)
 
-	// PMI returns the child's end of a PMI connection, which becomes descriptor 3 and PMI_FD of the rank.
-	// Start closes the file. PMI may be nil.
+	// PMI returns the child's end of a PMI connection, which becomes descriptor 3 and PMI_FD of the
+	// rank. Start closes the file. PMI may be nil.
 	PMI func(rank int) (*os.File, error)
 
-	// State reports that a rank was stopped or continued. Fast changes may be reported as one. It may be nil.
+	// State reports that a rank was stopped or continued. Fast changes may be reported as one. It
+	// may be nil.
 	State func(rank int, stopped bool)
 
-	// Ended reports the end of a rank, after its last Output. It runs once for each rank. It may be nil.
+	// Ended reports the end of a rank, after its last Output. It runs once for each rank. It may be
+	// nil.
 	Ended func(Exit)
 }
 

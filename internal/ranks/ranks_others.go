@@ -15,7 +15,8 @@ type Set struct{}
 
 // Start fails: other systems than Linux cannot adopt the orphans of a job.
 func Start(Config) (*Set, error) {
-	return nil, fmt.Errorf("ranks: %s cannot run the processes of a job; expected Linux: %w", runtime.GOOS, errors.ErrUnsupported)
+	return nil, fmt.Errorf("ranks: %s cannot run the processes of a job; expected Linux: %w",
+		runtime.GOOS, errors.ErrUnsupported)
 }
 
 // Feed fails.

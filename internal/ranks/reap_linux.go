@@ -7,13 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reap waits for all children until none is left: for ranks, and for the orphans that the keeper adopts.
-// The process has no child if and only if no process of the job is left.
+// reap waits for all children until none is left: for ranks, and for the orphans that the keeper
+// adopts. The process has no child if and only if no process of the job is left.
 func (s *Set) reap() {
 	defer close(s.gone)
 	defer running.Store(false)
 	for {
-		// The peek leaves the event in place. Signals use a pid under mu, so a pid is freed under mu, too.
+		// The peek leaves the event in place. Signals use a pid under mu, so a pid is freed under
+		// mu, too.
 		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WSTOPPED|unix.WCONTINUED|unix.WNOWAIT, nil)
 		if errors.Is(err, unix.EINTR) {
 			continue
@@ -88,8 +89,8 @@ func (r *rank) finish(status unix.WaitStatus, usage *unix.Rusage, m *memory) {
 
 func duration(t unix.Timeval) time.Duration { return time.Duration(unix.TimevalToNsec(t)) }
 
-// attend reports what happens to a rank, until its end is reported. It is the only goroutine that calls
-// State and Ended for the rank.
+// attend reports the stops, the continuations and the end of a rank. It is the only goroutine that
+// calls State and Ended for the rank.
 func (s *Set) attend(r *rank) {
 	defer s.ended.Done()
 	go r.out.run()

@@ -9,9 +9,9 @@ import (
 
 // Signal sends a signal to the process group of every rank that runs.
 //
-// SIGTSTP stops a rank by default, since its group has a parent in the keeper's session. The kernel ignores
-// it for a group without such a parent, and a program may ignore it itself. A rank that has not stopped 500
-// ms later gets SIGSTOP, unless SIGCONT was sent meanwhile.
+// SIGTSTP stops a rank by default, since its group has a parent in the keeper's session. The kernel
+// ignores it for a group without such a parent, and a program may ignore it itself. A rank that has
+// not stopped 500 ms later gets SIGSTOP, unless SIGCONT was sent meanwhile.
 func (s *Set) Signal(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,8 +33,8 @@ func (s *Set) signal(sig syscall.Signal) {
 	}
 }
 
-// signal sends a signal to a rank's group, or to the rank alone if it has left its group. The caller holds
-// Set.mu, so the pid is not reused.
+// signal sends a signal to a rank's group, or to the rank alone if it has left its group. The
+// caller holds Set.mu, so the pid is not reused.
 func (r *rank) signal(sig syscall.Signal) {
 	if r.reaped {
 		return

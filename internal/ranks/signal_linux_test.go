@@ -14,7 +14,9 @@ func TestSignalsReachEveryRank(t *testing.T) {
 		r.awaitText(i, "ready\n")
 	}
 	want := "ready\n"
-	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGTERM} {
+	for _, sig := range []syscall.Signal{
+		unix.SIGHUP, unix.SIGINT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGTERM,
+	} {
 		s.Signal(sig)
 		want += "got " + unix.SignalName(sig) + "\n"
 		for i := range 2 {
@@ -27,7 +29,8 @@ func TestSignalsReachEveryRank(t *testing.T) {
 
 func TestSignalsReachTheChildrenOfARankOnce(t *testing.T) {
 	r := newRecorder(t)
-	s := r.start(r.config(1, "/bin/sh", "-c", `trap "" TERM; "$@"; echo child is gone`, "sh", argv("catch")[0], argv("catch")[1]))
+	shell := []string{"/bin/sh", "-c", `trap "" TERM; "$@"; echo child is gone`, "sh"}
+	s := r.start(r.config(1, append(shell, argv("catch")...)...))
 	r.awaitText(0, "ready\n")
 	s.Signal(unix.SIGTERM)
 	s.Wait()

@@ -78,14 +78,24 @@ func TestStartStartsAllRanksOrNone(t *testing.T) {
 	}{
 		{"no program", func(c *Config) { c.Argv = nil }, "expected its path", nil},
 		{"no rank", func(c *Config) { c.Ranks = nil }, "expected one at least", nil},
-		{"a rank twice", func(c *Config) { c.Ranks = []int{2, 1, 2} }, "rank 2; expected numbers of 0 and more, each once", nil},
+		{"a rank twice", func(c *Config) { c.Ranks = []int{2, 1, 2} }, "rank 2; expected numbers", nil},
 		{"a negative rank", func(c *Config) { c.Ranks = []int{-1} }, "rank -1", nil},
 		{"no output", func(c *Config) { c.Output = nil }, "no Output", nil},
-		{"stdin without Want", func(c *Config) { c.Stdin, c.Want = map[int]bool{0: true}, nil }, "stdin without Want", nil},
-		{"a missing program", func(c *Config) { c.Program = "/no/such/program" }, "rank 0: start /no/such/program: no such file", fs.ErrNotExist},
-		{"a file that is no program", func(c *Config) { c.Program = "./data" }, "rank 0: start ./data: permission denied", fs.ErrPermission},
-		{"a missing directory", func(c *Config) { c.Dir = "/no/such/dir" }, "rank 0: directory /no/such/dir: no such file", fs.ErrNotExist},
-		{"a program outside PATH", func(c *Config) { c.Program, c.Env = "weft-rank", []string{"PATH=/nowhere"} }, `not in PATH "/nowhere"`, nil},
+		{"stdin without Want", func(c *Config) {
+			c.Stdin, c.Want = map[int]bool{0: true}, nil
+		}, "stdin without Want", nil},
+		{"a missing program", func(c *Config) {
+			c.Program = "/no/such/program"
+		}, "rank 0: start /no/such/program: no such file", fs.ErrNotExist},
+		{"a file that is no program", func(c *Config) {
+			c.Program = "./data"
+		}, "rank 0: start ./data: permission denied", fs.ErrPermission},
+		{"a missing directory", func(c *Config) {
+			c.Dir = "/no/such/dir"
+		}, "rank 0: directory /no/such/dir: no such file", fs.ErrNotExist},
+		{"a program outside PATH", func(c *Config) {
+			c.Program, c.Env = "weft-rank", []string{"PATH=/nowhere"}
+		}, `not in PATH "/nowhere"`, nil},
 		{"no PATH", func(c *Config) { c.Program, c.Env = "weft-rank", nil }, "has no PATH", nil},
 		{"a failing last rank", func(c *Config) {
 			c.PMI = func(rank int) (*os.File, error) {
@@ -154,18 +164,26 @@ func TestAJobLeavesNoFileOpen(t *testing.T) {
 }
 
 func TestALineOfStatIsReadWhateverTheProgramIsCalled(t *testing.T) {
-	const rest = " S 1 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 100 200"
+	// stat is a line of process 77.
+	stat := func(name, state, parent, threads, began string) string {
+		return "77 (" + name + ") " + state + " " + parent +
+			" 78 79 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 " + threads + " 0 " + began + " 100 200"
+	}
 	for text, want := range map[string]process{
-		"77 (a) S 9 (b)" + rest:                                   {pid: 77, parent: 1, group: 77, name: "a) S 9 (b", state: 'S', began: 4711, threads: 1},
-		"78 ()" + strings.Replace(rest, " S 1", " D 5", 1):        {pid: 78, parent: 5, group: 77, state: 'D', began: 4711, threads: 1},
-		"79 (x\ny)" + strings.Replace(rest, " S", " Z", 1):        {pid: 79, parent: 1, group: 77, name: "x\ny", state: 'Z', began: 4711, threads: 1},
-		"80 (z)" + strings.Replace(rest, " 1 0 47", " 3 0 47", 1): {pid: 80, parent: 1, group: 77, name: "z", state: 'S', began: 4711, threads: 3},
+		stat("a) S 9 (b", "S", "1", "1", "4711"): {name: "a) S 9 (b", state: 'S', parent: 1, threads: 1, began: 4711},
+		stat("", "D", "5", "1", "4712"):          {state: 'D', parent: 5, threads: 1, began: 4712},
+		stat("x\ny", "Z", "1", "3", "4713"):      {name: "x\ny", state: 'Z', parent: 1, threads: 3, began: 4713},
 	} {
+		want.pid, want.group = 77, 78
 		if got, ok := parseStat([]byte(text)); !ok || got != want {
 			t.Errorf("%q is read as %+v, %v; expected %+v", text, got, ok, want)
 		}
 	}
-	for _, text := range []string{"", "1", "1 (a", "1 a)", ")(", "1 (a) S 1 2", "x (a)" + rest, "77 (a)" + strings.Replace(rest, "4711", "-1", 1)} {
+	for _, text := range []string{
+		"", "1", "1 (a", "1 a)", ")(", "1 (a) S 1 2", "x" + stat("a", "S", "1", "1", "1"),
+		stat("a", "SS", "1", "1", "1"), stat("a", "S", "x", "1", "1"), stat("a", "S", "1", "x", "1"),
+		stat("a", "S", "1", "1", "-1"),
+	} {
 		if got, ok := parseStat([]byte(text)); ok {
 			t.Errorf("%q is read as %+v; expected no process", text, got)
 		}

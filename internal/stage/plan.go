@@ -39,6 +39,11 @@ func ReadPlan(text []byte) (*Plan, error) {
 	if _, err := vni.MakeName(p.Tree.App, 0); err != nil {
 		return nil, fmt.Errorf("%w: the application of the keepers: %v", ErrManifest, err)
 	}
+	if root := p.Tree.Root; root != "" {
+		if _, err := vni.MakeName(root, 0); err != nil {
+			return nil, fmt.Errorf("%w: the application of the launcher: %v", ErrManifest, err)
+		}
+	}
 	if t := p.Tree; t.Hosts < 1 || t.Hosts > limits.Peers || t.Fan < 1 || t.Fan > 2 {
 		return nil, fmt.Errorf("%w: %d hosts in a tree with %d children each; expected 1 to %d hosts, 1 or 2 children",
 			ErrManifest, t.Hosts, t.Fan, limits.Peers)

@@ -1,6 +1,8 @@
 package stage
 
 import (
+	"cmp"
+
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
 )
@@ -8,9 +10,12 @@ import (
 // Tree says which process sends a file to which. The launcher is its root, and the keepers of the
 // job's hosts are below.
 type Tree struct {
-	App   string `json:"app"`   // of the launcher, APP/0, and of the keepers, APP/1 and on
+	App   string `json:"app"`   // of the keepers, APP/1 and on
 	Hosts int    `json:"hosts"` // number of keepers
 	Fan   int    `json:"fan"`   // number of children of each process; 1 is a chain
+
+	// Root is the application of the launcher, ROOT/0. Empty means App.
+	Root string `json:"root,omitempty"`
 }
 
 // Launcher is the number of the launcher in place of a host's.
@@ -27,7 +32,12 @@ func NewTree(app string, hosts int, m *Manifest) Tree {
 }
 
 // Name returns the name of the keeper of a host, or of the launcher.
-func (t Tree) Name(host int) weft.Name { return weft.Name{App: t.App, Index: uint32(host + 1)} }
+func (t Tree) Name(host int) weft.Name {
+	if host == Launcher {
+		return weft.Name{App: cmp.Or(t.Root, t.App)}
+	}
+	return weft.Name{App: t.App, Index: uint32(host + 1)}
+}
 
 // Parent returns the host that sends the file to a host, or Launcher.
 func (t Tree) Parent(host int) int { return host/max(t.Fan, 1) - 1 }

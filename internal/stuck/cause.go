@@ -284,8 +284,11 @@ func (a *analysis) cycleOf(way []*rank) Cause {
 
 // remainder is the cause if there is no other.
 func (a *analysis) remainder() Cause {
-	attached, waiting := 0, 0
+	rows, attached, waiting := 0, 0, 0
 	for _, k := range a.ranks {
+		if k.row != nil {
+			rows++
+		}
 		if k.row != nil && k.row.Standing != nil {
 			attached++
 		}
@@ -294,7 +297,7 @@ func (a *analysis) remainder() Cause {
 		}
 	}
 	switch {
-	case len(a.ranks) == 0:
+	case rows == 0:
 		return Cause{Kind: CauseNone, Text: fmt.Sprintf("no host tells of a rank of %s", a.f.Job)}
 	case attached == 0:
 		return a.detached()

@@ -227,7 +227,7 @@ func (a *analysis) missing(g *group, s *step) (l []Missing) {
 		case m.stands() && m.k.in == m.g:
 			l = append(l, Missing{m.k.n, m.k.text()})
 		case m.stands():
-			l = append(l, Missing{m.k.n, fmt.Sprintf("is in operation %d, %s; it %s", m.g.In.Number, stepText(m.g.In), m.k.text())})
+			l = append(l, Missing{m.k.n, fmt.Sprintf("stands in %s, operation %d; it %s", stepText(m.g.In), m.g.In.Number, m.k.text())})
 		default:
 			l = append(l, Missing{m.k.n, fmt.Sprintf("has done operation %d; it %s", m.g.Done, m.k.text())})
 		}

@@ -180,7 +180,7 @@ func (k *rank) operationText() string {
 	if g.State == groupJoining {
 		return fmt.Sprintf("%s in the join of %s, which %d of %d members have entered", waits(g.For), k.group.title(), g.Present, g.Size)
 	}
-	return fmt.Sprintf("%s in operation %d of %s, %s", waits(g.For), g.In.Number, k.group.title(), stepText(g.In))
+	return fmt.Sprintf("%s in %s, operation %d of %s", waits(g.For), stepText(g.In), g.In.Number, k.group.title())
 }
 
 // unreadText tells of messages that the rank has and does not receive.

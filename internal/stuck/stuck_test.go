@@ -235,6 +235,7 @@ var cases = []struct {
 	}},
 	{"nothing", 2, CauseNone, nil, func(j *job) { j.outAll(); j.Rows[0].Standing.Parked, j.Rows[1].Standing.Parked = false, false }},
 	{"no-rank", 0, CauseNone, nil, func(j *job) {}},
+	{"all-have-left", 3, CauseNone, nil, func(j *job) { j.remove(0, 1, 2) }},
 }
 
 func (j *job) outAllBut(ranks ...int) {

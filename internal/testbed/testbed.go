@@ -4,7 +4,7 @@
 //
 //	host 0 [eth0]────────────────[eth0] host 1
 //
-// With loss, or with another number of hosts, each host's cable goes to a bridge in a namespace of its own:
+// With loss, with a rate, or with another number of hosts, each host's cable goes to a bridge in a namespace of its own:
 //
 //	host 0 [eth0]────[port0 ▼]┐
 //	host 1 [eth0]────[port1 ▼]┤ bridge      ▼ loss program
@@ -30,7 +30,7 @@
 //
 // # Where it works
 //
-// Linux, with CAP_SYS_ADMIN and CAP_NET_ADMIN; with loss also CAP_BPF. Elsewhere New fails with an error that wraps
+// Linux, with CAP_SYS_ADMIN and CAP_NET_ADMIN; with loss also CAP_BPF; with a rate CONFIG_NET_SCH_TBF. Elsewhere New fails with an error that wraps
 // [ErrUnavailable], says what is missing and how to get it. A test skips with that reason:
 //
 //	tb, err := testbed.New(testbed.Config{Hosts: 2})
@@ -42,6 +42,7 @@ package testbed
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // ErrUnavailable is wrapped by errors that say that this machine, or this user, cannot have a testbed.
@@ -67,6 +68,10 @@ const (
 
 	// MostQueues is as many as a large network card has.
 	MostQueues = 64
+
+	// LeastRate and MostRate bound the rate of a cable, in bits per second.
+	LeastRate = 1e6
+	MostRate  = 10e9
 )
 
 // Config says what to build.
@@ -76,6 +81,11 @@ type Config struct {
 	MTU   int     // of every link, in bytes, LeastMTU to MostMTU; 0 means DefaultMTU
 
 	Queues int // of every host's link, each way; 0 means 1
+
+	// Rates are those of the hosts' cables, each way, in bits per second: one for each host, or one for all. None means as fast as the
+	// machine is. A token bucket paces each end of a cable, which goes to a switch then. A frame that finds its cable idle passes at once,
+	// so the time that the frame itself takes on such a cable is not in its delay.
+	Rates []int64
 
 	// Lossy attaches the loss programs, and so a switch, even where Loss is 0. Then SetLoss works from the start, and a
 	// run without loss differs from one with loss in the loss alone.
@@ -99,6 +109,10 @@ func (c *Config) validate() error {
 		return fmt.Errorf("testbed: Loss is %v, expected 0 to 1", c.Loss)
 	case c.Queues < 0 || c.Queues > MostQueues:
 		return fmt.Errorf("testbed: Queues is %d, expected 0 to %d", c.Queues, MostQueues)
+	case len(c.Rates) > 1 && len(c.Rates) != c.Hosts:
+		return fmt.Errorf("testbed: %d Rates of %d hosts, expected one for each, or one for all", len(c.Rates), c.Hosts)
+	case slices.ContainsFunc(c.Rates, func(r int64) bool { return r < LeastRate || r > MostRate }):
+		return fmt.Errorf("testbed: Rates are %d, expected %d to %d bits per second", c.Rates, int64(LeastRate), int64(MostRate))
 	case c.MTU != 0 && (c.MTU < LeastMTU || c.MTU > MostMTU):
 		return fmt.Errorf("testbed: MTU is %d, expected 0 or %d to %d", c.MTU, LeastMTU, MostMTU)
 	}
@@ -106,7 +120,18 @@ func (c *Config) validate() error {
 }
 
 // direct reports whether the two hosts share one cable.
-func (c *Config) direct() bool { return c.Hosts == 2 && c.Loss == 0 && !c.Lossy }
+func (c *Config) direct() bool { return c.Hosts == 2 && c.Loss == 0 && !c.Lossy && len(c.Rates) == 0 }
+
+// rate is that of a host's cable; 0 if it is not bounded.
+func (c *Config) rate(host int) int64 {
+	switch len(c.Rates) {
+	case 0:
+		return 0
+	case 1:
+		return c.Rates[0]
+	}
+	return c.Rates[host]
+}
 
 func (c *Config) queues() int { return max(c.Queues, 1) }
 

@@ -63,6 +63,9 @@ func (t *Testbed) build() error {
 		if err := h.configure(t.config.Hosts); err != nil {
 			return err
 		}
+		if err := t.paceHost(h); err != nil {
+			return err
+		}
 	}
 	if err := t.awaitLinks(); err != nil {
 		return err

@@ -118,6 +118,11 @@ func (t *Testbed) addPort(nl *netlink.Handle, bridge netlink.Link, h *Host) erro
 			return err
 		}
 	}
+	if rate := t.config.rate(h.index); rate > 0 {
+		if err := pace(nl, port, rate, t.config.mtu()+headerBytes, switchQueueFrames); err != nil {
+			return err
+		}
+	}
 	if err := nl.LinkSetMaster(port, bridge); err != nil {
 		return explain("joining "+name+" to the bridge", err)
 	}

@@ -154,8 +154,16 @@ func (d *death) round(ctx context.Context) (took time.Duration, left []string, e
 		_ = d.launcher.Wait()
 		close(d.ended)
 	}()
-	if err := first.until(ctx, "all ranks run", d.allRun); err != nil {
-		return 0, nil, fmt.Errorf("%w: %s", err, d.said())
+	over := false
+	err = first.until(ctx, "all ranks run", func() bool {
+		over = d.over()
+		return over || d.allRun()
+	})
+	if over {
+		err = errors.New("the launcher ended before all ranks ran")
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: %s", err, d.stderr.all())
 	}
 	began := time.Now()
 	if err := d.strike(); err != nil {
@@ -172,13 +180,18 @@ func (d *death) round(ctx context.Context) (took time.Duration, left []string, e
 	return time.Since(began), left, nil
 }
 
-// allRun reports whether every rank has said that it runs.
-func (d *death) allRun() bool {
+// over reports whether the launcher has ended.
+func (d *death) over() bool {
 	select {
 	case <-d.ended:
-		return false
+		return true
 	default:
+		return false
 	}
+}
+
+// allRun reports whether every rank has said that it runs.
+func (d *death) allRun() bool {
 	ranks, _ := filepath.Glob(filepath.Join(d.dir, "rank.*"))
 	return len(ranks) == d.o.Ranks
 }

@@ -3,7 +3,6 @@ package machine
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -73,6 +72,8 @@ func newFleet(ctx context.Context, self string, hosts, slots int) (f *fleet, err
 		if err := h.identify(); err != nil {
 			return f, err
 		}
+	}
+	for _, h := range f.hosts {
 		if err := h.start(ctx, slots); err != nil {
 			return f, err
 		}
@@ -95,13 +96,27 @@ func (f *fleet) weft(args ...string) error {
 	return nil
 }
 
-// identify finds out by which name /proc knows the network of the host.
+// identify finds out the id of the host's NIC, and by which name /proc knows the network of the host.
 func (h *host) identify() error {
+	c := exec.Command(h.f.self, "fabric", "key", "--state-dir", h.state())
+	c.Env = h.f.environment("")
+	out, err := c.Output()
+	if err != nil {
+		return fmt.Errorf("weft fabric key: %w", err)
+	}
+	if fields := strings.Fields(string(out)); len(fields) == 2 {
+		h.id = fields[1]
+	} else {
+		return fmt.Errorf("weft fabric key printed %q; expected a key and an id", out)
+	}
 	return h.Do(func() (err error) {
 		h.space, err = os.Readlink("/proc/thread-self/ns/net")
 		return err
 	})
 }
+
+// state is the directory of the daemon's key.
+func (h *host) state() string { return strings.TrimSuffix(h.socket, ".sock") + ".state" }
 
 // command is the weft binary on the host.
 func (h *host) command(ctx context.Context, args ...string) *testbed.Cmd {
@@ -113,7 +128,11 @@ func (h *host) command(ctx context.Context, args ...string) *testbed.Cmd {
 // start starts the daemon of the host and waits until it answers.
 func (h *host) start(ctx context.Context, slots int) error {
 	config := filepath.Join(h.f.dir, fmt.Sprintf("h%d.toml", h.Index()))
-	if err := os.WriteFile(config, fmt.Appendf(nil, "slots = %d\n", slots), 0o600); err != nil {
+	text := fmt.Appendf(nil, "slots = %d\nstate_dir = %q\n[grants]\n", slots, h.state())
+	for _, one := range h.f.hosts { // the daemon of root gives no roles by itself
+		text = fmt.Appendf(text, "%q = [\"observe\", \"run=root\"]\n", one.id)
+	}
+	if err := os.WriteFile(config, text, 0o600); err != nil {
 		return err
 	}
 	h.daemon = h.command(ctx, "nic", "--config", config, "--listen", net.JoinHostPort(h.Addr().String(), "7700"), "--node", h.f.peers)
@@ -123,17 +142,12 @@ func (h *host) start(ctx context.Context, slots int) error {
 	if err := h.daemon.Start(); err != nil {
 		return err
 	}
-	var about struct {
-		ID string `json:"nic"`
-	}
 	err := h.until(ctx, "its daemon answers", func() bool {
-		out, err := h.command(ctx, "stat", "--json").Output()
-		return err == nil && json.Unmarshal(out, &about) == nil && about.ID != ""
+		return h.command(ctx, "stat", "--json").Run() == nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, h.log.String())
 	}
-	h.id = about.ID
 	return nil
 }
 

@@ -30,3 +30,10 @@ func (w *lastWords) line() string {
 	lines := strings.Split(strings.TrimSpace(string(w.text)), "\n")
 	return lines[len(lines)-1]
 }
+
+// all returns what is kept.
+func (w *lastWords) all() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.TrimSpace(string(w.text))
+}

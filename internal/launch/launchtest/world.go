@@ -15,6 +15,7 @@ import (
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/launch"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/sim"
 )
@@ -39,6 +40,9 @@ type World struct {
 
 	Launcher Sleeper // of the last Launch
 
+	// Defect is a mistake of all keepers.
+	Defect mutate.LaunchDefect
+
 	Events []Event
 	broken []string
 	voted  map[string]map[int]bool // by application: the hosts that were ready
@@ -53,6 +57,7 @@ type Host struct {
 	taken  int
 	daemon *sim.Process
 	down   bool // its daemon has ended
+	warm   *warm
 
 	// Refuse returns what the host refuses. It may be nil.
 	Refuse func(*ctl.Reserve) []ctl.Refusal
@@ -117,6 +122,12 @@ func (w *World) Launch(o launch.Options, c launch.Console, control func(*launch.
 			if _, err := p.WaitName(context.Background(), deskName(i)); err != nil {
 				return err
 			}
+			if w.Hosts[i].warm == nil {
+				continue
+			}
+			if _, err := p.WaitName(context.Background(), launch.KeeperName(&ctl.Reserve{Job: o.Job, Host: i})); err != nil {
+				return err
+			}
 		}
 		k := launch.NewControl(p.Runtime())
 		if control != nil {
@@ -164,7 +175,7 @@ func (w *World) Check() error {
 			if !k.Over {
 				broken = append(broken, fmt.Sprintf("host %d: keeper %v lives", h.index, launch.KeeperName(k.Reserve)))
 			}
-			if n := k.alive(); n > 0 {
+			if n := k.Alive(); n > 0 {
 				broken = append(broken, fmt.Sprintf("host %d: %d ranks of %s live", h.index, n, k.Application()))
 			}
 		}
@@ -179,13 +190,14 @@ func (w *World) Check() error {
 func (w *World) Alive() (n int) {
 	for _, h := range w.Hosts {
 		for _, k := range h.Keepers {
-			n += k.alive()
+			n += k.Alive()
 		}
 	}
 	return n
 }
 
-func (k *Keeper) alive() int {
+// Alive returns how many ranks of the keeper live.
+func (k *Keeper) Alive() int {
 	if k.set == nil {
 		return 0
 	}
@@ -280,18 +292,47 @@ func (h *Host) spawn(daemon *sim.Process, r *ctl.Reserve) *Keeper {
 	k := &Keeper{Reserve: r, host: h, link: &link{}}
 	h.taken += r.Ranks
 	h.Keepers = append(h.Keepers, k)
-	k.Process = h.w.F.Serve(h.index, launch.KeeperName(r).String(), func(p *sim.Process) error {
+	keep := func(p *sim.Process) error {
 		defer k.ended(daemon)
 		k.link.open(p.Runtime())
 		k.vote = &ctl.FromKeeper{Ready: true}
 		daemon.Runtime().Wake()
 		k.Err = launch.Keep(context.Background(), p.Weft(), r, launch.KeepOptions{
-			Start: func(s launch.Start, c launch.Callbacks) (launch.Set, error) { return k.start(p, s, c) },
+			Start:  func(s launch.Start, c launch.Callbacks) (launch.Set, error) { return k.start(p, s, c) },
+			Defect: h.w.Defect,
 		}, k.link)
 		return nil
-	})
+	}
+	if x := h.warm; x != nil {
+		h.warm, k.Process, x.keep = nil, x.p, keep
+		x.p.Runtime().Wake()
+		return k
+	}
+	k.Process = h.w.F.Serve(h.index, launch.KeeperName(r).String(), keep)
 	h.w.F.After(10*time.Millisecond, func() { k.look(daemon) })
 	return k
+}
+
+// warm is a process that is attached before it is needed.
+type warm struct {
+	p    *sim.Process
+	keep func(*sim.Process) error
+}
+
+// Warm attaches the keepers of a job before it is launched. A launch then takes no time for their
+// names, whose homes must confirm them.
+func (w *World) Warm(o launch.Options) {
+	for i, h := range w.Hosts {
+		x := &warm{}
+		h.warm = x
+		name := launch.KeeperName(&ctl.Reserve{Job: o.Job, Host: i})
+		x.p = w.F.Serve(h.index, name.String(), func(p *sim.Process) error {
+			if err := p.Runtime().WaitUntil(context.Background(), func() bool { return x.keep != nil }); err != nil {
+				return err
+			}
+			return x.keep(p)
+		})
+	}
 }
 
 // look notices the end of a keeper that has not begun.
@@ -299,6 +340,9 @@ func (k *Keeper) look(daemon *sim.Process) {
 	switch {
 	case k.Over:
 	case k.Process.Over():
+		k.ended(daemon)
+	case k.host.down && k.vote == nil: // it finds no daemon to attach to
+		k.host.w.F.Kill(k.Process)
 		k.ended(daemon)
 	default:
 		k.host.w.F.After(10*time.Millisecond, func() { k.look(daemon) })

@@ -1,0 +1,64 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Sweep ends and removes the groups of jobs below the cgroup of this process that no keeper is in: their daemon
+// and their keeper were killed together. A group that is younger than minAge may wait for its keeper, and
+// stays. Only groups of version 2 show that their keeper is gone; of version 1, those without a process are
+// removed. Sweep returns the names of the removed groups.
+func Sweep(prefix string, minAge time.Duration) (removed []string, err error) {
+	h, err := own()
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]*Group)
+	for controller, base := range h {
+		if controller == "" {
+			base = aboveLeaf(base)
+		}
+		found, _ := filepath.Glob(filepath.Join(base, prefix+"*")) // an error is one of the pattern
+		for _, dir := range found {
+			st, err := os.Stat(dir)
+			if err != nil || !st.IsDir() || !groupName.MatchString(filepath.Base(dir)) || time.Since(st.ModTime()) < minAge {
+				continue
+			}
+			g := names[filepath.Base(dir)]
+			if g == nil {
+				g = new(Group)
+				names[filepath.Base(dir)] = g
+			}
+			*map[string]*string{"": &g.Unified, "memory": &g.Memory, "pids": &g.Pids, "freezer": &g.Freezer}[controller] = dir
+		}
+	}
+	var errs []error
+	for name, g := range names {
+		if kept, err := g.kept(); err != nil || kept {
+			errs = append(errs, err)
+			continue
+		}
+		if left, err := g.Remove(sweepWithin); err != nil || len(left) > 0 {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, name)
+	}
+	return removed, errors.Join(errs...)
+}
+
+// sweepWithin bounds how long the processes of one group may take to end.
+const sweepWithin = time.Second
+
+// kept reports whether a group may have a keeper.
+func (g *Group) kept() (bool, error) {
+	if g.Unified != "" {
+		pids, err := g.processes(keeperDir)
+		return len(pids) > 0, err
+	}
+	pids, err := g.processes(keeperDir, ranksDir)
+	return len(pids) > 0, err
+}
