@@ -95,7 +95,7 @@ func (o *runOptions) define(c *cobra.Command) {
 	socketFlag(c, &o.socket)
 	f.StringVarP(&o.machine, "machine", "m", "", "`NAME` of the machine to run on, of those that weft machine list prints")
 	f.StringSliceVar(&o.nodes, "nodes", nil, "hosts to run on, a `LIST` of names or ids that weft nodes prints")
-	f.VarP(intValue(&o.ranks, 1, 1, limits.JobSize), "ranks", "n", "number of ranks (default with --per-node: that on every host)")
+	f.VarP(intValue(&o.ranks, 1, 1, limits.JobSize), "ranks", "n", "number of ranks; without it, --per-node places that many on every host")
 	intFlag(f, &o.perNode, "per-node", 0, 0, limits.RanksPerHost, "ranks on each host; 0: as many as it has free slots")
 	f.StringArrayVar(&o.env, "env", nil, "`NAME=VALUE` for the environment of the ranks, beside that of weft run; NAME= makes it empty; may be given often")
 	f.StringVar(&o.dir, "cwd", "", "working `DIRECTORY` of the ranks, which each host must have (default: the present one)")

@@ -61,8 +61,8 @@ func (j *jobs) mayLook(a deploy.Asker) error {
 	if a.NIC == 0 || j.d.allows(a.NIC, trust.Observe, "") || j.d.allows(a.NIC, trust.Run, a.User) {
 		return nil
 	}
-	return fmt.Errorf("%w: %v may not list the jobs of NIC %v; `%s` on its host gives it the role observe",
-		ctl.ErrRefused, a, j.d.id, grant(a.NIC, "observe"))
+	return fmt.Errorf("%w: %v may not look at the slots and jobs of NIC %v; `%s` or `%s` on its host lets it",
+		ctl.ErrRefused, a, j.d.id, grant(a.NIC, "run="+a.User), grant(a.NIC, "observe"))
 }
 
 // mayKill refuses an asker that may not end a job.

@@ -51,8 +51,12 @@ func (a *attempt) reserve() {
 // refusalCause returns the sentence for the refusals of a job.
 func refusalCause(l []HostRefusal) string {
 	text := fmt.Sprintf("host %s: %s", l[0].Host, l[0].Text)
-	if len(l) > 1 {
-		text += fmt.Sprintf(", and %d more causes", len(l)-1)
+	switch n := len(l) - 1; n {
+	case 0:
+	case 1:
+		text += ", and 1 more cause"
+	default:
+		text += fmt.Sprintf(", and %d more causes", n)
 	}
 	return text
 }
