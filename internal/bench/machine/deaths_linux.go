@@ -240,6 +240,9 @@ func (d *death) watch(ctx context.Context) (left []string) {
 			break
 		}
 	}
+	if len(left) > 0 {
+		_ = d.launcher.Process.Kill() // it may wait for them
+	}
 	<-d.ended
 	return append(left, d.holdings()...)
 }
