@@ -89,6 +89,7 @@ type Geometry struct {
 //   - [ErrFull]: the NIC has no room for another process.
 //   - [ErrOtherVersion]: the daemon and this program use different releases of Weft.
 //   - [ErrNameTaken]: another process of the fabric has the name; see [Open].
+//   - [ErrNameLost]: a newer process of this process's rank has the name; see [Process.World].
 //   - [ErrBadArgument]: the name, the Geometry or a variable of the environment is invalid, or the
 //     daemon has no link with the name Link.
 //   - [ErrNoLauncher]: cfg.Name is empty, and no launcher started the program.
@@ -114,7 +115,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	} else if _, err := cfg.Name.vni(); err != nil {
 		return nil, argument(fmt.Errorf("weft: AttachConfig.Name: %w", err))
 	}
-	conn, a, err := ask(ctx, &cfg, learn)
+	conn, a, err := ask(ctx, &cfg, &by.life, learn)
 	if err != nil {
 		return nil, refusal(cfg.Name, err)
 	}
@@ -160,7 +161,7 @@ var asking = make(chan struct{}, limits.StrangersPerProcess/2)
 
 // ask waits for its turn, connects to the daemon and attaches. It calls learn between the two, which
 // completes the name.
-func ask(ctx context.Context, cfg *AttachConfig, learn func(context.Context) error) (*ctl.Conn, *ctl.Attachment, error) {
+func ask(ctx context.Context, cfg *AttachConfig, life *vni.Life, learn func(context.Context) error) (*ctl.Conn, *ctl.Attachment, error) {
 	select {
 	case asking <- struct{}{}:
 		defer func() { <-asking }()
@@ -174,7 +175,11 @@ func ask(ctx context.Context, cfg *AttachConfig, learn func(context.Context) err
 	if err := learn(ctx); err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
-	a, err := conn.Attach(ctx, cfg.Name.String(), cfg.Geometry.ctl())
+	as := &ctl.Attach{Name: cfg.Name.String(), Geometry: cfg.Geometry.ctl(), Incarnation: life.Incarnation}
+	if life.Proves() {
+		as.JobKey = life.Key[:]
+	}
+	a, err := conn.AttachAs(ctx, as)
 	if err != nil {
 		return nil, nil, errors.Join(err, conn.Close())
 	}
@@ -186,7 +191,7 @@ var refusals = []struct{ of, is error }{
 	{ctl.ErrRefused, ErrNotPermitted}, {fs.ErrPermission, ErrNotPermitted},
 	{ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrNotTrusted, ErrNotTrusted}, {ctl.ErrVersion, ErrOtherVersion},
 	{ctl.ErrNoSlot, ErrFull}, {driver.ErrNoSlot, ErrFull},
-	{ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken},
+	{ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken}, {ctl.ErrSuperseded, ErrNameLost}, {nic.ErrSuperseded, ErrNameLost},
 	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoLink, ErrBadArgument}, {ctl.ErrNoMemory, ErrNoMemory}, {nic.ErrRegions, ErrNoMemory},
 	{ctl.ErrRegionBusy, ErrRegionInUse}, {nic.ErrRegionBusy, ErrRegionInUse},
 }

@@ -14,7 +14,7 @@ var (
 	ErrProcessGone     = proc.ErrProcessGone     // the peer has ended
 	ErrStaleGeneration = proc.ErrStaleGeneration // the address is that of an earlier process
 	ErrNameUnknown     = proc.ErrNameUnknown     // no live NIC knows the name
-	ErrNameLost        = proc.ErrNameLost        // after a partition, another process has this process's name
+	ErrNameLost        = proc.ErrNameLost        // another process has this process's name: a newer one of its rank, or one beyond a partition
 	ErrTruncated       = proc.ErrTruncated       // the message is longer than the buffer
 	ErrQueueFull       = proc.ErrQueueFull       // too many operations are in flight
 	ErrClosed          = proc.ErrClosed          // this process, its NIC, or the object of the call is closed

@@ -61,7 +61,8 @@ type NIC struct {
 // the NIC. If some of the nodes in cfg.Nodes do not answer, Open waits for their answers for at
 // most half a second.
 //
-// Open fails with [ErrNameTaken] if another process of the fabric has the name. It fails with
+// Open fails with [ErrNameTaken] if another process of the fabric has the name, and with [ErrNameLost]
+// if that process is a newer process of this process's rank; see [Process.World]. It fails with
 // [ErrBadArgument] if the configuration or a variable of the environment is invalid, with
 // [ErrNoLauncher] if cfg.Name is empty and no launcher started the program, and with a [GroupError]
 // if the process cannot join a group. Other errors come from the system, for example if an address
@@ -93,7 +94,7 @@ func Open(ctx context.Context, cfg Config) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := n.attachAlone(ctx, by.name)
+	p, err := n.attachAs(ctx, by.name, by.life)
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -288,15 +289,15 @@ func (n *NIC) Attach(ctx context.Context, name Name, groups ...Membership) (*Pro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	p, err := n.attachAlone(ctx, name)
+	p, err := n.attachAs(ctx, name, vni.Life{})
 	if err != nil {
 		return nil, err
 	}
 	return p.joined(ctx, groups)
 }
 
-// attachAlone checks the name, and makes a process that is in no group yet.
-func (n *NIC) attachAlone(ctx context.Context, name Name) (*Process, error) {
+// attachAs checks the name, and makes a process that is in no group yet.
+func (n *NIC) attachAs(ctx context.Context, name Name, life vni.Life) (*Process, error) {
 	if name == AnyProcess {
 		return nil, argument(errors.New("weft: the name of the process is empty; expected one such as app/0"))
 	}
@@ -304,12 +305,12 @@ func (n *NIC) attachAlone(ctx context.Context, name Name) (*Process, error) {
 	if err != nil {
 		return nil, argument(fmt.Errorf("weft: %w", err))
 	}
-	return n.attach(ctx, name, vn)
+	return n.attach(ctx, name, vn, life)
 }
 
 // attach makes a process that is in no group yet. Close waits for attach, and so also closes the
 // new process.
-func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name) (*Process, error) {
+func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name, life vni.Life) (*Process, error) {
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
@@ -322,7 +323,7 @@ func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name) (*Process, err
 	if err != nil {
 		return nil, err
 	}
-	slot, gen, err := n.register(ctx, vn, seg)
+	slot, gen, err := n.register(ctx, vn, seg, life)
 	if err != nil {
 		return nil, refusal(name, err)
 	}
@@ -370,12 +371,12 @@ func newSegment() (*vni.Segment, error) {
 }
 
 // register registers a process with the engine, which then serves it.
-func (n *NIC) register(ctx context.Context, name vni.Name, seg *vni.Segment) (slot uint16, gen uint32, err error) {
+func (n *NIC) register(ctx context.Context, name vni.Name, seg *vni.Segment, life vni.Life) (slot uint16, gen uint32, err error) {
 	slot, err = n.driver.Take(os.Getpid())
 	if err != nil {
 		return 0, 0, err
 	}
-	gen, err = n.driver.New(ctx, slot, os.Getpid(), name, driver.Entry{VNI: seg})
+	gen, err = n.driver.New(ctx, slot, os.Getpid(), name, driver.Entry{VNI: seg, Life: life})
 	if err != nil {
 		n.driver.GiveBack(slot)
 	}

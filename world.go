@@ -1,12 +1,16 @@
 package weft
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/weftnet/weft/internal/environ"
+	"github.com/weftnet/weft/internal/vni"
 )
 
 // ErrNoLauncher comes from Attach and Open without a name, and from Process.World: no launcher
@@ -37,6 +41,14 @@ func (p *Process) Place() Place { return p.place }
 // World fails with [ErrNoLauncher] if [Attach] or [Open] got a name from the program, and with the
 // errors of [Process.Join]. If the launcher restarts a job, the application of the new processes has
 // another name. So the processes of an earlier run never join the group.
+//
+// A launcher may also start one rank anew while the earlier process of the rank still lives, as
+// Kubernetes does. If the variable WEFT_JOB_KEY holds the same secret of at least 16 characters at all
+// ranks, the newer process takes the name over. All later operations of the earlier process fail with
+// [ErrNameLost], and its [Watcher] reports [EventNameLost]. The two processes are never both in a group.
+// The newer process is the process that started later by its host's clock. If the variable
+// WEFT_INCARNATION is set at both processes, the higher number is the newer one. Without WEFT_JOB_KEY,
+// the newer process fails with [ErrNameTaken] while the earlier one lives.
 func (p *Process) World(ctx context.Context) (*Group, error) {
 	if p.p.Closed() {
 		return nil, &GroupError{Op: "join", Group: p.name.App, Err: ErrClosed}
@@ -64,11 +76,16 @@ func (p *Process) joinedWorld(g *Group) {
 	}
 }
 
+// began is the incarnation of this program's ranks, unless the environment gives one. A later process
+// of a rank has a higher one, if the clocks of the hosts differ by less than a restart takes.
+var began = uint64(time.Now().UnixNano())
+
 // launched is what the environment says of a process that the program does not name.
 type launched struct {
 	name  Name  // without an application if only the PMI server knows the name of the job
 	place Place // without a size if only the PMI server knows it
 	pmi   environ.PMI
+	life  vni.Life
 }
 
 // fromLauncher reads the environment of this program. field is the field of the configuration that
@@ -82,6 +99,10 @@ func fromLauncher(field string) (launched, error) {
 		return launched{}, argument(fmt.Errorf("weft: %s is empty, and in the environment %w", field, err))
 	}
 	l := launched{name: Name{App: e.App, Index: uint32(e.Rank)}, pmi: e.PMI}
+	l.life.Incarnation = cmp.Or(e.Incarnation, began)
+	if e.JobKey != "" {
+		l.life.Key = sha256.Sum256([]byte("weft job key\x00" + e.JobKey))
+	}
 	l.place = Place{Launcher: e.Launcher, Rank: e.Rank, Size: e.Size, Restart: e.Restart, Machine: e.Machine}
 	return l, nil
 }

@@ -150,6 +150,9 @@ func (l *launched) agreeOnKey(ctx context.Context, cfg *Config, c *pmi.Client) e
 		return err
 	}
 	cfg.jobKey = []trust.FabricKey{k}
+	if !l.life.Proves() {
+		l.life.Key = k.Derive("weft job key")
+	}
 	return nil
 }
 

@@ -53,7 +53,7 @@ func rank(ctx context.Context, s *pmi.Server, rank, size int, cfg Config) (*Proc
 	if err != nil {
 		return nil, err
 	}
-	p, err := n.attachAlone(ctx, l.name)
+	p, err := n.attachAs(ctx, l.name, l.life)
 	if err != nil {
 		return nil, errors.Join(err, n.Close())
 	}

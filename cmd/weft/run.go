@@ -35,6 +35,7 @@ type runOptions struct {
 	link    string
 
 	oversubscribe bool
+	stage         bool
 	tag           bool
 	json          bool
 	output        string
@@ -105,6 +106,7 @@ func (o *runOptions) define(c *cobra.Command) {
 	bytesFlag(f, &o.memory, "memory", 0, 4096, "limit of the memory of the job on each host (default: none)")
 	f.StringVar(&o.link, "link", "", "`NAME` of the network that the ranks use (default: that of the machine)")
 	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "place more ranks than a host has free slots")
+	f.BoolVar(&o.stage, "stage", false, "send the program to the hosts, which need not have it; a file that a host has had before is not sent again")
 	f.BoolVar(&o.tag, "tag", false, "print the rank before each line of output, as [RANK]")
 	f.StringVar(&o.output, "output", "", "write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; these files are replaced")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a line: output, ends of ranks, and a summary with a row for each rank")

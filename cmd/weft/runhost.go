@@ -87,6 +87,14 @@ func (h *runHost) Reserve(ctx context.Context, nic fabric.NICID, r *ctl.Reserve)
 	return askNIC(ctx, h.conn, registry.NICID(nic), &ctl.Job{What: ctl.JobReserve, Reserve: r})
 }
 
+// Kill asks a host's daemon to end the job's ranks there at once.
+func (h *runHost) Kill(ctx context.Context, nic fabric.NICID, id string) error {
+	_, err := askNIC(ctx, h.conn, registry.NICID(nic), &ctl.Job{What: ctl.JobKill, ID: id, Grace: 1})
+	return err
+}
+
+var _ launch.Killer = (*runHost)(nil)
+
 // ownNIC is a NIC daemon inside of weft run, for a job of this host alone.
 type ownNIC struct {
 	daemon *daemon.Daemon

@@ -57,7 +57,10 @@ func (r *running) run(ctx context.Context) error {
 	if err != nil {
 		return r.refused(err)
 	}
-	hash := hashFile(program)
+	hash := new(hashing)
+	if !r.o.stage {
+		hash = hashFile(program)
+	}
 	if r.host, err = openHost(ctx, r.o, r.errs); err != nil {
 		return r.failed(err)
 	}
@@ -94,6 +97,14 @@ func (r *running) attached(ctx context.Context, program string, hash *hashing) (
 	}
 	r.opts = r.o.launchOptions(r.job, program, text, m, hosts)
 	r.opts.AtTimeout = r.stuck
+	if r.o.stage {
+		staged, err := stageProgram(program, r.job, len(hosts))
+		if err != nil {
+			return r.refused(err)
+		}
+		defer staged.close()
+		r.opts.Stage = staged.option()
+	}
 	return r.launch(ctx)
 }
 
@@ -188,6 +199,9 @@ func (r *running) noted(n launch.Note) {
 	case launch.NoteTimeout:
 		r.later(func() { r.say("the job has not ended within %v", r.o.timeout) })
 	case launch.NoteRank:
+		if n.Exit != nil && n.Exit.Failed() && r.opts.OnDeath.Policy == launch.Shrink {
+			r.later(func() { r.say("%s; the others go on", n.Text) })
+		}
 		if n.Exit != nil {
 			r.event(rankEvent{Event: "ended", rankRow: rowOf(&launch.RankEnd{Exit: *n.Exit, Node: n.Host, Known: true})})
 		}

@@ -23,7 +23,10 @@ func findProgram(name string) (string, error) {
 	case errors.Is(err, fs.ErrPermission):
 		return "", fmt.Errorf("program %s cannot be executed; chmod +x makes it executable", name)
 	case err != nil:
-		return "", fmt.Errorf("program %s: %w", name, errors.Unwrap(err))
+		if e := (*fs.PathError)(nil); errors.As(err, &e) {
+			err = e.Err // it names the path once more
+		}
+		return "", fmt.Errorf("program %s: %w", name, err)
 	}
 	return filepath.Abs(path)
 }
@@ -44,9 +47,11 @@ func hashFile(path string) *hashing {
 	return h
 }
 
-// wait returns the hash in hexadecimal digits.
+// wait returns the hash in hexadecimal digits, or nothing of a file that is not hashed.
 func (h *hashing) wait() (string, error) {
-	<-h.done
+	if h.done != nil {
+		<-h.done
+	}
 	return h.text, h.err
 }
 

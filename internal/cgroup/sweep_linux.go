@@ -53,12 +53,21 @@ func Sweep(prefix string, minAge time.Duration) (removed []string, err error) {
 // sweepWithin bounds how long the processes of one group may take to end.
 const sweepWithin = time.Second
 
-// kept reports whether a group may have a keeper.
+// kept reports whether a group may have a keeper. Processes of other pid namespaces count: their pids read as 0.
 func (g *Group) kept() (bool, error) {
 	if g.Unified != "" {
-		pids, err := g.processes(keeperDir)
-		return len(pids) > 0, err
+		return populated(filepath.Join(g.Unified, keeperDir))
 	}
-	pids, err := g.processes(keeperDir, ranksDir)
-	return len(pids) > 0, err
+	for _, dir := range append(g.parts(keeperDir), g.parts(ranksDir)...) {
+		if is, err := populated(dir); is || err != nil {
+			return is, err
+		}
+	}
+	return false, nil
+}
+
+// populated reports whether a directory has processes. One that is gone has none.
+func populated(dir string) (bool, error) {
+	text, err := read(filepath.Join(dir, "cgroup.procs"))
+	return text != "", forgiveAbsence(err)
 }

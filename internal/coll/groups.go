@@ -74,6 +74,18 @@ func (g *group) add(s seat) {
 	}
 }
 
+// twins counts the seats whose name an earlier seat has. A newer process of a rank may join before the
+// older one's end has come to every NIC, and two processes may have one name for a while after a
+// partition.
+func (g *group) twins() (n int) {
+	for i := range g.seats {
+		if i > 0 && g.seats[i].name == g.seats[i-1].name {
+			n++
+		}
+	}
+	return n
+}
+
 // expecting counts the seats that expect a size.
 func (g *group) expecting(size uint32) (n int) {
 	for i := range g.seats {
@@ -161,11 +173,13 @@ func (t *Table) takeSeat(g *group, s seat) {
 }
 
 // gathered looks whether a member here can never be in its group, and whether the group is complete.
+// A group with two members of one name is not: one of them is about to lose the name, and its seat.
 func (t *Table) gathered(g *group) {
-	if !g.complete {
+	twins := !g.complete && g.twins() > 0
+	if !g.complete && !twins {
 		t.refuseMisfits(g)
 	}
-	if n := len(g.seats); !g.complete && n > 0 && n == int(g.seats[0].size) && g.expecting(uint32(n)) == n {
+	if n := len(g.seats); !g.complete && !twins && n > 0 && n == int(g.seats[0].size) && g.expecting(uint32(n)) == n {
 		g.close()
 	}
 	t.tryJoins(g)

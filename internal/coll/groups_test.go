@@ -30,3 +30,45 @@ func TestTheSeatsOfAGroupAreInTheOrderOfTheirNames(t *testing.T) {
 		t.Errorf("after a leave: %+v", l)
 	}
 }
+
+// Two processes of one rank may live for a while. The group waits until one of them has gone.
+func TestAGroupNeverHasTwoMembersOfOneName(t *testing.T) {
+	for _, older := range []bool{false, true} { // which of the two goes
+		e := newEngine(t, 4)
+		e.News(e.peers[2], news(wire.TableJoin, 1, "p0", 1, 10, 3))
+		e.News(e.peers[3], news(wire.TableJoin, 1, "p1", 1, 11, 3))
+		e.News(e.peers[4], news(wire.TableJoin, 1, "p1", 1, 12, 3)) // of the newer process
+		if l := e.Groups(); len(l) != 1 || l[0].State == "complete" {
+			t.Fatalf("with three seats of two names: %+v", l)
+		}
+		e.News(e.peers[5], news(wire.TableJoin, 1, "p2", 1, 13, 3))
+		if l := e.Groups(); len(l) != 1 || l[0].State == "complete" {
+			t.Fatalf("with four seats of three names: %+v", l)
+		}
+		gone, stays := uint64(3), uint64(4)
+		if !older {
+			gone, stays = stays, gone
+		}
+		e.News(e.peers[gone], news(wire.TableLeave, 2, "p1", 1, uint32(8+gone), 3))
+		l := e.Groups()
+		if len(l) != 1 || l[0].State != "complete" || l[0].Size != 3 || l[0].Members[1].NIC != stays {
+			t.Errorf("after the end of one: %+v; expected a complete group with the process on NIC %d", l, stays)
+		}
+	}
+}
+
+func TestAJoinFindsRoomAmongTwins(t *testing.T) {
+	e := newEngine(t, 3)
+	e.News(e.peers[2], news(wire.TableJoin, 1, "a", 1, 10, 3))
+	e.News(e.peers[3], news(wire.TableJoin, 1, "b", 1, 11, 3))
+	e.News(e.peers[4], news(wire.TableJoin, 1, "b", 1, 12, 3))
+	r := &request{memory: make([]byte, 3*vni.RosterBytes)}
+	e.Command(process(0), r, vni.Command{Code: vni.CodeJoinGroup, Size: 3}, &vni.SendContext{Receiver: teamKey})
+	if r.done {
+		t.Fatalf("a third member beside twins ends with %v", r.c.Status)
+	}
+	e.News(e.peers[3], news(wire.TableLeave, 2, "b", 1, 11, 3))
+	if l := e.Groups(); len(l) != 1 || l[0].State != "complete" || l[0].Size != 3 {
+		t.Errorf("after the end of one twin: %+v", l)
+	}
+}

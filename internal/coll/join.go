@@ -135,7 +135,7 @@ func (g *group) fits(size uint32) bool {
 	if n == 0 || size == 0 {
 		return agreeing == n
 	}
-	return g.seats[0].size == size && agreeing < int(size)
+	return g.seats[0].size == size && agreeing-g.twins() < int(size)
 }
 
 // tryJoins tries all joins of a group that have not completed.

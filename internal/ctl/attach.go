@@ -36,7 +36,12 @@ type Attachment struct {
 // Attach makes the caller a process of the daemon's NIC under name, "app/index". geometry may be nil. The connection
 // becomes the attachment's, which closes it.
 func (c *Conn) Attach(ctx context.Context, name string, geometry *Geometry) (*Attachment, error) {
-	r, fds, err := c.call(ctx, &Request{Op: OpAttach, Attach: &Attach{Name: name, Geometry: geometry}}, 4)
+	return c.AttachAs(ctx, &Attach{Name: name, Geometry: geometry})
+}
+
+// AttachAs is Attach of any request.
+func (c *Conn) AttachAs(ctx context.Context, as *Attach) (*Attachment, error) {
+	r, fds, err := c.call(ctx, &Request{Op: OpAttach, Attach: as}, 4)
 	if err != nil {
 		return nil, err
 	}

@@ -69,6 +69,7 @@ var (
 	ErrNICGone    = errors.New("ctl: the NIC daemon is gone")
 	ErrClosed     = errors.New("ctl: closed")
 	ErrNameTaken  = errors.New("ctl: name is taken")
+	ErrSuperseded = errors.New("ctl: a newer process of the rank has the name")
 	ErrNoSlot     = errors.New("ctl: the NIC has no room for another process")
 	ErrVersion    = errors.New("ctl: the daemon speaks another version")
 	ErrRefused    = errors.New("ctl: not permitted")
@@ -91,7 +92,7 @@ var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
 	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
 	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken, "no-job": ErrNoJob, "no-machine": ErrNoMachine, "in-use": ErrInUse,
-	"no-link": ErrNoLink,
+	"no-link": ErrNoLink, "superseded": ErrSuperseded,
 }
 
 // Error is what a daemon answers when it does not do what was asked.
@@ -206,6 +207,10 @@ func (r *Request) check() error {
 type Attach struct {
 	Name     string    `json:"name"`               // app/index
 	Geometry *Geometry `json:"geometry,omitempty"` // nil: the daemon's choice
+
+	// Of a process of a rank; see vni.Life.
+	Incarnation uint64 `json:"incarnation,omitempty"`
+	JobKey      []byte `json:"job_key,omitempty"` // 32 bytes, or none
 }
 
 // Geometry is the size of a VNI (QNIX-61): N commands, M contexts, K descriptors a context, Q pages of buffer pool. In a

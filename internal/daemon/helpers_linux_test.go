@@ -43,7 +43,7 @@ const (
 const roleVariable = "WEFT_DAEMON_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == keeperArgument {
+	if isKeeper() {
 		if err := keep(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, "keeper:", err)
 			os.Exit(1)

@@ -271,7 +271,13 @@ func (j *jobs) attend(b *job) {
 // makeGroup makes the control group of a job, if this daemon may. Without one, the keeper and the daemon end the
 // processes of a job by their parents.
 func (b *job) makeGroup() {
-	g, err := cgroup.Make(b.ID, b.account.uid, int(b.account.gid))
+	// Several hosts of a job may be daemons of one machine, as in tests: the index of the host tells them apart.
+	id, restart, _ := strings.Cut(b.ID, ".")
+	name := fmt.Sprintf("%s-%d", id, b.Host)
+	if restart != "" {
+		name += "." + restart
+	}
+	g, err := cgroup.Make(name, b.account.uid, int(b.account.gid))
 	if err != nil {
 		b.log.Debug("the job has no control group", "error", err)
 		return

@@ -21,7 +21,14 @@ type launching struct {
 	launcher ctl.Address
 }
 
-const aJob = "job-00c0ffee"
+// aJob is another one in each run of the tests, as its control group is the host's. Children have the parent's.
+var aJob = func() string {
+	const variable = "WEFT_TEST_JOB"
+	if os.Getenv(variable) == "" && !isKeeper() {
+		os.Setenv(variable, fmt.Sprintf("job-%08x", os.Getpid()))
+	}
+	return os.Getenv(variable)
+}()
 
 // launch attaches the launcher of aJob to a daemon.
 func launch(t *testing.T, c daemon.Config) *launching {
@@ -129,7 +136,7 @@ func TestAKilledJobEndsAndItsSlotsAreFree(t *testing.T) {
 			l, there := pair(t, withSlots(t, 2, 4, how), "run="+me())
 			keeper := l.reserve(t, there, l.wants(4)).PID
 			if got := l.reserve(t, there, l.wants(1, func(r *ctl.Reserve) { r.Restart = 1 })); fmt.Sprint(causes(got)) != "[slots]" ||
-				got.Refusals[0].Text != "0 of 4 slots free, for 1 ranks" || got.Refusals[0].Cure != "add --oversubscribe" {
+				got.Refusals[0].Text != "0 of 4 slots free, 1 needed" || got.Refusals[0].Cure != "add --oversubscribe" {
 				t.Errorf("refused for %+v", got.Refusals)
 			}
 			if r, err := l.conn.NIC(there).Job(t.Context(), &ctl.Job{What: ctl.JobKill, ID: aJob, Grace: 1}); err != nil || r.Jobs[0].State != ctl.JobEnding {

@@ -19,6 +19,8 @@ import (
 // keeperArgument makes the test binary a keeper, which does what the argument after it says.
 const keeperArgument = "a-keeper"
 
+func isKeeper() bool { return len(os.Args) == 3 && os.Args[1] == keeperArgument }
+
 // keeping is the command of such a keeper.
 func keeping(how string) []string { return []string{"/proc/self/exe", keeperArgument, how} }
 

@@ -29,6 +29,7 @@ type session struct {
 	name vni.Name
 	pid  int
 	uid  int
+	life vni.Life
 	slot uint16 // 0: none yet
 	gen  uint32
 
@@ -52,12 +53,17 @@ func (d *Daemon) attach(c *ctl.Client, a *ctl.Attach) (*session, error) {
 	if err := d.jobs.mayClaim(c.Peer.UID, name); err != nil {
 		return nil, err
 	}
+	life := vni.Life{Incarnation: a.Incarnation}
+	if n := len(a.JobKey); n != 0 && n != len(life.Key) {
+		return nil, fmt.Errorf("%w: a job key of %d bytes; expected %d", ctl.ErrBadRequest, n, len(life.Key))
+	}
+	copy(life.Key[:], a.JobKey)
 	g, err := d.settings.choose(a.Geometry)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrBadRequest, err)
 	}
 	g.Colour = int(d.colour.Add(1)) % vni.Colours
-	s := &session{d: d, name: name, pid: c.Peer.PID, uid: c.Peer.UID, geometry: g, kick: -1, wakeUs: [2]int{-1, -1}, regions: map[uint32]*memory{}}
+	s := &session{d: d, name: name, pid: c.Peer.PID, uid: c.Peer.UID, life: life, geometry: g, kick: -1, wakeUs: [2]int{-1, -1}, regions: map[uint32]*memory{}}
 	if s.slot, err = d.driver.Take(s.pid); err != nil {
 		return nil, fmt.Errorf("%w: all %d have one", ctl.ErrNoSlot, d.settings.config.maxProcesses())
 	}
@@ -78,7 +84,7 @@ func (s *session) register(seg *vni.Segment) (err error) {
 	if err = d.loop.AddBell(s.kick, s.slot); err == nil {
 		ctx, cancel := context.WithTimeout(d.ctx, registerWithin)
 		defer cancel()
-		if s.gen, err = d.driver.New(ctx, s.slot, s.pid, s.name, driver.Entry{VNI: seg, WakeUp: s.wake, User: secure.UserName(s.uid)}); err == nil {
+		if s.gen, err = d.driver.New(ctx, s.slot, s.pid, s.name, driver.Entry{VNI: seg, WakeUp: s.wake, User: secure.UserName(s.uid), Life: s.life}); err == nil {
 			return nil
 		}
 		err = errors.Join(err, d.loop.RemoveBell(s.kick))
@@ -123,7 +129,7 @@ func (s *session) oneWay() error {
 // sentinel translates the engine's refusals for the other side of the socket.
 func sentinel(err error) error {
 	for _, t := range []struct{ is, becomes error }{
-		{nic.ErrNameTaken, ctl.ErrNameTaken}, {context.Canceled, ctl.ErrNICGone},
+		{nic.ErrNameTaken, ctl.ErrNameTaken}, {nic.ErrSuperseded, ctl.ErrSuperseded}, {context.Canceled, ctl.ErrNICGone},
 		{nic.ErrNoRegion, ctl.ErrNoRegion}, {nic.ErrRegions, ctl.ErrNoMemory}, {nic.ErrRegionBusy, ctl.ErrRegionBusy}, {nic.ErrNoProcess, ctl.ErrNoRegion}, {nic.ErrClosed, ctl.ErrNICGone},
 	} {
 		if errors.Is(err, t.is) {

@@ -73,6 +73,7 @@ type Entry struct {
 	VNI    *vni.Segment // VNI Info; the NIC's from New_Process until Delete_Process has been answered
 	WakeUp func()       // Doorbell Info: called within the NIC's poll when the process sleeps and something has happened to it
 	User   string       // whose process it is, by name; empty: the NIC is inside its program
+	Life   vni.Life     // of a process of a rank
 }
 
 // HeadBatch is how many commands the NIC reads between two updates of the head that the driver sees (QNIX-51): QNIX's one

@@ -49,6 +49,11 @@ type Place struct {
 	Socket   string // socket of the NIC daemon
 	Link     string // name of the daemon's network; only of weft run
 	PMI      PMI    // connection to a PMI-1 server
+
+	// Two processes of one rank may live at the same time. The one with the higher incarnation wins,
+	// if both have the key of the job.
+	Incarnation uint64 // WEFT_INCARNATION; 0: not set
+	JobKey      string // WEFT_JOB_KEY, at least leastKey characters; empty: not set
 }
 
 // PMI says how to reach a PMI-1 server.
@@ -73,10 +78,30 @@ func From(getenv func(string) string) (Place, error) {
 		}
 		if found {
 			p.Socket = getenv("WEFT_SOCKET")
+			if e.life(&p); e.err != nil {
+				return Place{}, e.err
+			}
 			return p, nil
 		}
 	}
 	return Place{}, ErrNone
+}
+
+// leastKey is the least length of a job key.
+const leastKey = 16
+
+// life reads which process of its rank this one is, and the key of the job. No error shows the key.
+func (e *environment) life(p *Place) {
+	const incarnation = "WEFT_INCARNATION"
+	if e.has(incarnation) {
+		var err error
+		if p.Incarnation, err = strconv.ParseUint(e.getenv(incarnation), 10, 64); err != nil || p.Incarnation == 0 {
+			e.refuse(incarnation, "a decimal number from 1 to 2^64-1, higher for each later process of the rank")
+		}
+	}
+	if p.JobKey = e.getenv("WEFT_JOB_KEY"); p.JobKey != "" && len(p.JobKey) < leastKey && e.err == nil {
+		e.err = fmt.Errorf("WEFT_JOB_KEY has %d characters; expected at least %d, from a random source", len(p.JobKey), leastKey)
+	}
 }
 
 // environment reads variables. It keeps the first error.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/mutate"
 )
 
@@ -106,20 +107,46 @@ func (a *attempt) until(holds func() bool) {
 	}
 }
 
-// finish waits until the end of every host is known and acknowledged, or until the deadline.
+// finish waits until the end of every host is known and acknowledged, or until the deadline. Before
+// the deadline, it asks the daemons to end keepers that do not do so themselves.
 func (a *attempt) finish() {
-	for a.o.Defect != mutate.LaunchRestartHasty {
+	for insisted := false; a.o.Defect != mutate.LaunchRestartHasty; {
 		a.mu.Lock()
 		if a.deadline.IsZero() {
 			a.deadline = a.rt.Now().Add(Patience)
 		}
 		left := a.deadline.Sub(a.rt.Now())
 		enough := a.all((*host).settled) || a.severed != nil
+		if insist := left - Patience/2; a.ending && !insisted && insist > 0 {
+			left = insist
+		} else if !insisted {
+			insisted = true
+			a.insist()
+		}
 		a.mu.Unlock()
 		if enough || left <= 0 {
 			return
 		}
 		_ = within(a.ctx, a.rt, left, a.gate.Wait)
+	}
+}
+
+// insist asks the daemons of all hosts that are not done to end the job there. The caller holds the
+// lock.
+func (a *attempt) insist() {
+	for _, h := range a.hosts {
+		if h.state == hostReady || h.state == hostStarted {
+			a.rt.Go(func() { a.kill(h) })
+		}
+	}
+}
+
+// kill asks a host's daemon to end the job there.
+func (a *attempt) kill(h *host) {
+	if d, ok := a.desk.(Killer); ok {
+		_ = within(a.ctx, a.rt, Patience, func(ctx context.Context) error {
+			return d.Kill(ctx, h.NIC, ctl.JobApplication(a.o.Job, a.number))
+		})
 	}
 }
 
@@ -201,15 +228,16 @@ func (a *attempt) rankOver(e Exit, known bool) {
 	}
 	r.Exit, r.Known, r.over = e, known, true
 	a.leaves(e.Rank)
-	a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e})
 	if !e.Failed() {
+		a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e})
 		return
 	}
-	where := fmt.Sprintf("rank %d on %s: ", e.Rank, r.Node)
-	if !known {
-		where = ""
+	cause := e.phrase() // of a host, if the end of the rank is not known
+	if known {
+		cause = fmt.Sprintf("rank %d on %s: %s", e.Rank, r.Node, cause)
 	}
-	a.fail(failure{status: e.Code(), cause: where + e.phrase(), retry: true})
+	a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e, Text: cause})
+	a.fail(failure{status: e.Code(), cause: cause, retry: true})
 	if a.o.OnDeath.Policy != Shrink && a.o.Defect != mutate.LaunchFailureKept {
 		a.end(a.o.grace())
 	}

@@ -11,61 +11,86 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// hear takes the messages of the launcher. A failed receive means that the launcher is gone.
+// hear takes the messages of the launcher. It receives those of all processes, and drops the others:
+// left alone, they would fill the memory in which messages of the launcher wait.
 func (k *keeper) hear() {
 	buf := make([]byte, maxMessage)
 	within, cancel := k.rt.WithTimeout(k.ctx, StartWithin)
 	defer cancel()
-	for ctx, text := within, []byte(nil); ; {
-		m, err := k.receive(ctx, buf)
-		if err != nil && !errors.Is(err, weft.ErrTruncated) {
-			k.unheard(err)
+	h := hearing{keeper: k, ctx: within}
+	for {
+		m, err := k.p.Recv(h.ctx, weft.AnyProcess, weft.AnyTag, buf)
+		cut := errors.Is(err, weft.ErrTruncated)
+		switch {
+		case err != nil && !cut:
+			if errors.Is(err, context.DeadlineExceeded) {
+				k.change(func() { k.gone = errNoStart })
+				k.end(errNoStart, 0)
+			}
 			return
+		case !k.isLauncher(m.Addr) || m.Tag != tag:
+			continue
+		case cut:
+			err = fmt.Errorf("message of %d bytes; expected at most %d", m.Full, maxMessage)
+		default:
+			err = h.take(buf[:m.Len])
 		}
-		parsed, bad := parse(buf[:m.Len], false)
 		if err != nil {
-			bad = fmt.Errorf("message of %d bytes; expected at most %d", m.Full, maxMessage)
-		}
-		if piece, start := parsed.(startMsg); start && bad == nil {
-			if text = append(text, piece.data...); len(text) > MaxStartBytes {
-				bad = fmt.Errorf("%w: a start of more than %d bytes", errMalformed, MaxStartBytes)
-			} else if !piece.more {
-				bad, text = k.begin(text), nil
-				ctx = k.ctx
-			}
-		} else if bad == nil {
-			bad = k.heed(parsed)
-			if _, stage := parsed.(stageMsg); stage {
-				ctx = k.ctx // the launcher waits for other hosts now, and its end is noticed
-			}
-		}
-		if bad != nil {
-			k.end(fmt.Errorf("the launcher sent a %w", bad), 0)
+			k.end(fmt.Errorf("the launcher sent a %w", err), 0)
 		}
 	}
 }
 
-// receive takes a message of the launcher. The address of the sender decides.
-func (k *keeper) receive(ctx context.Context, buf []byte) (weft.Message, error) {
-	if k.o.Defect == mutate.KeeperStrangerObeyed {
-		return k.p.Recv(ctx, weft.AnyProcess, tag, buf)
-	}
-	return k.launcher.Recv(ctx, tag, buf)
+// isLauncher reports whether a message is the launcher's. The address of the sender decides.
+func (k *keeper) isLauncher(at weft.Address) bool {
+	return at == k.launcherAt || k.o.Defect == mutate.KeeperStrangerObeyed
 }
 
-// unheard handles a receive that failed.
-func (k *keeper) unheard(err error) {
+// hearing is the state of hear.
+type hearing struct {
+	*keeper
+	ctx   context.Context // of the next receive
+	start []byte          // pieces of the start so far
+}
+
+// take handles one message of the launcher.
+func (h *hearing) take(b []byte) error {
+	m, err := parse(b, false)
+	if err != nil {
+		return err
+	}
+	switch m := m.(type) {
+	case startMsg:
+		if h.start = append(h.start, m.data...); len(h.start) > MaxStartBytes {
+			return fmt.Errorf("%w: a start of more than %d bytes", errMalformed, MaxStartBytes)
+		}
+		if m.more {
+			return nil
+		}
+		text := h.start
+		h.ctx, h.start = h.keeper.ctx, nil
+		return h.begin(text)
+	case stageMsg:
+		h.ctx = h.keeper.ctx // the launcher waits for other hosts now, and its end is noticed
+	}
+	return h.heed(m)
+}
+
+// watch waits for the end of the launcher: its process, its NIC or its host. The launcher sends no
+// message with this tag.
+func (k *keeper) watch() {
+	_, err := k.launcher.Recv(k.ctx, lifelineTag, nil)
 	if k.ctx.Err() != nil || k.o.Defect == mutate.KeeperNoLifeline {
 		return
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		k.change(func() { k.gone = errNoStart })
-		k.end(errNoStart, 0)
-		return
-	}
+	_ = k.rt.Sleep(k.ctx, lastWords) // its last message may be an acknowledgement
 	k.mute()
-	k.change(func() { k.gone = fmt.Errorf("the launcher is gone: %w", err) })
-	k.end(k.gone, k.patience())
+	gone := fmt.Errorf("the launcher is gone: %w", err)
+	if err == nil {
+		gone = fmt.Errorf("the launcher sent a %w: tag %d", errMalformed, lifelineTag)
+	}
+	k.change(func() { k.gone = gone })
+	k.end(gone, k.patience())
 }
 
 // begin takes the start. A start that comes too late shows that the launcher has not had the last

@@ -173,7 +173,7 @@ func (a *attempt) lose(h *host, why string) {
 	h.gate.Open()
 	a.rt.Go(func() { a.dismiss(h) })
 	cause := fmt.Sprintf("host %s: %s", h.Name, why)
-	a.tell(Note{Kind: NoteHostLost, Host: h.Name, Text: cause})
+	a.tell(Note{Kind: NoteHostLost, Host: h.Name, Text: why})
 	if before < hostStarted {
 		a.fail(failure{status: StatusFailed, cause: cause, retry: true})
 		a.end(a.o.grace())
@@ -194,7 +194,10 @@ func (a *attempt) dismiss(h *host) {
 }
 
 // distrust gives up a host whose keeper sends what no keeper sends.
-func (a *attempt) distrust(h *host, err error) { a.lose(h, fmt.Sprintf("its keeper sent a %v", err)) }
+func (a *attempt) distrust(h *host, err error) {
+	a.rt.Go(func() { a.kill(h) })
+	a.lose(h, fmt.Sprintf("its keeper sent a %v", err))
+}
 
 // watch takes the events about keepers, which come at once when a keeper or its NIC ends.
 func (l *launcher) watch() {

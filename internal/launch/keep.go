@@ -86,6 +86,7 @@ func Keep(ctx context.Context, p *weft.Process, r *ctl.Reserve, o KeepOptions, d
 	k := newKeeper(p, r, o, daemon)
 	defer k.cancel()
 	k.rt.Go(k.hear)
+	k.rt.Go(k.watch)
 	k.rt.Go(k.obeyDaemon)
 	k.rt.Go(func() { k.follow(ctx) })
 	return k.run()

@@ -15,6 +15,7 @@ import (
 // keeper is one call of Keep. Its goroutines change the state under mu, and open gate for run:
 //
 //	hear        messages of the launcher
+//	watch       the end of the launcher
 //	obeyDaemon  words of the daemon
 //	follow      the end of the caller's context
 type keeper struct {
@@ -25,6 +26,8 @@ type keeper struct {
 	daemon   Lifeline
 	launcher weft.Peer
 	kvs      *kvs
+
+	launcherAt weft.Address
 
 	ctx    context.Context // ends with Keep
 	cancel context.CancelFunc
@@ -51,7 +54,8 @@ type keeper struct {
 
 func newKeeper(p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) *keeper {
 	k := &keeper{p: p, rt: p.Runtime(), reserved: r, o: o, daemon: daemon}
-	k.launcher = p.PeerAt(weft.Address{NIC: weft.NICID(r.Launcher.NIC), Slot: r.Launcher.Slot, Generation: r.Launcher.Generation})
+	k.launcherAt = weft.Address{NIC: weft.NICID(r.Launcher.NIC), Slot: r.Launcher.Slot, Generation: r.Launcher.Generation}
+	k.launcher = p.PeerAt(k.launcherAt)
 	k.ctx, k.cancel = k.rt.WithTimeout(context.Background(), ever)
 	k.sends, k.mute = k.rt.WithTimeout(k.ctx, ever)
 	k.gate, k.started = k.rt.NewGate(), k.rt.NewGate()
@@ -62,7 +66,7 @@ func newKeeper(p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) 
 var (
 	errNoStart  = fmt.Errorf("no start within %v", StartWithin)
 	errAsked    = errors.New("the launcher ended the job")
-	errKilled   = errors.New("the daemon ended the job")
+	errKilled   = errors.New("its daemon was asked to end the job")
 	errNoDaemon = errors.New("the daemon is gone")
 )
 
@@ -122,8 +126,12 @@ func (k *keeper) end(why error, grace time.Duration) {
 // endSet begins to end the ranks. The caller holds the lock.
 func (k *keeper) endSet(s Set, grace time.Duration) {
 	k.ends++
+	killed := errors.Is(k.why, errKilled)
 	k.rt.Go(func() {
 		_ = k.daemon.Answer(&ctl.FromKeeper{Ending: true})
+		if killed { // before the ranks' ends, whose cause it is
+			k.sayWithin(time.Second, endingMsg{errKilled.Error()})
+		}
 		lived := s.End(grace)
 		k.change(func() { k.ends--; k.lived = lived })
 	})
@@ -200,9 +208,7 @@ func (k *keeper) report(sum Summary) error {
 		k.mu.Unlock()
 		switch {
 		case again && done:
-			_ = within(k.sends, k.rt, time.Second, func(ctx context.Context) error {
-				return k.launcher.Send(ctx, tag, sum.append(nil))
-			})
+			k.sayWithin(time.Second, &sum)
 			return k.reason()
 		case again:
 			_ = k.say(&sum)
@@ -233,6 +239,11 @@ func (k *keeper) reason() error {
 
 // say sends a message to the launcher. It waits while the launcher is slow.
 func (k *keeper) say(m message) error { return k.launcher.Send(k.sends, tag, m.append(nil)) }
+
+// sayWithin sends a message to the launcher unless the launcher is slow.
+func (k *keeper) sayWithin(d time.Duration, m message) {
+	_ = within(k.sends, k.rt, d, func(ctx context.Context) error { return k.launcher.Send(ctx, tag, m.append(nil)) })
+}
 
 // callbacks passes on what the ranks do.
 func (k *keeper) callbacks() Callbacks {

@@ -66,6 +66,13 @@ type Desk interface {
 	Reserve(ctx context.Context, nic weft.NICID, r *ctl.Reserve) (*ctl.JobReply, error)
 }
 
+// Killer is a Desk that can ask a daemon to end a job's part on its host. Run asks for it if a keeper
+// does not end its ranks within the grace and half of Patience, or sends malformed messages.
+type Killer interface {
+	// Kill ends the ranks of ctl.JobApplication(job, restart) and their keeper at once.
+	Kill(ctx context.Context, nic weft.NICID, id string) error
+}
+
 // Host is one host of a job, and the ranks that run there. The ranks are consecutive.
 type Host struct {
 	Name  string
@@ -78,9 +85,17 @@ type Policy uint8
 
 // The policies.
 const (
-	End     Policy = iota // all other ranks end
-	Shrink                // the other ranks go on
-	Restart               // all ranks end, and the job begins again
+	// End ends all other ranks. The first failure decides the status of the job.
+	End Policy = iota
+
+	// Shrink lets the other ranks go on, and notes the failure. The status of the job is 0 if at least
+	// one rank ends with 0, and otherwise that of the first failure.
+	Shrink
+
+	// Restart ends all other ranks and begins the job again, with a new application for its ranks:
+	// JOB.1, JOB.2 and so on. The hosts are reserved anew. After the last restart, or if a host
+	// refuses one, the status is that of the last failure.
+	Restart
 )
 
 // OnDeath is a policy and its limit.

@@ -9,9 +9,10 @@ import (
 )
 
 // receive takes the messages of the keepers, in order. It writes output itself: while the console
-// waits, the keepers wait too.
+// waits, the keepers wait too. It receives the messages of all processes, and drops the others: left
+// alone, they would fill the memory in which messages of the keepers wait.
 func (l *launcher) receive() {
-	inbox, err := l.p.Inbox(weft.AnyProcess, tag, maxMessage)
+	inbox, err := l.p.Inbox(weft.AnyProcess, weft.AnyTag, maxMessage)
 	if err != nil {
 		l.attempt().cut(err)
 		return
@@ -43,7 +44,7 @@ func (l *launcher) dispatch(m *weft.Message) {
 			h = a.ranks[e.Rank].host
 		}
 	}
-	if h == nil {
+	if h == nil || m.Tag != tag {
 		l.mu.Lock()
 		l.strangers++
 		l.mu.Unlock()
@@ -131,6 +132,9 @@ func (a *attempt) heed(h *host, m message) error {
 		}
 	case barrierMsg:
 		return a.enter(h, m)
+	case endingMsg:
+		a.fail(failure{status: asked, cause: fmt.Sprintf("host %s: %s", h.Name, m.text)})
+		a.end(a.o.grace())
 	case abortMsg:
 		a.fail(failure{status: m.status & 0xff, cause: fmt.Sprintf("rank %d on %s: aborted: %s", m.rank, h.Name, m.text), retry: true})
 		a.end(a.o.grace())
@@ -174,8 +178,12 @@ func (a *attempt) gone(h *host, m *Summary) {
 	a.release()
 }
 
-// brokenPipe is the status of a writer whose reader is gone: 128 + SIGPIPE.
-const brokenPipe = 128 + 13
+// Statuses as a shell has them: of a writer whose reader is gone, 128 + SIGPIPE, and of a job that a
+// daemon was asked to end, 128 + SIGTERM.
+const (
+	brokenPipe = 128 + 13
+	asked      = 128 + 15
+)
 
 // output writes what a rank wrote. After an error the job ends, and all other output is dropped.
 func (a *attempt) output(m outputMsg) {
@@ -190,6 +198,9 @@ func (a *attempt) output(m outputMsg) {
 
 // enter takes a keeper's part of a barrier.
 func (a *attempt) enter(h *host, m barrierMsg) error {
+	if !a.o.PMI {
+		return fmt.Errorf("%w: a barrier in a job without PMI", errMalformed)
+	}
 	if h.entered {
 		return fmt.Errorf("%w: it enters a barrier twice", errMalformed)
 	}

@@ -81,27 +81,30 @@ type launcher struct {
 	strangers int
 }
 
-func (l *launcher) run(a *attempt) *Result {
-	var earlier *failure
-	for {
-		r := a.run()
+// run makes attempts until one needs no restart. If a restart is refused, the job has ended as the
+// attempt before it.
+func (l *launcher) run(a *attempt) (r *Result) {
+	for last := (*Result)(nil); ; last = r {
+		r = a.run()
+		if last != nil && len(r.Refusals) > 0 && !a.begun {
+			last.Cause = fmt.Sprintf("%s; restart %d was refused: %s", last.Cause, a.number, r.Cause)
+			r = last
+			break
+		}
 		r.Restarts = a.number
-		l.mu.Lock()
-		r.Strangers = l.strangers
-		l.mu.Unlock()
-		if len(r.Refusals) > 0 && earlier != nil {
-			r.Status, r.Cause = earlier.status, fmt.Sprintf("%s; restart %d was refused", earlier.cause, a.number)
-			return r
+		cause := a.retriable()
+		if cause == nil || a.number >= l.o.OnDeath.Restarts {
+			break
 		}
-		if earlier = a.retriable(); earlier == nil || a.number >= l.o.OnDeath.Restarts {
-			return r
+		if a = newAttempt(l, a.number+1); l.use(a) != nil {
+			break
 		}
-		a = newAttempt(l, a.number+1)
-		if stopped := l.use(a); stopped != nil {
-			return r
-		}
-		l.note(Note{Kind: NoteRestart, Text: fmt.Sprintf("restart %d of %d: %s", a.number, l.o.OnDeath.Restarts, earlier.cause)})
+		l.note(Note{Kind: NoteRestart, Text: fmt.Sprintf("restart %d of %d: %s", a.number, l.o.OnDeath.Restarts, cause.cause)})
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.Strangers = l.strangers
+	return r
 }
 
 // use makes an attempt the current one, and returns the wish that forbids it.

@@ -333,7 +333,7 @@ func TestARefusedRestartEndsTheJobWithItsFirstFailure(t *testing.T) {
 		}
 		return []ctl.Refusal{{What: ctl.RefusedRole, Text: "the role was withdrawn"}}
 	}
-	if r := j.run(t); r.Status != 7 || r.Restarts != 1 || !strings.Contains(r.Cause, "restart 1 was refused") {
+	if r := j.run(t); r.Status != 7 || r.Restarts != 0 || len(r.Ranks) != 2 || !strings.Contains(r.Cause, "restart 1 was refused: host h1: the role was withdrawn") {
 		t.Errorf("%+v", r)
 	}
 }

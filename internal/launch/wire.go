@@ -21,6 +21,10 @@ import (
 // processes arrive in the order in which they were sent.
 const tag = 1
 
+// lifelineTag is the tag of a receive that no message matches: the receive fails when the sender has
+// ended.
+const lifelineTag = 2
+
 type kind byte
 
 const (
@@ -41,6 +45,7 @@ const (
 	kindBarrier kind = 0x45 // more 1 · entries of the key-value space: the keeper waits if more is 0
 	kindAbort   kind = 0x46 // rank 4 · status 4 · text
 	kindStaged  kind = 0x47 // JSON list of refusals; none: the host has all content
+	kindEnding  kind = 0x48 // text: why the keeper ends its ranks on its own
 )
 
 // Bounds of the variable parts, in bytes.
@@ -92,7 +97,8 @@ type (
 		more    bool
 		entries []entry
 	}
-	abortMsg struct {
+	endingMsg struct{ text string }
+	abortMsg  struct {
 		rank, status int
 		text         string
 	}
@@ -148,6 +154,10 @@ func (m stageMsg) append(b []byte) []byte {
 }
 
 func (m stagedMsg) append(b []byte) []byte { return putJSON(b, kindStaged, m.refusals) }
+
+func (m endingMsg) append(b []byte) []byte {
+	return append(append(b, byte(kindEnding)), short(m.text)...)
+}
 
 func (m *Exit) append(b []byte) []byte    { return putJSON(b, kindEnded, m) }
 func (m *Summary) append(b []byte) []byte { return putJSON(b, kindGone, m) }
@@ -257,6 +267,8 @@ func (f *fields) parse(k kind) message {
 		return readJSON(f, maxJSON, (*Summary).check)
 	case kindBarrier:
 		return barrierMsg{f.flag(), f.entries()}
+	case kindEnding:
+		return endingMsg{string(f.rest(maxAbortText))}
 	case kindAbort:
 		return abortMsg{f.rank(), f.number(-1<<31, 1<<31-1), string(f.rest(maxAbortText))}
 	}

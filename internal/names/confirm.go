@@ -53,13 +53,14 @@ func (t *Table) confirmPatience() clock.Time {
 }
 
 // Claim begins to claim the name of a process that has just registered. Confirmed or Refused says how it ends.
-func (t *Table) Claim(a vni.Address, name vni.Name) {
+func (t *Table) Claim(a vni.Address, name vni.Name, life vni.Life) {
 	if !t.mayClaim(t.cfg.NIC, name) {
 		t.forbid(a.Slot, name)
 		return
 	}
 	t.number++
-	n := &Entry{Name: name, Address: a, number: t.number, since: t.nic.Now(), state: claimWaiting, patience: t.confirmPatience()}
+	n := &Entry{Name: name, Address: a, number: t.number, since: t.nic.Now(), state: claimWaiting, patience: t.confirmPatience(),
+		life: life, incarnation: life.Incarnation}
 	t.openClaim(n)
 	t.decide()
 }
@@ -119,7 +120,9 @@ func (t *Table) pursue(n *Entry) {
 	}
 	o := t.rival(n)
 	if o != nil && (over || o.decided() && !t.inHand(n)) {
-		t.refuse(n, o.Address)
+		if !t.press(n, o.Address) {
+			t.refuse(n, o.Address)
+		}
 		return
 	}
 	if !over && (o != nil || t.gathering()) {
@@ -291,6 +294,9 @@ func (t *Table) takeAnswer(p *Peer, n *Entry, verdict byte, owner vni.Address) {
 		t.abandon(n)
 		t.forbid(n.Slot, n.Name)
 	default:
-		t.refuse(n, owner)
+		t.endQuestion(n)
+		if !t.press(n, owner) {
+			t.refuse(n, owner)
+		}
 	}
 }

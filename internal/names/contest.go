@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -16,7 +17,8 @@ import (
 //   - The claim that the home saw first holds.
 //   - A NIC that was silent for as long as a partition takes, and comes back in the same life,
 //     tells its claims in its first table. Such a claim was made on the other side of a partition:
-//     the lower NIC id wins, whichever claim is older.
+//     of two processes of a rank the newer incarnation wins (yield.go), else the lower NIC id,
+//     whichever claim is older.
 //   - A NIC that was never here, has restarted, or has said goodbye is a newcomer: the claims of
 //     the others hold.
 //
@@ -29,8 +31,9 @@ import (
 
 // contest is a name to which several NICs have a live claim.
 type contest struct {
-	name vni.Name
-	near nearest
+	name  vni.Name
+	near  nearest
+	until clock.Time // until when the home leaves a newer process time to take the name over; 0: not set
 }
 
 // parted reports whether a claim of a peer was made, or kept, on the other side of a partition: the
@@ -46,7 +49,11 @@ func (t *Table) rank(n *Entry) {
 	if o == nil || !o.Live() || o.NIC == n.NIC {
 		return
 	}
-	if (n.NIC < o.NIC) != (t.cfg.Defect == mutate.HigherWins) {
+	first := n.NIC < o.NIC
+	if n.incarnation != o.incarnation && n.incarnation > 0 && o.incarnation > 0 {
+		first = n.incarnation > o.incarnation
+	}
+	if first != (t.cfg.Defect == mutate.HigherWins) {
 		n.since = min(n.since, o.since-1)
 	} else {
 		n.since = max(n.since, o.since+1)
@@ -79,6 +86,7 @@ func (t *Table) settled(c *contest) bool {
 		return true
 	}
 	home, over := t.homeFor(&c.near, c.name), true
+	t.pressRivals(c.name)
 	for _, o := range slices.Clone(t.claims[c.name]) {
 		switch {
 		case !o.Live():
@@ -88,12 +96,41 @@ func (t *Table) settled(c *contest) bool {
 		case o == best || o.NIC == best.NIC:
 		default:
 			over = false
-			if home == nil {
+			if home == nil && !t.mayTakeOver(c, o, best) {
 				t.judgeLoser(o, best)
 			}
 		}
 	}
 	return over
+}
+
+// pressRivals asks older processes of a rank of this NIC for the name that they claim too.
+func (t *Table) pressRivals(name vni.Name) {
+	own := t.heldBy(t.cfg.NIC, name)
+	if own == nil || !own.life.Proves() {
+		return
+	}
+	for _, o := range t.claims[name] {
+		if o.Live() && o.NIC != t.cfg.NIC && o.incarnation < own.incarnation && own.pressed != o.Address {
+			t.askForName(own, o.Address)
+		}
+	}
+}
+
+// mayTakeOver reports whether the loser of a contest is a newer process of a rank than the winner
+// says, and has not had its time to prove it to the winner's NIC.
+func (t *Table) mayTakeOver(c *contest, o, best *Entry) bool {
+	if best.incarnation == 0 || o.incarnation <= best.incarnation {
+		return false
+	}
+	if c.until == 0 {
+		c.until = t.nic.Now().Add(limits.ConfirmWithin)
+	}
+	if c.until <= t.nic.Now() {
+		return false
+	}
+	t.nic.CheckAt(c.until)
+	return true
 }
 
 // judgeLoser ends a claim that is behind another one, in the judgement of this NIC, the home of the

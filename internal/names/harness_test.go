@@ -121,7 +121,15 @@ func (f *fabric) run(d time.Duration) {
 func (n *node) claim(slot uint16, name vni.Name) *proc {
 	p := &proc{at: vni.Address{NIC: n.id, Slot: slot, Gen: 1}, name: name}
 	n.procs[slot] = p
-	n.Claim(p.at, name)
+	n.Claim(p.at, name, vni.Life{})
+	return p
+}
+
+// claimAs is claim of a process of a rank.
+func (n *node) claimAs(slot uint16, name vni.Name, life vni.Life) *proc {
+	p := &proc{at: vni.Address{NIC: n.id, Slot: slot, Gen: 1}, name: name}
+	n.procs[slot] = p
+	n.Claim(p.at, name, life)
 	return p
 }
 

@@ -26,9 +26,21 @@ import (
 // The first byte is one of the codes in internal/wire/table.go; those of groups and programs are drawn where they are taken. 8 is the position: zero to the fourth byte, and the 8
 // bytes of the place on a torus that the NIC itself has (wire.Position).
 //
+//	yield
+//	 0  13                      1
+//	 1  verdict                 1
+//	 2  slot, of the claimant   2
+//	 4  generation              4
+//	 8  incarnation             8  of the claimant; in an answer, of the process that has the name
+//	16  generation, of that     4
+//	20  slot                    2
+//	22  zero                    6
+//	28  proof                  16  zero in an answer
+//
 // claim: the process has this name. end: it has ended, or has no claim to it. The number counts the
 // claims of a NIC: of two to one name the later one says that the earlier is over, whatever
-// overtakes what. The eight bytes behind the generation are zero, and a receiver ignores them.
+// overtakes what. The eight bytes behind the generation are the incarnation of a process of a
+// rank (vni.Life), else zero. They order claims after a partition (contest.go), and nothing else.
 // node: there is a NIC at this address. ask and answer: confirm.go; the verdict is 0 refused, 1
 // granted, 2 the claimant's NIC may not have names of this application. lost: the home of the name
 // that this process has gives it to another process (contest.go).
@@ -47,6 +59,7 @@ const (
 	nodeLen   = 32
 	placeLen  = 12
 	answerLen = 24
+	yieldLen  = 28 + proofLen
 
 	askRefused   = 0
 	askGranted   = 1
@@ -70,6 +83,8 @@ func (t *Table) Take(p *Peer, b []byte) bool {
 		t.countPart(p, b[1])
 	case len(b) >= answerLen && b[0] == wire.TableAnswer:
 		t.takeAnswer(p, t.own(b[2:]), b[1], address(b[8:]))
+	case len(b) >= yieldLen && b[0] == wire.TableYield:
+		t.takeYield(p, b)
 	case len(b) >= placeLen && b[0] == wire.TablePlace && wire.ParsePosition(b[4:]).Valid():
 		p.Position = wire.ParsePosition(b[4:])
 	default:
@@ -103,7 +118,7 @@ func (t *Table) own(b []byte) *Entry {
 // takeName takes what a peer says about the name of one of its processes.
 func (t *Table) takeName(p *Peer, b []byte) {
 	n := &Entry{Address: vni.Address{NIC: p.NIC(), Slot: le.Uint16(b[2:]), Gen: le.Uint32(b[4:])}, number: le.Uint32(b[44:]),
-		since: t.nic.Now()}
+		since: t.nic.Now(), incarnation: le.Uint64(b[8:])}
 	if t.cfg.Defect == mutate.AgeBelieved {
 		n.since -= clock.Time(le.Uint64(b[8:]) >> 1)
 	}
@@ -177,6 +192,7 @@ func (t *Table) tellName(p *Peer, op byte, n *Entry, part byte) bool {
 	b[0], b[1] = op, part
 	le.PutUint16(b[2:], n.Slot)
 	le.PutUint32(b[4:], n.Gen)
+	le.PutUint64(b[8:], n.incarnation)
 	le.PutUint32(b[16:], n.Name.Index)
 	copy(b[20:], n.Name.App[:])
 	le.PutUint32(b[44:], n.number)

@@ -37,6 +37,11 @@ type Entry struct {
 	asked    []*Peer    // NICs that were asked, and have to hear how it ends
 	promised []*Peer    // NICs that were told in the first table that it is to come
 
+	// Of a process of a rank (yield.go).
+	incarnation uint64
+	life        vni.Life    // of a process of this NIC
+	pressed     vni.Address // the process that was asked for the name
+
 	// Of a claim to a contested name (contest.go).
 	beaten vni.Address // the winner that this NIC, the home, has told its NIC
 	judge  *Peer       // of a name of this NIC's: a peer that has judged that the name belongs to

@@ -83,7 +83,7 @@ func (e *Engine) newProcess(c driver.Command, at int) {
 	}
 	p := e.install(c, e.procs.generation(c.Index), c.Name)
 	p.newAt = at
-	e.names.Claim(e.addressOf(p), p.name)
+	e.names.Claim(e.addressOf(p), p.name, e.driver.Entry(c.Index).Life)
 }
 
 // acceptable says why a process cannot be taken in, if it cannot.

@@ -14,6 +14,9 @@ import (
 // ErrNameTaken is why a process is refused whose name another has.
 var ErrNameTaken = names.ErrTaken
 
+// ErrSuperseded is why a process is refused whose rank has a newer process.
+var ErrSuperseded = names.ErrSuperseded
+
 // Belief says which words of other NICs about names and nodes a NIC believes.
 type Belief = names.Belief
 

@@ -2,6 +2,7 @@ package pmi
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,8 +157,9 @@ func (s *Server) converse(rank int, conn io.ReadWriter) error {
 				reply = result("barrier_out", err)
 			}
 		case abort:
-			s.job.Abort(rank, exitCode(m), m.fields["message"])
-			return nil
+			// There is no answer. The rank waits for its end: if the connection closed, it would go on.
+			code := exitCode(m)
+			s.job.Abort(rank, code, cmp.Or(m.fields["message"], fmt.Sprintf("exit code %d", code)))
 		}
 		if reply != "" {
 			if _, err := io.WriteString(conn, reply+"\n"); err != nil {

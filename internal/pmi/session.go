@@ -42,7 +42,7 @@ const (
 	nothing deed = iota
 	barrier      // wait for all ranks, and answer then
 	finish       // close the connection after the answer
-	abort        // end the job; there is no answer
+	abort        // end the job; there is no answer, and the connection stays open
 )
 
 // answer returns the answer to a line, without its end. An error is a breach of the protocol: the

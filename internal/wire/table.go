@@ -16,4 +16,5 @@ const (
 	TableProgram byte = 11 // a program is loaded, or has gone (internal/program)
 
 	TableRevocation byte = 12 // a piece of a revocation list (internal/nic)
+	TableYield      byte = 13 // a newer process of a rank asks an older one for the name (internal/names)
 )

@@ -33,6 +33,7 @@ type Rank struct {
 	KVS          launch.KVS
 
 	IgnoresTerm bool // only KILL ends it
+	Unkillable  bool // nothing but the end of its keeper ends it
 	Signals     []syscall.Signal
 
 	set     *set
@@ -189,7 +190,7 @@ func (t *set) Signal(sig syscall.Signal) {
 		case syscall.SIGCONT:
 			r.stop(false)
 		case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP:
-			if !r.IgnoresTerm {
+			if !r.IgnoresTerm && !r.Unkillable {
 				r.dies(sig)
 			}
 		case syscall.SIGKILL:
@@ -217,6 +218,9 @@ func (t *set) End(grace time.Duration) []launch.Survivor {
 		}
 	}
 	for _, r := range t.ranks {
+		if r.Unkillable {
+			_ = t.rt.Sleep(context.Background(), ever)
+		}
 		r.dies(syscall.SIGKILL)
 	}
 	return nil

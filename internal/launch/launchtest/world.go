@@ -38,6 +38,11 @@ type World struct {
 	// At is called at every step. It may be nil.
 	At func(Event)
 
+	// Stage is launch.KeepOptions.Stage of every keeper.
+	Stage func(ctx context.Context, p *weft.Process, manifest []byte, hosts int) error
+
+	Killed int // calls of Kill by launchers
+
 	Launcher Sleeper // of the last Launch
 
 	// Defect is a mistake of all keepers.
@@ -58,6 +63,9 @@ type Host struct {
 	daemon *sim.Process
 	down   bool // its daemon has ended
 	warm   *warm
+
+	// Keep takes the place of launch.Keep on this host, unless it is nil.
+	Keep func(p *sim.Process, r *ctl.Reserve) error
 
 	// Refuse returns what the host refuses. It may be nil.
 	Refuse func(*ctl.Reserve) []ctl.Refusal
@@ -225,6 +233,17 @@ func (d desk) Reserve(ctx context.Context, nic weft.NICID, r *ctl.Reserve) (*ctl
 	return &answer, json.Unmarshal(reply[:m.Len], &answer)
 }
 
+// Kill ends the keepers of a job on a host, as its daemon does.
+func (d desk) Kill(_ context.Context, nic weft.NICID, id string) error {
+	d.w.Killed++
+	for _, k := range d.w.Hosts[int(nic-sim.NICID(0))].Keepers {
+		if k.Application() == id {
+			d.w.F.Kill(k.Process)
+		}
+	}
+	return nil
+}
+
 // serve answers requests, each in a function of its own.
 func (h *Host) serve(p *sim.Process) {
 	for {
@@ -297,8 +316,13 @@ func (h *Host) spawn(daemon *sim.Process, r *ctl.Reserve) *Keeper {
 		k.link.open(p.Runtime())
 		k.vote = &ctl.FromKeeper{Ready: true}
 		daemon.Runtime().Wake()
+		if h.Keep != nil {
+			k.Err = h.Keep(p, r)
+			return nil
+		}
 		k.Err = launch.Keep(context.Background(), p.Weft(), r, launch.KeepOptions{
 			Start:  func(s launch.Start, c launch.Callbacks) (launch.Set, error) { return k.start(p, s, c) },
+			Stage:  h.w.Stage,
 			Defect: h.w.Defect,
 		}, k.link)
 		return nil

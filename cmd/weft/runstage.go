@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/launch"
+	"github.com/weftnet/weft/internal/stage"
+)
+
+// stagedProgram is a program that weft run sends to the hosts of its job.
+type stagedProgram struct {
+	file     *os.File
+	manifest *stage.Manifest
+	job      string
+	hosts    int
+}
+
+// stagedMode lets the user of the job alone read and execute a staged program.
+const stagedMode = 0o500
+
+// stageProgram reads a program to its end. The file stays open until close.
+func stageProgram(path, job string, hosts int) (*stagedProgram, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("--stage: %w", err)
+	}
+	s := &stagedProgram{file: f, job: job, hosts: hosts}
+	if s.manifest, err = stage.Describe(f, filepath.Base(path), stagedMode); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("--stage: %w", err)
+	}
+	return s, nil
+}
+
+func (s *stagedProgram) close() { _ = s.file.Close() }
+
+// plan tells the keepers of one attempt what they get, and from whom.
+func (s *stagedProgram) plan(restart int) *stage.Plan {
+	p := stage.NewPlan(ctl.KeeperApplication(s.job, restart), s.hosts, s.manifest)
+	p.Tree.Root = ctl.KeeperApplication(s.job, 0) // the launcher keeps its name
+	return p
+}
+
+// option is the launcher's part.
+func (s *stagedProgram) option() *launch.Stage {
+	return &launch.Stage{
+		Manifest: func(restart int) []byte {
+			b, _ := json.Marshal(s.plan(restart)) // of strings and numbers
+			return b
+		},
+		Serve: func(ctx context.Context, p *fabric.Process, restart int) error {
+			_, err := s.plan(restart).Serve(ctx, p, s.file)
+			return err
+		},
+	}
+}

@@ -1,0 +1,173 @@
+package names
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/vni"
+)
+
+// life is that of a process of a rank of one job.
+func life(incarnation uint64) vni.Life {
+	return vni.Life{Incarnation: incarnation, Key: [32]byte{1, 2, 3}}
+}
+
+func TestANewerProcessOfARankTakesTheNameOver(t *testing.T) {
+	for home := range 3 {
+		for older := range 3 {
+			for newer := range 3 {
+				f := newFabric(t, 3)
+				name := f.nics[home].homed()
+				a := f.nics[older].claimAs(1, name, life(10))
+				f.until("the older process has the name", func() bool { return a.held })
+				b := f.nics[newer].claimAs(2, name, life(11))
+				f.until("the newer claim is over", b.over)
+				if !b.held || a.lostTo != b.at {
+					t.Errorf("home %d, older %d, newer %d: held %v, %v; the older has lost to %v", home+1, older+1, newer+1, b.held, b.why, a.lostTo)
+				}
+				f.run(time.Second)
+				f.found(name, b.at)
+				if b.lostTo != (vni.Address{}) {
+					t.Errorf("home %d, older %d, newer %d: the newer has lost to %v", home+1, older+1, newer+1, b.lostTo)
+				}
+			}
+		}
+	}
+}
+
+func TestAnOlderProcessOfARankIsToldThatThereIsANewerOne(t *testing.T) {
+	for home := range 3 {
+		for older := range 3 {
+			for newer := range 3 {
+				f := newFabric(t, 3)
+				name := f.nics[home].homed()
+				b := f.nics[newer].claimAs(2, name, life(11))
+				f.until("the newer process has the name", func() bool { return b.held })
+				a := f.nics[older].claimAs(1, name, life(10))
+				f.until("the older claim is over", a.over)
+				if a.held || !errors.Is(a.why, ErrSuperseded) || b.lostTo != (vni.Address{}) {
+					t.Errorf("home %d, older %d, newer %d: held %v, %v; the newer has lost to %v", home+1, older+1, newer+1, a.held, a.why, b.lostTo)
+				}
+				f.run(time.Second)
+				f.found(name, b.at)
+			}
+		}
+	}
+}
+
+func TestANameIsNotGivenUpWithoutAProof(t *testing.T) {
+	other := life(11)
+	other.Key[0]++
+	for what, c := range map[string]struct {
+		of, by    vni.Life
+		forbidden uint64 // proofs that the holder's NIC refuses
+	}{
+		"another key":           {life(10), other, 1},
+		"no key":                {life(10), vni.Life{Incarnation: 11}, 0},
+		"no key at the holder":  {vni.Life{Incarnation: 10}, life(11), 0},
+		"the same incarnation":  {life(11), life(11), 0},
+		"a process of no rank":  {life(10), vni.Life{}, 0},
+		"a holder of no rank":   {vni.Life{}, life(11), 0},
+		"no key, and no number": {vni.Life{}, vni.Life{}, 0},
+	} {
+		for home := range 3 {
+			for by := range 2 {
+				f := newFabric(t, 3)
+				name := f.nics[home].homed()
+				a := f.nics[0].claimAs(1, name, c.of)
+				f.until("the first has the name", func() bool { return a.held })
+				b := f.nics[by].claimAs(2, name, c.by)
+				f.until("the second claim is over", b.over)
+				if !errors.Is(b.why, ErrTaken) || a.lostTo != (vni.Address{}) {
+					t.Errorf("%s, home %d: the claim ends with %v, and the first has lost to %v", what, home+1, b.why, a.lostTo)
+				}
+				if n := f.nics[0].cfg.Counts[vni.NICNamesForbidden]; n != c.forbidden {
+					t.Errorf("%s, home %d: %d proofs are counted as refused; expected %d", what, home+1, n, c.forbidden)
+				}
+				f.run(time.Second)
+				f.found(name, a.at)
+			}
+		}
+	}
+}
+
+func TestOfTwoClaimsAtTheSameMomentTheNewerProcessWins(t *testing.T) {
+	for home := range 3 {
+		for _, newerFirst := range []bool{false, true} {
+			f := newFabric(t, 3)
+			name := f.nics[home].homed()
+			var a, b *proc
+			if newerFirst {
+				b = f.nics[1].claimAs(2, name, life(11))
+			}
+			a = f.nics[0].claimAs(1, name, life(10))
+			if b == nil {
+				b = f.nics[1].claimAs(2, name, life(11))
+			}
+			f.until("both claims are over", func() bool { return a.over() && b.over() })
+			f.run(time.Second)
+			if !b.held || b.lostTo != (vni.Address{}) || a.held && a.lostTo != b.at {
+				t.Errorf("home %d, newer first %v: newer held %v, lost to %v; older held %v (%v), lost to %v",
+					home+1, newerFirst, b.held, b.lostTo, a.held, a.why, a.lostTo)
+			}
+			f.found(name, b.at)
+		}
+	}
+}
+
+func TestAfterAPartitionTheNewerProcessOfARankKeepsTheName(t *testing.T) {
+	for home := range 3 {
+		for far := range 3 {
+			for _, newerFar := range []bool{false, true} {
+				near := (far + 1) % 3
+				f := newFabric(t, 3)
+				name := f.nics[home].homed()
+				f.cut = func(a, _ uint64) bool { return a == uint64(far+1) }
+				of := map[bool]*proc{}
+				for _, isFar := range []bool{!newerFar, newerFar} { // the older first
+					nic, incarnation := near, uint64(10)
+					if isFar {
+						nic = far
+					}
+					if isFar == newerFar {
+						incarnation = 11
+					}
+					of[isFar] = f.nics[nic].claimAs(1, name, life(incarnation))
+					f.until("the claim holds on its side", func() bool { return of[isFar].held })
+				}
+				f.run(20 * time.Second) // both sides have forgotten each other's names
+				f.cut = nil
+				f.run(15 * time.Second)
+				newer, older := of[newerFar], of[!newerFar]
+				if newer.lostTo != (vni.Address{}) || older.lostTo != newer.at {
+					t.Errorf("home %d, NIC %d cut off, newer there %v: the newer has lost to %v, the older to %v",
+						home+1, far+1, newerFar, newer.lostTo, older.lostTo)
+				}
+				f.found(name, newer.at)
+			}
+		}
+	}
+}
+
+// A NIC that comes with a claim of a higher incarnation and without a proof is a newcomer as any. The
+// home of a name is believed about the name, so the liar is not the home here.
+func TestAHighIncarnationWithoutAProofTakesNoName(t *testing.T) {
+	for _, home := range []int{0, 2} {
+		f := newFabric(t, 3)
+		name := f.nics[home].homed()
+		a := f.nics[0].claimAs(1, name, life(10))
+		f.until("the first has the name", func() bool { return a.held })
+		f.run(time.Second)
+		liar := f.nics[1]
+		b := &proc{at: vni.Address{NIC: liar.id, Slot: 2, Gen: 1}, name: name}
+		liar.procs[2] = b
+		n := &Entry{Name: name, Address: b.at, number: 99, since: 0, state: claimHeld, incarnation: 1 << 60}
+		liar.put(n)
+		liar.tellAll(1, n) // though no home has granted it
+		f.run(15 * time.Second)
+		if a.lostTo != (vni.Address{}) || b.lostTo != a.at {
+			t.Errorf("home %d: the first has lost to %v, the liar to %v", home+1, a.lostTo, b.lostTo)
+		}
+	}
+}
