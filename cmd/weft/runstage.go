@@ -21,9 +21,6 @@ type stagedProgram struct {
 	hosts    int
 }
 
-// stagedMode lets the user of the job alone read and execute a staged program.
-const stagedMode = 0o500
-
 // stageProgram reads a program to its end. The file stays open until close.
 func stageProgram(path, job string, hosts int) (*stagedProgram, error) {
 	f, err := os.Open(path)
@@ -31,7 +28,11 @@ func stageProgram(path, job string, hosts int) (*stagedProgram, error) {
 		return nil, fmt.Errorf("--stage: %w", err)
 	}
 	s := &stagedProgram{file: f, job: job, hosts: hosts}
-	if s.manifest, err = stage.Describe(f, filepath.Base(path), stagedMode); err != nil {
+	info, err := f.Stat()
+	if err == nil {
+		s.manifest, err = stage.Describe(f, info.Size(), filepath.Base(path), stage.ModeProgram)
+	}
+	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("--stage: %w", err)
 	}
@@ -42,9 +43,7 @@ func (s *stagedProgram) close() { _ = s.file.Close() }
 
 // plan tells the keepers of one attempt what they get, and from whom.
 func (s *stagedProgram) plan(restart int) *stage.Plan {
-	p := stage.NewPlan(ctl.KeeperApplication(s.job, restart), s.hosts, s.manifest)
-	p.Tree.Root = ctl.KeeperApplication(s.job, 0) // the launcher keeps its name
-	return p
+	return stage.NewPlan(launch.LauncherName(s.job), ctl.KeeperApplication(s.job, restart), s.hosts, s.manifest)
 }
 
 // option is the launcher's part.
