@@ -18,6 +18,7 @@ func Victim(kind, dir string) error {
 		time.Sleep(time.Hour)
 		return nil
 	}
+	signal.Reset() // the command that this is handles signals itself
 	if kind == dieDeaf {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
