@@ -76,6 +76,9 @@ func TestTheDaemonOfANodeFindsWhatItsConfigurationNames(t *testing.T) {
 	if got := nic.Args; !slices.Equal(got, []string{"nic", "--config", "/etc/weft/nic.toml"}) || mounted(got[2]).SubPath != "nic.toml" {
 		t.Errorf("the daemon runs with %q", got)
 	}
+	if cfg.Slots == nil || *cfg.Slots != 0 {
+		t.Error("the daemon starts ranks for weft run, which Kubernetes would not count")
+	}
 	if *nic.SecurityContext.RunAsUser != 0 || len(nic.SecurityContext.Capabilities.Add) > 0 {
 		t.Error("the daemon is not root without capabilities, as it needs to be with a UDP link")
 	}
