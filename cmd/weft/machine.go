@@ -262,6 +262,14 @@ func newMachineShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if m.Link != "" { // its hosts are known there
+					on, err := ctl.DialLink(ctx, socket, m.Link)
+					if err != nil {
+						return err
+					}
+					defer on.Close()
+					conn = on
+				}
 				return showMachine(c, m, machineHosts(ctx, conn, m), asJSON)
 			})
 		},

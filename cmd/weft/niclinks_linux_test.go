@@ -63,3 +63,41 @@ func TestToolsAskTheLinkBehindTheSocket(t *testing.T) {
 		t.Errorf("the NIC ended with %v: %s", err, log.String())
 	}
 }
+
+// A job runs on the link of its machine, or of --link: its ranks attach there (NETSTAR-8).
+func TestAJobRunsOnTheLinkOfItsMachine(t *testing.T) {
+	dir := t.TempDir()
+	socket, file := filepath.Join(dir, "a.sock"), filepath.Join(dir, "nic.toml")
+	if err := os.WriteFile(file, []byte("[links.fast0]\nlisten = \"127.0.0.1:0\"\n[links.slow0]\nlisten = \"127.0.0.1:0\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startNIC(t, "--config", file, "--link", "fast0,slow0", "--socket", socket)
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, _, stderr := weft("machine", "create", "slow", "--nodes", host, "--link", "slow0", "--socket", socket); status != 0 {
+		t.Fatalf("weft machine create: %d %q", status, stderr)
+	}
+	if status, out, stderr := weft("machine", "show", "slow", "--socket", socket); status != 0 || strings.Contains(out, "no such NIC") {
+		t.Errorf("weft machine show: %d %q %q", status, out, stderr)
+	}
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"-m", "slow"}, socket + "#slow0 slow0\n"},
+		{[]string{"--link", "slow0"}, socket + "#slow0 slow0\n"},
+		{[]string{"--link", "fast0"}, socket + " fast0\n"},
+		{nil, socket + " \n"},
+	} {
+		args := append(append([]string{"--socket", socket, "-n", "1"}, c.flags...), "--", "/bin/sh", "-c", `echo "$WEFT_SOCKET $WEFT_LINK"`)
+		if status, out, stderr := weftRun(t, args...).end(t); status != 0 || out != c.want {
+			t.Errorf("weft run %q: %d %q %q; expected %q", c.flags, status, out, stderr, c.want)
+		}
+	}
+	status, _, stderr := weftRun(t, "--socket", socket, "-n", "1", "--link", "fast7", "--", "/bin/true").end(t)
+	if status == 0 || !strings.Contains(stderr, `"fast7"; this daemon has fast0, slow0`) {
+		t.Errorf("weft run --link fast7: %d %q", status, stderr)
+	}
+}

@@ -20,7 +20,7 @@ import (
 )
 
 // realHosts are daemons of this host that know one another, and let this user run ranks. Each has four
-// slots.
+// slots, and a cache of staged programs.
 type realHosts struct {
 	sockets []string
 	daemons []*exec.Cmd
@@ -44,6 +44,7 @@ func startHosts(t *testing.T, n int) *realHosts {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, fmt.Sprintf("cache-%d", i))) // as hosts that share no disk
 		d, _ := startNIC(t, "--socket", socket, "--config", file, "--state-dir", filepath.Join(dir, fmt.Sprint(i)))
 		h.sockets, h.daemons = append(h.sockets, socket), append(h.daemons, d)
 	}

@@ -30,6 +30,7 @@ type running struct {
 	screen *console
 	events *jsonEvents // nil without --json
 	relay  *relay
+	staged *stagedProgram // nil without --stage
 	errs   io.Writer
 
 	mu       sync.Mutex
@@ -103,7 +104,7 @@ func (r *running) attached(ctx context.Context, program string, hash *hashing) (
 			return r.refused(err)
 		}
 		defer staged.close()
-		r.opts.Stage = staged.option()
+		r.staged, r.opts.Stage = staged, staged.option()
 	}
 	return r.launch(ctx)
 }

@@ -95,6 +95,7 @@ type summary struct {
 	Status    int           `json:"status"`
 	Cause     string        `json:"cause,omitempty"`
 	Restarts  int           `json:"restarts,omitempty"`
+	Staged    *uint64       `json:"staged_bytes,omitempty"` // that weft run sent to hosts; absent without --stage
 	Ranks     []rankRow     `json:"ranks,omitempty"`
 	Refusals  []refusalRow  `json:"refusals,omitempty"`
 	Survivors []survivorRow `json:"survivors,omitempty"`
@@ -130,6 +131,10 @@ func (r *running) summarized(s *summary) error {
 // report prints how the job ended.
 func (r *running) report(result *launch.Result) error {
 	s := &summary{Status: result.Status, Cause: result.Cause, Restarts: result.Restarts, Unknown: result.Unknown}
+	if r.staged != nil {
+		sent := r.staged.wait()
+		s.Staged = &sent
+	}
 	for i := range result.Ranks {
 		s.Ranks = append(s.Ranks, rowOf(&result.Ranks[i]))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
@@ -19,10 +20,12 @@ type stagedProgram struct {
 	manifest *stage.Manifest
 	job      string
 	hosts    int
-}
 
-// stagedMode lets the user of the job alone read and execute a staged program.
-const stagedMode = 0o500
+	mu      sync.Mutex
+	closed  bool
+	serving sync.WaitGroup
+	sent    uint64 // bytes that left this process; under mu
+}
 
 // stageProgram reads a program to its end. The file stays open until close.
 func stageProgram(path, job string, hosts int) (*stagedProgram, error) {
@@ -31,20 +34,54 @@ func stageProgram(path, job string, hosts int) (*stagedProgram, error) {
 		return nil, fmt.Errorf("--stage: %w", err)
 	}
 	s := &stagedProgram{file: f, job: job, hosts: hosts}
-	if s.manifest, err = stage.Describe(f, filepath.Base(path), stagedMode); err != nil {
+	info, err := f.Stat()
+	if err == nil {
+		s.manifest, err = stage.Describe(f, info.Size(), filepath.Base(path), stage.ModeProgram)
+	}
+	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("--stage: %w", err)
 	}
 	return s, nil
 }
 
-func (s *stagedProgram) close() { _ = s.file.Close() }
+// close waits until no keeper is served any more. Every attempt of the job has ended.
+func (s *stagedProgram) close() {
+	s.wait()
+	_ = s.file.Close()
+}
+
+// wait ends the service and returns how many bytes the launcher has sent.
+func (s *stagedProgram) wait() uint64 {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.serving.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent
+}
+
+// serve answers the keepers of one attempt until ctx ends.
+func (s *stagedProgram) serve(ctx context.Context, p *fabric.Process, restart int) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.serving.Add(1)
+	s.mu.Unlock()
+	defer s.serving.Done()
+	stats, err := s.plan(restart).Serve(ctx, p, s.file)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent += stats.ServedBytes
+	return err
+}
 
 // plan tells the keepers of one attempt what they get, and from whom.
 func (s *stagedProgram) plan(restart int) *stage.Plan {
-	p := stage.NewPlan(ctl.KeeperApplication(s.job, restart), s.hosts, s.manifest)
-	p.Tree.Root = ctl.KeeperApplication(s.job, 0) // the launcher keeps its name
-	return p
+	return stage.NewPlan(launch.LauncherName(s.job), ctl.KeeperApplication(s.job, restart), s.hosts, s.manifest)
 }
 
 // option is the launcher's part.
@@ -54,9 +91,6 @@ func (s *stagedProgram) option() *launch.Stage {
 			b, _ := json.Marshal(s.plan(restart)) // of strings and numbers
 			return b
 		},
-		Serve: func(ctx context.Context, p *fabric.Process, restart int) error {
-			_, err := s.plan(restart).Serve(ctx, p, s.file)
-			return err
-		},
+		Serve: s.serve,
 	}
 }

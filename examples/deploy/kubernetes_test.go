@@ -76,6 +76,9 @@ func TestTheDaemonOfANodeFindsWhatItsConfigurationNames(t *testing.T) {
 	if got := nic.Args; !slices.Equal(got, []string{"nic", "--config", "/etc/weft/nic.toml"}) || mounted(got[2]).SubPath != "nic.toml" {
 		t.Errorf("the daemon runs with %q", got)
 	}
+	if cfg.Slots == nil || *cfg.Slots != 0 {
+		t.Error("the daemon starts ranks for weft run, which Kubernetes would not count")
+	}
 	if *nic.SecurityContext.RunAsUser != 0 || len(nic.SecurityContext.Capabilities.Add) > 0 {
 		t.Error("the daemon is not root without capabilities, as it needs to be with a UDP link")
 	}
@@ -182,6 +185,9 @@ func (s jobSpec) check(t *testing.T) {
 	}
 }
 
+// secretKey is the value in the secret of a job.
+const secretKey = "4f6a0c2e91d3b7854f6a0c2e91d3b785"
+
 // place returns the place in the job that the pod with an index finds in its environment. The fields
 // are those of the pod, as Kubernetes sets them.
 func (s jobSpec) place(t *testing.T, index int, fields map[string]string) environ.Place {
@@ -193,6 +199,11 @@ func (s jobSpec) place(t *testing.T, index int, fields map[string]string) enviro
 			var known bool
 			if value, known = fields[from]; !known {
 				t.Errorf("%s comes from %s, which such a pod does not have", v.Name, from)
+			}
+		}
+		if secret := v.ValueFrom.SecretKeyRef; secret.Name != "" {
+			if value = secretKey; v.Name != "WEFT_JOB_KEY" || secret.Key == "" {
+				t.Errorf("%s comes from the secret %+v; expected that only the job's key is secret", v.Name, secret)
 			}
 		}
 		env[v.Name] = value
@@ -214,7 +225,10 @@ func areRanks(t *testing.T, places []environ.Place, launcher string, size int, a
 		t.Errorf("there are %d pods; expected %d", len(places), size)
 	}
 	for i, p := range places {
-		p.Socket, p.Restart = "", 0
+		if p.JobKey != secretKey {
+			t.Errorf("pod %d does not have the key of the job", i)
+		}
+		p.Socket, p.Restart, p.JobKey = "", 0, ""
 		if want := (environ.Place{Launcher: launcher, App: app, Rank: i, Size: size}); !reflect.DeepEqual(p, want) {
 			t.Errorf("pod %d is %+v; expected %+v", i, p, want)
 		}

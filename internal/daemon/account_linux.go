@@ -91,11 +91,16 @@ func (a *account) trusted() string {
 	return a.name
 }
 
-// environment is what a keeper gets of the environment of a login. Nothing of the daemon's own
-// environment comes along.
+// environment is what a keeper gets of the environment of a login. Of the daemon's own environment only
+// XDG_CACHE_HOME comes along, and only to a keeper of the daemon's own user. There the keeper keeps
+// staged programs.
 func (a *account) environment() []string {
-	return []string{"HOME=" + a.home, "USER=" + a.name, "LOGNAME=" + a.name, "SHELL=" + a.shell,
+	env := []string{"HOME=" + a.home, "USER=" + a.name, "LOGNAME=" + a.name, "SHELL=" + a.shell,
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	if cache := os.Getenv("XDG_CACHE_HOME"); a.uid == os.Getuid() && cache != "" {
+		env = append(env, "XDG_CACHE_HOME="+cache)
+	}
+	return env
 }
 
 // credential is nil for the daemon's own user: only root can change the user and groups of a process.

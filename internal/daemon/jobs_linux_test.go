@@ -285,6 +285,7 @@ func TestAKeeperThatCannotBeUsedIsARefusal(t *testing.T) {
 
 func TestAKeeperHasACleanEnvironment(t *testing.T) {
 	t.Setenv("WEFT_SECRET", "of the daemon")
+	t.Setenv("XDG_CACHE_HOME", "/this/user/has/a/cache")
 	c := withSlots(t, 1, 2, "tells")
 	run(t, c...)
 	l := launch(t, c[0])
@@ -293,7 +294,8 @@ func TestAKeeperHasACleanEnvironment(t *testing.T) {
 		t.Fatalf("reply %+v", got)
 	}
 	is := got.Refusals[0].Text
-	for _, want := range []string{fmt.Sprintf("uid %d ", os.Getuid()), "leader true", "dir / ", "HOME=/", "USER=", "LOGNAME=", "SHELL=/", "PATH=/"} {
+	for _, want := range []string{fmt.Sprintf("uid %d ", os.Getuid()), "leader true", "dir / ", "HOME=/", "USER=", "LOGNAME=", "SHELL=/", "PATH=/",
+		"XDG_CACHE_HOME=/this/user/has/a/cache"} {
 		if !strings.Contains(is, want) {
 			t.Errorf("the keeper is %q; want %q", is, want)
 		}

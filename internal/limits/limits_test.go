@@ -27,7 +27,7 @@ func TestLimitsFitOneAnother(t *testing.T) {
 
 		{limits.FailureTimeout > limits.UnreachableAfter+limits.ProbeEvery+time.Second, "a NIC that seems gone can be asked before it must be"},
 		{limits.StagedPatience > 2*limits.UnreachableAfter, "a host whose parent has just found its own parent silent still waits for it"},
-		{limits.StagedPlanBytes > limits.StagedFileBytes/limits.StagedChunkBytes*32*4/3+4096, "the plan of the longest file has room for its hashes in base 64"},
+		{limits.StagedPlanBytes > limits.StagedChunks*32*4/3+4096, "the plan of the longest file has room for its hashes in base 64"},
 		{limits.StagedFileBytes <= limits.StagedCacheBytes, "every file that can be staged fits the cache"},
 		{limits.StagedChunkBytes%limits.PageBytes == 0, "chunks lie on pages of their file"},
 

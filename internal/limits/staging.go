@@ -5,12 +5,17 @@ import "time"
 // Staging of programs (internal/stage).
 const (
 	// StagedChunkBytes is the length of the chunks in which a staged file travels. A chunk is long
-	// enough to fill a link, and short enough that a host soon has one to pass on.
+	// enough to fill a link, and short enough that a host soon has one to pass on. A file that would
+	// have more than StagedChunks of them has chunks of LongChunkBytes.
 	StagedChunkBytes = 256 << 10
+	LongChunkBytes   = 1 << 20
 
-	// StagedFileBytes is the longest file that can be staged. The hashes of its chunks then take 128 KiB
-	// of the message that starts a job.
-	StagedFileBytes = 1 << 30
+	// StagedChunks is the largest number of chunks. Their hashes take 32 KiB. So the plan fits into one
+	// message of a launcher to a keeper, which has 64 KiB.
+	StagedChunks = 1024
+
+	// StagedFileBytes is the longest file that can be staged.
+	StagedFileBytes = StagedChunks * LongChunkBytes
 
 	// StagedCacheBytes is how many bytes of staged files one user's cache on one host keeps. A new
 	// file makes room for itself at the expense of the files that were used least recently.
@@ -21,7 +26,7 @@ const (
 	StagedWindow = 4
 
 	// StagedCalls is the number of requests that one process answers at once: those of two children,
-	// and of some hosts that have lost their parents. Together they hold 16 MiB.
+	// and of some hosts that have lost their parents. Together they hold 16 MiB, or 64 MiB of a long file.
 	StagedCalls = 64
 
 	// StagedPatience is the time after which a host asks the launcher for a chunk that its parent has
@@ -38,7 +43,7 @@ const (
 
 	// StagedPlanBytes is the longest message that says what is staged: the hashes of the longest file,
 	// in base 64, and some more.
-	StagedPlanBytes = 256 << 10
+	StagedPlanBytes = 60 << 10
 
 	// StagedName is the longest name of a staged file, in bytes. File systems allow 255.
 	StagedName = 128

@@ -115,7 +115,7 @@ func (f *fetch) failed(err error) {
 
 // some gets chunks until none is left.
 func (f *fetch) some(ctx context.Context) {
-	buf := make([]byte, replyBytes)
+	buf := make([]byte, f.n.Manifest.replyBytes())
 	for {
 		chunk := int(f.next.Add(1) - 1)
 		if chunk >= f.n.Manifest.Chunks() {

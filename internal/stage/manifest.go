@@ -35,7 +35,8 @@ type Manifest struct {
 	// SHA256 is the hash of the whole content, as 64 lower-case hexadecimal digits.
 	SHA256 string `json:"sha256"`
 
-	// Sums holds the SHA-256 of every chunk of 256 KiB, one after the other, 32 bytes each.
+	// Sums holds the SHA-256 of every chunk, one after the other, 32 bytes each. A chunk has 256 KiB,
+	// and in a file of more than 256 MiB it has 1 MiB.
 	Sums []byte `json:"sums"`
 }
 
@@ -45,34 +46,29 @@ const (
 	ModeData    fs.FileMode = 0o400
 )
 
-const chunkBytes = limits.StagedChunkBytes
-
-// Describe reads a file to its end and returns its manifest. It fails with [ErrManifest] if the
-// file is longer than 1 GiB, or if the name or the mode is not allowed.
-func Describe(file io.Reader, name string, mode fs.FileMode) (*Manifest, error) {
-	return describe(file, name, mode, limits.StagedFileBytes)
-}
-
-func describe(file io.Reader, name string, mode fs.FileMode, most int64) (*Manifest, error) {
-	m := &Manifest{Name: name, Mode: mode}
-	whole, chunk := sha256.New(), make([]byte, chunkBytes)
-	for {
-		n, err := io.ReadFull(file, chunk)
-		if n > 0 {
-			whole.Write(chunk[:n])
-			sum := sha256.Sum256(chunk[:n])
-			m.Sums = append(m.Sums, sum[:]...)
-			m.SizeBytes += int64(n)
-		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			break
-		}
-		if err != nil {
+// Describe reads a file of a given length and returns its manifest. It fails with [ErrManifest] if
+// the file is longer than 1 GiB, or if the name or the mode is not allowed, and with [ErrContent] if
+// the file does not have that length.
+func Describe(file io.Reader, sizeBytes int64, name string, mode fs.FileMode) (*Manifest, error) {
+	m := &Manifest{Name: name, Mode: mode, SizeBytes: sizeBytes}
+	if sizeBytes < 0 || sizeBytes > limits.StagedFileBytes {
+		return nil, tooLong(sizeBytes)
+	}
+	whole, chunk, left := sha256.New(), make([]byte, m.chunkBytes()), sizeBytes
+	for left > 0 {
+		n := min(left, m.chunkBytes())
+		if _, err := io.ReadFull(file, chunk[:n]); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("%w: %s has less than %d bytes", ErrContent, name, sizeBytes)
+		} else if err != nil {
 			return nil, fmt.Errorf("stage: read %s: %w", name, err)
 		}
-		if m.SizeBytes > most {
-			return nil, tooLong(m.SizeBytes, most)
-		}
+		whole.Write(chunk[:n])
+		sum := sha256.Sum256(chunk[:n])
+		m.Sums = append(m.Sums, sum[:]...)
+		left -= n
+	}
+	if n, _ := file.Read(chunk[:1]); n > 0 {
+		return nil, fmt.Errorf("%w: %s has more than %d bytes", ErrContent, name, sizeBytes)
 	}
 	m.SHA256 = hex.EncodeToString(whole.Sum(nil))
 	return m, m.Check()
@@ -90,7 +86,7 @@ func (m *Manifest) Check() error {
 	case m.Mode != ModeProgram && m.Mode != ModeData:
 		return fmt.Errorf("%w: mode %#o; expected %#o or %#o", ErrManifest, uint32(m.Mode), uint32(ModeProgram), uint32(ModeData))
 	case m.SizeBytes < 0 || m.SizeBytes > limits.StagedFileBytes:
-		return tooLong(m.SizeBytes, limits.StagedFileBytes)
+		return tooLong(m.SizeBytes)
 	case len(m.Sums) != m.Chunks()*sha256.Size:
 		return fmt.Errorf("%w: %d bytes of hashes; expected %d for %d chunks", ErrManifest, len(m.Sums), m.Chunks()*sha256.Size, m.Chunks())
 	}
@@ -100,9 +96,9 @@ func (m *Manifest) Check() error {
 	return nil
 }
 
-func tooLong(bytes, most int64) error {
+func tooLong(sizeBytes int64) error {
 	return fmt.Errorf("%w: a file of %d bytes; expected at most %d; place a longer file on the hosts by other means",
-		ErrManifest, bytes, most)
+		ErrManifest, sizeBytes, limits.StagedFileBytes)
 }
 
 // plainName reports whether a name stays in the directory in which it is used, and prints as one
@@ -119,13 +115,21 @@ func plainName(name string) bool {
 	return true
 }
 
+// chunkBytes returns the length of every chunk but the last.
+func (m *Manifest) chunkBytes() int64 {
+	if m.SizeBytes > limits.StagedChunks*limits.StagedChunkBytes {
+		return limits.LongChunkBytes
+	}
+	return limits.StagedChunkBytes
+}
+
 // Chunks returns the number of chunks. An empty file has none.
-func (m *Manifest) Chunks() int { return int((m.SizeBytes + chunkBytes - 1) / chunkBytes) }
+func (m *Manifest) Chunks() int { return int((m.SizeBytes + m.chunkBytes() - 1) / m.chunkBytes()) }
 
 // span returns the place of a chunk in the file.
 func (m *Manifest) span(chunk int) (offset int64, n int) {
-	offset = int64(chunk) * chunkBytes
-	return offset, int(min(chunkBytes, m.SizeBytes-offset))
+	offset = int64(chunk) * m.chunkBytes()
+	return offset, int(min(m.chunkBytes(), m.SizeBytes-offset))
 }
 
 // right reports whether b is the content of a chunk.

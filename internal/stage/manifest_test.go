@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
 )
 
@@ -25,7 +26,7 @@ func TestAManifestSurvivesJSON(t *testing.T) {
 
 func manifestOf(t *testing.T, content []byte, name string) *Manifest {
 	t.Helper()
-	m, err := Describe(bytes.NewReader(content), name, ModeProgram)
+	m, err := Describe(bytes.NewReader(content), int64(len(content)), name, ModeProgram)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestManifestsThatNoLauncherSendsAreRefused(t *testing.T) {
 		"mode 04755":                        func(m *Manifest) { m.Mode = 0o4755 },
 		"a file of -1 bytes":                func(m *Manifest) { m.SizeBytes = -1 },
 		"a file of 9223372036854775807 byt": func(m *Manifest) { m.SizeBytes = 1<<63 - 1 },
-		"32 bytes of hashes; expected 64":   func(m *Manifest) { m.SizeBytes = chunkBytes + 1 },
+		"32 bytes of hashes; expected 64":   func(m *Manifest) { m.SizeBytes = limits.StagedChunkBytes + 1 },
 		"31 bytes of hashes":                func(m *Manifest) { m.Sums = m.Sums[1:] },
 		"sha256 \"../../":                   func(m *Manifest) { m.SHA256 = "../../" + m.SHA256[6:] },
 		"sha256 \"A":                        func(m *Manifest) { m.SHA256 = "A" + m.SHA256[1:] },
@@ -62,19 +63,32 @@ func TestManifestsThatNoLauncherSendsAreRefused(t *testing.T) {
 	}
 }
 
-// endless is a file without end.
-type endless struct{}
+func TestDescribeRefusesAFileOfAnotherLength(t *testing.T) {
+	content := make([]byte, 1000)
+	for size, want := range map[int64]error{999: ErrContent, 1001: ErrContent, -1: ErrManifest, limits.StagedFileBytes + 1: ErrManifest} {
+		if _, err := Describe(bytes.NewReader(content), size, "prog", ModeProgram); !errors.Is(err, want) {
+			t.Errorf("Describe says %v of a file of 1000 bytes, %d expected", err, size)
+		}
+	}
+}
 
-func (endless) Read(b []byte) (int, error) { return len(b), nil }
-
-func TestDescribeRefusesAFileThatIsTooLong(t *testing.T) {
-	if _, err := describe(endless{}, "prog", ModeProgram, 1<<20); !errors.Is(err, ErrManifest) {
-		t.Errorf("Describe says %v; expected ErrManifest", err)
+func TestThePlanOfTheLongestFileFitsIntoOneMessage(t *testing.T) {
+	for _, size := range []int64{limits.StagedChunks * limits.StagedChunkBytes, limits.StagedFileBytes} {
+		m := &Manifest{Name: strings.Repeat("n", limits.StagedName), SizeBytes: size, Mode: ModeProgram, SHA256: strings.Repeat("0", 64)}
+		m.Sums = make([]byte, 32*m.Chunks())
+		app := strings.Repeat("a", 24)
+		text, err := json.Marshal(NewPlan(weft.Name{App: app}, app, limits.Peers, m))
+		if err != nil || m.Check() != nil || len(text) > limits.StagedPlanBytes || m.Chunks() != limits.StagedChunks {
+			t.Errorf("%d bytes: %d chunks, a plan of %d bytes; %v, %v", size, m.Chunks(), len(text), err, m.Check())
+		}
+		if offset, n := m.span(limits.StagedChunks - 1); offset+int64(n) != size {
+			t.Errorf("%d bytes: the last chunk ends at %d", size, offset+int64(n))
+		}
 	}
 }
 
 func TestRequestsThatNameNoChunkAreRefused(t *testing.T) {
-	m := manifestOf(t, make([]byte, 3*chunkBytes), "prog")
+	m := manifestOf(t, make([]byte, 3*limits.StagedChunkBytes), "prog")
 	var b [requestBytes]byte
 	m.putRequest(&b, 2)
 	if chunk, ok := m.parseRequest(b[:]); !ok || chunk != 2 {
@@ -99,7 +113,7 @@ func TestRequestsThatNameNoChunkAreRefused(t *testing.T) {
 func TestEveryHostOfATreeHasTheLauncherAbove(t *testing.T) {
 	big := manifestOf(t, make([]byte, 8<<20), "prog")
 	for _, hosts := range []int{1, 2, 7, 8, 9, 100, 1024} {
-		tree := NewTree("job.run", hosts, big)
+		tree := NewTree(weft.Name{App: "job.run"}, "job.run", hosts, big)
 		children := map[int]int{}
 		for h := range hosts {
 			children[tree.Parent(h)]++

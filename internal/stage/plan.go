@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
@@ -20,10 +21,9 @@ type Plan struct {
 	Tree     Tree      `json:"tree"`
 }
 
-// NewPlan returns the plan for the keepers of a job, which have the names APP/1 to APP/HOSTS. The
-// launcher has the name APP/0.
-func NewPlan(app string, hosts int, m *Manifest) *Plan {
-	return &Plan{Manifest: m, Tree: NewTree(app, hosts, m)}
+// NewPlan returns the plan for the keepers of a job, which have the names APP/1 to APP/HOSTS.
+func NewPlan(launcher weft.Name, app string, hosts int, m *Manifest) *Plan {
+	return &Plan{Manifest: m, Tree: NewTree(launcher, app, hosts, m)}
 }
 
 // ReadPlan reads a plan that arrived from a launcher as JSON. It fails with [ErrManifest] if the
@@ -39,10 +39,8 @@ func ReadPlan(text []byte) (*Plan, error) {
 	if _, err := vni.MakeName(p.Tree.App, 0); err != nil {
 		return nil, fmt.Errorf("%w: the application of the keepers: %v", ErrManifest, err)
 	}
-	if root := p.Tree.Root; root != "" {
-		if _, err := vni.MakeName(root, 0); err != nil {
-			return nil, fmt.Errorf("%w: the application of the launcher: %v", ErrManifest, err)
-		}
+	if _, err := vni.MakeName(p.Tree.Root.App, p.Tree.Root.Index); err != nil {
+		return nil, fmt.Errorf("%w: it names no launcher: %v", ErrManifest, err)
 	}
 	if t := p.Tree; t.Hosts < 1 || t.Hosts > limits.Peers || t.Fan < 1 || t.Fan > 2 {
 		return nil, fmt.Errorf("%w: %d hosts in a tree with %d children each; expected 1 to %d hosts, 1 or 2 children",
@@ -54,7 +52,14 @@ func ReadPlan(text []byte) (*Plan, error) {
 // Serve sends the content to the keepers that ask the launcher, until ctx ends. The content must
 // stay readable until Serve returns.
 func (p *Plan) Serve(ctx context.Context, launcher *weft.Process, content io.ReaderAt) (Stats, error) {
-	n, err := Serve(Config{Process: launcher, Manifest: p.Manifest, Tree: p.Tree, Host: Launcher}, content)
+	cfg := Config{Process: launcher, Manifest: p.Manifest, Tree: p.Tree, Host: Launcher}
+	n, err := Serve(cfg, content)
+	for tries := 0; errors.Is(err, weft.ErrPortInUse) && tries < 100; tries++ { // the Serve before a restart is ending
+		if err := launcher.Runtime().Sleep(ctx, 20*time.Millisecond); err != nil {
+			return Stats{}, nil
+		}
+		n, err = Serve(cfg, content)
+	}
 	if err != nil {
 		return Stats{}, err
 	}

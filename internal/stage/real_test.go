@@ -30,7 +30,7 @@ func TestKeepersRunAProgramThatOnlyTheLauncherHas(t *testing.T) {
 	defer cancel()
 	script := longScript()
 	m := manifestOf(t, script, "prog")
-	plan := throughJSON(t, NewPlan("job-1a2b3c4d.run", 3, m))
+	plan := throughJSON(t, NewPlan(weft.Name{App: "job-1a2b3c4d.run"}, "job-1a2b3c4d.run", 3, m))
 	var nodes []weft.Node
 	open := func(host int) *weft.Process {
 		p, err := weft.Open(ctx, weft.Config{Name: plan.Tree.Name(host), Link: weft.UDP("127.0.0.1:0"), Nodes: nodes})
@@ -115,13 +115,14 @@ func TestPlansThatNoLauncherSendsAreRefused(t *testing.T) {
 		"unexpected end":        func(*Plan) []byte { return []byte("{") },
 		"there is none":         func(p *Plan) []byte { p.Manifest = nil; return nil },
 		"application":           func(p *Plan) []byte { p.Tree.App = "A B"; return nil },
+		"names no launcher":     func(p *Plan) []byte { p.Tree.Root = weft.AnyProcess; return nil },
 		"0 hosts in a tree":     func(p *Plan) []byte { p.Tree.Hosts = 0; return nil },
 		"1000000 hosts":         func(p *Plan) []byte { p.Tree.Hosts = 1_000_000; return nil },
 		"with 0 children each":  func(p *Plan) []byte { p.Tree.Fan = 0; return nil },
 		"with -1 children each": func(p *Plan) []byte { p.Tree.Fan = -1; return nil },
 		"mode 0":                func(p *Plan) []byte { p.Manifest.Mode = 0; return nil },
 	} {
-		p := NewPlan("job.run", 2, manifestOf(t, []byte("x"), "prog"))
+		p := NewPlan(weft.Name{App: "job.run"}, "job.run", 2, manifestOf(t, []byte("x"), "prog"))
 		text := spoil(p)
 		if text == nil {
 			var err error

@@ -91,13 +91,13 @@ func newTree(t *testing.T, cfg sim.Config, size int, stores []*memory) *tree {
 	for i := range program {
 		program[i] = byte(rng.Uint32())
 	}
-	m, err := Describe(bytes.NewReader(program), "prog", ModeProgram)
+	m, err := Describe(bytes.NewReader(program), int64(size), "prog", ModeProgram)
 	if err != nil {
 		t.Fatal(err)
 	}
 	hosts := cfg.NICs - 1
 	x := &tree{
-		Fabric: sim.New(cfg), t: t, program: program, m: m, Tree: NewTree("job.run", hosts, m), stores: stores,
+		Fabric: sim.New(cfg), t: t, program: program, m: m, Tree: NewTree(weft.Name{App: "job.run"}, "job.1.run", hosts, m), stores: stores,
 		nodes: make([]*Node, hosts), ends: make([]error, hosts), took: make([]time.Duration, hosts),
 	}
 	if x.stores == nil {
@@ -301,7 +301,7 @@ func TestStrangersGetNothing(t *testing.T) {
 		if _, err := p.WaitName(ctx, x.Tree.Name(Launcher)); err != nil {
 			return err
 		}
-		m, err := own.Peer(x.Tree.Name(Launcher)).Call(ctx, 0, request[:], make([]byte, replyBytes))
+		m, err := own.Peer(x.Tree.Name(Launcher)).Call(ctx, 0, request[:], make([]byte, x.m.replyBytes()))
 		if !errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("a stranger got %d bytes, and %w; expected no reply", m.Len, err)
 		}

@@ -1,8 +1,6 @@
 package stage
 
 import (
-	"cmp"
-
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
 )
@@ -10,12 +8,10 @@ import (
 // Tree says which process sends a file to which. The launcher is its root, and the keepers of the
 // job's hosts are below.
 type Tree struct {
-	App   string `json:"app"`   // of the keepers, APP/1 and on
-	Hosts int    `json:"hosts"` // number of keepers
-	Fan   int    `json:"fan"`   // number of children of each process; 1 is a chain
-
-	// Root is the application of the launcher, ROOT/0. Empty means App.
-	Root string `json:"root,omitempty"`
+	Root  weft.Name `json:"root"`  // of the launcher, which keeps its name when a job restarts
+	App   string    `json:"app"`   // of the keepers, APP/1 and on
+	Hosts int       `json:"hosts"` // number of keepers
+	Fan   int       `json:"fan"`   // number of children of each process; 1 is a chain
 }
 
 // Launcher is the number of the launcher in place of a host's.
@@ -23,8 +19,8 @@ const Launcher = -1
 
 // NewTree returns the tree that suits a file and a number of hosts: a chain, or from a certain
 // number of hosts on a binary tree.
-func NewTree(app string, hosts int, m *Manifest) Tree {
-	t := Tree{App: app, Hosts: hosts, Fan: 1}
+func NewTree(launcher weft.Name, app string, hosts int, m *Manifest) Tree {
+	t := Tree{Root: launcher, App: app, Hosts: hosts, Fan: 1}
 	if hosts > min(limits.StagedChain, m.Chunks()/limits.StagedChainShare) {
 		t.Fan = 2
 	}
@@ -34,7 +30,7 @@ func NewTree(app string, hosts int, m *Manifest) Tree {
 // Name returns the name of the keeper of a host, or of the launcher.
 func (t Tree) Name(host int) weft.Name {
 	if host == Launcher {
-		return weft.Name{App: cmp.Or(t.Root, t.App)}
+		return t.Root
 	}
 	return weft.Name{App: t.App, Index: uint32(host + 1)}
 }

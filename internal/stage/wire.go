@@ -33,10 +33,10 @@ func (c code) String() string {
 	return fmt.Sprintf("sends code %d", byte(c))
 }
 
-const (
-	requestBytes = sha256.Size + 4
-	replyBytes   = 1 + chunkBytes // of the longest reply
-)
+const requestBytes = sha256.Size + 4
+
+// replyBytes returns the length of the longest reply.
+func (m *Manifest) replyBytes() int64 { return 1 + m.chunkBytes() }
 
 // putRequest writes the request for a chunk.
 func (m *Manifest) putRequest(b *[requestBytes]byte, chunk int) {

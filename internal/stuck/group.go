@@ -228,6 +228,8 @@ func (a *analysis) missing(g *group, s *step) (l []Missing) {
 			l = append(l, Missing{m.k.n, m.k.text()})
 		case m.stands():
 			l = append(l, Missing{m.k.n, fmt.Sprintf("stands in %s, operation %d; it %s", stepText(m.g.In), m.g.In.Number, m.k.text())})
+		case m.g.Done == 0:
+			l = append(l, Missing{m.k.n, "has done no operation yet; it " + m.k.text()})
 		default:
 			l = append(l, Missing{m.k.n, fmt.Sprintf("has done operation %d; it %s", m.g.Done, m.k.text())})
 		}

@@ -226,6 +226,12 @@ var cases = []struct {
 		j.state(1, ctl.RankRunning)
 		j.receives2(0, ctl.Wait{What: "receive", Peer: "job/2", Port: 0xff01})
 	}},
+	{"before-the-first", 4, CauseOutside, []int{1}, func(j *job) {
+		for n := range 4 {
+			j.in(n, 1, "barrier", "")
+		}
+		j.state(1, ctl.RankSleeping)
+	}},
 	{"network", 4, CauseNetwork, nil, func(j *job) {}},
 	{"embedded", 3, CauseStopped, []int{1}, func(j *job) {
 		for n := range 3 {

@@ -154,6 +154,31 @@ func (h *Host) SetLoss(p float64) error {
 	return h.loss.set(p)
 }
 
+// SetPlugged pulls the cable of the host out of the switch, or plugs it in again. Without its cable
+// the host neither hears nor is heard. SetPlugged fails if there is no switch.
+func (h *Host) SetPlugged(plugged bool) error {
+	if h.bridge == nil {
+		return fmt.Errorf("testbed: host %d has no switch; build with Config.Lossy", h.index)
+	}
+	nl, err := h.bridge.netlink()
+	if err != nil {
+		return err
+	}
+	defer nl.Close()
+	port, err := nl.LinkByName(portName(h.index))
+	if err != nil {
+		return explain("finding "+portName(h.index), err)
+	}
+	set := nl.LinkSetDown
+	if plugged {
+		set = nl.LinkSetUp
+	}
+	if err := set(port); err != nil {
+		return explain("plugging "+portName(h.index), err)
+	}
+	return nil
+}
+
 // SetPathMTU has the switch carry no more than n bytes a frame to and from the host, LeastMTU or less too, and drop longer ones
 // without a word, as a switch between larger ones would. The host's own link keeps its MTU. It fails if there is no switch; without
 // loss programs there, what segmentation offload sends in one piece passes uncut, and so is not dropped.

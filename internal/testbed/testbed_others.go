@@ -46,6 +46,7 @@ func (h *Host) Index() int                  { return 0 }
 func (h *Host) Addr() netip.Addr            { return netip.Addr{} }
 func (h *Host) Addr6() netip.Addr           { return netip.Addr{} }
 func (h *Host) SetLoss(p float64) error     { return unavailable() }
+func (h *Host) SetPlugged(bool) error       { return unavailable() }
 func (h *Host) SetPathMTU(n int) error      { return unavailable() }
 func (h *Host) Drops() (Counters, error)    { return Counters{}, unavailable() }
 func (h *Host) Do(fn func() error) error    { return unavailable() }

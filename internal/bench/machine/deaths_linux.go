@@ -97,7 +97,7 @@ func RunDeaths(ctx context.Context, o DeathsOptions, row func(DeathsRow) error) 
 func (f *fleet) die(ctx context.Context, o *DeathsOptions, kind string, slots int) (DeathsRow, error) {
 	r := DeathsRow{Bench: KindDeaths, Kind: kind, Hosts: o.Hosts, Ranks: o.Ranks, Rounds: o.Rounds}
 	bound := o.Grace + time.Second
-	if kind == dieCut {
+	if kind == dieCut || kind == dieDaemon { // to the other hosts, a host without a daemon is silent, too
 		bound += limits.UnreachableAfter
 	}
 	r.Bound = int64(bound)
@@ -222,7 +222,7 @@ func (d *death) strike() error {
 	case dieSuspend:
 		return syscall.Kill(-d.launcher.Process.Pid, syscall.SIGTSTP)
 	case dieCut:
-		return d.victim().SetLoss(1)
+		return d.victim().SetPlugged(false)
 	}
 	return os.WriteFile(filepath.Join(d.dir, "go"), nil, 0o600)
 }
@@ -279,7 +279,7 @@ func (d *death) mend(ctx context.Context, slots int) error {
 			return err
 		}
 	case dieCut:
-		if err := h.SetLoss(0); err != nil {
+		if err := h.SetPlugged(true); err != nil {
 			return err
 		}
 	default:

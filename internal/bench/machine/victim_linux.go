@@ -18,9 +18,7 @@ func Victim(kind, dir string) error {
 		time.Sleep(time.Hour)
 		return nil
 	}
-	// weft takes the first of these signals as a wish to end in order. A rank of this measurement ends
-	// by it, as most programs do.
-	signal.Reset(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	signal.Reset() // the command that this is handles signals itself
 	if kind == dieDeaf {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
