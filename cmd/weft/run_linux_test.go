@@ -97,7 +97,7 @@ func TestTheExitStatusIsThatOfTheRankThatEndedTheJobWithItsCause(t *testing.T) {
 		{[]string{"-n", "3", "--", "sh", "-c", "[ $WEFT_RANK = 2 ] && exit 3; sleep 1000"}, 3, "weft run: rank 2 on HOST: exited with status 3\n"},
 		{[]string{"-n", "2", "--", "sh", "-c", "[ $WEFT_RANK = 1 ] && kill -SEGV $$; sleep 1000"}, 139, "weft run: rank 1 on HOST: killed by SIGSEGV\n"},
 		{[]string{"-n", "2", "--", "sh", "-c", "[ $WEFT_RANK = 0 ] && kill -KILL $$; sleep 1000"}, 137, "weft run: rank 0 on HOST: killed by SIGKILL\n"},
-		{[]string{"-n", "2", "--on-death", "shrink", "--", "sh", "-c", "exit $WEFT_RANK"}, 0, ""},
+		{[]string{"-n", "2", "--on-death", "shrink", "--", "sh", "-c", "exit $WEFT_RANK"}, 0, "weft run: rank 1 on HOST: exited with status 1; the others go on\n"},
 		{[]string{"-n", "1", "--timeout", "200ms", "--", "sleep", "1000"}, 124, "weft run: the job did not end within its timeout of 200ms\n"},
 		{[]string{"--", "/no/such/program"}, 126, "weft run: no rank was started: program /no/such/program: no such file or directory\n"},
 		{[]string{"--", "no-such-program"}, 126, "weft run: no rank was started: program no-such-program is in no directory of PATH; expected a path with a slash, or another PATH\n"},
