@@ -188,6 +188,9 @@ func (r *running) noted(n launch.Note) {
 	case launch.NoteTimeout:
 		r.later(func() { r.say("the job has not ended within %v", r.o.timeout) })
 	case launch.NoteRank:
+		if n.Exit != nil && n.Exit.Failed() && r.opts.OnDeath.Policy == launch.Shrink {
+			r.later(func() { r.say("%s; the others go on", n.Text) })
+		}
 		if n.Exit != nil {
 			r.event(rankEvent{Event: "ended", rankRow: rowOf(&launch.RankEnd{Exit: *n.Exit, Node: n.Host, Known: true})})
 		}

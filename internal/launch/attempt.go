@@ -228,15 +228,16 @@ func (a *attempt) rankOver(e Exit, known bool) {
 	}
 	r.Exit, r.Known, r.over = e, known, true
 	a.leaves(e.Rank)
-	a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e})
 	if !e.Failed() {
+		a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e})
 		return
 	}
-	where := fmt.Sprintf("rank %d on %s: ", e.Rank, r.Node)
-	if !known {
-		where = ""
+	cause := e.phrase() // of a host, if the end of the rank is not known
+	if known {
+		cause = fmt.Sprintf("rank %d on %s: %s", e.Rank, r.Node, cause)
 	}
-	a.fail(failure{status: e.Code(), cause: where + e.phrase(), retry: true})
+	a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e, Text: cause})
+	a.fail(failure{status: e.Code(), cause: cause, retry: true})
 	if a.o.OnDeath.Policy != Shrink && a.o.Defect != mutate.LaunchFailureKept {
 		a.end(a.o.grace())
 	}

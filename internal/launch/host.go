@@ -173,7 +173,7 @@ func (a *attempt) lose(h *host, why string) {
 	h.gate.Open()
 	a.rt.Go(func() { a.dismiss(h) })
 	cause := fmt.Sprintf("host %s: %s", h.Name, why)
-	a.tell(Note{Kind: NoteHostLost, Host: h.Name, Text: cause})
+	a.tell(Note{Kind: NoteHostLost, Host: h.Name, Text: why})
 	if before < hostStarted {
 		a.fail(failure{status: StatusFailed, cause: cause, retry: true})
 		a.end(a.o.grace())

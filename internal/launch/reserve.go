@@ -98,6 +98,8 @@ func (a *attempt) askOnce(h *host) []ctl.Refusal {
 	switch {
 	case err != nil:
 		return []ctl.Refusal{unanswered(err)}
+	case reply == nil:
+		return []ctl.Refusal{unanswered(errors.New("no answer"))}
 	case len(reply.Refusals) > 0:
 		return reply.Refusals
 	case !reply.Ready:

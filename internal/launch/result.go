@@ -110,12 +110,12 @@ type NoteKind uint8
 // The kinds of notes.
 const (
 	NoteStarted  NoteKind = iota // all hosts have taken their start
-	NoteRank                     // Rank has ended: Exit
+	NoteRank                     // Rank has ended: Exit; of a failure, Text is the cause
 	NoteStopped                  // Rank was stopped by a signal
 	NoteResumed                  // Rank was continued
-	NoteHostLost                 // Host is lost: Text
-	NoteFailure                  // the first failure: Text
-	NoteRestart                  // the job begins again: Text
+	NoteHostLost                 // Host is lost; Text is the reason
+	NoteFailure                  // the first failure; Text is the cause
+	NoteRestart                  // the job begins again; Text is a sentence
 	NoteTimeout                  // the job has reached its timeout, and is being ended
 )
 
