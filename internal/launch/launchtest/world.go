@@ -51,7 +51,6 @@ type World struct {
 	Events []Event
 	broken []string
 	voted  map[string]map[int]bool // by application: the hosts that were ready
-	size   map[string]int          // by application: how many hosts it has
 }
 
 // Host is one host of a World.
@@ -93,7 +92,7 @@ func deskName(host int) weft.Name { return weft.Name{App: "desk", Index: uint32(
 
 // New makes a World whose hosts have a number of slots each.
 func New(cfg sim.Config, slots int) *World {
-	w := &World{F: sim.New(cfg), voted: make(map[string]map[int]bool), size: make(map[string]int)}
+	w := &World{F: sim.New(cfg), voted: make(map[string]map[int]bool)}
 	for i := range max(cfg.NICs, 1) {
 		h := &Host{w: w, index: i, Slots: slots}
 		w.Hosts = append(w.Hosts, h)
@@ -416,22 +415,12 @@ func (w *World) Pass(d time.Duration) error {
 func (k *Keeper) start(p *sim.Process, s launch.Start, c launch.Callbacks) (launch.Set, error) {
 	w := k.host.w
 	w.step(Event{What: "start", Host: k.host.index})
-	if n := w.hostsOf(s.App(), s.Size); len(w.voted[s.App()]) < n {
+	if n := len(w.Hosts); len(w.voted[s.App()]) < n {
 		w.breaks("host %d starts ranks of %s, but only %d of %d hosts were ready", k.host.index, s.App(), len(w.voted[s.App()]), n)
 	}
 	k.set = newSet(w, p, s, c)
 	k.set.run()
 	return k.set, nil
-}
-
-// Expect tells a World how many hosts a job has.
-func (w *World) Expect(job string, hosts int) { w.size[job] = hosts }
-
-func (w *World) hostsOf(app string, _ int) int {
-	if n, ok := w.size[app[:len("job-00000001")]]; ok {
-		return n
-	}
-	return len(w.Hosts)
 }
 
 // StopDaemon ends the daemon of a host: its NIC and its links to keepers.
