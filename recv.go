@@ -50,7 +50,11 @@ func (m *Message) set(names *nameCache, pm *proc.Message) {
 // If ctx ends first, Recv returns ctx's error, and no message is lost. If a message is already
 // arriving when ctx ends, Recv returns the message and a nil error.
 func (p *port) Recv(ctx context.Context, sender Name, tag Tag, buf []byte) (m Message, err error) {
-	err = p.recv(ctx, &m, p.names.find(&sender), tag, buf)
+	k := p.names.known(&sender) // inlined, unlike find: a call is 1 % of a round trip over shared memory
+	if k == nil {
+		k = p.names.learn(sender)
+	}
+	err = p.recv(ctx, &m, k, tag, buf)
 	return m, err
 }
 

@@ -9,7 +9,11 @@ import (
 // Send sends a message to the process with the name receiver. It is short for
 // p.Peer(receiver).Send; see [Peer.Send].
 func (p *port) Send(ctx context.Context, receiver Name, tag Tag, parts ...[]byte) error {
-	return p.send(ctx, p.names.find(&receiver), tag, parts)
+	k := p.names.known(&receiver) // inlined, unlike find
+	if k == nil {
+		k = p.names.learn(receiver)
+	}
+	return p.send(ctx, k, tag, parts)
 }
 
 // Send sends the concatenation of the parts as one message. Send returns when the caller may use
