@@ -17,7 +17,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-func init() { register(newKeeperCommand) }
+func init() { registerFrequent("keeper", newKeeperCommand) }
 
 // newKeeperCommand is the process that starts, feeds and ends the ranks of one job on one host. A daemon starts it as the
 // job's user.
