@@ -47,6 +47,7 @@ func (l *keeperLifeline) Told(context.Context) (*ctl.ToKeeper, error) {
 
 // runKeeper checks what the daemon has reserved, tells the daemon, and keeps the ranks.
 func runKeeper(ctx context.Context) error {
+	collectLater()
 	link, err := ctl.OpenKeeperLink()
 	if err != nil {
 		return err
