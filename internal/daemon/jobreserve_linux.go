@@ -219,8 +219,10 @@ func (j *jobs) begin(ctx context.Context, b *job, r *ctl.Reserve) []ctl.Refusal 
 	socket, err := j.openSocket(b)
 	var k *keeper
 	if err == nil {
-		b.makeGroup()
-		k, err = j.startKeeper(j.d.settings.config.keeper(), b)
+		if k = j.takeEarly(b); k == nil {
+			b.makeGroup()
+			k, err = j.startKeeper(j.d.settings.config.keeper(), b)
+		}
 	}
 	if err != nil {
 		b.endGroup()
