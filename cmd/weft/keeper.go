@@ -68,6 +68,9 @@ func runKeeper(ctx context.Context) error {
 	refusals := starter.check()
 	<-attached.done
 	p, err := attached.p, attached.err
+	if errors.Is(err, fabric.ErrNoDaemon) || errors.Is(err, fabric.ErrNICGone) {
+		starter.clean()
+	}
 	if err != nil {
 		return err
 	}
@@ -76,6 +79,7 @@ func runKeeper(ctx context.Context) error {
 		return refuseReserve(link, refusals)
 	}
 	if err := link.Answer(&ctl.FromKeeper{Ready: true}); err != nil {
+		starter.clean()
 		return err
 	}
 	life := &keeperLifeline{KeeperLink: link}

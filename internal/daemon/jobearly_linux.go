@@ -24,15 +24,14 @@ func (j *jobs) startEarly(id string) {
 	}
 	b := &job{account: a, on: j.d, JobInfo: ctl.JobInfo{ID: id}, log: j.d.log.With("job", id, "user", a.name)}
 	b.makeGroup()
-	if b.keeper, err = j.startKeeper(j.d.settings.config.keeper(), b); err != nil {
-		b.endGroup()
-		return
-	}
 	await := &ctl.KeeperAwait{Name: name.String(), Socket: j.d.Socket()}
 	if b.group != nil {
 		await.Cgroup = b.group.Paths()
 	}
-	_ = b.keeper.link.Tell(&ctl.ToKeeper{Await: await}) // if it has ended, its reservation says so
+	if b.keeper, err = j.startKeeper(b, &ctl.ToKeeper{Await: await}); err != nil {
+		b.endGroup()
+		return
+	}
 	j.mu.Lock()
 	j.early = b
 	j.mu.Unlock()
