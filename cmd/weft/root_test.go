@@ -174,6 +174,27 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	visit(newRoot(&begun))
 }
 
+func TestAFrequentCommandIsMadeAloneAndIsTheSame(t *testing.T) {
+	whole := newRoot(new(bool))
+	for name := range frequent {
+		alone := newRoot(new(bool), name)
+		if got := len(alone.Commands()); got != 1 {
+			t.Errorf("weft %s makes %d commands; expected one", name, got)
+		}
+		var usage [2]string
+		for i, root := range []*cobra.Command{whole, alone} {
+			c, _, err := root.Find([]string{name})
+			if err != nil || c.Name() != name {
+				t.Fatalf("weft %s: %v, %v", name, c.Name(), err)
+			}
+			usage[i] = c.UsageString()
+		}
+		if usage[0] != usage[1] {
+			t.Errorf("weft %s alone has the usage\n%s\nexpected\n%s", name, usage[1], usage[0])
+		}
+	}
+}
+
 func TestASeedThatIsNoneIsRefusedInWords(t *testing.T) {
 	for _, line := range []string{"sim --seed -1", "demo --seed x", "soak --seed 1.5"} {
 		status, _, stderr := weft(strings.Fields(line)...)

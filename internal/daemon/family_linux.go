@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,6 +38,9 @@ func (f *family) adopt() error {
 		return fmt.Errorf("child subreaper: %w", err)
 	}
 	f.elder = make(map[int]bool)
+	if childless() {
+		return nil
+	}
 	for pid, p := range processTable() {
 		if p.parent == os.Getpid() {
 			f.elder[pid] = true
@@ -82,10 +86,21 @@ func (f *family) reapOrphans(done <-chan struct{}) {
 	}
 }
 
-// reap reaps the orphans that have ended. A pid that wait may still use is left alone.
+// reap reaps the orphans that have ended. A pid that wait may still use is left alone. /proc is read only if such
+// a pid hides the orphans: most calls find nothing, and a scan of /proc takes some milliseconds.
 func (f *family) reap() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for {
+		pid := endedChild()
+		if pid == 0 {
+			return
+		}
+		if f.own[pid] || f.elder[pid] {
+			break
+		}
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	}
 	for pid, p := range processTable() {
 		if p.parent == os.Getpid() && p.ended() && !f.own[pid] && !f.elder[pid] {
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
@@ -97,6 +112,9 @@ func (f *family) reap() {
 // their descendants. If this process is the first of its container, other orphans come to it as well, so
 // those must be the job's user's.
 func (f *family) leftovers(since uint64, uid int) map[int]process {
+	if childless() {
+		return nil
+	}
 	f.mu.Lock()
 	own := maps.Clone(f.own)
 	f.mu.Unlock()
@@ -147,6 +165,26 @@ func (f *family) endLeftovers(since uint64, uid int, within time.Duration) (unki
 			}
 		}
 	}
+}
+
+// childless reports whether this process has no child, and so no descendant: the orphans below it become its
+// children. Threads count as one process.
+func childless() bool {
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return errors.Is(err, unix.ECHILD)
+}
+
+// endedChild returns a child that has ended and is not reaped; 0 if there is none.
+func endedChild() int {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	if err != nil {
+		return 0
+	}
+	// si_pid is the first field of a union behind three numbers. The union holds pointers.
+	const word = unsafe.Sizeof(uintptr(0))
+	behind := unsafe.Offsetof(info.Code) + unsafe.Sizeof(info.Code)
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), (behind+word-1)/word*word)))
 }
 
 // leftoversEvery is how often leftovers are looked for until there are none.
