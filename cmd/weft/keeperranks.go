@@ -131,7 +131,7 @@ func (k keptSet) End(grace time.Duration) []launch.Survivor {
 func (k keptSet) Inspect() []ctl.RankInfo {
 	var all []ctl.RankInfo
 	for _, r := range k.Set.Inspect() {
-		all = append(all, ctl.RankInfo{Rank: r.Rank, PID: r.PID, State: r.State})
+		all = append(all, ctl.RankInfo{Rank: r.Rank, PID: r.PID, State: r.State, Cause: r.Cause})
 	}
 	return all
 }
