@@ -246,13 +246,21 @@ func showJob(out io.Writer, parts []ctl.JobInfo, names map[registry.NICID]string
 			if r.Attached {
 				attached = "yes"
 			}
-			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", r.Rank, cmp.Or(names[p.NIC], nicText(p.NIC)), r.PID, r.State, attached)
+			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", r.Rank, cmp.Or(names[p.NIC], nicText(p.NIC)), r.PID, stateText(&r), attached)
 		}
 		if len(p.Processes) == 0 {
 			fmt.Fprintf(w, "%s\t%s\t-\t%s\t-\n", ranksText(&p), cmp.Or(names[p.NIC], nicText(p.NIC)), p.State)
 		}
 	}
 	return w.Flush()
+}
+
+// stateText is the state of a rank, and of one that has ended how it ended.
+func stateText(r *ctl.RankInfo) string {
+	if r.Cause == "" {
+		return r.State
+	}
+	return r.State + ": " + r.Cause
 }
 
 func newJobKillCommand() *cobra.Command {
