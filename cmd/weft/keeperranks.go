@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	fabric "github.com/weftnet/weft"
@@ -66,7 +67,7 @@ func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, er
 	}
 	set, err := ranks.Start(cfg)
 	if err != nil {
-		return nil, err
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "ranks: ")) // a user reads it
 	}
 	return keptSet{set}, nil
 }
