@@ -46,7 +46,8 @@ type KeeperBegin struct {
 
 // KeeperKill asks a keeper to end its ranks.
 type KeeperKill struct {
-	Grace int64 `json:"grace_ns"` // between SIGTERM and SIGKILL
+	Grace int64  `json:"grace_ns"`     // between SIGTERM and SIGKILL
+	By    string `json:"by,omitempty"` // who asked for it, for a person: "user alice on h1 (NIC 0:0:0:0:0:0:0:1)"
 }
 
 // FromKeeper is what a keeper sends its daemon. One of the fields is set.
@@ -105,11 +106,11 @@ func (l *KeeperLink) Tell(m *ToKeeper) error { return l.send(m) }
 // Answer sends a packet to the daemon.
 func (l *KeeperLink) Answer(m *FromKeeper) error { return l.send(m) }
 
-// AnswerReport sends a report, in as many packets as it takes.
-func (l *KeeperLink) AnswerReport(ranks []RankInfo) error {
+// AnswerReport sends a report by answer, in as many packets as it takes.
+func AnswerReport(answer func(*FromKeeper) error, ranks []RankInfo) error {
 	for from := 0; ; {
 		page, next := Page(ranks, from)
-		if err := l.Answer(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
+		if err := answer(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
 			return err
 		}
 		from = next

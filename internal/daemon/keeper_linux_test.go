@@ -105,7 +105,7 @@ func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
 		case err != nil:
 			return err
 		case m.Report:
-			if err := l.AnswerReport(ranks); err != nil {
+			if err := ctl.AnswerReport(l.Answer, ranks); err != nil {
 				return err
 			}
 		}
