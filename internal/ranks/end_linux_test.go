@@ -103,11 +103,11 @@ func TestEndFindsAProcessThatForkedTwiceWithANewSessionAndNoEnvironment(t *testi
 	for _, pid := range escaped {
 		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			p, ok := readProcess(pid)
-			if ok && p.parent == os.Getpid() {
+			if ok && p.Parent == os.Getpid() {
 				break
 			}
 			if !ok || time.Now().After(deadline) {
-				t.Fatalf("process %d is a child of %d; expected %d", pid, p.parent, os.Getpid())
+				t.Fatalf("process %d is a child of %d; expected %d", pid, p.Parent, os.Getpid())
 			}
 		}
 	}

@@ -195,7 +195,7 @@ func end(t *testing.T, s *Set) {
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if p, ok := readProcess(pid); !ok || p.dead() {
+		if p, ok := readProcess(pid); !ok || p.Ended() {
 			return
 		}
 		if time.Now().After(deadline) {
