@@ -97,10 +97,10 @@ func (f *family) reap() {
 // their descendants. If this process is the first of its container, other orphans come to it as well, so
 // those must be the job's user's.
 func (f *family) leftovers(since uint64, uid int) map[int]process {
-	f.mu.Lock()
+	all := processTable()
+	f.mu.Lock() // behind the table: start holds the lock until own has what it forked
 	own := maps.Clone(f.own)
 	f.mu.Unlock()
-	all := processTable()
 	found := make(map[int]process)
 	for pid, p := range all {
 		if p.parent == os.Getpid() && !own[pid] && !f.elder[pid] && p.started >= since && (os.Getpid() != 1 || p.uid(pid) == uid) {

@@ -1,0 +1,51 @@
+package daemon
+
+import (
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+)
+
+// A keeper that is forked while the leftovers of another one are looked for is a child like those. Taken for one of
+// them, it would be killed.
+func TestAKeeperThatStartsMeanwhileIsNoLeftover(t *testing.T) {
+	f := family{own: make(map[int]bool), elder: make(map[int]bool)}
+	for pid, p := range processTable() {
+		if p.parent == os.Getpid() {
+			f.elder[pid] = true
+		}
+	}
+	since := startOf(os.Getpid())
+	var keepers []*exec.Cmd
+	var starting sync.WaitGroup
+	started := make(chan struct{})
+	starting.Go(func() {
+		defer close(started)
+		for range 100 {
+			c := exec.Command("/bin/sleep", "600")
+			if err := f.start(c); err != nil {
+				t.Error(err)
+				return
+			}
+			keepers = append(keepers, c)
+		}
+	})
+	defer func() {
+		starting.Wait()
+		for _, c := range keepers {
+			_ = c.Process.Kill()
+			_ = f.wait(c)
+		}
+	}()
+	for {
+		for pid := range f.leftovers(since, os.Getuid()) {
+			t.Errorf("process %d is a keeper; it counts as a leftover", pid)
+		}
+		select {
+		case <-started:
+			return
+		default:
+		}
+	}
+}
