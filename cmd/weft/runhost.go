@@ -31,7 +31,7 @@ type runHost struct {
 
 // openHost connects to this host's daemon. If there is none, and the job needs no other host, it starts a NIC in this
 // process, which sets no limit of slots.
-func openHost(ctx context.Context, o *runOptions, errs io.Writer) (*runHost, error) {
+func openHost(ctx context.Context, o *runOptions, job string, errs io.Writer) (*runHost, error) {
 	h := &runHost{}
 	h.name, _ = os.Hostname()
 	h.name = cmp.Or(h.name, "localhost")
@@ -40,7 +40,7 @@ func openHost(ctx context.Context, o *runOptions, errs io.Writer) (*runHost, err
 		conn, err = ofMachine(ctx, conn, o)
 	}
 	if errors.Is(err, ctl.ErrNoDaemon) && o.socket == "" && o.machine == "" && len(o.nodes) == 0 && o.link == "" {
-		if h.own, err = startOwnNIC(o.ranks, errs); err != nil {
+		if h.own, err = startOwnNIC(job, o.ranks, errs); err != nil {
 			return nil, err
 		}
 		if conn, err = ctl.Dial(ctx, h.own.daemon.Socket()); err != nil {
@@ -110,8 +110,8 @@ const ownNICProcesses = 4
 // ownNICDirectory begins the name of the directory of such a NIC. If weft run is killed, the keeper removes it.
 const ownNICDirectory = "weft-run-"
 
-// startOwnNIC starts a NIC for so many ranks. It hears nothing from other hosts.
-func startOwnNIC(ranks int, log io.Writer) (*ownNIC, error) {
+// startOwnNIC starts a NIC for so many ranks of a job. It hears nothing from other hosts.
+func startOwnNIC(job string, ranks int, log io.Writer) (*ownNIC, error) {
 	dir, err := privateDirectory()
 	if err != nil {
 		return nil, err
@@ -123,6 +123,7 @@ func startOwnNIC(ranks int, log io.Writer) (*ownNIC, error) {
 		VNI:          &daemon.VNIs{Prepared: 1}, // others are made as ranks attach: many never do
 		Slots:        &unlimited,
 		Subreaper:    true,
+		Expect:       job,
 	}
 	d, err := daemon.New(conf, log)
 	if err != nil {

@@ -64,7 +64,7 @@ func (r *running) run(ctx context.Context) error {
 	if !r.o.stage {
 		hash = hashFile(program)
 	}
-	if r.host, err = openHost(ctx, r.o, r.errs); err != nil {
+	if r.host, err = openHost(ctx, r.o, r.job, r.errs); err != nil {
 		return r.failed(err)
 	}
 	err = r.attached(ctx, program, hash)

@@ -16,6 +16,7 @@ import (
 // each, strictly decoded. The end of the connection is the end of the other side.
 //
 //	daemon                                             keeper
+//	  {"await":{"name":NAME,"socket":PATH,…}}     ────►  only to a keeper that starts before its reservation
 //	  {"begin":{"reserve":{…},"socket":PATH,…}}   ────►
 //	                                              ◄───  {"ready":true} or {"refusals":[…]}
 //	                                              ◄───  {"started":[PID,…]}     the launcher's start has come
@@ -27,13 +28,22 @@ const KeeperFD = 3
 
 // ToKeeper is what a daemon sends its keeper. One of the fields is set.
 type ToKeeper struct {
+	Await   *KeeperAwait `json:"await,omitempty"`
 	Begin   *KeeperBegin `json:"begin,omitempty"`
 	Kill    *KeeperKill  `json:"kill,omitempty"`
 	Report  bool         `json:"report,omitempty"`
 	Upgrade bool         `json:"upgrade,omitempty"` // another daemon will take this one's place
 }
 
-// KeeperBegin is the first packet to a keeper.
+// KeeperAwait is what a keeper may do before the reservation comes: attach. It is the first packet to a keeper that
+// starts early.
+type KeeperAwait struct {
+	Name   string   `json:"name"` // as which the keeper attaches
+	Socket string   `json:"socket"`
+	Cgroup []string `json:"cgroup,omitempty"`
+}
+
+// KeeperBegin is the first packet to a keeper, or the one behind KeeperAwait.
 type KeeperBegin struct {
 	Reserve *Reserve `json:"reserve"`
 	Socket  string   `json:"socket"` // of the daemon, for the keeper and its ranks
@@ -70,6 +80,7 @@ type KeeperLink struct {
 	mu   sync.Mutex
 	p    *packets
 	past bool // Begin has come
+	soon bool // Await has come
 }
 
 // NewKeeperLink makes a link of one end of a pair of packet sockets, and closes f.
@@ -132,10 +143,10 @@ func (l *KeeperLink) Told() (*ToKeeper, error) {
 	if err := l.receive(&m); err != nil {
 		return nil, err
 	}
-	if err := m.check(l.past); err != nil {
+	if err := m.check(l.past, l.soon); err != nil {
 		return nil, err
 	}
-	l.past = true
+	l.past, l.soon = m.Begin != nil || l.past, true
 	return &m, nil
 }
 
@@ -162,11 +173,13 @@ func (l *KeeperLink) receive(into any) error {
 	return decode(b, into)
 }
 
-// check says what is wrong with a packet of a daemon, of which past says that it is not the first.
-func (m *ToKeeper) check(past bool) error {
+// check says what is wrong with a packet of a daemon. past says that Begin has come, and soon that some packet has.
+func (m *ToKeeper) check(past, soon bool) error {
 	switch {
-	case past == (m.Begin != nil):
-		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other", ErrBadRequest)
+	case m.Await != nil && m.Begin == nil && !soon:
+		return nil
+	case past == (m.Begin != nil) || m.Await != nil:
+		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other, but for an \"await\" before it", ErrBadRequest)
 	case m.Begin != nil && m.Begin.Reserve == nil:
 		return fmt.Errorf("%w: \"begin\" without \"reserve\"", ErrBadRequest)
 	case m.Begin != nil:

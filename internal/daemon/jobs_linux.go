@@ -43,6 +43,7 @@ type places struct {
 	taken  int             // slots
 	peers  map[registry.NICID]int
 	closed bool
+	early  *job           // has a keeper that waits for its reservation; nil: none
 	live   sync.WaitGroup // jobs whose end is not handled
 }
 
@@ -357,6 +358,7 @@ func (j *jobs) forget(b *job) {
 func (j *places) close() {
 	j.mu.Lock()
 	j.closed = true
+	j.dropEarly()
 	for _, b := range j.all {
 		if b.keeper != nil {
 			_ = b.keeper.link.Close()

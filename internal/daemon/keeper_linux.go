@@ -39,9 +39,10 @@ type keeper struct {
 	waiting map[chan<- []ctl.RankInfo]bool // for it
 }
 
-// startKeeper starts the keeper of a job as its user, in the job's control group if that has version 2. command
-// is the program with its arguments.
-func (j *jobs) startKeeper(command []string, b *job) (*keeper, error) {
+// startKeeper starts the keeper of a job as its user, in the job's control group if that has version 2. The keeper
+// finds its first packet at the start, so it knows what to remove even if the daemon dies now.
+func (j *jobs) startKeeper(b *job, first *ctl.ToKeeper) (*keeper, error) {
+	command := j.d.settings.config.keeper()
 	a, group := b.account, b.group
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -52,6 +53,9 @@ func (j *jobs) startKeeper(command []string, b *job) (*keeper, error) {
 	link, err := ctl.NewKeeperLink(os.NewFile(uintptr(pair[0]), "keeper link"))
 	if err != nil {
 		return nil, err
+	}
+	if err := link.Tell(first); err != nil {
+		return nil, errors.Join(err, link.Close())
 	}
 	said, says, err := os.Pipe()
 	if err != nil {

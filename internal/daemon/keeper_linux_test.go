@@ -31,6 +31,9 @@ func keep(how string) error {
 		return err
 	}
 	m, err := l.Told()
+	if err == nil && m.Await != nil {
+		m, err = l.Told()
+	}
 	if err != nil {
 		return err
 	}
