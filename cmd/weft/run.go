@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-func init() { register(newRunCommand) }
+func init() { registerFrequent("run", newRunCommand) }
 
 // runOptions are the flags and arguments of weft run.
 type runOptions struct {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -51,7 +52,20 @@ func weftRun(t *testing.T, args ...string) *jobRun {
 		}
 		settled(t, "ranks are left", func() bool { return len(processesWith(t, r.mark)) == 0 })
 	})
+	heed(t, syscall.SIGHUP, syscall.SIGINT)
 	return r
+}
+
+// heed makes the commands of a test heed signals that the tests themselves may have been started to
+// ignore, as by nohup.
+func heed(t *testing.T, signals ...os.Signal) {
+	for _, s := range signals {
+		if signal.Ignored(s) {
+			caught := make(chan os.Signal, 1) // a command inherits that a signal is ignored, but not that it is caught
+			signal.Notify(caught, s)
+			t.Cleanup(func() { signal.Ignore(s) })
+		}
+	}
 }
 
 // end runs it, and returns its exit status and output.

@@ -41,6 +41,7 @@ type running struct {
 
 // runJob is weft run. A signal does not end its context: the ranks decide what a signal means.
 func runJob(c *cobra.Command, o *runOptions) error {
+	collectLater()
 	outlivesReaders()
 	r := &running{c: c, o: o, job: newJobName(), errs: wholeWriter{c.ErrOrStderr()}}
 	if o.json {

@@ -75,6 +75,13 @@ func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
 		return err
 	}
 	var ranks []ctl.RankInfo
+	if how == "leaves-headless" {
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), roleVariable+"=headless")
+		if err := c.Start(); err != nil {
+			return err
+		}
+	}
 	if how == "starts" || how == "leaves" {
 		if ranks, err = startRanks(r, how == "leaves"); err != nil {
 			return err

@@ -3,6 +3,8 @@ package ranks
 import (
 	"os"
 	"strconv"
+
+	"github.com/weftnet/weft/internal/procstat"
 )
 
 // States of Info.
@@ -38,10 +40,10 @@ func (s *Set) Inspect() []Info {
 // thread is, else the state of the first thread.
 func stateOf(pid int) string {
 	p, ok := readProcess(pid)
-	if !ok || p.dead() {
+	if !ok || p.Ended() {
 		return stateEnded
 	}
-	state := word(p.state)
+	state := word(p.State)
 	if state == stateEnded {
 		state = stateSleeping // the first thread alone has ended
 	}
@@ -58,8 +60,8 @@ func stateOf(pid int) string {
 		if err != nil {
 			continue
 		}
-		if p, ok := parseStat(b); ok {
-			switch w := word(p.state); w {
+		if p, ok := procstat.Parse(b); ok {
+			switch w := word(p.State); w {
 			case stateRunning:
 				return w
 			case stateUninterruptible:

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/procstat"
 )
 
 // Linux sends Pdeathsig when the forking thread ends.
@@ -52,8 +54,8 @@ func TestOrphansThatEndAreReaped(t *testing.T) {
 	r.awaitText(0, "ready\n")
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		children := 0
-		for _, pid := range allPIDs() {
-			if p, ok := readProcess(pid); ok && p.parent == os.Getpid() {
+		for _, pid := range procstat.PIDs() {
+			if p, ok := readProcess(pid); ok && p.Parent == os.Getpid() {
 				children++
 			}
 		}
