@@ -106,11 +106,11 @@ func (l *KeeperLink) Tell(m *ToKeeper) error { return l.send(m) }
 // Answer sends a packet to the daemon.
 func (l *KeeperLink) Answer(m *FromKeeper) error { return l.send(m) }
 
-// AnswerReport sends a report by answer, in as many packets as it takes.
-func AnswerReport(answer func(*FromKeeper) error, ranks []RankInfo) error {
+// EachReport cuts a report into as many packets as it takes, and sends them.
+func EachReport(ranks []RankInfo, send func(*FromKeeper) error) error {
 	for from := 0; ; {
 		page, next := Page(ranks, from)
-		if err := answer(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
+		if err := send(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
 			return err
 		}
 		from = next
@@ -187,6 +187,11 @@ func (m *FromKeeper) check() error {
 	for _, r := range m.Refusals {
 		if len(r.What)+len(r.Text)+len(r.Cure) > limits.JobRefusalBytes {
 			return fmt.Errorf("%w: a refusal of more than %d bytes", ErrBadRequest, limits.JobRefusalBytes)
+		}
+	}
+	for _, r := range m.Ranks {
+		if len(r.State)+len(r.Cause) > limits.RankStateBytes || r.Standing != nil {
+			return fmt.Errorf("%w: a rank with more than %d bytes of state, or with what only the NIC knows", ErrBadRequest, limits.RankStateBytes)
 		}
 	}
 	return nil

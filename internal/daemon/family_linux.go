@@ -116,10 +116,10 @@ func (f *family) leftovers(since uint64, uid int) map[int]process {
 	if childless() {
 		return nil
 	}
-	f.mu.Lock()
+	all := processTable()
+	f.mu.Lock() // behind the table: start holds the lock until own has what it forked
 	own := maps.Clone(f.own)
 	f.mu.Unlock()
-	all := processTable()
 	found := make(map[int]process)
 	for pid, p := range all {
 		if p.Parent == os.Getpid() && !own[pid] && !f.elder[pid] && p.Began >= since && (os.Getpid() != 1 || p.uid(pid) == uid) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -139,7 +140,7 @@ func (k *keeper) take(m *ctl.FromKeeper) {
 	}
 	if m.Report {
 		for c := range k.waiting {
-			c <- k.report
+			c <- slices.Clone(k.report) // each asker marks its own
 		}
 		clear(k.waiting)
 		k.report = nil

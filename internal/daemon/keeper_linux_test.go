@@ -112,7 +112,7 @@ func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
 		case err != nil:
 			return err
 		case m.Report:
-			if err := ctl.AnswerReport(l.Answer, ranks); err != nil {
+			if err := ctl.EachReport(ranks, l.Answer); err != nil {
 				return err
 			}
 		}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
@@ -285,8 +287,16 @@ func (k *keeper) callbacks() Callbacks {
 	return c
 }
 
-// short bounds a text of a message.
-func short(text string) string { return text[:min(len(text), maxAbortText)] }
+// short bounds a text of a message. It makes the text valid UTF-8, as JSON does: a path may hold any bytes, and
+// JSON would lengthen the text beyond the bound.
+func short(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	end := min(len(text), maxAbortText)
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
 
 // follow ends the ranks when the caller's context ends. It looks once a second whether Keep has
 // ended.
@@ -329,7 +339,7 @@ func (k *keeper) obeyDaemon() {
 			if set != nil {
 				ranks = set.Inspect()
 			}
-			_ = ctl.AnswerReport(k.daemon.Answer, ranks)
+			_ = ctl.EachReport(ranks, k.daemon.Answer)
 		}
 	}
 }
