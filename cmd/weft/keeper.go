@@ -84,7 +84,7 @@ func runKeeper(ctx context.Context) error {
 		return err
 	}
 	life := &keeperLifeline{KeeperLink: link}
-	o := launch.KeepOptions{Start: starter.start, Stage: starter.stage}
+	o := launch.KeepOptions{Start: starter.start, Stage: starter.stage, Notices: dialNotices(begin.Launcher)}
 	err = errors.Join(launch.Keep(ctx, p, begin.Reserve, o, life), starter.close())
 	if life.gone.Load() {
 		starter.clean()

@@ -102,6 +102,9 @@ func (r *running) attached(ctx context.Context, program string, hash *hashing) (
 	}
 	r.opts = r.o.launchOptions(r.job, program, text, m, hosts)
 	r.opts.AtTimeout = r.stuck
+	if len(hosts) > 1 || hosts[0].NIC != r.p.Address().NIC { // a keeper of this host has the same daemon
+		r.opts.Notices = listenForNotices(placing, r.host.conn)
+	}
 	if r.o.stage {
 		staged, err := stageProgram(program, r.job, len(hosts))
 		if err != nil {

@@ -49,6 +49,10 @@ type KeeperBegin struct {
 	Socket  string   `json:"socket"` // of the daemon, for the keeper and its ranks
 	User    string   `json:"user"`   // that the keeper runs as
 
+	// Launcher is the IP address of the launcher's NIC, as this host's NIC reaches it. It is empty if
+	// that NIC is this one, or has no IP address.
+	Launcher string `json:"launcher,omitempty"`
+
 	// Cgroup is the directories of the job's control group, which cgroup.Open opens. The keeper is in
 	// the part of it that is for the keeper.
 	Cgroup []string `json:"cgroup,omitempty"`

@@ -36,7 +36,7 @@ func init() {
 // live, or 0.
 func headlessChild(parent int) int {
 	for _, pid := range procstat.PIDs() {
-		if p, ok := procstat.Read(pid); ok && p.Parent == parent && p.State == 'Z' && !p.Ended() {
+		if p, ok := procstat.Read(pid); ok && p.Parent == parent && p.State == 'Z' && p.Threads > 1 {
 			return pid
 		}
 	}

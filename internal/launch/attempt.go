@@ -61,6 +61,7 @@ func newAttempt(l *launcher, number int) *attempt {
 	a.readers, _ = l.o.readers()
 	for i := range l.o.Hosts {
 		h := &host{Host: &l.o.Hosts[i], index: i, gate: l.rt.NewGate()}
+		h.ctx, h.quit = l.rt.WithTimeout(a.ctx, ever)
 		a.hosts = append(a.hosts, h)
 		for _, r := range h.Ranks {
 			a.ranks[r].host, a.ranks[r].Rank, a.ranks[r].Node = h, r, h.Name
@@ -92,6 +93,9 @@ func (a *attempt) run() *Result {
 	a.start()
 	a.until(func() bool { return a.ending || a.all((*host).done) })
 	a.finish()
+	if a.cutOff() {
+		a.partFromKeepers()
+	}
 	return a.result()
 }
 
@@ -207,6 +211,13 @@ func (a *attempt) cut(err error) {
 	if a.severed == nil {
 		a.severed = err
 	}
+}
+
+// cutOff reports whether the NIC of this process has ended.
+func (a *attempt) cutOff() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.severed != nil
 }
 
 // signal sends a signal to every rank.

@@ -20,6 +20,7 @@ import (
 //	watch       the end of the launcher
 //	obeyDaemon  words of the daemon
 //	follow      the end of the caller's context
+//	hearNotices the launcher's news past the NICs
 type keeper struct {
 	p        *weft.Process
 	rt       weft.Runtime
@@ -52,6 +53,7 @@ type keeper struct {
 	ends     int  // calls of Set.End that have not returned
 	over     bool // Set.Wait has returned
 	lived    []Survivor
+	notices  *notices // nil: there is no way past the NICs
 }
 
 func newKeeper(p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) *keeper {
@@ -88,6 +90,7 @@ func (k *keeper) run() error {
 		sum = k.runRanks()
 	}
 	k.started.Open()
+	defer k.closeNotices()
 	return k.report(sum)
 }
 
@@ -150,6 +153,7 @@ func (k *keeper) endSet(s Set, grace time.Duration) {
 
 // runRanks starts the ranks, and returns when none is left.
 func (k *keeper) runRanks() Summary {
+	k.openNotices()
 	set, err := k.o.Start(*k.start, k.callbacks())
 	if err != nil {
 		return Summary{Failure: short(err.Error()), NotStarted: true}
@@ -209,6 +213,9 @@ func (k *keeper) report(sum Summary) error {
 	k.change(func() {
 		if k.why != nil && sum.Failure == "" && !errors.Is(k.why, errAsked) {
 			sum.Failure = short(k.why.Error())
+		}
+		if k.notices != nil {
+			sum.Strangers = k.notices.refusals
 		}
 		k.again = true
 	})
@@ -323,6 +330,7 @@ func (k *keeper) obeyDaemon() {
 			upgraded := k.upgraded
 			k.mu.Unlock()
 			if !upgraded {
+				k.tellDaemonGone()
 				k.mute() // its NIC has ended too
 				k.end(errNoDaemon, k.patience())
 			}

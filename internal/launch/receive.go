@@ -46,9 +46,7 @@ func (l *launcher) dispatch(m *weft.Message) {
 		}
 	}
 	if h == nil || m.Tag != tag {
-		l.mu.Lock()
-		l.strangers++
-		l.mu.Unlock()
+		l.addStrangers(1)
 		return
 	}
 	err := fmt.Errorf("message of %d bytes; expected at most %d", m.Full, maxMessage)
@@ -151,6 +149,7 @@ func (a *attempt) gone(h *host, m *Summary) {
 	if a.o.Defect != mutate.LaunchUnacked {
 		h.post(ackMsg{})
 	}
+	a.addStrangers(m.Strangers)
 	before := h.state
 	h.state = hostGone
 	for _, s := range m.Survivors {

@@ -101,7 +101,7 @@ type Result struct {
 	Restarts  int            // how often the job began again
 	Survivors []HostSurvivor // processes that nothing could end
 	Unknown   []string       // hosts whose end the launcher does not know, each with the reason
-	Strangers int            // messages of processes that are no keepers of the job
+	Strangers int            // messages and datagrams of others than the processes of the job
 }
 
 // NoteKind is the kind of a Note.

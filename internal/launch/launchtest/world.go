@@ -50,6 +50,7 @@ type World struct {
 	Defect mutate.LaunchDefect
 
 	Events []Event
+	beside *Datagrams // nil: there is no way past the NICs
 	broken []string
 	voted  map[string]map[int]bool // by application: the hosts that were ready
 }
@@ -142,6 +143,9 @@ func (w *World) Launch(o launch.Options, c launch.Console, control func(*launch.
 			control(k)
 		}
 		w.Launcher = Sleeper{p}
+		if w.beside != nil {
+			o.Notices.Datagrams.(*End).use(p.Runtime())
+		}
 		r, err := launch.Run(context.Background(), p.Weft(), desk{w, p}, o, c, k)
 		if err == nil {
 			done(r)
@@ -321,9 +325,10 @@ func (h *Host) spawn(daemon *sim.Process, r *ctl.Reserve) *Keeper {
 			return nil
 		}
 		k.Err = launch.Keep(context.Background(), p.Weft(), r, launch.KeepOptions{
-			Start:  func(s launch.Start, c launch.Callbacks) (launch.Set, error) { return k.start(p, s, c) },
-			Stage:  h.w.Stage,
-			Defect: h.w.Defect,
+			Start:   func(s launch.Start, c launch.Callbacks) (launch.Set, error) { return k.start(p, s, c) },
+			Stage:   h.w.Stage,
+			Notices: h.w.notices(p, h.index),
+			Defect:  h.w.Defect,
 		}, k.link)
 		return nil
 	}
