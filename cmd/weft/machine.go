@@ -394,7 +394,7 @@ func newMachineDeleteCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
 		Use:   "delete NAME",
-		Short: "Delete the definition of a machine; jobs that run on it go on",
+		Short: "Delete the definition of a machine; refused while a job runs on it",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return askDaemon(c, socket, func(ctx context.Context, conn *ctl.Conn) error {

@@ -111,7 +111,7 @@ func (o *runOptions) define(c *cobra.Command) {
 	onDeathFlag(c, &o.onDeath)
 	f.StringVar(&o.stdin, "stdin", "0", "who gets standard input: a `RANK`, all or none")
 	bytesFlag(f, &o.memory, "memory", 0, 4096, "limit of the memory of the job on each host (default: none)")
-	f.StringVar(&o.link, "link", "", "`NAME` of the network that the ranks use (default: that of the machine)")
+	f.StringVar(&o.link, "link", "", "`NAME` of the network that the ranks use (default: that of the machine, else the daemon's first)")
 	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "place more ranks than the hosts have free slots")
 	f.BoolVar(&o.stage, "stage", false, "send the program to the hosts, which need not have it; a file that a host has had before is not sent again")
 	f.BoolVar(&o.tag, "tag", false, "print the rank before each line of output, as [RANK]")
