@@ -31,6 +31,7 @@ type keeper struct {
 	answer chan *ctl.FromKeeper // its first packet; closed at its end
 	gone   chan struct{}        // closed when the process was reaped
 	said   atomic.Value         // the last line of its standard error, a string
+	mute   chan struct{}        // closed when its standard error has ended
 
 	mu      sync.Mutex
 	started []int // pids of the ranks; nil: it waits for the launcher
@@ -58,7 +59,7 @@ func (j *jobs) startKeeper(command []string, b *job) (*keeper, error) {
 		return nil, errors.Join(explainFiles(err), link.Close())
 	}
 	defer says.Close()
-	k := &keeper{link: link, answer: make(chan *ctl.FromKeeper, 1), gone: make(chan struct{}), waiting: make(map[chan<- []ctl.RankInfo]bool)}
+	k := &keeper{link: link, answer: make(chan *ctl.FromKeeper, 1), gone: make(chan struct{}), mute: make(chan struct{}), waiting: make(map[chan<- []ctl.RankInfo]bool)}
 	k.cmd = &exec.Cmd{Path: command[0], Args: append([]string{"weft"}, command[1:]...), Dir: "/", Env: a.environment(),
 		Stderr: says, ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: a.credential()}}
 	inside := func() {}
@@ -81,6 +82,7 @@ func (j *jobs) startKeeper(command []string, b *job) (*keeper, error) {
 // logLines logs what a keeper says on its standard error, line by line. What it says beyond the bound is
 // discarded. Ranks do not inherit this pipe; if one does, it holds up this goroutine and nothing else.
 func (k *keeper) logLines(f *os.File, log *slog.Logger) {
+	defer close(k.mute)
 	defer f.Close()
 	r := bufio.NewReaderSize(f, limits.KeeperLineBytes)
 	for lines := 0; ; {
@@ -98,13 +100,20 @@ func (k *keeper) logLines(f *os.File, log *slog.Logger) {
 	}
 }
 
-// lastWords is what the keeper said last, behind a colon.
+// lastWords is what a keeper that has ended said last, behind a colon. They may come after its end. A process that has
+// inherited its standard error is not waited for.
 func (k *keeper) lastWords() string {
+	select {
+	case <-k.mute:
+	case <-time.After(lastWordsWithin):
+	}
 	if s, ok := k.said.Load().(string); ok {
 		return ": " + s
 	}
 	return ""
 }
+
+const lastWordsWithin = time.Second
 
 // listen receives the keeper's packets until its end.
 func (k *keeper) listen() {
