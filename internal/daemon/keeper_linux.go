@@ -36,6 +36,8 @@ type keeper struct {
 	mu      sync.Mutex
 	started []int // pids of the ranks; nil: it waits for the launcher
 	ending  bool
+	limit   *time.Timer                    // kills it
+	latest  time.Time                      // when limit does so
 	report  []ctl.RankInfo                 // parts of the report that is coming
 	waiting map[chan<- []ctl.RankInfo]bool // for it
 }
@@ -202,15 +204,33 @@ func (k *keeper) end(grace time.Duration) {
 	if k.link.Tell(&ctl.ToKeeper{Kill: &ctl.KeeperKill{Grace: int64(grace)}}) != nil {
 		grace = 0
 	}
-	go k.killAfter(grace + limits.KeeperExtra)
+	k.killWithin(grace + limits.KeeperExtra)
 }
 
-// killAfter kills the keeper unless it ends before.
-func (k *keeper) killAfter(d time.Duration) {
-	select {
-	case <-k.gone:
-	case <-time.After(d):
-		k.kill()
+// killWithin kills the keeper after a time, unless it ends before. The earliest end that was asked for counts: one
+// timer is enough, however often a user asks.
+func (k *keeper) killWithin(d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	end := time.Now().Add(d)
+	switch {
+	case k.limit == nil:
+		k.limit = time.AfterFunc(d, k.kill)
+	case end.Before(k.latest):
+		k.limit.Reset(d)
+	default:
+		return
+	}
+	k.latest = end
+}
+
+// ended ends the timer of a keeper that has ended.
+func (k *keeper) ended() {
+	close(k.gone)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.limit != nil {
+		k.limit.Stop()
 	}
 }
 
