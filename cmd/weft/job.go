@@ -24,10 +24,12 @@ func init() { register(newJobCommand) }
 func newJobCommand() *cobra.Command {
 	c := newGroup("job", "List, show and end the jobs that weft run has started",
 		newJobListCommand(), newJobShowCommand(), newJobKillCommand(), newJobStuckCommand())
+	fitScreen(c)
 	c.Long = c.Short + `.
 
-A job is found through the NIC daemon of this host, on every NIC that the daemon knows. An id may be
-shortened as long as only one job begins like that: job-1a2b3c4d, 1a2b3c4d and 1a are the same.
+A job is found through the NIC daemon of this host, on every NIC that the daemon
+knows. An id may be shortened as long as only one job begins like that:
+job-1a2b3c4d, 1a2b3c4d and 1a are the same.
 
 A job that weft run started without a daemon is known to its own weft run alone.`
 	return c
@@ -246,7 +248,7 @@ func showJob(out io.Writer, parts []ctl.JobInfo, names map[registry.NICID]string
 			if r.Attached {
 				attached = "yes"
 			}
-			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", r.Rank, cmp.Or(names[p.NIC], nicText(p.NIC)), r.PID, r.State, attached)
+			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", r.Rank, cmp.Or(names[p.NIC], nicText(p.NIC)), r.PID, stateText(&r), attached)
 		}
 		if len(p.Processes) == 0 {
 			fmt.Fprintf(w, "%s\t%s\t-\t%s\t-\n", ranksText(&p), cmp.Or(names[p.NIC], nicText(p.NIC)), p.State)
@@ -255,14 +257,23 @@ func showJob(out io.Writer, parts []ctl.JobInfo, names map[registry.NICID]string
 	return w.Flush()
 }
 
+// stateText is the state of a rank, and of one that has ended how it ended.
+func stateText(r *ctl.RankInfo) string {
+	if r.Cause == "" {
+		return r.State
+	}
+	return r.State + ": " + r.Cause
+}
+
 func newJobKillCommand() *cobra.Command {
 	var socket string
 	var grace time.Duration
 	c := &cobra.Command{
-		Use:   "kill JOB [--grace D]",
+		Use:   "kill JOB",
 		Short: "End a job on all its hosts",
-		Long: `End a job on all its hosts. Each process gets SIGTERM, and after the grace SIGKILL. Processes that
-ranks have started end, too. The exit status of its weft run is not 0.`,
+		Long: `End a job on all its hosts. Each process gets SIGTERM, and after the grace
+SIGKILL. Processes that ranks have started end, too. The exit status of its weft
+run is not 0.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return onJob(c, socket, args[0], answerWithin+grace, func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error {
@@ -271,7 +282,7 @@ ranks have started end, too. The exit status of its weft run is not 0.`,
 		},
 	}
 	socketFlag(c, &socket)
-	durationFlag(c.Flags(), &grace, "grace", limits.JobGrace, 0, limits.MostJobGrace, "how long processes have to end after SIGTERM")
+	durationFlag(c.Flags(), &grace, "grace", limits.JobGrace, 0, limits.MostJobGrace, "time between SIGTERM and SIGKILL")
 	return c
 }
 

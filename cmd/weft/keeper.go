@@ -18,7 +18,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-func init() { register(newKeeperCommand) }
+func init() { registerFrequent("keeper", newKeeperCommand) }
 
 // newKeeperCommand is the process that starts, feeds and ends the ranks of one job on one host. A daemon starts it as the
 // job's user.
@@ -48,6 +48,7 @@ func (l *keeperLifeline) Told(context.Context) (*ctl.ToKeeper, error) {
 
 // runKeeper checks what the daemon has reserved, tells the daemon, and keeps the ranks.
 func runKeeper(ctx context.Context) error {
+	collectLater()
 	link, err := ctl.OpenKeeperLink()
 	if err != nil {
 		return err

@@ -78,7 +78,6 @@ const (
 	RefusedDir     = "dir"
 	RefusedProgram = "program"
 	RefusedMachine = "machine"
-	RefusedMemlock = "memlock"
 	RefusedLink    = "link"
 	RefusedMemory  = "memory"
 )
@@ -135,7 +134,7 @@ type RankInfo struct {
 	Rank     int    `json:"rank"`
 	PID      int    `json:"pid"`
 	State    string `json:"state"`              // running, sleeping, stopped, traced, uninterruptible, ended, from /proc
-	Cause    string `json:"cause,omitempty"`    // of one that has ended, if that is known: "exit status 0"
+	Cause    string `json:"cause,omitempty"`    // of one that has ended, if that is known: "exited with status 3"
 	Attached bool   `json:"attached,omitempty"` // it is a process of the daemon's NIC
 
 	Standing *Standing `json:"standing,omitempty"` // of one that is attached: the answer to "stuck"

@@ -46,7 +46,8 @@ type KeeperBegin struct {
 
 // KeeperKill asks a keeper to end its ranks.
 type KeeperKill struct {
-	Grace int64 `json:"grace_ns"` // between SIGTERM and SIGKILL
+	Grace int64  `json:"grace_ns"`     // between SIGTERM and SIGKILL
+	By    string `json:"by,omitempty"` // who asked for it, for a person: "user alice on h1 (NIC 0:0:0:0:0:0:0:1)"
 }
 
 // FromKeeper is what a keeper sends its daemon. One of the fields is set.
@@ -104,9 +105,6 @@ func (l *KeeperLink) Tell(m *ToKeeper) error { return l.send(m) }
 
 // Answer sends a packet to the daemon.
 func (l *KeeperLink) Answer(m *FromKeeper) error { return l.send(m) }
-
-// AnswerReport sends a report.
-func (l *KeeperLink) AnswerReport(ranks []RankInfo) error { return EachReport(ranks, l.Answer) }
 
 // EachReport cuts a report into as many packets as it takes, and sends them.
 func EachReport(ranks []RankInfo, send func(*FromKeeper) error) error {

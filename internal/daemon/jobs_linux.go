@@ -216,9 +216,22 @@ func (j *jobs) kill(a deploy.Asker, id string, grace time.Duration) (later, erro
 	}
 	b.log.Info("job is killed", "by", a.String())
 	return func() (*ctl.JobReply, int, error) {
-		b.keeper.end(cmp.Or(grace, limits.JobGrace))
+		b.keeper.end(cmp.Or(grace, limits.JobGrace), j.who(a))
 		return &ctl.JobReply{NIC: j.d.id, PID: b.keeper.cmd.Process.Pid, Jobs: []ctl.JobInfo{b.info()}}, 0, nil
 	}, nil
+}
+
+// who names an asker for a person: the user, and the host and NIC from which the request comes.
+func (j *jobs) who(a deploy.Asker) string {
+	if a.NIC == 0 {
+		return fmt.Sprintf("user %s on %s (NIC %v)", a.User, j.d.host(), j.d.id)
+	}
+	for _, n := range j.d.nodes() {
+		if n.ID == a.NIC && n.Name != "" {
+			return fmt.Sprintf("user %s on %s (NIC %v)", a.User, n.Name, a.NIC)
+		}
+	}
+	return fmt.Sprintf("user %s of NIC %v", a.User, a.NIC)
 }
 
 // admits reports whether a user has a job here, and so may attach.

@@ -196,12 +196,13 @@ func (k *keeper) state() string {
 	return ctl.JobRunning
 }
 
-// end asks the keeper to end its ranks, and kills it if it takes limits.KeeperExtra longer than the grace.
-func (k *keeper) end(grace time.Duration) {
+// end asks the keeper to end its ranks for a user, and kills it if it takes limits.KeeperExtra longer than the
+// grace.
+func (k *keeper) end(grace time.Duration, by string) {
 	k.mu.Lock()
 	k.ending = true
 	k.mu.Unlock()
-	if k.link.Tell(&ctl.ToKeeper{Kill: &ctl.KeeperKill{Grace: int64(grace)}}) != nil {
+	if k.link.Tell(&ctl.ToKeeper{Kill: &ctl.KeeperKill{Grace: int64(grace), By: by}}) != nil {
 		grace = 0
 	}
 	k.killWithin(grace + limits.KeeperExtra)

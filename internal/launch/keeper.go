@@ -72,6 +72,14 @@ var (
 	errNoDaemon = errors.New("the daemon is gone")
 )
 
+// killedBy returns errKilled with the user who asked for the end.
+func killedBy(user string) error {
+	if user == "" {
+		return errKilled
+	}
+	return fmt.Errorf("%w by %s", errKilled, user)
+}
+
 // run is the life of the keeper.
 func (k *keeper) run() error {
 	k.until(func() bool { return k.why != nil || k.start != nil })
@@ -128,11 +136,12 @@ func (k *keeper) end(why error, grace time.Duration) {
 // endSet begins to end the ranks. The caller holds the lock.
 func (k *keeper) endSet(s Set, grace time.Duration) {
 	k.ends++
-	killed := errors.Is(k.why, errKilled)
+	why := k.why
+	killed := errors.Is(why, errKilled)
 	k.rt.Go(func() {
 		_ = k.daemon.Answer(&ctl.FromKeeper{Ending: true})
 		if killed { // before the ranks' ends, whose cause it is
-			k.sayWithin(time.Second, endingMsg{errKilled.Error()})
+			k.sayWithin(time.Second, endingMsg{short(why.Error())})
 		}
 		lived := s.End(grace)
 		k.change(func() { k.ends--; k.lived = lived })
@@ -319,7 +328,7 @@ func (k *keeper) obeyDaemon() {
 			}
 			return
 		case m.Kill != nil:
-			k.end(errKilled, time.Duration(m.Kill.Grace))
+			k.end(killedBy(m.Kill.By), time.Duration(m.Kill.Grace))
 		case m.Upgrade:
 			k.change(func() { k.upgraded = true })
 		case m.Report:
