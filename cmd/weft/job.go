@@ -215,22 +215,32 @@ func newJobShowCommand() *cobra.Command {
 
 // wholeParts asks each host of a job for its processes. A part that has ended meanwhile is left out.
 func wholeParts(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo) (whole []ctl.JobInfo, err error) {
-	answers := make([]*ctl.JobReply, len(parts))
+	answers := make([]*ctl.JobInfo, len(parts))
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup
 	for i, p := range parts {
-		wg.Go(func() { answers[i], errs[i] = askNIC(ctx, conn, p.NIC, &ctl.Job{What: ctl.JobList, ID: p.ID}) })
+		wg.Go(func() { answers[i], errs[i] = wholePart(ctx, conn, &p) })
 	}
 	wg.Wait()
-	for _, r := range answers {
-		if r != nil {
-			whole = append(whole, r.Jobs...)
+	for _, j := range answers {
+		if j != nil {
+			whole = append(whole, *j)
 		}
 	}
 	if len(whole) == 0 {
 		return nil, cmp.Or(errors.Join(errs...), fmt.Errorf("%w: %s has ended", errNoJob, parts[0].ID))
 	}
 	return whole, nil
+}
+
+// wholePart asks one host over a connection of its own. The processes may take several replies.
+func wholePart(ctx context.Context, conn *ctl.Conn, p *ctl.JobInfo) (*ctl.JobInfo, error) {
+	own, err := conn.Another(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer own.Close()
+	return own.NIC(uint64(p.NIC)).JobOf(ctx, p.ID)
 }
 
 func showJob(out io.Writer, parts []ctl.JobInfo, names map[registry.NICID]string) error {
