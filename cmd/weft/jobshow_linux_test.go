@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/weftnet/weft/internal/ctl"
@@ -27,6 +30,10 @@ func fullHost(t *testing.T, job ctl.JobInfo) (socket string) {
 			r, err := c.Receive()
 			if err != nil {
 				return
+			}
+			if r.Job.ID == "" {
+				_ = c.Reply(&ctl.Reply{Job: &ctl.JobReply{Jobs: []ctl.JobInfo{job}}})
+				continue
 			}
 			part, next := job, 0
 			part.Processes, next = ctl.Page(ranks, r.From)
@@ -62,5 +69,55 @@ func TestAJobIsShownWithAllRanksOfAFullHost(t *testing.T) {
 		if r.Rank != i {
 			t.Fatalf("process %d is rank %d", i, r.Rank)
 		}
+	}
+}
+
+func TestJobsThatNoHostCanHaveAreNotBelieved(t *testing.T) {
+	good := ctl.JobInfo{ID: "job-1a2b3c4d", Ranks: 2, First: 2, Size: 4}
+	for _, change := range []func(*ctl.JobInfo){
+		func(*ctl.JobInfo) {},
+		func(j *ctl.JobInfo) { j.Ranks = math.MaxInt },
+		func(j *ctl.JobInfo) { j.Ranks = 0 },
+		func(j *ctl.JobInfo) { j.First = math.MaxInt },
+		func(j *ctl.JobInfo) { j.First = -1 },
+		func(j *ctl.JobInfo) { j.Size = math.MaxInt },
+	} {
+		job := good
+		change(&job)
+		believed := job.Ranks == good.Ranks && job.First == good.First && job.Size == good.Size
+		conn, err := ctl.Dial(t.Context(), fullHost(t, job))
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := jobsOf(t.Context(), conn, 0)
+		if (err == nil) != believed || len(jobs) == 1 != believed {
+			t.Errorf("%d ranks from %d of %d: %v, %v", job.Ranks, job.First, job.Size, jobs, err)
+		}
+		_ = conn.Close()
+	}
+}
+
+// Another user chooses the path of its program, and another host what it tells.
+func TestWhatJobsAreCalledDoesNotReachTheTerminal(t *testing.T) {
+	const evil = "\x1b[2J\nroot\tok\r\u009b"
+	j := ctl.JobInfo{ID: "job-1a2b3c4d", User: evil, Machine: evil, Program: "/home/m/" + evil, State: evil, Ranks: 1, Size: 1,
+		Processes: []ctl.RankInfo{{State: evil, Cause: evil}}}
+	var out bytes.Buffer
+	if err := printJobs(&out, []ctl.JobInfo{j}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\n"); n != 2 {
+		t.Errorf("a job takes %d lines", n-1)
+	}
+	if err := showJob(&out, []ctl.JobInfo{j}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := &running{errs: &out}
+	r.say("host h: %s", evil)
+	if got := out.String(); strings.ContainsAny(got, "\x1b\r\u009b") {
+		t.Errorf("it prints %q", got)
+	}
+	if !strings.Contains(out.String(), "/home/m/") {
+		t.Errorf("it prints %q; expected the path", out.String())
 	}
 }
