@@ -9,6 +9,7 @@ import (
 
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/stuck"
 )
 
 // fullHost is a daemon that has one job, with as many ranks as a host can have.
@@ -114,6 +115,11 @@ func TestWhatJobsAreCalledDoesNotReachTheTerminal(t *testing.T) {
 	}
 	r := &running{errs: &out}
 	r.say("host h: %s", evil)
+	report := stuck.Analyze(stuck.Facts{Job: "job-1a2b3c4d", Size: 2, Hosts: 1,
+		Rows: []stuck.Row{{RankInfo: ctl.RankInfo{PID: 7, State: evil}, Node: evil}}, Silent: []stuck.Silent{{Node: evil, Ranks: []int{1}, Why: evil}}})
+	if err := printStuck(&out, &report); err != nil {
+		t.Fatal(err)
+	}
 	if got := out.String(); strings.ContainsAny(got, "\x1b\r\u009b") {
 		t.Errorf("it prints %q", got)
 	}
