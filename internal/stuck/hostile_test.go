@@ -47,13 +47,15 @@ func wild(r *rand.Rand) (f Facts) {
 	for range r.IntN(6) {
 		row := Row{Node: word("", "h1", "h2")}
 		row.Rank, row.PID = max(0, min(number(), 60)), number()
-		row.State = word("", ctl.RankRunning, ctl.RankStopped, ctl.RankEnded, ctl.RankSleeping, ctl.RankTraced, ctl.RankUninterruptible, "?")
+		row.State = word("", ctl.RankRunning, ctl.RankStopped, ctl.RankEnded, ctl.RankSleeping,
+			ctl.RankTraced, ctl.RankUninterruptible, "?")
 		row.Attached, row.Cause = r.IntN(2) == 0, word("", "exit status 0", "exit status 1")
 		if r.IntN(4) > 0 {
 			s := &ctl.Standing{Parked: r.IntN(2) == 0, MoreGroups: number(), MoreWaits: number(), MoreUnread: number()}
 			for range r.IntN(4) {
-				g := ctl.GroupStanding{Group: word("", "job", "other"), Index: uint32(r.IntN(2)), Part: r.IntN(4) == 0, State: word("", "joining", "open", "broken"),
-					Size: number(), Present: number(), Rank: number(), Under: number(), Done: uint32(number()), For: int64(number()), Mismatch: r.IntN(4) == 0,
+				g := ctl.GroupStanding{Group: word("", "job", "other"), Index: uint32(r.IntN(2)), Part: r.IntN(4) == 0,
+					State: word("", "joining", "open", "broken"),
+					Size:  number(), Present: number(), Rank: number(), Under: number(), Done: uint32(number()), For: int64(number()), Mismatch: r.IntN(4) == 0,
 					Lost: name(), LostAt: address()}
 				if r.IntN(3) > 0 {
 					g.In = &ctl.GroupStep{Number: uint32(number()), Kind: kind(), Root: name()}
@@ -61,7 +63,9 @@ func wild(r *rand.Rand) (f Facts) {
 				s.Groups = append(s.Groups, g)
 			}
 			for range r.IntN(4) {
-				s.Waits = append(s.Waits, ctl.Wait{What: word("", "receive", "reply", "send", "answer", "put", "name", "multicast", "?"), Why: word("", "name", "accept", "arriving", "?"), Peer: name(), At: address(), Any: r.IntN(2) == 0,
+				s.Waits = append(s.Waits, ctl.Wait{
+					What: word("", "receive", "reply", "send", "answer", "put", "name", "multicast", "?"),
+					Why:  word("", "name", "accept", "arriving", "?"), Peer: name(), At: address(), Any: r.IntN(2) == 0,
 					Unreachable: r.IntN(4) == 0, Tag: uint64(number()), AnyTag: r.IntN(2) == 0, For: int64(number())})
 				s.Unread = append(s.Unread, ctl.Unread{From: name(), At: address(), Tag: uint64(number()), For: int64(number())})
 			}
@@ -70,7 +74,7 @@ func wild(r *rand.Rand) (f Facts) {
 		f.Rows = append(f.Rows, row)
 	}
 	for range r.IntN(3) {
-		f.Silent = append(f.Silent, Silent{Node: fmt.Sprint("s", r.IntN(3)), Ranks: []int{number() % 64}, Why: "no answer in time"})
+		f.Silent = append(f.Silent, Silent{Node: fmt.Sprint("s", r.IntN(3)), Why: "no answer in time", Ranks: []int{number() % 64}})
 	}
 	return f
 }
