@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,7 +48,7 @@ weft run --timeout prints the same before it ends a job.`,
 				if asJSON {
 					err = json.NewEncoder(c.OutOrStdout()).Encode(&report)
 				} else {
-					err = report.Text(c.OutOrStdout())
+					err = printStuck(c.OutOrStdout(), &report)
 				}
 				return joinErrors(err, noAnswer(c.ErrOrStderr(), silent))
 			})
@@ -81,6 +83,16 @@ func stuckReport(ctx context.Context, conn *ctl.Conn, called string) (report stu
 	}
 	report, err = stuck.Ask(ctx, conn, j)
 	return report, silent, err
+}
+
+// printStuck prints a report as it may go to a terminal: other hosts choose some of its words.
+func printStuck(out io.Writer, report *stuck.Report) error {
+	var text strings.Builder
+	if err := report.Text(&text); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, shownSource(text.String()))
+	return err
 }
 
 // application reports whether processes can be called so.
@@ -125,7 +137,7 @@ func (r *running) stuck(ctx context.Context) {
 		return
 	}
 	var text bytes.Buffer
-	_ = report.Text(&text) // into memory
+	_ = printStuck(&text, &report) // into memory
 	r.later(func() { _, _ = r.errs.Write(text.Bytes()) })
 }
 

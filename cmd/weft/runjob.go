@@ -245,7 +245,7 @@ func (r *running) event(v any) {
 	})
 }
 
-// say prints a sentence on standard error.
+// say prints a sentence on standard error. Parts of it may come from other hosts.
 func (r *running) say(format string, args ...any) {
-	fmt.Fprintf(r.errs, "weft run: "+format+"\n", args...)
+	fmt.Fprintf(r.errs, "weft run: %s\n", shownSource(fmt.Sprintf(format, args...)))
 }
