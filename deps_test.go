@@ -37,7 +37,7 @@ vni, rel < names, coll, relay, program            pdl/vm < program
 clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      weft < proxy      vni, weft < stage
 clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     NONE < hugepage < weft, daemon     NONE < standin < daemon
-NONE < filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon          vni, ctl < stuck
+NONE < filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon    NONE < procstat < ranks, daemon, bench/machine    vni, ctl < stuck
 proc, poller, ctl, link/{mem,fault,capture,udp,shm,xdp}, registry < weft
 limits, vni < environ < weft      NONE < pmi < weft
 weft, ctl, registry, pmi, mutate < launch < launch/launchtest      sim < launch/launchtest

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -83,7 +84,7 @@ func runKeeper(ctx context.Context) error {
 		return err
 	}
 	life := &keeperLifeline{KeeperLink: link}
-	o := launch.KeepOptions{Start: starter.start, Stage: starter.stage}
+	o := launch.KeepOptions{Start: starter.start, Stage: starter.stage, Notices: dialNotices(begin.Launcher)}
 	err = errors.Join(launch.Keep(ctx, p, begin.Reserve, o, life), starter.close())
 	if life.gone.Load() {
 		starter.clean()
@@ -139,7 +140,7 @@ func (k *rankStarter) clean() {
 
 // refuseReserve sends the refusals, and waits until the daemon has taken them and ends this process.
 func refuseReserve(link *ctl.KeeperLink, refusals []ctl.Refusal) error {
-	if err := link.Answer(&ctl.FromKeeper{Refusals: refusals}); err != nil {
+	if err := link.Answer(&ctl.FromKeeper{Refusals: fitting(refusals)}); err != nil {
 		return err
 	}
 	for {
@@ -147,4 +148,19 @@ func refuseReserve(link *ctl.KeeperLink, refusals []ctl.Refusal) error {
 			return nil
 		}
 	}
+}
+
+// fitting shortens refusals to what a daemon takes: a path in one has up to limits.PathBytes.
+func fitting(all []ctl.Refusal) []ctl.Refusal {
+	all = slices.Clone(all)
+	for i := range all {
+		r := &all[i]
+		r.Text = strings.ToValidUTF8(r.Text, "?") // JSON would lengthen it
+		if most := limits.JobRefusalBytes - len(r.What) - len(r.Cure); len(r.Text) > most {
+			const cut = " … "
+			half := (most - len(cut)) / 2
+			r.Text = strings.ToValidUTF8(r.Text[:half], "") + cut + strings.ToValidUTF8(r.Text[len(r.Text)-half:], "")
+		}
+	}
+	return all
 }

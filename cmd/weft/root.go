@@ -108,6 +108,14 @@ func newGroup(use, short string, sub ...*cobra.Command) *cobra.Command {
 	return c
 }
 
+// screenColumns is the width of a terminal for which fitScreen wraps.
+const screenColumns = 80
+
+// fitScreen wraps what the help of a command and its subcommands says of their flags.
+func fitScreen(c *cobra.Command) {
+	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", screenColumns)))
+}
+
 // run is weft without its process: it runs one command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return runOn(ctx, args, os.Stdin, stdout, stderr)

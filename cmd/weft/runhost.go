@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	fabric "github.com/weftnet/weft"
@@ -236,6 +237,7 @@ func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID)
 	if err != nil {
 		return nil, err
 	}
+	var unknown, silent []string
 	for i := range nodes {
 		n := &nodes[i]
 		if n.NIC != 0 {
@@ -247,14 +249,21 @@ func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID)
 			n.NIC = id
 		case slices.Contains([]string{own.Name, h.name, "localhost"}, n.Name):
 			n.NIC = registry.NICID(self)
+		case slices.ContainsFunc(known, func(k ctl.Node) bool { return strings.EqualFold(k.Name, n.Name) }):
+			silent = append(silent, fmt.Sprintf("--nodes: %s: %v", n.Name, err))
 		default:
-			return nil, fmt.Errorf("no host is called %s: %w; weft nodes lists those that this one knows", n.Name, errNoHost)
+			unknown = append(unknown, n.Name)
 		}
+	}
+	if len(unknown) > 0 {
+		silent = append(silent, fmt.Sprintf("--nodes: this host's NIC knows no host %s; it knows %s; expected names or ids that weft nodes prints",
+			strings.Join(unknown, ", "), ctl.KnownHosts(cmp.Or(own.Name, h.name), known)))
+	}
+	if len(silent) > 0 {
+		return nil, refusedError{errors.New(strings.Join(silent, "\n  "))}
 	}
 	return nodes, nil
 }
-
-var errNoHost = errors.New("its NIC is not known")
 
 // launchOptions are what the launcher needs to know of a job.
 func (o *runOptions) launchOptions(job, program, hash string, m *ctl.Machine, hosts []launch.Host) launch.Options {

@@ -49,6 +49,10 @@ type KeeperBegin struct {
 	Socket  string   `json:"socket"` // of the daemon, for the keeper and its ranks
 	User    string   `json:"user"`   // that the keeper runs as
 
+	// Launcher is the IP address of the launcher's NIC, as this host's NIC reaches it. It is empty if
+	// that NIC is this one, or has no IP address.
+	Launcher string `json:"launcher,omitempty"`
+
 	// Cgroup is the directories of the job's control group, which cgroup.Open opens. The keeper is in
 	// the part of it that is for the keeper.
 	Cgroup []string `json:"cgroup,omitempty"`
@@ -56,7 +60,8 @@ type KeeperBegin struct {
 
 // KeeperKill asks a keeper to end its ranks.
 type KeeperKill struct {
-	Grace int64 `json:"grace_ns"` // between SIGTERM and SIGKILL
+	Grace int64  `json:"grace_ns"`     // between SIGTERM and SIGKILL
+	By    string `json:"by,omitempty"` // who asked for it, for a person: "user alice on h1 (NIC 0:0:0:0:0:0:0:1)"
 }
 
 // FromKeeper is what a keeper sends its daemon. One of the fields is set.
@@ -116,11 +121,11 @@ func (l *KeeperLink) Tell(m *ToKeeper) error { return l.send(m) }
 // Answer sends a packet to the daemon.
 func (l *KeeperLink) Answer(m *FromKeeper) error { return l.send(m) }
 
-// AnswerReport sends a report, in as many packets as it takes.
-func (l *KeeperLink) AnswerReport(ranks []RankInfo) error {
+// EachReport cuts a report into as many packets as it takes, and sends them.
+func EachReport(ranks []RankInfo, send func(*FromKeeper) error) error {
 	for from := 0; ; {
 		page, next := Page(ranks, from)
-		if err := l.Answer(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
+		if err := send(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
 			return err
 		}
 		from = next
@@ -199,6 +204,11 @@ func (m *FromKeeper) check() error {
 	for _, r := range m.Refusals {
 		if len(r.What)+len(r.Text)+len(r.Cure) > limits.JobRefusalBytes {
 			return fmt.Errorf("%w: a refusal of more than %d bytes", ErrBadRequest, limits.JobRefusalBytes)
+		}
+	}
+	for _, r := range m.Ranks {
+		if len(r.State)+len(r.Cause) > limits.RankStateBytes || r.Standing != nil {
+			return fmt.Errorf("%w: a rank with more than %d bytes of state, or with what only the NIC knows", ErrBadRequest, limits.RankStateBytes)
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/procstat"
 )
 
 // family is the child processes of this process. Each keeper adopts the orphans of its job. If a keeper
@@ -42,7 +43,7 @@ func (f *family) adopt() error {
 		return nil
 	}
 	for pid, p := range processTable() {
-		if p.parent == os.Getpid() {
+		if p.Parent == os.Getpid() {
 			f.elder[pid] = true
 		}
 	}
@@ -102,7 +103,7 @@ func (f *family) reap() {
 		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}
 	for pid, p := range processTable() {
-		if p.parent == os.Getpid() && p.ended() && !f.own[pid] && !f.elder[pid] {
+		if p.Parent == os.Getpid() && p.Ended() && !f.own[pid] && !f.elder[pid] {
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
 		}
 	}
@@ -115,13 +116,13 @@ func (f *family) leftovers(since uint64, uid int) map[int]process {
 	if childless() {
 		return nil
 	}
-	f.mu.Lock()
+	all := processTable()
+	f.mu.Lock() // behind the table: start holds the lock until own has what it forked
 	own := maps.Clone(f.own)
 	f.mu.Unlock()
-	all := processTable()
 	found := make(map[int]process)
 	for pid, p := range all {
-		if p.parent == os.Getpid() && !own[pid] && !f.elder[pid] && p.started >= since && (os.Getpid() != 1 || p.uid(pid) == uid) {
+		if p.Parent == os.Getpid() && !own[pid] && !f.elder[pid] && p.Began >= since && (os.Getpid() != 1 || p.uid(pid) == uid) {
 			found[pid] = p
 		}
 	}
@@ -131,13 +132,13 @@ func (f *family) leftovers(since uint64, uid int) map[int]process {
 			if _, is := found[pid]; is {
 				continue
 			}
-			if _, is := found[p.parent]; is {
+			if _, is := found[p.Parent]; is {
 				found[pid], grown = p, true
 			}
 		}
 	}
 	for pid, p := range found {
-		if p.ended() {
+		if p.Ended() {
 			delete(found, pid)
 		}
 	}
@@ -191,13 +192,7 @@ func endedChild() int {
 const leftoversEvery = 2 * time.Millisecond
 
 // process is a row of the table of processes.
-type process struct {
-	parent  int
-	state   byte
-	started uint64 // clock ticks since boot
-}
-
-func (p process) ended() bool { return p.state == 'Z' || p.state == 'X' }
+type process struct{ procstat.Stat }
 
 // uid is the user of a process; -1 if it has ended.
 func (p process) uid(pid int) int {
@@ -218,54 +213,27 @@ func (p process) signal(pid int, sig unix.Signal) {
 		return
 	}
 	defer unix.Close(fd)
-	if now, err := readProcess(pid); err == nil && now.started == p.started {
+	if now, ok := procstat.Read(pid); ok && now.Began == p.Began {
 		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
 }
 
 // processTable reads /proc. Processes that end meanwhile may be missing.
 func processTable() map[int]process {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // what was read counts
-	all := make(map[int]process, len(names))
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			if p, err := readProcess(pid); err == nil {
-				all[pid] = p
-			}
+	all := make(map[int]process)
+	for _, pid := range procstat.PIDs() {
+		if p, ok := procstat.Read(pid); ok {
+			all[pid] = process{p}
 		}
 	}
 	return all
 }
 
-// readProcess reads /proc/PID/stat: "pid (name) state ppid …", where the 22nd field is the start. The name may
-// have parentheses and blanks.
-func readProcess(pid int) (p process, err error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return p, err
-	}
-	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	const first, start = 3, 22 // numbers of the first field here, and of the start
-	if len(fields) <= start-first {
-		return p, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
-	}
-	p.state = fields[0][0]
-	if p.parent, err = strconv.Atoi(string(fields[1])); err == nil {
-		p.started, err = strconv.ParseUint(string(fields[start-first]), 10, 64)
-	}
-	return p, err
-}
-
 // startOf is when a process began, in clock ticks since boot; the largest number if it has ended.
 func startOf(pid int) uint64 {
-	p, err := readProcess(pid)
-	if err != nil {
+	p, ok := procstat.Read(pid)
+	if !ok {
 		return 1<<64 - 1
 	}
-	return p.started
+	return p.Began
 }

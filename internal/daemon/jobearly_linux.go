@@ -59,10 +59,10 @@ func (j *places) dropEarly() {
 	}
 	j.early = nil
 	_ = b.keeper.link.Close()
-	go b.keeper.killAfter(limits.KeeperExtra)
+	b.keeper.killWithin(limits.KeeperExtra)
 	j.live.Go(func() {
 		_ = j.family.wait(b.keeper.cmd)
-		close(b.keeper.gone)
+		b.keeper.ended()
 		b.endGroup()
 	})
 }

@@ -157,6 +157,21 @@ func (j *jobs) keeperOf(r *ctl.Reserve) (at *ctl.Address) {
 	return at
 }
 
+// ipOf returns the IP address at which this NIC reaches another one; it is empty if there is none.
+func (j *jobs) ipOf(id registry.NICID) (ip string) {
+	if id == j.d.id {
+		return ""
+	}
+	j.d.loop.Do(func(clock.Time) {
+		for _, n := range j.d.engine.Nodes() {
+			if n.ID == uint64(id) && n.Up && n.Addr.IsValid() {
+				ip = n.Addr.Addr().Unmap().String()
+			}
+		}
+	})
+	return ip
+}
+
 // lacking lists what this host lacks for a reservation.
 func (j *jobs) lacking(r *ctl.Reserve) []ctl.Refusal {
 	j.mu.Lock()
@@ -219,7 +234,7 @@ func (j *jobs) begin(ctx context.Context, b *job, r *ctl.Reserve) []ctl.Refusal 
 	socket, err := j.openSocket(b)
 	var k *keeper
 	if err == nil {
-		k, err = j.keeperFor(b, &ctl.KeeperBegin{Reserve: r, Socket: socket, User: b.account.name})
+		k, err = j.keeperFor(b, &ctl.KeeperBegin{Reserve: r, Socket: socket, User: b.account.name, Launcher: j.ipOf(r.Launcher.NIC)})
 	}
 	if err != nil {
 		b.endGroup()

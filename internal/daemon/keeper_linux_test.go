@@ -78,6 +78,13 @@ func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
 		return err
 	}
 	var ranks []ctl.RankInfo
+	if how == "leaves-headless" {
+		c := exec.Command("/proc/self/exe")
+		c.Env = append(os.Environ(), roleVariable+"=headless")
+		if err := c.Start(); err != nil {
+			return err
+		}
+	}
 	if how == "starts" || how == "leaves" {
 		if ranks, err = startRanks(r, how == "leaves"); err != nil {
 			return err
@@ -108,7 +115,7 @@ func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
 		case err != nil:
 			return err
 		case m.Report:
-			if err := l.AnswerReport(ranks); err != nil {
+			if err := ctl.EachReport(ranks, l.Answer); err != nil {
 				return err
 			}
 		}

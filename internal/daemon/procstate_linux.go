@@ -1,11 +1,11 @@
 package daemon
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/procstat"
 )
 
 // mostThreads bounds how many threads of a process are looked at.
@@ -14,31 +14,35 @@ const mostThreads = 256
 // processState returns the state of a process from /proc, as in ctl.RankInfo; empty if it is not known.
 // The threads of a process differ: it runs if one of them does.
 func processState(pid int) string {
-	dir := fmt.Sprintf("/proc/%d", pid)
-	leader := threadState(dir + "/stat")
-	switch leader {
-	case 'T':
-		return ctl.RankStopped
-	case 't':
-		return ctl.RankTraced
-	case 'Z', 'X', 'x':
-		return ctl.RankEnded
-	case 0:
+	p, ok := procstat.Read(pid)
+	switch {
+	case !ok:
 		return ""
+	case p.Ended():
+		return ctl.RankEnded
+	case p.State == 'T':
+		return ctl.RankStopped
+	case p.State == 't':
+		return ctl.RankTraced
 	}
-	tasks, err := os.Open(dir + "/task")
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	tasks, err := os.Open(dir)
 	if err != nil {
-		return stateName(leader)
+		return stateName(p.State)
 	}
 	names, _ := tasks.Readdirnames(mostThreads)
 	_ = tasks.Close()
-	state := leader
+	state := p.State
 	for _, n := range names {
-		switch s := threadState(dir + "/task/" + n + "/stat"); {
-		case s == 'R':
+		b, err := os.ReadFile(dir + "/" + n + "/stat")
+		if err != nil {
+			continue
+		}
+		switch t, _ := procstat.Parse(b); t.State {
+		case 'R':
 			return ctl.RankRunning
-		case s == 'D':
-			state = s
+		case 'D':
+			state = t.State
 		}
 	}
 	return stateName(state)
@@ -52,17 +56,4 @@ func stateName(state byte) string {
 		return ctl.RankUninterruptible
 	}
 	return ctl.RankSleeping
-}
-
-// threadState reads the state from a stat file; 0 if there is none. The name of the program before it
-// may contain spaces and parentheses.
-func threadState(file string) byte {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return 0
-	}
-	if i := bytes.LastIndexByte(b, ')'); i >= 0 && i+2 < len(b) {
-		return b[i+2]
-	}
-	return 0
 }

@@ -61,6 +61,7 @@ func newAttempt(l *launcher, number int) *attempt {
 	a.readers, _ = l.o.readers()
 	for i := range l.o.Hosts {
 		h := &host{Host: &l.o.Hosts[i], index: i, gate: l.rt.NewGate()}
+		h.ctx, h.quit = l.rt.WithTimeout(a.ctx, ever)
 		a.hosts = append(a.hosts, h)
 		for _, r := range h.Ranks {
 			a.ranks[r].host, a.ranks[r].Rank, a.ranks[r].Node = h, r, h.Name
@@ -92,6 +93,9 @@ func (a *attempt) run() *Result {
 	a.start()
 	a.until(func() bool { return a.ending || a.all((*host).done) })
 	a.finish()
+	if a.cutOff() {
+		a.partFromKeepers()
+	}
 	return a.result()
 }
 
@@ -209,6 +213,13 @@ func (a *attempt) cut(err error) {
 	}
 }
 
+// cutOff reports whether the NIC of this process has ended.
+func (a *attempt) cutOff() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.severed != nil
+}
+
 // signal sends a signal to every rank.
 func (a *attempt) signal(s int) {
 	a.lock()
@@ -229,14 +240,14 @@ func (a *attempt) rankOver(e Exit, known bool) {
 	r.Exit, r.Known, r.over = e, known, true
 	a.leaves(e.Rank)
 	if !e.Failed() {
-		a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e})
+		a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e, Known: known})
 		return
 	}
 	cause := e.phrase() // of a host, if the end of the rank is not known
 	if known {
 		cause = fmt.Sprintf("rank %d on %s: %s", e.Rank, r.Node, cause)
 	}
-	a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e, Text: cause})
+	a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e, Known: known, Text: cause})
 	a.fail(failure{status: e.Code(), cause: cause, retry: true})
 	if a.o.OnDeath.Policy != Shrink && a.o.Defect != mutate.LaunchFailureKept {
 		a.end(a.o.grace())
@@ -277,7 +288,7 @@ func (a *attempt) result() *Result {
 		}
 	}
 	slices.SortStableFunc(r.Refusals, func(x, y HostRefusal) int { return cmp.Compare(a.indexOf(x.Host), a.indexOf(y.Host)) })
-	if a.begun {
+	if a.begun && !a.all(func(h *host) bool { return h.unstarted }) {
 		for i := range a.ranks {
 			if !a.ranks[i].over {
 				a.ranks[i].Cause = "its end is not known"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/weftnet/weft"
@@ -32,15 +33,21 @@ type host struct {
 	why    string    // why it is lost
 	heard  time.Time // the last time that it showed life
 
+	ctx   context.Context // of messages to its keeper; ends early if the host is lost
+	quit  context.CancelFunc
+	hears netip.AddrPort // where its keeper takes notices; not valid: not known
+	knows bool           // its keeper knows that the launcher ends
+
 	queue  []message // for its keeper, in order
 	gate   *weft.Gate
 	sends  bool // its goroutine of send has begun
 	silent bool // that goroutine has ended
 
-	taken   bool // the keeper has taken its start
-	staged  bool
-	entered bool    // it waits in a barrier
-	entries []entry // of that barrier
+	taken     bool // the keeper has taken its start
+	unstarted bool // it could start no rank
+	staged    bool
+	entered   bool    // it waits in a barrier
+	entries   []entry // of that barrier
 }
 
 // done reports whether nothing more is expected of the host.
@@ -86,7 +93,7 @@ func (a *attempt) send(h *host) {
 		if !ok {
 			return
 		}
-		if err := peer.SendDelivered(a.ctx, tag, m.append(nil)); err != nil {
+		if err := peer.SendDelivered(h.ctx, tag, m.append(nil)); err != nil {
 			a.unreached(h, err)
 			return
 		}
@@ -129,7 +136,7 @@ func (a *attempt) next(h *host) (message, bool) {
 // unreached handles a message that did not reach the keeper.
 func (a *attempt) unreached(h *host, err error) {
 	switch {
-	case a.ctx.Err() != nil:
+	case h.ctx.Err() != nil:
 		return
 	case errors.Is(err, weft.ErrNICGone) || errors.Is(err, weft.ErrClosed):
 		a.cut(err)
@@ -171,6 +178,7 @@ func (a *attempt) lose(h *host, why string) {
 	before := h.state
 	h.state, h.why, h.queue, h.entries = hostLost, why, nil, nil
 	h.gate.Open()
+	h.quit()
 	a.rt.Go(func() { a.dismiss(h) })
 	cause := fmt.Sprintf("host %s: %s", h.Name, why)
 	a.tell(Note{Kind: NoteHostLost, Host: h.Name, Text: why})

@@ -69,6 +69,10 @@ type KeepOptions struct {
 	// Start starts the ranks: all of them, or none and an error.
 	Start func(Start, Callbacks) (Set, error)
 
+	// Notices opens the datagrams to a port of the launcher's host, which carry news past the NICs. It
+	// returns nil if there is no such way. It may be nil.
+	Notices func(port uint16) (Datagrams, error)
+
 	// Stage brings staged content to this host before Start. hosts is the number of the job's hosts,
 	// whose keepers bring the content concurrently. An error is a refusal. Stage may be nil.
 	Stage func(ctx context.Context, p *weft.Process, manifest []byte, hosts int) error

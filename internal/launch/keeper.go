@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
@@ -18,6 +20,7 @@ import (
 //	watch       the end of the launcher
 //	obeyDaemon  words of the daemon
 //	follow      the end of the caller's context
+//	hearNotices the launcher's news past the NICs
 type keeper struct {
 	p        *weft.Process
 	rt       weft.Runtime
@@ -50,6 +53,7 @@ type keeper struct {
 	ends     int  // calls of Set.End that have not returned
 	over     bool // Set.Wait has returned
 	lived    []Survivor
+	notices  *notices // nil: there is no way past the NICs
 }
 
 func newKeeper(p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) *keeper {
@@ -70,6 +74,14 @@ var (
 	errNoDaemon = errors.New("the daemon is gone")
 )
 
+// killedBy returns errKilled with the user who asked for the end.
+func killedBy(user string) error {
+	if user == "" {
+		return errKilled
+	}
+	return fmt.Errorf("%w by %s", errKilled, user)
+}
+
 // run is the life of the keeper.
 func (k *keeper) run() error {
 	k.until(func() bool { return k.why != nil || k.start != nil })
@@ -78,6 +90,7 @@ func (k *keeper) run() error {
 		sum = k.runRanks()
 	}
 	k.started.Open()
+	defer k.closeNotices()
 	return k.report(sum)
 }
 
@@ -126,11 +139,12 @@ func (k *keeper) end(why error, grace time.Duration) {
 // endSet begins to end the ranks. The caller holds the lock.
 func (k *keeper) endSet(s Set, grace time.Duration) {
 	k.ends++
-	killed := errors.Is(k.why, errKilled)
+	why := k.why
+	killed := errors.Is(why, errKilled)
 	k.rt.Go(func() {
 		_ = k.daemon.Answer(&ctl.FromKeeper{Ending: true})
 		if killed { // before the ranks' ends, whose cause it is
-			k.sayWithin(time.Second, endingMsg{errKilled.Error()})
+			k.sayWithin(time.Second, endingMsg{short(why.Error())})
 		}
 		lived := s.End(grace)
 		k.change(func() { k.ends--; k.lived = lived })
@@ -139,6 +153,7 @@ func (k *keeper) endSet(s Set, grace time.Duration) {
 
 // runRanks starts the ranks, and returns when none is left.
 func (k *keeper) runRanks() Summary {
+	k.openNotices()
 	set, err := k.o.Start(*k.start, k.callbacks())
 	if err != nil {
 		return Summary{Failure: short(err.Error()), NotStarted: true}
@@ -198,6 +213,9 @@ func (k *keeper) report(sum Summary) error {
 	k.change(func() {
 		if k.why != nil && sum.Failure == "" && !errors.Is(k.why, errAsked) {
 			sum.Failure = short(k.why.Error())
+		}
+		if k.notices != nil {
+			sum.Strangers = k.notices.refusals
 		}
 		k.again = true
 	})
@@ -276,8 +294,16 @@ func (k *keeper) callbacks() Callbacks {
 	return c
 }
 
-// short bounds a text of a message.
-func short(text string) string { return text[:min(len(text), maxAbortText)] }
+// short bounds a text of a message. It makes the text valid UTF-8, as JSON does: a path may hold any bytes, and
+// JSON would lengthen the text beyond the bound.
+func short(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	end := min(len(text), maxAbortText)
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
 
 // follow ends the ranks when the caller's context ends. It looks once a second whether Keep has
 // ended.
@@ -304,12 +330,13 @@ func (k *keeper) obeyDaemon() {
 			upgraded := k.upgraded
 			k.mu.Unlock()
 			if !upgraded {
+				k.tellDaemonGone()
 				k.mute() // its NIC has ended too
 				k.end(errNoDaemon, k.patience())
 			}
 			return
 		case m.Kill != nil:
-			k.end(errKilled, time.Duration(m.Kill.Grace))
+			k.end(killedBy(m.Kill.By), time.Duration(m.Kill.Grace))
 		case m.Upgrade:
 			k.change(func() { k.upgraded = true })
 		case m.Report:
@@ -320,7 +347,7 @@ func (k *keeper) obeyDaemon() {
 			if set != nil {
 				ranks = set.Inspect()
 			}
-			_ = k.daemon.Answer(&ctl.FromKeeper{Report: true, Ranks: ranks})
+			_ = ctl.EachReport(ranks, k.daemon.Answer)
 		}
 	}
 }

@@ -162,6 +162,10 @@ type Options struct {
 	// rank starts.
 	Stage *Stage
 
+	// Notices carries news past the NICs. Without it, the other hosts notice a killed daemon by the
+	// silence of its NIC.
+	Notices *Notices
+
 	// AtTimeout is called at the timeout, before the job is ended. The job ends after AtTimeout has
 	// returned or its context has ended, which happens after 3 s. AtTimeout may be nil.
 	AtTimeout func(ctx context.Context)
@@ -198,6 +202,8 @@ type Start struct {
 	PMI         bool     `json:"pmi,omitempty"`
 	Mapping     string   `json:"mapping,omitempty"` // which ranks share a host, as PMI-1 tells it
 	Key         []byte   `json:"key,omitempty"`
+
+	Notices *NoticePort `json:"notices,omitempty"` // nil: the launcher hears nothing past the NICs
 }
 
 // App returns the application name of the ranks. A restart has an application of its own.

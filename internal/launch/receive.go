@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/mutate"
 )
 
@@ -45,9 +46,7 @@ func (l *launcher) dispatch(m *weft.Message) {
 		}
 	}
 	if h == nil || m.Tag != tag {
-		l.mu.Lock()
-		l.strangers++
-		l.mu.Unlock()
+		l.addStrangers(1)
 		return
 	}
 	err := fmt.Errorf("message of %d bytes; expected at most %d", m.Full, maxMessage)
@@ -150,6 +149,7 @@ func (a *attempt) gone(h *host, m *Summary) {
 	if a.o.Defect != mutate.LaunchUnacked {
 		h.post(ackMsg{})
 	}
+	a.addStrangers(m.Strangers)
 	before := h.state
 	h.state = hostGone
 	for _, s := range m.Survivors {
@@ -163,17 +163,38 @@ func (a *attempt) gone(h *host, m *Summary) {
 		cause = "its keeper did not report the end of the rank"
 	}
 	cause = fmt.Sprintf("host %s: %s", h.Name, cause)
-	if before < hostStarted && !a.ending {
-		a.fail(failure{status: StatusFailed, cause: cause, retry: true})
-		a.end(a.o.grace())
+	if before < hostStarted { // it had no rank
+		if !a.ending {
+			a.fail(failure{status: StatusFailed, cause: cause, retry: true})
+			a.end(a.o.grace())
+		}
 		return
 	}
-	if m.NotStarted && !a.ending {
-		a.fail(failure{status: StatusRefused, cause: cause, retry: true})
-		a.end(a.o.grace())
+	if m.NotStarted {
+		a.unstarted(h, m.Failure, cause)
+		return
 	}
 	for _, r := range h.Ranks {
 		a.rankOver(Exit{Rank: r, Cause: cause}, false)
+	}
+	a.release()
+}
+
+// unstarted handles a host that could start none of its ranks: it refuses them late. The ranks have no
+// end of which a Note could tell. The caller holds the lock.
+func (a *attempt) unstarted(h *host, why, cause string) {
+	h.unstarted = true
+	a.refusals = append(a.refusals, HostRefusal{Host: h.Name, Refusal: ctl.Refusal{What: ctl.RefusedProgram, Text: why,
+		Cure: "look whether the program runs there by itself"}})
+	if !a.ending {
+		a.fail(failure{status: StatusRefused, cause: cause, retry: true})
+		a.end(a.o.grace())
+	}
+	for _, n := range h.Ranks {
+		if r := &a.ranks[n]; !r.over {
+			r.Cause, r.over = cause, true
+			a.leaves(n)
+		}
 	}
 	a.release()
 }

@@ -48,6 +48,10 @@ func Run(ctx context.Context, p *weft.Process, d Desk, o Options, c Console, con
 	if o.Timeout > 0 {
 		l.rt.Go(l.awaitTimeout)
 	}
+	if o.Notices != nil {
+		defer o.Notices.Datagrams.Close()
+		l.rt.Go(l.hearNotices)
+	}
 	return l.run(a), nil
 }
 
@@ -60,6 +64,7 @@ func Run(ctx context.Context, p *weft.Process, d Desk, o Options, c Console, con
 //	obey          the user's signals and wishes
 //	follow        the end of the caller's context
 //	awaitTimeout  the timeout
+//	hearNotices   what keepers tell past the NICs
 type launcher struct {
 	p       *weft.Process
 	rt      weft.Runtime
@@ -113,6 +118,13 @@ func (l *launcher) use(a *attempt) *ending {
 	defer l.mu.Unlock()
 	l.current = a
 	return l.stopped
+}
+
+// addStrangers counts messages and datagrams of others than the processes of the job.
+func (l *launcher) addStrangers(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.strangers += n
 }
 
 func (l *launcher) attempt() *attempt {
@@ -216,6 +228,8 @@ func (o *Options) check() error {
 		return errors.New("launch: no program, arguments or directory; expected each of them")
 	case o.Grace < 0 || o.Grace > MaxGrace:
 		return fmt.Errorf("launch: grace %v; expected 0 to %v", o.Grace, MaxGrace)
+	case o.Notices != nil && !o.Notices.check():
+		return fmt.Errorf("launch: notices at port %d with a key of %d bytes; expected a port and %d bytes", o.Notices.Port, len(o.Notices.Key), noticeKeyBytes)
 	case o.Timeout < 0:
 		return fmt.Errorf("launch: timeout %v; expected more than 0, or 0 for none", o.Timeout)
 	}
@@ -265,6 +279,9 @@ func (o *Options) start(restart int, h *Host, readers []int) *Start {
 		Job: o.Job, Restart: restart, Argv: o.Argv, Env: o.Env, Program: o.Program, Dir: o.Dir, Machine: o.Machine,
 		Ranks: h.Ranks, Size: o.size(), Grace: int64(o.grace()), OnDeath: o.OnDeath.String(), Unbuffered: o.Unbuffered,
 		MemoryBytes: o.MemoryBytes, Link: o.Link, PMI: o.PMI, Key: o.Key,
+	}
+	if o.Notices != nil {
+		s.Notices = &o.Notices.NoticePort
 	}
 	if o.PMI {
 		s.Mapping = o.mapping()

@@ -111,6 +111,7 @@ type Summary struct {
 	NotStarted bool          `json:"not_started,omitempty"` // Failure is why no rank could be started
 	Refusals   []ctl.Refusal `json:"refusals,omitempty"`    // causes of Failure that have a cure
 	Survivors  []Survivor    `json:"survivors,omitempty"`
+	Strangers  int           `json:"strangers,omitempty"` // datagrams to the keeper that no launcher of the job sent
 }
 
 func (m startMsg) append(b []byte) []byte {
@@ -367,6 +368,8 @@ func (m *Start) check() error {
 		return errors.New("no program, arguments or directory")
 	case len(m.Ranks) == 0 || m.Size < 1 || m.Size > limits.JobSize:
 		return fmt.Errorf("%d ranks of %d; expected 1 to %d", len(m.Ranks), m.Size, limits.JobSize)
+	case !m.Notices.check():
+		return errors.New("a port for notices without a key")
 	case m.Restart < 0 || m.Grace < 0 || time.Duration(m.Grace) > MaxGrace || m.MemoryBytes < 0:
 		return fmt.Errorf("restart %d, grace %d ns, memory %d bytes", m.Restart, m.Grace, m.MemoryBytes)
 	}
@@ -393,6 +396,9 @@ func (m *Exit) check() error {
 
 // check refuses a Summary that no keeper sends. maxJSON bounds the lists.
 func (m *Summary) check() error {
+	if m.Strangers < 0 {
+		return fmt.Errorf("%d strangers; expected 0 or more", m.Strangers)
+	}
 	if len(m.Failure) > maxAbortText {
 		return fmt.Errorf("a failure of %d bytes; expected at most %d", len(m.Failure), maxAbortText)
 	}

@@ -42,7 +42,7 @@ func (s *Set) terminate() {
 	}
 	s.mu.Unlock()
 	for _, p := range descendants(os.Getpid()) {
-		if !groups[p.group] {
+		if !groups[p.Group] {
 			p.signal(unix.SIGTERM)
 			p.signal(unix.SIGCONT)
 		}

@@ -28,7 +28,7 @@ func TestEndAsksBeforeItKills(t *testing.T) {
 		if e := r.exit(i); e.Cause != "" {
 			t.Errorf("rank %d ended with %+v; expected status 0", i, e)
 		}
-		if got := r.atExit[i]; got != "ready\ngot SIGTERM\n" {
+		if got := r.writtenAtExit(i); got != "ready\ngot SIGTERM\n" {
 			t.Errorf("rank %d wrote %q; expected one SIGTERM", i, got)
 		}
 	}
@@ -103,11 +103,11 @@ func TestEndFindsAProcessThatForkedTwiceWithANewSessionAndNoEnvironment(t *testi
 	for _, pid := range escaped {
 		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			p, ok := readProcess(pid)
-			if ok && p.parent == os.Getpid() {
+			if ok && p.Parent == os.Getpid() {
 				break
 			}
 			if !ok || time.Now().After(deadline) {
-				t.Fatalf("process %d is a child of %d; expected %d", pid, p.parent, os.Getpid())
+				t.Fatalf("process %d is a child of %d; expected %d", pid, p.Parent, os.Getpid())
 			}
 		}
 	}

@@ -32,10 +32,10 @@ func (h *hunter) sweep() {
 		all = descendants(h.me)
 		fresh := false
 		for _, p := range all {
-			if began, old := stopped[p.pid]; old && began == p.began {
+			if began, old := stopped[p.PID]; old && began == p.Began {
 				continue
 			}
-			stopped[p.pid] = p.began
+			stopped[p.PID] = p.Began
 			fresh = true
 			p.signal(unix.SIGSTOP)
 		}
@@ -46,7 +46,7 @@ func (h *hunter) sweep() {
 	h.kill(all)
 	for range stopRounds {
 		for _, pid := range orphans() {
-			if p, ok := readProcess(pid); ok && p.parent == h.me && !p.dead() {
+			if p, ok := readProcess(pid); ok && p.Parent == h.me && !p.Ended() {
 				h.kill([]process{p})
 			}
 		}
@@ -58,15 +58,15 @@ func (h *hunter) sweep() {
 // that group into death.
 func (h *hunter) kill(all []process) {
 	for _, p := range all {
-		if p.group == p.pid {
-			h.leaders[p.pid] = true
+		if p.Group == p.PID {
+			h.leaders[p.PID] = true
 		}
 	}
 	done := make(map[int]bool)
 	for _, p := range all {
-		if h.leaders[p.group] && !done[p.group] {
-			done[p.group] = true
-			_ = syscall.Kill(-p.group, unix.SIGKILL)
+		if h.leaders[p.Group] && !done[p.Group] {
+			done[p.Group] = true
+			_ = syscall.Kill(-p.Group, unix.SIGKILL)
 		}
 		p.signal(unix.SIGKILL)
 	}
@@ -74,15 +74,15 @@ func (h *hunter) kill(all []process) {
 
 // signal sends a signal to the process, and never to another one that has got its pid since.
 func (p *process) signal(sig syscall.Signal) {
-	fd, err := unix.PidfdOpen(p.pid, 0)
+	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
 		if err == unix.ENOSYS { // Linux before 5.3
-			_ = syscall.Kill(p.pid, sig)
+			_ = syscall.Kill(p.PID, sig)
 		}
 		return
 	}
 	defer unix.Close(fd)
-	if now, ok := readProcess(p.pid); ok && now.began == p.began {
+	if now, ok := readProcess(p.PID); ok && now.Began == p.Began {
 		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
 	}
 }
@@ -90,15 +90,15 @@ func (p *process) signal(sig syscall.Signal) {
 // survivors describes the processes that SIGKILL has not ended.
 func survivors(all []process) (left []Survivor) {
 	for _, p := range all {
-		left = append(left, Survivor{Rank: -1, PID: p.pid, Name: p.name, Why: why(&p)})
+		left = append(left, Survivor{Rank: -1, PID: p.PID, Name: p.Name, Why: why(&p)})
 	}
 	return left
 }
 
 // why describes the state of a process that SIGKILL has not ended.
 func why(p *process) string {
-	state := word(p.state)
-	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", p.pid)); err == nil {
+	state := word(p.State)
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", p.PID)); err == nil {
 		if at := strings.TrimSpace(string(b)); at != "" && at != "0" {
 			return state + " in " + at
 		}

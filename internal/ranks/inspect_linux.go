@@ -3,6 +3,8 @@ package ranks
 import (
 	"os"
 	"strconv"
+
+	"github.com/weftnet/weft/internal/procstat"
 )
 
 // States of Info.
@@ -22,11 +24,13 @@ func (s *Set) Inspect() []Info {
 	all := make([]Info, len(s.ranks))
 	for i, r := range s.ranks {
 		s.mu.Lock()
-		reaped := r.reaped
+		ended, exit := r.reaped, r.exit
 		s.mu.Unlock()
 		all[i] = Info{Rank: r.num, PID: r.pid, State: stateEnded}
-		if !reaped {
+		if !ended {
 			all[i].State = stateOf(r.pid)
+		} else if all[i].Cause = exit.Cause; exit.Cause == "" {
+			all[i].Cause = "exited with status 0"
 		}
 	}
 	return all
@@ -36,10 +40,10 @@ func (s *Set) Inspect() []Info {
 // thread is, else the state of the first thread.
 func stateOf(pid int) string {
 	p, ok := readProcess(pid)
-	if !ok || p.dead() {
+	if !ok || p.Ended() {
 		return stateEnded
 	}
-	state := word(p.state)
+	state := word(p.State)
 	if state == stateEnded {
 		state = stateSleeping // the first thread alone has ended
 	}
@@ -56,8 +60,8 @@ func stateOf(pid int) string {
 		if err != nil {
 			continue
 		}
-		if p, ok := parseStat(b); ok {
-			switch w := word(p.state); w {
+		if p, ok := procstat.Parse(b); ok {
+			switch w := word(p.State); w {
 			case stateRunning:
 				return w
 			case stateUninterruptible:

@@ -76,8 +76,8 @@ func TestEndEmptiesTheControlGroup(t *testing.T) {
 	}
 	// Every process of the job is inside, from its beginning.
 	for _, p := range all {
-		if now, ok := readProcess(p.pid); ok && !now.dead() && !slices.Contains(inside, p.pid) {
-			t.Errorf("process %d (%s) is outside of the group", p.pid, p.name)
+		if now, ok := readProcess(p.PID); ok && !now.Ended() && !slices.Contains(inside, p.PID) {
+			t.Errorf("process %d (%s) is outside of the group", p.PID, p.Name)
 		}
 	}
 	if len(inside) < 40 || len(all) < 40 {
@@ -111,15 +111,15 @@ func TestAKeeperOfAUserStartsItsRanksInsideTheGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range below {
-		if !slices.Contains(inside, p.pid) {
-			t.Errorf("process %d is outside of the group", p.pid)
+		if !slices.Contains(inside, p.PID) {
+			t.Errorf("process %d is outside of the group", p.PID)
 		}
-		b, err := os.ReadFile("/proc/" + itoa(p.pid) + "/cgroup")
+		b, err := os.ReadFile("/proc/" + itoa(p.PID) + "/cgroup")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n := strings.Count(string(b), "/weft-test-"+itoa(os.Getpid())+"/ranks\n"); n != len(g.Paths()) {
-			t.Errorf("process %d is in the group in %d hierarchies; expected %d:\n%s", p.pid, n, len(g.Paths()), b)
+			t.Errorf("process %d is in the group in %d hierarchies; expected %d:\n%s", p.PID, n, len(g.Paths()), b)
 		}
 	}
 	if slices.Contains(inside, k.cmd.Process.Pid) {

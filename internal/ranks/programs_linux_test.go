@@ -227,7 +227,7 @@ func headless() {
 	signal.Ignore(unix.SIGTERM)
 	go func() {
 		for {
-			if p, ok := readProcess(os.Getpid()); ok && p.state == 'Z' {
+			if p, ok := readProcess(os.Getpid()); ok && p.State == 'Z' {
 				break
 			}
 			time.Sleep(time.Millisecond)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/procstat"
 )
 
 // Linux sends Pdeathsig when the forking thread ends.
@@ -52,8 +54,8 @@ func TestOrphansThatEndAreReaped(t *testing.T) {
 	r.awaitText(0, "ready\n")
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		children := 0
-		for _, pid := range allPIDs() {
-			if p, ok := readProcess(pid); ok && p.parent == os.Getpid() {
+		for _, pid := range procstat.PIDs() {
+			if p, ok := readProcess(pid); ok && p.Parent == os.Getpid() {
 				children++
 			}
 		}
@@ -66,5 +68,23 @@ func TestOrphansThatEndAreReaped(t *testing.T) {
 	}
 	if got := s.Inspect()[0].State; got == "ended" {
 		t.Error("the rank has ended; expected that it runs")
+	}
+}
+
+func TestAnEndedRankTellsHowItEnded(t *testing.T) {
+	r := newRecorder(t)
+	c := r.config(4, "/bin/sh", "-c", `case $RANK in 1) exit 3;; 2) kill -TERM $$;; 3) exec sleep 1000;; esac`)
+	c.EnvOf = func(rank int) []string { return []string{"RANK=" + itoa(rank)} }
+	s := r.start(c)
+	for rank := range 3 {
+		r.exit(rank)
+	}
+	for i, want := range []string{"exited with status 0", "exited with status 3", "killed by SIGTERM"} {
+		if got := s.Inspect()[i]; got.State != "ended" || got.Cause != want {
+			t.Errorf("rank %d: %+v; expected that it %s", i, got, want)
+		}
+	}
+	if got := s.Inspect()[3]; got.State == "ended" || got.Cause != "" {
+		t.Errorf("rank 3: %+v; expected that it runs", got)
 	}
 }

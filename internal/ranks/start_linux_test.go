@@ -163,36 +163,6 @@ func TestAJobLeavesNoFileOpen(t *testing.T) {
 	}
 }
 
-func TestALineOfStatIsReadWhateverTheProgramIsCalled(t *testing.T) {
-	// stat is a line of process 77.
-	stat := func(name, state, parent, threads, began string) string {
-		return "77 (" + name + ") " + state + " " + parent +
-			" 78 79 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 " + threads + " 0 " + began + " 100 200"
-	}
-	for text, want := range map[string]process{
-		stat("a) S 9 (b", "S", "1", "1", "4711"): {name: "a) S 9 (b", state: 'S', parent: 1, threads: 1, began: 4711},
-		stat("", "D", "5", "1", "4712"):          {state: 'D', parent: 5, threads: 1, began: 4712},
-		stat("x\ny", "Z", "1", "3", "4713"):      {name: "x\ny", state: 'Z', parent: 1, threads: 3, began: 4713},
-	} {
-		want.pid, want.group = 77, 78
-		if got, ok := parseStat([]byte(text)); !ok || got != want {
-			t.Errorf("%q is read as %+v, %v; expected %+v", text, got, ok, want)
-		}
-	}
-	for _, text := range []string{
-		"", "1", "1 (a", "1 a)", ")(", "1 (a) S 1 2", "x" + stat("a", "S", "1", "1", "1"),
-		stat("a", "SS", "1", "1", "1"), stat("a", "S", "x", "1", "1"), stat("a", "S", "1", "x", "1"),
-		stat("a", "S", "1", "1", "-1"),
-	} {
-		if got, ok := parseStat([]byte(text)); ok {
-			t.Errorf("%q is read as %+v; expected no process", text, got)
-		}
-	}
-	if zombie := (process{state: 'Z', threads: 2}); zombie.dead() {
-		t.Error("a process whose first thread has ended counts as dead while another thread runs")
-	}
-}
-
 // openFiles returns how many files this process has open.
 func openFiles(t *testing.T) int {
 	t.Helper()

@@ -23,6 +23,7 @@ const (
 	dieStopped  = "rank-stopped"
 	dieForked   = "rank-forks-twice"
 	dieDaemon   = "daemon-killed"
+	dieOwn      = "launchers-daemon-killed"
 	dieLauncher = "launcher-killed"
 	dieHangup   = "launcher-hup"
 	dieInt      = "launcher-int"
@@ -34,7 +35,7 @@ const (
 
 // Deaths returns the kinds of death.
 func Deaths() []string {
-	return []string{dieExit, dieKilled, dieFault, dieDeaf, dieStopped, dieForked, dieDaemon, dieLauncher, dieHangup, dieInt, dieSuspend, dieCut}
+	return []string{dieExit, dieKilled, dieFault, dieDeaf, dieStopped, dieForked, dieDaemon, dieOwn, dieLauncher, dieHangup, dieInt, dieSuspend, dieCut}
 }
 
 // DeathsOptions say which deaths to try.
@@ -97,7 +98,7 @@ func RunDeaths(ctx context.Context, o DeathsOptions, row func(DeathsRow) error) 
 func (f *fleet) die(ctx context.Context, o *DeathsOptions, kind string, slots int) (DeathsRow, error) {
 	r := DeathsRow{Bench: KindDeaths, Kind: kind, Hosts: o.Hosts, Ranks: o.Ranks, Rounds: o.Rounds}
 	bound := o.Grace + time.Second
-	if kind == dieCut || kind == dieDaemon { // to the other hosts, a host without a daemon is silent, too
+	if kind == dieCut { // to the other hosts, it is silent
 		bound += limits.UnreachableAfter
 	}
 	r.Bound = int64(bound)
@@ -134,8 +135,13 @@ type death struct {
 }
 
 // victim is the host on which daemons die and links are cut: the last one, since the launcher is on
-// the first.
-func (d *death) victim() *host { return d.f.hosts[len(d.f.hosts)-1] }
+// the first. The launcher's daemon is on the first, too.
+func (d *death) victim() *host {
+	if d.kind == dieOwn {
+		return d.f.hosts[0]
+	}
+	return d.f.hosts[len(d.f.hosts)-1]
+}
 
 // round starts a job, lets it die, and returns how long anything of it stayed.
 func (d *death) round(ctx context.Context) (took time.Duration, left []string, err error) {
@@ -211,7 +217,7 @@ func (d *death) allStopped() bool {
 // strike is the death.
 func (d *death) strike() error {
 	switch d.kind {
-	case dieDaemon:
+	case dieDaemon, dieOwn:
 		return d.victim().daemon.Process.Kill()
 	case dieLauncher:
 		return d.launcher.Process.Kill()
@@ -253,7 +259,7 @@ func (d *death) holdings() (left []string) {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		left = left[:0]
 		for _, h := range d.f.hosts {
-			if h == d.victim() && d.kind == dieDaemon {
+			if h == d.victim() && (d.kind == dieDaemon || d.kind == dieOwn) {
 				continue
 			}
 			now, err := holdingsOf(h.daemon.Process.Pid)
@@ -273,7 +279,7 @@ func (d *death) holdings() (left []string) {
 func (d *death) mend(ctx context.Context, slots int) error {
 	h := d.victim()
 	switch d.kind {
-	case dieDaemon:
+	case dieDaemon, dieOwn:
 		_ = h.daemon.Wait()
 		if err := h.start(ctx, slots); err != nil {
 			return err

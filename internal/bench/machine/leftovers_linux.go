@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/weftnet/weft/internal/procstat"
 )
 
 // process is a process of a host.
@@ -50,19 +52,14 @@ func contains(all []int, one int) bool {
 // zombie reports whether a process has ended and only its parent has not heard of that. The parent
 // of such a process is this program or init.
 func zombie(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
+	p, there := procstat.Read(pid)
+	return !there || p.Ended()
 }
 
 // stopped reports whether a process is stopped.
 func stopped(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return err == nil && strings.HasPrefix(rest, "T")
+	p, there := procstat.Read(pid)
+	return there && p.State == 'T'
 }
 
 // holdings counts the descriptors of a process by kind.

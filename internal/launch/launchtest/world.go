@@ -41,7 +41,8 @@ type World struct {
 	// Stage is launch.KeepOptions.Stage of every keeper.
 	Stage func(ctx context.Context, p *weft.Process, manifest []byte, hosts int) error
 
-	Killed int // calls of Kill by launchers
+	Killed   int    // calls of Kill by launchers
+	KilledBy string // ctl.KeeperKill.By of World.Kill
 
 	Launcher Sleeper // of the last Launch
 
@@ -49,6 +50,7 @@ type World struct {
 	Defect mutate.LaunchDefect
 
 	Events []Event
+	beside *Datagrams // nil: there is no way past the NICs
 	broken []string
 	voted  map[string]map[int]bool // by application: the hosts that were ready
 }
@@ -141,6 +143,9 @@ func (w *World) Launch(o launch.Options, c launch.Console, control func(*launch.
 			control(k)
 		}
 		w.Launcher = Sleeper{p}
+		if w.beside != nil {
+			o.Notices.Datagrams.(*End).use(p.Runtime())
+		}
 		r, err := launch.Run(context.Background(), p.Weft(), desk{w, p}, o, c, k)
 		if err == nil {
 			done(r)
@@ -320,9 +325,10 @@ func (h *Host) spawn(daemon *sim.Process, r *ctl.Reserve) *Keeper {
 			return nil
 		}
 		k.Err = launch.Keep(context.Background(), p.Weft(), r, launch.KeepOptions{
-			Start:  func(s launch.Start, c launch.Callbacks) (launch.Set, error) { return k.start(p, s, c) },
-			Stage:  h.w.Stage,
-			Defect: h.w.Defect,
+			Start:   func(s launch.Start, c launch.Callbacks) (launch.Set, error) { return k.start(p, s, c) },
+			Stage:   h.w.Stage,
+			Notices: h.w.notices(p, h.index),
+			Defect:  h.w.Defect,
 		}, k.link)
 		return nil
 	}
@@ -439,7 +445,7 @@ func (w *World) StopDaemon(host int) {
 // Kill sends a daemon's kill to all its keepers.
 func (w *World) Kill(host int, grace time.Duration) {
 	for _, k := range w.Hosts[host].Keepers {
-		k.link.tell(&ctl.ToKeeper{Kill: &ctl.KeeperKill{Grace: int64(grace)}})
+		k.link.tell(&ctl.ToKeeper{Kill: &ctl.KeeperKill{Grace: int64(grace), By: w.KilledBy}})
 	}
 }
 
