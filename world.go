@@ -38,8 +38,9 @@ func (p *Process) Place() Place { return p.place }
 // [Group.Shrink] made of it. After [Group.Close], World joins again. If two goroutines call World
 // concurrently, one of them may fail with [ErrGroupJoined].
 //
-// World fails with [ErrNoLauncher] if [Attach] or [Open] got a name from the program, and with the
-// errors of [Process.Join]. If the launcher restarts a job, the application of the new processes has
+// If ctx is done already, World returns its error, also if the process is in the group. World fails
+// with [ErrNoLauncher] if [Attach] or [Open] got a name from the program, and with the errors of
+// [Process.Join]. If the launcher restarts a job, the application of the new processes has
 // another name. So the processes of an earlier run never join the group.
 //
 // A launcher may also start one rank anew while the earlier process of the rank still lives, as
@@ -50,6 +51,9 @@ func (p *Process) Place() Place { return p.place }
 // WEFT_INCARNATION is set at both processes, the higher number is the newer one. Without WEFT_JOB_KEY,
 // the newer process fails with [ErrNameTaken] while the earlier one lives.
 func (p *Process) World(ctx context.Context) (*Group, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &GroupError{Op: "join", Group: p.name.App, Err: err}
+	}
 	if p.p.Closed() {
 		return nil, &GroupError{Op: "join", Group: p.name.App, Err: ErrClosed}
 	}

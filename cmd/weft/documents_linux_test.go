@@ -29,6 +29,9 @@ func TestTheCommandsInDocumentsExist(t *testing.T) {
 		}
 		for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
 			for _, m := range lines.FindAllStringSubmatch(block[1], -1) {
+				if command, _, _ := strings.Cut(m[1], " "); strings.HasSuffix(command, ":") { // what a command says
+					continue
+				}
 				found++
 				checkLine(t, filepath.Base(name), m[1])
 			}

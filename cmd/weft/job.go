@@ -24,10 +24,12 @@ func init() { register(newJobCommand) }
 func newJobCommand() *cobra.Command {
 	c := newGroup("job", "List, show and end the jobs that weft run has started",
 		newJobListCommand(), newJobShowCommand(), newJobKillCommand(), newJobStuckCommand())
+	fitScreen(c)
 	c.Long = c.Short + `.
 
-A job is found through the NIC daemon of this host, on every NIC that the daemon knows. An id may be
-shortened as long as only one job begins like that: job-1a2b3c4d, 1a2b3c4d and 1a are the same.
+A job is found through the NIC daemon of this host, on every NIC that the daemon
+knows. An id may be shortened as long as only one job begins like that:
+job-1a2b3c4d, 1a2b3c4d and 1a are the same.
 
 A job that weft run started without a daemon is known to its own weft run alone.`
 	return c
@@ -78,7 +80,36 @@ func jobsOf(ctx context.Context, conn *ctl.Conn, nic registry.NICID) ([]ctl.JobI
 		return nil, err
 	}
 	defer own.Close()
-	return own.NIC(uint64(nic)).Jobs(ctx)
+	all, err := own.NIC(uint64(nic)).Jobs(ctx)
+	for i := range all {
+		if !possible(&all[i]) {
+			return nil, fmt.Errorf("it tells of ranks that no job has: %d from rank %d on, of %d", all[i].Ranks, all[i].First, all[i].Size)
+		}
+	}
+	return all, err
+}
+
+// possible reports whether a host may have such a part of a job. The host may be hostile.
+func possible(j *ctl.JobInfo) bool {
+	return j.Size >= 1 && j.Size <= limits.JobSize && j.Ranks >= 1 && j.Ranks <= limits.RanksPerHost && j.First >= 0 && j.First <= j.Size-j.Ranks
+}
+
+// shownJob is a job as it may go to a terminal. Users choose the paths of their programs, and hosts what they tell.
+func shownJob(j ctl.JobInfo) ctl.JobInfo {
+	for _, text := range []*string{&j.ID, &j.User, &j.Machine, &j.Program, &j.State} {
+		*text = shownLine(*text)
+	}
+	j.Processes = slices.Clone(j.Processes)
+	for i := range j.Processes {
+		r := &j.Processes[i]
+		r.State, r.Cause = shownLine(r.State), shownLine(r.Cause)
+	}
+	return j
+}
+
+// shownLine is shownSource of what stands in one column of a line.
+func shownLine(text string) string {
+	return strings.NewReplacer("\n", "\uFFFD", "\t", "\uFFFD").Replace(shownSource(text))
 }
 
 // noAnswer prints the hosts that gave no answer. It returns an error if there are any: the list is not complete.
@@ -123,6 +154,7 @@ func printJobs(out io.Writer, jobs []ctl.JobInfo, names map[registry.NICID]strin
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "JOB\tUSER\tMACHINE\tNODE\tRANKS\tSIZE\tSTATE\tSTARTED\tPROGRAM")
 	for _, j := range jobs {
+		j = shownJob(j)
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", j.ID, j.User, cmp.Or(j.Machine, "-"), cmp.Or(names[j.NIC], nicText(j.NIC)), ranksText(&j), j.Size,
 			j.State, time.Unix(0, j.Started).Format(time.DateTime), j.Program)
 	}
@@ -213,16 +245,16 @@ func newJobShowCommand() *cobra.Command {
 
 // wholeParts asks each host of a job for its processes. A part that has ended meanwhile is left out.
 func wholeParts(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo) (whole []ctl.JobInfo, err error) {
-	answers := make([]*ctl.JobReply, len(parts))
+	answers := make([]*ctl.JobInfo, len(parts))
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup
 	for i, p := range parts {
-		wg.Go(func() { answers[i], errs[i] = askNIC(ctx, conn, p.NIC, &ctl.Job{What: ctl.JobList, ID: p.ID}) })
+		wg.Go(func() { answers[i], errs[i] = wholePart(ctx, conn, &p) })
 	}
 	wg.Wait()
-	for _, r := range answers {
-		if r != nil {
-			whole = append(whole, r.Jobs...)
+	for _, j := range answers {
+		if j != nil {
+			whole = append(whole, *j)
 		}
 	}
 	if len(whole) == 0 {
@@ -231,8 +263,18 @@ func wholeParts(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo) (whole
 	return whole, nil
 }
 
+// wholePart asks one host over a connection of its own. The processes may take several replies.
+func wholePart(ctx context.Context, conn *ctl.Conn, p *ctl.JobInfo) (*ctl.JobInfo, error) {
+	own, err := conn.Another(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer own.Close()
+	return own.NIC(uint64(p.NIC)).JobOf(ctx, p.ID)
+}
+
 func showJob(out io.Writer, parts []ctl.JobInfo, names map[registry.NICID]string) error {
-	j := &parts[0]
+	j := shownJob(parts[0])
 	fmt.Fprintf(out, "%s of user %s: %s of %s", j.ID, j.User, counted(j.Size, "rank"), j.Program)
 	if j.Machine != "" {
 		fmt.Fprintf(out, " on machine %s", j.Machine)
@@ -241,12 +283,13 @@ func showJob(out io.Writer, parts []ctl.JobInfo, names map[registry.NICID]string
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RANK\tNODE\tPID\tSTATE\tATTACHED")
 	for _, p := range parts {
+		p = shownJob(p)
 		for _, r := range p.Processes {
 			attached := "no"
 			if r.Attached {
 				attached = "yes"
 			}
-			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", r.Rank, cmp.Or(names[p.NIC], nicText(p.NIC)), r.PID, r.State, attached)
+			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", r.Rank, cmp.Or(names[p.NIC], nicText(p.NIC)), r.PID, stateText(&r), attached)
 		}
 		if len(p.Processes) == 0 {
 			fmt.Fprintf(w, "%s\t%s\t-\t%s\t-\n", ranksText(&p), cmp.Or(names[p.NIC], nicText(p.NIC)), p.State)
@@ -255,14 +298,23 @@ func showJob(out io.Writer, parts []ctl.JobInfo, names map[registry.NICID]string
 	return w.Flush()
 }
 
+// stateText is the state of a rank, and of one that has ended how it ended.
+func stateText(r *ctl.RankInfo) string {
+	if r.Cause == "" {
+		return r.State
+	}
+	return r.State + ": " + r.Cause
+}
+
 func newJobKillCommand() *cobra.Command {
 	var socket string
 	var grace time.Duration
 	c := &cobra.Command{
-		Use:   "kill JOB [--grace D]",
+		Use:   "kill JOB",
 		Short: "End a job on all its hosts",
-		Long: `End a job on all its hosts. Each process gets SIGTERM, and after the grace SIGKILL. Processes that
-ranks have started end, too. The exit status of its weft run is not 0.`,
+		Long: `End a job on all its hosts. Each process gets SIGTERM, and after the grace
+SIGKILL. Processes that ranks have started end, too. The exit status of its weft
+run is not 0.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return onJob(c, socket, args[0], answerWithin+grace, func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error {
@@ -271,7 +323,7 @@ ranks have started end, too. The exit status of its weft run is not 0.`,
 		},
 	}
 	socketFlag(c, &socket)
-	durationFlag(c.Flags(), &grace, "grace", limits.JobGrace, 0, limits.MostJobGrace, "how long processes have to end after SIGTERM")
+	durationFlag(c.Flags(), &grace, "grace", limits.JobGrace, 0, limits.MostJobGrace, "time between SIGTERM and SIGKILL")
 	return c
 }
 

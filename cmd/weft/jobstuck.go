@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/launch"
 	"github.com/weftnet/weft/internal/registry"
@@ -19,36 +24,81 @@ func newJobStuckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "stuck JOB",
-		Short: "Tell why a job does not go on: which ranks wait, for whom, and what those do",
-		Long: `Tell why a job does not go on. The NICs know in which operation of which group each rank stands, and
-for whose message it waits; the kernel knows which ranks are stopped. The program need not cooperate.
+		Short: "Tell why a job does not go on: which ranks wait for whom",
+		Long: `Tell why a job does not go on. The NICs know in which operation of which group
+each rank stands, and for whose message it waits; the kernel knows which ranks
+are stopped. The program need not cooperate.
 
-That is known of ranks that are attached to a daemon. Of a rank with an embedded NIC, whose NIC stops
-with it, only the state of its process is known.
+That is known of ranks that are attached to a daemon. Of a rank with an embedded
+NIC, whose NIC stops with it, only the state of its process is known.
+
+The name of a job that another launcher has started, such as srun or mpiexec, is
+the application of its processes: what weft ps prints before the slash.
 
 weft run --timeout prints the same before it ends a job.`,
-		Example: `  weft job stuck job-1a2b3c4d`,
-		Args:    cobra.ExactArgs(1),
+		Example: `  weft job stuck job-1a2b3c4d
+  weft job stuck slurm-812.0`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return onJob(c, socket, args[0], answerWithin, func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error {
-				j := stuck.Job{ID: parts[0].ID, Size: parts[0].Size}
-				for _, p := range parts {
-					j.Hosts = append(j.Hosts, stuck.Host{Name: names[p.NIC], NIC: p.NIC, Ranks: ranksFrom(p.First, p.Ranks)})
-				}
-				report, err := stuck.Ask(ctx, conn, j)
+			return askDaemon(c, socket, func(ctx context.Context, conn *ctl.Conn) error {
+				report, silent, err := stuckReport(ctx, conn, args[0])
 				if err != nil {
-					return err
+					return joinErrors(err, noAnswer(c.ErrOrStderr(), silent))
 				}
 				if asJSON {
-					return json.NewEncoder(c.OutOrStdout()).Encode(&report)
+					err = json.NewEncoder(c.OutOrStdout()).Encode(&report)
+				} else {
+					err = printStuck(c.OutOrStdout(), &report)
 				}
-				return report.Text(c.OutOrStdout())
+				return joinErrors(err, noAnswer(c.ErrOrStderr(), silent))
 			})
 		},
 	}
 	socketFlag(c, &socket)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// stuckReport asks about a job of weft run, or else about the processes of an application that another launcher has
+// started. silent are hosts that gave no answer, and may have ranks of the job.
+func stuckReport(ctx context.Context, conn *ctl.Conn, called string) (report stuck.Report, silent []string, err error) {
+	jobs, names, silent, err := fabricJobs(ctx, conn)
+	if err != nil {
+		return report, nil, err
+	}
+	parts, err := findJob(jobs, called)
+	if errors.Is(err, errNoJob) && application(called) {
+		found, asking := stuck.Ask(ctx, conn, stuck.Job{ID: called})
+		if asking == nil && found.Hosts > 0 {
+			return found, nil, nil
+		}
+		return report, silent, joinErrors(fmt.Errorf("%w, and no process has a name like %s/0", err, called), asking)
+	}
+	if err != nil {
+		return report, silent, err
+	}
+	j := stuck.Job{ID: parts[0].ID, Size: parts[0].Size}
+	for _, p := range parts {
+		j.Hosts = append(j.Hosts, stuck.Host{Name: names[p.NIC], NIC: p.NIC, Ranks: ranksFrom(p.First, p.Ranks)})
+	}
+	report, err = stuck.Ask(ctx, conn, j)
+	return report, silent, err
+}
+
+// printStuck prints a report as it may go to a terminal: other hosts choose some of its words.
+func printStuck(out io.Writer, report *stuck.Report) error {
+	var text strings.Builder
+	if err := report.Text(&text); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, shownSource(text.String()))
+	return err
+}
+
+// application reports whether processes can be called so.
+func application(text string) bool {
+	_, err := fabric.ParseName(text + "/0")
+	return err == nil
 }
 
 func ranksFrom(first, n int) (ranks []int) {
@@ -87,7 +137,7 @@ func (r *running) stuck(ctx context.Context) {
 		return
 	}
 	var text bytes.Buffer
-	_ = report.Text(&text) // into memory
+	_ = printStuck(&text, &report) // into memory
 	r.later(func() { _, _ = r.errs.Write(text.Bytes()) })
 }
 

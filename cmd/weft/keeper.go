@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -17,7 +18,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-func init() { register(newKeeperCommand) }
+func init() { registerFrequent("keeper", newKeeperCommand) }
 
 // newKeeperCommand is the process that starts, feeds and ends the ranks of one job on one host. A daemon starts it as the
 // job's user.
@@ -45,30 +46,41 @@ func (l *keeperLifeline) Told(context.Context) (*ctl.ToKeeper, error) {
 	return m, err
 }
 
+// attaching is a keeper that attaches to its daemon.
+type attaching struct {
+	done chan struct{}
+	p    *fabric.Process
+	err  error
+}
+
 // runKeeper checks what the daemon has reserved, tells the daemon, and keeps the ranks.
 func runKeeper(ctx context.Context) error {
+	collectLater()
 	link, err := ctl.OpenKeeperLink()
 	if err != nil {
 		return err
 	}
 	defer link.Close()
-	first, err := link.Told()
+	begin, attached, err := awaitReserve(ctx, link)
 	if err != nil {
 		return fmt.Errorf("the daemon has ended before it said what to keep: %w", err)
 	}
-	begin := first.Begin
 	starter := &rankStarter{begin: begin}
-	checked := make(chan []ctl.Refusal, 1)
-	go func() { checked <- starter.check() }()
-	p, err := fabric.Attach(ctx, fabric.AttachConfig{Socket: begin.Socket, Name: launch.KeeperName(begin.Reserve)})
+	refusals := starter.check()
+	<-attached.done
+	p, err := attached.p, attached.err
+	if errors.Is(err, fabric.ErrNoDaemon) || errors.Is(err, fabric.ErrNICGone) {
+		starter.clean()
+	}
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	if refusals := <-checked; len(refusals) > 0 {
+	if len(refusals) > 0 {
 		return refuseReserve(link, refusals)
 	}
 	if err := link.Answer(&ctl.FromKeeper{Ready: true}); err != nil {
+		starter.clean()
 		return err
 	}
 	life := &keeperLifeline{KeeperLink: link}
@@ -78,6 +90,41 @@ func runKeeper(ctx context.Context) error {
 		starter.clean()
 	}
 	return err
+}
+
+// awaitReserve waits for the reservation, and begins to attach. A keeper that has started early attaches before the
+// reservation comes. If none comes, it removes what its daemon would remove.
+func awaitReserve(ctx context.Context, link *ctl.KeeperLink) (*ctl.KeeperBegin, *attaching, error) {
+	first, err := link.Told()
+	if err != nil {
+		return nil, nil, err
+	}
+	attach := func(socket, name string) *attaching {
+		a := &attaching{done: make(chan struct{})}
+		go func() {
+			defer close(a.done)
+			var n fabric.Name
+			if n, a.err = fabric.ParseName(name); a.err == nil {
+				a.p, a.err = fabric.Attach(ctx, fabric.AttachConfig{Socket: socket, Name: n})
+			}
+		}()
+		return a
+	}
+	w := first.Await
+	if w == nil {
+		return first.Begin, attach(first.Begin.Socket, launch.KeeperName(first.Begin.Reserve).String()), nil
+	}
+	a := attach(w.Socket, w.Name)
+	if first, err = link.Told(); err != nil {
+		unkept := &rankStarter{begin: &ctl.KeeperBegin{Socket: w.Socket}}
+		unkept.group, _ = openGroup(w.Cgroup, 0)
+		unkept.clean()
+		return nil, nil, err
+	}
+	if b := first.Begin; launch.KeeperName(b.Reserve).String() != w.Name || b.Socket != w.Socket {
+		return nil, nil, fmt.Errorf("a reservation for %v; expected that of %s", launch.KeeperName(b.Reserve), w.Name)
+	}
+	return first.Begin, a, nil
 }
 
 // clean removes what the daemon would remove if it had not ended: the job's control group, and the files of a NIC that
@@ -93,7 +140,7 @@ func (k *rankStarter) clean() {
 
 // refuseReserve sends the refusals, and waits until the daemon has taken them and ends this process.
 func refuseReserve(link *ctl.KeeperLink, refusals []ctl.Refusal) error {
-	if err := link.Answer(&ctl.FromKeeper{Refusals: refusals}); err != nil {
+	if err := link.Answer(&ctl.FromKeeper{Refusals: fitting(refusals)}); err != nil {
 		return err
 	}
 	for {
@@ -101,4 +148,19 @@ func refuseReserve(link *ctl.KeeperLink, refusals []ctl.Refusal) error {
 			return nil
 		}
 	}
+}
+
+// fitting shortens refusals to what a daemon takes: a path in one has up to limits.PathBytes.
+func fitting(all []ctl.Refusal) []ctl.Refusal {
+	all = slices.Clone(all)
+	for i := range all {
+		r := &all[i]
+		r.Text = strings.ToValidUTF8(r.Text, "?") // JSON would lengthen it
+		if most := limits.JobRefusalBytes - len(r.What) - len(r.Cure); len(r.Text) > most {
+			const cut = " … "
+			half := (most - len(cut)) / 2
+			r.Text = strings.ToValidUTF8(r.Text[:half], "") + cut + strings.ToValidUTF8(r.Text[len(r.Text)-half:], "")
+		}
+	}
+	return all
 }

@@ -61,7 +61,7 @@ func checkDir(dir string) error {
 // checkProgram reports why a program cannot run here, or is another one than the launcher's.
 func checkProgram(path, hash string) *ctl.Refusal {
 	no := func(cure, format string, args ...any) *ctl.Refusal {
-		return &ctl.Refusal{What: ctl.RefusedProgram, Text: fmt.Sprintf("program "+path+" "+format, args...), Cure: cure}
+		return &ctl.Refusal{What: ctl.RefusedProgram, Text: "program " + path + " " + fmt.Sprintf(format, args...), Cure: cure}
 	}
 	const install = "install it at this path on this host"
 	st, err := os.Stat(path)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	fabric "github.com/weftnet/weft"
@@ -66,7 +67,7 @@ func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, er
 	}
 	set, err := ranks.Start(cfg)
 	if err != nil {
-		return nil, err
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "ranks: ")) // a user reads it
 	}
 	return keptSet{set}, nil
 }
@@ -131,7 +132,7 @@ func (k keptSet) End(grace time.Duration) []launch.Survivor {
 func (k keptSet) Inspect() []ctl.RankInfo {
 	var all []ctl.RankInfo
 	for _, r := range k.Set.Inspect() {
-		all = append(all, ctl.RankInfo{Rank: r.Rank, PID: r.PID, State: r.State})
+		all = append(all, ctl.RankInfo{Rank: r.Rank, PID: r.PID, State: r.State, Cause: r.Cause})
 	}
 	return all
 }

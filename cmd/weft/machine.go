@@ -24,8 +24,10 @@ func newMachineCommand() *cobra.Command {
 		newMachineCreateCommand(), newMachineListCommand(), newMachineShowCommand(), newMachineSetCommand(), newMachineDeleteCommand())
 	c.Long = c.Short + `.
 
-A machine is a name for a list of hosts. The NIC daemon of the host on which the machine was created
-keeps the definition. Each host's own daemon counts its slots, so machines may share hosts.`
+A machine is a name for a list of hosts. The NIC daemon of the host on which the
+machine was created keeps the definition. Each host's own daemon counts its
+slots, so machines may share hosts.`
+	fitScreen(c)
 	c.Example = `  weft machine create lab --nodes h1,h2,h3
   weft run -m lab -n 12 -- ./life`
 	return c
@@ -135,10 +137,12 @@ func newMachineCreateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create NAME --nodes LIST [flags]",
 		Short: "Define a machine out of hosts",
-		Long: `Define a machine. This host's NIC daemon keeps the definition, also when it restarts.
+		Long: `Define a machine. This host's NIC daemon keeps the definition, also when it
+restarts.
 
-The command fails if the daemon knows one of the hosts neither by name nor by id, or if a machine of
-that name exists. A host may be in several machines, and may be down: weft run says so when it is used.`,
+The command fails if the daemon knows no host by one of the names, or if a
+machine of that name exists. A host may be in several machines, and may be down:
+weft run says so when it is used.`,
 		Example: `  weft machine create lab --nodes h1,h2,h3
   weft machine create fast --nodes h1,h2 --slots 4 --link fast0`,
 		Args: cobra.ExactArgs(1),
@@ -353,8 +357,9 @@ func newMachineSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set NAME [flags]",
 		Short: "Change a machine; jobs that run keep their hosts",
-		Long: `Change what the flags name, and leave the rest. The change applies to the next job: a job that runs
-keeps the hosts, slots and network that it started with. --nodes replaces the whole list.`,
+		Long: `Change what the flags name, and leave the rest. The change applies to the next
+job: a job that runs keeps the hosts, slots and network that it started with.
+--nodes replaces the whole list.`,
 		Example: `  weft machine set lab --nodes h1,h2,h3,h4
   weft machine set lab --slots 0                 # as many as each host offers`,
 		Args: cobra.ExactArgs(1),
@@ -389,7 +394,7 @@ func newMachineDeleteCommand() *cobra.Command {
 	var socket string
 	c := &cobra.Command{
 		Use:   "delete NAME",
-		Short: "Delete the definition of a machine; jobs that run on it go on",
+		Short: "Delete the definition of a machine; refused while a job runs on it",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return askDaemon(c, socket, func(ctx context.Context, conn *ctl.Conn) error {

@@ -29,6 +29,16 @@ var constructors []func() *cobra.Command
 // register adds a subcommand to weft.
 func register(c func() *cobra.Command) { constructors = append(constructors, c) }
 
+// frequent are the subcommands that start often, or whose start others wait for. A command line that begins with the
+// name of one makes that command only: the whole tree takes a millisecond.
+var frequent = map[string]func() *cobra.Command{}
+
+// registerFrequent adds such a subcommand to weft.
+func registerFrequent(name string, c func() *cobra.Command) {
+	register(c)
+	frequent[name] = c
+}
+
 // exitError ends weft with a status. Its message is printed unless it is empty: a status that is passed on from
 // another program needs no words of ours.
 type exitError struct {
@@ -50,8 +60,8 @@ func usagef(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// newRoot builds the command tree. begun is set once the command line has been understood and a command starts.
-func newRoot(begun *bool) *cobra.Command {
+// newRoot builds the command tree for a command line. begun is set once the command line has been understood and a command starts.
+func newRoot(begun *bool, args ...string) *cobra.Command {
 	root := newGroup("weft", "A reliable fabric between processes, by a NIC in software")
 	root.Long = root.Short + `.
 
@@ -72,7 +82,11 @@ program passes on what that ends with.`
 		*begun = true
 		return nil
 	}
-	for _, c := range constructors {
+	all := constructors
+	if len(args) > 0 && frequent[args[0]] != nil {
+		all = []func() *cobra.Command{frequent[args[0]]}
+	}
+	for _, c := range all {
 		root.AddCommand(c())
 	}
 	sayArguments(root)
@@ -94,6 +108,14 @@ func newGroup(use, short string, sub ...*cobra.Command) *cobra.Command {
 	return c
 }
 
+// screenColumns is the width of a terminal for which fitScreen wraps.
+const screenColumns = 80
+
+// fitScreen wraps what the help of a command and its subcommands says of their flags.
+func fitScreen(c *cobra.Command) {
+	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", screenColumns)))
+}
+
 // run is weft without its process: it runs one command line and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return runOn(ctx, args, os.Stdin, stdout, stderr)
@@ -102,7 +124,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // runOn is run with another standard input.
 func runOn(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var begun bool
-	root := newRoot(&begun)
+	root := newRoot(&begun, args...)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	out := &printed{to: stdout}

@@ -55,7 +55,7 @@ func TestWrongCommandLinesExit2AndSayWhatWasExpected(t *testing.T) {
 		{"--nope", "unknown flag: --nope"},
 		{"testbed", "weft testbed needs a subcommand: exec"},
 		{"testbed nope", `unknown command "nope" for "weft testbed": expected one of exec`},
-		{"nic nope", `unknown command "nope" for "weft nic": expected one of info, stop`},
+		{"nic nope", `unknown command "nope" for "weft nic": expected one of info, links, stop`},
 		{"stat nope", `arguments "nope": expected weft stat [flags]`},
 		{"pdl check", "no arguments: expected weft pdl check [--target vm|xdp] FILE... [flags]"},
 		{"program log a b", `arguments "a" "b": expected weft program log PROGRAM [flags]`},
@@ -172,6 +172,27 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		}
 	}
 	visit(newRoot(&begun))
+}
+
+func TestAFrequentCommandIsMadeAloneAndIsTheSame(t *testing.T) {
+	whole := newRoot(new(bool))
+	for name := range frequent {
+		alone := newRoot(new(bool), name)
+		if got := len(alone.Commands()); got != 1 {
+			t.Errorf("weft %s makes %d commands; expected one", name, got)
+		}
+		var usage [2]string
+		for i, root := range []*cobra.Command{whole, alone} {
+			c, _, err := root.Find([]string{name})
+			if err != nil || c.Name() != name {
+				t.Fatalf("weft %s: %v, %v", name, c.Name(), err)
+			}
+			usage[i] = c.UsageString()
+		}
+		if usage[0] != usage[1] {
+			t.Errorf("weft %s alone has the usage\n%s\nexpected\n%s", name, usage[1], usage[0])
+		}
+	}
 }
 
 func TestASeedThatIsNoneIsRefusedInWords(t *testing.T) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-func init() { register(newRunCommand) }
+func init() { registerFrequent("run", newRunCommand) }
 
 // runOptions are the flags and arguments of weft run.
 type runOptions struct {
@@ -48,30 +47,37 @@ func newRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] -- PROGRAM [ARG]…",
 		Short: "Run a program as many processes, on this host or on a machine of hosts",
-		Long: `Run a program as many processes, its ranks. Each rank finds its number, the number of all ranks and
-more in its environment: weft.Attach and weft.Open take their names from there.
+		Long: `Run a program as many processes, its ranks. Each rank finds its number, the
+number of all ranks and more in its environment: weft.Attach and weft.Open take
+their names from there.
 
-Placement: weft run packs. It fills the first host up to its free slots, then the next one. With
---per-node, each host gets that many. Without -m and --nodes all ranks run on this host. If this host
-has no NIC daemon, weft run is one as long as the job lasts, and sets no limit of slots.
+Placement: weft run packs. It fills the first host up to its free slots, then
+the next one. With --per-node, each host gets that many ranks. Without -m and
+--nodes all ranks run on this host. If this host has no NIC daemon, weft run is
+one as long as the job lasts, and sets no limit of slots.
 
-No rank starts if one host refuses. weft run then prints all causes of all hosts, each with its cure.
+No rank starts if one host refuses. weft run then prints all causes of all
+hosts, each with its cure.
 
-Output: stdout and stderr of the ranks go to those of weft run, whole lines at a time. An incomplete
-line is shown when no rank has written for 100 ms, at 64 KiB, or when its rank ends. With -n 1 every
-byte passes at once, unchanged. If the reader is slow, the ranks wait.
+Output: stdout and stderr of the ranks go to those of weft run, whole lines at a
+time. An incomplete line is shown when no rank has written for 100 ms, at 64
+KiB, or when its rank ends. With -n 1 every byte passes at once, unchanged. If
+the reader is slow, the ranks wait.
 
-Input: rank 0 gets standard input, or the ranks that --stdin names. weft run reads only when these
-ranks have read all that they got: a line from a terminal, at most 64 KiB from a file or a pipe. It
-reads nothing from the terminal while it is in the background.
+Input: rank 0 gets standard input, or the ranks that --stdin names. weft run
+reads only when these ranks have read all that they got: a line from a terminal,
+at most 64 KiB from a file or a pipe. It reads nothing from the terminal while
+it is in the background.
 
-Signals: INT, QUIT, USR1, USR2, WINCH and CONT are passed to each rank. A second INT kills all ranks.
-TERM and HUP are passed, too, and end the job: after --grace the ranks get KILL. TSTP (^Z) stops the
-ranks and then weft run. If weft run is killed, its ranks end as well.
+Signals: INT, QUIT, USR1, USR2, WINCH and CONT are passed to each rank. A second
+INT kills all ranks. TERM and HUP are passed, too, and end the job: after
+--grace the ranks get KILL. TSTP (^Z) stops the ranks and then weft run. If weft
+run is killed, its ranks end as well.
 
-The exit status is that of the first rank whose failure ended the job: 128 + n for signal n, 0 if all
-ranks ended with 0. It is 124 after --timeout, 125 if weft run failed, 126 if a host refused, and 2 if
-the command was called wrongly. A sentence on stderr tells the cause.`,
+The exit status is that of the first rank whose failure ended the job: 128 + n
+for signal n, 0 if all ranks ended with 0. It is 124 after --timeout, 125 if
+weft run failed, 126 if a host refused, and 2 if the command was called wrongly.
+A sentence on stderr tells the cause.`,
 		Example: `  weft run -n 4 -- sh -c 'echo rank $WEFT_RANK of $WEFT_SIZE'
   weft machine create lab --nodes h1,h2,h3 && weft run -m lab -n 12 -- ./life
   weft run --nodes h1,h2 --per-node 2 --tag -- ./solver input.dat
@@ -83,6 +89,7 @@ the command was called wrongly. A sentence on stderr tells the cause.`,
 			return runJob(c, o)
 		},
 	}
+	fitScreen(c)
 	o.define(c)
 	atMostOne(c, "machine", "nodes")
 	atMostOne(c, "tag", "output", "json")
@@ -97,25 +104,25 @@ func (o *runOptions) define(c *cobra.Command) {
 	f.StringSliceVar(&o.nodes, "nodes", nil, "hosts to run on, a `LIST` of names or ids that weft nodes prints")
 	f.VarP(intValue(&o.ranks, 1, 1, limits.JobSize), "ranks", "n", "number of ranks; without it, --per-node places that many on every host")
 	intFlag(f, &o.perNode, "per-node", 0, 0, limits.RanksPerHost, "ranks on each host; 0: as many as it has free slots")
-	f.StringArrayVar(&o.env, "env", nil, "`NAME=VALUE` for the environment of the ranks, beside that of weft run; NAME= makes it empty; may be given often")
+	f.StringArrayVar(&o.env, "env", nil, "`NAME=VALUE` for the environment of the ranks, in addition to that of weft run; NAME= makes it empty; may be repeated")
 	f.StringVar(&o.dir, "cwd", "", "working `DIRECTORY` of the ranks, which each host must have (default: the present one)")
 	durationFlag(f, &o.timeout, "timeout", 0, 0, 30*24*time.Hour, "end the job after this time; 0: never")
-	durationFlag(f, &o.grace, "grace", launch.DefaultGrace, time.Millisecond, launch.MaxGrace, "how long ranks have to end after TERM, until KILL")
+	durationFlag(f, &o.grace, "grace", launch.DefaultGrace, time.Millisecond, launch.MaxGrace, "time between TERM and KILL")
 	onDeathFlag(c, &o.onDeath)
 	f.StringVar(&o.stdin, "stdin", "0", "who gets standard input: a `RANK`, all or none")
 	bytesFlag(f, &o.memory, "memory", 0, 4096, "limit of the memory of the job on each host (default: none)")
-	f.StringVar(&o.link, "link", "", "`NAME` of the network that the ranks use (default: that of the machine)")
-	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "place more ranks than a host has free slots")
+	f.StringVar(&o.link, "link", "", "`NAME` of the network that the ranks use (default: that of the machine, else the daemon's first)")
+	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "place more ranks than the hosts have free slots")
 	f.BoolVar(&o.stage, "stage", false, "send the program to the hosts, which need not have it; a file that a host has had before is not sent again")
 	f.BoolVar(&o.tag, "tag", false, "print the rank before each line of output, as [RANK]")
 	f.StringVar(&o.output, "output", "", "write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; these files are replaced")
-	f.BoolVar(&o.json, "json", false, "print one JSON object a line: output, ends of ranks, and a summary with a row for each rank")
+	f.BoolVar(&o.json, "json", false, "print one JSON object a line: placement or refusals, output, ends of ranks, and a summary with a row for each rank")
 }
 
 // onDeathFlag defines --on-death.
 func onDeathFlag(c *cobra.Command, p *launch.OnDeath) {
 	c.Flags().Var(&checkedFlag{
-		kind: "end|shrink|restart=N",
+		kind: "POLICY",
 		text: p.String(),
 		want: "end, shrink, or restart=N with N from 1 to 1000",
 		set: func(s string) bool {
@@ -125,7 +132,7 @@ func onDeathFlag(c *cobra.Command, p *launch.OnDeath) {
 			}
 			return err == nil
 		},
-	}, "on-death", "what happens when a rank fails: the job ends, the other ranks go on, or the job begins again, N times at most")
+	}, "on-death", "when a rank fails, end the job, shrink to the other ranks, or restart=N: begin the job again, N times at most")
 }
 
 // complete takes the arguments and checks what no flag can check alone.
@@ -197,5 +204,5 @@ func (o *runOptions) environment() []string {
 	return append(env, o.env...)
 }
 
-// errRefused marks errors for which no rank was started.
-var errRefused = errors.New("refused")
+// refusedError is an error for which no rank was started.
+type refusedError struct{ error }

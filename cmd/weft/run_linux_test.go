@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -51,7 +52,20 @@ func weftRun(t *testing.T, args ...string) *jobRun {
 		}
 		settled(t, "ranks are left", func() bool { return len(processesWith(t, r.mark)) == 0 })
 	})
+	heed(t, syscall.SIGHUP, syscall.SIGINT)
 	return r
+}
+
+// heed makes the commands of a test heed signals that the tests themselves may have been started to
+// ignore, as by nohup.
+func heed(t *testing.T, signals ...os.Signal) {
+	for _, s := range signals {
+		if signal.Ignored(s) {
+			caught := make(chan os.Signal, 1) // a command inherits that a signal is ignored, but not that it is caught
+			signal.Notify(caught, s)
+			t.Cleanup(func() { signal.Ignore(s) })
+		}
+	}
 }
 
 // end runs it, and returns its exit status and output.
@@ -136,6 +150,58 @@ func TestTheSummaryHasARowForEachRank(t *testing.T) {
 	}
 	if events["placed"] != 1 || events["output"] != 2 || events["ended"] != 2 || events["summary"] != 1 {
 		t.Errorf("events %v", events)
+	}
+}
+
+// A refused job prints no ends of ranks, and no placement unless the program cannot be executed: only the start finds out.
+func TestARefusedJobPrintsItsRefusalsAndASummary(t *testing.T) {
+	foreign := filepath.Join(t.TempDir(), "foreign")
+	if err := os.WriteFile(foreign, []byte("no program of this kernel"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want []string // what each refusal is about
+	}{
+		{[]string{"--", "/no/such/program"}, []string{""}},
+		{[]string{"-n", "2", "--cwd", "/no/such/dir", "--", "true"}, []string{"dir"}},
+		{[]string{"-n", "3", "--", foreign}, []string{"program"}},
+	} {
+		status, out, stderr := weftRun(t, append([]string{"--json"}, c.args...)...).end(t)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if slices.Contains(c.want, "program") && strings.HasPrefix(lines[0], `{"event":"placed"`) {
+			lines = lines[1:]
+		}
+		if status != 126 || len(lines) != len(c.want)+1 || !strings.HasPrefix(stderr, "weft run: no rank was started:") {
+			t.Errorf("weft run %q: status %d, %s, stderr %s; expected 126, %d refusals and a summary", c.args, status, out, stderr, len(c.want))
+			continue
+		}
+		for i, what := range c.want {
+			var e refusalEvent
+			if err := json.Unmarshal([]byte(lines[i]), &e); err != nil || e.Event != "refused" || e.What != what || e.Text == "" || (e.Cure == "") != (what == "") {
+				t.Errorf("weft run %q: refusal %s, %v; expected one about %q", c.args, lines[i], err, what)
+			}
+		}
+		var last summary
+		if err := json.Unmarshal([]byte(lines[len(c.want)]), &last); err != nil || last.Event != "summary" || last.Status != 126 || last.Cause == "" || last.Ranks != nil {
+			t.Errorf("weft run %q: the last line is %s, %v; expected a summary with status 126 and no ranks", c.args, lines[len(c.want)], err)
+		}
+	}
+}
+
+func TestTheFirstEventSaysWhichRanksAreWhere(t *testing.T) {
+	_, out, _ := weftRun(t, "-n", "2", "--json", "--", "echo", "line").end(t)
+	first, _, _ := strings.Cut(out, "\n")
+	var e jobEvent
+	if err := json.Unmarshal([]byte(first), &e); err != nil || e.Event != "placed" || e.Placement != "one-host" || len(e.Hosts) != 1 || !slices.Equal(e.Hosts[0].Ranks, []int{0, 1}) {
+		t.Errorf("%s, %v; expected that ranks 0 and 1 are placed on one host", first, err)
+	}
+}
+
+func TestTheTimeoutIsToldOnceBehindWhatTheRanksDo(t *testing.T) {
+	status, _, stderr := weftRun(t, "-n", "2", "--timeout", "200ms", "--", "sleep", "1000").end(t)
+	if n := strings.Count(stderr, "200ms"); status != 124 || n != 1 || !strings.Contains(stderr, ": 2 ranks on 1 host\n") {
+		t.Errorf("status %d, the timeout is told %d times; expected once, behind a report: %s", status, n, stderr)
 	}
 }
 

@@ -133,8 +133,9 @@ type jsonSink struct{ events *jsonEvents }
 
 // jsonEvents writes objects of one stream, a line each.
 type jsonEvents struct {
-	mu sync.Mutex
-	e  *json.Encoder
+	mu     sync.Mutex
+	e      *json.Encoder
+	placed *jobEvent // comes before all others, unless the job is refused; nil: it has come
 }
 
 func newJSONEvents(w io.Writer) *jsonEvents {
@@ -143,10 +144,36 @@ func newJSONEvents(w io.Writer) *jsonEvents {
 	return &jsonEvents{e: e}
 }
 
+// print writes an object of a job whose ranks start.
 func (j *jsonEvents) print(v any) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if err := j.place(); err != nil {
+		return err
+	}
 	return j.e.Encode(v)
+}
+
+// begin writes the placement, unless another object has come and brought it along.
+func (j *jsonEvents) begin() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.place()
+}
+
+func (j *jsonEvents) place() error {
+	placed := j.placed
+	if j.placed = nil; placed == nil {
+		return nil
+	}
+	return j.e.Encode(placed)
+}
+
+// unplaced forgets the placement of a job of which no rank has started.
+func (j *jsonEvents) unplaced() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.placed = nil
 }
 
 // outputEvent is the JSON form of what a rank wrote. Bytes is set in place of Text if it is not UTF-8.

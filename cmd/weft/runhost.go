@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	fabric "github.com/weftnet/weft"
@@ -30,7 +31,7 @@ type runHost struct {
 
 // openHost connects to this host's daemon. If there is none, and the job needs no other host, it starts a NIC in this
 // process, which sets no limit of slots.
-func openHost(ctx context.Context, o *runOptions, errs io.Writer) (*runHost, error) {
+func openHost(ctx context.Context, o *runOptions, job string, errs io.Writer) (*runHost, error) {
 	h := &runHost{}
 	h.name, _ = os.Hostname()
 	h.name = cmp.Or(h.name, "localhost")
@@ -39,7 +40,7 @@ func openHost(ctx context.Context, o *runOptions, errs io.Writer) (*runHost, err
 		conn, err = ofMachine(ctx, conn, o)
 	}
 	if errors.Is(err, ctl.ErrNoDaemon) && o.socket == "" && o.machine == "" && len(o.nodes) == 0 && o.link == "" {
-		if h.own, err = startOwnNIC(o.ranks, errs); err != nil {
+		if h.own, err = startOwnNIC(job, o.ranks, errs); err != nil {
 			return nil, err
 		}
 		if conn, err = ctl.Dial(ctx, h.own.daemon.Socket()); err != nil {
@@ -109,8 +110,8 @@ const ownNICProcesses = 4
 // ownNICDirectory begins the name of the directory of such a NIC. If weft run is killed, the keeper removes it.
 const ownNICDirectory = "weft-run-"
 
-// startOwnNIC starts a NIC for so many ranks. It hears nothing from other hosts.
-func startOwnNIC(ranks int, log io.Writer) (*ownNIC, error) {
+// startOwnNIC starts a NIC for so many ranks of a job. It hears nothing from other hosts.
+func startOwnNIC(job string, ranks int, log io.Writer) (*ownNIC, error) {
 	dir, err := privateDirectory()
 	if err != nil {
 		return nil, err
@@ -122,6 +123,7 @@ func startOwnNIC(ranks int, log io.Writer) (*ownNIC, error) {
 		VNI:          &daemon.VNIs{Prepared: 1}, // others are made as ranks attach: many never do
 		Slots:        &unlimited,
 		Subreaper:    true,
+		Expect:       job,
 	}
 	d, err := daemon.New(conf, log)
 	if err != nil {
@@ -235,6 +237,7 @@ func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID)
 	if err != nil {
 		return nil, err
 	}
+	var unknown, silent []string
 	for i := range nodes {
 		n := &nodes[i]
 		if n.NIC != 0 {
@@ -246,14 +249,21 @@ func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID)
 			n.NIC = id
 		case slices.Contains([]string{own.Name, h.name, "localhost"}, n.Name):
 			n.NIC = registry.NICID(self)
+		case slices.ContainsFunc(known, func(k ctl.Node) bool { return strings.EqualFold(k.Name, n.Name) }):
+			silent = append(silent, fmt.Sprintf("--nodes: %s: %v", n.Name, err))
 		default:
-			return nil, fmt.Errorf("no host is called %s: %w; weft nodes lists those that this one knows", n.Name, errNoHost)
+			unknown = append(unknown, n.Name)
 		}
+	}
+	if len(unknown) > 0 {
+		silent = append(silent, fmt.Sprintf("--nodes: this host's NIC knows no host %s; it knows %s; expected names or ids that weft nodes prints",
+			strings.Join(unknown, ", "), ctl.KnownHosts(cmp.Or(own.Name, h.name), known)))
+	}
+	if len(silent) > 0 {
+		return nil, refusedError{errors.New(strings.Join(silent, "\n  "))}
 	}
 	return nodes, nil
 }
-
-var errNoHost = errors.New("its NIC is not known")
 
 // launchOptions are what the launcher needs to know of a job.
 func (o *runOptions) launchOptions(job, program, hash string, m *ctl.Machine, hosts []launch.Host) launch.Options {

@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +16,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/freeport"
 	"github.com/weftnet/weft/internal/secure"
 )
@@ -294,11 +298,109 @@ func TestAJobThatIsKilledSaysSo(t *testing.T) {
 	if status, _, stderr := weft("job", "kill", "--socket", h.sockets[0], id); status != 0 {
 		t.Fatalf("weft job kill %s: %d, %s", id, status, stderr)
 	}
-	if s := r.status(); s != 143 || !strings.Contains(r.stderr.String(), "its daemon was asked to end the job") {
-		t.Errorf("status %d: %s", s, r.stderr.String())
+	by := regexp.MustCompile(`its daemon was asked to end the job by user ` + secure.UserName(os.Getuid()) + ` on \S+ \(NIC ` + nicIDs[0] + `\)`)
+	if s := r.status(); s != 143 || !by.MatchString(r.stderr.String()) {
+		t.Errorf("status %d: %s; expected %v", s, r.stderr.String(), by)
 	}
 	ended(t, pids)
 	h.slotsFree(t, 0, 1)
+}
+
+func TestTheSummarySaysWhoKilledTheJob(t *testing.T) {
+	h := startHosts(t, 2)
+	r := h.run(t, `echo up; exec sleep 1000`, "--json")
+	for up := 0; up < 4; {
+		line, err := r.out.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%v: %s", err, r.stderr.String())
+		}
+		up += strings.Count(line, `"up\n"`)
+	}
+	_, list, _ := weft("job", "list", "--socket", h.sockets[1], "--json")
+	id := regexp.MustCompile(`job-[0-9a-f]{8}`).FindString(list)
+	if status, _, stderr := weft("job", "kill", "--socket", h.sockets[1], id); status != 0 {
+		t.Fatalf("weft job kill %s: %d, %s", id, status, stderr)
+	}
+	rest, _ := io.ReadAll(r.out)
+	_ = r.status()
+	var last summary
+	lines := strings.Split(strings.TrimSpace(string(rest)), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Status != 143 ||
+		!strings.Contains(last.Cause, "by user "+secure.UserName(os.Getuid())+" on host-1 (NIC "+nicIDs[1]+")") {
+		t.Errorf("summary %s, %v; expected who has killed the job from host-1", lines[len(lines)-1], err)
+	}
+}
+
+func TestHostsAreNamedAsWeftNodesListsThem(t *testing.T) {
+	h := startHosts(t, 3)
+	for _, nodes := range []string{"host-1,host-2", "HOST-1,Host-2", nicIDs[1] + "," + nicIDs[2], "host-1," + nicIDs[2]} {
+		status, out, stderr := weft("run", "--socket", h.sockets[0], "--nodes", nodes, "--per-node", "1", "--json", "--", "/bin/true")
+		first, _, _ := strings.Cut(out, "\n")
+		var e jobEvent
+		if err := json.Unmarshal([]byte(first), &e); status != 0 || err != nil || e.Placement != "per-node" || len(e.Hosts) != 2 {
+			t.Errorf("weft run --nodes %s: status %d, %s%s, %v; expected one rank on each", nodes, status, out, stderr, err)
+		}
+		if status, out, stderr := weft("machine", "create", "--socket", h.sockets[0], "lab", "--nodes", nodes); status != 0 || !strings.Contains(out, "machine lab: 2 nodes") {
+			t.Errorf("weft machine create --nodes %s: %d, %s%s", nodes, status, out, stderr)
+		}
+		if status, _, stderr := weft("machine", "delete", "--socket", h.sockets[0], "lab"); status != 0 {
+			t.Errorf("weft machine delete: %d, %s", status, stderr)
+		}
+	}
+	for _, args := range [][]string{{"run", "--nodes", "host-1,host-8,host-9", "--", "/bin/true"}, {"machine", "create", "lab", "--nodes", "host-1,host-8,host-9"}} {
+		status, _, stderr := weft(append(args[:len(args):len(args)], "--socket", h.sockets[0])...)
+		if args[0] == "run" { // its flags end at --
+			status, _, stderr = weft(append([]string{"run", "--socket", h.sockets[0]}, args[1:]...)...)
+		}
+		if status == 0 || args[0] == "run" && status != 126 || !strings.Contains(stderr, "knows no host host-8, host-9; it knows ") || !strings.Contains(stderr, "host-1, host-2;") {
+			t.Errorf("weft %q: status %d, %s; expected the names that are known", args, status, stderr)
+		}
+	}
+}
+
+// srun and mpiexec start processes of which no keeper knows. Their names say that they are one job.
+func TestJobStuckAsksAboutProcessesThatNoKeeperHas(t *testing.T) {
+	h := startHosts(t, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i, socket := range h.sockets {
+		p, err := fabric.Attach(ctx, fabric.AttachConfig{Socket: socket, Name: fabric.Name{App: "slurm-812.0", Index: uint32(i)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() })
+		if i == 0 {
+			go func() { _, _ = p.Recv(ctx, fabric.Name{App: "slurm-812.0", Index: 1}, 7, nil) }()
+		}
+	}
+	for _, socket := range h.sockets {
+		eventually(t, "the report names the message for which rank 0 waits", func() bool {
+			status, out, _ := weft("job", "stuck", "--socket", socket, "slurm-812.0")
+			return status == 0 && strings.HasPrefix(out, "slurm-812.0: 2 ranks on 2 hosts\n") && strings.Contains(out, "for a message from slurm-812.0/1 with tag 7")
+		})
+	}
+	status, _, stderr := weft("job", "stuck", "--socket", h.sockets[0], "slurm-813.0")
+	if status != 1 || !strings.Contains(stderr, "no process has a name like slurm-813.0/0") {
+		t.Errorf("status %d, %s; expected that there is no such job", status, stderr)
+	}
+}
+
+func TestARankThatHasEndedTellsHow(t *testing.T) {
+	h := startHosts(t, 2)
+	r := h.run(t, `test $WEFT_RANK != 3 || { echo pid $$; exit 3; }; `+printsPID, "--on-death", "shrink")
+	r.pids(t, 4)
+	_, list, _ := weft("job", "list", "--socket", h.sockets[0], "--json")
+	id := regexp.MustCompile(`job-[0-9a-f]{8}`).FindString(list)
+	for _, c := range []struct{ command, want string }{{"show", "ended: exited with status 3"}, {"stuck", "rank 3 on host-1 exited with status 3"}} {
+		eventually(t, "weft job "+c.command+" tells "+c.want, func() bool {
+			_, out, _ := weft("job", c.command, "--socket", h.sockets[0], id)
+			return strings.Contains(out, c.want)
+		})
+	}
+	if status, _, stderr := weft("job", "kill", "--socket", h.sockets[0], id); status != 0 {
+		t.Fatalf("weft job kill %s: %d, %s", id, status, stderr)
+	}
+	_ = r.status()
 }
 
 func TestAJobIsRefusedWithTheCausesOfAllHosts(t *testing.T) {

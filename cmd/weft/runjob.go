@@ -27,6 +27,7 @@ type running struct {
 	p      *fabric.Process
 	job    string
 	opts   launch.Options
+	placed string // how: see jobEvent
 	screen *console
 	events *jsonEvents // nil without --json
 	relay  *relay
@@ -40,6 +41,7 @@ type running struct {
 
 // runJob is weft run. A signal does not end its context: the ranks decide what a signal means.
 func runJob(c *cobra.Command, o *runOptions) error {
+	collectLater()
 	outlivesReaders()
 	r := &running{c: c, o: o, job: newJobName(), errs: wholeWriter{c.ErrOrStderr()}}
 	if o.json {
@@ -62,7 +64,7 @@ func (r *running) run(ctx context.Context) error {
 	if !r.o.stage {
 		hash = hashFile(program)
 	}
-	if r.host, err = openHost(ctx, r.o, r.errs); err != nil {
+	if r.host, err = openHost(ctx, r.o, r.job, r.errs); err != nil {
 		return r.failed(err)
 	}
 	err = r.attached(ctx, program, hash)
@@ -82,14 +84,16 @@ func (r *running) attached(ctx context.Context, program string, hash *hashing) (
 	placing, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	m, places, err := r.host.places(placing, r.o, r.p.Address().NIC)
-	if err != nil {
+	if no := (refusedError{}); errors.As(err, &no) {
+		return r.refused(err)
+	} else if err != nil {
 		return r.failed(err)
 	}
 	if err := r.o.fill(len(places)); err != nil {
 		return err
 	}
-	hosts, err := placeRanks(places, r.o.ranks, r.o.perNode, r.o.oversubscribe)
-	if err != nil {
+	hosts, how, err := placeRanks(places, r.o.ranks, r.o.perNode, r.o.oversubscribe)
+	if r.placed = how; err != nil {
 		return r.refused(err)
 	}
 	text, err := hash.wait()
@@ -132,7 +136,9 @@ func (r *running) launch(ctx context.Context) error {
 	control := launch.NewControl(r.p.Runtime())
 	r.relay = newRelay(control, r.o.ranks)
 	r.screen = &console{sink: sink, in: newRunInput(r.c.InOrStdin()), note: r.noted, lost: func(err error) { r.lost(control, err) }, events: &eventQueue{}}
-	r.event(jobEvent{Event: "placed", Job: r.job, Machine: r.opts.Machine, Size: r.o.ranks, Placement: "packs", Hosts: hostEvents(r.opts.Hosts)})
+	if r.events != nil {
+		r.events.placed = &jobEvent{Event: "placed", Job: r.job, Machine: r.opts.Machine, Size: r.o.ranks, Placement: r.placed, Hosts: hostEvents(r.opts.Hosts)}
+	}
 	done := r.relay.start()
 	defer done()
 	result, err := launch.Run(ctx, r.p, r.host, r.opts, r.screen, control)
@@ -191,6 +197,8 @@ func (r *running) broken() bool {
 func (r *running) noted(n launch.Note) {
 	r.relay.noted(n)
 	switch n.Kind {
+	case launch.NoteStarted:
+		r.begun()
 	case launch.NoteHostLost:
 		r.later(func() { r.say("host %s is lost: %s", n.Host, n.Text) })
 		r.event(hostEvent{Event: "host-lost", Node: n.Host, Text: n.Text})
@@ -200,20 +208,30 @@ func (r *running) noted(n launch.Note) {
 		r.mu.Unlock()
 		r.later(func() { r.say("%s", n.Text) })
 		r.event(hostEvent{Event: "restart", Text: n.Text})
-	case launch.NoteTimeout:
-		r.later(func() { r.say("the job has not ended within %v", r.o.timeout) })
 	case launch.NoteRank:
 		if n.Exit != nil && n.Exit.Failed() && r.opts.OnDeath.Policy == launch.Shrink {
 			r.later(func() { r.say("%s; the others go on", n.Text) })
 		}
 		if n.Exit != nil {
-			r.event(rankEvent{Event: "ended", rankRow: rowOf(&launch.RankEnd{Exit: *n.Exit, Node: n.Host, Known: true})})
+			r.event(rankEvent{Event: "ended", rankRow: rowOf(&launch.RankEnd{Exit: *n.Exit, Node: n.Host, Known: n.Known})})
 		}
 	}
 }
 
 // later calls f behind the events that have come: writing may wait, a note may not.
 func (r *running) later(f func()) { r.screen.events.add(f) }
+
+// begun prints where the ranks are: they start.
+func (r *running) begun() {
+	if r.events == nil {
+		return
+	}
+	r.later(func() {
+		if err := r.events.begin(); err != nil {
+			r.screen.fail(err)
+		}
+	})
+}
 
 // event writes an object if --json asks for it.
 func (r *running) event(v any) {
@@ -227,7 +245,7 @@ func (r *running) event(v any) {
 	})
 }
 
-// say prints a sentence on standard error.
+// say prints a sentence on standard error. Parts of it may come from other hosts.
 func (r *running) say(format string, args ...any) {
-	fmt.Fprintf(r.errs, "weft run: "+format+"\n", args...)
+	fmt.Fprintf(r.errs, "weft run: %s\n", shownSource(fmt.Sprintf(format, args...)))
 }

@@ -17,9 +17,18 @@ type runPlace struct {
 	why   string
 }
 
+// How ranks were placed.
+const (
+	placedPacked  = "packed"         // each host is filled up to its free slots, then the next one
+	placedOver    = "oversubscribed" // packed, and the ranks for which there was no slot are spread evenly
+	placedPerNode = "per-node"       // each host has --per-node ranks, the last perhaps fewer
+	placedOneHost = "one-host"       // there was one host
+)
+
 // placeRanks gives each host its ranks. It packs: the first host is filled up to its free slots, then the next one. With
-// perNode, each host takes that many. With over, ranks for which there is no slot are spread evenly.
-func placeRanks(places []runPlace, n, perNode int, over bool) ([]launch.Host, error) {
+// perNode, each host takes that many. With over, ranks for which there is no slot are spread evenly. It returns which of
+// these it did.
+func placeRanks(places []runPlace, n, perNode int, over bool) (hosts []launch.Host, how string, err error) {
 	counts := make([]int, len(places))
 	left := n
 	for i, p := range places {
@@ -32,16 +41,26 @@ func placeRanks(places []runPlace, n, perNode int, over bool) ([]launch.Host, er
 	}
 	switch {
 	case left > 0 && perNode > 0:
-		return nil, fmt.Errorf("%s at %d a node need %s; there are %d; lower -n, raise --per-node, or add nodes",
+		return nil, "", fmt.Errorf("%s at %d a node need %s; there are %d; lower -n, raise --per-node, or add nodes",
 			counted(n, "rank"), perNode, counted((n+perNode-1)/perNode, "node"), len(places))
 	case left > 0 && !over:
-		return nil, lacksSlots(places, n)
+		return nil, "", lacksSlots(places, n)
+	}
+	switch {
+	case len(places) == 1:
+		how = placedOneHost
+	case perNode > 0:
+		how = placedPerNode
+	case left > 0:
+		how = placedOver
+	default:
+		how = placedPacked
 	}
 	for i := 0; left > 0; i = (i + 1) % len(places) {
 		counts[i]++
 		left--
 	}
-	return hostsOf(places, counts), nil
+	return hostsOf(places, counts), how, nil
 }
 
 func hostsOf(places []runPlace, counts []int) (hosts []launch.Host) {
@@ -78,18 +97,4 @@ func lacksSlots(places []runPlace, n int) error {
 	}
 	return fmt.Errorf("%s need %s; %d %s free:%s\nweft run packs: it fills the hosts in this order. Lower -n, wait for other jobs, or add --oversubscribe",
 		counted(n, "rank"), counted(n, "slot"), free, is, b.String())
-}
-
-// placementText says which ranks a job places where, in one line.
-func placementText(hosts []launch.Host) string {
-	var parts []string
-	for _, h := range hosts {
-		first, last := h.Ranks[0], h.Ranks[len(h.Ranks)-1]
-		ranks := fmt.Sprintf("ranks %d-%d", first, last)
-		if first == last {
-			ranks = fmt.Sprintf("rank %d", first)
-		}
-		parts = append(parts, ranks+" on "+h.Name)
-	}
-	return strings.Join(parts, ", ")
 }

@@ -23,24 +23,29 @@ func TestRanksArePackedInTheOrderOfTheHosts(t *testing.T) {
 		n, perNode int
 		over       bool
 		want       string
+		how        string
 	}{
-		{n: 1, want: "a:0-0"},
-		{n: 2, want: "a:0-1"},
-		{n: 5, want: "a:0-1 c:2-4"},
-		{n: 6, want: "a:0-1 c:2-5"},
-		{n: 9, over: true, want: "a:0-2 b:3-3 c:4-8"},
-		{n: 6, perNode: 2, want: "a:0-1 b:2-3 c:4-5"},
-		{n: 4, perNode: 3, want: "a:0-2 b:3-3"},
+		{n: 1, want: "a:0-0", how: "packed"},
+		{n: 2, want: "a:0-1", how: "packed"},
+		{n: 5, want: "a:0-1 c:2-4", how: "packed"},
+		{n: 6, want: "a:0-1 c:2-5", how: "packed"},
+		{n: 6, over: true, want: "a:0-1 c:2-5", how: "packed"},
+		{n: 9, over: true, want: "a:0-2 b:3-3 c:4-8", how: "oversubscribed"},
+		{n: 6, perNode: 2, want: "a:0-1 b:2-3 c:4-5", how: "per-node"},
+		{n: 4, perNode: 3, want: "a:0-2 b:3-3", how: "per-node"},
 	} {
-		hosts, err := placeRanks(places, c.n, c.perNode, c.over)
-		if err != nil || placed(hosts) != c.want {
-			t.Errorf("%d ranks, %d a node, oversubscribed %v: %s, %v; expected %s", c.n, c.perNode, c.over, placed(hosts), err, c.want)
+		hosts, how, err := placeRanks(places, c.n, c.perNode, c.over)
+		if err != nil || placed(hosts) != c.want || how != c.how {
+			t.Errorf("%d ranks, %d a node, oversubscribed %v: %s %s, %v; expected %s %s", c.n, c.perNode, c.over, placed(hosts), how, err, c.want, c.how)
 		}
+	}
+	if hosts, how, err := placeRanks(places[2:], 3, 0, false); err != nil || placed(hosts) != "c:0-2" || how != "one-host" {
+		t.Errorf("3 ranks on one host: %s %s, %v; expected c:0-2 one-host", placed(hosts), how, err)
 	}
 }
 
 func TestTooFewSlotsAreRefusedWithThoseOfEachHostAndTheCure(t *testing.T) {
-	_, err := placeRanks([]runPlace{{name: "a", slots: 4, free: 2}, {name: "b", why: "no answer within 5s"}, {name: "c", slots: 1, free: -3}}, 8, 0, false)
+	_, _, err := placeRanks([]runPlace{{name: "a", slots: 4, free: 2}, {name: "b", why: "no answer within 5s"}, {name: "c", slots: 1, free: -3}}, 8, 0, false)
 	if err == nil {
 		t.Fatal("8 ranks were placed on 2 slots")
 	}
@@ -49,7 +54,7 @@ func TestTooFewSlotsAreRefusedWithThoseOfEachHostAndTheCure(t *testing.T) {
 			t.Errorf("the refusal lacks %q:\n%v", want, err)
 		}
 	}
-	_, err = placeRanks(make([]runPlace, 3), 8, 2, true)
+	_, _, err = placeRanks(make([]runPlace, 3), 8, 2, true)
 	if want := "8 ranks at 2 a node need 4 nodes; there are 3; lower -n, raise --per-node, or add nodes"; err == nil || err.Error() != want {
 		t.Errorf("error %v; expected %s", err, want)
 	}

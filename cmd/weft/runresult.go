@@ -43,7 +43,7 @@ type jobEvent struct {
 	Job       string      `json:"job"`
 	Machine   string      `json:"machine,omitempty"`
 	Size      int         `json:"size"`
-	Placement string      `json:"placement"`
+	Placement string      `json:"placement"` // packed, oversubscribed, per-node or one-host
 	Hosts     []hostRanks `json:"hosts"`
 }
 
@@ -72,12 +72,13 @@ type hostEvent struct {
 	Text  string `json:"text"`
 }
 
-// refusalRow is the JSON form of a cause for which no rank was started.
-type refusalRow struct {
-	Node string `json:"node,omitempty"`
-	What string `json:"what,omitempty"`
-	Text string `json:"text"`
-	Cure string `json:"cure,omitempty"`
+// refusalEvent tells one cause for which no rank was started.
+type refusalEvent struct {
+	Event string `json:"event"` // refused
+	Node  string `json:"node,omitempty"`
+	What  string `json:"what,omitempty"`
+	Text  string `json:"text"`
+	Cure  string `json:"cure,omitempty"`
 }
 
 // survivorRow is the JSON form of a process that KILL has not ended.
@@ -97,7 +98,6 @@ type summary struct {
 	Restarts  int           `json:"restarts,omitempty"`
 	Staged    *uint64       `json:"staged_bytes,omitempty"` // that weft run sent to hosts; absent without --stage
 	Ranks     []rankRow     `json:"ranks,omitempty"`
-	Refusals  []refusalRow  `json:"refusals,omitempty"`
 	Survivors []survivorRow `json:"survivors,omitempty"`
 	Unknown   []string      `json:"unknown,omitempty"` // hosts whose end is not known
 }
@@ -105,12 +105,25 @@ type summary struct {
 // refused reports that no rank was started.
 func (r *running) refused(err error) error {
 	r.say("no rank was started: %v", err)
-	return r.summarized(&summary{Status: launch.StatusRefused, Cause: err.Error(), Refusals: []refusalRow{{Text: err.Error()}}})
+	if err := r.refusal(refusalEvent{Text: err.Error()}); err != nil {
+		return err
+	}
+	return r.summarized(&summary{Status: launch.StatusRefused, Cause: err.Error()})
+}
+
+// refusal writes a cause if --json asks for it.
+func (r *running) refusal(e refusalEvent) error {
+	if r.events == nil {
+		return nil
+	}
+	e.Event = "refused"
+	return r.events.print(e)
 }
 
 // failed reports that weft run itself failed.
 func (r *running) failed(err error) error {
 	r.say("%s", hostErrorText(err))
+	r.unplaced()
 	return r.summarized(&summary{Status: launch.StatusFailed, Cause: hostErrorText(err)})
 }
 
@@ -138,15 +151,8 @@ func (r *running) report(result *launch.Result) error {
 	for i := range result.Ranks {
 		s.Ranks = append(s.Ranks, rowOf(&result.Ranks[i]))
 	}
-	switch {
-	case len(result.Refusals) > 0:
-		r.say("no rank was started:")
-	case result.Cause != "" && !r.broken():
-		r.say("%s", result.Cause)
-	}
-	for _, f := range result.Refusals {
-		s.Refusals = append(s.Refusals, refusalRow{f.Host, f.What, f.Text, f.Cure})
-		r.say("  host %s: %s", f.Host, refusalText(f.Text, f.Cure))
+	if err := r.reportRefusals(result); err != nil {
+		return err
 	}
 	for _, v := range result.Survivors {
 		s.Survivors = append(s.Survivors, survivorRow{v.Host, v.Rank, v.PID, v.Why})
@@ -156,6 +162,36 @@ func (r *running) report(result *launch.Result) error {
 		r.say("not known whether the ranks on a host have ended: %s", u)
 	}
 	return r.summarized(s)
+}
+
+// reportRefusals prints why no rank was started, or else the cause of the end.
+func (r *running) reportRefusals(result *launch.Result) error {
+	none := len(result.Refusals) > 0 && len(result.Ranks) == 0
+	if len(result.Ranks) == 0 {
+		r.unplaced()
+	}
+	switch {
+	case none:
+		r.say("no rank was started:")
+	case result.Cause != "" && !r.broken():
+		r.say("%s", result.Cause)
+	}
+	for _, f := range result.Refusals {
+		if none {
+			r.say("  host %s: %s", f.Host, refusalText(f.Text, f.Cure))
+		}
+		if err := r.refusal(refusalEvent{Node: f.Host, What: f.What, Text: f.Text, Cure: f.Cure}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unplaced forgets the placement for --json: no rank has started.
+func (r *running) unplaced() {
+	if r.events != nil {
+		r.events.unplaced()
+	}
 }
 
 // refusalText is a cause with its cure.

@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // Enter prepares the calling thread to start ranks: processes that the thread forks with attr begin
@@ -69,7 +66,6 @@ func leave(home, keeper string) {
 	}
 }
 
-// moveThread moves the calling thread to a directory of version 1.
-func moveThread(dir string) error {
-	return write(filepath.Join(dir, "tasks"), strconv.Itoa(unix.Gettid()))
-}
+// moveThread moves the calling thread to a directory of version 1. 0 names this thread. For a number, even its own,
+// the kernel waits until no process of the host is in a fork, by a grace period of 5 to 30 ms.
+func moveThread(dir string) error { return write(filepath.Join(dir, "tasks"), "0") }

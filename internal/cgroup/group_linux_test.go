@@ -250,3 +250,27 @@ func TestTheThreadIsHomeAfterEnter(t *testing.T) {
 		t.Errorf("attr still names the group: %+v", attr)
 	}
 }
+
+// A process of the list may end, and its pid may become that of a process outside, before the kill.
+func TestAPidThatHasLeftTheGroupIsNotKilled(t *testing.T) {
+	g := makeGroup(t)
+	rank := run(t, g.Enter, "exec sleep 600")
+	awaitProcesses(t, g, 1)
+	outside := exec.Command("/bin/sleep", "600")
+	if err := outside.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.killAll(ranksDir, []int{outside.Process.Pid, rank.Process.Pid}); err != nil {
+		t.Error(err)
+	}
+	if err := rank.Wait(); err == nil {
+		t.Error("the rank ended with status 0; expected SIGKILL")
+	}
+	if err := outside.Process.Signal(unix.SIGTERM); err != nil {
+		t.Errorf("the process outside: %v", err)
+	}
+	var end *exec.ExitError
+	if err := outside.Wait(); !errors.As(err, &end) || end.Sys().(syscall.WaitStatus).Signal() != unix.SIGTERM {
+		t.Errorf("the process outside: %v; expected an end by SIGTERM", err)
+	}
+}

@@ -84,12 +84,47 @@ func (g *Group) killPart(part string) error {
 		}
 	}
 	pids, err := g.processes(part)
+	if len(pids) == 0 || err != nil {
+		return err
+	}
+	return g.killAll(part, pids)
+}
+
+// killAll kills the listed processes that are still in a part. One of them may have ended since the list was read,
+// and another process of the host may have its pid. A descriptor that was opened before the part was read once
+// more stands for a process of the part, and for no later one.
+func (g *Group) killAll(part string, pids []int) (err error) {
+	opened := make(map[int]int, len(pids))
+	defer func() {
+		for _, fd := range opened {
+			_ = unix.Close(fd)
+		}
+	}()
 	for _, pid := range pids {
-		if kerr := unix.Kill(pid, unix.SIGKILL); kerr != nil && kerr != unix.ESRCH {
-			err = errors.Join(err, fmt.Errorf("cgroup: kill process %d: %w", pid, kerr))
+		switch fd, operr := unix.PidfdOpen(pid, 0); operr {
+		case nil:
+			opened[pid] = fd
+		case unix.ESRCH:
+		case unix.EINVAL: // a thread that outlives its process, or none
+		default: // before Linux 5.3, or too many open files
+			err = errors.Join(err, killed(pid, unix.Kill(pid, unix.SIGKILL)))
 		}
 	}
-	return err
+	still, serr := g.processes(part)
+	for _, pid := range still {
+		if fd, is := opened[pid]; is {
+			err = errors.Join(err, killed(pid, unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)))
+		}
+	}
+	return errors.Join(err, serr)
+}
+
+// killed returns the error of a kill. A process that has ended needs none.
+func killed(pid int, err error) error {
+	if err == nil || err == unix.ESRCH {
+		return nil
+	}
+	return fmt.Errorf("cgroup: kill process %d: %w", pid, err)
 }
 
 // awaitFrozen waits until no process of a directory runs, so that none is in the middle of a fork.

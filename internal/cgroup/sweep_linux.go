@@ -10,7 +10,8 @@ import (
 // Sweep ends and removes the groups of jobs below the cgroup of this process that no keeper is in: their daemon
 // and their keeper were killed together. A group that is younger than minAge may wait for its keeper, and
 // stays. Only groups of version 2 show that their keeper is gone; of version 1, those without a process are
-// removed. Sweep returns the names of the removed groups.
+// removed. A directory without both parts of a job is other software's, and stays. Sweep returns the names of
+// the removed groups.
 func Sweep(prefix string, minAge time.Duration) (removed []string, err error) {
 	h, err := own()
 	if err != nil {
@@ -24,7 +25,7 @@ func Sweep(prefix string, minAge time.Duration) (removed []string, err error) {
 		found, _ := filepath.Glob(filepath.Join(base, prefix+"*")) // an error is one of the pattern
 		for _, dir := range found {
 			st, err := os.Stat(dir)
-			if err != nil || !st.IsDir() || !groupName.MatchString(filepath.Base(dir)) || time.Since(st.ModTime()) < minAge {
+			if err != nil || !st.IsDir() || !groupName.MatchString(filepath.Base(dir)) || time.Since(st.ModTime()) < minAge || !hasParts(dir) {
 				continue
 			}
 			g := names[filepath.Base(dir)]
@@ -64,6 +65,16 @@ func (g *Group) kept() (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// hasParts reports whether a directory has both parts of a job. Another program may name its groups alike.
+func hasParts(dir string) bool {
+	for _, part := range []string{ranksDir, keeperDir} {
+		if st, err := os.Lstat(filepath.Join(dir, part)); err != nil || !st.IsDir() {
+			return false
+		}
+	}
+	return true
 }
 
 // populated reports whether a directory has processes. One that is gone has none.

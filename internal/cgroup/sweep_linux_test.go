@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -42,5 +45,42 @@ func TestSweepEndsGroupsWithoutAKeeperAndNoOthers(t *testing.T) {
 	}
 	if _, err := os.Stat(g.Unified); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is left (%v)", g.Unified, err)
+	}
+}
+
+func TestSweepSparesGroupsOfOtherSoftware(t *testing.T) {
+	h, err := own()
+	if err != nil || h[""] == "" {
+		t.Skipf("this host has no control groups of version 2 (%v)", err)
+	}
+	prefix := fmt.Sprintf("weft-test-other-%d", os.Getpid())
+	dir := filepath.Join(aboveLeaf(h[""]), prefix)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("this user makes no control groups: %v", err)
+	}
+	defer os.Remove(dir)
+	at, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	c := exec.Command("/bin/sleep", "600")
+	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(at.Fd())}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	removed, err := Sweep(prefix, 0)
+	if err != nil || len(removed) > 0 {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Errorf("the process of the other group: %v", err)
+	}
+	var end *exec.ExitError
+	if err := c.Wait(); !errors.As(err, &end) {
+		t.Errorf("the end of the process: %v", err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("the other group: %v", err)
 	}
 }

@@ -78,7 +78,6 @@ const (
 	RefusedDir     = "dir"
 	RefusedProgram = "program"
 	RefusedMachine = "machine"
-	RefusedMemlock = "memlock"
 	RefusedLink    = "link"
 	RefusedMemory  = "memory"
 )
@@ -135,7 +134,7 @@ type RankInfo struct {
 	Rank     int    `json:"rank"`
 	PID      int    `json:"pid"`
 	State    string `json:"state"`              // running, sleeping, stopped, traced, uninterruptible, ended, from /proc
-	Cause    string `json:"cause,omitempty"`    // of one that has ended, if that is known: "exit status 0"
+	Cause    string `json:"cause,omitempty"`    // of one that has ended, if that is known: "exited with status 3"
 	Attached bool   `json:"attached,omitempty"` // it is a process of the daemon's NIC
 
 	Standing *Standing `json:"standing,omitempty"` // of one that is attached: the answer to "stuck"
@@ -238,8 +237,8 @@ func (r *Reserve) check() error {
 		return bad("a job of %d ranks; expected 1 to %d", r.Size, limits.JobSize)
 	case r.Ranks < 1 || r.Ranks > limits.RanksPerHost:
 		return bad("%d ranks on one host; expected 1 to %d", r.Ranks, limits.RanksPerHost)
-	case r.First < 0 || r.First+r.Ranks > r.Size:
-		return bad("ranks %d to %d of %d", r.First, r.First+r.Ranks-1, r.Size)
+	case r.First < 0 || r.First > r.Size-r.Ranks: // a sum could overflow
+		return bad("%d ranks from rank %d on, of %d", r.Ranks, r.First, r.Size)
 	case r.Launcher.NIC == 0 || r.Launcher.Slot == 0:
 		return bad("the launcher has no address; expected its NIC, slot and generation")
 	case r.SHA256 != "" && !hexSHA256.MatchString(r.SHA256):

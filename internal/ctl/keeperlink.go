@@ -16,6 +16,7 @@ import (
 // each, strictly decoded. The end of the connection is the end of the other side.
 //
 //	daemon                                             keeper
+//	  {"await":{"name":NAME,"socket":PATH,…}}     ────►  only to a keeper that starts before its reservation
 //	  {"begin":{"reserve":{…},"socket":PATH,…}}   ────►
 //	                                              ◄───  {"ready":true} or {"refusals":[…]}
 //	                                              ◄───  {"started":[PID,…]}     the launcher's start has come
@@ -27,13 +28,22 @@ const KeeperFD = 3
 
 // ToKeeper is what a daemon sends its keeper. One of the fields is set.
 type ToKeeper struct {
+	Await  *KeeperAwait `json:"await,omitempty"`
 	Begin  *KeeperBegin `json:"begin,omitempty"`
 	Kill   *KeeperKill  `json:"kill,omitempty"`
 	Report bool         `json:"report,omitempty"`
 	Stops  bool         `json:"stops,omitempty"` // the daemon ends when its keepers have ended
 }
 
-// KeeperBegin is the first packet to a keeper.
+// KeeperAwait is what a keeper may do before the reservation comes: attach. It is the first packet to a keeper that
+// starts early.
+type KeeperAwait struct {
+	Name   string   `json:"name"` // as which the keeper attaches
+	Socket string   `json:"socket"`
+	Cgroup []string `json:"cgroup,omitempty"`
+}
+
+// KeeperBegin is the first packet to a keeper, or the one behind KeeperAwait.
 type KeeperBegin struct {
 	Reserve *Reserve `json:"reserve"`
 	Socket  string   `json:"socket"` // of the daemon, for the keeper and its ranks
@@ -50,7 +60,8 @@ type KeeperBegin struct {
 
 // KeeperKill asks a keeper to end its ranks.
 type KeeperKill struct {
-	Grace int64 `json:"grace_ns"` // between SIGTERM and SIGKILL
+	Grace int64  `json:"grace_ns"`     // between SIGTERM and SIGKILL
+	By    string `json:"by,omitempty"` // who asked for it, for a person: "user alice on h1 (NIC 0:0:0:0:0:0:0:1)"
 }
 
 // FromKeeper is what a keeper sends its daemon. One of the fields is set.
@@ -73,6 +84,7 @@ type KeeperLink struct {
 	mu   sync.Mutex
 	p    *packets
 	past bool // Begin has come
+	soon bool // Await has come
 }
 
 // NewKeeperLink makes a link of one end of a pair of packet sockets, and closes f.
@@ -109,11 +121,11 @@ func (l *KeeperLink) Tell(m *ToKeeper) error { return l.send(m) }
 // Answer sends a packet to the daemon.
 func (l *KeeperLink) Answer(m *FromKeeper) error { return l.send(m) }
 
-// AnswerReport sends a report, in as many packets as it takes.
-func (l *KeeperLink) AnswerReport(ranks []RankInfo) error {
+// EachReport cuts a report into as many packets as it takes, and sends them.
+func EachReport(ranks []RankInfo, send func(*FromKeeper) error) error {
 	for from := 0; ; {
 		page, next := Page(ranks, from)
-		if err := l.Answer(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
+		if err := send(&FromKeeper{Ranks: page, Report: next == 0}); err != nil || next == 0 {
 			return err
 		}
 		from = next
@@ -135,10 +147,10 @@ func (l *KeeperLink) Told() (*ToKeeper, error) {
 	if err := l.receive(&m); err != nil {
 		return nil, err
 	}
-	if err := m.check(l.past); err != nil {
+	if err := m.check(l.past, l.soon); err != nil {
 		return nil, err
 	}
-	l.past = true
+	l.past, l.soon = m.Begin != nil || l.past, true
 	return &m, nil
 }
 
@@ -165,11 +177,13 @@ func (l *KeeperLink) receive(into any) error {
 	return decode(b, into)
 }
 
-// check says what is wrong with a packet of a daemon, of which past says that it is not the first.
-func (m *ToKeeper) check(past bool) error {
+// check says what is wrong with a packet of a daemon. past says that Begin has come, and soon that some packet has.
+func (m *ToKeeper) check(past, soon bool) error {
 	switch {
-	case past == (m.Begin != nil):
-		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other", ErrBadRequest)
+	case m.Await != nil && m.Begin == nil && !soon:
+		return nil
+	case past == (m.Begin != nil) || m.Await != nil:
+		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other, but for an \"await\" before it", ErrBadRequest)
 	case m.Begin != nil && m.Begin.Reserve == nil:
 		return fmt.Errorf("%w: \"begin\" without \"reserve\"", ErrBadRequest)
 	case m.Begin != nil:
@@ -190,6 +204,11 @@ func (m *FromKeeper) check() error {
 	for _, r := range m.Refusals {
 		if len(r.What)+len(r.Text)+len(r.Cure) > limits.JobRefusalBytes {
 			return fmt.Errorf("%w: a refusal of more than %d bytes", ErrBadRequest, limits.JobRefusalBytes)
+		}
+	}
+	for _, r := range m.Ranks {
+		if len(r.State)+len(r.Cause) > limits.RankStateBytes || r.Standing != nil {
+			return fmt.Errorf("%w: a rank with more than %d bytes of state, or with what only the NIC knows", ErrBadRequest, limits.RankStateBytes)
 		}
 	}
 	return nil

@@ -90,6 +90,10 @@ type Config struct {
 	// It is for processes that do nothing beside the daemon: such a parent must reap orphans.
 	Subreaper bool `toml:"-"`
 
+	// Expect names a job of this user on this host, such as "job-1a2b3c4d". Its keeper starts and attaches while the
+	// daemon starts. If no reservation of the job comes, the keeper ends with the daemon. Empty: none.
+	Expect string `toml:"-"`
+
 	called    string   // the name of Link, if it was one of Named
 	further   []string // names of the links that are started beside it
 	besides   bool     // this is one of those

@@ -37,6 +37,7 @@ type control struct {
 	closed  atomic.Bool
 
 	desk     *desk
+	waits    chan struct{} // has a token for each goroutine of apart
 	refusals refusals
 }
 
@@ -64,7 +65,7 @@ func newControl(ctx context.Context, d *Daemon) (*control, error) {
 		return nil, err
 	}
 	seg.EnableDirect()
-	c := &control{d: d, half: seg.Process(), desk: newDesk()}
+	c := &control{d: d, half: seg.Process(), desk: newDesk(), waits: make(chan struct{}, limits.ControlApart)}
 	c.waiters.Sleeping = c.half.SetSleeping
 	at := driver.Entry{VNI: seg, WakeUp: func() { c.waiters.WakeReady() }}
 	if _, err := d.driver.New(ctx, 0, os.Getpid(), vni.Name{}, at); err != nil {
@@ -152,7 +153,7 @@ func (c *control) receiveAll(ctx context.Context, k *desk) {
 }
 
 // serveOne answers a request, unless its asker has given up. The part that waits for a keeper gets a goroutine
-// of its own, which the jobs bound.
+// of its own.
 func (c *control) serveOne(ctx context.Context, a *asked, all *sync.WaitGroup) {
 	if time.Since(a.came) >= askWithin {
 		c.d.countControl((*nic.Engine).ControlDropped)
@@ -164,13 +165,27 @@ func (c *control) serveOne(ctx context.Context, a *asked, all *sync.WaitGroup) {
 		return
 	}
 	m := a.m
-	all.Go(func() {
+	c.apart(all, func() {
 		reply, err := rest()
 		if err != nil {
 			reply = ctl.ErrorReply(err)
 		}
 		c.reply(ctx, &m, reply)
 	})
+}
+
+// apart calls a function in a goroutine of its own. If there are limits.ControlApart of these already, the caller
+// does it, which serves its NIC no other request meanwhile.
+func (c *control) apart(all *sync.WaitGroup, do func()) {
+	select {
+	case c.waits <- struct{}{}:
+		all.Go(func() {
+			defer func() { <-c.waits }()
+			do()
+		})
+	default:
+		do()
+	}
 }
 
 // answer is the reply to one request of a NIC, unless it was wrong already, or the part that waits.

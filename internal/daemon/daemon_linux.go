@@ -99,6 +99,7 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 		h.links = append(h.links, d)
 	}
 	if err := h.take(); err != nil {
+		h.places.close()
 		return nil, errors.Join(err, h.close())
 	}
 	return h.links[0], nil

@@ -53,6 +53,7 @@ func (h *door) take() (err error) {
 	if err = h.places.family.adopt(); err != nil {
 		return err
 	}
+	first.jobs.startEarly(s.config.Expect)
 	machines, err := openMachines(s.stateDir)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,9 @@ func (f *family) adopt() error {
 		return fmt.Errorf("child subreaper: %w", err)
 	}
 	f.elder = make(map[int]bool)
+	if childless() {
+		return nil
+	}
 	for pid, p := range processTable() {
 		if p.Parent == os.Getpid() {
 			f.elder[pid] = true
@@ -83,10 +87,21 @@ func (f *family) reapOrphans(done <-chan struct{}) {
 	}
 }
 
-// reap reaps the orphans that have ended. A pid that wait may still use is left alone.
+// reap reaps the orphans that have ended. A pid that wait may still use is left alone. /proc is read only if such
+// a pid hides the orphans: most calls find nothing, and a scan of /proc takes some milliseconds.
 func (f *family) reap() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	for {
+		pid := endedChild()
+		if pid == 0 {
+			return
+		}
+		if f.own[pid] || f.elder[pid] {
+			break
+		}
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	}
 	for pid, p := range processTable() {
 		if p.Parent == os.Getpid() && p.Ended() && !f.own[pid] && !f.elder[pid] {
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
@@ -98,10 +113,13 @@ func (f *family) reap() {
 // their descendants. If this process is the first of its container, other orphans come to it as well, so
 // those must be the job's user's.
 func (f *family) leftovers(since uint64, uid int) map[int]process {
-	f.mu.Lock()
+	if childless() {
+		return nil
+	}
+	all := processTable()
+	f.mu.Lock() // behind the table: start holds the lock until own has what it forked
 	own := maps.Clone(f.own)
 	f.mu.Unlock()
-	all := processTable()
 	found := make(map[int]process)
 	for pid, p := range all {
 		if p.Parent == os.Getpid() && !own[pid] && !f.elder[pid] && p.Began >= since && (os.Getpid() != 1 || p.uid(pid) == uid) {
@@ -148,6 +166,26 @@ func (f *family) endLeftovers(since uint64, uid int, within time.Duration) (unki
 			}
 		}
 	}
+}
+
+// childless reports whether this process has no child, and so no descendant: the orphans below it become its
+// children. Threads count as one process.
+func childless() bool {
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return errors.Is(err, unix.ECHILD)
+}
+
+// endedChild returns a child that has ended and is not reaped; 0 if there is none.
+func endedChild() int {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	if err != nil {
+		return 0
+	}
+	// si_pid is the first field of a union behind three numbers. The union holds pointers.
+	const word = unsafe.Sizeof(uintptr(0))
+	behind := unsafe.Offsetof(info.Code) + unsafe.Sizeof(info.Code)
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), (behind+word-1)/word*word)))
 }
 
 // leftoversEvery is how often leftovers are looked for until there are none.

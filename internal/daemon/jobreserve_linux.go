@@ -234,8 +234,7 @@ func (j *jobs) begin(ctx context.Context, b *job, r *ctl.Reserve) []ctl.Refusal 
 	socket, err := j.openSocket(b)
 	var k *keeper
 	if err == nil {
-		b.makeGroup()
-		k, err = j.startKeeper(j.d.settings.config.keeper(), b)
+		k, err = j.keeperFor(b, &ctl.KeeperBegin{Reserve: r, Socket: socket, User: b.account.name, Launcher: j.ipOf(r.Launcher.NIC)})
 	}
 	if err != nil {
 		b.endGroup()
@@ -252,19 +251,28 @@ func (j *jobs) begin(ctx context.Context, b *job, r *ctl.Reserve) []ctl.Refusal 
 	}
 	j.mu.Unlock()
 	go j.attend(b)
-	begin := &ctl.KeeperBegin{Reserve: r, Socket: socket, User: b.account.name, Launcher: j.ipOf(r.Launcher.NIC)}
-	if b.group != nil {
-		begin.Cgroup = b.group.Paths()
-	}
-	err = k.link.Tell(&ctl.ToKeeper{Begin: begin})
-	var m *ctl.FromKeeper
-	if err == nil {
-		m, err = k.firstAnswer(ctx)
-	}
+	m, err := k.firstAnswer(ctx)
 	if err != nil {
 		return []ctl.Refusal{{What: ctl.RefusedHost, Text: err.Error(), Cure: "see the log of the daemon"}}
 	}
 	return m.Refusals
+}
+
+// keeperFor returns the keeper of a job, which knows what to keep: the one that has started early, or a new one.
+func (j *jobs) keeperFor(b *job, begin *ctl.KeeperBegin) (*keeper, error) {
+	k := j.takeEarly(b)
+	if k == nil {
+		b.makeGroup()
+	}
+	if b.group != nil {
+		begin.Cgroup = b.group.Paths()
+	}
+	first := &ctl.ToKeeper{Begin: begin}
+	if k == nil {
+		return j.startKeeper(b, first)
+	}
+	_ = k.link.Tell(first) // if it has ended, firstAnswer says so
+	return k, nil
 }
 
 // firstAnswer waits for what a keeper says of its reservation, for limits.KeeperWithin at most.

@@ -43,6 +43,7 @@ type places struct {
 	taken  int             // slots
 	peers  map[registry.NICID]int
 	closed bool
+	early  *job           // has a keeper that waits for its reservation; nil: none
 	live   sync.WaitGroup // jobs whose end is not handled
 }
 
@@ -96,8 +97,8 @@ func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl
 	case ctl.JobStuck:
 		return j.stuck(a, q.ID, r.From)
 	case ctl.JobKill:
-		reply, err := j.kill(a, q.ID, time.Duration(q.Grace))
-		return reply, 0, nil, err
+		rest, err := j.kill(a, q.ID, time.Duration(q.Grace))
+		return nil, 0, rest, err
 	case ctl.JobSlots:
 		if err := j.mayLook(a); err != nil {
 			return nil, 0, nil, err
@@ -204,8 +205,9 @@ func (j *jobs) attached(b *job, ranks []ctl.RankInfo) []ctl.RankInfo {
 	return ranks
 }
 
-// kill ends a job on this host. It returns as soon as the keeper knows.
-func (j *jobs) kill(a deploy.Asker, id string, grace time.Duration) (*ctl.JobReply, error) {
+// kill ends a job on this host. The part that waits takes until the keeper knows: a keeper may leave its packets
+// unread for some time.
+func (j *jobs) kill(a deploy.Asker, id string, grace time.Duration) (later, error) {
 	b, err := j.find(id)
 	if err != nil {
 		return nil, err
@@ -214,8 +216,23 @@ func (j *jobs) kill(a deploy.Asker, id string, grace time.Duration) (*ctl.JobRep
 		return nil, err
 	}
 	b.log.Info("job is killed", "by", a.String())
-	b.keeper.end(cmp.Or(grace, limits.JobGrace))
-	return &ctl.JobReply{NIC: j.d.id, PID: b.keeper.cmd.Process.Pid, Jobs: []ctl.JobInfo{b.info()}}, nil
+	return func() (*ctl.JobReply, int, error) {
+		b.keeper.end(cmp.Or(grace, limits.JobGrace), j.who(a))
+		return &ctl.JobReply{NIC: j.d.id, PID: b.keeper.cmd.Process.Pid, Jobs: []ctl.JobInfo{b.info()}}, 0, nil
+	}, nil
+}
+
+// who names an asker for a person: the user, and the host and NIC from which the request comes.
+func (j *jobs) who(a deploy.Asker) string {
+	if a.NIC == 0 {
+		return fmt.Sprintf("user %s on %s (NIC %v)", a.User, j.d.host(), j.d.id)
+	}
+	for _, n := range j.d.nodes() {
+		if n.ID == a.NIC && n.Name != "" {
+			return fmt.Sprintf("user %s on %s (NIC %v)", a.User, n.Name, a.NIC)
+		}
+	}
+	return fmt.Sprintf("user %s of NIC %v", a.User, a.NIC)
 }
 
 // admits reports whether a user has a job here, and so may attach.
@@ -258,7 +275,7 @@ func (p *places) using(machine string) (ids []string) {
 func (j *jobs) attend(b *job) {
 	defer j.live.Done()
 	err := j.family.wait(b.keeper.cmd)
-	close(b.keeper.gone)
+	b.keeper.ended()
 	_ = b.keeper.link.Close()
 	b.endGroup()
 	if left := j.family.endLeftovers(b.keeper.began, b.account.uid, limits.KeeperExtra); len(left) > 0 {
@@ -344,12 +361,13 @@ func (j *jobs) forget(b *job) {
 func (j *places) close() {
 	j.mu.Lock()
 	j.closed = true
+	j.dropEarly()
 	for _, b := range j.all {
 		if b.keeper != nil {
 			if b.keeper.link.Tell(&ctl.ToKeeper{Stops: true}) != nil {
 				_ = b.keeper.link.Close()
 			}
-			go b.keeper.killAfter(limits.JobGrace + limits.KeeperExtra)
+			b.keeper.killWithin(limits.JobGrace + limits.KeeperExtra)
 		}
 	}
 	j.mu.Unlock()

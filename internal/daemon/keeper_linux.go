@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -30,17 +31,21 @@ type keeper struct {
 	answer chan *ctl.FromKeeper // its first packet; closed at its end
 	gone   chan struct{}        // closed when the process was reaped
 	said   atomic.Value         // the last line of its standard error, a string
+	mute   chan struct{}        // closed when its standard error has ended
 
 	mu      sync.Mutex
 	started []int // pids of the ranks; nil: it waits for the launcher
 	ending  bool
+	limit   *time.Timer                    // kills it
+	latest  time.Time                      // when limit does so
 	report  []ctl.RankInfo                 // parts of the report that is coming
 	waiting map[chan<- []ctl.RankInfo]bool // for it
 }
 
-// startKeeper starts the keeper of a job as its user, in the job's control group if that has version 2. command
-// is the program with its arguments.
-func (j *jobs) startKeeper(command []string, b *job) (*keeper, error) {
+// startKeeper starts the keeper of a job as its user, in the job's control group if that has version 2. The keeper
+// finds its first packet at the start, so it knows what to remove even if the daemon dies now.
+func (j *jobs) startKeeper(b *job, first *ctl.ToKeeper) (*keeper, error) {
+	command := j.d.settings.config.keeper()
 	a, group := b.account, b.group
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -52,12 +57,15 @@ func (j *jobs) startKeeper(command []string, b *job) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := link.Tell(first); err != nil {
+		return nil, errors.Join(err, link.Close())
+	}
 	said, says, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(explainFiles(err), link.Close())
 	}
 	defer says.Close()
-	k := &keeper{link: link, answer: make(chan *ctl.FromKeeper, 1), gone: make(chan struct{}), waiting: make(map[chan<- []ctl.RankInfo]bool)}
+	k := &keeper{link: link, answer: make(chan *ctl.FromKeeper, 1), gone: make(chan struct{}), mute: make(chan struct{}), waiting: make(map[chan<- []ctl.RankInfo]bool)}
 	k.cmd = &exec.Cmd{Path: command[0], Args: append([]string{"weft"}, command[1:]...), Dir: "/", Env: a.environment(),
 		Stderr: says, ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: a.credential()}}
 	inside := func() {}
@@ -80,6 +88,7 @@ func (j *jobs) startKeeper(command []string, b *job) (*keeper, error) {
 // logLines logs what a keeper says on its standard error, line by line. What it says beyond the bound is
 // discarded. Ranks do not inherit this pipe; if one does, it holds up this goroutine and nothing else.
 func (k *keeper) logLines(f *os.File, log *slog.Logger) {
+	defer close(k.mute)
 	defer f.Close()
 	r := bufio.NewReaderSize(f, limits.KeeperLineBytes)
 	for lines := 0; ; {
@@ -97,13 +106,20 @@ func (k *keeper) logLines(f *os.File, log *slog.Logger) {
 	}
 }
 
-// lastWords is what the keeper said last, behind a colon.
+// lastWords is what a keeper that has ended said last, behind a colon. They may come after its end. A process that has
+// inherited its standard error is not waited for.
 func (k *keeper) lastWords() string {
+	select {
+	case <-k.mute:
+	case <-time.After(lastWordsWithin):
+	}
 	if s, ok := k.said.Load().(string); ok {
 		return ": " + s
 	}
 	return ""
 }
+
+const lastWordsWithin = time.Second
 
 // listen receives the keeper's packets until its end.
 func (k *keeper) listen() {
@@ -139,7 +155,7 @@ func (k *keeper) take(m *ctl.FromKeeper) {
 	}
 	if m.Report {
 		for c := range k.waiting {
-			c <- k.report
+			c <- slices.Clone(k.report) // each asker marks its own
 		}
 		clear(k.waiting)
 		k.report = nil
@@ -184,23 +200,42 @@ func (k *keeper) state() string {
 	return ctl.JobRunning
 }
 
-// end asks the keeper to end its ranks, and kills it if it takes limits.KeeperExtra longer than the grace.
-func (k *keeper) end(grace time.Duration) {
+// end asks the keeper to end its ranks for a user, and kills it if it takes limits.KeeperExtra longer than the
+// grace.
+func (k *keeper) end(grace time.Duration, by string) {
 	k.mu.Lock()
 	k.ending = true
 	k.mu.Unlock()
-	if k.link.Tell(&ctl.ToKeeper{Kill: &ctl.KeeperKill{Grace: int64(grace)}}) != nil {
+	if k.link.Tell(&ctl.ToKeeper{Kill: &ctl.KeeperKill{Grace: int64(grace), By: by}}) != nil {
 		grace = 0
 	}
-	go k.killAfter(grace + limits.KeeperExtra)
+	k.killWithin(grace + limits.KeeperExtra)
 }
 
-// killAfter kills the keeper unless it ends before.
-func (k *keeper) killAfter(d time.Duration) {
-	select {
-	case <-k.gone:
-	case <-time.After(d):
-		k.kill()
+// killWithin kills the keeper after a time, unless it ends before. The earliest end that was asked for counts: one
+// timer is enough, however often a user asks.
+func (k *keeper) killWithin(d time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	end := time.Now().Add(d)
+	switch {
+	case k.limit == nil:
+		k.limit = time.AfterFunc(d, k.kill)
+	case end.Before(k.latest):
+		k.limit.Reset(d)
+	default:
+		return
+	}
+	k.latest = end
+}
+
+// ended ends the timer of a keeper that has ended.
+func (k *keeper) ended() {
+	close(k.gone)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.limit != nil {
+		k.limit.Stop()
 	}
 }
 

@@ -31,6 +31,9 @@ func keep(how string) error {
 		return err
 	}
 	m, err := l.Told()
+	if err == nil && m.Await != nil {
+		m, err = l.Told()
+	}
 	if err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
 		case err != nil:
 			return err
 		case m.Report:
-			if err := l.AnswerReport(ranks); err != nil {
+			if err := ctl.EachReport(ranks, l.Answer); err != nil {
 				return err
 			}
 		}

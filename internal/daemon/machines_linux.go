@@ -209,16 +209,20 @@ func (j *jobs) setMachine(a deploy.Asker, m *ctl.Machine) error {
 	return j.d.machines.set(a, one)
 }
 
-// resolve finds the NIC of each node that has a name only, and the name of each that has a NIC only. All nodes
-// that are not known are in the error.
+// mostUnknown bounds the hosts that an error names.
+const mostUnknown = 16
+
+// resolve finds the NIC of each node that has a name only, and the name of each that has a NIC only. The
+// error names the first nodes that are not known, and those that are.
 func (d *Daemon) resolve(m ctl.Machine) (ctl.Machine, error) {
 	if len(m.Nodes) == 0 {
 		return m, fmt.Errorf("%w: machine %s has no nodes; expected one at least", ctl.ErrBadRequest, m.Name)
 	}
-	ids, names := map[string]registry.NICID{d.host(): d.id}, map[registry.NICID]string{d.id: d.host()}
-	for _, n := range d.nodes() {
+	own, known := d.host(), d.nodes()
+	ids, names := map[string]registry.NICID{strings.ToLower(own): d.id}, map[registry.NICID]string{d.id: own}
+	for _, n := range known {
 		if n.Name != "" && n.ID != 0 {
-			ids[n.Name], names[n.ID] = n.ID, n.Name
+			ids[strings.ToLower(n.Name)], names[n.ID] = n.ID, n.Name
 		}
 	}
 	var unknown []string
@@ -227,7 +231,7 @@ func (d *Daemon) resolve(m ctl.Machine) (ctl.Machine, error) {
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
 		if n.NIC == 0 {
-			n.NIC = ids[n.Name]
+			n.NIC = ids[strings.ToLower(n.Name)]
 		}
 		if n.Name == "" {
 			n.Name = names[n.NIC]
@@ -240,8 +244,9 @@ func (d *Daemon) resolve(m ctl.Machine) (ctl.Machine, error) {
 		seen[n.NIC] = true
 	}
 	if len(unknown) > 0 {
-		return m, fmt.Errorf("%w: machine %s: this NIC knows no node %s; expected names that `weft nodes` shows, or the ids of NICs",
-			ctl.ErrNoNIC, m.Name, strings.Join(unknown, ", "))
+		unknown = unknown[:min(len(unknown), mostUnknown)]
+		return m, fmt.Errorf("%w: machine %s: this NIC knows no host %s; it knows %s; expected names that `weft nodes` shows, or the ids of NICs",
+			ctl.ErrNoNIC, m.Name, strings.Join(unknown, ", "), ctl.KnownHosts(own, known))
 	}
 	return m, nil
 }

@@ -240,14 +240,14 @@ func (a *attempt) rankOver(e Exit, known bool) {
 	r.Exit, r.Known, r.over = e, known, true
 	a.leaves(e.Rank)
 	if !e.Failed() {
-		a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e})
+		a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e, Known: known})
 		return
 	}
 	cause := e.phrase() // of a host, if the end of the rank is not known
 	if known {
 		cause = fmt.Sprintf("rank %d on %s: %s", e.Rank, r.Node, cause)
 	}
-	a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e, Text: cause})
+	a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e, Known: known, Text: cause})
 	a.fail(failure{status: e.Code(), cause: cause, retry: true})
 	if a.o.OnDeath.Policy != Shrink && a.o.Defect != mutate.LaunchFailureKept {
 		a.end(a.o.grace())
@@ -288,7 +288,7 @@ func (a *attempt) result() *Result {
 		}
 	}
 	slices.SortStableFunc(r.Refusals, func(x, y HostRefusal) int { return cmp.Compare(a.indexOf(x.Host), a.indexOf(y.Host)) })
-	if a.begun {
+	if a.begun && !a.all(func(h *host) bool { return h.unstarted }) {
 		for i := range a.ranks {
 			if !a.ranks[i].over {
 				a.ranks[i].Cause = "its end is not known"

@@ -43,10 +43,11 @@ type host struct {
 	sends  bool // its goroutine of send has begun
 	silent bool // that goroutine has ended
 
-	taken   bool // the keeper has taken its start
-	staged  bool
-	entered bool    // it waits in a barrier
-	entries []entry // of that barrier
+	taken     bool // the keeper has taken its start
+	unstarted bool // it could start no rank
+	staged    bool
+	entered   bool    // it waits in a barrier
+	entries   []entry // of that barrier
 }
 
 // done reports whether nothing more is expected of the host.

@@ -114,6 +114,13 @@ func TestAJobThatADaemonEndsHasThatCause(t *testing.T) {
 	if r := j.run(t); r.Status != 143 || r.Cause != "host h1: its daemon was asked to end the job" || j.took > 3*time.Second {
 		t.Errorf("%+v after %v", r, j.took)
 	}
+	j = newJob(3, 2, sleeps(time.Hour))
+	j.World.KilledBy = "user alice on h9 (NIC 0:0:0:0:0:0:0:9)"
+	j.F.After(time.Second, func() { j.World.Kill(1, 100*time.Millisecond) })
+	want := "host h1: its daemon was asked to end the job by user alice on h9 (NIC 0:0:0:0:0:0:0:9)"
+	if r := j.run(t); r.Status != 143 || r.Cause != want {
+		t.Errorf("%+v; expected %s", r, want)
+	}
 }
 
 func TestAKeeperThatDoesNotEndIsEndedByItsDaemon(t *testing.T) {

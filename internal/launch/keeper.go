@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/ctl"
@@ -72,6 +74,14 @@ var (
 	errStops    = errors.New("its NIC daemon stops, and ranks do not outlive it: stop a daemon for an upgrade when no job runs")
 )
 
+// killedBy returns errKilled with the user who asked for the end.
+func killedBy(user string) error {
+	if user == "" {
+		return errKilled
+	}
+	return fmt.Errorf("%w by %s", errKilled, user)
+}
+
 // run is the life of the keeper.
 func (k *keeper) run() error {
 	k.until(func() bool { return k.why != nil || k.start != nil })
@@ -129,11 +139,12 @@ func (k *keeper) end(why error, grace time.Duration) {
 // endSet begins to end the ranks. The caller holds the lock.
 func (k *keeper) endSet(s Set, grace time.Duration) {
 	k.ends++
-	why, tells := k.why, errors.Is(k.why, errKilled) || errors.Is(k.why, errStops)
+	why := k.why
+	stops := errors.Is(why, errStops)
 	k.rt.Go(func() {
 		_ = k.daemon.Answer(&ctl.FromKeeper{Ending: true})
-		if tells { // before the ranks' ends, whose cause it is
-			k.sayWithin(time.Second, endingMsg{errors.Is(why, errStops), why.Error()})
+		if stops || errors.Is(why, errKilled) { // before the ranks' ends, whose cause it is
+			k.sayWithin(time.Second, endingMsg{stops, why.Error()})
 		}
 		lived := s.End(grace)
 		k.change(func() { k.ends--; k.lived = lived })
@@ -283,8 +294,16 @@ func (k *keeper) callbacks() Callbacks {
 	return c
 }
 
-// short bounds a text of a message.
-func short(text string) string { return text[:min(len(text), maxAbortText)] }
+// short bounds a text of a message. It makes the text valid UTF-8, as JSON does: a path may hold any bytes, and
+// JSON would lengthen the text beyond the bound.
+func short(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	end := min(len(text), maxAbortText)
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}
 
 // follow ends the ranks when the caller's context ends. It looks once a second whether Keep has
 // ended.
@@ -312,7 +331,7 @@ func (k *keeper) obeyDaemon() {
 			k.end(errNoDaemon, k.patience())
 			return
 		case m.Kill != nil:
-			k.end(errKilled, time.Duration(m.Kill.Grace))
+			k.end(killedBy(m.Kill.By), time.Duration(m.Kill.Grace))
 		case m.Stops:
 			k.end(errStops, k.patience())
 		case m.Report:
@@ -323,7 +342,7 @@ func (k *keeper) obeyDaemon() {
 			if set != nil {
 				ranks = set.Inspect()
 			}
-			_ = k.daemon.Answer(&ctl.FromKeeper{Report: true, Ranks: ranks})
+			_ = ctl.EachReport(ranks, k.daemon.Answer)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/mutate"
 )
 
@@ -166,17 +167,38 @@ func (a *attempt) gone(h *host, m *Summary) {
 		cause = "its keeper did not report the end of the rank"
 	}
 	cause = fmt.Sprintf("host %s: %s", h.Name, cause)
-	if before < hostStarted && !a.ending {
-		a.fail(failure{status: StatusFailed, cause: cause, retry: true})
-		a.end(a.o.grace())
+	if before < hostStarted { // it had no rank
+		if !a.ending {
+			a.fail(failure{status: StatusFailed, cause: cause, retry: true})
+			a.end(a.o.grace())
+		}
 		return
 	}
-	if m.NotStarted && !a.ending {
-		a.fail(failure{status: StatusRefused, cause: cause, retry: true})
-		a.end(a.o.grace())
+	if m.NotStarted {
+		a.unstarted(h, m.Failure, cause)
+		return
 	}
 	for _, r := range h.Ranks {
 		a.rankOver(Exit{Rank: r, Cause: cause}, false)
+	}
+	a.release()
+}
+
+// unstarted handles a host that could start none of its ranks: it refuses them late. The ranks have no
+// end of which a Note could tell. The caller holds the lock.
+func (a *attempt) unstarted(h *host, why, cause string) {
+	h.unstarted = true
+	a.refusals = append(a.refusals, HostRefusal{Host: h.Name, Refusal: ctl.Refusal{What: ctl.RefusedProgram, Text: why,
+		Cure: "look whether the program runs there by itself"}})
+	if !a.ending {
+		a.fail(failure{status: StatusRefused, cause: cause, retry: true})
+		a.end(a.o.grace())
+	}
+	for _, n := range h.Ranks {
+		if r := &a.ranks[n]; !r.over {
+			r.Cause, r.over = cause, true
+			a.leaves(n)
+		}
 	}
 	a.release()
 }

@@ -94,10 +94,10 @@ type HostSurvivor struct {
 
 // Result is the end of a job.
 type Result struct {
-	Ranks     []RankEnd // by rank; empty if no rank started
-	Status    int       // exit status of the whole job
-	Cause     string    // sentence that explains a Status other than 0
-	Refusals  []HostRefusal
+	Ranks     []RankEnd      // by rank; empty if no rank started
+	Status    int            // exit status of the whole job
+	Cause     string         // sentence that explains a Status other than 0
+	Refusals  []HostRefusal  // of hosts that refused, or could not start their ranks
 	Restarts  int            // how often the job began again
 	Survivors []HostSurvivor // processes that nothing could end
 	Unknown   []string       // hosts whose end the launcher does not know, each with the reason
@@ -126,4 +126,6 @@ type Note struct {
 	Rank int
 	Exit *Exit
 	Text string
+
+	Known bool // of NoteRank: the keeper has reported the end
 }

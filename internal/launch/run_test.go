@@ -142,6 +142,9 @@ func TestOneRefusalAmongManyHostsStartsNothingAndAllCausesCome(t *testing.T) {
 			t.Fatalf("after a refusal: %+v", e)
 		}
 	}
+	if j.console.Has(launch.NoteRank) {
+		t.Errorf("after a refusal, ranks have ended: %+v", j.console.Notes)
+	}
 	if j.took > time.Second {
 		t.Errorf("the refusal took %v", j.took)
 	}

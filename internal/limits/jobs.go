@@ -51,6 +51,10 @@ const (
 	MostJobGrace = time.Hour
 	KeeperExtra  = 2 * time.Second
 
+	// RankStateBytes bounds what a keeper says of the state of one rank. The daemon keeps a report until
+	// it is whole: 4096 ranks then take 1 MiB.
+	RankStateBytes = 256
+
 	// ReportWithin is how long a keeper may take to report on its ranks: it reads a few files of
 	// /proc for each.
 	ReportWithin = time.Second

@@ -39,4 +39,8 @@ const (
 	// take 4 MiB.
 	ControlWaiting    = 32
 	ControlWaitingAll = 256
+
+	// ControlApart is how many requests of other NICs wait for keepers beside those that are served. Each
+	// has a reply of ctl.MaxMessage bytes at most, so that they take 4 MiB together.
+	ControlApart = 64
 )

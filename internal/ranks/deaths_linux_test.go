@@ -34,8 +34,8 @@ func TestEveryDeathHasItsCause(t *testing.T) {
 				if got != want {
 					t.Errorf("rank %d ended with %+v; expected %+v", i, got, want)
 				}
-				if r.atExit[i] != c.out {
-					t.Errorf("rank %d had written %q when its end was reported; expected %q", i, r.atExit[i], c.out)
+				if got := r.writtenAtExit(i); got != c.out {
+					t.Errorf("rank %d had written %q when its end was reported; expected %q", i, got, c.out)
 				}
 			}
 		})

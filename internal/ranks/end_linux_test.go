@@ -28,7 +28,7 @@ func TestEndAsksBeforeItKills(t *testing.T) {
 		if e := r.exit(i); e.Cause != "" {
 			t.Errorf("rank %d ended with %+v; expected status 0", i, e)
 		}
-		if got := r.atExit[i]; got != "ready\ngot SIGTERM\n" {
+		if got := r.writtenAtExit(i); got != "ready\ngot SIGTERM\n" {
 			t.Errorf("rank %d wrote %q; expected one SIGTERM", i, got)
 		}
 	}

@@ -24,11 +24,13 @@ func (s *Set) Inspect() []Info {
 	all := make([]Info, len(s.ranks))
 	for i, r := range s.ranks {
 		s.mu.Lock()
-		reaped := r.reaped
+		ended, exit := r.reaped, r.exit
 		s.mu.Unlock()
 		all[i] = Info{Rank: r.num, PID: r.pid, State: stateEnded}
-		if !reaped {
+		if !ended {
 			all[i].State = stateOf(r.pid)
+		} else if all[i].Cause = exit.Cause; exit.Cause == "" {
+			all[i].Cause = "exited with status 0"
 		}
 	}
 	return all

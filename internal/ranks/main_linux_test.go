@@ -143,6 +143,13 @@ func (r *recorder) exit(rank int) Exit {
 	return r.exits[rank]
 }
 
+// writtenAtExit is what a rank that has ended had written to stdout when its end was reported.
+func (r *recorder) writtenAtExit(rank int) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.atExit[rank]
+}
+
 // config is a Config that reports to the recorder.
 func (r *recorder) config(ranks int, argv ...string) Config {
 	c := Config{

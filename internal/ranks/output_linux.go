@@ -136,8 +136,11 @@ func (o *output) over() bool {
 // flush delivers the whole lines, or everything.
 func (o *output) flush(all bool) error {
 	n := len(o.buf)
-	if o.whole && !all && n < cap(o.buf) {
-		n = bytes.LastIndexByte(o.buf, '\n') + 1
+	if o.whole && !all {
+		// A full buffer without a newline leaves as it is: its line has reached the bound.
+		if end := bytes.LastIndexByte(o.buf, '\n') + 1; end > 0 || n < cap(o.buf) {
+			n = end
+		}
 	}
 	if n == 0 {
 		return nil

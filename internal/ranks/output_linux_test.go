@@ -38,6 +38,23 @@ func (l *lineChecker) take(tag string, b []byte) {
 	}
 }
 
+// A rank that writes fast fills the buffer with many lines and the beginning of another one.
+func TestAFullBufferOfLinesIsCutAtALine(t *testing.T) {
+	var got []string
+	o := &output{whole: true, deliver: func(b []byte) error {
+		got = append(got, string(b))
+		return nil
+	}}
+	o.buf = append(make([]byte, 0, 16), "first\nsecond\nthi"...)
+	if err := o.flush(false); err != nil || len(got) != 1 || got[0] != "first\nsecond\n" || string(o.buf) != "thi" {
+		t.Errorf("delivered %q, %v; kept %q", got, err, o.buf)
+	}
+	o.buf = append(o.buf[:0], "a line of 16 B…"[:16]...)
+	if err := o.flush(false); err != nil || len(got) != 2 || len(got[1]) != 16 || len(o.buf) != 0 {
+		t.Errorf("a line at the bound: delivered %q, %v; kept %q", got, err, o.buf)
+	}
+}
+
 func TestAMillionLinesOfTwoRanksComeWholeAndInOrder(t *testing.T) {
 	n := 500_000
 	if testing.Short() {

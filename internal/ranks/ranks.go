@@ -135,5 +135,6 @@ type Survivor struct {
 type Info struct {
 	Rank  int    `json:"rank"`
 	PID   int    `json:"pid"`
-	State string `json:"state"` // running, sleeping, stopped, uninterruptible or ended
+	State string `json:"state"`           // running, sleeping, stopped, uninterruptible or ended
+	Cause string `json:"cause,omitempty"` // of one that has ended: "exited with status 0"
 }

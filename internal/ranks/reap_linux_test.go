@@ -70,3 +70,21 @@ func TestOrphansThatEndAreReaped(t *testing.T) {
 		t.Error("the rank has ended; expected that it runs")
 	}
 }
+
+func TestAnEndedRankTellsHowItEnded(t *testing.T) {
+	r := newRecorder(t)
+	c := r.config(4, "/bin/sh", "-c", `case $RANK in 1) exit 3;; 2) kill -TERM $$;; 3) exec sleep 1000;; esac`)
+	c.EnvOf = func(rank int) []string { return []string{"RANK=" + itoa(rank)} }
+	s := r.start(c)
+	for rank := range 3 {
+		r.exit(rank)
+	}
+	for i, want := range []string{"exited with status 0", "exited with status 3", "killed by SIGTERM"} {
+		if got := s.Inspect()[i]; got.State != "ended" || got.Cause != want {
+			t.Errorf("rank %d: %+v; expected that it %s", i, got, want)
+		}
+	}
+	if got := s.Inspect()[3]; got.State == "ended" || got.Cause != "" {
+		t.Errorf("rank 3: %+v; expected that it runs", got)
+	}
+}

@@ -100,6 +100,10 @@ func checkPlace(dir string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if uid := above.Sys().(*syscall.Stat_t).Uid; uid != 0 && !owned(above) { // the sticky bit does not bind the owner
+		return nil, fmt.Errorf("%w: %s belongs to user %d; expected user %d or root; set XDG_CACHE_HOME to a directory of this user",
+			ErrUnsafe, filepath.Dir(dir), uid, os.Geteuid())
+	}
 	if above.Mode()&writableByOthers != 0 && above.Mode()&fs.ModeSticky == 0 {
 		return nil, fmt.Errorf("%w: %s has mode %#o; `chmod go-w %s` mends it", ErrUnsafe, filepath.Dir(dir), above.Mode().Perm(), filepath.Dir(dir))
 	}

@@ -208,6 +208,23 @@ func TestTheCacheRefusesTheDirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
+// The owner of a directory can put another one in the place of what is in it, also with the sticky bit.
+func TestTheCacheRefusesAPlaceInTheDirectoryOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a directory of another user")
+	}
+	for _, mode := range []fs.FileMode{0o755, 0o777 | fs.ModeSticky} {
+		above := t.TempDir()
+		dir := filepath.Join(above, "stage")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(above, mode), os.Chown(above, 65534, 65534)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenCache(dir); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "belongs to user 65534") {
+			t.Errorf("mode %v: OpenCache says %v; expected ErrUnsafe", mode, err)
+		}
+	}
+}
+
 func TestJobsAndNamesDoNotLeaveTheirDirectory(t *testing.T) {
 	c := newCache(t, cacheDir(t))
 	for _, job := range []string{"", "..", "../x", "a/b", "job\x00", strings.Repeat("j", 40)} {

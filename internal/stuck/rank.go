@@ -138,7 +138,7 @@ func (k *rank) text() string {
 		return "is on a host that does not answer"
 	case CauseEnded:
 		if k.row.Cause != "" {
-			return "has ended (" + k.row.Cause + ")"
+			return k.row.Cause
 		}
 		return "has ended"
 	case CauseStopped:

@@ -14,12 +14,13 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft/internal/ctl"
+	"github.com/weftnet/weft/internal/limits"
 )
 
 // Facts is everything that the hosts of a job have told.
 type Facts struct {
 	Job    string // the application of the ranks
-	Size   int    // ranks of the job; 0: the highest rank that a host tells of decides
+	Size   int    // ranks of the job; 0: the highest rank that a host tells of decides, or the group of all ranks
 	Hosts  int    // that were asked
 	Rows   []Row
 	Silent []Silent
@@ -147,6 +148,7 @@ func newAnalysis(f *Facts) *analysis {
 				size = max(size, r+1)
 			}
 		}
+		size = max(size, f.world())
 	}
 	for n := range size {
 		a.ranks = append(a.ranks, &rank{n: n})
@@ -168,6 +170,20 @@ func newAnalysis(f *Facts) *analysis {
 		}
 	}
 	return a
+}
+
+// world returns the size of the group of all ranks, which has the name of the job; 0 if no rank has joined it.
+// Ranks that have never attached are known by it alone.
+func (f *Facts) world() (size int) {
+	for i := range f.Rows {
+		s := f.Rows[i].Standing
+		for k := 0; s != nil && k < len(s.Groups); k++ {
+			if g := &s.Groups[k]; g.Group == f.Job && g.Index == 0 && !g.Part {
+				size = max(size, min(g.Size, limits.JobSize))
+			}
+		}
+	}
+	return size
 }
 
 // rankOf finds the rank with a name; nil if it is no rank of the job.

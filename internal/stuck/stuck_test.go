@@ -111,7 +111,7 @@ var cases = []struct {
 		for n := range 4 {
 			*j.world(n) = ctl.GroupStanding{Group: "world", State: "joining", Size: 4, Present: 3, Rank: -1, For: 5e9, In: &ctl.GroupStep{Kind: "join"}}
 		}
-		j.Rows[3].RankInfo = ctl.RankInfo{Rank: 3, State: ctl.RankEnded, Cause: "exit status 0"}
+		j.Rows[3].RankInfo = ctl.RankInfo{Rank: 3, State: ctl.RankEnded, Cause: "exited with status 0"}
 	}},
 	{"never-attached", 4, CauseNotAttached, []int{3}, func(j *job) {
 		for n := range 4 {
@@ -139,7 +139,7 @@ var cases = []struct {
 	}},
 	{"ended-in-group", 4, CauseEnded, []int{1}, func(j *job) {
 		j.breaks(func(n int, g *ctl.GroupStanding) { g.Lost, g.Present = "job/1", 3 })
-		j.Rows[1].RankInfo = ctl.RankInfo{Rank: 1, State: ctl.RankEnded, Cause: "exit status 0"}
+		j.Rows[1].RankInfo = ctl.RankInfo{Rank: 1, State: ctl.RankEnded, Cause: "exited with status 0"}
 	}},
 	{"left-the-group", 4, CauseEnded, []int{1}, func(j *job) {
 		j.breaks(func(n int, g *ctl.GroupStanding) { g.Lost, g.Present = "job/1", 3 })
@@ -149,7 +149,7 @@ var cases = []struct {
 	}},
 	{"ended-well", 4, CauseNone, nil, func(j *job) { // nobody needs the rank that has ended
 		j.breaks(func(n int, g *ctl.GroupStanding) { g.Lost, g.Present, g.In, g.Done = "job/1", 3, nil, 7 })
-		j.Rows[1].RankInfo = ctl.RankInfo{Rank: 1, State: ctl.RankEnded, Cause: "exit status 0"}
+		j.Rows[1].RankInfo = ctl.RankInfo{Rank: 1, State: ctl.RankEnded, Cause: "exited with status 0"}
 	}},
 	{"host-down", 12, CauseHost, []int{4, 5, 6, 7}, func(j *job) {
 		j.remove(4, 5, 6, 7)
@@ -379,5 +379,20 @@ func TestNumbersAreListedInRuns(t *testing.T) {
 		if got := numbersText(n); got != want {
 			t.Errorf("%v is listed as %q; expected %q", n, got, want)
 		}
+	}
+}
+
+// Nobody tells the size of a job that other launchers have started. The group that its ranks join does.
+func TestARankThatNeverCameIsMissedByTheGroupOfTheJob(t *testing.T) {
+	j := newJob(6)
+	j.remove(5)
+	j.Size = 0
+	for n := range j.Rows {
+		g := j.world(n)
+		g.Group, g.State, g.Present, g.In.Kind = "job", "joining", 5, "join"
+	}
+	r := Analyze(j.Facts)
+	if r.Size != 6 || r.Causes[0].Kind != CauseNotAttached || !slices.Equal(r.Causes[0].Ranks, []int{5}) {
+		t.Errorf("%d ranks, causes %+v; expected rank 5 of 6", r.Size, r.Causes)
 	}
 }

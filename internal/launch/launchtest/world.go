@@ -41,7 +41,8 @@ type World struct {
 	// Stage is launch.KeepOptions.Stage of every keeper.
 	Stage func(ctx context.Context, p *weft.Process, manifest []byte, hosts int) error
 
-	Killed int // calls of Kill by launchers
+	Killed   int    // calls of Kill by launchers
+	KilledBy string // ctl.KeeperKill.By of World.Kill
 
 	Launcher Sleeper // of the last Launch
 
@@ -444,7 +445,7 @@ func (w *World) StopDaemon(host int) {
 // Kill sends a daemon's kill to all its keepers.
 func (w *World) Kill(host int, grace time.Duration) {
 	for _, k := range w.Hosts[host].Keepers {
-		k.link.tell(&ctl.ToKeeper{Kill: &ctl.KeeperKill{Grace: int64(grace)}})
+		k.link.tell(&ctl.ToKeeper{Kill: &ctl.KeeperKill{Grace: int64(grace), By: w.KilledBy}})
 	}
 }
 
