@@ -356,7 +356,7 @@ func (j *jobs) forget(b *job) {
 	close(b.done)
 }
 
-// close ends all jobs: the keepers see their daemon's end, and end their ranks. Those that take longer than
+// close ends all jobs: the keepers tell their launchers why, and end their ranks. Those that take longer than
 // limits.JobGrace and limits.KeeperExtra are killed.
 func (j *places) close() {
 	j.mu.Lock()
@@ -364,7 +364,9 @@ func (j *places) close() {
 	j.dropEarly()
 	for _, b := range j.all {
 		if b.keeper != nil {
-			_ = b.keeper.link.Close()
+			if b.keeper.link.Tell(&ctl.ToKeeper{Stops: true}) != nil {
+				_ = b.keeper.link.Close()
+			}
 			b.keeper.killWithin(limits.JobGrace + limits.KeeperExtra)
 		}
 	}

@@ -107,7 +107,7 @@ func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
 		switch {
 		case how == "stubborn" && err != nil:
 			select {}
-		case err == io.EOF, err == nil && m.Kill != nil && how != "stubborn":
+		case err == io.EOF, err == nil && (m.Kill != nil || m.Stops) && how != "stubborn":
 			for _, pid := range pids {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}

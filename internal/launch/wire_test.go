@@ -22,7 +22,7 @@ var (
 	fromKeeper = []message{
 		outputMsg{7, Stderr, []byte("a line\n")}, wantMsg{7}, stateMsg{7, true}, &Exit{Rank: 7, PID: 4711, Signal: 9, OOM: "cgroup limit 512 MiB"},
 		&Summary{Survivors: []Survivor{{Rank: 7, PID: 4711, Why: "uninterruptible"}}}, barrierMsg{false, []entry{{"key", "value"}}},
-		abortMsg{7, -1, "no input file"}, endingMsg{"asked"}, stagedMsg{[]ctl.Refusal{{What: "program", Text: "no room"}}},
+		abortMsg{7, -1, "no input file"}, endingMsg{true, "asked"}, stagedMsg{[]ctl.Refusal{{What: "program", Text: "no room"}}},
 	}
 )
 
@@ -52,7 +52,7 @@ func normal(m message) message {
 // Every message cut short is refused, except where the data may end anywhere.
 func TestEveryTruncatedMessageIsRefused(t *testing.T) {
 	open := map[string]int{ // bytes before data that may have any length
-		"launch.startMsg": 2, "launch.stdinMsg": 5, "launch.stageMsg": 5, "launch.outputMsg": 6, "launch.abortMsg": 9, "launch.endingMsg": 1,
+		"launch.startMsg": 2, "launch.stdinMsg": 5, "launch.stageMsg": 5, "launch.outputMsg": 6, "launch.abortMsg": 9, "launch.endingMsg": 2,
 	}
 	for i, list := range [][]message{fromLauncher, fromKeeper} {
 		for _, m := range list {
