@@ -259,10 +259,10 @@ func (j *jobs) mayClaim(uid int, name vni.Name) error {
 }
 
 // using lists the jobs here that use a machine of this daemon, on whatever link.
-func (p *places) using(machine string) (ids []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for id, b := range p.all {
+func (j *places) using(machine string) (ids []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for id, b := range j.all {
 		if b.keeper != nil && b.Machine == machine && b.Launcher.NIC == b.on.id {
 			ids = append(ids, id)
 		}
