@@ -174,6 +174,9 @@ var errNoJob = errors.New("no such job")
 
 // findJob returns the parts of the one job whose id begins like that.
 func findJob(jobs []ctl.JobInfo, called string) ([]ctl.JobInfo, error) {
+	if err := checkJob(called); err != nil {
+		return nil, err
+	}
 	begin := "job-" + strings.TrimPrefix(called, "job-")
 	var ids []string
 	var parts []ctl.JobInfo
@@ -198,8 +201,23 @@ func findJob(jobs []ctl.JobInfo, called string) ([]ctl.JobInfo, error) {
 	return nil, usagef("job %q: %s begin like that; expected more of the id", called, strings.Join(ids, " and "))
 }
 
+// checkJob refuses an id that names no job at all: an empty one, or nothing but the prefix, would begin all ids.
+func checkJob(called string) error {
+	digits, prefixed := strings.CutPrefix(called, "job-")
+	switch {
+	case called == "":
+		return usagef("the id of the job is empty: expected one that weft job list prints, or at least its first hexadecimal digit")
+	case prefixed && digits == "":
+		return usagef("job %q: expected at least one hexadecimal digit behind job-", called)
+	}
+	return nil
+}
+
 // onJob asks for the jobs of the fabric, and calls f with the parts of one.
 func onJob(c *cobra.Command, socket, called string, within time.Duration, f func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error) error {
+	if err := checkJob(called); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(c.Context(), within)
 	defer cancel()
 	conn, err := ctl.Dial(ctx, socket)

@@ -40,6 +40,9 @@ weft run --timeout prints the same before it ends a job.`,
   weft job stuck slurm-812.0`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkJob(args[0]); err != nil {
+				return err
+			}
 			return askDaemon(c, socket, func(ctx context.Context, conn *ctl.Conn) error {
 				report, silent, err := stuckReport(ctx, conn, args[0])
 				if err != nil {
