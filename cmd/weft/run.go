@@ -160,10 +160,7 @@ func (o *runOptions) complete(c *cobra.Command, args []string) (err error) {
 			return usagef("--env %q: expected NAME=VALUE", e)
 		}
 	}
-	if err := o.checkStdin(); err != nil {
-		return err
-	}
-	return o.completeDir()
+	return o.checkStdin()
 }
 
 // checkStdin checks --stdin. The rank is compared once more when the number of ranks is known.
