@@ -322,7 +322,7 @@ func hostErrorText(err error) string {
 	if _, reason, ok := strings.Cut(text, " answers: "); ok { // the caller names the host
 		text = reason
 	}
-	for _, prefix := range []string{"weft: ", "ctl: ", "not permitted: "} {
+	for _, prefix := range []string{"weft: ", "not permitted: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
 	return text

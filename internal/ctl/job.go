@@ -301,7 +301,7 @@ func (n NIC) Job(ctx context.Context, j *Job) (*JobReply, error) {
 func (n NIC) job(ctx context.Context, j *Job, from int) (*Reply, error) {
 	r, _, err := n.c.call(ctx, &Request{Op: OpJob, NIC: n.id, Job: j, From: from}, 0)
 	if err == nil && r.Job == nil {
-		err = errors.New("ctl: the reply to \"job\" lacks its answer")
+		err = errors.New("the reply to \"job\" lacks its answer")
 	}
 	return r, err
 }
@@ -321,7 +321,7 @@ func (n NIC) JobOf(ctx context.Context, id string) (*JobInfo, error) {
 		case err != nil:
 			return nil, err
 		case len(r.Job.Jobs) != 1:
-			return nil, fmt.Errorf("ctl: the reply about %s has %d jobs", id, len(r.Job.Jobs))
+			return nil, fmt.Errorf("the reply about %s has %d jobs", id, len(r.Job.Jobs))
 		case job == nil:
 			job = &r.Job.Jobs[0]
 		default:

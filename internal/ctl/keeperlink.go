@@ -94,11 +94,11 @@ func NewKeeperLink(f *os.File) (*KeeperLink, error) {
 		if c != nil {
 			_ = c.Close()
 		}
-		return nil, fmt.Errorf("ctl: link of a keeper: %w", err)
+		return nil, fmt.Errorf("link of a keeper: %w", err)
 	}
 	u, ok := c.(*net.UnixConn)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("ctl: link of a keeper: %T is no unix socket", c), c.Close())
+		return nil, errors.Join(fmt.Errorf("link of a keeper: %T is no unix socket", c), c.Close())
 	}
 	return &KeeperLink{c: u, p: newPackets(u, MaxMessage, 0)}, nil
 }
