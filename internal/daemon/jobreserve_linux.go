@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -267,6 +268,7 @@ func (j *jobs) keeperFor(b *job, begin *ctl.KeeperBegin) (*keeper, error) {
 	if b.group != nil {
 		begin.Cgroup = b.group.Paths()
 	}
+	begin.NoCgroup, begin.Root = b.noGroup, os.Getuid() == 0
 	first := &ctl.ToKeeper{Begin: begin}
 	if k == nil {
 		return j.startKeeper(b, first)

@@ -45,6 +45,8 @@ type places struct {
 	closed bool
 	early  *job           // has a keeper that waits for its reservation; nil: none
 	live   sync.WaitGroup // jobs whose end is not handled
+
+	groupless sync.Once // logs why jobs get no control group
 }
 
 // job is the part of one job on this host.
@@ -57,6 +59,7 @@ type job struct {
 	slots   int           // that it has taken; 0 if it is refused, and its keeper only looks for further causes
 	keeper  *keeper       // nil until it is started
 	group   *cgroup.Group // nil: this daemon can make none
+	noGroup string        // why not
 	socket  *ctl.Listener // nil: the user may connect to the daemon's
 	done    chan struct{} // closed when all that the job had is free
 }
@@ -296,10 +299,27 @@ func (b *job) makeGroup() {
 	}
 	g, err := cgroup.Make(name, b.account.uid, int(b.account.gid))
 	if err != nil {
-		b.log.Debug("the job has no control group", "error", err)
+		b.noGroup = noGroupText(err, name)
+		b.on.jobs.groupless.Do(func() {
+			b.on.log.Log(b.on.ctx, grouplessLevel(os.Getuid()), "jobs get no control group, and so no limit of memory", "error", b.noGroup)
+		})
 		return
 	}
 	b.group = g
+}
+
+// noGroupText is the system's reason for which a control group could not be made, for one line.
+func noGroupText(err error, name string) string {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "cgroup: "), "make "+name+": ")
+	return strings.ReplaceAll(text, "\n", "; ")
+}
+
+// grouplessLevel is at which level a daemon of a user logs that it cannot make control groups. Root expects that it can.
+func grouplessLevel(uid int) slog.Level {
+	if uid == 0 {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 // endGroup kills what is left in the control group, and removes it.
