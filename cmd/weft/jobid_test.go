@@ -75,3 +75,13 @@ func TestRanksThatNoHostListsMayBeOnAHostThatRefuses(t *testing.T) {
 		t.Errorf("all ranks are listed, and %+v should be elsewhere", got)
 	}
 }
+
+func TestANameThatNoMachineCanHaveIsAWrongCommandLine(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nic.sock") // nobody is asked
+	for _, args := range [][]string{{"bad name", "--nodes", "h1"}, {"", "--nodes", "h1"}, {"lab", "--nodes", "h1,h1"}, {strings.Repeat("x", 65), "--nodes", "h1"}} {
+		status, _, errs := weft(append([]string{"machine", "create", "--socket", socket}, args...)...)
+		if status != exitUsage || !strings.Contains(errs, "expected") {
+			t.Errorf("weft machine create %q: status %d, %s", args, status, errs)
+		}
+	}
+}

@@ -112,7 +112,7 @@ const (
 
 // JobInfo describes the part of a job that is on one host.
 type JobInfo struct {
-	ID        string         `json:"id"` // with its restart number if that is not 0
+	ID        string         `json:"job"` // with its restart number if that is not 0
 	NIC       registry.NICID `json:"nic,omitempty"`
 	User      string         `json:"user"`
 	Machine   string         `json:"machine,omitempty"`
@@ -259,6 +259,14 @@ func (r *Reserve) check() error {
 }
 
 const machineNameRule = "expected 1 to 64 letters, digits, '.', '_' or '-', with a letter or digit first"
+
+// CheckMachineName says what is wrong with the name of a machine.
+func CheckMachineName(name string) error {
+	if validMachine(name) {
+		return nil
+	}
+	return fmt.Errorf("machine %.80q; %s", name, machineNameRule)
+}
 
 func validMachine(name string) bool {
 	return len(name) <= limits.MachineNameBytes && machineName.MatchString(name)
