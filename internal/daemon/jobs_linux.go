@@ -15,7 +15,6 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -38,13 +37,13 @@ type places struct {
 	family    family
 	reserving chan struct{} // has a token for each reservation that is worked on
 
-	mu     sync.Mutex
-	all    map[string]*job // by id
-	taken  int             // slots
-	peers  map[registry.NICID]int
-	closed bool
-	early  *job           // has a keeper that waits for its reservation; nil: none
-	live   sync.WaitGroup // jobs whose end is not handled
+	mu        sync.Mutex
+	all       map[string]*job  // by id
+	taken     int              // slots
+	reservers map[reserver]int // reservations that are worked on
+	closed    bool
+	early     *job           // has a keeper that waits for its reservation; nil: none
+	live      sync.WaitGroup // jobs whose end is not handled
 
 	groupless sync.Once // logs why jobs get no control group
 }
@@ -66,7 +65,7 @@ type job struct {
 
 func newPlaces(subreaper bool) *places {
 	return &places{family: family{subreaper: subreaper}, reserving: make(chan struct{}, limits.ReservesAtOnce),
-		all: make(map[string]*job), peers: make(map[registry.NICID]int)}
+		all: make(map[string]*job), reservers: make(map[reserver]int)}
 }
 
 // later completes a request that waits for a process. It runs without holding up other requests.
