@@ -250,12 +250,12 @@ func (r *refused) Error() string {
 			}
 		}
 	}
-	for _, known := range refusals { // "ctl: no NIC daemon listens at …"
+	for _, known := range refusals { // "no NIC daemon listens at …"
 		if rest, found := strings.CutPrefix(why, known.of.Error()); found && known.is == r.is {
 			return fmt.Sprintf("weft: attach %v: %v%s", r.name, r.is, rest)
 		}
 	}
-	return fmt.Sprintf("weft: attach %v: %v: %s", r.name, r.is, strings.TrimPrefix(why, "ctl: "))
+	return fmt.Sprintf("weft: attach %v: %v: %s", r.name, r.is, why)
 }
 
 func (r *refused) Unwrap() []error { return []error{r.is, r.by} }

@@ -34,6 +34,11 @@ func Make(name string, uid, gid int) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
+	return h.make(name, uid, gid)
+}
+
+// make is Make in some hierarchies.
+func (h hierarchies) make(name string, uid, gid int) (*Group, error) {
 	g := new(Group)
 	var errs []error
 	made := make(map[string]bool) // several controllers may share a hierarchy
@@ -64,7 +69,9 @@ func Make(name string, uid, gid int) (*Group, error) {
 		*field = dir
 	}
 	if len(g.Paths()) == 0 {
-		errs = append(errs, errors.New("no hierarchy was usable"))
+		if len(errs) == 0 {
+			errs = append(errs, errors.New("no cgroup file system is mounted that shows the cgroup of this process"))
+		}
 		return nil, fmt.Errorf("cgroup: make %s: %w", name, errors.Join(errs...))
 	}
 	return g, nil
