@@ -31,6 +31,7 @@ type keeper struct {
 	kvs      *kvs
 
 	launcherAt weft.Address
+	born       time.Time // when its clock began
 
 	ctx    context.Context // ends with Keep
 	cancel context.CancelFunc
@@ -47,6 +48,8 @@ type keeper struct {
 	why     error         // why the ranks end; nil: no reason yet
 	grace   time.Duration // of that end
 	gone    error         // the launcher is gone
+	ahead   ahead
+	synced  bool // ahead is known
 	acked   bool
 	again   bool // the launcher has not had the last message
 	ends    int  // calls of Set.End that have not returned
@@ -58,6 +61,7 @@ type keeper struct {
 func newKeeper(p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) *keeper {
 	k := &keeper{p: p, rt: p.Runtime(), reserved: r, o: o, daemon: daemon}
 	k.launcherAt = weft.Address{NIC: weft.NICID(r.Launcher.NIC), Slot: r.Launcher.Slot, Generation: r.Launcher.Generation}
+	k.born = k.rt.Now()
 	k.launcher = p.PeerAt(k.launcherAt)
 	k.ctx, k.cancel = k.rt.WithTimeout(context.Background(), ever)
 	k.sends, k.mute = k.rt.WithTimeout(k.ctx, ever)
@@ -217,6 +221,7 @@ func (k *keeper) report(sum Summary) error {
 		if k.notices != nil {
 			sum.Strangers = k.notices.refusals
 		}
+		sum.Ahead = k.ahead
 		k.again = true
 	})
 	for {
@@ -285,7 +290,7 @@ func (k *keeper) callbacks() Callbacks {
 			if k.o.Defect == mutate.KeeperEndedLost && e.Failed() {
 				return
 			}
-			_ = k.say(&e)
+			_ = k.say(k.ended(e))
 		},
 	}
 	if k.start.PMI {
