@@ -31,6 +31,7 @@ type keeper struct {
 	kvs      *kvs
 
 	launcherAt weft.Address
+	born       time.Time // when its clock began
 
 	ctx    context.Context // ends with Keep
 	cancel context.CancelFunc
@@ -40,6 +41,7 @@ type keeper struct {
 
 	started *weft.Gate // open once set is final
 
+<<<<<<< HEAD
 	mu      sync.Mutex
 	start   *Start        // the launcher's, once it has come
 	stages  bool          // staged content is on its way
@@ -53,11 +55,30 @@ type keeper struct {
 	over    bool // Set.Wait has returned
 	lived   []Survivor
 	notices *notices // nil: there is no way past the NICs
+=======
+	mu       sync.Mutex
+	start    *Start        // the launcher's, once it has come
+	stages   bool          // staged content is on its way
+	set      Set           // nil before the ranks have started
+	why      error         // why the ranks end; nil: no reason yet
+	grace    time.Duration // of that end
+	gone     error         // the launcher is gone
+	ahead    ahead
+	synced   bool // ahead is known
+	acked    bool
+	again    bool // the launcher has not had the last message
+	upgraded bool // the daemon will be replaced
+	ends     int  // calls of Set.End that have not returned
+	over     bool // Set.Wait has returned
+	lived    []Survivor
+	notices  *notices // nil: there is no way past the NICs
+>>>>>>> h-cause
 }
 
 func newKeeper(p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) *keeper {
 	k := &keeper{p: p, rt: p.Runtime(), reserved: r, o: o, daemon: daemon}
 	k.launcherAt = weft.Address{NIC: weft.NICID(r.Launcher.NIC), Slot: r.Launcher.Slot, Generation: r.Launcher.Generation}
+	k.born = k.rt.Now()
 	k.launcher = p.PeerAt(k.launcherAt)
 	k.ctx, k.cancel = k.rt.WithTimeout(context.Background(), ever)
 	k.sends, k.mute = k.rt.WithTimeout(k.ctx, ever)
@@ -217,6 +238,7 @@ func (k *keeper) report(sum Summary) error {
 		if k.notices != nil {
 			sum.Strangers = k.notices.refusals
 		}
+		sum.Ahead = k.ahead
 		k.again = true
 	})
 	for {
@@ -285,7 +307,7 @@ func (k *keeper) callbacks() Callbacks {
 			if k.o.Defect == mutate.KeeperEndedLost && e.Failed() {
 				return
 			}
-			_ = k.say(&e)
+			_ = k.say(k.ended(e))
 		},
 	}
 	if k.start.PMI {
