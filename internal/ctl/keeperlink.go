@@ -23,16 +23,16 @@ import (
 //	  {"report":true}                             ────►
 //	                                              ◄───  {"ranks":[…]}, …, {"ranks":[…],"report":true}
 //	  {"kill":{"grace_ns":1000000000}}            ────►  the keeper ends its ranks, and then itself
-//	  {"upgrade":true}                            ────►  the keeper outlives this daemon
+//	  {"stops":true}                              ────►  the daemon ends in order, as for an upgrade: so does the keeper
 const KeeperFD = 3
 
 // ToKeeper is what a daemon sends its keeper. One of the fields is set.
 type ToKeeper struct {
-	Await   *KeeperAwait `json:"await,omitempty"`
-	Begin   *KeeperBegin `json:"begin,omitempty"`
-	Kill    *KeeperKill  `json:"kill,omitempty"`
-	Report  bool         `json:"report,omitempty"`
-	Upgrade bool         `json:"upgrade,omitempty"` // another daemon will take this one's place
+	Await  *KeeperAwait `json:"await,omitempty"`
+	Begin  *KeeperBegin `json:"begin,omitempty"`
+	Kill   *KeeperKill  `json:"kill,omitempty"`
+	Report bool         `json:"report,omitempty"`
+	Stops  bool         `json:"stops,omitempty"` // the daemon ends when its keepers have ended
 }
 
 // KeeperAwait is what a keeper may do before the reservation comes: attach. It is the first packet to a keeper that

@@ -261,10 +261,10 @@ func (j *jobs) mayClaim(uid int, name vni.Name) error {
 }
 
 // using lists the jobs here that use a machine of this daemon, on whatever link.
-func (p *places) using(machine string) (ids []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for id, b := range p.all {
+func (j *places) using(machine string) (ids []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for id, b := range j.all {
 		if b.keeper != nil && b.Machine == machine && b.Launcher.NIC == b.on.id {
 			ids = append(ids, id)
 		}
@@ -375,7 +375,7 @@ func (j *jobs) forget(b *job) {
 	close(b.done)
 }
 
-// close ends all jobs: the keepers see their daemon's end, and end their ranks. Those that take longer than
+// close ends all jobs: the keepers tell their launchers why, and end their ranks. Those that take longer than
 // limits.JobGrace and limits.KeeperExtra are killed.
 func (j *places) close() {
 	j.mu.Lock()
@@ -383,7 +383,9 @@ func (j *places) close() {
 	j.dropEarly()
 	for _, b := range j.all {
 		if b.keeper != nil {
-			_ = b.keeper.link.Close()
+			if b.keeper.link.Tell(&ctl.ToKeeper{Stops: true}) != nil {
+				_ = b.keeper.link.Close()
+			}
 			b.keeper.killWithin(limits.JobGrace + limits.KeeperExtra)
 		}
 	}

@@ -29,7 +29,8 @@ type attempt struct {
 	ranks     []rank
 	readers   []int // ranks that read input and live
 	failed    *failure
-	begun     bool // starts were queued
+	failures  []failure // that have a time
+	begun     bool      // starts were queued
 	ending    bool
 	grace     time.Duration // of the end
 	deadline  time.Time     // of the end
@@ -47,11 +48,12 @@ type rank struct {
 	wants bool // it has read its input
 }
 
-// failure is the first failure of an attempt.
+// failure is a failure of an attempt.
 type failure struct {
 	status int
 	cause  string
-	retry  bool // a restart may mend it
+	retry  bool    // a restart may mend it
+	when   *moment // of a rank's death or a host's loss; otherwise nil
 }
 
 func newAttempt(l *launcher, number int) *attempt {
@@ -93,6 +95,9 @@ func (a *attempt) run() *Result {
 	a.start()
 	a.until(func() bool { return a.ending || a.all((*host).done) })
 	a.finish()
+	a.lock()
+	a.decide()
+	a.unlock()
 	if a.cutOff() {
 		a.partFromKeepers()
 	}
@@ -166,8 +171,12 @@ func (a *attempt) over() bool {
 	return a.ending || a.severed != nil
 }
 
-// fail notes a failure, of which the first one counts. The caller holds the lock.
+// fail notes a failure. The first one counts, unless decide finds an earlier one. The caller holds the
+// lock.
 func (a *attempt) fail(f failure) {
+	if f.when != nil && a.o.Defect != mutate.LaunchLastCause {
+		a.failures = append(a.failures, f)
+	}
 	if a.failed == nil || a.o.Defect == mutate.LaunchLastCause {
 		a.failed = &f
 		a.tell(Note{Kind: NoteFailure, Text: f.cause})
@@ -184,7 +193,7 @@ func (a *attempt) end(grace time.Duration) {
 	a.deadline = a.rt.Now().Add(grace + Patience)
 	for _, h := range a.hosts {
 		if h.state == hostStarted || a.o.Defect != mutate.LaunchEndOnce {
-			h.post(endMsg{grace})
+			h.post(endMsg{grace: grace})
 		}
 	}
 	a.hungry.Open()
@@ -231,8 +240,9 @@ func (a *attempt) signal(s int) {
 	}
 }
 
-// rankOver records the end of a rank, and applies the policy to a failure. The caller holds the lock.
-func (a *attempt) rankOver(e Exit, known bool) {
+// rankOver records the end of a rank at a moment, and applies the policy to a failure. The caller holds
+// the lock.
+func (a *attempt) rankOver(e Exit, known bool, when moment) {
 	r := &a.ranks[e.Rank]
 	if r.over {
 		return
@@ -248,7 +258,7 @@ func (a *attempt) rankOver(e Exit, known bool) {
 		cause = fmt.Sprintf("rank %d on %s: %s", e.Rank, r.Node, cause)
 	}
 	a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e, Known: known, Text: cause})
-	a.fail(failure{status: e.Code(), cause: cause, retry: true})
+	a.fail(failure{status: e.Code(), cause: cause, retry: true, when: &when})
 	if a.o.OnDeath.Policy != Shrink && a.o.Defect != mutate.LaunchFailureKept {
 		a.end(a.o.grace())
 	}

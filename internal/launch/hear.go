@@ -61,6 +61,7 @@ func (h *hearing) take(b []byte) error {
 	}
 	switch m := m.(type) {
 	case startMsg:
+		h.heardClock(m.clock)
 		if h.start = append(h.start, m.data...); len(h.start) > MaxStartBytes {
 			return fmt.Errorf("%w: a start of more than %d bytes", errMalformed, MaxStartBytes)
 		}
@@ -131,12 +132,14 @@ func (k *keeper) fits(s *Start) error {
 func (k *keeper) heed(m message) error {
 	switch m := m.(type) {
 	case pingMsg:
+		k.heardClock(m.clock)
 	case ackMsg:
 		if k.o.Defect == mutate.KeeperAckForgotten {
 			break
 		}
 		k.change(func() { k.acked = true })
 	case endMsg:
+		k.heardClock(m.clock)
 		k.end(errAsked, m.grace)
 	case stageMsg:
 		return k.stage(m)

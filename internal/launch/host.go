@@ -32,6 +32,8 @@ type host struct {
 	state  hostState
 	why    string    // why it is lost
 	heard  time.Time // the last time that it showed life
+	ahead  ahead
+	synced bool // ahead is known
 
 	ctx   context.Context // of messages to its keeper; ends early if the host is lost
 	quit  context.CancelFunc
@@ -93,7 +95,7 @@ func (a *attempt) send(h *host) {
 		if !ok {
 			return
 		}
-		if err := peer.SendDelivered(h.ctx, tag, m.append(nil)); err != nil {
+		if err := peer.SendDelivered(h.ctx, tag, a.stamped(m).append(nil)); err != nil {
 			a.unreached(h, err)
 			return
 		}
@@ -142,10 +144,10 @@ func (a *attempt) unreached(h *host, err error) {
 		a.cut(err)
 		return
 	case errors.Is(err, weft.ErrProcessGone) || errors.Is(err, weft.ErrStaleGeneration):
-		a.keeperGone(h)
+		a.keeperGone(h, a.now())
 		return
 	}
-	a.lose(h, a.causeOf(h, err))
+	a.lose(h, a.causeOf(h, err), a.lossOf(h, err))
 }
 
 // causeOf returns a phrase for the error of a send.
@@ -163,13 +165,23 @@ func (a *attempt) causeOf(h *host, err error) string {
 const lastWords = 100 * time.Millisecond
 
 // keeperGone handles the end of a keeper's process. The messages that it sent before come first.
-func (a *attempt) keeperGone(h *host) {
+func (a *attempt) keeperGone(h *host, when moment) {
 	_ = a.rt.Sleep(a.ctx, lastWords)
-	a.lose(h, "its keeper ended without a report")
+	a.lose(h, "its keeper ended without a report", when)
 }
 
-// lose counts a host as lost, unless it is done. Its ranks count as failed.
-func (a *attempt) lose(h *host, why string) {
+// lossOf returns when a host was lost: one that became silent, when it was last heard.
+func (a *attempt) lossOf(h *host, err error) moment {
+	if !errors.Is(err, weft.ErrUnreachable) {
+		return a.now()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return moment{at: a.clock(h.heard)}
+}
+
+// lose counts a host as lost since a moment, unless it is done. Its ranks count as failed.
+func (a *attempt) lose(h *host, why string, when moment) {
 	a.lock()
 	defer a.unlock()
 	if h.done() || h.state == hostAsked || a.o.Defect == mutate.LaunchLostKept {
@@ -183,12 +195,12 @@ func (a *attempt) lose(h *host, why string) {
 	cause := fmt.Sprintf("host %s: %s", h.Name, why)
 	a.tell(Note{Kind: NoteHostLost, Host: h.Name, Text: why})
 	if before < hostStarted {
-		a.fail(failure{status: StatusFailed, cause: cause, retry: true})
+		a.fail(failure{status: StatusFailed, cause: cause, retry: true, when: &when})
 		a.end(a.o.grace())
 		return
 	}
 	for _, r := range h.Ranks {
-		a.rankOver(Exit{Rank: r, Cause: cause}, false)
+		a.rankOver(Exit{Rank: r, Cause: cause}, false, when)
 	}
 	a.release()
 }
@@ -197,14 +209,14 @@ func (a *attempt) lose(h *host, why string) {
 // the way to the host is there again, or if only the launcher believes that it is lost.
 func (a *attempt) dismiss(h *host) {
 	_ = within(a.ctx, a.rt, Patience, func(ctx context.Context) error {
-		return a.p.PeerAt(h.keeper).SendDelivered(ctx, tag, endMsg{0}.append(nil))
+		return a.p.PeerAt(h.keeper).SendDelivered(ctx, tag, a.stamped(endMsg{}).append(nil))
 	})
 }
 
 // distrust gives up a host whose keeper sends what no keeper sends.
 func (a *attempt) distrust(h *host, err error) {
 	a.rt.Go(func() { a.kill(h) })
-	a.lose(h, fmt.Sprintf("its keeper sent a %v", err))
+	a.lose(h, fmt.Sprintf("its keeper sent a %v", err), a.now())
 }
 
 // watch takes the events about keepers, which come at once when a keeper or its NIC ends.
@@ -231,12 +243,17 @@ func (a *attempt) event(e weft.Event) {
 		h := a.at[e.Addr]
 		a.mu.Unlock()
 		if h != nil {
-			a.rt.Go(func() { a.keeperGone(h) })
+			when := a.now()
+			a.rt.Go(func() { a.keeperGone(h, when) })
 		}
 	case weft.EventUnreachable, weft.EventRestarted, weft.EventClosed:
 		for _, h := range a.hosts {
 			if h.NIC == e.Addr.NIC {
-				a.lose(h, a.causeOfEvent(h, e.Kind))
+				when := a.now()
+				if e.Kind == weft.EventUnreachable {
+					when = a.lossOf(h, weft.ErrUnreachable)
+				}
+				a.lose(h, a.causeOfEvent(h, e.Kind), when)
 			}
 		}
 	}

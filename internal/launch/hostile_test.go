@@ -83,7 +83,7 @@ func TestStrangersNeitherSpeakForKeepersNorBlockThem(t *testing.T) {
 		for i := 0; ; i++ {
 			for _, name := range to {
 				tag := weft.Tag(1 + i%3)
-				for _, b := range [][]byte{{4, 0, 0, 0, 0, 0, 0, 0, 0}, []byte("\x43{\"rank\":0,\"exit\":9}"), make([]byte, 10_000)} {
+				for _, b := range [][]byte{append([]byte{4}, make([]byte, 16)...), []byte("\x43{\"rank\":0,\"exit\":9}"), make([]byte, 10_000)} {
 					if p.Send(ctx, name, tag, b) == nil {
 						sent++
 					}

@@ -36,7 +36,7 @@ func (a *attempt) noticed(m notice, from netip.AddrPort) bool {
 		}
 	case noticeDaemonGone:
 		if m.restart == a.number {
-			a.lose(h, "its NIC daemon is gone")
+			a.lose(h, "its NIC daemon is gone", a.now())
 		}
 	case noticeLauncherGone | noticeAck:
 		if m.restart == a.number {

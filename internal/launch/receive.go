@@ -41,7 +41,7 @@ func (l *launcher) dispatch(m *weft.Message) {
 	h := a.at[m.Addr]
 	a.mu.Unlock()
 	if h == nil && l.o.Defect == mutate.LaunchStrangerHeard {
-		if e, ok := anyMessage(m.Data).(*Exit); ok && e.Rank < len(a.ranks) {
+		if e, ok := anyMessage(m.Data).(*endedMsg); ok && e.Rank < len(a.ranks) {
 			h = a.ranks[e.Rank].host
 		}
 	}
@@ -97,7 +97,7 @@ func rankOf(m message) int {
 		return m.rank
 	case abortMsg:
 		return m.rank
-	case *Exit:
+	case *endedMsg:
 		return m.Rank
 	}
 	return -1
@@ -120,8 +120,9 @@ func (a *attempt) heed(h *host, m message) error {
 			kind = NoteStopped
 		}
 		a.tell(Note{Kind: kind, Host: h.Name, Rank: m.rank})
-	case *Exit:
-		a.rankOver(*m, true)
+	case *endedMsg:
+		h.heardAhead(m.Ahead)
+		a.rankOver(m.Exit, true, moment{m.DiedAt, h})
 	case *Summary:
 		a.gone(h, m)
 	case stagedMsg:
@@ -132,7 +133,11 @@ func (a *attempt) heed(h *host, m message) error {
 	case barrierMsg:
 		return a.enter(h, m)
 	case endingMsg:
-		a.fail(failure{status: asked, cause: fmt.Sprintf("host %s: %s", h.Name, m.text)})
+		f := failure{status: asked, cause: fmt.Sprintf("host %s: %s", h.Name, m.text), retry: m.again}
+		if m.again {
+			f.status = StatusFailed
+		}
+		a.fail(f)
 		a.end(a.o.grace())
 	case abortMsg:
 		a.fail(failure{status: m.status & 0xff, cause: fmt.Sprintf("rank %d on %s: aborted: %s", m.rank, h.Name, m.text), retry: true})
@@ -150,6 +155,7 @@ func (a *attempt) gone(h *host, m *Summary) {
 		h.post(ackMsg{})
 	}
 	a.addStrangers(m.Strangers)
+	h.heardAhead(m.Ahead)
 	before := h.state
 	h.state = hostGone
 	for _, s := range m.Survivors {
@@ -175,7 +181,7 @@ func (a *attempt) gone(h *host, m *Summary) {
 		return
 	}
 	for _, r := range h.Ranks {
-		a.rankOver(Exit{Rank: r, Cause: cause}, false)
+		a.rankOver(Exit{Rank: r, Cause: cause}, false, a.now())
 	}
 	a.release()
 }

@@ -68,13 +68,13 @@ func TestACauseOfAnyBytesArrives(t *testing.T) {
 		"less than the bound":             "漢字",
 		"as long as the bound, and valid": strings.Repeat("x", maxAbortText),
 	} {
-		for _, m := range []message{&Summary{Failure: short(text), NotStarted: true}, &Exit{Cause: short(text)}} {
+		for _, m := range []message{&Summary{Failure: short(text), NotStarted: true}, &endedMsg{Exit: Exit{Cause: short(text)}}} {
 			got, err := parse(m.append(nil), true)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			if e, is := got.(*Exit); is && e.Cause != short(text) {
+			if e, is := got.(*endedMsg); is && e.Cause != short(text) {
 				t.Errorf("%s: the cause %q arrived as %q", name, short(text), e.Cause)
 			}
 		}

@@ -151,7 +151,7 @@ func (a *attempt) met(h *host, name weft.Name, at weft.Address) []ctl.Refusal {
 	h.keeper, h.state, h.sends, h.heard = at, hostReady, true, a.rt.Now()
 	a.at[at] = h
 	if a.ending {
-		h.post(endMsg{0})
+		h.post(endMsg{})
 	}
 	a.rt.Go(func() { a.send(h) })
 	return nil

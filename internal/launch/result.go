@@ -23,6 +23,10 @@ type Exit struct {
 	System      time.Duration `json:"system_ns"`
 	MaxRSSBytes int64         `json:"max_rss_bytes"`
 	Unkillable  bool          `json:"unkillable,omitempty"` // SIGKILL did not end it
+
+	// Died is when the rank died, as its host has noted. A zero time stands for the time of the report.
+	// Ranks of one host have different times, in the order of their deaths. A Result does not have it.
+	Died time.Time `json:"-"`
 }
 
 // Failed reports whether the rank ended with something else than status 0.
@@ -114,7 +118,7 @@ const (
 	NoteStopped                  // Rank was stopped by a signal
 	NoteResumed                  // Rank was continued
 	NoteHostLost                 // Host is lost; Text is the reason
-	NoteFailure                  // the first failure; Text is the cause
+	NoteFailure                  // a failure ends the job; Text is its cause. A later report may name an earlier failure
 	NoteRestart                  // the job begins again; Text is a sentence
 	NoteTimeout                  // the job has reached its timeout, and is being ended
 )

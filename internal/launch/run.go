@@ -34,7 +34,7 @@ func Run(ctx context.Context, p *weft.Process, d Desk, o Options, c Console, con
 	if control == nil {
 		control = NewControl(p.Runtime())
 	}
-	l := &launcher{p: p, rt: p.Runtime(), desk: d, o: o, console: c, control: control}
+	l := &launcher{p: p, rt: p.Runtime(), born: p.Runtime().Now(), desk: d, o: o, console: c, control: control}
 	l.ctx, l.cancel = l.rt.WithTimeout(context.Background(), ever)
 	defer l.cancel()
 	l.hungry = l.rt.NewGate()
@@ -68,6 +68,7 @@ func Run(ctx context.Context, p *weft.Process, d Desk, o Options, c Console, con
 type launcher struct {
 	p       *weft.Process
 	rt      weft.Runtime
+	born    time.Time // when its clock began
 	desk    Desk
 	o       Options
 	console Console

@@ -141,7 +141,7 @@ func (s *sweep) stranger(p *sim.Process) error {
 				return err
 			}
 			name := weft.Name{App: s.options.Job + ".run", Index: uint32(i + 1)}
-			_ = p.Peer(name).Send(ctx, 1, append([]byte{1, 0}, start...)) // a start
+			_ = p.Peer(name).Send(ctx, 1, append(append([]byte{1}, make([]byte, 9)...), start...)) // a start
 			ended := fmt.Sprintf(`{"rank":%d,"pid":1,"exit":99}`, round%s.ranks())
 			_ = p.Peer(launch.LauncherName(s.options.Job)).Send(ctx, 1, append([]byte{0x43}, ended...)) // an end
 		}

@@ -17,6 +17,8 @@ import (
 //
 //	kind 1 │ fields of the kind │ bytes to the end
 //
+// A clock is the launcher's time in nanoseconds since the beginning of the job.
+//
 // A launcher sends the kinds below 0x40, and a keeper sends the others. The messages between two
 // processes arrive in the order in which they were sent.
 const tag = 1
@@ -28,24 +30,24 @@ const lifelineTag = 2
 type kind byte
 
 const (
-	kindStart   kind = 1 // more 1 · JSON Start, or a piece of it: the Start is whole if more is 0
+	kindStart   kind = 1 // clock 8 · more 1 · JSON Start, or a piece of it: the Start is whole if more is 0
 	kindStdin   kind = 2 // rank 4 · bytes; none: the end of the input
 	kindSignal  kind = 3 // signal 4
-	kindEnd     kind = 4 // grace in nanoseconds 8
+	kindEnd     kind = 4 // clock 8 · grace in nanoseconds 8
 	kindAck     kind = 5 // the launcher has all it needs
-	kindPing    kind = 6 // nothing: its delivery tells that the host lives
+	kindPing    kind = 6 // clock 8: its delivery tells that the host lives
 	kindRelease kind = 7 // more 1 · entries of the key-value space: the barrier is over if more is 0
 	kindStage   kind = 8 // hosts 4 · JSON manifest
 
 	kindOutput  kind = 0x40 // rank 4 · stream 1 · bytes
 	kindWant    kind = 0x41 // rank 4
 	kindState   kind = 0x42 // rank 4 · stopped 1
-	kindEnded   kind = 0x43 // JSON Exit
+	kindEnded   kind = 0x43 // JSON Exit with the time of death
 	kindGone    kind = 0x44 // JSON Summary
 	kindBarrier kind = 0x45 // more 1 · entries of the key-value space: the keeper waits if more is 0
 	kindAbort   kind = 0x46 // rank 4 · status 4 · text
 	kindStaged  kind = 0x47 // JSON list of refusals; none: the host has all content
-	kindEnding  kind = 0x48 // text: why the keeper ends its ranks on its own
+	kindEnding  kind = 0x48 // again 1 · text: why the keeper ends its ranks on its own, and whether a restart may help
 )
 
 // Bounds of the variable parts, in bytes.
@@ -54,7 +56,7 @@ const (
 	maxJSON      = 64 << 10 // of an Exit, a Summary or a refusal
 	maxEntries   = 32 << 10 // of the entries in one message
 	maxAbortText = 1 << 10
-	maxMessage   = 1 + 5 + maxPiece
+	maxMessage   = 1 + 9 + maxPiece
 )
 
 // message is one message of the conversation.
@@ -64,17 +66,18 @@ type message interface {
 
 type (
 	startMsg struct {
-		more bool
-		data []byte
+		clock time.Duration
+		more  bool
+		data  []byte
 	}
 	stdinMsg struct {
 		rank int
 		data []byte // empty: the end of the input
 	}
 	signalMsg  struct{ signal int }
-	endMsg     struct{ grace time.Duration }
+	endMsg     struct{ clock, grace time.Duration }
 	ackMsg     struct{}
-	pingMsg    struct{}
+	pingMsg    struct{ clock time.Duration }
 	releaseMsg struct {
 		more    bool
 		entries []entry
@@ -97,8 +100,11 @@ type (
 		more    bool
 		entries []entry
 	}
-	endingMsg struct{ text string }
-	abortMsg  struct {
+	endingMsg struct {
+		again bool
+		text  string
+	}
+	abortMsg struct {
 		rank, status int
 		text         string
 	}
@@ -112,10 +118,11 @@ type Summary struct {
 	Refusals   []ctl.Refusal `json:"refusals,omitempty"`    // causes of Failure that have a cure
 	Survivors  []Survivor    `json:"survivors,omitempty"`
 	Strangers  int           `json:"strangers,omitempty"` // datagrams to the keeper that no launcher of the job sent
+	Ahead      ahead         `json:"ahead_ns,omitempty"`
 }
 
 func (m startMsg) append(b []byte) []byte {
-	return append(append(b, byte(kindStart), putBool(m.more)), m.data...)
+	return append(append(putTime(b, kindStart, m.clock), putBool(m.more)), m.data...)
 }
 
 func (m stdinMsg) append(b []byte) []byte { return append(putRank(b, kindStdin, m.rank), m.data...) }
@@ -123,11 +130,11 @@ func (m stdinMsg) append(b []byte) []byte { return append(putRank(b, kindStdin, 
 func (m signalMsg) append(b []byte) []byte { return putRank(b, kindSignal, m.signal) }
 
 func (m endMsg) append(b []byte) []byte {
-	return binary.LittleEndian.AppendUint64(append(b, byte(kindEnd)), uint64(m.grace))
+	return binary.LittleEndian.AppendUint64(putTime(b, kindEnd, m.clock), uint64(m.grace))
 }
 
-func (ackMsg) append(b []byte) []byte  { return append(b, byte(kindAck)) }
-func (pingMsg) append(b []byte) []byte { return append(b, byte(kindPing)) }
+func (ackMsg) append(b []byte) []byte    { return append(b, byte(kindAck)) }
+func (m pingMsg) append(b []byte) []byte { return putTime(b, kindPing, m.clock) }
 
 func (m releaseMsg) append(b []byte) []byte { return putEntries(b, kindRelease, m.more, m.entries) }
 func (m barrierMsg) append(b []byte) []byte { return putEntries(b, kindBarrier, m.more, m.entries) }
@@ -157,14 +164,18 @@ func (m stageMsg) append(b []byte) []byte {
 func (m stagedMsg) append(b []byte) []byte { return putJSON(b, kindStaged, m.refusals) }
 
 func (m endingMsg) append(b []byte) []byte {
-	return append(append(b, byte(kindEnding)), short(m.text)...)
+	return append(append(b, byte(kindEnding), putBool(m.again)), short(m.text)...)
 }
 
-func (m *Exit) append(b []byte) []byte    { return putJSON(b, kindEnded, m) }
-func (m *Summary) append(b []byte) []byte { return putJSON(b, kindGone, m) }
+func (m *endedMsg) append(b []byte) []byte { return putJSON(b, kindEnded, m) }
+func (m *Summary) append(b []byte) []byte  { return putJSON(b, kindGone, m) }
 
 func putRank(b []byte, k kind, rank int) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, byte(k)), uint32(int32(rank)))
+}
+
+func putTime(b []byte, k kind, t time.Duration) []byte {
+	return binary.LittleEndian.AppendUint64(append(b, byte(k)), uint64(t))
 }
 
 func putBool(v bool) byte {
@@ -189,7 +200,7 @@ func marshal(v any) []byte {
 func (m *Start) pieces() (list []startMsg) {
 	for text := marshal(m); ; {
 		n := min(len(text), maxPiece)
-		list = append(list, startMsg{n < len(text), text[:n]})
+		list = append(list, startMsg{more: n < len(text), data: text[:n]})
 		if text = text[n:]; len(text) == 0 {
 			return list
 		}
@@ -239,17 +250,17 @@ type fields struct {
 func (f *fields) parse(k kind) message {
 	switch k {
 	case kindStart:
-		return startMsg{f.flag(), f.rest(maxPiece)}
+		return startMsg{f.duration(ever), f.flag(), f.rest(maxPiece)}
 	case kindStdin:
 		return stdinMsg{f.rank(), f.rest(maxPiece)}
 	case kindSignal:
 		return signalMsg{f.number(1, 64)}
 	case kindEnd:
-		return endMsg{f.duration(MaxGrace)}
+		return endMsg{f.duration(ever), f.duration(MaxGrace)}
 	case kindAck:
 		return ackMsg{}
 	case kindPing:
-		return pingMsg{}
+		return pingMsg{f.duration(ever)}
 	case kindRelease:
 		return releaseMsg{f.flag(), f.entries()}
 	case kindStage:
@@ -263,13 +274,13 @@ func (f *fields) parse(k kind) message {
 	case kindState:
 		return stateMsg{f.rank(), f.flag()}
 	case kindEnded:
-		return readJSON(f, maxJSON, (*Exit).check)
+		return readJSON(f, maxJSON, (*endedMsg).check)
 	case kindGone:
 		return readJSON(f, maxJSON, (*Summary).check)
 	case kindBarrier:
 		return barrierMsg{f.flag(), f.entries()}
 	case kindEnding:
-		return endingMsg{string(f.rest(maxAbortText))}
+		return endingMsg{f.flag(), string(f.rest(maxAbortText))}
 	case kindAbort:
 		return abortMsg{f.rank(), f.number(-1<<31, 1<<31-1), string(f.rest(maxAbortText))}
 	}
@@ -381,13 +392,15 @@ func (m *Start) check() error {
 	return nil
 }
 
-// check refuses an Exit that no keeper sends.
-func (m *Exit) check() error {
+// check refuses an end of a rank that no keeper sends.
+func (m *endedMsg) check() error {
 	switch {
 	case m.Rank < 0 || m.Rank >= limits.JobSize:
 		return fmt.Errorf("rank %d; expected 0 to %d", m.Rank, limits.JobSize-1)
 	case m.Status < 0 || m.Status > 255 || m.Signal < 0 || m.Signal > 64:
 		return fmt.Errorf("status %d, signal %d; expected 0 to 255 and 0 to 64", m.Status, m.Signal)
+	case m.DiedAt < 0 || m.DiedAt > ever || !m.Ahead.check():
+		return fmt.Errorf("death after %d ns with a clock ahead by %d ns; expected at most %v", m.DiedAt, m.Ahead, ever)
 	case len(m.Cause) > maxAbortText || len(m.OOM) > maxAbortText:
 		return fmt.Errorf("a cause of %d bytes; expected at most %d", max(len(m.Cause), len(m.OOM)), maxAbortText)
 	}
@@ -396,6 +409,9 @@ func (m *Exit) check() error {
 
 // check refuses a Summary that no keeper sends. maxJSON bounds the lists.
 func (m *Summary) check() error {
+	if !m.Ahead.check() {
+		return fmt.Errorf("a clock ahead by %d ns; expected at most %v", m.Ahead, ever)
+	}
 	if m.Strangers < 0 {
 		return fmt.Errorf("%d strangers; expected 0 or more", m.Strangers)
 	}

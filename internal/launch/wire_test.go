@@ -15,14 +15,15 @@ import (
 // fromLauncher and fromKeeper are one message of each kind.
 var (
 	fromLauncher = []message{
-		startMsg{true, []byte(`{"argv":`)}, stdinMsg{3, []byte("a line\n")}, stdinMsg{3, nil}, signalMsg{15},
-		endMsg{3 * time.Second}, ackMsg{}, pingMsg{}, releaseMsg{true, []entry{{"key", "value"}, {"other", ""}}}, releaseMsg{false, nil},
+		startMsg{time.Second, true, []byte(`{"argv":`)}, stdinMsg{3, []byte("a line\n")}, stdinMsg{3, nil}, signalMsg{15},
+		endMsg{time.Second, 3 * time.Second}, ackMsg{}, pingMsg{time.Hour}, releaseMsg{true, []entry{{"key", "value"}, {"other", ""}}}, releaseMsg{false, nil},
 		stageMsg{4, []byte(`{"files":[]}`)},
 	}
 	fromKeeper = []message{
-		outputMsg{7, Stderr, []byte("a line\n")}, wantMsg{7}, stateMsg{7, true}, &Exit{Rank: 7, PID: 4711, Signal: 9, OOM: "cgroup limit 512 MiB"},
+		outputMsg{7, Stderr, []byte("a line\n")}, wantMsg{7}, stateMsg{7, true},
+		&endedMsg{Exit{Rank: 7, PID: 4711, Signal: 9, OOM: "cgroup limit 512 MiB"}, time.Second, -5},
 		&Summary{Survivors: []Survivor{{Rank: 7, PID: 4711, Why: "uninterruptible"}}}, barrierMsg{false, []entry{{"key", "value"}}},
-		abortMsg{7, -1, "no input file"}, endingMsg{"asked"}, stagedMsg{[]ctl.Refusal{{What: "program", Text: "no room"}}},
+		abortMsg{7, -1, "no input file"}, endingMsg{true, "asked"}, stagedMsg{[]ctl.Refusal{{What: "program", Text: "no room"}}},
 	}
 )
 
@@ -52,7 +53,11 @@ func normal(m message) message {
 // Every message cut short is refused, except where the data may end anywhere.
 func TestEveryTruncatedMessageIsRefused(t *testing.T) {
 	open := map[string]int{ // bytes before data that may have any length
-		"launch.startMsg": 2, "launch.stdinMsg": 5, "launch.stageMsg": 5, "launch.outputMsg": 6, "launch.abortMsg": 9, "launch.endingMsg": 1,
+<<<<<<< HEAD
+		"launch.startMsg": 2, "launch.stdinMsg": 5, "launch.stageMsg": 5, "launch.outputMsg": 6, "launch.abortMsg": 9, "launch.endingMsg": 2,
+=======
+		"launch.startMsg": 10, "launch.stdinMsg": 5, "launch.stageMsg": 5, "launch.outputMsg": 6, "launch.abortMsg": 9, "launch.endingMsg": 1,
+>>>>>>> h-cause
 	}
 	for i, list := range [][]message{fromLauncher, fromKeeper} {
 		for _, m := range list {
@@ -98,12 +103,18 @@ func TestMessagesBeyondTheirBoundsAreRefused(t *testing.T) {
 		"bytes after a want":  append(wantMsg{1}.append(nil), 0),
 		"flag of 2":           {byte(kindState), 0, 0, 0, 0, 2},
 		"signal 0":            signalMsg{0}.append(nil),
-		"negative grace":      endMsg{-1}.append(nil),
-		"grace too long":      endMsg{MaxGrace + 1}.append(nil),
+		"negative grace":      endMsg{0, -1}.append(nil),
+		"grace too long":      endMsg{0, MaxGrace + 1}.append(nil),
 		"exit of no JSON":     append([]byte{byte(kindEnded)}, "seven"...),
 		"unknown field":       append([]byte{byte(kindEnded)}, `{"rank":1,"room":2}`...),
 		"two objects":         append([]byte{byte(kindEnded)}, `{"rank":1}{"rank":2}`...),
-		"status 256":          (&Exit{Status: 256}).append(nil),
+		"status 256":          (&endedMsg{Exit: Exit{Status: 256}}).append(nil),
+		"negative clock":      pingMsg{-1}.append(nil),
+		"clock too far":       pingMsg{ever + 1}.append(nil),
+		"death before birth":  (&endedMsg{DiedAt: -1}).append(nil),
+		"death too late":      (&endedMsg{DiedAt: ever + 1}).append(nil),
+		"too far ahead":       (&endedMsg{Ahead: ahead(ever + 1)}).append(nil),
+		"too far behind":      (&Summary{Ahead: ahead(-ever - 1)}).append(nil),
 		"summary too long":    append([]byte{byte(kindGone)}, long...),
 		"failure too long":    (&Summary{Failure: strings.Repeat("x", 2000)}).append(nil),
 		"empty key":           {byte(kindBarrier), 0, 0, 0, 0},
@@ -180,7 +191,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again := m.append(nil)
 		switch m.(type) {
-		case *Exit, *Summary, stagedMsg:
+		case *endedMsg, *Summary, stagedMsg:
 			if m, err := parse(again, fromKeeper); err != nil {
 				t.Fatalf("%#v does not parse again: %v", m, err)
 			}

@@ -1,6 +1,9 @@
 package ranks
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestEveryDeathHasItsCause(t *testing.T) {
 	const last = "the last line\nand half a line"
@@ -30,7 +33,7 @@ func TestEveryDeathHasItsCause(t *testing.T) {
 				}
 				want := c.want
 				want.Rank, want.PID = i, pid
-				got.User, got.System, got.MaxRSSBytes = 0, 0, 0
+				got.User, got.System, got.MaxRSSBytes, got.Died = 0, 0, 0, time.Time{}
 				if got != want {
 					t.Errorf("rank %d ended with %+v; expected %+v", i, got, want)
 				}

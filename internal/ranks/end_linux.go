@@ -99,6 +99,7 @@ func (s *Set) giveUp() (left []Survivor) {
 			r.given = true
 			r.exit.Unkillable = true
 			r.exit.Cause = r.exit.cause()
+			r.dies(s.obituary.after(time.Now()))
 			close(r.over)
 		}
 	}

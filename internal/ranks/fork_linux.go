@@ -90,7 +90,9 @@ func (c *Config) program() (string, error) {
 
 // forkOne starts one rank. It closes the child's files in any case.
 func (s *Set) forkOne(num int, program string, attr *syscall.SysProcAttr) error {
-	r := &rank{num: num, over: make(chan struct{}), changed: make(chan struct{}, 1)}
+	r := &rank{
+		num: num, pidfd: -1, over: make(chan struct{}), noted: make(chan struct{}), changed: make(chan struct{}, 1),
+	}
 	files, err := s.open(r)
 	defer func() {
 		for _, f := range files {
@@ -148,6 +150,7 @@ func (s *Set) add(r *rank, pid int) {
 	r.pid = pid
 	r.exit = Exit{Rank: r.num, PID: pid}
 	s.ranks = append(s.ranks, r)
+	r.pidfd = s.obituary.add(pid, len(s.ranks)-1)
 	s.byNum[r.num], s.byPID[pid] = r, r
 }
 

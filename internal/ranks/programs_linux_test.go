@@ -21,6 +21,8 @@ func program(name string, args []string) {
 	switch name {
 	case "exit":
 		os.Exit(number(args[0]))
+	case "follow":
+		follow()
 	case "environment":
 		environment()
 	case "say":
@@ -92,6 +94,31 @@ func number(s string) int {
 		panic(err)
 	}
 	return n
+}
+
+// follow writes its pid, waits for the death of the process whose pid the file BEFORE holds, and
+// exits with status 1. Without BEFORE, it waits for SIGUSR1.
+func follow() {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, unix.SIGUSR1)
+	if err := os.WriteFile(os.Getenv("SELF"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		panic(err)
+	}
+	before := os.Getenv("BEFORE")
+	fd := -1
+	for before != "" && fd < 0 {
+		b, _ := os.ReadFile(before)
+		pid, _ := strconv.Atoi(string(b))
+		fd, _ = unix.PidfdOpen(pid, 0)
+	}
+	fmt.Println("ready")
+	<-c
+	for p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}; fd >= 0; {
+		if n, err := unix.Poll(p, -1); n > 0 && err == nil {
+			break
+		}
+	}
+	os.Exit(1)
 }
 
 // limitCore keeps a crash from writing a core file.

@@ -86,6 +86,8 @@ type Config struct {
 	// delay replaces the 100 ms in tests; 0 means the default.
 	delay time.Duration
 
+	noPidfds bool // a kernel without pidfds, in tests
+
 	// Stdin names the ranks that Feed serves. The others read from /dev/null.
 	Stdin map[int]bool
 
@@ -121,6 +123,10 @@ type Exit struct {
 	System      time.Duration `json:"system_ns"`
 	MaxRSSBytes int64         `json:"max_rss_bytes"`
 	Unkillable  bool          `json:"unkillable,omitempty"` // SIGKILL did not end it
+
+	// Died is when the keeper has noted the death. The times of a job's ranks on one host are
+	// different, and in the order of the deaths.
+	Died time.Time `json:"-"`
 }
 
 // Survivor is a process that SIGKILL did not end in time.

@@ -12,6 +12,7 @@ import (
 func (s *Set) reap() {
 	defer close(s.gone)
 	defer running.Store(false)
+	defer s.noMore()
 	for {
 		// The peek leaves the event in place. Signals use a pid under mu, so a pid is freed under
 		// mu, too.
@@ -52,6 +53,9 @@ func (s *Set) reapOne() bool {
 		r.turn(false)
 	default:
 		delete(s.byPID, pid)
+		if r.pidfd < 0 { // its death is noted already, or there is no other moment
+			r.dies(s.obituary.after(time.Now()))
+		}
 		r.finish(status, &usage, s.memory)
 	}
 	return true
@@ -117,6 +121,7 @@ func (s *Set) attend(r *rank) {
 	if r.in != nil {
 		r.in.end()
 	}
+	<-r.noted
 	drain(r.out, r.err)
 	s.mu.Lock()
 	e := r.exit

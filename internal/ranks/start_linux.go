@@ -23,6 +23,8 @@ type Set struct {
 	stops  int // counts SIGTSTP and SIGCONT, so that a later one cancels an earlier one
 	memory *memory
 
+	obituary *obituary // of the ranks
+
 	gone  chan struct{}  // closed when no child is left
 	ended sync.WaitGroup // ranks whose Ended has not returned
 }
@@ -39,8 +41,10 @@ type rank struct {
 	killed  bool // the keeper itself has sent SIGKILL
 	given   bool // up as unkillable
 	exit    Exit
+	pidfd   int // -1: none
 
-	over    chan struct{} // closed when exit is final
+	over    chan struct{} // closed when exit is final but for Died
+	noted   chan struct{} // closed when exit.Died is final
 	changed chan struct{} // holds one token while stopped differs from the last report
 }
 
@@ -63,8 +67,10 @@ func Start(cfg Config) (*Set, error) {
 	s := &Set{
 		cfg: cfg, byNum: make(map[int]*rank), byPID: make(map[int]*rank),
 		gone: make(chan struct{}), memory: watchMemory(cfg.Cgroup),
+		obituary: cfg.openObituary(),
 	}
 	failed := make(chan error)
+	go s.note()
 	go s.fork(failed)
 	err := <-failed
 	go s.reap()

@@ -36,6 +36,8 @@ type Rank struct {
 	Unkillable  bool // nothing but the end of its keeper ends it
 	Signals     []syscall.Signal
 
+	Drains time.Duration // the end is reported so long after the death
+
 	set     *set
 	ctx     context.Context // ends when the rank is killed
 	kill    context.CancelFunc
@@ -79,12 +81,15 @@ func (r *Rank) run() {
 		r.set.c.Want(r.Number)
 	}
 	e := r.set.w.Program(r)
-	e.Rank, e.PID = r.Number, 10_000+r.Number
+	e.Rank, e.PID, e.Died = r.Number, 10_000+r.Number, r.set.rt.Now()
 	if r.signal != 0 {
 		e.Status, e.Signal = 0, r.signal
 	}
 	r.alive = false
 	r.set.w.step(Event{What: "ended", Host: r.set.p.Host(), Rank: r.Number})
+	if r.Drains > 0 {
+		_ = r.set.rt.Sleep(context.Background(), r.Drains)
+	}
 	r.set.c.Ended(e)
 	r.set.open--
 	r.set.over.Open()
