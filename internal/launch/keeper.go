@@ -41,7 +41,6 @@ type keeper struct {
 
 	started *weft.Gate // open once set is final
 
-<<<<<<< HEAD
 	mu      sync.Mutex
 	start   *Start        // the launcher's, once it has come
 	stages  bool          // staged content is on its way
@@ -49,30 +48,14 @@ type keeper struct {
 	why     error         // why the ranks end; nil: no reason yet
 	grace   time.Duration // of that end
 	gone    error         // the launcher is gone
+	ahead   ahead
+	synced  bool // ahead is known
 	acked   bool
 	again   bool // the launcher has not had the last message
 	ends    int  // calls of Set.End that have not returned
 	over    bool // Set.Wait has returned
 	lived   []Survivor
 	notices *notices // nil: there is no way past the NICs
-=======
-	mu       sync.Mutex
-	start    *Start        // the launcher's, once it has come
-	stages   bool          // staged content is on its way
-	set      Set           // nil before the ranks have started
-	why      error         // why the ranks end; nil: no reason yet
-	grace    time.Duration // of that end
-	gone     error         // the launcher is gone
-	ahead    ahead
-	synced   bool // ahead is known
-	acked    bool
-	again    bool // the launcher has not had the last message
-	upgraded bool // the daemon will be replaced
-	ends     int  // calls of Set.End that have not returned
-	over     bool // Set.Wait has returned
-	lived    []Survivor
-	notices  *notices // nil: there is no way past the NICs
->>>>>>> h-cause
 }
 
 func newKeeper(p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) *keeper {

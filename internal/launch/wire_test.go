@@ -53,11 +53,7 @@ func normal(m message) message {
 // Every message cut short is refused, except where the data may end anywhere.
 func TestEveryTruncatedMessageIsRefused(t *testing.T) {
 	open := map[string]int{ // bytes before data that may have any length
-<<<<<<< HEAD
-		"launch.startMsg": 2, "launch.stdinMsg": 5, "launch.stageMsg": 5, "launch.outputMsg": 6, "launch.abortMsg": 9, "launch.endingMsg": 2,
-=======
-		"launch.startMsg": 10, "launch.stdinMsg": 5, "launch.stageMsg": 5, "launch.outputMsg": 6, "launch.abortMsg": 9, "launch.endingMsg": 1,
->>>>>>> h-cause
+		"launch.startMsg": 10, "launch.stdinMsg": 5, "launch.stageMsg": 5, "launch.outputMsg": 6, "launch.abortMsg": 9, "launch.endingMsg": 2,
 	}
 	for i, list := range [][]message{fromLauncher, fromKeeper} {
 		for _, m := range list {
