@@ -39,14 +39,12 @@ func breakWorld() int {
 	}
 }
 
-const broken = 10 // rounds
-
 func TestTheRankThatBreaksTheWorldIsTheCause(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range broken {
+	for range 10 {
 		r := weftRun(t, "-n", "4", "--env", asBroken+"=1", "--", "/proc/self/exe")
 		status, _, stderr := r.end(t)
 		if want := "weft run: rank 2 on " + host + ": exited with status 3\n"; status != 3 || stderr != want {

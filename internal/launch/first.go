@@ -29,8 +29,8 @@ type skew struct {
 }
 
 func (s *skew) ahead() ahead {
-	if s.high < s.low {
-		return s.low // unknown, or the clocks drift
+	if s.high < s.low || s.high == ahead(ever) {
+		return s.low // the clocks drift, or there was no answer
 	}
 	return s.low + (s.high-s.low)/2
 }
