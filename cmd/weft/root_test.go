@@ -23,6 +23,9 @@ import (
 const asWeft = "WEFT_TEST_RUNS_AS_WEFT"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asBroken) != "" {
+		os.Exit(breakWorld())
+	}
 	if os.Getenv(asWeft) != "" || len(os.Args) == 2 && os.Args[1] == "keeper" { // a daemon clears its keepers' environment
 		main()
 	}

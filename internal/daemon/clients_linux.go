@@ -133,6 +133,7 @@ func (d *Daemon) gone(k *client, s *session, why error) {
 		err = nil
 	}
 	if s != nil {
+		d.awaitDeath(c.Peer.PID)
 		err = errors.Join(err, s.d.leave(s))
 	}
 	if why != nil && !errors.Is(why, io.EOF) && !errors.Is(why, net.ErrClosed) {

@@ -32,6 +32,7 @@ type attempt struct {
 	failures  []failure // that have a time
 	begun     bool      // starts were queued
 	ending    bool
+	ended     time.Duration // the launcher's clock when it ended the job
 	grace     time.Duration // of the end
 	deadline  time.Time     // of the end
 	refusals  []HostRefusal
@@ -62,7 +63,7 @@ func newAttempt(l *launcher, number int) *attempt {
 	a.gate = l.rt.NewGate()
 	a.readers, _ = l.o.readers()
 	for i := range l.o.Hosts {
-		h := &host{Host: &l.o.Hosts[i], index: i, gate: l.rt.NewGate()}
+		h := &host{Host: &l.o.Hosts[i], index: i, gate: l.rt.NewGate(), skew: newSkew()}
 		h.ctx, h.quit = l.rt.WithTimeout(a.ctx, ever)
 		a.hosts = append(a.hosts, h)
 		for _, r := range h.Ranks {
@@ -188,6 +189,9 @@ func (a *attempt) fail(f failure) {
 func (a *attempt) end(grace time.Duration) {
 	if a.ending && grace >= a.grace {
 		return
+	}
+	if !a.ending {
+		a.ended = a.clock(a.rt.Now())
 	}
 	a.ending, a.grace = true, grace
 	a.deadline = a.rt.Now().Add(grace + Patience)

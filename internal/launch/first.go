@@ -9,11 +9,31 @@ import "time"
 // The keepers note when ranks die, by their own clocks. Messages of the launcher tell a keeper the
 // launcher's clock. The message that came fastest shows best how far that clock is ahead:
 //
-//	launcher's clock ─ keeper's clock ≥ clock in a message ─ keeper's clock at its arrival
+//	clock in the message ─ keeper's clock at its arrival ≤ launcher's clock ─ keeper's clock
+//
+// If ranks have failed on several hosts before the launcher ended the job, this is not exact enough: the
+// launcher then asks these keepers for their clocks before they end. An answer gives the other bound:
+//
+//	launcher's clock ─ keeper's clock ≤ launcher's clock at the arrival of an answer ─ clock in it
 
-// ahead is how far the clock of the launcher is ahead of a keeper's, in nanoseconds. Its error is the
-// time of the fastest message from the launcher.
+// ahead is how far the clock of the launcher is ahead of a keeper's, in nanoseconds.
 type ahead time.Duration
+
+// clockAsks is how often the launcher asks a keeper for its clock. The fastest messages count.
+const clockAsks = 8
+
+// skew is what the launcher knows of the clock of a keeper. The truth is between low and high.
+type skew struct {
+	low, high ahead
+	asks      int // questions that are not answered
+}
+
+func (s *skew) ahead() ahead {
+	if s.high < s.low || s.high == ahead(ever) {
+		return s.low // the clocks drift, or there was no answer
+	}
+	return s.low + (s.high-s.low)/2
+}
 
 func (a ahead) check() bool { return a >= ahead(-ever) && a <= ahead(ever) }
 
@@ -35,6 +55,11 @@ func (k *keeper) heardClock(launcher time.Duration) {
 	if !k.synced || a > k.ahead {
 		k.synced, k.ahead = true, a
 	}
+}
+
+// answer tells the launcher this keeper's clock.
+func (k *keeper) answer(m askMsg) {
+	_ = k.say(clockMsg{m.clock, k.clock(k.rt.Now())})
 }
 
 // ended makes the message about the end of a rank.
@@ -64,16 +89,43 @@ func (l *launcher) stamped(m message) message {
 	case endMsg:
 		m.clock = now
 		return m
+	case askMsg:
+		m.clock = now
+		return m
 	}
 	return m
 }
 
-// heardAhead takes the difference of the clocks in a message of a host's keeper. The caller holds the
-// lock.
-func (h *host) heardAhead(a ahead) {
-	if !h.synced || a > h.ahead {
-		h.synced, h.ahead = true, a
+// newSkew returns what is known of a clock before the first message.
+func newSkew() skew { return skew{low: ahead(-ever), high: ahead(ever)} }
+
+// asks asks the keeper of a host for its clock if a rank there may be the first that failed. It reports
+// whether the last message to the keeper has to wait for answers. The caller holds the lock.
+func (a *attempt) asks(h *host) bool {
+	if len(a.hosts) < 2 || !a.ending {
+		return false
 	}
+	for i := range a.failures {
+		if w := a.failures[i].when; w.by == h && w.at+time.Duration(h.skew.low) <= a.ended {
+			h.skew.asks = clockAsks
+			h.post(askMsg{})
+			return true
+		}
+	}
+	return false
+}
+
+// answered takes an answer of a keeper that is otherwise done. The caller holds the lock.
+func (a *attempt) answered(h *host, m clockMsg) {
+	now := a.clock(a.rt.Now())
+	h.skew.low = max(h.skew.low, ahead(m.asked-m.clock))
+	h.skew.high = min(h.skew.high, ahead(now-m.clock))
+	if h.skew.asks--; h.skew.asks > 0 {
+		h.queue = append(h.queue, askMsg{})
+	} else {
+		h.queue = append(h.queue, ackMsg{})
+	}
+	h.gate.Open()
 }
 
 // moment is when something happened: by the clock of a host's keeper, or by the launcher's.
@@ -87,7 +139,7 @@ func (m moment) time() time.Duration {
 	if m.by == nil {
 		return m.at
 	}
-	return m.at + time.Duration(m.by.ahead)
+	return m.at + time.Duration(m.by.skew.ahead())
 }
 
 // now returns the present moment.

@@ -138,6 +138,8 @@ func (k *keeper) heed(m message) error {
 			break
 		}
 		k.change(func() { k.acked = true })
+	case askMsg:
+		k.answer(m)
 	case endMsg:
 		k.heardClock(m.clock)
 		k.end(errAsked, m.grace)

@@ -32,8 +32,7 @@ type host struct {
 	state  hostState
 	why    string    // why it is lost
 	heard  time.Time // the last time that it showed life
-	ahead  ahead
-	synced bool // ahead is known
+	skew   skew
 
 	ctx   context.Context // of messages to its keeper; ends early if the host is lost
 	quit  context.CancelFunc

@@ -106,6 +106,10 @@ func rankOf(m message) int {
 // heed changes the state by a message. The caller holds the lock.
 func (a *attempt) heed(h *host, m message) error {
 	if _, gone := m.(*Summary); !gone && h.state != hostStarted {
+		if c, answer := m.(clockMsg); answer && h.state == hostGone && h.skew.asks > 0 {
+			a.answered(h, c)
+			return nil
+		}
 		if _, staged := m.(stagedMsg); !staged || h.state != hostReady {
 			return fmt.Errorf("%w: %T at the wrong time", errMalformed, m)
 		}
@@ -121,7 +125,7 @@ func (a *attempt) heed(h *host, m message) error {
 		}
 		a.tell(Note{Kind: kind, Host: h.Name, Rank: m.rank})
 	case *endedMsg:
-		h.heardAhead(m.Ahead)
+		h.skew.low = max(h.skew.low, m.Ahead)
 		a.rankOver(m.Exit, true, moment{m.DiedAt, h})
 	case *Summary:
 		a.gone(h, m)
@@ -151,11 +155,11 @@ func (a *attempt) gone(h *host, m *Summary) {
 	if h.done() {
 		return
 	}
-	if a.o.Defect != mutate.LaunchUnacked {
+	h.skew.low = max(h.skew.low, m.Ahead)
+	if a.o.Defect != mutate.LaunchUnacked && !a.asks(h) {
 		h.post(ackMsg{})
 	}
 	a.addStrangers(m.Strangers)
-	h.heardAhead(m.Ahead)
 	before := h.state
 	h.state = hostGone
 	for _, s := range m.Survivors {

@@ -38,6 +38,7 @@ const (
 	kindPing    kind = 6 // clock 8: its delivery tells that the host lives
 	kindRelease kind = 7 // more 1 · entries of the key-value space: the barrier is over if more is 0
 	kindStage   kind = 8 // hosts 4 · JSON manifest
+	kindAsk     kind = 9 // clock 8: the keeper answers at once
 
 	kindOutput  kind = 0x40 // rank 4 · stream 1 · bytes
 	kindWant    kind = 0x41 // rank 4
@@ -48,6 +49,7 @@ const (
 	kindAbort   kind = 0x46 // rank 4 · status 4 · text
 	kindStaged  kind = 0x47 // JSON list of refusals; none: the host has all content
 	kindEnding  kind = 0x48 // again 1 · text: why the keeper ends its ranks on its own, and whether a restart may help
+	kindClock   kind = 0x49 // clock of the kindAsk 8 · the keeper's own clock 8
 )
 
 // Bounds of the variable parts, in bytes.
@@ -78,6 +80,8 @@ type (
 	endMsg     struct{ clock, grace time.Duration }
 	ackMsg     struct{}
 	pingMsg    struct{ clock time.Duration }
+	askMsg     struct{ clock time.Duration }
+	clockMsg   struct{ asked, clock time.Duration }
 	releaseMsg struct {
 		more    bool
 		entries []entry
@@ -135,6 +139,12 @@ func (m endMsg) append(b []byte) []byte {
 
 func (ackMsg) append(b []byte) []byte    { return append(b, byte(kindAck)) }
 func (m pingMsg) append(b []byte) []byte { return putTime(b, kindPing, m.clock) }
+
+func (m askMsg) append(b []byte) []byte { return putTime(b, kindAsk, m.clock) }
+
+func (m clockMsg) append(b []byte) []byte {
+	return binary.LittleEndian.AppendUint64(putTime(b, kindClock, m.asked), uint64(m.clock))
+}
 
 func (m releaseMsg) append(b []byte) []byte { return putEntries(b, kindRelease, m.more, m.entries) }
 func (m barrierMsg) append(b []byte) []byte { return putEntries(b, kindBarrier, m.more, m.entries) }
@@ -261,6 +271,10 @@ func (f *fields) parse(k kind) message {
 		return ackMsg{}
 	case kindPing:
 		return pingMsg{f.duration(ever)}
+	case kindAsk:
+		return askMsg{f.duration(ever)}
+	case kindClock:
+		return clockMsg{f.duration(ever), f.duration(ever)}
 	case kindRelease:
 		return releaseMsg{f.flag(), f.entries()}
 	case kindStage:

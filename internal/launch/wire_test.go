@@ -16,14 +16,14 @@ import (
 var (
 	fromLauncher = []message{
 		startMsg{time.Second, true, []byte(`{"argv":`)}, stdinMsg{3, []byte("a line\n")}, stdinMsg{3, nil}, signalMsg{15},
-		endMsg{time.Second, 3 * time.Second}, ackMsg{}, pingMsg{time.Hour}, releaseMsg{true, []entry{{"key", "value"}, {"other", ""}}}, releaseMsg{false, nil},
+		endMsg{time.Second, 3 * time.Second}, ackMsg{}, pingMsg{time.Hour}, askMsg{time.Minute}, releaseMsg{true, []entry{{"key", "value"}, {"other", ""}}}, releaseMsg{false, nil},
 		stageMsg{4, []byte(`{"files":[]}`)},
 	}
 	fromKeeper = []message{
 		outputMsg{7, Stderr, []byte("a line\n")}, wantMsg{7}, stateMsg{7, true},
 		&endedMsg{Exit{Rank: 7, PID: 4711, Signal: 9, OOM: "cgroup limit 512 MiB"}, time.Second, -5},
 		&Summary{Survivors: []Survivor{{Rank: 7, PID: 4711, Why: "uninterruptible"}}}, barrierMsg{false, []entry{{"key", "value"}}},
-		abortMsg{7, -1, "no input file"}, endingMsg{true, "asked"}, stagedMsg{[]ctl.Refusal{{What: "program", Text: "no room"}}},
+		abortMsg{7, -1, "no input file"}, endingMsg{true, "asked"}, clockMsg{time.Minute, time.Hour}, stagedMsg{[]ctl.Refusal{{What: "program", Text: "no room"}}},
 	}
 )
 

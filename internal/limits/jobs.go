@@ -59,6 +59,10 @@ const (
 	// it is whole: 4096 ranks then take 1 MiB.
 	RankStateBytes = 256
 
+	// DeathWait is how long a daemon waits for the death of a process that has closed its connection
+	// because it ends. It takes some milliseconds to free the memory of a large process.
+	DeathWait = 100 * time.Millisecond
+
 	// ReportWithin is how long a keeper may take to report on its ranks: it reads a few files of
 	// /proc for each.
 	ReportWithin = time.Second

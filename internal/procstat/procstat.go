@@ -16,7 +16,11 @@ type Stat struct {
 	Name               string
 	State              byte   // R, S, D, T, t, Z, X, x, I
 	Began              uint64 // clock ticks since boot; tells two processes of one pid apart
+	Exiting            bool   // its first thread has begun to end
 }
+
+// exiting is Linux's PF_EXITING.
+const exiting = 0x4
 
 // Ended reports whether the process has ended and only waits to be reaped. If only its first thread
 // has ended, the state is Z as well, but other threads are counted.
@@ -44,13 +48,15 @@ func Parse(b []byte) (s Stat, ok bool) {
 		return s, false
 	}
 	s.Name, s.State = string(b[from+1:to]), f[0][0]
-	var errs [5]error
+	var errs [6]error
 	s.PID, errs[0] = strconv.Atoi(string(bytes.TrimSpace(b[:from])))
 	s.Parent, errs[1] = strconv.Atoi(string(f[1]))
 	s.Group, errs[2] = strconv.Atoi(string(f[2]))
 	s.Threads, errs[3] = strconv.Atoi(string(f[17]))
 	s.Began, errs[4] = strconv.ParseUint(string(f[19]), 10, 64)
-	return s, errs == [5]error{}
+	flags, err := strconv.ParseUint(string(f[6]), 10, 64)
+	s.Exiting, errs[5] = flags&exiting != 0, err
+	return s, errs == [6]error{}
 }
 
 // PIDs lists the processes of this host.

@@ -1,6 +1,7 @@
 package procstat_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/weftnet/weft/internal/procstat"
@@ -30,6 +31,10 @@ func TestALineOfStatIsReadWhateverTheProgramIsCalled(t *testing.T) {
 		if got, ok := procstat.Parse([]byte(text)); ok {
 			t.Errorf("%q is read as %+v; expected no process", text, got)
 		}
+	}
+	dying := strings.Replace(stat("a", "R", "1", "1", "1"), "4194560", "4194564", 1)
+	if got, ok := procstat.Parse([]byte(dying)); !ok || !got.Exiting {
+		t.Errorf("%q is read as %+v; expected a process that ends", dying, got)
 	}
 	if zombie := (procstat.Stat{State: 'Z', Threads: 2}); zombie.Ended() {
 		t.Error("a process whose first thread has ended counts as ended while another thread runs")

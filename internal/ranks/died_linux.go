@@ -2,6 +2,7 @@ package ranks
 
 import (
 	"errors"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -82,6 +83,7 @@ func (s *Set) note() {
 	if s.obituary.epoll < 0 {
 		return
 	}
+	hurry()
 	events := make([]unix.EpollEvent, 64)
 	for last := false; !last; {
 		n, err := unix.EpollWait(s.obituary.epoll, events, -1)
@@ -92,6 +94,14 @@ func (s *Set) note() {
 	}
 	s.noteRest()
 	_, _ = unix.Close(s.obituary.epoll), unix.Close(s.obituary.quit)
+}
+
+// hurry makes the kernel run this goroutine's thread soon after it wakes, so that the times of death
+// are right on a busy host: a thread with a short slice goes first. No thread of the keeper has the
+// short slice later, because the thread ends with its goroutine. Linux before 6.12 ignores it.
+func hurry() {
+	runtime.LockOSThread()
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(100 * time.Microsecond)}, 0)
 }
 
 // noteAll notes deaths in their order, and reports whether there will be no more.
