@@ -117,7 +117,7 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 	}
 	conn, a, err := ask(ctx, &cfg, &by.life, learn)
 	if err != nil {
-		return nil, refusal(cfg.Name, err)
+		return nil, by.explain(cfg.Name, err)
 	}
 	seg, err := vni.OpenSegment(a.RW, a.RO)
 	if err != nil {
@@ -211,13 +211,26 @@ func severed(err error) error {
 }
 
 // refusal returns the error of an Attach that failed.
-func refusal(name Name, err error) error {
+func refusal(who string, err error) error {
 	for _, r := range refusals {
 		if errors.Is(err, r.of) {
-			return &refused{name, r.is, err}
+			return &refused{who, r.is, err}
 		}
 	}
-	return fmt.Errorf("weft: attach %v: %w", name, severed(err))
+	return fmt.Errorf("weft: attach %s: %w", who, severed(err))
+}
+
+// explain returns the error of an Attach of a process with this name. If only the PMI server knows the
+// name of the job, the name has no application: the error tells rank and launcher, and what needs no
+// daemon.
+func (l *launched) explain(name Name, err error) error {
+	if l.place.Launcher == "" || name.App != "" {
+		return refusal(name.String(), err)
+	}
+	if errors.Is(err, ctl.ErrNoDaemon) {
+		err = fmt.Errorf("%w; weft.Open needs none: it opens a NIC inside the program", err)
+	}
+	return refusal(fmt.Sprintf("rank %d of a job of %s", l.place.Rank, l.place.Launcher), err)
 }
 
 // shareRefusal maps the error of a request for a segment or for memory to one of this package.
@@ -234,9 +247,9 @@ func shareRefusal(err error) error {
 // refused is the error of an Attach that was refused. Each lower layer has put its own name for the
 // reason in front of the text.
 type refused struct {
-	name Name
-	is   error // the reason as an error of this package
-	by   error // the error of the layers below
+	who string // the process: its name, or its rank
+	is  error  // the reason as an error of this package
+	by  error  // the error of the layers below
 }
 
 // Error returns the text, with the reason only once.
@@ -250,12 +263,12 @@ func (r *refused) Error() string {
 			}
 		}
 	}
-	for _, known := range refusals { // "ctl: no NIC daemon listens at …"
+	for _, known := range refusals { // "no NIC daemon listens at …"
 		if rest, found := strings.CutPrefix(why, known.of.Error()); found && known.is == r.is {
-			return fmt.Sprintf("weft: attach %v: %v%s", r.name, r.is, rest)
+			return fmt.Sprintf("weft: attach %s: %v%s", r.who, r.is, rest)
 		}
 	}
-	return fmt.Sprintf("weft: attach %v: %v: %s", r.name, r.is, strings.TrimPrefix(why, "ctl: "))
+	return fmt.Sprintf("weft: attach %s: %v: %s", r.who, r.is, why)
 }
 
 func (r *refused) Unwrap() []error { return []error{r.is, r.by} }

@@ -314,7 +314,7 @@ func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name, life vni.Life)
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
-		return nil, refusal(name, ErrClosed)
+		return nil, refusal(name.String(), ErrClosed)
 	}
 	n.attaching.Add(1)
 	n.mu.Unlock()
@@ -325,7 +325,7 @@ func (n *NIC) attach(ctx context.Context, name Name, vn vni.Name, life vni.Life)
 	}
 	slot, gen, err := n.register(ctx, vn, seg, life)
 	if err != nil {
-		return nil, refusal(name, err)
+		return nil, refusal(name.String(), err)
 	}
 	w := &embeddedWaiter{n: n}
 	p := &Process{time: realTime{}, name: name, nic: n, addr: Address{n.id, slot, gen}, askProgram: n.askProgram}

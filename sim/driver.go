@@ -47,7 +47,11 @@ func (n *node) command(a *ask) driver.Command {
 	if a.delete {
 		return driver.Command{Code: driver.DeleteProcess, Index: p.slot}
 	}
-	n.engine.Driver().Tie(p.slot, driver.Entry{VNI: p.seg, WakeUp: p.wakeAll})
+	e := driver.Entry{VNI: p.seg, WakeUp: p.wakeAll}
+	if life := p.f.cfg.hooks.Life; life != nil {
+		e.Life = life(p)
+	}
+	n.engine.Driver().Tie(p.slot, e)
 	return driver.Command{Code: driver.NewProcess, Index: p.slot, PID: p.pid, Name: p.vniName}
 }
 

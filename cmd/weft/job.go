@@ -35,9 +35,16 @@ A job that weft run started without a daemon is known to its own weft run alone.
 	return c
 }
 
-// fabricJobs asks every NIC that this host's daemon knows for its jobs, concurrently. The strings tell which hosts gave
-// no answer, and why.
-func fabricJobs(ctx context.Context, conn *ctl.Conn) (jobs []ctl.JobInfo, names map[registry.NICID]string, silent []string, err error) {
+// untold is a host that does not tell of its jobs.
+type untold struct {
+	host    string
+	why     string
+	refused bool // it has answered, and refuses
+}
+
+// fabricJobs asks every NIC that this host's daemon knows for its jobs, concurrently. It returns the hosts that did not
+// tell, too.
+func fabricJobs(ctx context.Context, conn *ctl.Conn) (jobs []ctl.JobInfo, names map[registry.NICID]string, silent []untold, err error) {
 	nodes, err := conn.Nodes(ctx)
 	if err != nil {
 		return nil, nil, nil, err
@@ -62,13 +69,13 @@ func fabricJobs(ctx context.Context, conn *ctl.Conn) (jobs []ctl.JobInfo, names 
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				silent = append(silent, fmt.Sprintf("%s: %s", cmp.Or(names[nic], placeText(nic)), hostErrorText(err)))
+				silent = append(silent, untold{cmp.Or(names[nic], placeText(nic)), hostErrorText(err), errors.Is(err, ctl.ErrRefused)})
 			}
 			jobs = append(jobs, all...)
 		})
 	}
 	wg.Wait()
-	slices.Sort(silent)
+	slices.SortFunc(silent, func(a, b untold) int { return strings.Compare(a.host, b.host) })
 	slices.SortFunc(jobs, func(a, b ctl.JobInfo) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Host, b.Host)) })
 	return jobs, names, silent, nil
 }
@@ -112,15 +119,28 @@ func shownLine(text string) string {
 	return strings.NewReplacer("\n", "\uFFFD", "\t", "\uFFFD").Replace(shownSource(text))
 }
 
-// noAnswer prints the hosts that gave no answer. It returns an error if there are any: the list is not complete.
-func noAnswer(errs io.Writer, silent []string) error {
+// noAnswer prints the hosts that did not tell of their jobs. It returns an error if there are any: the list is not complete.
+func noAnswer(errs io.Writer, silent []untold) error {
+	var counts []string
+	refused := 0
 	for _, s := range silent {
-		fmt.Fprintf(errs, "no answer from the NIC %s\n", s)
+		if s.refused {
+			refused++
+			fmt.Fprintf(errs, "the NIC %s refuses: %s\n", shownLine(s.host), shownLine(s.why))
+		} else {
+			fmt.Fprintf(errs, "no answer from the NIC %s: %s\n", shownLine(s.host), shownLine(s.why))
+		}
 	}
-	if len(silent) > 0 {
-		return fmt.Errorf("%s did not answer; their parts of jobs are not listed", counted(len(silent), "NIC"))
+	if n := len(silent) - refused; n > 0 {
+		counts = append(counts, counted(n, "NIC")+" did not answer")
 	}
-	return nil
+	if refused > 0 {
+		counts = append(counts, counted(refused, "NIC")+" refused to tell")
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s; their parts of jobs are not listed", strings.Join(counts, ", "))
 }
 
 func newJobListCommand() *cobra.Command {
@@ -174,6 +194,9 @@ var errNoJob = errors.New("no such job")
 
 // findJob returns the parts of the one job whose id begins like that.
 func findJob(jobs []ctl.JobInfo, called string) ([]ctl.JobInfo, error) {
+	if err := checkJob(called); err != nil {
+		return nil, err
+	}
 	begin := "job-" + strings.TrimPrefix(called, "job-")
 	var ids []string
 	var parts []ctl.JobInfo
@@ -198,8 +221,23 @@ func findJob(jobs []ctl.JobInfo, called string) ([]ctl.JobInfo, error) {
 	return nil, usagef("job %q: %s begin like that; expected more of the id", called, strings.Join(ids, " and "))
 }
 
+// checkJob refuses an id that names no job at all: an empty one, or nothing but the prefix, would begin all ids.
+func checkJob(called string) error {
+	digits, prefixed := strings.CutPrefix(called, "job-")
+	switch {
+	case called == "":
+		return usagef("the id of the job is empty: expected one that weft job list prints, or at least its first hexadecimal digit")
+	case prefixed && digits == "":
+		return usagef("job %q: expected at least one hexadecimal digit behind job-", called)
+	}
+	return nil
+}
+
 // onJob asks for the jobs of the fabric, and calls f with the parts of one.
 func onJob(c *cobra.Command, socket, called string, within time.Duration, f func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error) error {
+	if err := checkJob(called); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(c.Context(), within)
 	defer cancel()
 	conn, err := ctl.Dial(ctx, socket)

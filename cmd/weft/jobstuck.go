@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,6 +41,9 @@ weft run --timeout prints the same before it ends a job.`,
   weft job stuck slurm-812.0`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkJob(args[0]); err != nil {
+				return err
+			}
 			return askDaemon(c, socket, func(ctx context.Context, conn *ctl.Conn) error {
 				report, silent, err := stuckReport(ctx, conn, args[0])
 				if err != nil {
@@ -61,7 +65,7 @@ weft run --timeout prints the same before it ends a job.`,
 
 // stuckReport asks about a job of weft run, or else about the processes of an application that another launcher has
 // started. silent are hosts that gave no answer, and may have ranks of the job.
-func stuckReport(ctx context.Context, conn *ctl.Conn, called string) (report stuck.Report, silent []string, err error) {
+func stuckReport(ctx context.Context, conn *ctl.Conn, called string) (report stuck.Report, silent []untold, err error) {
 	jobs, names, silent, err := fabricJobs(ctx, conn)
 	if err != nil {
 		return report, nil, err
@@ -81,8 +85,31 @@ func stuckReport(ctx context.Context, conn *ctl.Conn, called string) (report stu
 	for _, p := range parts {
 		j.Hosts = append(j.Hosts, stuck.Host{Name: names[p.NIC], NIC: p.NIC, Ranks: ranksFrom(p.First, p.Ranks)})
 	}
+	j.Untold = untoldRanks(&j, silent)
 	report, err = stuck.Ask(ctx, conn, j)
 	return report, silent, err
+}
+
+// untoldRanks says on which hosts the ranks may be that no host has listed. It returns nothing if all are listed.
+func untoldRanks(j *stuck.Job, silent []untold) []stuck.Silent {
+	listed := map[int]bool{}
+	for _, h := range j.Hosts {
+		for _, n := range h.Ranks {
+			listed[n] = true
+		}
+	}
+	ranks := slices.DeleteFunc(ranksFrom(0, j.Size), func(n int) bool { return listed[n] })
+	if len(ranks) == 0 || len(silent) == 0 {
+		return nil
+	}
+	s := stuck.Silent{Ranks: ranks, Why: silent[0].why, Refused: true}
+	var hosts []string
+	for _, u := range silent {
+		hosts = append(hosts, u.host)
+		s.Refused = s.Refused && u.refused
+	}
+	s.Node = strings.Join(hosts, " or ")
+	return []stuck.Silent{s}
 }
 
 // printStuck prints a report as it may go to a terminal: other hosts choose some of its words.

@@ -117,7 +117,7 @@ func awaitReserve(ctx context.Context, link *ctl.KeeperLink) (*ctl.KeeperBegin, 
 	a := attach(w.Socket, w.Name)
 	if first, err = link.Told(); err != nil {
 		unkept := &rankStarter{begin: &ctl.KeeperBegin{Socket: w.Socket}}
-		unkept.group, _ = openGroup(w.Cgroup, 0)
+		unkept.group, _ = openGroup(w.Cgroup, "", 0)
 		unkept.clean()
 		return nil, nil, err
 	}

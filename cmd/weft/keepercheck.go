@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -16,14 +17,23 @@ func (k *rankStarter) check() []ctl.Refusal {
 	r := k.begin.Reserve
 	all := checkReserve(r)
 	var err error
-	if k.group, err = openGroup(k.begin.Cgroup, r.MemoryBytes); err != nil {
-		text, cure := fmt.Sprintf("control group of the job: %v", err), "see the log of the daemon"
+	if k.group, err = openGroup(k.begin.Cgroup, k.begin.NoCgroup, r.MemoryBytes); err != nil {
+		why := strings.TrimPrefix(err.Error(), "cgroup: ")
+		text, cure := "control group of the job: "+why, "see the log of the daemon"
 		if r.MemoryBytes > 0 {
-			text, cure = fmt.Sprintf("no limit of memory can be set: %v", err), "run the daemon of this host as root, or leave --memory out"
+			text, cure = "no limit of memory can be set: "+why, memoryCure(k.begin.Root)
 		}
 		all = append(all, ctl.Refusal{What: ctl.RefusedMemory, Text: text, Cure: cure})
 	}
 	return all
+}
+
+// memoryCure says how a host can limit memory, as far as the daemon's user tells.
+func memoryCure(root bool) string {
+	if root {
+		return "give the daemon a cgroup file system with the memory controller that it may write, or leave --memory out"
+	}
+	return "run the daemon of this host as root, or leave --memory out"
 }
 
 // checkReserve lists the causes for which this user's ranks cannot run on this host: its directory and its program.

@@ -43,3 +43,15 @@ func TestARefusalOfALongPathFits(t *testing.T) {
 		}
 	}
 }
+
+func TestARefusedLimitOfMemoryHasTheReasonOfTheSystem(t *testing.T) {
+	for _, root := range []bool{false, true} {
+		k := &rankStarter{begin: &ctl.KeeperBegin{Reserve: &ctl.Reserve{Dir: "/", Program: "/bin/sh", MemoryBytes: 1 << 20},
+			NoCgroup: "no cgroup file system is mounted", Root: root}}
+		all := k.check()
+		if len(all) != 1 || all[0].What != ctl.RefusedMemory || !strings.Contains(all[0].Text, "could make no control group: no cgroup file system is mounted") ||
+			strings.Contains(all[0].Cure, "as root") == root {
+			t.Errorf("daemon of root %v: %+v", root, all)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,11 +73,12 @@ func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, er
 	return keptSet{set}, nil
 }
 
-// openGroup opens the job's control group, and limits its memory. It is nil if the daemon could make none.
-func openGroup(paths []string, memory int64) (*cgroup.Group, error) {
+// openGroup opens the job's control group, and limits its memory. It is nil if the daemon could make none, and none says
+// why.
+func openGroup(paths []string, none string, memory int64) (*cgroup.Group, error) {
 	if len(paths) == 0 {
 		if memory > 0 {
-			return nil, errors.New("the daemon could make no control group")
+			return nil, fmt.Errorf("the daemon could make no control group: %s", cmp.Or(none, "it does not say why"))
 		}
 		return nil, nil
 	}

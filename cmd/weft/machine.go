@@ -140,6 +140,9 @@ func newMachineCreateCommand() *cobra.Command {
 		Long: `Define a machine. This host's NIC daemon keeps the definition, also when it
 restarts.
 
+The names are those that weft nodes prints, and the name of this host, which it
+does not print.
+
 The command fails if the daemon knows no host by one of the names, or if a
 machine of that name exists. A host may be in several machines, and may be down:
 weft run says so when it is used.`,
@@ -147,6 +150,9 @@ weft run says so when it is used.`,
   weft machine create fast --nodes h1,h2 --slots 4 --link fast0`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := ctl.CheckMachineName(args[0]); err != nil {
+				return usagef("%w", err)
+			}
 			m := &ctl.Machine{Name: args[0]}
 			if err := f.set(c, m); err != nil {
 				return err
@@ -322,7 +328,7 @@ func hostErrorText(err error) string {
 	if _, reason, ok := strings.Cut(text, " answers: "); ok { // the caller names the host
 		text = reason
 	}
-	for _, prefix := range []string{"weft: ", "ctl: ", "not permitted: "} {
+	for _, prefix := range []string{"weft: ", "not permitted: "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
 	return text

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/daemon"
 	"github.com/weftnet/weft/internal/fabric/fabrictest"
 )
@@ -226,6 +228,26 @@ func TestFlagsThatExcludeEachOtherAreAWrongUse(t *testing.T) {
 		status, stdout, stderr := weft(strings.Fields(line)...)
 		if status != exitUsage || !strings.HasPrefix(stderr, "weft: "+want) || !strings.Contains(stderr, " --help'.") || stdout != "" {
 			t.Errorf("weft %s: status %d, standard error %q; want %d, %q and where there is help", line, status, stderr, exitUsage, want)
+		}
+	}
+}
+
+func TestErrorsOfTheDaemonHaveNoNameOfAPackage(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "nic.sock")
+	for _, args := range [][]string{
+		{"job", "list"}, {"job", "stuck", "1a"}, {"machine", "list"}, {"machine", "create", "lab", "--nodes", "h1"}, {"run", "--nodes", "h1"}, {"nodes"}, {"ps"},
+	} {
+		args = append(args, "--socket", socket)
+		if args[0] == "run" {
+			args = append(args, "--", "/bin/true")
+		}
+		if status, _, errs := weft(args...); status == 0 || !strings.Contains(errs, "no NIC daemon") || strings.Contains(errs, "ctl:") {
+			t.Errorf("weft %v: status %d, %s", args, status, errs)
+		}
+	}
+	for _, err := range []error{ctl.ErrNoNIC, ctl.ErrBadRequest, ctl.ErrInUse, ctl.ErrRefused, ctl.ErrNoMachine} {
+		if strings.Contains(err.Error(), ":") {
+			t.Errorf("%q has the name of a package", err)
 		}
 	}
 }

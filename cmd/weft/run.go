@@ -61,8 +61,9 @@ hosts, each with its cure.
 
 Output: stdout and stderr of the ranks go to those of weft run, whole lines at a
 time. An incomplete line is shown when no rank has written for 100 ms, at 64
-KiB, or when its rank ends. With -n 1 every byte passes at once, unchanged. If
-the reader is slow, the ranks wait.
+KiB, or when its rank ends. With two ranks or more, a newline is added behind it
+before the line of another rank. With -n 1 every byte passes at once, unchanged.
+--output keeps every byte, too. If the reader is slow, the ranks wait.
 
 Input: rank 0 gets standard input, or the ranks that --stdin names. weft run
 reads only when these ranks have read all that they got: a line from a terminal,
@@ -76,7 +77,8 @@ run is killed, its ranks end as well.
 
 The exit status is that of the first rank whose failure ended the job: 128 + n
 for signal n, 0 if all ranks ended with 0. It is 124 after --timeout, 125 if
-weft run failed, 126 if a host refused, and 2 if the command was called wrongly.
+weft run failed or a host was lost, 126 if a host refused, and 2 if the command
+was called wrongly.
 A sentence on stderr tells the cause.`,
 		Example: `  weft run -n 4 -- sh -c 'echo rank $WEFT_RANK of $WEFT_SIZE'
   weft machine create lab --nodes h1,h2,h3 && weft run -m lab -n 12 -- ./life
@@ -115,7 +117,7 @@ func (o *runOptions) define(c *cobra.Command) {
 	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "place more ranks than the hosts have free slots")
 	f.BoolVar(&o.stage, "stage", false, "send the program to the hosts, which need not have it; a file that a host has had before is not sent again")
 	f.BoolVar(&o.tag, "tag", false, "print the rank before each line of output, as [RANK]")
-	f.StringVar(&o.output, "output", "", "write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; these files are replaced")
+	f.StringVar(&o.output, "output", "", "write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; these files are replaced, and those of other ranks stay")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a line: placement or refusals, output, ends of ranks, and a summary with a row for each rank")
 }
 
@@ -160,10 +162,7 @@ func (o *runOptions) complete(c *cobra.Command, args []string) (err error) {
 			return usagef("--env %q: expected NAME=VALUE", e)
 		}
 	}
-	if err := o.checkStdin(); err != nil {
-		return err
-	}
-	return o.completeDir()
+	return o.checkStdin()
 }
 
 // checkStdin checks --stdin. The rank is compared once more when the number of ranks is known.

@@ -16,7 +16,7 @@ import (
 var jsonObjects = map[string]any{
 	"placed": jobEvent{}, "placement-host": hostRanks{}, "refused": refusalEvent{}, "output": outputEvent{}, "ended": rankEvent{}, "host-lost": hostEvent{},
 	"restart": hostEvent{}, "stuck": stuckEvent{}, "summary": summary{}, "rank-row": rankRow{}, "survivor": survivorRow{},
-	"report": stuck.Report{}, "cause": stuck.Cause{}, "group": stuck.Group{}, "missing": stuck.Missing{}, "rank": stuck.Rank{}, "silent": stuck.Silent{},
+	"part": ctl.JobInfo{}, "process": ctl.RankInfo{}, "report": stuck.Report{}, "cause": stuck.Cause{}, "group": stuck.Group{}, "missing": stuck.Missing{}, "rank": stuck.Rank{}, "silent": stuck.Silent{},
 	"standing": ctl.Standing{}, "membership": ctl.GroupStanding{}, "step": ctl.GroupStep{}, "wait": ctl.Wait{}, "unread": ctl.Unread{}, "address": ctl.Address{},
 }
 

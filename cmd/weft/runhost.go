@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/internal/launch"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/secure"
 )
 
 // runHost is this host's NIC as weft run uses it: the daemon's, or its own.
@@ -195,7 +196,7 @@ func (h *runHost) places(ctx context.Context, o *runOptions, self fabric.NICID) 
 		places[i] = runPlace{name: nodeText(n), nic: fabric.NICID(n.NIC), slots: m.Slots, free: m.Slots}
 	}
 	if o.perNode == 0 && len(places) > 1 {
-		h.askSlots(ctx, m, places)
+		h.askSlots(ctx, m, places, self)
 	} else if o.perNode == 0 {
 		places[0].free = o.ranks
 	}
@@ -203,14 +204,14 @@ func (h *runHost) places(ctx context.Context, o *runOptions, self fabric.NICID) 
 }
 
 // askSlots asks every host how many slots are free. The machine's own limit counts, too.
-func (h *runHost) askSlots(ctx context.Context, m *ctl.Machine, places []runPlace) {
+func (h *runHost) askSlots(ctx context.Context, m *ctl.Machine, places []runPlace, self fabric.NICID) {
 	var wg sync.WaitGroup
 	for i := range places {
 		p := &places[i]
 		wg.Go(func() {
 			r, err := askNIC(ctx, h.conn, registry.NICID(p.nic), &ctl.Job{What: ctl.JobSlots})
 			if err != nil {
-				p.slots, p.free, p.why = 0, 0, hostErrorText(err)
+				p.slots, p.free, p.why = 0, 0, slotsErrorText(err, self)
 				return
 			}
 			if m.Slots == 0 {
@@ -221,6 +222,20 @@ func (h *runHost) askSlots(ctx context.Context, m *ctl.Machine, places []runPlac
 		})
 	}
 	wg.Wait()
+}
+
+// slotsErrorText says why the slots of a host are not known. The role observe would tell them, but it starts no ranks.
+func slotsErrorText(err error, self fabric.NICID) string {
+	switch {
+	case errors.Is(err, ctl.ErrRefused):
+		user := secure.UserName(os.Getuid())
+		return fmt.Sprintf("it refuses to tell its slots: NIC %v may not start processes of user %s there; `weft fabric grant %v run=%s --config FILE` on that host lets it",
+			self, user, self, user)
+	case errors.Is(err, ctl.ErrNoAnswer):
+		_, detail, _ := strings.Cut(hostErrorText(err), ": ")
+		return strings.TrimSuffix("no answer: "+detail, ": ")
+	}
+	return hostErrorText(err)
 }
 
 // resolve finds the NICs of a list of hosts. This host is known by its hostname and as localhost, too.

@@ -56,6 +56,9 @@ func runJob(c *cobra.Command, o *runOptions) error {
 
 // run finds the program and this host's NIC, and runs the job.
 func (r *running) run(ctx context.Context) error {
+	if err := r.o.completeDir(); err != nil {
+		return r.failed(err)
+	}
 	program, err := findProgram(r.o.argv[0])
 	if err != nil {
 		return r.refused(err)

@@ -12,9 +12,9 @@ import (
 type runPlace struct {
 	name  string
 	nic   fabric.NICID
-	slots int // that the host offers to this job
-	free  int // of those
-	why   string
+	slots int    // that the host offers to this job
+	free  int    // of those
+	why   string // the slots are not known
 }
 
 // How ranks were placed.
@@ -79,22 +79,35 @@ func hostsOf(places []runPlace, counts []int) (hosts []launch.Host) {
 	return hosts
 }
 
-// lacksSlots is the refusal of a job for which the hosts have too few slots, with all of them.
+// lacksSlots is the refusal of a job for which the hosts have too few slots, with all of them. If a host does not tell its
+// slots, that is the cause, and fewer ranks or more patience are no cure.
 func lacksSlots(places []runPlace, n int) error {
-	free := 0
+	free, untold := 0, 0
 	var b strings.Builder
 	for _, p := range places {
 		free += max(p.free, 0)
 		if p.why != "" {
+			untold++
 			fmt.Fprintf(&b, "\n  host %s: %s", p.name, p.why)
 			continue
 		}
 		fmt.Fprintf(&b, "\n  host %s: %d of %s free", p.name, max(p.free, 0), counted(p.slots, "slot"))
 	}
-	is := "are"
+	if untold > 0 {
+		do := "do"
+		if untold == 1 {
+			do = "does"
+		}
+		return fmt.Errorf("%s of %d %s not tell of slots, and the others have %d free for %s:%s", counted(untold, "host"), len(places), do,
+			free, counted(n, "rank"), b.String())
+	}
+	is, need := "are", "need"
 	if free == 1 {
 		is = "is"
 	}
-	return fmt.Errorf("%s need %s; %d %s free:%s\nweft run packs: it fills the hosts in this order. Lower -n, wait for other jobs, or add --oversubscribe",
-		counted(n, "rank"), counted(n, "slot"), free, is, b.String())
+	if n == 1 {
+		need = "needs"
+	}
+	return fmt.Errorf("%s %s %s; %d %s free:%s\nweft run packs: it fills the hosts in this order. Lower -n, wait for other jobs, or add --oversubscribe",
+		counted(n, "rank"), need, counted(n, "slot"), free, is, b.String())
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/launch"
 )
 
@@ -45,17 +46,42 @@ func TestRanksArePackedInTheOrderOfTheHosts(t *testing.T) {
 }
 
 func TestTooFewSlotsAreRefusedWithThoseOfEachHostAndTheCure(t *testing.T) {
-	_, _, err := placeRanks([]runPlace{{name: "a", slots: 4, free: 2}, {name: "b", why: "no answer within 5s"}, {name: "c", slots: 1, free: -3}}, 8, 0, false)
+	_, _, err := placeRanks([]runPlace{{name: "a", slots: 4, free: 2}, {name: "c", slots: 1, free: -3}}, 8, 0, false)
 	if err == nil {
 		t.Fatal("8 ranks were placed on 2 slots")
 	}
-	for _, want := range []string{"8 ranks need 8 slots; 2 are free", "host a: 2 of 4 slots free", "host b: no answer within 5s", "host c: 0 of 1 slot free", "--oversubscribe"} {
+	for _, want := range []string{"8 ranks need 8 slots; 2 are free", "host a: 2 of 4 slots free", "host c: 0 of 1 slot free", "--oversubscribe"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the refusal lacks %q:\n%v", want, err)
 		}
 	}
+	_, _, err = placeRanks([]runPlace{{name: "a", slots: 4}, {name: "b", slots: 4}}, 1, 0, false)
+	if want := "1 rank needs 1 slot; 0 are free:"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error %v; expected %s", err, want)
+	}
 	_, _, err = placeRanks(make([]runPlace, 3), 8, 2, true)
 	if want := "8 ranks at 2 a node need 4 nodes; there are 3; lower -n, raise --per-node, or add nodes"; err == nil || err.Error() != want {
 		t.Errorf("error %v; expected %s", err, want)
+	}
+}
+
+// Neither fewer ranks nor patience help if a host does not tell its slots. The role observe would not start ranks there.
+func TestAHostThatDoesNotTellItsSlotsIsTheCauseAndNotTheSlots(t *testing.T) {
+	refused := slotsErrorText(fmt.Errorf("%w: NIC 7 may not look", ctl.ErrRefused), 7)
+	silent := slotsErrorText(fmt.Errorf("%w: NIC 8 is unreachable", ctl.ErrNoAnswer), 7)
+	_, _, err := placeRanks([]runPlace{{name: "h1", slots: 2, free: 2}, {name: "h2", why: refused}, {name: "h3", why: silent}}, 4, 0, false)
+	if err == nil {
+		t.Fatal("4 ranks were placed on 2 slots")
+	}
+	for _, want := range []string{"2 hosts of 3 do not tell", "the others have 2 free for 4 ranks", "host h1: 2 of 2 slots free", "host h2: it refuses to tell its slots",
+		"weft fabric grant 0:0:0:0:0:0:0:7 run=", "host h3: no answer: NIC 8 is unreachable"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the refusal lacks %q:\n%v", want, err)
+		}
+	}
+	for _, wrong := range []string{"need 4 slots", "--oversubscribe", "observe"} {
+		if strings.Contains(err.Error(), wrong) {
+			t.Errorf("the refusal says %q:\n%v", wrong, err)
+		}
 	}
 }

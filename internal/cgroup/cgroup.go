@@ -11,7 +11,8 @@
 //
 // A host has version 2, version 1, or both. Version 2 needs cgroup.kill (Linux 5.14). Version 1 has
 // one hierarchy for each controller; a Group uses memory, pids and freezer. If both are mounted, a
-// Group uses version 2 to end processes, and whichever has the memory controller to limit memory.
+// Group uses version 2 in place of the freezer to end processes, and whichever has the memory
+// controller to limit memory.
 package cgroup
 
 import (

@@ -31,6 +31,9 @@ func (g *Group) Kill(wait time.Duration) (left []int, err error) { return g.kill
 // Remove kills every process of the job, the keeper too, waits as Kill does, and removes the group.
 // It returns the processes that are left; the group is then left, too.
 func (g *Group) Remove(wait time.Duration) (left []int, err error) {
+	if g.removeEmpty() {
+		return nil, nil
+	}
 	until := time.Now().Add(wait)
 	left, err = g.kill(wait, ranksDir, keeperDir, "")
 	if err != nil || len(left) > 0 {
@@ -47,6 +50,19 @@ func (g *Group) Remove(wait time.Duration) (left []int, err error) {
 		}
 		time.Sleep(pollEvery)
 	}
+}
+
+// removeEmpty removes the group if it holds no process and no further directory, as after most jobs. The kernel
+// removes no directory that holds one, so nothing needs to be read before.
+func (g *Group) removeEmpty() bool {
+	all := true
+	for _, dir := range g.Paths() {
+		for _, part := range []string{ranksDir, keeperDir, ""} {
+			err := unix.Rmdir(filepath.Join(dir, part))
+			all = all && (err == nil || err == unix.ENOENT)
+		}
+	}
+	return all
 }
 
 // kill kills the processes of some parts of the group, and repeats it until no process is left.
@@ -71,7 +87,7 @@ func (g *Group) kill(wait time.Duration, parts ...string) (left []int, err error
 func (g *Group) killPart(part string) error {
 	if g.Unified != "" {
 		if pids, err := pidsIn(filepath.Join(g.Unified, part)); err == nil && !slices.Contains(pids, os.Getpid()) {
-			if err := write(filepath.Join(g.Unified, part, "cgroup.kill"), "1"); err != nil {
+			if err := forgiveAbsence(write(filepath.Join(g.Unified, part, "cgroup.kill"), "1")); err != nil {
 				return fmt.Errorf("cgroup: kill: %w", err)
 			}
 		}

@@ -34,22 +34,33 @@ func Make(name string, uid, gid int) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
+	return h.make(name, uid, gid)
+}
+
+// make is Make in some hierarchies.
+func (h hierarchies) make(name string, uid, gid int) (*Group, error) {
 	g := new(Group)
 	var errs []error
 	made := make(map[string]bool) // several controllers may share a hierarchy
-	for controller, field := range map[string]*string{
-		"": &g.Unified, "memory": &g.Memory, "pids": &g.Pids, "freezer": &g.Freezer,
-	} {
+	for _, one := range []struct {
+		controller string
+		field      *string
+	}{{"", &g.Unified}, {"memory", &g.Memory}, {"pids", &g.Pids}, {"freezer", &g.Freezer}} {
+		controller, field := one.controller, one.field
 		base := h[controller]
-		if base == "" {
-			continue
+		if base == "" || controller == "freezer" && g.Unified != "" {
+			continue // cgroup.kill ends processes without the freezer
 		}
 		if controller == "" {
 			base = aboveLeaf(base)
 		}
 		dir := filepath.Join(base, name)
 		if !made[dir] {
-			if err := makeDir(base, dir, controller == "", uid, gid); err != nil {
+			err := makeDir(base, dir, controller == "", uid, gid)
+			if controller == "" && errors.Is(err, fs.ErrExist) { // another job's, whose hierarchies may be fewer
+				return nil, fmt.Errorf("cgroup: make %s: %w", name, err)
+			}
+			if err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -58,7 +69,9 @@ func Make(name string, uid, gid int) (*Group, error) {
 		*field = dir
 	}
 	if len(g.Paths()) == 0 {
-		errs = append(errs, errors.New("no hierarchy was usable"))
+		if len(errs) == 0 {
+			errs = append(errs, errors.New("no cgroup file system is mounted that shows the cgroup of this process"))
+		}
 		return nil, fmt.Errorf("cgroup: make %s: %w", name, errors.Join(errs...))
 	}
 	return g, nil

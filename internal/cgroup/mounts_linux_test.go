@@ -115,3 +115,10 @@ func TestSizesAreWrittenInTheLargestUnitThatFits(t *testing.T) {
 		t.Errorf("memory without a limit is %q", got)
 	}
 }
+
+func TestAHostWithoutACgroupFileSystemIsTheReason(t *testing.T) {
+	_, err := hierarchies{}.make("job-1a2b3c4d", 1000, 1000)
+	if want := "cgroup: make job-1a2b3c4d: no cgroup file system is mounted that shows the cgroup of this process"; err == nil || err.Error() != want {
+		t.Errorf("error %v; expected %s", err, want)
+	}
+}

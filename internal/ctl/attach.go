@@ -47,7 +47,7 @@ func (c *Conn) AttachAs(ctx context.Context, as *Attach) (*Attachment, error) {
 	}
 	if r.Attached == nil {
 		closeAll(fds)
-		return nil, errors.New("ctl: the daemon's reply to \"attach\" lacks what was attached")
+		return nil, errors.New("the daemon's reply to \"attach\" lacks what was attached")
 	}
 	a := &Attachment{Attached: *r.Attached, conn: c, regions: make(map[uint32][]byte)}
 	c.lost = a.GiveUp
@@ -66,7 +66,7 @@ func (c *Conn) AttachAs(ctx context.Context, as *Attach) (*Attachment, error) {
 // Alloc makes n bytes of zeroed memory that the NIC knows, mapped here. n is rounded up to whole pages, which may be huge.
 func (a *Attachment) Alloc(ctx context.Context, n int, huge bool) (id uint32, key uint64, mem []byte, err error) {
 	if n <= 0 {
-		return 0, 0, nil, fmt.Errorf("ctl: alloc of %d bytes; expected at least 1", n)
+		return 0, 0, nil, fmt.Errorf("alloc of %d bytes; expected at least 1", n)
 	}
 	r, fds, err := a.conn.call(ctx, &Request{Op: OpAlloc, Alloc: &Alloc{Bytes: int64(n), Huge: huge}}, 1)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *Attachment) Alloc(ctx context.Context, n int, huge bool) (id uint32, ke
 	}
 	defer closeAll(fds)
 	if r.Region == nil {
-		return 0, 0, nil, errors.New("ctl: the daemon's reply to \"alloc\" lacks the region")
+		return 0, 0, nil, errors.New("the daemon's reply to \"alloc\" lacks the region")
 	}
 	mem, err = mapMemory(fds[0], true)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *Attachment) Register(ctx context.Context, fd int, offset int64, n int, 
 		return 0, 0, a.explain(err)
 	}
 	if r.Region == nil {
-		return 0, 0, errors.New("ctl: the daemon's reply to \"register\" lacks the region")
+		return 0, 0, errors.New("the daemon's reply to \"register\" lacks the region")
 	}
 	return r.Region.ID, r.Region.Key, nil
 }
@@ -105,7 +105,7 @@ func (a *Attachment) Part(ctx context.Context, of uint32, offset, n int, sealed 
 		return 0, 0, a.explain(err)
 	}
 	if r.Region == nil {
-		return 0, 0, errors.New("ctl: the daemon's reply to \"part\" lacks the region")
+		return 0, 0, errors.New("the daemon's reply to \"part\" lacks the region")
 	}
 	return r.Region.ID, r.Region.Key, nil
 }

@@ -41,7 +41,7 @@ func Dial(ctx context.Context, socket string) (*Conn, error) { return DialLink(c
 // The daemon refuses requests for a link that it does not have with ErrNoLink.
 func DialLink(ctx context.Context, socket, link string) (*Conn, error) {
 	if runtime.GOOS != "linux" {
-		return nil, errors.New("ctl: a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+		return nil, errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
 	}
 	socket, link = chooseLink(socket, link)
 	c, err := dialOrFind(ctx, socket)
@@ -94,10 +94,10 @@ func dialAt(ctx context.Context, socket string) (*Conn, error) {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w listens at %s; `weft nic --socket %s` starts one", ErrNoDaemon, socket, socket)
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("ctl: dial %s: %w: a daemon serves its own user and root; `allow_uids` or `allow_gids` in its configuration let others attach",
+		return nil, fmt.Errorf("dial %s: %w: a daemon serves its own user and root; `allow_uids` or `allow_gids` in its configuration let others attach",
 			socket, syscall.EACCES)
 	case err != nil:
-		return nil, fmt.Errorf("ctl: dial %s: %w", socket, err)
+		return nil, fmt.Errorf("dial %s: %w", socket, err)
 	}
 	u := c.(*net.UnixConn)
 	daemon, err := vouched(u, socket)
@@ -161,7 +161,7 @@ func (c *Conn) call(ctx context.Context, r *Request, wanted int, given ...int) (
 		}
 		return nil, nil, why
 	case len(fds) != wanted:
-		err = fmt.Errorf("ctl: the reply to %q came with %d descriptors, expected %d", r.Op, len(fds), wanted)
+		err = fmt.Errorf("the reply to %q came with %d descriptors, expected %d", r.Op, len(fds), wanted)
 	}
 	if err != nil {
 		closeAll(fds)
@@ -207,7 +207,7 @@ func (c *Conn) exchange(r *Request, given []int) (*Reply, []int, error) {
 	}
 	var reply Reply
 	if err := decode(b, &reply); err != nil {
-		return nil, fds, fmt.Errorf("ctl: the daemon's reply: %w", err)
+		return nil, fds, fmt.Errorf("the daemon's reply: %w", err)
 	}
 	if reply.Error != nil {
 		return nil, fds, reply.Error
@@ -219,7 +219,7 @@ func (c *Conn) exchange(r *Request, given []int) (*Reply, []int, error) {
 func (c *Conn) explain(ctx context.Context, began time.Time, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("ctl: the daemon at %s (process %d) has not answered for %v: %w", c.socket, c.daemon.PID,
+		return fmt.Errorf("the daemon at %s (process %d) has not answered for %v: %w", c.socket, c.daemon.PID,
 			time.Since(began).Round(time.Millisecond), ctx.Err())
 	case errors.Is(err, net.ErrClosed) && !c.abandoned.Load():
 		return ErrClosed
@@ -266,7 +266,7 @@ func (n NIC) Memory(ctx context.Context) (*Memory, error) {
 		return nil, err
 	}
 	if r.Memory == nil {
-		return nil, errors.New("ctl: the reply to \"memory\" lacks the memory map")
+		return nil, errors.New("the reply to \"memory\" lacks the memory map")
 	}
 	return r.Memory, nil
 }
@@ -279,7 +279,7 @@ func (n NIC) Counters(ctx context.Context) (*Info, map[string]uint64, error) {
 		return nil, nil, err
 	}
 	if r.Info == nil {
-		return nil, nil, errors.New("ctl: the reply to \"stat\" lacks the NIC's info")
+		return nil, nil, errors.New("the reply to \"stat\" lacks the NIC's info")
 	}
 	return r.Info, r.Counters, nil
 }
@@ -336,9 +336,9 @@ func (c *Conn) Ended(ctx context.Context) error {
 	c.broken = ErrNICGone
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("ctl: the daemon at %s (process %d) has not ended for %v: %w", c.socket, c.daemon.PID, time.Since(began).Round(time.Millisecond), ctx.Err())
+		return fmt.Errorf("the daemon at %s (process %d) has not ended for %v: %w", c.socket, c.daemon.PID, time.Since(began).Round(time.Millisecond), ctx.Err())
 	case err == nil:
-		return fmt.Errorf("ctl: the daemon at %s has answered what was not asked", c.socket)
+		return fmt.Errorf("the daemon at %s has answered what was not asked", c.socket)
 	}
 	return nil // whether it closed the connection or died
 }
@@ -352,7 +352,7 @@ func (c *Conn) Stat(ctx context.Context) (info *Info, counters []byte, unmap fun
 	}
 	defer closeAll(fds)
 	if r.Info == nil {
-		return nil, nil, nil, errors.New("ctl: the daemon's reply to \"stat\" lacks its info")
+		return nil, nil, nil, errors.New("the daemon's reply to \"stat\" lacks its info")
 	}
 	b, err := mapMemory(fds[0], false)
 	if err != nil {

@@ -27,10 +27,10 @@ func decode(b []byte, into any) error {
 func encode(m any) ([]byte, error) {
 	b, err := json.Marshal(m)
 	if err != nil {
-		return nil, fmt.Errorf("ctl: encode: %w", err)
+		return nil, fmt.Errorf("encode: %w", err)
 	}
 	if len(b) > MaxMessage {
-		return nil, fmt.Errorf("ctl: message of %d bytes; at most %d", len(b), MaxMessage)
+		return nil, fmt.Errorf("message of %d bytes; at most %d", len(b), MaxMessage)
 	}
 	return b, nil
 }

@@ -112,7 +112,7 @@ const (
 
 // JobInfo describes the part of a job that is on one host.
 type JobInfo struct {
-	ID        string         `json:"id"` // with its restart number if that is not 0
+	ID        string         `json:"job"` // with its restart number if that is not 0
 	NIC       registry.NICID `json:"nic,omitempty"`
 	User      string         `json:"user"`
 	Machine   string         `json:"machine,omitempty"`
@@ -260,6 +260,14 @@ func (r *Reserve) check() error {
 
 const machineNameRule = "expected 1 to 64 letters, digits, '.', '_' or '-', with a letter or digit first"
 
+// CheckMachineName says what is wrong with the name of a machine.
+func CheckMachineName(name string) error {
+	if validMachine(name) {
+		return nil
+	}
+	return fmt.Errorf("machine %.80q; %s", name, machineNameRule)
+}
+
 func validMachine(name string) bool {
 	return len(name) <= limits.MachineNameBytes && machineName.MatchString(name)
 }
@@ -301,7 +309,7 @@ func (n NIC) Job(ctx context.Context, j *Job) (*JobReply, error) {
 func (n NIC) job(ctx context.Context, j *Job, from int) (*Reply, error) {
 	r, _, err := n.c.call(ctx, &Request{Op: OpJob, NIC: n.id, Job: j, From: from}, 0)
 	if err == nil && r.Job == nil {
-		err = errors.New("ctl: the reply to \"job\" lacks its answer")
+		err = errors.New("the reply to \"job\" lacks its answer")
 	}
 	return r, err
 }
@@ -321,7 +329,7 @@ func (n NIC) JobOf(ctx context.Context, id string) (*JobInfo, error) {
 		case err != nil:
 			return nil, err
 		case len(r.Job.Jobs) != 1:
-			return nil, fmt.Errorf("ctl: the reply about %s has %d jobs", id, len(r.Job.Jobs))
+			return nil, fmt.Errorf("the reply about %s has %d jobs", id, len(r.Job.Jobs))
 		case job == nil:
 			job = &r.Job.Jobs[0]
 		default:

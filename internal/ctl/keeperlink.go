@@ -23,16 +23,16 @@ import (
 //	  {"report":true}                             ────►
 //	                                              ◄───  {"ranks":[…]}, …, {"ranks":[…],"report":true}
 //	  {"kill":{"grace_ns":1000000000}}            ────►  the keeper ends its ranks, and then itself
-//	  {"upgrade":true}                            ────►  the keeper outlives this daemon
+//	  {"stops":true}                              ────►  the daemon ends in order, as for an upgrade: so does the keeper
 const KeeperFD = 3
 
 // ToKeeper is what a daemon sends its keeper. One of the fields is set.
 type ToKeeper struct {
-	Await   *KeeperAwait `json:"await,omitempty"`
-	Begin   *KeeperBegin `json:"begin,omitempty"`
-	Kill    *KeeperKill  `json:"kill,omitempty"`
-	Report  bool         `json:"report,omitempty"`
-	Upgrade bool         `json:"upgrade,omitempty"` // another daemon will take this one's place
+	Await  *KeeperAwait `json:"await,omitempty"`
+	Begin  *KeeperBegin `json:"begin,omitempty"`
+	Kill   *KeeperKill  `json:"kill,omitempty"`
+	Report bool         `json:"report,omitempty"`
+	Stops  bool         `json:"stops,omitempty"` // the daemon ends when its keepers have ended
 }
 
 // KeeperAwait is what a keeper may do before the reservation comes: attach. It is the first packet to a keeper that
@@ -56,6 +56,10 @@ type KeeperBegin struct {
 	// Cgroup is the directories of the job's control group, which cgroup.Open opens. The keeper is in
 	// the part of it that is for the keeper.
 	Cgroup []string `json:"cgroup,omitempty"`
+
+	// NoCgroup says why the daemon could make no control group. It is empty if the daemon has made one.
+	NoCgroup string `json:"no_cgroup,omitempty"`
+	Root     bool   `json:"root,omitempty"` // the daemon is root
 }
 
 // KeeperKill asks a keeper to end its ranks.
@@ -94,11 +98,11 @@ func NewKeeperLink(f *os.File) (*KeeperLink, error) {
 		if c != nil {
 			_ = c.Close()
 		}
-		return nil, fmt.Errorf("ctl: link of a keeper: %w", err)
+		return nil, fmt.Errorf("link of a keeper: %w", err)
 	}
 	u, ok := c.(*net.UnixConn)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("ctl: link of a keeper: %T is no unix socket", c), c.Close())
+		return nil, errors.Join(fmt.Errorf("link of a keeper: %T is no unix socket", c), c.Close())
 	}
 	return &KeeperLink{c: u, p: newPackets(u, MaxMessage, 0)}, nil
 }

@@ -13,7 +13,7 @@ import (
 func mapMemory(fd int, write bool) ([]byte, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, fmt.Errorf("ctl: size of shared memory: %w", err)
+		return nil, fmt.Errorf("size of shared memory: %w", err)
 	}
 	return mapBytes(fd, int(st.Size), write)
 }
@@ -26,14 +26,14 @@ func mapBytes(fd, n int, write bool) ([]byte, error) {
 	}
 	b, err := unix.Mmap(fd, 0, n, prot, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("ctl: map %d bytes of shared memory: %w", n, err)
+		return nil, fmt.Errorf("map %d bytes of shared memory: %w", n, err)
 	}
 	return b, nil
 }
 
 func unmapMemory(b []byte) error {
 	if err := unix.Munmap(b); err != nil {
-		return fmt.Errorf("ctl: unmap: %w", err)
+		return fmt.Errorf("unmap: %w", err)
 	}
 	return nil
 }

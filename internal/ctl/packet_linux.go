@@ -125,7 +125,7 @@ func peer(c *net.UnixConn) (Peer, error) {
 		return Peer{}, err
 	}
 	if inner != nil {
-		return Peer{}, fmt.Errorf("ctl: peer credentials: %w", inner)
+		return Peer{}, fmt.Errorf("peer credentials: %w", inner)
 	}
 	return Peer{PID: int(cred.Pid), UID: int(cred.Uid), GIDs: append([]int{int(cred.Gid)}, groups...)}, nil
 }

@@ -11,7 +11,7 @@ import (
 const network = "unixpacket"
 
 // errNoPackets says why nothing here works: no other system has packet sockets, memfd and eventfd together.
-var errNoPackets = errors.New("ctl: a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+var errNoPackets = errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
 
 type packets struct{}
 

@@ -52,7 +52,7 @@ func makePlace(dir string) error {
 		return err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("ctl: directory of the socket: %w", err)
+		return fmt.Errorf("directory of the socket: %w", err)
 	}
 	return checkPrivate(dir)
 }

@@ -116,7 +116,7 @@ func (n NIC) Program(ctx context.Context, p *Program) (*ProgramReply, error) {
 		return nil, err
 	}
 	if r.Program == nil {
-		return nil, errors.New("ctl: the reply to \"program\" lacks its answer")
+		return nil, errors.New("the reply to \"program\" lacks its answer")
 	}
 	return r.Program, nil
 }

@@ -21,7 +21,7 @@ func (a *Attachment) Share(ctx context.Context, id uint32, bytes int) (mem []byt
 		return err
 	}
 	if r.Segment == nil || r.Segment.Bytes < int64(bytes) {
-		return nil, nil, errors.Join(errors.New("ctl: the daemon's reply to \"share\" lacks the segment"), unshare(ctx))
+		return nil, nil, errors.Join(errors.New("the daemon's reply to \"share\" lacks the segment"), unshare(ctx))
 	}
 	if mem, err = mapBytes(fds[0], int(r.Segment.Bytes), true); err != nil {
 		return nil, nil, errors.Join(err, unshare(ctx))

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrSocketTaken is what Listen ends with when another daemon listens there.
-var ErrSocketTaken = errors.New("ctl: another daemon has the socket")
+var ErrSocketTaken = errors.New("another daemon has the socket")
 
 // Listener is the daemon's end of the socket.
 type Listener struct {
@@ -29,7 +29,7 @@ type Listener struct {
 // needs permission to write. A directory in which strangers could put another socket is refused (ErrNotTrusted).
 func Listen(path string, mode os.FileMode) (*Listener, error) {
 	if runtime.GOOS != "linux" {
-		return nil, errors.New("ctl: a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+		return nil, errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
 	}
 	if err := makeDirectory(path); err != nil {
 		return nil, err
@@ -39,11 +39,11 @@ func Listen(path string, mode os.FileMode) (*Listener, error) {
 	case errors.Is(err, ErrLocked):
 		return nil, fmt.Errorf("%w %s: %w", ErrSocketTaken, path, err)
 	case err != nil:
-		return nil, fmt.Errorf("ctl: lock of the socket: %w", err)
+		return nil, fmt.Errorf("lock of the socket: %w", err)
 	}
 	l, err := listen(path, mode, os.Getuid())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("ctl: listen: %w", err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("listen: %w", err), lock.Close())
 	}
 	return &Listener{path: path, l: l, lock: lock}, nil
 }
@@ -53,7 +53,7 @@ func Listen(path string, mode os.FileMode) (*Listener, error) {
 func ListenFor(path string, uid int) (*Listener, error) {
 	l, err := listen(path, 0o600, uid)
 	if err != nil {
-		return nil, fmt.Errorf("ctl: listen for user %d: %w", uid, err)
+		return nil, fmt.Errorf("listen for user %d: %w", uid, err)
 	}
 	return &Listener{path: path, l: l}, nil
 }
@@ -235,7 +235,7 @@ func Page[T any](all []T, from int) (page []T, next int) {
 	for i := from; i < len(all); i++ {
 		b, err := json.Marshal(all[i])
 		if err != nil {
-			panic(fmt.Sprintf("ctl: an entry of a list that cannot be encoded: %v", err))
+			panic(fmt.Sprintf("an entry of a list that cannot be encoded: %v", err))
 		}
 		if size += len(b) + 1; size > ListBytes && i > from {
 			return all[from:i], i

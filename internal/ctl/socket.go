@@ -15,7 +15,7 @@ const socketVariable = "WEFT_SOCKET"
 
 // ErrNotTrusted says that a socket could be that of another user than it should be: of a daemon that a stranger started, or in a
 // directory that a stranger can change. A daemon makes and seals the memory that it shares with a process; a false one need not.
-var ErrNotTrusted = errors.New("ctl: not trusted")
+var ErrNotTrusted = errors.New("not trusted")
 
 // Sockets are the places where a daemon that serves this user may listen when nothing is said of the place, the first choice first. A
 // daemon takes the first, and clients try each in turn:

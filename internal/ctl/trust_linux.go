@@ -23,7 +23,7 @@ func makeDirectory(socket string) error {
 		mode = 0o700
 	}
 	if err := os.MkdirAll(dir, mode); err != nil {
-		return fmt.Errorf("ctl: directory of the socket: %w", err)
+		return fmt.Errorf("directory of the socket: %w", err)
 	}
 	if private {
 		return checkPrivate(dir)
@@ -52,7 +52,7 @@ func CheckState(dir string) error {
 func checkOwner(dir, of string) (fs.FileInfo, error) {
 	st, err := os.Stat(dir)
 	if err != nil {
-		return nil, fmt.Errorf("ctl: directory of the %s: %w", of, err)
+		return nil, fmt.Errorf("directory of the %s: %w", of, err)
 	}
 	if uid := owner(st); uid != os.Getuid() && uid != 0 {
 		return nil, fmt.Errorf("%w: directory %s is user %d's, who could put another %s there; expected one of user %d or root", ErrNotTrusted, dir, uid, of, os.Getuid())
@@ -70,7 +70,7 @@ func checkPrivate(dir string) error {
 	st, err := os.Lstat(dir)
 	switch {
 	case err != nil:
-		return fmt.Errorf("ctl: directory of the socket: %w", err)
+		return fmt.Errorf("directory of the socket: %w", err)
 	case !st.IsDir():
 		return fmt.Errorf("%w: %s is not a directory; expected one of user %d with mode 0700", ErrNotTrusted, dir, os.Getuid())
 	case owner(st) != os.Getuid():

@@ -95,7 +95,7 @@ func (n NIC) Stuck(ctx context.Context, job string) (part JobInfo, err error) {
 			return JobInfo{}, err
 		}
 		if len(r.Job.Jobs) != 1 || r.Job.Jobs[0].ID != job {
-			return JobInfo{}, fmt.Errorf("ctl: asked about job %s, and told about others", job)
+			return JobInfo{}, fmt.Errorf("asked about job %s, and told about others", job)
 		}
 		ranks := part.Processes
 		part = r.Job.Jobs[0]

@@ -33,27 +33,27 @@ type client struct {
 }
 
 // callerOf finds the caller of a connection. With the lock held.
-func (d *door) callerOf(pid int) *caller {
-	if c := d.callers[pid]; c != nil {
+func (h *door) callerOf(pid int) *caller {
+	if c := h.callers[pid]; c != nil {
 		return c
 	}
-	if len(d.callers) >= limits.Callers {
-		d.forgetCallers()
+	if len(h.callers) >= limits.Callers {
+		h.forgetCallers()
 	}
 	c := &caller{turn: make(chan struct{}, limits.RequestsAtATime), allowance: limits.RequestBurst, counted: time.Now()}
-	d.callers[pid] = c
+	h.callers[pid] = c
 	return c
 }
 
 // forgetCallers drops the callers without connections that owe nothing, and all without connections if these are too many.
-func (d *door) forgetCallers() {
+func (h *door) forgetCallers() {
 	for _, all := range []bool{false, true} {
-		for pid, c := range d.callers {
+		for pid, c := range h.callers {
 			if c.earn(); c.open == 0 && (all || c.allowance >= limits.RequestBurst) {
-				delete(d.callers, pid)
+				delete(h.callers, pid)
 			}
 		}
-		if len(d.callers) < limits.Callers {
+		if len(h.callers) < limits.Callers {
 			return
 		}
 	}
@@ -68,77 +68,77 @@ func (c *caller) earn() {
 
 // enter takes a connection in. Where strangers have as many as they may have together, the one that has been silent the
 // longest is closed; a process that only holds connections is silent.
-func (d *door) enter(conn *ctl.Client) (*client, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closing {
+func (h *door) enter(conn *ctl.Client) (*client, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
 		return nil, ctl.ErrNICGone
 	}
-	who := d.callerOf(conn.Peer.PID)
+	who := h.callerOf(conn.Peer.PID)
 	if who.strangers >= limits.StrangersPerProcess {
 		return nil, fmt.Errorf("%w: process %d has %d connections that have not attached; at most %d", ctl.ErrRefused, conn.Peer.PID,
 			who.strangers, limits.StrangersPerProcess)
 	}
-	if d.strangers >= limits.Strangers {
-		d.dismissOldest()
+	if h.strangers >= limits.Strangers {
+		h.dismissOldest()
 	}
 	c := &client{conn: conn, caller: who, heard: time.Now()}
-	d.clients[c] = true
+	h.clients[c] = true
 	who.strangers++
 	who.open++
-	d.strangers++
-	d.served.Add(1)
+	h.strangers++
+	h.served.Add(1)
 	return c, nil
 }
 
 // dismissOldest ends the connection of the stranger that has been silent the longest. With the lock held.
-func (d *door) dismissOldest() {
+func (h *door) dismissOldest() {
 	var oldest *client
-	for c := range d.clients {
+	for c := range h.clients {
 		if c.session == nil && (oldest == nil || c.heard.Before(oldest.heard)) {
 			oldest = c
 		}
 	}
 	if oldest != nil {
-		d.leaveStrangers(oldest)
+		h.leaveStrangers(oldest)
 		_ = oldest.conn.Close()
 	}
 }
 
 // leaveStrangers counts a connection as none of those any more: it has attached, or ends. With the lock held.
-func (d *door) leaveStrangers(c *client) {
+func (h *door) leaveStrangers(c *client) {
 	if c.heard.IsZero() {
 		return
 	}
 	c.heard = time.Time{}
 	c.caller.strangers--
-	d.strangers--
+	h.strangers--
 }
 
 // attached notes that a connection is a process from now on.
-func (d *door) attached(c *client, s *session) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (h *door) attached(c *client, s *session) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	c.session = s
-	d.leaveStrangers(c)
+	h.leaveStrangers(c)
 }
 
 // exit forgets a connection.
-func (d *door) exit(c *client) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.clients, c)
-	d.leaveStrangers(c)
+func (h *door) exit(c *client) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.clients, c)
+	h.leaveStrangers(c)
 	c.caller.open--
 }
 
 // begin waits until a request of this connection may be served, and end lets the caller's next one be.
-func (d *door) begin(c *client) {
+func (h *door) begin(c *client) {
 	c.caller.turn <- struct{}{}
-	if wait := d.spend(c, 1); wait > 0 {
+	if wait := h.spend(c, 1); wait > 0 {
 		select {
 		case <-time.After(wait):
-		case <-d.ctx.Done():
+		case <-h.ctx.Done():
 		}
 	}
 }
@@ -146,9 +146,9 @@ func (d *door) begin(c *client) {
 func (c *client) end() { <-c.caller.turn }
 
 // spend takes requests off a caller's allowance, and returns how long it has to wait for that.
-func (d *door) spend(c *client, requests float64) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (h *door) spend(c *client, requests float64) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if !c.heard.IsZero() {
 		c.heard = time.Now()
 	}

@@ -240,17 +240,24 @@ type refusedOp struct {
 
 // tell logs a refusal, once in repeatRefusalAfter for each NIC and kind of request.
 func (f *refusals) tell(log *slog.Logger, nic uint64, op string, why error) {
+	if f.due(nic, op) {
+		log.Warn("a request of another NIC is refused", "nic", registry.NICID(nic), "what", op, "error", why)
+	}
+}
+
+// due reports whether a refusal may be logged now, and notes that it is.
+func (f *refusals) due(nic uint64, op string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	k, now := refusedOp{nic, op}, time.Now()
 	if at, ok := f.told[k]; ok && now.Sub(at) < repeatRefusalAfter {
-		return
+		return false
 	}
 	if len(f.told) >= limits.Peers || f.told == nil {
 		f.told = make(map[refusedOp]time.Time)
 	}
 	f.told[k] = now
-	log.Warn("a request of another NIC is refused", "nic", registry.NICID(nic), "what", op, "error", why)
+	return true
 }
 
 func (c *control) reply(ctx context.Context, m *proc.Message, r *ctl.Reply) {

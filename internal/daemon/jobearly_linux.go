@@ -47,7 +47,7 @@ func (j *jobs) takeEarly(b *job) *keeper {
 		return nil
 	}
 	j.early = nil
-	b.group = e.group
+	b.group, b.noGroup = e.group, e.noGroup
 	return e.keeper
 }
 

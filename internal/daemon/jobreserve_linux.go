@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -21,10 +22,9 @@ func (j *jobs) reserve(ctx context.Context, a deploy.Asker, r *ctl.Reserve) (*ct
 	if no := j.mayRun(a, nil); no != nil {
 		return j.refuse(a, *no), nil
 	}
-	leave, ok := j.enter(a.NIC)
-	if !ok {
-		return j.refuse(a, ctl.Refusal{What: ctl.RefusedHost, Text: "the daemon works on as many reservations as it can",
-			Cure: "try again in a second"}), nil
+	leave, no := j.enter(a)
+	if no != nil {
+		return j.refuse(a, *no), nil
 	}
 	return nil, func() (*ctl.JobReply, int, error) {
 		defer leave()
@@ -32,28 +32,58 @@ func (j *jobs) reserve(ctx context.Context, a deploy.Asker, r *ctl.Reserve) (*ct
 	}
 }
 
-// enter counts a reservation in, unless there are too many, of the same NIC or of all.
-func (j *jobs) enter(from registry.NICID) (leave func(), ok bool) {
+// enter counts a reservation in, unless there are too many: of the same NIC, of the same user of this host, or of all.
+func (j *jobs) enter(a deploy.Asker) (leave func(), no *ctl.Refusal) {
+	busy := func(text string) *ctl.Refusal {
+		return &ctl.Refusal{What: ctl.RefusedHost, Text: text, Cure: "try again in a second"}
+	}
 	select {
 	case j.reserving <- struct{}{}:
 	default:
-		return nil, false
+		return nil, busy("the daemon works on as many reservations as it can")
+	}
+	of := reserver{nic: a.NIC}
+	if a.NIC == 0 {
+		of.uid = a.UID
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if from != 0 && j.peers[from] >= limits.ReservesOfPeer {
+	switch n := j.reservers[of]; {
+	case a.NIC != 0 && n >= limits.ReservesOfPeer:
 		<-j.reserving
-		return nil, false
+		return nil, busy(fmt.Sprintf("the daemon works on as many reservations as it can, %d of NIC %v", n, a.NIC))
+	case a.NIC == 0 && bounded(a.UID) && n >= limits.ReservesOfUser:
+		<-j.reserving
+		return nil, busy(fmt.Sprintf("the daemon works on %d reservations of user %s; it leaves the others to other users", n, a.User))
 	}
-	j.peers[from]++
+	j.reservers[of]++
 	return func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		if j.peers[from]--; j.peers[from] == 0 {
-			delete(j.peers, from)
+		if j.reservers[of]--; j.reservers[of] == 0 {
+			delete(j.reservers, of)
 		}
 		<-j.reserving
-	}, true
+	}, nil
+}
+
+// reserver is who has reservations: another NIC, or a user of this host.
+type reserver struct {
+	nic registry.NICID // 0: a user of this host
+	uid int
+}
+
+// bounded reports whether a user leaves room for others: not root, and not the user of this daemon.
+func bounded(uid int) bool { return uid != 0 && uid != os.Getuid() }
+
+// ofUser counts the jobs of a user here. The caller holds mu.
+func (j *jobs) ofUser(uid int) (n int) {
+	for _, b := range j.all {
+		if b.account.uid == uid {
+			n++
+		}
+	}
+	return n
 }
 
 // refuse makes the reply that refuses a reservation. Those of other NICs are logged, each cause once in a
@@ -63,11 +93,10 @@ func (j *jobs) refuse(a deploy.Asker, all ...ctl.Refusal) *ctl.JobReply {
 		return &ctl.JobReply{NIC: j.d.id, Refusals: all}
 	}
 	for _, r := range all {
-		err := fmt.Errorf("%w: %s", ctl.ErrRefused, r.Text)
 		if r.What == ctl.RefusedRole {
-			j.d.control.refuse(uint64(a.NIC), ctl.OpJob, err)
-		} else {
-			j.d.control.refusals.tell(j.d.log, uint64(a.NIC), ctl.OpJob+" "+r.What, err)
+			j.d.control.refuse(uint64(a.NIC), ctl.OpJob, fmt.Errorf("%w: %s", ctl.ErrRefused, r.Text))
+		} else if j.d.control.refusals.due(uint64(a.NIC), ctl.OpJob+" "+r.What) { // no matter of rights
+			j.d.log.Info("ranks of another NIC's job are refused", "nic", a.NIC, "user", a.User, "what", r.What, "refusal", r.Text)
 		}
 	}
 	return &ctl.JobReply{NIC: j.d.id, Refusals: all}
@@ -92,7 +121,7 @@ func (j *jobs) reserveNow(ctx context.Context, a deploy.Asker, r *ctl.Reserve) *
 	able := len(all) == 0 // to start a keeper, which knows further causes
 	all = append(all, j.unfit(a, r)...)
 	if !able {
-		return j.refuse(a, append(all, j.lacking(r)...)...)
+		return j.refuse(a, append(all, j.lacking(who, r)...)...)
 	}
 	j.settle(ctx, func(free int) bool { return r.Oversubscribe || r.Ranks <= free })
 	b, no := j.take(who, r, len(all) > 0)
@@ -173,14 +202,14 @@ func (j *jobs) ipOf(id registry.NICID) (ip string) {
 }
 
 // lacking lists what this host lacks for a reservation.
-func (j *jobs) lacking(r *ctl.Reserve) []ctl.Refusal {
+func (j *jobs) lacking(who *account, r *ctl.Reserve) []ctl.Refusal {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.short(r)
+	return j.short(who, r)
 }
 
-// short is lacking with the lock held.
-func (j *jobs) short(r *ctl.Reserve) (all []ctl.Refusal) {
+// short is lacking with the lock held. who is nil if the user does not exist here.
+func (j *jobs) short(who *account, r *ctl.Reserve) (all []ctl.Refusal) {
 	slots, most := j.slots(), j.d.settings.config.maxProcesses()-1 // the keeper is a process, too
 	switch free := slots - j.taken; {
 	case slots == 0:
@@ -197,11 +226,25 @@ func (j *jobs) short(r *ctl.Reserve) (all []ctl.Refusal) {
 		all = append(all, ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("%s has ranks on this host already", b.ID),
 			Cure: "start the job under another id"})
 	}
-	if len(j.all) >= limits.JobsPerHost {
-		all = append(all, ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("%d jobs have ranks on this host", len(j.all)),
-			Cure: "wait until one has ended"})
+	if no := j.full(who); no != nil {
+		all = append(all, *no)
 	}
 	return all
+}
+
+// full refuses a job for which there is no room beside the others, of its user or of all. The caller holds mu.
+func (j *jobs) full(who *account) *ctl.Refusal {
+	if len(j.all) >= limits.JobsPerHost {
+		return &ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("%d jobs have ranks on this host", len(j.all)), Cure: "wait until one has ended"}
+	}
+	if who == nil || !bounded(who.uid) {
+		return nil
+	}
+	if n := j.ofUser(who.uid); n >= limits.JobsOfUser {
+		return &ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("%d jobs of user %s have ranks on this host, as many as one user may have", n, who.name),
+			Cure: "wait until one has ended, or end one by weft job kill"}
+	}
+	return nil
 }
 
 // take enters a job, with its slots unless it is refused. The job is nil if it cannot even be tried.
@@ -211,8 +254,8 @@ func (j *jobs) take(who *account, r *ctl.Reserve, refused bool) (*job, []ctl.Ref
 	if j.closed {
 		return nil, []ctl.Refusal{{What: ctl.RefusedHost, Text: "the daemon is going down", Cure: "start it again"}}
 	}
-	short := j.short(r)
-	if j.all[r.Application()] != nil || len(j.all) >= limits.JobsPerHost {
+	short := j.short(who, r)
+	if j.all[r.Application()] != nil || j.full(who) != nil {
 		return nil, short
 	}
 	b := &job{on: j.d, account: who, done: make(chan struct{}), JobInfo: ctl.JobInfo{ID: r.Application(), NIC: j.d.id, User: who.name, Machine: r.Machine,
@@ -267,6 +310,7 @@ func (j *jobs) keeperFor(b *job, begin *ctl.KeeperBegin) (*keeper, error) {
 	if b.group != nil {
 		begin.Cgroup = b.group.Paths()
 	}
+	begin.NoCgroup, begin.Root = b.noGroup, os.Getuid() == 0
 	first := &ctl.ToKeeper{Begin: begin}
 	if k == nil {
 		return j.startKeeper(b, first)

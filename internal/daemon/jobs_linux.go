@@ -15,7 +15,6 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/deploy"
 	"github.com/weftnet/weft/internal/limits"
-	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -38,13 +37,15 @@ type places struct {
 	family    family
 	reserving chan struct{} // has a token for each reservation that is worked on
 
-	mu     sync.Mutex
-	all    map[string]*job // by id
-	taken  int             // slots
-	peers  map[registry.NICID]int
-	closed bool
-	early  *job           // has a keeper that waits for its reservation; nil: none
-	live   sync.WaitGroup // jobs whose end is not handled
+	mu        sync.Mutex
+	all       map[string]*job  // by id
+	taken     int              // slots
+	reservers map[reserver]int // reservations that are worked on
+	closed    bool
+	early     *job           // has a keeper that waits for its reservation; nil: none
+	live      sync.WaitGroup // jobs whose end is not handled
+
+	groupless sync.Once // logs why jobs get no control group
 }
 
 // job is the part of one job on this host.
@@ -57,13 +58,14 @@ type job struct {
 	slots   int           // that it has taken; 0 if it is refused, and its keeper only looks for further causes
 	keeper  *keeper       // nil until it is started
 	group   *cgroup.Group // nil: this daemon can make none
+	noGroup string        // why not
 	socket  *ctl.Listener // nil: the user may connect to the daemon's
 	done    chan struct{} // closed when all that the job had is free
 }
 
 func newPlaces(subreaper bool) *places {
 	return &places{family: family{subreaper: subreaper}, reserving: make(chan struct{}, limits.ReservesAtOnce),
-		all: make(map[string]*job), peers: make(map[registry.NICID]int)}
+		all: make(map[string]*job), reservers: make(map[reserver]int)}
 }
 
 // later completes a request that waits for a process. It runs without holding up other requests.
@@ -259,10 +261,10 @@ func (j *jobs) mayClaim(uid int, name vni.Name) error {
 }
 
 // using lists the jobs here that use a machine of this daemon, on whatever link.
-func (p *places) using(machine string) (ids []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for id, b := range p.all {
+func (j *places) using(machine string) (ids []string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for id, b := range j.all {
 		if b.keeper != nil && b.Machine == machine && b.Launcher.NIC == b.on.id {
 			ids = append(ids, id)
 		}
@@ -296,10 +298,27 @@ func (b *job) makeGroup() {
 	}
 	g, err := cgroup.Make(name, b.account.uid, int(b.account.gid))
 	if err != nil {
-		b.log.Debug("the job has no control group", "error", err)
+		b.noGroup = noGroupText(err, name)
+		b.on.jobs.groupless.Do(func() {
+			b.on.log.Log(b.on.ctx, grouplessLevel(os.Getuid()), "jobs get no control group, and so no limit of memory", "error", b.noGroup)
+		})
 		return
 	}
 	b.group = g
+}
+
+// noGroupText is the system's reason for which a control group could not be made, for one line.
+func noGroupText(err error, name string) string {
+	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "cgroup: "), "make "+name+": ")
+	return strings.ReplaceAll(text, "\n", "; ")
+}
+
+// grouplessLevel is at which level a daemon of a user logs that it cannot make control groups. Root expects that it can.
+func grouplessLevel(uid int) slog.Level {
+	if uid == 0 {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 // endGroup kills what is left in the control group, and removes it.
@@ -356,7 +375,7 @@ func (j *jobs) forget(b *job) {
 	close(b.done)
 }
 
-// close ends all jobs: the keepers see their daemon's end, and end their ranks. Those that take longer than
+// close ends all jobs: the keepers tell their launchers why, and end their ranks. Those that take longer than
 // limits.JobGrace and limits.KeeperExtra are killed.
 func (j *places) close() {
 	j.mu.Lock()
@@ -364,7 +383,9 @@ func (j *places) close() {
 	j.dropEarly()
 	for _, b := range j.all {
 		if b.keeper != nil {
-			_ = b.keeper.link.Close()
+			if b.keeper.link.Tell(&ctl.ToKeeper{Stops: true}) != nil {
+				_ = b.keeper.link.Close()
+			}
 			b.keeper.killWithin(limits.JobGrace + limits.KeeperExtra)
 		}
 	}

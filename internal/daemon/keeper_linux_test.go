@@ -55,7 +55,6 @@ func keep(how string) error {
 		fmt.Fprintln(os.Stderr, "no memory for a keeper")
 		os.Exit(3)
 	case "nonsense":
-		_, err = unix.Write(7, []byte(`{"ready":7}`))
 		for fd := 3; fd < 16; fd++ { // whichever the link has become
 			_, _ = unix.Write(fd, []byte(`{"ready":7}`))
 		}
@@ -107,7 +106,7 @@ func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
 		switch {
 		case how == "stubborn" && err != nil:
 			select {}
-		case err == io.EOF, err == nil && m.Kill != nil && how != "stubborn":
+		case err == io.EOF, err == nil && (m.Kill != nil || m.Stops) && how != "stubborn":
 			for _, pid := range pids {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}

@@ -28,6 +28,7 @@ var deaths = []death{
 	{"keeper killed", func(j *job, _ *sim.Process, host int) { j.killKeeper(host) }, true},
 	{"host cut", func(j *job, _ *sim.Process, host int) { j.F.Partition(host) }, true},
 	{"daemon ends", func(j *job, _ *sim.Process, host int) { j.StopDaemon(host) }, true},
+	{"daemon stops", func(j *job, _ *sim.Process, host int) { j.Stop(host) }, true},
 	{"daemon ends the job", func(j *job, _ *sim.Process, host int) { j.World.Kill(host, time.Second) }, true},
 }
 
@@ -132,6 +133,27 @@ func TestAKilledKeeperIsNoticedAtOnce(t *testing.T) {
 	r := j.run(t)
 	if r.Cause != "host h1: its keeper ended without a report" || j.took > 2*time.Second {
 		t.Errorf("%+v after %v", r, j.took)
+	}
+}
+
+// Attachments do not survive the end of a daemon, so the ranks end before it, with that cause.
+func TestAJobEndsWithTheCauseWhenADaemonStopsForAnUpgrade(t *testing.T) {
+	for _, restarts := range []int{0, 1} {
+		j := newJob(3, 1, func(r *launchtest.Rank) launch.Exit {
+			r.Sleep(5 * time.Second)
+			return launch.Exit{}
+		})
+		if restarts > 0 {
+			j.options.OnDeath = launch.OnDeath{Policy: launch.Restart, Restarts: restarts}
+		}
+		j.F.After(time.Second, func() { j.Stop(2) })
+		r := j.run(t)
+		if restarts == 0 && (r.Status != launch.StatusFailed || !strings.HasPrefix(r.Cause, "host h2: its NIC daemon stops, and ranks do not outlive it")) {
+			t.Errorf("%+v", r)
+		}
+		if restarts > 0 && (r.Status != 0 || r.Restarts != 1) {
+			t.Errorf("with a restart: %+v", r)
+		}
 	}
 }
 

@@ -41,22 +41,21 @@ type keeper struct {
 
 	started *weft.Gate // open once set is final
 
-	mu       sync.Mutex
-	start    *Start        // the launcher's, once it has come
-	stages   bool          // staged content is on its way
-	set      Set           // nil before the ranks have started
-	why      error         // why the ranks end; nil: no reason yet
-	grace    time.Duration // of that end
-	gone     error         // the launcher is gone
-	ahead    ahead
-	synced   bool // ahead is known
-	acked    bool
-	again    bool // the launcher has not had the last message
-	upgraded bool // the daemon will be replaced
-	ends     int  // calls of Set.End that have not returned
-	over     bool // Set.Wait has returned
-	lived    []Survivor
-	notices  *notices // nil: there is no way past the NICs
+	mu      sync.Mutex
+	start   *Start        // the launcher's, once it has come
+	stages  bool          // staged content is on its way
+	set     Set           // nil before the ranks have started
+	why     error         // why the ranks end; nil: no reason yet
+	grace   time.Duration // of that end
+	gone    error         // the launcher is gone
+	ahead   ahead
+	synced  bool // ahead is known
+	acked   bool
+	again   bool // the launcher has not had the last message
+	ends    int  // calls of Set.End that have not returned
+	over    bool // Set.Wait has returned
+	lived   []Survivor
+	notices *notices // nil: there is no way past the NICs
 }
 
 func newKeeper(p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) *keeper {
@@ -76,6 +75,7 @@ var (
 	errAsked    = errors.New("the launcher ended the job")
 	errKilled   = errors.New("its daemon was asked to end the job")
 	errNoDaemon = errors.New("the daemon is gone")
+	errStops    = errors.New("its NIC daemon stops, and ranks do not outlive it: stop a daemon for an upgrade when no job runs")
 )
 
 // killedBy returns errKilled with the user who asked for the end.
@@ -144,11 +144,11 @@ func (k *keeper) end(why error, grace time.Duration) {
 func (k *keeper) endSet(s Set, grace time.Duration) {
 	k.ends++
 	why := k.why
-	killed := errors.Is(why, errKilled)
+	stops := errors.Is(why, errStops)
 	k.rt.Go(func() {
 		_ = k.daemon.Answer(&ctl.FromKeeper{Ending: true})
-		if killed { // before the ranks' ends, whose cause it is
-			k.sayWithin(time.Second, endingMsg{short(why.Error())})
+		if stops || errors.Is(why, errKilled) { // before the ranks' ends, whose cause it is
+			k.sayWithin(time.Second, endingMsg{stops, why.Error()})
 		}
 		lived := s.End(grace)
 		k.change(func() { k.ends--; k.lived = lived })
@@ -322,8 +322,8 @@ func (k *keeper) follow(ctx context.Context) {
 	}
 }
 
-// obeyDaemon takes the words of the daemon. The end of the link is the end of the daemon, unless it
-// has announced that another daemon takes its place.
+// obeyDaemon takes the words of the daemon. The end of the link is the end of the daemon. The ranks do
+// not outlive a daemon that is upgraded either: its NIC, to which they are attached, ends with it.
 func (k *keeper) obeyDaemon() {
 	for {
 		m, err := k.daemon.Told(k.ctx)
@@ -331,19 +331,14 @@ func (k *keeper) obeyDaemon() {
 		case k.ctx.Err() != nil:
 			return
 		case err != nil:
-			k.mu.Lock()
-			upgraded := k.upgraded
-			k.mu.Unlock()
-			if !upgraded {
-				k.tellDaemonGone()
-				k.mute() // its NIC has ended too
-				k.end(errNoDaemon, k.patience())
-			}
+			k.tellDaemonGone()
+			k.mute() // its NIC has ended too
+			k.end(errNoDaemon, k.patience())
 			return
 		case m.Kill != nil:
 			k.end(killedBy(m.Kill.By), time.Duration(m.Kill.Grace))
-		case m.Upgrade:
-			k.change(func() { k.upgraded = true })
+		case m.Stops:
+			k.end(errStops, k.patience())
 		case m.Report:
 			k.mu.Lock()
 			set := k.set

@@ -207,7 +207,7 @@ type Start struct {
 }
 
 // App returns the application name of the ranks. A restart has an application of its own.
-func (s *Start) App() string { return ctl.JobApplication(s.Job, s.Restart) }
+func (m *Start) App() string { return ctl.JobApplication(m.Job, m.Restart) }
 
 // NewJob returns a job name that no other job has: the runtime draws 32 random bits.
 func NewJob(r weft.Runtime) string { return fmt.Sprintf("job-%08x", uint32(r.Random())) }

@@ -137,7 +137,11 @@ func (a *attempt) heed(h *host, m message) error {
 	case barrierMsg:
 		return a.enter(h, m)
 	case endingMsg:
-		a.fail(failure{status: asked, cause: fmt.Sprintf("host %s: %s", h.Name, m.text)})
+		f := failure{status: asked, cause: fmt.Sprintf("host %s: %s", h.Name, m.text), retry: m.again}
+		if m.again {
+			f.status = StatusFailed
+		}
+		a.fail(f)
 		a.end(a.o.grace())
 	case abortMsg:
 		a.fail(failure{status: m.status & 0xff, cause: fmt.Sprintf("rank %d on %s: aborted: %s", m.rank, h.Name, m.text), retry: true})

@@ -48,8 +48,8 @@ const (
 	kindBarrier kind = 0x45 // more 1 · entries of the key-value space: the keeper waits if more is 0
 	kindAbort   kind = 0x46 // rank 4 · status 4 · text
 	kindStaged  kind = 0x47 // JSON list of refusals; none: the host has all content
+	kindEnding  kind = 0x48 // again 1 · text: why the keeper ends its ranks on its own, and whether a restart may help
 	kindClock   kind = 0x49 // clock of the kindAsk 8 · the keeper's own clock 8
-	kindEnding  kind = 0x48 // text: why the keeper ends its ranks on its own
 )
 
 // Bounds of the variable parts, in bytes.
@@ -104,8 +104,11 @@ type (
 		more    bool
 		entries []entry
 	}
-	endingMsg struct{ text string }
-	abortMsg  struct {
+	endingMsg struct {
+		again bool
+		text  string
+	}
+	abortMsg struct {
 		rank, status int
 		text         string
 	}
@@ -171,7 +174,7 @@ func (m stageMsg) append(b []byte) []byte {
 func (m stagedMsg) append(b []byte) []byte { return putJSON(b, kindStaged, m.refusals) }
 
 func (m endingMsg) append(b []byte) []byte {
-	return append(append(b, byte(kindEnding)), short(m.text)...)
+	return append(append(b, byte(kindEnding), putBool(m.again)), short(m.text)...)
 }
 
 func (m *endedMsg) append(b []byte) []byte { return putJSON(b, kindEnded, m) }
@@ -291,7 +294,7 @@ func (f *fields) parse(k kind) message {
 	case kindBarrier:
 		return barrierMsg{f.flag(), f.entries()}
 	case kindEnding:
-		return endingMsg{string(f.rest(maxAbortText))}
+		return endingMsg{f.flag(), string(f.rest(maxAbortText))}
 	case kindAbort:
 		return abortMsg{f.rank(), f.number(-1<<31, 1<<31-1), string(f.rest(maxAbortText))}
 	}

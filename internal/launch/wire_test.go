@@ -23,7 +23,8 @@ var (
 		outputMsg{7, Stderr, []byte("a line\n")}, wantMsg{7}, stateMsg{7, true},
 		&endedMsg{Exit{Rank: 7, PID: 4711, Signal: 9, OOM: "cgroup limit 512 MiB"}, time.Second, -5},
 		&Summary{Survivors: []Survivor{{Rank: 7, PID: 4711, Why: "uninterruptible"}}}, barrierMsg{false, []entry{{"key", "value"}}},
-		abortMsg{7, -1, "no input file"}, endingMsg{"asked"}, clockMsg{time.Minute, time.Hour}, stagedMsg{[]ctl.Refusal{{What: "program", Text: "no room"}}},
+		abortMsg{7, -1, "no input file"}, endingMsg{true, "asked"}, clockMsg{time.Minute, time.Hour},
+		stagedMsg{[]ctl.Refusal{{What: "program", Text: "no room"}}},
 	}
 )
 
@@ -53,7 +54,7 @@ func normal(m message) message {
 // Every message cut short is refused, except where the data may end anywhere.
 func TestEveryTruncatedMessageIsRefused(t *testing.T) {
 	open := map[string]int{ // bytes before data that may have any length
-		"launch.startMsg": 10, "launch.stdinMsg": 5, "launch.stageMsg": 5, "launch.outputMsg": 6, "launch.abortMsg": 9, "launch.endingMsg": 1,
+		"launch.startMsg": 10, "launch.stdinMsg": 5, "launch.stageMsg": 5, "launch.outputMsg": 6, "launch.abortMsg": 9, "launch.endingMsg": 2,
 	}
 	for i, list := range [][]message{fromLauncher, fromKeeper} {
 		for _, m := range list {

@@ -33,13 +33,17 @@ const (
 	// SlotsPerHost is the largest number of slots that a configuration may give a host.
 	SlotsPerHost = MaxProcesses
 
-	// JobsPerHost is how many jobs a daemon has at a time: each has a keeper, which is a process.
+	// JobsPerHost is how many jobs a daemon has concurrently: each has a keeper, which is a process. JobsOfUser is how
+	// many of them one user may have, except root and the user of the daemon.
 	JobsPerHost = 256
+	JobsOfUser  = JobsPerHost / 4
 
 	// ReservesAtOnce is how many reservations one daemon works on concurrently, and ReservesOfPeer
-	// how many for one other NIC: each starts a process.
+	// how many for one other NIC: each starts a process. ReservesOfUser is how many for one user of this host, except
+	// root and the user of the daemon.
 	ReservesAtOnce = 16
-	ReservesOfPeer = 4
+	ReservesOfPeer = ReservesAtOnce / 4
+	ReservesOfUser = ReservesAtOnce / 4
 
 	// KeeperWithin is how long a keeper may take to check what is reserved: it reads the program once
 	// for its hash. It is less than a NIC waits for the answer of another (4 s).

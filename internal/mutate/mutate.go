@@ -312,6 +312,9 @@ func (d Defect) String() string {
 	if d < defects {
 		return names[d]
 	}
+	if name := rankNames[d]; name != "" {
+		return name
+	}
 	return fmt.Sprintf("defect-%d", uint8(d))
 }
 

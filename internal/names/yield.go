@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/mutate"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -138,12 +139,12 @@ func (t *Table) yields(own *Entry, claimant vni.Address, name vni.Name, incarnat
 	}
 	want := prove(&own.life.Key, own.Name, own.Address, claimant, incarnation)
 	switch {
-	case !hmac.Equal(want[:], proof[:]):
+	case !hmac.Equal(want[:], proof[:]) && t.cfg.Defect != mutate.ProofUnchecked:
 		t.count(vni.NICNamesForbidden)
 		return yieldTaken
 	case incarnation == own.incarnation:
 		return yieldTaken
-	case incarnation < own.incarnation:
+	case incarnation < own.incarnation && t.cfg.Defect != mutate.OlderTakesOver:
 		return yieldSuperseded
 	}
 	t.count(vni.NICNameConflicts)

@@ -190,6 +190,7 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	g := seg.Geometry()
 	p := &process{
 		slot: c.Index, gen: gen, pid: c.PID, name: name, user: at.User, vni: seg.NIC(), wakeUp: at.WakeUp, newAt: noCommand, deleteAt: noCommand,
+		// The allocator rounds both tables up to pages of 8 KiB: a field more may cost each process a page.
 		sends: make([]send, g.Contexts), recvs: make([]receive, g.Contexts),
 		dests: make(map[vni.Address]*dest), sources: make(map[sourceKey]*source),
 		regions: make([]*region, 1),

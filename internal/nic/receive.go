@@ -36,12 +36,14 @@ type receive struct {
 	ctx       int
 	state     recvState
 	notify    bool
-	reply     bool     // matches replies only
-	call      leftCall // that the reply is awaited to, once its envelope has left
+	reply     bool       // matches replies only
+	exact     bool       // from this very process in this very life
+	recall    bool       // a Cancel came when it was matched: if its message does not come, it ends
+	orphan    vni.Status // not OK: its sender has gone: likewise
+	call      leftCall   // that the reply is awaited to, once its envelope has left
 	tags      vni.Tags
 	ticket    uint64   // not 0: that of the one message that it takes
 	sender    vni.Name // zero: any, unless exact
-	exact     bool     // from this very process in this very life
 	from      vni.Address
 	watch     rel.Watching // the peer on whose life it depends
 	parts     [][]byte
@@ -55,8 +57,6 @@ type receive struct {
 	recalled  node[receive]        // in expiry.recalled: cancelled when it was matched
 	recallEnd clock.Time           // when its message is given up
 	wanted    *vni.StraightReceive // it has come the straight way; nil: it has a context
-	recall    bool                 // a Cancel came when it was matched: if its message does not come, it ends
-	orphan    vni.Status           // not OK: its sender has gone: likewise
 
 	since    clock.Time  // when it was posted first
 	called   vni.Name    // of a reply to a command's call: whom the process called; zero if by address

@@ -75,6 +75,9 @@ type send struct {
 
 	name      vni.Name // of the receiver, as the process gave it
 	gen       uint32   // of the receiver, if the process insists on one
+	again     bool     // a relay has missed its receiver: it has its number, and its credit is spent
+	requested bool     // a permission request of it stands open at the peer
+	long      bool     // it counts as one of remote.long
 	dest      *dest
 	env       wire.Envelope
 	remote    wire.Remote // of a PUT or GET
@@ -87,9 +90,6 @@ type send struct {
 	place     int          // of a copy: its receiver's in the list
 	refill    *refill      // its memory is a stretch
 	run       *sendRun     // of a kindRun
-	again     bool         // a relay has missed its receiver: it has its number, and its credit is spent
-	requested bool         // a permission request of it stands open at the peer
-	long      bool         // it counts as one of remote.long
 	peer      *peer        // whose fragment id this send holds
 	since     clock.Time   // when its command was taken
 }

@@ -69,12 +69,12 @@ func TestEndEmptiesTheControlGroup(t *testing.T) {
 	s := r.start(c)
 	r.awaitText(0, "ready\n")
 	r.awaitText(1, "ready\n")
+	all := descendants(os.Getpid()) // first: the job still forks
 	inside, err := g.Processes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Every process of the job is inside, from its beginning.
-	all := descendants(os.Getpid())
 	for _, p := range all {
 		if now, ok := readProcess(p.PID); ok && !now.Ended() && !slices.Contains(inside, p.PID) {
 			t.Errorf("process %d (%s) is outside of the group", p.PID, p.Name)

@@ -35,6 +35,7 @@ type Hooks struct {
 	IDs          []uint64                              // of the first NICs, in place of sim.NICID
 	Check        func(*nic.Engine) error               // asked after every poll; an error ends the run
 	Tap          func(from, to int, frame []byte)      // told of every frame that leaves
+	Life         func(process any) vni.Life            // of a process of a rank; nil: no process is of one
 	Refused      func(process any, err error)          // told of a process whose name is another's; nil: that ends the run
 }
 

@@ -26,6 +26,7 @@ type Job struct {
 	ID     string        // the application of the ranks: "job-1a2b3c4d"
 	Size   int           // ranks of the job; 0: the highest rank that is found decides
 	Hosts  []Host        // empty: the NICs of the ranks and keepers that the asked daemon knows by name
+	Untold []Silent      // hosts that have not said whether they have ranks, each with those that may be there
 	Within time.Duration // for all hosts; 0: Within
 }
 
@@ -48,7 +49,7 @@ func Ask(ctx context.Context, conn *ctl.Conn, job Job) (Report, error) {
 			return Report{}, err
 		}
 	}
-	f := Facts{Job: job.ID, Size: min(job.Size, limits.JobSize), Hosts: len(job.Hosts)}
+	f := Facts{Job: job.ID, Size: min(job.Size, limits.JobSize), Hosts: len(job.Hosts) + len(job.Untold), Silent: job.Untold}
 	for _, a := range askAll(ctx, conn, job) {
 		f.add(a)
 	}
@@ -100,7 +101,7 @@ func (f *Facts) add(a answer) {
 		if errors.Is(a.err, context.DeadlineExceeded) {
 			why = "no answer in time"
 		}
-		f.Silent = append(f.Silent, Silent{Node: a.host.Name, Ranks: a.host.Ranks, Why: why})
+		f.Silent = append(f.Silent, Silent{Node: a.host.Name, Ranks: a.host.Ranks, Why: why, Refused: errors.Is(a.err, ctl.ErrRefused)})
 		return
 	}
 	f.Size = max(f.Size, min(a.part.Size, limits.JobSize))

@@ -101,7 +101,7 @@ func waitingText(n int) string {
 	return fmt.Sprintf("; %d ranks wait for that", n)
 }
 
-// hosts names the hosts that do not answer and have ranks that others wait for.
+// hosts names the hosts that do not tell of their ranks.
 func (a *analysis) hosts() (l []Cause) {
 	for i := range a.f.Silent {
 		s := &a.f.Silent[i]
@@ -115,13 +115,27 @@ func (a *analysis) hosts() (l []Cause) {
 		for _, k := range there {
 			c.Ranks = append(c.Ranks, k.n)
 		}
-		c.Text = fmt.Sprintf("host %s does not answer: %s", s.Node, s.Why)
-		if len(there) > 0 {
-			c.Text += "; " + ranksText(c.Ranks) + " should be there" + waitingText(c.Waiting)
-		}
+		c.Text = s.text(c.Ranks) + waitingText(c.Waiting)
 		l = append(l, c)
 	}
 	return l
+}
+
+// text says what is not known of ranks. There may be none.
+func (s *Silent) text(ranks []int) string {
+	text := fmt.Sprintf("host %s does not answer: %s", s.Node, s.Why)
+	if s.Refused {
+		text = fmt.Sprintf("host %s refuses (role observe): %s", s.Node, s.Why)
+	}
+	switch {
+	case len(ranks) == 0:
+		return text
+	case s.Refused && len(ranks) == 1:
+		return ranksText(ranks) + " is not known: " + text
+	case s.Refused:
+		return ranksText(ranks) + " are not known: " + text
+	}
+	return text + "; " + ranksText(ranks) + " should be there"
 }
 
 // groupCauses finds groups whose members do different things, or have lost one.

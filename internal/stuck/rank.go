@@ -135,6 +135,9 @@ func (k *rank) place() string {
 func (k *rank) text() string {
 	switch k.does {
 	case CauseHost:
+		if k.silent.Refused {
+			return "is not known: its host refuses"
+		}
 		return "is on a host that does not answer"
 	case CauseEnded:
 		if k.row.Cause != "" {

@@ -32,11 +32,12 @@ type Row struct {
 	Node string
 }
 
-// Silent is a host that does not answer.
+// Silent is a host that does not tell of its ranks.
 type Silent struct {
-	Node  string `json:"node"`
-	Ranks []int  `json:"ranks,omitempty"` // that should be there, as far as is known
-	Why   string `json:"why"`
+	Node    string `json:"node"`
+	Ranks   []int  `json:"ranks,omitempty"` // that should be there, as far as is known
+	Why     string `json:"why"`
+	Refused bool   `json:"refused,omitempty"` // it has answered, and refuses
 }
 
 // Report tells why a job does not go on. The most probable cause comes first.
@@ -53,7 +54,7 @@ type Report struct {
 // The kinds of a Cause, the most certain first.
 const (
 	CauseEnded           = "ended"           // a rank that others need has ended, or has left their group
-	CauseHost            = "host"            // a host does not answer
+	CauseHost            = "host"            // a host does not answer, or refuses
 	CauseUnreachable     = "unreachable"     // the NIC of a process that a rank waits for does not answer
 	CauseStopped         = "stopped"         // by a signal or a debugger
 	CauseUninterruptible = "uninterruptible" // in the kernel

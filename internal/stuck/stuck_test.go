@@ -155,6 +155,10 @@ var cases = []struct {
 		j.remove(4, 5, 6, 7)
 		j.Silent = []Silent{{Node: "h1", Ranks: []int{4, 5, 6, 7}, Why: "no answer in time"}}
 	}},
+	{"host-refuses", 8, CauseHost, []int{0, 1}, func(j *job) {
+		j.remove(0, 1)
+		j.Silent = []Silent{{Node: "h1", Ranks: []int{0, 1}, Why: "NIC 7 may not look at the jobs", Refused: true}}
+	}},
 	{"wrong-tag", 4, CauseTag, []int{1}, func(j *job) {
 		j.receives(1, 0, 7)
 		j.Rows[1].Standing.Unread = []ctl.Unread{{From: "job/0", Tag: 8, Bytes: 8}}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weftnet/weft"
@@ -107,7 +108,8 @@ MESSAGE 1: BEGIN DELIVER v[0] OFFSET 0 INTO 5 LEN 512; DISPLAY 1; DELIVER v[0] O
 	"lonely": `PROGRAM lonely: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;`,
 }
 
-var workshopModules = func() map[string]*prog.Module {
+// workshopModules are the compiled sources. Every start of weft would compile them otherwise.
+var workshopModules = sync.OnceValue(func() map[string]*prog.Module {
 	all := make(map[string]*prog.Module)
 	for name, source := range workshopSources {
 		m, err := pdl.Compile(name, []byte(source))
@@ -117,7 +119,7 @@ var workshopModules = func() map[string]*prog.Module {
 		all[name] = m
 	}
 	return all
-}()
+})
 
 // runWorkshop makes the workshop of a seed. It returns how many messages were handled, besides.
 func runWorkshop(seed uint64, d mutate.Defect) (violations []string, handled uint64) {
@@ -173,7 +175,7 @@ func (w *workshop) table(host int) *program.Table {
 }
 
 func (w *workshop) load(host int, name string, s program.Spec) (vm.ID, bool) {
-	s.Module = workshopModules[name]
+	s.Module = workshopModules()[name]
 	id, kept, err := w.table(host).Load(s)
 	if err != nil {
 		w.violate("%v", err)
@@ -359,7 +361,7 @@ func (w *workshop) replaceCounter(p *sim.Process) {
 		}
 	}
 	t := w.table(0)
-	key, _, err := t.Prepare(program.Spec{Module: workshopModules["counter, another layout"], ID: counterID, Replace: true, Start: true})
+	key, _, err := t.Prepare(program.Spec{Module: workshopModules()["counter, another layout"], ID: counterID, Replace: true, Start: true})
 	if err == nil {
 		_, _, err = t.Commit(key)
 	}
@@ -374,7 +376,7 @@ func (w *workshop) replaceCounter(p *sim.Process) {
 // secondFilter tries to put a filter that passes everything before the guarded process, beside the one that is there, and replaces that by
 // itself, with and without the name of the process. What is not to pass must not pass meanwhile: the guarded process sees to that.
 func (w *workshop) secondFilter(p *sim.Process) {
-	sieve := program.Spec{Module: workshopModules["sieve"], ID: sieveID, Start: true, Guards: guardedName, Trigger: 1}
+	sieve := program.Spec{Module: workshopModules()["sieve"], ID: sieveID, Start: true, Guards: guardedName, Trigger: 1}
 	if _, _, err := w.table(guarded).Load(sieve); !errors.Is(err, program.ErrGuarded) {
 		w.violate("a second filter of a process: %v", err)
 	}
@@ -396,14 +398,14 @@ func (w *workshop) everywhere(p *sim.Process) {
 		}
 	})
 	dies := registry.NICID(nicID(mortal))
-	module := workshopModules["counter, another layout"]
+	module := workshopModules()["counter, another layout"]
 	_, err := client.Load(context.Background(), nics, module.Encode(), deploy.Options{ID: uint32(counterID), Replace: true, Start: true})
 	if !errors.Is(err, errDead) || !strings.Contains(err.Error(), dies.String()) {
 		w.violate("a program was to go into all NICs, of which %v has died: %v", dies, err)
 	}
 	for host := range 2 {
 		info, there := w.table(host).Info(counterID)
-		if there != (host == 0) || there && info.Module.Hash() != workshopModules["counter"].Hash() {
+		if there != (host == 0) || there && info.Module.Hash() != workshopModules()["counter"].Hash() {
 			w.violate("host %d has a program that did not go into all NICs", host)
 		}
 	}

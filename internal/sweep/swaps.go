@@ -53,7 +53,7 @@ func (w *workshop) swap(p *sim.Process) {
 		w.load(0, "counter", program.Spec{ID: swapID, Start: true})
 	}
 	version := pick(w.rng, "counter", "counter, another layout", "counter that never ends")
-	key, _, err := t.Prepare(program.Spec{Module: workshopModules[version], ID: swapID, Replace: replaces, Start: true})
+	key, _, err := t.Prepare(program.Spec{Module: workshopModules()[version], ID: swapID, Replace: replaces, Start: true})
 	if err == nil {
 		_, _, err = t.Commit(key)
 	}
@@ -84,7 +84,7 @@ func (w *workshop) swap(p *sim.Process) {
 		want = "counter"
 	}
 	info, there := t.Info(swapID)
-	if there != (want != "") || there && (info.Module.Hash() != workshopModules[want].Hash() || !info.Running) {
+	if there != (want != "") || there && (info.Module.Hash() != workshopModules()[want].Hash() || !info.Running) {
 		w.violate("%s, which has replaced another %v, and was unloaded %v, is undone: its number has %q, which runs %v; want %q", version, replaces, unloaded, programName(info), info.Running, want)
 	}
 	if there {
@@ -107,7 +107,7 @@ func (w *workshop) namesakes(p *sim.Process) {
 	}
 	client, nics, hosts := w.fabricClient(p, func(string) {})
 	load := func(name string, o deploy.Options) (ids [3]vm.ID) {
-		placed, err := client.Load(context.Background(), nics, workshopModules[name].Encode(), o)
+		placed, err := client.Load(context.Background(), nics, workshopModules()[name].Encode(), o)
 		if err != nil {
 			w.violate("%s is loaded into all NICs: %v", name, err)
 		}
@@ -139,7 +139,7 @@ func (w *workshop) namesakes(p *sim.Process) {
 
 // mustHave holds what has a number on a host against what should.
 func (w *workshop) mustHave(host int, id vm.ID, name string) {
-	if info, there := w.table(host).Info(id); !there || info.Module.Hash() != workshopModules[name].Hash() {
+	if info, there := w.table(host).Info(id); !there || info.Module.Hash() != workshopModules()[name].Hash() {
 		w.violate("host %d was to have %s as program %d; it has %q", host, name, id, programName(info))
 	}
 }

@@ -101,12 +101,3 @@ func holdingsOf(pid int) (h holdings, err error) {
 	}
 	return h, nil
 }
-
-// jobCgroups returns the control groups of jobs that exist.
-func jobCgroups() (all []string) {
-	for _, pattern := range []string{"/sys/fs/cgroup/*/job-*", "/sys/fs/cgroup/*/*/job-*", "/sys/fs/cgroup/*/*/*/job-*", "/sys/fs/cgroup/job-*"} {
-		found, _ := filepath.Glob(pattern)
-		all = append(all, found...)
-	}
-	return all
-}

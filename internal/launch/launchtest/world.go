@@ -449,6 +449,13 @@ func (w *World) Kill(host int, grace time.Duration) {
 	}
 }
 
+// Stop tells all keepers of a host that their daemon stops.
+func (w *World) Stop(host int) {
+	for _, k := range w.Hosts[host].Keepers {
+		k.link.tell(&ctl.ToKeeper{Stops: true})
+	}
+}
+
 // link is a keeper's connection to its daemon.
 type link struct {
 	gate   *weft.Gate
