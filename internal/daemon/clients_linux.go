@@ -133,7 +133,9 @@ func (d *Daemon) gone(k *client, s *session, why error) {
 		err = nil
 	}
 	if s != nil {
-		d.awaitDeath(c.Peer.PID)
+		if d.jobs.has(s.name) { // of other processes the end is told at once
+			d.awaitDeath(c.Peer.PID)
+		}
 		err = errors.Join(err, s.d.leave(s))
 	}
 	if why != nil && !errors.Is(why, io.EOF) && !errors.Is(why, net.ErrClosed) {

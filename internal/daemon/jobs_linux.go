@@ -253,11 +253,23 @@ func (j *jobs) admits(uid int) bool {
 func (j *jobs) mayClaim(uid int, name vni.Name) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	b := j.all[strings.TrimSuffix(name.Application(), ".run")]
+	b := j.of(name)
 	if b == nil || uid == 0 || uid == b.account.uid {
 		return nil
 	}
 	return fmt.Errorf("%w: user %d may not be %v: %s is a job of user %s", ctl.ErrRefused, uid, name, b.ID, b.account.name)
+}
+
+// of returns the job here that a name belongs to, or nil. The caller holds mu.
+func (j *places) of(name vni.Name) *job {
+	return j.all[strings.TrimSuffix(name.Application(), ".run")]
+}
+
+// has reports whether a name belongs to a job here.
+func (j *places) has(name vni.Name) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.of(name) != nil
 }
 
 // using lists the jobs here that use a machine of this daemon, on whatever link.

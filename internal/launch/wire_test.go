@@ -23,7 +23,8 @@ var (
 		outputMsg{7, Stderr, []byte("a line\n")}, wantMsg{7}, stateMsg{7, true},
 		&endedMsg{Exit{Rank: 7, PID: 4711, Signal: 9, OOM: "cgroup limit 512 MiB"}, time.Second, -5},
 		&Summary{Survivors: []Survivor{{Rank: 7, PID: 4711, Why: "uninterruptible"}}}, barrierMsg{false, []entry{{"key", "value"}}},
-		abortMsg{7, -1, "no input file"}, endingMsg{true, "asked"}, clockMsg{time.Minute, time.Hour}, stagedMsg{[]ctl.Refusal{{What: "program", Text: "no room"}}},
+		abortMsg{7, -1, "no input file"}, endingMsg{true, "asked"}, clockMsg{time.Minute, time.Hour},
+		stagedMsg{[]ctl.Refusal{{What: "program", Text: "no room"}}},
 	}
 )
 

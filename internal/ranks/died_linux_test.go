@@ -54,7 +54,8 @@ func (r *recorder) checkOrder() {
 	for _, rank := range order {
 		e := r.exit(rank)
 		if e.Status != 1 || !e.Died.After(last) {
-			r.t.Errorf("rank %d ended with %q at %v; expected status 1 after %v, in the order %v", rank, e.Cause, e.Died, last, order)
+			r.t.Errorf("rank %d ended with %q at %v; expected status 1 after %v, in the order %v",
+				rank, e.Cause, e.Died, last, order)
 		}
 		last = e.Died
 	}
