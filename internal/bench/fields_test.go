@@ -59,7 +59,7 @@ func TestRowsHaveTheFieldsThatWerePublished(t *testing.T) {
 		"program --internal": {new(InternalRow), `allocs bench internal sealed size took_ns`},
 		KindPages:            {new(CopiesRow), `bench copies_per_page link p50_ns scenario sealed`},
 		KindPageIn:           {new(PagesRow), `bench call_p50_ns depth link p50_ns p99_ns page_bytes pages_per_s ratio sealed`},
-		KindNetstar:          {new(NetstarRow), `bench calls copies deployment how link link_calls messages missing recovery sealed size tick timer what`},
+		KindNetstar:          {new(NetstarRow), `bench calls copies deployment how link link_calls messages missing rate recovery sealed size tick timer what`},
 		KindVM:               {new(VMRow), `bench iterations kernel native_ratio ns_per_op ops_per_s sealed`},
 	} {
 		fill(reflect.ValueOf(c.row).Elem())
