@@ -15,7 +15,7 @@ import (
 )
 
 // publicPackages are those that users import.
-var publicPackages = []string{".", "stream", "netmem", "sim", "program"}
+var publicPackages = []string{".", "stream", "netmem", "sim", "program", "parallel"}
 
 // publicMethods bounds how many methods a type may have in `go doc -all`.
 var publicMethods = map[string]int{"weft.Process": 45, "weft.Port": 20}

@@ -1,0 +1,3 @@
+package parallel
+
+type Halo struct{}

@@ -1,0 +1,133 @@
+package parallel
+
+import (
+	"reflect"
+	"unsafe"
+)
+
+// Var is a parallel variable: one element of type T at each position of a shape. Each rank holds the
+// elements of its own positions, and no rank can read the elements of another rank except by an
+// operation of this package.
+type Var[T any] struct {
+	varInfo
+	mem  []T // the local box with its halos, in the order of indices
+	halo *Halo
+}
+
+// varInfo is what a variable is without its elements.
+type varInfo struct {
+	s        *Shape
+	size     int
+	typeName [28]byte // the end of the name of the element type
+	version  uint64   // increases with each write
+	fresh    uint64   // the version of which the halo is a copy
+}
+
+// New returns a variable with zero elements. It fails with [ErrBadArgument] if elements of type T
+// have pointers or no bytes. T is a number, a boolean, or an array or struct of these. The elements are
+// sent as they lie in memory, so all hosts must have the same byte order and the same layout of T.
+// New does not communicate.
+func New[T any](s *Shape) (*Var[T], error) {
+	t := reflect.TypeFor[T]()
+	switch {
+	case s == nil:
+		return nil, badArgument("no shape")
+	case t.Size() == 0:
+		return nil, badArgument("elements of type %v, which has no bytes", t)
+	case !isPlain(t):
+		return nil, badArgument("elements of type %v; expected numbers, booleans, and arrays and structs of them", t)
+	case s.room > 0 && uint64(t.Size()) > 1<<62/uint64(s.room):
+		return nil, badArgument("%d elements of %d bytes", s.room, t.Size())
+	}
+	v := &Var[T]{varInfo: varInfo{s: s, size: int(t.Size()), version: 1}, mem: make([]T, s.room)}
+	name := t.String()
+	copy(v.typeName[:], name[max(0, len(name)-len(v.typeName)):])
+	return v, nil
+}
+
+// isPlain reports whether a type has a fixed size and no pointers.
+func isPlain(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
+		reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
+		return true
+	case reflect.Array:
+		return isPlain(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if !isPlain(t.Field(i).Type) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// Shape returns the shape of the variable.
+func (v *Var[T]) Shape() *Shape { return v.s }
+
+// Row returns the elements of this rank with the given coordinates on all axes but the last. They lie
+// in memory one after another, in the order of the last axis. The program may change them until its
+// next operation of the machine: Row marks the halo as stale. Row returns nil if this rank holds none
+// of these positions.
+func (v *Var[T]) Row(pos ...int) []T {
+	s, last := v.s, len(v.s.axes)-1
+	if len(pos) != last || s.count == 0 {
+		return nil
+	}
+	off := s.origin
+	for i, x := range pos {
+		if x -= s.local.lo[i]; x < 0 || x >= s.local.n[i] {
+			return nil
+		}
+		off += (pos[i] - s.local.lo[i]) * s.stride[i]
+	}
+	v.version++
+	return v.mem[off : off+s.local.n[last] : off+s.local.n[last]]
+}
+
+// At returns the element at a position. It reports false if another rank holds the position, or if the
+// shape has no such position.
+func (v *Var[T]) At(pos ...int) (x T, here bool) {
+	if v.s.Owner(pos...) != v.s.m.rank {
+		return x, false
+	}
+	_, off := v.s.place(v.s.Index(pos...))
+	return v.mem[off], true
+}
+
+// Fill sets every element of this rank to f of its position. The function f must not keep pos. Fill
+// does not communicate.
+func Fill[T any](v *Var[T], f func(pos []int) T) {
+	s, last := v.s, len(v.s.axes)-1
+	v.version++
+	all, pos := s.all(), make([]int, len(s.axes))
+	s.rows(&all, false, func(r *row) {
+		for i := range pos {
+			pos[i] = r.pos[i] + s.local.lo[i]
+		}
+		for k := range r.n {
+			v.mem[r.off+k] = f(pos)
+			pos[last]++
+		}
+	})
+}
+
+// bytesOf returns the memory of elements.
+func bytesOf[T any](v []T) []byte {
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(v[0])))
+}
+
+// elementsOf returns memory as elements. The memory has the alignment of T: it comes from bytesOf, or
+// from an allocation whose length is a multiple of the size of T.
+func elementsOf[T any](b []byte) []T {
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
+}

@@ -1,0 +1,261 @@
+package parallel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weftnet/weft"
+)
+
+// machinePort is the port of a process on which the ranks of its machine talk.
+const machinePort = 0xff02
+
+// weftWire is a wire over a process of Weft. Two groups watch over the ranks. In the first group all
+// ranks but rank 0 start a barrier. In the second group only rank 0 starts one. So each rank stands in
+// a barrier that never completes before the end, and that fails as soon as a rank is gone:
+//
+//	group   rank 0      other ranks
+//	first   watches     barrier ──► fails if a rank ends
+//	second  barrier     watch
+type weftWire struct {
+	p      *weft.Process
+	g      *weft.Group // of all ranks; the program's
+	port   *weft.Port
+	inbox  *weft.Inbox
+	m      weft.Message
+	peers  []weft.Peer
+	names  []weft.Name
+	sends  []*posted // in flight
+	spare  []*posted
+	guards [2]*weft.Group
+	guard  *guard
+}
+
+// A guard is the barrier in which this rank stands.
+type guard struct {
+	op     weft.GroupOp
+	left   atomic.Bool // the failure of the barrier means nothing any more
+	broken atomic.Pointer[RankError]
+}
+
+// posted is a send in flight with its header.
+type posted struct {
+	op    weft.Op
+	to    int
+	head  [headerLen]byte
+	parts [2][]byte
+}
+
+func newWeftWire(ctx context.Context, p *weft.Process, g *weft.Group) (*weftWire, error) {
+	port, err := p.Port(machinePort)
+	if err != nil {
+		return nil, err
+	}
+	inbox, err := port.Inbox(weft.AnyProcess, weft.AnyTag, maxMessage)
+	if err != nil {
+		return nil, errors.Join(err, port.Close())
+	}
+	w := &weftWire{p: p, port: port, inbox: inbox}
+	if err := w.over(ctx, g); err != nil {
+		inbox.Close()
+		return nil, errors.Join(err, port.Close())
+	}
+	return w, nil
+}
+
+// over makes the members of g the ranks.
+func (w *weftWire) over(ctx context.Context, g *weft.Group) error {
+	w.g, w.peers, w.names = g, nil, nil
+	for i := range g.Size() {
+		w.names = append(w.names, g.Member(i))
+		w.peers = append(w.peers, w.port.Peer(g.Member(i)))
+	}
+	for i := range w.guards {
+		var err error
+		if w.guards[i], err = g.Split(ctx, 0); err != nil {
+			return err
+		}
+	}
+	return w.watch()
+}
+
+// watch starts the barrier in which this rank stands until the end.
+func (w *weftWire) watch() error {
+	d := new(guard)
+	w.guard = d
+	group := w.guards[0]
+	if w.rank() == 0 {
+		group = w.guards[1]
+	}
+	if w.size() == 1 {
+		return nil
+	}
+	if err := group.StartBarrier(context.Background(), &d.op); err != nil {
+		return err
+	}
+	run, names := w.p.Runtime(), w.names
+	run.Go(func() {
+		err := d.op.Wait(context.Background())
+		if err == nil || d.left.Load() {
+			return
+		}
+		d.broken.Store(lost(err, names))
+		run.Wake()
+		// A message to itself ends a receive that waits; see next. A process that is closed receives no more.
+		_ = w.port.Send(context.Background(), w.p.Name(), 0)
+	})
+	return nil
+}
+
+// gone returns an error of Weft as the loss of a rank.
+func gone(rank int, err error) *RankError {
+	return &RankError{rank, "watch", &told{fmt.Sprintf("%v: %v", ErrRankGone, err), ErrRankGone}}
+}
+
+// lost returns the error of a guard as the loss of a rank.
+func lost(err error, names []weft.Name) *RankError {
+	var of *weft.GroupError
+	if errors.As(err, &of) && of.Dead != weft.AnyProcess {
+		return gone(slices.Index(names, of.Dead), err)
+	}
+	return gone(-1, err)
+}
+
+func (w *weftWire) rank() int          { return w.g.Rank() }
+func (w *weftWire) size() int          { return w.g.Size() }
+func (w *weftWire) world() *weft.Group { return w.g }
+
+// post sends at once what the NIC accepts at once, and starts to send the rest.
+func (w *weftWire) post(ctx context.Context, to int, head *[headerLen]byte, data []byte) error {
+	var s *posted
+	if n := len(w.spare); n > 0 {
+		s, w.spare = w.spare[n-1], w.spare[:n-1]
+	} else {
+		s = new(posted)
+	}
+	s.head, s.to = *head, to
+	s.parts = [2][]byte{s.head[:], data}
+	if w.peers[to].TrySend(0, s.parts[:]...) {
+		w.spare = append(w.spare, s)
+		return nil
+	}
+	for {
+		err := w.peers[to].StartSend(&s.op, 0, s.parts[:]...)
+		if err == nil {
+			w.sends = append(w.sends, s)
+			return nil
+		}
+		if !errors.Is(err, weft.ErrQueueFull) || len(w.sends) == 0 {
+			return gone(to, err)
+		}
+		if err := w.flushOne(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// flush waits for all sends in flight.
+func (w *weftWire) flush(ctx context.Context) error {
+	for len(w.sends) > 0 {
+		if err := w.flushOne(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushOne waits for the oldest send in flight.
+func (w *weftWire) flushOne(ctx context.Context) error {
+	s, d := w.sends[0], w.guard
+	if !s.op.Ended() {
+		ready := func() bool { return s.op.Ended() || d.broken.Load() != nil }
+		if err := w.p.Runtime().WaitUntil(ctx, ready); err != nil {
+			return err
+		}
+	}
+	if !s.op.Ended() {
+		return d.broken.Load()
+	}
+	_, err := s.op.Wait(ctx)
+	w.sends = append(w.sends[:0], w.sends[1:]...)
+	w.spare = append(w.spare, s)
+	if err != nil {
+		return gone(s.to, err)
+	}
+	return nil
+}
+
+// next returns the next message of a rank. If last is true, it also returns those that arrive after a
+// rank is gone.
+func (w *weftWire) next(ctx context.Context, last bool) ([]byte, error) {
+	for {
+		if err := w.guard.broken.Load(); err != nil && !last {
+			return nil, err
+		}
+		if err := w.inbox.NextInto(ctx, &w.m); errors.Is(err, weft.ErrTruncated) {
+			continue // of no rank
+		} else if err != nil {
+			return nil, err
+		}
+		b := w.m.Data
+		if len(b) < headerLen {
+			continue // of this process itself, or of no rank
+		}
+		if r := binary.LittleEndian.Uint32(b[4:]); int(r) < len(w.names) && w.names[r] == w.m.From {
+			return b, nil
+		}
+	}
+}
+
+// leave completes the barriers of the guards if the end is orderly, and leaves their groups.
+func (w *weftWire) leave(ctx context.Context, orderly bool) error {
+	err := w.abandon(ctx, orderly)
+	w.inbox.Close()
+	return errors.Join(err, w.port.Close())
+}
+
+// abandon leaves the guards and ends the sends in flight.
+func (w *weftWire) abandon(ctx context.Context, orderly bool) error {
+	if w.guard.left.Load() {
+		return nil
+	}
+	var err error
+	if orderly && w.size() > 1 {
+		other := w.guards[1]
+		if w.rank() == 0 {
+			other = w.guards[0]
+		}
+		err = errors.Join(other.Barrier(ctx), w.guard.op.Wait(ctx))
+	}
+	w.guard.left.Store(true)
+	for _, g := range w.guards {
+		if closed := g.Close(); orderly && !errors.Is(closed, weft.ErrNoGroup) {
+			err = errors.Join(err, closed)
+		}
+	}
+	for _, s := range w.sends {
+		s.op.Cancel()
+		_, _ = s.op.Wait(ctx) // a rank that fails has told its error
+	}
+	w.sends = nil
+	return err
+}
+
+// shrink makes the members that are left the ranks.
+func (w *weftWire) shrink(ctx context.Context) (wire, uint32, error) {
+	if err := w.abandon(ctx, false); err != nil {
+		return nil, 0, err
+	}
+	g, err := w.g.Shrink(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := w.over(ctx, g); err != nil {
+		return nil, 0, err
+	}
+	return w, uint32(g.Epoch()), nil
+}
