@@ -93,6 +93,14 @@ func (m *Machine) end(ctx context.Context, err error) error {
 // settle sends the check of the operation if no data went to the next rank, keeps the lower rank from
 // falling behind too far, and waits until the data of the operation may change.
 func (m *Machine) settle(ctx context.Context) error {
+	if err := m.lag(ctx); err != nil {
+		return err
+	}
+	return m.flush(ctx)
+}
+
+// lag is settle without waiting for the data.
+func (m *Machine) lag(ctx context.Context) error {
 	if m.size == 1 {
 		return nil
 	}
@@ -103,6 +111,14 @@ func (m *Machine) settle(ctx context.Context) error {
 		if err := m.pump(ctx); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// flush waits until the data of all operations may change.
+func (m *Machine) flush(ctx context.Context) error {
+	if m.size == 1 {
+		return nil
 	}
 	return m.w.flush(ctx)
 }

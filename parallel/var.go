@@ -11,7 +11,7 @@ import (
 type Var[T any] struct {
 	varInfo
 	mem  []T // the local box with its halos, in the order of indices
-	halo *Halo
+	halo *haloExchange[T]
 }
 
 // varInfo is what a variable is without its elements.
