@@ -1,0 +1,148 @@
+package parallel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// A checkpoint has two objects: the data of all variables, and a manifest, which Save writes last. A
+// store holds two checkpoints, a and b. Save replaces the older one:
+//
+//	a.data      a.manifest      b.data      b.manifest
+//	block 0 of u, block 1 of u, … block 0 of v, …        elements in the order of blocks and indices
+//
+//	manifest:  "WEFTCKP1"  step u64  serial u64  variables u32  { variable }  CRC-32C of all before
+//	variable:  name [32]  element type [28]  element size u32  divided axis u32  axes u32  { length u64 }
+//	           offset u64  blocks u32  { CRC-32C of the elements of a block }
+//
+// Numbers are little-endian. Elements are as they lie in memory.
+const manifestMagic = "WEFTCKP1"
+
+const (
+	// maxSaved is the largest number of variables of a checkpoint.
+	maxSaved = 256
+
+	maxNameLen  = 32
+	maxManifest = 64 + maxSaved*(maxNameLen+28+3*4+MaxAxes*8+8+4+mostBlocks*4)
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+type manifest struct {
+	step, serial uint64
+	vars         []savedVar
+}
+
+// savedVar describes a variable of a checkpoint.
+type savedVar struct {
+	name     string
+	typeName [28]byte
+	size     int
+	div      int
+	lengths  []int
+	offset   int64
+	sums     []uint32 // of the blocks
+}
+
+func (f *manifest) encode() []byte {
+	b := []byte(manifestMagic)
+	b = binary.LittleEndian.AppendUint64(b, f.step)
+	b = binary.LittleEndian.AppendUint64(b, f.serial)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(f.vars)))
+	for i := range f.vars {
+		v := &f.vars[i]
+		var name [maxNameLen]byte
+		copy(name[:], v.name)
+		b = append(append(b, name[:]...), v.typeName[:]...)
+		b = binary.LittleEndian.AppendUint32(b, uint32(v.size))
+		b = binary.LittleEndian.AppendUint32(b, uint32(v.div))
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(v.lengths)))
+		for _, n := range v.lengths {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
+		b = binary.LittleEndian.AppendUint64(b, uint64(v.offset))
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(v.sums)))
+		for _, sum := range v.sums {
+			b = binary.LittleEndian.AppendUint32(b, sum)
+		}
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+var errManifest = errors.New("the manifest is damaged")
+
+// decode reads a manifest and checks it.
+func (f *manifest) decode(b []byte) error {
+	if len(b) < len(manifestMagic)+24 || string(b[:8]) != manifestMagic {
+		return errManifest
+	}
+	b, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
+	if crc32.Checksum(b, castagnoli) != sum {
+		return errManifest
+	}
+	r := reader{b: b[8:]}
+	f.step, f.serial = r.u64(), r.u64()
+	n := r.u32()
+	if n > maxSaved {
+		return errManifest
+	}
+	for range n {
+		v := savedVar{name: text(r.bytes(maxNameLen))}
+		copy(v.typeName[:], r.bytes(len(v.typeName)))
+		v.size, v.div = int(r.u32()), int(r.u32())
+		axes := r.u32()
+		if axes > MaxAxes {
+			return errManifest
+		}
+		for range axes {
+			v.lengths = append(v.lengths, int(r.u64()))
+		}
+		v.offset = int64(r.u64())
+		blocks := r.u32()
+		if blocks > mostBlocks {
+			return errManifest
+		}
+		for range blocks {
+			v.sums = append(v.sums, r.u32())
+		}
+		f.vars = append(f.vars, v)
+	}
+	if r.short || len(r.b) != 0 {
+		return errManifest
+	}
+	return nil
+}
+
+// reader reads numbers from bytes. After the end it returns zeros.
+type reader struct {
+	b     []byte
+	short bool
+}
+
+func (r *reader) bytes(n int) []byte {
+	if len(r.b) < n {
+		r.b, r.short = nil, true
+		return make([]byte, min(n, maxNameLen))
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *reader) u32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
+func (r *reader) u64() uint64 { return binary.LittleEndian.Uint64(r.bytes(8)) }
+
+// fits returns an error if a variable of a program is not the one of a checkpoint.
+func (v *savedVar) fits(want *savedVar) error {
+	switch {
+	case v.size != want.size || v.typeName != want.typeName:
+		return badArgument("%q has elements of type %s (%d bytes) in the checkpoint, and %s (%d bytes) here",
+			v.name, text(v.typeName[:]), v.size, text(want.typeName[:]), want.size)
+	case fmt.Sprint(v.lengths) != fmt.Sprint(want.lengths) || v.div != want.div || len(v.sums) != len(want.sums):
+		return badArgument("%q has the lengths %v in the checkpoint, divided on axis %d, and %v here, divided on axis %d",
+			v.name, v.lengths, v.div, want.lengths, want.div)
+	}
+	return nil
+}

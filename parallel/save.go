@@ -1,0 +1,401 @@
+package parallel
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"hash/fnv"
+	"slices"
+	"strings"
+)
+
+// Saved is a variable of a checkpoint with its name. [Named] makes one.
+type Saved interface {
+	info() (name string, v *varInfo)
+	write(to []byte, b *box) []byte // appends the elements of a box of this rank
+	read(from []byte, b *box)       // sets the elements of a box of this rank
+}
+
+type named[T any] struct {
+	name string
+	v    *Var[T]
+}
+
+// Named gives a variable the name that it has in a checkpoint: 1 to 32 bytes.
+func Named[T any](name string, v *Var[T]) Saved { return named[T]{name, v} }
+
+func (n named[T]) info() (string, *varInfo) { return n.name, &n.v.varInfo }
+
+func (n named[T]) write(to []byte, b *box) []byte {
+	n.v.s.rows(b, false, func(r *row) { to = append(to, bytesOf(n.v.mem[r.off:r.off+r.n])...) })
+	return to
+}
+
+func (n named[T]) read(from []byte, b *box) {
+	n.v.version++
+	n.v.s.rows(b, false, func(r *row) { from = from[copy(bytesOf(n.v.mem[r.off:r.off+r.n]), from):] })
+}
+
+// chunkBytes is how many bytes of a variable one write or read has, unless a block has more.
+const chunkBytes = 4 << 20
+
+// Save writes a checkpoint of variables to a store. The argument step is a number of the program, which
+// Load returns. The store keeps this checkpoint and the one before. If Save does not complete at every
+// rank, for example because a rank dies, the one before stays whole. When Save returns nil, the checkpoint
+// survives a crash.
+//
+// The checkpoint does not depend on the number of ranks. Halos and masks are not saved. A checkpoint has
+// at most 256 variables, all on shapes of the machine m.
+func Save(ctx context.Context, m *Machine, store Store, step uint64, vars ...Saved) error {
+	if err := m.begin(ctx, describeSaved(opSave, step, vars)); err != nil {
+		return err
+	}
+	f, err := planCheckpoint(m, vars)
+	if err == nil {
+		f.step = step
+		err = save(ctx, m, store, f, vars)
+	}
+	return m.end(ctx, err)
+}
+
+func save(ctx context.Context, m *Machine, store Store, f *manifest, vars []Saved) error {
+	slot, err := chooseSlot(ctx, m, store, f)
+	if err != nil {
+		return err
+	}
+	data := slotNames[slot] + ".data"
+	var own []uint32
+	for i, v := range vars {
+		sums, err := writeBlocks(ctx, m, store, data, f.vars[i].offset, v)
+		if err != nil {
+			return fmt.Errorf("write %q: %w", f.vars[i].name, err)
+		}
+		own = append(own, sums...)
+	}
+	if len(own) > 0 {
+		if err := store.Sync(ctx, data); err != nil {
+			return err
+		}
+	}
+	if err := gatherSums(ctx, m, f, vars, own); err != nil {
+		return err
+	}
+	if m.rank == 0 {
+		if err := store.Replace(ctx, slotNames[slot]+".manifest", f.encode()); err != nil {
+			return err
+		}
+	}
+	return rootSays(ctx, m, nil) // the manifest is there
+}
+
+var slotNames = [2]string{"a", "b"}
+
+// planCheckpoint returns the manifest of variables, without their checksums.
+func planCheckpoint(m *Machine, vars []Saved) (*manifest, error) {
+	if len(vars) == 0 || len(vars) > maxSaved {
+		return nil, badArgument("%d variables; expected 1 to %d", len(vars), maxSaved)
+	}
+	f, seen := new(manifest), map[string]bool{}
+	offset := int64(0)
+	for _, s := range vars {
+		name, v := s.info()
+		switch {
+		case name == "" || len(name) > maxNameLen || strings.ContainsRune(name, 0):
+			return nil, badArgument("the name %q of a variable; expected 1 to %d bytes", name, maxNameLen)
+		case seen[name]:
+			return nil, badArgument("two variables with the name %q", name)
+		case v.s.m != m:
+			return nil, badArgument("%q is a variable of another machine", name)
+		}
+		seen[name] = true
+		sv := savedVar{name: name, typeName: v.typeName, size: v.size, div: v.s.div, offset: offset}
+		for _, a := range v.s.axes {
+			sv.lengths = append(sv.lengths, a.Len)
+		}
+		sv.sums = make([]uint32, v.s.blocks)
+		f.vars = append(f.vars, sv)
+		offset += int64(v.s.total) * int64(v.size)
+	}
+	return f, nil
+}
+
+// describeSaved returns the description of Save or Load.
+func describeSaved(code byte, step uint64, vars []Saved) description {
+	h, names := fnv.New64a(), make([]string, 0, len(vars))
+	for _, s := range vars {
+		name, v := s.info()
+		fmt.Fprintf(h, "%q %s %d %d\n", name, v.typeName, v.size, v.s.number)
+		names = append(names, name)
+	}
+	fmt.Fprint(h, step)
+	d := describe(code, noAxis, 0, 0)
+	binary.LittleEndian.PutUint64(d[16:], h.Sum64())
+	copy(d[24:], strings.Join(names, ", "))
+	return d
+}
+
+// readManifests returns the whole manifests of a store, the newest first, and the slot of each.
+func readManifests(ctx context.Context, store Store) (list []*manifest, slots []int) {
+	for slot, name := range slotNames {
+		f := new(manifest)
+		if b, err := store.Read(ctx, name+".manifest", maxManifest); err == nil && f.decode(b) == nil {
+			list, slots = append(list, f), append(slots, slot)
+		}
+	}
+	if len(list) == 2 && list[1].serial > list[0].serial {
+		slices.Reverse(list)
+		slices.Reverse(slots)
+	}
+	return list, slots
+}
+
+// chooseSlot returns the slot of the older checkpoint, and gives the new one its serial number. Rank 0
+// looks, and tells the others.
+func chooseSlot(ctx context.Context, m *Machine, store Store, f *manifest) (int, error) {
+	b := make([]byte, 9)
+	if m.rank == 0 {
+		list, slots := readManifests(ctx, store)
+		if len(list) > 0 {
+			b[0] = byte(1 - slots[0])
+			binary.LittleEndian.PutUint64(b[1:], list[0].serial+1)
+		}
+	}
+	err := rootSays(ctx, m, b)
+	f.serial = binary.LittleEndian.Uint64(b[1:])
+	return int(b[0] & 1), err
+}
+
+// rootSays copies the bytes of rank 0 to all ranks.
+func rootSays(ctx context.Context, m *Machine, b []byte) error {
+	if m.rank != 0 {
+		return m.exchange(ctx, nil, []want{{from: 0, buf: b}})
+	}
+	pieces := make([]piece, 0, m.size)
+	for r := 1; r < m.size; r++ {
+		pieces = append(pieces, piece{r, b})
+	}
+	return m.exchange(ctx, pieces, nil)
+}
+
+// blockBytes returns the offset of a block in the data of a variable.
+func (v *varInfo) blockBytes(block int) int64 {
+	return int64(v.s.coord(block)) * int64(v.s.total/v.s.axes[v.s.div].Len) * int64(v.size)
+}
+
+// writeBlocks writes the blocks of this rank, and returns their checksums.
+func writeBlocks(ctx context.Context, m *Machine, store Store, object string, offset int64, saved Saved) ([]uint32, error) {
+	_, v := saved.info()
+	var sums []uint32
+	var chunk []byte
+	at := offset + v.blockBytes(v.s.first[m.rank])
+	for b := v.s.first[m.rank]; b < v.s.first[m.rank+1]; b++ {
+		x, from := v.s.block(b), len(chunk)
+		chunk = saved.write(chunk, &x)
+		sums = append(sums, crc32.Checksum(chunk[from:], castagnoli))
+		if len(chunk) >= chunkBytes || b == v.s.first[m.rank+1]-1 {
+			if err := store.WriteAt(ctx, object, chunk, at); err != nil {
+				return nil, err
+			}
+			at += int64(len(chunk))
+			chunk = chunk[:0]
+		}
+	}
+	return sums, nil
+}
+
+// gatherSums gives the checksums of all blocks to rank 0.
+func gatherSums(ctx context.Context, m *Machine, f *manifest, vars []Saved, own []uint32) error {
+	var pieces []piece
+	wants, parts := []want(nil), make([][]uint32, m.size)
+	parts[m.rank] = own
+	if m.rank != 0 {
+		pieces = []piece{{0, bytesOf(own)}}
+	} else {
+		for r := 1; r < m.size; r++ {
+			n := 0
+			for _, s := range vars {
+				_, v := s.info()
+				n += v.s.first[r+1] - v.s.first[r]
+			}
+			parts[r] = make([]uint32, n)
+			wants = append(wants, want{from: r, buf: bytesOf(parts[r])})
+		}
+	}
+	if err := m.exchange(ctx, pieces, wants); err != nil || m.rank != 0 {
+		return err
+	}
+	for r, sums := range parts {
+		for i, s := range vars {
+			_, v := s.info()
+			n := copy(f.vars[i].sums[v.s.first[r]:v.s.first[r+1]], sums)
+			sums = sums[n:]
+		}
+	}
+	return nil
+}
+
+// Load sets variables from the newest whole checkpoint of a store, and returns its step. It may run on
+// another number of ranks than Save. If blocks of the newest checkpoint are damaged or missing, Load takes
+// the one before. If there is none either, it fails with [ErrNoCheckpoint] at every rank. Then it has
+// changed nothing, and the machine goes on.
+//
+// If a variable has other lengths, another divided axis or another element type than in the checkpoint, Load
+// fails with [ErrBadArgument]. The checkpoint may have more variables.
+func Load(ctx context.Context, m *Machine, store Store, vars ...Saved) (step uint64, err error) {
+	if err := m.begin(ctx, describeSaved(opLoad, 0, vars)); err != nil {
+		return 0, err
+	}
+	plan, err := planCheckpoint(m, vars)
+	found := false
+	if err == nil {
+		step, found, err = load(ctx, m, store, plan, vars)
+	}
+	if err = m.end(ctx, err); err != nil {
+		return 0, err
+	}
+	if !found {
+		return 0, &RankError{-1, "Load", ErrNoCheckpoint}
+	}
+	return step, nil
+}
+
+func load(ctx context.Context, m *Machine, store Store, plan *manifest, vars []Saved) (uint64, bool, error) {
+	list, err := tellManifests(ctx, m, store)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, c := range list {
+		places, err := c.find(plan)
+		if err != nil {
+			return 0, false, err
+		}
+		parts := make([][]byte, len(vars))
+		intact := byte(1)
+		for i, s := range vars {
+			if parts[i], err = readBlocks(ctx, m, store, slotNames[c.slot]+".data", places[i], s); err != nil {
+				intact = 0
+				break
+			}
+		}
+		answers, err := allTell(ctx, m, intact)
+		if err != nil {
+			return 0, false, err
+		}
+		if bytesAll(answers) {
+			for i, s := range vars {
+				setBlocks(m, parts[i], s)
+			}
+			return c.step, true, nil
+		}
+	}
+	return 0, false, nil
+}
+
+// candidate is a checkpoint of a store.
+type candidate struct {
+	manifest
+	slot int
+}
+
+// tellManifests returns the checkpoints of the store as rank 0 sees them, the newest first.
+func tellManifests(ctx context.Context, m *Machine, store Store) (list []candidate, err error) {
+	var b []byte
+	if m.rank == 0 {
+		files, slots := readManifests(ctx, store)
+		for i, f := range files {
+			e := f.encode()
+			b = binary.LittleEndian.AppendUint32(append(b, byte(slots[i])), uint32(len(e)))
+			b = append(b, e...)
+		}
+		if err := rootSays(ctx, m, b); err != nil {
+			return nil, err
+		}
+	} else {
+		wants := []want{{from: 0, open: true, limit: 2 * (maxManifest + 5)}}
+		if err := m.exchange(ctx, nil, wants); err != nil {
+			return nil, err
+		}
+		b = wants[0].buf
+	}
+	for r := (reader{b: b}); len(r.b) > 0; {
+		c := candidate{slot: int(r.bytes(1)[0] & 1)}
+		if err := c.decode(r.bytes(int(r.u32()))); err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.serial, a.serial) })
+	return list, nil
+}
+
+// find returns the variables of a checkpoint that a plan names.
+func (c *candidate) find(plan *manifest) ([]*savedVar, error) {
+	places := make([]*savedVar, len(plan.vars))
+	for i := range plan.vars {
+		want := &plan.vars[i]
+		k := slices.IndexFunc(c.vars, func(v savedVar) bool { return v.name == want.name })
+		if k < 0 {
+			return nil, badArgument("the checkpoint has no variable %q", want.name)
+		}
+		if err := c.vars[k].fits(want); err != nil {
+			return nil, err
+		}
+		places[i] = &c.vars[k]
+	}
+	return places, nil
+}
+
+var errSum = errors.New("a block has another checksum than in the manifest")
+
+// readBlocks reads the blocks of this rank and checks them.
+func readBlocks(ctx context.Context, m *Machine, store Store, object string, place *savedVar, saved Saved) ([]byte, error) {
+	_, v := saved.info()
+	first, last := v.s.first[m.rank], v.s.first[m.rank+1]
+	from := v.blockBytes(first)
+	b := make([]byte, v.blockBytes(last)-from)
+	for at := 0; at < len(b); at += chunkBytes {
+		part := b[at:min(at+chunkBytes, len(b))]
+		if err := store.ReadAt(ctx, object, part, place.offset+from+int64(at)); err != nil {
+			return nil, err
+		}
+	}
+	for i := first; i < last; i++ {
+		if crc32.Checksum(b[v.blockBytes(i)-from:v.blockBytes(i+1)-from], castagnoli) != place.sums[i] {
+			return nil, errSum
+		}
+	}
+	return b, nil
+}
+
+// setBlocks sets the blocks of this rank.
+func setBlocks(m *Machine, b []byte, saved Saved) {
+	_, v := saved.info()
+	from := v.blockBytes(v.s.first[m.rank])
+	for i := v.s.first[m.rank]; i < v.s.first[m.rank+1]; i++ {
+		x := v.s.block(i)
+		saved.read(b[v.blockBytes(i)-from:v.blockBytes(i+1)-from], &x)
+	}
+}
+
+// allTell returns the byte of each rank.
+func allTell(ctx context.Context, m *Machine, x byte) ([]byte, error) {
+	all, own := make([]byte, m.size), []byte{x}
+	pieces, wants := make([]piece, m.size), make([]want, m.size)
+	for i := range m.size {
+		r := (m.rank + i) % m.size
+		pieces[i], wants[i] = piece{r, own}, want{from: r, buf: all[r : r+1]}
+	}
+	return all, m.exchange(ctx, pieces, wants)
+}
+
+func bytesAll(b []byte) bool {
+	for _, x := range b {
+		if x == 0 {
+			return false
+		}
+	}
+	return true
+}
