@@ -118,6 +118,10 @@ func (c *Ctx) spans(b *box, back bool, f func(r *row)) {
 	})
 }
 
+// flat reports whether the active positions of every box of this rank are one run, which is so on a shape
+// of one axis without a mask. Loops over blocks then need no call for each run, and allocate nothing.
+func (c *Ctx) flat() bool { return c.mask == nil && len(c.s.axes) == 1 }
+
 // eachBlock calls f for each block of this rank, in order.
 func (c *Ctx) eachBlock(f func(b *box)) {
 	for i := c.s.first[c.s.m.rank]; i < c.s.first[c.s.m.rank+1]; i++ {

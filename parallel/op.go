@@ -19,6 +19,8 @@ type Op[T any] struct {
 	// scan is the loop of a scan along a run. It returns the combination of acc and the run. nil: a
 	// loop over Join.
 	scan func(dst, run []T, acc T, exclusive bool) T
+	// exact means that any grouping gives the same bits.
+	exact bool
 }
 
 // Integer is an integer type of any size.
@@ -38,7 +40,8 @@ const lanes = 8
 
 // Sum returns the operator that adds. Integers wrap around.
 func Sum[T Number]() Op[T] {
-	return Op[T]{Name: "sum", Join: func(a, b T) T { return a + b }, fold: foldSum[T], scan: scanSum[T]}
+	return Op[T]{Name: "sum", Join: func(a, b T) T { return a + b }, fold: foldSum[T], scan: scanSum[T],
+		exact: !isFloat[T]()}
 }
 
 // foldSum adds the lanes of a run, and then the lanes in pairs.

@@ -28,9 +28,7 @@ func reduce[T any](c *Ctx, v *Var[T], op *Op[T]) (T, error) {
 	totals := make([]T, s.first[s.m.rank+1]-s.first[s.m.rank])
 	for i := range totals {
 		b := s.first[s.m.rank] + i
-		x, acc := s.block(b), op.Identity
-		c.spans(&x, false, func(r *row) { acc = op.total(acc, v.mem[r.off:r.off+r.n]) })
-		totals[i] = acc
+		totals[i] = blockTotal(c, v, b, op)
 		t.push(b, 1, totals[i:i+1:i+1])
 	}
 	nodes, err := gatherNodes(c.ctx, s, &t, false)
@@ -41,6 +39,17 @@ func reduce[T any](c *Ctx, v *Var[T], op *Op[T]) (T, error) {
 	var result [1]T
 	whole.prefix(result[:], op.Identity)
 	return result[0], nil
+}
+
+// blockTotal combines the active elements of a block.
+func blockTotal[T any](c *Ctx, v *Var[T], block int, op *Op[T]) T {
+	if c.flat() {
+		from := c.s.origin - c.s.local.lo[0]
+		return op.total(op.Identity, v.mem[from+c.s.coord(block):from+c.s.coord(block+1)])
+	}
+	x, acc := c.s.block(block), op.Identity
+	c.spans(&x, false, func(r *row) { acc = op.total(acc, v.mem[r.off:r.off+r.n]) })
+	return acc
 }
 
 // ReduceAxis sets each active element of dst to the combination of the active elements of src on the

@@ -54,6 +54,7 @@ func Scan[T any](c *Ctx, dst, src *Var[T], axis int, op Op[T], o ScanOpt) error 
 type scanner[E any] struct {
 	identity E
 	join     func(a, b E) E
+	exact    bool // any grouping gives the same bits
 	total    func(b *box, acc []E)
 	apply    func(b *box, acc []E)
 }
@@ -103,8 +104,10 @@ func (sc *scanner[E]) run(c *Ctx, l *lines, back bool) error {
 	}
 	for i := a; i < b; i++ {
 		x := at(i)
-		t.prefix(acc, sc.identity)
-		if i+1 < b {
+		if i == a || !sc.exact {
+			t.prefix(acc, sc.identity)
+		}
+		if i+1 < b && !sc.exact {
 			push(i, &x) // while the block is in the cache
 		}
 		sc.apply(&x, acc)
@@ -123,8 +126,12 @@ func scanLines[T any](c *Ctx, dst, src *Var[T], axis int, op *Op[T], o ScanOpt) 
 	if loop == nil || o.Reverse {
 		loop = func(dst, run []T, acc T, exclusive bool) T { return scanRun(dst, run, acc, join, o) }
 	}
-	sc := scanner[T]{identity: op.Identity, join: join}
+	sc := scanner[T]{identity: op.Identity, join: join, exact: op.exact}
 	sc.total = func(b *box, acc []T) {
+		if from := c.s.origin + b.lo[0]; c.flat() && op.fold != nil {
+			acc[0] = op.total(acc[0], src.mem[from:from+b.n[0]])
+			return
+		}
 		c.spans(b, o.Reverse, func(r *row) {
 			line, run := l.of(r), src.mem[r.off:r.off+r.n]
 			switch {
@@ -133,7 +140,7 @@ func scanLines[T any](c *Ctx, dst, src *Var[T], axis int, op *Op[T], o ScanOpt) 
 					acc[line+i] = join(acc[line+i], x)
 				}
 			case op.fold != nil: // the given operators are commutative
-				acc[line] = op.Join(acc[line], op.fold(run))
+				acc[line] = op.total(acc[line], run)
 			case o.Reverse:
 				for i := len(run) - 1; i >= 0; i-- {
 					acc[line] = join(acc[line], run[i])
@@ -146,6 +153,10 @@ func scanLines[T any](c *Ctx, dst, src *Var[T], axis int, op *Op[T], o ScanOpt) 
 		})
 	}
 	sc.apply = func(b *box, acc []T) {
+		if from := c.s.origin + b.lo[0]; c.flat() {
+			acc[0] = loop(dst.mem[from:from+b.n[0]], src.mem[from:from+b.n[0]], acc[0], o.Exclusive)
+			return
+		}
 		c.spans(b, o.Reverse, func(r *row) {
 			line, to, run := l.of(r), dst.mem[r.off:r.off+r.n], src.mem[r.off:r.off+r.n]
 			if l.along() {
