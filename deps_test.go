@@ -51,7 +51,7 @@ registry < registry/file                          limits, registry < registry/go
 proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl, version < daemon
 NONE < pdl/prog, pdl/prog/opgen, pdl/pdltest, pdl/kernels      pdl/prog < pdl, pdl/vm      pdl/vm < pdl/vm/mem
 wire, pdl/vm < pdl/ebpf      pdl/ebpf, program < resident < daemon, weft
-weft < examples/{open,attach,call,memory,multicast,groups,events,world}      weft, sim < examples/simulation
+weft < examples/{open,attach,call,memory,multicast,groups,events,world}      weft, sim < examples/simulation      parallel < examples/heat
 everything < cmd/weft
 `
 

@@ -111,6 +111,16 @@ func TestTheExamplesPrintWhatTheySay(t *testing.T) {
 				"WEFT_NAME=job-1", "WEFT_SIZE=4", fmt.Sprint("WEFT_RANK=", rank))
 		})
 	}
+	for rank := range 3 {
+		ranks.Go(func() {
+			want := ""
+			if rank == 0 {
+				want = promised(t, "heat")[0]
+			}
+			run(t, filepath.Join(dir, "heat"), socket, want,
+				"WEFT_NAME=job-2", "WEFT_SIZE=3", fmt.Sprint("WEFT_RANK=", rank))
+		})
+	}
 	ranks.Wait()
 }
 

@@ -332,6 +332,8 @@ func (m *Machine) fail(err error) error {
 	var of *RankError
 	if !errors.As(err, &mismatch) && !errors.As(err, &of) {
 		err = &RankError{m.rank, m.now.name(), err}
+	} else if of != nil && of.Op == "" { // of a wire, which knows no operations
+		err = &RankError{of.Rank, m.now.name(), of.Err}
 	}
 	m.fault = err
 	m.wants, m.early = nil, nil

@@ -15,7 +15,7 @@ type wire interface {
 	post(ctx context.Context, to int, head *[headerLen]byte, data []byte) error
 
 	// next waits for a message. The message is valid until the next call. If a rank is gone, next
-	// returns a *RankError, unless last is true: then it still waits for messages.
+	// returns a *RankError without an operation, unless last is true: then it still waits for messages.
 	next(ctx context.Context, last bool) ([]byte, error)
 
 	// flush waits until the data of all posts may change. It fails if a rank is gone.

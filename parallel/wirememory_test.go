@@ -54,7 +54,7 @@ func (w *memoryWire) next(ctx context.Context, last bool) ([]byte, error) {
 	for {
 		for r, dead := range w.net.dead {
 			if dead && !last {
-				return nil, &RankError{r, "watch", &told{ErrRankGone.Error(), ErrRankGone}}
+				return nil, &RankError{r, "", &told{ErrRankGone.Error(), ErrRankGone}}
 			}
 		}
 		if q := w.net.queues[w.me]; len(q) > 0 {

@@ -113,7 +113,7 @@ func (w *weftWire) watch() error {
 
 // gone returns an error of Weft as the loss of a rank.
 func gone(rank int, err error) *RankError {
-	return &RankError{rank, "watch", &told{fmt.Sprintf("%v: %v", ErrRankGone, err), ErrRankGone}}
+	return &RankError{rank, "", &told{fmt.Sprintf("%v: %v", ErrRankGone, err), ErrRankGone}}
 }
 
 // lost returns the error of a guard as the loss of a rank.
