@@ -34,7 +34,7 @@ link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel      sea
 clock < hotel < rel, bench      wire < tree < coll, sweep
 vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc, driver
 vni, rel < names, coll, relay, program            pdl/vm < program
-clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      weft < parallel      weft < proxy      vni, weft < stage
+clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      mutate, weft < parallel      weft < proxy      vni, weft < stage
 clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     NONE < hugepage < weft, daemon     NONE < standin < daemon
 NONE < filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon    NONE < procstat < ranks, daemon, bench/machine    vni, ctl < stuck
@@ -51,7 +51,7 @@ registry < registry/file                          limits, registry < registry/go
 proc, poller, link/{mem,fault,capture,udp,xdp}, registry/{file,gossip}, ctl, version < daemon
 NONE < pdl/prog, pdl/prog/opgen, pdl/pdltest, pdl/kernels      pdl/prog < pdl, pdl/vm      pdl/vm < pdl/vm/mem
 wire, pdl/vm < pdl/ebpf      pdl/ebpf, program < resident < daemon, weft
-weft < examples/{open,attach,call,memory,multicast,groups,events,world}      weft, sim < examples/simulation      parallel < examples/heat
+weft < examples/{open,attach,call,memory,multicast,groups,events,world}      weft, sim < examples/simulation      parallel < examples/{heat,life,primes,matmul,nbody,sort,cg}
 everything < cmd/weft
 `
 

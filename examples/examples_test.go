@@ -111,17 +111,20 @@ func TestTheExamplesPrintWhatTheySay(t *testing.T) {
 				"WEFT_NAME=job-1", "WEFT_SIZE=4", fmt.Sprint("WEFT_RANK=", rank))
 		})
 	}
-	for rank := range 3 {
-		ranks.Go(func() {
-			want := ""
-			if rank == 0 {
-				want = promised(t, "heat")[0]
-			}
-			run(t, filepath.Join(dir, "heat"), socket, want,
-				"WEFT_NAME=job-2", "WEFT_SIZE=3", fmt.Sprint("WEFT_RANK=", rank))
-		})
-	}
 	ranks.Wait()
+	for job, name := range []string{"heat", "life", "primes", "matmul", "nbody", "sort", "cg"} {
+		for rank := range 3 {
+			ranks.Go(func() {
+				want := ""
+				if rank == 0 {
+					want = promised(t, name)[0]
+				}
+				run(t, filepath.Join(dir, name), socket, want,
+					fmt.Sprint("WEFT_NAME=job-2.", job), "WEFT_SIZE=3", fmt.Sprint("WEFT_RANK=", rank))
+			})
+		}
+		ranks.Wait()
+	}
 }
 
 // A module of a user's own has the library by the commands that README gives, and its first program builds.

@@ -68,6 +68,57 @@ func TestAScanOfFloatsHasTheSameBitsOnAnyNumberOfRanks(t *testing.T) {
 	}
 }
 
+// conjugate solves a tridiagonal system by conjugate gradients, and returns the steps and the last residual.
+func conjugate(m *Machine, length int) (steps int, rr float64, err error) {
+	s, err := NewShape(context.Background(), m, Axis{Len: length, Halo: 1})
+	if err != nil {
+		return 0, 0, err
+	}
+	c := With(context.Background(), s)
+	fill := func(pos []int) float64 { return unevenFloat(pos[0]) }
+	x, r, p := must(New[float64](s)), must(on(s, fill)), must(on(s, fill))
+	ap, tmp := must(New[float64](s)), must(New[float64](s))
+	dot := func(a, b *Var[float64]) (float64, error) {
+		Map2(c, tmp, a, b, func(a, b float64) float64 { return a * b })
+		return Reduce(c, tmp, Sum[float64]())
+	}
+	for rr, err = dot(r, r); err == nil && rr > 1e-12 && steps < 200; steps++ {
+		err = Stencil(c, ap, p, Value(0.0), func(at *Window[float64], out []float64) {
+			left, right := at.Row(-1), at.Row(1)
+			for i, x := range at.Row() {
+				out[i] = 2.5*x - left[i] - right[i]
+			}
+		})
+		pap, err2 := dot(p, ap)
+		alpha := rr / pap
+		Map2(c, x, x, p, func(x, p float64) float64 { return x + alpha*p })
+		Map2(c, r, r, ap, func(r, ap float64) float64 { return r - alpha*ap })
+		next, err3 := dot(r, r)
+		beta := next / rr
+		Map2(c, p, p, r, func(p, r float64) float64 { return r + beta*p })
+		if err = firstError(err, err2, err3); err == nil {
+			rr = next
+		}
+	}
+	return steps, rr, err
+}
+
+func TestConjugateGradientsHaveTheSameBitsOnAnyNumberOfRanks(t *testing.T) {
+	wantSteps, want, err := conjugate(newMachine(nil, nil, nil, 0), 1500)
+	if err != nil || wantSteps < 10 {
+		t.Fatal(wantSteps, err)
+	}
+	for _, n := range rankCounts {
+		onRanks(t, n, func(m *Machine) error {
+			steps, got, err := conjugate(m, 1500)
+			if err == nil && (steps != wantSteps || math.Float64bits(got) != math.Float64bits(want)) {
+				err = fmt.Errorf("%d steps to %v; expected %d to %v", steps, got, wantSteps, want)
+			}
+			return err
+		})
+	}
+}
+
 func TestARankSendsFewPartialResults(t *testing.T) {
 	for blocks := 1; blocks <= mostBlocks; blocks += 7 {
 		for ranks := 1; ranks <= 40; ranks++ {

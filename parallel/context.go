@@ -3,6 +3,9 @@ package parallel
 import (
 	"context"
 	"errors"
+	"slices"
+
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // Ctx is a shape with its active positions, and the context of the operations on it. Operations change
@@ -53,6 +56,9 @@ func (c *Ctx) Where(mask *Var[bool], then, other func(c *Ctx) error) error {
 			y[i], n[i] = active && x, active && !x
 		}
 	})
+	if c.s.m.defect == mutate.ParallelBranchSkipped && !slices.Contains(yes, true) {
+		then = func(*Ctx) error { return nil }
+	}
 	if err := then(&Ctx{c.ctx, c.s, yes, c.root}); err != nil || other == nil {
 		return err
 	}

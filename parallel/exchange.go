@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // mostAhead is the number of operations by which a rank may be ahead of the next lower rank. The
@@ -61,7 +63,7 @@ func (m *Machine) begin(ctx context.Context, what description) error {
 		return m.end(ctx, err)
 	}
 	for i := range m.early {
-		if h := &m.early[i].head; h.seq == m.seq && h.what != what {
+		if h := &m.early[i].head; h.seq == m.seq && h.what != what && m.defect != mutate.ParallelUnchecked {
 			return m.end(ctx, m.differs(h))
 		}
 	}
@@ -107,7 +109,7 @@ func (m *Machine) lag(ctx context.Context) error {
 	if err := m.check(ctx); err != nil {
 		return err
 	}
-	for m.lower+mostAhead < m.seq {
+	for m.lower+mostAhead < m.seq && m.defect != mutate.ParallelCheckUnsent {
 		if err := m.pump(ctx); err != nil {
 			return err
 		}
@@ -125,7 +127,7 @@ func (m *Machine) flush(ctx context.Context) error {
 
 // check tells the next rank what this rank does, unless it has been told with data.
 func (m *Machine) check(ctx context.Context) error {
-	if m.checked {
+	if m.checked || m.defect == mutate.ParallelCheckUnsent {
 		return nil
 	}
 	return m.post(ctx, (m.rank+1)%m.size, kindCheck, nil)
@@ -235,7 +237,8 @@ func (m *Machine) take(b []byte) error {
 	if int(h.rank) == (m.rank+m.size-1)%m.size {
 		m.lower = max(m.lower, h.seq)
 	}
-	if h.seq <= m.seq && m.seq-h.seq < historyLen && m.past[h.seq%historyLen] != h.what {
+	if h.seq <= m.seq && m.seq-h.seq < historyLen && m.past[h.seq%historyLen] != h.what &&
+		m.defect != mutate.ParallelUnchecked {
 		return m.differs(&h)
 	}
 	if h.kind == kindCheck && h.seq <= m.seq {
@@ -243,6 +246,9 @@ func (m *Machine) take(b []byte) error {
 	}
 	if w := m.wanted(&h); w != nil {
 		return m.fill(w, &h, data)
+	}
+	if m.defect == mutate.ParallelEarlyLost && h.seq > m.seq {
+		return nil
 	}
 	m.early = append(m.early, held{h, append([]byte(nil), data...)})
 	return nil
@@ -364,12 +370,10 @@ func (m *Machine) lastWords(err error) error {
 func (m *Machine) tell(err error) {
 	ctx, cancel := m.within(tellWithin)
 	defer cancel()
-	if !m.heardFault && !errors.Is(err, ErrRankGone) {
+	if !m.heardFault && !errors.Is(err, ErrRankGone) && m.defect != mutate.ParallelFaultUntold {
 		data := encodeFault(err)
 		for i := range m.size - 1 {
-			if m.post(ctx, (m.rank+1+i)%m.size, kindFault, data) != nil {
-				break
-			}
+			_ = m.post(ctx, (m.rank+1+i)%m.size, kindFault, data) // a rank that has left needs none
 		}
 	}
 	_ = m.w.abandon(ctx, false)

@@ -3,6 +3,8 @@ package parallel
 import (
 	"context"
 	"fmt"
+
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // Halo is an exchange of halos in flight; see [StartHalo].
@@ -82,7 +84,9 @@ func startHalo[T any](c *Ctx, v *Var[T], border Border[T]) (*haloExchange[T], er
 		x.plan(wrap)
 	}
 	x.border, x.planned, x.version, x.flight = border, true, v.version, true
-	x.fillWhole()
+	if c.s.m.defect != mutate.ParallelCornersLate {
+		x.fillWhole()
+	}
 	for i := range x.sides {
 		side := &x.sides[i]
 		for k := range side.pieces {
@@ -95,6 +99,9 @@ func startHalo[T any](c *Ctx, v *Var[T], border Border[T]) (*haloExchange[T], er
 		if err := c.s.m.start(c.ctx, side.pieces, side.wants); err != nil {
 			return x, err
 		}
+	}
+	if c.s.m.defect == mutate.ParallelCornersLate {
+		x.fillWhole()
 	}
 	x.fillOwn(wrap)
 	return x, nil
@@ -261,7 +268,7 @@ func (x *haloExchange[T]) finish(ctx context.Context) error {
 	x.flight = false
 	err := m.fault
 	for i := range x.sides {
-		if err == nil {
+		if err == nil && m.defect != mutate.ParallelHaloUnwaited {
 			err = m.finish(ctx, x.sides[i].wants)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/mutate"
 )
 
 // Machine is a parallel machine: the ranks of a job, in each of which the same program runs. All
@@ -44,6 +45,7 @@ type Machine struct {
 	head       [headerLen]byte         // of the message that is posted
 	heardFault bool                    // another rank has told the fault
 	shapes     uint32                  // number of shapes made so far
+	defect     mutate.ParallelDefect   // for tests
 }
 
 // initialized is true while a machine from Init is open.
@@ -224,7 +226,7 @@ func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	if g, ok := w.(interface{ world() *weft.Group }); ok {
 		n.group = g.world()
 	}
-	n.owned, n.initial = m.owned, m.initial
+	n.owned, n.initial, n.defect = m.owned, m.initial, m.defect
 	return n, nil
 }
 

@@ -1,5 +1,7 @@
 package parallel
 
+import "github.com/weftnet/weft/internal/mutate"
+
 // Reduce combines the elements of v at all active positions, on all ranks. Every rank gets the same
 // result, and its bits do not depend on the number of ranks. If no position is active, the result is
 // the identity of op.
@@ -35,10 +37,24 @@ func reduce[T any](c *Ctx, v *Var[T], op *Op[T]) (T, error) {
 	if err != nil {
 		return op.Identity, err
 	}
+	if s.m.defect == mutate.ParallelTreeOfRanks {
+		nodes = oneOfEach(&t, nodes, op)
+	}
 	whole := treeOf(&t, nodes)
 	var result [1]T
 	whole.prefix(result[:], op.Identity)
 	return result[0], nil
+}
+
+// oneOfEach is the defect of a tree whose nodes are the ranks.
+func oneOfEach[T any](t *tree[T], nodes [][]node[T], op *Op[T]) [][]node[T] {
+	list := make([]node[T], len(nodes))
+	for r := range nodes {
+		own := tree[T]{join: op.Join, lines: 1, nodes: nodes[r]}
+		list[r] = node[T]{first: r, blocks: 1, v: make([]T, 1)}
+		own.prefix(list[r].v, op.Identity)
+	}
+	return [][]node[T]{list}
 }
 
 // blockTotal combines the active elements of a block.

@@ -1,5 +1,7 @@
 package parallel
 
+import "github.com/weftnet/weft/internal/mutate"
+
 // ScanOpt selects the form of a [Scan]. The zero ScanOpt is an inclusive scan from the lowest
 // coordinate on.
 type ScanOpt struct {
@@ -99,6 +101,9 @@ func (sc *scanner[E]) run(c *Ctx, l *lines, back bool) error {
 			}
 		} else {
 			nodes = nodes[:s.m.rank]
+			if s.m.defect == mutate.ParallelPrefixShort && s.m.rank > 0 {
+				nodes = nodes[:s.m.rank-1]
+			}
 		}
 		t = treeOf(t, nodes)
 	}

@@ -14,6 +14,9 @@ import (
 // machinePort is the port of a process on which the ranks of its machine talk.
 const machinePort = 0xff02
 
+// shortBytes is the length up to which the data of a send waits at the receiver's NIC, with the header.
+const shortBytes = 16<<10 - headerLen
+
 // weftWire is a wire over a process of Weft. Two groups watch over the ranks. In the first group all
 // ranks but rank 0 start a barrier. In the second group only rank 0 starts one. So each rank stands in
 // a barrier that never completes before the end, and that fails as soon as a rank is gone:
@@ -33,6 +36,7 @@ type weftWire struct {
 	spare  []*posted
 	guards [2]*weft.Group
 	guard  *guard
+	unseen bool // for tests: a defect
 }
 
 // A guard is the barrier in which this rank stands.
@@ -100,7 +104,7 @@ func (w *weftWire) watch() error {
 	run, names := w.p.Runtime(), w.names
 	run.Go(func() {
 		err := d.op.Wait(context.Background())
-		if err == nil || d.left.Load() {
+		if err == nil || d.left.Load() || w.unseen {
 			return
 		}
 		d.broken.Store(lost(err, names))
@@ -189,6 +193,16 @@ func (w *weftWire) flushOne(ctx context.Context) error {
 	return nil
 }
 
+// flushShort waits for the short sends in flight, among which is the fault of a rank that fails. A long
+// send may wait for a receiver that has failed too.
+func (w *weftWire) flushShort(ctx context.Context) {
+	for _, s := range w.sends {
+		if len(s.parts[1]) <= shortBytes && w.p.Runtime().WaitUntil(ctx, s.op.Ended) != nil {
+			return
+		}
+	}
+}
+
 // next returns the next message of a rank. If last is true, it also returns those that arrive after a
 // rank is gone.
 func (w *weftWire) next(ctx context.Context, last bool) ([]byte, error) {
@@ -232,6 +246,7 @@ func (w *weftWire) abandon(ctx context.Context, orderly bool) error {
 		err = errors.Join(other.Barrier(ctx), w.guard.op.Wait(ctx))
 	}
 	w.guard.left.Store(true)
+	w.flushShort(ctx)
 	for _, g := range w.guards {
 		if closed := g.Close(); orderly && !errors.Is(closed, weft.ErrNoGroup) {
 			err = errors.Join(err, closed)
