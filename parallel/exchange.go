@@ -98,7 +98,7 @@ func (m *Machine) settle(ctx context.Context) error {
 	if err := m.lag(ctx); err != nil {
 		return err
 	}
-	return m.flush(ctx)
+	return m.flush(ctx, m.seq)
 }
 
 // lag is settle without waiting for the data.
@@ -117,12 +117,13 @@ func (m *Machine) lag(ctx context.Context) error {
 	return nil
 }
 
-// flush waits until the data of all operations may change.
-func (m *Machine) flush(ctx context.Context) error {
+// flush waits until the data of an operation may change. It must not wait for the data of another
+// operation, such as a halo in flight: two ranks that both do so receive nothing, and wait for each other.
+func (m *Machine) flush(ctx context.Context, seq uint64) error {
 	if m.size == 1 {
 		return nil
 	}
-	return m.w.flush(ctx)
+	return m.w.flush(ctx, seq)
 }
 
 // check tells the next rank what this rank does, unless it has been told with data.

@@ -58,6 +58,7 @@ type haloExchange[T any] struct {
 	version  uint64
 	sides    [2]haloSide // below and above this rank's part
 	planned  bool
+	seq      uint64 // number of the operation
 	ownStrip [2][]strip
 }
 
@@ -83,7 +84,7 @@ func startHalo[T any](c *Ctx, v *Var[T], border Border[T]) (*haloExchange[T], er
 	if x.border.kind != border.kind || !x.planned {
 		x.plan(wrap)
 	}
-	x.border, x.planned, x.version, x.flight = border, true, v.version, true
+	x.border, x.planned, x.version, x.flight, x.seq = border, true, v.version, true, c.s.m.seq
 	if c.s.m.defect != mutate.ParallelCornersLate {
 		x.fillWhole()
 	}
@@ -273,7 +274,7 @@ func (x *haloExchange[T]) finish(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = m.flush(ctx)
+		err = m.flush(ctx, x.seq)
 	}
 	if err == nil {
 		x.unpack()

@@ -116,3 +116,39 @@ func TestRealRanksThatDivergeFailWithBothNames(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A long edge stays at its sender until the receiver looks for it. An operation in between, in which the
+// ranks exchange nothing, does not wait for it.
+func TestAnOperationBetweenTheStartAndTheEndOfALongHalo(t *testing.T) {
+	list := machines(t, 2)
+	err := together.Run(t.Context(), 2, func(ctx context.Context, i int) error {
+		s, err := parallel.NewShape(ctx, list[i], parallel.Axis{Len: 4, Halo: 1}, parallel.Axis{Len: 100_000})
+		if err != nil {
+			return err
+		}
+		v, err := parallel.New[int](s)
+		if err != nil {
+			return err
+		}
+		d, err := parallel.New[int](s)
+		if err != nil {
+			return err
+		}
+		parallel.Fill(v, func(pos []int) int { return pos[0] })
+		c := parallel.With(ctx, s)
+		h, err := parallel.StartHalo(c, v, parallel.Value(0))
+		if err != nil {
+			return err
+		}
+		if err := parallel.Spread(c, d, v, 1, 0); err != nil {
+			return err
+		}
+		if err := h.Wait(); err != nil {
+			return err
+		}
+		return list[i].Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -18,8 +18,9 @@ type wire interface {
 	// returns a *RankError without an operation, unless last is true: then it still waits for messages.
 	next(ctx context.Context, last bool) ([]byte, error)
 
-	// flush waits until the data of all posts may change. It fails if a rank is gone.
-	flush(ctx context.Context) error
+	// flush waits until the data of the posts of an operation may change. It fails if a rank is gone. It
+	// receives nothing, so a long post ends only when the other rank receives it.
+	flush(ctx context.Context, seq uint64) error
 
 	// abandon tells the other ranks that this rank takes part no more, unless the end is orderly. A
 	// shrink or a leave follows. A second call does nothing.

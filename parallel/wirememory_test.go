@@ -68,7 +68,7 @@ func (w *memoryWire) next(ctx context.Context, last bool) ([]byte, error) {
 	}
 }
 
-func (w *memoryWire) flush(context.Context) error { return nil }
+func (w *memoryWire) flush(context.Context, uint64) error { return nil }
 
 func (w *memoryWire) abandon(_ context.Context, orderly bool) error {
 	w.net.mu.Lock()

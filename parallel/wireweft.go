@@ -156,25 +156,29 @@ func (w *weftWire) post(ctx context.Context, to int, head *[headerLen]byte, data
 		if !errors.Is(err, weft.ErrQueueFull) || len(w.sends) == 0 {
 			return gone(to, err)
 		}
-		if err := w.flushOne(ctx); err != nil {
+		if err := w.flushOne(ctx, 0); err != nil {
 			return err
 		}
 	}
 }
 
-// flush waits for all sends in flight.
-func (w *weftWire) flush(ctx context.Context) error {
-	for len(w.sends) > 0 {
-		if err := w.flushOne(ctx); err != nil {
+// flush waits for the sends of an operation.
+func (w *weftWire) flush(ctx context.Context, seq uint64) error {
+	for i := 0; i < len(w.sends); {
+		if binary.LittleEndian.Uint64(w.sends[i].head[8:]) != seq {
+			i++
+			continue
+		}
+		if err := w.flushOne(ctx, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// flushOne waits for the oldest send in flight.
-func (w *weftWire) flushOne(ctx context.Context) error {
-	s, d := w.sends[0], w.guard
+// flushOne waits for send i of those in flight.
+func (w *weftWire) flushOne(ctx context.Context, i int) error {
+	s, d := w.sends[i], w.guard
 	if !s.op.Ended() {
 		ready := func() bool { return s.op.Ended() || d.broken.Load() != nil }
 		if err := w.p.Runtime().WaitUntil(ctx, ready); err != nil {
@@ -185,7 +189,7 @@ func (w *weftWire) flushOne(ctx context.Context) error {
 		return d.broken.Load()
 	}
 	_, err := s.op.Wait(ctx)
-	w.sends = append(w.sends[:0], w.sends[1:]...)
+	w.sends = slices.Delete(w.sends, i, i+1)
 	w.spare = append(w.spare, s)
 	if err != nil {
 		return gone(s.to, err)
