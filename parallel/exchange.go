@@ -207,7 +207,13 @@ func (m *Machine) post(ctx context.Context, to int, kind uint32, data []byte) er
 	for {
 		part := data[h.offset:min(h.offset+maxData, h.total)]
 		h.put(&m.head)
-		if err := m.w.post(ctx, to, &m.head, part); err != nil {
+		err := m.w.post(ctx, to, &m.head, part)
+		for err == errWireFull {
+			if err = m.pump(ctx); err == nil {
+				err = m.w.post(ctx, to, &m.head, part)
+			}
+		}
+		if err != nil {
 			return err
 		}
 		if h.offset += uint64(len(part)); h.offset == h.total {
@@ -221,6 +227,9 @@ func (m *Machine) pump(ctx context.Context) error {
 	b, err := m.w.next(ctx, false)
 	if err != nil {
 		return err
+	}
+	if b == nil {
+		return nil
 	}
 	return m.take(b)
 }

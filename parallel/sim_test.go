@@ -182,3 +182,33 @@ func TestASecondMachineIsAnError(t *testing.T) {
 		return m.Close()
 	})
 }
+
+// A long shift has more parts than a process can have sends in flight. Both ranks send first.
+func TestALongShiftInBothDirections(t *testing.T) {
+	const length = 6 << 20 // 24 MiB each way
+	simulated(t, 1, sim.Faults{}, 2, func(p *sim.Process, m *parallel.Machine) error {
+		ctx := context.Background()
+		s, err := parallel.NewShape(ctx, m, parallel.Axis{Len: length})
+		if err != nil {
+			return err
+		}
+		v, err := parallel.New[int](s)
+		if err != nil {
+			return err
+		}
+		d, err := parallel.New[int](s)
+		if err != nil {
+			return err
+		}
+		parallel.Fill(v, func(pos []int) int { return pos[0] })
+		if err := parallel.Shift(parallel.With(ctx, s), d, v, 0, length/2, parallel.Torus[int]()); err != nil {
+			return err
+		}
+		for k, x := range d.Row() {
+			if want := (s.Local().Lo[0] + k + length/2) % length; x != want {
+				return fmt.Errorf("element %d is %d; expected %d", k, x, want)
+			}
+		}
+		return m.Close()
+	})
+}

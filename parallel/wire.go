@@ -1,6 +1,13 @@
 package parallel
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+// errWireFull comes from post: a rank must receive before it sends more. Two ranks that only wait for their
+// sends would wait for each other.
+var errWireFull = errors.New("too many messages in flight")
 
 // A wire carries messages between the ranks of a machine, in order for each pair of ranks. One
 // goroutine at a time uses a wire.
@@ -11,10 +18,11 @@ type wire interface {
 	size() int
 
 	// post begins to send a message of a header and data. The wire copies the header, but the data
-	// must not change until flush.
+	// must not change until flush. If too many messages are in flight, post fails with errWireFull.
 	post(ctx context.Context, to int, head *[headerLen]byte, data []byte) error
 
-	// next waits for a message. The message is valid until the next call. If a rank is gone, next
+	// next waits for a message, which is valid until the next call. After a post has failed with
+	// errWireFull, next also returns soon without a message. If a rank is gone, next
 	// returns a *RankError without an operation, unless last is true: then it still waits for messages.
 	next(ctx context.Context, last bool) ([]byte, error)
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/weftnet/weft"
 )
@@ -154,12 +155,49 @@ func (w *weftWire) post(ctx context.Context, to int, head *[headerLen]byte, data
 			return nil
 		}
 		if !errors.Is(err, weft.ErrQueueFull) || len(w.sends) == 0 {
+			w.spare = append(w.spare, s)
 			return gone(to, err)
 		}
-		if err := w.flushOne(ctx, 0); err != nil {
-			return err
+		ended, err := w.reap(ctx)
+		if err == nil && ended > 0 {
+			continue
 		}
+		w.spare = append(w.spare, s)
+		if err == nil {
+			w.lookAgain()
+			err = errWireFull
+		}
+		return err
 	}
+}
+
+// reap ends the sends that are done, and returns their number.
+func (w *weftWire) reap(ctx context.Context) (n int, err error) {
+	for i := 0; i < len(w.sends); {
+		if !w.sends[i].op.Ended() {
+			i++
+			continue
+		}
+		if err := w.flushOne(ctx, i); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// lookAgainAfter is after which time a rank looks whether it may send more, if no message comes.
+const lookAgainAfter = 100 * time.Microsecond
+
+// lookAgain ends a receive soon by a message of this process to itself; see next.
+func (w *weftWire) lookAgain() {
+	run := w.p.Runtime()
+	run.Go(func() {
+		ctx := context.Background()
+		if run.Sleep(ctx, lookAgainAfter) == nil {
+			_ = w.port.Send(ctx, w.p.Name(), 0) // fails only after the end of the process
+		}
+	})
 }
 
 // flush waits for the sends of an operation.
@@ -219,9 +257,12 @@ func (w *weftWire) next(ctx context.Context, last bool) ([]byte, error) {
 		} else if err != nil {
 			return nil, err
 		}
+		if w.m.From == w.p.Name() {
+			return nil, nil
+		}
 		b := w.m.Data
 		if len(b) < headerLen {
-			continue // of this process itself, or of no rank
+			continue // of no rank
 		}
 		if r := binary.LittleEndian.Uint32(b[4:]); int(r) < len(w.names) && w.names[r] == w.m.From {
 			return b, nil
