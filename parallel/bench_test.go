@@ -24,7 +24,8 @@ func BenchmarkJacobiPlain(b *testing.B) {
 }
 
 func BenchmarkJacobi(b *testing.B) {
-	s := must(NewShape(context.Background(), newMachine(nil, nil, nil, 0), Axis{Len: benchSide, Halo: 1}, Axis{Len: benchSide, Halo: 1}))
+	axis := Axis{Len: benchSide, Halo: 1}
+	s := must(NewShape(context.Background(), newMachine(nil, nil, nil, 0), axis, axis))
 	u, next := must(New[float64](s)), must(New[float64](s))
 	c := With(context.Background(), s)
 	b.ReportAllocs()

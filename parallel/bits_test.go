@@ -68,7 +68,8 @@ func TestAScanOfFloatsHasTheSameBitsOnAnyNumberOfRanks(t *testing.T) {
 	}
 }
 
-// conjugate solves a tridiagonal system by conjugate gradients, and returns the steps and the last residual.
+// conjugate solves a tridiagonal system by conjugate gradients, and returns the steps and the last
+// residual.
 func conjugate(m *Machine, length int) (steps int, rr float64, err error) {
 	s, err := NewShape(context.Background(), m, Axis{Len: length, Halo: 1})
 	if err != nil {

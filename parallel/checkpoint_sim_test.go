@@ -60,8 +60,8 @@ func (a *saver) run(ctx context.Context, m *parallel.Machine) (float64, error) {
 	return parallel.Reduce(c, a.next, parallel.Sum[float64]())
 }
 
-// Ranks die one after another, each at some moment of the work. The others shrink and go on from the last
-// checkpoint, and get the bits of a run without a death.
+// Ranks die one after another, each at some moment of the work. The others shrink and go on from
+// the last checkpoint, and get the bits of a run without a death.
 func TestAfterShrinkTheResultHasTheBitsOfAnUndisturbedRun(t *testing.T) {
 	want, err := heat(t.Context(), machineOfOne(t), 200, 40)
 	if err != nil {
@@ -127,7 +127,8 @@ func TestAfterShrinkTheResultHasTheBitsOfAnUndisturbedRun(t *testing.T) {
 	}
 }
 
-// A new job of another size continues from the checkpoint of a job that has died, as with a restart.
+// A new job of another size continues from the checkpoint of a job that has died, as with a
+// restart.
 func TestAfterARestartTheResultHasTheBitsOfAnUndisturbedRun(t *testing.T) {
 	want, err := heat(t.Context(), machineOfOne(t), 200, 40)
 	if err != nil {

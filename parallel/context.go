@@ -8,9 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Ctx is a shape with its active positions, and the context of the operations on it. Operations change
-// elements only at active positions, and reductions and scans take part only of these. [With] makes a
-// Ctx in which every position is active, and [Ctx.Where] narrows it.
+// Ctx is a shape with its active positions, and the context of the operations on it. Operations
+// change elements only at active positions, and reductions and scans take part only of these.
+// [With] makes a Ctx in which every position is active, and [Ctx.Where] narrows it.
 //
 // A Ctx must not be used after its context has ended, and not by two goroutines at once.
 type Ctx struct {
@@ -37,10 +37,11 @@ func (c *Ctx) Context() context.Context { return c.ctx }
 // Everywhere returns the Ctx in which all positions are active.
 func (c *Ctx) Everywhere() *Ctx { return c.root }
 
-// Where calls then with the active positions at which mask is true, and afterwards other with the active
-// positions at which it is false. Every rank calls both functions, even if none of its positions is
-// active. So both may contain collective operations. Where reads mask once, at the start. The function
-// other may be nil. If then fails, Where returns its error without calling other.
+// Where calls then with the active positions at which mask is true, and afterwards other with the
+// active positions at which it is false. Every rank calls both functions, even if none of its
+// positions is active. So both may contain collective operations. Where reads mask once, at the
+// start. The function other may be nil. If then fails, Where returns its error without calling
+// other.
 //
 // Where fails with [ErrBadArgument] if mask has another shape.
 func (c *Ctx) Where(mask *Var[bool], then, other func(c *Ctx) error) error {
@@ -124,8 +125,9 @@ func (c *Ctx) spans(b *box, back bool, f func(r *row)) {
 	})
 }
 
-// flat reports whether the active positions of every box of this rank are one run, which is so on a shape
-// of one axis without a mask. Loops over blocks then need no call for each run, and allocate nothing.
+// flat reports whether the active positions of every box of this rank are one run, which is so on a
+// shape of one axis without a mask. Loops over blocks then need no call for each run, and allocate
+// nothing.
 func (c *Ctx) flat() bool { return c.mask == nil && len(c.s.axes) == 1 }
 
 // eachBlock calls f for each block of this rank, in order.
@@ -136,7 +138,8 @@ func (c *Ctx) eachBlock(f func(b *box)) {
 	}
 }
 
-// fits reports whether variables have the shape of c. If not, the next operation of the machine fails.
+// fits reports whether variables have the shape of c. If not, the next operation of the machine
+// fails.
 func (c *Ctx) fits(op string, vars ...*varInfo) bool {
 	err := c.check(vars...)
 	if err != nil && c.s.m.broken == nil {

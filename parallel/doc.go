@@ -1,5 +1,5 @@
-// Package parallel runs data-parallel programs on the ranks of a job, in the terms of the language C*.
-// A result has the same bits on any number of ranks.
+// Package parallel runs data-parallel programs on the ranks of a job, in the terms of the language
+// C*. A result has the same bits on any number of ranks.
 //
 // A [Shape] is a set of positions, such as the points of a grid. A [Var] has one element at each
 // position. Every rank runs the same program, and holds the elements of its part of the positions:
@@ -13,9 +13,9 @@
 //
 // # Operations
 //
-// All operations that take a [Ctx] and return an error are collective, except Where: every rank calls
-// the same operations in the same order, with matching arguments. [Rows], [Map] and [Pcoord] do not
-// communicate. They work on the elements of this rank, in loops over plain slices.
+// All operations that take a [Ctx] and return an error are collective, except Where: every rank
+// calls the same operations in the same order, with matching arguments. [Rows], [Map] and [Pcoord]
+// do not communicate. They work on the elements of this rank, in loops over plain slices.
 //
 //	C*                         here
 //	shape [2][32768]S          NewShape
@@ -32,13 +32,13 @@
 // # Errors
 //
 // If an operation fails at one rank, it fails at every rank, and so do all later operations of the
-// machine. If ranks call different operations, the error names two of these ranks and both operations;
-// see [MismatchError]. If a rank ends, the operations fail with [ErrRankGone].
+// machine. If ranks call different operations, the error names two of these ranks and both
+// operations; see [MismatchError]. If a rank ends, the operations fail with [ErrRankGone].
 //
 // # Same bits
 //
 // Reductions and scans combine the elements of fixed blocks in a fixed order, which depends on the
 // shape alone. So the bits do not depend on the number of ranks, or on the machine's state after
-// [Machine.Shrink]. They may differ between processor architectures, because some fuse multiplication
-// and addition.
+// [Machine.Shrink]. They may differ between processor architectures, because some fuse
+// multiplication and addition.
 package parallel

@@ -8,18 +8,19 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// The errors of this package. Test for them with errors.Is. Each holds on every rank: if an operation
-// fails at one rank, this rank tells all the others.
+// The errors of this package. Test for them with errors.Is. Each holds on every rank: if an
+// operation fails at one rank, this rank tells all the others.
 var (
 	// ErrMismatch means that two ranks called different operations, or the same operation with
 	// different shapes, element types, operators or arguments. The error is a *[MismatchError].
 	ErrMismatch = errors.New("the ranks called different operations")
 
-	// ErrBadArgument means that an argument of an operation is invalid. The text names the argument.
+	// ErrBadArgument means that an argument of an operation is invalid. The text names the
+	// argument.
 	ErrBadArgument = errors.New("bad argument")
 
-	// ErrStaleHalo means that a program reads the halo of a variable that has changed since the last
-	// exchange of its halo.
+	// ErrStaleHalo means that a program reads the halo of a variable that has changed since the
+	// last exchange of its halo.
 	ErrStaleHalo = errors.New("the halo is stale")
 
 	// ErrCollision means that a Send without an operator has two values for one position.
@@ -29,13 +30,15 @@ var (
 	// [Machine.Shrink] makes progress.
 	ErrRankGone = errors.New("a rank is gone")
 
-	// ErrBusy means that another goroutine is in an operation of the machine. The call does nothing.
+	// ErrBusy means that another goroutine is in an operation of the machine. The call does
+	// nothing.
 	ErrBusy = errors.New("another operation of the machine is running")
 
 	// ErrClosed means that the machine is closed.
 	ErrClosed = errors.New("the machine is closed")
 
-	// ErrInitialized comes from [Init] and [On]: the program, or the process, has a machine already.
+	// ErrInitialized comes from [Init] and [On]: the program, or the process, has a machine
+	// already.
 	ErrInitialized = errors.New("there is a machine already")
 
 	// ErrNoCheckpoint comes from [Load]: the store holds no whole checkpoint of these variables.
@@ -59,8 +62,8 @@ func (e *MismatchError) Error() string {
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
 // RankError reports the rank at which an operation failed, and the reason. If the rank is another
-// one, Err has the text of the reason there, and matches the same errors of this package, of package
-// context, and [weft.ErrGroupBroken].
+// one, Err has the text of the reason there, and matches the same errors of this package, of
+// package context, and [weft.ErrGroupBroken].
 type RankError struct {
 	Rank int    // the rank that failed, or that is gone; −1 if it is not known
 	Op   string // the operation at the rank that reports the failure

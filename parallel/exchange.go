@@ -2,16 +2,14 @@ package parallel
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/mutate"
 )
 
 // mostAhead is the number of operations by which a rank may be ahead of the next lower rank. The
-// ranks keep the descriptions of twice as many operations, so the description of every operation can
-// still be compared.
+// ranks keep the descriptions of four times as many operations, so the description of every operation
+// can still be compared.
 const mostAhead = 16
 
 const historyLen = 4 * mostAhead
@@ -92,8 +90,8 @@ func (m *Machine) end(ctx context.Context, err error) error {
 	return err
 }
 
-// settle sends the check of the operation if no data went to the next rank, keeps the lower rank from
-// falling behind too far, and waits until the data of the operation may change.
+// settle sends the check of the operation if no data went to the next rank, keeps the lower rank
+// from falling behind too far, and waits until the data of the operation may change.
 func (m *Machine) settle(ctx context.Context) error {
 	if err := m.lag(ctx); err != nil {
 		return err
@@ -118,7 +116,8 @@ func (m *Machine) lag(ctx context.Context) error {
 }
 
 // flush waits until the data of an operation may change. It must not wait for the data of another
-// operation, such as a halo in flight: two ranks that both do so receive nothing, and wait for each other.
+// operation, such as a halo in flight: two ranks that both do so receive nothing, and wait for each
+// other.
 func (m *Machine) flush(ctx context.Context, seq uint64) error {
 	if m.size == 1 {
 		return nil
@@ -135,7 +134,8 @@ func (m *Machine) check(ctx context.Context) error {
 }
 
 // exchange sends pieces and waits for the data that this rank wants. Both may include this rank. A
-// pair of ranks exchanges at most one piece in each direction. The pieces must not change until end.
+// pair of ranks exchanges at most one piece in each direction. The pieces must not change until
+// end.
 func (m *Machine) exchange(ctx context.Context, pieces []piece, wants []want) error {
 	if err := m.start(ctx, pieces, wants); err != nil {
 		return err
@@ -327,106 +327,4 @@ func (m *Machine) deliverEarly() error {
 	clear(m.early[len(kept):])
 	m.early = kept
 	return nil
-}
-
-// differs returns the error of two ranks that called different operations.
-func (m *Machine) differs(h *header) error {
-	mine := m.past[h.seq%historyLen]
-	return &MismatchError{Rank: m.rank, Op: mine.String(), Other: int(h.rank), Did: h.what.String()}
-}
-
-// fail makes the machine fail with err, here and at all other ranks. It returns the error that the
-// machine has failed with.
-func (m *Machine) fail(err error) error {
-	if m.fault != nil {
-		return m.fault
-	}
-	if errors.Is(err, ErrRankGone) {
-		err = m.lastWords(err)
-	}
-	var mismatch *MismatchError
-	var of *RankError
-	if !errors.As(err, &mismatch) && !errors.As(err, &of) {
-		err = &RankError{m.rank, m.now.name(), err}
-	} else if of != nil && of.Op == "" { // of a wire, which knows no operations
-		err = &RankError{of.Rank, m.now.name(), of.Err}
-	}
-	m.fault = err
-	m.wants, m.early = nil, nil
-	if m.size > 1 {
-		m.tell(err)
-	}
-	return err
-}
-
-// lastWords looks for the fault that a rank told before it left, and returns it. If there is none, it
-// returns err.
-func (m *Machine) lastWords(err error) error {
-	ctx, cancel := m.within(lastWordsWithin)
-	defer cancel()
-	for !m.heardFault {
-		b, ended := m.w.next(ctx, true)
-		if ended != nil {
-			return err
-		}
-		if why := m.take(b); m.heardFault {
-			return why
-		}
-	}
-	return err
-}
-
-// tell sends a fault to all other ranks, as far as this is possible within a second, and leaves.
-func (m *Machine) tell(err error) {
-	ctx, cancel := m.within(tellWithin)
-	defer cancel()
-	if !m.heardFault && !errors.Is(err, ErrRankGone) && m.defect != mutate.ParallelFaultUntold {
-		data := encodeFault(err)
-		for i := range m.size - 1 {
-			_ = m.post(ctx, (m.rank+1+i)%m.size, kindFault, data) // a rank that has left needs none
-		}
-	}
-	_ = m.w.abandon(ctx, false)
-}
-
-// encodeFault encodes an error as a cause, two ranks and two texts.
-func encodeFault(err error) []byte {
-	var mismatch *MismatchError
-	var of *RankError
-	b := []byte{causeOf(err)}
-	switch {
-	case errors.As(err, &mismatch):
-		b = binary.LittleEndian.AppendUint32(b, uint32(mismatch.Rank))
-		b = binary.LittleEndian.AppendUint32(b, uint32(mismatch.Other))
-		b = append(b, mismatch.Op+"\x00"+mismatch.Did...)
-	case errors.As(err, &of):
-		b = binary.LittleEndian.AppendUint32(b, uint32(of.Rank))
-		b = binary.LittleEndian.AppendUint32(b, 0)
-		b = append(b, of.Op+"\x00"+of.Err.Error()...)
-	}
-	return b[:min(len(b), maxData)]
-}
-
-// heard returns the error that another rank has told.
-func (m *Machine) heard(b []byte) error {
-	m.heardFault = true
-	if len(b) < 9 {
-		return &RankError{-1, m.now.name(), errors.New("another rank failed without a reason")}
-	}
-	rank, other := int(int32(binary.LittleEndian.Uint32(b[1:]))), int(int32(binary.LittleEndian.Uint32(b[5:])))
-	texts := [2]string{}
-	for i, at := 9, 0; i < len(b); i++ {
-		if b[i] == 0 && at == 0 {
-			at = 1
-			texts[0], texts[1] = string(b[9:i]), string(b[i+1:])
-		}
-	}
-	var cause error
-	if int(b[0]) < len(causes) {
-		cause = causes[b[0]]
-	}
-	if cause == ErrMismatch {
-		return &MismatchError{Rank: rank, Op: texts[0], Other: other, Did: texts[1]}
-	}
-	return &RankError{rank, texts[0], &told{texts[1], cause}}
 }

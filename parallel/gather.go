@@ -1,7 +1,7 @@
 package parallel
 
-// Gather copies all elements of v to the rank root, where all gets them in the order of indices. At the
-// root, all has one element for each position of the shape. At the other ranks it is ignored.
+// Gather copies all elements of v to the rank root, where all gets them in the order of indices. At
+// the root, all has one element for each position of the shape. At the other ranks it is ignored.
 func Gather[T any](c *Ctx, v *Var[T], root int, all []T) error {
 	return moveAll(c, v, root, all, opGather)
 }
@@ -127,8 +127,8 @@ func (s *Shape) held(rank int) int {
 	return b.count(s)
 }
 
-// indices calls f for each row of a box in the coordinates of the shape, with the index of its first
-// position.
+// indices calls f for each row of a box in the coordinates of the shape, with the index of its
+// first position.
 func (b *box) indices(s *Shape, f func(index, n int)) {
 	s.rows(b, false, func(r *row) {
 		index := 0

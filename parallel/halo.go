@@ -23,10 +23,11 @@ func (h *Halo) Wait() error {
 	return h.err
 }
 
-// StartHalo begins to copy the elements at the edges of each rank into the halos of its neighbors, and
-// returns without waiting for them. The border gives the halo beyond the ends of an axis; with [Keep],
-// that halo stays as it is. Until [Halo.Wait] has returned, the program must not change v, and must not call
-// [Var.Row] or [Rows] for it: then Wait fails with [ErrStaleHalo]. All elements take part, active or not.
+// StartHalo begins to copy the elements at the edges of each rank into the halos of its neighbors,
+// and returns without waiting for them. The border gives the halo beyond the ends of an axis; with
+// [Keep], that halo stays as it is. Until [Halo.Wait] has returned, the program must not change v,
+// and must not call [Var.Row] or [Rows] for it: then Wait fails with [ErrStaleHalo]. All elements
+// take part, active or not.
 //
 // The halo includes the corners. Beyond the ends of several axes, the axis that comes later in the
 // shape decides, but the divided axis decides over all others.
@@ -62,8 +63,8 @@ type haloExchange[T any] struct {
 	ownStrip [2][]strip
 }
 
-// haloSide is the halo at one end of the divided axis. Each side is an exchange of its own, so most of
-// its pieces are one strip, which is sent from where it lies.
+// haloSide is the halo at one end of the divided axis. Each side is an exchange of its own, so most
+// of its pieces are one strip, which is sent from where it lies.
 type haloSide struct {
 	pieces []piece
 	packed []func() []byte // makes the data of each piece
@@ -147,8 +148,8 @@ func (x *haloExchange[T]) plan(wrap bool) {
 	}
 }
 
-// padded returns the box of n coordinates of the divided axis from the global coordinate at on, with the
-// halos of the other axes.
+// padded returns the box of n coordinates of the divided axis from the global coordinate at on,
+// with the halos of the other axes.
 func (s *Shape) padded(at, n int) box {
 	b := s.slab(at, n)
 	for i, a := range s.axes {

@@ -16,8 +16,8 @@ import (
 // operations of a machine are collective: every rank calls the same operations in the same order,
 // with matching arguments.
 //
-// If an operation fails at one rank, it fails at every rank, and so do all later operations, with the
-// same reason. Then [Machine.Shrink] makes a new machine of the ranks that are left.
+// If an operation fails at one rank, it fails at every rank, and so do all later operations, with
+// the same reason. Then [Machine.Shrink] makes a new machine of the ranks that are left.
 //
 // One goroutine at a time may be in an operation of a machine. A second one fails with [ErrBusy].
 type Machine struct {
@@ -53,11 +53,11 @@ var initialized atomic.Bool
 
 // Init returns the machine of the job in which a launcher, such as weft run, has started this
 // program. It waits until all ranks have joined. If the launcher names a daemon, the rank uses this
-// daemon. Otherwise the rank opens a NIC of its own. If no launcher started the program, the machine
-// has one rank and needs no network.
+// daemon. Otherwise the rank opens a NIC of its own. If no launcher started the program, the
+// machine has one rank and needs no network.
 //
-// Close the machine at the end. A program has one machine from Init at a time: a second Init fails with
-// [ErrInitialized]. Init also fails with the errors of [weft.Attach], [weft.Open] and
+// Close the machine at the end. A program has one machine from Init at a time: a second Init fails
+// with [ErrInitialized]. Init also fails with the errors of [weft.Attach], [weft.Open] and
 // [weft.Process.World].
 func Init(ctx context.Context) (*Machine, error) {
 	if !initialized.CompareAndSwap(false, true) {
@@ -97,10 +97,10 @@ func fromLauncher(ctx context.Context) (*Machine, error) {
 	return nil, errors.Join(err, p.Close())
 }
 
-// On returns the machine whose ranks are the members of a group. Every member must call On. It suits
-// programs that attach to their NIC themselves, and programs in package sim. The machine uses port
-// 0xff02 of the process p, and two groups of its own. A process has one machine at a time: a second On
-// fails with [ErrInitialized]. Close does not close p or g.
+// On returns the machine whose ranks are the members of a group. Every member must call On. It
+// suits programs that attach to their NIC themselves, and programs in package sim. The machine uses
+// port 0xff02 of the process p, and two groups of its own. A process has one machine at a time: a
+// second On fails with [ErrInitialized]. Close does not close p or g.
 func On(ctx context.Context, p *weft.Process, g *weft.Group) (*Machine, error) {
 	w, err := newWeftWire(ctx, p, g)
 	if errors.Is(err, weft.ErrPortInUse) {
@@ -127,8 +127,8 @@ func (m *Machine) Rank() int { return m.rank }
 // Size returns the number of ranks.
 func (m *Machine) Size() int { return m.size }
 
-// Group returns the group of all ranks, for operations of package weft. It is nil if the machine has
-// one rank and no network.
+// Group returns the group of all ranks, for operations of package weft. It is nil if the machine
+// has one rank and no network.
 func (m *Machine) Group() *weft.Group { return m.group }
 
 // Process returns the process of this rank. It is nil if the machine has one rank and no network.
@@ -159,8 +159,9 @@ func (m *Machine) gatherOnce(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the machine. Every rank must call it: Close waits for the other ranks, unless the machine
-// has failed. If Init made the machine, Close also closes the process. A second Close does nothing.
+// Close ends the machine. Every rank must call it: Close waits for the other ranks, unless the
+// machine has failed. If Init made the machine, Close also closes the process. A second Close does
+// nothing.
 func (m *Machine) Close() error {
 	if m.closed {
 		return nil
@@ -198,8 +199,9 @@ func (m *Machine) release() error {
 }
 
 // Shrink returns the machine of the ranks that are left, and ends this machine. Every rank that is
-// left must call Shrink, usually after [ErrRankGone]. The new machine numbers its ranks anew. It knows
-// no shape and no variable of the old one: make them anew and call [Load], or compute them again.
+// left must call Shrink, usually after [ErrRankGone]. The new machine numbers its ranks anew. It
+// knows no shape and no variable of the old one: make them anew and call [Load], or compute them
+// again.
 func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	if m.closed {
 		return nil, &RankError{m.rank, "Shrink", ErrClosed}

@@ -7,15 +7,15 @@ import (
 	"hash/crc32"
 )
 
-// A checkpoint has two objects: the data of all variables, and a manifest, which Save writes last. A
-// store holds two checkpoints, a and b. Save replaces the older one:
+// A checkpoint has two objects: the data of all variables, and a manifest, which Save writes last.
+// A store holds two checkpoints, a and b. Save replaces the older one:
 //
 //	a.data      a.manifest      b.data      b.manifest
-//	block 0 of u, block 1 of u, … block 0 of v, …        elements in the order of blocks and indices
+//	block 0 of u, block 1 of u, … block 0 of v, …    elements in the order of blocks and indices
 //
 //	manifest:  "WEFTCKP1"  step u64  serial u64  variables u32  { variable }  CRC-32C of all before
-//	variable:  name [32]  element type [28]  element size u32  divided axis u32  axes u32  { length u64 }
-//	           offset u64  blocks u32  { CRC-32C of the elements of a block }
+//	variable:  name [32]  element type [28]  element size u32  divided axis u32
+//	           axes u32  { length u64 }  offset u64  blocks u32  { CRC-32C of the elements of a block }
 //
 // Numbers are little-endian. Elements are as they lie in memory.
 const manifestMagic = "WEFTCKP1"
@@ -141,7 +141,7 @@ func (v *savedVar) fits(want *savedVar) error {
 		return badArgument("%q has elements of type %s (%d bytes) in the checkpoint, and %s (%d bytes) here",
 			v.name, text(v.typeName[:]), v.size, text(want.typeName[:]), want.size)
 	case fmt.Sprint(v.lengths) != fmt.Sprint(want.lengths) || v.div != want.div || len(v.sums) != len(want.sums):
-		return badArgument("%q has the lengths %v in the checkpoint, divided on axis %d, and %v here, divided on axis %d",
+		return badArgument("%q has the lengths %v in the checkpoint, with axis %d divided, and %v here, with axis %d",
 			v.name, v.lengths, v.div, want.lengths, want.div)
 	}
 	return nil

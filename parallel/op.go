@@ -7,14 +7,15 @@ import (
 
 // Op is an operator that combines elements. Join must be associative, and Join(Identity, x) and
 // Join(x, Identity) must be x. Join need not be commutative: the operations keep the order of
-// positions. All ranks must use the same operator. Name appears in errors, and its first 12 bytes are
-// compared between ranks; it may be empty.
+// positions. All ranks must use the same operator. Name appears in errors, and its first 12 bytes
+// are compared between ranks; it may be empty.
 type Op[T any] struct {
 	Name     string
 	Identity T
 	Join     func(a, b T) T
 
-	// fold returns the combination of all elements of a run, in a fixed order of its own. nil: in order.
+	// fold returns the combination of all elements of a run, in a fixed order of its own. nil: in
+	// order.
 	fold func(run []T) T
 	// scan is the loop of a scan along a run. It returns the combination of acc and the run. nil: a
 	// loop over Join.
@@ -81,8 +82,8 @@ func scanSum[T Number](dst, run []T, acc T, exclusive bool) T {
 	return acc
 }
 
-// Min returns the operator that selects the smaller element. If an element is NaN, the result is NaN.
-// The identity is the largest value of T.
+// Min returns the operator that selects the smaller element. If an element is NaN, the result is
+// NaN. The identity is the largest value of T.
 func Min[T Number]() Op[T] {
 	return Op[T]{Name: "min", Identity: largest[T](), Join: func(a, b T) T { return min(a, b) },
 		fold: func(run []T) T {
@@ -94,8 +95,8 @@ func Min[T Number]() Op[T] {
 		}}
 }
 
-// Max returns the operator that selects the larger element. If an element is NaN, the result is NaN.
-// The identity is the smallest value of T.
+// Max returns the operator that selects the larger element. If an element is NaN, the result is
+// NaN. The identity is the smallest value of T.
 func Max[T Number]() Op[T] {
 	return Op[T]{Name: "max", Identity: smallest[T](), Join: func(a, b T) T { return max(a, b) },
 		fold: func(run []T) T {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A world is what a property test computes with on every rank: a random shape, variables with random
-// elements, a random mask, and all of them in one slice, in the order of indices.
+// A world is what a property test computes with on every rank: a random shape, variables with
+// random elements, a random mask, and all of them in one slice, in the order of indices.
 type world struct {
 	axes    []Axis
 	total   int

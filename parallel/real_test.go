@@ -117,8 +117,8 @@ func TestRealRanksThatDivergeFailWithBothNames(t *testing.T) {
 	}
 }
 
-// A long edge stays at its sender until the receiver looks for it. An operation in between, in which the
-// ranks exchange nothing, does not wait for it.
+// A long edge stays at its sender until the receiver looks for it. An operation in between, in
+// which the ranks exchange nothing, does not wait for it.
 func TestAnOperationBetweenTheStartAndTheEndOfALongHalo(t *testing.T) {
 	list := machines(t, 2)
 	err := together.Run(t.Context(), 2, func(ctx context.Context, i int) error {

@@ -3,12 +3,12 @@ package parallel
 import "github.com/weftnet/weft/internal/mutate"
 
 // Reduce combines the elements of v at all active positions, on all ranks. Every rank gets the same
-// result, and its bits do not depend on the number of ranks. If no position is active, the result is
-// the identity of op.
+// result, and its bits do not depend on the number of ranks. If no position is active, the result
+// is the identity of op.
 //
-// The order is part of the definition: each run of active positions in a block is combined first, then
-// the runs of the block in the order of indices, then neighboring blocks in pairs. On processors that
-// fuse multiplication and addition, Join may round differently.
+// The order is part of the definition: each run of active positions in a block is combined first,
+// then the runs of the block in the order of indices, then neighboring blocks in pairs. On
+// processors that fuse multiplication and addition, Join may round differently.
 func Reduce[T any](c *Ctx, v *Var[T], op Op[T]) (T, error) {
 	var result T
 	what := describe(opReduce, noAxis, 0, 0).of(&v.varInfo).by(op.Name)
@@ -68,8 +68,9 @@ func blockTotal[T any](c *Ctx, v *Var[T], block int, op *Op[T]) T {
 	return acc
 }
 
-// ReduceAxis sets each active element of dst to the combination of the active elements of src on the
-// same line along an axis. The variables must differ. The bits do not depend on the number of ranks.
+// ReduceAxis sets each active element of dst to the combination of the active elements of src on
+// the same line along an axis. The variables must differ. The bits do not depend on the number of
+// ranks.
 func ReduceAxis[T any](c *Ctx, dst, src *Var[T], axis int, op Op[T]) error {
 	what := describe(opReduceAxis, axis, 0, 0).of(&src.varInfo).by(op.Name)
 	return c.collective(what, func() error {

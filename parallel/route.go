@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// Get sets each active element of dst to the element of src whose index at holds at the same position.
-// The variables dst and at have the shape of c. The variable src may have any shape of the machine. The
-// index of a position is defined at [Shape]. If an index is out of range, Get fails with
-// [ErrBadArgument].
+// Get sets each active element of dst to the element of src whose index at holds at the same
+// position. The variables dst and at have the shape of c. The variable src may have any shape of
+// the machine. The index of a position is defined at [Shape]. If an index is out of range, Get
+// fails with [ErrBadArgument].
 func Get[T any](c *Ctx, dst *Var[T], at *Var[int], src *Var[T]) error {
 	what := describe(opGet, noAxis, 0, 0).of(&dst.varInfo).other(src.s)
 	return c.collective(what, func() error {
@@ -62,15 +62,15 @@ func Get[T any](c *Ctx, dst *Var[T], at *Var[int], src *Var[T]) error {
 	})
 }
 
-// Send sets the elements of dst whose indices at holds to the elements of src at the same positions. Only
-// active positions send. The variables at and src have the shape of c. The variable dst may have any
-// shape of the machine, and its elements need not be active. Elements to which nothing is sent do not
-// change.
+// Send sets the elements of dst whose indices at holds to the elements of src at the same
+// positions. Only active positions send. The variables at and src have the shape of c. The variable
+// dst may have any shape of the machine, and its elements need not be active. Elements to which
+// nothing is sent do not change.
 //
-// If several positions send to one element, it becomes the combination of what they send by collide, in
-// the order of blocks, and of indices in a block. So its bits do not depend on the number of ranks. If
-// collide has no Join, as the zero Op, Send fails with [ErrCollision], and the error names both positions.
-// If an index is out of range, Send fails with [ErrBadArgument].
+// If several positions send to one element, it becomes the combination of what they send by
+// collide, in the order of blocks, and of indices in a block. So its bits do not depend on the
+// number of ranks. If collide has no Join, as the zero Op, Send fails with [ErrCollision], and the
+// error names both positions. If an index is out of range, Send fails with [ErrBadArgument].
 func Send[T any](c *Ctx, dst *Var[T], at *Var[int], src *Var[T], collide Op[T]) error {
 	name := collide.Name
 	if collide.Join == nil {
@@ -113,8 +113,8 @@ type letter[T any] struct {
 	x        T
 }
 
-// deliver sets the elements of dst from the letters of all ranks, in the order of ranks, which is that of
-// blocks.
+// deliver sets the elements of dst from the letters of all ranks, in the order of ranks, which is
+// that of blocks.
 func deliver[T any](dst *Var[T], wants []want, collide *Op[T]) error {
 	s := dst.s
 	senders := make([]int, len(dst.mem)) // index of the first sender plus 1
@@ -182,8 +182,8 @@ func (rt *route) lists() [][]int {
 	return lists
 }
 
-// each calls f for each active position, which is position i of a row, in the order of blocks. The rank q
-// holds the position with the index that it names.
+// each calls f for each active position, which is position i of a row, in the order of blocks. The
+// rank q holds the position with the index that it names.
 func (rt *route) each(f func(q, index int, r *row, i int)) {
 	k := 0
 	rt.c.eachBlock(func(b *box) {

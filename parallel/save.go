@@ -1,10 +1,8 @@
 package parallel
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
@@ -44,13 +42,13 @@ func (n named[T]) read(from []byte, b *box) {
 // chunkBytes is how many bytes of a variable one write or read has, unless a block has more.
 const chunkBytes = 4 << 20
 
-// Save writes a checkpoint of variables to a store. The argument step is a number of the program, which
-// Load returns. The store keeps this checkpoint and the one before. If Save does not complete at every
-// rank, for example because a rank dies, the one before stays whole. When Save returns nil, the checkpoint
-// survives a crash.
+// Save writes a checkpoint of variables to a store. The argument step is a number of the program,
+// which Load returns. The store keeps this checkpoint and the one before. If Save does not complete
+// at every rank, for example because a rank dies, the one before stays whole. When Save returns
+// nil, the checkpoint survives a crash.
 //
-// The checkpoint does not depend on the number of ranks. Halos and masks are not saved. A checkpoint has
-// at most 256 variables, all on shapes of the machine m.
+// The checkpoint does not depend on the number of ranks. Halos and masks are not saved. A
+// checkpoint has at most 256 variables, all on shapes of the machine m.
 func Save(ctx context.Context, m *Machine, store Store, step uint64, vars ...Saved) error {
 	if err := m.begin(ctx, describeSaved(opSave, step, vars)); err != nil {
 		return err
@@ -154,8 +152,8 @@ func readManifests(ctx context.Context, store Store) (list []*manifest, slots []
 	return list, slots
 }
 
-// chooseSlot returns the slot of the older checkpoint, and gives the new one its serial number. Rank 0
-// looks, and tells the others.
+// chooseSlot returns the slot of the older checkpoint, and gives the new one its serial number.
+// Rank 0 looks, and tells the others.
 func chooseSlot(ctx context.Context, m *Machine, store Store, f *manifest) (int, error) {
 	b := make([]byte, 9)
 	if m.rank == 0 {
@@ -191,7 +189,9 @@ func (v *varInfo) blockBytes(block int) int64 {
 }
 
 // writeBlocks writes the blocks of this rank, and returns their checksums.
-func writeBlocks(ctx context.Context, m *Machine, store Store, object string, offset int64, saved Saved) ([]uint32, error) {
+func writeBlocks(
+	ctx context.Context, m *Machine, store Store, object string, offset int64, saved Saved,
+) ([]uint32, error) {
 	_, v := saved.info()
 	var sums []uint32
 	var chunk []byte
@@ -240,168 +240,4 @@ func gatherSums(ctx context.Context, m *Machine, f *manifest, vars []Saved, own 
 		}
 	}
 	return nil
-}
-
-// Load sets variables from the newest whole checkpoint of a store, and returns its step. It may run on
-// another number of ranks than Save. If blocks of the newest checkpoint are damaged or missing, Load takes
-// the one before. If there is none either, it fails with [ErrNoCheckpoint] at every rank. Then it has
-// changed nothing, and the machine goes on.
-//
-// If a variable has other lengths, another divided axis or another element type than in the checkpoint, Load
-// fails with [ErrBadArgument]. The checkpoint may have more variables.
-func Load(ctx context.Context, m *Machine, store Store, vars ...Saved) (step uint64, err error) {
-	if err := m.begin(ctx, describeSaved(opLoad, 0, vars)); err != nil {
-		return 0, err
-	}
-	plan, err := planCheckpoint(m, vars)
-	found := false
-	if err == nil {
-		step, found, err = load(ctx, m, store, plan, vars)
-	}
-	if err = m.end(ctx, err); err != nil {
-		return 0, err
-	}
-	if !found {
-		return 0, &RankError{-1, "Load", ErrNoCheckpoint}
-	}
-	return step, nil
-}
-
-func load(ctx context.Context, m *Machine, store Store, plan *manifest, vars []Saved) (uint64, bool, error) {
-	list, err := tellManifests(ctx, m, store)
-	if err != nil {
-		return 0, false, err
-	}
-	for _, c := range list {
-		places, err := c.find(plan)
-		if err != nil {
-			return 0, false, err
-		}
-		parts := make([][]byte, len(vars))
-		intact := byte(1)
-		for i, s := range vars {
-			if parts[i], err = readBlocks(ctx, m, store, slotNames[c.slot]+".data", places[i], s); err != nil {
-				intact = 0
-				break
-			}
-		}
-		answers, err := allTell(ctx, m, intact)
-		if err != nil {
-			return 0, false, err
-		}
-		if bytesAll(answers) || m.defect == mutate.ParallelLoadAlone && intact == 1 {
-			for i, s := range vars {
-				setBlocks(m, parts[i], s)
-			}
-			return c.step, true, nil
-		}
-	}
-	return 0, false, nil
-}
-
-// candidate is a checkpoint of a store.
-type candidate struct {
-	manifest
-	slot int
-}
-
-// tellManifests returns the checkpoints of the store as rank 0 sees them, the newest first.
-func tellManifests(ctx context.Context, m *Machine, store Store) (list []candidate, err error) {
-	var b []byte
-	if m.rank == 0 {
-		files, slots := readManifests(ctx, store)
-		for i, f := range files {
-			e := f.encode()
-			b = binary.LittleEndian.AppendUint32(append(b, byte(slots[i])), uint32(len(e)))
-			b = append(b, e...)
-		}
-		if err := rootSays(ctx, m, b); err != nil {
-			return nil, err
-		}
-	} else {
-		wants := []want{{from: 0, open: true, limit: 2 * (maxManifest + 5)}}
-		if err := m.exchange(ctx, nil, wants); err != nil {
-			return nil, err
-		}
-		b = wants[0].buf
-	}
-	for r := (reader{b: b}); len(r.b) > 0; {
-		c := candidate{slot: int(r.bytes(1)[0] & 1)}
-		if err := c.decode(r.bytes(int(r.u32()))); err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.serial, a.serial) })
-	return list, nil
-}
-
-// find returns the variables of a checkpoint that a plan names.
-func (c *candidate) find(plan *manifest) ([]*savedVar, error) {
-	places := make([]*savedVar, len(plan.vars))
-	for i := range plan.vars {
-		want := &plan.vars[i]
-		k := slices.IndexFunc(c.vars, func(v savedVar) bool { return v.name == want.name })
-		if k < 0 {
-			return nil, badArgument("the checkpoint has no variable %q", want.name)
-		}
-		if err := c.vars[k].fits(want); err != nil {
-			return nil, err
-		}
-		places[i] = &c.vars[k]
-	}
-	return places, nil
-}
-
-var errSum = errors.New("a block has another checksum than in the manifest")
-
-// readBlocks reads the blocks of this rank and checks them.
-func readBlocks(ctx context.Context, m *Machine, store Store, object string, place *savedVar, saved Saved) ([]byte, error) {
-	_, v := saved.info()
-	first, last := v.s.first[m.rank], v.s.first[m.rank+1]
-	from := v.blockBytes(first)
-	b := make([]byte, v.blockBytes(last)-from)
-	for at := 0; at < len(b); at += chunkBytes {
-		part := b[at:min(at+chunkBytes, len(b))]
-		if err := store.ReadAt(ctx, object, part, place.offset+from+int64(at)); err != nil {
-			return nil, err
-		}
-	}
-	for i := first; i < last; i++ {
-		if crc32.Checksum(b[v.blockBytes(i)-from:v.blockBytes(i+1)-from], castagnoli) != place.sums[i] &&
-			m.defect != mutate.ParallelSumsUnread {
-			return nil, errSum
-		}
-	}
-	return b, nil
-}
-
-// setBlocks sets the blocks of this rank.
-func setBlocks(m *Machine, b []byte, saved Saved) {
-	_, v := saved.info()
-	from := v.blockBytes(v.s.first[m.rank])
-	for i := v.s.first[m.rank]; i < v.s.first[m.rank+1]; i++ {
-		x := v.s.block(i)
-		saved.read(b[v.blockBytes(i)-from:v.blockBytes(i+1)-from], &x)
-	}
-}
-
-// allTell returns the byte of each rank.
-func allTell(ctx context.Context, m *Machine, x byte) ([]byte, error) {
-	all, own := make([]byte, m.size), []byte{x}
-	pieces, wants := make([]piece, m.size), make([]want, m.size)
-	for i := range m.size {
-		r := (m.rank + i) % m.size
-		pieces[i], wants[i] = piece{r, own}, want{from: r, buf: all[r : r+1]}
-	}
-	return all, m.exchange(ctx, pieces, wants)
-}
-
-func bytesAll(b []byte) bool {
-	for _, x := range b {
-		if x == 0 {
-			return false
-		}
-	}
-	return true
 }

@@ -11,16 +11,16 @@ type ScanOpt struct {
 	// Reverse scans from the highest coordinate down.
 	Reverse bool
 
-	// Segments starts a new segment at each active position at which it is true. The lowest position
-	// of a line starts one in any case. With Reverse, the segments are the same, and each is scanned
-	// from its end. nil: each line is one segment.
+	// Segments starts a new segment at each active position at which it is true. The lowest
+	// position of a line starts one in any case. With Reverse, the segments are the same, and each
+	// is scanned from its end. nil: each line is one segment.
 	Segments *Var[bool]
 }
 
 // Scan sets each active element of dst to the combination of the active elements of src on the same
-// line along an axis, from the start of the line, or of the segment, up to this element. The variables
-// must differ. With Reverse, the result at a position combines this element and those above it, in the
-// order of positions.
+// line along an axis, from the start of the line, or of the segment, up to this element. The
+// variables must differ. With Reverse, the result at a position combines this element and those
+// above it, in the order of positions.
 //
 // The bits do not depend on the number of ranks. If the axis is the one that the ranks divide, the
 // element of a block is the combination of the blocks before, in pairs as in [Reduce], and the

@@ -17,7 +17,8 @@ const (
 	// MaxPositions is the largest number of positions of a shape, 2⁴⁸.
 	MaxPositions = 1 << 48
 
-	// mostBlocks is the largest number of blocks of a shape. The bits of every reduction depend on it.
+	// mostBlocks is the largest number of blocks of a shape. The bits of every reduction depend on
+	// it.
 	mostBlocks = 1024
 )
 
@@ -58,14 +59,14 @@ type Box struct {
 	Lo, Len []int
 }
 
-// Shape is a set of positions on a machine. A shape has 1 to 8 axes. A position has one coordinate on
-// each axis. The position with the coordinates i and j of a shape with Len 10 and 20 has the index
-// i·20+j.
+// Shape is a set of positions on a machine. A shape has 1 to 8 axes. A position has one coordinate
+// on each axis. The position with the coordinates i and j of a shape with Len 10 and 20 has the
+// index i·20+j.
 //
 // One axis is divided: the first one that is not Whole. It is cut into up to 1024 blocks, which
 // depend on its length alone. Each rank holds a contiguous sequence of blocks, as many as any other
-// rank or one more. If the axis has fewer coordinates than the machine has ranks, some ranks hold no
-// position. Reductions and scans combine blocks in an order that does not depend on the ranks.
+// rank or one more. If the axis has fewer coordinates than the machine has ranks, some ranks hold
+// no position. Reductions and scans combine blocks in an order that does not depend on the ranks.
 type Shape struct {
 	m      *Machine
 	axes   []Axis
@@ -85,14 +86,15 @@ type Shape struct {
 	total  int          // number of positions on all ranks
 }
 
-// A box is a Box of a fixed size. Its coordinates are those of the local box, unless told otherwise.
+// A box is a Box of a fixed size. Its coordinates are those of the local box, unless told
+// otherwise.
 type box struct {
 	lo, n [MaxAxes]int
 }
 
 // NewShape returns a shape with the given axes. Every rank must give the same axes. If the axes
-// differ, NewShape fails with [ErrMismatch] at every rank. It fails with [ErrBadArgument] if all axes
-// are Whole, or if the shape has more than [MaxAxes] axes or [MaxPositions] positions.
+// differ, NewShape fails with [ErrMismatch] at every rank. It fails with [ErrBadArgument] if all
+// axes are Whole, or if the shape has more than [MaxAxes] axes or [MaxPositions] positions.
 func NewShape(ctx context.Context, m *Machine, axes ...Axis) (*Shape, error) {
 	if err := m.begin(ctx, describeAxes(axes)); err != nil {
 		return nil, err
@@ -110,8 +112,8 @@ func NewShape(ctx context.Context, m *Machine, axes ...Axis) (*Shape, error) {
 	return s, nil
 }
 
-// describeAxes returns the description of NewShape: a hash of the axes, and as much of their text as
-// fits.
+// describeAxes returns the description of NewShape: a hash of the axes, and as much of their text
+// as fits.
 func describeAxes(axes []Axis) description {
 	texts := make([]string, len(axes))
 	for i, a := range axes {

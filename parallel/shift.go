@@ -1,8 +1,8 @@
 package parallel
 
-// Border says which elements lie beyond the ends of an axis. [Value], [Torus] and [Keep] make one. An
-// axis that is a torus in the shape has no end, whatever the Border says. The zero Border is the zero
-// value of T.
+// Border says which elements lie beyond the ends of an axis. [Value], [Torus] and [Keep] make one.
+// An axis that is a torus in the shape has no end, whatever the Border says. The zero Border is the
+// zero value of T.
 type Border[T any] struct {
 	value T
 	kind  byte
@@ -33,9 +33,9 @@ type strip struct {
 	n    int
 }
 
-// strips lists what rank r holds of the coordinates that the receiver wants: coordinate x of its part
-// from at to at+n−1 comes from x+by. If wrap is true, the axis is a torus, and |by| is at most its
-// length.
+// strips lists what rank r holds of the coordinates that the receiver wants: coordinate x of its
+// part from at to at+n−1 comes from x+by. If wrap is true, the axis is a torus, and |by| is at most
+// its length.
 func (s *Shape) strips(r, at, n, by int, wrap bool) (list []strip) {
 	length, from, to := s.axes[s.div].Len, s.start[r], s.start[r+1]
 	for k := -1; k <= 1; k++ {
@@ -53,8 +53,8 @@ func (s *Shape) strips(r, at, n, by int, wrap bool) (list []strip) {
 
 // Shift sets each active element of dst to the element of src that lies by positions below it on an
 // axis. So elements move up by the given number of positions, or down if by is negative. The border
-// says what comes from beyond the ends of the axis. The variables must differ. The elements of src need
-// not be active.
+// says what comes from beyond the ends of the axis. The variables must differ. The elements of src
+// need not be active.
 func Shift[T any](c *Ctx, dst, src *Var[T], axis, by int, border Border[T]) error {
 	what := describe(opShift, axis, border.flags(), int64(by)).of(&src.varInfo)
 	return c.collective(what, func() error {
@@ -165,8 +165,8 @@ func (sh *shifter[T]) between() error {
 	return nil
 }
 
-// pack copies strips of a variable into one slice. If the strips lie in memory like that, it returns
-// this memory.
+// pack copies strips of a variable into one slice. If the strips lie in memory like that, it
+// returns this memory.
 func pack[T any](v *Var[T], list []strip) []T {
 	s := v.s
 	if len(list) == 1 && s.div == 0 && s.gapless() {

@@ -7,10 +7,11 @@ import (
 	"unsafe"
 )
 
-// Rank sets each active element of dst to the number of active elements of key on the same line along an
-// axis that come before it if the line is sorted: those that are smaller, and those that are equal and
-// have a lower coordinate. NaN comes before all other floats. So the ranks of a line with n active
-// positions are 0 to n−1. To sort several variables by one key, call Rank and then [Send].
+// Rank sets each active element of dst to the number of active elements of key on the same line
+// along an axis that come before it if the line is sorted: those that are smaller, and those that
+// are equal and have a lower coordinate. NaN comes before all other floats. So the ranks of a line
+// with n active positions are 0 to n−1. To sort several variables by one key, call Rank and then
+// [Send].
 func Rank[T cmp.Ordered](c *Ctx, dst *Var[int], key *Var[T], axis int) error {
 	return c.collective(describe(opRank, axis, 0, 0).of(&key.varInfo), func() error {
 		err := firstError(c.check(&dst.varInfo, &key.varInfo), c.s.checkAxis(axis), notSame(dst, key))
@@ -26,9 +27,9 @@ func Rank[T cmp.Ordered](c *Ctx, dst *Var[int], key *Var[T], axis int) error {
 	})
 }
 
-// Sort sets the active elements of dst to the active elements of src, sorted along each line of an axis:
-// the smallest element goes to the active position with the lowest coordinate. NaN comes before all
-// other floats. The variables must differ.
+// Sort sets the active elements of dst to the active elements of src, sorted along each line of an
+// axis: the smallest element goes to the active position with the lowest coordinate. NaN comes
+// before all other floats. The variables must differ.
 func Sort[T cmp.Ordered](c *Ctx, dst, src *Var[T], axis int) error {
 	return c.collective(describe(opSort, axis, 0, 0).of(&src.varInfo), func() error {
 		err := firstError(c.check(&dst.varInfo, &src.varInfo), c.s.checkAxis(axis), differ(dst, src))
@@ -51,8 +52,9 @@ func notSame[T any](dst *Var[int], key *Var[T]) error {
 	return nil
 }
 
-// entry is an active element on its way. Entries are sorted by line, then by key, then by coordinate. The
-// line is that of a box that is whole on the sorted axis, numbered alike on all ranks.
+// entry is an active element on its way. Entries are sorted by line, then by key, then by
+// coordinate. The line is that of a box that is whole on the sorted axis, numbered alike on all
+// ranks.
 type entry[T any] struct {
 	line, x int // line, and coordinate on the sorted axis
 	key     T
@@ -69,9 +71,11 @@ func compareEntries[T cmp.Ordered](a, b *entry[T]) int {
 	return cmp.Compare(a.x, b.x)
 }
 
-// sorter sorts the lines of a shape along an axis. If the axis is divided, it sorts by samples: each rank
-// sorts its own entries, the ranks agree on the entries that separate their parts, and each rank gets
-// one part.
+func byValue[T cmp.Ordered](a, b entry[T]) int { return compareEntries(&a, &b) }
+
+// sorter sorts the lines of a shape along an axis. If the axis is divided, it sorts by samples:
+// each rank sorts its own entries, the ranks agree on the entries that separate their parts, and
+// each rank gets one part.
 type sorter[T cmp.Ordered] struct {
 	c       *Ctx
 	l       *lines
@@ -105,7 +109,7 @@ func sortKeys[T cmp.Ordered](c *Ctx, key *Var[T], axis int) (*sorter[T], error) 
 }
 
 func (so *sorter[T]) sort() {
-	slices.SortFunc(so.entries, func(a, b entry[T]) int { return compareEntries(&a, &b) })
+	slices.SortFunc(so.entries, byValue[T])
 }
 
 // redistribute gives each rank one part of the entries.
@@ -123,14 +127,14 @@ func (so *sorter[T]) redistribute() error {
 		return err
 	}
 	every := slices.Concat(lists...)
-	slices.SortFunc(every, func(a, b entry[T]) int { return compareEntries(&a, &b) })
+	slices.SortFunc(every, byValue[T])
 	pieces, wants := make([]piece, m.size), make([]want, m.size)
 	from := 0
 	for r := range m.size {
 		to := n
 		if r < m.size-1 {
 			if k := len(every) * (r + 1) / m.size; k < len(every) {
-				to, _ = slices.BinarySearchFunc(so.entries, every[k], func(a, b entry[T]) int { return compareEntries(&a, &b) })
+				to, _ = slices.BinarySearchFunc(so.entries, every[k], byValue[T])
 			}
 		}
 		pieces[r] = piece{r, bytesOf(so.entries[from:max(from, to)])}
@@ -277,7 +281,8 @@ func (so *sorter[T]) ownerOf(x int) int {
 	return so.c.s.ownerOf(x)
 }
 
-// coordinates marks results that name the number of an active position on a line by a negative number: ^k.
+// coordinates marks results that name the number of an active position on a line by a negative
+// number: ^k.
 func (so *sorter[T]) coordinates(parts [][]result[T]) [][]result[T] {
 	for _, list := range parts {
 		for i := range list {
@@ -287,8 +292,8 @@ func (so *sorter[T]) coordinates(parts [][]result[T]) [][]result[T] {
 	return parts
 }
 
-// tellResults sends the results to the ranks that hold their positions, and sets dst. A negative x is ^k for
-// the k-th active position of the line at that rank.
+// tellResults sends the results to the ranks that hold their positions, and sets dst. A negative x
+// is ^k for the k-th active position of the line at that rank.
 func tellResults[V any](c *Ctx, l *lines, dst *Var[V], parts [][]result[V]) error {
 	s, m := c.s, c.s.m
 	lists := parts[m.rank : m.rank+1]
@@ -324,7 +329,8 @@ func tellResults[V any](c *Ctx, l *lines, dst *Var[V], parts [][]result[V]) erro
 	return nil
 }
 
-// activeOffsets lists the active positions of each line of this rank, as coordinates of the local box.
+// activeOffsets lists the active positions of each line of this rank, as coordinates of the local
+// box.
 func activeOffsets(c *Ctx, l *lines) [][]int {
 	places := make([][]int, l.count)
 	all := c.s.all()

@@ -1,7 +1,7 @@
 package parallel
 
-// Spread sets each active element of dst to the element of src on the same line along an axis that has
-// the coordinate at. The variables must differ. It does not matter whether the position of that
+// Spread sets each active element of dst to the element of src on the same line along an axis that
+// has the coordinate at. The variables must differ. It does not matter whether the position of that
 // element is active.
 func Spread[T any](c *Ctx, dst, src *Var[T], axis, at int) error {
 	what := describe(opSpread, axis, 0, int64(at)).of(&src.varInfo)
@@ -24,7 +24,7 @@ func Spread[T any](c *Ctx, dst, src *Var[T], axis, at int) error {
 		if owner == m.rank {
 			b := s.all()
 			b.lo[axis], b.n[axis] = at-s.local.lo[axis], 1
-			s.rows(&b, false, func(r *row) { copy(values[l.of(r)-b.lo[axis]*l.stride[axis]:], src.mem[r.off:r.off+r.n]) })
+			s.rows(&b, false, func(r *row) { copy(values[l.of(r):], src.mem[r.off:r.off+r.n]) })
 		}
 		if axis == s.div {
 			if err := broadcast(c, owner, bytesOf(values)); err != nil {

@@ -14,14 +14,15 @@ type Window[T any] struct {
 // Len returns the number of positions of the run.
 func (w *Window[T]) Len() int { return w.n }
 
-// Row returns the elements at a distance from the run: element i of the slice lies by the given number
-// of coordinates on each axis from position i of the run. Without arguments, Row returns the run itself.
-// The program must not change the elements. If a distance is greater than the halo of its axis, the
-// Stencil fails with [ErrBadArgument].
+// Row returns the elements at a distance from the run: element i of the slice lies by the given
+// number of coordinates on each axis from position i of the run. Without arguments, Row returns the
+// run itself. The program must not change the elements. If a distance is greater than the halo of
+// its axis, the Stencil fails with [ErrBadArgument].
 func (w *Window[T]) Row(distance ...int) []T {
 	off := w.off
 	if len(distance) != 0 && len(distance) != len(w.v.s.axes) {
-		panic(stencilFault{badArgument("%d distances; expected one for each of %d axes", len(distance), len(w.v.s.axes))})
+		err := badArgument("%d distances; expected one for each of %d axes", len(distance), len(w.v.s.axes))
+		panic(stencilFault{err})
 	}
 	for i, d := range distance {
 		if h := w.v.s.axes[i].Halo; d > h || d < -h {
@@ -32,9 +33,9 @@ func (w *Window[T]) Row(distance ...int) []T {
 	return w.v.mem[off : off+w.n : off+w.n]
 }
 
-// Beside returns the window of another variable at the same run. The variable has the same axes, and its
-// halo must be fresh: after the last change of the variable, an exchange by [StartHalo] has completed.
-// If not, the Stencil fails with [ErrStaleHalo].
+// Beside returns the window of another variable at the same run. The variable has the same axes,
+// and its halo must be fresh: after the last change of the variable, an exchange by [StartHalo] has
+// completed. If not, the Stencil fails with [ErrStaleHalo].
 func Beside[T, U any](at *Window[T], v *Var[U]) Window[U] {
 	switch {
 	case v.s != at.v.s:
@@ -48,14 +49,14 @@ func Beside[T, U any](at *Window[T], v *Var[U]) Window[U] {
 // stencilFault is what a Window panics with. Stencil and Around return its error.
 type stencilFault struct{ err error }
 
-// Stencil calls f for each run of active positions of this rank, with the elements of src at the run
-// and around it. The function f computes the elements of dst at the run, which it gets as out. Stencil
-// exchanges the halos of src. While they are in flight, it calls f for the positions that need no halo.
-// So the order of the runs is not that of the indices. The variables must differ, and f must not keep
-// its arguments.
+// Stencil calls f for each run of active positions of this rank, with the elements of src at the
+// run and around it. The function f computes the elements of dst at the run, which it gets as out.
+// Stencil exchanges the halos of src. While they are in flight, it calls f for the positions that
+// need no halo. So the order of the runs is not that of the indices. The variables must differ, and
+// f must not keep its arguments.
 //
-// The shape needs a halo as wide as the distances that f gives to [Window.Row]. The border gives the
-// elements beyond the ends of the axes.
+// The shape needs a halo as wide as the distances that f gives to [Window.Row]. The border gives
+// the elements beyond the ends of the axes.
 func Stencil[T, U any](
 	c *Ctx, dst *Var[U], src *Var[T], border Border[T], f func(at *Window[T], out []U),
 ) error {
@@ -81,8 +82,8 @@ func Stencil[T, U any](
 }
 
 // Around is [Stencil] without the exchange of halos: it does not communicate. It fails with
-// [ErrStaleHalo] if src has changed since its last exchange by [StartHalo] or [Stencil]. The runs come in
-// the order of indices.
+// [ErrStaleHalo] if src has changed since its last exchange by [StartHalo] or [Stencil]. The runs
+// come in the order of indices.
 func Around[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(at *Window[T], out []U)) error {
 	err := stencilArguments(c, dst, src)
 	if err == nil && src.fresh != src.version {
@@ -118,8 +119,8 @@ func (s *Shape) inside() (inner box, edges []box) {
 	return inner, edges
 }
 
-// windows calls f for the runs of active positions in boxes. It returns the error with which a window
-// panicked.
+// windows calls f for the runs of active positions in boxes. It returns the error with which a
+// window panicked.
 func windows[T, U any](
 	c *Ctx, dst *Var[U], src *Var[T], f func(at *Window[T], out []U), boxes ...box,
 ) (err error) {

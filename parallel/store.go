@@ -8,30 +8,31 @@ import (
 	"path/filepath"
 )
 
-// Store keeps checkpoints for [Save] and [Load]. All ranks must reach the same objects. An object has a
-// short name of letters and a dot. [Dir] is a Store in a directory.
+// Store keeps checkpoints for [Save] and [Load]. All ranks must reach the same objects. An object
+// has a short name of letters and a dot. [Dir] is a Store in a directory.
 type Store interface {
-	// WriteAt writes b to an object at an offset. It creates the object if there is none. Several ranks
-	// write different parts of an object concurrently.
+	// WriteAt writes b to an object at an offset. It creates the object if there is none. Several
+	// ranks write different parts of an object concurrently.
 	WriteAt(ctx context.Context, object string, b []byte, offset int64) error
 
-	// ReadAt fills b with the bytes of an object from an offset on. It fails if the object is shorter.
+	// ReadAt fills b with the bytes of an object from an offset on. It fails if the object is
+	// shorter.
 	ReadAt(ctx context.Context, object string, b []byte, offset int64) error
 
 	// Sync returns when all that this rank has written to an object survives a crash.
 	Sync(ctx context.Context, object string) error
 
-	// Replace replaces an object by one with the bytes b. After a crash, the object is the old one or
-	// the new one. When Replace returns, the new one survives a crash.
+	// Replace replaces an object by one with the bytes b. After a crash, the object is the old one
+	// or the new one. When Replace returns, the new one survives a crash.
 	Replace(ctx context.Context, object string, b []byte) error
 
-	// Read returns a whole object. It fails with an error that matches fs.ErrNotExist if there is none,
-	// and with any error if the object has more than most bytes.
+	// Read returns a whole object. It fails with an error that matches fs.ErrNotExist if there is
+	// none, and with any error if the object has more than most bytes.
 	Read(ctx context.Context, object string, most int) ([]byte, error)
 }
 
-// Dir is a [Store] in a directory that all ranks share, such as a directory on one host or on a network
-// file system. Save creates the directory.
+// Dir is a [Store] in a directory that all ranks share, such as a directory on one host or on a
+// network file system. Save creates the directory.
 type Dir string
 
 func (d Dir) path(object string) string { return filepath.Join(string(d), object) }

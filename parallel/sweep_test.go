@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// A sweep runs one job in a simulation with random faults. The seed decides everything. The job has a
-// defect, or none. If it does something wrong, run returns an error.
+// A sweep runs one job in a simulation with random faults. The seed decides everything. The job has
+// a defect, or none. If it does something wrong, run returns an error.
 type sweep struct {
 	seed   uint64
 	defect mutate.ParallelDefect
@@ -193,7 +193,8 @@ func sumsOf(m *Machine, length int) error {
 	return expect(d, func(i int) int { return i * (i + 1) / 2 })
 }
 
-// saving saves steps to a store that breaks, or whose newest data is damaged at one rank's part, and loads.
+// saving saves steps to a store that breaks, or whose newest data is damaged at one rank's part,
+// and loads.
 func (w *sweep) saving() func(p *sim.Process, m *Machine) error {
 	store, axes := newShelf(), []Axis{{Len: 5 + w.rng.IntN(60)}}
 	damage, breaks := w.rng.IntN(2) == 0, w.rng.IntN(4*w.ranks)

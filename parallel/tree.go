@@ -2,15 +2,15 @@ package parallel
 
 import "context"
 
-// A tree combines the blocks of a shape. A node of the tree covers 2ᵏ blocks, and its first block is a
-// multiple of 2ᵏ. So the nodes do not depend on which rank holds a block. The tree keeps only the
-// largest nodes that are complete:
+// A tree combines the blocks of a shape. A node of the tree covers 2ᵏ blocks, and its first block
+// is a multiple of 2ᵏ. So the nodes do not depend on which rank holds a block. The tree keeps only
+// the largest nodes that are complete:
 //
 //	block  0 1 2 3 4 5 6 7 8 9 10    the nodes after block 10:  [0,8) [8,10) [10,11)
 //	rank   0 0 0 0 1 1 1 1 2 2 2     rank 1 sends [4,8), which makes [0,8) with [0,4)
 //
-// A node holds one value for each line. A shape of one axis has one line. If the divided axis is one of
-// several, the other axes have a line for each of their positions.
+// A node holds one value for each line. A shape of one axis has one line. If the divided axis is
+// one of several, the other axes have a line for each of their positions.
 type tree[E any] struct {
 	join  func(a, b E) E
 	lines int
@@ -112,8 +112,8 @@ func (s *Shape) blocksOf(rank int, back bool) (a, b int) {
 	return s.first[rank], s.first[rank+1]
 }
 
-// gatherNodes exchanges the nodes of all ranks. own holds those of this rank. It returns the nodes of
-// each rank.
+// gatherNodes exchanges the nodes of all ranks. own holds those of this rank. It returns the nodes
+// of each rank.
 func gatherNodes[E any](ctx context.Context, s *Shape, own *tree[E], back bool) ([][]node[E], error) {
 	m := s.m
 	var mine []E

@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// Var is a parallel variable: one element of type T at each position of a shape. Each rank holds the
-// elements of its own positions, and no rank can read the elements of another rank except by an
+// Var is a parallel variable: one element of type T at each position of a shape. Each rank holds
+// the elements of its own positions, and no rank can read the elements of another rank except by an
 // operation of this package.
 type Var[T any] struct {
 	varInfo
@@ -24,9 +24,9 @@ type varInfo struct {
 }
 
 // New returns a variable with zero elements. It fails with [ErrBadArgument] if elements of type T
-// have pointers or no bytes. T is a number, a boolean, or an array or struct of these. The elements are
-// sent as they lie in memory, so all hosts must have the same byte order and the same layout of T.
-// New does not communicate.
+// have pointers or no bytes. T is a number, a boolean, or an array or struct of these. The elements
+// are sent as they lie in memory, so all hosts must have the same byte order and the same layout of
+// T. New does not communicate.
 func New[T any](s *Shape) (*Var[T], error) {
 	t := reflect.TypeFor[T]()
 	switch {
@@ -68,10 +68,10 @@ func isPlain(t reflect.Type) bool {
 // Shape returns the shape of the variable.
 func (v *Var[T]) Shape() *Shape { return v.s }
 
-// Row returns the elements of this rank with the given coordinates on all axes but the last. They lie
-// in memory one after another, in the order of the last axis. The program may change them until its
-// next operation of the machine: Row marks the halo as stale. Row returns nil if this rank holds none
-// of these positions.
+// Row returns the elements of this rank with the given coordinates on all axes but the last. They
+// lie in memory one after another, in the order of the last axis. The program may change them until
+// its next operation of the machine: Row marks the halo as stale. Row returns nil if this rank
+// holds none of these positions.
 func (v *Var[T]) Row(pos ...int) []T {
 	s, last := v.s, len(v.s.axes)-1
 	if len(pos) != last || s.count == 0 {
@@ -88,8 +88,8 @@ func (v *Var[T]) Row(pos ...int) []T {
 	return v.mem[off : off+s.local.n[last] : off+s.local.n[last]]
 }
 
-// At returns the element at a position. It reports false if another rank holds the position, or if the
-// shape has no such position.
+// At returns the element at a position. It reports false if another rank holds the position, or if
+// the shape has no such position.
 func (v *Var[T]) At(pos ...int) (x T, here bool) {
 	if v.s.Owner(pos...) != v.s.m.rank {
 		return x, false
@@ -123,8 +123,8 @@ func bytesOf[T any](v []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(v[0])))
 }
 
-// elementsOf returns memory as elements. The memory has the alignment of T: it comes from bytesOf, or
-// from an allocation whose length is a multiple of the size of T.
+// elementsOf returns memory as elements. The memory has the alignment of T: it comes from bytesOf,
+// or from an allocation whose length is a multiple of the size of T.
 func elementsOf[T any](b []byte) []T {
 	if len(b) == 0 {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// errWireFull comes from post: a rank must receive before it sends more. Two ranks that only wait for their
-// sends would wait for each other.
+// errWireFull comes from post: a rank must receive before it sends more. Two ranks that only wait
+// for their sends would wait for each other.
 var errWireFull = errors.New("too many messages in flight")
 
 // A wire carries messages between the ranks of a machine, in order for each pair of ranks. One
@@ -22,12 +22,12 @@ type wire interface {
 	post(ctx context.Context, to int, head *[headerLen]byte, data []byte) error
 
 	// next waits for a message, which is valid until the next call. After a post has failed with
-	// errWireFull, next also returns soon without a message. If a rank is gone, next
-	// returns a *RankError without an operation, unless last is true: then it still waits for messages.
+	// errWireFull, next also returns soon without a message. If a rank is gone, next returns a
+	// *RankError without an operation, unless last is true: then it still waits for messages.
 	next(ctx context.Context, last bool) ([]byte, error)
 
-	// flush waits until the data of the posts of an operation may change. It fails if a rank is gone. It
-	// receives nothing, so a long post ends only when the other rank receives it.
+	// flush waits until the data of the posts of an operation may change. It fails if a rank is
+	// gone. It receives nothing, so a long post ends only when the other rank receives it.
 	flush(ctx context.Context, seq uint64) error
 
 	// abandon tells the other ranks that this rank takes part no more, unless the end is orderly. A

@@ -15,12 +15,14 @@ import (
 // machinePort is the port of a process on which the ranks of its machine talk.
 const machinePort = 0xff02
 
-// shortBytes is the length up to which the data of a send waits at the receiver's NIC, with the header.
+// shortBytes is the length up to which the data of a send waits at the receiver's NIC, with the
+// header.
 const shortBytes = 16<<10 - headerLen
 
-// weftWire is a wire over a process of Weft. Two groups watch over the ranks. In the first group all
-// ranks but rank 0 start a barrier. In the second group only rank 0 starts one. So each rank stands in
-// a barrier that never completes before the end, and that fails as soon as a rank is gone:
+// weftWire is a wire over a process of Weft. Two groups watch over the ranks. In the first group
+// all ranks but rank 0 start a barrier. In the second group only rank 0 starts one. So each rank
+// stands in a barrier that never completes before the end, and that fails as soon as a rank is
+// gone:
 //
 //	group   rank 0      other ranks
 //	first   watches     barrier ──► fails if a rank ends
@@ -110,7 +112,8 @@ func (w *weftWire) watch() error {
 		}
 		d.broken.Store(lost(err, names))
 		run.Wake()
-		// A message to itself ends a receive that waits; see next. A process that is closed receives no more.
+		// A message to itself ends a receive that waits; see next. A process that is closed
+		// receives no more.
 		_ = w.port.Send(context.Background(), w.p.Name(), 0)
 	})
 	return nil
@@ -235,8 +238,8 @@ func (w *weftWire) flushOne(ctx context.Context, i int) error {
 	return nil
 }
 
-// flushShort waits for the short sends in flight, among which is the fault of a rank that fails. A long
-// send may wait for a receiver that has failed too.
+// flushShort waits for the short sends in flight, among which is the fault of a rank that fails. A
+// long send may wait for a receiver that has failed too.
 func (w *weftWire) flushShort(ctx context.Context) {
 	for _, s := range w.sends {
 		if len(s.parts[1]) <= shortBytes && w.p.Runtime().WaitUntil(ctx, s.op.Ended) != nil {
@@ -245,8 +248,8 @@ func (w *weftWire) flushShort(ctx context.Context) {
 	}
 }
 
-// next returns the next message of a rank. If last is true, it also returns those that arrive after a
-// rank is gone.
+// next returns the next message of a rank. If last is true, it also returns those that arrive after
+// a rank is gone.
 func (w *weftWire) next(ctx context.Context, last bool) ([]byte, error) {
 	for {
 		if err := w.guard.broken.Load(); err != nil && !last {

@@ -1,5 +1,5 @@
-// Command cg solves Poisson's equation on a square by the method of conjugate gradients, on any number
-// of ranks. The result has the same bits on each number of ranks:
+// Command cg solves Poisson's equation on a square by the method of conjugate gradients, on any
+// number of ranks. The result has the same bits on each number of ranks:
 //
 //	go build -o cg ./examples/cg
 //	weft run -n 4 -- ./cg

@@ -1,6 +1,6 @@
-// Command heat computes how heat spreads in a square plate, by Jacobi's method, on any number of ranks.
-// One edge of the plate is hot, and the others are cold. All ranks save a checkpoint after every 100
-// steps. If a rank dies, the others go on from the last checkpoint:
+// Command heat computes how heat spreads in a square plate, by Jacobi's method, on any number of
+// ranks. One edge of the plate is hot, and the others are cold. All ranks save a checkpoint after
+// every 100 steps. If a rank dies, the others go on from the last checkpoint:
 //
 //	go build -o heat ./examples/heat
 //	weft run -n 4 -- ./heat
@@ -82,7 +82,8 @@ func spread(ctx context.Context, m *parallel.Machine) error {
 	c := parallel.With(ctx, s)
 	for step := first; step < uint64(*steps); step++ {
 		if step%saveEvery == 0 && *checkpoint != "" {
-			if err := parallel.Save(ctx, m, parallel.Dir(*checkpoint), step, parallel.Named("plate", plate)); err != nil {
+			err := parallel.Save(ctx, m, parallel.Dir(*checkpoint), step, parallel.Named("plate", plate))
+			if err != nil {
 				return err
 			}
 		}
@@ -117,8 +118,8 @@ func mean(at *parallel.Window[float64], out []float64) {
 	}
 }
 
-// load sets the plate from the last checkpoint, and returns its step. Without a checkpoint, the plate is
-// cold.
+// load sets the plate from the last checkpoint, and returns its step. Without a checkpoint, the
+// plate is cold.
 func load(ctx context.Context, m *parallel.Machine, plate *parallel.Var[float64]) (uint64, error) {
 	if *checkpoint == "" {
 		return 0, nil

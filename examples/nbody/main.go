@@ -1,5 +1,5 @@
-// Command nbody moves bodies that attract each other, on any number of ranks. A copy of all bodies goes
-// round the ring of positions, and each body adds up the forces of the bodies that pass:
+// Command nbody moves bodies that attract each other, on any number of ranks. A copy of all bodies
+// goes round the ring of positions, and each body adds up the forces of the bodies that pass:
 //
 //	go build -o nbody ./examples/nbody
 //	weft run -n 4 -- ./nbody

@@ -1,5 +1,5 @@
-// Command sort sorts records by a key, on any number of ranks. Rank finds the place of each record by a
-// sample sort, and Send brings the record there:
+// Command sort sorts records by a key, on any number of ranks. Rank finds the place of each record
+// by a sample sort, and Send brings the record there:
 //
 //	go build -o sort ./examples/sort
 //	weft run -n 4 -- ./sort
