@@ -67,6 +67,9 @@ func (m *Machine) tell(err error) {
 	_ = m.w.abandon(ctx, false)
 }
 
+// maxFault is the largest length of a fault, so that every NIC takes it at once.
+const maxFault = 4 << 10
+
 // encodeFault encodes an error as a cause, two ranks and two texts.
 func encodeFault(err error) []byte {
 	var mismatch *MismatchError
@@ -82,7 +85,7 @@ func encodeFault(err error) []byte {
 		b = binary.LittleEndian.AppendUint32(b, 0)
 		b = append(b, of.Op+"\x00"+of.Err.Error()...)
 	}
-	return b[:min(len(b), maxData)]
+	return b[:min(len(b), maxFault)]
 }
 
 // heard returns the error that another rank has told.
