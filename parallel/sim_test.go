@@ -212,3 +212,65 @@ func TestALongShiftInBothDirections(t *testing.T) {
 		return m.Close()
 	})
 }
+
+// Rank 1 gives up while it waits for rank 2, which is late. All ranks get this as their error, also the
+// late one, and can shrink.
+func TestADeadlineOfOneRankEndsTheOperationOfAll(t *testing.T) {
+	for seed := range uint64(4) {
+		simulated(t, seed, sim.Faults{Loss: 0.02}, 4, func(p *sim.Process, m *parallel.Machine) error {
+			ctx := context.Background()
+			if err := m.Barrier(ctx); err != nil {
+				return err
+			}
+			limited, cancel := ctx, func() {}
+			switch m.Rank() {
+			case 1:
+				limited, cancel = p.Runtime().WithTimeout(ctx, 5*time.Millisecond)
+			case 2:
+				p.Runtime().Sleep(ctx, 50*time.Millisecond)
+			}
+			err := m.Barrier(limited)
+			cancel()
+			var of *parallel.RankError
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &of) || of.Rank != 1 {
+				return fmt.Errorf("rank %d: %w; expected the deadline of rank 1", m.Rank(), err)
+			}
+			m, err = m.Shrink(ctx)
+			if err != nil {
+				return err
+			}
+			return errors.Join(m.Barrier(ctx), m.Close())
+		})
+	}
+}
+
+// A host is cut off. Each side notices that the ranks of the other side are gone.
+func TestACutHostIsSeenOnBothSides(t *testing.T) {
+	for seed := range uint64(4) {
+		f := sim.New(sim.Config{Seed: seed, NICs: 3})
+		f.After(3*time.Millisecond, func() { f.Partition(int(seed % 3)) })
+		for i := range 6 {
+			f.Process(i/2, fmt.Sprintf("m/%d", i), func(p *sim.Process) error {
+				ctx := context.Background()
+				g, err := p.Join(ctx, "m", 6)
+				if err != nil {
+					return err
+				}
+				m, err := parallel.On(ctx, p.Weft(), g)
+				if err != nil {
+					return err
+				}
+				for err == nil {
+					_, err = heat(ctx, m, 300, 10)
+				}
+				if !errors.Is(err, parallel.ErrRankGone) {
+					return fmt.Errorf("rank %d: %w; expected ErrRankGone", m.Rank(), err)
+				}
+				return m.Close()
+			})
+		}
+		if err := f.Run(10 * time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
