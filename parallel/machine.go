@@ -202,6 +202,9 @@ func (m *Machine) release() error {
 // left must call Shrink, usually after [ErrRankGone]. The new machine numbers its ranks anew. It
 // knows no shape and no variable of the old one: make them anew and call [Load], or compute them
 // again.
+//
+// If one more rank ends while the others shrink, Shrink may fail at some or all of them. These ranks
+// must end. The others, if any, go on without them.
 func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	if m.closed {
 		return nil, &RankError{m.rank, "Shrink", ErrClosed}

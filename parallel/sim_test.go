@@ -274,3 +274,63 @@ func TestACutHostIsSeenOnBothSides(t *testing.T) {
 		}
 	}
 }
+
+// One more rank ends while the others shrink. Then Shrink may fail at some of them, which end. The others go
+// on, and no rank waits forever.
+func TestADeathDuringAShrinkLeavesNoRankWaiting(t *testing.T) {
+	finished := 0
+	for seed := range uint64(30) {
+		f := sim.New(sim.Config{Seed: seed, NICs: 3})
+		for i := range 6 {
+			f.Process(i/2, fmt.Sprintf("m/%d", i), func(p *sim.Process) error {
+				ctx := context.Background()
+				g, err := p.Join(ctx, "m", 6)
+				if err != nil {
+					return err
+				}
+				m, err := parallel.On(ctx, p.Weft(), g)
+				if err != nil {
+					return err
+				}
+				ended := false
+				if first, second := int(seed)%6, int(seed/6+seed+1)%6; i == first || i == second {
+					p.Start("death", func(p *sim.Process) error {
+						at := time.Millisecond
+						if i == second { // the others wait 200 ms for a reason, and then shrink
+							at += 200*time.Millisecond + time.Duration(p.Rand().IntN(200_000))*time.Nanosecond
+						}
+						p.Runtime().Sleep(ctx, at)
+						ended = true
+						return p.Weft().Close()
+					})
+				}
+				for n := 0; ; {
+					if _, err = heat(ctx, m, 300, 10); err == nil && m.Size() <= 5 {
+						n++
+					}
+					switch {
+					case ended:
+						return nil
+					case n == 30:
+						finished++
+						return m.Close()
+					case err == nil:
+						continue
+					case !errors.Is(err, parallel.ErrRankGone):
+						return fmt.Errorf("rank %d: %w; expected ErrRankGone", m.Rank(), err)
+					}
+					n = 0
+					if m, err = m.Shrink(ctx); err != nil {
+						return nil
+					}
+				}
+			})
+		}
+		if err := f.Run(10 * time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if finished == 0 {
+		t.Error("no rank went on with any seed")
+	}
+}

@@ -1,6 +1,7 @@
 package parallel
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -81,13 +82,28 @@ func (w *weftWire) over(ctx context.Context, g *weft.Group) error {
 		w.names = append(w.names, g.Member(i))
 		w.peers = append(w.peers, w.port.Peer(g.Member(i)))
 	}
+	w.guards = [2]*weft.Group{}
 	for i := range w.guards {
 		var err error
 		if w.guards[i], err = g.Split(ctx, 0); err != nil {
+			w.closeGuards()
 			return err
 		}
 	}
-	return w.watch()
+	if err := w.watch(); err != nil {
+		w.closeGuards()
+		return err
+	}
+	return nil
+}
+
+// closeGuards leaves the groups of the guards. Close of a group fails only if the group is left already.
+func (w *weftWire) closeGuards() {
+	for _, g := range w.guards {
+		if g != nil {
+			_ = g.Close()
+		}
+	}
 }
 
 // watch starts the barrier in which this rank stands until the end.
@@ -291,15 +307,13 @@ func (w *weftWire) abandon(ctx context.Context, orderly bool) error {
 		if w.rank() == 0 {
 			other = w.guards[0]
 		}
-		err = errors.Join(other.Barrier(ctx), w.guard.op.Wait(ctx))
+		if broken := cmp.Or(other.Barrier(ctx), w.guard.op.Wait(ctx)); broken != nil {
+			err = lost(broken, w.names)
+		}
 	}
 	w.guard.left.Store(true)
 	w.flushShort(ctx)
-	for _, g := range w.guards {
-		if closed := g.Close(); orderly && !errors.Is(closed, weft.ErrNoGroup) {
-			err = errors.Join(err, closed)
-		}
-	}
+	w.closeGuards()
 	for _, s := range w.sends {
 		s.op.Cancel()
 		_, _ = s.op.Wait(ctx) // a rank that fails has told its error
@@ -317,8 +331,8 @@ func (w *weftWire) shrink(ctx context.Context) (wire, uint32, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := w.over(ctx, g); err != nil {
-		return nil, 0, err
+	if err := w.over(ctx, g); err != nil { // one more rank has ended
+		return nil, 0, errors.Join(err, g.Close())
 	}
 	return w, uint32(g.Epoch()), nil
 }
