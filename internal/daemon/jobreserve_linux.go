@@ -178,7 +178,7 @@ func (j *jobs) keeperOf(r *ctl.Reserve) (at *ctl.Address) {
 	}
 	j.d.loop.Do(func(clock.Time) {
 		for _, s := range j.d.sessions {
-			if s != nil && s.name == name {
+			if s != nil && s.name == name && s.gen != 0 {
 				at = &ctl.Address{NIC: j.d.id, Slot: s.slot, Generation: s.gen}
 			}
 		}
