@@ -51,7 +51,8 @@ func (j *jobs) takeEarly(b *job) *keeper {
 	return e.keeper
 }
 
-// dropEarly ends a keeper whose reservation has not come. It has started nothing. The caller holds mu.
+// dropEarly ends the early keeper if its reservation has not come. Such a keeper has started no rank.
+// The caller holds mu.
 func (j *places) dropEarly() {
 	b := j.early
 	if b == nil {

@@ -224,7 +224,7 @@ func (j *jobs) kill(a deploy.Asker, id string, grace time.Duration) (later, erro
 	}, nil
 }
 
-// who names an asker for a person: the user, and the host and NIC from which the request comes.
+// who describes an asker in an error text: the user, and the host and NIC that sent the request.
 func (j *jobs) who(a deploy.Asker) string {
 	if a.NIC == 0 {
 		return fmt.Sprintf("user %s on %s (NIC %v)", a.User, j.d.host(), j.d.id)

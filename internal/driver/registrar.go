@@ -78,7 +78,8 @@ func (r *Registrar) New(ctx context.Context, slot uint16, pid int, name vni.Name
 	return res.Gen, res.Err
 }
 
-// withdraw has the NIC let a process go whose New_Process, at a position, it may not have answered. It answers both.
+// withdraw deletes a process whose New_Process stands at a position and may not be answered yet. The NIC
+// answers both commands.
 func (r *Registrar) withdraw(slot uint16, at int) error {
 	first := &unclaimed{at: at, open: true}
 	err := r.delete(slot, first)
@@ -136,8 +137,9 @@ func (u *unclaimed) claim(r *Registrar) {
 	}
 }
 
-// post posts a command as soon as there is room, and has the NIC look. While it waits it takes the caller's own answer:
-// the tail may have come round to that, and then nobody would find room, the caller included.
+// post waits for room, posts a command, and wakes the NIC. While it waits, it also takes the caller's
+// own answer when that answer comes. The tail may stand at the position of that answer. Then no
+// command could be posted until the answer is taken, not even the caller's.
 func (r *Registrar) post(ctx context.Context, c Command, own *unclaimed) (int, error) {
 	for {
 		r.mu.Lock()
