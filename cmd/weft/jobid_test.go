@@ -77,7 +77,7 @@ func TestRanksThatNoHostListsMayBeOnAHostThatRefuses(t *testing.T) {
 }
 
 func TestANameThatNoMachineCanHaveIsAWrongCommandLine(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "nic.sock") // nobody is asked
+	socket := filepath.Join(t.TempDir(), "nic.sock") // no daemon listens there
 	for _, args := range [][]string{{"bad name", "--nodes", "h1"}, {"", "--nodes", "h1"}, {"lab", "--nodes", "h1,h1"}, {strings.Repeat("x", 65), "--nodes", "h1"}} {
 		status, _, errs := weft(append([]string{"machine", "create", "--socket", socket}, args...)...)
 		if status != exitUsage || !strings.Contains(errs, "expected") {

@@ -40,6 +40,7 @@ func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*ti
 func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration, h *times) error {
 	x := newExchange(c.p, c.server, c.at, tagData)
 	defer x.cancel()
+	var m weft.Message
 	begin := time.Now()
 	for last, n := time.Duration(0), 0; ; n++ {
 		if err := x.send(ctx, data, echo); err != nil {
@@ -50,8 +51,7 @@ func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration,
 			h.note(now - last)
 		}
 		last = now
-		m, err := x.recv(ctx, echo)
-		if err != nil {
+		if err := x.recv(ctx, echo, &m); err != nil {
 			return err
 		}
 		if m.Full != len(data) {

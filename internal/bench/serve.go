@@ -89,9 +89,9 @@ func (s *session) echo(ctx context.Context, asked weft.Message) error {
 	if err := s.answer(ctx, asked, outcome{}); err != nil {
 		return err
 	}
+	var m weft.Message
 	for {
-		m, err := x.recv(ctx, buf)
-		if err != nil {
+		if err := x.recv(ctx, buf, &m); err != nil {
 			return err
 		}
 		if m.Tag == tagStop {

@@ -9,12 +9,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // groupName matches the names that Make accepts. No file of a controller has such a name.
-var groupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*(\.[0-9]+)?$`)
+var groupName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*(\.[0-9]+)?$`) })
 
 // files are the files of the ranks' directory that the keeper writes.
 var files = []string{
@@ -27,7 +28,7 @@ var files = []string{
 // none, wraps the reasons, such as fs.ErrPermission. The name is a job's application, such as
 // "job-1a2b3c4d.1".
 func Make(name string, uid, gid int) (*Group, error) {
-	if !groupName.MatchString(name) {
+	if !groupName().MatchString(name) {
 		return nil, fmt.Errorf("cgroup: name %.80q; expected letters, digits, '-' and '_'", name)
 	}
 	h, err := own()

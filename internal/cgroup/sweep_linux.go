@@ -25,7 +25,7 @@ func Sweep(prefix string, minAge time.Duration) (removed []string, err error) {
 		found, _ := filepath.Glob(filepath.Join(base, prefix+"*")) // an error is one of the pattern
 		for _, dir := range found {
 			st, err := os.Stat(dir)
-			if err != nil || !st.IsDir() || !groupName.MatchString(filepath.Base(dir)) || time.Since(st.ModTime()) < minAge || !hasParts(dir) {
+			if err != nil || !st.IsDir() || !groupName().MatchString(filepath.Base(dir)) || time.Since(st.ModTime()) < minAge || !hasParts(dir) {
 				continue
 			}
 			g := names[filepath.Base(dir)]

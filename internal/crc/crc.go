@@ -14,15 +14,19 @@
 // fold is divided by that instruction, without the overhead of hash/crc32, which serves where the processor does not multiply so.
 package crc
 
-import "hash/crc32"
+import (
+	"hash/crc32"
+	"sync"
+)
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli is made when it is first used: that takes a tenth of a millisecond, and most processors do without it.
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // Checksum returns the CRC-32C of b: the Castagnoli polynomial, 0x82f63b78 reflected, as in iSCSI and SCTP.
 func Checksum(b []byte) uint32 {
 	switch {
 	case !folds:
-		return crc32.Checksum(b, castagnoli)
+		return crc32.Checksum(b, castagnoli())
 	case len(b) < leastFolded:
 		return ^short(^uint32(0), b)
 	}
@@ -40,7 +44,7 @@ func Copy(to, b []byte, sum uint32) uint32 {
 	if folds {
 		return ^short(^sum, to)
 	}
-	return crc32.Update(sum, castagnoli, to)
+	return crc32.Update(sum, castagnoli(), to)
 }
 
 // leastFolded is the shortest stretch that is folded, in bytes: the four lanes that the wider way begins with. The other one shares the bound.

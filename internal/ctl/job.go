@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -173,12 +174,17 @@ func KeeperApplication(job string, restart int) string { return JobApplication(j
 func (r *Reserve) Application() string { return JobApplication(r.Job, r.Restart) }
 
 var (
-	jobName     = regexp.MustCompile(`^job-[0-9a-f]{8}$`)
-	jobID       = regexp.MustCompile(`^job-[0-9a-f]{8}(\.[1-9][0-9]{0,3})?$`)
-	application = regexp.MustCompile(`^[a-z0-9._-]+$`)
-	machineName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	hexSHA256   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	jobName     = pattern(`^job-[0-9a-f]{8}$`)
+	jobID       = pattern(`^job-[0-9a-f]{8}(\.[1-9][0-9]{0,3})?$`)
+	application = pattern(`^[a-z0-9._-]+$`)
+	machineName = pattern(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	hexSHA256   = pattern(`^[0-9a-f]{64}$`)
 )
+
+// pattern compiles an expression when it is first used: every start of a program would pay for all of them.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // mostRestarts has four digits, so that JOB.RESTART.run is an application's name.
 const mostRestarts = 9999
@@ -195,7 +201,7 @@ func (j *Job) check() error {
 		}
 		return j.Reserve.check()
 	case JobStuck: // of a job that others have started, too
-		if !application.MatchString(j.ID) || len(j.ID) > limits.NameBytes {
+		if !application().MatchString(j.ID) || len(j.ID) > limits.NameBytes {
 			return fmt.Errorf("%w: job %.40q; expected the application of its ranks, such as job-1a2b3c4d", ErrBadRequest, j.ID)
 		}
 		return nil
@@ -212,7 +218,7 @@ func (j *Job) check() error {
 	default:
 		return fmt.Errorf("%w: unknown request %.40q about jobs", ErrBadRequest, j.What)
 	}
-	if j.ID != "" && !jobID.MatchString(j.ID) {
+	if j.ID != "" && !jobID().MatchString(j.ID) {
 		return fmt.Errorf("%w: job %.40q; expected an id such as job-1a2b3c4d or job-1a2b3c4d.1", ErrBadRequest, j.ID)
 	}
 	if j.Grace < 0 || j.Grace > int64(limits.MostJobGrace) {
@@ -227,7 +233,7 @@ func (r *Reserve) check() error {
 		return fmt.Errorf("%w: reserve: "+format, append([]any{ErrBadRequest}, args...)...)
 	}
 	switch {
-	case !jobName.MatchString(r.Job):
+	case !jobName().MatchString(r.Job):
 		return bad("job %.40q; expected job- and eight hexadecimal digits", r.Job)
 	case r.Restart < 0 || r.Restart > mostRestarts:
 		return bad("restart %d; expected 0 to %d", r.Restart, mostRestarts)
@@ -241,7 +247,7 @@ func (r *Reserve) check() error {
 		return bad("%d ranks from rank %d on, of %d", r.Ranks, r.First, r.Size)
 	case r.Launcher.NIC == 0 || r.Launcher.Slot == 0:
 		return bad("the launcher has no address; expected its NIC, slot and generation")
-	case r.SHA256 != "" && !hexSHA256.MatchString(r.SHA256):
+	case r.SHA256 != "" && !hexSHA256().MatchString(r.SHA256):
 		return bad("sha256 %.80q; expected 64 hexadecimal digits", r.SHA256)
 	case r.MemoryBytes < 0:
 		return bad("a limit of %d bytes of memory; expected 0 or more", r.MemoryBytes)
@@ -269,7 +275,7 @@ func CheckMachineName(name string) error {
 }
 
 func validMachine(name string) bool {
-	return len(name) <= limits.MachineNameBytes && machineName.MatchString(name)
+	return len(name) <= limits.MachineNameBytes && machineName().MatchString(name)
 }
 
 // check says what no machine can be.

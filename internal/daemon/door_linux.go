@@ -99,7 +99,7 @@ func (h *door) linkNames() string {
 
 // run serves all links until ctx is done.
 func (h *door) run(ctx context.Context) error {
-	runtime.GOMAXPROCS(max(len(h.links)+1, runtime.GOMAXPROCS(0))) // no loop's thread shares its core's turn with the rest
+	giveProcessors(len(h.links))
 	ctx, h.stop = context.WithCancel(ctx)
 	defer h.stop()
 	h.ctx = ctx
@@ -186,3 +186,8 @@ func (h *door) list() (l []ctl.Link) {
 	}
 	return l
 }
+
+// giveProcessors gives every loop a processor of the Go scheduler, and the other goroutines two. A loop never gives up
+// its own. A goroutine in a system call keeps one until the runtime notices, which can take 10 ms. With only one processor
+// beside the loops, nothing would be answered in this time.
+func giveProcessors(loops int) { runtime.GOMAXPROCS(max(loops+2, runtime.GOMAXPROCS(0))) }

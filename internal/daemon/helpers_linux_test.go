@@ -97,7 +97,7 @@ var roles = map[string]func(arg string) error{
 			}
 		}
 		fmt.Println("ready")
-		select {}
+		return hang()
 	},
 	"sharer": func(socket string) error { // shares segment 2 until it is killed
 		p, err := attach(context.Background(), socket, "sharer/0")
@@ -110,7 +110,7 @@ var roles = map[string]func(arg string) error{
 		}
 		copy(s.Bytes(), "hello")
 		fmt.Println("ready")
-		select {}
+		return hang()
 	},
 	"loader": func(arg string) error { // NIC at SOCKET: loads a program into a NIC, 0 being the socket's
 		nic, socket, _ := strings.Cut(arg, " at ")

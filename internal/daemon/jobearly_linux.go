@@ -8,19 +8,37 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// startEarly starts the keeper of a job of this user before its reservation comes, and makes its control group. The
-// keeper attaches meanwhile. After an error the job's reservation starts a keeper, and reports what is wrong.
+// early is the part of a job that is made before the job's reservation comes.
+type early struct {
+	id   string
+	of   *Daemon       // on the link of which it is
+	made chan struct{} // closed when job is final
+	job  *job          // nil after an error; the reservation then starts a keeper, and reports what is wrong
+}
+
+// startEarly begins to make the control group of a job of this user, and to start its keeper, which attaches at once.
+// The daemon goes on meanwhile.
 func (j *jobs) startEarly(id string) {
 	if id == "" {
 		return
 	}
+	e := &early{id: id, of: j.d, made: make(chan struct{})}
+	j.early = e // nobody else runs yet
+	go func() {
+		defer close(e.made)
+		e.job = j.makeEarly(id)
+	}()
+}
+
+// makeEarly does the work of startEarly. It returns nil after an error.
+func (j *jobs) makeEarly(id string) *job {
 	name, err := vni.MakeName(ctl.KeeperApplication(id, 0), 1) // the job's only host
 	if err != nil {
-		return
+		return nil
 	}
 	a, err := accountOf(false, "", os.Getuid())
 	if err != nil {
-		return
+		return nil
 	}
 	b := &job{account: a, on: j.d, JobInfo: ctl.JobInfo{ID: id}, log: j.d.log.With("job", id, "user", a.name)}
 	b.makeGroup()
@@ -30,34 +48,42 @@ func (j *jobs) startEarly(id string) {
 	}
 	if b.keeper, err = j.startKeeper(b, &ctl.ToKeeper{Await: await}); err != nil {
 		b.endGroup()
-		return
+		return nil
 	}
-	j.mu.Lock()
-	j.early = b
-	j.mu.Unlock()
+	return b
 }
 
 // takeEarly gives a job the keeper and the control group that were made for it, and returns the keeper; nil if there
-// is none.
+// is none. It waits until they are made.
 func (j *jobs) takeEarly(b *job) *keeper {
 	j.mu.Lock()
-	defer j.mu.Unlock()
 	e := j.early
-	if j.closed || e == nil || e.ID != b.ID || e.account.uid != b.account.uid || e.on != b.on {
+	if j.closed || e == nil || e.id != b.ID || b.account.uid != os.Getuid() || e.of != b.on {
+		j.mu.Unlock()
 		return nil
 	}
 	j.early = nil
-	b.group, b.noGroup = e.group, e.noGroup
-	return e.keeper
+	j.mu.Unlock()
+	if <-e.made; e.job == nil {
+		return nil
+	}
+	b.group, b.noGroup = e.job.group, e.job.noGroup
+	return e.job.keeper
 }
 
-// dropEarly ends a keeper whose reservation has not come. It has started nothing. The caller holds mu.
+// dropEarly ends the early keeper if its reservation has not come. Such a keeper has started no rank. The caller holds
+// mu.
 func (j *places) dropEarly() {
-	b := j.early
-	if b == nil {
+	e := j.early
+	if e == nil {
 		return
 	}
 	j.early = nil
+	<-e.made
+	b := e.job
+	if b == nil {
+		return
+	}
 	_ = b.keeper.link.Close()
 	b.keeper.killWithin(limits.KeeperExtra)
 	j.live.Go(func() {

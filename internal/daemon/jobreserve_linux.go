@@ -67,7 +67,7 @@ func (j *jobs) enter(a deploy.Asker) (leave func(), no *ctl.Refusal) {
 	}, nil
 }
 
-// reserver is who has reservations: another NIC, or a user of this host.
+// reserver identifies a holder of reservations: another NIC, or a user of this host.
 type reserver struct {
 	nic registry.NICID // 0: a user of this host
 	uid int
@@ -178,7 +178,7 @@ func (j *jobs) keeperOf(r *ctl.Reserve) (at *ctl.Address) {
 	}
 	j.d.loop.Do(func(clock.Time) {
 		for _, s := range j.d.sessions {
-			if s != nil && s.name == name {
+			if s != nil && s.name == name && s.gen != 0 {
 				at = &ctl.Address{NIC: j.d.id, Slot: s.slot, Generation: s.gen}
 			}
 		}
@@ -208,7 +208,8 @@ func (j *jobs) lacking(who *account, r *ctl.Reserve) []ctl.Refusal {
 	return j.short(who, r)
 }
 
-// short is lacking with the lock held. who is nil if the user does not exist here.
+// short does the work of lacking. The caller holds the lock. who is nil if the user does not exist on
+// this host.
 func (j *jobs) short(who *account, r *ctl.Reserve) (all []ctl.Refusal) {
 	slots, most := j.slots(), j.d.settings.config.maxProcesses()-1 // the keeper is a process, too
 	switch free := slots - j.taken; {

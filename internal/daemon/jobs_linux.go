@@ -42,7 +42,7 @@ type places struct {
 	taken     int              // slots
 	reservers map[reserver]int // reservations that are worked on
 	closed    bool
-	early     *job           // has a keeper that waits for its reservation; nil: none
+	early     *early         // waits for its reservation; nil: none
 	live      sync.WaitGroup // jobs whose end is not handled
 
 	groupless sync.Once // logs why jobs get no control group
@@ -224,7 +224,7 @@ func (j *jobs) kill(a deploy.Asker, id string, grace time.Duration) (later, erro
 	}, nil
 }
 
-// who names an asker for a person: the user, and the host and NIC from which the request comes.
+// who describes an asker in an error text: the user, and the host and NIC that sent the request.
 func (j *jobs) who(a deploy.Asker) string {
 	if a.NIC == 0 {
 		return fmt.Sprintf("user %s on %s (NIC %v)", a.User, j.d.host(), j.d.id)
@@ -312,7 +312,7 @@ func (b *job) makeGroup() {
 	if err != nil {
 		b.noGroup = noGroupText(err, name)
 		b.on.jobs.groupless.Do(func() {
-			b.on.log.Log(b.on.ctx, grouplessLevel(os.Getuid()), "jobs get no control group, and so no limit of memory", "error", b.noGroup)
+			b.on.log.Log(context.Background(), grouplessLevel(os.Getuid()), "jobs get no control group, and so no limit of memory", "error", b.noGroup)
 		})
 		return
 	}

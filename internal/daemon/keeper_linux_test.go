@@ -50,7 +50,7 @@ func keep(how string) error {
 		err = l.Answer(&ctl.FromKeeper{Refusals: []ctl.Refusal{{What: ctl.RefusedHost, Text: fmt.Sprint("uid ", os.Getuid(), " gid ", os.Getgid(),
 			" groups ", groups, " leader ", sid == os.Getpid(), " dir ", dir, " ", strings.Join(os.Environ(), " "))}}})
 	case "silent":
-		select {}
+		hang()
 	case "dies":
 		fmt.Fprintln(os.Stderr, "no memory for a keeper")
 		os.Exit(3)
@@ -58,12 +58,20 @@ func keep(how string) error {
 		for fd := 3; fd < 16; fd++ { // whichever the link has become
 			_, _ = unix.Write(fd, []byte(`{"ready":7}`))
 		}
-		select {}
+		hang()
 	default:
 		err = keepOn(l, m.Begin, how)
 	}
 	time.Sleep(time.Minute) // the daemon ends a keeper that refuses
 	return err
+}
+
+// hang never returns. A select without cases would do if the runtime did not end a program
+// in which no goroutine can run: whether one still can at that moment is chance.
+func hang() error {
+	for {
+		time.Sleep(time.Hour)
+	}
 }
 
 // keepOn attaches as a keeper does, says that it is ready, and does what the daemon says.
@@ -105,7 +113,7 @@ func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
 		m, err := l.Told()
 		switch {
 		case how == "stubborn" && err != nil:
-			select {}
+			hang()
 		case err == io.EOF, err == nil && (m.Kill != nil || m.Stops) && how != "stubborn":
 			for _, pid := range pids {
 				_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -84,7 +84,9 @@ func (s *session) register(seg *vni.Segment) (err error) {
 	if err = d.loop.AddBell(s.kick, s.slot); err == nil {
 		ctx, cancel := context.WithTimeout(d.ctx, registerWithin)
 		defer cancel()
-		if s.gen, err = d.driver.New(ctx, s.slot, s.pid, s.name, driver.Entry{VNI: seg, WakeUp: s.wake, User: secure.UserName(s.uid), Life: s.life}); err == nil {
+		var gen uint32
+		if gen, err = d.driver.New(ctx, s.slot, s.pid, s.name, driver.Entry{VNI: seg, WakeUp: s.wake, User: secure.UserName(s.uid), Life: s.life}); err == nil {
+			d.loop.Do(func(clock.Time) { s.gen = gen }) // others look through the table in the loop
 			return nil
 		}
 		err = errors.Join(err, d.loop.RemoveBell(s.kick))

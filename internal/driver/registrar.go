@@ -67,23 +67,32 @@ func (r *Registrar) New(ctx context.Context, slot uint16, pid int, name vni.Name
 	r.mu.Lock()
 	r.d.Tie(slot, e)
 	r.mu.Unlock()
-	at, err := r.post(ctx, Command{Code: NewProcess, Index: slot, PID: uint32(pid), Name: name})
+	at, err := r.post(ctx, Command{Code: NewProcess, Index: slot, PID: uint32(pid), Name: name}, new(unclaimed))
 	if err != nil {
 		return 0, err
 	}
 	res, err := r.await(ctx, at)
-	if err != nil { // withdrawn: the NIC answers both commands
-		err = errors.Join(err, r.Delete(slot))
-		r.answered(at)
-		return 0, err
+	if err != nil {
+		return 0, errors.Join(err, r.withdraw(slot, at))
 	}
 	return res.Gen, res.Err
 }
 
+// withdraw deletes a process whose New_Process stands at a position and may not be answered yet. The NIC
+// answers both commands.
+func (r *Registrar) withdraw(slot uint16, at int) error {
+	first := &unclaimed{at: at, open: true}
+	err := r.delete(slot, first)
+	first.claim(r)
+	return err
+}
+
 // Delete has the NIC let a process go. When it returns, the NIC touches none of the process's memory again. The NIC answers
 // at its next poll, so this waits for nothing but that; the error is the waiter's, if there is no further poll.
-func (r *Registrar) Delete(slot uint16) error {
-	at, err := r.post(context.Background(), Command{Code: DeleteProcess, Index: slot})
+func (r *Registrar) Delete(slot uint16) error { return r.delete(slot, new(unclaimed)) }
+
+func (r *Registrar) delete(slot uint16, own *unclaimed) error {
+	at, err := r.post(context.Background(), Command{Code: DeleteProcess, Index: slot}, own)
 	if err != nil {
 		return err
 	}
@@ -111,8 +120,27 @@ func (r *Registrar) answered(at int) (Result, bool) {
 	return res, ok
 }
 
-// post posts a command as soon as there is room, and has the NIC look.
-func (r *Registrar) post(ctx context.Context, c Command) (int, error) {
+// unclaimed is the answer to a command of the caller that it has not taken yet. The zero value is none.
+type unclaimed struct {
+	at   int
+	open bool
+}
+
+// there reports whether the answer has come.
+func (u *unclaimed) there(r *Registrar) bool { return u.open && r.d.Doorbell(u.at) == vni.Done }
+
+// claim takes the answer if it has come. The position is another command's from then on.
+func (u *unclaimed) claim(r *Registrar) {
+	if u.open {
+		_, ok := r.answered(u.at)
+		u.open = !ok
+	}
+}
+
+// post waits for room, posts a command, and wakes the NIC. While it waits, it also takes the caller's
+// own answer when that answer comes. The tail may stand at the position of that answer. Then no
+// command could be posted until the answer is taken, not even the caller's.
+func (r *Registrar) post(ctx context.Context, c Command, own *unclaimed) (int, error) {
 	for {
 		r.mu.Lock()
 		at, ok := r.d.Post(c)
@@ -121,8 +149,9 @@ func (r *Registrar) post(ctx context.Context, c Command) (int, error) {
 			r.w.Kick()
 			return at, nil
 		}
-		if err := r.w.Wait(ctx, r.d.Room); err != nil {
+		if err := r.w.Wait(ctx, func() bool { return r.d.Room() || own.there(r) }); err != nil {
 			return 0, err
 		}
+		own.claim(r)
 	}
 }

@@ -172,6 +172,46 @@ func TestProcessesComeAndGoAtFullSpeed(t *testing.T) {
 	}
 }
 
+// The tail comes round to the answer of a New_Process whose caller has given up and is about to post Delete_Process.
+func TestAWithdrawalFindsRoomThoughItsOwnAnswerIsAtTheTail(t *testing.T) {
+	q := NewQueue(3)
+	w := newToyNIC(q, func() bool { return false })
+	r := NewRegistrar(q.Driver(), w)
+	segs := segments(t, 3)
+	r.d.Tie(1, Entry{VNI: segs[0]})
+	at, err := r.post(t.Context(), Command{Code: NewProcess, Index: 1, PID: 1}, new(unclaimed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(slot uint16) {
+		if _, err := r.New(t.Context(), slot, int(slot), vni.Name{}, Entry{VNI: segs[slot-1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve(3)
+	for range (limits.DriverCommands - 2) / 2 {
+		serve(2)
+		if err := r.Delete(2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tail := int(r.d.tail.Load()); tail != at || r.d.Doorbell(at) != vni.Done {
+		t.Fatalf("the tail is at %d, and doorbell %d is %v; expected the tail there, and an answer", tail, at, r.d.Doorbell(at))
+	}
+	if err := r.withdraw(1, at); err != nil {
+		t.Error(err)
+	}
+	if err := r.Delete(3); err != nil {
+		t.Error(err)
+	}
+	if err := w.end(); err != nil {
+		t.Error(err)
+	}
+	if n, _ := r.Pending(); n != 0 || len(w.procs) != 0 {
+		t.Errorf("%d commands are pending, and %d processes there", n, len(w.procs))
+	}
+}
+
 func TestWhoFindsNoRoomWaitsForIt(t *testing.T) {
 	q := NewQueue(limits.MaxProcesses)
 	var open atomic.Bool

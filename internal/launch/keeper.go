@@ -148,7 +148,7 @@ func (k *keeper) endSet(s Set, grace time.Duration) {
 	k.rt.Go(func() {
 		_ = k.daemon.Answer(&ctl.FromKeeper{Ending: true})
 		if stops || errors.Is(why, errKilled) { // before the ranks' ends, whose cause it is
-			k.sayWithin(time.Second, endingMsg{stops, why.Error()})
+			k.sayWithin(time.Second, endingMsg{stops, short(why.Error())})
 		}
 		lived := s.End(grace)
 		k.change(func() { k.ends--; k.lived = lived })

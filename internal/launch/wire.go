@@ -174,7 +174,7 @@ func (m stageMsg) append(b []byte) []byte {
 func (m stagedMsg) append(b []byte) []byte { return putJSON(b, kindStaged, m.refusals) }
 
 func (m endingMsg) append(b []byte) []byte {
-	return append(append(b, byte(kindEnding), putBool(m.again)), short(m.text)...)
+	return append(append(b, byte(kindEnding), putBool(m.again)), m.text...)
 }
 
 func (m *endedMsg) append(b []byte) []byte { return putJSON(b, kindEnded, m) }

@@ -178,6 +178,7 @@ func FuzzParse(f *testing.F) {
 			f.Add(m.append(nil), i == 1)
 		}
 	}
+	f.Add([]byte{byte(kindEnding), 1, 0x80}, true) // not UTF-8
 	f.Fuzz(func(t *testing.T, b []byte, fromKeeper bool) {
 		m, err := parse(b, fromKeeper)
 		if err != nil {

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 )
 
 // relCounts says which counter each of rel's statistics adds to, as the tags of rel.Stats have it.
-var relCounts = func() (l []relCount) {
+var relCounts = sync.OnceValue(func() (l []relCount) {
 	names := vni.Names()
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[rel.Stats]()) {
 		if name, published := f.Tag.Lookup("counter"); published {
@@ -22,7 +23,7 @@ var relCounts = func() (l []relCount) {
 		}
 	}
 	return l
-}()
+})
 
 type relCount struct {
 	counter vni.Counter
@@ -34,7 +35,7 @@ type relCount struct {
 func (e *Engine) collectRel() {
 	stats := e.rel.Stats()
 	now, before := reflect.ValueOf(stats).Elem(), reflect.ValueOf(&e.publisher.rel).Elem()
-	for _, r := range relCounts {
+	for _, r := range relCounts() {
 		e.counts[r.counter] += now.Field(r.field).Uint() - before.Field(r.field).Uint()
 	}
 	e.publisher.rel = *stats

@@ -68,6 +68,7 @@ func (c *Cache) Draft(m *Manifest) (Draft, error) {
 	if m.SizeBytes > c.bound {
 		return nil, fmt.Errorf("a file of %d bytes; expected at most the %d bytes of the cache %s", m.SizeBytes, c.bound, c.path)
 	}
+	// The number only has to differ from that of other drafts: O_EXCL refuses a name that exists.
 	name := draftsDir + "/" + strconv.FormatUint(rand.Uint64(), 16)
 	f, err := c.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
