@@ -36,7 +36,8 @@ func TestTheTutorialOfParallelProgramsPrintsWhatItShows(t *testing.T) {
 			if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, name+".out"), source).CombinedOutput(); err != nil {
+			build := exec.Command("go", "build", "-o", filepath.Join(dir, name+".out"), source)
+			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v: %s", name, err, out)
 			}
 		case strings.HasPrefix(text, "$ "):

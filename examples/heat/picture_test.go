@@ -148,13 +148,14 @@ func TestPictureOfHeatAfterTheDeathOfARank(t *testing.T) {
 	}
 	for _, shot := range []*snapshot{before, after} {
 		for i, want := range serial(*side, int(shot.step)) {
-			if math.Float64bits(shot.points[i]) != math.Float64bits(want) {
-				t.Fatalf("after step %d, point %d,%d is %v; expected %v", shot.step, i / *side, i%*side, shot.points[i], want)
+			if x := shot.points[i]; math.Float64bits(x) != math.Float64bits(want) {
+				t.Fatalf("after step %d, point %d,%d is %v; expected %v", shot.step, i / *side, i%*side, x, want)
 			}
 		}
 	}
 	const left, right, top, cell = 20, 430, 96, 4
-	d := picture.New(830, 492, "Heat: a plate by Jacobi's method, and the death of a rank", "examples/heat on 80 × 80 points",
+	d := picture.New(830, 492, "Heat: a plate by Jacobi's method, and the death of a rank",
+		"examples/heat on 80 × 80 points",
 		"Two plates with a hot upper edge. On the left, four ranks hold the rows after step 600, and rank 2 dies. "+
 			"On the right, three ranks hold the rows after step 1000, and the heat has spread further.")
 	d.Text("small", left, top-12, fmt.Sprintf("step %d, the last checkpoint of 4 ranks", before.step))

@@ -35,7 +35,8 @@ func TestPictureOfLife(t *testing.T) {
 		var alive []picture.Point
 		for k, c := range cells {
 			if c == 1 {
-				alive = append(alive, picture.Point{X: x + cell*(float64(k%side)+0.5), Y: y + cell*(float64(k/side)+0.5)})
+				column, row := float64(k%side), float64(k/side)
+				alive = append(alive, picture.Point{X: x + cell*(column+0.5), Y: y + cell*(row+0.5)})
 			}
 		}
 		d.Dots("big green", alive)

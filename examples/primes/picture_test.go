@@ -28,7 +28,8 @@ func TestPictureOfPrimes(t *testing.T) {
 		Y: picture.Axis{From: 0, To: 26, Label: "primes up to the number", Ticks: numbers(0, 5, 10, 15, 20, 25)}}
 	far := &picture.Plot{Left: 450, Top: 104, Right: 760, Bottom: 340,
 		X: picture.Axis{From: 0, To: below, Label: "number", Ticks: numbers(0, 25_000, 50_000, 75_000, 100_000)},
-		Y: picture.Axis{From: 0, To: 10_000, Label: "primes up to the number", Ticks: numbers(0, 2000, 4000, 6000, 8000, 10_000)}}
+		Y: picture.Axis{From: 0, To: 10_000, Label: "primes up to the number",
+			Ticks: numbers(0, 2000, 4000, 6000, 8000, 10_000)}}
 	var stairs, all, estimate []picture.Point
 	stairs = append(stairs, near.At(0, 0))
 	for i, p := range primes {

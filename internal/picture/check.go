@@ -32,6 +32,6 @@ func Check(t *testing.T, d *Drawing, name string) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(d.svg(), want) {
-		t.Errorf("%s differs from the picture that this test draws. Run go test with -update, and look at the file.", file)
+		t.Errorf("%s differs from the picture that this test draws; if this is intended, run: go test . -update", file)
 	}
 }

@@ -68,7 +68,8 @@ func TestAGridDrawsEachRunOfCellsOfOneLevel(t *testing.T) {
 }
 
 func TestAPlotPlacesValuesOnLinearAndLogarithmicAxes(t *testing.T) {
-	p := &Plot{Left: 100, Top: 0, Right: 200, Bottom: 300, X: Axis{From: -1, To: 1}, Y: Axis{From: 1, To: 1000, Log: true}}
+	p := &Plot{Left: 100, Top: 0, Right: 200, Bottom: 300,
+		X: Axis{From: -1, To: 1}, Y: Axis{From: 1, To: 1000, Log: true}}
 	for _, c := range []struct{ x, y, px, py float64 }{{-1, 1, 100, 300}, {0, 10, 150, 200}, {1, 1000, 200, 0}} {
 		at := p.At(c.x, c.y)
 		if pixels(at.X) != pixels(c.px) || pixels(at.Y) != pixels(c.py) {
