@@ -313,10 +313,11 @@ func (c *Client) tookOut(p *page, k *call, version uint64, t target) (full bool)
 	}
 	switch k.answer.status {
 	case statusOK:
-		if k.answer.version == version {
+		switch same := k.answer.crc == k.record.crc; {
+		case k.record.shelved && (k.answer.version > version || k.answer.version == version && !same):
+			p.issued = max(p.issued, k.answer.version+1) // another client wrote this version
+		case k.answer.version == version:
 			p.has(k.to, k.answer.epoch, version, c.shardThere(k, t))
-		} else if k.record.shelved {
-			p.issued = max(p.issued, k.answer.version) // of another client
 		}
 	case statusFull, statusQuota, statusUnshelved:
 		full = true

@@ -197,7 +197,7 @@ func (s *Shelf) Clear(ctx context.Context) error {
 }
 
 // writePage writes a page of an object to Copies servers. Clients number versions by their clocks.
-// If a server has a newer version than the clock says, the write takes a still newer one.
+// If a server has this version of another client, or a newer one, the write takes a still newer one.
 func (s *Shelf) writePage(ctx context.Context, object, number uint64, data []byte) error {
 	c := s.c
 	within, cancel := c.p.Runtime().WithTimeout(ctx, s.wait)
@@ -220,7 +220,8 @@ func (s *Shelf) writePage(ctx context.Context, object, number uint64, data []byt
 	return err
 }
 
-// errOlder is the error of spread when a server has a newer version of a page of a shelf.
+// errOlder is the error of spread when a server has this version of a page of a shelf from another
+// client, or a newer one.
 var errOlder = errors.New("netmem: a server has a newer version")
 
 // few returns the error of a call that has waited for servers. It names those that are down.
