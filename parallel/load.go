@@ -19,10 +19,10 @@ import (
 // If a variable has other lengths, another divided axis or another element type than in the
 // checkpoint, Load fails with [ErrBadArgument]. The checkpoint may have more variables.
 func Load(ctx context.Context, m *Machine, store Store, vars ...Saved) (step uint64, err error) {
-	if err := m.begin(ctx, describeSaved(opLoad, 0, vars)); err != nil {
+	if err := m.begin(ctx, describeSaved(opLoad, 0, 0, vars)); err != nil {
 		return 0, err
 	}
-	plan, err := planCheckpoint(m, vars)
+	plan, err := planCheckpoint(m, 1, vars)
 	found := false
 	if err == nil {
 		step, found, err = load(ctx, m, store, plan, vars)
@@ -132,9 +132,17 @@ func readBlocks(
 	first, last := v.s.first[m.rank], v.s.first[m.rank+1]
 	from := v.blockBytes(first)
 	b := make([]byte, v.blockBytes(last)-from)
-	for at := 0; at < len(b); at += chunkBytes {
-		part := b[at:min(at+chunkBytes, len(b))]
-		if err := store.ReadAt(ctx, object, part, place.offset+from+int64(at)); err != nil {
+	for i, p := range place.parts {
+		end := len(place.sums)
+		if i+1 < len(place.parts) {
+			end = place.parts[i+1].first
+		}
+		lo, hi := max(p.first, first), min(end, last)
+		if lo >= hi {
+			continue
+		}
+		part := b[v.blockBytes(lo)-from : v.blockBytes(hi)-from]
+		if err := readChunks(ctx, store, object, part, v.offsetIn(place, lo)); err != nil {
 			return nil, err
 		}
 	}
@@ -145,6 +153,17 @@ func readBlocks(
 		}
 	}
 	return b, nil
+}
+
+// readChunks reads bytes from an offset on.
+func readChunks(ctx context.Context, store Store, object string, b []byte, offset int64) error {
+	for at := 0; at < len(b); at += chunkBytes {
+		chunk := b[at:min(at+chunkBytes, len(b))]
+		if err := store.ReadAt(ctx, object, chunk, offset+int64(at)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setBlocks sets the blocks of this rank.
