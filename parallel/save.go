@@ -3,9 +3,11 @@ package parallel
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -165,11 +167,18 @@ func describeSaved(code byte, step uint64, align int, vars []Saved) description 
 	return d
 }
 
-// readManifests returns the whole manifests of a store, the newest first, and the slot of each.
-func readManifests(ctx context.Context, store Store) (list []*manifest, slots []int) {
+// readManifests returns the whole manifests of a store, the newest first, and the slot of each. If
+// the store cannot read an object, readManifests also returns its error. A manifest that is missing
+// or damaged is no error.
+func readManifests(ctx context.Context, store Store) (list []*manifest, slots []int, failed error) {
 	for slot, name := range slotNames {
 		f := new(manifest)
-		if b, err := store.Read(ctx, name+".manifest", maxManifest); err == nil && f.decode(b) == nil {
+		b, err := store.Read(ctx, name+".manifest", maxManifest)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			failed = errors.Join(failed, err)
+		case f.decode(b) == nil:
 			list, slots = append(list, f), append(slots, slot)
 		}
 	}
@@ -177,15 +186,19 @@ func readManifests(ctx context.Context, store Store) (list []*manifest, slots []
 		slices.Reverse(list)
 		slices.Reverse(slots)
 	}
-	return list, slots
+	return list, slots, failed
 }
 
 // chooseSlot returns the slot of the older checkpoint, and gives the new one its serial number.
-// Rank 0 looks, and tells the others.
+// Rank 0 looks, and tells the others. It fails if the store cannot read a manifest: the new
+// checkpoint could replace the newest one, or look older than it.
 func chooseSlot(ctx context.Context, m *Machine, store Store, f *manifest) (int, error) {
 	b := make([]byte, 9)
 	if m.rank == 0 {
-		list, slots := readManifests(ctx, store)
+		list, slots, err := readManifests(ctx, store)
+		if err != nil {
+			return 0, err
+		}
 		if len(list) > 0 {
 			b[0] = byte(1 - slots[0])
 			if m.defect == mutate.ParallelSlotNewest {
