@@ -83,7 +83,7 @@ var parallelCases = []parallelCase{
 	{ParallelJacobi, workJacobi, workJacobiPlain, 1, 1, "a Go loop", false, 1024, 64, ofSpeeds, 0.95, false},
 	{ParallelJacobi2, workJacobi, workJacobiGoroutines, 2, 1, "two goroutines", false, 1024, 64, ofSpeeds, 0.95, true},
 	{ParallelHalo, workHalo, workCall, 2, 2, "Call", false, 8 << 10, 8 << 10, ofTimes, 1.3, false},
-	{ParallelHidden, workWaitHidden, workWaitAlone, 2, 2, "a wait at once", false, 1024, 64, ofHidden, 0.8, true},
+	{ParallelHidden, workWaitHidden, workWaitAlone, 2, 2, "no overlap", false, 1024, 64, ofHidden, 0.8, true},
 	{ParallelScan, workScan, workCopy, 1, 1, "copy", false, 1 << 24, 1 << 12, ofTimes, 2.5, false},
 	{ParallelOrder, workSum, workSumFree, 2, 2, "free order", true, 1 << 22, 1 << 12, ofTimes, 1.1, false},
 	{ParallelStencil, workStencil, workStencil, 2, 0, "MPICH", false, 2000, 100, ofTimes, 1.1, false},

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/parallel"
 )
 
-// halo exchanges halos of Size bytes in each direction. Each exchange carries a new element.
+// halo exchanges halos of Size bytes with the other rank. Each exchange carries new elements.
 func (r *parallelRank) halo(ctx context.Context, q parallelQuestion) (parallelAnswer, error) {
 	s, err := parallel.NewShape(ctx, r.m, parallel.Axis{Len: 8, Halo: 1}, parallel.Axis{Len: max(q.Size/8, 1)})
 	if err != nil {
@@ -28,7 +28,7 @@ func (r *parallelRank) halo(ctx context.Context, q parallelQuestion) (parallelAn
 	lo, n := s.Local().Lo[0], s.Local().Len[0]
 	a, err := r.timed(ctx, q, func(i int) error {
 		v.Row(lo)[0], v.Row(lo + n - 1)[0] = int64(i*10+lo), int64(i*10+lo+n-1)
-		h, err := parallel.StartHalo(c, v, parallel.Torus[int64]())
+		h, err := parallel.StartHalo(c, v, parallel.Value[int64](-1))
 		if err != nil {
 			return err
 		}
@@ -37,11 +37,21 @@ func (r *parallelRank) halo(ctx context.Context, q parallelQuestion) (parallelAn
 	if err != nil {
 		return a, err
 	}
-	wrong := false
+	wrong, last := false, int64(q.Warm+q.Count-1)*10
+	beyond := func(row []int64, i int) { // the row i of the neighbor, or of the border
+		want := last + int64(i)
+		if i < 0 || i >= 8 {
+			want = -1
+		}
+		wrong = wrong || row[0] != want
+	}
 	err = parallel.Around(c, next, v, func(at *parallel.Window[int64], _ []int64) {
-		last := int64(q.Warm+q.Count-1) * 10
-		wrong = wrong || at.Pos[0] == lo && at.Row(-1, 0)[0] != last+int64((lo+7)%8) ||
-			at.Pos[0] == lo+n-1 && at.Row(1, 0)[0] != last+int64((lo+n)%8)
+		if at.Pos[0] == lo {
+			beyond(at.Row(-1, 0), lo-1)
+		}
+		if at.Pos[0] == lo+n-1 {
+			beyond(at.Row(1, 0), lo+n)
+		}
 	})
 	if err == nil && wrong {
 		err = fmt.Errorf("bench: a halo has other elements than the neighbor")
