@@ -58,7 +58,7 @@ func (n *conn) option() (option, []byte, error) {
 			return 0, nil, err
 		}
 		if m := be.Uint64(b[:]); m != magicOption {
-			return 0, nil, fmt.Errorf("%w: an option begins with %#x, want %#x", errProtocol, m, uint64(magicOption))
+			return 0, nil, fmt.Errorf("%w: an option begins with %#x, expected %#x", errProtocol, m, uint64(magicOption))
 		}
 		o, length := option(be.Uint32(b[8:])), be.Uint32(b[12:])
 		switch {
