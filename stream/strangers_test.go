@@ -138,8 +138,8 @@ func TestStreamsThatComeTogetherWakeAllCallsOfAccept(t *testing.T) {
 		c := l.h.newConn(l.addr, Addr{client.Name(), fmt.Sprintf("#%d", i)}, l.cfg)
 		c.opened(client.Address(), &message{kind: kindOpen, sender: 1000 + i})
 		l.queue = append(l.queue, c)
-		l.came.Open()
 	}
+	l.came.Open() // a gate that is open already stays open, so several streams may open it only once
 	l.h.mu.Unlock()
 	for i := range waiting {
 		select {
