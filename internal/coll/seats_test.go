@@ -2,6 +2,7 @@ package coll
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -60,5 +61,29 @@ func TestASeatWhoseNICWasAwayForAWhileIsBack(t *testing.T) {
 	e.News(pr, news(wire.TableJoin, 1, "p0", 1, 1, 2)) // of the new session
 	if g.broken || g.seats[0].gone || e.Len() != 1 {
 		t.Errorf("after its return: broken %v, gone %v, %d groups", g.broken, g.seats[0].gone, e.Len())
+	}
+}
+
+// A member here has been told that its group is broken. So the group stays broken for it, though the lost member is heard of again.
+func TestASeatIsNotTakenBackBesideMembersThatWereToldOfItsLoss(t *testing.T) {
+	e := newEngine(t, 2)
+	team := newTeam(e, 1, 1)
+	g, pr := e.list[0], e.peers[2]
+	lost := slices.IndexFunc(g.seats, func(s seat) bool { return s.NIC == 2 })
+	if !g.complete || lost < 0 {
+		t.Fatal("the group is not complete")
+	}
+	e.Down(pr, false)
+	if !g.broken || !g.seats[lost].gone {
+		t.Fatalf("after the loss: broken %v, gone %v", g.broken, g.seats[lost].gone)
+	}
+	e.News(pr, news(wire.TableJoin, 1, "p0", 1, 1, 2)) // of the new session
+	if !g.broken || !g.seats[lost].gone {
+		t.Errorf("after its return: broken %v, gone %v; expected both to stay", g.broken, g.seats[lost].gone)
+	}
+	r := &request{}
+	e.Command(team.local[0], r, vni.Command{Code: vni.CodeBarrier, Group: team.numbers[0], Size: 2}, &vni.SendContext{Tag: 1})
+	if e.Run(); !r.done || r.c.Status == vni.StatusOK {
+		t.Errorf("an operation behind it: done %v, status %v; expected that it fails", r.done, r.c.Status)
 	}
 }
