@@ -66,24 +66,18 @@ func TestASeatWhoseNICWasAwayForAWhileIsBack(t *testing.T) {
 
 // A member here has been told that its group is broken. So the group stays broken for it, though the lost member is heard of again.
 func TestASeatIsNotTakenBackBesideMembersThatWereToldOfItsLoss(t *testing.T) {
-	e := newEngine(t, 2)
-	team := newTeam(e, 1, 1)
-	g, pr := e.list[0], e.peers[2]
+	e := pair(t)
+	g, pr := e.member(0).g, e.peers[2]
 	lost := slices.IndexFunc(g.seats, func(s seat) bool { return s.NIC == 2 })
-	if !g.complete || lost < 0 {
-		t.Fatal("the group is not complete")
-	}
 	e.Down(pr, false)
-	if !g.broken || !g.seats[lost].gone {
-		t.Fatalf("after the loss: broken %v, gone %v", g.broken, g.seats[lost].gone)
+	if lost < 0 || !g.broken || !g.seats[lost].gone || len(g.local) != 1 {
+		t.Fatalf("after the loss: broken %v, gone %v, %d members here", g.broken, g.seats[lost].gone, len(g.local))
 	}
 	e.News(pr, news(wire.TableJoin, 1, "p0", 1, 1, 2)) // of the new session
 	if !g.broken || !g.seats[lost].gone {
 		t.Errorf("after its return: broken %v, gone %v; expected both to stay", g.broken, g.seats[lost].gone)
 	}
-	r := &request{}
-	e.Command(team.local[0], r, vni.Command{Code: vni.CodeBarrier, Group: team.numbers[0], Size: 2}, &vni.SendContext{Tag: 1})
-	if e.Run(); !r.done || r.c.Status == vni.StatusOK {
+	if r := e.start(0, vni.CodeBarrier, 1, nil); !r.done || r.c.Status != vni.StatusGroupBroken {
 		t.Errorf("an operation behind it: done %v, status %v; expected that it fails", r.done, r.c.Status)
 	}
 }
