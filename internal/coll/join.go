@@ -37,7 +37,7 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 	}
 	switch g := t.byKey[key]; {
 	case whole != nil && whole.g.broken:
-		t.partBroken(r, whole.g.firstGone())
+		t.partBroken(r, whole.lost())
 		return
 	case g == nil:
 	case p.memberOf(g) != nil:
