@@ -22,7 +22,7 @@ import (
 // same picture to readers, and a test holds the two together.
 const importRules = `
 NONE < limits, mutate, testbed, version    limits < all but clock    NONE < target < clock, nicid
-NONE < payload, together, freeport, lateness, crc, copier  link/udp < link/xdp
+NONE < payload, together, freeport, lateness, picture, crc, copier  link/udp < link/xdp
 NONE < newcomers < proxy, nbd      NONE < memfile      NONE < freelist < rel
 NONE < interleave < interleave/{atomic,sync}
 NONE < secret < rel, nic      wire, secret, trust < seal < rel      nic, poller, trust < secure < weft, daemon     fabric < fabric/fabrictest
@@ -34,7 +34,7 @@ link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel      sea
 clock < hotel < rel, bench      wire < tree < coll, sweep
 vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc, driver
 vni, rel < names, coll, relay, program            pdl/vm < program
-clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      mutate, weft < parallel      weft < proxy      vni, weft < stage
+clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      mutate, weft < parallel < bench      weft < proxy      vni, weft < stage
 clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     NONE < hugepage < weft, daemon     NONE < standin < daemon
 NONE < filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon    NONE < procstat < ranks, daemon, bench/machine    vni, ctl < stuck
