@@ -35,6 +35,11 @@
 // machine. If ranks call different operations, the error names two of these ranks and both
 // operations; see [MismatchError]. If a rank ends, the operations fail with [ErrRankGone].
 //
+// # Checkpoints
+//
+// [Save] and [Load] keep variables in a [Store]: a directory ([Dir]), or network memory, by a shelf
+// of package netmem. A checkpoint loads on any number of ranks.
+//
 // # Same bits
 //
 // Reductions and scans combine the elements of fixed blocks in a fixed order, which depends on the

@@ -278,7 +278,11 @@ func TestACutHostIsSeenOnBothSides(t *testing.T) {
 // One more rank ends while the others shrink. The others must all go on with one machine, after one
 // more Shrink at most of each.
 func TestADeathDuringAShrinkLeavesTheOthersOnOneMachine(t *testing.T) {
-	for seed := range uint64(30) {
+	seeds := uint64(30)
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
 		finished := 0
 		f := sim.New(sim.Config{Seed: seed, NICs: 3})
 		for i := range 6 {
