@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,6 +162,9 @@ func TestAMachineOutlivesItsRanks(t *testing.T) {
 				}
 				if !errors.Is(err, parallel.ErrRankGone) {
 					return fmt.Errorf("with %d ranks: %w; expected ErrRankGone", alive, err)
+				}
+				if strings.Contains(err.Error(), "barrier") {
+					return fmt.Errorf("%w; expected no operation that the program has not called", err)
 				}
 				if m, err = m.Shrink(ctx); err != nil || m.Size() != alive-1 {
 					return fmt.Errorf("shrink from %d: %v, %w", alive, m, err)

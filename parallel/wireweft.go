@@ -140,11 +140,12 @@ func gone(rank int, err error) *RankError {
 	return &RankError{rank, "", &told{fmt.Sprintf("%v: %v", ErrRankGone, err), ErrRankGone}}
 }
 
-// lost returns the error of a guard as the loss of a rank.
+// lost returns the error of a guard as the loss of a rank. The program does not know the group of
+// the guard, so the text leaves it out.
 func lost(err error, names []weft.Name) *RankError {
 	var of *weft.GroupError
 	if errors.As(err, &of) && of.Dead != weft.AnyProcess {
-		return gone(slices.Index(names, of.Dead), err)
+		return gone(slices.Index(names, of.Dead), fmt.Errorf("%v has left or ended", of.Dead))
 	}
 	return gone(-1, err)
 }
