@@ -14,7 +14,8 @@ import (
 // Load sets variables from the newest whole checkpoint of a store, and returns its step. It may run
 // on another number of ranks than Save. If blocks of the newest checkpoint are damaged or missing,
 // Load takes the one before. If there is none either, it fails with [ErrNoCheckpoint] at every
-// rank. Then it has changed nothing, and the machine goes on.
+// rank. Then it has changed nothing, and the machine goes on. If a checkpoint exists but no manifest
+// can be read, Load fails with the error of the store.
 //
 // If a variable has other lengths, another divided axis or another element type than in the
 // checkpoint, Load fails with [ErrBadArgument]. The checkpoint may have more variables.
@@ -78,7 +79,10 @@ type candidate struct {
 func tellManifests(ctx context.Context, m *Machine, store Store) (list []candidate, err error) {
 	var b []byte
 	if m.rank == 0 {
-		files, slots := readManifests(ctx, store)
+		files, slots, err := readManifests(ctx, store)
+		if err != nil && len(files) == 0 {
+			return nil, err
+		}
 		for i, f := range files {
 			e := f.encode()
 			b = binary.LittleEndian.AppendUint32(append(b, byte(slots[i])), uint32(len(e)))

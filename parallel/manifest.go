@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 )
 
 // A checkpoint has two objects: the data of all variables, and a manifest, which Save writes last.
@@ -23,6 +24,9 @@ const manifestMagic = "WEFTCKP1"
 const (
 	// maxSaved is the largest number of variables of a checkpoint.
 	maxSaved = 256
+
+	// mostOffset is the largest offset of a variable: no offset of a block overflows.
+	mostOffset = 1 << 62
 
 	maxNameLen  = 32
 	maxManifest = 64 + maxSaved*(maxNameLen+28+3*4+MaxAxes*8+8+4+mostBlocks*4)
@@ -101,7 +105,7 @@ func (f *manifest) decode(b []byte) error {
 		}
 		v.offset = int64(r.u64())
 		blocks := r.u32()
-		if blocks > mostBlocks {
+		if blocks > mostBlocks || v.offset < 0 || v.offset > mostOffset {
 			return errManifest
 		}
 		for range blocks {
@@ -109,7 +113,7 @@ func (f *manifest) decode(b []byte) error {
 		}
 		f.vars = append(f.vars, v)
 	}
-	if r.short || len(r.b) != 0 {
+	if r.short || len(r.b) != 0 || f.serial == math.MaxUint64 { // no checkpoint can follow it
 		return errManifest
 	}
 	return nil

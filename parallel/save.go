@@ -3,9 +3,11 @@ package parallel
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"hash/fnv"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -137,27 +139,36 @@ func describeSaved(code byte, step uint64, vars []Saved) description {
 	return d
 }
 
-// readManifests returns the whole manifests of a store, the newest first, and the slot of each.
-func readManifests(ctx context.Context, store Store) (list []*manifest, slots []int) {
+// readManifests returns the whole manifests of a store, the newest first, and the slot of each. The
+// error says why one of the manifests cannot be read, if there is one in its place.
+func readManifests(ctx context.Context, store Store) (list []*manifest, slots []int, err error) {
 	for slot, name := range slotNames {
 		f := new(manifest)
-		if b, err := store.Read(ctx, name+".manifest", maxManifest); err == nil && f.decode(b) == nil {
+		b, unread := store.Read(ctx, name+".manifest", maxManifest)
+		switch {
+		case unread == nil && f.decode(b) == nil:
 			list, slots = append(list, f), append(slots, slot)
+		case unread != nil && !errors.Is(unread, fs.ErrNotExist):
+			err = fmt.Errorf("read %s.manifest: %w", name, unread)
 		}
 	}
 	if len(list) == 2 && list[1].serial > list[0].serial {
 		slices.Reverse(list)
 		slices.Reverse(slots)
 	}
-	return list, slots
+	return list, slots, err
 }
 
 // chooseSlot returns the slot of the older checkpoint, and gives the new one its serial number.
-// Rank 0 looks, and tells the others.
+// Rank 0 looks, and tells the others. It fails if it cannot read a manifest: this may be the newest,
+// which must stay.
 func chooseSlot(ctx context.Context, m *Machine, store Store, f *manifest) (int, error) {
 	b := make([]byte, 9)
 	if m.rank == 0 {
-		list, slots := readManifests(ctx, store)
+		list, slots, err := readManifests(ctx, store)
+		if err != nil {
+			return 0, err
+		}
 		if len(list) > 0 {
 			b[0] = byte(1 - slots[0])
 			if m.defect == mutate.ParallelSlotNewest {
