@@ -203,8 +203,8 @@ func (m *Machine) release() error {
 // knows no shape and no variable of the old one: make them anew and call [Load], or compute them
 // again.
 //
-// If one more rank ends while the others shrink, Shrink may fail at some or all of them. These ranks
-// must end. The others, if any, go on without them.
+// If one more rank ends while the others shrink, Shrink may fail at some or all of them. These
+// ranks must end. The others, if any, go on without them.
 func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	if m.closed {
 		return nil, &RankError{m.rank, "Shrink", ErrClosed}
@@ -212,6 +212,7 @@ func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	if !m.busy.CompareAndSwap(false, true) {
 		return nil, &RankError{m.rank, "Shrink", ErrBusy}
 	}
+	defer m.busy.Store(false)
 	if m.w == nil {
 		m.closed = true
 		n := newMachine(nil, nil, nil, m.epoch+1)
@@ -220,7 +221,6 @@ func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	}
 	w, epoch, err := m.w.shrink(ctx)
 	if err != nil {
-		m.busy.Store(false)
 		if m.fault == nil {
 			m.fault = &RankError{m.rank, "Shrink", err}
 		}

@@ -16,7 +16,7 @@ import (
 //
 //	manifest:  "WEFTCKP1"  step u64  serial u64  variables u32  { variable }  CRC-32C of all before
 //	variable:  name [32]  element type [28]  element size u32  divided axis u32
-//	           axes u32  { length u64 }  offset u64  blocks u32  { CRC-32C of the elements of a block }
+//	           axes u32  { length u64 }  offset u64  blocks u32  { CRC-32C of a block }
 //
 // Numbers are little-endian. Elements are as they lie in memory.
 const manifestMagic = "WEFTCKP1"

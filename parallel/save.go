@@ -160,8 +160,8 @@ func readManifests(ctx context.Context, store Store) (list []*manifest, slots []
 }
 
 // chooseSlot returns the slot of the older checkpoint, and gives the new one its serial number.
-// Rank 0 looks, and tells the others. It fails if it cannot read a manifest: this may be the newest,
-// which must stay.
+// Rank 0 looks, and tells the others. It fails if it cannot read a manifest: this may be the
+// newest, which must stay.
 func chooseSlot(ctx context.Context, m *Machine, store Store, f *manifest) (int, error) {
 	b := make([]byte, 9)
 	if m.rank == 0 {

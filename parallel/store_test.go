@@ -31,8 +31,8 @@ func (u unread) Read(ctx context.Context, object string, most int) ([]byte, erro
 	return u.shelf.Read(ctx, object, most)
 }
 
-// If rank 0 cannot read the newest manifest, a Save must not replace this checkpoint, and must not begin again
-// with the lowest serial number: a later Load would take an old checkpoint.
+// If rank 0 cannot read the newest manifest, a Save must not replace this checkpoint, and must not
+// begin again with the lowest serial number: a later Load would take an old checkpoint.
 func TestASaveThatCannotReadAManifestChangesNothing(t *testing.T) {
 	axes := []Axis{{Len: 20}}
 	for _, objects := range []string{"a.manifest", "b.manifest", "a.manifest b.manifest"} {
@@ -199,7 +199,8 @@ func TestALongCheckpoint(t *testing.T) {
 	at := func(i int) int { return i*i ^ 77 }
 	onRanks(t, 2, func(m *Machine) error {
 		s := must(NewShape(context.Background(), m, Axis{Len: length}))
-		u, v := must(on(s, func(pos []int) int { return at(pos[0]) })), must(on(s, func(pos []int) bool { return pos[0]%3 == 0 }))
+		u := must(on(s, func(pos []int) int { return at(pos[0]) }))
+		v := must(on(s, func(pos []int) bool { return pos[0]%3 == 0 }))
 		return Save(context.Background(), m, store, 1, Named("v", v), Named("u", u))
 	})
 	onRanks(t, 3, func(m *Machine) error {

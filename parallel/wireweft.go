@@ -97,7 +97,8 @@ func (w *weftWire) over(ctx context.Context, g *weft.Group) error {
 	return nil
 }
 
-// closeGuards leaves the groups of the guards. Close of a group fails only if the group is left already.
+// closeGuards leaves the groups of the guards. Close of a group fails only if the group is left
+// already.
 func (w *weftWire) closeGuards() {
 	for _, g := range w.guards {
 		if g != nil {
@@ -173,7 +174,7 @@ func (w *weftWire) post(ctx context.Context, to int, head *[headerLen]byte, data
 			w.sends = append(w.sends, s)
 			return nil
 		}
-		if !errors.Is(err, weft.ErrQueueFull) || len(w.sends) == 0 {
+		if !errors.Is(err, weft.ErrQueueFull) { // the queue may be full of other sends of the program
 			w.spare = append(w.spare, s)
 			return gone(to, err)
 		}
