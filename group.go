@@ -131,6 +131,16 @@ func (g *Group) Member(rank int) Name { return nameOf(g.g.Member(rank).Name) }
 // Shrink makes a new group of the remaining members, and closes this group. The new group has the
 // same name and a later epoch. Every remaining member must call Shrink. Shrink returns when the
 // remaining members agree on the list of remaining members.
+//
+// If one more member leaves or ends during Shrink, the others agree on a new list in a later epoch.
+// At some members, Shrink may have returned before. The group that it returned there is broken: its
+// operations fail with [ErrGroupBroken]. When these members call Shrink of that group, they come
+// into one group with the members whose Shrink has not returned. So a member that calls Shrink after
+// each [ErrGroupBroken] waits for every remaining member, and is never left behind.
+//
+// If ctx ends, Shrink fails with its error, and the process stays in the old group. A process has at
+// most 128 memberships, with those that a shrink has not ended yet. Beyond that, Shrink fails with
+// [ErrNoMemory].
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	n, err := g.g.Shrink(ctx)
 	shrunk, err := newGroup(g.p, n, err)

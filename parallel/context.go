@@ -9,8 +9,9 @@ import (
 )
 
 // Ctx is a shape with its active positions, and the context of the operations on it. Operations
-// change elements only at active positions, and reductions and scans take part only of these.
-// [With] makes a Ctx in which every position is active, and [Ctx.Where] narrows it.
+// change elements only at active positions, and reductions and scans combine only elements at
+// active positions. [With] makes a Ctx in which every position is active, and [Ctx.Where] narrows
+// it.
 //
 // A Ctx must not be used after its context has ended, and not by two goroutines at once.
 type Ctx struct {
@@ -31,7 +32,7 @@ func With(ctx context.Context, s *Shape) *Ctx {
 // Shape returns the shape.
 func (c *Ctx) Shape() *Shape { return c.s }
 
-// Context returns the context that With got.
+// Context returns the context that was given to [With].
 func (c *Ctx) Context() context.Context { return c.ctx }
 
 // Everywhere returns the Ctx in which all positions are active.

@@ -37,11 +37,12 @@ var (
 	// ErrClosed means that the machine is closed.
 	ErrClosed = errors.New("the machine is closed")
 
-	// ErrInitialized comes from [Init] and [On]: the program, or the process, has a machine
-	// already.
+	// ErrInitialized means that the program, or the process, has a machine already. [Init] and [On]
+	// return it.
 	ErrInitialized = errors.New("there is a machine already")
 
-	// ErrNoCheckpoint comes from [Load]: the store holds no whole checkpoint of these variables.
+	// ErrNoCheckpoint means that the store holds no whole checkpoint of these variables. [Load]
+	// returns it.
 	ErrNoCheckpoint = errors.New("no whole checkpoint")
 )
 

@@ -1,13 +1,14 @@
 package parallel
 
-// Gather copies all elements of v to the rank root, where all gets them in the order of indices. At
-// the root, all has one element for each position of the shape. At the other ranks it is ignored.
+// Gather copies all elements of v, in the order of indices, into the slice all at the rank root. At
+// the root, the length of all is the number of positions of the shape. The other ranks ignore all.
 func Gather[T any](c *Ctx, v *Var[T], root int, all []T) error {
 	return moveAll(c, v, root, all, opGather)
 }
 
-// Scatter sets every element of v from all at the rank root, which has the elements in the order of
-// indices. At the other ranks all is ignored. Scatter sets all elements, active or not.
+// Scatter sets every element of v, active or not, from the slice all at the rank root. At the root,
+// all holds one element for each position of the shape, in the order of indices. The other ranks
+// ignore all.
 func Scatter[T any](c *Ctx, v *Var[T], root int, all []T) error {
 	return moveAll(c, v, root, all, opScatter)
 }

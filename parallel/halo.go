@@ -33,8 +33,8 @@ func (h *Halo) Wait() error {
 // StartHalo begins to copy the elements at the edges of each rank into the halos of its neighbors,
 // and returns without waiting for them. The border gives the halo beyond the ends of an axis; with
 // [Keep], that halo stays as it is. Until [Halo.Wait] has returned, the program must not change v,
-// and must not call [Var.Row] or [Rows] for it: then Wait fails with [ErrStaleHalo]. All elements
-// take part, active or not.
+// and must not call [Var.Row] or [Rows] for it. If it does, Wait fails with [ErrStaleHalo]. All
+// elements take part, active or not.
 //
 // The halo includes the corners. Beyond the ends of several axes, the axis that comes later in the
 // shape decides, but the divided axis decides over all others.

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Machine is a parallel machine: the ranks of a job, in each of which the same program runs. All
+// Machine is a parallel machine: the ranks of a job. Each rank runs the same program. All
 // operations of a machine are collective: every rank calls the same operations in the same order,
 // with matching arguments.
 //
@@ -97,8 +97,8 @@ func fromLauncher(ctx context.Context) (*Machine, error) {
 	return nil, errors.Join(err, p.Close())
 }
 
-// On returns the machine whose ranks are the members of a group. Every member must call On. It
-// suits programs that attach to their NIC themselves, and programs in package sim. The machine uses
+// On returns the machine whose ranks are the members of a group. Every member must call On.
+// Programs that attach to their NIC themselves use it, and programs in package sim. The machine uses
 // port 0xff02 of the process p, and two groups of its own. A process has one machine at a time: a
 // second On fails with [ErrInitialized]. Close does not close p or g.
 func On(ctx context.Context, p *weft.Process, g *weft.Group) (*Machine, error) {

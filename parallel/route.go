@@ -67,10 +67,11 @@ func Get[T any](c *Ctx, dst *Var[T], at *Var[int], src *Var[T]) error {
 // dst may have any shape of the machine, and its elements need not be active. Elements to which
 // nothing is sent do not change.
 //
-// If several positions send to one element, it becomes the combination of what they send by
+// If several positions send to one element, it becomes the combination of their elements by
 // collide, in the order of blocks, and of indices in a block. So its bits do not depend on the
-// number of ranks. If collide has no Join, as the zero Op, Send fails with [ErrCollision], and the
-// error names both positions. If an index is out of range, Send fails with [ErrBadArgument].
+// number of ranks. If collide is the zero Op, it has no Join. Then two positions that send to one
+// element are an error: Send fails with [ErrCollision], and the text names both. If an index is out
+// of range, Send fails with [ErrBadArgument].
 func Send[T any](c *Ctx, dst *Var[T], at *Var[int], src *Var[T], collide Op[T]) error {
 	name := collide.Name
 	if collide.Join == nil {

@@ -22,9 +22,9 @@ type ScanOpt struct {
 // variables must differ. With Reverse, the result at a position combines this element and those
 // above it, in the order of positions.
 //
-// The bits do not depend on the number of ranks. If the axis is the one that the ranks divide, the
-// element of a block is the combination of the blocks before, in pairs as in [Reduce], and the
-// elements of the block in order.
+// The bits do not depend on the number of ranks. On the axis that the ranks divide, an element
+// combines the blocks before its own, in pairs as in [Reduce], and then the elements of its own
+// block in order.
 func Scan[T any](c *Ctx, dst, src *Var[T], axis int, op Op[T], o ScanOpt) error {
 	flags := byte(0)
 	infos := []*varInfo{&dst.varInfo, &src.varInfo}

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// Border says which elements lie beyond the ends of an axis. [Value], [Torus] and [Keep] make one.
-// An axis that is a torus in the shape has no end, whatever the Border says. The zero Border is the
-// zero value of T.
+// Border gives the elements beyond the ends of an axis. [Value], [Torus] and [Keep] make one. An
+// axis that is a torus in the shape has no end, and ignores the Border. The zero Border is the zero
+// value of T.
 type Border[T any] struct {
 	value T
 	kind  byte
@@ -73,7 +73,7 @@ func (s *Shape) strips(r, at, n, by int, wrap bool) (list []strip) {
 
 // Shift sets each active element of dst to the element of src that lies by positions below it on an
 // axis. So elements move up by the given number of positions, or down if by is negative. The border
-// says what comes from beyond the ends of the axis. The variables must differ. The elements of src
+// gives the elements beyond the ends of the axis. The variables must differ. The elements of src
 // need not be active.
 func Shift[T any](c *Ctx, dst, src *Var[T], axis, by int, border Border[T]) error {
 	what := border.into(describe(opShift, axis, 0, int64(by)).of(&src.varInfo), &src.varInfo)

@@ -56,7 +56,7 @@ type stencilFault struct{ err error }
 // f must not keep its arguments.
 //
 // The shape needs a halo as wide as the distances that f gives to [Window.Row]. The border gives
-// the elements beyond the ends of the axes.
+// the elements beyond the ends of the axes. Errors of the exchange name the operation StartHalo.
 func Stencil[T, U any](
 	c *Ctx, dst *Var[U], src *Var[T], border Border[T], f func(at *Window[T], out []U),
 ) error {

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// errWireFull comes from post: a rank must receive before it sends more. Two ranks that only wait
-// for their sends would wait for each other.
+// post returns errWireFull: a rank must receive before it sends more. Two ranks that only wait for
+// their sends would wait for each other.
 var errWireFull = errors.New("too many messages in flight")
 
 // A wire carries messages between the ranks of a machine, in order for each pair of ranks. One

@@ -30,9 +30,9 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	steps, x, err := solve(ctx, m)
+	residuals, x, err := solve(ctx, m)
 	if err == nil && m.Rank() == 0 {
-		fmt.Printf("after %d steps, the solution in the middle is %.6f\n", steps, x[(side/2)*side+side/2])
+		fmt.Printf("after %d steps, the solution in the middle is %.6f\n", len(residuals)-1, x[(side/2)*side+side/2])
 	}
 	if err := errors.Join(err, m.Close()); err != nil {
 		log.Fatal(err)
@@ -42,11 +42,12 @@ func main() {
 // source is the right side of the equation.
 func source(i, j int) float64 { return float64((i*j)%5) - 2 }
 
-// solve returns the number of steps, and the solution at rank 0.
-func solve(ctx context.Context, m *parallel.Machine) (steps int, solution []float64, err error) {
+// solve returns the residual before the first step and after each step, and the solution at rank 0.
+// The residual is the length of the vector by which the two sides of the equation differ.
+func solve(ctx context.Context, m *parallel.Machine) (residuals, solution []float64, err error) {
 	s, err := parallel.NewShape(ctx, m, parallel.Axis{Len: side, Halo: 1}, parallel.Axis{Len: side, Halo: 1})
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	c := parallel.With(ctx, s)
 	x, err1 := parallel.New[float64](s)
@@ -55,7 +56,7 @@ func solve(ctx context.Context, m *parallel.Machine) (steps int, solution []floa
 	ap, err4 := parallel.New[float64](s)
 	tmp, err5 := parallel.New[float64](s)
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	parallel.Fill(r, func(pos []int) float64 { return source(pos[0], pos[1]) })
 	parallel.Fill(p, func(pos []int) float64 { return source(pos[0], pos[1]) })
@@ -64,32 +65,33 @@ func solve(ctx context.Context, m *parallel.Machine) (steps int, solution []floa
 		return parallel.Reduce(c, tmp, parallel.Sum[float64]())
 	}
 	rr, err := dot(r, r)
+	residuals = append(residuals, math.Sqrt(rr))
 	for err == nil && math.Sqrt(rr) > tolerance {
 		if err := parallel.Stencil(c, ap, p, parallel.Value(0.0), laplace); err != nil {
-			return 0, nil, err
+			return nil, nil, err
 		}
 		pap, err := dot(p, ap)
 		if err != nil {
-			return 0, nil, err
+			return nil, nil, err
 		}
 		addTo(c, x, p, rr/pap)
 		addTo(c, r, ap, -rr/pap)
 		next, err := dot(r, r)
 		if err != nil {
-			return 0, nil, err
+			return nil, nil, err
 		}
 		beta := next / rr
 		parallel.Map2(c, p, p, r, func(p, r float64) float64 { return r + beta*p })
 		rr = next
-		steps++
+		residuals = append(residuals, math.Sqrt(rr))
 	}
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	if m.Rank() == 0 {
 		solution = make([]float64, s.Len())
 	}
-	return steps, solution, parallel.Gather(c, x, 0, solution)
+	return residuals, solution, parallel.Gather(c, x, 0, solution)
 }
 
 // laplace applies the matrix of the equation.

@@ -32,7 +32,7 @@ var (
 	side       = flag.Int("side", 200, "points along each edge of the plate")
 	steps      = flag.Int("steps", 500, "number of steps")
 	checkpoint = flag.String("checkpoint", "", "directory for checkpoints that all ranks share; empty: none")
-	picture    = flag.String("png", "", "file for a picture of the plate; empty: none")
+	pictureTo  = flag.String("png", "", "file for a picture of the plate; empty: none")
 )
 
 const saveEvery = 100 // steps
@@ -50,7 +50,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	for {
-		err := spread(ctx, m)
+		plate, err := spread(ctx, m)
+		if err == nil {
+			err = draw(ctx, plate)
+		}
 		if !errors.Is(err, parallel.ErrRankGone) {
 			return errors.Join(err, m.Close())
 		}
@@ -61,46 +64,49 @@ func run(ctx context.Context) error {
 	}
 }
 
-// spread computes all steps from the last checkpoint on.
-func spread(ctx context.Context, m *parallel.Machine) error {
+// spread computes all steps from the last checkpoint on, and returns the plate.
+func spread(ctx context.Context, m *parallel.Machine) (*parallel.Var[float64], error) {
 	s, err := parallel.NewShape(ctx, m, parallel.Axis{Len: *side, Halo: 1}, parallel.Axis{Len: *side, Halo: 1})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	old, err := parallel.New[float64](s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	plate, err := parallel.New[float64](s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	first, err := load(ctx, m, plate)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if first >= uint64(max(*steps, 0)) {
+		return nil, fmt.Errorf("the plate is at step %d already; expected -steps to be more", first)
 	}
 	c := parallel.With(ctx, s)
 	for step := first; step < uint64(*steps); step++ {
 		if step%saveEvery == 0 && *checkpoint != "" {
 			err := parallel.Save(ctx, m, parallel.Dir(*checkpoint), step, parallel.Named("plate", plate))
 			if err != nil {
-				return err
+				return nil, err
 			}
 		}
 		plate, old = old, plate
 		if err := parallel.Stencil(c, plate, old, parallel.Value(0.0), mean); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	parallel.Map2(c, old, old, plate, func(a, b float64) float64 { return math.Abs(b - a) })
 	residual, err := parallel.Reduce(c, old, parallel.Sum[float64]())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if m.Rank() == 0 {
 		fmt.Printf("step %d: the residual is %.6f (bits %x)\n", *steps, residual, math.Float64bits(residual))
 	}
-	return draw(c, plate)
+	return plate, nil
 }
 
 // mean sets each point to the mean of its four neighbors. The edge at row 0 stays hot.
@@ -132,16 +138,17 @@ func load(ctx context.Context, m *parallel.Machine, plate *parallel.Var[float64]
 }
 
 // draw writes a picture of the plate at rank 0.
-func draw(c *parallel.Ctx, plate *parallel.Var[float64]) error {
-	if *picture == "" {
+func draw(ctx context.Context, plate *parallel.Var[float64]) error {
+	if *pictureTo == "" {
 		return nil
 	}
 	var all []float64
-	rank := c.Shape().Machine().Rank()
+	s := plate.Shape()
+	rank := s.Machine().Rank()
 	if rank == 0 {
-		all = make([]float64, c.Shape().Len())
+		all = make([]float64, s.Len())
 	}
-	if err := parallel.Gather(c, plate, 0, all); err != nil || rank != 0 {
+	if err := parallel.Gather(parallel.With(ctx, s), plate, 0, all); err != nil || rank != 0 {
 		return err
 	}
 	img := image.NewRGBA(image.Rect(0, 0, *side, *side))
@@ -149,7 +156,7 @@ func draw(c *parallel.Ctx, plate *parallel.Var[float64]) error {
 		x := math.Sqrt(heat / 100)
 		img.Set(i%*side, i / *side, color.RGBA{uint8(255 * x), uint8(255 * x * x), uint8(80 * (1 - x)), 255})
 	}
-	f, err := os.Create(*picture)
+	f, err := os.Create(*pictureTo)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func TestThePlateIsThatOfAPlainLoop(t *testing.T) {
 	defer m.Close()
 	const n, count = 40, 150
 	*side, *steps, *checkpoint = n, count, t.TempDir()
-	if err := spread(ctx, m); err != nil {
+	if _, err := spread(ctx, m); err != nil {
 		t.Fatal(err)
 	}
 	s, err := parallel.NewShape(ctx, m, parallel.Axis{Len: n, Halo: 1}, parallel.Axis{Len: n, Halo: 1})

@@ -53,7 +53,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	cells, err := play(ctx, m)
+	cells, err := play(ctx, m, generations)
 	if err == nil && m.Rank() == 0 {
 		fmt.Print(draw(cells))
 	}
@@ -62,8 +62,8 @@ func main() {
 	}
 }
 
-// play returns the cells after all generations, at rank 0.
-func play(ctx context.Context, m *parallel.Machine) ([]uint8, error) {
+// play returns the cells after a number of generations, at rank 0.
+func play(ctx context.Context, m *parallel.Machine, generations int) ([]uint8, error) {
 	ring := parallel.Axis{Len: side, Halo: 1, Torus: true}
 	s, err := parallel.NewShape(ctx, m, ring, ring)
 	if err != nil {

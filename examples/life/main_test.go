@@ -13,7 +13,7 @@ func TestTheCellsAreThoseOfAPlainLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	got, err := play(t.Context(), m)
+	got, err := play(t.Context(), m, generations)
 	if err != nil {
 		t.Fatal(err)
 	}

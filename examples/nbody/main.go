@@ -59,7 +59,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	bodies, err := run(ctx, m)
+	bodies, err := run(ctx, m, steps)
 	if err == nil && m.Rank() == 0 {
 		fmt.Printf("after %d steps, body 0 of %d is at %.6f, %.6f\n", steps, count, bodies[0].X, bodies[0].Y)
 	}
@@ -68,8 +68,8 @@ func main() {
 	}
 }
 
-// run returns the bodies after all steps, at rank 0.
-func run(ctx context.Context, m *parallel.Machine) ([]body, error) {
+// run returns the bodies after a number of steps, at rank 0.
+func run(ctx context.Context, m *parallel.Machine, steps int) ([]body, error) {
 	s, err := parallel.NewShape(ctx, m, parallel.Axis{Len: count, Torus: true})
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ func TestTheBodiesAreThoseOfPlainLoops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	got, err := run(t.Context(), m)
+	got, err := run(t.Context(), m, steps)
 	if err != nil {
 		t.Fatal(err)
 	}

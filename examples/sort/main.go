@@ -27,7 +27,8 @@ type record struct {
 
 // drawn is the record with a number. Some keys occur more than once.
 func drawn(i int) record {
-	x := uint32(i)*2654435761 ^ uint32(i)<<7
+	x := uint32(i) * 2654435761
+	x = (x ^ x>>15) * 2246822519
 	return record{Key: x >> 16, Origin: int32(i)}
 }
 

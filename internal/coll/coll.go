@@ -8,6 +8,7 @@
 //	┌─ member.go, join.go ─┐     ┌─ groups.go ─┐     ┌─ seats.go ────┐
 //	│ memberships          │────►│ seats       │◄────│ joins, leaves │◄── News
 //	└──────┬───────────────┘     └─────────────┘     └───────────────┘
+//	       ├─► confirm.go: when a shrink is over, and the old seats are given up
 //	       ▼
 //	   operation.go ──► barrier.go, broadcast.go, reduce.go ◄── signal.go ◄── Signal, Piece
 //	                              └──► legs.go, along the trees of tree.go

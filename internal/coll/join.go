@@ -23,15 +23,14 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		t.nic.Reject(r, vni.Completion{Status: vni.StatusBadArgument}, fmt.Errorf("join of group %v with size %d", key, c.Size))
 		return
 	}
-	var whole *member // that it joins a part of
+	var whole, from *member // that it joins a part of, or that it shrinks
 	if base != nil && c.Size > 0 {
 		whole, base = p.member(c.Group), nil
+	} else if base != nil {
+		from = p.member(c.Group)
 	}
-	most := limits.Groups
-	if base != nil { // which ends with the join; each may be under way
-		most *= 2
-	}
-	if len(p.members) >= most {
+	// A shrink ends the membership that it begins with, so each may be under way.
+	if from == nil && p.held() >= limits.Groups || len(p.members) >= 2*limits.Groups {
 		t.count(vni.NICCollectivesFailed)
 		t.nic.Reject(r, vni.Completion{Status: vni.StatusNoMemory}, fmt.Errorf("join of group %v: the process is in %d, which is the most", key, len(p.members)))
 		return
@@ -41,7 +40,7 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		t.partBroken(r, whole.g.firstGone())
 		return
 	case g == nil:
-	case g.seatOf(p.Address) != nil:
+	case p.memberOf(g) != nil:
 		t.fail(r, vni.StatusGroupJoined, nil)
 		return
 	case g.complete && !g.broken || !g.complete && !g.fits(c.Size):
@@ -50,7 +49,7 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 		return
 	}
 	t.nextNumber()
-	m := &member{p: p, g: t.groupFor(key, p.Address), join: r, base: base, whole: whole, ops: make(map[uint32]*operation), since: t.nic.Now()}
+	m := &member{p: p, g: t.groupFor(key, p.Address), join: r, base: base, from: from, whole: whole, ops: make(map[uint32]*operation), since: t.nic.Now()}
 	m.own = seat{Address: p.Address, name: p.Name, number: t.number, size: c.Size, piece: t.ownPiece(), at: t.cfg.Position}
 	t.members[m.own.number] = m
 	p.members = append(p.members, m)
@@ -112,13 +111,13 @@ func (t *Table) overtaken(g *group, a vni.Address) {
 	}
 }
 
-// ahead reports whether a member of the group that m shrinks has a seat in a later epoch than m.
+// ahead reports whether a member that m waits for has a seat in a later epoch than m.
 func (t *Table) ahead(m *member) bool {
 	for _, h := range t.list {
 		if !vni.SameGroup(&h.key, &m.g.key) || int32(h.key.Index-m.g.key.Index) <= 0 {
 			continue
 		}
-		for _, s := range m.base.live() {
+		for s := range m.awaited() {
 			if h.seatOf(s.Address) != nil {
 				return true
 			}
@@ -162,7 +161,7 @@ func (t *Table) tryJoin(m *member) {
 	if m.base == nil {
 		return
 	}
-	for _, s := range m.base.live() {
+	for s := range m.awaited() {
 		if g.seatOf(s.Address) == nil {
 			return
 		}
@@ -210,6 +209,7 @@ func (t *Table) joined(m *member) {
 	n := uint64(len(m.g.seats))
 	t.nic.Complete(r, vni.Completion{Status: vni.StatusOK, Len: n * vni.RosterBytes, Full: n * vni.RosterBytes, Gen: m.own.number,
 		NIC: uint64(m.g.piece), Tag: uint64(m.rank)<<32 | n})
+	t.confirm(m)
 }
 
 // takeJoin takes the request of a join away from its membership, and returns it with the number of the last operation that has

@@ -20,7 +20,8 @@ import (
 //	──────► joining ────────────────────────────────► open ──────────────► broken ──────────────► leaving ──► (forgotten)
 //	           └────────────── another size, another list of members ─────────────────────────────────▲
 //
-// A member that is leaving is still known, since its NIC may have to pass on what came before.
+// A member that is leaving is still known, since its NIC may have to pass on what came before. A member whose process has shrunk
+// the group keeps its seat until the shrink is confirmed (confirm.go).
 type memberState uint8
 
 const (
@@ -37,7 +38,11 @@ type member struct {
 	left  bool
 	rank  int
 	join  Request // until it is complete
-	base  *group  // that it shrinks; nil else
+	base  *group  // that it shrinks, or has shrunk; nil else
+	from  *member // its process's in base, until the shrink is confirmed; nil else
+	kept  bool    // its process has left it, and its seat stays until a shrink from it is confirmed
+
+	confirmed confirmation // of the shrink to its group
 
 	whole   *member         // of the group that it joins a part of; nil if it joins another, or has joined
 	watched []*rel.Endpoint // of members of the whole, which are probed while it joins
@@ -90,7 +95,7 @@ func (t *Table) Command(p *Process, r Request, c vni.Command, sc *vni.SendContex
 	case m == nil || m.state == memberJoining:
 		t.fail(r, vni.StatusNoGroup, nil)
 	case c.Code == vni.CodeLeave:
-		t.leave(m, m.finished())
+		t.depart(m)
 		t.nic.Complete(r, vni.Completion{Status: vni.StatusOK})
 	case m.ended(m.next):
 		m.refuse(c.Code, sc.Tag)
@@ -116,10 +121,11 @@ func (p *Process) Writes(c vni.Command, tag uint64) bool {
 	return c.Code == vni.CodeBroadcast && !at || c.Code == vni.CodeReduce && (at || root == vni.AllRanks)
 }
 
-// member finds a membership of the process by the number that its NIC gave it.
+// member finds a membership of the process by the number that its NIC gave it. One that the process
+// has left is none.
 func (p *Process) member(number uint32) *member {
 	for _, m := range p.members {
-		if m.own.number == number {
+		if m.own.number == number && !m.kept {
 			return m
 		}
 	}
@@ -283,7 +289,7 @@ func (t *Table) Cancel(p *Process, r Request) {
 			if o.req == r {
 				last := m.finished()
 				t.nic.Complete(t.takeRequest(o), vni.Completion{Status: vni.StatusCancelled})
-				t.leave(m, last)
+				t.abandon(m, last)
 				return
 			}
 		}

@@ -17,6 +17,7 @@ const (
 	signalLost     = 6 // value: rank of a member that has gone
 	signalMismatch = 7 // the members do not agree; value: sum over the seats as the sender sees them
 	signalFull     = 8 // to one that joins: the group has all its members
+	signalJoined   = 9 // of a shrink: the sender's join has completed, and it has entered the round; value: sum over the seats
 )
 
 // What a piece is.
@@ -151,6 +152,8 @@ func (t *Table) takeSignal(m *member, from int, s wire.Signal) {
 		if m.join != nil && m.base == nil {
 			t.endMisfit(m, uint32(s.Value), int(uint32(s.Value)))
 		}
+	case signalJoined:
+		t.confirmHeard(m, s.Round, s.Value)
 	default:
 		t.operationSignal(m, from, s)
 	}

@@ -57,6 +57,9 @@ const (
 // of them, and counts the others.
 func (t *Table) Standings(p *Process, now clock.Time, most int) (l []Standing, others int) {
 	for _, m := range p.members {
+		if m.kept {
+			continue
+		}
 		if len(l) == most {
 			others++
 			continue

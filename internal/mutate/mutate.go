@@ -157,6 +157,7 @@ const (
 	HelloEnds                    // rel: a Hello ends the session that is open
 	CrossedAnswered              // rel: a Hello that has crossed ours is answered whoever has the lower id
 	GivenUpOfAnother             // nic: a reply is refused if its caller's NIC has given up any call to the process
+	ShrinkForgets                // coll: a member that has shrunk a group leaves the old one before all members have joined the new one
 	defects
 )
 
@@ -306,6 +307,7 @@ var names = [defects]string{
 	"hello-ends",
 	"crossed-answered",
 	"given-up-of-another",
+	"shrink-forgets",
 }
 
 func (d Defect) String() string {

@@ -12,7 +12,7 @@ import (
 // but nothing else: no panic, no limit broken, and all comes back when the processes end.
 func FuzzRecordsAboutGroups(f *testing.F) {
 	for _, h := range []wire.GroupHeader{{Group: 1, Rank: 1}, {Group: 1, Operation: 1, Rank: 1}, {Group: 2, Operation: 2, Rank: 1}} {
-		for what := range uint8(8) {
+		for what := range uint8(10) {
 			s := wire.Signal{GroupHeader: h, What: what, Value: 1<<32 | 5000}
 			b := make([]byte, wire.SignalLen)
 			s.Put(b)

@@ -104,7 +104,10 @@ func (g *Group) quit() {
 }
 
 // Shrink makes a new group of the members that are left, in a new epoch, and closes this one. Every
-// surviving member must call it. It returns when they agree on which of them are left.
+// surviving member must call it. It returns when they agree on which of them are left. A join that
+// fails because one more member goes begins again in the next epoch, and waits for the same members.
+// One of these may have this new group already. The NIC keeps that member's seat in the old group
+// until no join can fail, so that it is waited for.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	if err := g.begin(ctx, "shrink"); err != nil {
 		return nil, err

@@ -18,13 +18,15 @@ import (
 
 // guild is a small fabric of its own, whose processes are one group and do what a team does not:
 // they reduce numbers of every type and by functions, move parts of unequal lengths, start
-// operations, and split. Frames are lost, and a member may die at any moment. Its promises:
+// operations, and split. Frames are lost, and a member may die at any moment. One more may die while
+// the others shrink the group. Its promises:
 //
 //	a reduction comes to what one process computes, in the order of ranks if it is by a function
 //	parts arrive whole, whatever their lengths
 //	operations end in the order in which they were started
 //	a split makes a group of the members of each color, and no other; no two groups have the same name
-//	everything ends; it fails only because of the member that has died, and names that one
+//	everything ends; it fails only because of a member that has died, and names that one
+//	after a shrink, and more shrinks if a member dies during one, all that live are in one group
 type guild struct {
 	f       *sim.Fabric
 	seed    uint64
@@ -34,6 +36,9 @@ type guild struct {
 	joined  int
 	victim  *sim.Process
 	dead    bool
+	second  int // the index of the member that dies during the shrink; -1: none
+	another *sim.Process
+	shrinks bool               // a member has begun to shrink the group
 	inSplit bool               // it dies in a split
 	gone    map[weft.Name]bool // it, and those that are through
 	parts   map[string]string  // by the name of a part: its members
@@ -51,6 +56,7 @@ func runGuild(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	if rng.IntN(2) == 0 {
 		t.dies = rng.IntN(t.members)
 	}
+	t.second = t.drawSecond()
 	nics := max(2, 1+rng.IntN(t.members))
 	rate := func(most float64) float64 { return most * rng.Float64() * float64(rng.IntN(2)) }
 	t.f = sim.New(simulated.Hooked(sim.Config{
@@ -62,7 +68,7 @@ func runGuild(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	for i := range t.members {
 		name := fmt.Sprintf("guild/%d", i)
 		begin := t.f.Process
-		if i == t.dies {
+		if i == t.dies || i == t.second {
 			begin = t.f.Serve
 		}
 		p := begin(i%nics, name, func(self *sim.Process) error {
@@ -75,8 +81,11 @@ func runGuild(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 			}
 			return t.work(self, g)
 		})
-		if i == t.dies {
+		switch i {
+		case t.dies:
 			t.victim = p
+		case t.second:
+			t.another = p
 		}
 	}
 	err := t.f.Run(guildLimit)
@@ -104,6 +113,29 @@ func (t *guild) kill() {
 	}
 }
 
+// drawSecond draws the member that dies during the shrink; -1 is none. It has random numbers of its
+// own, so that the other choices of a seed do not depend on it.
+func (t *guild) drawSecond() int {
+	rng := rand.New(rand.NewPCG(t.seed, 0x7365636f6e64))
+	if t.dies < 0 || t.members < 4 || rng.IntN(4) == 0 {
+		return -1
+	}
+	return (t.dies + 1 + rng.IntN(t.members-1)) % t.members
+}
+
+// shrink makes a group of the members that live. While the first member does that, the second one
+// dies: a shrink takes some tens of microseconds if no frame is lost.
+func (t *guild) shrink(p *sim.Process, g *weft.Group) (*weft.Group, error) {
+	if t.second >= 0 && !t.shrinks {
+		t.shrinks = true
+		t.f.After(time.Duration(p.Rand().IntN(40_000))*time.Nanosecond, func() {
+			t.gone[weft.Name{App: "guild", Index: uint32(t.second)}] = true
+			t.f.Kill(t.another)
+		})
+	}
+	return g.Shrink(context.Background())
+}
+
 func (t *guild) violate(format string, args ...any) {
 	t.found = append(t.found, "guild: "+fmt.Sprintf(format, args...))
 }
@@ -117,7 +149,7 @@ func (t *guild) work(p *sim.Process, g *weft.Group) error {
 			if !t.blamesTheDead(err) {
 				return fmt.Errorf("round %d of %v: %w", next, g, err)
 			}
-			if g, err = g.Shrink(context.Background()); err != nil {
+			if g, err = t.shrink(p, g); err != nil {
 				return err
 			}
 			v := []int64{int64(next)}

@@ -162,7 +162,7 @@ func (a *asylum) meddles() []wire.Record {
 	h := wire.GroupHeader{Group: uint32(1 + a.rng.IntN(4)), Epoch: uint32(pick(a.rng, 0, 0, 0, 1)), Rank: uint32(pick(a.rng, 0, 1, 2, 3, 4, 1<<31)),
 		Operation: pick(a.rng, 0, 1, uint32(a.round), uint32(a.round)+1, uint32(a.round)+2, uint32(a.round)-3, 1000, 1<<31, 1<<32-1)}
 	if a.rng.IntN(2) == 0 {
-		s := wire.Signal{GroupHeader: h, What: uint8(1 + a.rng.IntN(8)), Round: uint8(a.rng.IntN(4)), Value: a.wild()}
+		s := wire.Signal{GroupHeader: h, What: uint8(1 + a.rng.IntN(9)), Round: uint8(a.rng.IntN(4)), Value: a.wild()}
 		return a.make(wire.SignalLen, s.Put)
 	}
 	n := pick(a.rng, 8, 8, 100)
