@@ -14,8 +14,8 @@ import (
 // Load sets variables from the newest whole checkpoint of a store, and returns its step. It may run
 // on another number of ranks than Save. If blocks of the newest checkpoint are damaged or missing,
 // Load takes the one before. If neither is whole, Load fails with [ErrNoCheckpoint] at every rank,
-// changes no variable, and the machine goes on. If a
-// checkpoint exists but no manifest can be read, Load fails with the error of the store.
+// changes no variable, and the machine goes on. If a checkpoint exists but no manifest can be read,
+// Load fails with the error of the store.
 //
 // If a variable has other lengths, another divided axis or another element type than in the
 // checkpoint, Load fails with [ErrBadArgument]. The checkpoint may have more variables.

@@ -109,7 +109,7 @@ func On(ctx context.Context, p *weft.Process, g *weft.Group) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newMachine(w, p, g, uint32(g.Epoch())), nil
+	return newMachine(w, p, g, w.epoch()), nil
 }
 
 // newMachine returns the machine of a wire, or a machine of one rank if w is nil.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -95,6 +96,14 @@ func (w *weftWire) over(ctx context.Context, g *weft.Group) error {
 		return err
 	}
 	return nil
+}
+
+// epoch returns a number that differs for two machines with the same processes, also if both are
+// over the same group: each Split of a group has another name.
+func (w *weftWire) epoch() uint32 {
+	h := fnv.New32a()
+	fmt.Fprint(h, w.g.Name(), w.g.Epoch(), w.guards[0].Name())
+	return h.Sum32()
 }
 
 // closeGuards leaves the groups of the guards. Close of a group fails only if the group is left
@@ -335,5 +344,5 @@ func (w *weftWire) shrink(ctx context.Context) (wire, uint32, error) {
 	if err := w.over(ctx, g); err != nil { // one more rank has ended
 		return nil, 0, errors.Join(err, g.Close())
 	}
-	return w, uint32(g.Epoch()), nil
+	return w, w.epoch(), nil
 }
