@@ -33,8 +33,10 @@
 // # Errors
 //
 // If an operation fails at one rank, it fails at every rank, and so do all later operations of the
-// machine. If ranks call different operations, the error names two of these ranks and both
-// operations; see [MismatchError]. If a rank ends, the operations fail with [ErrRankGone].
+// machine. A rank that has already returned from the operation gets the error from its next one. If
+// ranks call different operations, the error names two of these ranks and both operations; see
+// [MismatchError]. If a rank ends, the operations fail with [ErrRankGone]. After [ErrBusy] and
+// [ErrNoCheckpoint], the machine goes on.
 //
 // # Checkpoints
 //

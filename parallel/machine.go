@@ -109,7 +109,7 @@ func On(ctx context.Context, p *weft.Process, g *weft.Group) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newMachine(w, p, g, uint32(g.Epoch())), nil
+	return newMachine(w, p, g, w.epoch()), nil
 }
 
 // newMachine returns the machine of a wire, or a machine of one rank if w is nil.
@@ -216,6 +216,7 @@ func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	if !m.busy.CompareAndSwap(false, true) {
 		return nil, &RankError{m.rank, "Shrink", ErrBusy}
 	}
+	defer m.busy.Store(false)
 	if m.w == nil {
 		m.closed = true
 		n := newMachine(nil, nil, nil, m.epoch+1)
@@ -224,7 +225,6 @@ func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	}
 	w, epoch, err := m.w.shrink(ctx)
 	if err != nil {
-		m.busy.Store(false)
 		if m.fault == nil {
 			m.fault = &RankError{m.rank, "Shrink", err}
 		}

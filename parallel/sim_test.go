@@ -13,7 +13,9 @@ import (
 )
 
 // simulated runs a function on n ranks in a simulation, two to a host.
-func simulated(t *testing.T, seed uint64, faults sim.Faults, n int, main func(p *sim.Process, m *parallel.Machine) error) {
+func simulated(
+	t *testing.T, seed uint64, faults sim.Faults, n int, main func(p *sim.Process, m *parallel.Machine) error,
+) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: seed, NICs: (n + 1) / 2, Faults: faults})
 	for i := range n {
@@ -89,7 +91,8 @@ func TestHeatInASimulationHasTheBitsOfOneRank(t *testing.T) {
 	}
 	for seed := range uint64(4) {
 		for _, n := range []int{2, 3, 5, 8} {
-			simulated(t, seed, sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05}, n, func(p *sim.Process, m *parallel.Machine) error {
+			faults := sim.Faults{Loss: 0.03, Duplicate: 0.02, Reorder: 0.05}
+			simulated(t, seed, faults, n, func(p *sim.Process, m *parallel.Machine) error {
 				got, err := heat(context.Background(), m, 500, 20)
 				if err != nil || got != want {
 					return fmt.Errorf("%v, %w; expected %v", got, err, want)
@@ -217,8 +220,8 @@ func TestALongShiftInBothDirections(t *testing.T) {
 	})
 }
 
-// Rank 1 gives up while it waits for rank 2, which is late. All ranks get this as their error, also the
-// late one, and can shrink.
+// Rank 1 gives up while it waits for rank 2, which is late. All ranks get this as their error, also
+// the late one, and can shrink.
 func TestADeadlineOfOneRankEndsTheOperationOfAll(t *testing.T) {
 	for seed := range uint64(4) {
 		simulated(t, seed, sim.Faults{Loss: 0.02}, 4, func(p *sim.Process, m *parallel.Machine) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -97,7 +98,16 @@ func (w *weftWire) over(ctx context.Context, g *weft.Group) error {
 	return nil
 }
 
-// closeGuards leaves the groups of the guards. Close of a group fails only if the group is left already.
+// epoch returns a number that differs for two machines with the same processes, also if both are
+// over the same group: each Split of a group has another name.
+func (w *weftWire) epoch() uint32 {
+	h := fnv.New32a()
+	fmt.Fprint(h, w.g.Name(), w.g.Epoch(), w.guards[0].Name())
+	return h.Sum32()
+}
+
+// closeGuards leaves the groups of the guards. Close of a group fails only if the group is left
+// already.
 func (w *weftWire) closeGuards() {
 	for _, g := range w.guards {
 		if g != nil {
@@ -174,7 +184,7 @@ func (w *weftWire) post(ctx context.Context, to int, head *[headerLen]byte, data
 			w.sends = append(w.sends, s)
 			return nil
 		}
-		if !errors.Is(err, weft.ErrQueueFull) || len(w.sends) == 0 {
+		if !errors.Is(err, weft.ErrQueueFull) { // the queue may be full of other sends of the program
 			w.spare = append(w.spare, s)
 			return gone(to, err)
 		}
@@ -335,7 +345,7 @@ func (w *weftWire) shrink(ctx context.Context) (wire, uint32, error) {
 			return nil, 0, err
 		}
 		if err = w.over(ctx, g); err == nil {
-			return w, uint32(g.Epoch()), nil
+			return w, w.epoch(), nil
 		}
 		if !errors.Is(err, weft.ErrGroupBroken) {
 			return nil, 0, errors.Join(err, g.Close())
