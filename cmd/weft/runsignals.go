@@ -30,6 +30,7 @@ type jobControl interface {
 // relay passes signals of the terminal and of other processes to the ranks.
 type relay struct {
 	control jobControl
+	ranks   int    // of the job
 	stop    func() // stops this process
 	quit    func(status int)
 
@@ -43,7 +44,7 @@ type relay struct {
 }
 
 func newRelay(control jobControl, ranks int) *relay {
-	return &relay{control: control, stop: stopSelf, quit: os.Exit, stopped: make(map[int]bool), left: ranks, changed: make(chan struct{}, 1)}
+	return &relay{control: control, ranks: ranks, stop: stopSelf, quit: os.Exit, stopped: make(map[int]bool), left: ranks, changed: make(chan struct{}, 1)}
 }
 
 // start forwards signals until the returned function is called.
@@ -141,6 +142,9 @@ func (r *relay) noted(n launch.Note) {
 	case launch.NoteRank:
 		delete(r.stopped, n.Rank)
 		r.left--
+	case launch.NoteRestart: // all ranks run again
+		clear(r.stopped)
+		r.left = r.ranks
 	}
 	r.mu.Unlock()
 	select {

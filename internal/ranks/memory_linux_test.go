@@ -44,14 +44,16 @@ func TestARankThatNeedsTooMuchMemoryEndsWithThatCause(t *testing.T) {
 	c := r.config(2, argv("eat")...)
 	c.Cgroup = g
 	c.EnvOf = func(rank int) []string { return []string{"MEBIBYTES=" + itoa(200*rank)} }
+	c.Stdin = map[int]bool{1: true}
 	s := r.start(c)
+	r.awaitText(0, "ate 0\n") // before the other rank eats: the kernel kills the largest process
+	s.CloseStdin(1)
 	e := r.exit(1)
 	const want = "killed by SIGKILL, out of memory: cgroup limit 32 MiB"
 	if e.Signal != 9 || e.OOM != "cgroup limit 32 MiB" || e.Cause != want {
 		t.Errorf("the rank ended with %+v; expected %q", e, want)
 	}
 	// The other rank is alive. A later SIGKILL is not the kernel's.
-	r.awaitText(0, "ate 0\n")
 	if err := unix.Kill(s.PIDs()[0], unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

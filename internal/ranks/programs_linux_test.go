@@ -79,6 +79,7 @@ func program(name string, args []string) {
 	case "bomb":
 		bomb(number(args[0]))
 	case "eat":
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		eat(number(os.Getenv("MEBIBYTES")))
 	case "keeper":
 		keeper(args)
