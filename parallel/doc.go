@@ -26,6 +26,7 @@
 //	+= of a parallel variable  Reduce, ReduceAxis
 //	scan, spread, rank         Scan, Spread, Rank, Sort
 //	to_grid, to_torus          Shift, StartHalo, Stencil
+//	[j][i]dest = source        Transpose
 //	[index]dest = source       Send
 //	dest = [index]source       Get
 //

@@ -1,6 +1,7 @@
 package parallel
 
 import (
+	"fmt"
 	"reflect"
 	"unsafe"
 )
@@ -12,9 +13,11 @@ type Var[T any] struct {
 	varInfo
 	mem  []T // the local box with its halos, in the order of indices
 	halo *haloExchange[T]
+
+	turned *turn[T]
 }
 
-// varInfo is what a variable is without its elements.
+// varInfo describes a variable, without its elements.
 type varInfo struct {
 	s        *Shape
 	size     int
@@ -31,18 +34,23 @@ func New[T any](s *Shape) (*Var[T], error) {
 	t := reflect.TypeFor[T]()
 	switch {
 	case s == nil:
-		return nil, badArgument("no shape")
+		return nil, badNew("no shape")
 	case t.Size() == 0:
-		return nil, badArgument("elements of type %v, which has no bytes", t)
+		return nil, badNew("elements of type %v, which has no bytes", t)
 	case !isPlain(t):
-		return nil, badArgument("elements of type %v; expected numbers, booleans, and arrays and structs of them", t)
+		return nil, badNew("elements of type %v; expected numbers, booleans, and arrays and structs of them", t)
 	case s.room > 0 && uint64(t.Size()) > 1<<62/uint64(s.room):
-		return nil, badArgument("%d elements of %d bytes", s.room, t.Size())
+		return nil, badNew("%d elements of %d bytes; expected at most 2⁶² bytes", s.room, t.Size())
 	}
 	v := &Var[T]{varInfo: varInfo{s: s, size: int(t.Size()), version: 1}, mem: make([]T, s.room)}
 	name := t.String()
 	copy(v.typeName[:], name[max(0, len(name)-len(v.typeName)):])
 	return v, nil
+}
+
+// badNew returns an error of [New], which fails at this rank alone.
+func badNew(format string, args ...any) error {
+	return fmt.Errorf("parallel: New: %w", badArgument(format, args...))
 }
 
 // isPlain reports whether a type has a fixed size and no pointers.

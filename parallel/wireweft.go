@@ -140,11 +140,12 @@ func gone(rank int, err error) *RankError {
 	return &RankError{rank, "", &told{fmt.Sprintf("%v: %v", ErrRankGone, err), ErrRankGone}}
 }
 
-// lost returns the error of a guard as the loss of a rank.
+// lost returns the error of a guard as the loss of a rank. The program does not know the group of
+// the guard, so the text leaves it out.
 func lost(err error, names []weft.Name) *RankError {
 	var of *weft.GroupError
 	if errors.As(err, &of) && of.Dead != weft.AnyProcess {
-		return gone(slices.Index(names, of.Dead), err)
+		return gone(slices.Index(names, of.Dead), fmt.Errorf("%v has left or ended", of.Dead))
 	}
 	return gone(-1, err)
 }
@@ -322,17 +323,22 @@ func (w *weftWire) abandon(ctx context.Context, orderly bool) error {
 	return err
 }
 
-// shrink makes the members that are left the ranks.
+// shrink makes the members that are left the ranks. If one more rank ends before the guards stand,
+// it begins again. The other ranks that are left do that, too, or their guards are broken.
 func (w *weftWire) shrink(ctx context.Context) (wire, uint32, error) {
 	if err := w.abandon(ctx, false); err != nil {
 		return nil, 0, err
 	}
-	g, err := w.g.Shrink(ctx)
-	if err != nil {
-		return nil, 0, err
+	for {
+		g, err := w.g.Shrink(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		if err = w.over(ctx, g); err == nil {
+			return w, uint32(g.Epoch()), nil
+		}
+		if !errors.Is(err, weft.ErrGroupBroken) {
+			return nil, 0, errors.Join(err, g.Close())
+		}
 	}
-	if err := w.over(ctx, g); err != nil { // one more rank has ended
-		return nil, 0, errors.Join(err, g.Close())
-	}
-	return w, uint32(g.Epoch()), nil
 }
