@@ -34,7 +34,7 @@ link < link/{mem,fault,capture,udp,shm,linktest}      clock, wire < rel      sea
 clock < hotel < rel, bench      wire < tree < coll, sweep
 vni, link, rel, driver, names, coll, relay, program < nic < poller    vni < proc, driver
 vni, rel < names, coll, relay, program            pdl/vm < program
-clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      mutate, weft < parallel      weft < proxy      vni, weft < stage
+clock, mutate < hsn      weft, hsn < netmem < bench      weft < stream < bench      mutate, weft < parallel < bench      weft < proxy      vni, weft < stage
 clock < paging < userfault < netmem              NONE < userfault/faulttest
 clock < idle < poller, ctl, daemon                registry < ctl     NONE < touch < proc     NONE < hugepage < weft, daemon     NONE < standin < daemon
 NONE < filemem < ctl, weft, daemon          NONE < cgroup < ranks, daemon    NONE < procstat < ranks, daemon, bench/machine    vni, ctl < stuck

@@ -34,10 +34,15 @@ func (c *Client) dispatch(k *call) {
 	switch n := len(s.gathered); {
 	case n == 0:
 		c.departing = append(c.departing, s)
-	case n == mostBundled || s.gathered[0].record.epoch != k.record.epoch:
+	case n == mostBundled || !s.gathered[0].record.joins(&k.record):
 		c.bundle(s)
 	}
 	s.gathered = append(s.gathered, k)
+}
+
+// joins reports whether two requests for pages may be in one bundle, which has one header.
+func (r *record) joins(o *record) bool {
+	return r.epoch == o.epoch && r.volume == o.volume && r.room == o.room && r.shelved == o.shelved
 }
 
 // depart sends the gathered requests. The port's lock is held.

@@ -163,6 +163,13 @@ type call struct {
 // ends. NewClient fails with [weft.ErrBadArgument] if cfg is not valid. The client does not use ctx
 // after NewClient has returned.
 func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client, error) {
+	return newClient(ctx, p, cfg, (*Client).AddServer)
+}
+
+// newClient starts a client. The function add adds each of its servers.
+func newClient(
+	ctx context.Context, p *weft.Process, cfg ClientConfig, add func(c *Client, ctx context.Context, ref ServerRef) error,
+) (*Client, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
@@ -189,7 +196,7 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 	}
 	p.Runtime().Go(o.watch)
 	for _, s := range cfg.Servers {
-		if err := c.AddServer(ctx, s); err != nil {
+		if err := add(c, ctx, s); err != nil {
 			c.Close()
 			return nil, err
 		}
@@ -256,7 +263,10 @@ func (c *Client) Stats() ClientStats {
 // begin sends a request. The port's lock is held.
 func (c *Client) begin(to *server, r record, data []byte) *call {
 	c.request++
-	r.request, r.volume = c.request, c.cfg.Volume
+	r.request = c.request
+	if !r.shelved {
+		r.volume = c.cfg.Volume
+	}
 	if r.op != opOpen {
 		r.epoch = to.epoch
 	}

@@ -53,6 +53,8 @@ type life struct {
 	epoch uint64
 	heard clock.Time
 	cut   bool // its NIC is silent
+
+	shelves map[shelfID]bool // that it has used
 }
 
 // lifeOf returns the life that a request belongs to, or nil if there is no such life or it has
@@ -118,6 +120,7 @@ func (s *Server) hasEnded(q *request) bool {
 
 // end forgets a client and drops its pages.
 func (s *Server) end(owner weft.Name) {
+	s.leavesShelves(s.lives[owner])
 	delete(s.lives, owner)
 	s.store.moveOut(owner)
 	s.stats.Ended++
@@ -280,12 +283,14 @@ func (s *Server) heed(e *weft.Event) {
 	}
 }
 
-// forget ends clients that have been silent for too long.
+// forget ends clients that have been silent for too long, and drops shelves that were unused for too
+// long.
 func (s *Server) forget() {
-	for s.port.p.Runtime().Sleep(s.port.ctx, s.cfg.Keep/4) == nil {
+	for s.port.p.Runtime().Sleep(s.port.ctx, s.forgetEvery()) == nil {
 		s.port.mu.Lock()
 		now := s.port.now()
 		s.endThose(func(l *life) bool { return now.Sub(l.heard) > s.cfg.Keep })
+		s.unshelveUnused()
 		s.port.mu.Unlock()
 	}
 }

@@ -197,6 +197,8 @@ func (c *Client) spread(ctx context.Context, p *page, r record, f *form, tried m
 		live, ended := len(c.live()), c.port.err
 		c.port.mu.Unlock()
 		switch {
+		case r.shelved && p.issued > r.version:
+			return errOlder
 		case len(missing) == 0:
 			return nil
 		case ended != nil:
@@ -311,25 +313,28 @@ func (c *Client) tookOut(p *page, k *call, version uint64, t target) (full bool)
 	}
 	switch k.answer.status {
 	case statusOK:
-		if k.answer.version == version {
+		switch same := k.answer.crc == k.record.crc; {
+		case k.record.shelved && (k.answer.version > version || k.answer.version == version && !same):
+			p.issued = max(p.issued, k.answer.version+1) // another client wrote this version
+		case k.answer.version == version:
 			p.has(k.to, k.answer.epoch, version, c.shardThere(k, t))
 		}
-	case statusFull, statusQuota:
+	case statusFull, statusQuota, statusUnshelved:
 		full = true
-		k.to.quota = k.answer.status == statusQuota
+		k.to.refusal = k.answer.status
 	case statusBad:
 		c.stats.Damaged++
 	}
 	return full
 }
 
-// fullAt returns ErrFull, and names a server if the client's quota there is the reason.
+// fullAt returns ErrFull, and names a server if the reason there is not its room.
 func (c *Client) fullAt(tried map[*server]bool) error {
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	for _, s := range c.servers {
-		if tried[s] && s.quota {
-			return fmt.Errorf("%w: server %v: %v", ErrFull, s.Name, statusQuota)
+		if tried[s] && (s.refusal == statusQuota || s.refusal == statusUnshelved) {
+			return fmt.Errorf("%w: server %v: %v", ErrFull, s.Name, s.refusal)
 		}
 	}
 	return ErrFull

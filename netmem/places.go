@@ -76,10 +76,13 @@ type VolumeUse struct {
 	Used   int64     `json:"used_bytes"`  // bytes of memory and spill file that these pages occupy
 }
 
-// largest returns the n volumes that use the most room.
+// largest returns the n volumes of clients that use the most room.
 func (s *store) largest(n int) []VolumeUse {
 	var l []VolumeUse
 	for _, t := range s.tenants {
+		if t.owner.App == shelfApp {
+			continue
+		}
 		for _, u := range t.uses {
 			l = append(l, *u)
 		}

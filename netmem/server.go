@@ -21,7 +21,7 @@ type ServerConfig struct {
 	Bytes int
 
 	// QuotaBytes is the largest number of bytes that one client may use in the memory and the spill
-	// file together. 0 means no limit.
+	// file together. A shelf counts as a client of its own. 0 means no limit.
 	QuotaBytes int
 
 	// Spill is the path of the spill file. When the memory is full, the server moves pages that
@@ -38,6 +38,11 @@ type ServerConfig struct {
 	// least KeepLeast. 0 means KeepUsual.
 	Keep time.Duration
 
+	// Shelve is the time for which the server keeps a shelf after the last client that used it has
+	// ended. It must be at least KeepLeast. 0 means that the server stores no shelves. A server
+	// stores at most 1,024 shelves. See [Shelf].
+	Shelve time.Duration
+
 	// Admit reports whether the client with the given name may use the server. If Admit is nil,
 	// every client may use the server.
 	Admit func(client weft.Name) bool
@@ -48,51 +53,56 @@ type ServerConfig struct {
 // ServerStats holds the state and the counters of a server. The counters start at 0 when Serve
 // starts the server.
 type ServerStats struct {
-	Bytes       int    `json:"bytes"`            // bytes of memory that the server lends
-	UsedBytes   int    `json:"used_bytes"`       // bytes in use in the memory and the spill file
-	SpillBytes  int64  `json:"spill_bytes"`      // size of the spill file in bytes
-	SpillUsed   int64  `json:"spill_used_bytes"` // bytes in use in the spill file
-	SpillOut    uint64 `json:"spill_out"`        // writes of 8 KiB to the spill file
-	SpillIn     uint64 `json:"spill_in"`         // reads of 8 KiB from the spill file
-	SpillFailed uint64 `json:"spill_failed"`     // failed reads and writes of the spill file, and damaged pages in it
-	Pages       int    `json:"pages"`            // pages or shards that the server stores
-	Clients     int    `json:"clients"`          // clients that have pages on the server
-	Ended       uint64 `json:"ended"`            // clients that have ended or were silent for too long
-	QuotaBytes  int    `json:"quota_bytes"`      // limit for one client in bytes; 0: no limit
-	PageOuts    uint64 `json:"page_outs"`        // successful page writes
-	PageIns     uint64 `json:"page_ins"`         // successful page reads
-	Discards    uint64 `json:"discards"`         // successful page discards
-	Full        uint64 `json:"full"`             // writes refused because there was no room or the quota was reached
-	Refused     uint64 `json:"refused"`          // requests from clients that Admit refused
-	Damaged     uint64 `json:"damaged"`          // malformed requests, and damaged pages in requests
-	Strangers   uint64 `json:"strangers"`        // requests from processes whose name the server did not know
-	CopiedBytes uint64 `json:"copied_bytes"`     // page bytes copied in memory to receive or store pages
-	PlainBytes  int64  `json:"plain_bytes"`      // bytes of the stored pages before compression
-	KeptBytes   int64  `json:"kept_bytes"`       // bytes of the stored pages after compression
-	PacketsIn   uint64 `json:"packets_in"`       // received packets
-	PacketsOut  uint64 `json:"packets_out"`      // sent packets
+	Bytes        int    `json:"bytes"`            // bytes of memory that the server lends
+	UsedBytes    int    `json:"used_bytes"`       // bytes in use in the memory and the spill file
+	SpillBytes   int64  `json:"spill_bytes"`      // size of the spill file in bytes
+	SpillUsed    int64  `json:"spill_used_bytes"` // bytes in use in the spill file
+	SpillOut     uint64 `json:"spill_out"`        // writes of 8 KiB to the spill file
+	SpillIn      uint64 `json:"spill_in"`         // reads of 8 KiB from the spill file
+	SpillFailed  uint64 `json:"spill_failed"`     // failed reads and writes of the spill file, and damaged pages in it
+	Pages        int    `json:"pages"`            // pages or shards that the server stores
+	Clients      int    `json:"clients"`          // clients that have pages on the server
+	Ended        uint64 `json:"ended"`            // clients that have ended or were silent for too long
+	QuotaBytes   int    `json:"quota_bytes"`      // limit for one client in bytes; 0: no limit
+	PageOuts     uint64 `json:"page_outs"`        // successful page writes
+	PageIns      uint64 `json:"page_ins"`         // successful page reads
+	Discards     uint64 `json:"discards"`         // successful page discards
+	Full         uint64 `json:"full"`             // writes refused because there was no room or the quota was reached
+	Refused      uint64 `json:"refused"`          // requests from clients that Admit refused
+	Damaged      uint64 `json:"damaged"`          // malformed requests, and damaged pages in requests
+	Strangers    uint64 `json:"strangers"`        // requests from processes whose name the server did not know
+	CopiedBytes  uint64 `json:"copied_bytes"`     // page bytes copied in memory to receive or store pages
+	PlainBytes   int64  `json:"plain_bytes"`      // bytes of the stored pages before compression
+	KeptBytes    int64  `json:"kept_bytes"`       // bytes of the stored pages after compression
+	Shelves      int    `json:"shelves"`          // shelves that the server stores
+	ShelvedBytes int    `json:"shelved_bytes"`    // bytes in use in the memory and the spill file for shelves
+	PacketsIn    uint64 `json:"packets_in"`       // received packets
+	PacketsOut   uint64 `json:"packets_out"`      // sent packets
 
 	// Volumes lists the volumes that use the most room, largest first. It has at most 8 elements.
 	Volumes []VolumeUse `json:"volumes"`
 }
 
-// Server lends memory to clients. Each client can read, write and discard only its own pages.
+// Server lends memory to clients. Each client can read, write and discard only its own pages, and
+// the shelves whose key it knows.
 type Server struct {
-	cfg      ServerConfig
-	port     *port
-	epoch    uint64 // of the first life
-	begun    uint64 // lives begun
-	lives    map[weft.Name]*life
-	sweeping bool          // sweepAll runs
-	endings  []ending      // the latest
-	events   *weft.Watcher // reports the end of clients; see mourn
-	bell     *weft.Watcher // the same events, to wake mourn
-	store    *store
-	stats    ServerStats
-	answers  []*answer    // by cookie
-	free     []int        // unused cookies
-	parked   int          // requests that wait for a page from the spill file
-	moving   atomic.Int32 // transfers that have yet to begin
+	cfg       ServerConfig
+	port      *port
+	epoch     uint64 // of the first life
+	begun     uint64 // lives begun
+	lives     map[weft.Name]*life
+	shelves   map[shelfID]*shelved
+	shelvings uint32        // shelves made
+	sweeping  bool          // sweepAll runs
+	endings   []ending      // the latest
+	events    *weft.Watcher // reports the end of clients; see mourn
+	bell      *weft.Watcher // the same events, to wake mourn
+	store     *store
+	stats     ServerStats
+	answers   []*answer    // by cookie
+	free      []int        // unused cookies
+	parked    int          // requests that wait for a page from the spill file
+	moving    atomic.Int32 // transfers that have yet to begin
 }
 
 // request is a request that is being served.
@@ -125,6 +135,9 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if cfg.Keep < KeepLeast {
 		return nil, badArgument("netmem: a server that keeps pages of silent clients for %v; expected %v or more, or 0 for %v", cfg.Keep, KeepLeast, KeepUsual)
 	}
+	if cfg.Shelve != 0 && cfg.Shelve < KeepLeast {
+		return nil, badArgument("netmem: a server that keeps shelves for %v; expected %v or more, or 0 for none", cfg.Shelve, KeepLeast)
+	}
 	if cfg.Spill != "" && cfg.SpillBytes == 0 {
 		cfg.SpillBytes = int64(cfg.Bytes)
 	}
@@ -147,7 +160,7 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, sp.close())
 	}
-	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Runtime().Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages), lives: map[weft.Name]*life{}}
+	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Runtime().Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages), lives: map[weft.Name]*life{}, shelves: map[shelfID]*shelved{}}
 	s.store.spill, s.store.defect = sp, cfg.defect
 	if cfg.defect == mutate.PagesEpochKept {
 		s.epoch = 1
@@ -209,7 +222,8 @@ func (s *Server) Stats() ServerStats {
 	if sp := s.store.spill; sp != nil {
 		st.SpillUsed, st.SpillOut, st.SpillIn, st.SpillFailed = s.cfg.SpillBytes-int64(len(sp.free))*hsn.MaxPage, sp.out, sp.in, sp.failed+s.store.bad
 	}
-	st.Clients, st.QuotaBytes = len(s.store.tenants), s.cfg.QuotaBytes
+	st.Clients, st.QuotaBytes = s.store.clients(), s.cfg.QuotaBytes
+	st.Shelves, st.ShelvedBytes = len(s.shelves), s.shelvedBytes()
 	st.CopiedBytes, st.PacketsIn, st.PacketsOut = c.CopiedBytes+s.store.copied, c.PacketsIn, c.PacketsOut
 	st.Volumes = s.store.largest(maxVolumes)
 	for _, t := range s.store.tenants {
@@ -294,6 +308,12 @@ func (s *Server) serve(q *request) (status, *stored, *frame) {
 		return statusEpoch, nil, nil
 	}
 	r.epoch = l.epoch
+	if r.shelved && r.op != opOpen {
+		var st status
+		if key, st = s.onShelf(r, l); st != statusOK {
+			return st, nil, nil
+		}
+	}
 	switch r.op {
 	case opPageOut:
 		if crc32.Checksum(q.m.Data, castagnoli) != r.sum || !r.isShard() {
@@ -325,6 +345,10 @@ func (s *Server) serve(q *request) (status, *stored, *frame) {
 		s.store.discard(key, r.version)
 		s.stats.Discards++
 	case opLeave:
+		if r.shelved {
+			s.unshelve(shelfID(r.room))
+			break
+		}
 		s.remember(ending{l.at, l.begun})
 		s.end(q.owner)
 	}

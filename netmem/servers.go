@@ -17,17 +17,17 @@ import (
 // server is what a client knows of a page server.
 type server struct {
 	ServerRef
-	seed  uint64 // hash of its name
-	addr  weft.Address
-	up    bool
-	gone  bool // being removed: it gets no more pages
-	left  bool // removed: it has no more pages
-	since int  // last round of repair that began before its removal
-	asked bool // greet waits for its answer
-	epoch uint64
-	heard clock.Time
-	quota bool   // its last refusal was for the client's quota
-	room  uint64 // room for this client when it was opened
+	seed    uint64 // hash of its name
+	addr    weft.Address
+	up      bool
+	gone    bool // being removed: it gets no more pages
+	left    bool // removed: it has no more pages
+	since   int  // last round of repair that began before its removal
+	asked   bool // greet waits for its answer
+	epoch   uint64
+	heard   clock.Time
+	refusal status // its last refusal of a page
+	room    uint64 // room for this client when it was opened
 
 	hello weft.Op    // sends the message of introduce
 	knows uint64     // epoch in which hello was sent last; 0: never
@@ -70,18 +70,13 @@ func (s *server) host() hsn.Host {
 // [weft.ErrBadArgument] if the client already uses the server or is removing it. AddServer also
 // fails with weft.ErrBadArgument if the weight of the server is negative or not finite.
 func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
-	if ref.Weight == 0 {
-		ref.Weight = 1
-	}
-	if !(ref.Weight > 0) || math.IsInf(ref.Weight, 1) { // also refuses NaN
-		return badArgument("netmem: server %v has a weight of %v; expected a number above 0, or 0 for 1", ref.Name, ref.Weight)
+	s, err := newServer(ref)
+	if err != nil {
+		return err
 	}
 	if err := c.Err(); err != nil {
 		return fmt.Errorf("netmem: server %v: %w", ref.Name, err)
 	}
-	h := fnv.New64a()
-	fmt.Fprint(h, ref.Name)
-	s := &server{ServerRef: ref, seed: h.Sum64()}
 	if c.join(s, false) {
 		return badArgument("netmem: server %v is used already", ref.Name)
 	}
@@ -92,6 +87,19 @@ func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 		return badArgument("netmem: server %v is used already", ref.Name)
 	}
 	return nil
+}
+
+// newServer returns a server that the client does not use yet.
+func newServer(ref ServerRef) (*server, error) {
+	if ref.Weight == 0 {
+		ref.Weight = 1
+	}
+	if !(ref.Weight > 0) || math.IsInf(ref.Weight, 1) { // also refuses NaN
+		return nil, badArgument("netmem: server %v has a weight of %v; expected a number above 0, or 0 for 1", ref.Name, ref.Weight)
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, ref.Name)
+	return &server{ServerRef: ref, seed: h.Sum64()}, nil
 }
 
 // join reports whether the client already uses a server with this name. If the client does not use

@@ -70,6 +70,16 @@ func (s *store) count() (n int) {
 	return n
 }
 
+// clients returns the number of clients that have pages.
+func (s *store) clients() (n int) {
+	for owner := range s.tenants {
+		if owner.App != shelfApp {
+			n++
+		}
+	}
+	return n
+}
+
 // moveIn adds a page to its owner's.
 func (s *store) moveIn(p *stored) {
 	t := s.tenants[p.key.owner]

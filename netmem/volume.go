@@ -482,9 +482,14 @@ func (v *Volume) within(what string, offset, n int64) error {
 	return nil
 }
 
-// parallel calls do with each number from 0 to n-1, some of them concurrently. After the first
-// error it starts no further calls and waits for the calls in progress.
+// parallel calls do with each number from 0 to n-1, at most Depth of them concurrently.
 func (v *Volume) parallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	return v.c.parallel(ctx, v.depth, n, do)
+}
+
+// parallel calls do with each number from 0 to n-1, at most depth of them concurrently. After the
+// first error it starts no further calls and waits for the calls in progress.
+func (c *Client) parallel(ctx context.Context, depth, n int, do func(ctx context.Context, i int) error) error {
 	if n <= 1 {
 		if n == 0 {
 			return ctx.Err()
@@ -511,17 +516,17 @@ func (v *Volume) parallel(ctx context.Context, n int, do func(ctx context.Contex
 			}
 		}
 	}
-	helpers := min(n, v.depth) - 1
+	helpers := min(n, depth) - 1
 	left.Store(int32(helpers))
 	for range helpers {
-		v.c.p.Runtime().Go(func() {
+		c.p.Runtime().Go(func() {
 			work()
 			left.Add(-1)
-			v.c.p.Runtime().Wake()
+			c.p.Runtime().Wake()
 		})
 	}
 	work()
-	v.c.awaits(func() bool { return left.Load() == 0 }) // they use the caller's memory
+	c.awaits(func() bool { return left.Load() == 0 }) // they use the caller's memory
 	mu.Lock()
 	defer mu.Unlock()
 	return failed

@@ -13,11 +13,13 @@ import (
 
 // saver computes heat in steps with a checkpoint after every 5, from the last checkpoint on.
 type saver struct {
-	dir   parallel.Dir
+	store parallel.Store
 	n     int
 	steps int
-	u     *parallel.Var[float64]
-	next  *parallel.Var[float64]
+
+	loaded uint64 // step of the checkpoint
+	u      *parallel.Var[float64]
+	next   *parallel.Var[float64]
 }
 
 // run computes on a machine until the end or an error, and returns the sum of squares.
@@ -32,16 +34,17 @@ func (a *saver) run(ctx context.Context, m *parallel.Machine) (float64, error) {
 	if a.next, err = parallel.New[float64](s); err != nil {
 		return 0, err
 	}
-	step, err := parallel.Load(ctx, m, a.dir, parallel.Named("u", a.u))
+	step, err := parallel.Load(ctx, m, a.store, parallel.Named("u", a.u))
 	if errors.Is(err, parallel.ErrNoCheckpoint) {
 		parallel.Fill(a.u, func(pos []int) float64 { return float64(pos[0]*pos[0]%17) / 3 })
 	} else if err != nil {
 		return 0, err
 	}
+	a.loaded = step
 	c := parallel.With(ctx, s)
 	for ; step < uint64(a.steps); step++ {
 		if step%5 == 0 {
-			if err := parallel.Save(ctx, m, a.dir, step, parallel.Named("u", a.u)); err != nil {
+			if err := parallel.Save(ctx, m, a.store, step, parallel.Named("u", a.u)); err != nil {
 				return 0, err
 			}
 		}
@@ -93,7 +96,7 @@ func TestAfterShrinkTheResultHasTheBitsOfAnUndisturbedRun(t *testing.T) {
 					})
 				}
 				for {
-					got, err := (&saver{dir: dir, n: 200, steps: 40}).run(ctx, m)
+					got, err := (&saver{store: dir, n: 200, steps: 40}).run(ctx, m)
 					switch {
 					case ended:
 						return nil
@@ -137,11 +140,11 @@ func TestAfterARestartTheResultHasTheBitsOfAnUndisturbedRun(t *testing.T) {
 	for seed := range uint64(5) {
 		dir := parallel.Dir(t.TempDir())
 		simulated(t, seed, sim.Faults{}, 4, func(p *sim.Process, m *parallel.Machine) error {
-			_, err := (&saver{dir: dir, n: 200, steps: 23}).run(context.Background(), m) // and then the job dies
+			_, err := (&saver{store: dir, n: 200, steps: 23}).run(context.Background(), m) // and then the job dies
 			return err
 		})
 		simulated(t, seed, sim.Faults{}, 3, func(p *sim.Process, m *parallel.Machine) error {
-			got, err := (&saver{dir: dir, n: 200, steps: 40}).run(context.Background(), m)
+			got, err := (&saver{store: dir, n: 200, steps: 40}).run(context.Background(), m)
 			if err != nil || got != want {
 				return fmt.Errorf("%v, %w; expected %v", got, err, want)
 			}

@@ -1,9 +1,11 @@
 package parallel
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"github.com/weftnet/weft/internal/mutate"
 )
@@ -69,6 +71,10 @@ type haloExchange[T any] struct {
 	planned  bool
 	seq      uint64 // number of the operation
 	ownStrip [2][]strip
+
+	// filled is the border that the halo beyond the ends already has. Only exchanges write there.
+	filled Border[T]
+	isFull bool
 }
 
 // haloSide is the halo at one end of the divided axis. Each side is an exchange of its own, so most
@@ -92,7 +98,9 @@ func startHalo[T any](c *Ctx, v *Var[T], border Border[T]) (*haloExchange[T], er
 	}
 	if x.border.kind != border.kind || !x.planned {
 		x.plan(wrap)
+		x.isFull = false
 	}
+	x.isFull = x.isFull && border.kind == borderValue && sameBytes(&x.filled.value, &border.value)
 	x.border, x.planned, x.version, x.flight, x.seq = border, true, v.version, true, c.s.m.seq
 	if c.s.m.defect != mutate.ParallelCornersLate {
 		x.fillWhole()
@@ -114,7 +122,24 @@ func startHalo[T any](c *Ctx, v *Var[T], border Border[T]) (*haloExchange[T], er
 		x.fillWhole()
 	}
 	x.fillOwn(wrap)
+	x.filled, x.isFull = border, border.kind == borderValue && x.constant()
 	return x, nil
+}
+
+// constant reports whether all that an exchange with a border of one value writes at the ends of
+// the axes is this value. It is not so if an axis is a torus.
+func (x *haloExchange[T]) constant() bool {
+	for _, a := range x.v.s.axes {
+		if a.Torus {
+			return false
+		}
+	}
+	return true
+}
+
+// sameBytes reports whether two elements are the same in memory.
+func sameBytes[T any](a, b *T) bool {
+	return bytes.Equal(bytesOf(unsafe.Slice(a, 1)), bytesOf(unsafe.Slice(b, 1)))
 }
 
 // interval returns the coordinates of the divided axis that rank r keeps in the halo of a side.
@@ -212,6 +237,9 @@ func place[T any](v *Var[T], list []strip) (to []T, direct bool) {
 
 // fillWhole fills the halos of the axes that every rank holds whole.
 func (x *haloExchange[T]) fillWhole() {
+	if x.isFull {
+		return
+	}
 	s := x.v.s
 	b := s.all()
 	for i, a := range s.axes {
@@ -245,7 +273,7 @@ func (x *haloExchange[T]) fillValue(b *box) {
 // fillOwn fills the parts of the halo of the divided axis that come from no other rank.
 func (x *haloExchange[T]) fillOwn(wrap bool) {
 	s := x.v.s
-	if s.count == 0 {
+	if s.count == 0 || x.isFull {
 		return
 	}
 	for i := range x.sides {

@@ -99,12 +99,14 @@ const (
 	opLoad
 	opBarrier
 	opClose
+	opTranspose
 )
 
 var opNames = [...]string{
 	opShape: "NewShape", opReduce: "Reduce", opReduceAxis: "ReduceAxis", opScan: "Scan", opSpread: "Spread",
 	opShift: "Shift", opHalo: "StartHalo", opGet: "Get", opSend: "Send", opRank: "Rank", opSort: "Sort",
 	opGather: "Gather", opScatter: "Scatter", opSave: "Save", opLoad: "Load", opBarrier: "Barrier", opClose: "Close",
+	opTranspose: "Transpose",
 }
 
 // The flags of a description.

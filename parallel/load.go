@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"slices"
 
@@ -14,59 +15,71 @@ import (
 // Load sets variables from the newest whole checkpoint of a store, and returns its step. It may run
 // on another number of ranks than Save. If blocks of the newest checkpoint are damaged or missing,
 // Load takes the one before. If neither is whole, Load fails with [ErrNoCheckpoint] at every rank,
-// changes no variable, and the machine goes on. If a checkpoint exists but no manifest can be read,
-// Load fails with the error of the store.
+// and the error has the reasons that this rank knows. Then Load has changed no variable, and the
+// machine goes on. If the store cannot be read at all, Load fails with the error of the store.
 //
 // If a variable has other lengths, another divided axis or another element type than in the
 // checkpoint, Load fails with [ErrBadArgument]. The checkpoint may have more variables.
 func Load(ctx context.Context, m *Machine, store Store, vars ...Saved) (step uint64, err error) {
-	if err := m.begin(ctx, describeSaved(opLoad, 0, vars)); err != nil {
+	if err := m.begin(ctx, describeSaved(opLoad, 0, 0, vars)); err != nil {
 		return 0, err
 	}
-	plan, err := planCheckpoint(m, vars)
-	found := false
+	plan, err := planCheckpoint(m, 1, vars)
+	found, why := false, error(nil)
 	if err == nil {
-		step, found, err = load(ctx, m, store, plan, vars)
+		step, found, why, err = load(ctx, m, store, plan, vars)
 	}
 	if err = m.end(ctx, err); err != nil {
 		return 0, err
 	}
 	if !found {
-		return 0, &RankError{-1, "Load", ErrNoCheckpoint}
+		return 0, &RankError{-1, "Load", noCheckpoint(why)}
 	}
 	return step, nil
 }
 
-func load(ctx context.Context, m *Machine, store Store, plan *manifest, vars []Saved) (uint64, bool, error) {
+// noCheckpoint returns ErrNoCheckpoint, with a reason if there is one.
+func noCheckpoint(why error) error {
+	if why == nil {
+		return ErrNoCheckpoint
+	}
+	return fmt.Errorf("%w: %w", ErrNoCheckpoint, why)
+}
+
+// load loads the newest whole checkpoint. If there is none, why has the reasons of this rank.
+func load(
+	ctx context.Context, m *Machine, store Store, plan *manifest, vars []Saved,
+) (step uint64, found bool, why, err error) {
 	list, err := tellManifests(ctx, m, store)
 	if err != nil {
-		return 0, false, err
+		return 0, false, nil, err
 	}
 	for _, c := range list {
 		places, err := c.find(plan)
 		if err != nil {
-			return 0, false, err
+			return 0, false, nil, err
 		}
 		parts := make([][]byte, len(vars))
 		intact := byte(1)
 		for i, s := range vars {
 			if parts[i], err = readBlocks(ctx, m, store, slotNames[c.slot]+".data", places[i], s); err != nil {
+				why = errors.Join(why, fmt.Errorf("step %d: %w", c.step, err))
 				intact = 0
 				break
 			}
 		}
 		answers, err := allTell(ctx, m, intact)
 		if err != nil {
-			return 0, false, err
+			return 0, false, nil, err
 		}
 		if bytesAll(answers) || m.defect == mutate.ParallelLoadAlone && intact == 1 {
 			for i, s := range vars {
 				setBlocks(m, parts[i], s)
 			}
-			return c.step, true, nil
+			return c.step, true, nil, nil
 		}
 	}
-	return 0, false, nil
+	return 0, false, why, nil
 }
 
 // candidate is a checkpoint of a store.
@@ -136,9 +149,17 @@ func readBlocks(
 	first, last := v.s.first[m.rank], v.s.first[m.rank+1]
 	from := v.blockBytes(first)
 	b := make([]byte, v.blockBytes(last)-from)
-	for at := 0; at < len(b); at += chunkBytes {
-		part := b[at:min(at+chunkBytes, len(b))]
-		if err := store.ReadAt(ctx, object, part, place.offset+from+int64(at)); err != nil {
+	for i, p := range place.parts {
+		end := len(place.sums)
+		if i+1 < len(place.parts) {
+			end = place.parts[i+1].first
+		}
+		lo, hi := max(p.first, first), min(end, last)
+		if lo >= hi {
+			continue
+		}
+		part := b[v.blockBytes(lo)-from : v.blockBytes(hi)-from]
+		if err := readChunks(ctx, store, object, part, v.offsetIn(place, lo)); err != nil {
 			return nil, err
 		}
 	}
@@ -149,6 +170,17 @@ func readBlocks(
 		}
 	}
 	return b, nil
+}
+
+// readChunks reads bytes from an offset on.
+func readChunks(ctx context.Context, store Store, object string, b []byte, offset int64) error {
+	for at := 0; at < len(b); at += chunkBytes {
+		chunk := b[at:min(at+chunkBytes, len(b))]
+		if err := store.ReadAt(ctx, object, chunk, offset+int64(at)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setBlocks sets the blocks of this rank.

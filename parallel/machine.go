@@ -203,8 +203,12 @@ func (m *Machine) release() error {
 // knows no shape and no variable of the old one: make them anew and call [Load], or compute them
 // again.
 //
-// If one more rank ends while the others shrink, Shrink may fail at some or all of them. These
-// ranks must end. The others, if any, go on without them.
+// If one more rank ends while the others shrink, Shrink goes on without that rank. At some ranks it may
+// have returned before. The machine that it returned there fails with [ErrRankGone]. When these ranks
+// call Shrink again, all ranks that are left get the same machine.
+//
+// If ctx ends, Shrink fails at this rank. The other ranks wait until this rank calls Shrink again or
+// closes its process.
 func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	if m.closed {
 		return nil, &RankError{m.rank, "Shrink", ErrClosed}

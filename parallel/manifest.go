@@ -14,22 +14,24 @@ import (
 //	a.data      a.manifest      b.data      b.manifest
 //	block 0 of u, block 1 of u, … block 0 of v, …    elements in the order of blocks and indices
 //
-//	manifest:  "WEFTCKP1"  step u64  serial u64  variables u32  { variable }  CRC-32C of all before
+//	manifest:  "WEFTCKP2"  step u64  serial u64  variables u32  { variable }  CRC-32C of all before
 //	variable:  name [32]  element type [28]  element size u32  divided axis u32
-//	           axes u32  { length u64 }  offset u64  blocks u32  { CRC-32C of a block }
+//	           axes u32  { length u64 }  blocks u32  { CRC-32C of a block }
+//	           parts u32  { first block u32  offset u64 }
+//
+// A part has consecutive blocks without a gap. A variable has one part, unless the store needs each
+// rank to begin at a multiple of some number of bytes. Then each rank that has blocks may begin a
+// part.
 //
 // Numbers are little-endian. Elements are as they lie in memory.
-const manifestMagic = "WEFTCKP1"
+const manifestMagic = "WEFTCKP2"
 
 const (
 	// maxSaved is the largest number of variables of a checkpoint.
 	maxSaved = 256
 
-	// mostOffset is the largest offset of a variable: no offset of a block overflows.
-	mostOffset = 1 << 62
-
 	maxNameLen  = 32
-	maxManifest = 64 + maxSaved*(maxNameLen+28+3*4+MaxAxes*8+8+4+mostBlocks*4)
+	maxManifest = 64 + maxSaved*(maxNameLen+28+3*4+MaxAxes*8+2*4+mostBlocks*(4+12))
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -46,8 +48,14 @@ type savedVar struct {
 	size     int
 	div      int
 	lengths  []int
-	offset   int64
 	sums     []uint32 // of the blocks
+	parts    []part
+}
+
+// part is a sequence of blocks in the data of a checkpoint.
+type part struct {
+	first  int // block; the part ends where the next one begins
+	offset int64
 }
 
 func (f *manifest) encode() []byte {
@@ -66,10 +74,14 @@ func (f *manifest) encode() []byte {
 		for _, n := range v.lengths {
 			b = binary.LittleEndian.AppendUint64(b, uint64(n))
 		}
-		b = binary.LittleEndian.AppendUint64(b, uint64(v.offset))
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(v.sums)))
 		for _, sum := range v.sums {
 			b = binary.LittleEndian.AppendUint32(b, sum)
+		}
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(v.parts)))
+		for _, p := range v.parts {
+			b = binary.LittleEndian.AppendUint32(b, uint32(p.first))
+			b = binary.LittleEndian.AppendUint64(b, uint64(p.offset))
 		}
 	}
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
@@ -103,13 +115,15 @@ func (f *manifest) decode(b []byte) error {
 		for range axes {
 			v.lengths = append(v.lengths, int(r.u64()))
 		}
-		v.offset = int64(r.u64())
 		blocks := r.u32()
-		if blocks > mostBlocks || v.offset < 0 || v.offset > mostOffset {
+		if blocks > mostBlocks {
 			return errManifest
 		}
 		for range blocks {
 			v.sums = append(v.sums, r.u32())
+		}
+		if !v.decodeParts(&r) {
+			return errManifest
 		}
 		f.vars = append(f.vars, v)
 	}
@@ -118,6 +132,26 @@ func (f *manifest) decode(b []byte) error {
 	}
 	return nil
 }
+
+// decodeParts reads the parts of a variable, and reports whether each block has a place.
+func (v *savedVar) decodeParts(r *reader) bool {
+	n := r.u32()
+	if n > mostBlocks || (n == 0) != (len(v.sums) == 0) {
+		return false
+	}
+	for i := range int(n) {
+		p := part{int(r.u32()), int64(r.u64())}
+		follows := i == 0 && p.first == 0 || i > 0 && p.first > v.parts[i-1].first
+		if !follows || p.first >= len(v.sums) || p.offset < 0 || p.offset > maxOffset {
+			return false
+		}
+		v.parts = append(v.parts, p)
+	}
+	return true
+}
+
+// maxOffset is the largest offset of a part. A sum with the length of a variable does not overflow.
+const maxOffset = 1 << 61
 
 // reader reads numbers from bytes. After the end it returns zeros.
 type reader struct {

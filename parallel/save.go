@@ -52,10 +52,11 @@ const chunkBytes = 4 << 20
 // The checkpoint does not depend on the number of ranks. Halos and masks are not saved. A
 // checkpoint has at most 256 variables, all on shapes of the machine m.
 func Save(ctx context.Context, m *Machine, store Store, step uint64, vars ...Saved) error {
-	if err := m.begin(ctx, describeSaved(opSave, step, vars)); err != nil {
+	align := alignOf(store)
+	if err := m.begin(ctx, describeSaved(opSave, step, align, vars)); err != nil {
 		return err
 	}
-	f, err := planCheckpoint(m, vars)
+	f, err := planCheckpoint(m, align, vars)
 	if err == nil {
 		f.step = step
 		err = save(ctx, m, store, f, vars)
@@ -71,7 +72,7 @@ func save(ctx context.Context, m *Machine, store Store, f *manifest, vars []Save
 	data := slotNames[slot] + ".data"
 	var own []uint32
 	for i, v := range vars {
-		sums, err := writeBlocks(ctx, m, store, data, f.vars[i].offset, v)
+		sums, err := writeBlocks(ctx, m, store, data, &f.vars[i], v)
 		if err != nil {
 			return fmt.Errorf("write %q: %w", f.vars[i].name, err)
 		}
@@ -95,10 +96,21 @@ func save(ctx context.Context, m *Machine, store Store, f *manifest, vars []Save
 
 var slotNames = [2]string{"a", "b"}
 
+// alignOf returns the number of bytes at whose multiples a rank may begin to write to a store.
+func alignOf(store Store) int {
+	if a, ok := store.(interface{ Align() int }); ok {
+		return a.Align()
+	}
+	return 1
+}
+
 // planCheckpoint returns the manifest of variables, without their checksums.
-func planCheckpoint(m *Machine, vars []Saved) (*manifest, error) {
+func planCheckpoint(m *Machine, align int, vars []Saved) (*manifest, error) {
 	if len(vars) == 0 || len(vars) > maxSaved {
 		return nil, badArgument("%d variables; expected 1 to %d", len(vars), maxSaved)
+	}
+	if align < 1 || align > 1<<30 {
+		return nil, badArgument("the store aligns to %d bytes; expected 1 to %d", align, 1<<30)
 	}
 	f, seen := new(manifest), map[string]bool{}
 	offset := int64(0)
@@ -113,55 +125,73 @@ func planCheckpoint(m *Machine, vars []Saved) (*manifest, error) {
 			return nil, badArgument("%q is a variable of another machine", name)
 		}
 		seen[name] = true
-		sv := savedVar{name: name, typeName: v.typeName, size: v.size, div: v.s.div, offset: offset}
+		sv := savedVar{name: name, typeName: v.typeName, size: v.size, div: v.s.div}
 		for _, a := range v.s.axes {
 			sv.lengths = append(sv.lengths, a.Len)
 		}
 		sv.sums = make([]uint32, v.s.blocks)
+		offset = sv.place(v, m.size, offset, int64(align))
 		f.vars = append(f.vars, sv)
-		offset += int64(v.s.total) * int64(v.size)
 	}
 	return f, nil
 }
 
+// place plans the parts of a variable from an offset on, and returns the offset of their end.
+func (sv *savedVar) place(v *varInfo, ranks int, offset, align int64) int64 {
+	for r := range ranks {
+		first, last := v.s.first[r], v.s.first[r+1]
+		if first == last {
+			continue
+		}
+		up := (offset + align - 1) / align * align
+		if len(sv.parts) == 0 || up != offset {
+			sv.parts = append(sv.parts, part{first, up})
+		}
+		offset = up + v.blockBytes(last) - v.blockBytes(first)
+	}
+	return offset
+}
+
 // describeSaved returns the description of Save or Load.
-func describeSaved(code byte, step uint64, vars []Saved) description {
+func describeSaved(code byte, step uint64, align int, vars []Saved) description {
 	h, names := fnv.New64a(), make([]string, 0, len(vars))
 	for _, s := range vars {
 		name, v := s.info()
 		fmt.Fprintf(h, "%q %s %d %d\n", name, v.typeName, v.size, v.s.number)
 		names = append(names, name)
 	}
-	fmt.Fprint(h, step)
+	fmt.Fprint(h, step, align)
 	d := describe(code, noAxis, 0, 0)
 	binary.LittleEndian.PutUint64(d[16:], h.Sum64())
 	copy(d[24:], strings.Join(names, ", "))
 	return d
 }
 
-// readManifests returns the whole manifests of a store, the newest first, and the slot of each. The
-// error says why one of the manifests cannot be read, if there is one in its place.
-func readManifests(ctx context.Context, store Store) (list []*manifest, slots []int, err error) {
+// readManifests returns the whole manifests of a store, the newest first, and the slot of each. If
+// the store cannot read an object, readManifests also returns its error. A manifest that is missing
+// or damaged is no error.
+func readManifests(ctx context.Context, store Store) (list []*manifest, slots []int, failed error) {
 	for slot, name := range slotNames {
 		f := new(manifest)
-		b, unread := store.Read(ctx, name+".manifest", maxManifest)
+		b, err := store.Read(ctx, name+".manifest", maxManifest)
 		switch {
-		case unread == nil && f.decode(b) == nil:
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			failed = errors.Join(failed, err)
+		case f.decode(b) == nil:
 			list, slots = append(list, f), append(slots, slot)
-		case unread != nil && !errors.Is(unread, fs.ErrNotExist):
-			err = fmt.Errorf("read %s.manifest: %w", name, unread)
 		}
 	}
 	if len(list) == 2 && list[1].serial > list[0].serial {
 		slices.Reverse(list)
 		slices.Reverse(slots)
 	}
-	return list, slots, err
+	return list, slots, failed
 }
 
 // chooseSlot returns the slot of the older checkpoint, and gives the new one its serial number.
-// Rank 0 looks, and tells the others. It fails if it cannot read a manifest: this may be the
-// newest, which must stay.
+// Rank 0 looks, and tells the others. It fails if the store cannot read a manifest: the new
+// checkpoint could replace the newest one, or look older than it.
 func chooseSlot(ctx context.Context, m *Machine, store Store, f *manifest) (int, error) {
 	b := make([]byte, 9)
 	if m.rank == 0 {
@@ -199,14 +229,25 @@ func (v *varInfo) blockBytes(block int) int64 {
 	return int64(v.s.coord(block)) * int64(v.s.total/v.s.axes[v.s.div].Len) * int64(v.size)
 }
 
+// offsetIn returns the offset of a block in the data of a checkpoint.
+func (v *varInfo) offsetIn(place *savedVar, block int) int64 {
+	at := int64(0)
+	for _, p := range place.parts {
+		if p.first <= block {
+			at = p.offset + v.blockBytes(block) - v.blockBytes(p.first)
+		}
+	}
+	return at
+}
+
 // writeBlocks writes the blocks of this rank, and returns their checksums.
 func writeBlocks(
-	ctx context.Context, m *Machine, store Store, object string, offset int64, saved Saved,
+	ctx context.Context, m *Machine, store Store, object string, place *savedVar, saved Saved,
 ) ([]uint32, error) {
 	_, v := saved.info()
 	var sums []uint32
 	var chunk []byte
-	at := offset + v.blockBytes(v.s.first[m.rank])
+	at := v.offsetIn(place, v.s.first[m.rank])
 	for b := v.s.first[m.rank]; b < v.s.first[m.rank+1]; b++ {
 		x, from := v.s.block(b), len(chunk)
 		chunk = saved.write(chunk, &x)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -218,7 +219,7 @@ func TestACheckpointOfOtherVariablesIsAnError(t *testing.T) {
 }
 
 func TestEveryCutAndEveryChangedByteOfAManifestIsRefused(t *testing.T) {
-	u := savedVar{name: "u", size: 8, lengths: []int{5, 6}, sums: []uint32{1, 2, 3}}
+	u := savedVar{name: "u", size: 8, lengths: []int{5, 6}, sums: []uint32{1, 2, 3}, parts: []part{{0, 0}, {2, 4096}}}
 	f := manifest{step: 3, serial: 4, vars: []savedVar{u}}
 	b := f.encode()
 	if err := new(manifest).decode(b); err != nil {
@@ -232,6 +233,141 @@ func TestEveryCutAndEveryChangedByteOfAManifestIsRefused(t *testing.T) {
 		c[i] ^= 0x10
 		if new(manifest).decode(c) == nil {
 			t.Errorf("a manifest with byte %d changed is accepted", i)
+		}
+	}
+}
+
+// pagedShelf is a shelf as one rank sees it. It is an error if two ranks write one page of an object
+// between two manifests.
+type pagedShelf struct {
+	*shelf
+	rank   int
+	page   int64
+	owners map[string]int
+}
+
+func (s *pagedShelf) Align() int { return int(s.page) }
+
+func (s *pagedShelf) WriteAt(ctx context.Context, object string, b []byte, offset int64) error {
+	s.mu.Lock()
+	for at := offset / s.page; at <= (offset+int64(len(b))-1)/s.page; at++ {
+		key := fmt.Sprint(object, at)
+		if owner, ok := s.owners[key]; ok && owner != s.rank {
+			s.mu.Unlock()
+			return fmt.Errorf("ranks %d and %d write page %d of %s", owner, s.rank, at, object)
+		}
+		s.owners[key] = s.rank
+	}
+	s.mu.Unlock()
+	return s.shelf.WriteAt(ctx, object, b, offset)
+}
+
+func (s *pagedShelf) Replace(ctx context.Context, object string, b []byte) error {
+	s.mu.Lock()
+	clear(s.owners)
+	s.mu.Unlock()
+	return s.shelf.Replace(ctx, object, b)
+}
+
+func TestNoTwoRanksWriteOnePageOfAStore(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		w := drawWorld(rng)
+		store, owners, page := newShelf(), map[string]int{}, int64(1+rng.IntN(100))
+		of := func(m *Machine) Store { return &pagedShelf{store, m.Rank(), page, owners} }
+		for step := 1; step < 4; step++ {
+			onRanks(t, 1+rng.IntN(8), func(m *Machine) error { return saveStep(m, of(m), w.axes, step) })
+			onRanks(t, 1+rng.IntN(8), func(m *Machine) error {
+				got, err := loadStep(m, of(m), w.axes)
+				if err == nil && got != step {
+					err = fmt.Errorf("step %d; expected %d", got, step)
+				}
+				return err
+			})
+		}
+	}
+}
+
+func TestRanksWhoseStoresAlignDifferentlyFail(t *testing.T) {
+	store := newShelf()
+	for r, err := range each(t, 3, func(m *Machine) error {
+		return saveStep(m, &pagedShelf{store, m.Rank(), int64(10 + m.Rank()/2), map[string]int{}}, []Axis{{Len: 50}}, 1)
+	}) {
+		if !errors.Is(err, ErrMismatch) {
+			t.Errorf("rank %d: %v; expected ErrMismatch", r, err)
+		}
+	}
+	for r, err := range each(t, 2, func(m *Machine) error {
+		return saveStep(m, &pagedShelf{store, m.Rank(), -4, nil}, []Axis{{Len: 50}}, 1)
+	}) {
+		if !errors.Is(err, ErrBadArgument) {
+			t.Errorf("Align of -4, rank %d: %v; expected ErrBadArgument", r, err)
+		}
+	}
+}
+
+// unreadable is a store whose manifests cannot be read now.
+type unreadable struct{ *shelf }
+
+func (unreadable) Read(context.Context, string, int) ([]byte, error) { return nil, errBroken }
+
+// A store that fails is not taken for an empty one: the program would begin anew, or replace its
+// newest checkpoint.
+func TestAStoreThatCannotBeReadIsNotAnEmptyOne(t *testing.T) {
+	axes, store := []Axis{{Len: 37}}, newShelf()
+	onRanks(t, 2, func(m *Machine) error { return saveStep(m, store, axes, 1) })
+	for what, use := range map[string]func(m *Machine) error{
+		"Save": func(m *Machine) error { return saveStep(m, unreadable{store}, axes, 2) },
+		"Load": func(m *Machine) error { _, err := loadStep(m, unreadable{store}, axes); return err },
+	} {
+		for r, err := range each(t, 3, use) {
+			if err == nil || errors.Is(err, ErrNoCheckpoint) || !strings.Contains(err.Error(), errBroken.Error()) {
+				t.Errorf("%s, rank %d: %v; expected %v", what, r, err, errBroken)
+			}
+		}
+	}
+	onRanks(t, 2, func(m *Machine) error {
+		if step, err := loadStep(m, store, axes); err != nil || step != 1 {
+			return fmt.Errorf("step %d, %w; expected 1", step, err)
+		}
+		return nil
+	})
+}
+
+// Load tells why there is no checkpoint, at the ranks that know.
+func TestANoCheckpointErrorHasItsReason(t *testing.T) {
+	axes, store := []Axis{{Len: 37}}, newShelf()
+	onRanks(t, 2, func(m *Machine) error { return saveStep(m, store, axes, 1) })
+	store.objects["a.data"] = store.objects["a.data"][:37*8] // without n
+	told, errs := 0, make([]error, 2)
+	onRanks(t, 2, func(m *Machine) error {
+		_, errs[m.Rank()] = loadStep(m, store, axes)
+		return m.Barrier(context.Background()) // the machine goes on
+	})
+	for r, err := range errs {
+		if !errors.Is(err, ErrNoCheckpoint) {
+			t.Errorf("rank %d: %v; expected ErrNoCheckpoint", r, err)
+		} else if strings.Contains(err.Error(), "step 1: ") {
+			told++
+		}
+	}
+	if told == 0 {
+		t.Error("no rank has told a reason")
+	}
+}
+
+func TestAManifestWithBlocksInNoPlaceIsRefused(t *testing.T) {
+	for what, parts := range map[string][]part{
+		"no parts":                 nil,
+		"a first block that is 1":  {{1, 0}},
+		"two parts of one block":   {{0, 0}, {0, 8}},
+		"a part behind the end":    {{0, 0}, {3, 8}},
+		"a part before the object": {{0, -1}},
+		"a part too far away":      {{0, maxOffset + 1}},
+	} {
+		f := manifest{vars: []savedVar{{name: "u", size: 8, lengths: []int{5}, sums: []uint32{1, 2, 3}, parts: parts}}}
+		if err := new(manifest).decode(f.encode()); err == nil {
+			t.Errorf("a manifest with %s is accepted", what)
 		}
 	}
 }

@@ -19,18 +19,30 @@ func (w *Window[T]) Len() int { return w.n }
 // run itself. The program must not change the elements. If a distance is greater than the halo of
 // its axis, the Stencil fails with [ErrBadArgument].
 func (w *Window[T]) Row(distance ...int) []T {
-	off := w.off
-	if len(distance) != 0 && len(distance) != len(w.v.s.axes) {
-		err := badArgument("%d distances; expected one for each of %d axes", len(distance), len(w.v.s.axes))
-		panic(stencilFault{err})
+	off, s := w.off, w.v.s
+	if len(distance) != 0 && len(distance) != len(s.axes) {
+		w.wrongRow(distance)
 	}
 	for i, d := range distance {
-		if h := w.v.s.axes[i].Halo; d > h || d < -h {
-			panic(stencilFault{badArgument("a distance of %d on axis %d; expected at most its halo of %d", d, i, h)})
+		if h := s.axes[i].Halo; d > h || d < -h {
+			w.wrongRow(distance)
 		}
-		off += d * w.v.s.stride[i]
+		off += d * s.stride[i&(MaxAxes-1)]
 	}
 	return w.v.mem[off : off+w.n : off+w.n]
+}
+
+// wrongRow makes the Stencil fail because of the arguments of Row.
+func (w *Window[T]) wrongRow(distance []int) {
+	axes := w.v.s.axes
+	if len(distance) != len(axes) {
+		panic(stencilFault{badArgument("%d distances; expected one for each of %d axes", len(distance), len(axes))})
+	}
+	for i, d := range distance {
+		if h := axes[i].Halo; d > h || d < -h {
+			panic(stencilFault{badArgument("a distance of %d on axis %d; expected at most its halo of %d", d, i, h)})
+		}
+	}
 }
 
 // Beside returns the window of another variable at the same run. The variable has the same axes,
@@ -136,14 +148,15 @@ func windows[T, U any](
 	s := c.s
 	dst.version++
 	w := Window[T]{v: src, Pos: make([]int, len(s.axes))}
+	call := func(r *row) {
+		for i := range w.Pos {
+			w.Pos[i] = r.pos[i] + s.local.lo[i]
+		}
+		w.off, w.n = r.off, r.n
+		f(&w, dst.mem[r.off:r.off+r.n:r.off+r.n])
+	}
 	for i := range boxes {
-		c.spans(&boxes[i], false, func(r *row) {
-			for i := range w.Pos {
-				w.Pos[i] = r.pos[i] + s.local.lo[i]
-			}
-			w.off, w.n = r.off, r.n
-			f(&w, dst.mem[r.off:r.off+r.n:r.off+r.n])
-		})
+		c.spans(&boxes[i], false, call)
 	}
 	return nil
 }

@@ -9,7 +9,14 @@ import (
 )
 
 // Store keeps checkpoints for [Save] and [Load]. All ranks must reach the same objects. An object
-// has a short name of letters and a dot. [Dir] is a Store in a directory.
+// has a short name of letters and a dot. [Dir] is a Store in a directory. In network memory, use a
+// shelf of package netmem, which each rank opens with the same key.
+//
+// If a Store has a method Align() int, Align returns a number of bytes above 0, the same at all
+// ranks. Then each rank begins to write at a multiple of it, and no two ranks write between two
+// multiples. A [Shelf of package netmem] has this method, because it writes whole pages.
+//
+// [Shelf of package netmem]: https://pkg.go.dev/github.com/weftnet/weft/netmem#Shelf
 type Store interface {
 	// WriteAt writes b to an object at an offset. It creates the object if there is none. Several
 	// ranks write different parts of an object concurrently.

@@ -238,7 +238,7 @@ func sealed(b []byte) []byte {
 // An attacker knows how to make a checksum.
 func TestManifestsWithWrongNumbersDoNoHarm(t *testing.T) {
 	sum := crc32.Checksum(make([]byte, 8), castagnoli)
-	u := savedVar{name: "u", size: 8, lengths: []int{5}, sums: []uint32{sum, sum, sum, sum, sum}}
+	u := savedVar{name: "u", size: 8, lengths: []int{5}, sums: []uint32{sum, sum, sum, sum, sum}, parts: []part{{0, 0}}}
 	copy(u.typeName[:], "int")
 	whole := (&manifest{step: 3, serial: 4, vars: []savedVar{u}}).encode()
 	const afterName = len(manifestMagic) + 8 + 8 + 4 + maxNameLen // a step may be any number, and a name ends with a zero
@@ -258,7 +258,7 @@ func TestManifestsWithWrongNumbersDoNoHarm(t *testing.T) {
 		}
 	}
 	for _, many := range []func(f *manifest){
-		func(f *manifest) { f.vars[0].sums = make([]uint32, mostBlocks+1) },
+		func(f *manifest) { f.vars[0].sums, f.vars[0].parts = make([]uint32, mostBlocks+1), []part{{0, 0}} },
 		func(f *manifest) { f.vars[0].lengths = make([]int, MaxAxes+1) },
 		func(f *manifest) { f.vars = make([]savedVar, maxSaved+1) },
 		func(f *manifest) { f.serial = math.MaxUint64 },

@@ -12,6 +12,8 @@ type Var[T any] struct {
 	varInfo
 	mem  []T // the local box with its halos, in the order of indices
 	halo *haloExchange[T]
+
+	turned *turn[T]
 }
 
 // varInfo is what a variable is without its elements.

@@ -332,17 +332,22 @@ func (w *weftWire) abandon(ctx context.Context, orderly bool) error {
 	return err
 }
 
-// shrink makes the members that are left the ranks.
+// shrink makes the members that are left the ranks. If one more rank ends before the guards stand,
+// it begins again. The other ranks that are left do that, too, or their guards are broken.
 func (w *weftWire) shrink(ctx context.Context) (wire, uint32, error) {
 	if err := w.abandon(ctx, false); err != nil {
 		return nil, 0, err
 	}
-	g, err := w.g.Shrink(ctx)
-	if err != nil {
-		return nil, 0, err
+	for {
+		g, err := w.g.Shrink(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		if err = w.over(ctx, g); err == nil {
+			return w, w.epoch(), nil
+		}
+		if !errors.Is(err, weft.ErrGroupBroken) {
+			return nil, 0, errors.Join(err, g.Close())
+		}
 	}
-	if err := w.over(ctx, g); err != nil { // one more rank has ended
-		return nil, 0, errors.Join(err, g.Close())
-	}
-	return w, w.epoch(), nil
 }

@@ -16,6 +16,8 @@ type childPlan struct {
 	Hostile *hostilePlan `json:",omitempty"`
 	Pages   *pagesPlan   `json:",omitempty"`
 	Program *programPlan `json:",omitempty"`
+
+	Parallel *parallelPlan `json:",omitempty"`
 }
 
 // args are the arguments of one, in the name of a kind of measurement.
@@ -42,6 +44,8 @@ func Child(ctx context.Context, kind, told string, in io.Reader, out io.Writer) 
 		return p.Pages.run(ctx, in, out)
 	case p.Program != nil:
 		return p.Program.run(ctx, in, out)
+	case p.Parallel != nil:
+		return p.Parallel.run(ctx, in, out)
 	}
 	return fmt.Errorf("bench: what a process is told: nothing to be in %s", told)
 }

@@ -83,8 +83,13 @@ func (c *crew) line() (string, error) {
 
 // ask asks a question, and reads the answer. A program that cannot be asked any more has said why.
 func (c *crew) ask(question, answer any) error {
-	_ = json.NewEncoder(c.in).Encode(question) // what is wrong with it hear finds
+	c.tell(question)
 	return c.hear(answer)
+}
+
+// tell asks a question without reading the answer.
+func (c *crew) tell(question any) {
+	_ = json.NewEncoder(c.in).Encode(question) // what is wrong with it hear finds
 }
 
 // hear reads what the program says on its own account.

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/bench"
+)
+
+// parallelBench is weft bench parallel.
+func parallelBench() *cobra.Command {
+	var o bench.ParallelOptions
+	return benchOf[bench.ParallelOptions, bench.ParallelRow]{
+		o: &o, name: bench.KindParallel, short: "Measure data-parallel programs beside plain loops, calls and MPICH",
+		long: `Measures package parallel beside what a program could use instead of it, in turns:
+
+  jacobi     Jacobi's iteration on one rank, beside a Go loop
+  jacobi-2   the same on two ranks, beside two goroutines
+  halo       an exchange of halos of 8 KiB, beside a Call with 8 KiB in each direction
+  hidden     the share of the wait for a halo that Jacobi hides behind its interior
+  scan       prefix sums of 2²⁴ numbers, beside a copy of their memory
+  order      a sum in the order that gives the same bits on any number of ranks, beside
+             a sum in which each rank adds its own part first
+  stencil    the stencil of the Parallel Research Kernels, beside MPICH
+  transpose  the transposition of the Parallel Research Kernels, beside MPICH
+
+Two ranks are two processes on this host. Each has a NIC of its own and one half of the
+processors. The NICs use shared memory, as MPICH does on one host. The programs of MPICH
+are compiled by mpicc -O3 -march=native in each run. Without mpicc and mpiexec, these rows
+have no figures.
+
+Each result is compared with that of a serial computation. A row has the ratio to the
+baseline, the median of the rounds, and its bound. The exit status does not depend on the
+ratios.`,
+		example: `  weft bench parallel
+  weft bench parallel --only halo,scan --time 5s --json`,
+		each: "case", self: &o.Self, spoilt: true,
+		flags: func(fs *pflag.FlagSet) {
+			wordsFlag(fs, &o.Cases, "only", "CASE,…", bench.ParallelCases(), "only these cases")
+			timeFlag(fs, &o.Time, 3*time.Second, "how long to measure each case with its baseline")
+			intFlag(fs, &o.Rounds, "rounds", 9, 1, 1000, "how often a case and its baseline take turns; what is printed are medians")
+			fs.BoolVar(&o.Small, "small", false, "measure small shapes, to see whether the results are right")
+		},
+		check: func(*cobra.Command, []string) error {
+			if err := bench.CheckRounds(o.Time, o.Rounds); err != nil {
+				return &exitError{exitUsage, err}
+			}
+			return nil
+		},
+		run: bench.RunParallel,
+		head: func() string {
+			return fmt.Sprintf("# weft bench %s: %v for each case, medians of %d rounds\n# %-9s %5s %9s %12s %12s  %s\n",
+				bench.KindParallel, o.Time, o.Rounds, "case", "ranks", "size", "µs", "baseline µs", "ratio")
+		},
+		line: parallelLine,
+	}.command()
+}
+
+// parallelLine is a row as people read it.
+func parallelLine(r bench.ParallelRow) string {
+	line := fmt.Sprintf("%-11s %5d %9d ", r.Case, r.Ranks, r.Size)
+	if r.Missing != "" {
+		return line + r.Missing + "\n"
+	}
+	bound, kind, met := "at most", "bound", "met"
+	if r.AtLeast {
+		bound = "at least"
+	}
+	if r.Aim {
+		kind = "aim"
+	}
+	if !r.Met {
+		met = "MISSED"
+	}
+	return line + fmt.Sprintf("%12.2f %12.2f  %s of %s %.3f, %s %s %.2f: %s\n",
+		us(r.Took), us(r.BaseTook), r.Measure, r.Baseline, r.Ratio, kind, bound, r.Bound, met)
+}

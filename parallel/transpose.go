@@ -1,0 +1,165 @@
+package parallel
+
+// Transpose calls f for runs of active positions of this rank, with the elements of src at the
+// exchanged coordinates: out[k] is the element of dst at the coordinates pos[0] and pos[1]+k, and
+// in[k] is the element of src at the coordinates pos[1]+k and pos[0]. The function f computes the
+// elements of out. It must not change in, and must not keep its arguments. The order of the runs is
+// not that of the indices. To copy, call the builtin function copy in f.
+//
+// The variables have two axes each, and each axis of dst is as long as the other axis of src. The
+// variable dst has the shape of c. The variables must differ. All elements of src take part, active
+// or not. If src or dst does not fit, Transpose fails with [ErrBadArgument].
+//
+// Two ranks exchange one message in each direction. For this, src keeps twice the memory of the
+// elements that this rank exchanges.
+func Transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out []U, in []T)) error {
+	what := describe(opTranspose, noAxis, 0, 0).of(&src.varInfo).other(dst.s)
+	return c.collective(what, func() error {
+		err := firstError(c.check(&dst.varInfo), c.machine(src.s), turnable(dst.s, src.s))
+		if err == nil && any(dst) == any(src) {
+			err = badArgument("dst is src; expected two variables")
+		}
+		if err != nil {
+			return err
+		}
+		dst.version++
+		if src.turned == nil || src.turned.to != dst.s {
+			src.turned = newTurn(src, dst.s)
+		}
+		t := src.turned
+		t.pack(src)
+		if err := c.s.m.start(c.ctx, t.pieces, t.wants); err != nil {
+			return err
+		}
+		turnOwn(c, dst, src, t.overlap(c.s.m.rank, c.s.m.rank), f)
+		if err := c.s.m.finish(c.ctx, t.wants); err != nil {
+			return err
+		}
+		for i := range t.wants {
+			turnFrom(c, dst, elementsOf[T](t.wants[i].buf), t.from[i], f)
+		}
+		return nil
+	})
+}
+
+// turnable returns an error unless one shape has the lengths of the other in reverse order.
+func turnable(to, from *Shape) error {
+	if len(to.axes) != 2 || len(from.axes) != 2 {
+		return badArgument("shapes of %d and %d axes; expected 2 axes each", len(to.axes), len(from.axes))
+	}
+	if to.axes[0].Len != from.axes[1].Len || to.axes[1].Len != from.axes[0].Len {
+		return badArgument("dst has %v and src has %v; expected the same lengths in reverse order", to, from)
+	}
+	return nil
+}
+
+// A turn is the exchange of a transposition of one variable, with its memory.
+//
+//	src of rank p          dst of rank q: the coordinates are exchanged, and the overlap
+//	· · · · ·              · · · · of the two is what p sends to q, in the order of dst
+//	■ ■ ■ ■ ■   ──────►    ■ ■ ■ ■
+type turn[T any] struct {
+	have   *Shape // of src
+	to     *Shape // of dst
+	pieces []piece
+	out    [][]T // the data of pieces
+	own    []box // what each piece covers, in the coordinates of dst
+	wants  []want
+	from   []box // what each want covers
+}
+
+func newTurn[T any](src *Var[T], to *Shape) *turn[T] {
+	m := to.m
+	t := &turn[T]{have: src.s, to: to}
+	for i := range m.size - 1 {
+		r := (m.rank + 1 + i) % m.size
+		if b := t.overlap(m.rank, r); b.n[0]*b.n[1] > 0 {
+			v := make([]T, b.n[0]*b.n[1])
+			t.out, t.own = append(t.out, v), append(t.own, b)
+			t.pieces = append(t.pieces, piece{r, bytesOf(v)})
+		}
+		if b := t.overlap(r, m.rank); b.n[0]*b.n[1] > 0 {
+			t.from = append(t.from, b)
+			t.wants = append(t.wants, want{from: r, buf: bytesOf(make([]T, b.n[0]*b.n[1]))})
+		}
+	}
+	return t
+}
+
+// overlap returns what rank p holds of the elements of dst of rank q, in the coordinates of dst.
+func (t *turn[T]) overlap(p, q int) (b box) {
+	have, want := t.have.part(p), t.to.part(q)
+	for i := range 2 {
+		lo := max(have.lo[1-i], want.lo[i])
+		hi := min(have.lo[1-i]+have.n[1-i], want.lo[i]+want.n[i])
+		b.lo[i], b.n[i] = lo, max(hi-lo, 0)
+	}
+	return b
+}
+
+// pack transposes what other ranks get, and makes the wants new.
+func (t *turn[T]) pack(src *Var[T]) {
+	for k, b := range t.own {
+		to := t.out[k]
+		eachTile(&b, func(x *box) {
+			turnTile(to[(x.lo[0]-b.lo[0])*b.n[1]+x.lo[1]-b.lo[1]:], b.n[1], src, x)
+		})
+	}
+	for i := range t.wants {
+		t.wants[i] = want{from: t.wants[i].from, buf: t.wants[i].buf}
+	}
+}
+
+// tileSide is the side of the squares in which elements are transposed: a square of numbers of 8
+// bytes and its transpose fit in the first cache.
+const tileSide = 32
+
+// eachTile calls f for each tile of a box.
+func eachTile(b *box, f func(x *box)) {
+	for i := 0; i < b.n[0]; i += tileSide {
+		for j := 0; j < b.n[1]; j += tileSide {
+			x := *b
+			x.lo[0], x.n[0] = b.lo[0]+i, min(tileSide, b.n[0]-i)
+			x.lo[1], x.n[1] = b.lo[1]+j, min(tileSide, b.n[1]-j)
+			f(&x)
+		}
+	}
+}
+
+// turnTile writes a tile, whose coordinates are those of dst, to memory with step elements a row.
+func turnTile[T any](to []T, step int, src *Var[T], x *box) {
+	s := src.s
+	at := s.origin + (x.lo[1]-s.local.lo[0])*s.stride[0] + x.lo[0] - s.local.lo[1]
+	for j := range x.n[1] {
+		from := src.mem[at : at+x.n[0]]
+		k := j
+		for _, e := range from {
+			to[k] = e
+			k += step
+		}
+		at += s.stride[0]
+	}
+}
+
+// turnOwn calls f for the elements that this rank holds itself.
+func turnOwn[T, U any](c *Ctx, dst *Var[U], src *Var[T], b box, f func(pos []int, out []U, in []T)) {
+	tile := make([]T, tileSide*tileSide)
+	eachTile(&b, func(x *box) {
+		turnTile(tile, x.n[1], src, x)
+		turnFrom(c, dst, tile, *x, f)
+	})
+}
+
+// turnFrom calls f for the elements of a box, which lie in the order of dst.
+func turnFrom[T, U any](c *Ctx, dst *Var[U], from []T, b box, f func(pos []int, out []U, in []T)) {
+	s := c.s
+	for i := range 2 {
+		b.lo[i] -= s.local.lo[i]
+	}
+	var pos [2]int
+	c.spans(&b, false, func(r *row) {
+		at := (r.pos[0]-b.lo[0])*b.n[1] + r.pos[1] - b.lo[1]
+		pos[0], pos[1] = r.pos[0]+s.local.lo[0], r.pos[1]+s.local.lo[1]
+		f(pos[:], dst.mem[r.off:r.off+r.n:r.off+r.n], from[at:at+r.n:at+r.n])
+	})
+}

@@ -1,0 +1,90 @@
+package parallel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// drawTurn draws two shapes of which one is the other transposed.
+func drawTurn(rng *rand.Rand) (to, from []Axis) {
+	a, b := 1+rng.IntN(90), 1+rng.IntN(90)
+	draw := func(x, y int) []Axis {
+		return []Axis{{Len: x, Whole: rng.IntN(3) == 0, Halo: rng.IntN(2)}, {Len: y, Halo: rng.IntN(2)}}
+	}
+	return draw(a, b), draw(b, a)
+}
+
+func TestTransposeExchangesTheCoordinatesOfRandomShapes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(34, 2))
+	for range 60 {
+		to, from := drawTurn(rng)
+		ranks, masked := 1+rng.IntN(8), rng.IntN(2) == 0
+		onRanks(t, ranks, func(m *Machine) error {
+			ctx := context.Background()
+			sd, ss := must(NewShape(ctx, m, to...)), must(NewShape(ctx, m, from...))
+			dst := must(on(sd, func(pos []int) int { return pos[0] }))
+			src := must(on(ss, func(pos []int) int { return 1000*pos[0] + pos[1] }))
+			mask := must(on(sd, func(pos []int) bool { return !masked || (pos[0]+2*pos[1])%3 > 0 }))
+			turn := func(c *Ctx) error {
+				return Transpose(c, dst, src, func(pos []int, out, in []int) {
+					for k, x := range in {
+						if x != 1000*(pos[1]+k)+pos[0] {
+							panic(fmt.Sprint(pos, k, x))
+						}
+						out[k] += 7 * x
+					}
+				})
+			}
+			for range 2 {
+				if err := With(ctx, sd).Where(mask, turn, nil); err != nil {
+					return err
+				}
+			}
+			return expect(dst, func(index int) int {
+				i, j := index/to[1].Len, index%to[1].Len
+				if masked && (i+2*j)%3 == 0 {
+					return i
+				}
+				return i + 14*(1000*j+i)
+			})
+		})
+	}
+}
+
+func TestTransposeRefusesShapesThatDoNotFit(t *testing.T) {
+	ctx := context.Background()
+	m := newMachine(nil, nil, nil, 0)
+	v := must(New[int](must(NewShape(ctx, m, Axis{Len: 3}, Axis{Len: 3}))))
+	copied := func(_ []int, out, in []int) { copy(out, in) }
+	for _, axes := range [][]Axis{{{Len: 3}}, {{Len: 4}, {Len: 3}}, {{Len: 3}, {Len: 4}}, nil} {
+		m := newMachine(nil, nil, nil, 0)
+		s := must(NewShape(ctx, m, Axis{Len: 3}, Axis{Len: 3}))
+		dst, src := must(New[int](s)), v // of another machine
+		if axes != nil {
+			src = must(New[int](must(NewShape(ctx, m, axes...))))
+		}
+		if err := Transpose(With(ctx, s), dst, src, copied); !errors.Is(err, ErrBadArgument) {
+			t.Errorf("%v: %v; expected ErrBadArgument", axes, err)
+		}
+	}
+	if err := Transpose(With(ctx, v.s), v, v, copied); !errors.Is(err, ErrBadArgument) {
+		t.Errorf("dst is src: %v; expected ErrBadArgument", err)
+	}
+}
+
+func TestTransposeAgainAllocatesNoMemoryForElements(t *testing.T) {
+	s := must(NewShape(context.Background(), newMachine(nil, nil, nil, 0), Axis{Len: 200}, Axis{Len: 200}))
+	dst, src := must(New[float64](s)), must(New[float64](s))
+	c := With(context.Background(), s)
+	n := testing.AllocsPerRun(5, func() {
+		if err := Transpose(c, dst, src, func(_ []int, out, in []float64) { copy(out, in) }); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > 300 {
+		t.Errorf("Transpose allocates %v times", n)
+	}
+}
