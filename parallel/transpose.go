@@ -10,36 +10,56 @@ package parallel
 // variable dst has the shape of c. The variables must differ. All elements of src take part, active
 // or not. If src or dst does not fit, Transpose fails with [ErrBadArgument].
 //
-// Two ranks exchange one message in each direction. For this, src keeps twice the memory of the
-// elements that this rank exchanges.
+// For the elements that this rank sends and receives, src keeps three times their memory.
 func Transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out []U, in []T)) error {
-	what := describe(opTranspose, noAxis, 0, 0).of(&src.varInfo).other(dst.s)
-	return c.collective(what, func() error {
-		err := firstError(c.check(&dst.varInfo), c.machine(src.s), turnable(dst.s, src.s))
-		if err == nil && any(dst) == any(src) {
-			err = badArgument("dst is src; expected two variables")
-		}
-		if err != nil {
-			return err
-		}
-		dst.version++
-		if src.turned == nil || src.turned.to != dst.s {
-			src.turned = newTurn(src, dst.s)
-		}
-		t := src.turned
-		t.pack(src)
-		if err := c.s.m.start(c.ctx, t.pieces, t.wants); err != nil {
-			return err
-		}
-		turnOwn(c, dst, src, t.overlap(c.s.m.rank, c.s.m.rank), f)
-		if err := c.s.m.finish(c.ctx, t.wants); err != nil {
-			return err
-		}
-		for i := range t.wants {
-			turnFrom(c, dst, elementsOf[T](t.wants[i].buf), t.from[i], f)
-		}
-		return nil
-	})
+	m := c.s.m
+	if err := m.begin(c.ctx, describe(opTranspose, noAxis, 0, 0).of(&src.varInfo).other(dst.s)); err != nil {
+		return err
+	}
+	err := firstError(c.check(&dst.varInfo), c.machine(src.s), turnable(dst.s, src.s))
+	if err == nil && any(dst) == any(src) {
+		err = badArgument("dst is src; expected two variables")
+	}
+	if err == nil {
+		err = transpose(c, dst, src, f)
+	}
+	if err == nil {
+		err = m.lag(c.ctx)
+	}
+	if err != nil {
+		return m.end(c.ctx, err)
+	}
+	m.busy.Store(false)
+	return nil
+}
+
+// transpose leaves its sends in flight: they end when the other ranks receive, and these may compute
+// for a while first. So the exchanges use two buffers in turns.
+func transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out []U, in []T)) error {
+	m := c.s.m
+	dst.version++
+	if src.turned == nil || src.turned.to != dst.s {
+		src.turned = newTurn(src, dst.s)
+	}
+	t := src.turned
+	if err := m.flush(c.ctx, t.seqs[0]); err != nil {
+		return err
+	}
+	t.seqs[0], t.seqs[1] = t.seqs[1], m.seq
+	t.out[0], t.out[1] = t.out[1], t.out[0]
+	t.pack(src)
+	if err := m.start(c.ctx, t.pieces, t.wants); err != nil {
+		return err
+	}
+	// Long messages flow while both ranks poll, so no rank computes in between.
+	if err := m.finish(c.ctx, t.wants); err != nil {
+		return err
+	}
+	turnOwn(c, dst, src, t.overlap(m.rank, m.rank), f)
+	for i := range t.wants {
+		turnFrom(c, dst, elementsOf[T](t.wants[i].buf), t.from[i], f)
+	}
+	return nil
 }
 
 // turnable returns an error unless one shape has the lengths of the other in reverse order.
@@ -62,8 +82,9 @@ type turn[T any] struct {
 	have   *Shape // of src
 	to     *Shape // of dst
 	pieces []piece
-	out    [][]T // the data of pieces
-	own    []box // what each piece covers, in the coordinates of dst
+	out    [2][][]T  // the data of pieces, last and now
+	seqs   [2]uint64 // the operations that sent them
+	own    []box     // what each piece covers, in the coordinates of dst
 	wants  []want
 	from   []box // what each want covers
 }
@@ -74,9 +95,10 @@ func newTurn[T any](src *Var[T], to *Shape) *turn[T] {
 	for i := range m.size - 1 {
 		r := (m.rank + 1 + i) % m.size
 		if b := t.overlap(m.rank, r); b.n[0]*b.n[1] > 0 {
-			v := make([]T, b.n[0]*b.n[1])
-			t.out, t.own = append(t.out, v), append(t.own, b)
-			t.pieces = append(t.pieces, piece{r, bytesOf(v)})
+			for k := range t.out {
+				t.out[k] = append(t.out[k], make([]T, b.n[0]*b.n[1]))
+			}
+			t.own, t.pieces = append(t.own, b), append(t.pieces, piece{to: r})
 		}
 		if b := t.overlap(r, m.rank); b.n[0]*b.n[1] > 0 {
 			t.from = append(t.from, b)
@@ -100,7 +122,8 @@ func (t *turn[T]) overlap(p, q int) (b box) {
 // pack transposes what other ranks get, and makes the wants new.
 func (t *turn[T]) pack(src *Var[T]) {
 	for k, b := range t.own {
-		to := t.out[k]
+		to := t.out[1][k]
+		t.pieces[k].data = bytesOf(to)
 		eachTile(&b, func(x *box) {
 			turnTile(to[(x.lo[0]-b.lo[0])*b.n[1]+x.lo[1]-b.lo[1]:], b.n[1], src, x)
 		})

@@ -16,10 +16,6 @@ import (
 // machinePort is the port of a process on which the ranks of its machine talk.
 const machinePort = 0xff02
 
-// shortBytes is the length up to which the data of a send waits at the receiver's NIC, with the
-// header.
-const shortBytes = 16<<10 - headerLen
-
 // weftWire is a wire over a process of Weft. Two groups watch over the ranks. In the first group
 // all ranks but rank 0 start a barrier. In the second group only rank 0 starts one. So each rank
 // stands in a barrier that never completes before the end, and that fails as soon as a rank is
@@ -173,7 +169,7 @@ func (w *weftWire) post(ctx context.Context, to int, head *[headerLen]byte, data
 			w.sends = append(w.sends, s)
 			return nil
 		}
-		if !errors.Is(err, weft.ErrQueueFull) || len(w.sends) == 0 {
+		if !errors.Is(err, weft.ErrQueueFull) {
 			w.spare = append(w.spare, s)
 			return gone(to, err)
 		}
