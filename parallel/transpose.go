@@ -124,7 +124,7 @@ func (t *turn[T]) pack(src *Var[T]) {
 	for k, b := range t.own {
 		to := t.out[1][k]
 		t.pieces[k].data = bytesOf(to)
-		eachTile(&b, func(x *box) {
+		eachTile(&b, tileSide, tileSide, func(x *box) {
 			turnTile(to[(x.lo[0]-b.lo[0])*b.n[1]+x.lo[1]-b.lo[1]:], b.n[1], src, x)
 		})
 	}
@@ -133,17 +133,21 @@ func (t *turn[T]) pack(src *Var[T]) {
 	}
 }
 
-// tileSide is the side of the squares in which elements are transposed: a square of numbers of 8
-// bytes and its transpose fit in the first cache.
-const tileSide = 32
+// The sizes of the tiles in which elements are transposed: a tile of numbers of 8 bytes fits in the
+// first cache. What goes to f has long runs, because each costs a call.
+const (
+	tileSide   = 32 // of squares, for what other ranks get
+	tileHeight = 16
+	tileWidth  = 128
+)
 
-// eachTile calls f for each tile of a box.
-func eachTile(b *box, f func(x *box)) {
-	for i := 0; i < b.n[0]; i += tileSide {
-		for j := 0; j < b.n[1]; j += tileSide {
+// eachTile calls f for each tile of h by w positions of a box.
+func eachTile(b *box, h, w int, f func(x *box)) {
+	for i := 0; i < b.n[0]; i += h {
+		for j := 0; j < b.n[1]; j += w {
 			x := *b
-			x.lo[0], x.n[0] = b.lo[0]+i, min(tileSide, b.n[0]-i)
-			x.lo[1], x.n[1] = b.lo[1]+j, min(tileSide, b.n[1]-j)
+			x.lo[0], x.n[0] = b.lo[0]+i, min(h, b.n[0]-i)
+			x.lo[1], x.n[1] = b.lo[1]+j, min(w, b.n[1]-j)
 			f(&x)
 		}
 	}
@@ -166,8 +170,8 @@ func turnTile[T any](to []T, step int, src *Var[T], x *box) {
 
 // turnOwn calls f for the elements that this rank holds itself.
 func turnOwn[T, U any](c *Ctx, dst *Var[U], src *Var[T], b box, f func(pos []int, out []U, in []T)) {
-	tile := make([]T, tileSide*tileSide)
-	eachTile(&b, func(x *box) {
+	tile := make([]T, tileHeight*tileWidth)
+	eachTile(&b, tileHeight, tileWidth, func(x *box) {
 		turnTile(tile, x.n[1], src, x)
 		turnFrom(c, dst, tile, *x, f)
 	})
