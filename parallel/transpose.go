@@ -51,8 +51,12 @@ func transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out
 	if err := m.start(c.ctx, t.pieces, t.wants); err != nil {
 		return err
 	}
-	// Long messages flow while both ranks poll, so no rank computes in between.
+	// Long messages flow while both ranks poll. So no rank computes until the others have its data.
 	if err := m.finish(c.ctx, t.wants); err != nil {
+		return err
+	}
+	pieces, wants := t.receipts()
+	if err := m.exchange(c.ctx, pieces, wants); err != nil {
 		return err
 	}
 	turnOwn(c, dst, src, t.overlap(m.rank, m.rank), f)
@@ -124,7 +128,7 @@ func (t *turn[T]) pack(src *Var[T]) {
 	for k, b := range t.own {
 		to := t.out[1][k]
 		t.pieces[k].data = bytesOf(to)
-		eachTile(&b, tileSide, tileSide, func(x *box) {
+		eachTile(&b, func(x *box) {
 			turnTile(to[(x.lo[0]-b.lo[0])*b.n[1]+x.lo[1]-b.lo[1]:], b.n[1], src, x)
 		})
 	}
@@ -133,21 +137,28 @@ func (t *turn[T]) pack(src *Var[T]) {
 	}
 }
 
-// The sizes of the tiles in which elements are transposed: a tile of numbers of 8 bytes fits in the
-// first cache. What goes to f has long runs, because each costs a call.
-const (
-	tileSide   = 32 // of squares, for what other ranks get
-	tileHeight = 16
-	tileWidth  = 128
-)
+// receipts returns an exchange by which each rank tells the senders that it has received all.
+func (t *turn[T]) receipts() (pieces []piece, wants []want) {
+	for i := range t.wants {
+		pieces = append(pieces, piece{to: t.wants[i].from})
+	}
+	for i := range t.pieces {
+		wants = append(wants, want{from: t.pieces[i].to})
+	}
+	return pieces, wants
+}
 
-// eachTile calls f for each tile of h by w positions of a box.
-func eachTile(b *box, h, w int, f func(x *box)) {
-	for i := 0; i < b.n[0]; i += h {
-		for j := 0; j < b.n[1]; j += w {
+// tileSide is the side of the squares in which elements are transposed: a square of numbers of 8
+// bytes and its transpose fit in the first cache.
+const tileSide = 32
+
+// eachTile calls f for each tile of a box.
+func eachTile(b *box, f func(x *box)) {
+	for i := 0; i < b.n[0]; i += tileSide {
+		for j := 0; j < b.n[1]; j += tileSide {
 			x := *b
-			x.lo[0], x.n[0] = b.lo[0]+i, min(h, b.n[0]-i)
-			x.lo[1], x.n[1] = b.lo[1]+j, min(w, b.n[1]-j)
+			x.lo[0], x.n[0] = b.lo[0]+i, min(tileSide, b.n[0]-i)
+			x.lo[1], x.n[1] = b.lo[1]+j, min(tileSide, b.n[1]-j)
 			f(&x)
 		}
 	}
@@ -170,8 +181,8 @@ func turnTile[T any](to []T, step int, src *Var[T], x *box) {
 
 // turnOwn calls f for the elements that this rank holds itself.
 func turnOwn[T, U any](c *Ctx, dst *Var[U], src *Var[T], b box, f func(pos []int, out []U, in []T)) {
-	tile := make([]T, tileHeight*tileWidth)
-	eachTile(&b, tileHeight, tileWidth, func(x *box) {
+	tile := make([]T, tileSide*tileSide)
+	eachTile(&b, func(x *box) {
 		turnTile(tile, x.n[1], src, x)
 		turnFrom(c, dst, tile, *x, f)
 	})
