@@ -59,9 +59,10 @@ func transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out
 	if err := m.exchange(c.ctx, pieces, wants); err != nil {
 		return err
 	}
-	turnOwn(c, dst, src, t.overlap(m.rank, m.rank), f)
+	pos := make([]int, 2)
+	turnOwn(c, dst, src, t.overlap(m.rank, m.rank), pos, f)
 	for i := range t.wants {
-		turnFrom(c, dst, elementsOf[T](t.wants[i].buf), t.from[i], f)
+		turnFrom(c, dst, elementsOf[T](t.wants[i].buf), t.from[i], pos, f)
 	}
 	return nil
 }
@@ -154,9 +155,9 @@ const tileSide = 32
 
 // eachTile calls f for each tile of a box.
 func eachTile(b *box, f func(x *box)) {
+	x := *b
 	for i := 0; i < b.n[0]; i += tileSide {
 		for j := 0; j < b.n[1]; j += tileSide {
-			x := *b
 			x.lo[0], x.n[0] = b.lo[0]+i, min(tileSide, b.n[0]-i)
 			x.lo[1], x.n[1] = b.lo[1]+j, min(tileSide, b.n[1]-j)
 			f(&x)
@@ -180,24 +181,38 @@ func turnTile[T any](to []T, step int, src *Var[T], x *box) {
 }
 
 // turnOwn calls f for the elements that this rank holds itself.
-func turnOwn[T, U any](c *Ctx, dst *Var[U], src *Var[T], b box, f func(pos []int, out []U, in []T)) {
+func turnOwn[T, U any](c *Ctx, dst *Var[U], src *Var[T], b box, pos []int, f func(pos []int, out []U, in []T)) {
 	tile := make([]T, tileSide*tileSide)
 	eachTile(&b, func(x *box) {
 		turnTile(tile, x.n[1], src, x)
-		turnFrom(c, dst, tile, *x, f)
+		turnFrom(c, dst, tile, *x, pos, f)
 	})
 }
 
 // turnFrom calls f for the elements of a box, which lie in the order of dst.
-func turnFrom[T, U any](c *Ctx, dst *Var[U], from []T, b box, f func(pos []int, out []U, in []T)) {
+func turnFrom[T, U any](c *Ctx, dst *Var[U], from []T, b box, pos []int, f func(pos []int, out []U, in []T)) {
 	s := c.s
 	for i := range 2 {
 		b.lo[i] -= s.local.lo[i]
 	}
-	var pos [2]int
+	if c.mask == nil { // the runs of a tile are short, so each call counts
+		off, n := s.origin+b.lo[0]*s.stride[0]+b.lo[1], b.n[1]
+		for i := range b.n[0] {
+			pos[0], pos[1] = b.lo[0]+i+s.local.lo[0], b.lo[1]+s.local.lo[1]
+			f(pos, dst.mem[off:off+n:off+n], from[i*n:(i+1)*n:(i+1)*n])
+			off += s.stride[0]
+		}
+		return
+	}
+	turnActive(c, dst, from, b, pos, f)
+}
+
+// turnActive is turnFrom for the active positions of a mask. The box is in local coordinates.
+func turnActive[T, U any](c *Ctx, dst *Var[U], from []T, b box, pos []int, f func(pos []int, out []U, in []T)) {
+	s := c.s
 	c.spans(&b, false, func(r *row) {
 		at := (r.pos[0]-b.lo[0])*b.n[1] + r.pos[1] - b.lo[1]
 		pos[0], pos[1] = r.pos[0]+s.local.lo[0], r.pos[1]+s.local.lo[1]
-		f(pos[:], dst.mem[r.off:r.off+r.n:r.off+r.n], from[at:at+r.n:at+r.n])
+		f(pos, dst.mem[r.off:r.off+r.n:r.off+r.n], from[at:at+r.n:at+r.n])
 	})
 }
