@@ -30,6 +30,8 @@
 //	[index]dest = source       Send
 //	dest = [index]source       Get
 //
+// [Transpose] exchanges the two coordinates of a matrix, which C* did by a general send.
+//
 // # Errors
 //
 // If an operation fails at one rank, it fails at every rank, and so do all later operations of the

@@ -16,7 +16,7 @@ import (
 //	20  kind: data, check or fault   u32
 //	24  offset of the data           u64
 //
-// Data that is longer than maxData goes in several messages.
+// Longer data goes in several messages.
 const (
 	headerLen   = 40 + describeLen
 	describeLen = 64
@@ -24,6 +24,10 @@ const (
 	// maxMessage is the smallest limit that an Inbox has, so its ring stays small.
 	maxMessage = 256 << 10
 	maxData    = (maxMessage - headerLen) &^ 63
+
+	// shortBytes is the length up to which the data of a message waits at the receiver's NIC, with
+	// the header.
+	shortBytes = (16<<10 - headerLen) &^ 7
 )
 
 const (

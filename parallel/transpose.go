@@ -10,36 +10,61 @@ package parallel
 // variable dst has the shape of c. The variables must differ. All elements of src take part, active
 // or not. If src or dst does not fit, Transpose fails with [ErrBadArgument].
 //
-// Two ranks exchange one message in each direction. For this, src keeps twice the memory of the
-// elements that this rank exchanges.
+// For the elements that this rank sends and receives, src keeps three times their memory.
 func Transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out []U, in []T)) error {
-	what := describe(opTranspose, noAxis, 0, 0).of(&src.varInfo).other(dst.s)
-	return c.collective(what, func() error {
-		err := firstError(c.check(&dst.varInfo), c.machine(src.s), turnable(dst.s, src.s))
-		if err == nil && any(dst) == any(src) {
-			err = badArgument("dst is src; expected two variables")
-		}
-		if err != nil {
-			return err
-		}
-		dst.version++
-		if src.turned == nil || src.turned.to != dst.s {
-			src.turned = newTurn(src, dst.s)
-		}
-		t := src.turned
-		t.pack(src)
-		if err := c.s.m.start(c.ctx, t.pieces, t.wants); err != nil {
-			return err
-		}
-		turnOwn(c, dst, src, t.overlap(c.s.m.rank, c.s.m.rank), f)
-		if err := c.s.m.finish(c.ctx, t.wants); err != nil {
-			return err
-		}
-		for i := range t.wants {
-			turnFrom(c, dst, elementsOf[T](t.wants[i].buf), t.from[i], f)
-		}
-		return nil
-	})
+	m := c.s.m
+	if err := m.begin(c.ctx, describe(opTranspose, noAxis, 0, 0).of(&src.varInfo).other(dst.s)); err != nil {
+		return err
+	}
+	err := firstError(c.check(&dst.varInfo), c.machine(src.s), turnable(dst.s, src.s))
+	if err == nil && any(dst) == any(src) {
+		err = badArgument("dst is src; expected two variables")
+	}
+	if err == nil {
+		err = transpose(c, dst, src, f)
+	}
+	if err == nil {
+		err = m.lag(c.ctx)
+	}
+	if err != nil {
+		return m.end(c.ctx, err)
+	}
+	m.busy.Store(false)
+	return nil
+}
+
+// transpose leaves its sends in flight: they end when the other ranks receive, and these may compute
+// for a while first. So the exchanges use two buffers in turns.
+func transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out []U, in []T)) error {
+	m := c.s.m
+	dst.version++
+	if src.turned == nil || src.turned.to != dst.s {
+		src.turned = newTurn(src, dst.s)
+	}
+	t := src.turned
+	if err := m.flush(c.ctx, t.seqs[0]); err != nil {
+		return err
+	}
+	t.seqs[0], t.seqs[1] = t.seqs[1], m.seq
+	t.out[0], t.out[1] = t.out[1], t.out[0]
+	t.pack(src)
+	if err := m.start(c.ctx, t.pieces, t.wants); err != nil {
+		return err
+	}
+	// Long messages flow while both ranks poll. So no rank computes until the others have its data.
+	if err := m.finish(c.ctx, t.wants); err != nil {
+		return err
+	}
+	pieces, wants := t.receipts()
+	if err := m.exchange(c.ctx, pieces, wants); err != nil {
+		return err
+	}
+	pos := make([]int, 2)
+	turnOwn(c, dst, src, t.overlap(m.rank, m.rank), pos, f)
+	for i := range t.wants {
+		turnFrom(c, dst, elementsOf[T](t.wants[i].buf), t.from[i], pos, f)
+	}
+	return nil
 }
 
 // turnable returns an error unless one shape has the lengths of the other in reverse order.
@@ -62,8 +87,9 @@ type turn[T any] struct {
 	have   *Shape // of src
 	to     *Shape // of dst
 	pieces []piece
-	out    [][]T // the data of pieces
-	own    []box // what each piece covers, in the coordinates of dst
+	out    [2][][]T  // the data of pieces, last and now
+	seqs   [2]uint64 // the operations that sent them
+	own    []box     // what each piece covers, in the coordinates of dst
 	wants  []want
 	from   []box // what each want covers
 }
@@ -74,9 +100,10 @@ func newTurn[T any](src *Var[T], to *Shape) *turn[T] {
 	for i := range m.size - 1 {
 		r := (m.rank + 1 + i) % m.size
 		if b := t.overlap(m.rank, r); b.n[0]*b.n[1] > 0 {
-			v := make([]T, b.n[0]*b.n[1])
-			t.out, t.own = append(t.out, v), append(t.own, b)
-			t.pieces = append(t.pieces, piece{r, bytesOf(v)})
+			for k := range t.out {
+				t.out[k] = append(t.out[k], make([]T, b.n[0]*b.n[1]))
+			}
+			t.own, t.pieces = append(t.own, b), append(t.pieces, piece{to: r})
 		}
 		if b := t.overlap(r, m.rank); b.n[0]*b.n[1] > 0 {
 			t.from = append(t.from, b)
@@ -100,7 +127,8 @@ func (t *turn[T]) overlap(p, q int) (b box) {
 // pack transposes what other ranks get, and makes the wants new.
 func (t *turn[T]) pack(src *Var[T]) {
 	for k, b := range t.own {
-		to := t.out[k]
+		to := t.out[1][k]
+		t.pieces[k].data = bytesOf(to)
 		eachTile(&b, func(x *box) {
 			turnTile(to[(x.lo[0]-b.lo[0])*b.n[1]+x.lo[1]-b.lo[1]:], b.n[1], src, x)
 		})
@@ -110,15 +138,26 @@ func (t *turn[T]) pack(src *Var[T]) {
 	}
 }
 
+// receipts returns an exchange by which each rank tells the senders that it has received all.
+func (t *turn[T]) receipts() (pieces []piece, wants []want) {
+	for i := range t.wants {
+		pieces = append(pieces, piece{to: t.wants[i].from})
+	}
+	for i := range t.pieces {
+		wants = append(wants, want{from: t.pieces[i].to})
+	}
+	return pieces, wants
+}
+
 // tileSide is the side of the squares in which elements are transposed: a square of numbers of 8
 // bytes and its transpose fit in the first cache.
 const tileSide = 32
 
 // eachTile calls f for each tile of a box.
 func eachTile(b *box, f func(x *box)) {
+	x := *b
 	for i := 0; i < b.n[0]; i += tileSide {
 		for j := 0; j < b.n[1]; j += tileSide {
-			x := *b
 			x.lo[0], x.n[0] = b.lo[0]+i, min(tileSide, b.n[0]-i)
 			x.lo[1], x.n[1] = b.lo[1]+j, min(tileSide, b.n[1]-j)
 			f(&x)
@@ -142,24 +181,38 @@ func turnTile[T any](to []T, step int, src *Var[T], x *box) {
 }
 
 // turnOwn calls f for the elements that this rank holds itself.
-func turnOwn[T, U any](c *Ctx, dst *Var[U], src *Var[T], b box, f func(pos []int, out []U, in []T)) {
+func turnOwn[T, U any](c *Ctx, dst *Var[U], src *Var[T], b box, pos []int, f func(pos []int, out []U, in []T)) {
 	tile := make([]T, tileSide*tileSide)
 	eachTile(&b, func(x *box) {
 		turnTile(tile, x.n[1], src, x)
-		turnFrom(c, dst, tile, *x, f)
+		turnFrom(c, dst, tile, *x, pos, f)
 	})
 }
 
 // turnFrom calls f for the elements of a box, which lie in the order of dst.
-func turnFrom[T, U any](c *Ctx, dst *Var[U], from []T, b box, f func(pos []int, out []U, in []T)) {
+func turnFrom[T, U any](c *Ctx, dst *Var[U], from []T, b box, pos []int, f func(pos []int, out []U, in []T)) {
 	s := c.s
 	for i := range 2 {
 		b.lo[i] -= s.local.lo[i]
 	}
-	var pos [2]int
+	if c.mask == nil { // the runs of a tile are short, so each call counts
+		off, n := s.origin+b.lo[0]*s.stride[0]+b.lo[1], b.n[1]
+		for i := range b.n[0] {
+			pos[0], pos[1] = b.lo[0]+i+s.local.lo[0], b.lo[1]+s.local.lo[1]
+			f(pos, dst.mem[off:off+n:off+n], from[i*n:(i+1)*n:(i+1)*n])
+			off += s.stride[0]
+		}
+		return
+	}
+	turnActive(c, dst, from, b, pos, f)
+}
+
+// turnActive is turnFrom for the active positions of a mask. The box is in local coordinates.
+func turnActive[T, U any](c *Ctx, dst *Var[U], from []T, b box, pos []int, f func(pos []int, out []U, in []T)) {
+	s := c.s
 	c.spans(&b, false, func(r *row) {
 		at := (r.pos[0]-b.lo[0])*b.n[1] + r.pos[1] - b.lo[1]
 		pos[0], pos[1] = r.pos[0]+s.local.lo[0], r.pos[1]+s.local.lo[1]
-		f(pos[:], dst.mem[r.off:r.off+r.n:r.off+r.n], from[at:at+r.n:at+r.n])
+		f(pos, dst.mem[r.off:r.off+r.n:r.off+r.n], from[at:at+r.n:at+r.n])
 	})
 }

@@ -22,6 +22,7 @@ func TestTransposeExchangesTheCoordinatesOfRandomShapes(t *testing.T) {
 	for range 60 {
 		to, from := drawTurn(rng)
 		ranks, masked := 1+rng.IntN(8), rng.IntN(2) == 0
+		all := !masked && rng.IntN(2) == 0
 		onRanks(t, ranks, func(m *Machine) error {
 			ctx := context.Background()
 			sd, ss := must(NewShape(ctx, m, to...)), must(NewShape(ctx, m, from...))
@@ -39,7 +40,11 @@ func TestTransposeExchangesTheCoordinatesOfRandomShapes(t *testing.T) {
 				})
 			}
 			for range 2 {
-				if err := With(ctx, sd).Where(mask, turn, nil); err != nil {
+				run := func() error { return With(ctx, sd).Where(mask, turn, nil) }
+				if all {
+					run = func() error { return turn(With(ctx, sd)) }
+				}
+				if err := run(); err != nil {
 					return err
 				}
 			}
@@ -84,7 +89,7 @@ func TestTransposeAgainAllocatesNoMemoryForElements(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if n > 300 {
+	if n > 20 {
 		t.Errorf("Transpose allocates %v times", n)
 	}
 }

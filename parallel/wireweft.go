@@ -17,10 +17,6 @@ import (
 // machinePort is the port of a process on which the ranks of its machine talk.
 const machinePort = 0xff02
 
-// shortBytes is the length up to which the data of a send waits at the receiver's NIC, with the
-// header.
-const shortBytes = 16<<10 - headerLen
-
 // weftWire is a wire over a process of Weft. Two groups watch over the ranks. In the first group
 // all ranks but rank 0 start a barrier. In the second group only rank 0 starts one. So each rank
 // stands in a barrier that never completes before the end, and that fails as soon as a rank is

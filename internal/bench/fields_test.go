@@ -60,6 +60,7 @@ func TestRowsHaveTheFieldsThatWerePublished(t *testing.T) {
 		KindPages:            {new(CopiesRow), `bench copies_per_page link p50_ns scenario sealed`},
 		KindPageIn:           {new(PagesRow), `bench call_p50_ns depth link p50_ns p99_ns page_bytes pages_per_s ratio sealed`},
 		KindNetstar:          {new(NetstarRow), `bench calls copies deployment how link link_calls messages missing rate recovery sealed size tick timer what`},
+		KindParallel:         {new(ParallelRow), `aim at_least baseline baseline_ns bench bound case iterations measure met missing ranks ratio round_ratios size took_ns`},
 		KindVM:               {new(VMRow), `bench iterations kernel native_ratio ns_per_op ops_per_s sealed`},
 	} {
 		fill(reflect.ValueOf(c.row).Elem())

@@ -30,6 +30,7 @@ type ParallelOptions struct {
 	Time   time.Duration // for each case and its baseline together
 	Rounds int           // in which they take turns
 	Small  bool          // small shapes, for tests
+	Flags  string        // of the compiler of MPICH's programs
 }
 
 // ParallelRow is one case beside its baseline. The times are medians of the rounds.
@@ -50,10 +51,6 @@ type ParallelRow struct {
 	Aim         bool      `json:"aim"`      // the bound is an aim, not a requirement
 	Met         bool      `json:"met"`
 	RoundRatios []float64 `json:"round_ratios"`
-
-	// Outside is the part of an iteration outside the loops over the elements. 0: not measured.
-	Outside     int64 `json:"outside_ns,omitempty"`
-	BaseOutside int64 `json:"baseline_outside_ns,omitempty"`
 
 	Missing string `json:"missing,omitempty"` // why there are no figures
 }
@@ -146,6 +143,7 @@ func (b *parallelBench) measure(ctx context.Context, c *parallelCase) (ParallelR
 		row.Size = c.small
 	}
 	if c.baseRanks == 0 {
+		row.Baseline += " " + b.o.Flags
 		if row.Missing = b.mpich.missing; row.Missing != "" {
 			return row, nil
 		}
@@ -182,7 +180,6 @@ func (b *parallelBench) measure(ctx context.Context, c *parallelCase) (ParallelR
 		row.RoundRatios = append(row.RoundRatios, c.ratio(&work, &base))
 	}
 	row.Took, row.BaseTook = medianOf(works, parallelAnswer.each), medianOf(bases, parallelAnswer.each)
-	row.Outside, row.BaseOutside = medianOf(works, parallelAnswer.outside), medianOf(bases, parallelAnswer.outside)
 	row.Ratio = median(row.RoundRatios)
 	row.Met = row.Ratio >= row.Bound == row.AtLeast || row.Ratio == row.Bound
 	return row, nil

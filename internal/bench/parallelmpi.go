@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,20 +18,18 @@ import (
 //go:embed mpi/*.c
 var mpiSources embed.FS
 
-// mpiFlags are those of the Parallel Research Kernels for gcc.
-var mpiFlags = []string{"-O3", "-march=native", "-Wall"}
-
 // mpich compiles and runs programs of MPI by MPICH.
 type mpich struct {
 	missing            string // why there is none
 	compiler, launcher string
+	flags              []string          // of the compiler
 	dir                string            // of the programs
 	programs           map[string]string // by work
 }
 
 // newMPICH looks for the compiler and the launcher of MPICH.
-func newMPICH(u *undo) *mpich {
-	m := &mpich{programs: map[string]string{}}
+func newMPICH(u *undo, flags string) *mpich {
+	m := &mpich{programs: map[string]string{}, flags: strings.Fields(flags)}
 	m.compiler, m.launcher = anyOf("mpicc.mpich", "mpicc"), anyOf("mpiexec.hydra", "mpiexec.mpich", "mpiexec")
 	if m.compiler == "" || m.launcher == "" {
 		m.missing = "not measured: mpicc or mpiexec of MPICH is not installed (package mpich)"
@@ -73,7 +72,7 @@ func (m *mpich) compile(work string) error {
 	if err := os.WriteFile(source, text, 0o600); err != nil {
 		return err
 	}
-	args := append(append([]string{}, mpiFlags...), "-o", program, source)
+	args := append(slices.Clone(m.flags), "-o", program, source)
 	if out, err := exec.Command(m.compiler, args...).CombinedOutput(); err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 		return fmt.Errorf("%s: %w: %s", m.compiler, err, first)
@@ -100,12 +99,12 @@ func (m *mpich) do(ctx context.Context, q parallelQuestion) (a parallelAnswer, e
 	if err := c.failure(); err != nil {
 		return a, err
 	}
-	var took, outside float64
-	if _, err := fmt.Sscan(stdout.String(), &took, &outside, &a.Check); err != nil {
+	var took float64
+	if _, err := fmt.Sscan(stdout.String(), &took, &a.Check); err != nil {
 		return a, fmt.Errorf("%s prints %q: %w", q.Work, stdout.String(), err)
 	}
 	a.Count = q.Count
 	a.Took = int64(took * float64(time.Second))
-	a.Whole, a.Outside = a.Took, int64(outside*float64(time.Second))
+	a.Whole = a.Took
 	return a, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/parallel"
 )
 
-// parallelPlan is one of the processes of weft bench parallel. It prints the address of its NIC,
-// and answers questions then.
+// parallelPlan is one of the processes of weft bench parallel. It prints the address of its NIC, and
+// a line when all ranks have joined. Then it answers questions.
 type parallelPlan struct {
 	Rank, Ranks int
 	Peer        string // address of the NIC of rank 0; empty: this is rank 0
@@ -29,20 +29,18 @@ type parallelQuestion struct {
 
 // parallelAnswer is what a work took.
 type parallelAnswer struct {
-	Count   int
-	Took    int64  // what is compared: of all iterations, or of the waits in them; ns
-	Whole   int64  // of all iterations; ns
-	Outside int64  // the part of Whole outside the loops over the elements; 0: not measured; ns
-	Check   string // the result: equal to the baseline's, or to that of a serial computation
+	Count int
+	Took  int64  // what is compared: of all iterations, or of the waits in them; ns
+	Whole int64  // of all iterations; ns
+	Check string // the result: equal to the baseline's, or to that of a serial computation
 }
 
-func (a parallelAnswer) each() int64    { return a.Took / int64(max(a.Count, 1)) }
-func (a parallelAnswer) outside() int64 { return a.Outside / int64(max(a.Count, 1)) }
+func (a parallelAnswer) each() int64 { return a.Took / int64(max(a.Count, 1)) }
 
 // parallelBench starts the processes: two ranks, each with one half of the processors, and one that
 // has all of them.
 func (u *undo) parallelBench(ctx context.Context, o *ParallelOptions) (*parallelBench, error) {
-	b := &parallelBench{o: o, mpich: newMPICH(u)}
+	b := &parallelBench{o: o, mpich: newMPICH(u, o.Flags)}
 	c, _, err := u.startRank(ctx, newChild(o.Self, childPlan{Parallel: &parallelPlan{Ranks: 1}}.args(KindParallel)...))
 	if err != nil {
 		return nil, err
@@ -57,6 +55,11 @@ func (u *undo) parallelBench(ctx context.Context, o *ParallelOptions) (*parallel
 		}
 		if b.ranks = append(b.ranks, c); i == 0 {
 			addr = at
+		}
+	}
+	for _, c := range append(b.alone, b.ranks...) {
+		if _, err := c.line(); err != nil {
+			return nil, fmt.Errorf("bench: joining the ranks: %w", err)
 		}
 	}
 	return b, nil
@@ -97,6 +100,9 @@ func (p *parallelPlan) run(ctx context.Context, in io.Reader, out io.Writer) (er
 	}
 	r := &parallelRank{p: proc}
 	if err := r.join(ctx, p.Ranks); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out, "ready"); err != nil {
 		return err
 	}
 	return answerAll(in, out, func(q parallelQuestion) (any, error) {

@@ -204,25 +204,29 @@ func straight(x []float64) float64 {
 	return a + b + c + d + e + f + g + h
 }
 
-// starRow is the loop of the stencil, as in stencil.c. in is row i, and the slices around it are the
-// rows above and below.
-func starRow(out, in, up, up2, down, down2 []float64) {
-	n := len(out) - 4
-	if n <= 0 {
+// star is the function of the Stencil, as in stencil.c. It computes the positions of a row from
+// first on, up to end. Five elements of the row stay in registers.
+func star(at *parallel.Window[float64], out []float64, first, end int) {
+	from, n := max(first-at.Pos[1], 0), min(end-at.Pos[1], len(out))
+	if from >= n {
 		return
 	}
-	out, up, up2 = out[2:][:n], up[2:][:n], up2[2:][:n]
-	down, down2 = down[2:][:n], down2[2:][:n]
-	left2, left, right, right2 := in[:n], in[1:][:n], in[3:][:n], in[4:][:n]
-	for j := range out {
-		out[j] += 0.25*(right[j]-left[j]+up[j]-down[j]) + 0.125*(right2[j]-left2[j]+up2[j]-down2[j])
+	out = out[from:n]
+	n = len(out)
+	up, up2 := at.Row(1, 0)[from:][:n], at.Row(2, 0)[from:][:n]
+	down, down2 := at.Row(-1, 0)[from:][:n], at.Row(-2, 0)[from:][:n]
+	left2, left, here := at.Row(0, -2)[from], at.Row(0, -1)[from], at.Row()[from]
+	right := at.Row(0, 1)[from]
+	for j, right2 := range at.Row(0, 2)[from:][:n] {
+		out[j] += 0.25*((right-left)+(up[j]-down[j])) + 0.125*((right2-left2)+(up2[j]-down2[j]))
+		left2, left, here, right = left, here, right, right2
 	}
 }
 
 // stencil is the stencil of the Parallel Research Kernels.
 func (r *parallelRank) stencil(ctx context.Context, q parallelQuestion) (parallelAnswer, error) {
 	n := q.Size
-	s, err := parallel.NewShape(ctx, r.m, parallel.Axis{Len: n, Halo: 2}, parallel.Axis{Len: n})
+	s, err := parallel.NewShape(ctx, r.m, parallel.Axis{Len: n, Halo: 2}, parallel.Axis{Len: n, Halo: 2})
 	if err != nil {
 		return parallelAnswer{}, err
 	}
@@ -239,7 +243,7 @@ func (r *parallelRank) stencil(ctx context.Context, q parallelQuestion) (paralle
 	a, err := r.timed(ctx, q, func(int) error {
 		err := parallel.Stencil(c, out, in, parallel.Value(0.0), func(at *parallel.Window[float64], to []float64) {
 			if i := at.Pos[0]; i >= 2 && i < n-2 {
-				starRow(to, at.Row(), at.Row(1, 0), at.Row(2, 0), at.Row(-1, 0), at.Row(-2, 0))
+				star(at, to, 2, n-2)
 			}
 		})
 		parallel.Rows(c, in, addOne)
@@ -258,6 +262,13 @@ func (r *parallelRank) stencil(ctx context.Context, q parallelQuestion) (paralle
 }
 
 func addOne(_ []int, run []float64) {
+	for ; len(run) >= 4; run = run[4:] {
+		x := (*[4]float64)(run)
+		x[0]++
+		x[1]++
+		x[2]++
+		x[3]++
+	}
 	for i := range run {
 		run[i]++
 	}

@@ -5,8 +5,8 @@
  *
  *     stencil SIDE WARM ITERATIONS
  *
- * The first WARM iterations are not timed. Rank 0 prints the seconds of the others, its part of
- * them outside the loops over the grid, and the sum of the output. */
+ * The first WARM iterations are not timed. Rank 0 prints the seconds of the others, and the
+ * sum of the output. */
 #include <mpi.h>
 #ifndef MPICH_VERSION
 #error "this program is a baseline by MPICH; expected the compiler of MPICH"
@@ -33,8 +33,8 @@ static void exchange(double *in, long n, long rows, int below, int above) {
 
 static void row(double *restrict out, const double *restrict in, long n) {
 	for (long j = R; j < n - R; j++)
-		out[j] += 0.25 * (in[j + 1] - in[j - 1] + in[j + n] - in[j - n]) +
-			  0.125 * (in[j + 2] - in[j - 2] + in[j + 2 * n] - in[j - 2 * n]);
+		out[j] += 0.25 * ((in[j + 1] - in[j - 1]) + (in[j + n] - in[j - n])) +
+			  0.125 * ((in[j + 2] - in[j - 2]) + (in[j + 2 * n] - in[j - 2 * n]));
 }
 
 int main(int argc, char **argv) {
@@ -56,21 +56,18 @@ int main(int argc, char **argv) {
 	for (long i = 0; i < rows; i++)
 		for (long j = 0; j < n; j++)
 			in[(R + i) * n + j] = first + i + j;
-	double began = 0, loops = 0, at;
+	double began = 0;
 	for (long it = 0; it < warm + iterations; it++) {
 		if (it == warm) {
 			MPI_Barrier(MPI_COMM_WORLD);
 			began = MPI_Wtime();
-			loops = 0;
 		}
 		exchange(in, n, rows, below, above);
-		at = MPI_Wtime();
 		for (long i = 0; i < rows; i++)
 			if (first + i >= R && first + i < n - R)
 				row(out + i * n, in + (R + i) * n, n);
 		for (double *p = in + R * n; p < in + (R + rows) * n; p++)
 			*p += 1;
-		loops += MPI_Wtime() - at;
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	double took = MPI_Wtime() - began, sum = 0, all = 0;
@@ -78,7 +75,7 @@ int main(int argc, char **argv) {
 		sum += out[i];
 	MPI_Reduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
 	if (rank == 0)
-		printf("%.9f %.9f %.0f\n", took, took - loops, all);
+		printf("%.9f %.0f\n", took, all);
 	MPI_Finalize();
 	return 0;
 }
