@@ -23,7 +23,7 @@ import (
 // request has not arrived yet, the NIC of the called process discards the request. A later Reply
 // fails with [ErrCancelled]. If a reply still arrives, the caller's NIC discards the reply.
 func (r Peer) Call(ctx context.Context, tag Tag, request, buf []byte) (m Message, err error) {
-	if err := ended(ctx, "call"); err != nil {
+	if err := r.ended(ctx, "call"); err != nil {
 		return m, err
 	}
 	d, word, err := r.receiver("call", tag)
@@ -57,8 +57,8 @@ func (r Peer) Call(ctx context.Context, tag Tag, request, buf []byte) (m Message
 // KiB that is sent before the notice arrives is lost, but Reply still returns nil. For each pair of
 // a process and another NIC, a NIC remembers the last 1,024 calls that were given up.
 func (p *port) Reply(ctx context.Context, m Message, parts ...[]byte) error {
-	if err := ended(ctx, "reply"); err != nil {
-		return err
+	if err := ctx.Err(); err != nil {
+		return &OpError{Op: "reply", Peer: m.From, Addr: m.Addr, Err: err}
 	}
 	if p.closed.Load() {
 		return p.badTag("reply", m.Tag)

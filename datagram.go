@@ -23,7 +23,7 @@ const MaxDatagram = wire.MaxLetter // 16,360
 // SendDatagram fails with [ErrUnreachable] or [ErrNameUnknown] if the NIC cannot send to the peer.
 // It fails with [ErrNoMemory] if too many datagrams wait for the link.
 func (r Peer) SendDatagram(ctx context.Context, tag Tag, parts ...[]byte) error {
-	if err := ended(ctx, opDatagram); err != nil {
+	if err := r.ended(ctx, opDatagram); err != nil {
 		return err
 	}
 	d, word, err := r.letter(tag, parts)

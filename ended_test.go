@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft"
 	"github.com/weftnet/weft/program"
@@ -22,8 +23,8 @@ var evenThen = map[string]string{
 	"Runtime.WithTimeout": "derives a context",
 }
 
-// Every method with a context looks at it before it does anything, also one that is added tomorrow.
-func TestEveryCallLooksAtItsContextFirst(t *testing.T) {
+// Every method with a context looks at it before it does anything, and its error names the peer of the call.
+func TestEveryCallLooksAtItsContextFirstAndNamesThePeer(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	w := newEndedWorld(t, ctx, a, b)
 	over, cancel := context.WithCancel(ctx)
@@ -37,12 +38,12 @@ func TestEveryCallLooksAtItsContextFirst(t *testing.T) {
 				continue
 			}
 			looked++
-			w.mustRefuse(t, name, v.Method(i), over)
+			w.mustRefuse(t, name, v, v.Method(i), over)
 		}
 	}
 	for name, f := range w.functions {
 		looked++
-		w.mustRefuse(t, name, reflect.ValueOf(f), over)
+		w.mustRefuse(t, name, reflect.Value{}, reflect.ValueOf(f), over)
 	}
 	if looked < 60 {
 		t.Errorf("looked at %d calls; the search must be broken", looked)
@@ -101,7 +102,7 @@ func newEndedWorld(t *testing.T, ctx context.Context, a, b *weft.Process) *ended
 }
 
 // mustRefuse calls a function and expects the context's error of it.
-func (w *endedWorld) mustRefuse(t *testing.T, name string, f reflect.Value, over context.Context) {
+func (w *endedWorld) mustRefuse(t *testing.T, name string, recv, f reflect.Value, over context.Context) {
 	t.Helper()
 	in := []reflect.Value{reflect.ValueOf(over)}
 	n := f.Type().NumIn()
@@ -126,9 +127,35 @@ func (w *endedWorld) mustRefuse(t *testing.T, name string, f reflect.Value, over
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("%s with a context that has ended: %v; expected %v", name, err, context.Canceled)
 	}
+	if peer := w.peerOf(recv, in[1:]); peer != "" && err != nil && !strings.Contains(err.Error(), peer) {
+		t.Errorf("%s with a context that has ended: %q does not name %s", name, err, peer)
+	}
 	if err != nil && strings.Contains(err.Error(), "ctl:") {
 		t.Errorf("%s has asked for a daemon: %v", name, err)
 	}
+}
+
+// peerOf returns the text by which the error of a call names the one peer of the call, or "".
+func (w *endedWorld) peerOf(receiver reflect.Value, in []reflect.Value) string {
+	name := w.arguments[reflect.TypeFor[weft.Name]()].(weft.Name)
+	nic := w.arguments[reflect.TypeFor[weft.Address]()].(weft.Address).NIC.String()
+	if receiver.IsValid() {
+		if _, ok := receiver.Interface().(*weft.NIC); ok {
+			return "" // the name is of a new process
+		}
+		if r, ok := receiver.Interface().(weft.Peer); ok {
+			return map[bool]string{true: name.String(), false: nic}[r.Name() == name]
+		}
+	}
+	for _, v := range in {
+		switch v.Interface().(type) {
+		case weft.Name:
+			return name.String()
+		case weft.Handle, weft.Address:
+			return nic
+		}
+	}
+	return ""
 }
 
 // mustStillWork uses what the calls have left alone.
@@ -142,5 +169,34 @@ func (w *endedWorld) mustStillWork(t *testing.T, ctx context.Context, a, b *weft
 	}
 	if m, err := b.Recv(ctx, weft.AnyProcess, weft.AnyTag, make([]byte, 8)); err != nil || m.Tag != 2 {
 		t.Errorf("what came first has tag %d, %v; expected 2", m.Tag, err)
+	}
+}
+
+func TestTheErrorOfAContextThatEndsWithinACallNamesThePeer(t *testing.T) {
+	ctx, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
+	in, err := a.Inbox(b.Name(), 9, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	silent := weft.Name{App: "silent", Index: 7}
+	for what, call := range map[string]struct {
+		peer weft.Name
+		do   func(context.Context) error
+	}{
+		"Recv":            {b.Name(), func(c context.Context) error { _, err := a.Recv(c, b.Name(), 3, nil); return err }},
+		"RecvAlloc":       {b.Name(), func(c context.Context) error { _, err := a.RecvAlloc(c, b.Name(), 3, 8); return err }},
+		"Probe":           {b.Name(), func(c context.Context) error { _, err := a.Probe(c, b.Name(), 3); return err }},
+		"Call":            {b.Name(), func(c context.Context) error { _, err := a.Peer(b.Name()).Call(c, 3, nil, nil); return err }},
+		"WaitName":        {silent, func(c context.Context) error { _, err := a.WaitName(c, silent); return err }},
+		"Inbox.Next":      {b.Name(), func(c context.Context) error { _, err := in.Next(c); return err }},
+		"Inbox.Next done": {b.Name(), func(c context.Context) error { <-c.Done(); _, err := in.Next(c); return err }},
+	} {
+		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+		err := call.do(short)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), call.peer.String()) {
+			t.Errorf("%s of %v ends with %v; expected %v with the name", what, call.peer, err, context.DeadlineExceeded)
+		}
 	}
 }

@@ -97,10 +97,18 @@ func publicError(err error) error {
 	return err
 }
 
-// ended returns an error if ctx is done. Each operation calls it first.
+// ended returns an error if ctx is done. Each operation without a peer calls it first.
 func ended(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return &OpError{Op: op, Err: err}
+	}
+	return nil
+}
+
+// ended returns an error that names the peer if ctx is done.
+func (r Peer) ended(ctx context.Context, op string) error {
+	if err := ctx.Err(); err != nil {
+		return &OpError{Op: op, Peer: r.Name(), Addr: r.at, Err: err}
 	}
 	return nil
 }

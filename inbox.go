@@ -29,6 +29,7 @@ import (
 type Inbox struct {
 	b     *proc.Inbox
 	names *nameCache   // of the process
+	peer  Name         // the only sender, or AnyProcess
 	half  proc.Message // the last message, as package proc returned it
 	from  Name         // the sender of the last message
 	addr  Address      // the address of that sender
@@ -56,7 +57,7 @@ func (p *port) Inbox(sender Name, tag Tag, maxBytes int) (*Inbox, error) {
 		return nil, &OpError{Op: op, Err: fmt.Errorf("%w: an Inbox of %d bytes; expected 0 to %d",
 			ErrBadArgument, maxBytes, limits.InboxBytes)}
 	}
-	return &Inbox{b: p.p.OpenInbox(d, match, max(maxBytes, limits.InboxLeast), 0), names: p.names}, nil
+	return &Inbox{b: p.p.OpenInbox(d, match, max(maxBytes, limits.InboxLeast), 0), names: p.names, peer: sender}, nil
 }
 
 // Next waits for the next message. The bytes in [Message].Data are valid until the next call of
@@ -74,8 +75,8 @@ func (b *Inbox) Next(ctx context.Context) (m Message, err error) {
 // Between calls, leave *m as NextInto wrote it, or zero it: NextInto writes From and Addr only if the
 // sender differs from the last one.
 func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
-	if err := ended(ctx, "receive"); err != nil {
-		return err
+	if err := ctx.Err(); err != nil {
+		return &OpError{Op: "receive", Peer: b.peer, Err: err}
 	}
 	data, other, err := b.b.NextInto(ctx, &b.half)
 	if err != nil && !errors.Is(err, ErrTruncated) {

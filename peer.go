@@ -92,7 +92,7 @@ func errNoPeer(op string) error {
 // check keeps a peer from redirecting the write with the handle of a third process. If no process
 // has the peer's name, Put waits until a process has that name or ctx ends.
 func (r Peer) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) error {
-	if err := ended(ctx, "put"); err != nil {
+	if err := r.ended(ctx, "put"); err != nil {
 		return err
 	}
 	if err := r.owns(ctx, "put", h); err != nil {
@@ -104,7 +104,7 @@ func (r Peer) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) er
 // Get reads len(buf) bytes of a region of the peer. It is like [Process.Get], but it fails with
 // [ErrBadArgument] if the region that h names belongs to another process.
 func (r Peer) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
-	if err := ended(ctx, "get"); err != nil {
+	if err := r.ended(ctx, "get"); err != nil {
 		return err
 	}
 	if err := r.owns(ctx, "get", h); err != nil {

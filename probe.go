@@ -20,7 +20,7 @@ func (p *port) TryProbe(ctx context.Context, sender Name, tag Tag) (m Message, f
 }
 
 func (p *port) probe(ctx context.Context, sender Name, tag Tag, atOnce bool) (m Message, found bool, err error) {
-	if err := ended(ctx, "probe"); err != nil {
+	if err := p.Peer(sender).ended(ctx, "probe"); err != nil {
 		return m, false, err
 	}
 	d, match, err := p.Peer(sender).source("probe", tag)

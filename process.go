@@ -79,8 +79,8 @@ func (p *Process) WaitName(ctx context.Context, name Name) (Address, error) {
 }
 
 func (p *Process) waitName(ctx context.Context, op string, name Name) (Address, error) {
-	if err := ended(ctx, op); err != nil {
-		return Address{}, err
+	if err := ctx.Err(); err != nil {
+		return Address{}, &OpError{Op: op, Peer: name, Err: err}
 	}
 	n, err := name.vni()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // [ErrRange] if the bytes would extend beyond the end of the region. [Peer.Put] also checks which
 // process owns the region.
 func (p *Process) Put(ctx context.Context, h Handle, offset int, parts ...[]byte) error {
-	if err := ended(ctx, "put"); err != nil {
+	if err := h.ended(ctx, "put"); err != nil {
 		return err
 	}
 	if offset < 0 {
@@ -27,13 +27,18 @@ func (p *Process) Put(ctx context.Context, h Handle, offset int, parts ...[]byte
 // owner of the region takes no action. Get fails with [ErrRegion] if h names no open region, and
 // with [ErrRange] if the bytes would extend beyond the end of the region.
 func (p *Process) Get(ctx context.Context, h Handle, offset int, buf []byte) error {
-	if err := ended(ctx, "get"); err != nil {
+	if err := h.ended(ctx, "get"); err != nil {
 		return err
 	}
 	if offset < 0 {
 		return badOffset("get", offset)
 	}
 	return opError(p.p.Get(ctx, h.proc(), uint64(offset), buf))
+}
+
+// ended returns an error that names the region's owner if ctx is done.
+func (h Handle) ended(ctx context.Context, op string) error {
+	return Peer{at: h.owner}.ended(ctx, op)
 }
 
 func (h Handle) proc() proc.Handle {

@@ -73,8 +73,8 @@ func (r Peer) Recv(ctx context.Context, tag Tag, buf []byte) (m Message, err err
 // recv receives from the process with a name into *m, because a Message is long.
 func (p *port) recv(ctx context.Context, m *Message, k *knownName, tag Tag, buf []byte) error {
 	const op = "receive"
-	if err := ended(ctx, op); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return Peer{p: p, k: k}.ended(ctx, op)
 	}
 	match, ok := p.match(tag)
 	if !ok {
@@ -100,7 +100,7 @@ func (p *port) recv(ctx context.Context, m *Message, k *knownName, tag Tag, buf 
 // recvAt receives from a Peer that was made from an address.
 func (r Peer) recvAt(ctx context.Context, m *Message, tag Tag, buf []byte) error {
 	const op = "receive"
-	if err := ended(ctx, op); err != nil {
+	if err := r.ended(ctx, op); err != nil {
 		return err
 	}
 	d, match, err := r.source(op, tag)
@@ -141,7 +141,7 @@ func (r Peer) source(op string, tag Tag) (d proc.Dest, m proc.Match, err error) 
 // [Process.Recv] and [Inbox] ask the NIC only once for each message, and so are faster.
 func (p *port) RecvAlloc(ctx context.Context, sender Name, tag Tag, maxBytes int) (m Message, err error) {
 	const op = "receive"
-	if err := ended(ctx, op); err != nil {
+	if err := p.Peer(sender).ended(ctx, op); err != nil {
 		return m, err
 	}
 	if maxBytes < 0 {

@@ -36,7 +36,7 @@ func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
 	if r.k != nil {
 		return r.p.send(ctx, r.k, tag, parts)
 	}
-	if err := ended(ctx, "send"); err != nil {
+	if err := r.ended(ctx, "send"); err != nil {
 		return err
 	}
 	return r.sendLong(ctx, tag, parts)
@@ -44,8 +44,8 @@ func (r Peer) Send(ctx context.Context, tag Tag, parts ...[]byte) error {
 
 // send sends to the process with a name. An embedded NIC takes most short messages at once.
 func (p *port) send(ctx context.Context, k *knownName, tag Tag, parts [][]byte) error {
-	if err := ended(ctx, "send"); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return Peer{p: p, k: k}.ended(ctx, "send")
 	}
 	if word, ok := p.word(tag); ok && k.named && p.p.Post(&k.dest.Name, word, parts) {
 		return nil
@@ -77,7 +77,7 @@ func (r Peer) TrySend(tag Tag, parts ...[]byte) bool {
 // less than len(messages), err is the error of the next message, which was delivered once or not at
 // all.
 func (r Peer) SendMany(ctx context.Context, tag Tag, messages [][]byte) (sent int, err error) {
-	if err := ended(ctx, "send"); err != nil {
+	if err := r.ended(ctx, "send"); err != nil {
 		return 0, err
 	}
 	d, word, err := r.receiver("send", tag)
@@ -100,7 +100,7 @@ func (r Peer) SendMany(ctx context.Context, tag Tag, messages [][]byte) (sent in
 // a receive matches the message. Then SendDelivered succeeds, even if a later receive truncates the
 // message.
 func (r Peer) SendDelivered(ctx context.Context, tag Tag, parts ...[]byte) error {
-	if err := ended(ctx, "send"); err != nil {
+	if err := r.ended(ctx, "send"); err != nil {
 		return err
 	}
 	d, word, err := r.receiver("send", tag)

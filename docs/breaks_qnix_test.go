@@ -10,7 +10,7 @@ var breaksOfQNIX = []lineBreak{
 	{"QNIX-7", "internal/vni/command.go", "uint64(c.Group) | uint64(c.Size)<<32}", "uint64(c.Group) | uint64(c.Size)<<33}", "internal/vni TestQueueFillsAndDrainsAroundItsEnd"},
 	{"QNIX-8", "internal/vni/command.go", "CodeBarrier        Code = 9", "CodeBarrier        Code = 10", "internal/vni TestNumbersThatBuildsShareAreTheOnesThatWerePublished"},
 	{"QNIX-9", "internal/nic/command.go", "if int(c.Context) >= len(p.recvs) {", "if int(c.Context) > len(p.recvs) {", "internal/nic TestACommandForAContextThatIsNotThereIsTheEndOfItsProcess"},
-	{"QNIX-10", "internal/coll/member.go", "if m.own.number == number {", "if m.own.number != 0 {", "internal/nic TestAProcessIsInSeveralGroupsAndReturnsToOneOfTheSameName"},
+	{"QNIX-10", "internal/coll/member.go", "if m.own.number == number && !m.kept {", "if m.own.number != 0 && !m.kept {", "internal/nic TestAProcessIsInSeveralGroupsAndReturnsToOneOfTheSameName"},
 	{"QNIX-11", "internal/coll/member.go", "case c.Code == vni.CodeBarrier && int(c.Size) != len(m.g.seats):", "case false:", "internal/nic TestJoinsThatCannotBeAreToldSo"},
 	{"QNIX-12", "internal/vni/geometry.go", "case g.Contexts < 1 ||", "case g.Contexts < 0 ||", "internal/vni TestGeometryOutsideItsBoundsIsRefused"},
 	{"QNIX-13", "internal/vni/process.go", "r.tag, r.length, r.flags, r.token = c.Tag, c.Len, flags, c.Token", "r.tag, r.length, r.flags = c.Tag, c.Len, flags", "internal/vni TestContextsArriveAsTheyWereWritten"},

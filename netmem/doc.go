@@ -11,13 +11,14 @@
 //     and [Volume.ReadAt].
 //   - Use network memory as a byte slice: start the program with "weft mem map" and call [Map] in
 //     the program.
+//   - Store objects that outlive the process that wrote them, such as checkpoints: call [OpenShelf].
 //   - Survive the loss of servers: set Copies or Coding in [ClientConfig].
 //   - Add and remove servers: call [Client.AddServer] and [Client.RemoveServer].
 //   - Read statistics: call [Stat] in any process for any server of the fabric, [Server.Stats] in
 //     the process of the server, and [Client.Stats] or [Volume.Stats] in the process of the client.
 //
-// A process can have one server or one client. A volume starts its own client, so it counts as the
-// client of its process.
+// A process can have one server or one client. A volume and a shelf start their own client, so each
+// counts as the client of its process.
 //
 // # Reads and writes
 //
@@ -48,5 +49,6 @@
 // notices the loss.
 //
 // Pages live only as long as their client, because no other process knows which servers hold the
-// pages. When the client ends, the servers drop the client's pages.
+// pages. When the client ends, the servers drop the client's pages. The objects of a [Shelf] stay:
+// its readers ask all servers.
 package netmem

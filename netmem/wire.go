@@ -126,7 +126,7 @@ var errRecord = errors.New("netmem: malformed record")
 
 func (r *record) parse(b []byte) error {
 	if len(b) != recordLen {
-		return fmt.Errorf("%w: %d bytes, want %d", errRecord, len(b), recordLen)
+		return fmt.Errorf("%w: %d bytes, expected %d", errRecord, len(b), recordLen)
 	}
 	le := binary.LittleEndian
 	*r = record{

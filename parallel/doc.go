@@ -26,6 +26,7 @@
 //	+= of a parallel variable  Reduce, ReduceAxis
 //	scan, spread, rank         Scan, Spread, Rank, Sort
 //	to_grid, to_torus          Shift, StartHalo, Stencil
+//	[j][i]dest = source        Transpose
 //	[index]dest = source       Send
 //	dest = [index]source       Get
 //
@@ -34,8 +35,15 @@
 // # Errors
 //
 // If an operation fails at one rank, it fails at every rank, and so do all later operations of the
-// machine. If ranks call different operations, the error names two of these ranks and both
-// operations; see [MismatchError]. If a rank ends, the operations fail with [ErrRankGone].
+// machine. A rank that has already returned from the operation gets the error from its next one. If
+// ranks call different operations, the error names two of these ranks and both operations; see
+// [MismatchError]. If a rank ends, the operations fail with [ErrRankGone]. After [ErrBusy] and
+// [ErrNoCheckpoint], the machine goes on.
+//
+// # Checkpoints
+//
+// [Save] and [Load] keep variables in a [Store]: a directory ([Dir]), or network memory, by a shelf
+// of package netmem. A checkpoint loads on any number of ranks.
 //
 // # Same bits
 //

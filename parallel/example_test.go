@@ -7,7 +7,10 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/netmem"
 	"github.com/weftnet/weft/parallel"
 )
 
@@ -307,6 +310,49 @@ func ExampleSave() {
 	check(err)
 	fmt.Println("step", step, w.Row())
 	// Output: step 100 [0 1 4 9 16 25 36 49]
+}
+
+// A checkpoint in network memory. Two other processes lend 1 MiB each, and each page is on both.
+func ExampleSave_networkMemory() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var servers []netmem.ServerRef
+	var nodes []weft.Node
+	for i := range uint32(2) {
+		p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "memory", Index: i}})
+		check(err)
+		defer p.Close()
+		_, err = netmem.Serve(p, netmem.ServerConfig{Bytes: 1 << 20, Shelve: time.Hour})
+		check(err)
+		servers = append(servers, netmem.ServerRef{Name: p.Name()})
+		nodes = append(nodes, weft.Node{Addr: p.NIC().Addr()})
+	}
+	for _, step := range []uint64{1, 2} { // each is a program of its own
+		p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "squares", Index: uint32(step)}, Nodes: nodes})
+		check(err)
+		store, err := netmem.OpenShelf(ctx, p, netmem.ShelfConfig{
+			ClientConfig: netmem.ClientConfig{Servers: servers, Copies: 2},
+			Key:          "an example of a key",
+		})
+		check(err)
+		m, s := start(ctx, parallel.Axis{Len: 8})
+		v := variable(s, zeros)
+		last, err := parallel.Load(ctx, m, store, parallel.Named("v", v))
+		if errors.Is(err, parallel.ErrNoCheckpoint) {
+			parallel.Fill(v, squares)
+			err = parallel.Save(ctx, m, store, step, parallel.Named("v", v))
+			fmt.Println("saved step", step)
+		} else {
+			fmt.Println("loaded step", last, v.Row())
+		}
+		check(err)
+		check(m.Close())
+		store.Close()
+		check(p.Close())
+	}
+	// Output:
+	// saved step 1
+	// loaded step 1 [0 1 4 9 16 25 36 49]
 }
 
 // After a rank has ended, the others go on with a smaller machine.

@@ -8,8 +8,8 @@ import (
 )
 
 // mostAhead is the number of operations by which a rank may be ahead of the next lower rank. The
-// ranks keep the descriptions of four times as many operations, so the description of every operation
-// can still be compared.
+// ranks keep the descriptions of four times as many operations, so the description of every
+// operation can still be compared.
 const mostAhead = 16
 
 const historyLen = 4 * mostAhead
@@ -265,6 +265,9 @@ func (m *Machine) take(b []byte) error {
 	}
 	if w := m.wanted(&h); w != nil {
 		return m.fill(w, &h, data)
+	}
+	if h.kind == kindData && (h.seq < m.seq || h.seq == m.seq && h.phase <= m.phase) {
+		return fmt.Errorf("rank %d sends %d bytes that no operation here expects", h.rank, h.total)
 	}
 	if m.defect == mutate.ParallelEarlyLost && h.seq > m.seq {
 		return nil

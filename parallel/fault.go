@@ -16,8 +16,11 @@ func (m *Machine) differs(h *header) error {
 // fail makes the machine fail with err, here and at all other ranks. It returns the error that the
 // machine has failed with.
 func (m *Machine) fail(err error) error {
-	if m.fault != nil {
+	switch {
+	case m.fault != nil:
 		return m.fault
+	case m.closed: // its wire may belong to the machine that Shrink returned
+		return &RankError{m.rank, m.now.name(), ErrClosed}
 	}
 	if errors.Is(err, ErrRankGone) {
 		err = m.lastWords(err)

@@ -3,6 +3,7 @@ package parallel
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -17,12 +18,18 @@ type Halo struct {
 	ctx  context.Context
 }
 
-// Wait waits until the halo of this rank is complete. A second Wait returns the same result.
+// Wait waits until the halo of this rank is complete. A second Wait returns the same result, except
+// after [ErrBusy].
 func (h *Halo) Wait() error {
-	if !h.done {
-		h.err, h.done = h.wait(h.ctx), true
+	if h.done {
+		return h.err
 	}
-	return h.err
+	err := h.wait(h.ctx)
+	if errors.Is(err, ErrBusy) {
+		return err
+	}
+	h.err, h.done = err, true
+	return err
 }
 
 // StartHalo begins to copy the elements at the edges of each rank into the halos of its neighbors,
@@ -35,7 +42,8 @@ func (h *Halo) Wait() error {
 // shape decides, but the divided axis decides over all others.
 func StartHalo[T any](c *Ctx, v *Var[T], border Border[T]) (*Halo, error) {
 	m := c.s.m
-	if err := m.begin(c.ctx, describe(opHalo, noAxis, border.flags(), 0).of(&v.varInfo)); err != nil {
+	what := border.into(describe(opHalo, noAxis, 0, 0).of(&v.varInfo), &v.varInfo)
+	if err := m.begin(c.ctx, what); err != nil {
 		return nil, err
 	}
 	x, err := &haloExchange[T]{}, c.check(&v.varInfo)
@@ -296,7 +304,12 @@ func (x *haloExchange[T]) finish(ctx context.Context) error {
 		return &RankError{m.rank, "Halo.Wait", ErrBusy}
 	}
 	x.flight = false
-	err := m.fault
+	what := describe(opHalo, noAxis, 0, 0)
+	if err := m.unusable(&what); err != nil {
+		m.busy.Store(false)
+		return err
+	}
+	var err error
 	for i := range x.sides {
 		if err == nil && m.defect != mutate.ParallelHaloUnwaited {
 			err = m.finish(ctx, x.sides[i].wants)

@@ -80,6 +80,7 @@ func (h *header) parse(b []byte) (data []byte, ok bool) {
 // operation if their descriptions are equal.
 //
 //	0  code   1  axis + 1   2  flags   4  element size u32   8  shape u32   12  other shape u32
+//	    or a hash of the value beyond a border
 //	16  argument i64   24  operator [12]   36  element type [28]
 type description [describeLen]byte
 
@@ -178,7 +179,7 @@ func (d *description) String() string {
 	if n := binary.LittleEndian.Uint32(d[8:]); n != 0 {
 		s += fmt.Sprintf(" on shape %d", n)
 	}
-	if n := binary.LittleEndian.Uint32(d[12:]); n != 0 {
+	if n := binary.LittleEndian.Uint32(d[12:]); n != 0 && (d[0] == opGet || d[0] == opSend) {
 		s += fmt.Sprintf(" and shape %d", n)
 	}
 	if op := text(d[24:36]); op != "" {
@@ -191,6 +192,9 @@ func (d *description) String() string {
 		if d[2]&(1<<i) != 0 {
 			s += word
 		}
+	}
+	if hash := binary.LittleEndian.Uint32(d[12:]); hash != 0 && (d[0] == opShift || d[0] == opHalo) {
+		s += fmt.Sprintf(", border value with hash %08x", hash)
 	}
 	switch d[0] {
 	case opShift:

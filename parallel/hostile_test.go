@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// waiting returns a machine of two ranks that is in an operation and expects eight bytes from rank 1.
+// waiting returns a machine of two ranks that is in an operation and expects eight bytes from rank
+// 1.
 func waiting() (*Machine, *want, []byte) {
 	m := newMachine(&memoryWire{net: newMemoryNet(2)}, nil, nil, 3)
 	if err := m.begin(context.Background(), describe(opBarrier, noAxis, 0, 0)); err != nil {
@@ -41,8 +42,9 @@ func TestEveryCutMessageIsRefused(t *testing.T) {
 	}
 }
 
-// A changed message is discarded, kept for a later operation, or an error. It never leaves the machine with
-// more memory than the message has, and never fills a want with anything but eight bytes of data.
+// A changed message is discarded, kept for a later operation, or an error. It never leaves the
+// machine with more memory than the message has, and never fills a want with anything but eight
+// bytes of data.
 func TestAChangedMessageDoesNoHarm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {

@@ -15,8 +15,8 @@ import (
 // Load sets variables from the newest whole checkpoint of a store, and returns its step. It may run
 // on another number of ranks than Save. If blocks of the newest checkpoint are damaged or missing,
 // Load takes the one before. If neither is whole, Load fails with [ErrNoCheckpoint] at every rank,
-// and the error has the reasons that this rank knows. Then Load has changed no variable, and the
-// machine goes on. If the store cannot be read at all, Load fails with the error of the store.
+// with the reasons that this rank knows. Then Load changes no variable, and the machine goes on. If
+// Load can read no manifest from the store, it fails with the error of the store.
 //
 // If a variable has other lengths, another divided axis or another element type than in the
 // checkpoint, Load fails with [ErrBadArgument]. The checkpoint may have more variables.

@@ -109,7 +109,7 @@ func On(ctx context.Context, p *weft.Process, g *weft.Group) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newMachine(w, p, g, uint32(g.Epoch())), nil
+	return newMachine(w, p, g, w.epoch()), nil
 }
 
 // newMachine returns the machine of a wire, or a machine of one rank if w is nil.
@@ -203,8 +203,12 @@ func (m *Machine) release() error {
 // knows no shape and no variable of the old one: make them anew and call [Load], or compute them
 // again.
 //
-// If one more rank ends while the others shrink, Shrink may fail at some or all of them. These ranks
-// must end. The others, if any, go on without them.
+// If one more rank ends while the others shrink, Shrink goes on without that rank. At some ranks it may
+// have returned before. The machine that it returned there fails with [ErrRankGone]. When these ranks
+// call Shrink again, all ranks that are left get the same machine.
+//
+// If ctx ends, Shrink fails at this rank. The other ranks wait until this rank calls Shrink again or
+// closes its process.
 func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	if m.closed {
 		return nil, &RankError{m.rank, "Shrink", ErrClosed}
@@ -212,6 +216,7 @@ func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	if !m.busy.CompareAndSwap(false, true) {
 		return nil, &RankError{m.rank, "Shrink", ErrBusy}
 	}
+	defer m.busy.Store(false)
 	if m.w == nil {
 		m.closed = true
 		n := newMachine(nil, nil, nil, m.epoch+1)
@@ -220,7 +225,6 @@ func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	}
 	w, epoch, err := m.w.shrink(ctx)
 	if err != nil {
-		m.busy.Store(false)
 		if m.fault == nil {
 			m.fault = &RankError{m.rank, "Shrink", err}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 )
 
 // A checkpoint has two objects: the data of all variables, and a manifest, which Save writes last.
@@ -126,7 +127,7 @@ func (f *manifest) decode(b []byte) error {
 		}
 		f.vars = append(f.vars, v)
 	}
-	if r.short || len(r.b) != 0 {
+	if r.short || len(r.b) != 0 || f.serial == math.MaxUint64 { // no checkpoint can follow it
 		return errManifest
 	}
 	return nil

@@ -29,9 +29,9 @@ type world struct {
 }
 
 func drawWorld(rng *rand.Rand) *world {
-	w := &world{total: 1}
 	n := 1 + rng.IntN(3)
 	div := rng.IntN(n)
+	var axes []Axis
 	for i := range n {
 		most := []int{300, 17, 7}[n-1]
 		a := Axis{Len: 1 + rng.IntN(most), Whole: i < div, Torus: rng.IntN(2) == 0}
@@ -39,7 +39,16 @@ func drawWorld(rng *rand.Rand) *world {
 			a.Len = 1025 + rng.IntN(2000)
 		}
 		a.Halo = rng.IntN(min(a.Len, 3) + 1)
-		w.axes, w.total = append(w.axes, a), w.total*a.Len
+		axes = append(axes, a)
+	}
+	return drawWorldOf(rng, axes)
+}
+
+// drawWorldOf draws the elements and arguments of a world.
+func drawWorldOf(rng *rand.Rand, axes []Axis) *world {
+	w, n := &world{axes: axes, total: 1}, len(axes)
+	for _, a := range axes {
+		w.total *= a.Len
 	}
 	for i := range w.total {
 		w.a, w.b = append(w.a, rng.IntN(1000)), append(w.b, rng.IntN(1000))
@@ -235,15 +244,15 @@ var properties = []property{
 		return nil
 	}},
 	{"stencil", func(w *world, c *Ctx, m *Machine) error {
-		for _, border := range []Border[int]{Value(5), Torus[int]()} {
-			for range 2 { // the second time, with the plan of the first one
-				d := fresh(c.s)
-				if err := Stencil(c, d, ints(c.s, w.a), border, w.around); err != nil {
-					return err
-				}
-				if err := expect(d, func(i int) int { return w.aroundAt(i, border) }); err != nil {
-					return fmt.Errorf("border %v: %w", border, err)
-				}
+		v := ints(c.s, w.a)
+		// The second time with the plan of the first one, and then with other borders.
+		for _, border := range []Border[int]{Value(5), Value(5), Torus[int](), Value(7), Value(8)} {
+			d := fresh(c.s)
+			if err := Stencil(c, d, v, border, w.around); err != nil {
+				return err
+			}
+			if err := expect(d, func(i int) int { return w.aroundAt(i, border) }); err != nil {
+				return fmt.Errorf("border %v: %w", border, err)
 			}
 		}
 		return nil

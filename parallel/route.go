@@ -34,17 +34,9 @@ func Get[T any](c *Ctx, dst *Var[T], at *Var[int], src *Var[T]) error {
 		}
 		answers := make([][]T, m.size)
 		for r := range m.size {
-			indices := elementsOf[int](wants[r].buf)
-			values := make([]T, len(indices))
-			for i, index := range indices {
-				if index < 0 || index >= src.s.total {
-					return fmt.Errorf("rank %d asks for index %d of %d", r, index, src.s.total)
-				}
-				x, off := src.s.place(index)
-				if src.s.ownerOf(x) != m.rank {
-					return fmt.Errorf("rank %d asks for index %d, which another rank holds", r, index)
-				}
-				values[i] = src.mem[off]
+			values, err := src.elements(r, elementsOf[int](wants[r].buf))
+			if err != nil {
+				return err
 			}
 			answers[r] = make([]T, len(asks[r]))
 			pieces[r].data = bytesOf(values)
@@ -60,6 +52,22 @@ func Get[T any](c *Ctx, dst *Var[T], at *Var[int], src *Var[T]) error {
 		})
 		return nil
 	})
+}
+
+// elements returns the elements of this rank for which another rank asks.
+func (v *Var[T]) elements(asker int, indices []int) ([]T, error) {
+	s, values := v.s, make([]T, len(indices))
+	for i, index := range indices {
+		if index < 0 || index >= s.total {
+			return nil, fmt.Errorf("rank %d asks for index %d of %d", asker, index, s.total)
+		}
+		x, off := s.place(index)
+		if s.ownerOf(x) != s.m.rank {
+			return nil, fmt.Errorf("rank %d asks for index %d, which another rank holds", asker, index)
+		}
+		values[i] = v.mem[off]
+	}
+	return values, nil
 }
 
 // Send sets the elements of dst whose indices at holds to the elements of src at the same

@@ -170,23 +170,22 @@ func describeSaved(code byte, step uint64, align int, vars []Saved) description 
 // readManifests returns the whole manifests of a store, the newest first, and the slot of each. If
 // the store cannot read an object, readManifests also returns its error. A manifest that is missing
 // or damaged is no error.
-func readManifests(ctx context.Context, store Store) (list []*manifest, slots []int, failed error) {
+func readManifests(ctx context.Context, store Store) (list []*manifest, slots []int, err error) {
 	for slot, name := range slotNames {
 		f := new(manifest)
-		b, err := store.Read(ctx, name+".manifest", maxManifest)
+		b, unread := store.Read(ctx, name+".manifest", maxManifest)
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			failed = errors.Join(failed, err)
-		case f.decode(b) == nil:
+		case unread == nil && f.decode(b) == nil:
 			list, slots = append(list, f), append(slots, slot)
+		case unread != nil && !errors.Is(unread, fs.ErrNotExist):
+			err = errors.Join(err, fmt.Errorf("read %s.manifest: %w", name, unread))
 		}
 	}
 	if len(list) == 2 && list[1].serial > list[0].serial {
 		slices.Reverse(list)
 		slices.Reverse(slots)
 	}
-	return list, slots, failed
+	return list, slots, err
 }
 
 // chooseSlot returns the slot of the older checkpoint, and gives the new one its serial number.

@@ -219,7 +219,8 @@ func TestACheckpointOfOtherVariablesIsAnError(t *testing.T) {
 }
 
 func TestEveryCutAndEveryChangedByteOfAManifestIsRefused(t *testing.T) {
-	f := manifest{step: 3, serial: 4, vars: []savedVar{{name: "u", size: 8, lengths: []int{5, 6}, sums: []uint32{1, 2, 3}, parts: []part{{0, 0}, {2, 4096}}}}}
+	u := savedVar{name: "u", size: 8, lengths: []int{5, 6}, sums: []uint32{1, 2, 3}, parts: []part{{0, 0}, {2, 4096}}}
+	f := manifest{step: 3, serial: 4, vars: []savedVar{u}}
 	b := f.encode()
 	if err := new(manifest).decode(b); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,10 @@
 package parallel
 
-import "github.com/weftnet/weft/internal/mutate"
+import (
+	"slices"
+
+	"github.com/weftnet/weft/internal/mutate"
+)
 
 // ScanOpt selects the form of a [Scan]. The zero ScanOpt is an inclusive scan from the lowest
 // coordinate on.
@@ -90,20 +94,9 @@ func (sc *scanner[E]) run(c *Ctx, l *lines, back bool) error {
 			x := at(i)
 			push(i, &x)
 		}
-		nodes, err := gatherNodes(c.ctx, s, t, back)
+		nodes, err := nodesBefore(c, t, back)
 		if err != nil {
 			return err
-		}
-		if back {
-			nodes = nodes[s.m.rank+1:]
-			for i, j := 0, len(nodes)-1; i < j; i, j = i+1, j-1 {
-				nodes[i], nodes[j] = nodes[j], nodes[i]
-			}
-		} else {
-			nodes = nodes[:s.m.rank]
-			if s.m.defect == mutate.ParallelPrefixShort && s.m.rank > 0 {
-				nodes = nodes[:s.m.rank-1]
-			}
 		}
 		t = treeOf(t, nodes)
 	}
@@ -118,6 +111,25 @@ func (sc *scanner[E]) run(c *Ctx, l *lines, back bool) error {
 		sc.apply(&x, acc)
 	}
 	return nil
+}
+
+// nodesBefore returns the nodes of the ranks that come before this one in a scan, in the order of the
+// scan. own holds those of this rank.
+func nodesBefore[E any](c *Ctx, own *tree[E], back bool) ([][]node[E], error) {
+	m := c.s.m
+	nodes, err := gatherNodes(c.ctx, c.s, own, back)
+	switch {
+	case err != nil:
+		return nil, err
+	case back:
+		nodes = nodes[m.rank+1:]
+		slices.Reverse(nodes)
+	case m.defect == mutate.ParallelPrefixShort && m.rank > 0:
+		nodes = nodes[:m.rank-1]
+	default:
+		nodes = nodes[:m.rank]
+	}
+	return nodes, nil
 }
 
 // scanLines scans without segments.

@@ -19,19 +19,19 @@ type library struct {
 	f       *sim.Fabric
 	refs    []netmem.ServerRef
 	servers []*sim.Process
-	stores  []*netmem.Server
+	dead    time.Duration // of the clients; 0: the default
 }
 
 const rankHosts = 3
 
 func newLibrary(t *testing.T, seed uint64, bytes int, faults sim.Faults) *library {
 	const servers = 3
-	l := &library{f: sim.New(sim.Config{Seed: seed, NICs: rankHosts + servers, Faults: faults}), stores: make([]*netmem.Server, servers)}
+	l := &library{f: sim.New(sim.Config{Seed: seed, NICs: rankHosts + servers, Faults: faults})}
 	for i := range servers {
 		l.refs = append(l.refs, netmem.ServerRef{Name: weft.Name{App: "memory", Index: uint32(i)}})
-		l.servers = append(l.servers, l.f.Serve(rankHosts+i, l.refs[i].Name.String(), func(p *sim.Process) (err error) {
+		l.servers = append(l.servers, l.f.Serve(rankHosts+i, l.refs[i].Name.String(), func(p *sim.Process) error {
 			cfg := netmem.ServerConfig{Bytes: bytes, Shelve: time.Hour}
-			if l.stores[i], err = netmem.Serve(p.Weft(), cfg); err != nil {
+			if _, err := netmem.Serve(p.Weft(), cfg); err != nil {
 				return err
 			}
 			return p.Runtime().Sleep(context.Background(), 100*time.Hour)
@@ -89,7 +89,7 @@ func (l *library) rank(p *sim.Process, name string, n int, main func(p *sim.Proc
 		return err
 	}
 	store, err := netmem.OpenShelf(ctx, p.Weft(), netmem.ShelfConfig{
-		ClientConfig: netmem.ClientConfig{Servers: l.refs, Copies: 2},
+		ClientConfig: netmem.ClientConfig{Servers: l.refs, Copies: 2, Dead: l.dead},
 		Key:          "heat of the simulation",
 	})
 	if err != nil {
@@ -110,12 +110,12 @@ func TestAJobContinuesFromNetworkMemory(t *testing.T) {
 	}
 	seeds := uint64(12)
 	if testing.Short() {
-		seeds = 4
+		seeds = 2
 	}
 	continued := 0
 	for seed := range seeds {
 		l := newLibrary(t, seed, 1<<20, lossy)
-		within := time.Duration(8+7*seed) * time.Millisecond
+		within := time.Duration(26+5*seed) * time.Millisecond
 		l.job(t, "first", 1+int(seed)%5, within, func(p *sim.Process, m *parallel.Machine, store *netmem.Shelf) error {
 			if _, err := (&saver{store: store, n: 200, steps: 40}).run(context.Background(), m); err != nil {
 				return err
@@ -148,7 +148,7 @@ func TestAfterShrinkNetworkMemoryHasAWholeCheckpoint(t *testing.T) {
 	}
 	seeds := uint64(12)
 	if testing.Short() {
-		seeds = 4
+		seeds = 2
 	}
 	shrunk := 0
 	for seed := range seeds {
@@ -194,6 +194,7 @@ func TestAfterShrinkNetworkMemoryHasAWholeCheckpoint(t *testing.T) {
 // Two of three page servers die. Each page was on two servers, so pages are lost, and each rank says so.
 func TestALostCheckpointIsAnErrorThatNamesTheServers(t *testing.T) {
 	l := newLibrary(t, 1, 1<<20, sim.Faults{})
+	l.dead = 100 * time.Millisecond
 	l.job(t, "m", 3, 0, func(p *sim.Process, m *parallel.Machine, store *netmem.Shelf) error {
 		ctx := context.Background()
 		s, err := parallel.NewShape(ctx, m, parallel.Axis{Len: 5000})

@@ -1,5 +1,10 @@
 package parallel
 
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
 // Border gives the elements beyond the ends of an axis. [Value], [Torus] and [Keep] make one. An
 // axis that is a torus in the shape has no end, and ignores the Border. The zero Border is the zero
 // value of T.
@@ -24,7 +29,22 @@ func Torus[T any]() Border[T] { return Border[T]{kind: borderTorus} }
 func Keep[T any]() Border[T] { return Border[T]{kind: borderKeep} }
 
 // flags returns the flags of a Border in a description.
-func (b Border[T]) flags() byte { return [...]byte{0, flagTorus, flagKeep}[b.kind] }
+func (b *Border[T]) flags() byte { return [...]byte{0, flagTorus, flagKeep}[b.kind] }
+
+// into adds the border of a variable to a description: its flags, and a hash of its value. Elements
+// with padding have no hash, because equal ones may differ in their bytes.
+func (b *Border[T]) into(d description, v *varInfo) description {
+	d[2] |= b.flags()
+	if b.kind != borderValue || !v.dense {
+		return d
+	}
+	hash := uint32(2166136261) // FNV-1a
+	for _, x := range unsafe.Slice((*byte)(unsafe.Pointer(&b.value)), v.size) {
+		hash = (hash ^ uint32(x)) * 16777619
+	}
+	binary.LittleEndian.PutUint32(d[12:], hash)
+	return d
+}
 
 // A strip is a number of coordinates of the divided axis that one rank sends to another.
 type strip struct {
@@ -56,7 +76,7 @@ func (s *Shape) strips(r, at, n, by int, wrap bool) (list []strip) {
 // gives the elements beyond the ends of the axis. The variables must differ. The elements of src
 // need not be active.
 func Shift[T any](c *Ctx, dst, src *Var[T], axis, by int, border Border[T]) error {
-	what := describe(opShift, axis, border.flags(), int64(by)).of(&src.varInfo)
+	what := border.into(describe(opShift, axis, 0, int64(by)).of(&src.varInfo), &src.varInfo)
 	return c.collective(what, func() error {
 		err := firstError(c.check(&dst.varInfo, &src.varInfo), c.s.checkAxis(axis), differ(dst, src))
 		if err != nil {

@@ -44,6 +44,18 @@ type Dir string
 
 func (d Dir) path(object string) string { return filepath.Join(string(d), object) }
 
+// open opens a file to read. It refuses a pipe, which would wait for a writer.
+func (d Dir) open(object string) (*os.File, error) {
+	info, err := os.Stat(d.path(object))
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", d.path(object))
+	}
+	return os.Open(d.path(object))
+}
+
 // WriteAt writes to a file.
 func (d Dir) WriteAt(_ context.Context, object string, b []byte, offset int64) error {
 	if err := os.MkdirAll(string(d), 0o777); err != nil {
@@ -62,7 +74,7 @@ func (d Dir) WriteAt(_ context.Context, object string, b []byte, offset int64) e
 
 // ReadAt reads from a file.
 func (d Dir) ReadAt(_ context.Context, object string, b []byte, offset int64) error {
-	f, err := os.Open(d.path(object))
+	f, err := d.open(object)
 	if err != nil {
 		return err
 	}
@@ -129,7 +141,7 @@ func (d Dir) syncNames() error {
 
 // Read reads a whole file.
 func (d Dir) Read(_ context.Context, object string, most int) ([]byte, error) {
-	f, err := os.Open(d.path(object))
+	f, err := d.open(object)
 	if err != nil {
 		return nil, err
 	}

@@ -200,8 +200,10 @@ func (w *sweep) saving() func(p *sim.Process, m *Machine) error {
 	damage, breaks := w.rng.IntN(2) == 0, w.rng.IntN(4*w.ranks)
 	name, at := "a.data", w.rng.Float64()
 	return func(p *sim.Process, m *Machine) error {
-		if err := firstError(saveStep(m, store, axes, 1), saveStep(m, store, axes, 2), saveStep(m, store, axes, 3)); err != nil {
-			return err
+		for step := 1; step <= 3; step++ {
+			if err := saveStep(m, store, axes, step); err != nil {
+				return err
+			}
 		}
 		want := 3
 		if damage { // of step 3, which is in slot a

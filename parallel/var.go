@@ -1,6 +1,7 @@
 package parallel
 
 import (
+	"fmt"
 	"reflect"
 	"unsafe"
 )
@@ -16,35 +17,46 @@ type Var[T any] struct {
 	turned *turn[T]
 }
 
-// varInfo is what a variable is without its elements.
+// varInfo describes a variable, without its elements.
 type varInfo struct {
 	s        *Shape
 	size     int
+	dense    bool     // no padding: equal elements have equal bytes
 	typeName [28]byte // the end of the name of the element type
 	version  uint64   // increases with each write
 	fresh    uint64   // the version of which the halo is a copy
 }
 
+// mostBytes is the largest size of the elements of a variable at one rank. It is less than what
+// make refuses with a panic.
+const mostBytes = 1 << 46
+
 // New returns a variable with zero elements. It fails with [ErrBadArgument] if elements of type T
-// have pointers or no bytes. T is a number, a boolean, or an array or struct of these. The elements
-// are sent as they lie in memory, so all hosts must have the same byte order and the same layout of
-// T. New does not communicate.
+// have pointers or no bytes, or if this rank needs more than 2⁴⁶ bytes. T is a number, a boolean,
+// or an array or struct of these. The elements are sent as they lie in memory, so all hosts must
+// have the same byte order and the same layout of T. New does not communicate.
 func New[T any](s *Shape) (*Var[T], error) {
 	t := reflect.TypeFor[T]()
 	switch {
 	case s == nil:
-		return nil, badArgument("no shape")
+		return nil, badNew("no shape")
 	case t.Size() == 0:
-		return nil, badArgument("elements of type %v, which has no bytes", t)
+		return nil, badNew("elements of type %v, which has no bytes", t)
 	case !isPlain(t):
-		return nil, badArgument("elements of type %v; expected numbers, booleans, and arrays and structs of them", t)
-	case s.room > 0 && uint64(t.Size()) > 1<<62/uint64(s.room):
-		return nil, badArgument("%d elements of %d bytes", s.room, t.Size())
+		return nil, badNew("elements of type %v; expected numbers, booleans, and arrays and structs of them", t)
+	case s.room > 0 && uint64(t.Size()) > mostBytes/uint64(s.room):
+		return nil, badNew("%d elements of %d bytes at this rank; expected at most 2⁴⁶ bytes", s.room, t.Size())
 	}
-	v := &Var[T]{varInfo: varInfo{s: s, size: int(t.Size()), version: 1}, mem: make([]T, s.room)}
+	v := &Var[T]{mem: make([]T, s.room)}
+	v.varInfo = varInfo{s: s, size: int(t.Size()), dense: filled(t) == t.Size(), version: 1}
 	name := t.String()
 	copy(v.typeName[:], name[max(0, len(name)-len(v.typeName)):])
 	return v, nil
+}
+
+// badNew returns an error of [New], which fails at this rank alone.
+func badNew(format string, args ...any) error {
+	return fmt.Errorf("parallel: New: %w", badArgument(format, args...))
 }
 
 // isPlain reports whether a type has a fixed size and no pointers.
@@ -65,6 +77,21 @@ func isPlain(t reflect.Type) bool {
 		return true
 	}
 	return false
+}
+
+// filled returns the number of bytes of a plain type that are no padding.
+func filled(t reflect.Type) uintptr {
+	switch t.Kind() {
+	case reflect.Array:
+		return uintptr(t.Len()) * filled(t.Elem())
+	case reflect.Struct:
+		n := uintptr(0)
+		for i := range t.NumField() {
+			n += filled(t.Field(i).Type)
+		}
+		return n
+	}
+	return t.Size()
 }
 
 // Shape returns the shape of the variable.

@@ -37,6 +37,7 @@ type wire interface {
 	// leave abandons the other ranks and closes the wire. With an orderly end, all ranks call it.
 	leave(ctx context.Context, orderly bool) error
 
-	// shrink returns a wire of the ranks that are left. All of them call it.
+	// shrink returns a wire of the ranks that are left, and the epoch of their machine. All of them
+	// call it.
 	shrink(ctx context.Context) (wire, uint32, error)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -93,7 +94,16 @@ func (w *weftWire) over(ctx context.Context, g *weft.Group) error {
 	return nil
 }
 
-// closeGuards leaves the groups of the guards. Close of a group fails only if the group is left already.
+// epoch returns a number that differs for two machines with the same processes, also if both are
+// over the same group: each Split of a group has another name.
+func (w *weftWire) epoch() uint32 {
+	h := fnv.New32a()
+	fmt.Fprint(h, w.g.Name(), w.g.Epoch(), w.guards[0].Name())
+	return h.Sum32()
+}
+
+// closeGuards leaves the groups of the guards. Close of a group fails only if the group is left
+// already.
 func (w *weftWire) closeGuards() {
 	for _, g := range w.guards {
 		if g != nil {
@@ -136,11 +146,12 @@ func gone(rank int, err error) *RankError {
 	return &RankError{rank, "", &told{fmt.Sprintf("%v: %v", ErrRankGone, err), ErrRankGone}}
 }
 
-// lost returns the error of a guard as the loss of a rank.
+// lost returns the error of a guard as the loss of a rank. The program does not know the group of
+// the guard, so the text leaves it out.
 func lost(err error, names []weft.Name) *RankError {
 	var of *weft.GroupError
 	if errors.As(err, &of) && of.Dead != weft.AnyProcess {
-		return gone(slices.Index(names, of.Dead), err)
+		return gone(slices.Index(names, of.Dead), fmt.Errorf("%v has left or ended", of.Dead))
 	}
 	return gone(-1, err)
 }
@@ -169,7 +180,7 @@ func (w *weftWire) post(ctx context.Context, to int, head *[headerLen]byte, data
 			w.sends = append(w.sends, s)
 			return nil
 		}
-		if !errors.Is(err, weft.ErrQueueFull) {
+		if !errors.Is(err, weft.ErrQueueFull) { // the queue may be full of other sends of the program
 			w.spare = append(w.spare, s)
 			return gone(to, err)
 		}
@@ -318,17 +329,22 @@ func (w *weftWire) abandon(ctx context.Context, orderly bool) error {
 	return err
 }
 
-// shrink makes the members that are left the ranks.
+// shrink makes the members that are left the ranks. If one more rank ends before the guards stand,
+// it begins again. The other ranks that are left do that, too, or their guards are broken.
 func (w *weftWire) shrink(ctx context.Context) (wire, uint32, error) {
 	if err := w.abandon(ctx, false); err != nil {
 		return nil, 0, err
 	}
-	g, err := w.g.Shrink(ctx)
-	if err != nil {
-		return nil, 0, err
+	for {
+		g, err := w.g.Shrink(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		if err = w.over(ctx, g); err == nil {
+			return w, w.epoch(), nil
+		}
+		if !errors.Is(err, weft.ErrGroupBroken) {
+			return nil, 0, errors.Join(err, g.Close())
+		}
 	}
-	if err := w.over(ctx, g); err != nil { // one more rank has ended
-		return nil, 0, errors.Join(err, g.Close())
-	}
-	return w, uint32(g.Epoch()), nil
 }

@@ -22,14 +22,55 @@ func sayArguments(c *cobra.Command) {
 		if e := (*exitError)(nil); err == nil || errors.As(err, &e) { // which says so in words of its own
 			return err
 		}
-		if names := subcommands(c); len(args) > 0 && len(names) > 0 {
-			return fmt.Errorf("unknown command %q for %q: expected one of %s", args[0], c.CommandPath(), strings.Join(names, ", "))
+		if err := unknownCommand(c, args); err != nil {
+			return err
 		}
 		given := "no arguments"
 		if len(args) > 0 {
 			given = "arguments " + strings.Trim(fmt.Sprintf("%q", args), "[]")
 		}
 		return fmt.Errorf("%s: expected %s", given, c.UseLine())
+	}
+}
+
+// unknownCommand returns an error if c holds other commands, and args begin with none of them.
+func unknownCommand(c *cobra.Command, args []string) error {
+	names := subcommands(c)
+	if len(args) == 0 || len(names) == 0 {
+		return nil
+	}
+	return usagef("unknown command %q for %q: expected one of %s", args[0], c.CommandPath(), strings.Join(names, ", "))
+}
+
+// refuseHelpOfUnknown sets *unknown if --help stands beside an unknown command. Cobra prints the
+// help of the group then, which looks like the help of the command to a script.
+func refuseHelpOfUnknown(root *cobra.Command, unknown *error) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if *unknown = unknownCommand(c, c.Flags().Args()); *unknown == nil {
+			help(c, args)
+		}
+	})
+}
+
+// newHelpCommand makes "weft help", which refuses what is no command. Cobra's own exits with 0.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(c *cobra.Command, args []string) error {
+			of, rest, err := c.Root().Find(args)
+			if err == nil {
+				err = unknownCommand(of, rest)
+			}
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return usagef("arguments %s: expected the name of a command", strings.Trim(fmt.Sprintf("%q", rest), "[]"))
+			}
+			return of.Help()
+		},
 	}
 }
 

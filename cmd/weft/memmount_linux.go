@@ -61,6 +61,7 @@ func (f *memMountFlags) run(ctx context.Context, dir string, out, errs io.Writer
 	defer func() { v.Close(); err = errors.Join(err, p.Close()) }()
 	m, err := memfile.New(dir, memfile.Config{
 		Device: v, Source: f.name.String(), Timeout: f.patience,
+		Used: func() int64 { return int64(v.Stats().Pages) * int64(v.PageBytes()) },
 		Full: func(err error) bool { return errors.Is(err, netmem.ErrFull) },
 		Log:  func(text string) { fmt.Fprintf(errs, "weft: mount: %s\n", text) },
 	})

@@ -74,6 +74,13 @@ func (f *memNBDFlags) complete(fs *pflag.FlagSet) error {
 }
 
 func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) {
+	network, where := "unix", f.unix
+	if f.tcp != "" {
+		network, where = "tcp", f.tcp
+	}
+	if err := proxy.Free(network, where); err != nil { // before this process asks a server for anything
+		return err
+	}
 	p, v, err := f.open(ctx)
 	if err != nil {
 		return err
@@ -89,10 +96,6 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 		return err
 	}
 	f.nbdCounts = s.Counts
-	network, where := "unix", f.unix
-	if f.tcp != "" {
-		network, where = "tcp", f.tcp
-	}
 	l, err := proxy.Listen(network, where)
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ type memServeFlags struct {
 	spill string
 	file  int64
 	keep  time.Duration
+	shelf time.Duration
 	admit []string
 	at    joinFlags
 }
@@ -62,6 +63,7 @@ func (f *memServeFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.spill, "spill", "", "`FILE` for what the memory has no room for; it must be new or empty, and goes with the server")
 	bytesFlag(fs, &f.file, "spill-size", 0, serverPage, "how large that file is; its space is taken at once (default: as large as --size)")
 	durationFlag(fs, &f.keep, "keep", netmem.KeepUsual, netmem.KeepLeast, 365*24*time.Hour, "after what silence of a client its pages go; they go at once when its process is known to have ended")
+	durationFlag(fs, &f.shelf, "shelve", 0, netmem.KeepLeast, 365*24*time.Hour, "store shelves, which outlive their clients, and keep a shelf for this time after its last client has ended (default: no shelves)")
 	fs.Var(&checkedFlag{
 		kind: "NAME",
 		want: "a process, such as app/3, or an application, such as app",
@@ -120,7 +122,7 @@ func (f *memServeFlags) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	cfg := netmem.ServerConfig{Bytes: int(f.size), QuotaBytes: int(f.quota), Spill: f.spill, SpillBytes: f.file, Keep: f.keep}
+	cfg := netmem.ServerConfig{Bytes: int(f.size), QuotaBytes: int(f.quota), Spill: f.spill, SpillBytes: f.file, Keep: f.keep, Shelve: f.shelf}
 	if len(f.admit) > 0 {
 		cfg.Admit = f.admits
 	}

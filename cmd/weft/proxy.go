@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/proxy"
-	"github.com/weftnet/weft/stream"
 )
 
 func init() { register(newProxyCommand) }
@@ -24,8 +24,8 @@ func init() { register(newProxyCommand) }
 // proxyFlags are the flags of `weft proxy`.
 type proxyFlags struct {
 	name  fabric.Name
-	from  string
-	to    string
+	from  []string
+	to    []string
 	drain time.Duration
 	tell  string
 	at    joinFlags
@@ -34,14 +34,14 @@ type proxyFlags struct {
 	insecure    bool
 	connections int
 
-	service string       // of from, if that is one of the fabric
-	users   *proxy.Users // of auth
+	ways  []proxyWay
+	users *proxy.Users // of auth
 }
 
 func newProxyCommand() *cobra.Command {
 	f := &proxyFlags{}
 	c := &cobra.Command{
-		Use:   "proxy --from ADDRESS --to ADDRESS [flags]",
+		Use:   "proxy --from ADDRESS --to ADDRESS [--from ADDRESS --to ADDRESS]... [flags]",
 		Short: "Carry connections of programs that know TCP or unix sockets over the fabric",
 		Long: `Accepts connections at one address and carries each to the other, until it is
 interrupted. One of the two is a service of a process of the fabric, as in app/0:http,
@@ -54,6 +54,10 @@ of each direction is passed on by itself, and a failure as a failure. At a unix 
 a failure may look like an orderly end, since the kernel resets one only if bytes are
 unread: what must tell the two apart should use TCP.
 
+A proxy carries several ways if --from and --to are repeated: the first --from goes to the
+first --to, and so on. All services of --from are then of one process, since a proxy is one
+process of the fabric.
+
 With --to fabric each client says where it wants to go, by SOCKS5 or by HTTP CONNECT:
 the host http.0.web.weft is the service web/0:http, and port 80 of the host 0.web.weft is
 the service web/0:80. With --auth the client authenticates by user and password. The
@@ -63,6 +67,7 @@ A client that reaches the proxy enters the fabric by it. So --from must be on lo
 on the fabric, or a unix socket, unless there is --auth or --insecure.`,
 		Example: `  weft proxy --from web/0:http --to 127.0.0.1:80       # where the server is
   weft proxy --from 127.0.0.1:8080 --to web/0:http     # where its clients are
+  weft proxy --from web/0:http --to 127.0.0.1:80 --from web/0:ssh --to 127.0.0.1:22
   weft proxy --from 127.0.0.1:1080 --to fabric         # or for clients that can ask:
   curl --proxy socks5h://127.0.0.1:1080 http://http.0.web.weft/
   weft proxy --from 10.0.0.1:1080 --to fabric --auth users   # for those of other hosts`,
@@ -75,8 +80,8 @@ on the fabric, or a unix socket, unless there is --auth or --insecure.`,
 		},
 	}
 	fs := c.Flags()
-	fs.StringVar(&f.from, "from", "", "`ADDRESS` at which to accept connections")
-	fs.StringVar(&f.to, "to", "", "`ADDRESS` to which they go")
+	fs.StringArrayVar(&f.from, "from", nil, "`ADDRESS` at which to accept connections; may be repeated")
+	fs.StringArrayVar(&f.to, "to", nil, "`ADDRESS` to which they go; as often as --from")
 	nameFlag(fs, &f.name, "name", "with --to on the fabric: what the proxy is called there (default: proxy/ and its process id)")
 	fs.DurationVar(&f.drain, "drain", 10*time.Second, "after an interrupt, open connections may go on for `D`")
 	fs.StringVar(&f.tell, "status", "", "`PATH` of a unix socket at which weft stat --proxy finds the connections (default: where weft stat --proxies looks)")
@@ -98,40 +103,19 @@ func onFabric(address string) bool {
 
 // complete checks what no flag can check alone.
 func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
-	if f.from == "" || f.to == "" {
-		return usagef("--from is %q and --to is %q: expected two addresses, such as 127.0.0.1:8080 and app/0:http", f.from, f.to)
+	if len(f.from) == 0 || len(f.from) != len(f.to) {
+		return usagef("--from is given %d times and --to %d times: expected a --to for each --from, such as --from 127.0.0.1:8080 --to app/0:http",
+			len(f.from), len(f.to))
 	}
-	if onFabric(f.from) == onFabric(f.to) {
-		return usagef("--from %s and --to %s: expected one on the fabric, such as app/0:http, and one of this host, such as 127.0.0.1:8080", f.from, f.to)
-	}
-	if f.from == toFabric {
-		return usagef("--from fabric: expected a service of a process, such as app/0:http; --to may be fabric")
-	}
-	fabricSide := f.to
-	if onFabric(f.from) {
-		fabricSide = f.from
-		if err := checkHostSide(f.to, true); err != nil {
-			return usagef("--to %s: %v", f.to, err)
+	for i := range f.from {
+		w := proxyWay{from: f.from[i], to: f.to[i]}
+		if err := f.completeWay(&w, fs.Changed("name")); err != nil {
+			return err
 		}
-	} else if err := checkHostSide(f.from, false); err != nil {
-		return usagef("--from %s: %v", f.from, err)
+		f.ways = append(f.ways, w)
 	}
-	var a stream.Addr
-	if fabricSide != toFabric {
-		var err error
-		if a, err = stream.ParseAddr(fabricSide); err != nil {
-			return usagef("%v", err)
-		}
-	}
-	switch {
-	case !onFabric(f.from):
-		if !fs.Changed("name") {
-			f.name = toolName("proxy")
-		}
-	case fs.Changed("name"):
-		return usagef("--name with --from %s: expected one or the other, since the proxy is called %v then", f.from, a.Process)
-	default:
-		f.name, f.service = a.Process, a.Service
+	if f.name.App == "" && !fs.Changed("name") {
+		f.name = toolName("proxy")
 	}
 	if f.drain < 0 {
 		return usagef("--drain is %v: expected 0 or more", f.drain)
@@ -145,33 +129,31 @@ func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
 // completeAuth reads the users. It returns an error if other hosts could enter the fabric without a
 // password.
 func (f *proxyFlags) completeAuth() error {
-	if f.auth != "" && f.to != toFabric {
-		return usagef("--auth with --to %s: expected --to fabric, whose clients can authenticate by SOCKS5 or HTTP CONNECT", f.to)
-	}
 	if f.auth != "" {
-		text, err := readPrivate(f.auth, limits.PasswordFileBytes)
-		if err != nil {
-			return fmt.Errorf("--auth: %w", err)
-		}
-		if f.users, err = proxy.ParseUsers(string(text)); err != nil {
-			return fmt.Errorf("--auth %s: %w", f.auth, err)
+		if err := f.readUsers(); err != nil {
+			return err
 		}
 	}
-	if onFabric(f.from) || hostNetwork(f.from) != "tcp" {
-		return nil
+	for i := range f.ways {
+		if err := f.closeDoor(&f.ways[i]); err != nil {
+			return err
+		}
 	}
-	resolved, off, err := resolveTCP(f.from)
+	return nil
+}
+
+// readUsers reads the file of --auth, whose users only the clients of --to fabric can name.
+func (f *proxyFlags) readUsers() error {
+	if !slices.ContainsFunc(f.ways, func(w proxyWay) bool { return w.to == toFabric }) {
+		return usagef("--auth with --to %s: expected --to fabric, whose clients can authenticate by SOCKS5 or HTTP CONNECT", f.ways[0].to)
+	}
+	text, err := readPrivate(f.auth, limits.PasswordFileBytes)
 	if err != nil {
-		return fmt.Errorf("--from %s: %w", f.from, err)
+		return fmt.Errorf("--auth: %w", err)
 	}
-	if off && f.auth == "" && !f.insecure {
-		cure := "--auth FILE, or an address of 127.0.0.0/8, or --insecure"
-		if f.to != toFabric {
-			cure = "an address of 127.0.0.0/8, or --insecure"
-		}
-		return usagef("--from %s: other hosts could enter the fabric by it without a password; expected %s", f.from, cure)
+	if f.users, err = proxy.ParseUsers(string(text)); err != nil {
+		return fmt.Errorf("--auth %s: %w", f.auth, err)
 	}
-	f.from = resolved
 	return nil
 }
 
@@ -215,7 +197,7 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	}
 	stop, err := f.tellStatus(x)
 	if err != nil {
-		x.Listener.Close()
+		closeWays(x)
 		return err
 	}
 	defer stop() // it tells while it drains, too
@@ -223,40 +205,17 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	if n := p.NIC(); n != nil {
 		where = ", with a NIC at " + n.Addr()
 	}
-	fmt.Fprintf(out, "%v carries connections from %v to %s%s\n", f.name, x.Listener.Addr(), f.to, where)
+	for i, w := range f.ways {
+		l := x.Listener
+		if i > 0 {
+			l = x.More[i-1].Listener
+		}
+		fmt.Fprintf(out, "%v carries connections from %v to %s%s\n", f.name, l.Addr(), w.to, where)
+	}
 	err = whileItsNICIs(ctx, p, x.Run)
 	c := x.Counts()
 	fmt.Fprintf(out, "%d connections, of which %d could not be dialled and %d were reset; %d bytes there, %d back\n", c.Accepted, c.Refused, c.Reset, c.There, c.Back)
 	printTurnedAway(out, &c)
-	return err
-}
-
-// join gives the proxy its two ends.
-func (f *proxyFlags) join(p *fabric.Process, x *proxy.Proxy) (err error) {
-	if f.service != "" {
-		x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, hostNetwork(f.to), f.to)
-		}
-		x.Listener, err = stream.Listen(p, f.service)
-		return err
-	}
-	d := &stream.Dialer{Process: p, Timeout: proxyDial}
-	x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "weft", f.to) }
-	if f.to == toFabric {
-		x.Asks = true
-		asked := proxy.Asked
-		if f.users != nil {
-			asked = f.users.Asked
-		}
-		x.Dial = asked(func(ctx context.Context, host string, port uint16) (net.Conn, error) {
-			to, err := stream.ParseHost(host, port)
-			if err != nil {
-				return nil, err
-			}
-			return d.DialContext(ctx, "weft", to.String())
-		})
-	}
-	x.Listener, err = proxy.Listen(hostNetwork(f.from), f.from)
 	return err
 }
 

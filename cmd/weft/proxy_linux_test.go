@@ -62,6 +62,37 @@ func TestAProxyCarriesTCP(t *testing.T) {
 	}
 }
 
+// One proxy is the process of both services, so that none finds the name taken.
+func TestOneProxyCarriesSeveralServicesOfOneProcess(t *testing.T) {
+	answer := func(text string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }))
+		t.Cleanup(s.Close)
+		return s.Listener.Addr().String()
+	}
+	socket := filepath.Join(t.TempDir(), "a.sock")
+	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0")
+	runWeft(t, "web/0 carries connections from web/0:b to ", "proxy", "--from", "web/0:a", "--to", answer("first"),
+		"--from", "web/0:b", "--to", answer("second"), "--socket", socket, "--drain", "1s")
+	one, two := freeport.Loopback(t), freeport.Loopback(t)
+	status := filepath.Join(t.TempDir(), "status.sock")
+	runWeft(t, "carries connections from "+two+" to web/0:b", "proxy", "--from", one, "--to", "web/0:a", "--from", two, "--to", "web/0:b",
+		"--socket", socket, "--drain", "1s", "--status", status)
+	for address, want := range map[string]string{one: "first", two: "second"} {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+		r, err := client.Get("http://" + address)
+		if err != nil {
+			t.Errorf("%s: %v", want, err)
+			continue
+		}
+		if got, err := io.ReadAll(r.Body); r.Body.Close() != nil || err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v; expected %q", address, got, err, want)
+		}
+	}
+	if code, out, errs := weft("stat", "--proxy", status); code != 0 || !strings.Contains(out, "at "+one+", "+two+": 2 connections") {
+		t.Errorf("weft stat --proxy: %d %q %q; expected both listeners and both connections", code, out, errs)
+	}
+}
+
 // What starts commands anew does so when they end. A proxy that stayed would accept connections, and fail each.
 func TestAProxyEndsWithTheDaemonThatItIsAProcessOf(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "a.sock")
@@ -104,7 +135,10 @@ func TestAProxySaysWhatIsWrong(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"proxy --from a/0:x", exitUsage, `--from is "a/0:x" and --to is "": expected two addresses`},
+		{"proxy --from a/0:x", exitUsage, "--from is given 1 times and --to 0 times: expected a --to for each --from"},
+		{"proxy --to a/0:x --to b/0:x --from 127.0.0.1:1", exitUsage, "--from is given 1 times and --to 2 times: expected a --to for each --from"},
+		{"proxy --from a/0:x --to 127.0.0.1:1 --from b/0:x --to 127.0.0.1:2", exitUsage, "--from b/0:x beside services of a/0: expected services of one process"},
+		{"proxy --from 127.0.0.1:1 --to a/0:x --from 127.0.0.1:2 --to b", exitUsage, "--from 127.0.0.1:2 and --to b: expected one on the fabric"},
 		{"proxy --from a/0:x --to b/0:y", exitUsage, "--from a/0:x and --to b/0:y: expected one on the fabric, such as app/0:http, and one of this host"},
 		{"proxy --from 127.0.0.1:1 --to /tmp/x", exitUsage, "--from 127.0.0.1:1 and --to /tmp/x: expected one on the fabric"},
 		{"proxy --from a/0:x --to 127.0.0.1", exitUsage, "--to 127.0.0.1: address 127.0.0.1: missing port in address; expected HOST:PORT, as in 127.0.0.1:8080, or the path of a unix socket"},

@@ -70,6 +70,7 @@ subcommand or flag, a value that is not what it takes, or a configuration that i
 program passes on what that ends with.`
 	root.SilenceErrors, root.SilenceUsage = true, true // run prints them, in one form
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetHelpCommand(newHelpCommand())
 	root.Version = version.Text()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
@@ -125,12 +126,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func runOn(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var begun bool
 	root := newRoot(&begun, args...)
+	var unknown error
+	refuseHelpOfUnknown(root, &unknown)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	out := &printed{to: stdout}
 	root.SetOut(out)
 	root.SetErr(stderr)
 	c, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = unknown
+	}
 	if lost := out.lost(); err == nil || lost != nil && errors.Is(err, lost) {
 		err, begun = lost, true
 	}

@@ -57,6 +57,12 @@ func TestWrongCommandLinesExit2AndSayWhatWasExpected(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"", "weft needs a subcommand: "},
 		{"nope", `unknown command "nope" for "weft"`},
+		{"nope --help", `unknown command "nope" for "weft": expected one of bench, capture, `},
+		{"-h nope", `unknown command "nope" for "weft": expected one of bench, capture, `},
+		{"mem nope --help", `unknown command "nope" for "weft mem": expected one of map, mount, nbd, serve, stat`},
+		{"help nope", `unknown command "nope" for "weft": expected one of bench, capture, `},
+		{"help mem nope", `unknown command "nope" for "weft mem": expected one of map, mount, nbd, serve, stat`},
+		{"help mem stat nope", `arguments "nope": expected the name of a command`},
 		{"--nope", "unknown flag: --nope"},
 		{"testbed", "weft testbed needs a subcommand: exec"},
 		{"testbed nope", `unknown command "nope" for "weft testbed": expected one of exec`},

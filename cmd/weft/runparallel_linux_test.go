@@ -32,7 +32,8 @@ func TestAParallelProgramPrintsTheSameBitsOnAnyNumberOfRanks(t *testing.T) {
 	}
 }
 
-// die runs the program, and kills it in the rank $3 after its second checkpoint in the directory $2, once.
+// die runs the program, and kills it in the rank $3 after its second checkpoint in the directory
+// $2, once.
 const die = `
 program=$1 dir=$2 rank=$3
 shift 3
@@ -55,7 +56,8 @@ func TestAParallelProgramContinuesWithTheSameBitsAfterADeath(t *testing.T) {
 			"sh", "-c", die, "sh", args[0], dir, c.rank}, args[1:]...)
 		status, out, stderr := weftRun(t, command...).end(t)
 		if status != 0 || out != want || !strings.Contains(stderr, c.note) {
-			t.Errorf("--on-death %s, rank %s: status %d, %q, %s; expected %q and %q", c.onDeath, c.rank, status, out, stderr, want, c.note)
+			t.Errorf("--on-death %s, rank %s: status %d, %q, %s; expected %q and %q",
+				c.onDeath, c.rank, status, out, stderr, want, c.note)
 		}
 	}
 }

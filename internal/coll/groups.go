@@ -202,8 +202,9 @@ func (t *Table) refuseMisfits(g *group) {
 	}
 }
 
-// loseSeat notes that a member has gone. Operations after last fail for the members here; if all is set, every one does.
-func (t *Table) loseSeat(g *group, i int, last uint32, all bool) {
+// loseSeat notes that a member has gone. Operations after last fail for the members here; if all is set, every one does. cause is
+// the rank of the member because of which that happened: i, or another if the join of i has failed.
+func (t *Table) loseSeat(g *group, i int, last uint32, all bool, cause int) {
 	s := &g.seats[i]
 	if s.gone && !all {
 		return
@@ -214,9 +215,9 @@ func (t *Table) loseSeat(g *group, i int, last uint32, all bool) {
 	} else {
 		s.gone, g.broken = true, true
 		for _, m := range slices.Clone(g.local) {
-			t.breakMember(m, i, last, all)
+			t.breakMember(m, cause, last, all)
 		}
-		t.breakParts(g, s)
+		t.breakParts(g, &g.seats[cause])
 		for _, h := range slices.Clone(t.list) { // members that shrink this group wait for it no more
 			if h != g && !h.complete {
 				t.gathered(h)
@@ -244,7 +245,7 @@ func (t *Table) Down(pr *Peer, goodbye bool) {
 		for i := range g.seats {
 			if s := &g.seats[i]; s.NIC == nic && !(s.gone && goodbye) {
 				news := !s.gone
-				t.loseSeat(g, i, 0, true)
+				t.loseSeat(g, i, 0, true, i)
 				if news {
 					t.spreadLoss(g, i)
 				}

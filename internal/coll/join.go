@@ -37,13 +37,13 @@ func (t *Table) joinGroup(p *Process, r Request, c vni.Command, key vni.Name) {
 	}
 	switch g := t.byKey[key]; {
 	case whole != nil && whole.g.broken:
-		t.partBroken(r, whole.g.firstGone())
+		t.partBroken(r, whole.lost())
 		return
 	case g == nil:
 	case p.memberOf(g) != nil:
 		t.fail(r, vni.StatusGroupJoined, nil)
 		return
-	case g.complete && !g.broken || !g.complete && !g.fits(c.Size):
+	case g.complete && !g.broken && g.seatOf(p.Address) == nil || !g.complete && !g.fits(c.Size):
 		t.misfits(r, g.seats[0].size, len(g.seats))
 		t.forget(g)
 		return

@@ -55,6 +55,7 @@ type member struct {
 	last  uint32 // of a broken group: later operations are over
 	over  bool   // and so are all others
 	wrong bool   // broken by a disagreement, not an end
+	unmet bool   // its join has failed because dead has gone
 
 	since clock.Time // when it joined, or when its latest operation ended, or when its group broke
 	broke Step       // of a broken group: the first operation that failed for it
@@ -193,10 +194,27 @@ func (t *Table) leave(m *member, last uint32) {
 		m.p = nil
 	}
 	if i := m.g.rankOf(m); i >= 0 {
-		t.loseSeat(m.g, i, last, false)
+		t.loseSeat(m.g, i, last, false, m.g.cause(i, last, m.blamed()))
 	}
 	t.breakMember(m, max(m.rank, 0), last, m.state == memberJoining)
 	t.retire(m)
+}
+
+// blamed is 1 + the rank of the member because of which m's join has failed; 0 if there is none.
+func (m *member) blamed() uint32 {
+	if !m.unmet {
+		return 0
+	}
+	return uint32(m.dead) + 1
+}
+
+// cause returns the rank of the member because of which member i leaves a group, which has completed
+// its operations up to last. blamed is what its NIC tells of a join that has failed.
+func (g *group) cause(i int, last, blamed uint32) int {
+	if int32(last) >= 0 || blamed == 0 || int(blamed) > len(g.seats) {
+		return i
+	}
+	return int(blamed) - 1
 }
 
 // Gone ends the memberships of a process that goes. Its operations end with it.
@@ -225,7 +243,7 @@ func (t *Table) retire(m *member) {
 // has gone.
 func (t *Table) breakMember(m *member, rank int, last uint32, all bool) {
 	if m.join != nil && m.g.complete && (all || int32(last) < 0) { // a member that went after its own join owes ours nothing
-		m.dead = rank
+		m.dead, m.unmet = rank, true
 		t.endJoin(m, vni.StatusGroupBroken)
 		return
 	}

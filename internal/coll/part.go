@@ -66,8 +66,11 @@ func (t *Table) partBroken(r Request, lost *seat) {
 	t.nic.Complete(r, vni.Completion{Status: vni.StatusGroupBroken, NIC: lost.NIC, Slot: lost.Slot, Gen: lost.Gen})
 }
 
-// firstGone finds a member of a broken group that has gone.
-func (g *group) firstGone() *seat {
-	i := slices.IndexFunc(g.seats, func(s seat) bool { return s.gone })
-	return &g.seats[max(i, 0)]
+// lost finds the member because of which m's group is broken.
+func (m *member) lost() *seat {
+	if m.state == memberBroken && !m.wrong {
+		return &m.g.seats[m.dead]
+	}
+	i := slices.IndexFunc(m.g.seats, func(s seat) bool { return s.gone })
+	return &m.g.seats[max(i, 0)]
 }

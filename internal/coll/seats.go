@@ -17,7 +17,8 @@ import (
 //	 2  slot               2
 //	 4  generation         4
 //	 8  member's number    4   by which its NIC knows it
-//	12  size               4   that it expects; 0 of one that shrinks a group
+//	12  size               4   that it expects; 0 of one that shrinks a group. Of a leave because a join has failed: 1 + the rank
+//	                           of the member that is to blame, if any
 //	16  epoch              4   of the group
 //	20  group             24
 //	44  largest piece      4   that its NIC takes, in bytes
@@ -52,7 +53,11 @@ func (t *Table) tellSeats(pr *Peer) {
 func (t *Table) tellSeat(pr *Peer, op byte, m *member, last uint32) {
 	if b := t.nic.Record(pr.Endpoint, seatLen); b != nil {
 		pr.news.told++
-		putSeat(b, op, &m.own, m.g.key, last)
+		s := m.own
+		if op == wire.TableLeave {
+			s.size = m.blamed()
+		}
+		putSeat(b, op, &s, m.g.key, last)
 		binary.LittleEndian.PutUint32(b[80:], pr.news.told)
 	}
 }
@@ -141,7 +146,7 @@ func (t *Table) seatChange(pr *Peer, b []byte) {
 	switch {
 	case b[0] == wire.TableLeave && g == nil: // of a join that had been refused, or not told since its group was over
 	case b[0] == wire.TableLeave:
-		t.loseSeat(g, i, last, false)
+		t.loseSeat(g, i, last, false, g.cause(i, last, s.size))
 	case g != nil:
 		t.returned(g, i)
 	case t.seatsFull(pr):

@@ -2,6 +2,7 @@ package coll
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/weftnet/weft/internal/limits"
@@ -60,5 +61,23 @@ func TestASeatWhoseNICWasAwayForAWhileIsBack(t *testing.T) {
 	e.News(pr, news(wire.TableJoin, 1, "p0", 1, 1, 2)) // of the new session
 	if g.broken || g.seats[0].gone || e.Len() != 1 {
 		t.Errorf("after its return: broken %v, gone %v, %d groups", g.broken, g.seats[0].gone, e.Len())
+	}
+}
+
+// A member here has been told that its group is broken. So the group stays broken for it, though the lost member is heard of again.
+func TestASeatIsNotTakenBackBesideMembersThatWereToldOfItsLoss(t *testing.T) {
+	e := pair(t)
+	g, pr := e.member(0).g, e.peers[2]
+	lost := slices.IndexFunc(g.seats, func(s seat) bool { return s.NIC == 2 })
+	e.Down(pr, false)
+	if lost < 0 || !g.broken || !g.seats[lost].gone || len(g.local) != 1 {
+		t.Fatalf("after the loss: broken %v, gone %v, %d members here", g.broken, g.seats[lost].gone, len(g.local))
+	}
+	e.News(pr, news(wire.TableJoin, 1, "p0", 1, 1, 2)) // of the new session
+	if !g.broken || !g.seats[lost].gone {
+		t.Errorf("after its return: broken %v, gone %v; expected both to stay", g.broken, g.seats[lost].gone)
+	}
+	if r := e.start(0, vni.CodeBarrier, 1, nil); !r.done || r.c.Status != vni.StatusGroupBroken {
+		t.Errorf("an operation behind it: done %v, status %v; expected that it fails", r.done, r.c.Status)
 	}
 }

@@ -142,7 +142,7 @@ func (t *Table) takeSignal(m *member, from int, s wire.Signal) {
 	switch s.What {
 	case signalLost:
 		if m.g.complete && s.Value < uint64(len(m.g.seats)) && !m.g.seats[s.Value].gone {
-			t.loseSeat(m.g, int(s.Value), 0, true)
+			t.loseSeat(m.g, int(s.Value), 0, true, int(s.Value))
 		}
 	case signalMismatch:
 		if m.join != nil || m.g.complete && s.Value == m.g.sum {

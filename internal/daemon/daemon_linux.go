@@ -269,6 +269,12 @@ func (d *Daemon) turn(clock.Time) {
 		d.faults = n
 		d.expelFaulty()
 	}
+	for _, n := range d.engine.TakeNameless() {
+		if s := d.sessions[n.Slot]; s != nil {
+			go d.log.Warn("another process has the name now", "process", s.name, "slot", s.slot, "pid", s.pid,
+				"nic", registry.NICID(n.Owner.NIC), "there", n.Owner.Slot)
+		}
+	}
 	for _, out := range d.engine.TakeDetached() {
 		s := d.sessions[out.Slot] // never a later process there: the engine forgets a process that it has detached when it is deleted
 		if s == nil {

@@ -3,6 +3,7 @@ package daemon_test
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/weftnet/weft"
@@ -30,7 +31,7 @@ func attachRank(t *testing.T, c daemon.Config, incarnation int) (*weft.Process, 
 // The daemon takes the name from the earlier process. So this process need not answer, and may hang.
 func TestANewerPodOfARankReplacesTheEarlierOneOnAnotherHost(t *testing.T) {
 	c := configs(t, 2)
-	run(t, c...)
+	log := run(t, c...)
 	older, err := attachRank(t, c[0], 1)
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +44,9 @@ func TestANewerPodOfARankReplacesTheEarlierOneOnAnotherHost(t *testing.T) {
 	if _, err := older.Recv(t.Context(), weft.AnyProcess, weft.AnyTag, make([]byte, 8)); !errors.Is(err, weft.ErrNameLost) {
 		t.Errorf("a receive of the earlier process ends with %v; expected ErrNameLost", err)
 	}
+	eventually(t, "the log of the earlier process's daemon tells of the lost name", func() bool {
+		return strings.Contains(log.String(), `msg="another process has the name now" process=solver/1`)
+	})
 	a, err := newer.WaitName(t.Context(), newer.Name())
 	if err != nil || a != newer.Address() {
 		t.Errorf("%v is the process at %v, %v; expected %v", newer.Name(), a, err, newer.Address())

@@ -207,3 +207,28 @@ func TestInTurnEachNICHasItsWholeTime(t *testing.T) {
 		}
 	})
 }
+
+// The context of a load may end in its middle. The NICs that have the program by then are asked to take it back nevertheless.
+func TestALoadWhoseContextEndsIsTakenBackEverywhere(t *testing.T) { // PANIC-2
+	for _, when := range []string{ctl.ProgramPrepare, ctl.ProgramCommit} {
+		for at := range registry.NICID(3) {
+			f := newFabric(t, 3)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			f.fails = func(id registry.NICID, do string) error {
+				if id == at+1 && do == when {
+					cancel()
+					return ctx.Err()
+				}
+				return nil
+			}
+			_, err := f.client.Load(ctx, f.all(), named(t, "pong", 1), deploy.Options{ID: 5, Start: true})
+			if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "could not be taken back") || strings.Contains(err.Error(), "forget") {
+				t.Errorf("a load that ends at the %s of NIC %d: %v", when, at+1, err)
+			}
+			f.fails = func(registry.NICID, string) error { return nil }
+			f.wantStates("", "", "")
+			f.wantClean()
+		}
+	}
+}

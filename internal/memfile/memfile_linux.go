@@ -40,6 +40,9 @@ type Config struct {
 	// Timeout is after what time an operation that the device does not come to an end with fails; zero: 30 s.
 	Timeout time.Duration
 
+	// Used, if set, returns how many bytes of the device take room. Statfs reports the number.
+	Used func() int64
+
 	// Full reports whether an error of the device says that it has no room.
 	Full func(error) bool
 
@@ -50,13 +53,19 @@ type Config struct {
 // Name is the name of the file.
 const Name = "memory"
 
-// maxTransfer is the most bytes of one request of the kernel.
-const maxTransfer = 1 << 20
+// maxTransfer is the most bytes of one request of the kernel. maxBackground is how many such requests
+// the kernel has in flight for writes of its page cache. Fewer would make an fsync wait for more
+// timeouts, one after the other.
+const (
+	maxTransfer   = 1 << 20
+	maxBackground = 64
+)
 
 // Mount is a filesystem that is mounted.
 type Mount struct {
 	dir    string
 	server *fuse.Server
+	file   *file
 }
 
 // New mounts a filesystem on an empty directory.
@@ -82,17 +91,19 @@ func New(dir string, cfg Config) (*Mount, error) {
 		return nil, fmt.Errorf("memfile: mount %s: %w; expected a kernel with FUSE", dir, err)
 	}
 	f := &file{cfg: cfg, since: time.Now()}
+	f.outage.init(cfg.Timeout)
 	always := time.Hour
 	server, err := fs.Mount(dir, &root{file: f}, &fs.Options{
 		// Only others than root try fusermount: for root its absence would take the place of the reason.
-		MountOptions: fuse.MountOptions{FsName: cfg.Source, Name: "weft", DirectMount: true, DirectMountStrict: os.Geteuid() == 0, MaxWrite: maxTransfer, MaxReadAhead: maxTransfer, DisableXAttrs: true},
+		MountOptions: fuse.MountOptions{FsName: cfg.Source, Name: "weft", DirectMount: true, DirectMountStrict: os.Geteuid() == 0, MaxWrite: maxTransfer, MaxReadAhead: maxTransfer,
+			MaxBackground: maxBackground, DisableXAttrs: true},
 		EntryTimeout: &always,
 		AttrTimeout:  &always,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("memfile: mount %s: %w", dir, err)
 	}
-	return &Mount{dir, server}, nil
+	return &Mount{dir, server, f}, nil
 }
 
 // Wait waits until the filesystem is unmounted, by whatever program.
@@ -100,7 +111,11 @@ func (m *Mount) Wait() { m.server.Wait() }
 
 // Close unmounts the filesystem. If it is in use, it leaves the directory, too, so that no mount is left that nothing serves: what uses it can go on until this
 // process ends, and Close fails.
+//
+// Close ends the operations that wait for the device, and gives those that unmounting begins little
+// time: their bytes end with the mount.
 func (m *Mount) Close() error {
+	m.file.outage.end()
 	if m.server.Unmount() == nil {
 		return nil
 	}
@@ -118,7 +133,8 @@ type root struct {
 
 var (
 	_ fs.NodeOnAdder  = (*root)(nil)
-	_ fs.NodeUnlinker = (*root)(nil)
+	_ fs.NodeFsyncer  = (*root)(nil)
+	_ fs.NodeStatfser = (*root)(nil)
 )
 
 // OnAdd puts the file into it.
@@ -126,14 +142,23 @@ func (r *root) OnAdd(ctx context.Context) {
 	r.AddChild(Name, r.NewPersistentInode(ctx, r.file, fs.StableAttr{Mode: fuse.S_IFREG}), false)
 }
 
-// Unlink keeps the file: there is no other way to what it has.
-func (r *root) Unlink(context.Context, string) syscall.Errno { return syscall.EPERM }
+// Fsync returns when the bytes of the file are where they are kept. The directory itself never
+// changes.
+func (r *root) Fsync(ctx context.Context, h fs.FileHandle, flags uint32) syscall.Errno {
+	return r.file.Fsync(ctx, h, flags)
+}
+
+// Statfs reports the size and the use of the device.
+func (r *root) Statfs(ctx context.Context, out *fuse.StatfsOut) syscall.Errno {
+	return r.file.Statfs(ctx, out)
+}
 
 // file is the file.
 type file struct {
 	fs.Inode
-	cfg   Config
-	since time.Time
+	cfg    Config
+	since  time.Time
+	outage outage
 }
 
 var (
@@ -144,6 +169,7 @@ var (
 	_ fs.NodeWriter    = (*file)(nil)
 	_ fs.NodeFsyncer   = (*file)(nil)
 	_ fs.NodeAllocater = (*file)(nil)
+	_ fs.NodeStatfser  = (*file)(nil)
 )
 
 // mode lets the owner read and write the file, and no other user.
@@ -151,10 +177,26 @@ const mode = 0o600
 
 // Getattr says how large the file is, and whose. It has blocks for all of its size: programs take one without blocks for a hole, and do not read it.
 func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	out.Mode, out.Nlink, out.Size, out.Blksize = fuse.S_IFREG|mode, 1, uint64(f.cfg.Device.Size()), 4096
+	out.Mode, out.Nlink, out.Size, out.Blksize = fuse.S_IFREG|mode, 1, uint64(f.cfg.Device.Size()), blockBytes
 	out.Blocks = (out.Size + 511) / 512
 	out.Uid, out.Gid = uint32(os.Getuid()), uint32(os.Getgid())
 	out.SetTimes(&f.since, &f.since, &f.since)
+	return 0
+}
+
+// blockBytes is the unit in which stat and statfs count.
+const blockBytes = 4096
+
+// Statfs reports the size and the use of the device, and that no other file fits in.
+func (f *file) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
+	size, used := f.cfg.Device.Size(), int64(0)
+	if f.cfg.Used != nil {
+		used = min(max(f.cfg.Used(), 0), size)
+	}
+	out.Bsize, out.Frsize, out.NameLen = blockBytes, blockBytes, uint32(len(Name))
+	out.Blocks = uint64((size + blockBytes - 1) / blockBytes)
+	out.Bfree = uint64((size - used) / blockBytes)
+	out.Bavail, out.Files = out.Bfree, 2 // the directory and its file
 	return 0
 }
 
@@ -240,16 +282,20 @@ func (f *file) Allocate(ctx context.Context, _ fs.FileHandle, offset, n uint64, 
 // do has the device do something, within the time that it may take.
 func (f *file) do(ctx context.Context, what string, offset, n int64, op func(context.Context) error) syscall.Errno {
 	// A signal to the program does not end a write in the middle: ctx, which it would end, has no say.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.cfg.Timeout)
-	defer cancel()
+	ctx, limit, done := f.outage.begin(context.WithoutCancel(ctx))
 	err := op(ctx)
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	ended := context.Cause(ctx) == errClosing
+	done(err == nil, late)
 	switch {
 	case err == nil:
 		return 0
 	case f.cfg.Full(err):
 		return syscall.ENOSPC
-	case ctx.Err() != nil:
-		err = fmt.Errorf("not done within %v: %w", f.cfg.Timeout, err)
+	case ended: // the program that unmounts knows
+		return syscall.EIO
+	case late:
+		err = fmt.Errorf("not done within %v: %w", limit, err)
 	}
 	f.cfg.Log(fmt.Sprintf("%s of %d bytes at %d fails: %v", what, n, offset, err))
 	return syscall.EIO

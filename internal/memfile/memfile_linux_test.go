@@ -275,6 +275,162 @@ func TestAnOperationThatTakesTooLongIsLoggedWithItsTime(t *testing.T) {
 	}
 }
 
+// silent is a device whose writes wait until their context ends, and keep how long each might take.
+type silent struct {
+	*memory
+	mu     sync.Mutex
+	limits []time.Duration
+	begun  chan struct{}
+}
+
+func (s *silent) WriteAtContext(ctx context.Context, b []byte, _ int64) (int, error) {
+	at, _ := ctx.Deadline()
+	s.mu.Lock()
+	s.limits = append(s.limits, time.Until(at))
+	s.mu.Unlock()
+	select {
+	case s.begun <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+// An fsync writes the kernel's cache in batches, one after the other.
+func TestOfManyWritesToADeadServerOnlyTheFirstTakesTheWholeTimeout(t *testing.T) {
+	const timeout = 640 * time.Millisecond
+	dev := &silent{memory: &memory{b: make([]byte, 16<<20)}}
+	f := mounted(t, Config{Device: dev, Timeout: timeout})
+	for at := int64(0); at < dev.Size(); at += 1 << 20 {
+		if _, err := f.WriteAt(make([]byte, 1<<20), at); !errors.Is(err, unix.EIO) {
+			t.Fatalf("a write at %d to a dead server: %v; expected %v", at, err, unix.EIO)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		t.Errorf("fsync when nothing is left to write: %v", err)
+	}
+	dev.mu.Lock()
+	defer dev.mu.Unlock()
+	for i, d := range dev.limits[1:] {
+		if d > timeout/silentPart {
+			t.Errorf("write %d may take %v; expected at most %v", i+1, d, timeout/silentPart)
+		}
+	}
+}
+
+func TestAnInterruptEndsWhatWaitsForADeadServer(t *testing.T) {
+	dev := &silent{memory: &memory{b: make([]byte, 1<<20)}, begun: make(chan struct{}, 1)}
+	mount, f := mountOf(t, Config{Device: dev, Timeout: time.Hour, Log: func(text string) { t.Errorf("it logs %q", text) }})
+	defer mount.Wait()
+	defer f.Close()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.WriteAt([]byte("x"), 0)
+		ended <- err
+	}()
+	<-dev.begun
+	if err := mount.Close(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("unmounting what is in use: %v; expected %v", err, unix.EBUSY)
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, unix.EIO) {
+			t.Errorf("the write ends with %v; expected %v", err, unix.EIO)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the write goes on")
+	}
+}
+
+// A server beside the dead one may be alive but slow, and what it is asked must not fail at once.
+func TestOperationsHaveMoreTimeWhileSomeSucceed(t *testing.T) {
+	var o outage
+	o.init(time.Hour)
+	for i, step := range []struct {
+		ok, late bool
+		want     time.Duration
+	}{
+		{true, false, time.Hour},
+		{false, true, time.Hour / silentPart},
+		{false, true, time.Hour / silentPart},
+		{true, false, time.Hour / mixedPart},
+		{false, true, time.Hour / mixedPart},
+		{false, false, time.Hour / mixedPart},
+	} {
+		if o.note(step.ok, step.late); o.limit(time.Now()) != step.want {
+			t.Errorf("step %d: %v; expected %v", i, o.limit(time.Now()), step.want)
+		}
+	}
+	if got := o.limit(time.Now().Add(2 * time.Hour)); got != time.Hour {
+		t.Errorf("when nothing has timed out for long: %v; expected %v", got, time.Hour)
+	}
+}
+
+func TestADirectoryIsSyncedAndTellsItsSizeAndUse(t *testing.T) {
+	m := &memory{b: make([]byte, 1<<20)}
+	f := mounted(t, Config{Device: m, Used: func() int64 { return 256 << 10 }})
+	dir, err := os.Open(filepath.Dir(f.Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil {
+		t.Errorf("fsync of the directory: %v", err)
+	}
+	for what, fd := range map[string]*os.File{"the directory": dir, "the file": f} {
+		var s unix.Statfs_t
+		if err := unix.Fstatfs(int(fd.Fd()), &s); err != nil || s.Bsize != 4096 || s.Blocks != 256 || s.Bfree != 192 || s.Bavail != 192 || s.Files != 2 || s.Namelen < int64(len(Name)) {
+			t.Errorf("statfs of %s: %+v, %v; expected 256 blocks of 4096 bytes, of which 192 are free", what, s, err)
+		}
+	}
+	m.mu.Lock()
+	m.fail = errors.New("all is lost")
+	m.mu.Unlock()
+	if err := dir.Sync(); !errors.Is(err, unix.EIO) {
+		t.Errorf("fsync of the directory of a device that fails: %v; expected %v", err, unix.EIO)
+	}
+}
+
+// What programs do with a file, and take another answer for a broken disk.
+func TestOperationsThatProgramsExpectHaveTheirAnswer(t *testing.T) {
+	f := mounted(t, Config{Device: &memory{b: make([]byte, 1<<20)}})
+	fd, path, other := int(f.Fd()), f.Name(), filepath.Join(filepath.Dir(f.Name()), "other")
+	at := func(whence int) error { _, err := unix.Seek(fd, 4096, whence); return err }
+	for what, c := range map[string]struct{ got, want error }{
+		"fdatasync":        {unix.Fdatasync(fd), nil},
+		"sync_file_range":  {unix.SyncFileRange(fd, 0, 4096, unix.SYNC_FILE_RANGE_WRITE), nil},
+		"syncfs":           {unix.Syncfs(fd), nil},
+		"access":           {unix.Access(path, unix.R_OK|unix.W_OK), nil},
+		"lseek SEEK_DATA":  {at(unix.SEEK_DATA), nil},
+		"lseek SEEK_HOLE":  {at(unix.SEEK_HOLE), nil},
+		"flock":            {unix.Flock(fd, unix.LOCK_EX), nil},
+		"fcntl F_SETLK":    {unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK}), nil},
+		"utimes":           {os.Chtimes(path, time.Now(), time.Now()), nil},
+		"fadvise":          {unix.Fadvise(fd, 0, 4096, unix.FADV_DONTNEED), nil},
+		"copy_file_range":  {copyRange(fd), nil},
+		"truncate, same":   {unix.Ftruncate(fd, 1<<20), nil},
+		"truncate, longer": {unix.Ftruncate(fd, 2<<20), unix.EPERM},
+		"unlink":           {unix.Unlink(path), unix.EPERM},
+		"rename":           {unix.Rename(path, other), unix.EPERM},
+		"link":             {unix.Link(path, other), unix.EPERM},
+		"symlink":          {unix.Symlink(path, other), unix.EPERM},
+		"mkdir":            {unix.Mkdir(other, 0o700), unix.EPERM},
+		"mknod":            {unix.Mknod(other, unix.S_IFIFO|0o600, 0), unix.EPERM},
+		"create":           {func() error { return os.WriteFile(other, nil, 0o600) }(), unix.EPERM},
+	} {
+		if !errors.Is(c.got, c.want) {
+			t.Errorf("%s: %v; expected %v", what, c.got, c.want)
+		}
+	}
+}
+
+// copyRange copies a page of a file behind itself in the kernel.
+func copyRange(fd int) error {
+	from, to := int64(0), int64(8192)
+	_, err := unix.CopyFileRange(fd, &from, fd, &to, 4096, 0)
+	return err
+}
+
 func TestNoMountIsLeftThoughTheFileIsInUse(t *testing.T) {
 	mount, f := mountOf(t, Config{Device: &memory{b: make([]byte, 1<<20)}})
 	defer mount.Wait()

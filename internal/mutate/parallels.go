@@ -1,6 +1,7 @@
 package mutate
 
-// ParallelDefect names a mistake in package parallel. The simulation in the tests of that package must find each of them; "" is none.
+// ParallelDefect names a mistake in package parallel. The simulation in the tests of that package
+// must find each of them. The empty string is no defect.
 type ParallelDefect string
 
 // ParallelNone is no defect.

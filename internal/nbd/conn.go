@@ -157,6 +157,7 @@ func (n *conn) work(ctx context.Context) {
 		w.release()
 		if err != nil {
 			n.c.Close() // the reader notices
+			n.cancel()  // the others could not reply either
 			if mine {
 				n.leave()
 			}
@@ -184,9 +185,11 @@ func (n *conn) fail(err error) {
 // next reads the next request, with its data. It reports whether there is one; if not, why says why.
 func (n *conn) next(j *job) bool {
 	if _, err := io.ReadFull(n.r, j.head[:]); err != nil {
-		n.cancel() // no reply is awaited any more
 		if err != io.EOF {
 			n.why = err
+		}
+		if err != io.EOF || !takesReplies(n.c) {
+			n.cancel()
 		}
 		return false
 	}

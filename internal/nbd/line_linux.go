@@ -1,6 +1,7 @@
 package nbd
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -158,6 +159,25 @@ func (l *line) Close() error {
 	defer l.using.Unlock()
 	return os.NewSyscallError("close", unix.Close(l.fd))
 }
+
+// SyscallConn implements syscall.Conn for [takesReplies].
+func (l *line) SyscallConn() (syscall.RawConn, error) { return (*rawLine)(l), nil }
+
+// rawLine is the socket of a line. It has Control alone.
+type rawLine line
+
+func (l *rawLine) Control(f func(fd uintptr)) error {
+	l.using.RLock()
+	defer l.using.RUnlock()
+	if l.ended.Load() {
+		return net.ErrClosed
+	}
+	f(uintptr(l.fd))
+	return nil
+}
+
+func (l *rawLine) Read(func(fd uintptr) bool) error  { return errors.ErrUnsupported }
+func (l *rawLine) Write(func(fd uintptr) bool) error { return errors.ErrUnsupported }
 
 // LocalAddr implements net.Conn.
 func (l *line) LocalAddr() net.Addr { return l.local }

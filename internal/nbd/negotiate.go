@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 )
 
 var (
@@ -27,11 +28,11 @@ func (n *conn) negotiate() error {
 	be.PutUint64(hello[8:], magicOption)
 	be.PutUint16(hello[16:], flagFixedNewstyle|flagNoZeroes)
 	if _, err := n.c.Write(hello[:]); err != nil {
-		return err
+		return saidNothing(err)
 	}
 	var b [4]byte
 	if _, err := io.ReadFull(n.r, b[:]); err != nil {
-		return err
+		return saidNothing(err)
 	}
 	flags := be.Uint32(b[:])
 	if flags&^(flagFixedNewstyle|flagNoZeroes) != 0 || flags&flagFixedNewstyle == 0 {
@@ -49,6 +50,15 @@ func (n *conn) negotiate() error {
 	}
 }
 
+// saidNothing returns errAborted for the error of a client that ended the connection before its first
+// byte, as a check for a live server does. There is nothing to log.
+func saidNothing(err error) error {
+	if err == io.EOF || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		return errAborted
+	}
+	return err
+}
+
 // option reads an option. What is too long has been passed over, and answered.
 func (n *conn) option() (option, []byte, error) {
 	var b [16]byte
@@ -58,7 +68,7 @@ func (n *conn) option() (option, []byte, error) {
 			return 0, nil, err
 		}
 		if m := be.Uint64(b[:]); m != magicOption {
-			return 0, nil, fmt.Errorf("%w: an option begins with %#x, want %#x", errProtocol, m, uint64(magicOption))
+			return 0, nil, fmt.Errorf("%w: an option begins with %#x, expected %#x", errProtocol, m, uint64(magicOption))
 		}
 		o, length := option(be.Uint32(b[8:])), be.Uint32(b[12:])
 		switch {

@@ -153,10 +153,10 @@ type request struct {
 func (r *request) parse(b []byte) error {
 	be := binary.BigEndian
 	if len(b) != requestLen {
-		return fmt.Errorf("%w: a request of %d bytes, want %d", errProtocol, len(b), requestLen)
+		return fmt.Errorf("%w: a request of %d bytes, expected %d", errProtocol, len(b), requestLen)
 	}
 	if m := be.Uint32(b); m != magicRequest {
-		return fmt.Errorf("%w: a request begins with %#x, want %#x", errProtocol, m, uint32(magicRequest))
+		return fmt.Errorf("%w: a request begins with %#x, expected %#x", errProtocol, m, uint32(magicRequest))
 	}
 	*r = request{flags: be.Uint16(b[4:]), command: command(be.Uint16(b[6:])), cookie: be.Uint64(b[8:]), offset: be.Uint64(b[16:]), length: be.Uint32(b[24:])}
 	return nil

@@ -33,6 +33,7 @@ func (e *Engine) vacate(p *process, why error) {
 	p.sendNode.remove()
 	p.resumeNode.remove()
 	e.detached = slices.DeleteFunc(e.detached, func(d Detached) bool { return d.Slot == p.slot })
+	e.procs.nameless = slices.DeleteFunc(e.procs.nameless, func(n Nameless) bool { return n.Slot == p.slot })
 	e.leaving.pushBack(&p.leaving)
 	e.letGo(p) // first, so that those that wait for an answer hear why there is none rather than that p has gone
 	e.names.End(e.addressOf(p))

@@ -101,11 +101,27 @@ func (h forNames) Lost(slot uint16, to *names.Entry) {
 		return
 	}
 	e.tell(p, vni.Event{Kind: vni.EventNameLost, NIC: to.NIC, Slot: to.Slot, Gen: to.Gen, Name: p.name})
+	e.procs.nameless = append(e.procs.nameless, Nameless{p.slot, to.Address})
 	p.detached = true
 	p.node.remove()
 	e.stop(p)
 	p.vni.SetGone(vni.StatusNameLost) // from here on it may use its memory for something else
 	e.ring(p)
+}
+
+// Nameless is a process that has lost its name, and the address of the process that has it.
+type Nameless struct {
+	Slot  uint16
+	Owner vni.Address
+}
+
+// TakeNameless returns the processes that have lost their names since the last call, except those
+// that the driver has deleted since.
+func (e *Engine) TakeNameless() []Nameless {
+	e.begin()
+	n := e.procs.nameless
+	e.procs.nameless = nil
+	return n
 }
 
 // Named gives the sources at an address their name, and matches what waited for it. Receives from the name depend on the NIC

@@ -3,6 +3,7 @@ package nic
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"testing"
 	"time"
 
@@ -267,6 +268,13 @@ func TestAVerdictCountsOnlyIfTheWinnerClaimsTheName(t *testing.T) { // decision 
 	}
 	if ev, _, ok := c.b.v.NextEvent(); !ok || ev.Kind != vni.EventNameLost || ev.NIC != 1 || ev.Slot != 5 {
 		t.Errorf("the event is %v, %v", ev, ok)
+	}
+	want := []Nameless{{c.b.slot, vni.Address{NIC: 1, Slot: 5, Gen: 5}}}
+	if got := c.b.e.TakeNameless(); !slices.Equal(got, want) {
+		t.Errorf("the engine tells its driver of %v; expected %v", got, want)
+	}
+	if got := c.b.e.TakeNameless(); len(got) != 0 {
+		t.Errorf("the engine tells its driver again of %v", got)
 	}
 }
 

@@ -151,7 +151,7 @@ func (g *Group) Refuse(ctx context.Context, op string, why error) error {
 
 func (g *Group) checkRoot(op string, root int) error {
 	if root < 0 || root >= len(g.roster) {
-		return g.bad(op, "root %d, want 0 to %d", root, len(g.roster)-1)
+		return g.bad(op, "root %d, expected 0 to %d", root, len(g.roster)-1)
 	}
 	return nil
 }

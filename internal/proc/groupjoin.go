@@ -20,7 +20,7 @@ func (p *Process) Join(ctx context.Context, name string, size int) (*Group, erro
 		return nil, &GroupError{Op: "join", Group: name, Err: err}
 	}
 	if size < 1 || size > limits.GroupMembers {
-		return nil, &GroupError{Op: "join", Group: name, Err: fmt.Errorf("%w: size %d, want 1 to %d", ErrBadArgument, size, limits.GroupMembers)}
+		return nil, &GroupError{Op: "join", Group: name, Err: fmt.Errorf("%w: size %d, expected 1 to %d", ErrBadArgument, size, limits.GroupMembers)}
 	}
 	key, err := vni.MakeName(name, 0)
 	if err != nil {

@@ -160,7 +160,7 @@ func New(seg *vni.Segment, w Waiter, mem Memory, opts Options) (*Process, error)
 	// With all contexts' Cancels in reserve, a queue without room must hold more than receives, which may stay for
 	// ever: then something in it completes, and the goroutines that wait for room are woken.
 	if least := 3*g.Contexts + 25; g.Commands < least {
-		return nil, fmt.Errorf("weft: %d commands for %d contexts: want at least %d", g.Commands, g.Contexts, least)
+		return nil, fmt.Errorf("weft: %d commands for %d contexts: expected at least %d", g.Commands, g.Contexts, least)
 	}
 	p := &Process{
 		vp: seg.Process(), w: w, mem: mem, opts: opts, direct: seg.Direct(), poolMem: seg.Pool(), pieces: g.Descriptors,

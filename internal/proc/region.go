@@ -43,7 +43,7 @@ func (p *Process) AllocHuge(n int) (*Region, error) { return p.alloc(n, true) }
 
 func (p *Process) alloc(n int, huge bool) (*Region, error) {
 	if n < 1 || n > limits.MaxRegion {
-		return nil, &OpError{Op: "alloc", Err: fmt.Errorf("%w: region of %d bytes, want 1 to %d", ErrBadArgument, n, limits.MaxRegion)}
+		return nil, &OpError{Op: "alloc", Err: fmt.Errorf("%w: region of %d bytes, expected 1 to %d", ErrBadArgument, n, limits.MaxRegion)}
 	}
 	if !p.enter() {
 		return nil, &OpError{Op: "alloc", Err: ErrClosed}

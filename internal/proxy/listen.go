@@ -26,6 +26,15 @@ func Listen(network, address string) (net.Listener, error) {
 	return net.Listen(network, address)
 }
 
+// Free returns an error if a process has the unix socket at a path open. It connects to no server.
+// Other networks are free as far as Free knows.
+func Free(network, path string) error {
+	if strings.HasPrefix(network, "unix") && probe(network, path) == nil {
+		return fmt.Errorf("listen %s: %s: %w", network, path, syscall.EADDRINUSE)
+	}
+	return nil
+}
+
 // longestPath is how many bytes the path of a unix socket has at most: a zero is behind it.
 const longestPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 

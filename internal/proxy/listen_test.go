@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/internal/proxy"
 )
@@ -34,6 +35,33 @@ func TestAProxyListensWhereOneWasKilled(t *testing.T) {
 		t.Fatalf("the one that listens has lost its socket: %v", err)
 	}
 	c.Close()
+}
+
+// The server would dial on for a connection that only looks whether the server lives.
+func TestASecondServerOfASocketIsRefusedAndTheFirstAcceptsNothing(t *testing.T) {
+	for _, network := range []string{"unix", "unixpacket"} {
+		if network == "unixpacket" && runtime.GOOS != "linux" {
+			continue
+		}
+		path := filepath.Join(t.TempDir(), "a.sock")
+		l, err := proxy.Listen(network, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if other, err := proxy.Listen(network, path); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("%s: a second server: %v, %v; expected %v", network, other, err, syscall.EADDRINUSE)
+		}
+		if err := proxy.Free(network, path); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("%s: Free: %v; expected %v", network, err, syscall.EADDRINUSE)
+		}
+		if err := l.(*net.UnixListener).SetDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := l.Accept(); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the first server accepts %v, %v; expected no connection", network, c, err)
+		}
+	}
 }
 
 func TestAFileThatIsNoSocketDoesNotGiveWayToAProxy(t *testing.T) {

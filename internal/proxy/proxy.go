@@ -24,7 +24,7 @@ import (
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
-// Proxy is one way from a listener to wherever Dial leads.
+// Proxy is one way from a listener to wherever Dial leads, and More ways beside it.
 type Proxy struct {
 	Listener net.Listener
 	Dial     func(ctx context.Context, from net.Conn) (net.Conn, error) // on for one that was accepted
@@ -34,6 +34,9 @@ type Proxy struct {
 	// Asks says that Dial reads a request from each client, as that of [Asked] does. Until the
 	// request is complete, the client is one of at most limits.Newcomers and may have to give way.
 	Asks bool
+
+	// More holds further ways. All ways share the bounds and the counts.
+	More []Way
 
 	// Connections bounds the connections that are carried or being dialled. Zero:
 	// limits.ProxyConnections.
@@ -45,6 +48,13 @@ type Proxy struct {
 	counts counts
 	mu     sync.Mutex
 	live   map[*carried]bool
+}
+
+// Way is a further way of a [Proxy]. The fields are as those of the Proxy.
+type Way struct {
+	Listener net.Listener
+	Dial     func(ctx context.Context, from net.Conn) (net.Conn, error)
+	Asks     bool
 }
 
 // Counts are what a proxy has done. A connection that is not carried is in one of Refused, GaveWay,
@@ -75,29 +85,55 @@ func (p *Proxy) Counts() Counts {
 		c.gaveWay.Load(), c.full.Load(), c.wrong.Load(), c.unchecked.Load()}
 }
 
-// Run carries connections until ctx ends, and then until those that are open have ended, or Drain is over. It closes the listener. It ends
-// before ctx when the listener does, with its error.
+// Run carries connections until ctx ends, and then until those that are open have ended, or Drain is
+// over. It closes the listeners. If one of them fails, Run ends before ctx with the error.
 func (p *Proxy) Run(ctx context.Context) error {
 	p.Log = limitLog(p.Log)
 	p.newcomers = newcomers.New(limits.Newcomers)
 	p.admitted.most = cmp.Or(p.Connections, limits.ProxyConnections)
-	stop := context.AfterFunc(ctx, func() { p.Listener.Close() })
-	defer stop()
 	last, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	var all sync.WaitGroup
+	ctx, stopAll := context.WithCancel(ctx)
+	defer stopAll()
+	ways := p.ways()
+	ended := make(chan error, len(ways))
+	var listeners, all sync.WaitGroup
+	for _, w := range ways {
+		listeners.Go(func() {
+			stop := context.AfterFunc(ctx, func() { w.Listener.Close() })
+			defer stop()
+			ended <- p.serve(ctx, last, w, &all)
+			stopAll()
+		})
+	}
+	listeners.Wait()
+	p.drain(&all, end)
+	return <-ended // of the first that ended: the others were stopped
+}
+
+// ways returns all ways of the proxy.
+func (p *Proxy) ways() []*Way {
+	all := []*Way{{p.Listener, p.Dial, p.Asks}}
+	for i := range p.More {
+		all = append(all, &p.More[i])
+	}
+	return all
+}
+
+// serve carries the connections of one way until its listener ends. It returns the error of the
+// listener, or nil if ctx ended it.
+func (p *Proxy) serve(ctx, last context.Context, w *Way, all *sync.WaitGroup) error {
 	for {
-		c, err := p.accept(ctx)
+		c, err := p.accept(ctx, w)
 		if err != nil {
 			if ctx.Err() != nil {
 				err = nil
 			}
-			p.drain(&all, end)
 			return err
 		}
 		p.counts.accepted.Add(1)
 		p.counts.open.Add(1)
-		a := p.enter(c)
+		a := p.enter(c, w)
 		all.Go(func() {
 			defer p.counts.open.Add(-1)
 			defer a.leave()
@@ -114,8 +150,8 @@ const (
 
 // accept accepts one connection. A failure that passes, such as a lack of descriptors, ends no proxy: it tries again after a pause, which
 // grows while failures follow one another.
-func (p *Proxy) accept(ctx context.Context) (net.Conn, error) {
-	return acceptFrom(ctx, p.Listener, func(err error, pause time.Duration) { p.Log.Warn("not accepted", "err", err, "again", pause) })
+func (p *Proxy) accept(ctx context.Context, w *Way) (net.Conn, error) {
+	return acceptFrom(ctx, w.Listener, func(err error, pause time.Duration) { p.Log.Warn("not accepted", "err", err, "again", pause) })
 }
 
 // acceptFrom is accept of any listener. again is told of each failure that passes, and of the pause behind it.
@@ -218,12 +254,12 @@ func closeTold(ctx context.Context, c net.Conn) {
 func (p *Proxy) dial(ctx context.Context, from net.Conn, a *seat) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { reset(from) })
 	defer stop()
-	if !p.Asks {
+	if !a.way.Asks {
 		if err := a.admit(); err != nil {
 			return nil, err
 		}
 	}
-	to, err := p.Dial(context.WithValue(ctx, seatKey{}, a), from)
+	to, err := a.way.Dial(context.WithValue(ctx, seatKey{}, a), from)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 // being admitted.
 type seat struct {
 	p        *Proxy
+	way      *Way
 	newcomer *newcomers.Newcomer // nil: Dial asks nothing
 	admitted bool
 }
@@ -31,9 +32,9 @@ var (
 )
 
 // enter makes the seat of an accepted client.
-func (p *Proxy) enter(c net.Conn) *seat {
-	a := &seat{p: p}
-	if p.Asks {
+func (p *Proxy) enter(c net.Conn, w *Way) *seat {
+	a := &seat{p: p, way: w}
+	if w.Asks {
 		a.wait(c)
 	}
 	return a

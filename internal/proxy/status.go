@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -33,7 +34,7 @@ type Connection struct {
 // Status is what a proxy tells of itself.
 type Status struct {
 	PID         int          `json:"pid"`
-	Listener    string       `json:"listener"`
+	Listener    string       `json:"listener"` // of several, the addresses with ", " between them
 	Counts      Counts       `json:"counts"`
 	Connections []Connection `json:"connections"` // the oldest first
 }
@@ -63,9 +64,18 @@ func name(remote, own net.Addr) string {
 	return own.String()
 }
 
+// listeners returns the addresses of the listeners.
+func (p *Proxy) listeners() string {
+	var all []string
+	for _, w := range p.ways() {
+		all = append(all, w.Listener.Addr().String())
+	}
+	return strings.Join(all, ", ")
+}
+
 // Status returns what it is now.
 func (p *Proxy) Status() Status {
-	s := Status{PID: os.Getpid(), Listener: p.Listener.Addr().String(), Counts: p.Counts(), Connections: []Connection{}}
+	s := Status{PID: os.Getpid(), Listener: p.listeners(), Counts: p.Counts(), Connections: []Connection{}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.live {
@@ -136,12 +146,11 @@ func listenStatus(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// giveWay removes a socket at which nothing answers. It fails if something else is there.
+// giveWay removes a socket that no process has open. It fails if something else is there.
 func giveWay(network, path string) error {
-	c, err := net.Dial(network, path)
+	err := probe(network, path)
 	switch {
 	case err == nil:
-		c.Close()
 		return fmt.Errorf("%s: %w", path, syscall.EADDRINUSE)
 	case errors.Is(err, os.ErrNotExist):
 		return nil
@@ -155,6 +164,24 @@ func giveWay(network, path string) error {
 		return err
 	}
 	return os.Remove(path)
+}
+
+// probe returns nil if a process has the socket at a path open, and ECONNREFUSED if none has. It
+// connects with a socket of another type, which the kernel refuses with EPROTOTYPE. So the server
+// does not accept, dial or log a connection.
+func probe(network, path string) error {
+	other := "unixgram"
+	if network == other {
+		other = "unix"
+	}
+	c, err := net.Dial(other, path)
+	if err == nil { // the socket has that type
+		c.Close()
+	}
+	if errors.Is(err, syscall.EPROTOTYPE) {
+		return nil
+	}
+	return err
 }
 
 // Ask reads the Status of the proxy that tells it at a socket.

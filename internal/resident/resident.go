@@ -204,19 +204,23 @@ func (p *Programs) ring(host *ebpf.Host) {
 	defer p.readers.Done()
 	for {
 		all, err := batch(host.Rang)
-		slices.Sort(all)
-		p.cfg.Do(func(t *program.Table) {
-			if len(all) > ebpf.MostTold/4 { // the ring may have been full
-				t.RangAll()
-				return
-			}
-			for _, segment := range slices.Compact(all) {
-				t.Rang(segment)
-			}
-		})
+		p.cfg.Do(func(t *program.Table) { rung(t, all) })
 		if err != nil {
 			return
 		}
+	}
+}
+
+// rung rings the processes of the segments in the records of a ring. If there are many records, the ring may have been full, and lacks others: so all
+// segments ring.
+func rung(t *program.Table, all []uint32) {
+	if len(all) > ebpf.MostTold/4 {
+		t.RangAll()
+		return
+	}
+	slices.Sort(all)
+	for _, segment := range slices.Compact(all) {
+		t.Rang(segment)
 	}
 }
 

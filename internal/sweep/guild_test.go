@@ -20,7 +20,7 @@ func TestGuildsKeepTheirPromises(t *testing.T) {
 
 func TestGuildsFindTheDefectsOfTheirOperations(t *testing.T) {
 	const mostSeeds = 300 // of the thousand that a defect may take
-	for _, d := range []mutate.Defect{mutate.OperatorWide, mutate.SignForgotten, mutate.PartLeftWaiting} {
+	for _, d := range []mutate.Defect{mutate.OperatorWide, mutate.SignForgotten, mutate.PartLeftWaiting, mutate.ShrinkForgets} {
 		seed := uint64(0)
 		for ; seed < mostSeeds; seed++ {
 			if found, _ := runGuild(seed, d); len(found) > 0 {

@@ -113,9 +113,15 @@ func (m *memory) put(offset uint64, page []byte, writable bool) error {
 	if writable {
 		c[3] = 0
 	}
+	return inParts(&c, func() error { return ioctl(m.fd, ioctlCopy, unsafe.Pointer(&c)) })
+}
+
+// inParts repeats a copy until the kernel has done all of it. The kernel stops in between when the mapping changes. c has the destination, the
+// source, the length, the mode, and how many bytes the last call copied.
+func inParts(c *[5]uint64, call func() error) error {
 	for {
 		c[4] = 0
-		err := ioctl(m.fd, ioctlCopy, unsafe.Pointer(&c))
+		err := call()
 		switch copied := int64(c[4]); {
 		case err == nil || gone(err):
 			return nil

@@ -303,7 +303,7 @@ func overlayCounters(b []byte) (CounterPage, *[3]uint64, error) {
 		return CounterPage{}, nil, err
 	}
 	if len(b) < CounterPageBytes {
-		return CounterPage{}, nil, fmt.Errorf("vni: counters page of %d bytes, want %d", len(b), CounterPageBytes)
+		return CounterPage{}, nil, fmt.Errorf("vni: counters page of %d bytes, expected %d", len(b), CounterPageBytes)
 	}
 	return CounterPage{(*[counters]uint64)(unsafe.Pointer(&b[lineBytes]))}, (*[3]uint64)(unsafe.Pointer(&b[0])), nil
 }

@@ -43,18 +43,18 @@ func DefaultGeometry(direct bool) Geometry {
 func (g Geometry) Validate() error {
 	switch {
 	case g.Contexts < 1 || g.Contexts > maxContexts:
-		return fmt.Errorf("vni: %d contexts: want 1 to %d", g.Contexts, maxContexts)
+		return fmt.Errorf("vni: %d contexts: expected 1 to %d", g.Contexts, maxContexts)
 	case g.Commands < 2*g.Contexts:
-		return fmt.Errorf("vni: %d commands for %d contexts: want %d or more, two for each", g.Commands, g.Contexts, 2*g.Contexts)
+		return fmt.Errorf("vni: %d commands for %d contexts: expected %d or more, two for each", g.Commands, g.Contexts, 2*g.Contexts)
 	case g.Commands <= headBatch || g.Commands%headBatch != 0 || g.Commands > maxCommands:
 		// With 8 or fewer the producer could wait for ever for a head that moves only every 8 (QNIX-A4).
-		return fmt.Errorf("vni: %d commands: want a multiple of %d above %d, at most %d", g.Commands, headBatch, headBatch, maxCommands)
+		return fmt.Errorf("vni: %d commands: expected a multiple of %d above %d, at most %d", g.Commands, headBatch, headBatch, maxCommands)
 	case g.Descriptors < 1 || g.Descriptors > maxDescriptors:
-		return fmt.Errorf("vni: %d descriptors: want 1 to %d", g.Descriptors, maxDescriptors)
+		return fmt.Errorf("vni: %d descriptors: expected 1 to %d", g.Descriptors, maxDescriptors)
 	case g.PoolPages < 0 || g.PoolPages > maxPoolPages:
-		return fmt.Errorf("vni: %d pool pages: want 0 to %d", g.PoolPages, maxPoolPages)
+		return fmt.Errorf("vni: %d pool pages: expected 0 to %d", g.PoolPages, maxPoolPages)
 	case g.Colour < 0 || g.Colour >= Colours:
-		return fmt.Errorf("vni: colour %d: want 0 to %d", g.Colour, Colours-1)
+		return fmt.Errorf("vni: colour %d: expected 0 to %d", g.Colour, Colours-1)
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func overlay(rw, ro []byte, g Geometry) (*Segment, error) {
 	}
 	l := g.layout()
 	if len(rw) < l.rwBytes || len(ro) < l.roBytes {
-		return nil, fmt.Errorf("vni: areas of %d and %d bytes, want %d and %d", len(rw), len(ro), l.rwBytes, l.roBytes)
+		return nil, fmt.Errorf("vni: areas of %d and %d bytes, expected %d and %d", len(rw), len(ro), l.rwBytes, l.roBytes)
 	}
 	rw, ro = rw[:l.rwBytes:l.rwBytes], ro[:l.roBytes:l.roBytes]
 	return &Segment{

@@ -170,7 +170,7 @@ func testPeek(t *testing.T, s Suite) {
 			continue
 		}
 		if !bytes.Equal(f, want) {
-			t.Fatalf("Peek shows % x; want frame %d, % x", f, i, want)
+			t.Fatalf("Peek shows % x; expected frame %d, % x", f, i, want)
 		}
 		if p.Peek(s.Nobody) != nil {
 			t.Fatal("Peek shows a frame as from an address that sent none")

@@ -125,7 +125,7 @@ func Collect(tb testing.TB, d link.Driver, in *Inbox, n int) {
 	for end := time.Now().Add(patience); len(in.Frames) < n; {
 		d.Poll(now(), in)
 		if time.Now().After(end) {
-			tb.Fatalf("%d frames have arrived after %v; want %d", len(in.Frames), patience, n)
+			tb.Fatalf("%d frames have arrived after %v; expected %d", len(in.Frames), patience, n)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func content(seed uint64, n int) []byte {
 func testDelivery(t *testing.T, s Suite) {
 	a, b := s.Make(t)
 	if a.Addr() == b.Addr() || !a.Addr().IsValid() || !b.Addr().IsValid() {
-		t.Fatalf("addresses %v and %v: want two different ones", a.Addr(), b.Addr())
+		t.Fatalf("addresses %v and %v: expected two different ones", a.Addr(), b.Addr())
 	}
 	for _, dir := range []struct{ from, to link.Driver }{{a, b}, {b, a}} {
 		var in Inbox
@@ -166,7 +166,7 @@ func testDelivery(t *testing.T, s Suite) {
 			t.Errorf("frame from %v differs from what was sent", dir.from.Addr())
 		}
 		if in.From[0] != dir.from.Addr() {
-			t.Errorf("frame is from %v; want %v", in.From[0], dir.from.Addr())
+			t.Errorf("frame is from %v; expected %v", in.From[0], dir.from.Addr())
 		}
 	}
 }
@@ -224,7 +224,7 @@ func testAbort(t *testing.T, s Suite) {
 	a, b := s.Make(t)
 	for range 3 {
 		if f := a.Reserve(b.Addr()); len(f) != a.MTU() {
-			t.Fatalf("Reserve offers %d bytes; want the MTU, %d", len(f), a.MTU())
+			t.Fatalf("Reserve offers %d bytes; expected the MTU, %d", len(f), a.MTU())
 		}
 	}
 	a.Flush(now())
@@ -328,7 +328,7 @@ func testClaims(t *testing.T, s Suite) {
 	a, b := s.Make(t)
 	for _, d := range []link.Driver{a, b} {
 		if got := d.Properties(); got != s.Claims {
-			t.Errorf("Properties() = %+v; want %+v", got, s.Claims)
+			t.Errorf("Properties() = %+v; expected %+v", got, s.Claims)
 		}
 	}
 }
@@ -344,14 +344,14 @@ func testCounters(t *testing.T, s Suite) {
 	a.Counters(&out)
 	b.Counters(&into)
 	if out.FramesOut != 10 || out.BytesOut != 1045 || out.DroppedOut != 0 || out.FramesIn != 0 {
-		t.Errorf("the sender counts %+v; want 10 frames and 1045 bytes out", out)
+		t.Errorf("the sender counts %+v; expected 10 frames and 1045 bytes out", out)
 	}
 	if into.FramesIn != 10 || into.BytesIn != 1045 || into.DroppedIn != 0 || into.FramesOut != 0 {
-		t.Errorf("the receiver counts %+v; want 10 frames and 1045 bytes in", into)
+		t.Errorf("the receiver counts %+v; expected 10 frames and 1045 bytes in", into)
 	}
 	a.Counters(&out)
 	if out.FramesOut != 20 {
-		t.Errorf("Counters into used counters gives %d frames; want the sum, 20", out.FramesOut)
+		t.Errorf("Counters into used counters gives %d frames; expected the sum, 20", out.FramesOut)
 	}
 }
 
@@ -463,13 +463,13 @@ func testAllocations(t *testing.T, s Suite) {
 		round()
 	}
 	if n := testing.AllocsPerRun(500, round); n > 0 {
-		t.Errorf("8 frames cost %v allocations; want none", n)
+		t.Errorf("8 frames cost %v allocations; expected none", n)
 	}
 	if c.frames != sent {
 		t.Errorf("%d of %d frames have arrived", c.frames, sent)
 	}
 	if n := idleAllocations(b); n > 0 {
-		t.Errorf("%d polls that bring nothing cost %v allocations; want none", idlePolls, n)
+		t.Errorf("%d polls that bring nothing cost %v allocations; expected none", idlePolls, n)
 	}
 }
 

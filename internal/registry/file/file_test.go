@@ -1,6 +1,7 @@
 package file
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,32 @@ func TestAFileOfNodesIsReadAndItsMistakesAreNamed(t *testing.T) {
 		path := write(t, text)
 		if _, _, err := Load(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", text, err, want)
+		}
+	}
+}
+
+// A file is accepted only if all of its nodes are right, wherever the wrong ones stand, and each of those is named.
+func TestEachNodeThatIsWrongIsNamed(t *testing.T) {
+	const good, bad, worse = "[[node]]\naddress = \"10.0.0.%d:1\"\n", "[[node]]\naddress = \"here:x\"\n", "[[node]]\naddress = \"10.0.0.9:1\"\nname = \"a b\"\n"
+	ok := func(i int) string { return fmt.Sprintf(good, i) }
+	const sayBad, sayWorse = `address "here:x"`, `name "a b"`
+	for text, wants := range map[string][]string{
+		ok(1) + ok(2):               nil,
+		bad + ok(1) + ok(2):         {sayBad},
+		ok(1) + bad + ok(2):         {sayBad},
+		ok(1) + ok(2) + bad:         {sayBad},
+		bad + worse + ok(1):         {sayBad, sayWorse},
+		worse + ok(1) + bad + ok(2): {sayBad, sayWorse},
+	} {
+		_, _, err := Load(write(t, text))
+		if (err == nil) != (len(wants) == 0) {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		for _, want := range wants {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v; want %q in it", text, err, want)
+			}
 		}
 	}
 }

@@ -1,0 +1,41 @@
+package memfile
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A write that begins at the end of the file or behind it has no room, and the error says that. One that reaches over the end is cut there.
+func TestAWriteAtTheEndIsTooBig(t *testing.T) {
+	const size = 1 << 16
+	m := &memory{b: make([]byte, size)}
+	f := &file{cfg: Config{Device: m, Timeout: time.Minute, Full: func(error) bool { return false }}}
+	for _, c := range []struct {
+		at   int64
+		n    uint32
+		want unix.Errno
+	}{{size - 4, 4, 0}, {size - 3, 3, 0}, {size - 1, 1, 0}, {size, 0, unix.EFBIG}, {size + 1, 0, unix.EFBIG}, {2 * size, 0, unix.EFBIG}} {
+		n, errno := f.Write(t.Context(), nil, []byte("four"), c.at)
+		if n != c.n || errno != c.want {
+			t.Errorf("a write of 4 bytes at %d of %d: %d, %v; expected %d, %v", c.at, size, n, errno, c.n, c.want)
+		}
+	}
+}
+
+// Programs are told by fsync that what they wrote is not kept.
+func TestTheErrorOfAFlushIsThatOfFsync(t *testing.T) {
+	m := &memory{b: make([]byte, 1<<16)}
+	f := &file{cfg: Config{Device: m, Timeout: time.Minute, Full: func(err error) bool { return errors.Is(err, errFull) }, Log: func(string) {}}}
+	for _, c := range []struct {
+		fail error
+		want unix.Errno
+	}{{nil, 0}, {errFull, unix.ENOSPC}, {errors.New("all is lost"), unix.EIO}, {nil, 0}} {
+		m.fail = c.fail
+		if errno := f.Fsync(t.Context(), nil, 0); errno != c.want {
+			t.Errorf("fsync of a device that says %v: %v, expected %v", c.fail, errno, c.want)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package memfile
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// outage gives each operation its time. The kernel writes its page cache in batches: it begins the
+// next batch when one has ended. If the server is dead and each batch waited for the whole timeout,
+// an fsync would take a multiple of it.
+//
+//	well ──► an operation times out ──► silent: little time ──► an operation succeeds ──► mixed: more time
+//	 ▲                                                                                        │
+//	 └─────────────── no operation has timed out for the length of a timeout ─────────────────┘
+type outage struct {
+	timeout time.Duration
+
+	mu       sync.Mutex
+	lastLate time.Time       // when an operation timed out last; zero: none has
+	silent   bool            // no operation has succeeded since
+	closing  context.Context // ends the operations in flight
+	close    context.CancelFunc
+	ended    bool
+}
+
+// What part of the timeout an operation gets while the device is silent, and while some operations
+// succeed and others time out: another server may be alive, so its operations must not fail early.
+const (
+	silentPart = 64
+	mixedPart  = 8
+)
+
+// errClosing ends the operations of a mount that is unmounted.
+var errClosing = errors.New("memfile: the file is unmounted")
+
+func (o *outage) init(timeout time.Duration) {
+	o.timeout = timeout
+	o.closing, o.close = context.WithCancel(context.Background())
+}
+
+// begin returns the context of an operation and its time limit. done ends the operation.
+func (o *outage) begin(ctx context.Context) (_ context.Context, limit time.Duration, done func(ok, late bool)) {
+	o.mu.Lock()
+	limit = o.limit(time.Now())
+	closing := o.closing
+	o.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(closing, func() { end(errClosing) })
+	return ctx, limit, func(ok, late bool) {
+		stop()
+		end(nil)
+		cancel()
+		o.note(ok, late)
+	}
+}
+
+// limit returns the time limit of an operation that begins now. With the lock held.
+func (o *outage) limit(now time.Time) time.Duration {
+	switch {
+	case o.ended, o.silent && o.recent(now):
+		return max(o.timeout/silentPart, time.Millisecond)
+	case o.recent(now):
+		return max(o.timeout/mixedPart, time.Millisecond)
+	}
+	return o.timeout
+}
+
+// recent reports whether an operation has timed out within the length of a timeout.
+func (o *outage) recent(now time.Time) bool {
+	return !o.lastLate.IsZero() && now.Sub(o.lastLate) < o.timeout
+}
+
+// note remembers how an operation ended.
+func (o *outage) note(ok, late bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch now := time.Now(); {
+	case ok:
+		o.silent = false
+	case late:
+		o.silent = o.silent || !o.recent(now)
+		o.lastLate = now
+	}
+}
+
+// end ends the operations in flight. Later ones get little time.
+func (o *outage) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.ended {
+		o.ended = true
+		o.close()
+		o.closing = context.Background() // of operations that begin later
+	}
+}

@@ -1,0 +1,211 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft"
+)
+
+// answers expects that a stream carries bytes in both directions, and nothing before them.
+func answers(t *testing.T, a, b *Conn) {
+	t.Helper()
+	for i, ends := range [][2]*Conn{{a, b}, {b, a}} {
+		want := fmt.Appendf(nil, "bytes in direction %d", i)
+		if _, err := ends[0].Write(want); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(ends[1], got); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("direction %d: read %q, %v; expected %q", i, got, err, want)
+		}
+	}
+}
+
+// Any process may send to the port of the streams, and numbers of streams can be guessed. A message counts only if it comes
+// from the process and the stream at the other end.
+func TestMessagesThatAStrangerForgesChangeNoStream(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client, "x")
+	answers(t, c, s)
+	name, at := client.Name(), client.Address()
+	other, slot, gen := at, at, at
+	other.NIC++
+	slot.Slot++
+	gen.Generation++
+	for _, forged := range []struct {
+		what   string
+		from   weft.Name
+		at     weft.Address
+		sender uint32
+	}{
+		{"another NIC", weft.Name{App: "stranger"}, other, c.number},
+		{"another process of the NIC", weft.Name{App: "stranger"}, slot, c.number},
+		{"an earlier process of the slot", weft.Name{App: "stranger"}, gen, c.number},
+		{"another stream of the peer", name, at, c.number + 1},
+	} {
+		for _, m := range []message{
+			{kind: kindData, offset: s.received, rest: []byte("forged")},
+			{kind: kindWindow, offset: 1 << 40, sent: s.received, end: endsBoth},
+			{kind: kindPing, offset: 1 << 40, sent: s.received + 1},
+			{kind: kindPong, offset: 1 << 40, sent: s.received, end: endsOwn},
+			{kind: kindFin, offset: s.received},
+			{kind: kindClose, offset: s.received},
+			{kind: kindReset},
+			{kind: kindAccept, offset: 1 << 40},
+		} {
+			m.number, m.sender = s.number, forged.sender
+			if s.take(forged.from, forged.at, &m) {
+				t.Errorf("a message of kind %d from %s was taken", m.kind, forged.what)
+			}
+		}
+	}
+	answers(t, c, s)
+}
+
+// Only a reset from another process tells that another process has the peer's name.
+func TestAResetOfThePeerDoesNotSayThatAnotherHasItsName(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client, "x")
+	if !s.take(client.Name(), client.Address(), &message{kind: kindReset, number: s.number, sender: c.number}) {
+		t.Fatal("the reset of the peer was not taken")
+	}
+	_, err := s.Read(make([]byte, 1))
+	if !errors.Is(err, syscall.ECONNRESET) || strings.Contains(err.Error(), errAnother.Error()) {
+		t.Errorf("a stream that its peer reset: %v", err)
+	}
+}
+
+// A message that is longer than any of a stream is discarded. The streams of the process go on.
+func TestAMessageThatIsTooLongEndsNoStream(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client, "x")
+	answers(t, c, s)
+	for _, number := range []uint32{s.number, s.number + 1, 0} {
+		err := c.h.port.Peer(server.Name()).SendDelivered(t.Context(), tagOf(kindData, number), make([]byte, mostBytes+1))
+		if !errors.Is(err, weft.ErrTruncated) {
+			t.Fatalf("a message of %d bytes: %v; expected that it is cut", mostBytes+1, err)
+		}
+	}
+	answers(t, c, s)
+}
+
+// waiters waits until so many calls of Accept wait.
+func (h *host) waiters(t *testing.T, want int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		h.owed.Lock()
+		have := h.pump.patient
+		h.owed.Unlock()
+		switch {
+		case have == want:
+			return
+		case time.Now().After(end):
+			t.Fatalf("%d calls wait, expected %d", have, want)
+		}
+	}
+}
+
+// Two streams may come before the first of two waiting calls of Accept has its turn. Both calls return.
+func TestStreamsThatComeTogetherWakeAllCallsOfAccept(t *testing.T) {
+	server, client := onSwitch(t)
+	l, err := (&ListenConfig{Process: server, KeepAlive: -1}).Listen("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	const waiting = 3
+	accepted := make(chan error, waiting)
+	for range waiting {
+		go func() {
+			c, err := l.Accept()
+			if err == nil {
+				defer c.Close()
+			}
+			accepted <- err
+		}()
+	}
+	l.h.waiters(t, waiting)
+	l.h.mu.Lock()
+	for i := range uint32(waiting) {
+		c := l.h.newConn(l.addr, Addr{client.Name(), fmt.Sprintf("#%d", i)}, l.cfg)
+		c.opened(client.Address(), &message{kind: kindOpen, sender: 1000 + i})
+		l.queue = append(l.queue, c)
+	}
+	l.came.Open() // a gate that is open already stays open, so several streams may open it only once
+	l.h.mu.Unlock()
+	for i := range waiting {
+		select {
+		case err := <-accepted:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%d of %d calls of Accept have returned, and %d streams came together", i, waiting, waiting)
+		}
+	}
+}
+
+// Close wakes all calls of Accept.
+func TestCloseWakesAllCallsOfAccept(t *testing.T) {
+	server, _ := onSwitch(t)
+	l, err := Listen(server, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const waiting = 3
+	ended := make(chan error, waiting)
+	for range waiting {
+		go func() {
+			_, err := l.Accept()
+			ended <- err
+		}()
+	}
+	l.h.waiters(t, waiting)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range waiting {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, net.ErrClosed) {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%d of %d calls of Accept have returned", i, waiting)
+		}
+	}
+}
+
+// A stream that waits to be accepted has a peer that may wait for an answer. The end of the service is that answer.
+func TestCloseTellsThePeersOfStreamsThatWereNotAccepted(t *testing.T) {
+	server, client := onSwitch(t)
+	l, err := (&ListenConfig{Process: server, KeepAlive: -1}).Listen("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Dialer{Process: client, KeepAlive: -1}
+	conns := make([]net.Conn, 2)
+	for i := range conns {
+		if conns[i], err = d.DialContext(t.Context(), "weft", l.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer conns[i].Close()
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range conns {
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("stream %d of a service that has ended: %v; expected a reset", i, err)
+		}
+	}
+}
