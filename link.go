@@ -57,6 +57,21 @@ func (s *Switch) Link() Link {
 	return Link{sw: s}
 }
 
+// linkKind describes a kind of link, and the addresses of such a link.
+type linkKind struct{ link, address string }
+
+// kindOf returns the kind of link to which an address belongs. A frame to an address of another kind
+// would go to an invented host.
+func kindOf(a netip.AddrPort) linkKind {
+	switch {
+	case shm.Is(a):
+		return linkKind{"a link of shared memory", "one of shared memory, such as shm:NAME"}
+	case mem.Is(a):
+		return linkKind{"a link of a Switch", "one of a Switch"}
+	}
+	return linkKind{"a link of UDP or XDP", "one of a host, such as 10.0.0.1:7000"}
+}
+
 // others returns the addresses of the NICs on the switch, but for one.
 func (s *Switch) others(own netip.AddrPort) []netip.AddrPort {
 	if s == nil {

@@ -173,8 +173,8 @@ func (n *NIC) ID() NICID { return n.id }
 func (n *NIC) Addr() string { return n.addr }
 
 // AddNode tells the NIC about another NIC. If node.Addr has a host name, AddNode looks up the host
-// name. AddNode fails with [ErrBadArgument] if the node is malformed or has the NIC's own id, and
-// with [ErrClosed] if the NIC is closed.
+// name. AddNode fails with [ErrBadArgument] if the node is malformed, has the NIC's own id, or has an
+// address of another kind than the NIC's link, and with [ErrClosed] if the NIC is closed.
 func (n *NIC) AddNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
@@ -193,6 +193,10 @@ func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
 		if err := registry.CheckName(node.Name); err != nil {
 			return argument(fmt.Errorf("weft: node %s: %w", node.Addr, err))
 		}
+	}
+	if has, is := kindOf(n.link.Addr()), kindOf(addr); has != is {
+		return argument(fmt.Errorf("weft: node %s: the address is %s, and this NIC has %s; expected %s",
+			node.Addr, is.address, has.link, has.address))
 	}
 	if node.ID == n.id {
 		return argument(fmt.Errorf("weft: node %s has this NIC's own id, %v", node.Addr, n.id))

@@ -23,6 +23,7 @@ var breaksOfNETSTAR = []lineBreak{
 	{"NETSTAR-21", "internal/proc/post.go", "kick, starts := p.vp.MustKick(), rs[0].own != nil", "kick, starts := false, rs[0].own != nil", "internal/proc TestTheNICIsKickedWhenItDoesNotListen"},
 	{"NETSTAR-21", "internal/vni/nic.go", "if n.Pending() {\n\t\tn.Listen()\n\t\treturn false\n\t}\n\treturn true", "return true", "internal/vni TestTheNICStaysWithAQueueThatHasACommand"},
 	{"NETSTAR-22", "internal/vni/process.go", "p.kicking && atomic.LoadUint64(&p.s.commands[p.kicked].word) != 0", "false", "internal/vni TestOfABurstOnlyTheFirstCommandKicks"},
+	{"NETSTAR-23", "internal/bench/netstartimer.go", "tickEvery     = 10 * time.Millisecond", "tickEvery     = 1 * time.Millisecond", "internal/bench TestTheTickIsTenMilliseconds"},
 	{"NETSTAR-24", "internal/nic/put.go", "inb.one[0] = mem", "inb.one[0] = make([]byte, len(mem))", "internal/nic TestAPUTAndAGETMayHaveMorePiecesThanARegion"},
 	{"NETSTAR-25", "internal/nic/command.go", "if int(c.Context) >= len(p.recvs) {", "if int(c.Context) > len(p.recvs) {", "internal/nic TestACommandForAContextThatIsNotThereIsTheEndOfItsProcess"},
 	{"NETSTAR-26", "internal/hotel/hotel.go", "h.wake = clock.Min(h.wake, clock.Time(tick<<h.shift))", "h.wake = clock.Time(tick << h.shift)", "internal/hotel TestHotelAgreesWithAMap"},

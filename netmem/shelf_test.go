@@ -193,6 +193,7 @@ func TestAnUnusedShelfIsDropped(t *testing.T) {
 	l.visit(t, func(ctx context.Context, sp *sim.Process, s *Shelf) error {
 		return errors.Join(write(ctx, sp, s), sleep(sp, 5*time.Minute), shelfHolds(ctx, s, "data", data, 0))
 	})
+	l.client(t, "gap/0", func(ctx context.Context, sp *sim.Process) error { return sleep(sp, 45*time.Second) })
 	l.visit(t, func(ctx context.Context, sp *sim.Process, s *Shelf) error {
 		if err := sleep(sp, 30*time.Second); err != nil {
 			return err
@@ -232,6 +233,33 @@ func TestAWriterWithASlowClockReplacesWhatOthersWrote(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Requests for pages of several objects wait for one server, and leave together.
+func TestConcurrentReadsOfTwoObjectsAreNotMixed(t *testing.T) {
+	l := newLibrary(t, 1, 1, ServerConfig{Bytes: 4 << 20, Shelve: KeepLeast}, sim.Faults{})
+	l.visit(t, func(ctx context.Context, sp *sim.Process, s *Shelf) error {
+		names := []string{"a", "b"}
+		left, failed := len(names), error(nil)
+		for i, name := range names {
+			if err := s.WriteAt(ctx, name, patterned(400_000, byte(i)), 0); err != nil {
+				return err
+			}
+		}
+		for i, name := range names {
+			sp.Start("reader", func(sp *sim.Process) error {
+				failed = errors.Join(failed, shelfHolds(ctx, s, name, patterned(400_000, byte(i)), 0))
+				left--
+				sp.Runtime().Wake()
+				return nil
+			})
+		}
+		err := sp.Runtime().WaitUntil(ctx, func() bool { return left == 0 })
+		if s.Stats().Waited == 0 {
+			err = errors.Join(err, errors.New("no request has waited"))
+		}
+		return errors.Join(err, failed)
+	})
 }
 
 // A server is cut off while an object is written anew, and comes back with old pages.

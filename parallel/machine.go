@@ -98,9 +98,9 @@ func fromLauncher(ctx context.Context) (*Machine, error) {
 }
 
 // On returns the machine whose ranks are the members of a group. Every member must call On.
-// Programs that attach to their NIC themselves use it, and programs in package sim. The machine uses
-// port 0xff02 of the process p, and two groups of its own. A process has one machine at a time: a
-// second On fails with [ErrInitialized]. Close does not close p or g.
+// Programs that attach to their NIC themselves use it, and programs in package sim. The machine
+// uses port 0xff02 of the process p, and two groups of its own. A process has one machine at a
+// time: a second On fails with [ErrInitialized]. Close does not close p or g.
 func On(ctx context.Context, p *weft.Process, g *weft.Group) (*Machine, error) {
 	w, err := newWeftWire(ctx, p, g)
 	if errors.Is(err, weft.ErrPortInUse) {
@@ -203,12 +203,12 @@ func (m *Machine) release() error {
 // knows no shape and no variable of the old one: make them anew and call [Load], or compute them
 // again.
 //
-// If one more rank ends while the others shrink, Shrink goes on without that rank. At some ranks it may
-// have returned before. The machine that it returned there fails with [ErrRankGone]. When these ranks
-// call Shrink again, all ranks that are left get the same machine.
+// If one more rank ends while the others shrink, Shrink goes on without that rank. At some ranks it
+// may have returned before. The machine that it returned there fails with [ErrRankGone]. When these
+// ranks call Shrink again, all ranks that are left get the same machine.
 //
-// If ctx ends, Shrink fails at this rank. The other ranks wait until this rank calls Shrink again or
-// closes its process.
+// If ctx ends, Shrink fails at this rank. The other ranks wait until this rank calls Shrink again
+// or closes its process.
 func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 	if m.closed {
 		return nil, &RankError{m.rank, "Shrink", ErrClosed}

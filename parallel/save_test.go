@@ -237,8 +237,8 @@ func TestEveryCutAndEveryChangedByteOfAManifestIsRefused(t *testing.T) {
 	}
 }
 
-// pagedShelf is a shelf as one rank sees it. It is an error if two ranks write one page of an object
-// between two manifests.
+// pagedShelf is a shelf as one rank sees it. It is an error if two ranks write one page of an
+// object between two manifests.
 type pagedShelf struct {
 	*shelf
 	rank   int

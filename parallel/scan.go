@@ -113,8 +113,8 @@ func (sc *scanner[E]) run(c *Ctx, l *lines, back bool) error {
 	return nil
 }
 
-// nodesBefore returns the nodes of the ranks that come before this one in a scan, in the order of the
-// scan. own holds those of this rank.
+// nodesBefore returns the nodes of the ranks that come before this one in a scan, in the order of
+// the scan. own holds those of this rank.
 func nodesBefore[E any](c *Ctx, own *tree[E], back bool) ([][]node[E], error) {
 	m := c.s.m
 	nodes, err := gatherNodes(c.ctx, c.s, own, back)

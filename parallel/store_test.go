@@ -258,7 +258,7 @@ func TestManifestsWithWrongNumbersDoNoHarm(t *testing.T) {
 		}
 	}
 	for _, many := range []func(f *manifest){
-		func(f *manifest) { f.vars[0].sums = make([]uint32, mostBlocks+1) },
+		func(f *manifest) { f.vars[0].sums, f.vars[0].parts = make([]uint32, mostBlocks+1), []part{{0, 0}} },
 		func(f *manifest) { f.vars[0].lengths = make([]int, MaxAxes+1) },
 		func(f *manifest) { f.vars = make([]savedVar, maxSaved+1) },
 		func(f *manifest) { f.serial = math.MaxUint64 },

@@ -17,7 +17,7 @@ func TestMessagesOfAStrangerAreDiscarded(t *testing.T) {
 	for seed := range uint64(3) {
 		f := sim.New(sim.Config{Seed: seed, NICs: 3})
 		const ranks = 3
-		over, names := 0, make([]weft.Name, ranks)
+		over, names, epoch := 0, make([]weft.Name, ranks), uint32(0)
 		for i := range ranks {
 			f.Process(i, fmt.Sprintf("m/%d", i), func(p *sim.Process) error {
 				ctx := context.Background()
@@ -27,6 +27,10 @@ func TestMessagesOfAStrangerAreDiscarded(t *testing.T) {
 					return err
 				}
 				m, err := On(ctx, p.Weft(), g)
+				if err != nil {
+					return err
+				}
+				epoch = m.epoch
 				for n := 0; n < 300 && err == nil; n++ {
 					err = sumsOf(m, 40)
 				}
@@ -40,14 +44,15 @@ func TestMessagesOfAStrangerAreDiscarded(t *testing.T) {
 				return err
 			}
 			p.Runtime().Sleep(context.Background(), time.Millisecond) // the ranks have names
-			sent := 0
+			sent, lie := 0, encodeFault(&RankError{1, "Scan", errors.New("a lie")})
 			for n := uint64(1); over == 0; n++ {
 				ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Millisecond)
 				to := port.Peer(names[p.Rand().IntN(ranks)])
-				h := header{rank: uint32(p.Rand().IntN(ranks)), seq: n / 10, phase: 1, kind: 1 + uint32(n%3), total: 8}
+				h := header{epoch: epoch, rank: uint32(p.Rand().IntN(ranks)),
+					seq: n / 10, phase: 1, kind: 1 + uint32(n%3), total: uint64(len(lie))}
 				var head [headerLen]byte
 				h.put(&head)
-				data := append(head[:], encodeFault(&RankError{1, "Scan", errors.New("a lie")})...)
+				data := append(head[:], lie...)
 				data = [][]byte{data, data[:n%headerLen], append(data, make([]byte, maxMessage)...)}[p.Rand().IntN(3)]
 				if to.Send(ctx, 0, data) == nil {
 					sent++

@@ -36,6 +36,9 @@ func TestMessagesThatAStrangerForgesChangeNoStream(t *testing.T) {
 	c, s := dialled(t, server, client, "x")
 	answers(t, c, s)
 	name, at := client.Name(), client.Address()
+	s.mu.Lock()
+	received := s.received
+	s.mu.Unlock()
 	other, slot, gen := at, at, at
 	other.NIC++
 	slot.Slot++
@@ -52,12 +55,12 @@ func TestMessagesThatAStrangerForgesChangeNoStream(t *testing.T) {
 		{"another stream of the peer", name, at, c.number + 1},
 	} {
 		for _, m := range []message{
-			{kind: kindData, offset: s.received, rest: []byte("forged")},
-			{kind: kindWindow, offset: 1 << 40, sent: s.received, end: endsBoth},
-			{kind: kindPing, offset: 1 << 40, sent: s.received + 1},
-			{kind: kindPong, offset: 1 << 40, sent: s.received, end: endsOwn},
-			{kind: kindFin, offset: s.received},
-			{kind: kindClose, offset: s.received},
+			{kind: kindData, offset: received, rest: []byte("forged")},
+			{kind: kindWindow, offset: 1 << 40, sent: received, end: endsBoth},
+			{kind: kindPing, offset: 1 << 40, sent: received + 1},
+			{kind: kindPong, offset: 1 << 40, sent: received, end: endsOwn},
+			{kind: kindFin, offset: received},
+			{kind: kindClose, offset: received},
 			{kind: kindReset},
 			{kind: kindAccept, offset: 1 << 40},
 		} {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 
 	"github.com/weftnet/weft/internal/ctl"
@@ -76,7 +77,14 @@ func (s *Site) onTable(t *program.Table, a Asker, rights *Rights, r *ctl.Program
 	}
 	id := vm.ID(r.ID)
 	if r.Name != "" {
-		id, _ = t.Find(r.Name) // 0 is none's
+		ids := t.FindAll(r.Name)
+		if len(ids) > 1 {
+			return nil, badRequest("%d programs of NIC %v are called %q: the numbers %s; expected one of these numbers",
+				len(ids), s.NIC, r.Name, strings.Trim(fmt.Sprint(ids), "[]"))
+		}
+		if len(ids) == 1 {
+			id = ids[0] // else 0, which is none's
+		}
 	}
 	if r.Do == ctl.ProgramUnload {
 		if err := t.MayUnload(id, a.owner(), rights.GuardAny); err != nil {

@@ -331,6 +331,32 @@ func TestTheLogOfAProgramThatDisplaysAllTheTimeEnds(t *testing.T) { // PANIC-26
 	}
 }
 
+// A request that picked one of them could unload the wrong program, and leave the other running.
+func TestANameOfTwoProgramsIsRefusedWithTheirNumbers(t *testing.T) {
+	f := newFabric(t, 1)
+	var ids []uint32
+	for range 2 {
+		placed, err := f.client.Load(t.Context(), f.all(), compiled(t, fmt.Sprintf(counting, 0)), deploy.Options{Start: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, uint32(placed[0].ID))
+	}
+	want := fmt.Sprintf("are called \"counting\": the numbers %d %d; expected one of these numbers", ids[0], ids[1])
+	for _, r := range []ctl.Program{{Do: ctl.ProgramUnload}, {Do: ctl.ProgramStart}, {Do: ctl.ProgramSend, Trigger: 1}, {Do: ctl.ProgramLog}, {Do: ctl.ProgramList}} {
+		r.Name = "counting"
+		if _, err := f.sites[0].Answer(deploy.Asker{}, &r); !errors.Is(err, ctl.ErrBadRequest) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; expected an error that says %q", r.Do, err, want)
+		}
+	}
+	if _, err := f.sites[0].Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramUnload, ID: ids[1]}); err != nil {
+		t.Errorf("by its number: %v", err)
+	}
+	if _, err := f.sites[0].Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramUnload, Name: "counting"}); err != nil {
+		t.Errorf("by the name when one is left: %v", err)
+	}
+}
+
 // A tool names a program as its source does: case does not matter there.
 func TestAProgramIsFoundByItsNameAsTheSourceHasIt(t *testing.T) { // PANIC-36
 	f := newFabric(t, 1)

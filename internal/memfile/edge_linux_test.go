@@ -12,7 +12,9 @@ import (
 func TestAWriteAtTheEndIsTooBig(t *testing.T) {
 	const size = 1 << 16
 	m := &memory{b: make([]byte, size)}
-	f := &file{cfg: Config{Device: m, Timeout: time.Minute, Full: func(error) bool { return false }}}
+	f := &file{cfg: Config{Device: m, Full: func(error) bool { return false }}}
+	f.outage.init(time.Minute)
+	defer f.outage.close()
 	for _, c := range []struct {
 		at   int64
 		n    uint32
@@ -28,7 +30,9 @@ func TestAWriteAtTheEndIsTooBig(t *testing.T) {
 // Programs are told by fsync that what they wrote is not kept.
 func TestTheErrorOfAFlushIsThatOfFsync(t *testing.T) {
 	m := &memory{b: make([]byte, 1<<16)}
-	f := &file{cfg: Config{Device: m, Timeout: time.Minute, Full: func(err error) bool { return errors.Is(err, errFull) }, Log: func(string) {}}}
+	f := &file{cfg: Config{Device: m, Full: func(err error) bool { return errors.Is(err, errFull) }, Log: func(string) {}}}
+	f.outage.init(time.Minute)
+	defer f.outage.close()
 	for _, c := range []struct {
 		fail error
 		want unix.Errno

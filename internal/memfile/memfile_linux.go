@@ -91,7 +91,6 @@ func New(dir string, cfg Config) (*Mount, error) {
 		return nil, fmt.Errorf("memfile: mount %s: %w; expected a kernel with FUSE", dir, err)
 	}
 	f := &file{cfg: cfg, since: time.Now()}
-	f.outage.init(cfg.Timeout)
 	always := time.Hour
 	server, err := fs.Mount(dir, &root{file: f}, &fs.Options{
 		// Only others than root try fusermount: for root its absence would take the place of the reason.
@@ -282,7 +281,7 @@ func (f *file) Allocate(ctx context.Context, _ fs.FileHandle, offset, n uint64, 
 // do has the device do something, within the time that it may take.
 func (f *file) do(ctx context.Context, what string, offset, n int64, op func(context.Context) error) syscall.Errno {
 	// A signal to the program does not end a write in the middle: ctx, which it would end, has no say.
-	ctx, limit, done := f.outage.begin(context.WithoutCancel(ctx))
+	ctx, limit, done := f.outage.begin(context.WithoutCancel(ctx), f.cfg.Timeout)
 	err := op(ctx)
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	ended := context.Cause(ctx) == errClosing

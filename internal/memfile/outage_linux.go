@@ -37,12 +37,16 @@ var errClosing = errors.New("memfile: the file is unmounted")
 
 func (o *outage) init(timeout time.Duration) {
 	o.timeout = timeout
-	o.closing, o.close = context.WithCancel(context.Background())
+	if o.closing == nil {
+		o.closing, o.close = context.WithCancel(context.Background())
+	}
 }
 
-// begin returns the context of an operation and its time limit. done ends the operation.
-func (o *outage) begin(ctx context.Context) (_ context.Context, limit time.Duration, done func(ok, late bool)) {
+// begin returns the context of an operation and its time limit, which is at most timeout. done ends
+// the operation.
+func (o *outage) begin(ctx context.Context, timeout time.Duration) (_ context.Context, limit time.Duration, done func(ok, late bool)) {
 	o.mu.Lock()
+	o.init(timeout)
 	limit = o.limit(time.Now())
 	closing := o.closing
 	o.mu.Unlock()
@@ -92,6 +96,7 @@ func (o *outage) end() {
 	defer o.mu.Unlock()
 	if !o.ended {
 		o.ended = true
+		o.init(o.timeout)
 		o.close()
 		o.closing = context.Background() // of operations that begin later
 	}

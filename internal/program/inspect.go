@@ -90,14 +90,15 @@ func (t *Table) Info(id vm.ID) (Info, bool) {
 	return i, ok
 }
 
-// Find finds a program of this NIC by its name as its source may have it, where case does not matter; of several, the one with the lowest number.
-func (t *Table) Find(name string) (vm.ID, bool) {
+// FindAll returns the numbers of all programs with a name, in ascending order. As in PDL, the case of
+// letters does not count.
+func (t *Table) FindAll(name string) (ids []vm.ID) {
 	for _, id := range t.ids() {
 		if strings.EqualFold(t.loaded[id].spec.Module.Name, name) {
-			return id, true
+			ids = append(ids, id)
 		}
 	}
-	return 0, false
+	return ids
 }
 
 // Audit says which of its limits the table does not keep, if any.

@@ -26,7 +26,9 @@ type passer struct {
 	over    chan struct{}         // closed when nothing more comes of this direction
 	writing atomic.Bool
 	timer   *time.Timer
-	why     atomic.Pointer[error] // the source has failed
+
+	fault        *fault // of the connection
+	source, sink string // the sides of from and to, as fault names them
 }
 
 // lookEvery is how long a Write waits before the first look at its source, and between two.
@@ -44,10 +46,15 @@ const lastWords = time.Second
 
 // pass copies one direction, and passes its end on. A server may answer and be closed while its client goes on writing; over TCP the client reads the
 // answer nevertheless. So a direction that cannot write ends the other when that has come to its own end, or lastWords later.
-func (p *passer) pass(other *passer) error {
+func (p *passer) pass(other *passer) {
 	_, err := io.Copy(p, p.from)
 	if err == nil {
 		err = p.end(other)
+	}
+	if broken := p.broken.Load(); broken != nil && err == *broken {
+		p.fault.note(p.sink, err)
+	} else if err != nil {
+		p.fault.note(p.source, err)
 	}
 	close(p.over)
 	if p.broken.Load() != nil {
@@ -60,7 +67,6 @@ func (p *passer) pass(other *passer) error {
 		reset(p.from)
 		reset(p.to)
 	}
-	return errors.Join(p.failure(), err)
 }
 
 // end passes on that the source has ended. The kernel tells of a reset once: one that a Write of the other direction was told of is an end to a Read.
@@ -97,20 +103,12 @@ func (p *passer) look() {
 		return
 	}
 	if err := failed(p.from); err != nil {
-		p.why.Store(&err)
+		p.fault.note(p.source, err)
 		reset(p.from)
 		reset(p.to)
 		return
 	}
 	p.timer.Reset(lookEvery)
-}
-
-// failure is why the source failed while a Write waited; nil if it did not.
-func (p *passer) failure() error {
-	if err := p.why.Load(); err != nil {
-		return *err
-	}
-	return nil
 }
 
 // failed is why a connection has failed of which bytes may wait to be read, before a Read would tell; nil if it has not, also if the other

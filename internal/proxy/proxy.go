@@ -191,19 +191,21 @@ func (p *Proxy) carry(ctx context.Context, from net.Conn, a *seat) {
 		p.refuse(ctx, from, a, err)
 		return
 	}
-	stop := context.AfterFunc(ctx, func() { reset(from); reset(to) })
+	var why fault
+	stop := context.AfterFunc(ctx, func() { why.note(byProxy, errDrained); reset(from); reset(to) })
 	defer stop()
 	c := p.begin(from, to)
 	defer p.end(c)
 	var both sync.WaitGroup
-	errs := make([]error, 2)
 	there, back := newPasser(to, from, &p.counts.there, &c.there), newPasser(from, to, &p.counts.back, &c.back)
-	both.Go(func() { errs[0] = there.pass(back) })
-	both.Go(func() { errs[1] = back.pass(there) })
+	there.fault, there.source, there.sink = &why, byFrom, byTo
+	back.fault, back.source, back.sink = &why, byTo, byFrom
+	both.Go(func() { there.pass(back) })
+	both.Go(func() { back.pass(there) })
 	both.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if by, err := why.first(); err != nil {
 		p.counts.reset.Add(1)
-		p.Log.Info("reset", "from", from.RemoteAddr(), "to", to.RemoteAddr(), "err", err)
+		p.Log.Info("reset", "from", c.from, "to", c.to, "by", by, "err", err)
 	}
 	from.Close()
 	to.Close()

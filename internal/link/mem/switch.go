@@ -89,6 +89,12 @@ func Address(n int) link.Addr {
 	return netip.AddrPortFrom(netip.AddrFrom16(a), portNumber)
 }
 
+// Is reports whether a is an address of a switch.
+func Is(a link.Addr) bool {
+	b := a.Addr().As16()
+	return a == Address(int(binary.BigEndian.Uint64(b[8:])))
+}
+
 // Addresses returns the addresses of the ports that are open, in the order in which they were added.
 func (s *Switch) Addresses() (open []link.Addr) {
 	for _, p := range *s.ports.Load() {
