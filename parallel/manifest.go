@@ -134,18 +134,18 @@ func (f *manifest) decode(b []byte) error {
 }
 
 // decodeParts reads the parts of a variable, and reports whether each block has a place.
-func (v *savedVar) decodeParts(r *reader) bool {
+func (sv *savedVar) decodeParts(r *reader) bool {
 	n := r.u32()
-	if n > mostBlocks || (n == 0) != (len(v.sums) == 0) {
+	if n > mostBlocks || (n == 0) != (len(sv.sums) == 0) {
 		return false
 	}
 	for i := range int(n) {
 		p := part{int(r.u32()), int64(r.u64())}
-		follows := i == 0 && p.first == 0 || i > 0 && p.first > v.parts[i-1].first
-		if !follows || p.first >= len(v.sums) || p.offset < 0 || p.offset > maxOffset {
+		follows := i == 0 && p.first == 0 || i > 0 && p.first > sv.parts[i-1].first
+		if !follows || p.first >= len(sv.sums) || p.offset < 0 || p.offset > maxOffset {
 			return false
 		}
-		v.parts = append(v.parts, p)
+		sv.parts = append(sv.parts, p)
 	}
 	return true
 }

@@ -104,7 +104,7 @@ func death(t *testing.T) (before, after *snapshot) {
 			if i == 2 {
 				p.Start("death", func(p *sim.Process) error { return die(ctx, p, lastCheckpoint) })
 			}
-			plate, err := spread(ctx, m)
+			_, err = spread(ctx, m)
 			if i == 2 {
 				return nil // it is dead
 			}
@@ -118,7 +118,8 @@ func death(t *testing.T) (before, after *snapshot) {
 			if err != nil {
 				return err
 			}
-			if plate, err = spread(ctx, m); err != nil {
+			plate, err := spread(ctx, m)
+			if err != nil {
 				return err
 			}
 			end, err := gather(ctx, plate, uint64(*steps))
