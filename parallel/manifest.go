@@ -173,14 +173,14 @@ func (r *reader) u32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
 func (r *reader) u64() uint64 { return binary.LittleEndian.Uint64(r.bytes(8)) }
 
 // fits returns an error if a variable of a program is not the one of a checkpoint.
-func (v *savedVar) fits(want *savedVar) error {
+func (sv *savedVar) fits(want *savedVar) error {
 	switch {
-	case v.size != want.size || v.typeName != want.typeName:
+	case sv.size != want.size || sv.typeName != want.typeName:
 		return badArgument("%q has elements of type %s (%d bytes) in the checkpoint, and %s (%d bytes) here",
-			v.name, text(v.typeName[:]), v.size, text(want.typeName[:]), want.size)
-	case fmt.Sprint(v.lengths) != fmt.Sprint(want.lengths) || v.div != want.div || len(v.sums) != len(want.sums):
+			sv.name, text(sv.typeName[:]), sv.size, text(want.typeName[:]), want.size)
+	case fmt.Sprint(sv.lengths) != fmt.Sprint(want.lengths) || sv.div != want.div || len(sv.sums) != len(want.sums):
 		return badArgument("%q has the lengths %v in the checkpoint, with axis %d divided, and %v here, with axis %d",
-			v.name, v.lengths, v.div, want.lengths, want.div)
+			sv.name, sv.lengths, sv.div, want.lengths, want.div)
 	}
 	return nil
 }
