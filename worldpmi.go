@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weftnet/weft/internal/environ"
 	"github.com/weftnet/weft/internal/fabric"
@@ -74,16 +75,20 @@ func (l *launched) open(ctx context.Context, cfg *Config) (n *NIC, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// A rank that fails closes its connection without finalizing. The launcher then ends the others,
-	// which would wait in a barrier.
+	// A rank that fails closes its connection without finalizing. The launcher then ends all ranks:
+	// the others would wait in a barrier. Before that, this rank has time to print the error.
 	if n, err = l.openAmongRanks(ctx, cfg, c); err != nil {
-		return nil, errors.Join(err, c.Close())
+		time.AfterFunc(lastWords, func() { _ = c.Close() })
+		return nil, err
 	}
 	if err = c.Finalize(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("weft: %w", err), n.Close())
 	}
 	return n, nil
 }
+
+// lastWords is how long a rank that fails lives on at least.
+const lastWords = time.Second
 
 // openAmongRanks opens the NIC, and exchanges keys and addresses with the other ranks.
 func (l *launched) openAmongRanks(ctx context.Context, cfg *Config, c *pmi.Client) (*NIC, error) {

@@ -158,7 +158,7 @@ func TestAProcessGetsTheGeometryThatItAsksFor(t *testing.T) { // QNIX-61
 		{&ctl.Geometry{Commands: 808}, vni.Geometry{}, "808 commands (N); this NIC permits 16 to 800"},
 		{&ctl.Geometry{Descriptors: 17}, vni.Geometry{}, "17 descriptors (K); this NIC permits 1 to 16"},
 		{&ctl.Geometry{PoolPages: 513}, vni.Geometry{}, "513 pool pages (Q); this NIC permits 1 to 512"},
-		{&ctl.Geometry{Commands: 48, Contexts: 32}, vni.Geometry{}, "48 commands for 32 contexts: want 64 or more, two for each"},
+		{&ctl.Geometry{Commands: 48, Contexts: 32}, vni.Geometry{}, "48 commands for 32 contexts: expected 64 or more, two for each"},
 	} {
 		a, err := d.attachment(t, "p/0", c.asked)
 		if c.err != "" {
