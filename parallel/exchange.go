@@ -18,15 +18,19 @@ const historyLen = 4 * mostAhead
 type piece struct {
 	to   int
 	data []byte
+	unit int // each part has a multiple of unit bytes; 0 and more than maxData: no matter
 }
 
 // A want is data that an exchange expects from a rank. If open is true, the sender decides the
-// length, at most limit bytes, and the exchange allocates buf.
+// length, at most limit bytes, and the exchange allocates buf. If each is not nil, the data has size
+// bytes, and each gets every part in place of buf.
 type want struct {
 	from  int
 	buf   []byte
 	open  bool
 	limit int
+	size  int
+	each  func(part []byte, offset int) error
 
 	seq   uint64
 	phase uint32
@@ -130,7 +134,7 @@ func (m *Machine) check(ctx context.Context) error {
 	if m.checked || m.defect == mutate.ParallelCheckUnsent {
 		return nil
 	}
-	return m.post(ctx, (m.rank+1)%m.size, kindCheck, nil)
+	return m.post(ctx, kindCheck, &piece{to: (m.rank + 1) % m.size})
 }
 
 // exchange sends pieces and waits for the data that this rank wants. Both may include this rank. A
@@ -160,7 +164,7 @@ func (m *Machine) start(ctx context.Context, pieces []piece, wants []want) error
 			}
 			continue
 		}
-		if err := m.post(ctx, p.to, kindData, p.data); err != nil {
+		if err := m.post(ctx, kindData, &p); err != nil {
 			return err
 		}
 	}
@@ -197,36 +201,41 @@ func (m *Machine) toSelf(data []byte, wants []want) error {
 	return nil
 }
 
-// partOf returns the length of the parts in which data travels. Data of up to four short messages
+// part returns the length of the parts in which the data travels. Data of up to four short messages
 // travels in short ones: these leave at once, and need no poll by the other rank to end.
-func partOf(total int) uint64 {
-	if total <= 4*shortBytes {
-		return shortBytes
+func (p *piece) part() int {
+	n := maxData
+	if len(p.data) <= 4*shortBytes {
+		n = shortBytes
 	}
-	return maxData
+	switch {
+	case p.unit == 0 || p.unit > maxData:
+		return n
+	case p.unit > n:
+		return p.unit
+	}
+	return n - n%p.unit
 }
 
 // post sends a message, in several parts if it is long.
-func (m *Machine) post(ctx context.Context, to int, kind uint32, data []byte) error {
+func (m *Machine) post(ctx context.Context, kind uint32, p *piece) error {
 	h := header{epoch: m.epoch, rank: uint32(m.rank), seq: m.seq, phase: m.phase, kind: kind,
-		total: uint64(len(data)), what: m.now}
-	if to == (m.rank+1)%m.size {
+		total: uint64(len(p.data)), what: m.now}
+	if p.to == (m.rank+1)%m.size {
 		m.checked = true
 	}
-	for {
-		part := data[h.offset:min(h.offset+partOf(len(data)), h.total)]
+	for from, n := 0, p.part(); ; from += n {
+		to := min(from+n, len(p.data))
+		h.offset = uint64(from)
 		h.put(&m.head)
-		err := m.w.post(ctx, to, &m.head, part)
+		err := m.w.post(ctx, p.to, &m.head, p.data[from:to])
 		for err == errWireFull {
 			if err = m.pump(ctx); err == nil {
-				err = m.w.post(ctx, to, &m.head, part)
+				err = m.w.post(ctx, p.to, &m.head, p.data[from:to])
 			}
 		}
-		if err != nil {
+		if err != nil || to == len(p.data) {
 			return err
-		}
-		if h.offset += uint64(len(part)); h.offset == h.total {
-			return nil
 		}
 	}
 }
@@ -286,7 +295,7 @@ func (m *Machine) wanted(h *header) *want {
 	return nil
 }
 
-// fill copies one part of a message to where it is wanted.
+// fill copies one part of a message to where it is wanted, or hands it to each.
 func (m *Machine) fill(w *want, h *header, data []byte) error {
 	if !w.begun {
 		w.begun = true
@@ -295,19 +304,36 @@ func (m *Machine) fill(w *want, h *header, data []byte) error {
 			return fmt.Errorf("rank %d sends %d bytes; expected at most %d", h.rank, h.total, w.limit)
 		case w.open:
 			w.buf = make([]byte, h.total)
-		case h.total != uint64(len(w.buf)):
-			return fmt.Errorf("rank %d sends %d bytes; expected %d", h.rank, h.total, len(w.buf))
+		case h.total != uint64(w.length()):
+			return fmt.Errorf("rank %d sends %d bytes; expected %d", h.rank, h.total, w.length())
 		}
 	}
-	if h.offset != uint64(w.got) || h.total != uint64(len(w.buf)) {
-		return fmt.Errorf("rank %d sends the bytes from %d on of %d; expected those from %d on of %d",
-			h.rank, h.offset, h.total, w.got, len(w.buf))
+	all := w.length()
+	if h.offset != uint64(w.got) || h.total != uint64(all) || len(data) > all-w.got {
+		return fmt.Errorf("rank %d sends %d bytes from %d on of %d; expected those from %d on of %d",
+			h.rank, len(data), h.offset, h.total, w.got, all)
 	}
-	copy(w.buf[w.got:], data)
-	w.got += len(data)
-	if w.got < len(w.buf) {
-		return nil
+	if w.each == nil {
+		copy(w.buf[w.got:], data)
+	} else if err := w.each(data, w.got); err != nil {
+		return err
 	}
+	if w.got += len(data); w.got == all {
+		m.over(w)
+	}
+	return nil
+}
+
+// length returns the length of the data.
+func (w *want) length() int {
+	if w.each != nil {
+		return w.size
+	}
+	return len(w.buf)
+}
+
+// over ends a want whose data is complete.
+func (m *Machine) over(w *want) {
 	w.done = true
 	for i, x := range m.wants {
 		if x == w {
@@ -317,7 +343,6 @@ func (m *Machine) fill(w *want, h *header, data []byte) error {
 			break
 		}
 	}
-	return nil
 }
 
 // deliverEarly gives the early messages that are wanted now to their wants.

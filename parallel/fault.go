@@ -64,7 +64,7 @@ func (m *Machine) tell(err error) {
 	if !m.heardFault && !errors.Is(err, ErrRankGone) && m.defect != mutate.ParallelFaultUntold {
 		data := encodeFault(err)
 		for i := range m.size - 1 {
-			_ = m.post(ctx, (m.rank+1+i)%m.size, kindFault, data) // a rank that has left needs none
+			_ = m.post(ctx, kindFault, &piece{to: (m.rank + 1 + i) % m.size, data: data}) // a rank that has left needs none
 		}
 	}
 	_ = m.w.abandon(ctx, false)

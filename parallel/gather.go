@@ -45,7 +45,7 @@ func gatherAll[T any](c *Ctx, v *Var[T], root int, all []T) error {
 	if m.rank != root {
 		var pieces []piece
 		if len(mine) > 0 {
-			pieces = []piece{{root, bytesOf(mine)}}
+			pieces = []piece{{to: root, data: bytesOf(mine)}}
 		}
 		return m.exchange(c.ctx, pieces, nil)
 	}
@@ -89,7 +89,7 @@ func scatterAll[T any](c *Ctx, v *Var[T], root int, all []T) error {
 				if len(part) == 0 {
 					continue
 				}
-				pieces = append(pieces, piece{r, bytesOf(part)})
+				pieces = append(pieces, piece{to: r, data: bytesOf(part)})
 			}
 			b.indices(s, func(index, n int) { part = part[copy(part, all[index:index+n]):] })
 		}

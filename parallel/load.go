@@ -199,7 +199,7 @@ func allTell(ctx context.Context, m *Machine, x byte) ([]byte, error) {
 	pieces, wants := make([]piece, m.size), make([]want, m.size)
 	for i := range m.size {
 		r := (m.rank + i) % m.size
-		pieces[i], wants[i] = piece{r, own}, want{from: r, buf: all[r : r+1]}
+		pieces[i], wants[i] = piece{to: r, data: own}, want{from: r, buf: all[r : r+1]}
 	}
 	return all, m.exchange(ctx, pieces, wants)
 }

@@ -26,7 +26,7 @@ func Get[T any](c *Ctx, dst *Var[T], at *Var[int], src *Var[T]) error {
 		rt.each(func(q, index int, _ *row, _ int) { asks[q] = append(asks[q], index) })
 		pieces, wants := make([]piece, m.size), make([]want, m.size)
 		for r := range m.size {
-			pieces[r] = piece{r, bytesOf(asks[r])}
+			pieces[r] = piece{to: r, data: bytesOf(asks[r])}
 			wants[r] = want{from: r, open: true, limit: c.s.held(r) * 8}
 		}
 		if err := m.exchange(c.ctx, pieces, wants); err != nil {
@@ -106,7 +106,7 @@ func Send[T any](c *Ctx, dst *Var[T], at *Var[int], src *Var[T], collide Op[T]) 
 		})
 		pieces, wants := make([]piece, m.size), make([]want, m.size)
 		for r := range m.size {
-			pieces[r] = piece{r, bytesOf(letters[r])}
+			pieces[r] = piece{to: r, data: bytesOf(letters[r])}
 			wants[r] = want{from: r, open: true, limit: c.s.held(r) * int(unsafe.Sizeof(letter[T]{}))}
 		}
 		if err := m.exchange(c.ctx, pieces, wants); err != nil {

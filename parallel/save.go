@@ -218,7 +218,7 @@ func rootSays(ctx context.Context, m *Machine, b []byte) error {
 	}
 	pieces := make([]piece, 0, m.size)
 	for r := 1; r < m.size; r++ {
-		pieces = append(pieces, piece{r, b})
+		pieces = append(pieces, piece{to: r, data: b})
 	}
 	return m.exchange(ctx, pieces, nil)
 }
@@ -268,7 +268,7 @@ func gatherSums(ctx context.Context, m *Machine, f *manifest, vars []Saved, own 
 	wants, parts := []want(nil), make([][]uint32, m.size)
 	parts[m.rank] = own
 	if m.rank != 0 {
-		pieces = []piece{{0, bytesOf(own)}}
+		pieces = []piece{{to: 0, data: bytesOf(own)}}
 	} else {
 		for r := 1; r < m.size; r++ {
 			n := 0

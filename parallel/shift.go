@@ -159,7 +159,7 @@ func (sh *shifter[T]) between() error {
 	for i := range m.size - 1 {
 		q := (m.rank + 1 + i) % m.size
 		if list := of(q, m.rank); len(list) > 0 {
-			pieces = append(pieces, piece{q, bytesOf(pack(sh.src, list))})
+			pieces = append(pieces, piece{to: q, data: bytesOf(pack(sh.src, list))})
 		}
 		n := 0
 		for _, st := range of(m.rank, q) {

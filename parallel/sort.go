@@ -136,7 +136,7 @@ func (so *sorter[T]) redistribute() error {
 				to, _ = slices.BinarySearchFunc(so.entries, every[k], byValue[T])
 			}
 		}
-		pieces[r] = piece{r, bytesOf(so.entries[from:max(from, to)])}
+		pieces[r] = piece{to: r, data: bytesOf(so.entries[from:max(from, to)])}
 		wants[r] = want{from: r, open: true, limit: so.c.s.held(r) * int(unsafe.Sizeof(entry[T]{}))}
 		from = max(from, to)
 	}
@@ -186,7 +186,7 @@ func allGather[E any](c *Ctx, list []E, limit func(rank int) int) ([][]E, error)
 	pieces, wants := make([]piece, m.size), make([]want, m.size)
 	for i := range m.size {
 		r := (m.rank + i) % m.size
-		pieces[i] = piece{r, bytesOf(list)}
+		pieces[i] = piece{to: r, data: bytesOf(list)}
 		wants[i] = want{from: r, open: true, limit: limit(r)}
 	}
 	if err := m.exchange(c.ctx, pieces, wants); err != nil {

@@ -91,7 +91,7 @@ func tellResults[V any](c *Ctx, l *lines, dst *Var[V], parts [][]result[V]) erro
 	if l.axis == s.div {
 		pieces, wants := make([]piece, m.size), make([]want, m.size)
 		for r := range m.size {
-			pieces[r] = piece{r, bytesOf(parts[r])}
+			pieces[r] = piece{to: r, data: bytesOf(parts[r])}
 			wants[r] = want{from: r, open: true, limit: s.count * int(unsafe.Sizeof(result[V]{}))}
 		}
 		if err := m.exchange(c.ctx, pieces, wants); err != nil {

@@ -44,7 +44,7 @@ func broadcast(c *Ctx, root int, b []byte) error {
 	}
 	pieces := make([]piece, 0, m.size)
 	for i := range m.size - 1 {
-		pieces = append(pieces, piece{(root + 1 + i) % m.size, b})
+		pieces = append(pieces, piece{to: (root + 1 + i) % m.size, data: b})
 	}
 	return m.exchange(c.ctx, pieces, nil)
 }

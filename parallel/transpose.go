@@ -1,5 +1,10 @@
 package parallel
 
+import (
+	"fmt"
+	"unsafe"
+)
+
 // Transpose calls f for runs of active positions of this rank, with the elements of src at the
 // exchanged coordinates: out[k] is the element of dst at the coordinates pos[0] and pos[1]+k, and
 // in[k] is the element of src at the coordinates pos[1]+k and pos[0]. The function f computes the
@@ -10,7 +15,7 @@ package parallel
 // variable dst has the shape of c. The variables must differ. All elements of src take part, active
 // or not. If src or dst does not fit, Transpose fails with [ErrBadArgument].
 //
-// For the elements that this rank sends and receives, src keeps three times their memory.
+// For the elements that this rank sends, src keeps twice their memory.
 func Transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out []U, in []T)) error {
 	m := c.s.m
 	if err := m.begin(c.ctx, describe(opTranspose, noAxis, 0, 0).of(&src.varInfo).other(dst.s)); err != nil {
@@ -33,25 +38,40 @@ func Transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out
 	return nil
 }
 
-// transpose leaves its sends in flight: they end when the other ranks receive, and these may compute
-// for a while first. So the exchanges use two buffers in turns.
+// transpose hands the parts to f as they come, so the data lies in no other place in between. Its
+// sends stay in flight: they end when the other ranks poll, and these may compute for a while first.
+// So the exchanges use two buffers in turns.
 func transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out []U, in []T)) error {
 	m := c.s.m
 	dst.version++
 	if src.turned == nil || src.turned.to != dst.s {
 		src.turned = newTurn(src, dst.s)
 	}
-	t := src.turned
+	t, pos := src.turned, make([]int, 2)
 	if err := m.flush(c.ctx, t.seqs[0]); err != nil {
 		return err
 	}
 	t.seqs[0], t.seqs[1] = t.seqs[1], m.seq
-	t.out[0], t.out[1] = t.out[1], t.out[0]
-	t.pack(src)
-	if err := m.start(c.ctx, t.pieces, t.wants); err != nil {
+	t.pieces[0], t.pieces[1] = t.pieces[1], t.pieces[0]
+	t.sets[0], t.sets[1] = t.sets[1], t.sets[0]
+	for i, b := range t.from {
+		w := &t.wants[i]
+		*w = want{from: w.from, buf: w.buf, size: b.n[0] * rowBytes[T](&b)}
+		if w.buf == nil {
+			w.each = func(part []byte, offset int) error {
+				b, err := t.rows(&b, len(part), offset)
+				if err == nil {
+					turnFrom(c, dst, t.elements(part), b, pos, f)
+				}
+				return err
+			}
+		}
+	}
+	t.pack()
+	if err := m.start(c.ctx, t.pieces[1], t.wants); err != nil {
 		return err
 	}
-	// Long messages flow while both ranks poll. So no rank computes until the others have its data.
+	// Long messages flow while both ranks poll. So no rank goes on until the others have its data.
 	if err := m.finish(c.ctx, t.wants); err != nil {
 		return err
 	}
@@ -59,10 +79,11 @@ func transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out
 	if err := m.exchange(c.ctx, pieces, wants); err != nil {
 		return err
 	}
-	pos := make([]int, 2)
 	turnOwn(c, dst, src, t.overlap(m.rank, m.rank), pos, f)
 	for i := range t.wants {
-		turnFrom(c, dst, elementsOf[T](t.wants[i].buf), t.from[i], pos, f)
+		if buf := t.wants[i].buf; buf != nil {
+			turnFrom(c, dst, elementsOf[T](buf), t.from[i], pos, f)
+		}
 	}
 	return nil
 }
@@ -84,14 +105,14 @@ func turnable(to, from *Shape) error {
 //	· · · · ·              · · · · of the two is what p sends to q, in the order of dst
 //	■ ■ ■ ■ ■   ──────►    ■ ■ ■ ■
 type turn[T any] struct {
-	have   *Shape // of src
-	to     *Shape // of dst
-	pieces []piece
-	out    [2][][]T  // the data of pieces, last and now
-	seqs   [2]uint64 // the operations that sent them
-	own    []box     // what each piece covers, in the coordinates of dst
-	wants  []want
-	from   []box // what each want covers
+	have    *Shape      // of src
+	to      *Shape      // of dst
+	pieces  [2][]piece  // of the last exchange and of this one
+	sets    [2][]func() // set their data
+	seqs    [2]uint64   // the operations that sent them
+	wants   []want      // with a buf if a row is longer than a message
+	from    []box       // what each want covers, in the coordinates of dst
+	scratch []T         // a part that does not lie as elements must
 }
 
 func newTurn[T any](src *Var[T], to *Shape) *turn[T] {
@@ -100,17 +121,62 @@ func newTurn[T any](src *Var[T], to *Shape) *turn[T] {
 	for i := range m.size - 1 {
 		r := (m.rank + 1 + i) % m.size
 		if b := t.overlap(m.rank, r); b.n[0]*b.n[1] > 0 {
-			for k := range t.out {
-				t.out[k] = append(t.out[k], make([]T, b.n[0]*b.n[1]))
+			for k := range t.pieces {
+				p, set := t.piece(src, r, b)
+				t.pieces[k], t.sets[k] = append(t.pieces[k], p), append(t.sets[k], set)
 			}
-			t.own, t.pieces = append(t.own, b), append(t.pieces, piece{to: r})
 		}
 		if b := t.overlap(r, m.rank); b.n[0]*b.n[1] > 0 {
-			t.from = append(t.from, b)
-			t.wants = append(t.wants, want{from: r, buf: bytesOf(make([]T, b.n[0]*b.n[1]))})
+			w := want{from: r}
+			if rowBytes[T](&b) > maxData {
+				w.buf = bytesOf(make([]T, b.n[0]*b.n[1]))
+			}
+			t.from, t.wants = append(t.from, b), append(t.wants, w)
 		}
 	}
 	return t
+}
+
+// piece returns the piece for a rank, and the function that sets its data.
+func (t *turn[T]) piece(src *Var[T], to int, b box) (piece, func()) {
+	out := make([]T, b.n[0]*b.n[1])
+	return piece{to: to, data: bytesOf(out), unit: rowBytes[T](&b)}, func() {
+		eachTile(&b, func(x *box) {
+			turnTile(out[(x.lo[0]-b.lo[0])*b.n[1]+x.lo[1]-b.lo[1]:], b.n[1], src, x)
+		})
+	}
+}
+
+// pack sets all that this rank sends. To transpose each part just before it leaves would keep the
+// part in a cache, but takes longer: the parts before it do not flow meanwhile.
+func (t *turn[T]) pack() {
+	for _, set := range t.sets[1] {
+		set()
+	}
+}
+
+// rowBytes returns the bytes of a row of a box.
+func rowBytes[T any](b *box) int { return b.n[1] * int(unsafe.Sizeof(*new(T))) }
+
+// rows returns the rows of a box that a part of its data has.
+func (t *turn[T]) rows(b *box, n, offset int) (box, error) {
+	unit, rows := rowBytes[T](b), *b
+	if n%unit != 0 || offset%unit != 0 {
+		return rows, fmt.Errorf("%d bytes from %d on; expected whole rows of %d bytes", n, offset, unit)
+	}
+	rows.lo[0], rows.n[0] = b.lo[0]+offset/unit, n/unit
+	return rows, nil
+}
+
+// elements returns a part of a message as elements.
+func (t *turn[T]) elements(part []byte) []T {
+	if uintptr(unsafe.Pointer(unsafe.SliceData(part)))%unsafe.Alignof(*new(T)) == 0 {
+		return elementsOf[T](part)
+	}
+	if t.scratch == nil {
+		t.scratch = make([]T, maxData/int(unsafe.Sizeof(*new(T))))
+	}
+	return t.scratch[:copy(bytesOf(t.scratch), part)/int(unsafe.Sizeof(*new(T)))]
 }
 
 // overlap returns what rank p holds of the elements of dst of rank q, in the coordinates of dst.
@@ -124,27 +190,13 @@ func (t *turn[T]) overlap(p, q int) (b box) {
 	return b
 }
 
-// pack transposes what other ranks get, and makes the wants new.
-func (t *turn[T]) pack(src *Var[T]) {
-	for k, b := range t.own {
-		to := t.out[1][k]
-		t.pieces[k].data = bytesOf(to)
-		eachTile(&b, func(x *box) {
-			turnTile(to[(x.lo[0]-b.lo[0])*b.n[1]+x.lo[1]-b.lo[1]:], b.n[1], src, x)
-		})
-	}
-	for i := range t.wants {
-		t.wants[i] = want{from: t.wants[i].from, buf: t.wants[i].buf}
-	}
-}
-
 // receipts returns an exchange by which each rank tells the senders that it has received all.
 func (t *turn[T]) receipts() (pieces []piece, wants []want) {
 	for i := range t.wants {
 		pieces = append(pieces, piece{to: t.wants[i].from})
 	}
-	for i := range t.pieces {
-		wants = append(wants, want{from: t.pieces[i].to})
+	for i := range t.pieces[0] {
+		wants = append(wants, want{from: t.pieces[0][i].to})
 	}
 	return pieces, wants
 }

@@ -93,3 +93,23 @@ func TestTransposeAgainAllocatesNoMemoryForElements(t *testing.T) {
 		t.Errorf("Transpose allocates %v times", n)
 	}
 }
+
+// The rows that a rank gets are shorter than a message, as long as several, or nearly as long as one.
+func TestTransposeExchangesLongRows(t *testing.T) {
+	for _, n := range []int{5000, 2 * (maxData/8 - 1), 2 * (maxData/8 + 1), 150_000} {
+		onRanks(t, 2, func(m *Machine) error {
+			ctx := context.Background()
+			const lines = 5
+			sd, ss := must(NewShape(ctx, m, Axis{Len: lines}, Axis{Len: n})), must(NewShape(ctx, m, Axis{Len: n}, Axis{Len: lines}))
+			dst := must(New[int](sd))
+			src := must(on(ss, func(pos []int) int { return lines*pos[0] + pos[1] }))
+			for range 3 {
+				err := Transpose(With(ctx, sd), dst, src, func(_ []int, out, in []int) { copy(out, in) })
+				if err != nil {
+					return err
+				}
+			}
+			return expect(dst, func(index int) int { return lines*(index%n) + index/n })
+		})
+	}
+}

@@ -131,7 +131,7 @@ func gatherNodes[E any](ctx context.Context, s *Shape, own *tree[E], back bool) 
 		}
 		all[r] = make([]E, len(lists[r])*own.lines)
 		if len(mine) > 0 {
-			pieces = append(pieces, piece{r, bytesOf(mine)})
+			pieces = append(pieces, piece{to: r, data: bytesOf(mine)})
 		}
 		if len(all[r]) > 0 {
 			wants = append(wants, want{from: r, buf: bytesOf(all[r])})
