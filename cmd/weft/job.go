@@ -365,14 +365,15 @@ run is not 0.`,
 	return c
 }
 
-// killJob ends all parts of a job concurrently.
+// killJob ends all parts of a job concurrently. The end of one part ends the others, so one may be gone when its host is
+// asked.
 func killJob(ctx context.Context, out io.Writer, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string, grace time.Duration) error {
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup
 	for i, p := range parts {
 		wg.Go(func() {
 			_, err := askNIC(ctx, conn, p.NIC, &ctl.Job{What: ctl.JobKill, ID: p.ID, Grace: int64(max(grace, time.Nanosecond))})
-			if err != nil {
+			if err != nil && !errors.Is(err, ctl.ErrNoJob) {
 				errs[i] = fmt.Errorf("%s: %s", cmp.Or(names[p.NIC], nicText(p.NIC)), hostErrorText(err))
 			}
 		})

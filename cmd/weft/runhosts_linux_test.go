@@ -19,7 +19,9 @@ import (
 	"time"
 
 	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/freeport"
+	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/secure"
 )
 
@@ -401,6 +403,26 @@ func TestARankThatHasEndedTellsHow(t *testing.T) {
 		t.Fatalf("weft job kill %s: %d, %s", id, status, stderr)
 	}
 	_ = r.status()
+}
+
+func TestAPartOfAJobThatIsGoneBeforeItIsEndedIsNoError(t *testing.T) {
+	h := startHosts(t, 2)
+	conn, err := ctl.Dial(t.Context(), h.sockets[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var parts []ctl.JobInfo
+	for _, text := range nicIDs[:2] {
+		id, err := registry.ParseNICID(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts = append(parts, ctl.JobInfo{ID: "job-00000000", NIC: id})
+	}
+	if err := killJob(t.Context(), t.Output(), conn, parts, nil, time.Second); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestAJobIsRefusedWithTheCausesOfAllHosts(t *testing.T) {
