@@ -45,9 +45,12 @@ func newLibrary(t *testing.T, seed uint64, bytes int, faults sim.Faults) *librar
 	return l
 }
 
+// rankMain is what a rank does with its machine and the store.
+type rankMain func(p *sim.Process, m *parallel.Machine, store *netmem.Shelf) error
+
 // job runs n ranks with a machine and their store, until all of them have ended. If within is above
 // 0, the ranks are killed after that time.
-func (l *library) job(t *testing.T, name string, n int, within time.Duration, main func(p *sim.Process, m *parallel.Machine, store *netmem.Shelf) error) {
+func (l *library) job(t *testing.T, name string, n int, within time.Duration, main rankMain) {
 	t.Helper()
 	left, ranks := n, []*sim.Process(nil)
 	for i := range n {
@@ -78,7 +81,7 @@ func (l *library) job(t *testing.T, name string, n int, within time.Duration, ma
 	}
 }
 
-func (l *library) rank(p *sim.Process, name string, n int, main func(p *sim.Process, m *parallel.Machine, store *netmem.Shelf) error) error {
+func (l *library) rank(p *sim.Process, name string, n int, main rankMain) error {
 	ctx := context.Background()
 	g, err := p.Join(ctx, name, n)
 	if err != nil {

@@ -64,7 +64,7 @@ func TestALockIsReadBehindTheTransfersBeforeIt(t *testing.T) { // PANIC-39
 	}
 }
 
-// Others who see a flag, a lock or a message find what was delivered before.
+// A process that sees a flag, a lock or a message also finds what the program delivered before it.
 func TestOthersAreToldBehindTheTransfersBeforeThat(t *testing.T) { // PANIC-39
 	for _, tells := range []string{"SET FLAG 3", "CLEAR LOCK 3", "SEND b LEN 8 AS 2 TO 9", "IF a = 7 THEN SET FLAG 3", "WHILE done < 1 DO BEGIN done = 1; SET FLAG 3 END"} {
 		f, n := late(t, "DELIVER a OFFSET 0 INTO 1 LEN 8; b = 1; "+tells)

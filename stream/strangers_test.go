@@ -187,7 +187,7 @@ func TestCloseWakesAllCallsOfAccept(t *testing.T) {
 	}
 }
 
-// A stream that waits to be accepted has a peer that may wait for an answer. The end of the service is that answer.
+// The peer of a stream that nobody has accepted may wait for an answer. Close must tell it that none will come.
 func TestCloseTellsThePeersOfStreamsThatWereNotAccepted(t *testing.T) {
 	server, client := onSwitch(t)
 	l, err := (&ListenConfig{Process: server, KeepAlive: -1}).Listen("x")

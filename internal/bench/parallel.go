@@ -127,7 +127,7 @@ func RunParallel(ctx context.Context, o ParallelOptions, out func(ParallelRow) e
 	return nil
 }
 
-// parallelBench has the processes that do the works.
+// parallelBench holds the processes that run the works.
 type parallelBench struct {
 	o     *ParallelOptions
 	alone []*crew // one process, for works of one rank and for plain loops

@@ -18,7 +18,7 @@ import (
 // If the confirmation never completes, a member has gone, or its join has failed. Then the group is
 // broken. A member that shrinks it waits for the seats of the old group too, where it finds the
 // members whose joins have failed. If the confirmation completes for any member, no join has failed.
-// Then every member is in the new group, and it alone says whom to wait for.
+// Then every member is in the new group, and a later shrink waits for the seats of that group only.
 
 // confirmation is the place of a member in the second barrier of a shrink.
 type confirmation struct {

@@ -23,7 +23,7 @@ func (j *jobs) startEarly(id string) {
 		return
 	}
 	e := &early{id: id, of: j.d, made: make(chan struct{})}
-	j.early = e // nobody else runs yet
+	j.early = e // no other goroutine uses it yet
 	go func() {
 		defer close(e.made)
 		e.job = j.makeEarly(id)
@@ -71,7 +71,7 @@ func (j *jobs) takeEarly(b *job) *keeper {
 	return e.job.keeper
 }
 
-// dropEarly ends the early keeper if its reservation has not come. Such a keeper has started no rank. The caller holds
+// dropEarly ends the early keeper if no reservation has taken it. An early keeper has started no rank. The caller holds
 // mu.
 func (j *places) dropEarly() {
 	e := j.early

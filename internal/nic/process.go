@@ -123,7 +123,7 @@ type processTable struct {
 	gens       []uint32                  // by slot: the generation given last
 	registered int                       // processes, beside the one at slot 0
 	guards     map[vni.Name]programGuard // programs that guard processes, by their names; nil if none does
-	nameless   []Nameless                // of which TakeNameless has yet to tell
+	nameless   []Nameless                // that TakeNameless has not returned yet
 }
 
 // init makes the table of at most so many processes, beside that at slot 0. The generations begin behind base.
