@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/idle"
 )
 
 // watchedEngine tells of its polls.
@@ -117,5 +118,24 @@ func TestThePollerSleepsByTheRuntimeWhereCompanyIsFrequent(t *testing.T) {
 	}
 	if c.isFrequent(now.Add(frequentFor)) {
 		t.Errorf("company is frequent %v after the last", frequentFor)
+	}
+}
+
+// A program with one processor computes while its helper sleeps. A waiter that sleeps is the program
+// itself.
+func TestAHelperSleepsByTheRuntimeIfTheProgramHasNoOtherProcessor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	p := new(Poller)
+	idle.Enter() // whoever sleeps has polled until now
+	defer idle.Leave()
+	if !p.sleepsByRuntime(helper, 0) {
+		t.Error("a helper keeps the only processor of the program while it sleeps")
+	}
+	if p.sleepsByRuntime(waiter, 0) {
+		t.Error("a waiter without company sleeps by the runtime")
+	}
+	runtime.GOMAXPROCS(16) // more than the pollers of other tests
+	if p.sleepsByRuntime(helper, 0) {
+		t.Error("a helper sleeps by the runtime although the program has other processors")
 	}
 }

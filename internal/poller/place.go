@@ -54,8 +54,9 @@ func (p *Poller) doze(l *place, holder int32, now, next clock.Time) {
 		if next != clock.Never {
 			d = next.Sub(now)
 		}
+		byRuntime := p.sleepsByRuntime(holder, now)
 		idle.Leave()
-		if p.company.isFrequent(now) {
+		if byRuntime {
 			l.sleep.sleep(d)
 		} else {
 			l.sleep.sleepAlone(d)
@@ -64,6 +65,14 @@ func (p *Poller) doze(l *place, holder int32, now, next clock.Time) {
 	}
 	l.until.Store(0)
 	l.nudged.Store(false)
+}
+
+// sleepsByRuntime reports whether the thread of a sleeper must give up its processor of the Go
+// scheduler: other goroutines probably want it. A helper has the duty when no waiter polls, so the
+// program may compute. If the program has one processor, a helper that keeps it stops the program
+// for up to 20 ms, until the runtime's monitor takes the processor away.
+func (p *Poller) sleepsByRuntime(holder int32, now clock.Time) bool {
+	return p.company.isFrequent(now) || holder == helper && idle.Crowded()
 }
 
 // linkSleeps tells a link that has to know that its poller parks. It is false if there are frames, or if a waiter polls

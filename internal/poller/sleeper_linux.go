@@ -18,10 +18,13 @@ import (
 //	sleep ─► timerfd ─┼─► epoll ──► the runtime's own ──► the goroutine
 //	frame ─► link ────┘
 //
-// In company the runtime waits for it, as for a socket: a thread of ours that sleeps in the kernel keeps its processor from the program's other goroutines
-// until the runtime's monitor finds out, which takes from 20 µs to 10 ms. One that is alone sleeps in the kernel all the same (ppoll): it is back sooner, by
-// a third where other threads compute. The runtime's own timers are a millisecond late, and a thread whose time-outs are made precise has the runtime's as well:
-// those by which it holds off from taking what another thread is about to run.
+// In company, the runtime waits for it, as for a socket; see [Poller.sleepsByRuntime]. A thread that
+// sleeps in the kernel keeps its processor from the other goroutines of the program until the
+// runtime's monitor finds out, which takes from 20 µs to 20 ms. A sleeper that is alone sleeps in
+// the kernel all the same (ppoll): it is back sooner, by a third where other threads compute. The
+// runtime's own timers are a millisecond late. If the time-outs of a thread are made precise, those
+// of the runtime on this thread are precise, too: those by which it holds off from taking what
+// another thread is about to run.
 //
 // The link is watched during a sleep alone: each frame would wake a thread of the runtime's else, also those that another goroutine polls for.
 type sleeper struct {
