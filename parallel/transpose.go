@@ -217,18 +217,29 @@ func eachTile(b *box, f func(x *box)) {
 	}
 }
 
-// turnTile writes a tile, whose coordinates are those of dst, to memory with step elements a row.
+// turnTile writes a tile, whose coordinates are those of dst, to memory with step elements a row. It
+// takes four rows of src at a time, and so writes elements together that lie together.
 func turnTile[T any](to []T, step int, src *Var[T], x *box) {
 	s := src.s
 	at := s.origin + (x.lo[1]-s.local.lo[0])*s.stride[0] + x.lo[0] - s.local.lo[1]
-	for j := range x.n[1] {
-		from := src.mem[at : at+x.n[0]]
+	row := func(j int) []T { return src.mem[at+j*s.stride[0]:][:x.n[0]] }
+	j := 0
+	for ; j+4 <= x.n[1]; j += 4 {
+		r0, r1, r2, r3 := row(j), row(j+1), row(j+2), row(j+3)
+		r1, r2, r3 = r1[:len(r0)], r2[:len(r0)], r3[:len(r0)]
 		k := j
-		for _, e := range from {
+		for i := range r0 {
+			y := (*[4]T)(to[k:])
+			y[0], y[1], y[2], y[3] = r0[i], r1[i], r2[i], r3[i]
+			k += step
+		}
+	}
+	for ; j < x.n[1]; j++ {
+		k := j
+		for _, e := range row(j) {
 			to[k] = e
 			k += step
 		}
-		at += s.stride[0]
 	}
 }
 
