@@ -79,9 +79,9 @@ func TestAWaitForALockEndsWithItsContextAndItsSegment(t *testing.T) { // PANIC-2
 	defer cancel()
 	p, s := clearing(ctx, t)
 	s.Lock(3)
-	short, stop := context.WithCancelCause(ctx)
+	short, stop := context.WithCancel(ctx)
 	woken := asleep(short, s, 1)
-	stop(errors.New("stop"))
+	stop()
 	if err := <-woken; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "wait for lock 3 of segment 2") {
 		t.Errorf("the context ended: %v", err)
 	}

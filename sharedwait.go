@@ -18,8 +18,14 @@ func (s *SharedSegment) WaitFlag(ctx context.Context, i int) error {
 // If another caller sets the lock before a waiter looks, that waiter waits for the next clear.
 //
 // WaitLock fails with [ErrBadArgument] if i is out of range, with [ErrClosed] if the segment or its
-// process is closed, and with ctx's error if ctx ends first.
+// process is closed, and with ctx's error if ctx has ended or ends first.
 func (s *SharedSegment) WaitLock(ctx context.Context, i int) error {
+	switch {
+	case ctx.Err() != nil:
+		return segmentError(fmt.Sprintf("wait for lock %d of", i), s.id, ctx.Err())
+	case s.p.p.Closed():
+		return segmentError(fmt.Sprintf("wait for lock %d of", i), s.id, ErrClosed)
+	}
 	return s.wait(ctx, "lock", s.locks, i, isClear, isClear)
 }
 
