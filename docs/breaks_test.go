@@ -45,7 +45,7 @@ func (b lineBreak) where() (pkg, test string) {
 
 // allBreaks are those of all maps.
 func allBreaks() []lineBreak {
-	return slices.Concat(breaksOfQNIX, breaksOfUSNIC, breaksOfHSN, breaksOfNETSTAR, breaksOfPANIC)
+	return slices.Concat(breaksOfQNIX, breaksOfUSNIC, breaksOfHSN, breaksOfNETSTAR, breaksOfPANIC, breaksOfLimits)
 }
 
 // A list that is not kept up with the code would break nothing, or something else.

@@ -12,6 +12,7 @@ type Testbed struct {
 	config Config
 	hosts  []*Host
 	bridge *namespace // the switch's; nil if two hosts share a cable
+	shaped *carrier   // in place of a bridge; nil if frames pass as they are
 
 	once sync.Once
 }
@@ -117,10 +118,21 @@ func (t *Testbed) Drops() (Counters, error) {
 	return sum, nil
 }
 
+// Shaped returns what the switch has done to frames; zeros if it only forwards them.
+func (t *Testbed) Shaped() ShapeCounters {
+	if t.shaped == nil {
+		return ShapeCounters{}
+	}
+	return t.shaped.counters()
+}
+
 // Close takes the testbed down. Processes that still run in it are killed, not waited for. Sockets that were opened by
 // Host.Do keep their host alive, without a way to any other, until they are closed. Closing twice is harmless.
 func (t *Testbed) Close() error {
 	t.once.Do(func() {
+		if t.shaped != nil {
+			t.shaped.close()
+		}
 		for _, h := range t.hosts {
 			if h.loss != nil {
 				h.loss.close()

@@ -70,7 +70,7 @@ func (t *Testbed) addCable(nl *netlink.Handle, name string, hw net.HardwareAddr,
 	return nil
 }
 
-// buildSwitch makes the namespace of the bridge and gives each host a cable to it.
+// buildSwitch makes the namespace of the switch and gives each host a cable to it.
 func (t *Testbed) buildSwitch() (err error) {
 	if t.bridge, err = newNamespace(); err != nil {
 		return err
@@ -80,26 +80,51 @@ func (t *Testbed) buildSwitch() (err error) {
 		return err
 	}
 	defer nl.Close()
+	join, err := t.buildBridge(nl)
+	if err != nil {
+		return err
+	}
+	for _, h := range t.hosts {
+		if err := t.addPort(nl, h, join); err != nil {
+			return err
+		}
+	}
+	if t.shaped != nil {
+		t.shaped.start()
+	}
+	return nil
+}
+
+// buildBridge makes the bridge, or the carrier in its place, and returns the function that joins a port to it.
+func (t *Testbed) buildBridge(nl *netlink.Handle) (join func(netlink.Link) error, err error) {
+	if t.config.shaped() {
+		if t.shaped, err = newCarrier(&t.config); err != nil {
+			return nil, err
+		}
+		return func(port netlink.Link) error {
+			return t.bridge.do(func() error { return t.shaped.addPort(port.Attrs().Name, port.Attrs().Index) })
+		}, nil
+	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = "switch0", t.config.mtu()
 	snooping := false // no host asks for groups here, so multicast goes to all
 	bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
 	if err := nl.LinkAdd(bridge); err != nil {
-		return explain("making a bridge", err)
+		return nil, explain("making a bridge", err)
 	}
 	if err := nl.LinkSetUp(bridge); err != nil {
-		return explain("starting the bridge", err)
+		return nil, explain("starting the bridge", err)
 	}
-	for _, h := range t.hosts {
-		if err := t.addPort(nl, bridge, h); err != nil {
-			return err
+	return func(port netlink.Link) error {
+		if err := nl.LinkSetMaster(port, bridge); err != nil {
+			return explain("joining "+port.Attrs().Name+" to the bridge", err)
 		}
-	}
-	return nil
+		return nil
+	}, nil
 }
 
-// addPort gives one host its cable to the bridge, with a loss program if there is to be loss.
-func (t *Testbed) addPort(nl *netlink.Handle, bridge netlink.Link, h *Host) error {
+// addPort gives one host its cable to the switch, with a loss program if there is to be loss.
+func (t *Testbed) addPort(nl *netlink.Handle, h *Host, join func(netlink.Link) error) error {
 	h.bridge = t.bridge
 	name := portName(h.index)
 	if err := t.addCable(nl, name, nil, h); err != nil {
@@ -109,7 +134,7 @@ func (t *Testbed) addPort(nl *netlink.Handle, bridge netlink.Link, h *Host) erro
 	if err != nil {
 		return explain("finding "+name, err)
 	}
-	if t.config.Loss > 0 || t.config.Lossy {
+	if t.config.cuts() {
 		err := t.bridge.do(func() (err error) {
 			h.loss, err = attachLoss(port.Attrs().Index)
 			return err
@@ -123,8 +148,8 @@ func (t *Testbed) addPort(nl *netlink.Handle, bridge netlink.Link, h *Host) erro
 			return err
 		}
 	}
-	if err := nl.LinkSetMaster(port, bridge); err != nil {
-		return explain("joining "+name+" to the bridge", err)
+	if err := join(port); err != nil {
+		return err
 	}
 	if err := nl.LinkSetUp(port); err != nil {
 		return explain("starting "+name, err)
