@@ -106,7 +106,7 @@ func (t *Testbed) buildBridge(nl *netlink.Handle) (join func(netlink.Link) error
 		}, nil
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = "switch0", t.config.mtu()
+	attrs.Name, attrs.MTU = bridgeName, t.config.mtu()
 	snooping := false // no host asks for groups here, so multicast goes to all
 	bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
 	if err := nl.LinkAdd(bridge); err != nil {
@@ -115,12 +115,20 @@ func (t *Testbed) buildBridge(nl *netlink.Handle) (join func(netlink.Link) error
 	if err := nl.LinkSetUp(bridge); err != nil {
 		return nil, explain("starting the bridge", err)
 	}
+	return joinBridge(nl, bridge), nil
+}
+
+// bridgeName is the name of the bridge in its namespace.
+const bridgeName = "switch0"
+
+// joinBridge returns the function that joins a port to a bridge.
+func joinBridge(nl *netlink.Handle, bridge netlink.Link) func(netlink.Link) error {
 	return func(port netlink.Link) error {
 		if err := nl.LinkSetMaster(port, bridge); err != nil {
 			return explain("joining "+port.Attrs().Name+" to the bridge", err)
 		}
 		return nil
-	}, nil
+	}
 }
 
 // addPort gives one host its cable to the switch, with a loss program if there is to be loss.
