@@ -181,6 +181,8 @@ func endOf(why error) (string, slog.Level) {
 		return "its NIC was closed", slog.LevelInfo
 	case errors.Is(why, rel.ErrRestarted):
 		return "its NIC has restarted", slog.LevelInfo
+	case errors.Is(why, rel.ErrDisplaced):
+		return "another NIC has its address", slog.LevelInfo
 	case errors.Is(why, rel.ErrForgotten), why == nil:
 		return "neither the list of nodes nor the gossip has it any more", slog.LevelInfo
 	case errors.As(why, &elsewhere):

@@ -32,6 +32,7 @@ var (
 	ErrForgotten   = errors.New("rel: peer NIC was removed from the configuration")
 	ErrPeers       = errors.New("rel: too many peer NICs")
 	ErrAddress     = errors.New("rel: peer NIC is up at another address")
+	ErrDisplaced   = errors.New("rel: another NIC is at the address of the peer NIC")
 )
 
 // OtherNICError is an ErrRefused: another NIC than the peer has answered where the peer was called.

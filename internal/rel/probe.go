@@ -117,6 +117,15 @@ func (e *Endpoint) keepAlive(now clock.Time) clock.Time {
 	return due
 }
 
+// Probe asks the peer at once whether it is there, if a session is open. Heard tells when it has
+// answered.
+func (e *Endpoint) Probe(now clock.Time) {
+	if e.live != nil {
+		e.attend(now)
+		e.owe(dutyProbe)
+	}
+}
+
 // rest gives back what only a busy peer needs.
 func (e *Endpoint) rest() {
 	for i := range e.live.send {

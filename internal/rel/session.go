@@ -159,6 +159,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 		}
 		m.ends(now, e, why)
 	}
+	m.displace(now, s)
 	if m.sessions.find(s.index) != s { // the owner forgot the endpoint when it heard
 		return
 	}
