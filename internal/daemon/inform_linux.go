@@ -86,7 +86,9 @@ func (d *Daemon) known() (all []nic.NodeInfo) {
 func (d *Daemon) nodes() (l []ctl.Node) {
 	listed, named := map[netip.AddrPort]registry.Node{}, map[registry.NICID]string{}
 	for _, n := range d.registry.Nodes() {
-		listed[n.Addr] = n
+		for _, a := range n.Addrs() {
+			listed[a] = n
+		}
 		named[n.ID] = n.Name // that of none is asked for
 	}
 	for _, n := range d.known() {
