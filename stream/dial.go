@@ -47,6 +47,12 @@ type Dialer struct {
 	// last report is lost, the stream waits forever.
 	KeepAlive time.Duration
 
+	// Requested, if it is not nil, is called when the NIC has the request of a Dial, or when the Dial
+	// ends without one. If another Dial of the process to the same service starts after this call,
+	// the listener accepts its stream later, provided that neither Dial is repeated because the NICs
+	// lost each other. Requested may be called more than once.
+	Requested func()
+
 	// Patience is the longest time for which a stream waits for a silent peer whose NIC says that the
 	// peer's process lives. It starts with the last message of the peer. 0 means DefaultPatience. If
 	// Patience is negative, the stream does not ask the NIC, and fails like a stream to a silent
@@ -122,18 +128,48 @@ func (d *Dialer) dial(ctx context.Context, remote Addr) (*Conn, error) {
 	}
 	c := h.newConn(Addr{Process: d.Process.Name()}, remote, newConfig(d.KeepAlive, d.Patience))
 	h.mu.Unlock()
-	if err := c.ask(ctx); err != nil {
+	if err := c.ask(ctx, d.requested); err != nil {
 		c.fail(err, true)
 		return nil, err
 	}
 	return c, nil
 }
 
+// requested calls Requested, if it is set.
+func (d *Dialer) requested() {
+	if d.Requested != nil {
+		d.Requested()
+	}
+}
+
+// sendOpen sends the open message and returns when the peer's NIC has it. It calls requested when
+// this process's NIC has the message.
+func (c *Conn) sendOpen(ctx context.Context, requested func()) error {
+	defer requested()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	head, service := head(new([headBytes]byte), c.number, readBuffer), []byte(c.remote.Service)
+	peer, o := c.h.port.Peer(c.remote.Process), new(weft.Op)
+	err := peer.StartSendDelivered(o, tagOf(kindOpen, 0), head, service)
+	if errors.Is(err, weft.ErrQueueFull) { // then the send waits until others have ended
+		return peer.SendDelivered(ctx, tagOf(kindOpen, 0), head, service)
+	}
+	if err != nil {
+		return err
+	}
+	requested()
+	if _, err = o.Wait(ctx); err != nil && !o.Ended() {
+		o.Cancel()
+		_, err = o.Wait(c.h.ctx)
+	}
+	return err
+}
+
 // ask sends the open message until the peer answers.
-func (c *Conn) ask(ctx context.Context) error {
-	var first [headBytes]byte
+func (c *Conn) ask(ctx context.Context, requested func()) error {
 	for lost := error(nil); ; {
-		err := c.h.port.Peer(c.remote.Process).SendDelivered(ctx, tagOf(kindOpen, 0), head(&first, c.number, readBuffer), []byte(c.remote.Service))
+		err := c.sendOpen(ctx, requested)
 		switch {
 		case errors.Is(err, weft.ErrNoReceiver):
 			return because(syscall.ECONNREFUSED, refusedNoListener)

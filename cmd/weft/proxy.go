@@ -284,6 +284,3 @@ func (f *proxyFlags) tellStatus(x *proxy.Proxy) (stop func(), err error) {
 	}
 	return stop, nil
 }
-
-// proxyDial bounds a dial to a process that does not answer.
-const proxyDial = 10 * time.Second

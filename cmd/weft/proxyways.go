@@ -6,6 +6,7 @@ import (
 	"net"
 
 	fabric "github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/proxy"
 	"github.com/weftnet/weft/stream"
 )
@@ -110,8 +111,12 @@ func (f *proxyFlags) open(p *fabric.Process, w *proxyWay) (x proxy.Way, err erro
 		x.Listener, err = (&stream.ListenConfig{Process: p, KeepAlive: f.keepAlive, Patience: f.patience}).Listen(w.service)
 		return x, err
 	}
-	d := &stream.Dialer{Process: p, Timeout: proxyDial, KeepAlive: f.keepAlive, Patience: f.patience}
-	x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "weft", w.to) }
+	d := &stream.Dialer{Process: p, Timeout: limits.ProxyDial, KeepAlive: f.keepAlive, Patience: f.patience}
+	x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) {
+		d := *d
+		d.Requested = func() { proxy.Began(ctx) }
+		return d.DialContext(ctx, "weft", w.to)
+	}
 	if w.to == toFabric {
 		x.Asks = true
 		asked := proxy.Asked

@@ -19,6 +19,10 @@ const (
 	ProxyConnections     = 4096
 	MostProxyConnections = 1 << 16
 
+	// ProxyDial bounds a dial of a proxy to a process that does not answer. A dial that takes longer
+	// may be overtaken by later ones of the same source.
+	ProxyDial = 10 * time.Second
+
 	// NBDNewcomers bounds the clients of a block device that have not finished their handshake.
 	// NBDClients is how many may use the device by default, and MostNBDClients the largest setting:
 	// each client costs a thread.

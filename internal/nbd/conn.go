@@ -188,7 +188,8 @@ func (n *conn) next(j *job) bool {
 		if err != io.EOF {
 			n.why = err
 		}
-		if err != io.EOF || !takesReplies(n.c) {
+		// The requests before the end were sent whole, also if it tore the last one.
+		if err != io.EOF && err != io.ErrUnexpectedEOF || !takesReplies(n.c) {
 			n.cancel()
 		}
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"io"
 	"net"
 	"os"
@@ -121,6 +122,41 @@ func TestRequestsThatWereSentWholeAreDoneBehindTheEndOfTheirDirection(t *testing
 				t.Errorf("behind the replies %d bytes come, %v; expected the end", n, err)
 			}
 		})
+	}
+}
+
+// A request that its client's end tore does not take the whole ones before it along.
+func TestATornRequestAtTheEndTakesNoWholeOneAlong(t *testing.T) {
+	for name, torn := range map[string]int{"within its head": 27, "within its data": 28 + 2} {
+		dev := &gated{memory: newMemory(memoryBlock), gate: make(chan struct{}), withdrawn: make(chan struct{})}
+		c := listening(t, "tcp", Config{Device: dev})
+		c.begin(false)
+		c.request(0, cmdWrite, 1, 0, 4, "data")
+		head := make([]byte, 28, 32) // a write of four bytes
+		binary.BigEndian.PutUint32(head, magicRequest)
+		binary.BigEndian.PutUint16(head[6:], uint16(cmdWrite))
+		binary.BigEndian.PutUint32(head[24:], 4)
+		if _, err := c.c.Write(append(head, "data"...)[:torn]); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(time.Minute); dev.waiting.Load() < 1; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the whole write does not begin")
+			}
+		}
+		select {
+		case <-dev.withdrawn:
+			t.Errorf("torn %s: the whole write was withdrawn", name)
+		case <-time.After(50 * time.Millisecond): // the server reads the end
+		}
+		close(dev.gate)
+		var reply [16]byte
+		if _, err := io.ReadFull(c.c, reply[:]); err != nil || string(reply[4:8]) != "\x00\x00\x00\x00" {
+			t.Errorf("torn %s: the reply to the whole write is % x, %v; expected no error", name, reply, err)
+		}
 	}
 }
 

@@ -1,9 +1,10 @@
 // Package proxy carries connections from one kind of network to another: each that is accepted is dialled on, and bytes are copied both ways
 // until both directions have ended.
 //
-//	accepted ──► seat ──► dial ──► copy ──► the end of each direction is passed on by itself
-//	               │        │        └────► a direction that fails fails both ends (passer.go)
-//	               │        └─ fails: the accepted one is reset, or told so in order if it has asked (ask.go)
+//	accepted ──► seat ──► turn ──► dial ──► copy ──► the end of each direction is passed on by itself
+//	               │        │        │        └────► a direction that fails fails both ends (passer.go)
+//	               │        │        └─ fails: the accepted one is reset, or told so in order if it has asked (ask.go)
+//	               │        └─ dials begin in the order of the accepts (order.go)
 //	               └─ there is none: it is reset, or a client gives way that has not asked yet (seat.go)
 package proxy
 
@@ -42,7 +43,13 @@ type Proxy struct {
 	// limits.ProxyConnections.
 	Connections int
 
+	// OrderWithin bounds how long a connection waits for the dials of earlier connections from the
+	// same source by the same way. Within this time, dials begin in the order of the accepts. Zero:
+	// limits.ProxyDial.
+	OrderWithin time.Duration
+
 	newcomers *newcomers.Set
+	order     turns
 	admitted  room
 
 	counts counts
@@ -256,10 +263,11 @@ func closeTold(ctx context.Context, c net.Conn) {
 func (p *Proxy) dial(ctx context.Context, from net.Conn, a *seat) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { reset(from) })
 	defer stop()
-	if !a.way.Asks {
-		if err := a.admit(); err != nil {
-			return nil, err
-		}
+	if a.turn != nil {
+		defer a.turn.pass()
+	}
+	if err := a.awaitTurn(ctx); err != nil {
+		return nil, err
 	}
 	to, err := a.way.Dial(context.WithValue(ctx, seatKey{}, a), from)
 	if err != nil {

@@ -101,8 +101,10 @@ func tunnelFrom(t *testing.T, first, server net.Listener, drain time.Duration) (
 		return (&net.Dialer{}).DialContext(ctx, server.Addr().Network(), server.Addr().String())
 	}}
 	run(t, out)
-	d := &stream.Dialer{Process: b, Timeout: patience}
-	in = &proxy.Proxy{Listener: first, Drain: drain, Dial: func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "", "a/0:svc") }}
+	in = &proxy.Proxy{Listener: first, Drain: drain, Dial: func(ctx context.Context, _ net.Conn) (net.Conn, error) {
+		d := &stream.Dialer{Process: b, Timeout: patience, Requested: func() { proxy.Began(ctx) }}
+		return d.DialContext(ctx, "", "a/0:svc")
+	}}
 	return first.Addr().String(), in, out, run(t, in)
 }
 

@@ -1,12 +1,14 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
@@ -23,6 +25,8 @@ type seat struct {
 	p        *Proxy
 	way      *Way
 	newcomer *newcomers.Newcomer // nil: Dial asks nothing
+	turn     *turn               // nil: Dial asks, or the client is refused
+	refusal  error               // why a client whose Dial asks nothing is refused
 	admitted bool
 }
 
@@ -36,6 +40,8 @@ func (p *Proxy) enter(c net.Conn, w *Way) *seat {
 	a := &seat{p: p, way: w}
 	if w.Asks {
 		a.wait(c)
+	} else if a.refusal = a.admit(); a.refusal == nil {
+		a.turn = p.order.take(w, c.RemoteAddr())
 	}
 	return a
 }
@@ -59,6 +65,14 @@ func (a *seat) admit() error {
 	}
 	a.admitted = true
 	return nil
+}
+
+// awaitTurn waits until the client may be dialled on.
+func (a *seat) awaitTurn(ctx context.Context) error {
+	if a.turn == nil {
+		return a.refusal
+	}
+	return a.turn.wait(ctx, cmp.Or(a.p.OrderWithin, limits.ProxyDial))
 }
 
 // gaveWay reports whether the client gave way to others.
