@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // Segments are memory that programs in the NIC and processes share, known by a number (PANIC-23). The daemon makes the memory when the first
@@ -82,6 +83,9 @@ func (d *Daemon) makeSegment(id uint32, size int64, uid int) (*segment, error) {
 		}
 	}
 	if g.mem == nil {
+		if err := refusal.Memory(int64(total)); err != nil {
+			return nil, fmt.Errorf("%w: segment: %w", ctl.ErrNoMemory, err)
+		}
 		m, err := newMemory("segment", total, false)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ctl.ErrNoMemory, explainFiles(err))
