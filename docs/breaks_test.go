@@ -45,7 +45,15 @@ func (b lineBreak) where() (pkg, test string) {
 
 // allBreaks are those of all maps, and of areas that have no map.
 func allBreaks() []lineBreak {
-	return slices.Concat(breaksOfQNIX, breaksOfUSNIC, breaksOfHSN, breaksOfNETSTAR, breaksOfPANIC, breaksOfLinks)
+	return slices.Concat(
+		breaksOfQNIX,
+		breaksOfUSNIC,
+		breaksOfHSN,
+		breaksOfNETSTAR,
+		breaksOfPANIC,
+		breaksOfLimits,
+		breaksOfLinks,
+	)
 }
 
 // A list that is not kept up with the code would break nothing, or something else.
