@@ -43,6 +43,7 @@ type NIC struct {
 	site   *deploy.Site      // loads programs
 	log    *slog.Logger      // nil: no log
 
+	unfollow func()             // ends what keeps the link attached
 	resident *resident.Programs // programs in the driver of the link; nil: the link cannot run programs
 
 	mu       sync.Mutex
@@ -162,6 +163,7 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	}
 	n.driver = driver.NewRegistrar(n.engine.Driver(), n.poller)
 	n.site = n.newSite()
+	n.unfollow = n.follow(d)
 	n.end = sync.OnceValue(n.shut)
 	return n, nil
 }
@@ -428,6 +430,7 @@ func (n *NIC) shut() error {
 		errs = append(errs, p.close())
 	}
 	n.linger()
+	n.unfollow()
 	n.poller.Do(n.engine.Close)
 	if n.resident != nil {
 		errs = append(errs, n.resident.Close())

@@ -278,7 +278,7 @@ type Info struct {
 	Address     string `json:"address"`
 	Name        string `json:"name"`    // of the link, by which clients choose it
 	Network     string `json:"network"` // by which clients choose it
-	Link        string `json:"link"`    // its kind    // its kind: udp, xdp or xdp-generic
+	Link        string `json:"link"`    // its kind: udp, xdp or xdp-generic, or in words that it has lost its interface
 	Version     string `json:"version"` // of Weft, and the commit that the daemon was built from
 	Commit      string `json:"commit"`
 	Guard       string `json:"guard"`  // of its links: GuardSealed or GuardPlain

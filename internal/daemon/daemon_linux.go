@@ -234,6 +234,7 @@ func (d *Daemon) tell() {
 func (d *Daemon) follow(ctx context.Context, rest *sync.WaitGroup) {
 	rest.Go(func() { d.watchNodes(ctx) })
 	rest.Go(func() { d.watchRevocations(ctx) })
+	rest.Go(func() { d.followLink(ctx) })
 	rest.Go(func() {
 		paths := time.NewTicker(lookAtPathsEvery)
 		defer paths.Stop()
