@@ -54,6 +54,7 @@ func allBreaks() []lineBreak {
 		breaksOfLimits,
 		breaksOfLinks,
 		breaksOfRoaming,
+		breaksOfTestbed,
 	)
 }
 
