@@ -1,7 +1,6 @@
 package weft
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -31,7 +30,7 @@ type SharedSegment struct {
 	leave func() error
 
 	mu    sync.RWMutex   // read-locked by accesses and when a wait starts; locked by Close
-	waits sync.WaitGroup // calls of WaitFlag, which read the memory
+	waits sync.WaitGroup // calls of WaitFlag and WaitLock, which read the memory
 }
 
 // sharedSegment is a segment of a NIC inside this program.
@@ -181,7 +180,7 @@ func (s *SharedSegment) Bytes() []byte {
 }
 
 // Lock sets lock i, 0 to 255. If the lock was clear, Lock returns true, and the caller now holds
-// the lock. A program in the NIC clears the lock. Lock returns false if the segment is closed, and
+// the lock. A program in the NIC clears the lock, and WaitLock waits for that. Lock returns false if the segment is closed, and
 // panics if i is out of range.
 func (s *SharedSegment) Lock(i int) bool {
 	return s.look("lock", s.locks, i, func(lock *uint32) bool { return atomic.SwapUint32(lock, 1) == 0 })
@@ -213,43 +212,7 @@ func (s *SharedSegment) look(what string, words []uint32, i int, ask func(*uint3
 	return !s.ended.Load() && ask(&words[i])
 }
 
-// WaitFlag waits until flag i, 0 to 255, is set, and clears it. WaitFlag fails with
-// [ErrBadArgument] if i is out of range, with [ErrClosed] if the segment is closed, and with ctx's
-// error if ctx ends first.
-func (s *SharedSegment) WaitFlag(ctx context.Context, i int) error {
-	fail := func(err error) error { return segmentError(fmt.Sprintf("wait for flag %d of", i), s.id, err) }
-	if i < 0 || i >= len(s.flags) {
-		return fail(fmt.Errorf("%w: expected 0 to %d", ErrBadArgument, len(s.flags)-1))
-	}
-	if !s.use() {
-		return fail(ErrClosed)
-	}
-	defer s.waits.Done()
-	flag := &s.flags[i]
-	for !clearFlag(flag) {
-		if err := s.p.p.Await(ctx, func() bool { return isSet(flag) || s.ended.Load() }); err != nil {
-			return fail(err)
-		}
-		if s.ended.Load() {
-			return fail(ErrClosed)
-		}
-	}
-	return nil
-}
-
-// use keeps the memory until the caller calls waits.Done. It returns false if the segment is
-// closed.
-func (s *SharedSegment) use() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.ended.Load() {
-		return false
-	}
-	s.waits.Add(1)
-	return true
-}
-
-// Close releases the segment. If a call of WaitFlag is waiting, that call fails with [ErrClosed].
+// Close releases the segment. Calls of WaitFlag and WaitLock that wait fail with [ErrClosed].
 // After Close, every lock and flag reads as clear. A second Close does nothing.
 func (s *SharedSegment) Close() error {
 	s.mu.Lock()

@@ -42,6 +42,7 @@ var breaksOfPANIC = []lineBreak{
 	{"PANIC-24", "sharedsegment.go", "atomic.SwapUint32(lock, 1) == 0", "atomic.SwapUint32(lock, 0) == 0", ". TestAProcessAndAProgramShareASegment"},
 	{"PANIC-24", "internal/program/segment.go", "if n < 0 {\n\t\treturn nil, 0", "if n < 0 {\n\t\treturn t.segments[1], 0", "internal/program TestLocksAndFlagsOfNoSegmentAreClearAndLost"},
 	{"PANIC-24", "internal/program/segment.go", "atomic.StoreUint32(&s.locks[i], 0)\n\t\th.nic.Rang(uint32(n / limits.SegmentWords))", "atomic.StoreUint32(&s.locks[i], 0)", "internal/program TestAProgramThatSetsAFlagOrClearsALockRings"},
+	{"PANIC-24", "internal/nic/programs.go", "\t\t\te.ring(p)\n", "\t\t\te.ring(p)\n\t\t\treturn\n", "internal/daemon TestAProgramThatClearsALockWakesEveryProcessThatWaitsForIt"},
 	{"PANIC-25", "internal/daemon/segments_linux.go", "case g.bytes != size:", "case g.bytes < size:", "internal/daemon TestASegmentThatDoesNotFitIsRefused"},
 	{"PANIC-26", "internal/program/inspect.go", "[(uint64(l.log.next)+n-(l.log.total-kept))%kept]", "[0]", ". TestAProcessLoadsAProgramAndTalksToIt"},
 	{"PANIC-27", "pdl/check.go", "if t.known && allHandled && !handled[t.value] {", "if false {", "pdl TestErrorsStandWhereTheyBelong"},

@@ -135,7 +135,7 @@ func (f *memServeFlags) take(ctx context.Context, errs io.Writer) (*fabric.Proce
 			return p, err
 		}
 		if errs != nil {
-			fmt.Fprintf(errs, "%v; waits up to %v, in case the process is an earlier life of this server\n", err, nameWait)
+			fmt.Fprintf(errs, "weft: serve: %v; waits up to %v, in case the process is an earlier life of this server\n", err, nameWait)
 			errs = nil
 		}
 		select {

@@ -78,6 +78,8 @@ type Config struct {
 	ReserveRun func(to netip.AddrPort, size, n int) []byte
 	CommitRun  func(n int)
 	Copy       func(to, from []byte) // copies payload into a frame, if its tag does not
+	Reached    func() netip.Addr     // come together: see source.go
+	From       func(ip netip.Addr)
 
 	// DoubtBatches is told, once in a session, that more than a quarter of the first rounds was lost: if the driver sends frames in
 	// batches, perhaps batches do not get through.
@@ -278,7 +280,7 @@ func (m *Module) move(e *Endpoint, addr netip.AddrPort) {
 	if m.byAddr[e.addr] == e {
 		delete(m.byAddr, e.addr)
 	}
-	e.addr = addr
+	e.addr, e.local = addr, netip.Addr{}
 	m.byAddr[addr] = e
 	if n := e.next; n != nil && !n.bound {
 		n.addr = addr
@@ -338,8 +340,8 @@ func (m *Module) Close(now clock.Time, out Frames) {
 			continue
 		}
 		if s != nil {
-			if b := frame(out, s.addr); b != nil && m.finishes(s, out) {
-				b = frame(out, s.addr)
+			if b := s.frame(out); b != nil && m.finishes(s, out) {
+				b = s.frame(out)
 				out.Commit(s.packets.seal(wire.KindGoodbye, b, wire.OuterLen, nil))
 			}
 		}

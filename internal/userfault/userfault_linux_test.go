@@ -361,7 +361,7 @@ func TestAProgramWhosePagesAreGoneGetsSIGBUS(t *testing.T) {
 func TestAProgramThatRemovesAPageByItselfGetsSIGBUS(t *testing.T) {
 	var log lines
 	_, socket := serve(t, Config{Device: &device{b: make([]byte, 1<<20)}, Page: 4096, Resident: 256 << 10, Log: log.add})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c := program(t, "remove", socket)
 	stop := context.AfterFunc(ctx, func() { _ = c.Process.Kill() })
