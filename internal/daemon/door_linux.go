@@ -147,6 +147,9 @@ func (h *door) serveAll(ctx context.Context) error {
 	}
 	rest.Wait()
 	h.served.Wait()
+	for _, d := range h.links {
+		err = errors.Join(err, d.dropKept())
+	}
 	return err
 }
 
