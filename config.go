@@ -174,7 +174,8 @@ type Node struct {
 	// host name, with or without a port. Examples are "10.0.0.2", "10.0.0.2:7700",
 	// "[fe80::1%eth0]:7700", "::1" and "host-2". If Addr has no port, the port is 7700. Port 0 is
 	// invalid. A host name is looked up once, and the lookup takes at most 5 seconds. If the host
-	// has an IPv4 address, that address is used. "shm:NAME" is the address of a NIC whose link is
+	// has several addresses, the NIC tries up to 8 of them in turn until one answers: an IPv4
+	// address first, then the families alternate. "shm:NAME" is the address of a NIC whose link is
 	// SharedMemory("NAME").
 	Addr string
 
@@ -318,25 +319,25 @@ func (c *Config) later() func(text string) {
 	return func(text string) { go tell(text) }
 }
 
-// address returns the address at which a node listens. It may look up a host name, which may take
-// seconds.
-func (n Node) address() (netip.AddrPort, error) {
+// addresses returns the addresses at which a node may listen, at least one. It may look up a host
+// name, which may take seconds.
+func (n Node) addresses() ([]netip.AddrPort, error) {
 	if shm.IsName(n.Addr) {
 		a, err := shm.Parse(n.Addr)
 		if err != nil {
-			err = argument(fmt.Errorf("weft: node: address %w", err))
+			return nil, argument(fmt.Errorf("weft: node: address %w", err))
 		}
-		return a, err
+		return []netip.AddrPort{a}, nil
 	}
-	a, err := registry.Resolve(n.Addr, registry.DefaultPort)
-	if err == nil && (a.Port() == 0 || a.Addr().IsUnspecified()) {
+	all, err := registry.ResolveAll(n.Addr, registry.DefaultPort)
+	if err == nil && (all[0].Port() == 0 || all[0].Addr().IsUnspecified()) {
 		err = fmt.Errorf("address %q: expected the address of one host, and a port from 1 to 65535, or none for %d",
 			n.Addr, registry.DefaultPort)
 	}
 	if err != nil {
-		return netip.AddrPort{}, argument(fmt.Errorf("weft: node: %w", err))
+		return nil, argument(fmt.Errorf("weft: node: %w", err))
 	}
-	return a, nil
+	return all, nil
 }
 
 // random returns a number that cannot be guessed.

@@ -43,6 +43,7 @@ type NIC struct {
 	site   *deploy.Site      // loads programs
 	log    *slog.Logger      // nil: no log
 
+	unfollow func()             // ends what keeps the link attached
 	resident *resident.Programs // programs in the driver of the link; nil: the link cannot run programs
 
 	mu       sync.Mutex
@@ -149,9 +150,9 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 		}
 	}
 	for _, node := range cfg.Nodes {
-		addr, err := node.address()
+		addrs, err := node.addresses()
 		if err == nil {
-			err = n.addNode(node, addr)
+			err = n.addNode(node, addrs)
 		}
 		if err != nil {
 			return nil, errors.Join(err, d.Close())
@@ -162,6 +163,7 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 	}
 	n.driver = driver.NewRegistrar(n.engine.Driver(), n.poller)
 	n.site = n.newSite()
+	n.unfollow = n.follow(d)
 	n.end = sync.OnceValue(n.shut)
 	return n, nil
 }
@@ -179,16 +181,17 @@ func (n *NIC) AddNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
 	}
-	addr, err := node.address() // before Do, because the engine must not wait for a name server
+	addrs, err := node.addresses() // before Do, because the engine must not wait for a name server
 	if err != nil {
 		return err
 	}
-	n.poller.Do(func(clock.Time) { err = n.addNode(node, addr) })
+	n.poller.Do(func(clock.Time) { err = n.addNode(node, addrs) })
 	return err
 }
 
-// addNode tells the engine about a node at an address.
-func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
+// addNode tells the engine about a node at one of some addresses.
+func (n *NIC) addNode(node Node, addrs []netip.AddrPort) (err error) {
+	addr := addrs[0] // all are of one kind
 	if node.Name != "" {
 		if err := registry.CheckName(node.Name); err != nil {
 			return argument(fmt.Errorf("weft: node %s: %w", node.Addr, err))
@@ -208,7 +211,7 @@ func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
 		}
 		node.ID = cmp.Or(node.ID, NICID(key.ID()))
 	}
-	switch err := n.engine.AddNode(uint64(node.ID), addr); {
+	switch err := n.engine.AddNode(uint64(node.ID), addr, addrs[1:]...); {
 	case errors.Is(err, nic.ErrClosed): // closed after alive returned
 		return ErrClosed
 	case err != nil:
@@ -222,7 +225,7 @@ func (n *NIC) addNode(node Node, addr netip.AddrPort) (err error) {
 	if node.Name == "" {
 		return nil
 	}
-	n.engine.Programs().NameNode(node.Name, uint64(node.ID), addr)
+	n.engine.Programs().NameNode(node.Name, uint64(node.ID), addrs...)
 	return nil
 }
 
@@ -238,10 +241,11 @@ func (n *NIC) RemoveNode(node Node) error {
 	}
 	var addr netip.AddrPort
 	if node.ID == 0 {
-		var err error
-		if addr, err = node.address(); err != nil {
+		addrs, err := node.addresses()
+		if err != nil {
 			return err
 		}
+		addr = addrs[0]
 	}
 	n.poller.Do(func(clock.Time) { n.engine.RemoveNode(uint64(node.ID), addr) })
 	return nil
@@ -426,6 +430,7 @@ func (n *NIC) shut() error {
 		errs = append(errs, p.close())
 	}
 	n.linger()
+	n.unfollow()
 	n.poller.Do(n.engine.Close)
 	if n.resident != nil {
 		errs = append(errs, n.resident.Close())

@@ -29,8 +29,7 @@ type Process struct {
 	time       proc.Time
 	askProgram func(context.Context, nicid.ID, *ctl.Program) (*ctl.ProgramReply, error)
 
-	// share makes or finds a segment, and returns the function that releases it. It is nil if the NIC
-	// has no segments.
+	// share makes or finds a segment, and returns the function that releases it.
 	share   func(id uint32, size int) (mem []byte, leave func() error, err error)
 	calls   func() (kicks, wakes uint64) // nil with an embedded NIC
 	leave   func() error                 // makes the NIC forget the process, after every operation has ended

@@ -17,9 +17,11 @@ type Region struct {
 }
 
 // Alloc makes a region of n bytes, 1 to 64 GiB. All its bytes are zero. Alloc fails with
-// [ErrNoMemory] if the system has too little memory, if the daemon's quota is used up or, in a
-// simulation, if n is over 1 GiB. A region of 64 MiB or more lies outside of Go's heap, so only
-// [Region.Close] frees the region.
+// [ErrNoMemory] if the system or a cgroup has too little memory, if the daemon's quota is used up
+// or, in a simulation, if n is over 1 GiB. If a cgroup limits the memory, Alloc touches every page
+// of a region that a daemon makes, and of a region of 64 MiB or more, so that a later access cannot
+// fail. A region of 64 MiB or more lies outside of Go's heap, so only [Region.Close] frees the
+// region.
 func (p *Process) Alloc(n int) (*Region, error) {
 	r, err := p.p.Alloc(n)
 	if err != nil {

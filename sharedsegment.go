@@ -53,18 +53,18 @@ type sharedSegment struct {
 // process ends before [SharedSegment.Close], this Go program may still touch the bytes of the
 // segment until it calls [SharedSegment.Close].
 //
+// A segment that the command weft segment create made stays without a process. SharedSegment opens
+// it like any other.
+//
 // SharedSegment fails with [ErrBadArgument] if bytes is out of range or differs from the length of
-// an existing segment. A simulation has no segments, so in a simulation SharedSegment always fails
-// with [ErrBadArgument]. SharedSegment fails with [ErrNotPermitted] if the segment belongs to
-// another user, with [ErrNoMemory] if the quota is used up, and with [ErrClosed] if the process is
-// closed.
+// an existing segment. It fails with [ErrNotPermitted] if the segment belongs to another user who
+// does not let others write to it, with [ErrNoMemory] if the quota is used up, and with [ErrClosed]
+// if the process is closed.
 func (p *Process) SharedSegment(id uint32, bytes int) (*SharedSegment, error) {
 	fail := func(err error) (*SharedSegment, error) { return nil, segmentError("share", id, err) }
 	switch {
 	case bytes < 1 || bytes > limits.SegmentBytes:
 		return fail(fmt.Errorf("%w: %d bytes; expected 1 to %d", ErrBadArgument, bytes, limits.SegmentBytes))
-	case p.share == nil:
-		return fail(fmt.Errorf("%w: a simulated NIC has no segments", ErrBadArgument))
 	case p.p.Closed():
 		return fail(ErrClosed)
 	}

@@ -49,7 +49,7 @@ var breaksOfPANIC = []lineBreak{
 	{"PANIC-28", "pdl/parseexpr.go", "x = &Binary{op.pos, string(op.kind), x, p.level(n + 1)}", "x = &Binary{op.pos, string(op.kind), p.level(n + 1), x}", "pdl TestTheParserReadsWhatTheGrammarDerives"},
 	{"PANIC-29", "pdl/vm/activate.go", "p.pc, p.limit = entry, entry+m.cfg.Budget", "p.pc, p.limit = p.module.Init, p.module.Init+m.cfg.Budget", "pdl/vm TestMessagesFindTheirTrigger"},
 	{"PANIC-30", "pdl/check.go", "case \"AWAIT\", \"STOP\":\n\t\treturn true", "case \"AWAIT\", \"STOP\":\n\t\treturn false", "pdl TestErrorsStandWhereTheyBelong"},
-	{"PANIC-31", "internal/program/node.go", "t.nodes[strings.ToLower(name)] = node{nic, addr}", "t.nodes[name] = node{nic, addr}", "internal/program TestNodesHaveNamesUntilTheyAreForgotten"},
+	{"PANIC-31", "internal/program/node.go", "t.nodes[strings.ToLower(name)] = node{nic, addrs}", "t.nodes[name] = node{nic, addrs}", "internal/program TestNodesHaveNamesUntilTheyAreForgotten"},
 	{"PANIC-31", "internal/program/announce.go", "if nic == 0 || nic == t.cfg.NIC {", "if nic != 1 {", "internal/nic TestANameIsLookedUpAtTheNICThatTheMessageGoesTo"},
 	{"PANIC-31", "pdl/genserve.go", "g.destination(s.At, s.atSymbol, first+4)", "g.destination(s.To, s.toSymbol, first+4)", "pdl/vm TestProgramsOnTwoNICsPlayPingPong"},
 	{"PANIC-32", "pdl/vm/serve.go", "Transfer{p.id, arg[2], arg[1]}", "Transfer{p.id, arg[1], arg[2]}", "pdl/vm TestTransfersOverlapWithWhatDoesNotDependOnThem"},

@@ -54,6 +54,8 @@ func allBreaks() []lineBreak {
 		breaksOfLimits,
 		breaksOfLinks,
 		breaksOfSilent,
+		breaksOfRoaming,
+		breaksOfTestbed,
 	)
 }
 

@@ -1,42 +1,32 @@
 package netmem
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
-	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // hugePage is the size of the kernel's huge pages.
 const hugePage = 2 << 20
 
 // mapMemory maps n bytes of zeroed memory outside Go's heap, in huge pages if the kernel grants
-// them. It fails if the host has less memory available. Otherwise the kernel would grant the
-// address range, and later kill a process when memory runs out.
+// them. It fails if the host or a cgroup has less memory available. Otherwise the kernel would grant
+// the address range, and later kill a process when memory runs out.
 func mapMemory(n int) (mem []byte, unmap func() error, err error) {
-	if has, ok := available(); ok && uint64(n) > has {
-		return nil, nil, fmt.Errorf("%d bytes of memory; this host has %d available", n, has)
+	if err := refusal.Memory(int64(n)); err != nil {
+		return nil, nil, err
 	}
-	mem, err = unix.Mmap(-1, 0, n+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	all, err := unix.Mmap(-1, 0, n+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%d bytes of memory: %w", n, err)
+		return nil, nil, fmt.Errorf("%d bytes of memory: %w", n, refusal.Of("mmap", int64(n+hugePage), err))
 	}
-	all := mem
-	_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // without support the pages are small
-	mem = aligned(mem, hugePage)
-	return mem[:n:n], func() error { return unix.Munmap(all) }, nil
-}
-
-// available returns the number of bytes that the host could give to a program now without swapping.
-func available() (n uint64, ok bool) {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, false
+	_ = unix.Madvise(all, unix.MADV_HUGEPAGE) // without support the pages are small
+	mem = aligned(all, hugePage)[:n:n]
+	if err := refusal.Commit(mem); err != nil {
+		return nil, nil, errors.Join(err, unix.Munmap(all))
 	}
-	_, rest, ok := bytes.Cut(text, []byte("MemAvailable:"))
-	line, _, _ := bytes.Cut(rest, []byte(" kB"))
-	kib, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 10, 54)
-	return kib << 10, ok && err == nil
+	return mem, func() error { return unix.Munmap(all) }, nil
 }

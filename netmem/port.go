@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/hsn"
 	"github.com/weftnet/weft/internal/mutate"
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // Datagrams with pages go from pagePort to pagePort with one tag.
@@ -100,9 +101,15 @@ func pageMemory(p *weft.Process, n int) (mem []byte, unmap func() error, err err
 	if p.NIC() != nil && n >= mapped {
 		return mapMemory(n)
 	}
+	if err := refusal.Memory(int64(n)); err != nil {
+		return nil, nil, err
+	}
 	region, err := p.Alloc(n)
 	if err != nil {
 		return nil, nil, err
+	}
+	if err := refusal.Commit(region.Bytes()); err != nil {
+		return nil, nil, errors.Join(err, region.Close())
 	}
 	return region.Bytes(), region.Close, nil
 }

@@ -123,7 +123,8 @@ type answer struct {
 // process. A process can have one Server or one [Client] at a time. If p already has one of them,
 // Serve fails with [weft.ErrPortInUse].
 //
-// Serve fails if it cannot get the memory or the spill file. Serve fails with [weft.ErrBadArgument]
+// Serve fails if it cannot get the memory or the spill file, or if the host or a cgroup has too little
+// memory left. If a cgroup limits the memory, Serve touches every page of it. Serve fails with [weft.ErrBadArgument]
 // if cfg is not valid.
 func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if cfg.Bytes <= 0 || cfg.Bytes%hsn.MaxPage != 0 {

@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // lockFile keeps other servers from using a file.
@@ -28,11 +30,14 @@ func reserveFile(f *os.File, n int64) error {
 	}
 	switch err := unix.Fallocate(int(f.Fd()), 0, 0, n); {
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return f.Truncate(n) // the space is taken later
+		if err := f.Truncate(n); err != nil { // else the space is taken later
+			return refusal.Of("ftruncate", n, err)
+		}
+		return nil
 	case errors.Is(err, unix.ENOSPC):
 		return free
 	case err != nil:
-		return fmt.Errorf("%d bytes: %w", n, err)
+		return refusal.Of("fallocate", n, err)
 	}
 	return nil
 }

@@ -74,16 +74,3 @@ func TestAnOperationBelowARealDeadlineIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
-func TestASimulatedProcessHasNoSegments(t *testing.T) {
-	f := New(Config{Seed: Seed(1)})
-	f.Process(0, "self/0", func(p *Process) error {
-		if _, err := p.SharedSegment(1, 100); !errors.Is(err, weft.ErrBadArgument) {
-			return fmt.Errorf("it gives %v", err)
-		}
-		return nil
-	})
-	if err := f.Run(time.Minute); err != nil {
-		t.Fatal(err)
-	}
-}

@@ -47,7 +47,8 @@ type node struct {
 	asks  []*ask     // of the driver to the present NIC, in order
 	wait  []*Process // start with the NIC
 
-	site *deploy.Site // of programs
+	site     *deploy.Site        // of programs
+	segments map[uint32]*segment // of the present engine, by number
 }
 
 func newNode(f *Fabric, index int) *node {
@@ -113,7 +114,7 @@ func (n *node) start() error {
 // vanish removes the NIC as a crash does, without a word to its processes and peers.
 func (n *node) vanish() {
 	n.disturb()
-	n.engine, n.asks = nil, nil
+	n.engine, n.asks, n.segments = nil, nil, nil
 	n.port.unplug()
 	n.pollAt = clock.Never
 	n.turn++

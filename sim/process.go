@@ -205,6 +205,7 @@ func (p *Process) askToLeave() {
 		p.host.ask(p, true)
 	}
 	p.leaving = true
+	p.host.leaveSegments(p)
 }
 
 // unplug tells the process that its NIC has vanished. A process that has not begun waits for the

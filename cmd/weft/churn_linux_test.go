@@ -107,7 +107,10 @@ func missing(reports []churnReport) string {
 func judgeChurn(t *testing.T, hosts []*churnHost, reports []churnReport) {
 	t.Helper()
 	for i, h := range hosts {
-		t.Logf("host %d: %v; its NIC ended %d times; sent %d, of which %d and %d and %d failed", i, h.changes, h.deaths, reports[i].Sent,
+		h.mu.Lock()
+		deaths := h.deaths
+		h.mu.Unlock()
+		t.Logf("host %d: %v; its NIC ended %d times; sent %d, of which %d and %d and %d failed", i, h.changes, deaths, reports[i].Sent,
 			len(reports[i].Failed[0]), len(reports[i].Failed[1]), len(reports[i].Failed[2]))
 		for _, wrong := range reports[i].Wrong[:min(len(reports[i].Wrong), 20)] {
 			t.Errorf("host %d: %s", i, wrong)

@@ -71,7 +71,7 @@ func TestKeysAndCountersAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, value := range []any{ctl.Node{}, ctl.Check{}, ctl.Name{}, ctl.Member{}, ctl.Process{}, ctl.Thrown{}} {
+	for _, value := range []any{ctl.Node{}, ctl.Check{}, ctl.Name{}, ctl.Member{}, ctl.Process{}, ctl.Thrown{}, ctl.SegmentInfo{}} {
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(value)) {
 			if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); !strings.Contains(string(text), "`"+key+"`") {
 				t.Errorf("docs/nic.md does not name %q, the key of %T.%s", key, value, f.Name)

@@ -49,11 +49,12 @@ func (f *joinFlags) complete() error {
 		case own || shm.IsName(s):
 			return usagef("--node %s with --listen %s: expected shm:NAME in both or in none, since shared memory joins its own NICs alone", s, f.listen)
 		}
-		n, err := file.EntryOf(s).Node(registry.Torus{})
+		e := file.EntryOf(s)
+		n, err := e.Node(registry.Torus{})
 		if err != nil {
 			return usagef("--node: %w", err)
 		}
-		f.nodes = append(f.nodes, fabric.Node{ID: fabric.NICID(n.ID), Addr: n.Addr.String()})
+		f.nodes = append(f.nodes, fabric.Node{ID: fabric.NICID(n.ID), Addr: e.Address})
 	}
 	return nil
 }

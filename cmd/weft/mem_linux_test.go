@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -173,6 +174,44 @@ func TestABlockDeviceOutlivesTheDeathsOfItsServers(t *testing.T) {
 	}
 	if status != 0 || t.Failed() {
 		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+// PostgreSQL and sqlite keep their files on network memory, while one page server after the other is killed.
+func TestDatabasesOnNetworkMemoryLoseNoTransaction(t *testing.T) {
+	for _, tool := range []string{"pgbench", "sqlite3", "mkfs.ext4", "setpriv"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("there is no %s here", tool)
+		}
+	}
+	for _, path := range []string{"/dev/fuse", "/dev/loop-control"} {
+		if _, err := os.Stat(path); err != nil {
+			t.Skip(err)
+		}
+	}
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	period, seconds := "20", "300"
+	if !*long {
+		period, seconds = "5", "20"
+	}
+	r := testbedExec(t, "--hosts", "4", "--", "testdata/db-host.sh")
+	dir := t.TempDir()
+	r.Env = append(r.Env, "WEFT="+os.Args[0], "MEM_DIR="+dir, "MEM_PERIOD="+period, "MEM_SECONDS="+seconds)
+	status := r.status(t)
+	out := r.stdout.String() + r.stderr.String()
+	for _, want := range []string{" is killed", "number of failed transactions: 0 (0.000%)", "transactions, and all are there", "the sums are right, and the filesystem is clean"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output has no %q", want)
+		}
+	}
+	if t.Logf("%s", out); status != 0 || t.Failed() {
+		t.Errorf("status %d", status)
+		for i := 1; i < 4; i++ {
+			log, _ := os.ReadFile(filepath.Join(dir, "log."+strconv.Itoa(i))) // there is none if it has not started
+			t.Logf("page server %d: %s", i, log)
+		}
 	}
 }
 

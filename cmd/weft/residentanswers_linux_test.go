@@ -37,7 +37,7 @@ MESSAGE 1: BEGIN n = n + 1; v[0] = n; SEND v[0] LEN PACKET[1] AS 1 TO PACKET[0] 
 %sEND;`, &triggers, &blocks)
 	for _, mtu := range []int{1500, 3400} {
 		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
-			sockets, _ := residentNICsOf(t, mtu, plainResident)
+			sockets := residentNICsOf(t, mtu, plainResident).sockets
 			must(t, "program", "load", sourceFile(t, "answers", source), "--id", "415", "--resident", "xdp", "--socket", sockets[1])
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

@@ -27,18 +27,28 @@ const plainResident = "[programs]\nplain_resident = true\n"
 // be none.
 func residentNICs(t *testing.T, more string) (sockets [2]string, pids [2]int) {
 	t.Helper()
-	return residentNICsOf(t, testbed.DefaultMTU, more)
+	p := residentNICsOf(t, testbed.DefaultMTU, more)
+	return p.sockets, p.pids
+}
+
+// residentPair are the daemons of residentNICs, with their hosts.
+type residentPair struct {
+	bed     *testbed.Testbed
+	sockets [2]string
+	pids    [2]int
+	logs    [2]lockedBuffer
 }
 
 // residentNICsOf are those of residentNICs on a cable with an MTU in bytes.
-func residentNICsOf(t *testing.T, mtu int, more string) (sockets [2]string, pids [2]int) {
+func residentNICsOf(t *testing.T, mtu int, more string) *residentPair {
 	t.Helper()
 	bed, err := testbed.New(testbed.Config{Hosts: 2, MTU: mtu})
 	if err != nil {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { bed.Close() })
-	dir := t.TempDir()
+	dir, p := t.TempDir(), &residentPair{bed: bed}
+	sockets := &p.sockets
 	for i := range sockets {
 		text := fmt.Sprintf("id = %q\nlisten = \"%v:7700\"\nlink = \"xdp\"\n%s", nicIDs[i], bed.Host(i).Addr(), more)
 		for k := range sockets {
@@ -51,13 +61,13 @@ func residentNICsOf(t *testing.T, mtu int, more string) (sockets [2]string, pids
 		sockets[i] = filepath.Join(dir, fmt.Sprintf("%d.sock", i))
 		c := bed.Host(i).Command(t.Context(), "/proc/self/exe", "nic", "--config", file, "--socket", sockets[i], "--state-dir", filepath.Join(dir, fmt.Sprint(i)))
 		c.Env = append(os.Environ(), asWeft+"=1")
-		var log lockedBuffer
-		c.Stderr = &log
+		log := &p.logs[i]
+		c.Stderr = log
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
-		pids[i] = c.Process.Pid
+		p.pids[i] = c.Process.Pid
 		eventually(t, "a NIC is up", func() bool {
 			if strings.Contains(log.String(), "AF_XDP unavailable") {
 				t.Skip(log.String())
@@ -68,7 +78,7 @@ func residentNICsOf(t *testing.T, mtu int, more string) (sockets [2]string, pids
 	for _, s := range sockets {
 		eventually(t, "the NICs are up", func() bool { return strings.Contains(must(t, "nodes", "--socket", s), " up ") })
 	}
-	return sockets, pids
+	return p
 }
 
 // switches is how often the threads of a process have gone to sleep.

@@ -135,7 +135,7 @@ func TestANewTestbedTakesTheNameOfOneThatWasKilled(t *testing.T) {
 
 func TestWhatHasJoinedEndsWithTheTestbed(t *testing.T) {
 	r := lab(t, "--grace", "1m")
-	gentle := r.joining(t, "lab", "--grace", "1m", "--on", "0", "--", "sh", "-c", "trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.01; done")
+	gentle := r.joining(t, "lab", "--grace", "1m", "--on", "0", "--", "sh", "-c", "trap 'sleep 0.3; echo asked; exit 7' TERM; echo ready; while :; do sleep 0.01; done")
 	pipe, err := gentle.beginCopied(t)
 	if err != nil {
 		t.Fatal(err)

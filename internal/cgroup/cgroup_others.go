@@ -38,6 +38,9 @@ func (*Group) OOM() (OOM, error) { return OOM{}, unsupported() }
 // Enclosing fails.
 func Enclosing() (OOM, error) { return OOM{}, unsupported() }
 
+// MemoryRoom fails.
+func MemoryRoom() (Room, bool, error) { return Room{}, false, unsupported() }
+
 // Processes fails.
 func (*Group) Processes() ([]int, error) { return nil, unsupported() }
 

@@ -12,6 +12,8 @@
 //	                                            ◄───────  {"region":{…}}
 //	  {"version":1,"op":"share","segment":{…}}  ───────►
 //	                                            ◄───────  {"segment":{…}}      + memory
+//	  {"version":1,"op":"segment","segment_tool":{"do":"read",…}} ─►
+//	                                            ◄───────  {"segment_tool":{"info":{…},"data":"…"}}
 //	  {"version":1,"op":"leave"}                ───────►
 //	                                            ◄───────  {}
 //	  {"version":1,"op":"stat"}                 ───────►
@@ -85,6 +87,7 @@ var (
 	ErrTaken      = errors.New("number is taken")
 	ErrNoAnswer   = errors.New("the NIC does not answer")
 	ErrNoLink     = errors.New("no such link")
+	ErrNoSegment  = errors.New("no such segment")
 )
 
 // Codes of Error, and what they unwrap to.
@@ -92,7 +95,7 @@ var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
 	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
 	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken, "no-job": ErrNoJob, "no-machine": ErrNoMachine, "in-use": ErrInUse,
-	"no-link": ErrNoLink, "superseded": ErrSuperseded,
+	"no-link": ErrNoLink, "no-segment": ErrNoSegment, "superseded": ErrSuperseded,
 }
 
 // Error is what a daemon answers when it does not do what was asked.
@@ -139,6 +142,8 @@ const (
 	OpCheck     = "check"     // whether frames of both sizes reach the NICs that this one knows, and come back (USNIC-61)
 	OpThrown    = "thrown"    // the processes that it has thrown out lately
 	OpProgram   = "program"   // programs in the NIC: load, list, …
+	OpSegments  = "segments"  // the segments of this NIC
+	OpSegment   = "segment"   // make, read, write or delete one, for a tool
 	OpLinks     = "links"     // the links of the daemon, each with a NIC of its own
 	OpJob       = "job"       // jobs and machines: reserve, list, kill, …
 	OpShutdown  = "shutdown"  // end the daemon as a signal would
@@ -154,6 +159,7 @@ type Request struct {
 	Part    *Part          `json:"part,omitempty"`
 	Free    *Free          `json:"free,omitempty"`
 	Segment *SharedSegment `json:"segment,omitempty"` // of share and unshare
+	Tool    *SegmentTool   `json:"segment_tool,omitempty"`
 	Program *Program       `json:"program,omitempty"`
 	Job     *Job           `json:"job,omitempty"`
 	From    int            `json:"from,omitempty"`       // of a list: index of the first entry wanted
@@ -175,7 +181,7 @@ func (r *Request) Remote() bool {
 
 // forgoes reports whether its reply may be lost on a client: r only looks, or is about programs, whose client asks again or takes back.
 func (r *Request) forgoes() bool {
-	return r.Remote() || r.Op == OpCheck || r.Op == OpThrown || r.Op == OpLinks
+	return r.Remote() || r.Op == OpCheck || r.Op == OpThrown || r.Op == OpSegments || r.Op == OpLinks
 }
 
 // check says what is wrong with r, before it is looked at closely.
@@ -183,7 +189,7 @@ func (r *Request) check() error {
 	switch {
 	case r.Version != Version:
 		return fmt.Errorf("%w: got version %d, this daemon has %d; use the weft of the same build", ErrVersion, r.Version, Version)
-	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpRegister && r.Given == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil, (r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpProgram && r.Program == nil, r.Op == OpJob && r.Job == nil:
+	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpRegister && r.Given == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil, (r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpSegment && r.Tool == nil, r.Op == OpProgram && r.Program == nil, r.Op == OpJob && r.Job == nil:
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
@@ -193,11 +199,13 @@ func (r *Request) check() error {
 		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job", ErrBadRequest, r.Op)
 	}
 	switch r.Op {
+	case OpSegment:
+		return r.Tool.check()
 	case OpProgram:
 		return r.Program.check()
 	case OpJob:
 		return r.Job.check()
-	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpLinks, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpSegments, OpLinks, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -278,7 +286,7 @@ type Info struct {
 	Address     string `json:"address"`
 	Name        string `json:"name"`    // of the link, by which clients choose it
 	Network     string `json:"network"` // by which clients choose it
-	Link        string `json:"link"`    // its kind    // its kind: udp, xdp or xdp-generic
+	Link        string `json:"link"`    // its kind: udp, xdp or xdp-generic, or in words that it has lost its interface
 	Version     string `json:"version"` // of Weft, and the commit that the daemon was built from
 	Commit      string `json:"commit"`
 	Guard       string `json:"guard"`  // of its links: GuardSealed or GuardPlain
@@ -416,6 +424,8 @@ type Reply struct {
 	Memory    *Memory        `json:"memory,omitempty"`
 	Checks    []Check        `json:"checks,omitempty"`
 	Thrown    []Thrown       `json:"thrown,omitempty"`
+	Segments  []SegmentInfo  `json:"segments,omitempty"`
+	Tool      *SegmentAnswer `json:"segment_tool,omitempty"`
 	Program   *ProgramReply  `json:"program,omitempty"`
 	Links     []Link         `json:"links,omitempty"`
 	Job       *JobReply      `json:"job,omitempty"`

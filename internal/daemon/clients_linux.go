@@ -52,11 +52,17 @@ func (d *Daemon) turnAway(c *ctl.Client, why error) {
 
 // admit checks which user a client is, and counts it in.
 func (d *Daemon) admit(c *ctl.Client) (*client, error) {
-	conf := &d.settings.config
-	if !d.owner(c) && !slices.Contains(conf.AllowUIDs, c.Peer.UID) && !slices.ContainsFunc(c.Peer.GIDs, func(g int) bool { return slices.Contains(conf.AllowGIDs, g) }) && !d.jobs.admits(c.Peer.UID) {
+	if !d.allowed(c) && !d.jobs.admits(c.Peer.UID) {
 		return nil, fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids", ctl.ErrRefused, c.Peer.UID)
 	}
 	return d.enter(c)
+}
+
+// allowed reports whether the configuration lets the user of a client attach under any name.
+func (d *Daemon) allowed(c *ctl.Client) bool {
+	conf := &d.settings.config
+	return d.owner(c) || slices.Contains(conf.AllowUIDs, c.Peer.UID) ||
+		slices.ContainsFunc(c.Peer.GIDs, func(g int) bool { return slices.Contains(conf.AllowGIDs, g) })
 }
 
 // owner reports whether a client is the daemon's own user or root.
@@ -160,6 +166,11 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 	case ctl.OpThrown:
 		page, next := ctl.Page(d.thrownOut(), r.From)
 		return c.Reply(&ctl.Reply{Thrown: page, Next: next})
+	case ctl.OpSegments:
+		page, next := ctl.Page(d.listSegments(), r.From)
+		return c.Reply(&ctl.Reply{Segments: page, Next: next})
+	case ctl.OpSegment:
+		return d.answerSegment(c, r.Tool)
 	case ctl.OpLinks:
 		return c.Reply(&ctl.Reply{Links: d.list()})
 	case ctl.OpShutdown:

@@ -16,6 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link/capture"
 	"github.com/weftnet/weft/internal/link/udp"
+	"github.com/weftnet/weft/internal/refusal"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/internal/registry/file"
 	"github.com/weftnet/weft/internal/registry/gossip"
@@ -215,6 +216,10 @@ func (c Config) check() (s settings, err error) {
 	if c.RegionBytes < 0 || c.RegionBytes > limits.MaxRegion {
 		wrong("region_bytes", "%d; expected up to %d", c.RegionBytes, int64(limits.MaxRegion))
 	}
+	limit, by, limited := refusal.Limit()
+	if limited && c.RegionBytes > limit {
+		wrong("region_bytes", "%d; %s holds for the daemon; expected less, or a higher limit", c.RegionBytes, by)
+	}
 	if c.StagingBytes != 0 && (c.StagingBytes < limits.LeastStagingBytes || c.StagingBytes > 1<<30) {
 		wrong("staging_bytes", "%d; expected %d to %d", c.StagingBytes, limits.LeastStagingBytes, 1<<30)
 	}
@@ -252,6 +257,9 @@ func (c Config) check() (s settings, err error) {
 	}
 	if c.RegionBytes == 0 {
 		c.RegionBytes = limits.RegionBytes
+		if limited {
+			c.RegionBytes = min(c.RegionBytes, limit)
+		}
 	}
 	s.mtu, s.config = c.MTU, c
 	s.trusted = c.trusted(s.stateDir, wrong)

@@ -219,6 +219,9 @@ func (d *Daemon) Run(ctx context.Context) error { return d.door.run(ctx) }
 
 // tell logs what the link is and how it works.
 func (d *Daemon) tell() {
+	if why := d.counters.unsealed; why != nil {
+		d.log.Warn("shared memory has no seals: only processes of this user may attach", "why", why)
+	}
 	d.log.Info("NIC is up", "nic", d.id, "incarnation", d.incarnation, "address", d.Addr(), "socket", d.Socket(),
 		"link", d.link.name, "version", version.Release, "commit", version.Commit(), "mtu", d.link.MTU(), "gso", d.link.Offload(), "receive_buffer", d.link.Caps().ReceiveBuffer(), "nodes", len(d.others(d.settings.nodes.Nodes())))
 	for _, what := range d.link.why() {
@@ -231,6 +234,7 @@ func (d *Daemon) tell() {
 func (d *Daemon) follow(ctx context.Context, rest *sync.WaitGroup) {
 	rest.Go(func() { d.watchNodes(ctx) })
 	rest.Go(func() { d.watchRevocations(ctx) })
+	rest.Go(func() { d.followLink(ctx) })
 	rest.Go(func() {
 		paths := time.NewTicker(lookAtPathsEvery)
 		defer paths.Stop()

@@ -147,6 +147,9 @@ func (h *door) serveAll(ctx context.Context) error {
 	}
 	rest.Wait()
 	h.served.Wait()
+	for _, d := range h.links {
+		err = errors.Join(err, d.dropKept())
+	}
 	return err
 }
 
@@ -182,7 +185,7 @@ func (h *door) close() error {
 // list describes the links to a tool.
 func (h *door) list() (l []ctl.Link) {
 	for _, d := range h.links {
-		l = append(l, ctl.Link{Name: d.settings.linkName(), Kind: d.link.name, NIC: d.id, Address: d.Addr().String(), Processes: len(d.processes())})
+		l = append(l, ctl.Link{Name: d.settings.linkName(), Kind: d.link.now(), NIC: d.id, Address: d.Addr().String(), Processes: len(d.processes())})
 	}
 	return l
 }

@@ -58,7 +58,7 @@ func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*c
 }
 
 func (d *Daemon) info() *ctl.Info {
-	i := &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Network: d.settings.linkName(), Link: d.link.name,
+	i := &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Network: d.settings.linkName(), Link: d.link.now(),
 		Version: version.Release, Commit: version.Commit(), PID: os.Getpid(), Started: d.started.UnixNano(), Goroutines: runtime.NumGoroutine(),
 		Guard: ctl.GuardPlain, Key: d.key.Public().String()}
 	if !d.settings.config.Plain {
@@ -86,7 +86,9 @@ func (d *Daemon) known() (all []nic.NodeInfo) {
 func (d *Daemon) nodes() (l []ctl.Node) {
 	listed, named := map[netip.AddrPort]registry.Node{}, map[registry.NICID]string{}
 	for _, n := range d.registry.Nodes() {
-		listed[n.Addr] = n
+		for _, a := range n.Addrs() {
+			listed[a] = n
+		}
 		named[n.ID] = n.Name // that of none is asked for
 	}
 	for _, n := range d.known() {

@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/link"
 	"github.com/weftnet/weft/internal/link/capture"
 	"github.com/weftnet/weft/internal/link/udp"
@@ -26,6 +28,23 @@ type carried struct {
 	name   string
 	choice string
 	xdp    *xdp.Driver // the link itself, if it is AF_XDP; nil: it is not
+}
+
+// now is the kind of the link as it is at present.
+func (c *carried) now() string {
+	if c.xdp != nil && !c.xdp.Attached() {
+		return "udp (" + c.name + " has lost its interface)"
+	}
+	return c.name
+}
+
+// followLink keeps an AF_XDP link attached to the interface that has its address.
+func (d *Daemon) followLink(ctx context.Context) {
+	if d.link.xdp == nil {
+		return
+	}
+	do := func(f func()) { d.loop.Do(func(clock.Time) { f() }) }
+	d.link.xdp.Follow(ctx, do, func(text string) { d.log.Warn("link", "what", text) })
 }
 
 // why is what the log says of the link, a sentence each.

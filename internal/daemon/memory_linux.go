@@ -3,8 +3,12 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"os"
 
+	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/hugepage"
+	"github.com/weftnet/weft/internal/memfd"
+	"github.com/weftnet/weft/internal/refusal"
 	"github.com/weftnet/weft/internal/standin"
 	"golang.org/x/sys/unix"
 )
@@ -30,18 +34,17 @@ type memory struct {
 	fd    int
 	mem   []byte
 	guard *standin.Memory
+
+	unsealed error // why it has no seals; nil: it has
 }
 
 // newMemory makes and maps size bytes, zeroed. Nothing of it is touched.
 func newMemory(name string, size int, nicOnly bool) (*memory, error) {
-	fd, err := unix.MemfdCreate("weft "+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
-	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
-		fd, err = unix.MemfdCreate("weft "+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	}
+	file, err := memfd.Create("weft " + name)
 	if err != nil {
 		return nil, fmt.Errorf("shared memory: %w", err)
 	}
-	m := &memory{fd: fd}
+	m := &memory{fd: file.FD, unsealed: file.Why}
 	if err := m.init(size, nicOnly); err != nil {
 		return nil, errors.Join(fmt.Errorf("shared memory of %d bytes: %w", size, err), m.close())
 	}
@@ -49,11 +52,12 @@ func newMemory(name string, size int, nicOnly bool) (*memory, error) {
 }
 
 func (m *memory) init(size int, nicOnly bool) (err error) {
-	if err = unix.Ftruncate(m.fd, int64(size)); err != nil {
+	file := memfd.File{FD: m.fd, Sealed: m.unsealed == nil}
+	if err = file.Grow(int64(size)); err != nil {
 		return err
 	}
 	if m.mem, err = unix.Mmap(m.fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return err
+		return refusal.Of("mmap", int64(size), err)
 	}
 	if m.guard, err = standin.Guard(m.mem); err != nil {
 		return err
@@ -62,10 +66,25 @@ func (m *memory) init(size int, nicOnly bool) (err error) {
 	if nicOnly {
 		seals |= unix.F_SEAL_FUTURE_WRITE // our mapping was before; every later one is read-only
 	}
-	if _, err = unix.FcntlInt(uintptr(m.fd), unix.F_ADD_SEALS, seals|unix.F_SEAL_SEAL); err != nil {
-		return fmt.Errorf("seal: %w", err)
+	if err := file.Seal(seals); err != nil || file.Sealed || !nicOnly {
+		return err
 	}
-	return nil
+	fd, err := file.ReadOnly() // in place of a seal
+	if err != nil {
+		return err
+	}
+	m.fd, fd = fd, m.fd
+	return unix.Close(fd)
+}
+
+// mayHave reports whether a process of a user may have the memory. Without seals a process could
+// make it shorter, so only processes of the daemon's own user may have it.
+func (m *memory) mayHave(uid int) error {
+	if m.unsealed == nil || uid == os.Geteuid() || uid == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: shared memory for user %d: %w; without memfd_create, only processes of the daemon's user, %d, may attach",
+		ctl.ErrRefused, uid, m.unsealed, os.Geteuid())
 }
 
 // shared gives up the daemon's descriptor once the process has its own. The mapping stays.

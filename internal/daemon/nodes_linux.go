@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ func (d *Daemon) nameNodes(all []registry.Node) {
 				n.ID = d.id
 			}
 			if n.Name != "" {
-				t.NameNode(n.Name, uint64(n.ID), n.Addr)
+				t.NameNode(n.Name, uint64(n.ID), n.Addrs()...)
 			}
 		}
 	})
@@ -68,7 +69,9 @@ func (d *Daemon) nameNodes(all []registry.Node) {
 // isOwn tells which nodes of a list are this NIC itself.
 func (d *Daemon) isOwn() func(registry.Node) bool {
 	own := ownAddrs(d.link.Addr())
-	return func(n registry.Node) bool { return n.ID == d.id || own[n.Addr] }
+	return func(n registry.Node) bool {
+		return n.ID == d.id || slices.ContainsFunc(n.Addrs(), func(a netip.AddrPort) bool { return own[a] })
+	}
 }
 
 // position is where this NIC is on the torus (QNIX-52): where the configuration says, or the list that all hosts share.

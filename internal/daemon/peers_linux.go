@@ -100,10 +100,11 @@ func (l *peerLog) look() {
 // sessions logs how the peers that are up differ from those that were. A peer that restarted has another incarnation, and so went and came.
 func (l *peerLog) sessions(all []nic.NodeInfo) {
 	log := l.d.log
-	are, ended := map[nic.NodeInfo]int{}, map[uint64]error{}
+	are, ended, silent := map[nic.NodeInfo]int{}, map[uint64]error{}, map[link.Addr]string{}
 	for _, n := range all {
 		if n.Up {
 			are[nic.NodeInfo{ID: n.ID, Incarnation: n.Incarnation, Addr: n.Addr, WholeFrame: n.WholeFrame, Key: n.Key, Binding: n.Binding, Suite: n.Suite}] = n.Narrow
+			silent[n.Addr] = n.NoAnswerAt
 			ended[n.ID] = rel.ErrRestarted // if another life of it was up
 		} else {
 			ended[n.ID] = n.Ended
@@ -120,6 +121,9 @@ func (l *peerLog) sessions(all []nic.NodeInfo) {
 		was, old := l.up[n]
 		if !old {
 			n.Up = true
+			if no := silent[n.Addr]; no != "" {
+				log.Warn("a node answers at one address of its host and not at others", "nic", registry.NICID(n.ID), "address", n.Addr, "no_answer_at", no)
+			}
 			log.Info("peer is up", "nic", registry.NICID(n.ID), "address", n.Addr, "incarnation", n.Incarnation, "guard", cmp.Or(n.Suite, guardOf(&n)), "id_by", n.Binding)
 		}
 		switch {

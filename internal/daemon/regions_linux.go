@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/filemem"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/nic"
+	"github.com/weftnet/weft/internal/refusal"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,8 +55,12 @@ func (s *session) newRegion(a *ctl.Alloc) (m *memory, err error) {
 	}
 	if a.Huge {
 		m, err = newHugeMemory("region", int(size))
-	} else {
-		m, err = newMemory("region", int(size), false)
+	} else if err = refusal.Memory(size); err == nil {
+		if m, err = newMemory("region", int(size), false); err == nil {
+			if err = refusal.Commit(m.mem); err != nil {
+				err = errors.Join(err, m.close())
+			}
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ctl.ErrNoMemory, explainFiles(err))

@@ -9,10 +9,12 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/program"
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // Segments are memory that programs in the NIC and processes share, known by a number (PANIC-23). The daemon makes the memory when the first
-// process asks for a number, gives it to others of the same user, and takes it back when the last lets go or dies. Where programs can reside in
+// process asks for a number, gives it to others of the same user, and takes it back when the last lets go or dies. A segment that a tool makes stays
+// until a tool deletes it (segmenttools_linux.go). Where programs can reside in
 // the driver of the link, it is memory that they reach too (internal/resident).
 type segments struct {
 	making sync.Mutex          // one is made or taken back at a time
@@ -26,6 +28,9 @@ type segment struct {
 	bytes int64 // of data
 	uid   int   // of the user whose processes may share it
 	users map[*session]int
+
+	others string // what other users may do: ctl.OthersNone, …
+	kept   bool   // a tool has made it: it stays without users
 }
 
 // share makes or finds a segment for a process, and answers with its memory.
@@ -48,7 +53,7 @@ func (s *session) share(c *ctl.Client, r *ctl.SharedSegment) error {
 		}
 	}
 	switch {
-	case g.uid != s.uid && s.uid != 0:
+	case g.uid != s.uid && s.uid != 0 && g.others != ctl.OthersWrite:
 		return fmt.Errorf("%w: segment %d is user %d's", ctl.ErrRefused, r.ID, g.uid)
 	case g.bytes != size:
 		return fmt.Errorf("%w: segment %d has %d bytes, not %d", ctl.ErrBadRequest, r.ID, g.bytes, size)
@@ -70,7 +75,7 @@ func (s *session) share(c *ctl.Client, r *ctl.SharedSegment) error {
 
 // makeSegment makes a segment that no process shares yet, with the lock held.
 func (d *Daemon) makeSegment(id uint32, size int64, uid int) (*segment, error) {
-	g := &segment{bytes: size, uid: uid, users: make(map[*session]int)}
+	g := &segment{bytes: size, uid: uid, users: make(map[*session]int), others: ctl.OthersNone}
 	total := int(size) + program.SegmentTail
 	var apart error // why programs in the driver do without
 	if d.resident != nil {
@@ -82,6 +87,9 @@ func (d *Daemon) makeSegment(id uint32, size int64, uid int) (*segment, error) {
 		}
 	}
 	if g.mem == nil {
+		if err := refusal.Memory(int64(total)); err != nil {
+			return nil, fmt.Errorf("%w: segment: %w", ctl.ErrNoMemory, err)
+		}
 		m, err := newMemory("segment", total, false)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ctl.ErrNoMemory, explainFiles(err))
@@ -101,10 +109,10 @@ func (d *Daemon) makeSegment(id uint32, size int64, uid int) (*segment, error) {
 	return g, nil
 }
 
-// dropSegment takes a segment back if no process shares it, with the lock held.
+// dropSegment takes a segment back if no process shares it and no tool keeps it, with the lock held.
 func (d *Daemon) dropSegment(id uint32) (err error) {
 	g := d.segments.all[id]
-	if g == nil || len(g.users) > 0 {
+	if g == nil || len(g.users) > 0 || g.kept {
 		return nil
 	}
 	d.loop.Do(func(clock.Time) {

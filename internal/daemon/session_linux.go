@@ -109,6 +109,9 @@ func (s *session) make(g vni.Geometry) (seg *vni.Segment, err error) {
 	if s.vni, err = s.d.vnis.take(g); err != nil {
 		return nil, err
 	}
+	if err = errors.Join(s.vni.rw.mayHave(s.uid), s.vni.ro.mayHave(s.uid)); err != nil {
+		return nil, err
+	}
 	if s.kick, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, fmt.Errorf("eventfd: %w", explainFiles(err))
 	}

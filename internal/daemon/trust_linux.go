@@ -23,7 +23,7 @@ func (d *Daemon) tellTrust() {
 // addNode tells the engine of a node, and of its key if the list binds one. The loop's lock is
 // held, or there is no loop.
 func (d *Daemon) addNode(n registry.Node) error {
-	err := d.engine.AddNode(uint64(n.ID), n.Addr)
+	err := d.engine.AddNode(uint64(n.ID), n.Addr, n.Addrs()[1:]...)
 	if err != nil || n.Key == (trust.PublicKey{}) {
 		return err
 	}

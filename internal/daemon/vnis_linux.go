@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/weftnet/weft/internal/refusal"
 	"github.com/weftnet/weft/internal/vni"
 )
 
@@ -151,11 +152,14 @@ func (m *vniMemory) provide(g vni.Geometry) error {
 		from, to int
 	}{{m.rw, 0, from}, {m.rw, to, len(m.rw.mem)}, {m.ro, 0, len(m.ro.mem)}} {
 		err := unix.Madvise(part.m.mem[part.from:part.to], unix.MADV_POPULATE_WRITE)
-		if errors.Is(err, unix.EINVAL) { // before Linux 5.14; the pages are then there, and mapped as they are touched
-			err = unix.Fallocate(part.m.fd, 0, int64(part.from), int64(part.to-part.from))
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
+			// Linux before 5.14, or a filter of system calls: the pages are then there, and mapped as they are touched.
+			if err = nil; part.m.unsealed == nil { // else its descriptor may be one that only reads
+				err = unix.Fallocate(part.m.fd, 0, int64(part.from), int64(part.to-part.from))
+			}
 		}
 		if err != nil {
-			return fmt.Errorf("shared memory of %d bytes: %w", part.to-part.from, err)
+			return fmt.Errorf("shared memory of %d bytes: %w", part.to-part.from, refusal.Of("fallocate", int64(part.to-part.from), err))
 		}
 	}
 	return nil

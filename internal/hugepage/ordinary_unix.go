@@ -3,16 +3,26 @@
 package hugepage
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/refusal"
 )
 
-// MapOrdinary makes n bytes, zeroed, in ordinary pages, apart from Go's heap: there memory that the system does not give ends the program.
+// MapOrdinary makes n bytes, zeroed, in ordinary pages, apart from Go's heap: there memory that the
+// system does not give ends the program. It fails if the host or a cgroup has less memory.
 func MapOrdinary(n int) ([]byte, error) {
+	if err := refusal.Memory(int64(n)); err != nil {
+		return nil, err
+	}
 	mem, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return nil, fmt.Errorf("%d bytes: %w", n, err)
+		return nil, fmt.Errorf("%d bytes: %w", n, refusal.Of("mmap", int64(n), err))
+	}
+	if err := refusal.Commit(mem); err != nil {
+		return nil, errors.Join(err, unix.Munmap(mem))
 	}
 	return mem, nil
 }

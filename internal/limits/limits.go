@@ -456,6 +456,9 @@ const (
 	// was lost is sent again by then.
 	GatherWithin = 2 * HelloEvery
 
+	// NodeAddresses is how many addresses of a host's name are tried: a host seldom has more than two of each family.
+	NodeAddresses = 8
+
 	// RetryAtMost is the longest pause between two attempts to open a pair with a NIC that is to be there and is not. Each
 	// attempt takes as long as it takes to be sure. One that comes back calls the others itself, if it knows of them.
 	RetryAtMost = 4 * time.Second

@@ -58,6 +58,9 @@ const (
 	Segments     = 1024
 	SegmentBytes = 64 << 20
 
+	// SegmentsKept is how many segments of one user stay without a process. Together they have no more bytes than region_bytes.
+	SegmentsKept = 256
+
 	// SegmentWords is how many locks, and how many flags, come with each segment.
 	SegmentWords = 256
 )

@@ -12,13 +12,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"os"
+	"os/exec"
 	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // Device has the bytes. Its methods may be called from several goroutines at once, with parts that lie within its size.
@@ -87,8 +91,8 @@ func New(dir string, cfg Config) (*Mount, error) {
 	if cfg.Log == nil {
 		cfg.Log = func(string) {}
 	}
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		return nil, fmt.Errorf("memfile: mount %s: %w; expected a kernel with FUSE", dir, err)
+	if err := device(); err != nil {
+		return nil, fmt.Errorf("memfile: mount %s: %w", dir, err)
 	}
 	f := &file{cfg: cfg, since: time.Now()}
 	always := time.Hour
@@ -100,9 +104,33 @@ func New(dir string, cfg Config) (*Mount, error) {
 		AttrTimeout:  &always,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("memfile: mount %s: %w", dir, err)
+		return nil, fmt.Errorf("memfile: mount %s: %w", dir, refused(err))
 	}
 	return &Mount{dir, server, f}, nil
+}
+
+// device checks whether this process may use the kernel's FUSE.
+func device() error {
+	const path = "/dev/fuse"
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	switch {
+	case err == nil:
+		return f.Close()
+	case errors.Is(err, unix.EPERM):
+		return &refusal.Refusal{Call: "open " + path, Err: unix.EPERM, Limit: "the devices of this container or service do not include it",
+			Cure: "add it, with --device /dev/fuse or DeviceAllow="}
+	case errors.Is(err, unix.EACCES):
+		return nil // fusermount opens it as root
+	}
+	return fmt.Errorf("%w; expected a kernel with FUSE", err)
+}
+
+// refused says why a mount failed. Without root it is fusermount that mounts.
+func refused(err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, iofs.ErrNotExist) {
+		return fmt.Errorf("%w (%w)", refusal.Of("mount", 0, unix.EPERM), err)
+	}
+	return refusal.Of("mount", 0, err)
 }
 
 // Wait waits until the filesystem is unmounted, by whatever program.

@@ -2,6 +2,7 @@ package names
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
@@ -72,28 +73,70 @@ func (t *Table) checkRetry(p *Peer) {
 	if !p.added || p.Up() {
 		return
 	}
-	if now := t.nic.Now(); p.retryAt <= now {
+	switch now := t.nic.Now(); {
+	case p.retryAt <= now:
 		if p.pause > 0 {
 			t.turn(p)
 		}
 		p.Connect(now)
 		p.pause = min(max(2*p.pause, limits.HelloEvery), limits.RetryAtMost)
 		p.retryAt = now.Add(t.cfg.UnreachableAfter + p.pause) // Down comes first
+		p.turnAt = now.Add(t.callTime())
+	case p.turns > 0 && p.turnAt <= now:
+		p.turns--
+		t.turn(p)
+		p.turnAt = now.Add(t.callTime())
 	}
 	t.nic.CheckAt(p.retryAt)
+	if p.turns > 0 {
+		t.nic.CheckAt(p.turnAt)
+	}
 }
 
-// turn has a peer that was named at one place and was up since at another looked for at the other one of the two, unless another NIC is
-// there. It begins where it was up. What was elsewhere for a while, or seemed to be, may be back, and know no NIC that it could call.
+// A NIC may be at one of several addresses: a name has those of both families, and a NIC may listen
+// at one of them alone. Or it was up at another address than those that were named. It is looked for
+// at each by turns (RFC 8305 does so, too):
+//
+//	first attempt    Connect ── two Hellos ──► turn ── two Hellos ──► turn … the rest of the attempt
+//	later attempts   turn ── a whole attempt ──► a pause, ever longer ──► turn ── a whole attempt …
+//
+// So an address that does not answer delays the next one by half a second at most, and a path that is
+// slower than that has all the time of an attempt. The search begins where the NIC was up: it may be
+// back after a partition.
+
+// turn makes a peer be looked for at the next of its addresses at which no other NIC is.
 func (t *Table) turn(p *Peer) {
-	to := p.namedAt
-	if p.Addr() == to {
-		to = p.lastAt
-	}
-	if !p.named || to == p.Addr() || slices.ContainsFunc(t.peers, func(other *Peer) bool { return other.Addr() == to }) {
+	if !p.named {
 		return
 	}
-	_, _ = t.nic.Open(p.NIC(), to) // it is known, and not up, so that this cannot fail
+	all := p.places
+	if !slices.Contains(all, p.lastAt) {
+		all = append(slices.Clone(all), p.lastAt)
+	}
+	i := slices.Index(all, p.Addr())
+	for k := 1; k < len(all); k++ {
+		to := all[(i+k)%len(all)]
+		if slices.ContainsFunc(t.peers, func(other *Peer) bool { return other.Addr() == to }) {
+			continue
+		}
+		if !slices.Contains(p.silentAt, p.Addr()) {
+			p.silentAt = append(p.silentAt, p.Addr())
+		}
+		p.Move(t.nic.Now(), to)
+		return
+	}
+}
+
+// NoAnswerAt returns the addresses of the peer's host, other than the one where it is now, at which it
+// did not answer since it was up last.
+func (p *Peer) NoAnswerAt() string {
+	var all []string
+	for _, a := range p.silentAt {
+		if a != p.Addr() {
+			all = append(all, a.String())
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // checkForget forgets a peer that has been down for long, unless the owner of this NIC has named it.

@@ -31,7 +31,11 @@ type Peer struct {
 	removed bool // by RemoveNode; forgotten when its pair is down
 	failed  bool // it could not be reached, or was lost, and has not come back
 
-	namedAt, lastAt netip.AddrPort // where AddNode said that it is, and where it was up since: it is looked for at both
+	places   []netip.AddrPort // where AddNode said that it may be; it is looked for at each by turns (attend.go),
+	lastAt   netip.AddrPort   // and where it was up since
+	silentAt []netip.AddrPort // those of them where it did not answer since it was up
+	turns    int              // so many of them are tried before the attempt at a session has ended
+	turnAt   clock.Time       // when the next of those is
 
 	retryAt  clock.Time    // when a pair that is down is opened again
 	pause    time.Duration // before that, after an attempt that failed
@@ -71,28 +75,48 @@ func (p *Peer) probe(why *bool, on bool) {
 
 // AddNode says that there is a NIC at addr; id is 0 if that is not known yet. A pair with it is opened at once and as often as
 // it is lost, since names spread over pairs. A NIC that is up at another address is refused, unless it was removed from there
-// before.
-func (t *Table) AddNode(id uint64, addr netip.AddrPort) error {
+// before. Its host may have other addresses, at which the NIC may be instead.
+func (t *Table) AddNode(id uint64, addr netip.AddrPort, others ...netip.AddrPort) error {
+	places := append([]netip.AddrPort{addr}, others...)
+	for _, p := range t.peers {
+		if p.Up() && (id == 0 || p.NIC() == id) && slices.Contains(places, p.Addr()) {
+			addr = p.Addr() // it has called first
+		}
+	}
 	p, err := t.add(id, addr)
 	if errors.Is(err, rel.ErrPeers) && t.MakeRoom() {
 		p, err = t.add(id, addr)
 	}
 	if err == nil {
 		t.unheard(p) // it is not called on hearsay any more
-		p.named, p.anyID, p.namedAt, p.lastAt = true, id == 0, addr, addr
+		p.named, p.anyID, p.places, p.lastAt = true, id == 0, places, addr
+		p.turns, p.turnAt = len(places)-1, t.nic.Now().Add(t.callTime())
 	}
 	return err
+}
+
+// absorb makes p the NIC that was named without its id, if p is up at another of the addresses that
+// were named: it has called this NIC from there.
+func (t *Table) absorb(p *Peer) {
+	for _, q := range t.peers {
+		if q == p || !q.named || q.NIC() != 0 || !slices.Contains(q.places, p.Addr()) {
+			continue
+		}
+		p.added, p.named, p.anyID, p.places = true, true, true, q.places
+		q.added, q.named, q.removed = false, false, true // forgetRemoved does the rest
+		t.nic.CheckAt(0)
+	}
 }
 
 // Other says that another NIC has answered where a peer was called. If the peer was named by that address alone, the other one is meant from now on: a program
 // that is started anew has a new id. The peer is forgotten in its time, unless it is up again by then.
 func (t *Table) Other(p *Peer, nic uint64) {
 	at := p.Addr()
-	if !p.named || !p.anyID || at != p.namedAt {
+	if !p.named || !p.anyID || !slices.Contains(p.places, at) {
 		return
 	}
 	if other, err := t.add(nic, at); err == nil { // else it is up elsewhere, or there are NICs enough
-		other.named, other.anyID, other.namedAt, other.lastAt = true, true, at, at
+		other.named, other.anyID, other.places, other.lastAt = true, true, p.places, at
 		p.named = false
 	}
 }
@@ -157,7 +181,8 @@ func (t *Table) Up(p *Peer) {
 	}
 	t.proves(p)
 	p.comesBack(t.nic.Now(), t.cfg.UnreachableAfter)
-	p.lastAt = p.Addr()
+	p.lastAt, p.turns = p.Addr(), 0
+	t.absorb(p)
 	p.failed, p.told, p.synced = false, false, false
 	p.first, p.firstDue, p.promised, p.promisedDue = 0, -1, 0, 0
 	p.retryAt, p.pause = clock.Never, 0
@@ -170,6 +195,9 @@ func (t *Table) Up(p *Peer) {
 // Down ends a session, or the attempt at one. ended says that the NIC's processes have ended, too.
 func (t *Table) Down(p *Peer, ended bool) {
 	now := t.nic.Now()
+	if p.wasUp && len(p.places) > 1 {
+		p.silentAt, p.turns = nil, len(p.places)-1
+	}
 	p.goes(ended)
 	p.probe(&p.doubted, false)
 	p.probe(&p.looked, false)

@@ -16,7 +16,12 @@ import (
 // Expire, with its names and everything that waits for it. One that is up is asked whether it lives as long as it is; a dead one
 // is forgotten after UnreachableAfter. A NIC that is not known is no error.
 func (t *Table) RemoveNode(id uint64, addr netip.AddrPort) {
-	i := slices.IndexFunc(t.peers, func(p *Peer) bool { return id != 0 && p.NIC() == id || id == 0 && p.Addr() == addr })
+	i := slices.IndexFunc(t.peers, func(p *Peer) bool {
+		if id != 0 {
+			return p.NIC() == id
+		}
+		return p.Addr() == addr || p.named && p.anyID && slices.Contains(p.places, addr)
+	})
 	if i < 0 || t.peers[i].removed {
 		return
 	}

@@ -49,10 +49,10 @@ func (e *Engine) Applications() (l []coll.Group) {
 
 // AddNode says that there is a NIC at addr; id is 0 if that is not known yet. The engine opens a pair with it at once
 // and as often as it is lost, since names spread over pairs. A NIC that is up at another address is refused, unless it
-// was removed from there before.
-func (e *Engine) AddNode(id uint64, addr link.Addr) error {
+// was removed from there before. The NIC may be at one of the others instead, which are tried by turns.
+func (e *Engine) AddNode(id uint64, addr link.Addr, others ...link.Addr) error {
 	e.begin()
-	return e.names.AddNode(id, addr)
+	return e.names.AddNode(id, addr, others...)
 }
 
 // RemoveNode says that there is no longer a NIC with this id, or at addr if id is 0. One that is not up is forgotten at

@@ -156,7 +156,11 @@ func TestRefusedRequestsOfOtherNICsAreCounted(t *testing.T) {
 	f.engines[0].ControlRefused()
 	f.engines[0].ControlDropped()
 	f.engines[0].ControlDropped()
+	f.engines[0].SegmentRefused()
 	if r, d := f.engines[0].Count(vni.NICControlRefused), f.engines[0].Count(vni.NICControlDropped); r != 1 || d != 2 {
 		t.Errorf("%d refused and %d dropped; want 1 and 2", r, d)
+	}
+	if n := f.engines[0].Count(vni.NICSegmentsRefused); n != 1 {
+		t.Errorf("%d requests about segments are counted as refused; expected 1", n)
 	}
 }

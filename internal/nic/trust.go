@@ -69,6 +69,9 @@ func (e *Engine) ControlRefused() { e.countControl(vni.NICControlRefused) }
 // ControlDropped counts a request of another NIC that the NIC's owner has dropped.
 func (e *Engine) ControlDropped() { e.countControl(vni.NICControlDropped) }
 
+// SegmentRefused counts a request of a tool about a segment that the NIC's owner has refused.
+func (e *Engine) SegmentRefused() { e.countControl(vni.NICSegmentsRefused) }
+
 func (e *Engine) countControl(c vni.Counter) {
 	e.begin()
 	e.counts[c]++

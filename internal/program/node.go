@@ -2,18 +2,20 @@ package program
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 )
 
 // A node is a NIC that has a name.
 type node struct {
-	nic  uint64         // 0: whichever answers at the address
-	addr netip.AddrPort // of its link
+	nic   uint64           // 0: whichever answers at one of the addresses
+	addrs []netip.AddrPort // of its link
 }
 
-// NameNode has AT find a NIC by a name, in which case does not matter: the one with the id, or at the address if the id is 0.
-func (t *Table) NameNode(name string, nic uint64, addr netip.AddrPort) {
-	t.nodes[strings.ToLower(name)] = node{nic, addr}
+// NameNode has AT find a NIC by a name, in which case does not matter: the one with the id, or at one of the addresses if
+// the id is 0.
+func (t *Table) NameNode(name string, nic uint64, addrs ...netip.AddrPort) {
+	t.nodes[strings.ToLower(name)] = node{nic, addrs}
 }
 
 // ForgetNodes has no NIC have a name.
@@ -26,7 +28,7 @@ func (t *Table) nodeNamed(name string) (nic uint64, ok bool) {
 		return n.nic, ok
 	}
 	for pr := range t.nic.Peers {
-		if pr.Addr() == n.addr {
+		if slices.Contains(n.addrs, pr.Addr()) {
 			return pr.NIC(), pr.NIC() != 0
 		}
 	}

@@ -22,7 +22,10 @@ func (m merged) Nodes() (all []Node) {
 			if addrs[n.Addr] || n.ID != 0 && ids[n.ID] {
 				continue
 			}
-			ids[n.ID], addrs[n.Addr] = true, true
+			ids[n.ID] = true
+			for _, a := range n.Addrs() {
+				addrs[a] = true
+			}
 			all = append(all, n)
 		}
 	}

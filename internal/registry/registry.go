@@ -28,6 +28,21 @@ type Node struct {
 	At   Position
 	Name string          // by which programs and tools may call it; empty: none
 	Key  trust.PublicKey // its static key, if the list binds one to ID; else zeros
+
+	// Others are further addresses of its host, at which the NIC may be as well. The first invalid one ends them.
+	Others [limits.NodeAddresses - 1]netip.AddrPort
+}
+
+// Addrs returns all addresses at which the NIC may be, in the order in which they should be tried.
+func (n Node) Addrs() []netip.AddrPort {
+	all := []netip.AddrPort{n.Addr}
+	for _, a := range n.Others {
+		if !a.IsValid() {
+			break
+		}
+		all = append(all, a)
+	}
+	return all
 }
 
 // maxName is how long the name of a node may be, in bytes: as long as one in a program.
@@ -78,10 +93,14 @@ func (t Torus) ParsePosition(v []int) (Position, error) {
 }
 
 func (n Node) String() string {
-	if n.ID == 0 {
-		return n.Addr.String()
+	at := n.Addr.String()
+	for _, a := range n.Addrs()[1:] {
+		at += " or " + a.String()
 	}
-	return n.ID.String() + " at " + n.Addr.String()
+	if n.ID == 0 {
+		return at
+	}
+	return n.ID.String() + " at " + at
 }
 
 // Registry knows the NICs of a fabric, this one possibly among them. It is safe from many goroutines.

@@ -289,6 +289,18 @@ func (m *Module) move(e *Endpoint, addr netip.AddrPort) {
 	}
 }
 
+// Move makes the peer be looked for at another address, at once if a session is wanted. If one is
+// open, Move does nothing.
+func (e *Endpoint) Move(now clock.Time, addr netip.AddrPort) {
+	if e.live != nil || e.addr == addr {
+		return
+	}
+	e.m.move(e, addr)
+	if e.attempt.wanted {
+		e.hello(now)
+	}
+}
+
 // Endpoint returns the endpoint of a peer NIC, nil if it is not known.
 func (m *Module) Endpoint(nic uint64) *Endpoint { return m.byNIC[nic] }
 

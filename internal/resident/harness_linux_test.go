@@ -46,8 +46,15 @@ type nicTest struct {
 // newNIC has no program yet. The test is skipped, with the reason, where there can be no drivers.
 func newNIC(t *testing.T) *nicTest {
 	t.Helper()
+	n, _ := newNICOn(t)
+	return n
+}
+
+// newNICOn is newNIC, with the hosts.
+func newNICOn(t *testing.T) (*nicTest, *testbed.Testbed) {
+	t.Helper()
 	bed := hosts(t, testbed.Config{Hosts: 2})
-	return newNICOf(t, listen(t, bed.Host(0), bed.Host(0).Addr()), listen(t, bed.Host(1), bed.Host(1).Addr()))
+	return newNICOf(t, listen(t, bed.Host(0), bed.Host(0).Addr()), listen(t, bed.Host(1), bed.Host(1).Addr())), bed
 }
 
 func hosts(t *testing.T, cfg testbed.Config) *testbed.Testbed {

@@ -137,6 +137,9 @@ func TestAStreamOfTCPIsWholeBehindAShapedSwitch(t *testing.T) {
 			return err
 		})
 	}()
+	if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
 	c, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // From <linux/userfaultfd.h>.
@@ -55,7 +57,7 @@ func open() (int, error) {
 		}
 	}
 	if errno != 0 {
-		return -1, fmt.Errorf("userfaultfd: %w", errno)
+		return -1, refusal.Of("userfaultfd", 0, errno)
 	}
 	return int(fd), nil
 }

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // Attach asks the pager at a socket for memory.
@@ -47,7 +49,7 @@ func attach(conn *net.UnixConn) (*Mapping, error) {
 	defer unix.Close(memfd)
 	mem, err := unix.Mmap(memfd, 0, int(binary.NativeEndian.Uint64(hello[:])), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("mapping memory: %w", err)
+		return nil, fmt.Errorf("mapping memory: %w", refusal.Of("mmap", int64(binary.NativeEndian.Uint64(hello[:])), err))
 	}
 	fd, err := open()
 	if err != nil {
@@ -59,9 +61,10 @@ func attach(conn *net.UnixConn) (*Mapping, error) {
 		return errors.Join(err, unix.Munmap(mem), unix.Close(fd), conn.Close())
 	}}
 	// A child would have the memory without the pager. A huge page would have what was not asked for.
-	for _, advice := range []int{unix.MADV_DONTFORK, unix.MADV_DONTDUMP} {
-		err = errors.Join(err, unix.Madvise(mem, advice))
+	if err = unix.Madvise(mem, unix.MADV_DONTFORK); err != nil {
+		err = refusal.Of("madvise", 0, err)
 	}
+	_ = unix.Madvise(mem, unix.MADV_DONTDUMP)   // without it a dump is large, and no more
 	_ = unix.Madvise(mem, unix.MADV_NOHUGEPAGE) // a kernel without them has no such advice
 	if err == nil {
 		err = hand(conn, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), fd)

@@ -14,7 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/memfd"
 	"github.com/weftnet/weft/internal/paging"
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // region is the memory of one program. The goroutine that has read a fault serves it, while another goes on reading.
@@ -57,20 +59,25 @@ func newRegion(ctx context.Context, p *Pager) (r *region, err error) {
 	if r.table, err = paging.New(paging.Config{Pages: int(size / p.page), Limit: limit, Timeout: p.cfg.Timeout}); err != nil {
 		return r, err
 	}
-	if r.memfd, err = unix.MemfdCreate("weft-mem", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING); err != nil {
+	if err := refusal.Memory(p.cfg.Resident); err != nil {
+		return r, fmt.Errorf("resident memory: %w", err)
+	}
+	file, err := memfd.Create("weft-mem")
+	if err != nil {
 		return r, fmt.Errorf("shared memory: %w", err)
 	}
-	if err := unix.Ftruncate(r.memfd, size); err != nil {
+	r.memfd = file.FD
+	if err := file.Grow(size); err != nil {
 		return r, fmt.Errorf("shared memory of %d bytes: %w", size, err)
 	}
-	if _, err := unix.FcntlInt(uintptr(r.memfd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+	if err := file.Seal(unix.F_SEAL_SHRINK | unix.F_SEAL_GROW); err != nil { // else the program harms only itself
 		return r, fmt.Errorf("sealing shared memory: %w", err)
 	}
 	// Outside of Go's heap, which would be allowed to grow as much again before it is collected.
 	buffers := paging.Buffers(limit)
 	pages := buffers + zeroPages
 	if r.bufs, err = unix.Mmap(-1, 0, pages*int(p.page), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
-		return r, fmt.Errorf("%d buffers: %w", pages, err)
+		return r, fmt.Errorf("%d buffers: %w", pages, refusal.Of("mmap", int64(pages)*p.page, err))
 	}
 	r.zeros = r.bufs[int64(buffers)*r.page:]
 	return r, nil

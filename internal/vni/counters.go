@@ -186,6 +186,7 @@ const (
 	NICProgramsLost         // messages to programs that were on their way when a session ended
 	NICProgramDatagramsLost // messages to resident programs that could not leave, or found no room
 	NICProgramsNoRoom       // messages of programs for processes that had no room for them
+	NICSegmentsRefused      // requests of tools about segments that were refused
 	NICProgramsNow
 
 	// requests of other NICs to this one
@@ -241,7 +242,7 @@ var counterNames = [counters]string{
 	"nic_datagrams_sent", "nic_datagrams_received", "nic_datagrams_unwanted",
 	"nic_packed", "nic_returned", "nic_stalls",
 	"nic_program_messages", "nic_program_sends", "nic_program_sends_refused", "nic_programs_unknown", "nic_program_aborts", "nic_programs_filtered",
-	"nic_programs_stopped", "nic_programs_lost", "nic_program_datagrams_lost", "nic_programs_no_room", "nic_programs_now",
+	"nic_programs_stopped", "nic_programs_lost", "nic_program_datagrams_lost", "nic_programs_no_room", "nic_segments_refused", "nic_programs_now",
 	"nic_control_refused", "nic_control_dropped", "nic_revocations", "nic_revocations_refused",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",

@@ -14,6 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/copier"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // outgoing is a ring to another driver, which this one made.
@@ -153,18 +154,18 @@ func (o *outgoing) dial(from link.Addr) (err error) {
 		return err
 	}
 	file, err := unix.MemfdCreate("weft-shm-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		return err
+	if err != nil { // a file without seals is not taken by the other end: a mapping of it could become too short
+		return refusal.Of("memfd_create", 0, err)
 	}
 	defer func() { _ = unix.Close(file) }() // the mappings keep it
 	if err = unix.Ftruncate(file, dataAt+limits.ShmRing); err != nil {
-		return err
+		return refusal.Of("ftruncate", dataAt+limits.ShmRing, err)
 	}
 	if _, err = unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, seals); err != nil {
 		return err
 	}
 	if o.mem, err = unix.Mmap(file, 0, dataAt+limits.ShmRing, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return err
+		return refusal.Of("mmap", dataAt+limits.ShmRing, err)
 	}
 	o.write = newWriter(newRing(o.mem, random(), random()))
 	var hello [helloLen]byte

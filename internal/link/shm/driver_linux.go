@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
+	"github.com/weftnet/weft/internal/refusal"
 )
 
 // Driver is one NIC's attachment to shared memory.
@@ -45,6 +46,11 @@ func Listen(cfg Config) (*Driver, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	fd, err := unix.MemfdCreate("weft-shm-check", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil { // a ring needs it, and an error then would only lose frames
+		return nil, fmt.Errorf("shm: %w; expected another link where the call stays forbidden", refusal.Of("memfd_create", 0, err))
+	}
+	_ = unix.Close(fd)
 	d := &Driver{mtu: cfg.MTU, epoll: -1, listen: -1, out: make(map[link.Addr]*outgoing)}
 	if err := d.bind(cfg.Name); err != nil {
 		return nil, err

@@ -27,7 +27,7 @@ func (c *chain) jump() asm.Instructions {
 // Frames says how frames come to this interface: with a tag of a VLAN or without, in one piece or, where they are long, in several
 // (then all programs of a chain must have BPF_F_XDP_HAS_FRAGS).
 func (d *Driver) Frames() (tagged, pieces bool) {
-	return d.steer.vlan != 0, d.steer.spec != nil && d.steer.spec.Flags != 0
+	return d.tagged.Load(), d.pieces.Load()
 }
 
 // Chain has other programs see our frames before the sockets do: an array of programs (BPF_MAP_TYPE_PROG_ARRAY) that jump to one
@@ -38,13 +38,17 @@ func (d *Driver) Chain(steps *ebpf.Map, first, on uint32) error {
 	if err := d.chain(steps, first, on); err != nil {
 		return fmt.Errorf("xdp: chaining programs: %w", err)
 	}
+	d.chainOf = chained{steps, first, on}
 	return nil
 }
 
 func (d *Driver) chain(steps *ebpf.Map, first, on uint32) (err error) {
 	s := &d.steer
-	if s.attached == nil {
+	switch {
+	case d.closed:
 		return errors.New("the driver is closed")
+	case s.attached == nil:
+		return ErrLost
 	}
 	spec := s.spec.Copy()
 	if steps != nil {

@@ -2,6 +2,7 @@ package xdp
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/link"
@@ -10,6 +11,7 @@ import (
 
 // Driver is one NIC's attachment to an interface.
 type Driver struct {
+	cfg    Config
 	addr   link.Addr
 	zone   string // of link-local addresses
 	mtu    int
@@ -17,7 +19,10 @@ type Driver struct {
 	slow   *udp.Driver
 	steer  steering
 	queues []*queue
-	first  int // of the queues, where the next Poll begins
+	dead   []*queue    // of an interface that is gone: a frame in their memory may still be written
+	tagged atomic.Bool // how frames come: by a VLAN,
+	pieces atomic.Bool // and long ones in several pieces
+	first  int         // of the queues, where the next Poll begins
 	routes *routes
 
 	epoll   int
@@ -36,6 +41,10 @@ type Driver struct {
 	slowNext clock.Time // when the ordinary socket wants to be asked
 	slowed   bool       // the last poll asked it
 
+	lost    atomic.Bool   // the interface is gone: no queues, no program
+	news    chan struct{} // for Follow: has a token if something changed while it was so
+	chainOf chained
+
 	counters link.Counters
 	closed   bool
 	fetched  byte // of no meaning, but so that the processor has to
@@ -48,6 +57,7 @@ const (
 	none reservation = iota
 	direct
 	slow
+	adrift // in the memory of an interface that is gone meanwhile
 )
 
 var _ link.Driver = (*Driver)(nil)
@@ -127,6 +137,10 @@ func (d *Driver) Commit(n int) {
 		d.open = none
 		d.slow.Commit(n)
 		return
+	case d.open == adrift:
+		d.open = none
+		d.counters.DroppedOut++
+		return
 	}
 	d.open = none
 	q, h := d.queues[0], &d.last.header
@@ -141,9 +155,10 @@ func (d *Driver) Commit(n int) {
 // Post implements link.Caps.
 func (d *Driver) Post(now clock.Time, frame []byte) {
 	d.counters.FramesCopied++
-	if d.open == slow {
+	switch d.open {
+	case slow:
 		copy(d.staged, frame)
-	} else {
+	case direct:
 		copy(d.queues[0].umem[d.chunk+frameAt:], frame)
 	}
 	d.Commit(len(frame))
@@ -157,6 +172,9 @@ func (d *Driver) Flush(now clock.Time) {
 		return
 	}
 	d.slow.Flush(now)
+	if len(d.queues) == 0 {
+		return
+	}
 	if q := d.queues[0]; q.tx.show() > 0 || len(q.free) < sendRing/2 && q.tx.pending() {
 		d.counters.SystemCalls += q.kick()
 		q.reclaim()

@@ -33,7 +33,7 @@ func listen(cfg Config) (d *Driver, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d = &Driver{epoll: -1, slowNext: clock.Never}
+	d = &Driver{cfg: cfg, epoll: -1, slowNext: clock.Never, news: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("xdp: interface %s: %w", at.name, err), d.release())
@@ -60,6 +60,7 @@ func listen(cfg Config) (d *Driver, err error) {
 	if err := d.attach(cfg.Generic, at); err != nil {
 		return d, err
 	}
+	d.shape()
 	return d, d.watch()
 }
 
@@ -100,7 +101,7 @@ func find(ip netip.Addr) (at place, err error) {
 		}
 		return at, err
 	}
-	return at, fmt.Errorf("%w: no interface of this host has the address %v", ErrUnavailable, ip)
+	return at, fmt.Errorf("%w: %w %v", ErrUnavailable, errNoInterface, ip)
 }
 
 // listTries is how often a list is asked for that changes meanwhile.
@@ -188,31 +189,17 @@ func (d *Driver) explain(cfg Config, at place) string {
 
 // release frees whatever there is of a driver.
 func (d *Driver) release() (err error) {
-	if d.steer.attached != nil {
-		err = d.steer.attached.Close()
-	}
 	if d.epoll >= 0 {
-		err = errors.Join(err, unix.Close(d.epoll))
+		err = unix.Close(d.epoll)
 		d.epoll = -1
 	}
-	for _, q := range d.queues {
-		err = errors.Join(err, q.close())
-	}
-	if d.steer.program != nil {
-		err = errors.Join(err, d.steer.program.Close())
-	}
-	if d.steer.on != nil {
-		err = errors.Join(err, d.steer.on.Close())
-	}
-	if d.steer.sockets != nil {
-		err = errors.Join(err, d.steer.sockets.Close())
-	}
+	err = errors.Join(err, free(append(d.queues, d.dead...), &d.steer))
 	if d.routes != nil {
 		d.routes.close()
 	}
 	if d.slow != nil {
 		err = errors.Join(err, d.slow.Close())
 	}
-	d.queues, d.steer = nil, steering{}
+	d.queues, d.dead, d.steer = nil, nil, steering{}
 	return err
 }

@@ -30,7 +30,7 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 	if d.closed {
 		return frames, clock.Never
 	}
-	if frames >= limits.PollBatch { // whose turn did not come begins the next time
+	if frames >= limits.PollBatch && len(d.queues) > 0 { // whose turn did not come begins the next time
 		d.first = (d.first + 1) % len(d.queues)
 	}
 	return frames, d.slowNext
@@ -42,7 +42,9 @@ func (d *Driver) pollSlow(now clock.Time, to link.Receiver) (frames int) {
 	look := false
 	if d.polls++; d.polls >= lookEvery {
 		look, d.polls = true, 0
-		d.routes.look()
+		if d.routes.look() {
+			d.check()
+		}
 	}
 	if d.slowed = look || d.slowNext <= now && !d.slowed; d.slowed {
 		frames, d.slowNext = d.slow.Poll(now, to)

@@ -1,6 +1,7 @@
 package xdp
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -70,7 +71,7 @@ func (r *routes) find(now clock.Time, to link.Addr) *route {
 		w = &route{check: true}
 		r.known[to] = w
 	}
-	if (w.check || !w.direct) && now >= w.askAt {
+	if (w.check || !w.direct) && now >= w.askAt && r.ifindex > 0 {
 		w.check, w.askAt = false, now.Add(askEvery)
 		next, ok := r.neighbour(to.Addr())
 		if w.direct = ok; ok {
@@ -112,8 +113,8 @@ func (r *routes) neighbour(ip netip.Addr) (next mac, ok bool) {
 	return next, false
 }
 
-// look reads the news. What changed is not read out of it: it is rare, and the tables are asked anyway.
-func (r *routes) look() {
+// look reads the news, and reports whether there was any. What changed is not read out of it: it is rare, and the tables are asked anyway.
+func (r *routes) look() (news bool) {
 	for changed := false; ; changed = true {
 		n, err := unix.Read(r.newsFd, r.unread[:]) // Recvfrom allocates an address each time, also where nothing has come
 		if err == unix.EINTR {
@@ -125,18 +126,34 @@ func (r *routes) look() {
 			if changed {
 				r.changed()
 			}
-			return
+			return changed
 		}
 	}
 }
 
 func (r *routes) changed() {
+	if r.ifindex < 0 {
+		return
+	}
 	if l, err := r.handle.LinkByIndex(r.ifindex); err == nil && len(l.Attrs().HardwareAddr) == len(r.source) {
 		copy(r.source[:], l.Attrs().HardwareAddr)
 	}
 	for _, w := range r.known {
 		w.check = true
 	}
+}
+
+// exists reports whether the interface is there.
+func (r *routes) exists() bool {
+	_, err := r.handle.LinkByIndex(r.ifindex)
+	var none netlink.LinkNotFoundError
+	return !errors.As(err, &none)
+}
+
+// forget begins anew on another interface. Without one, which is -1, all frames go by the ordinary socket.
+func (r *routes) forget(ifindex int, source mac, vlan uint16) {
+	r.ifindex, r.source, r.vlan = ifindex, source, vlan
+	clear(r.known)
 }
 
 func (r *routes) close() {

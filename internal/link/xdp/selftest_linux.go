@@ -29,7 +29,7 @@ func Listen(cfg Config) (*Driver, error) {
 	if err := d.Close(); err != nil {
 		return nil, fmt.Errorf("xdp: giving up zero-copy, because %w: %w", why, err)
 	}
-	cfg.Copy = true
+	cfg.Copy = true // from now on, also on an interface that comes back
 	if d, err = listen(cfg); err == nil {
 		d.why += fmt.Sprintf("; zero-copy failed its test: %v", why)
 	}
@@ -37,9 +37,11 @@ func Listen(cfg Config) (*Driver, error) {
 }
 
 // test sends a frame on each queue.
-func (d *Driver) test() error {
+func (d *Driver) test() error { return d.testFrom(d.routes.source) }
+
+func (d *Driver) testFrom(hw mac) error {
 	for n, q := range d.queues {
-		if !q.test(d.routes.source, testPatience) {
+		if !q.test(hw, testPatience) {
 			return fmt.Errorf("a frame on queue %d has not left within %v", n, testPatience)
 		}
 	}

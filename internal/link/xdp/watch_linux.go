@@ -42,13 +42,21 @@ func (d *Driver) Sleep() (ready bool) {
 		return true
 	}
 	d.watched = true
-	for _, q := range d.queues {
-		if err := d.tell(unix.EPOLL_CTL_ADD, q.fd); err != nil { // the kernel has no memory: a user that cannot be woken must not sleep
-			d.Awake()
-			return true
-		}
+	if !d.watchQueues() { // the kernel has no memory: a user that cannot be woken must not sleep
+		d.Awake()
+		return true
 	}
 	return false
+}
+
+// watchQueues has the descriptor announce frames of the AF_XDP sockets.
+func (d *Driver) watchQueues() bool {
+	for _, q := range d.queues {
+		if err := d.tell(unix.EPOLL_CTL_ADD, q.fd); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Awake implements link.Caps. What ended the sleep may be a frame of the ordinary socket, or news, so that the next poll looks there.

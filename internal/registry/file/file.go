@@ -47,11 +47,11 @@ func EntryOf(s string) Entry {
 
 // Node reads the fields. A position is one on t.
 func (e Entry) Node(t registry.Torus) (registry.Node, error) {
-	at, err := registry.Resolve(e.Address, registry.DefaultPort)
+	all, err := registry.ResolveAll(e.Address, registry.DefaultPort)
 	if err != nil {
 		return registry.Node{}, err
 	}
-	s := at.String()
+	s := all[0].String()
 	if e.ID != "" {
 		s = e.ID + "@" + s
 	}
@@ -59,6 +59,7 @@ func (e Entry) Node(t registry.Torus) (registry.Node, error) {
 	if err != nil {
 		return n, err
 	}
+	copy(n.Others[:], all[1:])
 	if e.Key != "" {
 		if n.Key, err = trust.ParsePublicKey(e.Key); err != nil {
 			return n, fmt.Errorf("node %v: key: %w; weft fabric key prints it on its host", n, err)
