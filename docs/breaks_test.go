@@ -53,6 +53,7 @@ func allBreaks() []lineBreak {
 		breaksOfPANIC,
 		breaksOfLimits,
 		breaksOfLinks,
+		breaksOfSilent,
 		breaksOfRoaming,
 		breaksOfTestbed,
 	)
