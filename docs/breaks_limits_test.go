@@ -26,7 +26,7 @@ var breaksOfLimits = []lineBreak{
 	{"T7", "internal/memfd/memfd_linux.go", "if st.Type != unix.TMPFS_MAGIC {", "if false {", "internal/memfd TestWithoutTheCallAndATmpfsTheErrorNamesBoth"},
 	{"T7", "internal/daemon/session_linux.go", "errors.Join(s.vni.rw.mayHave(s.uid), s.vni.ro.mayHave(s.uid))", "error(nil)", "internal/daemon TestADaemonDoesWithoutMemfdCreateForItsOwnUser"},
 	{"T7", "internal/refusal/words_linux.go", "case errors.Is(err, unix.EFBIG):", "case false:", "internal/refusal TestALimitOfFileSizesIsNamed"},
-	{"T7", "internal/refusal/words_linux.go", "ok && bytes > left {", "false && bytes > left {", "internal/refusal TestALimitOfTheAddressSpaceIsNamed"},
-	{"T7", "internal/memfile/memfile_linux.go", "|| errors.Is(err, iofs.ErrNotExist) {", "{", "internal/memfile TestAMountThatIsNotPermittedNamesWhatItNeeds"},
+	{"T7", "internal/refusal/words_linux.go", "ok && bytes > left {", "ok && left < 0 {", "internal/refusal TestALimitOfTheAddressSpaceIsNamed"},
+	{"T7", "internal/memfile/memfile_linux.go", "|| errors.Is(err, iofs.ErrNotExist) {", "&& errors.Is(err, iofs.ErrNotExist) {", "internal/memfile TestAMountThatIsNotPermittedNamesWhatItNeeds"},
 	{"T7", "netmem/spill_linux.go", "return refusal.Of(\"fallocate\", n, err)", "return err", "netmem TestALimitThatAServerMeetsIsNamed"},
 }
