@@ -110,7 +110,7 @@ type (
 		FromPacket           bool
 	}
 	// An Act is a statement of a keyword or two and an operand, which may be nil: DISPLAY, SET FLAG, CLEAR LOCK, AWAIT, STOP,
-	// PASS, DROP.
+	// PASS, PASS AFTER, DROP.
 	Act struct {
 		Pos  Pos
 		What string

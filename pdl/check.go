@@ -365,6 +365,14 @@ func (c *checker) act(s *Act) (ends bool) {
 			c.noMessage(s.Pos, s.What)
 		}
 		return true
+	case "PASS AFTER":
+		if c.init {
+			c.noMessage(s.Pos, s.What)
+		}
+		if n, ok := constant(s.X); ok && (n < 0 || n > prog.MaxDelay) {
+			c.errorf(s.X.Start(), "AFTER is %d ns: expected 0 to %d", n, int64(prog.MaxDelay))
+		}
+		return true
 	case "AWAIT", "STOP":
 		return true
 	case "SET FLAG":

@@ -100,6 +100,10 @@ func (e *evaluator) act(s *Act) {
 	switch s.What {
 	case "AWAIT", "STOP", "PASS", "DROP":
 		panic(ending(s.What))
+	case "PASS AFTER":
+		n := e.value(s.X)
+		e.abortIf(n < 0 || n > prog.MaxDelay, vm.BadDelay)
+		panic(ending("PASS"))
 	case "CLEAR LOCK":
 		n := e.value(s.X)
 		delete(e.locks, n)

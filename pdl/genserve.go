@@ -103,6 +103,10 @@ func (g *generator) act(s *Act) (ends bool) {
 		g.emit(prog.Stop, 0, 0, 0, 0)
 	case "PASS":
 		g.emit(prog.Pass, 0, 0, 0, 0)
+	case "PASS AFTER":
+		g.before(use{reads: reads(s.X)})
+		g.emit(prog.After, g.operand(s.X), 0, 0, 0)
+		g.emit(prog.Pass, 0, 0, 0, 0)
 	case "DROP":
 		g.emit(prog.Drop, 0, 0, 0, 0)
 	case "DISPLAY":

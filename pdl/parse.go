@@ -465,8 +465,14 @@ func (p *parser) move() Stmt {
 func (p *parser) act() Stmt {
 	s := &Act{Pos: p.tok.pos, What: string(p.tok.kind)}
 	switch p.tok.kind {
-	case "AWAIT", "STOP", "PASS", "DROP":
+	case "AWAIT", "STOP", "DROP":
 		p.next()
+	case "PASS":
+		p.next()
+		if p.tok.kind == kindIdent && strings.EqualFold(p.tok.text, wordBehindPass) {
+			p.next()
+			s.What, s.X = "PASS AFTER", p.expr()
+		}
 	case "DISPLAY":
 		p.next()
 		s.X = p.expr()

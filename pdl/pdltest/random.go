@@ -121,6 +121,9 @@ func (w *writer) stmt() {
 		}
 		if w.IntN(4) == 0 {
 			w.b.WriteString(w.pick(ends...))
+			if strings.HasSuffix(w.b.String(), "PASS") && !w.resident && w.IntN(2) == 0 {
+				w.b.WriteString(" AFTER " + w.pick("0", "1000", "a & 255", w.varying()))
+			}
 		}
 	case 12:
 		fmt.Fprintf(&w.b, "x = %s & 3", w.expr(2))

@@ -101,6 +101,9 @@ const (
 	AddpbIncjlt
 	StxIncjlt
 	StxIncjlti
+
+	// Newer services.
+	After // if the message that is judged goes on, it does so a ns later
 	opEnd
 )
 
@@ -201,4 +204,5 @@ var effects = [opEnd]Effect{
 	AddpbIncjlt: {Name: "addpb+", A: Write, B: Read, C: Read, Imm: Number, Then: Incjlt, Mean: "a = b + byte c + imm of the packet"},
 	StxIncjlt:   {Name: "stx+", A: Read, C: Read, Imm: Variable, Then: Incjlt, Mean: "variable[c] = a"},
 	StxIncjlti:  {Name: "stx+", A: Read, C: Read, Imm: Variable, Then: Incjlti, Mean: "variable[c] = a"},
+	After:       {Name: "after", A: Read, Mean: "if the message that is judged goes on, it does so a ns later"},
 }

@@ -37,6 +37,7 @@ type Machine struct {
 	shift    uint8      // of the hash
 	unknown  uint64     // messages for programs that there are not
 	last     int        // what the last activation has cost
+	after    int64      // by how many ns it delays the message that it judged
 }
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1

@@ -42,6 +42,11 @@ func (m *Machine) serve(p *program, w prog.Word) Cause {
 		h.SetFlag(r[w.A()])
 	case prog.Clearlock:
 		h.ClearLock(r[w.A()])
+	case prog.After:
+		if v := r[w.A()]; v < 0 || v > prog.MaxDelay {
+			return BadDelay
+		}
+		m.after = r[w.A()]
 	case prog.Display:
 		h.Display(p.id, r[w.A()])
 	default:
