@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/weftnet/weft/internal/plain"
 	"github.com/weftnet/weft/internal/proc"
 )
 
@@ -79,29 +80,9 @@ func unfitElement(t reflect.Type) string {
 	switch {
 	case t.Size() == 0:
 		why = "has no bytes"
-	case !isPlain(t):
+	case !plain.Is(t):
 		why = "has pointers; expected numbers, booleans, and arrays and structs of them"
 	}
 	unfitElements.Store(t, why)
 	return why
-}
-
-// isPlain reports whether a type has a fixed size and no pointers.
-func isPlain(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
-		reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
-		return true
-	case reflect.Array:
-		return isPlain(t.Elem())
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if !isPlain(t.Field(i).Type) {
-				return false
-			}
-		}
-		return true
-	}
-	return false // including uintptr, which has no meaning in another process
 }

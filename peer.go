@@ -87,6 +87,39 @@ func errNoPeer(op string) error {
 		ErrBadArgument)}
 }
 
+// Alive asks the NIC of the peer whether the peer's process lives, and returns nil if it does. The
+// NIC answers without the process, so a process that is stopped or busy is alive. Alive proves
+// nothing about a NIC that lies.
+//
+// Alive fails with [ErrProcessGone] or [ErrStaleGeneration] if the process has ended, with
+// [ErrNameUnknown] if no process has the peer's name, and with [ErrUnreachable] if the NIC is silent
+// for Config.UnreachableAfter.
+func (r Peer) Alive(ctx context.Context) error {
+	if r.p == nil {
+		return errNoPeer("ask")
+	}
+	if err := r.ended(ctx, "ask"); err != nil {
+		return err
+	}
+	if r.p.closed.Load() || r.p.p.Closed() {
+		return &OpError{Op: "ask", Peer: r.Name(), Addr: r.at, Err: ErrClosed}
+	}
+	d, err := r.dest("ask")
+	if err != nil {
+		return err
+	}
+	if r.k != nil {
+		if !r.k.named {
+			_, _, err := r.receiver("ask", 0)
+			return err
+		}
+		if d, err = r.p.p.LookUp(d.Name); err != nil {
+			return opError(err)
+		}
+	}
+	return opError(r.p.p.Ask(ctx, d))
+}
+
 // Put writes the concatenation of the parts into a region of the peer. It is like [Process.Put],
 // but it fails with [ErrBadArgument] if the region that h names belongs to another process. This
 // check keeps a peer from redirecting the write with the handle of a third process. If no process

@@ -18,6 +18,7 @@ func peerOperations(ctx context.Context, r weft.Peer, h weft.Handle) map[string]
 	msg, buf := []byte("message"), make([]byte, 8)
 	all := make(map[string]error)
 	all["Send"] = r.Send(ctx, 1, msg)
+	all["Alive"] = r.Alive(ctx)
 	_, all["SendMany"] = r.SendMany(ctx, 1, [][]byte{msg, msg})
 	_, all["SendMany of nothing"] = r.SendMany(ctx, 1, nil)
 	all["SendDelivered"] = r.SendDelivered(ctx, 1, msg)

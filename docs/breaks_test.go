@@ -43,9 +43,17 @@ func (b lineBreak) where() (pkg, test string) {
 	return pkg, test
 }
 
-// allBreaks are those of all maps.
+// allBreaks are those of all maps, and of areas that have no map.
 func allBreaks() []lineBreak {
-	return slices.Concat(breaksOfQNIX, breaksOfUSNIC, breaksOfHSN, breaksOfNETSTAR, breaksOfPANIC)
+	return slices.Concat(
+		breaksOfQNIX,
+		breaksOfUSNIC,
+		breaksOfHSN,
+		breaksOfNETSTAR,
+		breaksOfPANIC,
+		breaksOfLimits,
+		breaksOfLinks,
+	)
 }
 
 // A list that is not kept up with the code would break nothing, or something else.

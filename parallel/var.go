@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"unsafe"
+
+	"github.com/weftnet/weft/internal/plain"
 )
 
 // Var is a parallel variable: one element of type T at each position of a shape. Each rank holds
@@ -42,7 +44,7 @@ func New[T any](s *Shape) (*Var[T], error) {
 		return nil, badNew("no shape")
 	case t.Size() == 0:
 		return nil, badNew("elements of type %v, which has no bytes", t)
-	case !isPlain(t):
+	case !plain.Is(t):
 		return nil, badNew("elements of type %v; expected numbers, booleans, and arrays and structs of them", t)
 	case s.room > 0 && uint64(t.Size()) > mostBytes/uint64(s.room):
 		return nil, badNew("%d elements of %d bytes at this rank; expected at most 2⁴⁶ bytes", s.room, t.Size())
@@ -57,26 +59,6 @@ func New[T any](s *Shape) (*Var[T], error) {
 // badNew returns an error of [New], which fails at this rank alone.
 func badNew(format string, args ...any) error {
 	return fmt.Errorf("parallel: New: %w", badArgument(format, args...))
-}
-
-// isPlain reports whether a type has a fixed size and no pointers.
-func isPlain(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
-		reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128:
-		return true
-	case reflect.Array:
-		return isPlain(t.Elem())
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if !isPlain(t.Field(i).Type) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
 }
 
 // filled returns the number of bytes of a plain type that are no padding.

@@ -208,7 +208,7 @@ func (p *parser) declaration(prog *Program) {
 		d.Items = append(d.Items, p.tok.pos)
 		switch word.kind {
 		case "TRIGGERS":
-			prog.Triggers = append(prog.Triggers, &Trigger{Number: p.expr()})
+			prog.Triggers = append(prog.Triggers, &Trigger{Number: p.whole()})
 		case "VAR":
 			p.variable(prog)
 		default:
@@ -243,8 +243,10 @@ func (p *parser) variable(prog *Program) {
 	t := p.declared(" for a variable")
 	v := &Var{Name: t.text, Pos: t.pos}
 	if p.accept("[") {
-		v.Size = p.expr()
-		p.expect("]", " behind the array's size")
+		v.Size = p.whole()
+		if _, ok := p.expect("]", " behind the array's size"); !ok {
+			v.Size = &Bad{v.Size.Start()}
+		}
 	}
 	prog.Vars = append(prog.Vars, v)
 }
@@ -252,7 +254,7 @@ func (p *parser) variable(prog *Program) {
 func (p *parser) constant(prog *Program) {
 	t := p.declared(" for a constant")
 	p.expect("=", " behind the constant's name")
-	prog.Consts = append(prog.Consts, &Const{Name: t.text, Pos: t.pos, Value: p.expr()})
+	prog.Consts = append(prog.Consts, &Const{Name: t.text, Pos: t.pos, Value: p.whole()})
 }
 
 func (p *parser) message() *Message {

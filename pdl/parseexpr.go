@@ -12,6 +12,17 @@ func (p *parser) expr() Expr {
 	return p.level(0)
 }
 
+// whole reads the expression of a declaration. It returns a Bad if the parser failed inside the
+// expression: the part that it read has another value, and each use of that value would be a second
+// error with the same cause.
+func (p *parser) whole() Expr {
+	e := p.expr()
+	if p.failed {
+		return &Bad{e.Start()}
+	}
+	return e
+}
+
 // levels are the operators between two expressions, from those that bind least.
 var levels = [][]kind{
 	{"OR"},
@@ -73,6 +84,9 @@ func (p *parser) factor() Expr {
 			p.report.errorf(t.pos, noNumber, t.text)
 		}
 		p.next()
+		if t.bad || t.least {
+			return &Bad{t.pos}
+		}
 		return &Number{t.pos, t.text, t.num}
 	case kindIdent:
 		return p.ref()

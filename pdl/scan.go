@@ -102,6 +102,7 @@ func (s *scanner) number(t *token) {
 		u, err := strconv.ParseUint(digits, 16, 64)
 		if err != nil {
 			s.report.errorf(t.pos, "%s is no number: expected 0x and 1 to 16 hexadecimal digits", t.text)
+			t.bad = true
 		}
 		t.num = int64(u)
 		return
@@ -109,6 +110,7 @@ func (s *scanner) number(t *token) {
 	u, err := strconv.ParseUint(t.text, 10, 64)
 	if err != nil || u > 1<<63 {
 		s.report.errorf(t.pos, noNumber, t.text)
+		t.bad = true
 	}
 	t.num, t.least = int64(u), u == 1<<63
 }

@@ -50,6 +50,7 @@ type token struct {
 	text  string // as written; of a string, what is between the quotes
 	num   int64  // of a number
 	least bool   // it is 9223372036854775808, which is a number behind a minus alone
+	bad   bool   // it is no number, as the scanner has reported
 }
 
 // what says what a token is, for messages.

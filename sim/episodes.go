@@ -96,6 +96,14 @@ func (f *Fabric) Stall(host int, d time.Duration) {
 	n.stalled = max(n.stalled, f.s.now.Add(d))
 }
 
+// Pause stops all functions of a process for the time d, as SIGSTOP does. The NIC of the host works
+// on, and knows that the process lives. A function that is running is stopped at its next wait.
+// Kill ends a paused process at once.
+func (f *Fabric) Pause(p *Process, d time.Duration) {
+	f.counts.Pauses++
+	p.paused = max(p.paused, f.s.now.Add(d))
+}
+
 // StopNIC removes a host's NIC. The peers of the NIC get no notice. Operations of the host's
 // processes fail with [weft.ErrNICGone], but the functions of the processes continue to run.
 func (f *Fabric) StopNIC(host int) {

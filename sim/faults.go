@@ -50,6 +50,7 @@ type Counts struct {
 	Clogs      uint64 `json:"clogs"`      // clogs
 	Narrows    uint64 `json:"narrows"`    // narrowed paths
 	Stalls     uint64 `json:"stalls"`     // stalls
+	Pauses     uint64 `json:"pauses"`     // paused processes
 	Restarts   uint64 `json:"restarts"`   // restarted NICs
 	Deaths     uint64 `json:"deaths"`     // killed processes
 	Detached   uint64 `json:"detached"`   // processes expelled by their NIC

@@ -75,6 +75,9 @@ func (n *node) position() nic.Position {
 func (n *node) start() error {
 	h := &n.f.cfg.hooks
 	n.life++
+	if h.NewIDs {
+		n.id += 1 << 32
+	}
 	cfg := nic.Config{
 		ID: n.id, Incarnation: n.life, Secrets: secret.Seeded(n.f.seeds.Uint64()),
 		Link: n.port, ReceiveCapacity: n.port.capacity(),
@@ -93,7 +96,11 @@ func (n *node) start() error {
 	n.engine = e
 	for _, peer := range n.f.nodes {
 		if peer != n && (h.Peers == nil || h.Peers(n.index, peer.index)) {
-			if err := e.AddNode(peer.id, peer.port.addr); err != nil {
+			id := peer.id
+			if h.NewIDs {
+				id = 0
+			}
+			if err := e.AddNode(id, peer.port.addr); err != nil {
 				return fmt.Errorf("NIC %d: %w", n.index, err)
 			}
 		}

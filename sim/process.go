@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/proc"
 	"github.com/weftnet/weft/internal/vni"
@@ -38,9 +39,10 @@ type Process struct {
 	leaving bool // its deletion is requested
 
 	tasks    []*task
-	waiting  []*task // parked in an operation
-	detached bool    // the NIC has expelled it
-	gone     bool    // the NIC has vanished
+	paused   clock.Time // no function runs before this time; see Fabric.Pause
+	waiting  []*task    // parked in an operation
+	detached bool       // the NIC has expelled it
+	gone     bool       // the NIC has vanished
 	over     bool
 }
 

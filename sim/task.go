@@ -21,7 +21,7 @@ import (
 type task struct {
 	s     *sched
 	name  string
-	owner any // the process that the coroutine belongs to; only compared
+	owner any // the process that the coroutine belongs to; only compared, and asked whether it is paused
 
 	next  func() (struct{}, bool)
 	stop  func()
@@ -75,6 +75,10 @@ func (t *task) happen(turn uint64) {
 	if t.over || !t.parked || turn != t.turn {
 		return
 	}
+	if at := t.pausedUntil(); at > t.s.now && !t.dead {
+		t.s.push(at, t, turn)
+		return
+	}
 	t.parked, t.woken = false, false
 	t.s.note(t.turn<<8 ^ uint64(t.s.now))
 	if t.dead && !t.begun {
@@ -92,6 +96,14 @@ func (t *task) happen(turn uint64) {
 		}
 	}
 	t.s.lookAtForeign()
+}
+
+// pausedUntil returns the end of the pause of the task's process. It is in the past if there is none.
+func (t *task) pausedUntil() clock.Time {
+	if p, ok := t.owner.(*Process); ok {
+		return p.paused
+	}
+	return 0
 }
 
 // wake resumes a parked task after a drawn time below wakeUpTime, so tasks that are woken together

@@ -14,7 +14,7 @@ func TestAnAnswerOfAProcessThatWasNotDialledIsNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.mu.Lock()
-	c := h.newConn(Addr{Process: client.Name()}, Addr{server.Name(), "service"}, newConfig(-1))
+	c := h.newConn(Addr{Process: client.Name()}, Addr{server.Name(), "service"}, newConfig(-1, 0))
 	h.mu.Unlock()
 	defer h.forget(c)
 	for k := kindAccept; k <= kindPong; k++ {

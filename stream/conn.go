@@ -83,6 +83,7 @@ type Conn struct {
 
 	// For keepAlive, which sets the times once a second from the flags.
 	heard, learned, asked time.Time // times of the last message, the last state and the last request for a state
+	questioned, vouched   bool      // since asked: the peer's NIC was questioned, and it said that the peer lives
 	stirred, stated       bool      // a message arrived, or a state arrived, since keepAlive last ran
 	doubted               time.Time // time of the event that reported the peer's end; zero if the peer answered since
 	heardSum              uint32    // number of messages received

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -13,18 +14,23 @@ import (
 // config holds the settings that dialled and accepted streams share.
 type config struct {
 	keepAlive time.Duration
+	patience  time.Duration // 0 or less: none
 }
 
 // DefaultKeepAlive is the default of the KeepAlive of a [Dialer] and of a [ListenConfig]. If the
 // peer sends no report for this time, the stream asks the peer for a report. If the stream then
-// receives no message for the same time, the stream fails with ETIMEDOUT.
+// receives no message for the same time, and the peer's NIC does not vouch for the peer, the stream
+// fails with ETIMEDOUT.
 const DefaultKeepAlive = 15 * time.Second
 
-func newConfig(keepAlive time.Duration) config {
-	if keepAlive == 0 {
-		keepAlive = DefaultKeepAlive
-	}
-	return config{keepAlive}
+// DefaultPatience is the default of the Patience of a [Dialer] and of a [ListenConfig]. For this
+// time, a stream waits for a silent peer while the peer's NIC says that the peer's process lives.
+// A process is silent although it lives if a signal, a debugger or a container runtime has stopped
+// it.
+const DefaultPatience = 24 * time.Hour
+
+func newConfig(keepAlive, patience time.Duration) config {
+	return config{cmp.Or(keepAlive, DefaultKeepAlive), cmp.Or(patience, DefaultPatience)}
 }
 
 // Dialer opens streams from a process. Any number of goroutines may use it at once.
@@ -40,6 +46,12 @@ type Dialer struct {
 	// the end of the peer makes the stream fail only if the NIC reports this end. If the peer's
 	// last report is lost, the stream waits forever.
 	KeepAlive time.Duration
+
+	// Patience is the longest time for which a stream waits for a silent peer whose NIC says that the
+	// peer's process lives. It starts with the last message of the peer. 0 means DefaultPatience. If
+	// Patience is negative, the stream does not ask the NIC, and fails like a stream to a silent
+	// host. A NIC that lies can make the stream wait no longer than Patience and twice KeepAlive.
+	Patience time.Duration
 }
 
 // Dial opens a stream from p to a service of another process, such as "app/0:http". It works like
@@ -108,7 +120,7 @@ func (d *Dialer) dial(ctx context.Context, remote Addr) (*Conn, error) {
 		h.mu.Unlock()
 		return nil, h.err
 	}
-	c := h.newConn(Addr{Process: d.Process.Name()}, remote, newConfig(d.KeepAlive))
+	c := h.newConn(Addr{Process: d.Process.Name()}, remote, newConfig(d.KeepAlive, d.Patience))
 	h.mu.Unlock()
 	if err := c.ask(ctx); err != nil {
 		c.fail(err, true)

@@ -42,8 +42,14 @@
 //	the peer called Abort, or Close with bytes unread         ECONNRESET
 //	the peer's process, its NIC or its daemon ended           ECONNRESET, within three seconds
 //	the peer's host is silent                                 ETIMEDOUT, after twice KeepAlive
+//	the peer's process is stopped, but lives                  ETIMEDOUT, after Patience
 //	this end's process, NIC or daemon ended                   net.ErrClosed
 //	a deadline passed                                         os.ErrDeadlineExceeded
+//
+// A process that a signal, a debugger or a container runtime has stopped sends nothing, but its NIC
+// says that it lives. The stream then waits, as TCP does: no byte is lost if the process continues
+// within Patience. This holds only if the process uses a NIC daemon, since a NIC inside the process
+// stops with it.
 //
 // If the peer fails, Read first returns the bytes that arrived before the failure. A stream remains
 // usable after a deadline. If Write fails at its deadline, it returns a number n, and the stream
@@ -57,6 +63,7 @@
 //	sent bytes that are in flight           1 MiB       Conn.SetWriteBuffer, 4 KiB to 1 MiB
 //	written bytes that wait for the peer    64 KiB
 //	silence until the stream asks the peer  15 s        Dialer.KeepAlive, ListenConfig.KeepAlive
+//	silence of a peer whose NIC vouches     24 h        Dialer.Patience, ListenConfig.Patience
 //	time to send bytes after Close          1 min
 //	name of a service                       255 bytes
 //

@@ -17,7 +17,7 @@ import (
 //
 //	run      takes every received message, and never waits for one stream (pump)
 //	serve    sends the messages that streams owe their peers, besides data
-//	keep     asks the peers of silent streams whether they still exist
+//	keep     asks the peers of silent streams, or their NICs, whether they still exist
 //	heed     asks each peer whose end the NIC reports
 //
 // Locks are taken in the order mu, Conn.mu, owed.
@@ -30,11 +30,12 @@ type host struct {
 	pump pump
 
 	mu        sync.Mutex
-	conns     map[uint32]*Conn     // by their numbers
-	accepted  map[peerKey]*Conn    // the streams that a peer dialled
-	last      uint32               // last number given; the first is random, so peers of an earlier process do not know it
-	listeners map[string]*Listener // by their services
-	err       error                // why the process can have no streams any more
+	conns     map[uint32]*Conn      // by their numbers
+	accepted  map[peerKey]*Conn     // the streams that a peer dialled
+	last      uint32                // last number given; the first is random, so peers of an earlier process do not know it
+	listeners map[string]*Listener  // by their services
+	questions map[weft.Address]bool // the processes about which a question is in flight
+	err       error                 // why the process can have no streams any more
 
 	owed   sync.Mutex
 	owing  []*Conn // streams that owe their peers a message
@@ -91,7 +92,7 @@ func newHost(p *weft.Process) (*host, error) {
 		_ = own.Close()
 		return nil, fmt.Errorf("stream: %w", err)
 	}
-	h := &host{p: p, last: uint32(p.Runtime().Random()), port: own, owes: p.Runtime().NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}}
+	h := &host{p: p, last: uint32(p.Runtime().Random()), port: own, owes: p.Runtime().NewGate(), conns: map[uint32]*Conn{}, accepted: map[peerKey]*Conn{}, listeners: map[string]*Listener{}, questions: map[weft.Address]bool{}}
 	h.ctx, h.stop = context.WithCancel(context.Background())
 	h.pump = pump{h: h, in: in, free: p.Runtime().NewGate()}
 	h.pump.free.Open()
@@ -262,21 +263,6 @@ func (h *host) owe(c *Conn) {
 	h.owing = append(h.owing, c)
 	h.owed.Unlock()
 	h.owes.Open()
-}
-
-// keep runs keepAlive of each stream once a second.
-func (h *host) keep() {
-	for h.p.Runtime().Sleep(h.ctx, keepEvery) == nil {
-		h.mu.Lock()
-		now, conns := h.p.Runtime().Now(), make([]*Conn, 0, len(h.conns))
-		for _, c := range h.conns {
-			conns = append(conns, c)
-		}
-		h.mu.Unlock()
-		for _, c := range conns {
-			c.keepAlive(now)
-		}
-	}
 }
 
 // heed asks a peer for its state when an event reports the end of the peer's process or NIC. After

@@ -52,7 +52,7 @@ func TestAPeerIsToldOfAnEndBehindWhichTheProcessEnds(t *testing.T) {
 			if err := b.Close(); err != nil {
 				t.Fatal(err)
 			}
-			_ = s.SetReadDeadline(time.Now().Add(5 * time.Second))
+			_ = s.SetReadDeadline(time.Now().Add(time.Minute))
 			if _, err := io.Copy(io.Discard, struct{ io.Reader }{s}); !errors.Is(err, x.wants) {
 				t.Errorf("%s, %s: the peer reads %v; expected %v", world, name, err, x.wants)
 			}
@@ -82,7 +82,7 @@ func TestADialIsToldOfAListenerBehindWhichTheProcessEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range all {
-		_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("a stream that waited to be accepted: %v; expected a reset", err)
 		}

@@ -27,6 +27,11 @@ type ListenConfig struct {
 	// the end of the peer makes the stream fail only if the NIC reports this end. If the peer's
 	// last report is lost, the stream waits forever.
 	KeepAlive time.Duration
+
+	// Patience is the longest time for which an accepted stream waits for a silent peer whose NIC
+	// says that the peer's process lives. 0 means DefaultPatience. A negative value means that the
+	// stream does not ask the NIC. See [Dialer].
+	Patience time.Duration
 }
 
 // Listener accepts the streams to a service of a process. It implements [net.Listener]. Any number
@@ -76,7 +81,7 @@ func (lc *ListenConfig) listen(service string) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Listener{h: h, addr: Addr{lc.Process.Name(), service}, cfg: newConfig(lc.KeepAlive), backlog: lc.Backlog, came: lc.Process.Runtime().NewGate()}
+	l := &Listener{h: h, addr: Addr{lc.Process.Name(), service}, cfg: newConfig(lc.KeepAlive, lc.Patience), backlog: lc.Backlog, came: lc.Process.Runtime().NewGate()}
 	if l.backlog == 0 {
 		l.backlog = DefaultBacklog
 	}

@@ -128,7 +128,7 @@ func leading(t *testing.T, service string, bytes int) *Conn {
 		busy = c.h.pump.busy || c.h.pump.others()
 		c.h.owed.Unlock()
 	}
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return c

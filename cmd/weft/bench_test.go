@@ -283,7 +283,7 @@ func TestAServerThatIsNotThereIsNamed(t *testing.T) {
 
 // One side of a testbed cannot be told to start the other: that was started before it.
 func TestAFarSideThatIsLostIsSaidToBe(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	var stderr strings.Builder
 	status := run(ctx, strings.Fields("bench latency --child 127.0.0.1:9"), io.Discard, &stderr)

@@ -29,5 +29,28 @@ func main() {
 // hangsUp reports whether SIGHUP ends a command: not one that is to ignore it, as by nohup.
 func hangsUp() bool { return !signal.Ignored(syscall.SIGHUP) }
 
+// outgrowsFiles lets a command go on if a file reaches the limit of the process (RLIMIT_FSIZE): the write
+// fails with EFBIG. The programs that the command starts are killed by that, as by default.
+func outgrowsFiles() { signal.Notify(make(chan os.Signal, 1), syscall.SIGXFSZ) }
+
+// staysUp lets a command without a terminal go on when SIGHUP comes, and calls hint for the first one. The
+// command that has a terminal ends with it.
+func staysUp(hint func()) {
+	if terminal, err := os.Open("/dev/tty"); err == nil {
+		terminal.Close()
+		return
+	}
+	if !hangsUp() {
+		return
+	}
+	signal.Ignore(syscall.SIGHUP) // main does not hear of it any more,
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP) // and programs that the command starts do not ignore it
+	go func() {
+		<-hup
+		hint()
+	}()
+}
+
 // outlivesReaders has a command go on when nothing reads any more what it prints, as behind head: others use it. What it runs is ended by that as ever.
 func outlivesReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

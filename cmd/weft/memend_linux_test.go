@@ -26,7 +26,7 @@ func TestWhatServesNetworkMemoryEndsWithItsDaemon(t *testing.T) {
 	} {
 		socket := filepath.Join(t.TempDir(), "a.sock")
 		daemon, _ := startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0", "--node", addr)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		var out, errs lockedBuffer
 		ended := make(chan int, 1)

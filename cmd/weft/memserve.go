@@ -41,7 +41,10 @@ func newMemServe() *cobra.Command {
 have put there is gone then; they keep copies elsewhere if they were told to.
 
 The memory of a server that is attached to a NIC daemon is registered with it: the
-daemon's region_bytes must allow as much, and about a hundredth more.`,
+daemon's region_bytes must allow as much, and about a hundredth more.
+
+A server that was killed can be started again at once by the same command. If another
+process has the name, the server waits up to 10s for it.`,
 		Example: `  weft mem serve --name mem/0 --size 8GiB                        # at the daemon of this host
   weft mem serve --name mem/0 --size 512MiB --listen 10.0.0.1:7720   # with a NIC of its own`,
 		Args: cobra.NoArgs,
@@ -49,7 +52,7 @@ daemon's region_bytes must allow as much, and about a hundredth more.`,
 			if err := f.complete(c.Flags()); err != nil {
 				return err
 			}
-			return f.run(c.Context(), c.OutOrStdout())
+			return f.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	f.define(c.Flags())
@@ -116,8 +119,35 @@ func (f *memServeFlags) admits(client fabric.Name) bool {
 	})
 }
 
-func (f *memServeFlags) run(ctx context.Context, out io.Writer) (err error) {
-	p, err := f.at.join(ctx, f.name)
+// A server that was killed and started again may meet its own old name: the other NICs believe in the
+// old one until they notice that it is gone. nameWait is longer than that takes.
+const (
+	nameWait  = 10 * time.Second
+	nameEvery = 500 * time.Millisecond
+)
+
+// take joins the fabric under the name of the server. If another process has the name, take waits for
+// it, says so once, and returns the error if the name is not free in time.
+func (f *memServeFlags) take(ctx context.Context, errs io.Writer) (*fabric.Process, error) {
+	for until := time.Now().Add(nameWait); ; {
+		p, err := f.at.join(ctx, f.name)
+		if !errors.Is(err, fabric.ErrNameTaken) || time.Now().After(until) {
+			return p, err
+		}
+		if errs != nil {
+			fmt.Fprintf(errs, "weft: serve: %v; waits up to %v, in case the process is an earlier life of this server\n", err, nameWait)
+			errs = nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(nameEvery):
+		}
+	}
+}
+
+func (f *memServeFlags) run(ctx context.Context, out, errs io.Writer) (err error) {
+	p, err := f.take(ctx, errs)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func newNICCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "nic [flags]",
 		Short: "Run this host's NIC: processes attach to it",
-		Long: `Runs a NIC until SIGINT, SIGTERM, SIGHUP or 'weft nic stop'; a second SIGINT or SIGTERM kills it. Processes attach to it over its socket.
+		Long: `Runs a NIC until SIGINT, SIGTERM or 'weft nic stop'; a second SIGINT or SIGTERM kills it. SIGHUP ends a NIC that was started in a terminal, and no other. Processes attach to it over its socket.
 
 Two hosts:
   host A (10.0.0.1):  weft fabric show | ssh 10.0.0.2 weft fabric join
@@ -204,6 +204,9 @@ func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
 	}
 }
 
+// noHangUp is what a NIC without a terminal says of SIGHUP.
+const noHangUp = "weft nic: SIGHUP ends a NIC only with its terminal, and this one has none; SIGTERM and weft nic stop end it\n"
+
 func runNIC(c *cobra.Command, o *nicOptions) error {
 	if o.sample {
 		_, err := io.WriteString(c.OutOrStdout(), daemon.Sample)
@@ -214,11 +217,13 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 		return err
 	}
 	outlivesReaders()
+	outgrowsFiles()
 	conf.Subreaper = true // what a keeper leaves behind, this process ends
 	d, err := daemon.New(conf, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
+	staysUp(func() { _, _ = io.WriteString(c.ErrOrStderr(), noHangUp) })
 	return d.Run(c.Context()) // which main ends on a signal
 }
 

@@ -128,10 +128,17 @@ func nicIDAt(t *testing.T, socket string) string {
 // startNIC runs `weft nic` as a process and waits until it is up.
 func startNIC(t *testing.T, args ...string) (*exec.Cmd, *lockedBuffer) {
 	t.Helper()
+	return startNICAs(t, func(*exec.Cmd) {}, args...)
+}
+
+// startNICAs is startNIC for a process that as changes before it starts.
+func startNICAs(t *testing.T, as func(*exec.Cmd), args ...string) (*exec.Cmd, *lockedBuffer) {
+	t.Helper()
 	var log lockedBuffer
 	c := exec.Command("/proc/self/exe", append([]string{"nic"}, args...)...)
 	c.Env = append(os.Environ(), asWeft+"=1")
 	c.Stderr = &log
+	as(c)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -208,9 +215,13 @@ func TestANICEndsInOrderOnATermSignalAndWatchersSeeIt(t *testing.T) {
 
 // A hang-up is the end of the terminal that the NIC was started in. One started by nohup ignores it, as all programs do.
 func TestANICEndsInOrderOnAHangUpUnlessItIsToIgnoreIt(t *testing.T) {
+	_, terminal := openPTY(t)
+	inTerminal := func(c *exec.Cmd) {
+		c.Stdin, c.SysProcAttr = terminal, &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	}
 	socket := filepath.Join(t.TempDir(), "a.sock")
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // so that a program that is started does not ignore it, though the tests are run by nohup
-	nic, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket)
+	nic, log := startNICAs(t, inTerminal, "--listen", "127.0.0.1:0", "--socket", socket)
 	signal.Reset(syscall.SIGHUP)
 	if err := nic.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
@@ -222,7 +233,7 @@ func TestANICEndsInOrderOnAHangUpUnlessItIsToIgnoreIt(t *testing.T) {
 		t.Errorf("the socket is left: %v", err)
 	}
 	signal.Ignore(syscall.SIGHUP) // which a program that is started inherits
-	nic, _ = startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket)
+	nic, _ = startNICAs(t, inTerminal, "--listen", "127.0.0.1:0", "--socket", socket)
 	signal.Reset(syscall.SIGHUP)
 	if err := nic.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)

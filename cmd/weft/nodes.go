@@ -134,10 +134,19 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 		if n.Frame < n.WholeFrame { // the path is narrow, or has not been tried yet
 			frame = fmt.Sprintf("%d of %d", n.Frame, n.WholeFrame)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", nicText(n.ID), cmp.Or(n.Name, "-"), n.Address, position, n.State, n.Processes, rtt, frame,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", nicText(n.ID), cmp.Or(n.Name, "-"), addressText(&n), position, n.State, n.Processes, rtt, frame,
 			guardText(&n), cmp.Or(n.Binding, "-"))
 	}
 	return w.Flush()
+}
+
+// addressText is the address at which a node is called, and that from which its frames come if it is
+// another one.
+func addressText(n *ctl.Node) string {
+	if n.Elsewhere == "" {
+		return n.Address
+	}
+	return n.Address + ", but frames come from " + n.Elsewhere
 }
 
 // guardText says how the frames of a node are guarded: by which AEAD, or not at all.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -127,7 +128,7 @@ func TestPDLRunTellsWhatBecomesOfMessages(t *testing.T) {
 	file := source(t, "echo.pdl", echo)
 	var out, errs bytes.Buffer
 	root := newRoot(new(bool))
-	root.SetArgs([]string{"pdl", "run", file + "=9", "--send", "1:text:ab,hex:00ff,7", "--send", "-", "--segment", "5=3", "--lock", "3"})
+	root.SetArgs([]string{"pdl", "run", file + "=9", "--send", "1:text:ab,hex:00ff,7", "--send", "-", "--segment", "5=3", "--segment", "0=8", "--lock", "3"})
 	root.SetIn(strings.NewReader("9/2:1\n\nEcho/2:zero:1\n"))
 	root.SetOut(&out)
 	root.SetErr(&errs)
@@ -169,9 +170,13 @@ func TestPDLRunRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		{"--segment 1", `--segment "1": expected ID=BYTES`},
 		{"--segment -1=8", `--segment "-1=8": expected ID=BYTES, ID=text:… or ID=hex:…, with an ID from 0 to 4294967295`},
 		{"--segment 4294967296=8", `--segment "4294967296=8": expected ID=BYTES`},
-		{"--segment 1=-5", `--segment "1=-5": "-5" is no size, expected 0 to 1073741824 bytes, such as 4096 or 16MiB`},
-		{"--segment 1=0x1000", `--segment "1=0x1000": "0x1000" is no size, expected 0 to 1073741824 bytes`},
-		{"--segment 1=1073741825", `--segment "1=1073741825": "1073741825" is no size, expected 0 to 1073741824 bytes`},
+		{"--segment 1=-5", `--segment "1=-5": "-5" is no size, expected 1 to 67108864 bytes, such as 4096 or 16MiB`},
+		{"--segment 1=0x1000", `--segment "1=0x1000": "0x1000" is no size, expected 1 to 67108864 bytes`},
+		{"--segment 1=67108865", `--segment "1=67108865": "67108865" is no size, expected 1 to 67108864 bytes`},
+		{"--segment 1=0", `--segment "1=0": "0" is no size, expected 1 to 67108864 bytes`},
+		{"--segment 1=text:", `--segment "1=text:": 0 bytes, expected 1 to 67108864`},
+		{"--segment 1=8 --segment 1=16", `--segment 1=…: program: segment cannot be added: there is one with number 1`},
+		{"--segment 1=8 --lock 255", `--lock 255: expected --segment 0=BYTES too, the segment of this lock`},
 		{"--segment 1=what:1", `--segment "1=what:1": expected ID=BYTES`},
 		{"--lock x", `invalid argument "x" for "--lock" flag: expected numbers of locks from 0 to 1099511627775, such as 3 or 3,4`},
 		{"--lock 3,-4", `invalid argument "3,-4" for "--lock" flag: expected numbers of locks`},
@@ -223,29 +228,45 @@ func TestPDLRunMakesTheSegmentsThatAreGiven(t *testing.T) {
 	if status != 0 || !strings.Contains(stdout, " displays 478560413032\n") || !strings.Contains(stdout, " displays 478560387585\n") {
 		t.Errorf("status %d, %s%s", status, stdout, stderr)
 	}
-	if status, stdout, _ := weft("pdl", "run", file, "--segment", "1=4095", "--segment", "2=8", "--segment", "3=8"); status != exitFailed || !strings.Contains(stdout, "segment refused in line 1") {
+	if status, stdout, _ := weft("pdl", "run", file, "--segment", "1=4088", "--segment", "2=8", "--segment", "3=8"); status != exitFailed || !strings.Contains(stdout, "segment refused in line 1") {
 		t.Errorf("status %d, %s", status, stdout)
 	}
 }
 
-// An activation that waits for a transfer ends later: then it is told how, and an error is one of the command.
-func TestPDLRunTellsWhatBecomesOfActivationsThatWait(t *testing.T) {
-	file := source(t, "late.pdl", "PROGRAM late: VAR n; TRIGGERS 1; BEGIN GET n OFFSET 0 FROM 1 LEN 8; DISPLAY n END;\nMESSAGE 1: BEGIN GET n OFFSET 0 FROM 1 LEN 8; DISPLAY 7 / (n - PACKETLEN) END; END")
-	const want = `start of late (1): waiting
-late (1) has waited: await, 8 instructions
-  late (1) displays 8
-message 1 to late (1), 0 bytes: waiting
-late (1) has waited: await, 11 instructions
-  late (1) displays 0
-message 1 to late (1), 8 bytes: waiting
-late (1) has waited: aborted, 9 instructions: division by zero in line 2
+// A NIC stops these programs, and `weft pdl run` went on to the end of its patience and succeeded.
+func TestPDLRunStopsTheProgramsThatANICStops(t *testing.T) {
+	for _, c := range []struct{ name, source, want string }{
+		{"again", "PROGRAM again: VAR n; TRIGGERS 1; BEGIN SEND n LEN 8 AS 1 TO again END;\nMESSAGE 1: BEGIN\n\tn = n + 1;\n\tSEND n LEN 8 AS 1 TO again\nEND; END",
+			`message 1 to again \(1\), 8 bytes: aborted, \d+ instructions: recursion in line 4\n(?s:.*)again \(1\) +` + fmt.Sprint(limits.ProgramChain+1) + ` +\d+ +0 +1 +stopped\n$`},
+		{"flood", "PROGRAM flood: VAR n; TRIGGERS 1; BEGIN SEND n LEN 8 AS 1 TO flood END;\nMESSAGE 1: BEGIN SEND n LEN 8 AS 1 TO flood;\nSEND n LEN 8 AS 1 TO 9 AT 77\nEND; END",
+			`message 1 to flood \(1\), 8 bytes: aborted, \d+ instructions: flood in line 3\n(?s:.*)flood \(1\) +` + fmt.Sprint(limits.ProgramRefusals+1) + ` +\d+ +1 +1000 +stopped\n$`},
+		{"queue", "PROGRAM queue: VAR i, v[2048]; TRIGGERS 1; BEGIN WHILE i < 100 DO BEGIN i = i + 1; SEND v[0] LEN 16384 AS 1 TO 9 END\nEND; MESSAGE 1: BEGIN END; END",
+			`start of queue \(1\): aborted, \d+ instructions: send refused in line 1\n(?s:.*)queue \(1\) +1 +\d+ +0 +1 +stopped\n$`},
+	} {
+		status, stdout, stderr := weft("pdl", "run", source(t, c.name+".pdl", c.source))
+		if status != exitFailed || !regexp.MustCompile(c.want).MatchString(stdout) || !strings.HasPrefix(stderr, "weft: aborted: ") {
+			t.Errorf("%s: status %d, …%s, %q; expected %s", c.name, status, stdout[max(0, len(stdout)-1000):], stderr, c.want)
+		}
+	}
+}
 
-PROGRAM   ACTIVATIONS  INSTRUCTIONS  REFUSED  ABORTED  STATE
-late (1)  3            28            0        1        running
-`
-	status, stdout, stderr := weft("pdl", "run", file, "--late", "--segment", "1=hex:0800000000000000", "--send", "1", "--send", "1:1")
-	if status != exitFailed || stdout != want || stderr != "weft: aborted: 1 activation\n" {
-		t.Errorf("status %d, %s%s\nwant\n%s", status, stdout, stderr, want)
+// A flag of a segment that is not there is lost in a NIC, and was reported as set.
+func TestPDLRunReportsOnlyFlagsOfSegments(t *testing.T) {
+	file := source(t, "flags.pdl", "PROGRAM flags: VAR n; BEGIN SET FLAG 4; SET FLAG 260; SET FLAG 767; SET FLAG 768 END; END")
+	if status, stdout, stderr := weft("pdl", "run", file, "--segment", "1=8", "--segment", "2=8"); status != 0 || !strings.Contains(stdout, "  flags that are set: 260 767\n") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
+	if status, stdout, stderr := weft("pdl", "run", file); status != 0 || strings.Contains(stdout, "flags that are set") {
+		t.Errorf("without a segment: status %d, %s%s", status, stdout, stderr)
+	}
+}
+
+// A NIC answers such a message with an error, and so does the command.
+func TestPDLRunRefusesMessagesToAProgramThatIsStopped(t *testing.T) {
+	file := source(t, "stops.pdl", "PROGRAM stops: TRIGGERS 1; BEGIN STOP END; MESSAGE 1: BEGIN END; END")
+	status, stdout, stderr := weft("pdl", "run", file, "--send", "1")
+	if status != exitFailed || !strings.Contains(stdout, "message \"1\": send to program 1: the program takes no messages: stops is stopped\n") || stderr != "weft: refused: 1 message\n" {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
 	}
 }
 
@@ -265,11 +286,11 @@ func TestPDLRunHasProgramsOnSeveralNICs(t *testing.T) {
 	named := source(t, "named.pdl", "PROGRAM named: VAR n; BEGIN SEND n LEN 8 AS 1 TO 5 AT host_b; SEND n LEN 8 AS 1 TO 5 AT 7 END; END")
 	status, stdout, stderr := weft("pdl", "run", named+"@host-a", named+"=5@host_b")
 	for _, want := range []string{
-		"start of named (1) at 0:0:0:0:0:0:0:2: await",
+		"start of named (1) at 0:0:0:0:0:0:0:2: aborted, 12 instructions: send refused in line 1",
 		"\n  named (1) at 0:0:0:0:0:0:0:2 sends 8 bytes 0000000000000000 as 1 to 5 at 0:0:0:0:0:0:0:3\n",
-		"\n  named (1) at 0:0:0:0:0:0:0:2 sends 8 bytes 0000000000000000 as 1 to 5 at 0:0:0:0:0:0:0:7, which is not there\n",
+		"\n  named (1) at 0:0:0:0:0:0:0:2 sends 8 bytes 0000000000000000 as 1 to 5 at 0:0:0:0:0:0:0:7, which its NIC refuses: there is no such NIC\n",
 	} {
-		if status != 0 || !strings.Contains(stdout, want) {
+		if status != exitFailed || !strings.Contains(stdout, want) {
 			t.Errorf("status %d, %s%s, want %q", status, stdout, stderr, want)
 		}
 	}

@@ -12,18 +12,16 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/pdl/prog"
 )
 
 // What the flags of weft pdl run give the programs. All of it is read before the first program starts.
 
-// mostGiven is the largest segment of weft pdl run, in bytes: it is made as a whole.
-const mostGiven = 1 << 30
-
 // A givenSegment is one that programs find.
 type givenSegment struct {
-	id       int64
-	size     int
+	id       uint32
+	size     int    // in bytes, as given; a NIC rounds it up to a multiple of 8
 	contents []byte // nil for zeros
 }
 
@@ -38,13 +36,16 @@ func parseSegment(s string) (g givenSegment, err error) {
 		if err != nil {
 			return g, usagef("--segment %q: expected ID=BYTES, ID=text:… or ID=hex:…", s)
 		}
-		return givenSegment{int64(id), len(b), b}, nil
+		if len(b) < 1 || len(b) > limits.SegmentBytes {
+			return g, usagef("--segment %q: %d bytes, expected 1 to %d", s, len(b), limits.SegmentBytes)
+		}
+		return givenSegment{uint32(id), len(b), b}, nil
 	}
 	size, ok := parseBytes(content)
-	if !ok || size > mostGiven {
-		return g, usagef("--segment %q: %q is no size, expected 0 to %d bytes, such as 4096 or 16MiB", s, content, mostGiven)
+	if !ok || size < 1 || size > limits.SegmentBytes {
+		return g, usagef("--segment %q: %q is no size, expected 1 to %d bytes, such as 4096 or 16MiB", s, content, limits.SegmentBytes)
 	}
-	return givenSegment{int64(id), int(size), nil}, nil
+	return givenSegment{uint32(id), int(size), nil}, nil
 }
 
 // locksFlag defines a flag that takes the numbers of locks, and may be given again.

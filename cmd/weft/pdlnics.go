@@ -1,39 +1,81 @@
 package main
 
 import (
+	"maps"
+	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/pdl/prog"
 	"github.com/weftnet/weft/pdl/vm"
-	"github.com/weftnet/weft/pdl/vm/mem"
+	"github.com/weftnet/weft/sim"
 )
 
-// A pdlNIC is one of the NICs of weft pdl run.
+// A pdlNIC is one of the NICs of weft pdl run: an engine of a simulated fabric.
 type pdlNIC struct {
-	*mem.NIC
-	names  map[string]vm.ID
-	before map[vm.ID]uint64 // instructions of a program, as printed last
+	id       uint64
+	name     string // by which AT finds it; empty: none
+	host     int    // its number in the fabric
+	programs *program.Table
+	segments map[uint32][]byte
+	before   map[vm.ID]uint64 // instructions of a program, as printed last
 
-	displayed, sent, delivered int    // how much of each has been printed
-	flags                      string // as printed last
+	displayed []displayedValue // since the last print, as are the next two
+	sent      []sentMessage
+	delivered []deliveredBytes
+	flags     string // as printed last
 }
 
+// What a program did.
+type (
+	displayedValue struct {
+		program vm.ID
+		value   int64
+	}
+	sentMessage struct {
+		from    vm.ID
+		to      vm.Destination
+		payload []byte
+		taken   bool // by the NIC
+	}
+	deliveredBytes struct {
+		vm.Transfer
+		data []byte
+	}
+)
+
 func (n *pdlNIC) instructions(id vm.ID) uint64 {
-	info, _ := n.Machine.Info(id)
+	info, _ := n.programs.Info(id)
 	return info.Profile.Instructions
 }
 
 // has reports whether a program, a number or a name in small letters, is loaded.
-func (n *pdlNIC) has(program string) (vm.ID, bool) {
-	if number, err := strconv.ParseUint(program, 10, 32); err == nil {
-		_, ok := n.Machine.Info(vm.ID(number))
+func (n *pdlNIC) has(name string) (vm.ID, bool) {
+	if number, err := strconv.ParseUint(name, 10, 32); err == nil {
+		_, ok := n.programs.Info(vm.ID(number))
 		return vm.ID(number), ok
 	}
-	id, ok := n.names[program]
-	return id, ok
+	id, ok := n.programs.Lookup(prog.ProgramName, name, 0)
+	return vm.ID(id), ok
+}
+
+// setFlags lists the flags that are set in the segments of the NIC, by their numbers in PDL.
+func (n *pdlNIC) setFlags() (all []int64) {
+	for _, id := range slices.Sorted(maps.Keys(n.segments)) {
+		_, flags := program.SegmentSync(n.segments[id])
+		for i, flag := range flags {
+			if flag != 0 {
+				all = append(all, int64(id)*limits.SegmentWords+int64(i))
+			}
+		}
+	}
+	return all
 }
 
 // A pdlFile is FILE[=ID][@NIC], once it is read.
@@ -56,8 +98,8 @@ func programArgument(arg string) (f pdlFile, err error) {
 	file, number, given := strings.Cut(file, "=")
 	if given {
 		id, err := strconv.ParseUint(number, 10, 32)
-		if err != nil || id == 0 {
-			return f, usagef("%q: expected FILE=ID, with a number from 1 to 4294967295", arg)
+		if err != nil || id == 0 || vm.ID(id)&program.ProcessBit != 0 {
+			return f, usagef("%q: expected FILE=ID, with a number from 1 to %d", arg, program.ProcessBit-1)
 		}
 		f.id = vm.ID(id)
 	}
@@ -85,15 +127,15 @@ func (r *pdlRun) number(nic string) (id uint64, ok bool, err error) {
 	return id, true, nil
 }
 
-// build makes the NICs on which the files are to be: first those with a number, since a name gets one that is free.
-func (r *pdlRun) build(files []pdlFile, cfg vm.Config) error {
+// choose finds the NICs on which the files are to be: first those with a number, since a name gets one that is free.
+func (r *pdlRun) choose(files []pdlFile) error {
 	for i := range files {
 		id, ok, err := r.number(files[i].at)
-		if ok {
-			files[i].nic, err = r.add(id, "", cfg)
-		}
 		if err != nil {
 			return err
+		}
+		if ok {
+			files[i].nic = r.add(id, "")
 		}
 	}
 	for i := range files {
@@ -108,35 +150,47 @@ func (r *pdlRun) build(files []pdlFile, cfg vm.Config) error {
 		for r.at(id) != nil || id == uint64(r.pdlRunFlags.nic) {
 			id++
 		}
-		var err error
-		if f.nic, err = r.add(id, f.at, cfg); err != nil {
-			return err
-		}
+		f.nic = r.add(id, f.at)
 	}
 	return nil
 }
 
-// add returns the NIC with an id, which it makes if there is none.
-func (r *pdlRun) add(id uint64, name string, cfg vm.Config) (*pdlNIC, error) {
+// add returns the NIC with an id, which it adds if there is none.
+func (r *pdlRun) add(id uint64, name string) *pdlNIC {
 	if n := r.at(id); n != nil {
-		return n, nil
+		return n
 	}
 	if id == uint64(r.pdlRunFlags.nic) {
 		name = defaultNIC
 	}
-	n, err := r.fabric.Add(id, name, cfg)
-	if err != nil {
-		return nil, err
+	n := &pdlNIC{id: id, name: name, host: len(r.nics), segments: make(map[uint32][]byte), before: make(map[vm.ID]uint64)}
+	r.nics = append(r.nics, n)
+	return n
+}
+
+// begin starts the engines of all NICs, and observes them.
+func (r *pdlRun) begin() {
+	var ids []uint64
+	for _, n := range r.nics {
+		ids = append(ids, n.id)
 	}
-	added := &pdlNIC{NIC: n, names: make(map[string]vm.ID), before: make(map[vm.ID]uint64)}
-	r.nics = append(r.nics, added)
-	return added, nil
+	r.fabric = sim.New(simulated.Hooked(sim.Config{Seed: 1, NICs: len(r.nics)}, simulated.Hooks{IDs: ids}))
+	for _, n := range r.nics {
+		n.programs = simulated.Engine(r.fabric, n.host).Programs()
+		n.programs.SetBudget(r.budget)
+		n.programs.Observe(r.observer(n))
+		for _, other := range r.nics {
+			if other.name != "" {
+				n.programs.NameNode(other.name, other.id, netip.AddrPort{})
+			}
+		}
+	}
 }
 
 // at returns the NIC with an id, nil if there is none.
 func (r *pdlRun) at(id uint64) *pdlNIC {
 	for _, n := range r.nics {
-		if n.ID == id {
+		if n.id == id {
 			return n
 		}
 	}
@@ -149,7 +203,7 @@ func (r *pdlRun) find(nic string) *pdlNIC {
 		return r.at(id)
 	}
 	for _, n := range r.nics {
-		if strings.EqualFold(n.Name, nic) { // as AT does
+		if strings.EqualFold(n.name, nic) { // as AT does
 			return n
 		}
 	}
@@ -169,11 +223,11 @@ func (r *pdlRun) receiver(m givenMessage, first pdlFile) (*pdlNIC, vm.ID, error)
 		}
 		among = []*pdlNIC{n}
 	}
-	program := strings.ToLower(m.program)
+	name := strings.ToLower(m.program)
 	var found *pdlNIC
 	var id vm.ID
 	for _, n := range among {
-		switch at, ok := n.has(program); {
+		switch at, ok := n.has(name); {
 		case ok && found != nil:
 			return nil, 0, usagef("message %q: several NICs have a program %s, expected PROGRAM@NIC/TRIGGER", m.spec, m.program)
 		case ok:
@@ -183,21 +237,21 @@ func (r *pdlRun) receiver(m givenMessage, first pdlFile) (*pdlNIC, vm.ID, error)
 	if found == nil {
 		return nil, 0, usagef("message %q: there is no program %s", m.spec, m.program)
 	}
-	info, _ := found.Machine.Info(id)
+	info, _ := found.programs.Info(id)
 	return found, id, handles(info.Module, m)
 }
 
 // handles refuses a message for a trigger that a program does not have.
-func handles(program *prog.Module, m givenMessage) error {
+func handles(module *prog.Module, m givenMessage) error {
 	var have []string
-	for _, t := range program.Triggers {
+	for _, t := range module.Triggers {
 		if t.Number == m.trigger {
 			return nil
 		}
 		have = append(have, strconv.FormatUint(uint64(t.Number), 10))
 	}
 	if len(have) == 0 {
-		return usagef("message %q: program %s has no triggers", m.spec, program.Name)
+		return usagef("message %q: program %s has no triggers", m.spec, module.Name)
 	}
-	return usagef("message %q: program %s has no trigger %d, expected one of %s", m.spec, program.Name, m.trigger, strings.Join(have, ", "))
+	return usagef("message %q: program %s has no trigger %d, expected one of %s", m.spec, module.Name, m.trigger, strings.Join(have, ", "))
 }

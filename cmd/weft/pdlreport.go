@@ -2,21 +2,36 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/registry"
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// observe prints what has become of a message. What it cost is only known of activations that have ended in it.
-func (r *pdlRun) observe(n *pdlNIC, m vm.Message, o vm.Outcome) {
-	r.tell(n, fmt.Sprintf("message %d to %s, %d bytes", m.Trigger, r.name(n, m.Program), len(m.Payload)), m.Program, o, n.before[m.Program])
+// observer returns the functions that note what the programs of a NIC do.
+func (r *pdlRun) observer(n *pdlNIC) *program.Observer {
+	return &program.Observer{
+		More:    func() bool { return r.handled < r.messages },
+		Handled: func(m *vm.Message, o vm.Outcome) { r.observe(n, m, o) },
+		Sent: func(from vm.ID, to vm.Destination, payload []byte, taken bool) {
+			n.sent = append(n.sent, sentMessage{from, to, slices.Clone(payload), taken})
+		},
+		Delivered: func(t vm.Transfer, data []byte) {
+			n.delivered = append(n.delivered, deliveredBytes{t, slices.Clone(data)})
+		},
+		Displayed: func(from vm.ID, value int64) {
+			n.displayed = append(n.displayed, displayedValue{from, value})
+		},
+	}
 }
 
-// ended prints what has become of an activation that was said to be waiting.
-func (r *pdlRun) ended(n *pdlNIC, id vm.ID, o vm.Outcome) {
-	r.tell(n, r.name(n, id)+" has waited", id, o, n.before[id])
+// observe prints the outcome of a message.
+func (r *pdlRun) observe(n *pdlNIC, m *vm.Message, o vm.Outcome) {
+	r.handled++
+	r.tell(n, fmt.Sprintf("message %d to %s, %d bytes", m.Trigger, r.name(n, m.Program), len(m.Payload)), m.Program, o, n.before[m.Program])
 }
 
 // tell prints an activation and what came of it.
@@ -29,7 +44,7 @@ func (r *pdlRun) tell(n *pdlNIC, what string, id vm.ID, o vm.Outcome, before uin
 	}
 	if o == vm.Aborted {
 		r.aborted++
-		info, _ := n.Machine.Info(id)
+		info, _ := n.programs.Info(id)
 		fmt.Fprintf(r.out, ": %v in line %d", info.LastAbort, info.Profile.LastLine)
 	}
 	fmt.Fprintln(r.out)
@@ -38,33 +53,38 @@ func (r *pdlRun) tell(n *pdlNIC, what string, id vm.ID, o vm.Outcome, before uin
 
 // effects prints what the programs of a NIC have done since the last time.
 func (r *pdlRun) effects(n *pdlNIC) {
-	for ; n.displayed < len(n.Displayed); n.displayed++ {
-		d := n.Displayed[n.displayed]
-		fmt.Fprintf(r.out, "  %s displays %d\n", r.name(n, d.Program), d.Value)
+	for _, d := range n.displayed {
+		fmt.Fprintf(r.out, "  %s displays %d\n", r.name(n, d.program), d.value)
 	}
-	for ; n.sent < len(n.Sent); n.sent++ {
-		s := n.Sent[n.sent]
-		at := ""
-		if s.To.NIC != 0 {
-			at = " at " + registry.NICID(s.To.NIC).String()
-			if r.at(s.To.NIC) == nil {
-				at += ", which is not there"
-			}
-		}
-		fmt.Fprintf(r.out, "  %s sends %s as %d to %d%s\n", r.name(n, s.From), hexText(s.Payload), s.To.Trigger, s.To.Program, at)
+	for _, s := range n.sent {
+		fmt.Fprintf(r.out, "  %s sends %s as %d to %d%s\n", r.name(n, s.from), hexText(s.payload), s.to.Trigger, s.to.Program, r.sentText(&s))
 	}
-	for ; n.delivered < len(n.Delivered); n.delivered++ {
-		d := n.Delivered[n.delivered]
-		fmt.Fprintf(r.out, "  %s delivers %s to byte %d of segment %d\n", r.name(n, d.Program), hexText(d.Data), d.Offset, d.Segment)
+	for _, d := range n.delivered {
+		fmt.Fprintf(r.out, "  %s delivers %s to byte %d of segment %d\n", r.name(n, d.Program), hexText(d.data), d.Offset, d.Segment)
 	}
-	if flags := fmt.Sprint(n.Flags()); flags != n.flags && len(n.Flags()) > 0 {
-		n.flags = flags
+	n.displayed, n.sent, n.delivered = n.displayed[:0], n.sent[:0], n.delivered[:0]
+	if set := n.setFlags(); len(set) > 0 && fmt.Sprint(set) != n.flags {
+		n.flags = fmt.Sprint(set)
 		at := ""
 		if len(r.nics) > 1 {
-			at = " at " + registry.NICID(n.ID).String()
+			at = " at " + registry.NICID(n.id).String()
 		}
-		fmt.Fprintf(r.out, "  flags that are set%s: %s\n", at, strings.Trim(flags, "[]"))
+		fmt.Fprintf(r.out, "  flags that are set%s: %s\n", at, strings.Trim(n.flags, "[]"))
 	}
+}
+
+// sentText returns the NIC that a message is for, and why the NIC of the sender refused it, if it did.
+func (r *pdlRun) sentText(s *sentMessage) (text string) {
+	if s.to.NIC != 0 {
+		text = " at " + registry.NICID(s.to.NIC).String()
+	}
+	switch {
+	case s.taken:
+		return text
+	case s.to.NIC != 0 && r.at(s.to.NIC) == nil:
+		return text + ", which its NIC refuses: there is no such NIC"
+	}
+	return text + ", which its NIC refuses"
 }
 
 // hexText shows the first of some bytes.
@@ -85,14 +105,9 @@ func (r *pdlRun) profile() {
 	w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nPROGRAM\tACTIVATIONS\tINSTRUCTIONS\tREFUSED\tABORTED\tSTATE")
 	for _, n := range r.nics {
-		for _, id := range n.Machine.IDs() {
-			info, _ := n.Machine.Info(id)
-			state := "stopped"
-			if info.Running {
-				state = "running"
-			}
+		for _, info := range n.programs.List() {
 			p := &info.Profile
-			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", r.name(n, id), p.Activations, p.Instructions, p.Refused, p.Aborted(), state)
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", r.name(n, info.ID), p.Activations, p.Instructions, p.Refused, p.Aborted(), info.State())
 		}
 	}
 	w.Flush()

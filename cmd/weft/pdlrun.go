@@ -1,16 +1,21 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/simulated"
 	"github.com/weftnet/weft/internal/sweep"
+	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/pdl/vm"
-	"github.com/weftnet/weft/pdl/vm/mem"
+	"github.com/weftnet/weft/sim"
 )
 
 type pdlRunFlags struct {
@@ -20,7 +25,6 @@ type pdlRunFlags struct {
 	nic      registry.NICID
 	budget   int
 	messages int
-	late     bool
 }
 
 func newPDLRunCommand() *cobra.Command {
@@ -28,13 +32,16 @@ func newPDLRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run FILE[=ID][@NIC]...",
 		Short: "Run programs without a NIC, with messages that are given",
-		Long: `Run sources or modules on NICs that do nothing else, in memory and on virtual time. Programs get the numbers
+		Long: `Run sources or modules on simulated NICs, in memory and on virtual time. Programs get the numbers
 1, 2, … or those given. Each is started, then the messages are handled in their order, with those that the
-programs send one another; what becomes of each is printed, with the instructions that it took.
+programs send one another. For each message, the outcome and the executed instructions are printed.
+
+The NICs run the code of any NIC. They have the same limits and errors, and stop the same programs: one that
+sends to itself without end stops with "recursion" after ` + fmt.Sprint(limits.ProgramChain) + ` messages.
 
 All programs are on one NIC, or on those given: @NIC is a number, eight octets, or a name, which AT finds, too.
-Between them nothing is lost, repeated or overtaken; what programs make of that is for tests in the simulator,
-package sim. Each NIC has the segments and locks that are given.
+Between NICs no message is lost, repeated or overtaken. Package sim tests programs on worse networks. Each NIC
+has the segments and locks that are given. A lock or flag belongs to a segment: lock 256 is lock 0 of segment 1.
 
 A message is [PROGRAM[@NIC]/]TRIGGER[:PART,PART…], where PROGRAM is a number or name, by default that of the
 first file. A part is a number, which is a word of 64 bits, or text:…, hex:…, or zero:N for N bytes of zero.`,
@@ -48,12 +55,11 @@ first file. A part is a number, which is a word of 64 bits, or text:…, hex:…
 		},
 	}
 	c.Flags().StringArrayVar(&f.send, "send", nil, "send this `MESSAGE`; - reads messages from standard input, one a line")
-	c.Flags().StringArrayVar(&f.segments, "segment", nil, "have a `SEGMENT`: ID=BYTES, of zeros, or ID=text:… or ID=hex:…")
-	locksFlag(c.Flags(), &f.locks, "lock", "have these locks set")
+	c.Flags().StringArrayVar(&f.segments, "segment", nil, "make a `SEGMENT`: ID=BYTES, of zeros, or ID=text:… or ID=hex:…")
+	locksFlag(c.Flags(), &f.locks, "lock", "set these locks; the segment of each must be given")
 	c.Flags().TextVar(&f.nic, "nic", f.nic, "the `ID` of the NIC of programs that are given without one")
 	intFlag(c.Flags(), &f.budget, "budget", limits.ProgramBudget, 1, 1<<30, "instructions that an activation may execute; by default as many as in a NIC")
-	intFlag(c.Flags(), &f.messages, "messages", 10_000, 1, 1<<30, "handle at most so many messages")
-	c.Flags().BoolVar(&f.late, "late", false, "have DELIVER and GET end as late as they can")
+	intFlag(c.Flags(), &f.messages, "messages", 10*limits.ProgramChain, 1, 1<<30, "end after this number of messages")
 	return c
 }
 
@@ -61,35 +67,33 @@ first file. A part is a number, which is a word of 64 bits, or text:…, hex:…
 type pdlRun struct {
 	*pdlRunFlags
 	out     io.Writer
-	fabric  *mem.Fabric
+	fabric  *sim.Fabric
 	nics    []*pdlNIC
-	aborted int
+	handled int // messages
+	aborted int // activations
+	refused int // messages that were given
 }
 
 func (r *pdlRun) run(args []string, in io.Reader) error {
 	files := make([]pdlFile, len(args))
-	cfg := vm.Config{Programs: len(args), Budget: r.budget}
 	for i, arg := range args {
 		var err error
 		if files[i], err = programArgument(arg); err != nil {
 			return err
 		}
-		cfg.CodeWords += len(files[i].module.Code)
-		cfg.DataWords += files[i].module.DataWords
 	}
 	segments, messages, err := r.given(in)
 	if err != nil {
 		return err
 	}
-	r.fabric = mem.NewFabric()
-	r.fabric.Late, r.fabric.Sends = r.late, limits.ProgramSends
-	r.fabric.Observe = func(n *mem.NIC, m vm.Message, o vm.Outcome) { r.observe(r.at(n.ID), m, o) }
-	r.fabric.Ended = func(n *mem.NIC, id vm.ID, o vm.Outcome) { r.ended(r.at(n.ID), id, o) }
-	if err := r.build(files, cfg); err != nil {
+	if err := r.choose(files); err != nil {
 		return err
 	}
-	r.prepare(segments)
-	if err := loadAll(files); err != nil {
+	r.begin()
+	if err := r.prepare(segments); err != nil {
+		return err
+	}
+	if err := r.loadAll(files); err != nil {
 		return err
 	}
 	posts, err := r.posts(messages, files[0])
@@ -98,18 +102,22 @@ func (r *pdlRun) run(args []string, in io.Reader) error {
 	}
 	for _, f := range files {
 		before := f.nic.instructions(f.id)
-		o := f.nic.Start(f.id)
+		o := f.nic.programs.Start(f.id)
+		simulated.Turn(r.fabric, f.nic.host)
 		r.tell(f.nic, fmt.Sprintf("start of %s", r.name(f.nic, f.id)), f.id, o, before)
 	}
-	for _, post := range posts {
-		post()
+	if err := r.exchange(posts); err != nil {
+		return err
 	}
-	if n := r.fabric.Run(r.messages); n == r.messages {
-		fmt.Fprintf(r.out, "%d messages were handled, and no more are: --messages\n", n)
+	if r.handled == r.messages {
+		fmt.Fprintf(r.out, "%d messages were handled, and no more are: --messages\n", r.handled)
 	}
 	r.profile()
-	if r.aborted > 0 {
+	switch {
+	case r.aborted > 0:
 		return fmt.Errorf("aborted: %s", sweep.Plural(r.aborted, "activation"))
+	case r.refused > 0:
+		return fmt.Errorf("refused: %s", sweep.Plural(r.refused, "message"))
 	}
 	return nil
 }
@@ -127,60 +135,131 @@ func (r *pdlRun) given(in io.Reader) (segments []givenSegment, messages []givenM
 	return segments, messages, err
 }
 
-// posts returns what puts each message into the queue, once it is known that all have a receiver.
-func (r *pdlRun) posts(messages []givenMessage, first pdlFile) (posts []func(), err error) {
+// A post is a message that is given, and its receiver.
+type post struct {
+	nic     *pdlNIC
+	program vm.ID
+	givenMessage
+}
+
+// posts finds the receivers of the messages, before any program runs.
+func (r *pdlRun) posts(messages []givenMessage, first pdlFile) (posts []post, err error) {
 	for _, m := range messages {
 		n, id, err := r.receiver(m, first)
 		if err != nil {
 			return nil, err
 		}
-		posts = append(posts, func() { n.Post(id, m.trigger, m.payload) })
+		posts = append(posts, post{n, id, m})
 	}
 	return posts, nil
 }
 
-// prepare makes what the programs find.
-func (r *pdlRun) prepare(segments []givenSegment) {
-	for _, n := range r.nics {
-		for _, s := range segments {
-			copy(n.Segment(s.id, s.size), s.contents)
+// exchangeStep is how much virtual time passes between two looks at the NICs.
+const exchangeStep = 100 * time.Microsecond
+
+// exchange gives the NICs the messages, in their order, and ends when no message waits.
+func (r *pdlRun) exchange(posts []post) error {
+	for {
+		for len(posts) > 0 && r.post(&posts[0]) {
+			posts = posts[1:]
 		}
-		for _, lock := range r.locks {
-			n.SetLock(lock)
+		if r.handled == r.messages || len(posts) == 0 && r.quiet() {
+			return nil
+		}
+		if err := r.fabric.Settle(exchangeStep); err != nil {
+			return err
 		}
 	}
 }
 
+// post gives a NIC a message. It returns false if the message must wait for room in the queue.
+func (r *pdlRun) post(p *post) bool {
+	err := p.nic.programs.Post(p.program, p.trigger, p.payload)
+	simulated.Turn(r.fabric, p.nic.host)
+	if errors.Is(err, program.ErrNoRoom) {
+		return false
+	}
+	if err != nil {
+		r.refused++
+		fmt.Fprintf(r.out, "message %q: %v\n", p.spec, err)
+	}
+	return true
+}
+
+// quiet reports whether no message waits in a NIC or is in flight between two.
+func (r *pdlRun) quiet() bool {
+	for _, n := range r.nics {
+		if !n.programs.Quiet() || n.programs.Unsent() {
+			return false
+		}
+		for _, other := range r.nics {
+			taken, _ := n.programs.Room(other.id)
+			if _, owed := other.programs.Room(n.id); taken != owed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// prepare makes the segments of each NIC, and sets the locks.
+func (r *pdlRun) prepare(segments []givenSegment) error {
+	for _, n := range r.nics {
+		for _, s := range segments {
+			mem := vni.AlignedBytes((s.size+7)/8*8 + program.SegmentTail)
+			if err := n.programs.AddSegment(s.id, mem); err != nil {
+				return usagef("--segment %d=…: %v", s.id, err)
+			}
+			copy(mem, s.contents)
+			n.segments[s.id] = mem
+		}
+		for _, lock := range r.locks {
+			id := uint32(lock / limits.SegmentWords)
+			mem := n.segments[id]
+			if mem == nil {
+				return usagef("--lock %d: expected --segment %d=BYTES too, the segment of this lock", lock, id)
+			}
+			locks, _ := program.SegmentSync(mem)
+			locks[lock%limits.SegmentWords] = 1
+		}
+	}
+	return nil
+}
+
+// tellTime is how long the NICs take, at most, to tell one another of their programs.
+const tellTime = time.Second
+
 // loadAll loads the programs, all before the first is started, so that they find one another: those with a number first, since
 // the others get one that is free.
-func loadAll(files []pdlFile) error {
+func (r *pdlRun) loadAll(files []pdlFile) error {
 	for _, given := range []bool{true, false} {
 		for i := range files {
 			f := &files[i]
 			if (f.id != 0) != given {
 				continue
 			}
-			id, err := f.nic.Machine.Load(f.id, f.module)
+			id, _, err := f.nic.programs.Load(program.Spec{Module: f.module, ID: f.id})
 			if err != nil {
 				return err
 			}
 			f.id = id
-			if first, named := f.nic.names[f.module.Name]; !named || id < first { // of several, a NIC takes the one with the lowest number
-				f.nic.names[f.module.Name] = id
-			}
+			simulated.Turn(r.fabric, f.nic.host)
 		}
 	}
-	return nil
+	if len(r.nics) == 1 {
+		return nil
+	}
+	return r.fabric.Settle(tellTime)
 }
 
 // name is how a program is called in what is printed.
 func (r *pdlRun) name(n *pdlNIC, id vm.ID) string {
 	name := fmt.Sprintf("program %d", id)
-	if info, ok := n.Machine.Info(id); ok {
+	if info, ok := n.programs.Info(id); ok {
 		name = fmt.Sprintf("%s (%d)", info.Module.Name, id)
 	}
 	if len(r.nics) > 1 {
-		name += " at " + registry.NICID(n.ID).String()
+		name += " at " + registry.NICID(n.id).String()
 	}
 	return name
 }

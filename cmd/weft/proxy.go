@@ -17,6 +17,7 @@ import (
 	fabric "github.com/weftnet/weft"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/proxy"
+	"github.com/weftnet/weft/stream"
 )
 
 func init() { register(newProxyCommand) }
@@ -33,6 +34,8 @@ type proxyFlags struct {
 	auth        string
 	insecure    bool
 	connections int
+
+	keepAlive, patience time.Duration
 
 	ways  []proxyWay
 	users *proxy.Users // of auth
@@ -63,6 +66,10 @@ the host http.0.web.weft is the service web/0:http, and port 80 of the host 0.we
 the service web/0:80. With --auth the client authenticates by user and password. The
 command weft proxy password prints the lines of that file.
 
+A process of the fabric that is stopped, for example by a debugger, keeps its connections:
+its NIC says that it lives. They fail if the NIC says that the process ended, if the NIC
+does not answer, or after --patience.
+
 A client that reaches the proxy enters the fabric by it. So --from must be on loopback,
 on the fabric, or a unix socket, unless there is --auth or --insecure.`,
 		Example: `  weft proxy --from web/0:http --to 127.0.0.1:80       # where the server is
@@ -88,6 +95,8 @@ on the fabric, or a unix socket, unless there is --auth or --insecure.`,
 	fs.StringVar(&f.auth, "auth", "", "with --to fabric: clients authenticate as users of this `FILE`")
 	fs.BoolVar(&f.insecure, "insecure", false, "accept connections of other hosts without --auth")
 	intFlag(fs, &f.connections, "connections", limits.ProxyConnections, 1, limits.MostProxyConnections, "carry at most `N` connections at once, and refuse others")
+	fs.DurationVar(&f.keepAlive, "keepalive", stream.DefaultKeepAlive, "ask a process of the fabric that is silent for `D` whether it is there; 1s or more")
+	fs.DurationVar(&f.patience, "patience", stream.DefaultPatience, "carry on for `D` with a process of the fabric that is stopped but lives; 0: end its connections like those of a silent host")
 	f.at.define(fs)
 	c.AddCommand(newProxyPassword())
 	return c
@@ -117,13 +126,28 @@ func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
 	if f.name.App == "" && !fs.Changed("name") {
 		f.name = toolName("proxy")
 	}
-	if f.drain < 0 {
-		return usagef("--drain is %v: expected 0 or more", f.drain)
+	if err := f.completeTimes(); err != nil {
+		return err
 	}
 	if err := f.completeAuth(); err != nil {
 		return err
 	}
 	return f.at.complete()
+}
+
+// completeTimes checks the times. Streams look at their times once a second.
+func (f *proxyFlags) completeTimes() error {
+	switch {
+	case f.drain < 0:
+		return usagef("--drain is %v: expected 0 or more", f.drain)
+	case f.keepAlive < time.Second:
+		return usagef("--keepalive is %v: expected 1s or more", f.keepAlive)
+	case f.patience < 0:
+		return usagef("--patience is %v: expected 0 or more", f.patience)
+	case f.patience == 0:
+		f.patience = -1 // as package stream writes none
+	}
+	return nil
 }
 
 // completeAuth reads the users. It returns an error if other hosts could enter the fabric without a

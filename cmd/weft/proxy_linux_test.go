@@ -151,6 +151,8 @@ func TestAProxySaysWhatIsWrong(t *testing.T) {
 		{"proxy --from fabric --to 127.0.0.1:1", exitUsage, "--from fabric: expected a service of a process, such as app/0:http"},
 		{"proxy --from a/0 --to 127.0.0.1:1", exitUsage, `stream: address "a/0" has no service`},
 		{"proxy --from a/0:x --to 127.0.0.1:1 --name b/0", exitUsage, "--name with --from a/0:x: expected one or the other, since the proxy is called a/0 then"},
+		{"proxy --from a/0:x --to 127.0.0.1:1 --keepalive 999ms", exitUsage, "--keepalive is 999ms: expected 1s or more"},
+		{"proxy --from a/0:x --to 127.0.0.1:1 --patience -1s", exitUsage, "--patience is -1s: expected 0 or more"},
 		{"proxy --from a/0:x --to 127.0.0.1:1 --drain -1s", exitUsage, "--drain is -1s: expected 0 or more"},
 		{"proxy --from " + taken.Addr().String() + " --to a/0:x --listen 127.0.0.1:0", exitFailed, "listen tcp " + taken.Addr().String()},
 	} {

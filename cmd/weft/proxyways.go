@@ -107,10 +107,10 @@ func (f *proxyFlags) open(p *fabric.Process, w *proxyWay) (x proxy.Way, err erro
 		x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, hostNetwork(w.to), w.to)
 		}
-		x.Listener, err = stream.Listen(p, w.service)
+		x.Listener, err = (&stream.ListenConfig{Process: p, KeepAlive: f.keepAlive, Patience: f.patience}).Listen(w.service)
 		return x, err
 	}
-	d := &stream.Dialer{Process: p, Timeout: proxyDial}
+	d := &stream.Dialer{Process: p, Timeout: proxyDial, KeepAlive: f.keepAlive, Patience: f.patience}
 	x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) { return d.DialContext(ctx, "weft", w.to) }
 	if w.to == toFabric {
 		x.Asks = true

@@ -27,7 +27,13 @@ const plainResident = "[programs]\nplain_resident = true\n"
 // be none.
 func residentNICs(t *testing.T, more string) (sockets [2]string, pids [2]int) {
 	t.Helper()
-	bed, err := testbed.New(testbed.Config{Hosts: 2})
+	return residentNICsOf(t, testbed.DefaultMTU, more)
+}
+
+// residentNICsOf are those of residentNICs on a cable with an MTU in bytes.
+func residentNICsOf(t *testing.T, mtu int, more string) (sockets [2]string, pids [2]int) {
+	t.Helper()
+	bed, err := testbed.New(testbed.Config{Hosts: 2, MTU: mtu})
 	if err != nil {
 		t.Skip(err)
 	}

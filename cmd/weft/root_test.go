@@ -36,6 +36,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if plan := os.Getenv(asChurner); plan != "" {
+		if err := churns(plan); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(fabrictest.Run(m))
 }
 
@@ -82,6 +89,16 @@ func TestWrongCommandLinesExit2AndSayWhatWasExpected(t *testing.T) {
 		{"testbed exec --on -1 -- true", `invalid argument "-1" for "--on" flag: expected a whole number from 0`},
 		{"testbed exec --loss 101% -- true", `invalid argument "101%" for "--loss" flag: expected a share such as 5% or 0.05`},
 		{"testbed exec --loss 5 -- true", `invalid argument "5" for "--loss" flag: expected a share such as 5% or 0.05`},
+		{"testbed exec --duplicate 101% -- true", `invalid argument "101%" for "--duplicate" flag: expected a share such as 5% or 0.05`},
+		{"testbed exec --reorder -1% -- true", `invalid argument "-1%" for "--reorder" flag: expected a share such as 5% or 0.05`},
+		{"testbed exec --delay 11s -- true", `invalid argument "11s" for "--delay" flag: expected a length of time such as 1s, from 0s to 10s`},
+		{"testbed exec --jitter 5 -- true", `invalid argument "5" for "--jitter" flag: expected a length of time such as 1s, from 0s to 10s`},
+		{"testbed exec --seed -1 -- true", `invalid argument "-1" for "--seed" flag: expected a whole number from 0 to 2⁶⁴-1`},
+		{"testbed exec --name ../x -- true", `invalid argument "../x" for "--name" flag: expected a name of 1 to 32 letters, digits`},
+		{"testbed exec --join a/b -- true", `invalid argument "a/b" for "--join" flag: expected a name of 1 to 32 letters, digits`},
+		{"testbed exec --join lab --delay 5ms -- true", "--delay with --join: testbed lab is built already; expected no flags but --on and --grace"},
+		{"testbed exec --join lab --hosts 2 -- true", "--hosts with --join: testbed lab is built already; expected no flags but --on and --grace"},
+		{"testbed exec --join lab", "no command given: expected weft testbed exec [flags] -- CMD"},
 		{"testbed exec --loss NaN -- true", `invalid argument "NaN" for "--loss" flag: expected a share such as 5% or 0.05`},
 		{"testbed exec --mtu 1279 -- true", `invalid argument "1279" for "--mtu" flag: expected a whole number from 1280 to 65535`},
 		{"testbed exec --grace 5 -- true", `invalid argument "5" for "--grace" flag: expected a length of time such as 5s`},

@@ -14,13 +14,16 @@ func init() { register(newTestbedCommand) }
 // execOptions are the flags and arguments of `weft testbed exec`.
 type execOptions struct {
 	config testbed.Config
-	on     int // -1: on every host
+	on     int    // -1: on every host
+	name   string // of the testbed; empty means one that no other testbed has
+	join   string // the name of a running testbed, in place of a new one
 	grace  time.Duration
 	argv   []string
 
-	// The supervisor's alone; see testbed_exec_linux.go.
+	// The supervisor's alone; see testbed_exec_linux.go and testbed_join_linux.go.
 	dir        string
 	foreground bool
+	addrs      string // of the hosts of a testbed that is joined, separated by commas
 }
 
 func newTestbedCommand() *cobra.Command {
@@ -31,8 +34,9 @@ func newExecCommand() *cobra.Command {
 	o := &execOptions{}
 	c := &cobra.Command{
 		Use:   "exec [flags] -- CMD [ARG]…",
-		Short: "Run a command on every host of a new testbed, or on one",
-		Long: `Builds a testbed, runs CMD on every host or on one, and takes it down.
+		Short: "Run a command on every host of a testbed, or on one",
+		Long: `Builds a testbed, runs CMD on every host or on one, and takes it down. With --join,
+it runs CMD on the hosts of a testbed that another weft testbed exec has built.
 
 Each CMD finds in its environment
   WEFT_HOST    the index of its host, from 0
@@ -40,6 +44,7 @@ Each CMD finds in its environment
   WEFT_ADDR    its host's IPv4 address
   WEFT_ADDRS   the addresses of all hosts, separated by commas
   WEFT_SOCKET  a path for a unix socket, another one for each host
+  WEFT_TESTBED the name of the testbed, for --join
   PATH         with this binary in front, as weft
   WEFT_FABRIC_FILE
                a fabric key that all hosts share, made unless the variable is set
@@ -54,14 +59,35 @@ CMD that signal n ended. Nothing is left behind, even if weft is killed.
 
 With --loss, with --rate, or with other than two hosts, the hosts are joined by a
 switch. A frame is lost with probability P, once on its way from one host to another.
-With --rate, a token bucket paces each end of a host's cable.`,
+With --rate, a token bucket paces each end of a host's cable.
+
+With --delay, --jitter, --duplicate or --reorder, weft itself is the switch. It holds
+each frame for the delay, once on its way, so a round trip takes two delays. --jitter
+adds up to D to the delay of each frame, and frames overtake one another. A frame is
+duplicated or reordered with probability P; the next frame of its host overtakes a
+reordered frame. These draws follow from --seed: the nth frame that a host sends has
+the same fate in each run. The kernel draws what --loss drops, from no seed.
+
+A testbed has a name: that of --name, or the one in WEFT_TESTBED. --join NAME finds a
+testbed of the same user in the same $TMPDIR. It takes no flag that says how to build
+a testbed. A testbed ends with the weft that built it, and so does what has joined it.
+Processes that a joined CMD leaves running stay until then.`,
 		Example: `  weft testbed exec --hosts 2 -- ip -brief address
   weft testbed exec --hosts 3 --loss 5% -- sh -c 'echo $WEFT_HOST of $WEFT_ADDRS'
   weft testbed exec --rate 10,100Mbit -- sh -c 'echo host $WEFT_HOST has its own cable'
-  weft testbed exec --hosts 2 --on 0 -- bash`,
+  weft testbed exec --delay 5ms --jitter 1ms --duplicate 1% --reorder 5% --seed 7 -- ./test.sh
+  weft testbed exec --hosts 2 --on 0 -- bash
+  weft testbed exec --name lab --hosts 3 -- sleep 1h &
+  weft testbed exec --join lab --on 2 -- ip -brief address`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.completeJoin(c.Flags()); err != nil {
+				return err
+			}
 			if err := o.complete(args); err != nil {
 				return err
+			}
+			if o.join != "" {
+				return runTestbedJoin(c, o)
 			}
 			return runTestbedExec(c, o)
 		},
@@ -87,6 +113,7 @@ func newSuperviseCommand() *cobra.Command {
 	o.define(c)
 	c.Flags().StringVar(&o.dir, "dir", "", "directory for sockets")
 	c.Flags().BoolVar(&o.foreground, "foreground", false, "give CMD the terminal")
+	c.Flags().StringVar(&o.addrs, "addrs", "", "addresses of the hosts of a testbed that is joined")
 	return c
 }
 
@@ -97,8 +124,15 @@ func (o *execOptions) define(c *cobra.Command) {
 	intFlag(fs, &o.on, "on", -1, 0, testbed.MaxHosts-1, "run CMD on this host alone, counted from 0 (default: on all)")
 	shareFlag(fs, &o.config.Loss, "loss", "share of frames that are lost, such as 5% or 0.05")
 	ratesFlag(fs, &o.config.Rates, "rate of each host's cable each way, such as 100Mbit; or one for each host, such as 10,100,155Mbit")
+	durationFlag(fs, &o.config.Delay, "delay", 0, 0, testbed.MostDelay, "hold each frame for D on its way")
+	durationFlag(fs, &o.config.Jitter, "jitter", 0, 0, testbed.MostDelay, "hold each frame for up to D longer, drawn for each")
+	shareFlag(fs, &o.config.Duplicate, "duplicate", "share of frames that arrive twice, such as 1%")
+	shareFlag(fs, &o.config.Reorder, "reorder", "share of frames that the next frame overtakes, such as 5%")
+	seedFlag(fs, &o.config.Seed, "seed", 1, "what jitter, duplicates and reordering are drawn from")
 	intFlag(fs, &o.config.MTU, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU, "MTU of every link, in bytes")
 	durationFlag(fs, &o.grace, "grace", 5*time.Second, 0, time.Hour, "how long processes have to end after a signal")
+	testbedNameFlag(fs, &o.name, "name", "name the testbed, for --join")
+	testbedNameFlag(fs, &o.join, "join", "run CMD in the running testbed of this name")
 	fs.Lookup("on").DefValue = "" // -1 is ours and not a value to give
 }
 
@@ -107,6 +141,9 @@ func (o *execOptions) complete(args []string) error {
 	o.argv = args
 	if len(args) == 0 {
 		return usagef("no command given: expected weft testbed exec [flags] -- CMD [ARG]…")
+	}
+	if o.join != "" {
+		return nil // that testbed has its own number of hosts
 	}
 	if o.on >= o.config.Hosts {
 		return usagef("--on is %d: expected a host from 0 to %d, since --hosts is %d", o.on, o.config.Hosts-1, o.config.Hosts)
@@ -122,6 +159,11 @@ func (o *execOptions) flags() []string {
 	f := []string{
 		fmt.Sprintf("--hosts=%d", o.config.Hosts),
 		fmt.Sprintf("--loss=%v", o.config.Loss),
+		fmt.Sprintf("--delay=%v", o.config.Delay),
+		fmt.Sprintf("--jitter=%v", o.config.Jitter),
+		fmt.Sprintf("--duplicate=%v", o.config.Duplicate),
+		fmt.Sprintf("--reorder=%v", o.config.Reorder),
+		fmt.Sprintf("--seed=%d", o.config.Seed),
 		fmt.Sprintf("--mtu=%d", o.config.MTU),
 		fmt.Sprintf("--grace=%v", o.grace),
 		fmt.Sprintf("--dir=%s", o.dir),
@@ -129,6 +171,12 @@ func (o *execOptions) flags() []string {
 	}
 	if len(o.config.Rates) > 0 {
 		f = append(f, "--rate="+ratesText(o.config.Rates))
+	}
+	if o.join != "" {
+		f = append(f, "--join="+o.join, "--addrs="+o.addrs)
+	}
+	if o.name != "" {
+		f = append(f, "--name="+o.name)
 	}
 	if o.on >= 0 {
 		f = append(f, fmt.Sprintf("--on=%d", o.on))

@@ -61,13 +61,13 @@ func oneFabric(dir string) error {
 
 // runTestbedExec is the outer half.
 func runTestbedExec(c *cobra.Command, o *execOptions) error {
-	dir, err := os.MkdirTemp("", "weft-testbed-")
+	lock, err := makeTestbedDir(o)
 	if err != nil {
-		return fmt.Errorf("making a directory for sockets: %w", err)
+		return err
 	}
-	defer os.RemoveAll(dir)
-	o.dir = dir
-	if err := errors.Join(ownBinaryFirst(dir), oneFabric(dir)); err != nil {
+	defer lock.Close()
+	defer os.RemoveAll(o.dir)
+	if err := errors.Join(ownBinaryFirst(o.dir), oneFabric(o.dir)); err != nil {
 		return err
 	}
 	if _, err := exec.LookPath(o.argv[0]); err != nil {
@@ -77,21 +77,25 @@ func runTestbedExec(c *cobra.Command, o *execOptions) error {
 		return err
 	}
 	o.foreground = o.on >= 0 && hasTerminal()
+	return watch(c, o, []*os.File{lock}, (*exec.Cmd).Start)
+}
 
+// watch starts the inner half, which gets more files behind the lifeline, passes signals on to it, and waits for its end.
+func watch(c *cobra.Command, o *execOptions, files []*os.File, start func(*exec.Cmd) error) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("making the lifeline: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(pair[0]), "lifeline"), os.NewFile(uintptr(pair[1]), "lifeline")
 	defer ours.Close()
-	inner := supervisor(c, o, theirs)
+	inner := supervisor(c, o, append([]*os.File{theirs}, files...))
 	signals := make(chan os.Signal, 16)
 	notifyOfEnd(signals)
 	defer signal.Stop(signals)
-	err = inner.Start()
+	err = start(inner)
 	theirs.Close()
 	if err != nil {
-		return fmt.Errorf("starting the supervisor in namespaces of its own: %w", err)
+		return fmt.Errorf("starting the supervisor in its namespaces: %w", err)
 	}
 	_, _ = ours.Read(make([]byte, 1)) // it is ready, or has ended
 	ended := make(chan error, 1)
@@ -116,13 +120,13 @@ func notifyOfEnd(signals chan<- os.Signal) {
 }
 
 // supervisor is the command that runs the inner half.
-func supervisor(c *cobra.Command, o *execOptions, lifeline *os.File) *exec.Cmd {
+func supervisor(c *cobra.Command, o *execOptions, files []*os.File) *exec.Cmd {
 	args := append([]string{"testbed", "supervise"}, o.flags()...)
 	args = append(append(args, "--"), o.argv...)
 	inner := exec.Command("/proc/self/exe", args...)
 	inner.Args[0] = "weft"
 	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, stdoutOf(c), c.ErrOrStderr()
-	inner.ExtraFiles = []*os.File{lifeline}
+	inner.ExtraFiles = files
 	inner.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS,
 		Setpgid:    true, // the terminal's signals come by way of exec, once

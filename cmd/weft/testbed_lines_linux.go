@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 )
 
 // longestLine bounds a line of output that stays whole, in bytes. A longer one goes on in further lines.
@@ -60,3 +61,16 @@ func (l *lines) copy(to io.Writer, r io.Reader, mark string) {
 
 // wait returns when every pipe is at its end, that is when no process holds one any more.
 func (l *lines) wait() { l.readers.Wait() }
+
+// waitFor is wait for at most d.
+func (l *lines) waitFor(d time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		l.wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(d):
+	}
+}

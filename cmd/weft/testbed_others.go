@@ -10,4 +10,6 @@ import (
 
 func runTestbedExec(*cobra.Command, *execOptions) error { return testbed.Check() }
 
+func runTestbedJoin(*cobra.Command, *execOptions) error { return testbed.Check() }
+
 func runTestbedSupervise(*cobra.Command, *execOptions) error { return testbed.Check() }

@@ -18,22 +18,35 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
+// commander is a host, of a testbed of this process or of another's.
+type commander interface {
+	Command(ctx context.Context, name string, args ...string) *testbed.Cmd
+}
+
 // supervision is one run of the inner half of `weft testbed exec`.
 type supervision struct {
 	o       *execOptions
-	tb      *testbed.Testbed
+	hosts   []commander
+	addrs   []string // of the hosts
 	out     *lines
 	running []*testbed.Cmd // in the order of hosts
 }
 
+// lockFile is the descriptor of the lock of the testbed, behind the lifeline.
+const lockFile = lifeline + 1
+
 // runTestbedSupervise is the inner half.
 func runTestbedSupervise(c *cobra.Command, o *execOptions) error {
-	if os.Getpid() != 1 {
+	if (os.Getpid() != 1 && o.join == "") || o.dir == "" {
 		return errors.New("testbed supervise is for weft testbed exec to start")
 	}
 	signals := make(chan os.Signal, 16)
 	notifyOfEnd(signals)
 	abandoned := holdLifeline()
+	if o.join != "" {
+		return runTestbedSuperviseJoined(c, o, signals, abandoned)
+	}
+	unix.CloseOnExec(lockFile)
 	defer os.RemoveAll(o.dir)
 	ownProc()
 
@@ -42,16 +55,25 @@ func runTestbedSupervise(c *cobra.Command, o *execOptions) error {
 		return err
 	}
 	defer tb.Close()
-	s := &supervision{o: o, tb: tb, out: newLines(c.OutOrStdout(), c.ErrOrStderr())}
+	door, err := openDoor(o, tb)
+	if err != nil {
+		return err
+	}
+	s := &supervision{o: o, out: newLines(c.OutOrStdout(), c.ErrOrStderr())}
+	for i := range tb.Hosts() {
+		s.hosts, s.addrs = append(s.hosts, tb.Host(i)), append(s.addrs, tb.Host(i).Addr().String())
+	}
 	if err := s.start(); err != nil {
-		killAll(0)
+		door.close()
+		killAll(0, door)
 		return err
 	}
 	status, patient := s.wait(signals, abandoned)
+	door.close()
 	if patient {
-		killAll(o.grace)
+		killAll(o.grace, door)
 	} else {
-		killAll(0)
+		killAll(0, door)
 	}
 	s.out.wait()
 	if status != 0 {
@@ -83,11 +105,11 @@ func ownProc() {
 
 // start starts CMD where it is to run.
 func (s *supervision) start() error {
-	for i := range s.tb.Hosts() {
+	for i, host := range s.hosts {
 		if s.o.on >= 0 && s.o.on != i {
 			continue
 		}
-		cmd := s.tb.Host(i).Command(context.Background(), s.o.argv[0], s.o.argv[1:]...)
+		cmd := host.Command(context.Background(), s.o.argv[0], s.o.argv[1:]...)
 		cmd.Env = s.environment(i)
 		cmd.SysProcAttr.Setpgid = true
 		if err := s.startOne(cmd, i); err != nil {
@@ -121,15 +143,12 @@ func (s *supervision) startOne(cmd *testbed.Cmd, host int) error {
 
 // environment is what CMD finds on a host.
 func (s *supervision) environment(host int) []string {
-	addrs := make([]string, s.tb.Hosts())
-	for i := range addrs {
-		addrs[i] = s.tb.Host(i).Addr().String()
-	}
 	return append(os.Environ(),
+		"WEFT_TESTBED="+strings.TrimPrefix(filepath.Base(s.o.dir), testbedDirPrefix),
 		"WEFT_HOST="+strconv.Itoa(host),
-		"WEFT_HOSTS="+strconv.Itoa(len(addrs)),
-		"WEFT_ADDR="+addrs[host],
-		"WEFT_ADDRS="+strings.Join(addrs, ","),
+		"WEFT_HOSTS="+strconv.Itoa(len(s.addrs)),
+		"WEFT_ADDR="+s.addrs[host],
+		"WEFT_ADDRS="+strings.Join(s.addrs, ","),
 		"WEFT_SOCKET="+filepath.Join(s.o.dir, fmt.Sprintf("host%d.sock", host)))
 }
 
@@ -181,12 +200,13 @@ func (s *supervision) kill() {
 }
 
 // killAll ends all processes of the namespace but this one, gently first if there is a grace, and returns when none is
-// left. All commands must have been waited for.
-func killAll(grace time.Duration) {
+// left. All commands must have been waited for. Commands that have joined are no children of this process: the kernel
+// kills them, and what they leave, when it ends.
+func killAll(grace time.Duration, d *door) {
 	if grace > 0 {
 		_ = unix.Kill(-1, unix.SIGTERM)
 		for deadline := time.Now().Add(grace); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			if !reap(unix.WNOHANG) {
+			if !reap(unix.WNOHANG) && d.empty() {
 				return
 			}
 		}

@@ -16,7 +16,7 @@ const workApp = "honest"
 var workers = []weft.Name{{App: workApp}, {App: workApp, Index: 1}, {App: workApp, Index: 2}}
 
 // patienceAmongHostile is how long an echo may take before it counts as lost.
-const patienceAmongHostile = 20 * time.Second
+const patienceAmongHostile = time.Minute
 
 // longestEcho is the length of the longest message that is exchanged: far beyond what goes without permission.
 const longestEcho = 200 << 10

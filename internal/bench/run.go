@@ -14,7 +14,7 @@ import (
 
 const (
 	// patience is how long programs that are all ours have to find one another, on a busy machine too.
-	patience = 20 * time.Second
+	patience = time.Minute
 
 	// answerWithin is how long a server that the user is to have started has to answer.
 	answerWithin = 5 * time.Second

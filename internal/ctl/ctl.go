@@ -301,17 +301,18 @@ type Node struct {
 	ID          registry.NICID `json:"id,omitempty"`   // as eight octets, as everywhere; none: it has never told
 	Name        string         `json:"name,omitempty"` // by which programs and tools may call it
 	Address     string         `json:"address"`
-	State       string         `json:"state"`              // up or down
-	Incarnation uint64         `json:"incarnation,string"` // of its present life; 0: it was never up
-	Processes   int            `json:"processes"`          // of it that can be reached
-	RTT         int64          `json:"rtt_ns"`             // 0: never measured
-	Frame       int            `json:"frame"`              // bytes of the longest frame that is known to reach it; 0: it is down
-	WholeFrame  int            `json:"whole_frame"`        // bytes of the longest that both NICs take
-	Guard       string         `json:"guard,omitempty"`    // of its session: GuardSealed, GuardProved or GuardPlain; none: it is down
-	Suite       string         `json:"suite,omitempty"`    // the AEAD of sealed frames
-	Key         string         `json:"key,omitempty"`      // the static key that it has proved
-	Binding     string         `json:"binding,omitempty"`  // what ties its id to the key: key (the id is made from it), configuration or certificate
-	Position    []int          `json:"position,omitempty"` // x and y on the torus; none: it has none, or has not told
+	Elsewhere   string         `json:"elsewhere,omitempty"` // another address, from which frames of it come that are dropped
+	State       string         `json:"state"`               // up or down
+	Incarnation uint64         `json:"incarnation,string"`  // of its present life; 0: it was never up
+	Processes   int            `json:"processes"`           // of it that can be reached
+	RTT         int64          `json:"rtt_ns"`              // 0: never measured
+	Frame       int            `json:"frame"`               // bytes of the longest frame that is known to reach it; 0: it is down
+	WholeFrame  int            `json:"whole_frame"`         // bytes of the longest that both NICs take
+	Guard       string         `json:"guard,omitempty"`     // of its session: GuardSealed, GuardProved or GuardPlain; none: it is down
+	Suite       string         `json:"suite,omitempty"`     // the AEAD of sealed frames
+	Key         string         `json:"key,omitempty"`       // the static key that it has proved
+	Binding     string         `json:"binding,omitempty"`   // what ties its id to the key: key (the id is made from it), configuration or certificate
+	Position    []int          `json:"position,omitempty"`  // x and y on the torus; none: it has none, or has not told
 }
 
 // Check is how the connectivity check of a node ended.

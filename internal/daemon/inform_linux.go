@@ -97,6 +97,9 @@ func (d *Daemon) nodes() (l []ctl.Node) {
 		c := ctl.Node{ID: registry.NICID(n.ID), Address: n.Addr.String(), State: state, Incarnation: n.Incarnation,
 			Processes: n.Processes, RTT: n.RTTNanos, Frame: n.Frame, WholeFrame: n.WholeFrame,
 			Guard: guardOf(&n), Suite: n.Suite}
+		if n.Elsewhere.IsValid() {
+			c.Elsewhere = n.Elsewhere.String()
+		}
 		if n.Binding != trust.Unbound {
 			c.Key, c.Binding = n.Key.String(), n.Binding.String()
 		}

@@ -154,7 +154,7 @@ func TestAFloodOfReservationsIsBounded(t *testing.T) {
 		})
 	}
 	most := 0
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+	for begun := time.Now(); time.Since(begun) < time.Second || most == 0 && time.Since(begun) < patience; {
 		jobs, err := far.Jobs(t.Context())
 		if err != nil {
 			t.Errorf("the NIC is held up: %v", err)

@@ -132,7 +132,8 @@ func (d *Daemon) capture() error {
 	}
 	w, err := capture.Open(d.link.carrier, c.Capture, poller.Now, capture.Config{Name: d.link.name, Limit: c.CaptureLimit, Snap: c.CaptureSnap,
 		Secrets: c.CaptureSecrets,
-		Log:     func(text string) { d.log.Info("link", "what", text) }})
+		Log:     func(text string) { d.log.Info("link", "what", text) },
+		Failed:  func(text string) { d.log.Warn("link", "what", text) }})
 	if err == nil {
 		d.link.carrier = captured{w, d.link.carrier}
 	}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,6 +36,8 @@ type peerLog struct {
 	silent  map[link.Addr]bool   // that have not answered, as the log has told
 	refused map[refusalKey]toldRefusal
 	outside outsiders
+
+	elsewhere map[link.Addr]link.Addr // from which frames of a peer come that are dropped, as the log has told
 }
 
 type refusalKey struct {
@@ -61,7 +65,8 @@ func (d *Daemon) noticePeers() {
 // watchPeers logs what happens between this NIC and others: sessions at once, paths at each tick. For those it reads the counters page,
 // which costs the engine nothing.
 func (d *Daemon) watchPeers(ctx context.Context, tick <-chan time.Time) {
-	l := peerLog{d: d, up: map[nic.NodeInfo]int{}, silent: map[link.Addr]bool{}, refused: map[refusalKey]toldRefusal{}}
+	l := peerLog{d: d, up: map[nic.NodeInfo]int{}, silent: map[link.Addr]bool{}, refused: map[refusalKey]toldRefusal{},
+		elsewhere: map[link.Addr]link.Addr{}}
 	var seen, refused uint64
 	for {
 		select {
@@ -69,7 +74,8 @@ func (d *Daemon) watchPeers(ctx context.Context, tick <-chan time.Time) {
 			return
 		case <-d.peerNews:
 		case <-tick:
-			paths := d.page.Load(vni.RelPathsNarrowed) + d.page.Load(vni.RelPathsWidened)
+			paths := d.page.Load(vni.RelPathsNarrowed) + d.page.Load(vni.RelPathsWidened) +
+				d.page.Load(vni.RelRoams) + d.page.Load(vni.DropAddress)
 			hellos := d.page.Load(vni.DropRefusedHello) + d.page.Load(vni.DropStaleHello)
 			if paths == seen && hellos == refused {
 				continue
@@ -86,6 +92,7 @@ func (l *peerLog) look() {
 	var refused []nic.Refusal
 	l.d.loop.Do(func(clock.Time) { all, refused = l.d.engine.Nodes(), l.d.engine.Refusals() })
 	l.sessions(all)
+	l.elsewheres(all)
 	l.refusals(refused, all, time.Now())
 	l.silence(all)
 }
@@ -102,6 +109,7 @@ func (l *peerLog) sessions(all []nic.NodeInfo) {
 			ended[n.ID] = n.Ended
 		}
 	}
+	l.moves(are)
 	for n := range l.up {
 		if _, is := are[n]; !is {
 			why, level := endOf(ended[n.ID])
@@ -126,15 +134,55 @@ func (l *peerLog) sessions(all []nic.NodeInfo) {
 	l.up = are
 }
 
+// moves logs the peers that are up at another address than before, in the same session.
+func (l *peerLog) moves(are map[nic.NodeInfo]int) {
+	for was, narrow := range maps.Clone(l.up) {
+		for is := range are {
+			moved := is
+			moved.Addr = was.Addr
+			if moved != was || is == was {
+				continue
+			}
+			l.d.log.Info("peer has moved", "nic", registry.NICID(is.ID), "from", was.Addr, "address", is.Addr)
+			delete(l.up, was)
+			l.up[is] = narrow
+		}
+	}
+}
+
+// elsewheres logs peers whose frames come from another address than that at which they are called, and are dropped.
+func (l *peerLog) elsewheres(all []nic.NodeInfo) {
+	told := make(map[link.Addr]link.Addr, len(l.elsewhere))
+	for _, n := range all {
+		if !n.Elsewhere.IsValid() {
+			continue
+		}
+		if told[n.Addr] = n.Elsewhere; l.elsewhere[n.Addr] != n.Elsewhere {
+			l.d.log.Warn("frames of a peer come from another address, and are dropped", "nic", registry.NICID(n.ID), "address", n.Addr,
+				"from", n.Elsewhere, "mend", elsewhereCure)
+		}
+	}
+	l.elsewhere = told
+}
+
+// elsewhereCure is what a user can do.
+const elsewhereCure = "sealed links, whose sessions follow a peer, or a peer that sends from the address at which it is called: " +
+	"an address of its own in listen there, and no translator between"
+
 // endOf says why a session has ended, and how much that matters.
 func endOf(why error) (string, slog.Level) {
+	var elsewhere *rel.ElsewhereError
 	switch {
 	case errors.Is(why, rel.ErrGoodbye):
 		return "its NIC was closed", slog.LevelInfo
 	case errors.Is(why, rel.ErrRestarted):
 		return "its NIC has restarted", slog.LevelInfo
+	case errors.Is(why, rel.ErrDisplaced):
+		return "another NIC has its address", slog.LevelInfo
 	case errors.Is(why, rel.ErrForgotten), why == nil:
 		return "neither the list of nodes nor the gossip has it any more", slog.LevelInfo
+	case errors.As(why, &elsewhere):
+		return fmt.Sprintf("it is silent at %v, and its frames come from another address, %v", elsewhere.Addr, elsewhere.From), slog.LevelWarn
 	case errors.Is(why, rel.ErrUnreachable):
 		return "it is silent", slog.LevelWarn
 	}

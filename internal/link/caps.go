@@ -2,6 +2,7 @@ package link
 
 import (
 	"encoding/binary"
+	"net/netip"
 
 	"github.com/weftnet/weft/internal/clock"
 )
@@ -9,6 +10,7 @@ import (
 // Caps are what a driver can do beyond Driver. A function is nil where the driver has none; functions in one paragraph come together.
 //
 //	to send:      Post, PostLone · ReserveRun, CommitRun · Copy · DoubtBatches
+//	both ways:    Reached, From
 //	to receive:   Glance ─► Peek, Pass, or Poll · ReceiveBuffer
 //	to be idle:   Sleep ─► Fd or Notify ─► Awake
 type Caps struct {
@@ -31,6 +33,14 @@ type Caps struct {
 
 	// DoubtBatches says that much of the first frames to an address was lost. A driver that sends several in one piece may stop doing so.
 	DoubtBatches func(to Addr)
+
+	// Reached returns the address of this host, without a port, at which the frame arrived that is
+	// being handed over. From makes the frames of the next reservation leave from such an address:
+	// a peer may drop frames that come from another address than the one that it calls. Without
+	// From, and if the host has lost the address, the system chooses. Only a driver that is reached
+	// at several addresses has the two.
+	Reached func() netip.Addr
+	From    func(ip netip.Addr)
 
 	// Glance reports, without a system call, whether a Poll would find a frame. Its users may ask many times in place of a Poll that finds
 	// nothing. It may overlook some frames for a while, but not for ever if the driver has Fd or Notify.

@@ -90,6 +90,7 @@ type Counters struct {
 	FramesBatched         uint64 // of FramesOut, those that left in company, several as one
 	FramesCopied          uint64 // of FramesOut, those that Post has copied
 	ECNMarked             uint64 // frames that came with the mark of a congested router, where the driver sees that
+	CaptureMissed         uint64 // frames that passed a capture and are not in its file
 }
 
 // Add adds d to c.
@@ -104,4 +105,5 @@ func (c *Counters) Add(d *Counters) {
 	c.FramesBatched += d.FramesBatched
 	c.FramesCopied += d.FramesCopied
 	c.ECNMarked += d.ECNMarked
+	c.CaptureMissed += d.CaptureMissed
 }

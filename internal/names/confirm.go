@@ -33,6 +33,8 @@ import (
 //     ask nothing before they have its own. So it knows of every name that was confirmed before it was any name's home.
 //   - A NIC that is asked is not the home as it sees the fabric: it gives the asker time to see the same, and then answers by
 //     what it knows.
+//   - The NIC of the process that has the name has not been heard since the claim came: it may be dead, and the claimant may be
+//     the same program in its next life. The NIC that would refuse the claim first probes that NIC (vouch.go).
 //   - The home is silent: it is probed, so that it is soon given up, and another is the home. If there is no answer when
 //     confirmPatience is over, the claim holds provisionally, as those do that are made on both sides of a partition: when
 //     two such meet, the home judges (contest.go).
@@ -49,7 +51,7 @@ const (
 
 // confirmPatience is until when a claim waits for its home: a silent one is given up by then, and another has been asked.
 func (t *Table) confirmPatience() clock.Time {
-	return t.nic.Now().Add(min(t.cfg.UnreachableAfter+2*t.cfg.ProbeEvery, limits.ConfirmWithin))
+	return t.nic.Now().Add(min(t.cfg.UnreachableAfter+4*t.cfg.ProbeEvery, limits.ConfirmWithin))
 }
 
 // Claim begins to claim the name of a process that has just registered. Confirmed or Refused says how it ends.
@@ -119,7 +121,7 @@ func (t *Table) pursue(n *Entry) {
 		t.nic.CheckAt(n.patience)
 	}
 	o := t.rival(n)
-	if o != nil && (over || o.decided() && !t.inHand(n)) {
+	if o != nil && (over || o.decided() && !t.inHand(n) && t.vouched(n, o)) {
 		if !t.press(n, o.Address) {
 			t.refuse(n, o.Address)
 		}
@@ -247,6 +249,7 @@ func (t *Table) judge(n *Entry) {
 		o = nil
 	}
 	switch {
+	case o != nil && o.decided() && !t.vouched(n, o): // which has it looked at again
 	case o != nil && (o.decided() || !waits):
 		t.answer(n, false, o.Address)
 		t.drop(n)

@@ -96,7 +96,7 @@ func (t *Table) settled(c *contest) bool {
 		case o == best || o.NIC == best.NIC:
 		default:
 			over = false
-			if home == nil && !t.mayTakeOver(c, o, best) {
+			if home == nil && !t.mayTakeOver(c, o, best) && t.vouched(o, best) {
 				t.judgeLoser(o, best)
 			}
 		}

@@ -66,8 +66,16 @@ func newFabric(t *testing.T, nics int) *fabric {
 }
 
 // add adds a NIC, which is told of the first.
-func (f *fabric) add(id uint64) *node {
-	n := &node{f: f, id: id, port: f.sw.Port(), byEP: make(map[*rel.Endpoint]*Peer), check: clock.Never, procs: make(map[uint16]*proc)}
+func (f *fabric) add(id uint64) *node { return f.addAt(id, f.sw.Port()) }
+
+// kill ends a NIC without a word to the others.
+func (f *fabric) kill(n *node) {
+	f.nics = slices.DeleteFunc(f.nics, func(other *node) bool { return other == n })
+}
+
+// addAt adds a NIC at a port, perhaps that of a NIC that was killed.
+func (f *fabric) addAt(id uint64, port *mem.Port) *node {
+	n := &node{f: f, id: id, port: port, byEP: make(map[*rel.Endpoint]*Peer), check: clock.Never, procs: make(map[uint16]*proc)}
 	n.rel = rel.New(rel.Config{NIC: id, Incarnation: 1, Secrets: secret.Seeded(id), MTU: n.port.MTU(), Tagged: true, ReceiveCapacity: uint64(limits.ReceiveCapacityBytes),
 		UnreachableAfter: limits.UnreachableAfter, AckDelay: limits.AckDelay, ProbeEvery: limits.ProbeEvery}, handler{n})
 	n.Init(Config{NIC: id, Belief: Belief{HearsayFromPeers: true}, Counts: make([]uint64, len(vni.Names())),

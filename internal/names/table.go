@@ -37,6 +37,10 @@ type Entry struct {
 	asked    []*Peer    // NICs that were asked, and have to hear how it ends
 	promised []*Peer    // NICs that were told in the first table that it is to come
 
+	// While the NIC of the process that has the name is in doubt (vouch.go).
+	doubts               vni.Address // that process; zero: none was doubted yet
+	doubtFrom, doubtTill clock.Time
+
 	// Of a process of a rank (yield.go).
 	incarnation uint64
 	life        vni.Life    // of a process of this NIC

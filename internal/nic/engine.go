@@ -209,6 +209,7 @@ func (cfg *Config) rel(caps link.Caps) rel.Config {
 		AckDelay: cfg.AckDelay, ProbeEvery: cfg.ProbeEvery,
 		Narrow:       !p.Whole,
 		DoubtBatches: caps.DoubtBatches, Copy: caps.Copy, Post: caps.Post, PostLone: caps.PostLone, ReserveRun: caps.ReserveRun, CommitRun: caps.CommitRun,
+		Reached: caps.Reached, From: caps.From,
 		Security: cfg.Security,
 		Faults:   cfg.Faults, Defect: cfg.Defect,
 	}

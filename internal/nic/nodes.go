@@ -97,6 +97,7 @@ type NodeInfo struct {
 	Suite       string          // the AEAD of its frames; empty if they are plain, or it is down
 	Check       rel.CheckStatus // how the last connectivity check stands (USNIC-61)
 	CheckText   string          // why it failed
+	Elsewhere   link.Addr       // from which frames of its last session came that were dropped, since it is called at Addr
 }
 
 // Nodes lists the other NICs in the order in which this one got to know them.
@@ -107,6 +108,7 @@ func (e *Engine) Nodes() []NodeInfo {
 		n := NodeInfo{ID: pr.nic, Incarnation: pr.ep.Incarnation(), Addr: pr.ep.Addr(), Up: pr.ep.Up(), Ended: pr.ended, RTTNanos: int64(pr.ep.RTT()), Position: pr.names.Position}
 		n.Frame, n.WholeFrame, n.Narrow = pr.ep.FrameLengths()
 		n.Check, n.CheckText = pr.ep.CheckResult()
+		n.Elsewhere = pr.ep.Elsewhere()
 		if n.Up && pr.proved.NIC != 0 {
 			n.Key, n.Binding, n.Suite = pr.proved.Key, pr.proved.Binding(), pr.ep.Suite()
 		}

@@ -147,12 +147,15 @@ func (p *process) region(id uint32, offset, n uint64, writes bool) ([]byte, erro
 }
 
 // remoteMemory finds the bytes that a PUT, which writes, or a GET means, or the reason why not. n of them, from at on, are about to be written, or read.
+// A GET that only asks whether its process lives needs no memory. The NIC answers it while the process is stopped, too.
 func (e *Engine) remoteMemory(p *process, m *wire.Remote, writes bool, at, n uint64) ([]byte, *region, wire.Reason) {
 	switch {
 	case p == nil || !p.served():
 		return nil, nil, wire.ReasonProcessGone
 	case p.gen != m.Gen:
 		return nil, nil, wire.ReasonStaleGeneration
+	case m.Asks() && !writes:
+		return nil, nil, wire.ReasonNone
 	case m.Region == 0 || int(m.Region) >= len(p.regions) || p.regions[m.Region] == nil:
 		return nil, nil, wire.ReasonRegion
 	case p.regions[m.Region].key != m.Key: // a guess at keys is not told that the region is there

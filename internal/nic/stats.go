@@ -52,6 +52,7 @@ func (e *Engine) collect() {
 	c[vni.LinkSystemCalls] = l.SystemCalls
 	c[vni.LinkDroppedIn], c[vni.LinkDroppedOut] = l.DroppedIn, l.DroppedOut
 	c[vni.LinkFramesBatched], c[vni.LinkFramesCopied], c[vni.LinkECNMarked] = l.FramesBatched, l.FramesCopied, l.ECNMarked
+	c[vni.LinkCaptureMissed] = l.CaptureMissed
 	e.collectRel()
 	c[vni.NICStraightSends] = e.directSends()
 	c[vni.RelPeersNow] = uint64(len(e.rel.Endpoints()))

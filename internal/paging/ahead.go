@@ -5,6 +5,7 @@ type ahead struct {
 	window int
 	runs   [8]run
 	turn   int
+	last   *run // that note has found last
 }
 
 // run is faults in order.
@@ -16,7 +17,9 @@ type run struct {
 // inOrder is the fault of a run from which on pages are loaded ahead of it.
 const inOrder = 3
 
-// note takes notice of a fault. It returns the pages from first to before end to load ahead of the run that it belongs to.
+// note takes notice of a fault. It returns the pages from first to before end to load ahead of the run
+// that it belongs to. They are half a window or more, because many pages come for hardly more than
+// one page does.
 func (a *ahead) note(n int) (first, end int) {
 	if a.window <= 0 {
 		return 0, 0
@@ -27,12 +30,11 @@ func (a *ahead) note(n int) (first, end int) {
 			continue
 		}
 		r.faults++
-		r.from = n
+		r.from, a.last = n, r
 		first = max(r.next, n+1)
-		r.next = n + 1
-		if r.faults >= inOrder {
+		if r.next = first; r.faults >= inOrder && first-n <= a.window/2 {
 			end = n + 1 + a.window
-			r.next = max(first, end)
+			r.next = end
 		}
 		return first, end
 	}
@@ -55,6 +57,7 @@ func (t *Table) lookAhead(n int, write bool) {
 			buffers = 1
 		}
 		if !t.makeRoom(buffers) {
+			t.faults.last.next = m // the next fault asks for the rest
 			break
 		}
 		t.stats.Ahead++

@@ -21,7 +21,7 @@ type Config struct {
 	// Stores is how many stores are under way at a time; zero: 16.
 	Stores int
 
-	// Ahead is how many pages come ahead of faults that come in order; zero: 16; negative: none.
+	// Ahead is how many pages come ahead of faults that come in order; zero: 64; negative: none.
 	Ahead int
 
 	// Timeout is for how long a fault waits for room; zero: for ever.
@@ -108,7 +108,7 @@ func New(cfg Config) (*Table, error) {
 		cfg.Stores = 16
 	}
 	if cfg.Ahead == 0 {
-		cfg.Ahead = 16
+		cfg.Ahead = 64
 	}
 	t := &Table{cfg: cfg, pages: make([]page, cfg.Pages)}
 	for i := range t.pages {

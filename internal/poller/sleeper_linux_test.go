@@ -110,7 +110,7 @@ func TestASleepEndsByAWakeAFrameATimeAndClose(t *testing.T) {
 			}
 			select {
 			case <-ended:
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Fatalf("%s, before %v, does not end a sleep, alone %v", c.what, before, i/2 == 1)
 			}
 			drained()

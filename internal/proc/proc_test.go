@@ -286,7 +286,7 @@ func TestACallThatLacksAContextForItsMessageKeepsNoReceiveWaiting(t *testing.T) 
 		called, received := make(chan error, 1), make(chan error, 1)
 		go func() { _, err := a.Call(ctx, app(t, "app/1"), 7, nil); called <- err }()
 		time.Sleep(5 * time.Millisecond) // it is the first in line
-		within, end := context.WithTimeout(bg, 10*time.Second)
+		within, end := context.WithTimeout(bg, time.Minute)
 		defer end()
 		go func() { _, err := a.Recv(within, Dest{}, Tagged(2), nil); received <- err }()
 		time.Sleep(5 * time.Millisecond)
@@ -341,7 +341,7 @@ func TestAProbeThatDoesNotWaitSaysFullWhenAllReceiveContextsAreTaken(t *testing.
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(bg, time.Second)
+	ctx, cancel := context.WithTimeout(bg, time.Minute)
 	defer cancel()
 	if _, found, err := a.Probe(ctx, Dest{}, Tagged(2), true); found || !errors.Is(err, ErrQueueFull) {
 		t.Errorf("found %v, %v; expected %v", found, err, ErrQueueFull)
@@ -692,7 +692,7 @@ func TestEventsReachWhoeverWaits(t *testing.T) {
 func TestOperationsThatHaveEndedKeepNoOtherFromBeginning(t *testing.T) {
 	eachMode(t, func(t *testing.T, direct bool) {
 		_, a, b := parkedPair(t, smallGeometry, direct)
-		bg, cancel := context.WithTimeout(bg, 20*time.Second)
+		bg, cancel := context.WithTimeout(bg, time.Minute)
 		defer cancel()
 		forgotten := make([]Op, smallGeometry.Contexts)
 		ended := func() {

@@ -58,6 +58,22 @@ func (p *Process) StartGetInto(o *Op, h Handle, offset uint64, buf []byte) error
 	return p.startOp(o, &r, nil)
 }
 
+// Ask asks the NIC of another process whether that process lives, and returns nil if it does. The process takes no part.
+// ErrProcessGone, ErrStaleGeneration: it has ended. ErrUnreachable: its NIC does not answer.
+func (p *Process) Ask(ctx context.Context, of Dest) error {
+	r := request{waits: true}
+	err := r.getRequest(Handle{NIC: of.NIC, Slot: of.Slot, Gen: of.Gen}, 0, nil)
+	r.what = "ask"
+	if err != nil {
+		return r.fail(err)
+	}
+	err = p.run(ctx, &r, nil)
+	if errors.Is(err, ErrRegion) { // a NIC of an earlier version finds the process, and then no region
+		return nil
+	}
+	return err
+}
+
 func (p *Process) putRequest(r *request, h Handle, offset uint64, parts [][]byte) ([][]byte, error) {
 	r.what, r.code = "put", vni.CodePut
 	if err := r.remote(h, offset); err != nil {

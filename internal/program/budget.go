@@ -25,7 +25,7 @@ import (
 // Run handles messages as far as the credit goes. work is how much else the poll has done. It returns how many it has handled.
 func (t *Table) Run(work int) (handled int) {
 	t.earn(work)
-	for t.Pending() > 0 && (t.credit > 0 || t.cfg.Defect == mutate.ProgramUnmetered) {
+	for t.Pending() > 0 && (t.credit > 0 || t.cfg.Defect == mutate.ProgramUnmetered) && t.mayHandle() {
 		t.handle(t.pop())
 		handled++
 	}

@@ -39,10 +39,12 @@ func (h *host) Send(from vm.ID, to vm.Destination, payload []byte) bool {
 	t := h.table()
 	t.sends++
 	if t.sends > limits.ProgramSends || !t.send(from, to, payload) {
+		t.observeSent(from, to, payload, false)
 		t.count(vni.NICProgramSendsRefused)
 		t.refuse(from)
 		return false
 	}
+	t.observeSent(from, to, payload, true)
 	t.count(vni.NICProgramSends)
 	return true
 }
@@ -92,6 +94,7 @@ func (h *host) Display(from vm.ID, value int64) {
 	if l := h.loaded[from]; l != nil {
 		l.log.add(value)
 	}
+	h.table().observeDisplayed(from, value)
 }
 
 // Deliver implements vm.Host (PANIC-32). Host memory is near, so the bytes have moved when it returns.
@@ -101,6 +104,7 @@ func (h *host) Deliver(tr vm.Transfer, data []byte) vm.Status {
 		return vm.Refused
 	}
 	copy(part, data)
+	h.table().observeDelivered(tr, data)
 	return vm.Done
 }
 

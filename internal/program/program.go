@@ -11,6 +11,7 @@
 package program
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -131,6 +132,8 @@ type Table struct {
 	segments map[uint32]*segment
 	driver   Driver // nil: none
 	borrowed borrowed
+	observer *Observer // nil: none
+	budget   int       // instructions of an activation; 0: limits.ProgramBudget
 }
 
 // New returns a table without programs.
@@ -149,7 +152,7 @@ func (t *Table) start() (err error) {
 			overlap = 1
 		}
 		t.machine, err = vm.New(vm.Config{Host: (*host)(t), CodeWords: limits.ProgramCode, DataWords: limits.ProgramData,
-			Programs: 2 * limits.Programs, Budget: limits.ProgramBudget, Overlap: overlap}) // twice: a version that is prepared stands beside the one that it is to replace
+			Programs: 2 * limits.Programs, Budget: cmp.Or(t.budget, limits.ProgramBudget), Overlap: overlap}) // twice: a version that is prepared stands beside the one that it is to replace
 		if err != nil {
 			return fmt.Errorf("program: %w", err)
 		}

@@ -79,6 +79,7 @@ func (t *Table) handle(m *message) {
 	case vm.Aborted:
 		t.count(vni.NICProgramAborts)
 	}
+	t.observeHandled(&m.Message, o)
 	t.release(m, o)
 }
 

@@ -157,7 +157,7 @@ func TestAConnectionThatEndsBehindItsAnswerLeavesNoneThatWasDialled(t *testing.T
 	if _, err := asked(t.Context(), &late{Conn: from}); err == nil {
 		t.Fatal("a connection that is closed is carried")
 	}
-	_ = server.SetDeadline(time.Now().Add(time.Second))
+	_ = server.SetDeadline(time.Now().Add(patience))
 	if _, err := server.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("the connection that was dialled: %v; expected its end", err)
 	}

@@ -119,7 +119,7 @@ func (m *Module) sendAck(now clock.Time, s *session, out Frames) bool {
 		s.acknowledged()
 		return true
 	}
-	b := frame(out, s.addr)
+	b := s.frame(out)
 	if b == nil {
 		return false
 	}

@@ -82,7 +82,7 @@ func (e *Endpoint) beginFrame(space wire.Space, n int, out Frames) []byte {
 	if !e.clear() || s.send[space].room() <= 0 {
 		return nil
 	}
-	b := frame(out, s.addr)
+	b := s.frame(out)
 	if b == nil {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (e *Endpoint) beginSingle(n int, out Frames) []byte {
 	if !m.Shares(m.begun.account) || !e.ready(wire.Command, n) || !m.lodging(false) {
 		return nil
 	}
-	if m.begun.frame = frame(out, s.addr); m.begun.frame == nil {
+	if m.begun.frame = s.frame(out); m.begun.frame == nil {
 		return nil
 	}
 	return m.begun.single[dataHead : dataHead+n : dataHead+n]

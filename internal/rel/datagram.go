@@ -155,7 +155,7 @@ func (m *Module) sendDatagram(w *waitingDatagram, parts [][]byte, out Frames) bo
 	w.piece = piece
 	from := Fragment{Parts: parts}
 	for {
-		b := frame(out, s.addr)
+		b := s.frame(out)
 		if b == nil {
 			return false
 		}

@@ -85,7 +85,7 @@ func (m *Module) dischargeOne(now clock.Time, e *Endpoint, d duty, out Frames) (
 		if !m.sendFinish(s, out) {
 			return false, false
 		}
-		done = m.sendProbe(s, s.addr, wire.KindProbe, wire.Probe{ID: s.confirming.ask(), Size: wire.ProbeLen}, out)
+		done = m.sendKeepalive(now, s, wire.Probe{ID: s.confirming.ask(), Size: wire.ProbeLen}, out)
 	case dutyReply:
 		if s.reliable && s.withheld.n > 0 {
 			return true, false // owed again when they have left

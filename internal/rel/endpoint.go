@@ -20,6 +20,9 @@ type Endpoint struct {
 	nic  uint64 // 0 until known
 	addr netip.AddrPort
 
+	local     netip.Addr     // of this host, where the peer at addr has reached us last; invalid if that is not known
+	elsewhere netip.AddrPort // from which frames of its last session have come that were not taken; invalid if none have
+
 	incarnation uint64 // of the last session that opened; earlier ones are over for good
 	helloSeen   uint64 // packet counter of the Hello that opened it
 

@@ -11,6 +11,7 @@ import (
 // cookieAnswer is a Cookie that is owed to the sender of a Hello.
 type cookieAnswer struct {
 	to     netip.AddrPort
+	from   netip.Addr
 	index  uint32
 	fabric int
 	cookie wire.Cookie
@@ -25,7 +26,7 @@ func (m *Module) askForCookie(now clock.Time, from netip.AddrPort, index uint32,
 		return // it would get more than it sent
 	}
 	if len(y.cookies) < maxRefusals {
-		y.cookies = append(y.cookies, cookieAnswer{from, index, fabric, y.gate.Answer(now, frame, fabric, from)})
+		y.cookies = append(y.cookies, cookieAnswer{from, m.reached(), index, fabric, y.gate.Answer(now, frame, fabric, from)})
 	}
 }
 
@@ -34,7 +35,7 @@ func (m *Module) sendCookies(out Frames) (sent int) {
 	y := m.security
 	for i := range y.cookies {
 		a := &y.cookies[i]
-		f := &signed{packets: &m.hellos, kind: wire.KindCookie, index: a.index, to: a.to, fabric: a.fabric}
+		f := &signed{packets: &m.hellos, kind: wire.KindCookie, index: a.index, to: a.to, from: a.from, fabric: a.fabric}
 		if m.send(f, func(b []byte) int { a.cookie.Put(b); return wire.CookieLen }, out) == nil {
 			break
 		}

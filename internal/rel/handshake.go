@@ -188,6 +188,7 @@ func (m *Module) receiveSealedHello(
 		if wire.HandshakeLeast+len(s.shake.answer) > len(frame) {
 			return // its padding was taken off, and it would get more than it sent
 		}
+		s.local = m.reached()
 		s.made = now // so that the last message has all its time to come
 		m.unpend(s)
 		m.pend(s)
@@ -249,6 +250,7 @@ func (m *Module) respond(now clock.Time, from netip.AddrPort, o wire.Outer, h *w
 	s := m.newSession(now, e, from)
 	s.shake = &shake{hs: hs, fabric: fabric, hello: bytes.Clone(h.Noise), longest: length}
 	s.bind(&hello)
+	s.local = m.reached()
 	s.answers = hello.EchoCounter
 	if !m.writeAnswer(now, s, o.Counter, certificate) {
 		m.drop(s)
@@ -366,6 +368,9 @@ func (m *Module) receiveSealedAnswer(
 	s := m.sessions.find(o.Index)
 	if s == nil || !s.own || from != s.addr {
 		m.stats.NoSession++
+		if s != nil && s.own && !s.open {
+			s.endpoint.elsewhere = from
+		}
 		return
 	}
 	e, k := s.endpoint, s.shake
@@ -398,6 +403,7 @@ func (m *Module) receiveSealedAnswer(
 		m.drop(s)
 		return
 	}
+	s.local = m.reached()
 	m.sealedAnswer(now, s, &hello, certificate)
 }
 
@@ -483,6 +489,7 @@ func (m *Module) receiveFinish(now clock.Time, from netip.AddrPort, o wire.Outer
 		return
 	}
 	m.stats.HelloReceives++
+	s.local = m.reached()
 	m.enable(now, s, certificate)
 	m.confirm(now, s)
 }
@@ -516,6 +523,6 @@ func (e *Endpoint) proves(s *session) {
 // refuseSealedVersion tells a NIC of another version ours.
 func (m *Module) refuseSealedVersion(to netip.AddrPort, h *wire.Handshake, fabric int) {
 	if h.Pattern != wire.PatternNone && len(m.refusals) < maxRefusals {
-		m.refusals = append(m.refusals, refusal{to: to, index: h.Index, fabric: fabric})
+		m.refusals = append(m.refusals, refusal{to: to, from: m.reached(), index: h.Index, fabric: fabric})
 	}
 }

@@ -17,6 +17,7 @@ type signed struct {
 	kind    wire.Kind
 	index   uint32 // of the session at the receiver
 	to      netip.AddrPort
+	from    netip.Addr
 	fabric  int          // which of the fabric keys
 	cookie  *seal.Cookie // of the receiver; nil without one
 }
@@ -24,6 +25,7 @@ type signed struct {
 // send writes the frame, whose body put writes and returns the length of. It returns the frame, nil
 // if the driver takes none.
 func (m *Module) send(f *signed, put func(body []byte) int, out Frames) []byte {
+	m.leavesFrom(f.from)
 	b := frame(out, f.to)
 	if b == nil {
 		return nil
@@ -50,7 +52,7 @@ func (m *Module) sayHandshake(f *signed, h wire.Handshake, length int, out Frame
 // sendSealedHello sends the Hello of an attempt.
 func (m *Module) sendSealedHello(now clock.Time, s *session, out Frames) bool {
 	k := s.shake
-	f := &signed{packets: &m.hellos, kind: wire.KindHello, to: s.addr, fabric: k.fabric, cookie: k.cookie}
+	f := &signed{packets: &m.hellos, kind: wire.KindHello, to: s.addr, from: s.local, fabric: k.fabric, cookie: k.cookie}
 	h := wire.Handshake{Pattern: k.hs.Pattern, Message: 1, Index: s.index, Noise: k.hello}
 	length := m.helloLength()
 	if k.tries%2 == 1 && len(m.security.Certificate) == 0 {
@@ -76,7 +78,7 @@ func (m *Module) sendSealedAnswer(s *session, out Frames) bool {
 		return true
 	}
 	h := wire.Handshake{Pattern: k.hs.Pattern, Message: 2, Index: s.index, Noise: k.answer}
-	f := &signed{packets: &s.packets, kind: wire.KindHelloAck, index: s.peer.Index, to: s.addr, fabric: k.fabric}
+	f := &signed{packets: &s.packets, kind: wire.KindHelloAck, index: s.peer.Index, to: s.addr, from: s.local, fabric: k.fabric}
 	return m.sayHandshake(f, h, 0, out) != nil
 }
 
@@ -91,7 +93,7 @@ func (m *Module) sendFinish(s *session, out Frames) bool {
 		return true
 	}
 	h := wire.Handshake{Pattern: wire.PatternXX, Message: 3, Index: s.index, Noise: s.finish}
-	f := &signed{packets: &s.packets, kind: wire.KindFinish, index: s.peer.Index, to: s.addr, fabric: s.fabric}
+	f := &signed{packets: &s.packets, kind: wire.KindFinish, index: s.peer.Index, to: s.addr, from: s.local, fabric: s.fabric}
 	if m.sayHandshake(f, h, 0, out) == nil {
 		return false
 	}

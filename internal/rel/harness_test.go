@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ type flying struct {
 	order int
 	from  netip.AddrPort
 	to    *node
+	here  netip.Addr // of the receiver
 	frame []byte
 }
 
@@ -77,6 +79,11 @@ type node struct {
 	addr     netip.AddrPort
 	buf      []byte
 	to       netip.AddrPort
+	hosts    []netip.Addr // further addresses of a node that takes frames at all that its host has
+	routes   netip.Addr   // from which frames leave that name no source; invalid: from addr
+	source   netip.Addr   // of the next reservation
+	leaves   netip.AddrPort
+	at       netip.Addr // where the frame that is handed over has arrived
 	next     clock.Time
 	asleep   clock.Time // not polled before then
 	inbox    []*flying
@@ -153,8 +160,29 @@ func (n *node) open(o *node) *Endpoint {
 func (n *node) MTU() int { return n.cfg.MTU }
 
 func (n *node) Reserve(to netip.AddrPort) []byte {
-	n.to = to
+	n.to, n.leaves = to, n.addr
+	if src := n.source; n.has(src) {
+		n.leaves = netip.AddrPortFrom(src, n.addr.Port())
+	} else if n.routes.IsValid() {
+		n.leaves = netip.AddrPortFrom(n.routes, n.addr.Port())
+	}
+	n.source = netip.Addr{}
 	return n.buf
+}
+
+// has reports whether ip is an address of n.
+func (n *node) has(ip netip.Addr) bool { return ip == n.addr.Addr() || slices.Contains(n.hosts, ip) }
+
+// everywhere makes the node that a configuration is of take frames at all addresses of its host, and
+// send from the one that is named.
+func everywhere(n **node, change func(*Config)) func(*Config) {
+	return func(c *Config) {
+		if change != nil {
+			change(c)
+		}
+		c.Reached = func() netip.Addr { return (*n).at }
+		c.From = func(ip netip.Addr) { (*n).source = ip }
+	}
 }
 
 func (n *node) Commit(k int) {
@@ -162,7 +190,7 @@ func (n *node) Commit(k int) {
 	w.sent++
 	var to *node
 	for _, o := range w.nodes {
-		if o.addr == n.to {
+		if o.addr.Port() == n.to.Port() && o.has(n.to.Addr()) {
 			to = o
 		}
 	}
@@ -201,7 +229,7 @@ func (n *node) Commit(k int) {
 			late += time.Duration(w.rng.Int64N(int64(w.weather.jitter) + 1))
 		}
 		w.order++
-		heap.Push(&w.air, &flying{at.Add(late), w.order, n.addr, to, frame})
+		heap.Push(&w.air, &flying{at.Add(late), w.order, n.leaves, to, n.to.Addr(), frame})
 	}
 }
 
@@ -305,9 +333,10 @@ func (n *node) poll() {
 	for len(n.inbox) > 0 { // frames of one length come as a run, as they do where the system joins them
 		first, k := n.inbox[0], 1
 		run := bytes.Clone(first.frame)
-		for ; k < len(n.inbox) && n.inbox[k].from == first.from && len(n.inbox[k].frame) == len(first.frame); k++ {
+		for ; k < len(n.inbox) && n.inbox[k].from == first.from && n.inbox[k].here == first.here && len(n.inbox[k].frame) == len(first.frame); k++ {
 			run = append(run, n.inbox[k].frame...)
 		}
+		n.at = first.here
 		if n.inbox = n.inbox[k:]; k == 1 {
 			n.m.Receive(n.w.now, first.from, first.frame)
 		} else {

@@ -42,6 +42,7 @@ import (
 // attempt is an endpoint's own wish for a session.
 type attempt struct {
 	kind    int // of handshake: IK, then XX with each fabric key
+	hellos  int // that were due
 	wanted  bool
 	yielded bool       // a handshake of it has given way to one that the peer began
 	own     bool       // rel's idea, not the owner's: gives up silently
@@ -68,6 +69,7 @@ func (e *Endpoint) Connect(now clock.Time) {
 // attempts begins an attempt.
 func (m *Module) attempts(now clock.Time, e *Endpoint, own bool) {
 	e.attempt = attempt{wanted: true, own: own, since: now}
+	e.elsewhere = netip.AddrPort{}
 	if e.next != nil {
 		m.unpend(e.next) // it is ours now and lives as long as the attempt
 	}
@@ -89,6 +91,10 @@ func (e *Endpoint) hello(now clock.Time) {
 			e.m.initiate(e, e.next)
 		}
 	}
+	if n := e.next; !n.bound {
+		n.local = e.callsFrom()
+	}
+	e.attempt.hellos++
 	e.attempt.helloAt = now.Add(e.m.helloEvery())
 	e.owe(dutyHello)
 	e.book(now, clock.Min(e.attempt.helloAt, e.attempt.since.Add(e.m.cfg.UnreachableAfter)))
@@ -228,6 +234,7 @@ func (m *Module) answerHello(now clock.Time, e *Endpoint, from netip.AddrPort, c
 		}
 	}
 	s.bind(h)
+	s.local = m.reached()
 	s.answers, s.made = counter, now
 	e.answering = s
 	e.owe(dutyAnswerNext)
@@ -398,6 +405,7 @@ func (m *Module) callBack(now clock.Time, from netip.AddrPort, length int) {
 // refusal is an answer to a NIC of another version: it tells ours, so that the other end can say what is wrong.
 type refusal struct {
 	to      netip.AddrPort
+	from    netip.Addr
 	index   uint32
 	cookie  uint64
 	counter uint64
@@ -410,7 +418,7 @@ const maxRefusals = 8
 
 func (m *Module) refuseVersion(to netip.AddrPort, o wire.Outer, h *wire.Hello) {
 	if len(m.refusals) < maxRefusals {
-		m.refusals = append(m.refusals, refusal{to: to, index: h.Index, cookie: h.Cookie, counter: o.Counter, life: h.Incarnation})
+		m.refusals = append(m.refusals, refusal{to: to, from: m.reached(), index: h.Index, cookie: h.Cookie, counter: o.Counter, life: h.Incarnation})
 	}
 }
 
@@ -420,6 +428,7 @@ func (m *Module) sendHello(now clock.Time, s *session, out Frames) bool {
 		return m.sendSealedHello(now, s, out)
 	}
 	h := m.introduce(s)
+	m.leavesFrom(s.local)
 	if !m.hellos.sayHello(wire.KindHello, s.addr, &h, out) {
 		return false
 	}
@@ -438,6 +447,7 @@ func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
 	}
 	h := m.introduce(s)
 	h.EchoIncarnation, h.EchoCounter = s.peer.Incarnation, s.answers
+	m.leavesFrom(s.local)
 	if !s.packets.sayHello(wire.KindHelloAck, s.addr, &h, out) {
 		return false
 	}
@@ -450,7 +460,7 @@ func (m *Module) sendHelloAck(now clock.Time, s *session, out Frames) bool {
 func (m *Module) sendRefusals(out Frames) (sent int) {
 	for _, r := range m.refusals {
 		if m.security != nil {
-			f := &signed{packets: &m.hellos, kind: wire.KindHelloAck, index: r.index, to: r.to, fabric: r.fabric}
+			f := &signed{packets: &m.hellos, kind: wire.KindHelloAck, index: r.index, to: r.to, from: r.from, fabric: r.fabric}
 			h := wire.Handshake{Pattern: wire.PatternNone, Message: 2, Index: 1}
 			if m.sayHandshake(f, h, 0, out) == nil {
 				break
@@ -462,6 +472,7 @@ func (m *Module) sendRefusals(out Frames) (sent int) {
 		h.Index, h.EchoIncarnation, h.EchoCounter = 1, r.life, r.counter
 		m.refusing.start(m, 0)
 		m.refusing.aim(r.index, r.cookie)
+		m.leavesFrom(r.from)
 		if !m.refusing.sayHello(wire.KindHelloAck, r.to, &h, out) {
 			break
 		}

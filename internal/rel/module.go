@@ -32,6 +32,7 @@ var (
 	ErrForgotten   = errors.New("rel: peer NIC was removed from the configuration")
 	ErrPeers       = errors.New("rel: too many peer NICs")
 	ErrAddress     = errors.New("rel: peer NIC is up at another address")
+	ErrDisplaced   = errors.New("rel: another NIC is at the address of the peer NIC")
 )
 
 // OtherNICError is an ErrRefused: another NIC than the peer has answered where the peer was called.
@@ -77,6 +78,8 @@ type Config struct {
 	ReserveRun func(to netip.AddrPort, size, n int) []byte
 	CommitRun  func(n int)
 	Copy       func(to, from []byte) // copies payload into a frame, if its tag does not
+	Reached    func() netip.Addr     // come together: see source.go
+	From       func(ip netip.Addr)
 
 	// DoubtBatches is told, once in a session, that more than a quarter of the first rounds was lost: if the driver sends frames in
 	// batches, perhaps batches do not get through.
@@ -277,7 +280,7 @@ func (m *Module) move(e *Endpoint, addr netip.AddrPort) {
 	if m.byAddr[e.addr] == e {
 		delete(m.byAddr, e.addr)
 	}
-	e.addr = addr
+	e.addr, e.local = addr, netip.Addr{}
 	m.byAddr[addr] = e
 	if n := e.next; n != nil && !n.bound {
 		n.addr = addr
@@ -337,8 +340,8 @@ func (m *Module) Close(now clock.Time, out Frames) {
 			continue
 		}
 		if s != nil {
-			if b := frame(out, s.addr); b != nil && m.finishes(s, out) {
-				b = frame(out, s.addr)
+			if b := s.frame(out); b != nil && m.finishes(s, out) {
+				b = s.frame(out)
 				out.Commit(s.packets.seal(wire.KindGoodbye, b, wire.OuterLen, nil))
 			}
 		}

@@ -37,7 +37,7 @@ func (a *assembly) begin(s *session, buf []byte) {
 
 // postParts posts segment g in parts, because its frame is too long for its path. It returns false if the driver takes nothing.
 func (m *Module) postParts(now clock.Time, s *session, g *segment, c wire.Space, out Frames) bool {
-	b := frame(out, s.addr)
+	b := s.frame(out)
 	if b == nil {
 		return false
 	}
@@ -52,7 +52,7 @@ func (m *Module) postParts(now clock.Time, s *session, g *segment, c wire.Space,
 	most := (s.path.size - wire.OuterLen - wire.PartLen - s.packets.tagLen()) / wire.PartUnit * wire.PartUnit
 	for at := 0; at < records; at += most {
 		if at > 0 {
-			if b = frame(out, s.addr); b == nil {
+			if b = s.frame(out); b == nil {
 				break // what is left out is as good as lost
 			}
 		}

@@ -60,7 +60,7 @@ func (m *Module) nightTimer(now clock.Time, e *Endpoint) {
 		}
 		silent := now.Sub(e.silentSince())
 		if silent >= m.cfg.UnreachableAfter {
-			m.ends(now, e, ErrUnreachable)
+			m.ends(now, e, e.silence())
 			return
 		}
 		next = clock.Min(next, e.silentSince().Add(m.cfg.UnreachableAfter))
@@ -93,7 +93,7 @@ func (m *Module) attemptTimer(now clock.Time, e *Endpoint) clock.Time {
 			m.drop(e.next)
 		}
 		if !own {
-			m.ends(now, e, ErrUnreachable)
+			m.ends(now, e, e.silence())
 		}
 		return clock.Never
 	}
@@ -115,6 +115,15 @@ func (e *Endpoint) keepAlive(now clock.Time) clock.Time {
 		due = now.Add(e.m.cfg.ProbeEvery)
 	}
 	return due
+}
+
+// Probe asks the peer at once whether it is there, if a session is open. Heard tells when it has
+// answered.
+func (e *Endpoint) Probe(now clock.Time) {
+	if e.live != nil {
+		e.attend(now)
+		e.owe(dutyProbe)
+	}
 }
 
 // rest gives back what only a busy peer needs.
@@ -153,6 +162,7 @@ func (e *Endpoint) largestProbe() int {
 }
 
 func (m *Module) sendProbe(s *session, to netip.AddrPort, k wire.Kind, p wire.Probe, out Frames) bool {
+	m.leavesFrom(s.local)
 	b := frame(out, to)
 	if b == nil {
 		return false

@@ -80,8 +80,9 @@ func (m *Module) admitAny(now clock.Time, from netip.AddrPort, frame []byte) (*s
 		return nil, o
 	}
 	switch {
-	case from != s.addr && (s.sealed == nil || !s.open || o.Counter <= s.replay.top || s.apart(o)):
+	case from != s.addr && (s.sealed == nil || !s.open || s.apart(o)):
 		m.stats.Foreign++
+		m.notesElsewhere(now, from, s, o, frame)
 	case !m.sessions.fresh(s, o):
 		m.stats.Replays++
 	case !s.takes(o):
@@ -144,8 +145,12 @@ func (m *Module) take(now clock.Time, from netip.AddrPort, s *session, o wire.Ou
 		m.receiveApart(now, s, o, body)
 		return
 	}
-	if s.sealed != nil && from != s.addr { // admit takes no such frame of another session
-		m.strays(now, s, from, len(frame))
+	if o.Counter == s.replay.top {
+		if from != s.addr { // admit takes such frames of sealed sessions alone
+			m.strays(now, s, from, len(frame))
+		} else if m.cfg.Reached != nil {
+			m.noteLocal(s)
+		}
 	}
 	if m.row.placed {
 		m.takePlaced(now, s, o, body, len(frame))

@@ -75,7 +75,7 @@ func (m *Module) sendRekey(s *session, out Frames) bool {
 	if g == nil || g.renewal.message == nil {
 		return true
 	}
-	b := frame(out, s.addr)
+	b := s.frame(out)
 	if b == nil {
 		return false
 	}

@@ -21,7 +21,8 @@ import (
 //	│ all ─────────────────────────────────────────────────────────────────────────────────────►│
 //
 // A forger who repeats a frame of B's from the address of a bystander so makes A send the bystander
-// less than it sent.
+// less than it sent. Frames that come late, from either address, are taken if they are fresh; only
+// the newest frame of B's tells where B is.
 type roaming struct {
 	addr           netip.AddrPort
 	id             uint64 // of the probe
@@ -80,5 +81,6 @@ func (m *Module) roam(_ clock.Time, s *session) {
 	s.addr = s.roams.addr
 	s.roams = nil
 	m.move(e, s.addr)
+	e.local = s.local
 	m.stats.Roams++
 }

@@ -136,8 +136,9 @@ func (m *Module) writeRun(s *session, g *segment, out Frames) (n int) {
 	for n < g.frames {
 		var b []byte
 		if m.cfg.ReserveRun != nil {
+			m.leavesFrom(s.local)
 			b = m.cfg.ReserveRun(s.addr, size, g.frames-n)
-		} else if b = frame(out, s.addr); b != nil {
+		} else if b = s.frame(out); b != nil {
 			b = b[:size]
 		}
 		if b == nil {

@@ -27,6 +27,7 @@ type session struct {
 	confirmed bool // the peer has it open too
 	first     [wire.Spaces]wire.Seq
 	addr      netip.AddrPort // where the peer is; frames from elsewhere are foreign
+	local     netip.Addr     // of this host, where the peer reaches us; invalid if that is not known
 	made      clock.Time
 
 	// Of a sealed link; the other fields of one are at the end, so that those of every frame stay
@@ -70,6 +71,9 @@ type session struct {
 	key         trust.PublicKey
 	certificate []byte
 	roams       *roaming
+
+	// Of a plain link alone:
+	elsewhereAt clock.Time // when a frame of the session came from another address, and was looked at
 
 	relayKey   relayKey
 	confirming *confirming // nil before the first fragment that asks for it has left over a reliable link
@@ -155,6 +159,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 		}
 		m.ends(now, e, why)
 	}
+	m.displace(now, s)
 	if m.sessions.find(s.index) != s { // the owner forgot the endpoint when it heard
 		return
 	}
@@ -172,6 +177,7 @@ func (m *Module) opens(now clock.Time, s *session) {
 	if e.addr != s.addr {
 		m.move(e, s.addr)
 	}
+	e.local, e.elsewhere = s.local, netip.AddrPort{}
 	m.know(e)
 	s.open = true
 	s.reliable = m.cfg.Reliable && s.peer.Capabilities&wire.CapReliable != 0

@@ -21,7 +21,7 @@ func (m *Module) post(now clock.Time, s *session, g *segment, c wire.Space, out 
 	if g.cost > s.path.limit {
 		return m.postParts(now, s, g, c, out)
 	}
-	b := frame(out, s.addr)
+	b := s.frame(out)
 	if b == nil {
 		return false
 	}

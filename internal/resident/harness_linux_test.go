@@ -204,11 +204,17 @@ func (n *nicTest) answer() []byte {
 	n.t.Helper()
 	var in linktest.Inbox
 	linktest.Collect(n.t, n.client, &in, 1)
-	end, err := wire.Open(in.Frames[0], n.keys.ReplyCookie)
+	return n.opened(in.Frames[0])
+}
+
+// opened is the message in a frame that answers.
+func (n *nicTest) opened(frame []byte) []byte {
+	n.t.Helper()
+	end, err := wire.Open(frame, n.keys.ReplyCookie)
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	_, payload, err := wire.ParseDatagram(in.Frames[0][wire.OuterLen:end])
+	_, payload, err := wire.ParseDatagram(frame[wire.OuterLen:end])
 	if err != nil {
 		n.t.Fatal(err)
 	}

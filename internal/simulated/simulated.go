@@ -33,6 +33,7 @@ type Hooks struct {
 	Trust        func(host int, c *trust.PolicyConfig) // likewise, what it believes
 	Policy       func(host int, p *trust.Policy)       // told what a NIC of a sealed fabric believes, at each start
 	IDs          []uint64                              // of the first NICs, in place of sim.NICID
+	NewIDs       bool                                  // a NIC has another id in each life, as one without a key file; the others know its address alone
 	Check        func(*nic.Engine) error               // asked after every poll; an error ends the run
 	Tap          func(from, to int, frame []byte)      // told of every frame that leaves
 	Life         func(process any) vni.Life            // of a process of a rank; nil: no process is of one

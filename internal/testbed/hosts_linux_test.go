@@ -600,3 +600,33 @@ func interfaces(t *testing.T) string {
 	}
 	return b.String()
 }
+
+func TestALinkThatIsRemovedComesBackWithItsAddressesAndItsLoss(t *testing.T) {
+	for _, c := range []testbed.Config{{Hosts: 3}, {Hosts: 2, Lossy: true}} {
+		tb := build(t, c)
+		for range 2 {
+			if err := tb.RemoveLink(1); err != nil {
+				t.Fatal(err)
+			}
+			err := tb.Host(1).Do(func() error {
+				_, err := net.InterfaceByName(testbed.Interface)
+				return err
+			})
+			if err == nil {
+				t.Error("the link is there after it was removed")
+			}
+			if err := tb.RestoreLink(1); err != nil {
+				t.Fatal(err)
+			}
+			exchangeAll(t, tb)
+		}
+		if c.Lossy {
+			if err := tb.Host(1).SetLoss(1); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if err := build(t, testbed.Config{Hosts: 2}).RemoveLink(1); err == nil || !strings.Contains(err.Error(), "host 1 is on no bridge; build with Config.Lossy") {
+		t.Errorf("removing the end of a cable between two hosts: %v", err)
+	}
+}

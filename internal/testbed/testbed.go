@@ -17,6 +17,9 @@
 // costs is that the host's kernel cuts large sends into frames before the cable and not after it, so that each
 // frame is drawn for alone.
 //
+// With a delay, jitter, duplicates or reordering, a goroutine of this process takes the place of the bridge, behind the
+// loss programs. It holds each frame until the frame is due.
+//
 // A host has a network of its own and nothing else: it shares files, process numbers and /sys with the machine. Its
 // neighbours are entered for good in its neighbour tables, since an experiment with loss is about the frames of Weft
 // and not about how long the kernel takes to repeat a lost ARP request.
@@ -43,6 +46,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // ErrUnavailable is wrapped by errors that say that this machine, or this user, cannot have a testbed.
@@ -87,6 +91,14 @@ type Config struct {
 	// so the time that the frame itself takes on such a cable is not in its delay.
 	Rates []int64
 
+	// Delay, Jitter, Duplicate and Reorder change the path of each frame from one host to another. A goroutine of this process is the switch
+	// then. It sees each frame once, so a round trip takes twice the delay.
+	Delay     time.Duration // each frame arrives that much later, 0 to MostDelay
+	Jitter    time.Duration // and up to that much later still, drawn for each frame: frames overtake one another; 0 to MostDelay
+	Duplicate float64       // probability that a frame arrives twice, 0 to 1; the copy has a jitter of its own
+	Reorder   float64       // probability that the next frame of its sender overtakes a frame, 0 to 1; without one, the frame is 10 ms late
+	Seed      uint64        // of these draws. The nth frame of a host has the same fate in each run. The kernel draws losses without a seed.
+
 	// Lossy attaches the loss programs, and so a switch, even where Loss is 0. Then SetLoss works from the start, and a
 	// run without loss differs from one with loss in the loss alone.
 	Lossy bool
@@ -116,11 +128,15 @@ func (c *Config) validate() error {
 	case c.MTU != 0 && (c.MTU < LeastMTU || c.MTU > MostMTU):
 		return fmt.Errorf("testbed: MTU is %d, expected 0 or %d to %d", c.MTU, LeastMTU, MostMTU)
 	}
-	return nil
+	return c.validateShape()
 }
 
 // direct reports whether the two hosts share one cable.
-func (c *Config) direct() bool { return c.Hosts == 2 && c.Loss == 0 && !c.Lossy && len(c.Rates) == 0 }
+func (c *Config) direct() bool { return c.Hosts == 2 && !c.cuts() && len(c.Rates) == 0 }
+
+// cuts reports whether ports have loss programs. With a program at the port, the kernel of the host cuts what it sends into frames, and a
+// shaped switch sees each of them.
+func (c *Config) cuts() bool { return c.Loss > 0 || c.Lossy || c.shaped() }
 
 // rate is that of a host's cable; 0 if it is not bounded.
 func (c *Config) rate(host int) int64 {

@@ -12,6 +12,7 @@ type Testbed struct {
 	config Config
 	hosts  []*Host
 	bridge *namespace // the switch's; nil if two hosts share a cable
+	shaped *carrier   // in place of a bridge; nil if frames pass as they are
 
 	once sync.Once
 }
@@ -117,10 +118,21 @@ func (t *Testbed) Drops() (Counters, error) {
 	return sum, nil
 }
 
+// Shaped returns what the switch has done to frames; zeros if it only forwards them.
+func (t *Testbed) Shaped() ShapeCounters {
+	if t.shaped == nil {
+		return ShapeCounters{}
+	}
+	return t.shaped.counters()
+}
+
 // Close takes the testbed down. Processes that still run in it are killed, not waited for. Sockets that were opened by
 // Host.Do keep their host alive, without a way to any other, until they are closed. Closing twice is harmless.
 func (t *Testbed) Close() error {
 	t.once.Do(func() {
+		if t.shaped != nil {
+			t.shaped.close()
+		}
 		for _, h := range t.hosts {
 			if h.loss != nil {
 				h.loss.close()
@@ -177,6 +189,70 @@ func (h *Host) SetPlugged(plugged bool) error {
 		return explain("plugging "+portName(h.index), err)
 	}
 	return nil
+}
+
+// RemoveLink deletes the link of a host with its addresses, as if its network card were taken out. It fails unless the kernel's bridge is
+// the switch: build with Config.Lossy or more than two hosts, and without a delay or the like.
+func (t *Testbed) RemoveLink(host int) error {
+	h := t.hosts[host]
+	if h.bridge == nil || t.shaped != nil {
+		return fmt.Errorf("testbed: host %d is on no bridge; build with Config.Lossy, and without Delay, Jitter, Duplicate and Reorder", host)
+	}
+	nl, err := h.ns.netlink()
+	if err != nil {
+		return err
+	}
+	defer nl.Close()
+	eth, err := nl.LinkByName(Interface)
+	if err != nil {
+		return explain("finding a host's link", err)
+	}
+	if h.loss != nil {
+		h.loss.close()
+	}
+	if err := nl.LinkDel(eth); err != nil {
+		return explain("removing a host's link", err)
+	}
+	return nil
+}
+
+// RestoreLink makes the link that RemoveLink deleted anew, with its name, addresses and neighbours, its rate, and Config.Loss. It returns
+// when the host reaches the others again. The counters of its loss program begin at 0.
+func (t *Testbed) RestoreLink(host int) error {
+	h := t.hosts[host]
+	if h.bridge == nil || t.shaped != nil {
+		return fmt.Errorf("testbed: host %d is on no bridge", host)
+	}
+	nl, err := t.bridge.netlink()
+	if err != nil {
+		return err
+	}
+	defer nl.Close()
+	bridge, err := nl.LinkByName(bridgeName)
+	if err != nil {
+		return explain("finding the bridge", err)
+	}
+	if err := t.addPort(nl, h, joinBridge(nl, bridge)); err != nil {
+		return err
+	}
+	if err := h.configure(t.config.Hosts); err != nil {
+		return err
+	}
+	if err := t.paceHost(h); err != nil {
+		return err
+	}
+	if h.loss != nil && t.config.Loss > 0 {
+		if err := h.loss.set(t.config.Loss); err != nil {
+			return err
+		}
+	}
+	if err := t.bridge.awaitLinks(portName(host)); err != nil {
+		return err
+	}
+	if err := h.ns.awaitLinks(Interface); err != nil {
+		return err
+	}
+	return h.awaitAddr6()
 }
 
 // SetPathMTU has the switch carry no more than n bytes a frame to and from the host, LeastMTU or less too, and drop longer ones

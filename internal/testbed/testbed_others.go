@@ -41,6 +41,9 @@ func (t *Testbed) Hosts() int               { return 0 }
 func (t *Testbed) Host(i int) *Host         { return nil }
 func (t *Testbed) SetLoss(p float64) error  { return unavailable() }
 func (t *Testbed) Drops() (Counters, error) { return Counters{}, unavailable() }
+func (t *Testbed) Shaped() ShapeCounters    { return ShapeCounters{} }
+func (t *Testbed) RemoveLink(int) error     { return unavailable() }
+func (t *Testbed) RestoreLink(int) error    { return unavailable() }
 func (t *Testbed) Close() error             { return nil }
 func (h *Host) Index() int                  { return 0 }
 func (h *Host) Addr() netip.Addr            { return netip.Addr{} }

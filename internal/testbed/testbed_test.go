@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/internal/testbed"
 )
@@ -21,6 +22,10 @@ func TestConfigErrorsNameTheFieldAndWhatWasExpected(t *testing.T) {
 		{testbed.Config{Hosts: 2, Rates: []int64{999_999}}, "Rates are [999999], expected 1000000 to 10000000000 bits per second"},
 		{testbed.Config{Hosts: 3, Rates: []int64{1e7, 1e7}}, "2 Rates of 3 hosts, expected one for each, or one for all"},
 		{testbed.Config{Hosts: 2, Loss: math.NaN()}, "Loss is NaN, expected 0 to 1"},
+		{testbed.Config{Hosts: 2, Delay: -1}, "Delay is -1ns, expected 0 to 10s"},
+		{testbed.Config{Hosts: 2, Jitter: 11 * time.Second}, "Jitter is 11s, expected 0 to 10s"},
+		{testbed.Config{Hosts: 2, Duplicate: 1.1}, "Duplicate is 1.1, expected 0 to 1"},
+		{testbed.Config{Hosts: 2, Reorder: math.NaN()}, "Reorder is NaN, expected 0 to 1"},
 		{testbed.Config{Hosts: 2, MTU: 1279}, "MTU is 1279, expected 0 or 1280 to 65535"},
 		{testbed.Config{Hosts: 2, MTU: 65536}, "MTU is 65536, expected 0 or 1280 to 65535"},
 	} {

@@ -70,7 +70,7 @@ func (t *Testbed) addCable(nl *netlink.Handle, name string, hw net.HardwareAddr,
 	return nil
 }
 
-// buildSwitch makes the namespace of the bridge and gives each host a cable to it.
+// buildSwitch makes the namespace of the switch and gives each host a cable to it.
 func (t *Testbed) buildSwitch() (err error) {
 	if t.bridge, err = newNamespace(); err != nil {
 		return err
@@ -80,26 +80,59 @@ func (t *Testbed) buildSwitch() (err error) {
 		return err
 	}
 	defer nl.Close()
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = "switch0", t.config.mtu()
-	snooping := false // no host asks for groups here, so multicast goes to all
-	bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
-	if err := nl.LinkAdd(bridge); err != nil {
-		return explain("making a bridge", err)
-	}
-	if err := nl.LinkSetUp(bridge); err != nil {
-		return explain("starting the bridge", err)
+	join, err := t.buildBridge(nl)
+	if err != nil {
+		return err
 	}
 	for _, h := range t.hosts {
-		if err := t.addPort(nl, bridge, h); err != nil {
+		if err := t.addPort(nl, h, join); err != nil {
 			return err
 		}
+	}
+	if t.shaped != nil {
+		t.shaped.start()
 	}
 	return nil
 }
 
-// addPort gives one host its cable to the bridge, with a loss program if there is to be loss.
-func (t *Testbed) addPort(nl *netlink.Handle, bridge netlink.Link, h *Host) error {
+// buildBridge makes the bridge, or the carrier in its place, and returns the function that joins a port to it.
+func (t *Testbed) buildBridge(nl *netlink.Handle) (join func(netlink.Link) error, err error) {
+	if t.config.shaped() {
+		if t.shaped, err = newCarrier(&t.config); err != nil {
+			return nil, err
+		}
+		return func(port netlink.Link) error {
+			return t.bridge.do(func() error { return t.shaped.addPort(port.Attrs().Name, port.Attrs().Index) })
+		}, nil
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = bridgeName, t.config.mtu()
+	snooping := false // no host asks for groups here, so multicast goes to all
+	bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
+	if err := nl.LinkAdd(bridge); err != nil {
+		return nil, explain("making a bridge", err)
+	}
+	if err := nl.LinkSetUp(bridge); err != nil {
+		return nil, explain("starting the bridge", err)
+	}
+	return joinBridge(nl, bridge), nil
+}
+
+// bridgeName is the name of the bridge in its namespace.
+const bridgeName = "switch0"
+
+// joinBridge returns the function that joins a port to a bridge.
+func joinBridge(nl *netlink.Handle, bridge netlink.Link) func(netlink.Link) error {
+	return func(port netlink.Link) error {
+		if err := nl.LinkSetMaster(port, bridge); err != nil {
+			return explain("joining "+port.Attrs().Name+" to the bridge", err)
+		}
+		return nil
+	}
+}
+
+// addPort gives one host its cable to the switch, with a loss program if there is to be loss.
+func (t *Testbed) addPort(nl *netlink.Handle, h *Host, join func(netlink.Link) error) error {
 	h.bridge = t.bridge
 	name := portName(h.index)
 	if err := t.addCable(nl, name, nil, h); err != nil {
@@ -109,7 +142,7 @@ func (t *Testbed) addPort(nl *netlink.Handle, bridge netlink.Link, h *Host) erro
 	if err != nil {
 		return explain("finding "+name, err)
 	}
-	if t.config.Loss > 0 || t.config.Lossy {
+	if t.config.cuts() {
 		err := t.bridge.do(func() (err error) {
 			h.loss, err = attachLoss(port.Attrs().Index)
 			return err
@@ -123,8 +156,8 @@ func (t *Testbed) addPort(nl *netlink.Handle, bridge netlink.Link, h *Host) erro
 			return err
 		}
 	}
-	if err := nl.LinkSetMaster(port, bridge); err != nil {
-		return explain("joining "+name+" to the bridge", err)
+	if err := join(port); err != nil {
+		return err
 	}
 	if err := nl.LinkSetUp(port); err != nil {
 		return explain("starting "+name, err)

@@ -18,7 +18,9 @@ import (
 // Device is where pages go. Its methods may be called from several goroutines at once, with parts that lie within its size.
 type Device interface {
 	Size() int64
-	ReadAtContext(ctx context.Context, b []byte, offset int64) (int, error)
+	// ReadMany reads parts at once. It calls done for each part, and calls beforeWait before it waits
+	// if a part has ended since the last time.
+	ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, done func(i int, err error), beforeWait func())
 	WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error)
 
 	// Discard makes a part read as zeros, and frees what room it took.

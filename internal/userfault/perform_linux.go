@@ -9,22 +9,18 @@ import (
 	"github.com/weftnet/weft/internal/paging"
 )
 
-// perform does what the table says. The lock is held. Loads and stores get a goroutine each, but for the first
-// load, if the caller is to do that itself: it is what a fault waits for.
-func (r *region) perform(callers bool) (load paging.Action, any bool) {
+// perform does what the table says, except loads, which it returns. The lock is held. Each store gets
+// a goroutine.
+func (r *region) perform() (loads []paging.Action) {
 	r.do = r.table.Actions(r.do[:0])
 	if r.ctx.Err() != nil {
-		return load, false
+		return nil
 	}
 	for l := r.do; len(l) > 0; {
 		a, n := l[0], 1
 		switch a.Kind {
 		case paging.Load:
-			if callers && !any {
-				load, any = a, true
-			} else {
-				r.wg.Go(func() { r.load(a) })
-			}
+			loads = append(loads, a)
 		case paging.Store:
 			r.wg.Go(func() { r.store(a) })
 		case paging.Take:
@@ -36,7 +32,14 @@ func (r *region) perform(callers bool) (load paging.Action, any bool) {
 		}
 		l = l[n:]
 	}
-	return load, any
+	return loads
+}
+
+// performAside is perform for a caller that goes on at once. The lock is held.
+func (r *region) performAside() {
+	if loads := r.perform(); len(loads) > 0 {
+		r.wg.Go(func() { r.load(loads) })
+	}
 }
 
 // neighbours is how many actions at the beginning of l can be done at once: what they do is the same, with pages that lie one behind the

@@ -169,11 +169,11 @@ func (r *region) faults() {
 		for m := messages[:n]; len(m) >= messageBytes; m = m[messageBytes:] {
 			r.take(m)
 		}
-		load, any := r.perform(true)
+		loads := r.perform()
 		r.mu.Unlock()
-		if any {
+		if len(loads) > 0 {
 			r.wg.Go(r.faults)
-			r.load(load)
+			r.load(loads)
 			return
 		}
 	}
@@ -204,24 +204,39 @@ func (r *region) expire() {
 		case <-tick.C:
 			r.mu.Lock()
 			r.table.Expire(r.now())
-			r.perform(false)
+			r.performAside()
 			r.mu.Unlock()
 		}
 	}
 }
 
-// load reads a page from the device.
-func (r *region) load(a paging.Action) {
-	ctx, cancel := context.WithTimeout(r.ctx, r.p.cfg.Timeout)
-	_, err := r.p.cfg.Device.ReadAtContext(ctx, r.buffer(a.Buf), int64(a.Page)*r.page)
-	cancel()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err != nil {
-		r.reason = err
+// load reads pages from the device. Pages that have come go to the program before load waits for
+// others.
+func (r *region) load(pages []paging.Action) {
+	bufs, offsets := make([][]byte, len(pages)), make([]int64, len(pages))
+	for i, a := range pages {
+		bufs[i], offsets[i] = r.buffer(a.Buf), int64(a.Page)*r.page
 	}
-	r.table.Loaded(a.Page, err == nil)
-	r.perform(false)
+	ctx, cancel := context.WithTimeout(r.ctx, r.p.cfg.Timeout)
+	defer cancel()
+	came := make([]error, len(pages))
+	var order []int // in which pages came, since the program got some
+	hand := func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, i := range order {
+			if came[i] != nil {
+				r.reason = came[i]
+			}
+			r.table.Loaded(pages[i].Page, came[i] == nil)
+		}
+		order = order[:0]
+		r.performAside()
+	}
+	r.p.cfg.Device.ReadMany(ctx, bufs, offsets, func(i int, err error) {
+		came[i], order = err, append(order, i)
+	}, hand)
+	hand()
 }
 
 // retryPause is after what time a store that has failed is tried again.
@@ -244,5 +259,5 @@ func (r *region) store(a paging.Action) {
 		r.reason = err
 	}
 	r.table.Stored(a.Page, a.Buf, err == nil)
-	r.perform(false)
+	r.performAside()
 }

@@ -208,6 +208,7 @@ const (
 	LinkFramesBatched // that left in company, by segmentation offload
 	LinkFramesCopied  // that were put together elsewhere, and copied once more
 	LinkECNMarked     // that came with the mark of a congested router; UDP reads marks only while much comes
+	LinkCaptureMissed // that are not in the file of the capture
 
 	counters
 )
@@ -247,7 +248,7 @@ var counterNames = [counters]string{
 	"nic_control_refused", "nic_control_dropped", "nic_revocations", "nic_revocations_refused",
 
 	"link_frames_in", "link_frames_out", "link_bytes_in", "link_bytes_out", "link_system_calls", "link_dropped_in",
-	"link_dropped_out", "link_frames_batched", "link_frames_copied", "link_ecn_marked",
+	"link_dropped_out", "link_frames_batched", "link_frames_copied", "link_ecn_marked", "link_capture_missed",
 }
 
 func (c Counter) String() string {

@@ -29,6 +29,10 @@ const remoteLen = 40
 // overflow; that must not pass for a small one.
 func (m *Remote) In(size uint64) bool { return m.Offset <= size && m.Length <= size-m.Offset }
 
+// Asks reports whether a Get asks for nothing but the state of the process: it names no region and no byte. The NIC
+// accepts it if the process lives. A NIC that does not know the question refuses the region of a process that lives.
+func (m *Remote) Asks() bool { return m.Region == 0 && m.Key == 0 && m.Offset == 0 && m.Length == 0 }
+
 func (m *Remote) put(b []byte) {
 	_ = b[remoteLen-1]
 	le := binary.LittleEndian

@@ -113,7 +113,7 @@ func TestADatagramIsAnsweredInTheDriver(t *testing.T) {
 	}{{false, 3, 33}, {true, 5, 555}, {false, 5, 555}, {false, 4, 0}, {true, 3, 1}, {false, 3, 1}} {
 		if c.write {
 			send(2, words8(c.place, c.want))
-			id, v, err := h.Display(time.Now().Add(10 * time.Second))
+			id, v, err := h.Display(time.Now().Add(time.Minute))
 			if err != nil || id != programID || v != int64(c.want) {
 				t.Fatalf("program %d displays %d, %v", id, v, err)
 			}

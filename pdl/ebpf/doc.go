@@ -24,8 +24,10 @@
 // # What is different from the virtual machine
 //
 // The budget is looked at where the program jumps back and where it copies, not at each instruction. A message in pieces, or one
-// longer than MostMessage, does not come here. Names are looked up when the program is compiled. A datagram that another of its
-// session has overtaken is lost. All else is the same, word for word, and the tests hold it to that.
+// longer than MostMessage, does not come here. A message whose answer may not fit into its frame or
+// the path goes on to the engine before the program runs. Names are looked up when the program is
+// compiled. A datagram that another of its session has overtaken is lost. All else is the same, word
+// for word, and the tests hold it to that.
 //
 // It needs Linux 5.19: bpf_loop is of 5.17, bpf_xdp_load_bytes of 5.18, bpf_dynptr_from_mem of 5.19.
 package ebpf

@@ -27,6 +27,7 @@ const (
 	index     = 0x1234
 	cookie    = 0xfeedfacecafebeef
 	words     = 2 // locks of a segment
+	around    = wire.OuterLen + wire.DatagramLen + wire.ProgramDatagramLen + wire.TagLen
 
 	xdpDrop, xdpPass, xdpTx = 1, 2, 3
 )
@@ -38,7 +39,7 @@ type machine struct {
 	machine  *vm.Machine
 	effects  []string
 	segments map[int64][]byte // with their locks and flags
-	before   vm.Profile       // when the kernel went on
+	before   vm.Profile       // when the kernel went on: of the initialisation, and of messages before
 }
 
 func newMachine(t testing.TB, m *prog.Module) *machine {
@@ -116,6 +117,8 @@ type bench struct {
 	host              *ebpf.Host
 	path              ebpf.Path
 	replies, displays int
+	handed            int // messages that went on to the engine
+	most              int // bytes of the longest message that the path carries in one frame
 }
 
 // newBench skips the test, with the reason, where the kernel has no such programs for us.
@@ -131,7 +134,7 @@ func newBenchOn(t testing.TB, path ebpf.Path) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Close() })
-	return &bench{t: t, host: h, path: path}
+	return &bench{t: t, host: h, path: path, most: 1 << 15}
 }
 
 // A kernel is a program there, with its segments.
@@ -169,7 +172,7 @@ func (b *bench) load(m *prog.Module) *kernel {
 		}
 		b.t.Fatal(err)
 	}
-	if err := errors.Join(k.SetClock(now), b.host.SetSession(index, ebpf.Session{NIC: peerNIC, Cookie: cookie, Most: 1 << 16,
+	if err := errors.Join(k.SetClock(now), b.host.SetSession(index, ebpf.Session{NIC: peerNIC, Cookie: cookie, Most: k.most + around,
 		ReplyIndex: 99, ReplyCookie: 7777, ReplyCounter: 1000})); err != nil {
 		b.t.Fatal(err)
 	}
@@ -306,9 +309,7 @@ func (v *machine) differs(k *kernel, want vm.Outcome, got answer) string {
 	if want == vm.Stopped != c.Stopped {
 		return fmt.Sprintf("it is stopped: %v", c.Stopped)
 	}
-	whole := info.Profile // less the initialisation
-	whole.Activations -= v.before.Activations
-	whole.Instructions -= v.before.Instructions
+	whole := info.Profile.Since(&v.before)
 	if p != whole {
 		return fmt.Sprintf("its profile is %+v, and in the machine %+v", p, whole)
 	}

@@ -100,3 +100,19 @@ func (f *flow) constant(pc int, register uint8) (v int64, ok bool) {
 	}
 	return 0, false
 }
+
+// atMost returns an upper bound for the length that a register holds at pc: most, or less if the code
+// loads a smaller number or masks with one.
+func (f *flow) atMost(pc int, register uint8, most int) int {
+	by := f.maker(pc, register)
+	if by < 0 {
+		return most
+	}
+	switch w := f.code[by]; w.Op() {
+	case prog.Ldi, prog.Andi:
+		if n := int(w.Imm()); n >= 0 {
+			return min(n, most)
+		}
+	}
+	return most
+}

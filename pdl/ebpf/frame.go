@@ -30,6 +30,7 @@ const (
 	labelOn   = "on"   // the frame goes on to the NIC's own program
 	labelDrop = "drop" // it ends here
 	labelFree = "free" // the same, less the lock
+	labelHand = "hand" // the engine handles the message, because the answer may not fit here
 )
 
 // main is what the NIC's program jumps to with a frame for this program. The frame is one of the session's, with a datagram that is
@@ -165,9 +166,11 @@ func (g *generator) activate() {
 	for _, t := range g.m.Triggers {
 		g.place(triggerLabel(t))
 		g.set(asm.R7, stateNext, int32(t.Entry))
+		g.bound(t.Entry)
 		g.jump("begin")
 	}
 	g.place("begin")
+	g.room()
 	g.emit(asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8))
 	g.set(asm.R1, atFrame, 0) // what the last word of the message lacks is zero
 	g.emit(asm.Sub.Imm(asm.R8, messageAt))
@@ -234,6 +237,10 @@ func (g *generator) verdict() {
 	g.place("busy") // without the lock
 	g.emit(asm.Mov.Imm(asm.R1, 1), atomic(asm.AddAtomic, asm.R7, asm.R1, asm.DWord, stateBusy))
 	g.jump(labelDrop)
+	if g.sends() {
+		g.place(labelHand)
+		one(stateHanded)
+	}
 	g.place(labelOn + "free")
 	g.unlock()
 	g.place(labelOn)

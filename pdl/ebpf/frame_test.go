@@ -1,8 +1,10 @@
 package ebpf_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -232,19 +234,59 @@ func TestAnActivationIsAloneWithTheData(t *testing.T) {
 	}
 }
 
-func TestAReplyThatThePathDoesNotCarryIsRefused(t *testing.T) {
+// The engine can answer in pieces, so it gets a message whose answer the path may not carry in one frame.
+// The program in the driver has changed nothing by then, and a copy of the message ends in the driver.
+func TestAReplyThatThePathDoesNotCarryIsTheEngines(t *testing.T) {
 	k := startedKernel(t, counter)
-	const around = wire.OuterLen + wire.DatagramLen + wire.ProgramDatagramLen + wire.TagLen
 	if err := k.host.SetSession(index, ebpf.Session{NIC: peerNIC, Cookie: cookie, Most: around + 100, ReplyIndex: 99, ReplyCookie: 7777, ReplyCounter: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if got := k.send(4000000000, make([]byte, 100)); got.verdict != xdpTx {
 		t.Errorf("100 bytes: verdict %d", got.verdict)
 	}
-	if got := k.send(4000000000, make([]byte, 101)); got.verdict != xdpDrop {
-		t.Errorf("101 bytes: verdict %d", got.verdict)
+	before := k.standing()
+	frame := datagram(7, programID, 4000000000, make([]byte, 101))
+	if got := k.run(frame); got.verdict != xdpPass || !bytes.Equal(got.frame[:len(frame)], frame) {
+		t.Errorf("101 bytes: verdict %d, expected that the engine gets the frame as it came", got.verdict)
 	}
-	if p, c, err := k.Profile(); err != nil || p.Aborts[vm.SendRefused] != 1 || p.LastLine != 2 || c.Sends != 1 {
-		t.Errorf("%+v, %+v, %v", p, c, err)
+	if after := k.standing(); !reflect.DeepEqual(after, before) {
+		t.Errorf("%+v has become %+v", before, after)
+	}
+	if got := k.run(frame); got.verdict != xdpDrop {
+		t.Errorf("the same frame once more: verdict %d", got.verdict)
+	}
+	if _, c, err := k.Profile(); err != nil || c.Sends != 1 || c.Handed != 1 || c.Replays != 1 || c.SendsLost != 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// The longest answer is that of the message's own trigger: of a number or a mask, the length that the
+// source names; else all of the variable, or of the message.
+func TestTheLongestAnswerIsWhatTheSourceSays(t *testing.T) {
+	k := startedKernel(t, `PROGRAM p: VAR n, v[40]; TRIGGERS 1, 2, 3, 4, 5; BEGIN END;
+MESSAGE 1: BEGIN SEND v[0] LEN 64 AS 1 TO 5 AT SOURCE END;
+MESSAGE 2: BEGIN n = PACKET[0]; SEND v[0] LEN n & 127 AS 1 TO 5 AT SOURCE END;
+MESSAGE 3: BEGIN n = PACKET[0]; SEND v[0] LEN n AS 1 TO 5 AT SOURCE END;
+MESSAGE 4: BEGIN SEND PACKET[0] LEN 8 AS 1 TO 5 AT SOURCE END;
+MESSAGE 5: BEGIN n = n + 1 END; END`)
+	for _, c := range []struct {
+		trigger uint32
+		longest int
+	}{{1, 64}, {2, 127}, {3, 320}, {4, 24}} {
+		for _, most := range []int{c.longest, c.longest - 1} {
+			if err := k.host.SetSession(index, ebpf.Session{NIC: peerNIC, Cookie: cookie, Most: around + most, ReplyIndex: 99, ReplyCookie: 7777, ReplyCounter: 1}); err != nil {
+				t.Fatal(err)
+			}
+			want := uint32(xdpTx)
+			if most < c.longest {
+				want = xdpPass
+			}
+			if got := k.send(c.trigger, words8(8, 0, 0)); got.verdict != want {
+				t.Errorf("trigger %d, and a path for %d bytes: verdict %d, expected %d", c.trigger, most, got.verdict, want)
+			}
+			if got := k.send(5, words8(8, 0, 0)); got.verdict != xdpDrop {
+				t.Errorf("a trigger that sends nothing: verdict %d", got.verdict)
+			}
+		}
 	}
 }

@@ -24,6 +24,7 @@ const (
 	statePC                   // where it was aborted
 	stateLen                  // of the message, in bytes
 	stateMost                 // bytes that the reply may have
+	stateBound                // bytes of the longest reply that the trigger sends
 	stateSent                 // 1: it has sent
 	stateSentLen              // bytes,
 	stateSentTo               // to this program
@@ -31,6 +32,7 @@ const (
 	stateFlags                // flags set and locks cleared
 	stateSends                // replies that have left
 	stateSendsLost            // that could not
+	stateHanded               // messages that the engine handles, because the reply may not fit here
 	stateDisplaysLost
 	stateBusy        // messages lost, because another processor was at it for too long
 	stateReplays     // messages whose counter was taken before

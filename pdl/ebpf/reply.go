@@ -17,6 +17,77 @@ func (f *flow) sends() bool {
 	return false
 }
 
+// longest returns how many bytes the answer to a trigger's message may have: at most bound, or, with
+// asked, as many as the message has. Both are zero if the trigger sends nothing.
+func (f *flow) longest(entry int) (bound int, asked bool) {
+	seen, open := make([]bool, len(f.code)), []int{entry}
+	for len(open) > 0 {
+		pc := open[len(open)-1]
+		open = open[:len(open)-1]
+		if seen[pc] {
+			continue
+		}
+		seen[pc] = true
+		switch w := f.code[pc]; w.Op() {
+		case prog.Sendp: // bytes of the message itself
+			asked = true
+		case prog.Send:
+			bound = max(bound, f.atMost(pc, w.A()+1, w.Range().Len*8))
+		}
+		next, target := f.leads(pc)
+		for _, to := range []int{next, target} {
+			if to >= 0 {
+				open = append(open, to)
+			}
+		}
+	}
+	return bound, asked
+}
+
+// bound stores the longest answer of a trigger for room. R8 is the length of the frame without its tag.
+func (g *generator) bound(entry int) {
+	bound, asked := g.longest(entry)
+	if !asked {
+		g.set(asm.R7, stateBound, int32(bound))
+		return
+	}
+	enough := g.fresh()
+	g.emit(asm.Mov.Reg(asm.R1, asm.R8), asm.Sub.Imm(asm.R1, messageAt))
+	if bound > 0 {
+		g.emit(asm.JGE.Imm(asm.R1, int32(bound), enough), asm.Mov.Imm(asm.R1, int32(bound)))
+	}
+	g.place(enough)
+	g.store(asm.R7, stateBound, asm.R1)
+}
+
+// room makes the frame as long as the longest answer needs. It does so before the activation, because
+// nothing can undo what an activation did: if the path does not carry the answer, or the driver left
+// too little room behind the frame, the frame goes on to the engine, and the program there answers.
+// The counter of the frame is taken by then, so a copy of the frame activates nothing.
+func (g *generator) room() {
+	if !g.sends() {
+		return
+	}
+	fits := g.fresh()
+	around := int32(g.o.Path.headers() + messageAt + wire.TagLen)
+	g.load(asm.R1, asm.R7, stateBound)
+	g.load(asm.R2, asm.R9, sessionMost)
+	g.emit(
+		asm.JEq.Imm(asm.R1, 0, fits),
+		asm.JGT.Reg(asm.R1, asm.R2, labelHand),
+		asm.JGT.Imm(asm.R1, mostLetter, labelHand),
+		asm.Add.Imm(asm.R1, around),
+		asm.LoadMem(asm.R2, asm.RFP, onStackTotal, asm.DWord),
+		asm.JLE.Reg(asm.R1, asm.R2, fits),
+		asm.StoreMem(asm.RFP, onStackTotal, asm.R1, asm.DWord),
+		asm.Sub.Reg(asm.R1, asm.R2),
+		asm.Mov.Reg(asm.R2, asm.R1), asm.Mov.Reg(asm.R1, asm.R6),
+		asm.FnXdpAdjustTail.Call(),
+		asm.JNE.Imm(asm.R0, 0, labelHand),
+	)
+	g.place(fits)
+}
+
 // reply sends what the program has sent, if it has, in the frame that came: back to where that is from.
 func (g *generator) reply() {
 	if !g.sends() {
@@ -69,7 +140,7 @@ func (g *generator) tag() {
 	g.emit(asm.Add.Imm(asm.R8, wire.TagLen))
 }
 
-// transmit puts the frame in the place of what came, and turns the headers.
+// transmit puts the frame in the place of what came, which has room for it, and turns the headers.
 func (g *generator) transmit() {
 	headers, same := int32(g.o.Path.headers()), g.fresh()
 	g.emit(

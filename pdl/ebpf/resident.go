@@ -157,6 +157,7 @@ func (r *Resident) ReadWords(words []int64) error {
 type Counts struct {
 	Sends        uint64 // replies that have left
 	SendsLost    uint64 // that could not
+	Handed       uint64 // messages that the engine handles: the reply may not fit into the frame or the path
 	DisplaysLost uint64 // for which the ring had no room
 	Busy         uint64 // messages lost because another processor was at it for too long
 	Replays      uint64 // messages lost because their counter was not above the last one
@@ -178,7 +179,7 @@ func (r *Resident) Profile() (p vm.Profile, c Counts, err error) {
 	if p.Aborted() > 0 {
 		p.LastLine, p.LastCause = r.m.LineAt(int(word(stateLastPC))), vm.Cause(word(stateCause))
 	}
-	return p, Counts{word(stateSends), word(stateSendsLost), word(stateDisplaysLost), word(stateBusy), word(stateReplays), word(stateFlags),
+	return p, Counts{word(stateSends), word(stateSendsLost), word(stateHanded), word(stateDisplaysLost), word(stateBusy), word(stateReplays), word(stateFlags),
 		word(stateStatus) == statusStopped}, nil
 }
 

@@ -64,6 +64,10 @@ type Config struct {
 	// what is in it and what is not. The first comes from the writer's goroutine.
 	Log func(text string)
 
+	// Failed, if set, is told in place of Log that writing has failed and that no more frames are written. The writer's goroutine
+	// calls it, once.
+	Failed func(text string)
+
 	// Inline writes in Poll, Flush and Close, without a goroutine: nothing is missed and everything happens in the order
 	// of calls, which suits simulations. The engine then waits for the io.Writer.
 	Inline bool
@@ -140,6 +144,12 @@ func (c *Driver) Keys() func(seal.KeyLog) {
 // Missed is how many frames passed that are not in the file, because writing fell behind or has failed, or the file is full.
 func (c *Driver) Missed() uint64 {
 	return c.rec.missed + c.rec.out.lost.Load() + c.rec.out.beyond.Load()
+}
+
+// Counters implements link.Driver.
+func (c *Driver) Counters(to *link.Counters) {
+	c.Driver.Counters(to)
+	to.CaptureMissed += c.Missed()
 }
 
 // Reserve implements link.Driver.

@@ -302,6 +302,27 @@ func TestAnErrorOfWritingSurfacesAtClose(t *testing.T) {
 	}
 }
 
+// That writing has failed is told once, and not among what is logged of a capture that works. The counters of the link have
+// the frames that are missing.
+func TestAFullDiskIsToldApartAndCounted(t *testing.T) {
+	s := mem.NewSwitch(mem.Config{})
+	var failed, logged []string
+	a, b := wrap(t, s.Port(), &fullDisk{room: 10000}, capture.Config{Inline: true,
+		Failed: func(text string) { failed = append(failed, text) }, Log: func(text string) { logged = append(logged, text) }}), s.Port()
+	var in linktest.Inbox
+	for i := range 100 {
+		linktest.Send(t, a, b.Addr(), make([]byte, 1000))
+		linktest.Collect(t, b, &in, i+1)
+	}
+	if len(failed) != 1 || !strings.Contains(failed[0], "no more are written") || len(logged) != 0 {
+		t.Errorf("told of the failure: %q; logged: %q", failed, logged)
+	}
+	var all link.Counters
+	if a.Counters(&all); all.CaptureMissed < 90 || all.CaptureMissed != a.Missed() || all.FramesOut != 100 {
+		t.Errorf("%+v; %d frames are missing", all, a.Missed())
+	}
+}
+
 // smallDisk is a file that takes some bytes and no more, unless it is cut.
 type smallDisk struct {
 	bytes.Buffer

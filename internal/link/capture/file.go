@@ -34,14 +34,20 @@ func Open(d link.Driver, path string, now func() clock.Time, cfg Config) (*Drive
 	if err != nil {
 		return nil, fmt.Errorf("capture: %w", err) // which names the path
 	}
-	if say := cfg.Log; say != nil {
-		cfg.Log = func(text string) { say(fmt.Sprintf("capture to %s: %s", path, text)) }
-	}
+	cfg.Log, cfg.Failed = about(path, cfg.Log), about(path, cfg.Failed)
 	c, err := Wrap(d, f, cfg)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("capture to %s: %w", path, err), f.Close())
 	}
 	return c, nil
+}
+
+// about returns say with the name of the file before each text; nil if say is nil.
+func about(path string, say func(text string)) func(text string) {
+	if say == nil {
+		return nil
+	}
+	return func(text string) { say(fmt.Sprintf("capture to %s: %s", path, text)) }
 }
 
 // create makes the file of a capture, and locks it. The file is for its owner alone, since it holds what messages say. So it is a new one: what is

@@ -27,10 +27,11 @@ type writer struct {
 	keyless uint64        // and that it had no room for, or that could not be written
 	torn    bool          // by err: the file ends within a block, and has no end
 	log     func(text string)
+	failed  func(text string) // in place of log when writing fails; may be nil
 }
 
 func newWriter(to io.Writer, cfg Config) (*writer, error) {
-	w := &writer{to: to, base: cfg.Base, limit: cfg.Limit, last: cfg.Base, log: cfg.Log}
+	w := &writer{to: to, base: cfg.Base, limit: cfg.Limit, last: cfg.Base, log: cfg.Log, failed: cfg.Failed}
 	w.buf = appendHead(nil, cfg.Name, longestPacket(cfg.Snap))
 	w.size = int64(len(w.buf))
 	if most := w.size + statisticsBytes; most > w.limit {
@@ -129,7 +130,11 @@ func (w *writer) fail(n int, err error) {
 	w.lost.Add(w.held - frames)
 	if w.err == nil {
 		w.err = err
-		w.say(fmt.Sprintf("%v: the file has %d frames, and no more are written", err, w.written))
+		say := w.say
+		if w.failed != nil {
+			say = w.failed
+		}
+		say(fmt.Sprintf("%v: the file has %d frames, and no more are written", err, w.written))
 	}
 }
 

@@ -23,6 +23,7 @@ package fault
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -127,6 +128,7 @@ type Driver struct {
 	shown  shown
 	now    clock.Time    // of the last Poll or Pass
 	to     link.Receiver // during a Poll: the receiver of frames
+	at     netip.Addr    // during a Poll: where the frame that is handed over has arrived
 	handed int           // during a Poll: how many it has got
 	bytes  uint64        // handed so far, in all
 	closed bool
@@ -210,6 +212,9 @@ func (f *Driver) Caps() link.Caps {
 	}
 	if c.Peek != nil {
 		c.Peek, c.Pass = f.peek, f.pass
+	}
+	if c.Reached != nil { // a frame that was held arrived elsewhere than the last one
+		c.Reached = func() netip.Addr { return f.at }
 	}
 	return c
 }

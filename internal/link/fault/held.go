@@ -2,6 +2,7 @@ package fault
 
 import (
 	"math/bits"
+	"net/netip"
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
@@ -13,7 +14,8 @@ type held struct {
 	due   clock.Time
 	order uint64 // of arrival; decides between frames due at one instant
 	from  link.Addr
-	frame []byte // of the pool
+	at    netip.Addr // of this host, where it has arrived (link.Caps.Reached)
+	frame []byte     // of the pool
 }
 
 func (h *held) before(o *held) bool {
@@ -38,10 +40,10 @@ func (q *queue) due() clock.Time {
 	return q.heap[0].due
 }
 
-func (q *queue) push(due clock.Time, from link.Addr, frame []byte) {
+func (q *queue) push(due clock.Time, from link.Addr, at netip.Addr, frame []byte) {
 	q.order++
 	q.bytes += cap(frame)
-	q.heap = append(q.heap, held{due, q.order, from, frame})
+	q.heap = append(q.heap, held{due, q.order, from, at, frame})
 	h := q.heap
 	for i := len(h) - 1; i > 0; {
 		up := (i - 1) / 2

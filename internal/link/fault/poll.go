@@ -35,6 +35,7 @@ func (f *Driver) release(now clock.Time) {
 			return
 		}
 		h := f.held.pop()
+		f.at = h.at
 		f.hand(now, h.from, h.frame)
 		f.pool.put(h.frame)
 	}
@@ -56,10 +57,18 @@ func (f *Driver) count(frames, bytes int) {
 	f.bytes += uint64(bytes)
 }
 
+// arrived notes where the frames that the driver below hands over have arrived.
+func (f *Driver) arrived() {
+	if f.below.Reached != nil {
+		f.at = f.below.Reached()
+	}
+}
+
 // tap is what the driver below takes for its engine. It is a type of its own so that Driver has no Receive.
 type tap struct{ d *Driver }
 
 func (t *tap) Receive(now clock.Time, from link.Addr, frame []byte) {
+	t.d.arrived()
 	x := t.d.judge(now, from, frame)
 	t.d.deliver(now, from, &x)
 }
@@ -67,6 +76,7 @@ func (t *tap) Receive(now clock.Time, from link.Addr, frame []byte) {
 // ReceiveRun hands over as runs the frames between those that something happens to.
 func (t *tap) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
 	f := t.d
+	f.arrived()
 	good := 0 // bytes of frames that have yet to be handed over, at the beginning of frames
 	for at := 0; at < len(frames); {
 		n := min(size, len(frames)-at)
@@ -148,7 +158,7 @@ func (f *Driver) hold(due clock.Time, from link.Addr, frame []byte) {
 	}
 	h := f.pool.get(len(frame))
 	copy(h, frame)
-	f.held.push(due, from, h)
+	f.held.push(due, from, f.at, h)
 }
 
 func (f *Driver) isCut(from link.Addr) bool {

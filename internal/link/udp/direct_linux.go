@@ -80,8 +80,9 @@ const (
 	strayLooks = 2
 )
 
-// addDirect makes the direct socket if it can be had, and says why not. The system chooses from which of our addresses a
-// frame for an unspecified one leaves, for each peer and each time; a connected socket would hold to one of them.
+// addDirect makes the direct socket if it can be had, and says why not. The frames of a
+// driver at an unspecified address leave from the one that each peer calls (source_linux.go); a connected socket would
+// hold to one of them.
 func (s *socket) addDirect(cfg Config, own link.Addr) (why string) {
 	if cfg.OneSocket {
 		return ""

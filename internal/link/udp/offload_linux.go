@@ -63,20 +63,12 @@ type segmentControl struct {
 	_    [6]byte
 }
 
-func newSegmentControls(n int) []segmentControl {
-	c := make([]segmentControl, n)
-	for i := range c {
-		c[i].Level, c[i].Type = unix.IPPROTO_UDP, unix.UDP_SEGMENT
-		c[i].SetLen(unix.CmsgLen(2))
-	}
-	return c
-}
-
-// receiveControl has room for what the kernel tells of a buffer: the length of its frames (UDP_GRO, four bytes) and the
-// type of service (one byte, or four of IPv6's traffic class), each behind a header of 16 bytes and padded to eight.
+// receiveControl has room for what the kernel tells of a buffer: the length of its frames (UDP_GRO, four bytes), the
+// type of service (one byte, or four of IPv6's traffic class), and the address of this host at which it has arrived
+// (twelve bytes, or twenty of IPv6), each behind a header of 16 bytes and padded to eight.
 type receiveControl struct {
 	_     [0]uint64 // the kernel's headers are aligned
-	bytes [64]byte
+	bytes [96]byte
 }
 
 // told is what a receiveControl says.

@@ -45,6 +45,7 @@ type inbound struct {
 	length    int // of the frames in the first buffer
 
 	size uint32    // of the name, for recvfrom
+	here local     // where the last frame arrived, of a socket that is told
 	sole link.Addr // the sender of the last lone frame
 	last sockaddr  // the sender of the last frame, as the kernel says it
 	from link.Addr // and as we say it; most frames come from where the last one came from
@@ -87,7 +88,8 @@ type rack struct {
 }
 
 // newInbound makes the arena and its slots. Buffers are coalesced if bulk may bring several frames in one.
-func newInbound(mtu int, coalesced bool) inbound {
+// If sources is set, the kernel tells of each frame at which address of this host it has arrived.
+func newInbound(mtu int, coalesced, sources bool) inbound {
 	// A slot for several frames is as large as a datagram can be; what is never written takes no memory. Page-aligned, all
 	// would compete for the same lines of the cache, so each begins a little further on.
 	const buffer, colour = 64 << 10, 9 * 64
@@ -95,11 +97,11 @@ func newInbound(mtu int, coalesced bool) inbound {
 	slots := min(max(arenaBytes/stride, 8), limits.PollBatch)
 	if !coalesced {
 		in := inbound{arena: make([]byte, slots*stride)}
-		in.several, in.bulk = newRack(in.arena, stride, mtu, slots, false), newRack(in.arena, stride, mtu, slots, true)
+		in.several, in.bulk = newRack(in.arena, stride, mtu, slots, sources), newRack(in.arena, stride, mtu, slots, true)
 		return in
 	}
 	in := inbound{arena: make([]byte, limits.PollBatch*(buffer+colour))}
-	in.several = newRack(in.arena, stride, mtu, slots, false)
+	in.several = newRack(in.arena, stride, mtu, slots, sources)
 	in.bulk = newRack(in.arena, buffer+colour, buffer, limits.PollBatch, true)
 	return in
 }
@@ -165,6 +167,9 @@ func (d *Driver) receive(now clock.Time, to link.Receiver) int {
 func (d *Driver) receiveOne(fd int, now clock.Time, to link.Receiver) int {
 	in := &d.sock.in
 	d.counters.SystemCalls++
+	if d.sock.sources {
+		return d.receiveOneTold(fd, now, to)
+	}
 	in.size = nameLen
 	name, size := &in.several.names[0], &in.size
 	known := d.sock.direct.knows(fd)
@@ -349,6 +354,9 @@ func (d *Driver) openBuffer(r *rack, i int) {
 	if len(r.controls) > 0 {
 		if t = d.sock.told(r.message(i)); t.size > 0 {
 			in.length = t.size
+		}
+		if d.sock.sources {
+			in.here.note(reached(r.message(i)))
 		}
 	}
 	frames := uint64(1)

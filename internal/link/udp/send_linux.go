@@ -23,7 +23,7 @@ type outbound struct {
 	vectors  []unix.Iovec
 	names    []sockaddr
 	nameSize uint32 // of each
-	segments []segmentControl
+	controls []sendControl
 	frames   []int      // in each batch
 	refused  bool       // the last send said ECONNREFUSED
 	single   int        // so many frames go each by itself, since the kernel did not take them as a batch
@@ -35,7 +35,7 @@ func newOutbound() outbound {
 		headers:  make([]header, stageFrames),
 		vectors:  make([]unix.Iovec, stageFrames),
 		names:    make([]sockaddr, stageFrames),
-		segments: newSegmentControls(stageFrames),
+		controls: newSendControls(stageFrames),
 		frames:   make([]int, stageFrames),
 	}
 }
@@ -99,6 +99,9 @@ func (d *Driver) account(n int, errno unix.Errno) (goOn bool) {
 	out := &d.sock.out
 	refused := out.refused
 	out.refused = false
+	if errno != 0 && d.resource(errno) {
+		return true
+	}
 	if errno != 0 && n > 1 && d.unbatch(n, errno) {
 		return true
 	}
@@ -239,7 +242,7 @@ func (d *Driver) send(fd, batches int) (int, unix.Errno) {
 	}
 	h, v := &out.headers[0], &out.vectors[0]
 	var errno unix.Errno
-	if out.frames[0] == 1 {
+	if out.frames[0] == 1 && h.Control == nil {
 		_, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(v.Base)), uintptr(v.Len),
 			unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
 	} else {
@@ -273,12 +276,10 @@ func (d *Driver) prepare(i int, first *staged, batch []staged) bool {
 	h.Iov = v
 	h.SetIovlen(1)
 	out.frames[i] = len(batch)
-	h.Control = nil
-	h.SetControllen(0)
+	length := uint16(0)
 	if len(batch) > 1 {
-		out.segments[i].size = uint16(first.size)
-		h.Control = (*byte)(unsafe.Pointer(&out.segments[i]))
-		h.SetControllen(int(unsafe.Sizeof(out.segments[i])))
+		length = uint16(first.size)
 	}
+	out.controls[i].attach(h, length, d.out.peers[first.to].from, s.six)
 	return true
 }

@@ -26,15 +26,20 @@ type socket struct {
 	lent          lender
 	offload       offload
 	zones         zones
+	sources       bool // the kernel tells at which address of this host a frame has arrived
 }
 
 // Caps implements link.Driver.
 func (d *Driver) Caps() link.Caps {
-	return link.Caps{
+	c := link.Caps{
 		Post: d.Post, ReserveRun: d.ReserveRun, CommitRun: d.CommitRun, DoubtBatches: d.DoubtBatches,
 		ReceiveBuffer: d.ReceiveBuffer,
 		Fd:            d.Fd, Sleep: d.Sleep, Awake: d.Awake,
 	}
+	if d.sock.sources {
+		c.Reached, c.From = d.Reached, d.From
+	}
+	return c
 }
 
 // Fd implements link.Caps. It is -1 once the driver is closed.
@@ -52,7 +57,7 @@ func (s *socket) open(cfg Config, mtu int) error {
 		return err
 	}
 	s.receiveBuffer, s.sendBuffer = raiseBuffers(s.fd, cfg.SocketBuffer)
-	s.in = newInbound(mtu, s.offload.receive)
+	s.in = newInbound(mtu, s.offload.receive, s.sources)
 	s.out = newOutbound()
 	return nil
 }
@@ -88,6 +93,7 @@ func (s *socket) prepare(addr netip.AddrPort) error {
 	if !ok {
 		return fmt.Errorf("no interface %q", addr.Addr().Zone())
 	}
+	s.tellSources(addr.Addr())
 	return bindTo(s.fd, &name, n)
 }
 

@@ -2,6 +2,7 @@ package udp
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/link"
@@ -21,14 +22,22 @@ type stage struct {
 	home   []byte // its own buffer
 	away   bool   // it is not in that
 	frames []staged
-	peers  []link.Addr // that they are for, each as often as there are others' in between
+	peers  []ends // that they are for, each as often as there are others' in between
 	mtu    int
-	first  int       // frames[first:] are not sent yet
-	tail   int       // where the next frame goes
-	open   bool      // a reservation is open
-	to     link.Addr // of the open reservation
-	run    int       // it is for so many frames, one behind the other, of
-	size   int       // so many bytes each; for one of at most mtu, if run is 0
+	first  int        // frames[first:] are not sent yet
+	tail   int        // where the next frame goes
+	open   bool       // a reservation is open
+	to     link.Addr  // of the open reservation
+	from   netip.Addr // of the open reservation
+	source netip.Addr // of the next reservation; invalid: the system chooses
+	run    int        // it is for so many frames, one behind the other, of
+	size   int        // so many bytes each; for one of at most mtu, if run is 0
+}
+
+// ends are the two addresses of a frame. The system chooses from if it is invalid.
+type ends struct {
+	to   link.Addr
+	from netip.Addr
 }
 
 // staged is one frame. A run makes many of them at a time, so they are small.
@@ -49,7 +58,7 @@ func newStage(mtu int) stage {
 		buf:    home,
 		home:   home,
 		frames: make([]staged, 0, stageFrames),
-		peers:  make([]link.Addr, 0, stageFrames),
+		peers:  make([]ends, 0, stageFrames),
 		mtu:    mtu,
 	}
 }
@@ -70,10 +79,11 @@ func (s *stage) abandon() {
 
 // reserve offers room for one frame, or nil. No reservation is open.
 func (s *stage) reserve(to link.Addr) []byte {
+	from := s.takeSource()
 	if s.full() {
 		return nil
 	}
-	s.open, s.to, s.run = true, to, 0
+	s.open, s.to, s.from, s.run = true, to, from, 0
 	return s.buf[s.tail : s.tail+s.mtu : s.tail+s.mtu]
 }
 
@@ -97,21 +107,28 @@ func (s *stage) add(peer int32, n int) {
 
 // peer is which of the peers the open reservation is for.
 func (s *stage) peer() int32 {
-	if n := len(s.peers); n == 0 || s.peers[n-1] != s.to {
-		s.peers = append(s.peers, s.to)
+	if n := len(s.peers); n == 0 || s.peers[n-1].to != s.to || s.peers[n-1].from != s.from {
+		s.peers = append(s.peers, ends{s.to, s.from})
 	}
 	return int32(len(s.peers) - 1)
 }
 
 // addr is where a frame goes.
-func (s *stage) addr(f *staged) link.Addr { return s.peers[f.to] }
+func (s *stage) addr(f *staged) link.Addr { return s.peers[f.to].to }
+
+// takeSource returns the source address of the next reservation, which is used once.
+func (s *stage) takeSource() (from netip.Addr) {
+	from, s.source = s.source, netip.Addr{}
+	return from
+}
 
 // reserveRun offers room for up to n frames of size bytes, or nil. No reservation is open.
 func (s *stage) reserveRun(to link.Addr, size, n int) []byte {
+	from := s.takeSource()
 	if s.full() || size > s.mtu {
 		return nil
 	}
-	s.open, s.to, s.size = true, to, size
+	s.open, s.to, s.from, s.size = true, to, from, size
 	s.run = min(n, stageFrames-len(s.frames), (limits.StageBytes-s.tail)/size)
 	end := s.tail + s.run*size
 	return s.buf[s.tail:end:end]

@@ -1,7 +1,7 @@
 // Package udp carries frames in UDP datagrams, one frame each, over IPv4 and IPv6.
 //
 //	Reserve ─► stage: frames side by side ─► Flush ─► sendto (one frame), sendmsg (one batch), sendmmsg (more)
-//	arena: a slot for each frame or each batch ◄─ Poll ◄─ recvfrom, recvmmsg; the same slots every time
+//	arena: a slot for each frame or each batch ◄─ Poll ◄─ recvfrom, recvmsg, recvmmsg; the same slots every time
 //
 // Frames are staged without gaps in one small buffer, so that it stays in the cache and so that segmentation offload
 // can send neighbours of one length and one destination as a single packet, a batch (offload_linux.go). Nothing waits for
@@ -12,6 +12,9 @@
 // Datagrams have the don't-fragment bit. A path that carries less than the MTU is found out above, by internal/rel.
 // Where one peer has most of the frames, they leave by a socket that is connected to it (direct_linux.go), and large batches out of
 // memory that the kernel need not copy (lend_linux.go).
+//
+// A driver that listens at every address of the host tells at which one a frame arrived, and sends
+// from the address that its user names (source_linux.go).
 //
 // Linux has system calls of its own, none of which ever blocks; other systems use package
 // net, with a goroutine that reads (udp_others.go; on Linux build tag "portable" chooses it for tests).
@@ -91,6 +94,7 @@ type Stats struct {
 	Turned     uint64 // times the direct socket was turned to a peer
 	Direct     uint64 // frames that left by it
 	Lent       uint64 // of those, frames of batches that the kernel did not copy
+	Resourced  uint64 // frames that left from an address of the system's choice, since the host has lost the one asked for
 }
 
 // Driver is one UDP address.

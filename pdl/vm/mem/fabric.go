@@ -1,5 +1,4 @@
-// Package mem has NICs in memory that do nothing but run programs: what `weft pdl run` and the tests of the virtual machine
-// stand on. Nothing is lost between them, and what happens is the same in every run.
+// Package mem has NICs in memory that do nothing but run programs. Tests of the virtual machine use them. Nothing is lost between them, and what happens is the same in every run.
 //
 //	Post, SEND ─► queue ─► Dispatch ─► SEND, DELIVER, GET, … ─► queue, segments, flags, Displayed
 package mem
