@@ -63,6 +63,8 @@ var breaksOfPANIC = []lineBreak{
 	{"PANIC-31", "internal/program/node.go", "t.nodes[strings.ToLower(name)] = node{nic, addr}", "t.nodes[name] = node{nic, addr}", "internal/program TestNodesHaveNamesUntilTheyAreForgotten"},
 	{"PANIC-31", "internal/program/announce.go", "if nic == 0 || nic == t.cfg.NIC {", "if nic != 1 {", "internal/nic TestANameIsLookedUpAtTheNICThatTheMessageGoesTo"},
 	{"PANIC-31", "pdl/genserve.go", "g.destination(s.At, s.atSymbol, first+4)", "g.destination(s.To, s.toSymbol, first+4)", "pdl/vm TestProgramsOnTwoNICsPlayPingPong"},
+	{"PANIC-31", "internal/program/host.go", "pr.names[name]; ok && pr.Up() {", "pr.names[name]; ok && !pr.Up() {", "examples/programs TestALookUpByMulticastFindsTheNICThatHasTheKey"},
+	{"PANIC-31", "pdl/vm/serve.go", "p.limit -= 1 + len(b)/bytesPerUnit;", "p.limit -= 0;", "pdl/vm TestASendToAllCostsAsMuchAsOneToEach"},
 	{"PANIC-32", "pdl/vm/serve.go", "Transfer{p.id, arg[2], arg[1]}", "Transfer{p.id, arg[1], arg[2]}", "pdl/vm TestTransfersOverlapWithWhatDoesNotDependOnThem"},
 	{"PANIC-33", "pdl/vm/serve.go", "if op == prog.Get {", "if op != prog.Get {", "pdl/vm TestTransfersOverlapWithWhatDoesNotDependOnThem"},
 	{"PANIC-34", "pdl/vm/activate.go", "p.state = stopped\n\t\treturn Stopped", "return Stopped", "pdl/vm TestAStoppedProgramTakesNoMessages"},

@@ -93,11 +93,12 @@ type (
 		Cond Expr
 		Body Stmt
 	}
-	// A Send is SEND What LEN Len AS As TO To AT At, where At may be nil (PANIC-31).
+	// A Send is SEND What LEN Len AS As TO To AT At, where At may be nil (PANIC-31). All is AT *: to each NIC that has the program.
 	Send struct {
 		Pos                Pos
 		What               Expr
 		Len, As, To, At    Expr
+		All                bool
 		toSymbol, atSymbol int // that they name, once checked, or -1
 	}
 	// A Move is DELIVER What OFFSET Offset INTO Segment LEN Len, or GET … FROM … (PANIC-32, PANIC-33). FromPacket is GET … FROM

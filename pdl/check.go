@@ -298,6 +298,9 @@ func (c *checker) send(s *Send) {
 		c.errorf(s.To.Start(), "TO %d: a program is a name, or a number from 1 to %d", n, uint32(math.MaxUint32))
 	}
 	s.atSymbol = c.destination(s.At, prog.NodeName)
+	if s.All && s.toSymbol < 0 {
+		c.errorf(s.To.Start(), "TO has a number, and AT * sends to the programs of all NICs, which have numbers of their own: expected a name")
+	}
 }
 
 // destination checks what stands behind TO or AT: a value, or the name of a program or node. It returns the name's number,

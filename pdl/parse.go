@@ -392,7 +392,9 @@ func (p *parser) send() Stmt {
 	p.expect("TO", " behind the trigger")
 	s.To = p.destination(false)
 	if p.accept("AT") {
-		s.At = p.destination(true)
+		if s.All = p.accept("*"); !s.All {
+			s.At = p.destination(true)
+		}
 	}
 	return s
 }

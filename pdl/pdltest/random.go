@@ -92,6 +92,10 @@ func (w *writer) stmt() {
 			return
 		}
 		w.sent = true
+		if !w.resident && w.IntN(5) == 0 {
+			fmt.Fprintf(&w.b, "SEND %s LEN %s AS %s TO peer AT *", w.place(), w.length(), w.pick("1", "2", w.varying()))
+			return
+		}
 		to := "peer"
 		if w.resident { // what is called so elsewhere the driver does not know
 			to = "b"

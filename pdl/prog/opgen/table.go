@@ -142,6 +142,8 @@ var table = []op{
 // keep their meaning. A NIC of an older Weft refuses a module with one of them. Each is a service.
 var newer = []op{
 	{Name: "after", A: r, Mean: "if the message that is judged goes on, it does so a ns later"},
+	{Name: "sendall", A: r, Args: 4, Imm: "Variable", Mean: "send variable[a0], a1 bytes, as a2 to the programs with name a3, of all NICs"},
+	{Name: "sendpall", A: r, Args: 4, Imm: "Unit", Mean: "send the packet from byte a0 * imm, a1 bytes, as a2 to the programs with name a3, of all NICs"},
 }
 
 // pairs are opcodes that often follow one another. For each there is an opcode more, which does the first and then, with
