@@ -26,6 +26,7 @@ var (
 	ErrNoProgram       = proc.ErrNoProgram       // the NIC lacks the program or trigger, or the program takes no messages
 	ErrProgramFailed   = proc.ErrProgramFailed   // the program in the NIC aborted, or was busy for too long
 	ErrFiltered        = proc.ErrFiltered        // a filter in front of the receiver dropped the message
+	ErrRefused         = proc.ErrRefused         // a program that guards this process refused the message
 	ErrNoReceiver      = proc.ErrNoReceiver      // from SendDelivered: the receiver has never received on that port
 	ErrNoMemory        = proc.ErrNoMemory        // a quota or the memory is used up, or a table of the NIC is full
 	ErrRegionInUse     = proc.ErrRegionInUse     // from Region.Close: an operation in flight uses the region

@@ -20,6 +20,12 @@ type traced struct {
 }
 
 func (h *traced) Clock() int64 { return 4711 }
+func (h *traced) Members(_ vm.ID, _ string, visit func(vm.Destination)) {
+	for _, nic := range memberNICs {
+		visit(vm.Destination{Program: vm.ID(numberAt(nic)), NIC: nic})
+	}
+}
+
 func (h *traced) Lookup(of prog.SymbolKind, _ string, nic uint64) (int64, bool) {
 	if of == prog.ProgramName {
 		return numberAt(nic), true

@@ -93,11 +93,12 @@ type (
 		Cond Expr
 		Body Stmt
 	}
-	// A Send is SEND What LEN Len AS As TO To AT At, where At may be nil (PANIC-31).
+	// A Send is SEND What LEN Len AS As TO To AT At, where At may be nil (PANIC-31). All is AT *: to each NIC that has the program.
 	Send struct {
 		Pos                Pos
 		What               Expr
 		Len, As, To, At    Expr
+		All                bool
 		toSymbol, atSymbol int // that they name, once checked, or -1
 	}
 	// A Move is DELIVER What OFFSET Offset INTO Segment LEN Len, or GET … FROM … (PANIC-32, PANIC-33). FromPacket is GET … FROM
@@ -110,7 +111,7 @@ type (
 		FromPacket           bool
 	}
 	// An Act is a statement of a keyword or two and an operand, which may be nil: DISPLAY, SET FLAG, CLEAR LOCK, AWAIT, STOP,
-	// PASS, DROP.
+	// PASS, PASS AFTER, DROP.
 	Act struct {
 		Pos  Pos
 		What string

@@ -14,6 +14,8 @@ import (
 // idle is a host that does nothing.
 type idle struct{}
 
+func (idle) Members(vm.ID, string, func(vm.Destination)) {}
+
 func (idle) Clock() int64                                         { return 1 }
 func (idle) Lookup(prog.SymbolKind, string, uint64) (int64, bool) { return 1, true }
 func (idle) Send(vm.ID, vm.Destination, []byte) bool              { return true }

@@ -298,6 +298,9 @@ func (c *checker) send(s *Send) {
 		c.errorf(s.To.Start(), "TO %d: a program is a name, or a number from 1 to %d", n, uint32(math.MaxUint32))
 	}
 	s.atSymbol = c.destination(s.At, prog.NodeName)
+	if s.All && s.toSymbol < 0 {
+		c.errorf(s.To.Start(), "TO has a number, and AT * sends to the programs of all NICs, which have numbers of their own: expected a name")
+	}
 }
 
 // destination checks what stands behind TO or AT: a value, or the name of a program or node. It returns the name's number,
@@ -363,6 +366,14 @@ func (c *checker) act(s *Act) (ends bool) {
 	case "PASS", "DROP":
 		if c.init {
 			c.noMessage(s.Pos, s.What)
+		}
+		return true
+	case "PASS AFTER":
+		if c.init {
+			c.noMessage(s.Pos, s.What)
+		}
+		if n, ok := constant(s.X); ok && (n < 0 || n > prog.MaxDelay) {
+			c.errorf(s.X.Start(), "AFTER is %d ns: expected 0 to %d", n, int64(prog.MaxDelay))
 		}
 		return true
 	case "AWAIT", "STOP":

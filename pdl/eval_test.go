@@ -100,6 +100,10 @@ func (e *evaluator) act(s *Act) {
 	switch s.What {
 	case "AWAIT", "STOP", "PASS", "DROP":
 		panic(ending(s.What))
+	case "PASS AFTER":
+		n := e.value(s.X)
+		e.abortIf(n < 0 || n > prog.MaxDelay, vm.BadDelay)
+		panic(ending("PASS"))
 	case "CLEAR LOCK":
 		n := e.value(s.X)
 		delete(e.locks, n)
@@ -170,7 +174,20 @@ func (e *evaluator) part(what Expr, first, n int64) (b []byte, put func([]byte))
 // numberAt is the number of every program at a NIC, as the test's host looks it up.
 func numberAt(nic uint64) int64 { return 77 + int64(nic%3) }
 
+// memberNICs are those that a SEND to all reaches.
+var memberNICs = []uint64{3, 9}
+
 func (e *evaluator) send(s *Send) {
+	if s.All {
+		args := e.values(indexOf(s.What), s.Len, s.As)
+		b, _ := e.part(s.What, args[0], args[1])
+		e.abortIf(args[2] < 0 || args[2] > math.MaxUint32, vm.BadAddress)
+		e.abortIf(len(b) > prog.MaxMessage, vm.BadLength)
+		for _, nic := range memberNICs {
+			e.tell("send %x as %d to %d at %d", b, args[2], numberAt(nic), nic)
+		}
+		return
+	}
 	list := []Expr{indexOf(s.What), s.Len, s.As, s.To, s.At}
 	if s.toSymbol >= 0 {
 		list[3] = nil

@@ -206,6 +206,9 @@ func (f *formatter) stmt(s Stmt, fresh bool) {
 		if s.At != nil {
 			line += " AT " + text(s.At)
 		}
+		if s.All {
+			line += " AT *"
+		}
 		begin(line)
 	case *Move:
 		begin(moveText(s))

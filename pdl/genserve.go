@@ -28,6 +28,10 @@ func (g *generator) send(s *Send) {
 	if _, ofPacket := s.What.(*Packet); ofPacket {
 		there, here = prog.Sendp, prog.Sendphere
 	}
+	if s.All {
+		g.sendAll(s)
+		return
+	}
 	list := []Expr{firstOf(s.What), s.Len, s.As, nil, nil} // the places of TO and AT come next
 	op := there
 	if s.At == nil {
@@ -43,6 +47,16 @@ func (g *generator) send(s *Send) {
 	if s.toSymbol >= 0 { // behind AT: the name is that of a program there
 		g.lookup(s, first+3, first+4)
 	}
+	g.emit(op, first, 0, 0, immOf(s.What))
+}
+
+// sendAll sends to the programs of all NICs that have a name, which the machine finds by its number among the names of the module.
+func (g *generator) sendAll(s *Send) {
+	op := prog.Sendall
+	if _, ofPacket := s.What.(*Packet); ofPacket {
+		op = prog.Sendpall
+	}
+	first := g.args(firstOf(s.What), s.Len, s.As, &Number{Pos: s.To.Start(), Value: int64(max(s.toSymbol, 0))})
 	g.emit(op, first, 0, 0, immOf(s.What))
 }
 
@@ -102,6 +116,10 @@ func (g *generator) act(s *Act) (ends bool) {
 	case "STOP":
 		g.emit(prog.Stop, 0, 0, 0, 0)
 	case "PASS":
+		g.emit(prog.Pass, 0, 0, 0, 0)
+	case "PASS AFTER":
+		g.before(use{reads: reads(s.X)})
+		g.emit(prog.After, g.operand(s.X), 0, 0, 0)
 		g.emit(prog.Pass, 0, 0, 0, 0)
 	case "DROP":
 		g.emit(prog.Drop, 0, 0, 0, 0)

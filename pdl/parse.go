@@ -392,7 +392,9 @@ func (p *parser) send() Stmt {
 	p.expect("TO", " behind the trigger")
 	s.To = p.destination(false)
 	if p.accept("AT") {
-		s.At = p.destination(true)
+		if s.All = p.accept("*"); !s.All {
+			s.At = p.destination(true)
+		}
 	}
 	return s
 }
@@ -467,8 +469,14 @@ func (p *parser) move() Stmt {
 func (p *parser) act() Stmt {
 	s := &Act{Pos: p.tok.pos, What: string(p.tok.kind)}
 	switch p.tok.kind {
-	case "AWAIT", "STOP", "PASS", "DROP":
+	case "AWAIT", "STOP", "DROP":
 		p.next()
+	case "PASS":
+		p.next()
+		if p.tok.kind == kindIdent && strings.EqualFold(p.tok.text, wordBehindPass) {
+			p.next()
+			s.What, s.X = "PASS AFTER", p.expr()
+		}
 	case "DISPLAY":
 		p.next()
 		s.X = p.expr()

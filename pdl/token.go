@@ -21,6 +21,9 @@ const (
 	kindBad     kind = "unknown character" // reported by the scanner
 )
 
+// wordBehindPass is a word there, and a name elsewhere: it is newer than programs that may have such a name.
+const wordBehindPass = "AFTER"
+
 // keywords are the words that cannot be names. Case does not matter; this is how the formatter writes them.
 var keywords = []string{
 	"AND", "AS", "AT", "AWAIT", "BEGIN", "CLEAR", "CLOCK", "CONST", "DELIVER", "DISPLAY", "DO", "DROP", "ELSE", "END", "FLAG",

@@ -21,10 +21,16 @@ type Options struct {
 
 	Guards  string // the process whose messages the program filters, such as "app/3"; empty means none
 	Trigger uint32 // the trigger that gets the messages of the process in Guards
+
+	// Outgoing makes the program filter the messages that the process in Guards sends, in place of
+	// the messages that it receives. Such a program can delay a message by up to 10 s. A message
+	// that it drops fails at the sender with [weft.ErrRefused]. Each process has at most one guard
+	// for each direction.
+	Outgoing bool
 }
 
 func (o *Options) deploy() deploy.Options {
-	return deploy.Options{ID: uint32(o.ID), Replace: o.Replace, Start: o.Start, Resident: o.Resident, Guards: o.Guards, Trigger: o.Trigger}
+	return deploy.Options{ID: uint32(o.ID), Replace: o.Replace, Start: o.Start, Resident: o.Resident, Guards: o.Guards, Outgoing: o.Outgoing, Trigger: o.Trigger}
 }
 
 // Placed describes where [Client.Load] placed a program.
@@ -58,6 +64,7 @@ type Info struct {
 	Resident string `json:"resident,omitempty"` // "vm" or "xdp" if the program is resident
 	Lacks    string `json:"lacks,omitempty"`    // the segments that the program cannot reach from the driver, and why
 	Guards   string `json:"guards,omitempty"`   // the process whose messages the program filters
+	Outgoing bool   `json:"outgoing,omitempty"` // it filters the messages that this process sends
 
 	Triggers []uint32 `json:"triggers"`
 	Hash     string   `json:"hash"` // hash of the module
@@ -70,6 +77,7 @@ type Info struct {
 	Refused      uint64 `json:"refused"`      // messages for a missing trigger or a stopped program
 	Shown        uint64 `json:"shown"`        // values displayed
 	Dropped      uint64 `json:"dropped"`      // messages that the program dropped as a filter
+	Delayed      uint64 `json:"delayed"`      // messages that the program delayed as a filter of outgoing messages
 
 	Aborts map[string]uint64 `json:"aborts,omitempty"` // activations aborted, by cause
 	Lost   map[string]uint64 `json:"lost,omitempty"`   // messages lost in the driver, by cause
@@ -79,8 +87,8 @@ func infoOf(i *ctl.ProgramInfo) Info {
 	return Info{
 		ID: ID(i.ID), Name: i.Name, NIC: weft.NICID(i.NIC), State: i.State, Why: i.Why, Line: i.Line,
 		Owner: i.Owner, OwnerNIC: weft.NICID(i.OwnerNIC), OwnerUser: i.OwnerUser,
-		Resident: i.Resident, Lacks: i.Lacks, Guards: i.Guards, Triggers: i.Triggers, Hash: i.Hash, Code: i.Code, Data: i.Data,
-		Activations: i.Activations, Instructions: i.Instructions, Time: i.Time, Refused: i.Refused, Shown: i.Shown, Dropped: i.Dropped,
+		Resident: i.Resident, Lacks: i.Lacks, Guards: i.Guards, Outgoing: i.Outgoing, Triggers: i.Triggers, Hash: i.Hash, Code: i.Code, Data: i.Data,
+		Activations: i.Activations, Instructions: i.Instructions, Time: i.Time, Refused: i.Refused, Shown: i.Shown, Dropped: i.Dropped, Delayed: i.Delayed,
 		Aborts: i.Aborts, Lost: i.Lost,
 	}
 }

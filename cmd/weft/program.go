@@ -160,11 +160,18 @@ Without --id, the number is one that is free, with --all the same on all NICs.
   --replace --id N    of the one with that number, whatever its name
 
 It goes on with the data of the one before if the variables are the same and that runs;
-else it begins anew.`,
+else it begins anew.
+
+With --guard NAME, the program judges every message for the process NAME. With --outgoing,
+it judges what the process sends, and can delay or refuse it: a token bucket limits the
+rate of a tenant, for example. A process has one guard for each direction.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("trigger") && o.Guards == "" {
 				return usagef("--trigger %d: expected with --guard NAME, the process whose messages come to the program by that trigger", trigger)
+			}
+			if o.Outgoing && o.Guards == "" {
+				return usagef("--outgoing: expected with --guard NAME, the process whose outgoing messages the program judges")
 			}
 			m, _, err := readModule(args[0])
 			if err != nil {
@@ -198,6 +205,7 @@ else it begins anew.`,
 	c.Flags().BoolVar(&noStart, "no-start", false, "do not run the initialisation yet")
 	choiceFlag(c.Flags(), &o.Resident, "resident", "", []string{ctl.ResidentAuto, ctl.ResidentVM, ctl.ResidentXDP}, "announce it as resident: messages of other NICs come as datagrams, and may be lost; they are handled in the driver of the link, in the virtual machine, or in the driver if that can be")
 	c.Flags().StringVar(&o.Guards, "guard", "", "let it judge every message for this process first, a `NAME` such as app/3")
+	c.Flags().BoolVar(&o.Outgoing, "outgoing", false, "with --guard: judge what the process sends, in place of what it is sent; it can delay that")
 	intFlag(c.Flags(), &trigger, "trigger", 0, 0, 1<<32-1, "the trigger by which it sees them; by default its only one")
 	return c
 }

@@ -101,6 +101,21 @@ func TestAProfileShowsWhatTheDriverHasLost(t *testing.T) {
 	}
 }
 
+func TestOutgoingWithoutAProcessToGuardIsRefused(t *testing.T) {
+	status, _, stderr := weft("program", "load", "none.pdl", "--outgoing")
+	if status != exitUsage || !strings.Contains(stderr, "--outgoing: expected with --guard NAME") {
+		t.Errorf("%d %q", status, stderr)
+	}
+}
+
+func TestAProfileOfAGuardOfOutgoingMessagesShowsWhatItHasDelayed(t *testing.T) {
+	var out bytes.Buffer
+	err := printProfile(&out, &ctl.ProgramInfo{Guards: "app/3", Outgoing: true, Dropped: 7, Delayed: 9})
+	if err != nil || !regexp.MustCompile(`(?m)^guards +outgoing messages of app/3, and has dropped 7 messages\ndelayed +9 messages$`).MatchString(out.String()) {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
 func TestAProfileOfAGuardShowsWhatItHasDropped(t *testing.T) {
 	var out bytes.Buffer
 	if err := printProfile(&out, &ctl.ProgramInfo{Guards: "app/3", Dropped: 7}); err != nil || !strings.Contains(out.String(), "app/3, and has dropped 7 messages\n") {

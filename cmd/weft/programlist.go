@@ -71,7 +71,7 @@ func printPrograms(out io.Writer, all []ctl.ProgramInfo) error {
 			state += " (without " + p.Lacks + ")"
 		}
 		if p.Guards != "" {
-			state += ", guards " + p.Guards
+			state += ", guards " + guardedText(&p)
 		}
 		fmt.Fprintf(w, "%d\t%s\t%v\t%s\t%d\t%d\t%d\t%s\n", p.ID, p.Name, p.NIC, state, len(p.Triggers), p.Activations, aborts(&p), last)
 	}
@@ -144,7 +144,10 @@ func printProfile(out io.Writer, p *ctl.ProgramInfo) error {
 	fmt.Fprintf(w, "refused\t%d messages\n", p.Refused)
 	fmt.Fprintf(w, "displayed\t%d values\n", p.Shown)
 	if p.Guards != "" {
-		fmt.Fprintf(w, "guards\t%s, and has dropped %d messages\n", p.Guards, p.Dropped)
+		fmt.Fprintf(w, "guards\t%s, and has dropped %d messages\n", guardedText(p), p.Dropped)
+	}
+	if p.Outgoing {
+		fmt.Fprintf(w, "delayed\t%d messages\n", p.Delayed)
 	}
 	for _, cause := range slices.Sorted(maps.Keys(p.Aborts)) {
 		fmt.Fprintf(w, "aborted\t%d times: %s\n", p.Aborts[cause], cause)
@@ -164,4 +167,12 @@ func ownerText(p *ctl.ProgramInfo) string {
 		return fmt.Sprintf("user %s of NIC %v", p.OwnerUser, p.OwnerNIC)
 	}
 	return fmt.Sprintf("user %d", p.Owner)
+}
+
+// guardedText says whose messages a program judges, and of which direction.
+func guardedText(p *ctl.ProgramInfo) string {
+	if p.Outgoing {
+		return "outgoing messages of " + p.Guards
+	}
+	return p.Guards
 }

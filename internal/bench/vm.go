@@ -120,6 +120,8 @@ func newMachine(source string, host vm.Host) (*vm.Machine, error) {
 // noHost is a NIC that does nothing.
 type noHost struct{}
 
+func (noHost) Members(vm.ID, string, func(vm.Destination)) {}
+
 func (noHost) Clock() int64                                         { return 1 }
 func (noHost) Lookup(prog.SymbolKind, string, uint64) (int64, bool) { return 0, false }
 func (noHost) Send(vm.ID, vm.Destination, []byte) bool              { return true }

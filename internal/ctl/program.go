@@ -48,6 +48,7 @@ type Program struct {
 	Start    bool   `json:"start,omitempty"`
 	Resident string `json:"resident,omitempty"` // one of the words below; empty: it is not
 	Guards   string `json:"guards,omitempty"`
+	Outgoing bool   `json:"outgoing,omitempty"` // what the process sends, in place of what it is sent
 	Trigger  uint32 `json:"trigger,omitempty"`
 	From     uint64 `json:"from,omitempty"` // of a log: the first value wanted
 	User     string `json:"user,omitempty"` // between NICs: the user that asks, for whom the asking NIC vouches; a tool leaves it empty
@@ -81,6 +82,7 @@ type ProgramInfo struct {
 	Resident     string            `json:"resident,omitempty"`   // where, ResidentVM or ResidentXDP; empty: it is not
 	Lacks        string            `json:"lacks,omitempty"`      // of one in the driver: which segments it does not find there, and why
 	Guards       string            `json:"guards,omitempty"`
+	Outgoing     bool              `json:"outgoing,omitempty"` // it judges what that process sends
 	Triggers     []uint32          `json:"triggers"`
 	Hash         string            `json:"hash"`
 	Code         int               `json:"code"` // instructions
@@ -88,9 +90,10 @@ type ProgramInfo struct {
 	Activations  uint64            `json:"activations"`
 	Instructions uint64            `json:"instructions"`
 	Time         int64             `json:"time_ns"`
-	Refused      uint64            `json:"refused"` // messages for a trigger that it has not, or when it did not run
-	Shown        uint64            `json:"shown"`   // values displayed
-	Dropped      uint64            `json:"dropped"` // messages that it has kept from the process that it guards
+	Refused      uint64            `json:"refused"`           // messages for a trigger that it has not, or when it did not run
+	Shown        uint64            `json:"shown"`             // values displayed
+	Dropped      uint64            `json:"dropped"`           // messages that it has kept from the process that it guards, or refused it
+	Delayed      uint64            `json:"delayed,omitempty"` // messages of the process that it guards
 	Aborts       map[string]uint64 `json:"aborts,omitempty"`
 	Lost         map[string]uint64 `json:"lost,omitempty"` // of one in the driver: what was lost there, by cause
 }

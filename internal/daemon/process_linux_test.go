@@ -50,6 +50,23 @@ func TestAFilterStandsBeforeAnAttachedProcess(t *testing.T) { // PANIC-7
 	})
 }
 
+func TestAGuardJudgesWhatAnAttachedProcessSends(t *testing.T) { // PANIC-7
+	onLinks(t, 0.05, func(t *testing.T, s *site) {
+		s.run(t, 0)
+		s.run(t, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		c := processtest.Case{Name: "guarded on its way out", A: processtest.SendGuarded, B: processtest.ReceiveFromGuarded}
+		a, b := mustAttach(t, s.c[0], "a/0"), mustAttach(t, s.c[1], "b/0")
+		if err := together.Both(ctx,
+			func(ctx context.Context) error { return c.On(ctx, a, b.Name(), c.A) },
+			func(ctx context.Context) error { return c.On(ctx, b, a.Name(), c.B) },
+		); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // The library and the application that the simulator runs share processes of daemons as well.
 func TestALibrarySharesAttachedProcessesWithAnApplication(t *testing.T) {
 	onLinks(t, 0.05, func(t *testing.T, s *site) {

@@ -29,6 +29,7 @@ type Options struct {
 	Start    bool
 	Resident string // messages of other NICs come as datagrams: to the driver ("xdp"), to the virtual machine ("vm"), to the driver if it can be ("auto"); empty: reliably
 	Guards   string // the process that it filters messages for, app/index; empty: none
+	Outgoing bool   // it filters what that process sends, in place of what it is sent
 	Trigger  uint32 // by which it sees them
 }
 
@@ -128,7 +129,7 @@ func (c *Client) prepare(ctx context.Context, nic registry.NICID, module []byte,
 		}
 	}
 	r, err := c.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramPrepare, Key: key, ID: o.ID, Replace: o.Replace, Start: o.Start, Resident: o.Resident,
-		Guards: o.Guards, Trigger: o.Trigger})
+		Guards: o.Guards, Outgoing: o.Outgoing, Trigger: o.Trigger})
 	if err != nil {
 		return Placed{}, err
 	}

@@ -229,7 +229,11 @@ func (s *Site) prepare(a Asker, rights *Rights, r *ctl.Program) (*ctl.ProgramRep
 	}
 	spec := program.Spec{Module: m, ID: vm.ID(r.ID), Replace: r.Replace, Start: r.Start, Resident: r.Resident != "", Trigger: r.Trigger,
 		Owner: a.owner(), GuardAny: rights.GuardAny}
+	if r.Outgoing && r.Guards == "" {
+		return nil, badRequest("a guard of outgoing messages names no process; expected one, such as app/3")
+	}
 	if r.Guards != "" {
+		spec.Outgoing = r.Outgoing
 		if spec.Guards, err = vni.ParseName(r.Guards); err != nil {
 			return nil, badRequest("the process to guard: %w", err)
 		}
@@ -305,12 +309,12 @@ func describe(nic registry.NICID, programs ...program.Info) (l []ctl.ProgramInfo
 		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: nic, State: p.State(), Owner: ownerUID(p.Spec.Owner), OwnerNIC: registry.NICID(p.Spec.Owner.NIC),
 			OwnerUser: p.Spec.Owner.User, Resident: residence(&p), Lacks: p.Lacks,
 			Hash: fmt.Sprintf("%x", m.Hash())[:16], Code: len(m.Code), Data: m.DataWords, Activations: p.Profile.Activations,
-			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown, Dropped: p.Dropped, Lost: lost(p.Lost)}
+			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown, Dropped: p.Dropped, Delayed: p.Delayed, Lost: lost(p.Lost)}
 		if p.LastAbort != vm.None {
 			i.Why, i.Line = p.LastAbort.String(), p.Profile.LastLine
 		}
 		if !p.Spec.Guards.IsZero() {
-			i.Guards = p.Spec.Guards.String()
+			i.Guards, i.Outgoing = p.Spec.Guards.String(), p.Spec.Outgoing
 		}
 		for _, tr := range m.Triggers {
 			i.Triggers = append(i.Triggers, tr.Number)
@@ -365,6 +369,9 @@ func sentinel(err error) error {
 	}
 	if errors.Is(err, program.ErrTaken) {
 		return &refusal{err, ctl.ErrTaken}
+	}
+	if errors.Is(err, program.ErrDelays) {
+		return &refusal{err, ctl.ErrBadRequest}
 	}
 	if errors.Is(err, program.ErrNotTheirs) {
 		return &refusal{err, ctl.ErrRefused}

@@ -369,6 +369,9 @@ const (
 	// the commands (5–7 against 11–12 M/s).
 	CommandsPerPoll = 16
 
+	// DeparturesPerPoll is how many outgoing messages guards judge in one poll: as many as one process has commands taken.
+	DeparturesPerPoll = 16
+
 	// CommandsShared is how many where the NIC listens to several processes, which divide them, but of each CommandsPerVisit at least. Round
 	// trips beside two that have it search their tables took 2.0 times as long as beside two that compute, when 16 of each were
 	// taken; 1.5 with 16 divided, 1.3 with 8.

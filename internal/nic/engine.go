@@ -245,9 +245,10 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 		return frames + e.driver.executed + left + datagrams, e.soon()
 	}
 	e.drive()
-	e.groups.Run()        //    internal/coll: what members of groups here tell one another
-	e.grants.run(e)       // 4. permission.go: permissions out
-	turns := e.schedule() // 5. sched.go, tx.go: messages out
+	e.groups.Run()                //    internal/coll: what members of groups here tell one another
+	judged := e.judgeDepartures() // departing.go: what guards of processes have to judge
+	e.grants.run(e)               // 4. permission.go: permissions out
+	turns := e.schedule()         // 5. sched.go, tx.go: messages out
 	programs := 0
 	if e.programs.Pending() > 0 {
 		programs = e.programs.Run(frames + commands + held + turns) // internal/program: users' programs
@@ -256,7 +257,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 	segments, relNext := e.rel.Progress(now, e.out) // 6. segments, acknowledgements, retransmissions out
 	e.cfg.Link.Flush(now)                           // 7. frames out
 	e.wake()                                        // 8. doorbells have been rung: wake the sleepers
-	work = datagrams + e.driver.executed + left + frames + commands + turns + programs + segments
+	work = datagrams + e.driver.executed + left + frames + commands + judged + turns + programs + segments
 	e.counts[vni.NICPolls]++
 	if work == 0 {
 		e.counts[vni.NICIdlePolls]++
@@ -271,7 +272,7 @@ func (e *Engine) Poll(now clock.Time) (work int, next clock.Time) {
 
 // unfinished reports whether there is something for the next Poll to do at once.
 func (e *Engine) unfinished() bool {
-	return e.turns.ready.n > 0 || e.names.Changed() || e.resumed.n > 0 || e.leaving.n > 0 || e.groups.Unfinished() || e.programs.Pending() > 0 || e.untold()
+	return e.turns.ready.n > 0 || e.expiry.departures.unjudged.n > 0 || e.names.Changed() || e.resumed.n > 0 || e.leaving.n > 0 || e.groups.Unfinished() || e.programs.Pending() > 0 || e.untold()
 }
 
 // earlyReturns lets polls return early (USNIC-38): all else waits for the next poll, which is due at once.

@@ -9,10 +9,11 @@ import (
 
 // expiry is what waits for its time in the engine: receives that end then, and the times at which services asked to be called.
 type expiry struct {
-	next     clock.Time    // not later than any of these times
-	doomed   list[receive] // of processes that have gone, by when they end
-	short    list[send]    // runs that wait for credit, by when they end
-	recalled list[receive] // cancelled when their messages were on their way, by when they end
+	next       clock.Time    // not later than any of these times
+	doomed     list[receive] // of processes that have gone, by when they end
+	short      list[send]    // runs that wait for credit, by when they end
+	recalled   list[receive] // cancelled when their messages were on their way, by when they end
+	departures departures    // sends that a guard delays, or has yet to judge
 }
 
 // at has the engine look at t or earlier.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -30,7 +31,9 @@ func (e *Engine) startDatagram(s *send, c *vni.SendContext) {
 		e.completeSend(s, vni.StatusNameUnknown)
 		return
 	}
-	e.completeSend(s, e.sendLetter(s, to))
+	about := program.Departure{Tag: s.env.Tag, Kind: program.DepartsDatagram, NIC: to.NIC, Number: program.ProcessNumber(to.Slot, to.Gen)}
+	s.departs = departure{to: about, slot: to.Slot, gen: to.Gen}
+	e.depart(s)
 }
 
 // letterAddress is where a datagram goes: to an address, or to the process that has a name; ok is false if none has it.
@@ -90,6 +93,9 @@ func (e *Engine) leaveLetter(l *wire.Letter, nic uint64, n int, parts [][]byte) 
 func (s *Straight) Datagram(m *vni.StraightSend, parts [][]byte) (sent, full bool) {
 	e := s.e
 	e.begin()
+	if s.p.guardOut != nil {
+		return false, false
+	}
 	to, ok := e.letterAddress(&m.To, vni.Address{NIC: m.NIC, Slot: m.Slot, Gen: m.Gen})
 	if !ok || s.closing || e.closed || !s.p.served() || to.NIC == e.cfg.ID || m.Len > wire.MaxLetter || len(parts) > limits.Descriptors {
 		return false, false

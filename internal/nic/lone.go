@@ -47,7 +47,7 @@ type met struct {
 // latest.
 func (s *Straight) Post(to *vni.Name, tag uint64, payload []byte) (next clock.Time, ok bool) {
 	n := len(payload)
-	if n > limits.StagedMessage || !s.usable() {
+	if n > limits.StagedMessage || !s.usable() || s.p.guardOut != nil {
 		return clock.Never, false
 	}
 	d := s.named(to, 0)

@@ -103,7 +103,7 @@ const heldBytes = (64 << 10) / limits.HeldMessages
 
 // MaySoon reports whether a message of n bytes that could not leave can soon (runcredit.go).
 func (s *Straight) MaySoon(m *vni.StraightSend, n int) bool {
-	if !s.ready() {
+	if !s.ready() || s.p.guardOut != nil {
 		return false
 	}
 	d := s.dest(m)

@@ -94,7 +94,7 @@ func (e *Engine) startMulticast(s *send, size uint32) {
 	}
 	mc.cut(s.frag.Parts, list)
 	s.kind, s.state, s.multi = kindMulticast, sendCopies, mc
-	if p.held.n == 0 && e.pickRelayed(mc) {
+	if p.held.n == 0 && p.guardOut == nil && e.pickRelayed(mc) {
 		e.startRelay(mc)
 	}
 	for i := range mc.receivers {

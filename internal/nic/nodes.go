@@ -325,6 +325,7 @@ func (e *Engine) expire() {
 	if e.expiry.due(e.now) {
 		e.names.Expire()
 		e.programs.Expire()
+		e.endDelays()
 		e.bury()
 		e.endRecalled()
 		e.endAwaited()

@@ -9,6 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/driver"
 	"github.com/weftnet/weft/internal/freelist"
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/program"
 	"github.com/weftnet/weft/internal/rel"
 	"github.com/weftnet/weft/internal/vni"
 )
@@ -72,13 +73,16 @@ type process struct {
 	resumeNode node[process]   // in Engine.resumed
 	lastCopy   uint32          // counts the copies, for their tokens
 
-	segments map[uint32]bool // that it has mapped
-	guard    *guard          // in front of it; nil if none is
-	judged   bool            // one that judges by the bytes is, or was
-	rooms    rel.Account     // segments of its sends
+	segments map[uint32]bool      // that it has mapped
+	guard    *guard               // in front of it; nil if none is
+	judged   bool                 // one that judges by the bytes is, or was
+	guardOut program.OutgoingFunc // on its way out; nil if none is
+	rooms    rel.Account          // segments of its sends
 	account  Account
 
 	user string // whose it is, by name; empty: the NIC is inside its program
+
+	lastLetter, lastProgram clock.Time // when the last datagram, and message to a program, that its guard has judged set off
 
 	givenUp int               // calls to it that are known to be given up, over all holders
 	gaveUp  map[*peer]*credit // the holders of such calls; nil: there has been none
@@ -119,11 +123,12 @@ func (p *process) String() string { return fmt.Sprintf("%v (slot %d)", p.name, p
 
 // processTable is the process table (QNIX-34).
 type processTable struct {
-	slots      []*process                // slot 0 is the NIC's own (decision 1); nil: none
-	gens       []uint32                  // by slot: the generation given last
-	registered int                       // processes, beside the one at slot 0
-	guards     map[vni.Name]programGuard // programs that guard processes, by their names; nil if none does
-	nameless   []Nameless                // that TakeNameless has not returned yet
+	slots      []*process                 // slot 0 is the NIC's own (decision 1); nil: none
+	gens       []uint32                   // by slot: the generation given last
+	registered int                        // processes, beside the one at slot 0
+	guards     map[vni.Name]programGuard  // programs that guard processes, by their names; nil if none does
+	outgoing   map[vni.Name]outgoingGuard // those that guard what processes send; likewise
+	nameless   []Nameless                 // that TakeNameless has not returned yet
 }
 
 // init makes the table of at most so many processes, beside that at slot 0. The generations begin behind base.
@@ -207,6 +212,7 @@ func (e *Engine) install(c driver.Command, gen uint32, name vni.Name) *process {
 	if g, ok := e.procs.guards[p.name]; ok && g.of.Covers(p.user) {
 		p.guardBy(g.filter)
 	}
+	e.procs.guardOutgoing(p)
 	e.procs.add(p)
 	e.listen(p, e.cfg.IdlePolls)
 	return p

@@ -1,6 +1,7 @@
 package nic
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -182,9 +183,16 @@ func (e *Engine) startProgram(s *send, sc *vni.SendContext) {
 		e.rejectSend(s, fmt.Errorf("%d bytes to trigger %d of program %d", sc.Len, sc.Tag, sc.Gen))
 		return
 	}
-	accept := s.accept
+	to := program.Departure{Tag: sc.Tag, Kind: program.DepartsProgram, NIC: cmp.Or(sc.NIC, e.cfg.ID), Number: vm.ID(sc.Gen)}
+	s.departs = departure{to: to, accept: s.accept}
 	s.accept = false
-	e.programs.Command(s, vm.Destination{Program: vm.ID(sc.Gen), Trigger: uint32(sc.Tag), NIC: sc.NIC}, int(sc.Len), accept)
+	e.depart(s)
+}
+
+// commandProgram gives a message to the programs, which end its command.
+func (e *Engine) commandProgram(s *send) {
+	d := &s.departs.to
+	e.programs.Command(s, vm.Destination{Program: d.Number, Trigger: uint32(d.Tag), NIC: d.NIC}, int(s.frag.Length), s.departs.accept)
 }
 
 // programName is what messages of a program are from.

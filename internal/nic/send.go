@@ -14,7 +14,7 @@ import (
 
 // A send is an entry of the scheduling queue (QNIX-40): a message, PUT, GET or name look-up under way for a process.
 //
-//	          name unknown          not the first to its destination
+//	          name unknown          not the first to its destination, or not judged yet (departing.go)
 //	idle ──┬─► unresolved ──┬──────► queued ──┐
 //	       └────────────────┴─────────────────┴─► ready ◄─────────────────────────┐
 //	                                                │ turns, one packet each       │
@@ -41,6 +41,8 @@ const (
 	sendLocal                // an inbound of another process of this NIC refers to it
 	sendPosted               // all is posted: waits for acknowledgement, acceptance, or both
 	sendCopies               // a multicast, whose copies are on their ways
+	sendUnjudged             // in departures.unjudged: its process's guard has yet to judge it
+	sendDelayed              // in departures.delayed: that guard delays it
 )
 
 // sendKind is what a send does.
@@ -92,6 +94,7 @@ type send struct {
 	run       *sendRun     // of a kindRun
 	peer      *peer        // whose fragment id this send holds
 	since     clock.Time   // when its command was taken
+	departs   departure    // while it waits to set off
 }
 
 func (s *send) init(p *process, ctx int) {
@@ -334,7 +337,7 @@ func (e *Engine) toAddress(s *send, k vni.Address) {
 		s.state = sendQueued
 		return
 	}
-	e.ready(s)
+	e.depart(s)
 }
 
 // destAt finds a process that p has sent to before; nil if it has not.
@@ -453,7 +456,7 @@ func (e *Engine) enveloped(s *send) {
 	d := s.dest
 	s.queued.remove()
 	if n := d.queue.front(); n != nil && n.state == sendQueued {
-		e.ready(n)
+		e.depart(n)
 	}
 	if d.remote != nil {
 		e.admit(d.remote)
@@ -505,6 +508,7 @@ func (e *Engine) endSend(s *send, c *vni.Completion) {
 // clearSend takes a send out of everything that refers to it.
 func (e *Engine) clearSend(s *send) {
 	s.node.remove()
+	e.expiry.departures.drop(s)
 	d := s.dest
 	if s.queued.in != nil { // its envelope has not left, and need not
 		if d.remote != nil && d.remote.admitted == s {

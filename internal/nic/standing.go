@@ -66,6 +66,7 @@ const (
 const (
 	WhyName        = "name"        // no process is known by it
 	WhyOrder       = "order"       // an older message to the same process goes first
+	WhyGuard       = "guard"       // a program that guards the process delays it
 	WhyTurn        = "turn"        // it is about to leave
 	WhyLink        = "link"        // no session with the NIC, or its window is full
 	WhyRoom        = "room"        // the receiver has neither room nor place for one more request
@@ -173,7 +174,7 @@ var sendKinds = [...]string{kindMessage: WaitSend, kindPut: WaitPut, kindGet: Wa
 	kindDatagram: WaitSend, kindMulticast: WaitMulticast, kindProgram: WaitProgram}
 
 var sendReasons = [...]string{sendUnresolved: WhyName, sendQueued: WhyOrder, sendReady: WhyTurn, sendBlocked: WhyLink, sendCredit: WhyRoom,
-	sendRoom: WhyRoom, sendPermission: WhyPermission, sendLocal: WhyPermission, sendPosted: WhyAcknowledge, sendCopies: WhyCopies}
+	sendRoom: WhyRoom, sendPermission: WhyPermission, sendLocal: WhyPermission, sendPosted: WhyAcknowledge, sendCopies: WhyCopies, sendUnjudged: WhyGuard, sendDelayed: WhyGuard}
 
 // sendWait describes a send of a context.
 func (e *Engine) sendWait(s *send) Wait {

@@ -332,7 +332,7 @@ func TestABrokenGroupShowsTheFirstOperationThatFailed(t *testing.T) {
 
 // What a NIC tells is judged by each of its kinds: a new state of a send without a word would be told as nothing.
 func TestEveryStateOfASendHasAReason(t *testing.T) {
-	if i := slices.Index(sendReasons[1:], ""); i >= 0 || len(sendReasons) != int(sendCopies)+1 {
+	if i := slices.Index(sendReasons[1:], ""); i >= 0 || len(sendReasons) != int(sendDelayed)+1 {
 		t.Errorf("state %d of %d has none", i+1, len(sendReasons))
 	}
 }

@@ -123,7 +123,7 @@ func (s *Straight) end(hold bool) (next clock.Time) {
 
 // mayLeave finds the destination of a message if one of n bytes may leave now; nil if it may not.
 func (s *Straight) mayLeave(m *vni.StraightSend, n int) *dest {
-	if n > limits.StagedMessage || !s.ready() {
+	if n > limits.StagedMessage || !s.ready() || s.p.guardOut != nil { // a guard judges commands
 		return nil
 	}
 	if d := s.dest(m); d != nil && d.open(n) {

@@ -24,6 +24,7 @@ var (
 	ErrRange           = errors.New("beyond the end of the region")
 	ErrCancelled       = errors.New("cancelled")
 	ErrFiltered        = errors.New("a filter in front of the receiver dropped the message")
+	ErrRefused         = errors.New("a program that guards this process refused the message")
 	ErrNoReceiver      = errors.New("nothing has ever received on that port there")
 	ErrNoMemory        = errors.New("out of memory")
 	ErrRegionInUse     = errors.New("the region is in use by an operation of its process")
@@ -105,7 +106,7 @@ var statusErrors = map[vni.Status]error{
 	vni.StatusGroupSize: ErrGroupSize, vni.StatusGroupJoined: ErrGroupJoined, vni.StatusNoGroup: ErrNoGroup,
 	vni.StatusGroupMismatch: ErrGroupMismatch, vni.StatusWithdrawn: errWithdrawn, vni.StatusFiltered: ErrFiltered,
 	vni.StatusNoProgram: ErrNoProgram, vni.StatusProgramFailed: ErrProgramFailed,
-	vni.StatusNoReceiver: ErrNoReceiver,
+	vni.StatusNoReceiver: ErrNoReceiver, vni.StatusRefused: ErrRefused,
 }
 
 // statusError turns a status into its error.

@@ -63,6 +63,26 @@ func TestAFilterStandsBeforeAnEmbeddedProcess(t *testing.T) { // PANIC-7
 	}
 }
 
+func TestAGuardJudgesWhatAnEmbeddedProcessSends(t *testing.T) { // PANIC-7
+	for name, cfg := range map[string]weft.Config{
+		"switch":     {Link: weft.NewSwitch().Link()},
+		"bad switch": {Link: weft.NewSwitch().Link(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
+		"shm":        {Link: weft.SharedMemory("")},
+		"udp":        {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			cfg := cfg
+			cfg.Name = weft.Name{App: "a"}
+			a := open(t, ctx, cfg)
+			cfg.Name.App, cfg.Nodes = "b", []weft.Node{{ID: a.NIC().ID(), Addr: a.NIC().Addr()}}
+			b := open(t, ctx, cfg)
+			both(t, ctx, processtest.Case{Name: "guarded on its way out", A: processtest.SendGuarded, B: processtest.ReceiveFromGuarded}, a, b)
+		})
+	}
+}
+
 func open(t *testing.T, ctx context.Context, cfg weft.Config) *weft.Process {
 	t.Helper()
 	p, err := weft.Open(ctx, cfg)

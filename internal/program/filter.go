@@ -26,6 +26,7 @@ func (t *Table) mayGuard(s *Spec, old *loaded) error {
 	}
 	if s.Guards.IsZero() && old != nil && !old.spec.Guards.IsZero() {
 		s.Guards, s.Trigger = old.spec.Guards, old.spec.Trigger
+		s.Outgoing = old.spec.Outgoing
 		if _, ok := s.Module.Find(s.Trigger); !ok {
 			return fmt.Errorf("it replaces the guard of %v, and has no trigger %d to see messages by", s.Guards, s.Trigger)
 		}
@@ -36,37 +37,73 @@ func (t *Table) mayGuard(s *Spec, old *loaded) error {
 	if err := t.mayJudge(s); err != nil {
 		return err
 	}
-	refuse := func(id vm.ID, by *Spec) error {
-		return fmt.Errorf("%w: program %d (%s) guards %v; unload or replace that", ErrGuarded, id, by.Module.Name, s.Guards)
+	if !s.Outgoing && s.Module.Delays() {
+		return fmt.Errorf("%w: it delays messages (PASS AFTER), and is to guard messages to %v; expected a guard of outgoing messages", ErrDelays, s.Guards)
 	}
-	if by := t.loaded[t.guards[s.Guards]]; by != nil && by != old {
+	return t.unguarded(s, old)
+}
+
+// unguarded refuses a guard for a place that another program has, or will have.
+func (t *Table) unguarded(s *Spec, old *loaded) error {
+	refuse := func(id vm.ID, by *Spec) error {
+		return fmt.Errorf("%w: program %d (%s) guards %v; unload or replace that", ErrGuarded, id, by.Module.Name, s.gate())
+	}
+	if by := t.loaded[t.guards[s.gate()]]; by != nil && by != old {
 		return refuse(by.id, &by.spec)
 	}
 	for _, p := range t.prepared {
 		switch {
-		case p.live == nil && p.spec.Guards == s.Guards:
+		case p.live == nil && p.spec.gate() == s.gate():
 			return refuse(p.spec.ID, &p.spec)
-		case t.inPlace(p) && p.replaced != nil && p.replaced.spec.Guards == s.Guards:
+		case t.inPlace(p) && p.replaced != nil && p.replaced.spec.gate() == s.gate():
 			return refuse(p.replaced.id, &p.replaced.spec)
 		}
 	}
 	return nil
 }
 
-// setGuard has a program judge the messages for the process that it guards, if it guards one.
-func (t *Table) setGuard(l *loaded) {
-	if !l.spec.Guards.IsZero() {
-		t.guards[l.spec.Guards] = l.id
-		t.nic.Guard(l.spec.Guards, t.guard(l.id, l.spec.Trigger), l.spec.whose())
-	}
+// A gate is where a guard stands: before a process, or on its way out.
+type gate struct {
+	process  vni.Name
+	outgoing bool
 }
 
-// unguard ends that, if no other program guards the process.
-func (t *Table) unguard(l *loaded) {
-	if id, ok := t.guards[l.spec.Guards]; ok && id == l.id {
-		delete(t.guards, l.spec.Guards)
-		t.nic.Guard(l.spec.Guards, nil, Whose{})
+// String names the gate in errors.
+func (g gate) String() string {
+	if g.outgoing {
+		return "outgoing messages of " + g.process.String()
 	}
+	return g.process.String()
+}
+
+// gate is where a program is to guard; zero: nowhere.
+func (s *Spec) gate() gate { return gate{s.Guards, s.Outgoing && !s.Guards.IsZero()} }
+
+// setGuard lets a program judge the messages at its gate, if it guards one.
+func (t *Table) setGuard(l *loaded) {
+	if l.spec.Guards.IsZero() {
+		return
+	}
+	t.guards[l.spec.gate()] = l.id
+	if l.spec.Outgoing {
+		t.nic.GuardOutgoing(l.spec.Guards, t.outgoingGuard(l.id, l.spec.Trigger), l.spec.whose())
+		return
+	}
+	t.nic.Guard(l.spec.Guards, t.guard(l.id, l.spec.Trigger), l.spec.whose())
+}
+
+// unguard ends that, if no other program guards the gate.
+func (t *Table) unguard(l *loaded) {
+	id, ok := t.guards[l.spec.gate()]
+	if !ok || id != l.id {
+		return
+	}
+	delete(t.guards, l.spec.gate())
+	if l.spec.Outgoing {
+		t.nic.GuardOutgoing(l.spec.Guards, nil, Whose{})
+		return
+	}
+	t.nic.Guard(l.spec.Guards, nil, Whose{})
 }
 
 // auditGuards says whether a program is listed as a guard and judges nothing, or the other way round.
@@ -77,8 +114,8 @@ func (t *Table) auditGuards() error {
 		if l.spec.Guards.IsZero() {
 			continue
 		}
-		if n++; t.guards[l.spec.Guards] != id {
-			return fmt.Errorf("programs: %d is to guard %v, whose messages program %d judges", id, l.spec.Guards, t.guards[l.spec.Guards])
+		if n++; t.guards[l.spec.gate()] != id {
+			return fmt.Errorf("programs: %d is to guard %v, and program %d judges there", id, l.spec.gate(), t.guards[l.spec.gate()])
 		}
 	}
 	if n != len(t.guards) {
@@ -96,16 +133,22 @@ func (t *Table) guard(id vm.ID, trigger uint32) GuardFunc {
 		if l == nil {
 			return true
 		}
-		timed := t.timed(l)
-		o := t.machine.Dispatch(&m)
-		t.charge(l, o, timed)
-		t.credit = max(t.credit, -limits.ProgramPoll) // it cannot be made to wait, so others must not wait for ever
+		o := t.judge(l, &m)
 		if passes(o) || t.cfg.Defect == mutate.FilterFailsOpen && o == vm.Aborted {
 			return false
 		}
 		l.dropped++
 		return true
 	}
+}
+
+// judge activates a guard for a message, which cannot wait for the credit that this takes.
+func (t *Table) judge(l *loaded, m *vm.Message) vm.Outcome {
+	timed := t.timed(l)
+	o := t.machine.Dispatch(m)
+	t.charge(l, o, timed)
+	t.credit = max(t.credit, -limits.ProgramPoll) // or others would wait forever
+	return o
 }
 
 // passes is the verdict of a filter's activation.

@@ -17,6 +17,7 @@ type lone struct {
 	now    clock.Time
 	step   time.Duration
 	guards map[vni.Name]GuardFunc
+	ways   map[vni.Name]OutgoingFunc
 	users  map[vni.Name]string // of the processes that are there
 	ended  map[Request]vni.Status
 	told   map[Request]vm.Outcome
@@ -49,6 +50,8 @@ func (e *lone) Guard(name vni.Name, f GuardFunc, _ Whose) {
 	}
 }
 
+func (e *lone) GuardOutgoing(name vni.Name, f OutgoingFunc, _ Whose) { e.ways[name] = f }
+
 func (e *lone) Deliver(_ vm.ID, m Arrival) bool {
 	if f := e.guards[e.process]; f != nil && f(m.NIC, m.Payload) {
 		return true
@@ -68,7 +71,7 @@ type nicTest struct {
 const ownNIC = 7
 
 func newNIC(t testing.TB) *nicTest {
-	e := &lone{guards: make(map[vni.Name]GuardFunc), ended: make(map[Request]vni.Status), told: make(map[Request]vm.Outcome)}
+	e := &lone{guards: make(map[vni.Name]GuardFunc), ways: make(map[vni.Name]OutgoingFunc), ended: make(map[Request]vni.Status), told: make(map[Request]vm.Outcome)}
 	counts := make([]uint64, len(vni.Names()))
 	return &nicTest{Table: New(Config{NIC: ownNIC, Counts: counts}, e), t: t, engine: e, counts: counts}
 }

@@ -34,6 +34,19 @@ func (t *Table) Lookup(of prog.SymbolKind, name string, nic uint64) (number int6
 	return int64(id), ok
 }
 
+// Members implements vm.Host: programs of this NIC and of those with which a session is open.
+func (h *host) Members(from vm.ID, name string, visit func(vm.Destination)) {
+	t := h.table()
+	if id, ok := t.named(name); ok && id != from {
+		visit(vm.Destination{Program: id})
+	}
+	for pr := range t.nic.Peers {
+		if id, ok := pr.names[name]; ok && pr.Up() {
+			visit(vm.Destination{Program: id, NIC: pr.NIC()})
+		}
+	}
+}
+
 // Send implements vm.Host: the message is in a queue here, in the window of a peer, or waits for room there when Send returns.
 func (h *host) Send(from vm.ID, to vm.Destination, payload []byte) bool {
 	t := h.table()

@@ -46,7 +46,8 @@ type Info struct {
 	vm.Info
 	Spec     Spec
 	Shown    uint64 // values that it has displayed
-	Dropped  uint64 // messages that it has kept from the process that it guards
+	Dropped  uint64 // messages that it has kept from the process that it guards, or refused it
+	Delayed  uint64 // messages of the process that it guards
 	InDriver bool   // it resides in the driver of the link
 	Unbegun  bool   // its initialisation was aborted
 	Lacks    string // which segments it does not find there, and why
@@ -83,7 +84,7 @@ func (t *Table) Info(id vm.ID) (Info, bool) {
 	info, ok := t.machine.Info(id)
 	info.Profile.Add(&there)
 	info.LastAbort = info.Profile.LastCause
-	i := Info{Info: info, Spec: l.spec, Shown: l.log.total, Dropped: l.dropped, InDriver: l.inDriver, Unbegun: l.unbegun, Lacks: t.lacks(l)}
+	i := Info{Info: info, Spec: l.spec, Shown: l.log.total, Dropped: l.dropped, Delayed: l.delayed, InDriver: l.inDriver, Unbegun: l.unbegun, Lacks: t.lacks(l)}
 	if l.inDriver {
 		i.Lost, _ = l.resident.Lost() // as of the profile there, nothing is said of what cannot be read
 	}

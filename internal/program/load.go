@@ -29,6 +29,7 @@ var (
 	ErrNoProgram = vm.ErrNoProgram
 	ErrTaken     = vm.ErrTaken
 	ErrGuarded   = errors.New("the process has a guard")
+	ErrDelays    = errors.New("the program cannot guard there")
 	ErrNotTheirs = errors.New("the process is another user's")
 	ErrNoRoom    = vm.ErrNoRoom
 	ErrNoTrigger = errors.New("no such trigger")
@@ -45,6 +46,7 @@ type Spec struct {
 	Start    bool     // run the initialisation at once, unless it goes on as the one before
 	Resident bool     // messages of other NICs come as datagrams, and may be lost
 	Guards   vni.Name // the process whose messages it filters; zero: none, or that of the guard that it replaces
+	Outgoing bool     // it filters what that process sends, in place of what it is sent
 	Trigger  uint32   // by which it sees them
 	Owner    Owner    // the user that has loaded it
 	GuardAny bool     // it may guard processes of every user, and not of its owner alone
@@ -62,7 +64,8 @@ type loaded struct {
 	inDriver     bool       // it has the variables
 	unbegun      bool       // its initialisation was aborted
 	merged       vm.Profile // what of its profile there the machine's has
-	dropped      uint64     // messages that it has kept from the process that it guards
+	dropped      uint64     // messages that it has kept from the process that it guards, or refused it
+	delayed      uint64     // messages of the process that it guards
 	stop         vm.Cause   // why it is to be stopped after its activation; None: it is not
 }
 
@@ -204,7 +207,7 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 	l := &loaded{id: id, spec: p.spec, resident: p.resident}
 	p.live, p.kept, p.resident, p.until = l, kept, nil, t.nic.Now().Add(limits.PrepareWithin)
 	if p.replaced != nil {
-		l.log, l.dropped = p.replaced.log, p.replaced.dropped
+		l.log, l.dropped, l.delayed = p.replaced.log, p.replaced.dropped, p.replaced.delayed
 		l.log.values = slices.Clone(l.log.values) // or Undo would find what it displays in the log of the one before
 	}
 	t.install(l, p.replaced)
@@ -216,7 +219,7 @@ func (t *Table) Commit(key uint64) (id vm.ID, kept bool, err error) {
 
 // install makes a program live in the place of another, nil if there is none.
 func (t *Table) install(l, before *loaded) {
-	if before != nil && before.spec.Guards != l.spec.Guards {
+	if before != nil && before.spec.gate() != l.spec.gate() {
 		t.unguard(before)
 	}
 	t.loaded[l.id] = l
@@ -269,7 +272,7 @@ func (t *Table) restore(p *prepared) error {
 	if _, err := t.machine.Exchange(id, p.hidden, keep); err != nil {
 		return joinAll(left, err)
 	}
-	p.replaced.dropped = p.live.dropped // as the rest of the profile
+	p.replaced.dropped, p.replaced.delayed = p.live.dropped, p.live.delayed // as the rest of the profile
 	t.install(p.replaced, p.live)
 	return joinAll(left, joinAll(quit(p.live.resident), t.enter(p.replaced)))
 }

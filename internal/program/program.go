@@ -55,6 +55,9 @@ type Engine interface {
 	// those users'; nil takes the filter away. UserOf returns whose that process is.
 	Guard(process vni.Name, f GuardFunc, of Whose)
 	UserOf(process vni.Name) (user string, there bool)
+
+	// GuardOutgoing is Guard for what the process sends.
+	GuardOutgoing(process vni.Name, f OutgoingFunc, of Whose)
 }
 
 // A Request is a command of a process: the engine's entry for it.
@@ -108,9 +111,9 @@ type Table struct {
 	nic     Engine
 	machine *vm.Machine // nil until the first program is loaded
 	loaded  map[vm.ID]*loaded
-	names   directory          // theirs
-	guards  map[vni.Name]vm.ID // which of them guards a process
-	nodes   map[string]node    // NICs by their names
+	names   directory       // theirs
+	guards  map[gate]vm.ID  // which of them guards there
+	nodes   map[string]node // NICs by their names
 
 	queue   []*message // to be handled; those before head have been
 	head    int
@@ -135,7 +138,7 @@ type Table struct {
 
 // New returns a table without programs.
 func New(cfg Config, nic Engine) *Table {
-	t := &Table{cfg: cfg, nic: nic, loaded: make(map[vm.ID]*loaded), names: make(directory), guards: make(map[vni.Name]vm.ID), nodes: make(map[string]node), asked: make(map[uint32]asked),
+	t := &Table{cfg: cfg, nic: nic, loaded: make(map[vm.ID]*loaded), names: make(directory), guards: make(map[gate]vm.ID), nodes: make(map[string]node), asked: make(map[uint32]asked),
 		segments: make(map[uint32]*segment), lastKey: cfg.Incarnation * 0x9e3779b97f4a7c15} // a tool must not take another's preparation for its own after a restart
 	t.borrowed.handle = t.handleBorrowed
 	return t

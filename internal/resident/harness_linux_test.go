@@ -115,20 +115,21 @@ func (e *engine) do(f func(*program.Table)) {
 	}
 }
 
-func (e *engine) Now() clock.Time                                  { return 1e9 }
-func (e *engine) Clock() clock.Time                                { return 1e9 }
-func (e *engine) Peer(uint64) *program.Peer                        { return nil }
-func (e *engine) Peers(func(*program.Peer) bool)                   {}
-func (e *engine) Announce(*program.Peer, int) []byte               { return nil }
-func (e *engine) CheckAt(clock.Time)                               {}
-func (e *engine) Answered(program.Request, vm.Outcome)             {}
-func (e *engine) Ended(program.Request, vni.Status)                {}
-func (e *engine) Rang(segment uint32)                              { e.rang = append(e.rang, segment) }
-func (e *engine) TakeBuffer(n int) []byte                          { return make([]byte, n) }
-func (e *engine) GiveBuffer([]byte)                                {}
-func (e *engine) Guard(vni.Name, program.GuardFunc, program.Whose) {}
-func (e *engine) UserOf(vni.Name) (string, bool)                   { return "", false }
-func (e *engine) Deliver(vm.ID, program.Arrival) bool              { return true }
+func (e *engine) Now() clock.Time                                             { return 1e9 }
+func (e *engine) Clock() clock.Time                                           { return 1e9 }
+func (e *engine) Peer(uint64) *program.Peer                                   { return nil }
+func (e *engine) Peers(func(*program.Peer) bool)                              {}
+func (e *engine) Announce(*program.Peer, int) []byte                          { return nil }
+func (e *engine) CheckAt(clock.Time)                                          {}
+func (e *engine) Answered(program.Request, vm.Outcome)                        {}
+func (e *engine) Ended(program.Request, vni.Status)                           {}
+func (e *engine) Rang(segment uint32)                                         { e.rang = append(e.rang, segment) }
+func (e *engine) TakeBuffer(n int) []byte                                     { return make([]byte, n) }
+func (e *engine) GiveBuffer([]byte)                                           {}
+func (e *engine) Guard(vni.Name, program.GuardFunc, program.Whose)            {}
+func (e *engine) GuardOutgoing(vni.Name, program.OutgoingFunc, program.Whose) {}
+func (e *engine) UserOf(vni.Name) (string, bool)                              { return "", false }
+func (e *engine) Deliver(vm.ID, program.Arrival) bool                         { return true }
 
 // load has a program reside, as a daemon does.
 func (n *nicTest) load(source string, replace bool) {

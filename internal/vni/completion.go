@@ -61,13 +61,14 @@ const (
 	StatusNoProgram       Status = 24 // there is no such program, or none of its triggers, or it takes no messages
 	StatusProgramFailed   Status = 25 // the program was activated, and failed
 	StatusNoReceiver      Status = 26 // nothing has ever received on that library's port of the receiver
-	Statuses                     = 27 // how many there are
+	StatusRefused         Status = 27 // a program that guards this process refused the message
+	Statuses                     = 28 // how many there are
 )
 
 var statusNames = [Statuses]string{"ok", "truncated", "unreachable", "process-gone", "stale-generation", "name-unknown", "name-lost",
 	"cancelled", "bad-argument", "bad-region", "bad-key", "out-of-range", "closed", "session-lost", "nic-gone", "detached", "no-memory",
 	"group-broken", "group-size", "group-joined", "no-group", "group-mismatch", "withdrawn", "filtered", "no-program", "program-failed",
-	"no-receiver"}
+	"no-receiver", "refused"}
 
 func (s Status) String() string {
 	if s < Statuses {

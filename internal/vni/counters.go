@@ -159,6 +159,8 @@ const (
 	NICRefusedRelay      // relays with a wrong MAC for this NIC: a NIC in between has altered or invented them
 	NICDuplicates        // messages that had come before, by a relay, or were withdrawn
 	NICFiltered          // messages that a filter in front of their receiver dropped
+	NICSendsDelayed      // of processes, by a program that guards the process
+	NICSendsRefused      // likewise
 	NICGroupsNow
 	NICTransitBytesNow
 	NICCrowded       // times that a process's turns stopped because it had as many rooms as were left
@@ -238,6 +240,7 @@ var counterNames = [counters]string{
 	"nic_active_now", "nic_names_now", "nic_staged_bytes_now", "nic_joins", "nic_barriers", "nic_broadcasts",
 	"nic_reductions", "nic_collectives_failed", "nic_collectives_late", "nic_signals_sent", "nic_pieces_sent",
 	"nic_relays", "nic_relayed_messages", "nic_relays_missed", "nic_refused_relay", "nic_duplicates", "nic_filtered",
+	"nic_sends_delayed", "nic_sends_refused",
 	"nic_groups_now", "nic_transit_bytes_now", "nic_crowded", "nic_rings", "nic_rings_empty", "nic_straight_sends", "nic_straight_receives", "nic_met", "nic_datagrams_unclaimed",
 	"nic_datagrams_sent", "nic_datagrams_received", "nic_datagrams_unwanted",
 	"nic_packed", "nic_returned", "nic_stalls",

@@ -91,6 +91,10 @@ func (c *checker) word(pc int) {
 		} else {
 			c.say(line, sendsHere)
 		}
+	case prog.After:
+		c.say(line, "PASS AFTER delays a message that a process sends; a program in the driver guards no process")
+	case prog.Sendall, prog.Sendpall:
+		c.say(line, "SEND to all NICs (AT *); a program in the driver can only answer: AT SOURCE")
 	case prog.Lookupat:
 		c.say(line, "TO %s: only the engine knows which program of another NIC has that name; a program in the driver sends to a number", c.m.Names[w.Imm()].Name)
 	case prog.Send, prog.Sendp:

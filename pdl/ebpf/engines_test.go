@@ -62,7 +62,9 @@ func newMachine(t testing.TB, m *prog.Module) *machine {
 func (v *machine) tell(format string, args ...any) {
 	v.effects = append(v.effects, fmt.Sprintf(format, args...))
 }
-func (v *machine) Clock() int64                                         { return now }
+func (v *machine) Clock() int64                                { return now }
+func (v *machine) Members(vm.ID, string, func(vm.Destination)) {}
+
 func (v *machine) Lookup(prog.SymbolKind, string, uint64) (int64, bool) { return 0, false } // none that resides looks one up
 func (v *machine) Send(_ vm.ID, to vm.Destination, b []byte) bool {
 	if to.NIC != peerNIC || len(b) > ebpf.MostMessage {

@@ -92,6 +92,10 @@ func (w *writer) stmt() {
 			return
 		}
 		w.sent = true
+		if !w.resident && w.IntN(5) == 0 {
+			fmt.Fprintf(&w.b, "SEND %s LEN %s AS %s TO peer AT *", w.place(), w.length(), w.pick("1", "2", w.varying()))
+			return
+		}
 		to := "peer"
 		if w.resident { // what is called so elsewhere the driver does not know
 			to = "b"
@@ -121,6 +125,9 @@ func (w *writer) stmt() {
 		}
 		if w.IntN(4) == 0 {
 			w.b.WriteString(w.pick(ends...))
+			if strings.HasSuffix(w.b.String(), "PASS") && !w.resident && w.IntN(2) == 0 {
+				w.b.WriteString(" AFTER " + w.pick("0", "1000", "a & 255", w.varying()))
+			}
 		}
 	case 12:
 		fmt.Fprintf(&w.b, "x = %s & 3", w.expr(2))

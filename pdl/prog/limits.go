@@ -29,6 +29,9 @@ const (
 	// MaxMessage is the longest message between programs, in bytes: what a datagram carries.
 	MaxMessage = 16 << 10
 
+	// MaxDelay is for how long a guard may delay a message, in ns: 10 s. A sender that waits for longer should hear an error.
+	MaxDelay = 10_000_000_000
+
 	// SegmentLocks is how many locks, and how many flags, come with each segment: lock n of the language is one of segment n / SegmentLocks.
 	SegmentLocks = 256
 

@@ -100,6 +100,11 @@ func (m *Module) SameLayout(other *Module) bool {
 	return true
 }
 
+// Delays reports whether the program delays messages that it judges.
+func (m *Module) Delays() bool {
+	return slices.ContainsFunc(m.Code, func(w Word) bool { return w.Op() == After })
+}
+
 // UsesSegments reports whether the program reads or changes segments, or locks and flags of such.
 func (m *Module) UsesSegments() bool {
 	return slices.ContainsFunc(m.Code, func(w Word) bool {

@@ -101,6 +101,11 @@ const (
 	AddpbIncjlt
 	StxIncjlt
 	StxIncjlti
+
+	// Newer services.
+	After    // if the message that is judged goes on, it does so a ns later
+	Sendall  // send variable[a0], a1 bytes, as a2 to the programs with name a3, of all NICs
+	Sendpall // send the packet from byte a0 * imm, a1 bytes, as a2 to the programs with name a3, of all NICs
 	opEnd
 )
 
@@ -201,4 +206,7 @@ var effects = [opEnd]Effect{
 	AddpbIncjlt: {Name: "addpb+", A: Write, B: Read, C: Read, Imm: Number, Then: Incjlt, Mean: "a = b + byte c + imm of the packet"},
 	StxIncjlt:   {Name: "stx+", A: Read, C: Read, Imm: Variable, Then: Incjlt, Mean: "variable[c] = a"},
 	StxIncjlti:  {Name: "stx+", A: Read, C: Read, Imm: Variable, Then: Incjlti, Mean: "variable[c] = a"},
+	After:       {Name: "after", A: Read, Mean: "if the message that is judged goes on, it does so a ns later"},
+	Sendall:     {Name: "sendall", A: Read, Imm: Variable, Args: 4, Mean: "send variable[a0], a1 bytes, as a2 to the programs with name a3, of all NICs"},
+	Sendpall:    {Name: "sendpall", A: Read, Imm: Unit, Args: 4, Mean: "send the packet from byte a0 * imm, a1 bytes, as a2 to the programs with name a3, of all NICs"},
 }

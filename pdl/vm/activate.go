@@ -80,7 +80,7 @@ func (p *program) entry(number uint32) int {
 
 func (m *Machine) activate(p *program, entry int, source uint64, packet []byte) Outcome {
 	p.pc, p.limit = entry, entry+m.cfg.Budget
-	p.packet = packet
+	p.packet, m.after = packet, 0
 	p.mem[prog.PacketLen], p.mem[prog.Source] = int64(len(packet)), int64(source)
 	p.profile.Activations++
 	return m.resume(p)
@@ -135,6 +135,9 @@ func (p *program) wait() Outcome {
 	p.state = waiting
 	return Waiting
 }
+
+// After is by how many ns the last activation, if it ended in Passed, delays the message that it judged: 0 to prog.MaxDelay.
+func (m *Machine) After() int64 { return m.after }
 
 // charge counts what an activation has cost.
 func (m *Machine) charge(p *program) {

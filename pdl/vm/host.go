@@ -57,6 +57,8 @@ type Host interface {
 	Clock() int64
 	// Lookup returns the number of the program that has a name at a NIC, 0 being this one, or the id of the node that is known by a name here.
 	Lookup(of prog.SymbolKind, name string, nic uint64) (number int64, ok bool)
+	// Members visits the programs that have a name, one in each NIC that can be reached, this one among them, but not from itself.
+	Members(from ID, name string, visit func(Destination))
 	// Send sends a message (PANIC-31). It reports whether it took it.
 	Send(from ID, to Destination, payload []byte) bool
 	// Deliver begins to copy data into a segment, Get to copy out of one.

@@ -32,11 +32,13 @@ type Machine struct {
 	cfg      Config
 	code     []prog.Word // PANIC-10
 	data     []int64
-	programs []*program // by where their code begins, which is the order of their data as well
-	table    []*program // by id: open addressing, twice as large as it need be
-	shift    uint8      // of the hash
-	unknown  uint64     // messages for programs that there are not
-	last     int        // what the last activation has cost
+	programs []*program    // by where their code begins, which is the order of their data as well
+	table    []*program    // by id: open addressing, twice as large as it need be
+	shift    uint8         // of the hash
+	unknown  uint64        // messages for programs that there are not
+	last     int           // what the last activation has cost
+	members  []Destination // of the SEND to all that is executed
+	after    int64         // by how many ns it delays the message that it judged
 }
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1

@@ -17,6 +17,7 @@ const (
 	SegmentRefused       // no such segment, or it is too short
 	Recursion            // its messages to programs of its NIC have led to one another too often: the program is stopped
 	Flood                // too many of its messages could not be sent: the program is stopped
+	BadDelay             // AFTER is negative, or longer than a guard may delay a message
 	causes
 )
 
@@ -24,7 +25,7 @@ var causeNames = [causes]string{
 	None: "none", OutOfBudget: "out of budget", DivideByZero: "division by zero", OutOfArray: "index outside the array",
 	OutOfPacket: "outside the packet", BadLength: "bad length", BadAddress: "bad trigger or program number",
 	UnknownName: "unknown name", SendRefused: "send refused", SegmentRefused: "segment refused",
-	Recursion: "recursion", Flood: "flood",
+	Recursion: "recursion", Flood: "flood", BadDelay: "bad delay",
 }
 
 // String says the cause in words.

@@ -42,6 +42,11 @@ func (m *Machine) serve(p *program, w prog.Word) Cause {
 		h.SetFlag(r[w.A()])
 	case prog.Clearlock:
 		h.ClearLock(r[w.A()])
+	case prog.After:
+		if v := r[w.A()]; v < 0 || v > prog.MaxDelay {
+			return BadDelay
+		}
+		m.after = r[w.A()]
 	case prog.Display:
 		h.Display(p.id, r[w.A()])
 	default:
@@ -56,11 +61,11 @@ func (m *Machine) move(p *program, w prog.Word, arg []int64) Cause {
 	var b []byte
 	var cause Cause
 	switch op {
-	case prog.Sendp, prog.Sendphere:
+	case prog.Sendp, prog.Sendphere, prog.Sendpall:
 		b, cause = p.ofPacket(arg[0], arg[1], w.Imm())
 	case prog.Deliverp:
 		b, cause = p.ofPacket(arg[0], arg[3], w.Imm())
-	case prog.Send, prog.Sendhere:
+	case prog.Send, prog.Sendhere, prog.Sendall:
 		b, cause = p.ofVariable(w.Range(), arg[0], arg[1])
 	case prog.Copy:
 		b, cause = p.ofVariable(w.Range(), arg[0], arg[2])
@@ -79,6 +84,8 @@ func (m *Machine) move(p *program, w prog.Word, arg []int64) Cause {
 		return m.send(p, b, arg, uint64(arg[4]))
 	case prog.Sendhere, prog.Sendphere:
 		return m.send(p, b, arg, 0)
+	case prog.Sendall, prog.Sendpall:
+		return m.sendAll(p, b, arg)
 	case prog.Copy:
 		from, cause := p.ofPacket(arg[1], arg[2], 1)
 		copy(b, from)
@@ -105,6 +112,28 @@ func (p *program) ofPacket(first, n int64, unit int32) ([]byte, Cause) {
 		return nil, OutOfPacket
 	}
 	return p.packet[first*int64(unit):][:n:n], None
+}
+
+// sendAll sends a message to each program with a name. Each but the first, which is paid for, costs what a SEND does.
+func (m *Machine) sendAll(p *program, b []byte, arg []int64) Cause {
+	if k := arg[3]; uint64(k) >= uint64(len(p.module.Names)) || p.module.Names[k].Of != prog.ProgramName {
+		return BadAddress
+	}
+	m.members = m.members[:0]
+	m.cfg.Host.Members(p.id, p.module.Names[arg[3]].Name, func(d Destination) { m.members = append(m.members, d) })
+	for i, d := range m.members {
+		if i > 0 {
+			if p.limit -= 1 + len(b)/bytesPerUnit; p.limit < p.pc {
+				p.pc, p.limit = p.pc-1, p.limit-1
+				return OutOfBudget
+			}
+		}
+		to := [4]int64{2: arg[2], 3: int64(d.Program)}
+		if cause := m.send(p, b, to[:], d.NIC); cause != None {
+			return cause
+		}
+	}
+	return None
 }
 
 func (m *Machine) send(p *program, b []byte, arg []int64, nic uint64) Cause {

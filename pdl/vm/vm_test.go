@@ -754,6 +754,8 @@ func TestAnActivationAllocatesNothing(t *testing.T) {
 // quiet is a host that does nothing.
 type quiet struct{}
 
+func (quiet) Members(vm.ID, string, func(vm.Destination)) {}
+
 func (quiet) Clock() int64                                         { return 1 }
 func (quiet) Lookup(prog.SymbolKind, string, uint64) (int64, bool) { return 1, true }
 func (quiet) Send(vm.ID, vm.Destination, []byte) bool              { return true }

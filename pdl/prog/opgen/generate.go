@@ -55,12 +55,19 @@ func effects() string {
 	for _, pair := range pairs {
 		fmt.Fprintf(&b, "%s\n", pairName(pair))
 	}
+	b.WriteString("\n// Newer services.\n")
+	for _, o := range newer {
+		fmt.Fprintf(&b, "%s // %s\n", goName(o.Name), o.Mean)
+	}
 	b.WriteString("opEnd\n)\n\n// effects says of each opcode what its fields are and where it leads.\nvar effects = [opEnd]Effect{\n")
 	for _, o := range table {
 		effect(&b, goName(o.Name), o, "")
 	}
 	for _, pair := range pairs {
 		effect(&b, pairName(pair), find(pair[0]), goName(pair[1]))
+	}
+	for _, o := range newer {
+		effect(&b, goName(o.Name), o, "")
 	}
 	b.WriteString("}\n")
 	return b.String()

@@ -138,6 +138,14 @@ var table = []op{
 	{Name: "drop", Flow: "End", Mean: "end the activation; the message it judged ends here"},
 }
 
+// newer are opcodes that came after the pairs. Their numbers follow those of the pairs, so modules that were compiled before
+// keep their meaning. A NIC of an older Weft refuses a module with one of them. Each is a service.
+var newer = []op{
+	{Name: "after", A: r, Mean: "if the message that is judged goes on, it does so a ns later"},
+	{Name: "sendall", A: r, Args: 4, Imm: "Variable", Mean: "send variable[a0], a1 bytes, as a2 to the programs with name a3, of all NICs"},
+	{Name: "sendpall", A: r, Args: 4, Imm: "Unit", Mean: "send the packet from byte a0 * imm, a1 bytes, as a2 to the programs with name a3, of all NICs"},
+}
+
 // pairs are opcodes that often follow one another. For each there is an opcode more, which does the first and then, with
 // nothing between, the second, whose word stays as it is: a jump may lead there. What a pair saves is a turn of the
 // interpreter's loop, which costs more than what most instructions do. Measure what a change of the list does to all kernels

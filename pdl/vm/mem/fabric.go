@@ -180,6 +180,15 @@ func (n *NIC) Lookup(of prog.SymbolKind, name string, nic uint64) (int64, bool) 
 	return 0, false
 }
 
+// Members implements vm.Host.
+func (n *NIC) Members(from vm.ID, name string, visit func(vm.Destination)) {
+	for _, o := range n.fabric.nics {
+		if id, ok := n.Lookup(prog.ProgramName, name, o.ID); ok && (o != n || vm.ID(id) != from) {
+			visit(vm.Destination{Program: vm.ID(id), NIC: o.ID})
+		}
+	}
+}
+
 // Send implements vm.Host.
 func (n *NIC) Send(from vm.ID, to vm.Destination, payload []byte) bool {
 	if n.sends[from]++; n.fabric.Sends > 0 && n.sends[from] > n.fabric.Sends {
