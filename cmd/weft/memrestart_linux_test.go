@@ -266,7 +266,6 @@ func TestServersKilledInTurnFailNoWriteOfAFilesystem(t *testing.T) {
 	k := newKilledServers(t, seed)
 	w := &diskWriter{dir: k.at, rng: rand.New(rand.NewPCG(seed, 9))}
 	over, failed := make(chan struct{}), make(chan error, 1)
-	stop := func() error { return nil }
 	go func() {
 		var err error
 		for running := true; running && err == nil; {
@@ -280,7 +279,7 @@ func TestServersKilledInTurnFailNoWriteOfAFilesystem(t *testing.T) {
 		failed <- err
 	}()
 	ended := false
-	stop = func() (err error) {
+	stop := func() (err error) {
 		if !ended {
 			ended = true
 			close(over)
