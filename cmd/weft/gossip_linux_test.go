@@ -72,3 +72,43 @@ func TestTheLineOfTheHelpGivesTheOtherHostTheFabricKey(t *testing.T) {
 		t.Errorf("after %s: %d %s", command, status, stderr)
 	}
 }
+
+// NICs with different fabric keys find no one by gossip. The check printed an empty table, and succeeded.
+func TestTheCheckOfNodesTellsThatTheGossipHasAnotherKey(t *testing.T) {
+	dir := t.TempDir()
+	seed := freeport.Loopback(t)
+	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
+	keyA, keyB := filepath.Join(dir, "a.key"), filepath.Join(dir, "b.key")
+	must(t, "fabric", "init", "--file", keyA)
+	must(t, "fabric", "init", "--file", keyB)
+	startNIC(t, "--socket", a, "--key-file", keyA, "--listen", "127.0.0.1:0", "--gossip", "--gossip-listen", seed)
+	if status, out, stderr := weft("nodes", "--check", "--socket", a); status != 0 {
+		t.Errorf("a NIC that no other calls fails the check: %d %q %q", status, out, stderr)
+	}
+	startNIC(t, "--socket", b, "--key-file", keyB, "--listen", "127.0.0.1:0", "--gossip-listen", "127.0.0.1:0", "--seed", seed)
+	for socket, want := range map[string]string{
+		a: "the gossip of others does not open with the fabric key of this NIC, ",
+		b: seed + "  the seed has not let this NIC join the gossip: ",
+	} {
+		eventually(t, "the check tells of the key", func() bool {
+			status, out, stderr := weft("nodes", "--check", "--socket", socket)
+			return status == exitFailed && strings.Contains(out, want) && strings.Contains(out, "weft fabric show --fingerprint") &&
+				stderr == "weft: 1 of 1 NICs failed the check\n"
+		})
+	}
+	status, out, _ := weft("nodes", "--check", "--json", "--socket", b)
+	if status != exitFailed || !strings.Contains(out, `"ok":false`) {
+		t.Errorf("weft nodes --check --json: %d %q", status, out)
+	}
+}
+
+// A seed that does not run is named, too.
+func TestTheCheckOfNodesNamesASeedThatDoesNotAnswer(t *testing.T) {
+	dir := t.TempDir()
+	seed, socket := freeport.Loopback(t), filepath.Join(dir, "nic.sock")
+	startNIC(t, "--socket", socket, "--listen", "127.0.0.1:0", "--gossip-listen", "127.0.0.1:0", "--seed", seed)
+	eventually(t, "the check tells of the seed", func() bool {
+		status, out, _ := weft("nodes", "--check", "--socket", socket)
+		return status == exitFailed && strings.Contains(out, seed+"  the seed has not let this NIC join the gossip: ") && strings.Contains(out, "connection refused")
+	})
+}

@@ -220,6 +220,24 @@ func (d *Daemon) check(begin bool) (l []ctl.Check) {
 		}
 		l = append(l, c)
 	}
+	return append(l, d.checkGossip()...)
+}
+
+// keyCure says how to compare the fabric keys of two hosts.
+const keyCure = "compare what `weft fabric show --fingerprint` prints on both hosts; `weft fabric join` gives a host the key"
+
+// checkGossip tells which seeds have not let this NIC join, and whether others have another key. A
+// NIC that finds no other by gossip knows no node that it could check.
+func (d *Daemon) checkGossip() (l []ctl.Check) {
+	if d.gossip == nil {
+		return nil
+	}
+	for _, s := range d.gossip.Silent() {
+		l = append(l, ctl.Check{Address: s.Seed.String(), Text: fmt.Sprintf("the seed has not let this NIC join the gossip: %s; if it runs, its fabric key may differ: %s", s.Why, keyCure)})
+	}
+	if n := d.gossip.Unopened(); n > 0 && len(l) == 0 { // one cause, one line
+		l = append(l, ctl.Check{Address: d.gossip.Addr().String(), Text: fmt.Sprintf("the gossip of others does not open with the fabric key of this NIC, %d times so far: %s", n, keyCure)})
+	}
 	return l
 }
 

@@ -65,7 +65,10 @@ type Registry struct {
 	holders  holders          // which NIC has which id
 	disputes map[dispute]bool // that have been logged
 
+	heard logWriter // memberlist's log
+
 	mu      sync.Mutex
+	failed  map[netip.AddrPort]string // the error of the last call of each seed; empty: it answered
 	nodes   []registry.Node
 	changed chan struct{} // closed when nodes becomes another list
 }
@@ -111,7 +114,8 @@ func New(c Config) (*Registry, error) {
 // start takes the sockets and makes the member. Its name has its address: of two members of one name, memberlist would
 // believe what the second says about the first, that it leaves for example.
 func (r *Registry) start(advertised netip.Addr) error {
-	logger := log.New(&logWriter{to: r.log}, "", 0)
+	r.heard.to = r.log
+	logger := log.New(&r.heard, "", 0)
 	c := r.config.timing()
 	t, err := listen(&memberlist.NetTransportConfig{BindAddrs: []string{r.config.Listen.Addr().String()},
 		BindPort: int(r.config.Listen.Port()), Logger: logger})

@@ -5,13 +5,15 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // logWriter passes memberlist's log on. What memberlist calls an error is a packet that it threw away or a peer that did
 // not answer, so everything goes down by one level; and since strangers can cause it, there is a limit to it.
 type logWriter struct {
-	to *slog.Logger
+	to       *slog.Logger
+	unopened atomic.Uint64 // lines about messages of others that no key opens
 
 	mu      sync.Mutex
 	begun   time.Time // of the stretch that is counted
@@ -26,6 +28,9 @@ const (
 
 // Write takes one line: "[WARN] memberlist: text".
 func (w *logWriter) Write(line []byte) (int, error) {
+	if isUnopened(line) {
+		w.unopened.Add(1)
+	}
 	level := slog.LevelDebug
 	text := bytes.TrimSpace(line)
 	for prefix, l := range map[string]slog.Level{"[ERR] ": slog.LevelWarn, "[WARN] ": slog.LevelInfo, "[INFO] ": slog.LevelDebug, "[DEBUG] ": slog.LevelDebug} {

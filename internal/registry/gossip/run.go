@@ -130,6 +130,7 @@ func (r *Registry) join(to []netip.AddrPort, answered func()) (n int, err error)
 	for _, a := range to {
 		all.Go(func() {
 			_, e := r.list.Join([]string{a.String()})
+			r.noteCall(a, e)
 			mu.Lock()
 			defer mu.Unlock()
 			if e != nil {
