@@ -90,6 +90,7 @@ type Geometry struct {
 //   - [ErrOtherVersion]: the daemon and this program use different releases of Weft.
 //   - [ErrNameTaken]: another process of the fabric has the name; see [Open].
 //   - [ErrNameLost]: a newer process of this process's rank has the name; see [Process.World].
+//   - [ErrUnreachable]: no NIC of the fabric has confirmed the name within 4 s.
 //   - [ErrBadArgument]: the name, the Geometry or a variable of the environment is invalid, or the
 //     daemon has no link with the name Link.
 //   - [ErrNoLauncher]: cfg.Name is empty, and no launcher started the program.
@@ -192,6 +193,7 @@ var refusals = []struct{ of, is error }{
 	{ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrNotTrusted, ErrNotTrusted}, {ctl.ErrVersion, ErrOtherVersion},
 	{ctl.ErrNoSlot, ErrFull}, {driver.ErrNoSlot, ErrFull},
 	{ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken}, {ctl.ErrSuperseded, ErrNameLost}, {nic.ErrSuperseded, ErrNameLost},
+	{ctl.ErrNoAnswer, ErrUnreachable},
 	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoLink, ErrBadArgument}, {ctl.ErrNoMemory, ErrNoMemory}, {nic.ErrRegions, ErrNoMemory},
 	{ctl.ErrRegionBusy, ErrRegionInUse}, {nic.ErrRegionBusy, ErrRegionInUse},
 }

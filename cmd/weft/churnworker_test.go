@@ -118,7 +118,7 @@ func (c *churner) attached(lost *fabric.Process) *fabric.Process {
 			c.begun++
 			break
 		}
-		c.failed("attach", err, fabric.ErrNoDaemon, fabric.ErrNameTaken, fabric.ErrNICGone, fabric.ErrFull, fabric.ErrNameLost, context.DeadlineExceeded)
+		c.failed("attach", err, fabric.ErrNoDaemon, fabric.ErrNameTaken, fabric.ErrNICGone, fabric.ErrFull, fabric.ErrNameLost, fabric.ErrUnreachable)
 		c.mu.Unlock()
 		time.Sleep(20 * time.Millisecond)
 		c.mu.Lock()

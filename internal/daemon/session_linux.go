@@ -89,7 +89,7 @@ func (s *session) register(seg *vni.Segment) (err error) {
 			d.loop.Do(func(clock.Time) { s.gen = gen }) // others look through the table in the loop
 			return nil
 		}
-		err = errors.Join(err, d.loop.RemoveBell(s.kick))
+		err = errors.Join(unconfirmed(err), d.loop.RemoveBell(s.kick))
 	}
 	s.forget()
 	return err
@@ -98,6 +98,14 @@ func (s *session) register(seg *vni.Segment) (err error) {
 // registerWithin is how long the NIC may take to accept a process: less than tools wait for the daemon. It answers at its
 // next poll, but for names that another NIC has to confirm.
 const registerWithin = 4 * time.Second
+
+// unconfirmed names the cause if the NIC has not accepted a process in time.
+func unconfirmed(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: no NIC has confirmed the name of the process within %v; attach again", ctl.ErrNoAnswer, registerWithin)
+	}
+	return err
+}
 
 // forget takes the session off the loop's table.
 func (s *session) forget() {
