@@ -93,7 +93,7 @@ func sendGuardedMemory(ctx context.Context, p *weft.Process, other weft.Name, ha
 		return err
 	}
 	if err := p.Put(ctx, h, 0, fill(1, 8)); err != nil {
-		return fmt.Errorf("Put: %w", err)
+		return fmt.Errorf("after the refused Put: %w", err)
 	}
 	if err := refused("SendDatagram", p.Peer(other).SendDatagram(ctx, 1, fill(1, 7)), weft.ErrRefused); err != nil {
 		return err

@@ -2,7 +2,6 @@ package ebpf_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"net/netip"
 	"testing"
@@ -53,14 +52,6 @@ BEGIN cell[3] = 33; END;
 MESSAGE write: BEGIN cell[PACKET[0] & 15] = PACKET[1]; DISPLAY PACKET[1]; END;
 MESSAGE read: BEGIN reads = reads + 1; SEND cell[PACKET[0] & 15] LEN 8 AS answer TO PACKET[1] AT SOURCE; END;
 END;`
-
-// words8 are words of a message.
-func words8(list ...uint64) (b []byte) {
-	for _, v := range list {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
-	return b
-}
 
 // residing is a program in the driver of a NIC. What it is there is what the virtual machine has begun.
 func residing(t *testing.T, src string, d *xdp.Driver) (*ebpf.Host, *ebpf.Resident) {

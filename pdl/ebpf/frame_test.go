@@ -290,3 +290,11 @@ MESSAGE 5: BEGIN n = n + 1 END; END`)
 		}
 	}
 }
+
+// words8 are words of a message.
+func words8(list ...uint64) (b []byte) {
+	for _, v := range list {
+		b = binary.LittleEndian.AppendUint64(b, v)
+	}
+	return b
+}
