@@ -128,6 +128,11 @@ func TestAHelperSleepsByTheRuntimeIfTheProgramHasNoOtherProcessor(t *testing.T) 
 	p := new(Poller)
 	idle.Enter() // whoever sleeps has polled until now
 	defer idle.Leave()
+	defer helpers.Store(helpers.Swap(2))
+	if p.sleepsByRuntime(helper, 0) {
+		t.Error("a helper sleeps by the runtime although waiters of another NIC may poll")
+	}
+	helpers.Store(1)
 	if !p.sleepsByRuntime(helper, 0) {
 		t.Error("a helper keeps the only processor of the program while it sleeps")
 	}

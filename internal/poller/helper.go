@@ -3,6 +3,7 @@ package poller
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/weftnet/weft/internal/clock"
@@ -25,9 +26,14 @@ const (
 // shortSleep is the sleep that is not worth its wake-up: shorter deadlines are yielded for.
 const shortSleep = 100 * time.Microsecond
 
+// helpers is the number of helpers of this program: one for each NIC.
+var helpers atomic.Int32
+
 // help is the helper goroutine.
 func (p *Poller) help() {
 	defer close(p.stopped)
+	helpers.Add(1)
+	defer helpers.Add(-1)
 	for !p.closed.Load() {
 		if p.duty.Load() == helper {
 			p.watch()

@@ -70,9 +70,11 @@ func (p *Poller) doze(l *place, holder int32, now, next clock.Time) {
 // sleepsByRuntime reports whether the thread of a sleeper must give up its processor of the Go
 // scheduler: other goroutines probably want it. A helper has the duty when no waiter polls, so the
 // program may compute. If the program has one processor, a helper that keeps it stops the program
-// for up to 20 ms, until the runtime's monitor takes the processor away.
+// for up to 20 ms, until the runtime's monitor takes the processor away. If the program has more
+// NICs, waiters of another NIC may poll. Then the runtime would not look for up to 10 ms whether
+// something ends this sleep.
 func (p *Poller) sleepsByRuntime(holder int32, now clock.Time) bool {
-	return p.company.isFrequent(now) || holder == helper && idle.Crowded()
+	return p.company.isFrequent(now) || holder == helper && helpers.Load() == 1 && idle.Crowded()
 }
 
 // linkSleeps tells a link that has to know that its poller parks. It is false if there are frames, or if a waiter polls
