@@ -12,6 +12,8 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -20,7 +22,9 @@ func main() {
 	// of one terminal that has gone both the shell and the kernel may tell.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if hangsUp() {
-		ctx, _ = signal.NotifyContext(ctx, syscall.SIGHUP)
+		var end func()
+		ctx, end = context.WithCancel(ctx)
+		heedHangUps(end)
 	}
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
@@ -33,6 +37,25 @@ func hangsUp() bool { return !signal.Ignored(syscall.SIGHUP) }
 // fails with EFBIG. The programs that the command starts are killed by that, as by default.
 func outgrowsFiles() { signal.Notify(make(chan os.Signal, 1), syscall.SIGXFSZ) }
 
+// onHangUp is what a command does when SIGHUP comes. If it is nil, the command ends.
+var onHangUp atomic.Pointer[func()]
+
+// heedHangUps has SIGHUP call end unless the command goes on. The handler stays the same
+// all the time: another one, or none for a moment, would be inherited by programs that start then.
+func heedHangUps(end func()) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	go func() {
+		for range hup {
+			if goOn := onHangUp.Load(); goOn != nil {
+				(*goOn)()
+			} else {
+				end()
+			}
+		}
+	}()
+}
+
 // staysUp lets a command without a terminal go on when SIGHUP comes, and calls hint for the first one. The
 // command that has a terminal ends with it.
 func staysUp(hint func()) {
@@ -40,16 +63,8 @@ func staysUp(hint func()) {
 		terminal.Close()
 		return
 	}
-	if !hangsUp() {
-		return
-	}
-	signal.Ignore(syscall.SIGHUP) // main does not hear of it any more,
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP) // and programs that the command starts do not ignore it
-	go func() {
-		<-hup
-		hint()
-	}()
+	goOn := sync.OnceFunc(hint)
+	onHangUp.Store(&goOn)
 }
 
 // outlivesReaders has a command go on when nothing reads any more what it prints, as behind head: others use it. What it runs is ended by that as ever.

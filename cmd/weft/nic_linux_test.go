@@ -232,9 +232,15 @@ func TestANICEndsInOrderOnAHangUpUnlessItIsToIgnoreIt(t *testing.T) {
 	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
 	}
-	signal.Ignore(syscall.SIGHUP) // which a program that is started inherits
-	nic, _ = startNICAs(t, inTerminal, "--listen", "127.0.0.1:0", "--socket", socket)
-	signal.Reset(syscall.SIGHUP)
+	// The test must not ignore the signal itself: after signal.Ignore, signal.Reset does not end that.
+	nic, _ = startNICAs(t, func(c *exec.Cmd) {
+		inTerminal(c)
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`, self}, c.Args[1:]...)
+	}, "--listen", "127.0.0.1:0", "--socket", socket)
 	if err := nic.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}

@@ -43,6 +43,9 @@ var eventOnly = map[vni.Counter]string{
 	vni.LinkFramesCopied:        "or take one in one step",
 	vni.LinkECNMarked:           "or mark frames",
 	vni.LinkDroppedOut:          "a switch in memory refuses, and drops nothing",
+	vni.LinkCaptureMissed:       "and writes no capture; internal/link/capture has tests with full disks",
+	vni.NICSendsDelayed:         "sends that a guard lets go later; the simulator's guards meet it",
+	vni.NICSendsRefused:         "and that it refuses",
 }
 
 // moved has what the engines of all tests have counted.

@@ -119,7 +119,7 @@ func TestTheKernelAndTheMachineAgree(t *testing.T) {
 			continue
 		}
 		agreed++
-		if b.most = 1 << 15; seed%8 == 0 {
+		if b.most = 1 << 15; seed%5 == 0 {
 			b.most = 12 // a narrow path, so that the engine gets some messages
 		}
 		d, ends := b.disagreement(src, seed)
