@@ -88,7 +88,7 @@ func TestHostsThatChangeLoseNothing(t *testing.T) {
 	judgeChurn(t, hosts, reports)
 }
 
-// missing says what was delivered and has not come.
+// missing lists the messages that their senders took for delivered and that did not arrive.
 func missing(reports []churnReport) string {
 	var said []string
 	for from := range reports {

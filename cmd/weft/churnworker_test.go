@@ -222,8 +222,9 @@ func (c *churner) took(m fabric.Message, b []byte) {
 	}
 }
 
-// holes returns the numbers that host from has sent to host to without an error, and that have not come. Messages that a
-// NIC had for a process are lost with the NIC, so what is missing between two processes is no hole.
+// holes returns the numbers of the messages that the first host sent without an error and that did
+// not arrive at the second host. If a NIC ends, the messages that it held for its process are lost
+// with it. Such messages are no holes.
 func holes(from, to *churnReport, fromHost, toHost int) (missing []int) {
 	failed := map[int]bool{}
 	for _, n := range from.Failed[toHost] {

@@ -208,8 +208,8 @@ func (j *jobs) lacking(who *account, r *ctl.Reserve) []ctl.Refusal {
 	return j.short(who, r)
 }
 
-// short lists what lacking returns. The caller holds the lock. If the user does not exist on this host,
-// who is nil.
+// short lists what lacking returns. The caller holds the lock. The
+// argument who is nil if the user does not exist on this host.
 func (j *jobs) short(who *account, r *ctl.Reserve) (all []ctl.Refusal) {
 	slots, most := j.slots(), j.d.settings.config.maxProcesses()-1 // the keeper is a process, too
 	switch free := slots - j.taken; {

@@ -224,7 +224,7 @@ func (j *jobs) kill(a deploy.Asker, id string, grace time.Duration) (later, erro
 	}, nil
 }
 
-// who returns the asker of a request for an error text: the user, with the host and the NIC.
+// who describes the user who made a request, for the text of an error: the user, the host and the NIC.
 func (j *jobs) who(a deploy.Asker) string {
 	if a.NIC == 0 {
 		return fmt.Sprintf("user %s on %s (NIC %v)", a.User, j.d.host(), j.d.id)

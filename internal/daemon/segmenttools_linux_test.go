@@ -143,7 +143,7 @@ func TestAPartBeyondASegmentIsNeitherReadNorWritten(t *testing.T) {
 	}
 }
 
-// What is refused is counted, whoever asks.
+// The daemon counts the requests that it refuses. Those that the client refuses do not reach it.
 func TestRefusedRequestsAboutSegmentsAreCounted(t *testing.T) {
 	d, _, _, _ := segmentDaemon(t)
 	conn, err := ctl.Dial(t.Context(), d.Socket())

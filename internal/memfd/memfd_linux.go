@@ -19,9 +19,8 @@ type File struct {
 
 // Create makes an empty file in memory. name shows in /proc alone.
 //
-// A file on a tmpfs cannot be sealed. A process that has such a file open for writing can make it
-// shorter, so an owner must not give it to a process of another user. Nobody can open it by a name,
-// and its mode is 0600.
+// A file on a tmpfs cannot be sealed. A process that has the file open for writing can truncate it.
+// So do not give the file to a process of another user. The file has no name, and its mode is 0600.
 func Create(name string) (File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3

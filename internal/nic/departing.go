@@ -201,8 +201,9 @@ type outgoingGuard struct {
 	of    program.Whose
 }
 
-// GuardOutgoing lets a program judge what the process with a name sends, now and whenever it comes, if it is one of those users';
-// nil ends that. A send that is delayed by then keeps its time.
+// GuardOutgoing lets a program judge what the process with a name sends, if the process belongs to
+// one of the users in of. This holds for the present process and for later ones of that name. If f
+// is nil, the guard ends. Sends that it has already delayed still leave at their time.
 func (h forPrograms) GuardOutgoing(name vni.Name, f program.OutgoingFunc, of program.Whose) {
 	e := h.engine()
 	if f == nil {

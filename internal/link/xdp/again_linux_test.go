@@ -157,7 +157,7 @@ func TestADriverWithoutItsInterfaceSendsByTheOrdinarySocket(t *testing.T) {
 	bed := hostsOf(t, 2)
 	var both []followed
 	for i := range 2 {
-		both = append(both, followed{listen(t, bed.Host(i), xdp.Config{}), new(sync.Mutex), new([]string)}) // nobody follows
+		both = append(both, followed{listen(t, bed.Host(i), xdp.Config{}), new(sync.Mutex), new([]string)}) // no goroutine calls Follow
 	}
 	if err := bed.DeleteCable(); err != nil {
 		t.Fatal(err)
