@@ -129,7 +129,7 @@ func newTurn[T any](src *Var[T], to *Shape) *turn[T] {
 		if b := t.overlap(r, m.rank); b.n[0]*b.n[1] > 0 {
 			w := want{from: r}
 			if rowBytes[T](&b) > maxData {
-				w.buf = bytesOf(make([]T, b.n[0]*b.n[1]))
+				w.buf = bytesOf(makeLarge[T](b.n[0] * b.n[1]))
 			}
 			t.from, t.wants = append(t.from, b), append(t.wants, w)
 		}
@@ -139,7 +139,7 @@ func newTurn[T any](src *Var[T], to *Shape) *turn[T] {
 
 // piece returns the piece for a rank, and the function that sets its data.
 func (t *turn[T]) piece(src *Var[T], to int, b box) (piece, func()) {
-	out := make([]T, b.n[0]*b.n[1])
+	out := makeLarge[T](b.n[0] * b.n[1])
 	return piece{to: to, data: bytesOf(out), unit: rowBytes[T](&b)}, func() {
 		eachTile(&b, func(x *box) {
 			turnTile(out[(x.lo[0]-b.lo[0])*b.n[1]+x.lo[1]-b.lo[1]:], b.n[1], src, x)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"unsafe"
 
+	"github.com/weftnet/weft/internal/hugepage"
 	"github.com/weftnet/weft/internal/plain"
 )
 
@@ -49,7 +50,7 @@ func New[T any](s *Shape) (*Var[T], error) {
 	case s.room > 0 && uint64(t.Size()) > mostBytes/uint64(s.room):
 		return nil, badNew("%d elements of %d bytes at this rank; expected at most 2⁴⁶ bytes", s.room, t.Size())
 	}
-	v := &Var[T]{mem: make([]T, s.room)}
+	v := &Var[T]{mem: makeLarge[T](s.room)}
 	v.varInfo = varInfo{s: s, size: int(t.Size()), dense: filled(t) == t.Size(), version: 1}
 	name := t.String()
 	copy(v.typeName[:], name[max(0, len(name)-len(v.typeName)):])
@@ -124,6 +125,15 @@ func Fill[T any](v *Var[T], f func(pos []int) T) {
 			pos[last]++
 		}
 	})
+}
+
+// makeLarge returns n zero elements for memory that operations walk across. With ordinary pages, a
+// processor spends much of such a walk on the translation of addresses: in a transposed order,
+// neighbours lie a page or more apart.
+func makeLarge[T any](n int) []T {
+	mem := make([]T, n)
+	hugepage.Advise(bytesOf(mem))
+	return mem
 }
 
 // bytesOf returns the memory of elements.
