@@ -3,7 +3,7 @@ package docs_test
 // breaksOfRoaming are breaks of addresses that change, and of names that have several.
 var breaksOfRoaming = []lineBreak{
 	{"roaming", "internal/link/udp/source_linux.go", "s.sources = ip.IsUnspecified() && ", "s.sources = false && ", "internal/link/udp TestAnAnswerLeavesFromTheAddressThatWasCalled"},
-	{"roaming", "internal/link/udp/source_linux.go", "\tend.from = netip.Addr{}\n", "", "internal/link/udp TestAnAddressThatTheHostHasLostDelaysNoFrame"},
+	{"roaming", "internal/link/udp/source_linux.go", "if !end.from.IsValid() {", "if end != nil {", "internal/link/udp TestAnAddressThatTheHostHasLostDelaysNoFrame"},
 	{"roaming", "internal/link/udp/stage.go", "from, s.source = s.source, netip.Addr{}", "from = s.source", "internal/link/udp TestTheSourceIsThatOfOneReservationAlone"},
 	{"roaming", "internal/link/udp/stage.go", " || s.peers[n-1].from != s.from {", " {", "internal/link/udp TestTheSourceIsThatOfOneReservationAlone"},
 	{"roaming", "internal/link/fault/poll.go", "\t\tf.at = h.at\n", "", "internal/link/fault TestAHeldFrameKeepsTheAddressAtWhichItArrived"},
@@ -22,5 +22,5 @@ var breaksOfRoaming = []lineBreak{
 	{"roaming", "internal/names/attend.go", "if p.pause > 0 {", "if false {", "internal/names TestANICThatStartsLaterIsFoundThoughOtherAddressesWereTried"},
 	{"roaming", "internal/names/nodes.go", "\tt.absorb(p)\n", "", "internal/names TestANICThatCallsFromItsSecondAddressIsTheOneThatWasNamed"},
 	{"roaming", "internal/registry/resolve.go", "len(order) < limits.NodeAddresses", "len(order) < 9*limits.NodeAddresses", "internal/registry TestANameHasABoundedNumberOfAddresses"},
-	{"roaming", "internal/registry/merge.go", "addrs[a] = true", "addrs[n.Addr] = true", "internal/registry TestANodeTellsAllItsAddresses"},
+	{"roaming", "internal/registry/merge.go", "addrs[a] = true", "_, addrs[n.Addr] = a, true", "internal/registry TestANodeTellsAllItsAddresses"},
 }

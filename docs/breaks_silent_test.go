@@ -5,7 +5,6 @@ package docs_test
 var breaksOfSilent = []lineBreak{
 	{"T3", "stream/keepalive.go", "return c.vouched && now", "return false && now", "stream TestAStreamOutlivesAPauseOfItsPeer"},
 	{"T3", "stream/keepalive.go", "c.vouched && now.Sub(c.heard) < c.cfg.patience", "c.vouched", "stream TestASilentPeerEndsAStreamUnlessItsNICVouchesForIt"},
-	{"T3", "stream/keepalive.go", "c.cfg.patience > 0 && ", "", "stream TestASilentPeerEndsAStreamUnlessItsNICVouchesForIt"},
 	{"T3", "stream/keepalive.go", "c.overslept(slept)", "", "stream TestAProcessThatWasStoppedTakesItsOwnSilenceForNoOtherOnes"},
 	{"T3", "internal/nic/region.go", "case m.Asks() && !writes:", "case false:", "internal/nic TestANICVouchesForItsLivingProcessesAlone"},
 	{"T3", "cmd/weft/proxyways.go", "Timeout: limits.ProxyDial, KeepAlive: f.keepAlive, Patience: f.patience", "Timeout: limits.ProxyDial, KeepAlive: f.keepAlive", "cmd/weft TestAStoppedProxyLosesNoConnection"},

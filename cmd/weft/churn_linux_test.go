@@ -32,6 +32,7 @@ const churnHosts = 3
 //
 //	go test ./cmd/weft -run HostsThatChange -timeout 1h -args -long -churn SEED
 func TestHostsThatChangeLoseNothing(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("ip"); err != nil {
 		t.Skip(err)
 	}
@@ -43,7 +44,7 @@ func TestHostsThatChangeLoseNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tb.Close()
-	lasting, seed := 25*time.Second, *churnSeed
+	lasting, seed := 15*time.Second, *churnSeed
 	switch {
 	case *long:
 		lasting = 30 * time.Minute

@@ -11,6 +11,7 @@ import (
 
 // Where there is a C compiler, as on every developer's machine, `go install` has given a binary that needs the C library of that machine.
 func TestABuildWithACompilerAtHandIsStaticToo(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("links the whole binary")
 	}

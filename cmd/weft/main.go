@@ -33,10 +33,6 @@ func main() {
 // hangsUp reports whether SIGHUP ends a command: not one that is to ignore it, as by nohup.
 func hangsUp() bool { return !signal.Ignored(syscall.SIGHUP) }
 
-// outgrowsFiles lets a command go on if a file reaches the limit of the process (RLIMIT_FSIZE): the write
-// fails with EFBIG. The programs that the command starts are killed by that, as by default.
-func outgrowsFiles() { signal.Notify(make(chan os.Signal, 1), syscall.SIGXFSZ) }
-
 // onHangUp is what a command does when SIGHUP comes. If it is nil, the command ends.
 var onHangUp atomic.Pointer[func()]
 

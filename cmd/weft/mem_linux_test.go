@@ -151,6 +151,7 @@ func TestAServerAdmitsTheClientsThatItNames(t *testing.T) {
 }
 
 func TestABlockDeviceOutlivesTheDeathsOfItsServers(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"fio", "qemu-img"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("there is no %s here", tool)
@@ -161,7 +162,7 @@ func TestABlockDeviceOutlivesTheDeathsOfItsServers(t *testing.T) {
 	}
 	period, seconds := "10", "60"
 	if !*long {
-		period, seconds = "8", "18"
+		period, seconds = "5", "12"
 	}
 	r := testbedExec(t, "--hosts", "4", "--loss", "2%", "--", "testdata/mem-host.sh")
 	r.Env = append(r.Env, "WEFT="+os.Args[0], "MEM_DIR="+t.TempDir(), "MEM_PERIOD="+period, "MEM_SECONDS="+seconds)
@@ -179,6 +180,7 @@ func TestABlockDeviceOutlivesTheDeathsOfItsServers(t *testing.T) {
 
 // PostgreSQL and sqlite keep their files on network memory, while one page server after the other is killed.
 func TestDatabasesOnNetworkMemoryLoseNoTransaction(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"pgbench", "sqlite3", "mkfs.ext4", "setpriv"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("there is no %s here", tool)
@@ -194,7 +196,7 @@ func TestDatabasesOnNetworkMemoryLoseNoTransaction(t *testing.T) {
 	}
 	period, seconds := "20", "300"
 	if !*long {
-		period, seconds = "5", "20"
+		period, seconds = "4", "12"
 	}
 	r := testbedExec(t, "--hosts", "4", "--", "testdata/db-host.sh")
 	dir := t.TempDir()

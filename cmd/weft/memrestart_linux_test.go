@@ -258,8 +258,9 @@ func (w *diskWriter) verify() error {
 // Three page servers are killed with their NICs, one after another, under a writer of a filesystem: no
 // write fails, and in the end the filesystem is whole. 20 s; 5 minutes with -args -long.
 func TestServersKilledInTurnFailNoWriteOfAFilesystem(t *testing.T) {
+	t.Parallel()
 	needsFilesystems(t)
-	lasting, seed := 20*time.Second, uint64(time.Now().UnixNano())
+	lasting, seed := 12*time.Second, uint64(time.Now().UnixNano())
 	if *long {
 		lasting = 5 * time.Minute
 	}

@@ -217,7 +217,6 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 		return err
 	}
 	outlivesReaders()
-	outgrowsFiles()
 	conf.Subreaper = true // what a keeper leaves behind, this process ends
 	d, err := daemon.New(conf, c.ErrOrStderr())
 	if err != nil {

@@ -58,6 +58,7 @@ func TestAStoppedProxyLosesNoConnection(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, stopped.Pid, nil, unix.WSTOPPED, nil); err != nil {
 		t.Fatal(err)
 	}
+	_ = impatient.SetDeadline(time.Now().Add(patience))
 	if _, err := impatient.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 		t.Errorf("a connection without patience: %v; expected a reset", err)
 	}

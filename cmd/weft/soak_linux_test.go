@@ -18,6 +18,7 @@ func soakMessages() string {
 }
 
 func TestSoakOverALossyNetworkComesThrough(t *testing.T) {
+	t.Parallel()
 	for _, line := range []string{"udp 5%", "udp 20%", "xdp 5%", "xdp 20%"} {
 		link, loss, _ := strings.Cut(line, " ")
 		r := testbedExec(t, "--hosts", "2", "--loss", loss, "--", "testdata/soak-host.sh", "--messages", soakMessages(), "--json")

@@ -35,7 +35,7 @@ func (c *called) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size 
 // await polls until n frames have come.
 func (c *called) await(t *testing.T, n int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); len(c.at) < n; {
+	for end := time.Now().Add(30 * time.Second); len(c.at) < n; { // two of these end before go test does
 		if k, _ := c.d.Poll(0, c); k == 0 {
 			time.Sleep(10 * time.Microsecond)
 		}
