@@ -448,3 +448,43 @@ func TestVolumesThatCannotBeAreRefusedWithTheNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Pages that were read ahead are forgotten when they change. Whether all of a page changes or a part, and whether the change is a
+// write or a discard, the next read returns the new bytes.
+func TestAPageThatWasReadAheadAndThenChangesIsReadAnew(t *testing.T) {
+	const first = 3 * 4096 // the first page that is read ahead
+	for what, to := range map[string]struct{ at, n int64 }{
+		"a part of a page": {first + 100, 200},
+		"a page":           {first, 4096},
+		"several pages":    {first + 4000, 2*4096 + 500},
+	} {
+		for _, discards := range []bool{false, true} {
+			withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, _ func(context.Context, int) error) error {
+				if err := sp.Runtime().Sleep(ctx, 20*time.Millisecond); err != nil { // the pages arrive
+					return err
+				}
+				want, got := make([]byte, 100*4096), make([]byte, 4*4096)
+				fill(want, 1, 1)
+				fresh := want[to.at:][:to.n]
+				clear(fresh)
+				var err error
+				if discards {
+					err = v.Discard(ctx, to.at, to.n)
+				} else {
+					copy(fresh, bytes.Repeat([]byte("new "), len(fresh)))
+					_, err = v.WriteAtContext(ctx, fresh, to.at)
+				}
+				if err != nil {
+					return err
+				}
+				for at := int64(first); at < first+int64(len(got)); at += 4096 {
+					page := got[at-first:][:4096]
+					if _, err := v.ReadAtContext(ctx, page, at); err != nil || !bytes.Equal(page, want[at:][:4096]) {
+						return fmt.Errorf("%s, discarded: %v; the page at %d: %w, or old bytes", what, discards, at, err)
+					}
+				}
+				return nil
+			})
+		}
+	}
+}
