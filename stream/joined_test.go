@@ -236,34 +236,3 @@ func TestAWriteThatACloseOvertakesTakesNothing(t *testing.T) {
 		t.Errorf("the peer read %d bytes, %v; expected %d and the end", len(got), err, readBuffer)
 	}
 }
-
-// SetWriteBuffer may lower the bound below the bytes that wait already. Then no more bytes join, and all that wait arrive.
-func TestNoMoreBytesJoinWhenTheBufferIsSmallerThanTheBytesThatWait(t *testing.T) {
-	server, client := onSwitch(t)
-	c, s := dialled(t, server, client, "joined")
-	const piece = 10_000
-	sum := 0
-	for _, n := range []int{readBuffer, piece, piece} {
-		if _, err := c.Write(make([]byte, n)); err != nil {
-			t.Fatal(err)
-		}
-		sum += n
-	}
-	if err := c.SetWriteBuffer(1); err != nil {
-		t.Fatal(err)
-	}
-	if n := c.join(make([]byte, piece)); n != 0 {
-		t.Errorf("%d bytes joined %d, and the buffer has %d", n, 2*piece, leastBuffer)
-	}
-	came := make(chan int64, 1)
-	go func() { n, _ := io.Copy(io.Discard, s); came <- n }()
-	if _, err := c.Write(make([]byte, piece)); err != nil {
-		t.Error(err)
-	}
-	if err := c.CloseWrite(); err != nil {
-		t.Error(err)
-	}
-	if n := <-came; n != int64(sum+piece) {
-		t.Errorf("%d bytes came; expected %d", n, sum+piece)
-	}
-}

@@ -252,15 +252,15 @@ func TestAStreamWhosePeerAnswersADoubtStaysOpen(t *testing.T) {
 		defer c.mu.Unlock()
 		return c.heardSum
 	}
-	before := heard()
-	c.doubt(server.Address(), time.Now())
+	before, at := heard(), time.Now().Add(time.Minute) // the peer has until then to answer
+	c.doubt(server.Address(), at)
 	for end := time.Now().Add(time.Minute); heard() == before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the peer does not answer")
 		}
 	}
 	for _, later := range []time.Duration{2 * keepEvery, 6 * keepEvery} { // the second time, nothing has arrived since the first
-		c.keepAlive(time.Now().Add(later))
+		c.keepAlive(at.Add(later))
 	}
 	answers(t, c, s)
 }
