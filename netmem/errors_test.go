@@ -84,6 +84,13 @@ func TestAVolumeThatTheServersHaveNoRoomForIsErrFull(t *testing.T) {
 		if !errors.Is(err, netmem.ErrFull) || errors.Is(err, weft.ErrBadArgument) {
 			return fmt.Errorf("%v; want ErrFull", err)
 		}
+		// The refused volume has left nothing behind, so the process may open a smaller one.
+		v, err := netmem.Open(context.Background(), sp.Weft(), netmem.VolumeConfig{
+			ClientConfig: netmem.ClientConfig{Servers: refs}, Bytes: 4 * 8192})
+		if err != nil {
+			return fmt.Errorf("a volume after the refused one: %w", err)
+		}
+		v.Close()
 		return nil
 	})
 	if err := f.Run(time.Minute); err != nil {

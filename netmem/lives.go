@@ -229,8 +229,10 @@ func (c *Client) introduce(s *server) {
 
 // mourn ends clients whose processes or NICs have ended. Its watcher only wakes it. If mourn took
 // the event from its own watcher before it had the lock, the server could serve a later request
-// before the event.
+// before the event. mourn ends with the server, also if the server's process was closed instead of the
+// server.
 func (s *Server) mourn() {
+	defer s.letGo()
 	defer s.bell.Close()
 	for {
 		if _, err := s.bell.Next(s.port.ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -95,4 +96,46 @@ func TestAPageThatIsBeingLookedAtStaysWhileItsClientIsClosed(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A program may close its process instead of the server or the client in it. Then nothing of them is left: no goroutine, and no spill
+// file, which would take its space on the disk.
+func TestServersAndClientsEndWithTheirProcess(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	link := weft.NewSwitch().Link()
+	server, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "server"}, Link: link})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	client, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Link: link, Nodes: []weft.Node{{ID: server.NIC().ID(), Addr: server.NIC().Addr()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	s, err := Serve(server, ServerConfig{Bytes: 8 * hsn.MaxPage, Spill: filepath.Join(t.TempDir(), "spill")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewClient(ctx, client, ClientConfig{Servers: []ServerRef{{Name: server.Name()}}, Dead: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	server.Close()
+	for what, left := range map[string]func() bool{
+		"goroutines of the client": func() bool { return c.port.ctx.Err() == nil },
+		"goroutines of the server": func() bool { return s.port.ctx.Err() == nil },
+		"the spill file":           func() bool { return s.store.spill.f != nil },
+	} {
+		for is := true; is; time.Sleep(time.Millisecond) {
+			s.port.mu.Lock()
+			is = left()
+			s.port.mu.Unlock()
+			if is && ctx.Err() != nil {
+				t.Fatalf("%s: left a minute after the end of the process", what)
+			}
+		}
+	}
 }

@@ -79,6 +79,7 @@ func (o *port) quiet() bool { return o.driver.Idle() && o.driver.Next() == clock
 // lock.
 func (o *port) run() {
 	o.end(o.pumps())
+	o.stop() // no other call ends the other goroutines if the process was closed, and not the port
 	_ = o.own.Close()
 	o.release()
 }

@@ -190,6 +190,11 @@ const serverSpare = 96
 // Close ends the server and discards its pages.
 func (s *Server) Close() {
 	s.port.close()
+	s.letGo()
+}
+
+// letGo frees what an ended server still holds.
+func (s *Server) letGo() {
 	s.events.Close()
 	s.port.mu.Lock()
 	defer s.port.mu.Unlock()

@@ -180,6 +180,13 @@ func TestAServerThatStoresNoShelvesIsNamed(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "memory/1") || !strings.Contains(err.Error(), "--shelve") {
 			return fmt.Errorf("%w; expected memory/1 and a cure", err)
 		}
+		cfg := l.config() // the refused shelf has left nothing behind, so the process may open another one
+		cfg.Servers, cfg.Copies = l.refs[:1], 1
+		s, err := OpenShelf(ctx, sp.Weft(), cfg)
+		if err != nil {
+			return fmt.Errorf("a shelf after the refused one: %w", err)
+		}
+		s.Close()
 		return nil
 	})
 }

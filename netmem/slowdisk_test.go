@@ -176,3 +176,29 @@ func TestADiskThatFailsLosesNothing(t *testing.T) {
 		return nil
 	})
 }
+
+// A request for a page in the file waits for the disk. Afterwards its place is free for the next request, so no client retransmits,
+// however many pages come back.
+func TestEachReadOfAPageInTheFileWaitsForIt(t *testing.T) {
+	onSlowDisk(t, func(ctx context.Context, c *Client, s *Server, _ *slowFile) error {
+		before, read := c.Stats().Repeated, 0
+		for read <= 2*maxParked {
+			_, away := s.parts()
+			for _, page := range away {
+				if err := reads(ctx, c, page, time.Minute); err != nil {
+					return err
+				}
+				read++
+			}
+		}
+		if st := c.Stats(); st.Repeated != before || s.Stats().SpillIn == 0 {
+			return fmt.Errorf("%d reads took %d retransmissions and %d reads of the disk; expected no retransmission", read, st.Repeated-before, s.Stats().SpillIn)
+		}
+		s.port.mu.Lock()
+		defer s.port.mu.Unlock()
+		if s.parked != 0 {
+			return fmt.Errorf("%d requests count as waiting after all reads", s.parked)
+		}
+		return nil
+	})
+}

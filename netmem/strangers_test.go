@@ -119,3 +119,25 @@ func TestAnAnswerThatAnotherProcessForgesIsDiscarded(t *testing.T) {
 		return errors.Join(c.p.Runtime().WaitUntil(context.Background(), func() bool { return over }), failed)
 	})
 }
+
+// Each process that sends a datagram gets an entry in the table of senders. The table stays bounded, and a full table costs no
+// answer.
+func TestTheTableOfSendersIsBounded(t *testing.T) {
+	withClient(t, ClientConfig{}, func(_ *sim.Process, _ *sim.Fabric, c *Client) error {
+		c.port.mu.Lock()
+		clear(c.port.names)
+		for i := range uint32(portNames) {
+			c.port.names[hsn.Host{NIC: 1 << 20, Gen: i}] = weft.Name{App: "stranger", Index: i}
+		}
+		c.port.mu.Unlock()
+		if err := c.ReadPage(context.Background(), 3, make([]byte, hsn.HalfPage)); err != nil {
+			return fmt.Errorf("a read with a full table: %w", err)
+		}
+		c.port.mu.Lock()
+		defer c.port.mu.Unlock()
+		if n := len(c.port.names); n == 0 || n > portNames {
+			return fmt.Errorf("the table has %d senders; expected 1 to %d", n, portNames)
+		}
+		return nil
+	})
+}

@@ -91,3 +91,37 @@ func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsFull(t *testing.T) {
 		return nil
 	})
 }
+
+// A page that waits to be written takes one of a bounded number of places. A discard of the page frees the place.
+func TestADiscardedPageNoLongerWaitsToBeWritten(t *testing.T) {
+	for _, cfg := range []ClientConfig{{Copies: 2}, {Coding: Code{Data: 2, Parity: 1}}} {
+		onSeveral(t, []int{64, 64, 64}[:max(cfg.Copies, cfg.Coding.servers())], 8, cfg, func(w *several) error {
+			const page = 3
+			heal := w.f.Partition(2)
+			sleep(w.sp, time.Second)
+			ctx, cancel := w.sp.Runtime().WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			if err := w.WritePage(ctx, page, append([]byte{99}, make([]byte, hsn.HalfPage-1)...)); !errors.Is(err, ErrFew) {
+				return fmt.Errorf("%v: a write without a server: %w; expected %w", w.code, err, ErrFew)
+			}
+			if _, err := w.decided(page, page); err != nil {
+				return err
+			}
+			if st := w.Stats(); st.Pending != 1 {
+				return fmt.Errorf("%v: %d pages wait to be written; expected 1", w.code, st.Pending)
+			}
+			if err := w.DiscardPage(context.Background(), page); err != nil {
+				return err
+			}
+			if st := w.Stats(); st.Pending != 0 {
+				return fmt.Errorf("%v: %d pages wait to be written after the discard; expected none", w.code, st.Pending)
+			}
+			heal()
+			sleep(w.sp, 10*time.Second)
+			if err := w.ReadPage(context.Background(), page, make([]byte, hsn.HalfPage)); !errors.Is(err, ErrMissing) {
+				return fmt.Errorf("%v: a read of the discarded page: %w; expected %w", w.code, err, ErrMissing)
+			}
+			return nil
+		})
+	}
+}

@@ -183,6 +183,26 @@ func TestAClosedStreamWhosePeerReadsNothingIsGivenUp(t *testing.T) {
 	}
 }
 
+// A process that was stopped could send nothing meanwhile. Its closed streams have all of their time nevertheless.
+func TestAClosedStreamHasItsTimeThoughItsProcessWasStopped(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client, "joined")
+	if _, err := c.Write(make([]byte, readBuffer+1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	at := c.closed
+	c.mu.Unlock()
+	c.overslept(time.Hour)
+	c.keepAlive(at.Add(time.Hour + lingers - 1))
+	if n, err := io.Copy(io.Discard, s); err != nil || n != readBuffer+1 {
+		t.Errorf("%d bytes came, %v; expected %d and the end", n, err, readBuffer+1)
+	}
+}
+
 // An idle stream keeps no memory of what it has sent.
 func TestASilentStreamKeepsNoMemoryOfWhatItHasSent(t *testing.T) {
 	server, client := onSwitch(t)

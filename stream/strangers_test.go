@@ -212,3 +212,55 @@ func TestCloseTellsThePeersOfStreamsThatWereNotAccepted(t *testing.T) {
 		}
 	}
 }
+
+// A process answers messages that belong to no stream. A peer may send them without end and take no answer, so each queue of answers
+// is bounded. A stream's own messages still have room.
+func TestAnswersToMessagesOfNoStreamAreBounded(t *testing.T) {
+	p, _ := onSwitch(t)
+	h, silent := &host{p: p, owes: p.Runtime().NewGate()}, weft.Name{App: "silent"}
+	for i := range uint32(2 * mostStrays) {
+		h.stray(silent, kindReset, i, 0, nil)
+	}
+	if n := len(h.strays); n != mostStrays {
+		t.Errorf("%d answers wait for their lanes; expected %d", n, mostStrays)
+	}
+	ls := lanes{h: h, of: map[weft.Name]*lane{}, sweep: keptLanes}
+	l := ls.lane(silent)
+	l.held = true // its goroutine waits for the NIC
+	for range 2 {
+		for _, s := range h.strays {
+			ls.put(owed{s: s})
+		}
+	}
+	if n := len(l.waits); n != mostStrays {
+		t.Errorf("%d answers wait in the lane of a silent peer; expected %d", n, mostStrays)
+	}
+	c := newConn(h, 1, Addr{}, Addr{Process: silent}, config{})
+	ls.put(owed{c: c})
+	if n := len(l.waits); n != mostStrays+1 {
+		t.Errorf("%d entries wait with that of a stream; expected %d", n, mostStrays+1)
+	}
+}
+
+// An event may report the end of a peer that lives. The peer answers, and the stream may then be silent as before.
+func TestAStreamWhosePeerAnswersADoubtStaysOpen(t *testing.T) {
+	server, client := onSwitch(t)
+	c, s := dialled(t, server, client, "x")
+	answers(t, c, s)
+	heard := func() uint32 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.heardSum
+	}
+	before, at := heard(), time.Now().Add(time.Minute) // the peer has until then to answer
+	c.doubt(server.Address(), at)
+	for end := time.Now().Add(time.Minute); heard() == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the peer does not answer")
+		}
+	}
+	for _, later := range []time.Duration{2 * keepEvery, 6 * keepEvery} { // the second time, nothing has arrived since the first
+		c.keepAlive(at.Add(later))
+	}
+	answers(t, c, s)
+}

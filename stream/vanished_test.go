@@ -89,3 +89,46 @@ func TestAHostThatVanishesHoldsUpNoDialFromAnother(t *testing.T) {
 		}
 	}
 }
+
+// A Dial to a silent host that its context ends leaves no send in flight. However many were given up, a Dial to another host succeeds
+// while the NICs still wait for the silent one.
+func TestDialsToASilentHostThatWereGivenUpHoldUpNoOther(t *testing.T) {
+	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 3})
+	f.Serve(0, "a/0", acceptAll)
+	f.Serve(1, "b/0", acceptAll)
+	f.Process(2, "c/0", func(p *sim.Process) error {
+		ctx := context.Background()
+		for _, app := range []string{"a", "b"} {
+			if _, err := p.Weft().WaitName(ctx, weft.Name{App: app}); err != nil {
+				return err
+			}
+		}
+		f.Partition(1)
+		for i := range 2000 { // more than the sends of a process
+			short, cancel := p.Runtime().WithTimeout(ctx, 10*time.Microsecond)
+			_, err := stream.Dial(short, p.Weft(), "b/0:x")
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				return fmt.Errorf("dial %d to a silent host: %w; expected %w", i, err, context.DeadlineExceeded)
+			}
+		}
+		lost := false
+		p.Start("waits", func(p *sim.Process) error {
+			err := p.Weft().Peer(weft.Name{App: "b"}).SendDelivered(ctx, 1, []byte("x"))
+			if lost = true; !errors.Is(err, weft.ErrUnreachable) {
+				return fmt.Errorf("a send to a silent host: %w", err)
+			}
+			return nil
+		})
+		if _, err := stream.Dial(ctx, p.Weft(), "a/0:x"); err != nil {
+			return err
+		}
+		if lost {
+			return errors.New("a dial has waited until the NICs had lost each other")
+		}
+		return nil
+	})
+	if err := f.Run(5 * time.Minute); err != nil {
+		t.Error(err)
+	}
+}
