@@ -1,0 +1,118 @@
+package userfault
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/memfd"
+	"github.com/weftnet/weft/internal/paging"
+)
+
+// Pages are handled together only if the same is done with all of them, and they follow each other.
+func TestOnlyLikePagesThatFollowEachOtherAreHandledTogether(t *testing.T) {
+	take := func(page int, buf int32, writable bool) paging.Action {
+		return paging.Action{Kind: paging.Take, Page: page, Buf: buf, Writable: writable}
+	}
+	of := func(kind paging.Kind, page int, writable bool) paging.Action {
+		return paging.Action{Kind: kind, Page: page, Buf: -1, Writable: writable}
+	}
+	wake := func(page int, here bool) paging.Action {
+		return paging.Action{Kind: paging.Wake, Page: page, Here: here}
+	}
+	for name, c := range map[string]struct {
+		l    []paging.Action
+		want int
+	}{
+		"one page":                        {[]paging.Action{take(1, 1, true)}, 1},
+		"pages with buffers":              {[]paging.Action{take(1, 7, true), take(2, 1, false), take(3, 3, true)}, 3},
+		"zeros behind a page":             {[]paging.Action{take(1, 7, true), take(2, -1, false)}, 1},
+		"a page behind zeros":             {[]paging.Action{take(1, -1, false), take(2, -1, false), take(3, 1, true)}, 2},
+		"a gap":                           {[]paging.Action{take(1, 1, true), take(3, 2, true)}, 1},
+		"backwards":                       {[]paging.Action{take(2, 1, true), take(1, 2, true)}, 1},
+		"zeros":                           {[]paging.Action{of(paging.Zero, 1, true), of(paging.Zero, 2, true)}, 2},
+		"zeros of which some are guarded": {[]paging.Action{of(paging.Zero, 1, true), of(paging.Zero, 2, false)}, 1},
+		"another action":                  {[]paging.Action{of(paging.Allow, 1, false), of(paging.Zero, 2, false)}, 1},
+		"pages from buffers":              {[]paging.Action{of(paging.Fill, 1, true), of(paging.Fill, 2, true)}, 1},
+		"lost pages":                      {[]paging.Action{of(paging.Poison, 1, false), of(paging.Poison, 2, false)}, 1},
+		"pages that are there and not":    {[]paging.Action{wake(1, true), wake(2, false)}, 1},
+	} {
+		if got := neighbours(c.l); got != c.want {
+			t.Errorf("%s: %d together; expected %d", name, got, c.want)
+		}
+	}
+}
+
+// A writable page is protected before it is copied: what a thread writes meanwhile would be lost.
+// If it cannot be protected, it stays, and its program ends.
+func TestAPageThatCannotBeProtectedIsNotTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		writable []bool
+		taken    bool
+	}{
+		"none is writable":      {[]bool{false, false, false}, true},
+		"all are writable":      {[]bool{true, true, true}, false},
+		"the first is writable": {[]bool{true, false, false}, false},
+		"one between":           {[]bool{false, true, false}, false},
+		"the last is writable":  {[]bool{false, false, true}, false},
+	} {
+		r := without(t, &device{b: make([]byte, 1<<20)})
+		var log lines
+		r.p.cfg.Log = log.add
+		file, err := memfd.Create("weft-mem")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.memfd = file.FD
+		if err := file.Grow(1 << 20); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.Pwrite(r.memfd, bytes.Repeat([]byte("weft"), 3<<10), 4096); err != nil {
+			t.Fatal(err)
+		}
+		var l []paging.Action
+		for i, writable := range c.writable {
+			l = append(l, paging.Action{Kind: paging.Take, Page: 1 + i, Buf: int32(2 - i), Writable: writable})
+		}
+		r.remove(l) // the region has no userfaultfd by which a page could be protected
+		var left [4]byte
+		if _, err := unix.Pread(r.memfd, left[:], 3*4096); err != nil {
+			t.Fatal(err)
+		}
+		ended := r.ctx.Err() != nil && strings.Contains(log.String(), "a program is ended: taking 12288 bytes at 4096")
+		if taken := left == [4]byte{}; taken != c.taken || ended == c.taken {
+			t.Errorf("%s: the pages are taken: %v, the program ends: %v (%q)", name, taken, ended, log.String())
+		}
+		if c.taken && string(r.buffer(0)[:4])+string(r.buffer(2)[4092:]) != "weftweft" {
+			t.Errorf("%s: the buffers do not have the pages", name)
+		}
+		r.abort()
+		unix.Close(r.memfd)
+	}
+}
+
+// The device has its room back when a program has ended.
+func TestAProgramThatEndsLeavesNothingOnTheDevice(t *testing.T) {
+	const size = 1 << 20
+	d := &device{b: bytes.Repeat([]byte("x"), size)}
+	_, socket := serve(t, Config{Device: d, Page: 4096, Resident: 256 << 10})
+	conn, err := joined(t, socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		d.mu.Lock()
+		empty := bytes.Equal(d.b, make([]byte, size))
+		d.mu.Unlock()
+		if empty {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the device keeps what the program had")
+		}
+	}
+}
