@@ -53,6 +53,9 @@ func TestARegionThatIsBusyKeepsItsMemory(t *testing.T) {
 		t.Error("Free of a busy region succeeded")
 	}
 	mem[0] = 1 // still mapped
+	if len(a.regions) != 1 {
+		t.Errorf("after the refusal the table has %d regions; expected 1, for a later Free", len(a.regions))
+	}
 	idle.Store(true)
 	if err := a.Free(t.Context(), 1); err != nil || len(a.regions) != 0 {
 		t.Errorf("Free of an idle region: %v, %d left", err, len(a.regions))
