@@ -189,6 +189,10 @@ func TestRequestsBeyondTheAllowanceWait(t *testing.T) {
 	}
 	b.d.mu.Lock()
 	defer b.d.mu.Unlock()
+	quiet := &caller{allowance: 1, counted: time.Now().Add(-time.Hour)}
+	if quiet.earn(); quiet.allowance != limits.RequestBurst {
+		t.Errorf("after an hour of silence a process may make %v requests in a row; expected %v", quiet.allowance, limits.RequestBurst)
+	}
 	other := b.d.callerOf(1)
 	if other.allowance != limits.RequestBurst {
 		t.Errorf("another process may make %v requests", other.allowance)
