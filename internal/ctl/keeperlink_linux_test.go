@@ -31,27 +31,18 @@ func keeperLinks(t *testing.T) (daemon, keeper *KeeperLink) {
 func TestAKeeperThatReadsNothingStopsNoSender(t *testing.T) {
 	daemon, keeper := keeperLinks(t)
 	daemon.within = time.Millisecond
-	ended := make(chan error, 1)
-	go func() {
-		for {
-			if err := daemon.Tell(&ToKeeper{Stops: true}); err != nil {
-				ended <- err
-				return
-			}
+	err := ends(t, "packets that no keeper reads", func() (err error) {
+		for err == nil {
+			err = daemon.Tell(&ToKeeper{Stops: true})
 		}
-	}()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%v; expected a timeout", err)
-		}
-	case <-time.After(time.Minute):
-		t.Fatal("the daemon still waits for a keeper that reads nothing")
+		return err
+	})
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v; expected a timeout", err)
 	}
-	if err := daemon.Close(); err != nil {
+	if err = daemon.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var err error
 	for err == nil {
 		var m ToKeeper
 		err = keeper.receive(&m)

@@ -432,3 +432,16 @@ func TestAProgramWhosePreparationHasEndedLeavesTheDriver(t *testing.T) {
 		f.wantStates("")
 	}
 }
+
+func TestNothingIsPreparedOfAProgramThatTheDriverRefuses(t *testing.T) {
+	f := newFabric(t, 1)
+	errNo := errors.New("not in this driver")
+	f.sites[0].Driver = func(vm.ID, *prog.Module) (program.Resident, error) { return nil, errNo }
+	for range limits.ProgramPrepared + 1 { // more than may be prepared at once
+		_, err := f.client.Load(t.Context(), f.all(), compiled(t, fmt.Sprintf(counting, 0)), deploy.Options{ID: 5, Resident: ctl.ResidentXDP})
+		if !errors.Is(err, errNo) || !errors.Is(err, ctl.ErrBadRequest) {
+			t.Fatalf("%v; expected %v", err, errNo)
+		}
+		f.wantClean()
+	}
+}
