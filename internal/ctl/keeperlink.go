@@ -89,6 +89,8 @@ type KeeperLink struct {
 	p    *packets
 	past bool // Begin has come
 	soon bool // Await has come
+
+	within time.Duration // keeperSendWithin
 }
 
 // NewKeeperLink makes a link of one end of a pair of packet sockets, and closes f.
@@ -104,7 +106,7 @@ func NewKeeperLink(f *os.File) (*KeeperLink, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("link of a keeper: %T is no unix socket", c), c.Close())
 	}
-	return &KeeperLink{c: u, p: newPackets(u, MaxMessage, 0)}, nil
+	return &KeeperLink{c: u, p: newPackets(u, MaxMessage, 0), within: keeperSendWithin}, nil
 }
 
 // OpenKeeperLink opens the keeper's end, KeeperFD. A process that no daemon has started has none.
@@ -139,7 +141,7 @@ func EachReport(ranks []RankInfo, send func(*FromKeeper) error) error {
 func (l *KeeperLink) send(m any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.c.SetWriteDeadline(time.Now().Add(keeperSendWithin)); err != nil {
+	if err := l.c.SetWriteDeadline(time.Now().Add(l.within)); err != nil {
 		return err
 	}
 	return l.p.send(m)

@@ -53,8 +53,29 @@ func TestARegionThatIsBusyKeepsItsMemory(t *testing.T) {
 		t.Error("Free of a busy region succeeded")
 	}
 	mem[0] = 1 // still mapped
+	if len(a.regions) != 1 {
+		t.Errorf("after the refusal the table has %d regions; expected 1, for a later Free", len(a.regions))
+	}
 	idle.Store(true)
 	if err := a.Free(t.Context(), 1); err != nil || len(a.regions) != 0 {
 		t.Errorf("Free of an idle region: %v, %d left", err, len(a.regions))
+	}
+}
+
+func TestARegionThatCannotBeMappedIsGivenBack(t *testing.T) {
+	var freed atomic.Uint32
+	a := &Attachment{regions: make(map[uint32][]byte)}
+	a.conn = dial(t, serve(t, func(c *Client, r *Request) error {
+		if r.Op == OpAlloc {
+			return c.Reply(&Reply{Region: &Region{ID: 7, Bytes: r.Alloc.Bytes}}, memfd(t, 0)) // what is empty cannot be mapped
+		}
+		freed.Store(r.Free.Region)
+		return c.Reply(&Reply{})
+	}))
+	if _, _, _, err := a.Alloc(t.Context(), 4096, false); err == nil || len(a.regions) != 0 {
+		t.Errorf("Alloc of memory that cannot be mapped: %v, %d regions", err, len(a.regions))
+	}
+	if id := freed.Load(); id != 7 {
+		t.Errorf("region %d was given back; expected 7", id)
 	}
 }

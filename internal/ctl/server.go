@@ -124,7 +124,7 @@ func (l *Listener) Accept() (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &Client{Peer: p, c: c, p: newPackets(c, MaxRequest, 0)}, nil
+	return &Client{Peer: p, c: c, p: newPackets(c, MaxRequest, 0), patience: replyWithin, askPatience: turnAwayWithin}, nil
 }
 
 // Client is the daemon's end of one connection.
@@ -135,6 +135,8 @@ type Client struct {
 	mu    sync.Mutex // one reply at a time
 	p     *packets
 	given []int // descriptors that came
+
+	patience, askPatience time.Duration // replyWithin, turnAwayWithin
 }
 
 // replyWithin bounds how long a client may leave its replies unread.
@@ -193,7 +195,7 @@ func (c *Client) give(r *Request, fds []int) error {
 func (c *Client) Reply(r *Reply, fds ...int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.c.SetWriteDeadline(time.Now().Add(replyWithin)); err != nil {
+	if err := c.c.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
 		return err
 	}
 	return c.p.send(r, fds...)
@@ -205,7 +207,7 @@ func (c *Client) Refuse(err error) error { return c.Reply(ErrorReply(err)) }
 // TurnAway answers the first request with an error and closes: an unwanted client shall know why. It waits for the
 // request, since closing with one unread would lose the answer, but not for long.
 func (c *Client) TurnAway(err error) error {
-	if e := c.c.SetReadDeadline(time.Now().Add(turnAwayWithin)); e != nil {
+	if e := c.c.SetReadDeadline(time.Now().Add(c.askPatience)); e != nil {
 		return errors.Join(e, c.Close())
 	}
 	if _, _, e := c.p.receive(); e != nil {

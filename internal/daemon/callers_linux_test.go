@@ -189,8 +189,39 @@ func TestRequestsBeyondTheAllowanceWait(t *testing.T) {
 	}
 	b.d.mu.Lock()
 	defer b.d.mu.Unlock()
+	quiet := &caller{allowance: 1, counted: time.Now().Add(-time.Hour)}
+	if quiet.earn(); quiet.allowance != limits.RequestBurst {
+		t.Errorf("after an hour of silence a process may make %v requests in a row; expected %v", quiet.allowance, limits.RequestBurst)
+	}
 	other := b.d.callerOf(1)
 	if other.allowance != limits.RequestBurst {
 		t.Errorf("another process may make %v requests", other.allowance)
+	}
+}
+
+// A program that starts many processes must neither fill the table of callers nor push its debt out of it.
+func TestCallersThatOweAreForgottenOnlyIfTheTableIsFullOfThem(t *testing.T) {
+	later := time.Now().Add(time.Hour) // so that no debt is paid meanwhile
+	for _, owing := range []int{1, limits.Callers - 1, limits.Callers} {
+		h := newDoor(false)
+		const connected = 1 // that owes, too
+		for pid := 1; pid <= limits.Callers; pid++ {
+			c := &caller{allowance: limits.RequestBurst, counted: time.Now()}
+			if pid <= owing {
+				c.allowance, c.counted = -1, later
+			}
+			if pid == connected {
+				c.open = 1
+			}
+			h.callers[pid] = c
+		}
+		h.callerOf(limits.Callers + 1)
+		left := owing + 1
+		if owing == limits.Callers {
+			left = 2 // with the one that is connected
+		}
+		if len(h.callers) != left || h.callers[connected] == nil {
+			t.Errorf("of %d callers, %d of which owe, and a new one %d are left; expected %d, with the one that is connected", limits.Callers, owing, len(h.callers), left)
+		}
 	}
 }

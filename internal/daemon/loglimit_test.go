@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -32,6 +33,17 @@ func TestNobodyFloodsTheLogAndOthersAreStillHeard(t *testing.T) {
 	for text, want := range map[string]int{"pid=8": 1, "good/0": 1, "peer is up": 100} {
 		if n := strings.Count(out.String(), text); n != want {
 			t.Errorf("%d lines with %q; want %d", n, text, want)
+		}
+	}
+}
+
+// A host sees many processes in its life, and each that is logged of is counted.
+func TestTheCountsOfTheLogAreBounded(t *testing.T) {
+	h := newLimited(slog.NewTextHandler(io.Discard, nil)).(*limited)
+	log := slog.New(h)
+	for pid := range 2*mostCounts + 10 {
+		if log.Warn("process attached", "pid", pid); len(h.counts) > mostCounts {
+			t.Fatalf("%d processes are counted; expected %d at most", len(h.counts), mostCounts)
 		}
 	}
 }

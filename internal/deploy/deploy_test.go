@@ -20,6 +20,7 @@ import (
 	"github.com/weftnet/weft/internal/secret"
 	"github.com/weftnet/weft/pdl"
 	"github.com/weftnet/weft/pdl/prog"
+	"github.com/weftnet/weft/pdl/vm"
 )
 
 // A fabric is some NICs of which each can be asked, as long as it lives.
@@ -373,5 +374,74 @@ func TestAProgramIsFoundByItsNameAsTheSourceHasIt(t *testing.T) { // PANIC-36
 	}
 	if _, err := f.sites[0].Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramUnload, Name: "Countin"}); !errors.Is(err, ctl.ErrNoProgram) {
 		t.Errorf("by a part of its name: %v", err)
+	}
+}
+
+// Any user who may load programs may begin to bring modules, and end none.
+func TestModulesThatComeAtATimeAreBounded(t *testing.T) {
+	s := newFabric(t, 1).sites[0]
+	put := func(key uint64, at int) (uint64, error) {
+		r, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPut, Key: key, Total: 10, Offset: at, Bytes: make([]byte, 4)})
+		if err != nil {
+			return 0, err
+		}
+		return r.Key, nil
+	}
+	var keys []uint64
+	for range limits.ProgramPrepared + 1 {
+		key, err := put(0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	for i, key := range keys {
+		if _, err := put(key, 4); (i == 0) != errors.Is(err, ctl.ErrBadRequest) || i > 0 && err != nil {
+			t.Errorf("a piece of module %d of %d: %v; expected the oldest alone to be forgotten", i+1, len(keys), err)
+		}
+	}
+}
+
+// inDriver is a program in a driver that is none.
+type inDriver struct {
+	program.Resident
+	closed int
+}
+
+func (r *inDriver) Close() error { r.closed++; return nil }
+
+// A program is compiled for the driver while the engine goes on, so its preparation may have ended by then.
+func TestAProgramWhosePreparationHasEndedLeavesTheDriver(t *testing.T) {
+	f := newFabric(t, 1)
+	r := &inDriver{}
+	for _, where := range []string{ctl.ResidentXDP, ctl.ResidentAuto} {
+		f.sites[0].Driver = func(vm.ID, *prog.Module) (program.Resident, error) {
+			f.now += clock.Time(limits.PrepareWithin)
+			f.engines[0].Poll(f.now)
+			return r, nil
+		}
+		r.closed = 0
+		_, err := f.client.Load(t.Context(), f.all(), compiled(t, fmt.Sprintf(counting, 0)), deploy.Options{ID: 5, Resident: where})
+		if !errors.Is(err, program.ErrKey) {
+			t.Errorf("%s: %v; expected %v", where, err, program.ErrKey)
+		}
+		if r.closed != 1 {
+			t.Errorf("%s: the program in the driver was closed %d times; expected once", where, r.closed)
+		}
+		f.wantClean()
+		f.wantStates("")
+	}
+}
+
+func TestNothingIsPreparedOfAProgramThatTheDriverRefuses(t *testing.T) {
+	f := newFabric(t, 1)
+	errNo := errors.New("not in this driver")
+	f.sites[0].Driver = func(vm.ID, *prog.Module) (program.Resident, error) { return nil, errNo }
+	for range limits.ProgramPrepared + 1 { // more than may be prepared at once
+		_, err := f.client.Load(t.Context(), f.all(), compiled(t, fmt.Sprintf(counting, 0)), deploy.Options{ID: 5, Resident: ctl.ResidentXDP})
+		if !errors.Is(err, errNo) || !errors.Is(err, ctl.ErrBadRequest) {
+			t.Fatalf("%v; expected %v", err, errNo)
+		}
+		f.wantClean()
 	}
 }

@@ -68,6 +68,26 @@ func TestSessionsThatEndAreAnsweredNoMore(t *testing.T) {
 	n.answered(9, 12)
 }
 
+// The index of a session that has ended becomes another NIC's.
+func TestTheEndOfASessionEndsNoneOfAnotherNIC(t *testing.T) {
+	n := newNIC(t)
+	n.load(echoSource, false)
+	n.meet(keys)
+	n.answered(6, 12)
+	n.part()
+	const other = peerNIC + 1
+	n.engine.do(func(*program.Table) { driver{n.programs, n.programs.host}.Session(other, keys) })
+	n.part() // once more
+	n.counter = 0
+	n.answered(7, 12)
+	next := keys
+	next.Index = 0x5678
+	n.meet(next)
+	n.answered(8, 12)
+	n.keys, n.counter = keys, 100
+	n.answered(9, 12)
+}
+
 const returnSource = `PROGRAM back: TRIGGERS 12; BEGIN END; MESSAGE 12: BEGIN SEND PACKET[0] LEN PACKETLEN AS 10 TO 416 AT SOURCE END; END;`
 
 // Over IPv6 a program in the driver answers, too, short messages and the longest that there are. The other end is the kernel's, which
