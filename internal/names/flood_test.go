@@ -1,0 +1,91 @@
+package names
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/clock"
+	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// said is a record about the i-th of many processes, each of which has another name.
+func said(op byte, i int) []byte {
+	b := make([]byte, claimLen)
+	b[0] = op
+	le.PutUint16(b[2:], uint16(1+i%limits.MaxProcesses))
+	le.PutUint32(b[4:], uint32(1+i/limits.MaxProcesses))
+	le.PutUint32(b[16:], uint32(i))
+	copy(b[20:], "flood")
+	le.PutUint32(b[44:], uint32(i))
+	return b
+}
+
+// A peer may tell of NamesPerNIC processes, whatever it says of them. What it tells beyond is counted and dropped.
+func TestAPeerFillsTheTableNoFurtherThanItMayWhateverItTells(t *testing.T) {
+	const left, beyond = 5, 10
+	for what, op := range map[string]byte{"claims": wire.TableClaim, "ends": wire.TableEnd, "questions": wire.TableAsk} {
+		f := newFabric(t, 2)
+		n := f.nics[0]
+		n.owned[2] = limits.NamesPerNIC - left // the others need not be there
+		before := n.cfg.Counts[vni.DropFormat]
+		for i := range left + beyond {
+			if !n.Take(n.Peer(2), said(op, i)) {
+				t.Fatalf("%s: the record is none of names", what)
+			}
+		}
+		all, _ := n.Len()
+		if dropped := n.cfg.Counts[vni.DropFormat] - before; all != left || dropped != beyond || n.owned[2] != limits.NamesPerNIC {
+			t.Errorf("with %d names to go, %d %s: %d are kept and %d dropped; expected %d and %d", left, left+beyond, what, all, dropped, left, beyond)
+		}
+	}
+}
+
+// The end of a process is remembered for NameKeep, in case its claim comes later. Then another may be told.
+func TestEndsThatOvertookNothingAreForgotten(t *testing.T) {
+	f := newFabric(t, 2)
+	n := f.nics[0]
+	for i := range 100 {
+		n.Take(n.Peer(2), said(wire.TableEnd, i))
+	}
+	f.run(limits.NameKeep + time.Second)
+	if all, _ := n.Len(); all != 0 || n.owned[2] != 0 || len(n.claims) != 0 {
+		t.Errorf("after %v there are %d names, %d of NIC 2, to %d names", limits.NameKeep, all, n.owned[2], len(n.claims))
+	}
+}
+
+// A host that did not answer is left alone for a while, and not for ever: it may have had a NIC only later. The same holds for
+// the bound of such hosts.
+func TestAHostThatDidNotAnswerMayBeCalledAgainInTime(t *testing.T) {
+	var f fabric
+	n := &node{f: &f}
+	f.now = clock.Time(time.Hour)
+	n.Init(Config{NIC: 1}, n)
+	host := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 1, byte(i >> 8), byte(i)}) }
+	for i := range limits.HearsayCallsPerHost {
+		if !n.mayDisturb(host(0)) {
+			t.Fatalf("call %d is refused; %d may be made", i+1, limits.HearsayCallsPerHost)
+		}
+	}
+	if n.mayDisturb(host(0)) {
+		t.Fatal("a host that never answers is called beyond the bound")
+	}
+	for i := range limits.HearsayHosts - 1 {
+		if !n.mayDisturb(host(i + 1)) {
+			t.Fatalf("host %d is refused; %d may be remembered", i+2, limits.HearsayHosts)
+		}
+	}
+	if n.mayDisturb(host(limits.HearsayHosts)) {
+		t.Fatal("more hosts are called than are remembered")
+	}
+	f.now = f.now.Add(limits.HearsayForgiven - time.Nanosecond)
+	if n.mayDisturb(host(0)) || n.mayDisturb(host(limits.HearsayHosts)) {
+		t.Fatal("the calls are forgotten before their time")
+	}
+	f.now = f.now.Add(time.Nanosecond)
+	if !n.mayDisturb(host(0)) || !n.mayDisturb(host(limits.HearsayHosts)) {
+		t.Error("a minute later neither the host that did not answer nor another one may be called")
+	}
+}
