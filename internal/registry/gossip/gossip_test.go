@@ -374,6 +374,27 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
+// Sockets are taken before the rest is known to be right. A registry that is refused, or closed, must not keep its port.
+func TestARefusedOrClosedRegistryLeavesItsPortFree(t *testing.T) {
+	at := freeAddr(t)
+	c := Config{ID: 1, Incarnation: 1, Addr: loopback(7001), Listen: at, FailureTimeout: failureTimeout}
+	for i := range 2 {
+		c.Keys = make([]Key, 1)
+		if r, err := New(c); err == nil {
+			r.Close()
+			t.Fatal("a key of zeros is taken")
+		}
+		c.Keys = testKeys(t, 1)
+		r, err := New(c)
+		if err != nil {
+			t.Fatalf("round %d: with a good key: %v", i+1, err)
+		}
+		if err := errors.Join(r.Close(), r.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestWhoListensEverywhereTellsTheAddressTowardsItsSeed(t *testing.T) {
 	a := begin(t, 1, 7001, nil)
 	b := begin(t, 2, 7002, func(c *Config) {
