@@ -66,8 +66,8 @@ func TestAPartIsJoinedByMembersOfTheWholeAndByItsOwnKind(t *testing.T) {
 	}
 }
 
-// The whole is watched while a part is joined, and no longer.
-func TestAJoinOfAPartWatchesTheWholeUntilItEnds(t *testing.T) {
+// twoAndOne is a team of two processes here and one at the peer, that has begun.
+func twoAndOne(t *testing.T) *team {
 	g := newTeam(newEngine(t, 1), 2, 1)
 	for i := range 2 {
 		if g.member(i).join != nil { // the peer takes part in operation 0
@@ -76,6 +76,12 @@ func TestAJoinOfAPartWatchesTheWholeUntilItEnds(t *testing.T) {
 			g.Run()
 		}
 	}
+	return g
+}
+
+// The whole is watched while a part is joined, and no longer.
+func TestAJoinOfAPartWatchesTheWholeUntilItEnds(t *testing.T) {
+	g := twoAndOne(t)
 	first := g.joinPart(0, partKey, 2)
 	m := g.local[0].members[1]
 	if first.done || len(m.watched) == 0 || !watched(g.peers[2]) {

@@ -42,11 +42,7 @@ func TestContributionsThatCannotBeCombinedAreDropped(t *testing.T) {
 
 // A member contributes once. A second contribution would take the place of that of another member, and its memory.
 func TestAContributionCountsOnce(t *testing.T) {
-	g := newTeam(newEngine(t, 2), 1, 2)
-	for round := range uint8(2) {
-		h := wire.GroupHeader{Group: g.numbers[0], Rank: 2 - uint32(round)}
-		g.Signal(g.peers[3-uint64(round)], wire.Signal{GroupHeader: h, What: signalRound, Round: round, Value: g.member(0).g.sum})
-	}
+	g := trio(t)
 	mine, theirs := make([]byte, 8), make([]byte, 8)
 	binary.LittleEndian.PutUint64(theirs, 7)
 	r := g.start(0, vni.CodeReduce, uint64(vni.SumUint64)<<32, mine)
