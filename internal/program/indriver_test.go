@@ -6,21 +6,34 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/internal/limits"
+	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/pdl/vm"
 )
 
 // driven is a program in a driver that handles nothing there.
 type driven struct {
-	data   []int64
-	closed int
+	data    []int64
+	entered int
+	closed  int
+	stopped bool  // what Leave and Profile say
+	fails   error // what Borrow says
 }
 
-func (d *driven) Enter(data []int64) error                  { d.data = slices.Clone(data); return nil }
-func (d *driven) Leave() ([]int64, bool, error)             { return d.data, false, nil }
-func (d *driven) Borrow(_ []int64, f func(bool) bool) error { f(false); return nil }
-func (d *driven) Profile() (vm.Profile, bool, error)        { return vm.Profile{}, false, nil }
-func (d *driven) Lost() (Losses, error)                     { return Losses{}, nil }
-func (d *driven) Close() error                              { d.closed++; return nil }
+func (d *driven) Enter(data []int64) error {
+	d.data = slices.Clone(data)
+	d.entered++
+	return nil
+}
+func (d *driven) Leave() ([]int64, bool, error) { return d.data, d.stopped, nil }
+func (d *driven) Borrow(_ []int64, f func(bool) bool) error {
+	if d.fails == nil {
+		f(d.stopped)
+	}
+	return d.fails
+}
+func (d *driven) Profile() (vm.Profile, bool, error) { return vm.Profile{}, d.stopped, nil }
+func (d *driven) Lost() (Losses, error)              { return Losses{}, nil }
+func (d *driven) Close() error                       { d.closed++; return nil }
 
 // reside prepares a program that resides in the driver under number 5.
 func (n *nicTest) reside(replace bool) (key uint64, d *driven) {
@@ -134,5 +147,79 @@ func TestPreparedProgramsCountAgainstTheLimit(t *testing.T) {
 	}
 	if got := len(n.List()); got != limits.Programs {
 		t.Errorf("%d programs are loaded, expected %d", got, limits.Programs)
+	}
+}
+
+// Undone, a program goes on where it was: in the driver, with the variables of the one that took its place.
+func TestUndoneAProgramIsInTheDriverAgain(t *testing.T) {
+	n := newNIC(t)
+	first, a := n.reside(false)
+	if _, _, err := n.Commit(first); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Settle(first); err != nil {
+		t.Fatal(err)
+	}
+	second, b := n.reside(true)
+	if _, kept, err := n.Commit(second); err != nil || !kept || a.entered != 1 || b.entered != 1 {
+		t.Fatalf("%v, kept %v; entered %d and %d times", err, kept, a.entered, b.entered)
+	}
+	b.data[0] = 40
+	if err := n.Undo(second); err != nil {
+		t.Fatal(err)
+	}
+	if info, _ := n.Info(5); a.entered != 2 || a.data[0] != 40 || !info.InDriver || info.State() != "running" {
+		t.Errorf("entered %d times, with %d; in the driver %v, %s", a.entered, a.data[0], info.InDriver, info.State())
+	}
+}
+
+// A program that stopped in the driver has stopped, whoever finds out first, and what replaces it begins anew.
+func TestAProgramThatStoppedInTheDriverHasStopped(t *testing.T) {
+	for what, look := range map[string]func(n *nicTest){
+		"a list":        func(n *nicTest) { n.List() },
+		"a message":     func(n *nicTest) { n.push(n.messageFor(5)); n.run(2) },
+		"a replacement": func(*nicTest) {},
+	} {
+		n := newNIC(t)
+		key, d := n.reside(false)
+		if _, _, err := n.Commit(key); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Settle(key); err != nil {
+			t.Fatal(err)
+		}
+		d.stopped = true
+		if look(n); what != "a replacement" && n.running(5) {
+			t.Errorf("after %s it runs", what)
+		}
+		key, _ = n.reside(true)
+		if _, kept, err := n.Commit(key); err != nil || kept || !n.running(5) {
+			t.Errorf("after %s, what replaces it has its data: %v, runs: %v, %v", what, kept, n.running(5), err)
+		}
+		if err := n.Undo(key); err != nil || n.running(5) {
+			t.Errorf("after %s, undone, it runs: %v, %v", what, n.running(5), err)
+		}
+	}
+}
+
+// messageFor is a message for trigger 1 of a program.
+func (n *nicTest) messageFor(id vm.ID) *message {
+	m := n.newMessage(0)
+	m.Program, m.Trigger = id, 1
+	return m
+}
+
+// Another processor may be at the variables for too long. The message is lost, and its sender is not told that it was handled.
+func TestAMessageThatFindsNoVariablesIsLostAndCounted(t *testing.T) {
+	n := newNIC(t)
+	key, d := n.reside(false)
+	if _, _, err := n.Commit(key); err != nil {
+		t.Fatal(err)
+	}
+	d.fails = errors.New("busy")
+	c := &command{}
+	n.Command(c, vm.Destination{Program: 5, Trigger: 1}, 0, true)
+	if n.run(2); n.engine.told[c] != vm.Busy || n.counts[vni.NICProgramDatagramsLost] != 1 || len(n.shown(5)) != 0 {
+		t.Errorf("the sender is told %v, %d messages are counted as lost", n.engine.told[c], n.counts[vni.NICProgramDatagramsLost])
 	}
 }

@@ -406,6 +406,21 @@ func TestWhoListensEverywhereTellsTheAddressTowardsItsSeed(t *testing.T) {
 	}
 }
 
+// Lost members are called too, as many as there have been. Only the calls of seeds are noted.
+func TestNotesOfCallsAreAsManyAsTheSeeds(t *testing.T) {
+	seed := loopback(7001)
+	r := &Registry{config: Config{Seeds: []netip.AddrPort{seed}}, members: newMembers()}
+	for port := range uint16(500) {
+		r.noteCall(loopback(7001+port), errors.New("no answer"))
+	}
+	if silent := r.Silent(); len(r.failed) != 1 || len(silent) != 1 || silent[0].Seed != seed {
+		t.Errorf("%d calls are noted, and %v are silent", len(r.failed), silent)
+	}
+	if r.noteCall(seed, nil); len(r.Silent()) != 0 {
+		t.Errorf("a seed that has answered is silent: %v", r.Silent())
+	}
+}
+
 func TestStrangersCannotFillTheLog(t *testing.T) {
 	b := new(book)
 	w := &logWriter{to: slog.New(slog.NewTextHandler(b, nil))}
