@@ -89,3 +89,62 @@ func TestAHostThatDidNotAnswerMayBeCalledAgainInTime(t *testing.T) {
 		t.Error("a minute later neither the host that did not answer nor another one may be called")
 	}
 }
+
+// A peer tells of NICs that others can reach. An address that leads to this host, or to many, would turn its calls on bystanders.
+func TestANodeIsCalledOnlyWhereANICCanBe(t *testing.T) {
+	f := newFabric(t, 2)
+	n := f.nics[0]
+	tell := func(id uint64, addr string) {
+		at := netip.MustParseAddrPort(addr)
+		b := make([]byte, nodeLen)
+		b[0] = wire.TableNode
+		le.PutUint16(b[4:], at.Port())
+		ip := at.Addr().As16()
+		copy(b[8:], ip[:])
+		le.PutUint64(b[24:], id)
+		n.Take(n.Peer(2), b)
+	}
+	for what, c := range map[string]struct {
+		id   uint64
+		addr string
+	}{
+		"this host":         {9, "127.0.0.1:7700"},
+		"its own link":      {9, "[fe80::1]:7700"},
+		"any address":       {9, "0.0.0.0:7700"},
+		"port 0":            {9, "10.9.9.9:0"},
+		"many hosts":        {9, "224.0.0.1:7700"},
+		"no id":             {0, "10.9.9.9:7700"},
+		"this NIC's own id": {1, "10.9.9.9:7700"},
+		"a NIC that is up":  {2, "10.9.9.9:7700"},
+	} {
+		if tell(c.id, c.addr); len(n.hearsay.rumours) != 0 || len(n.peers) != 1 || n.Peer(2).credit != limits.HearsayPerTeller {
+			t.Errorf("a node with %s is believed: %d rumours, %d peers", what, len(n.hearsay.rumours), len(n.peers))
+		}
+	}
+	n.cfg.Static = true
+	if tell(9, "10.9.9.9:7700"); len(n.hearsay.rumours) != 0 {
+		t.Error("a NIC with a fixed list believes in another one")
+	}
+	n.cfg.Static = false
+	if tell(9, "10.9.9.9:7700"); len(n.hearsay.rumours) != 1 {
+		t.Error("a node that can be is not believed")
+	}
+}
+
+// Other services tell of processes whose claims are to come. They are as many as one NIC may have, whoever tells of them.
+func TestABoundedNumberOfClaimsIsWaitedFor(t *testing.T) {
+	f := newFabric(t, 2)
+	n := f.nics[0]
+	name := n.homed()
+	for i := range limits.NamesPerNIC + 10 {
+		name.Index = uint32(i)
+		n.Expect(name, vni.Address{NIC: 2, Slot: 1, Gen: uint32(i + 1)})
+	}
+	if len(n.due) != limits.NamesPerNIC {
+		t.Errorf("%d claims are waited for, expected %d", len(n.due), limits.NamesPerNIC)
+	}
+	n.lose(n.Peer(2), true)
+	if len(n.due) != 0 {
+		t.Errorf("%d claims of a NIC that is lost are waited for", len(n.due))
+	}
+}
