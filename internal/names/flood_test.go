@@ -56,6 +56,41 @@ func TestEndsThatOvertookNothingAreForgotten(t *testing.T) {
 	}
 }
 
+// Each look at a name looks at the processes that had it and have ended. A peer that claims one name again and again once
+// held up this NIC for seconds when its session ended.
+func TestANameThatIsClaimedAgainAndAgainIsNotCrowded(t *testing.T) {
+	const batch = 100 // between two looks at what is over
+	for what, op := range map[string]byte{"claims": wire.TableClaim, "ends": wire.TableEnd} {
+		f := newFabric(t, 2)
+		n := f.nics[0]
+		var name vni.Name
+		for i := range 10 * limits.EndsPerName {
+			b := said(op, i)
+			le.PutUint32(b[16:], 7) // the index of the name
+			copy(name.App[:], b[20:44])
+			n.Take(n.Peer(2), b)
+			if i%batch == 0 {
+				n.Expire()
+			}
+		}
+		n.Expire()
+		name.Index = 7
+		kept := limits.EndsPerName
+		if op == wire.TableClaim {
+			kept++ // the last one lives
+			if a, ok := n.Lookup(name); !ok || a.Slot != 10*limits.EndsPerName {
+				t.Errorf("the name leads to %v, %v; expected the process that claimed it last", a, ok)
+			}
+		}
+		if got := len(n.claims[name]); got != kept || n.owned[2] != kept || len(n.all) != kept {
+			t.Errorf("of many %s to one name %d are kept, %d are counted, %d are listed; expected %d", what, got, n.owned[2], len(n.all), kept)
+		}
+		if e := n.byAddr[vni.Address{NIC: 2, Slot: 1, Gen: 1}]; e != nil {
+			t.Errorf("of many %s to one name the oldest is kept", what)
+		}
+	}
+}
+
 // A host that did not answer is left alone for a while, and not for ever: it may have had a NIC only later. The same holds for
 // the bound of such hosts.
 func TestAHostThatDidNotAnswerMayBeCalledAgainInTime(t *testing.T) {
