@@ -23,6 +23,7 @@ type engine struct {
 	rel     *rel.Module
 	buffers int // of transit memory that are in use
 	counts  []uint64
+	told    *[][]byte // the Table records that are told from now on; nil: none leaves
 }
 
 // request is a command of a process.
@@ -51,10 +52,17 @@ func newEngine(t testing.TB, peers int) *engine {
 	return e
 }
 
-func (e *engine) Now() clock.Time                  { return 1 }
-func (e *engine) Peer(nic uint64) *Peer            { return e.peers[nic] }
-func (e *engine) Record(*rel.Endpoint, int) []byte { return nil }
-func (e *engine) Expect(vni.Name, vni.Address)     {}
+func (e *engine) Now() clock.Time              { return 1 }
+func (e *engine) Peer(nic uint64) *Peer        { return e.peers[nic] }
+func (e *engine) Expect(vni.Name, vni.Address) {}
+func (e *engine) Record(_ *rel.Endpoint, n int) []byte {
+	if e.told == nil {
+		return nil
+	}
+	b := make([]byte, n)
+	*e.told = append(*e.told, b)
+	return b
+}
 func (e *engine) Complete(r Request, c vni.Completion) {
 	q := r.(*request)
 	if q.done {
@@ -74,6 +82,29 @@ func (e *engine) GiveBuffer(b []byte) {
 	if b != nil {
 		e.buffers--
 	}
+}
+
+// wantIdle checks that nothing of an operation is left, and that no peer is probed for one.
+func (e *engine) wantIdle() {
+	e.Helper()
+	if err := e.Leaks(); err != nil || e.buffers != 0 || e.Audit() != nil {
+		e.Errorf("%v; %d buffers in use; %v", err, e.buffers, e.Audit())
+	}
+	for _, pr := range e.peers {
+		if watched(pr) {
+			e.Errorf("NIC %d is still probed, though nothing is under way to it", pr.NIC())
+		}
+	}
+}
+
+// watched reports whether something waits for a peer: only then may a wait end.
+func watched(pr *Peer) (yes bool) {
+	defer func() {
+		_ = recover()
+		pr.Watch(1)
+	}()
+	pr.Watch(-1)
+	return true
 }
 
 var teamKey = func() (n vni.Name) {

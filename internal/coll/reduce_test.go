@@ -40,6 +40,27 @@ func TestContributionsThatCannotBeCombinedAreDropped(t *testing.T) {
 	}
 }
 
+// A member contributes once. A second contribution would take the place of that of another member, and its memory.
+func TestAContributionCountsOnce(t *testing.T) {
+	g := trio(t)
+	mine, theirs := make([]byte, 8), make([]byte, 8)
+	binary.LittleEndian.PutUint64(theirs, 7)
+	r := g.start(0, vni.CodeReduce, uint64(vni.SumUint64)<<32, mine)
+	before := g.counts[vni.DropFormat]
+	for range 3 {
+		g.contribute(uint8(vni.SumUint64), theirs)
+	}
+	if n := g.counts[vni.DropFormat] - before; r.done || g.buffers != 1 || n != 2 {
+		t.Fatalf("one of two has contributed three times: the reduction has ended %v, %d buffers in use, %d dropped", r.done, g.buffers, n)
+	}
+	p := wire.Piece{GroupHeader: wire.GroupHeader{Group: g.numbers[0], Operation: 1, Rank: 2}, Length: 8, What: pieceContribution, Operator: uint8(vni.SumUint64)}
+	g.Piece(g.peers[3], p, theirs)
+	if g.Run(); !r.done || r.c.Status != vni.StatusOK || binary.LittleEndian.Uint64(mine) != 14 {
+		t.Errorf("ended %v, with %v: the sum is %d, expected 14", r.done, r.c.Status, binary.LittleEndian.Uint64(mine))
+	}
+	g.wantIdle()
+}
+
 func TestAProcessReducesWholeElementsOfItsOperator(t *testing.T) {
 	for _, c := range []struct {
 		op    vni.Operator

@@ -47,6 +47,18 @@ func TestNewsOfMembersIsTakenInItsOrder(t *testing.T) {
 	}
 }
 
+// A process has one seat in a group, whatever its NIC tells.
+func TestAProcessHasOneSeatInAGroup(t *testing.T) {
+	e := newEngine(t, 1)
+	pr := e.peers[2]
+	for number := range uint32(3) {
+		e.News(pr, news(wire.TableJoin, number+1, "a", 1, number+1, 3))
+	}
+	if n := len(e.list[0].seats); n != 1 || e.Len() != 1 || e.counts[vni.DropFormat] != 2 || pr.news.taken != 1 {
+		t.Errorf("a process that has joined three times has %d seats in %d groups, %d counted; %d records dropped", n, e.Len(), pr.news.taken, e.counts[vni.DropFormat])
+	}
+}
+
 func TestASeatWhoseNICWasAwayForAWhileIsBack(t *testing.T) {
 	e := newEngine(t, 2)
 	newTeam(e, 0, 2)

@@ -478,6 +478,10 @@ const (
 	// gone within NameKeep.
 	NamesPerNIC = 4 * MaxProcesses
 
+	// EndsPerName is how many processes of one NIC that had one name and have ended are kept for NameKeep. Each look at the
+	// name looks at them all. The oldest ones beyond are forgotten at once: no program is started anew so often.
+	EndsPerName = 128
+
 	// SourcesPerPeer is how many processes of one NIC one process of another remembers as senders: all there can be, and
 	// as many that have gone.
 	SourcesPerPeer = 2 * MaxProcesses

@@ -217,7 +217,27 @@ func (t *Table) ends(n *Entry) {
 	named := t.byName[n.Name] == n
 	n.dead, n.stale = true, false
 	t.keep(n, t.nic.Now().Add(limits.NameKeep))
+	t.forgetOldest(n)
 	t.nic.Gone(n, named)
+}
+
+// forgetOldest ends the time of the oldest process that had the name of n on its NIC, if too many have ended: a NIC that
+// claims one name again and again would cost each look at that name more and more.
+func (t *Table) forgetOldest(n *Entry) {
+	kept, now := 0, t.nic.Now()
+	var oldest *Entry
+	for _, o := range t.claims[n.Name] { // in the order of their coming
+		if o.NIC != n.NIC || !o.dead || o.forget <= now {
+			continue
+		}
+		if kept++; oldest == nil {
+			oldest = o
+		}
+	}
+	if kept > limits.EndsPerName {
+		oldest.forget = now
+		t.nic.CheckAt(now)
+	}
 }
 
 // keep has a dead or stale entry forgotten at a time. Its name stands for another meanwhile, if there is one.

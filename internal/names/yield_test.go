@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
 )
 
 // life is that of a process of a rank of one job.
@@ -170,4 +171,39 @@ func TestAHighIncarnationWithoutAProofTakesNoName(t *testing.T) {
 			t.Errorf("home %d: the first has lost to %v, the liar to %v", home+1, a.lostTo, b.lostTo)
 		}
 	}
+}
+
+// Only the NIC that was asked for a name may refuse to give it up. Any other could keep a program from starting again.
+func TestANameIsKeptOnlyByTheNICThatWasAskedForIt(t *testing.T) {
+	f := newFabric(t, 3)
+	name := f.nics[0].homed()
+	a := f.nics[1].claimAs(1, name, life(10))
+	f.until("the older process has the name", func() bool { return a.held })
+	f.nics[1].keep = func(_ *Peer, op byte) bool { return op != wire.TableYield }
+	b := f.nics[0].claimAs(2, name, life(11))
+	f.until("the older one's NIC is asked for the name", func() bool { return len(f.nics[1].kept) == 1 })
+	answer := make([]byte, yieldLen)
+	for _, verdict := range []byte{yieldTaken, yieldSuperseded} {
+		for what, holder := range map[string]vni.Address{"its own process": {Slot: 1, Gen: 1}, "another process": {Slot: 9, Gen: 1}} {
+			putYield(answer, verdict, b.at, holder, 12)
+			if !f.nics[0].Take(f.nics[0].Peer(3), answer) || b.over() {
+				t.Fatalf("answer %d of a NIC that was not asked, about %s, was taken: %v", verdict, what, b.why)
+			}
+		}
+		putYield(answer, verdict, b.at, vni.Address{Slot: 1, Gen: 2}, 12)
+		if !f.nics[0].Take(f.nics[0].Peer(2), answer) || b.over() {
+			t.Fatalf("answer %d about an earlier process at the slot was taken: %v", verdict, b.why)
+		}
+	}
+	f.nics[1].release(false)
+	f.until("the newer claim is over", b.over)
+	if !b.held || a.lostTo != b.at {
+		t.Errorf("held %v, %v; the older has lost to %v", b.held, b.why, a.lostTo)
+	}
+	putYield(answer, yieldTaken, b.at, a.at, 12)
+	if f.nics[0].Take(f.nics[0].Peer(2), answer); b.why != nil {
+		t.Errorf("a late refusal was taken: %v", b.why)
+	}
+	f.run(time.Second)
+	f.found(name, b.at)
 }

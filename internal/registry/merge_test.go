@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 )
 
 // told is a registry that is told what to say.
@@ -77,7 +78,14 @@ func TestAChangeInEitherRegistryIsToldWhole(t *testing.T) {
 func TestOneRegistryThatFailsEndsTheWatch(t *testing.T) {
 	a, b := &told{nodes: make(chan []Node)}, &told{nodes: make(chan []Node), fails: errors.New("broken")}
 	close(b.nodes)
-	if err := Merge(a, b).Watch(t.Context(), func([]Node) {}); !errors.Is(err, b.fails) {
-		t.Errorf("ended with %v", err)
+	ended := make(chan error, 1)
+	go func() { ended <- Merge(a, b).Watch(t.Context(), func([]Node) {}) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, b.fails) {
+			t.Errorf("ended with %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the watch goes on without one of its registries")
 	}
 }

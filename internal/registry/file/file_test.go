@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weftnet/weft/internal/registry"
+	"github.com/weftnet/weft/internal/trust"
 )
 
 func write(t *testing.T, text string) string {
@@ -46,6 +47,18 @@ func TestAFileOfNodesIsReadAndItsMistakesAreNamed(t *testing.T) {
 		if _, _, err := Load(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q", text, err, want)
 		}
+	}
+}
+
+// A node with a key has the id of that key, unless the file says another one.
+func TestANodeWithAKeyHasItsID(t *testing.T) {
+	key := trust.PublicKey{1, 2, 3}
+	s, _, err := Load(write(t, fmt.Sprintf("[[node]]\nkey = %q\naddress = \"10.0.0.1:1\"\n[[node]]\nkey = %q\nid = \"0:0:0:0:0:0:0:9\"\naddress = \"10.0.0.2:1\"\n", key, key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Nodes(); n[0].ID != key.ID() || n[0].Key != key || n[1].ID != 9 || n[1].Key != key {
+		t.Errorf("the nodes are %+v; expected ids %v and 9", n, key.ID())
 	}
 }
 

@@ -374,6 +374,27 @@ func TestAConfigurationThatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
+// Sockets are taken before the rest is known to be right. A registry that is refused, or closed, must not keep its port.
+func TestARefusedOrClosedRegistryLeavesItsPortFree(t *testing.T) {
+	at := freeAddr(t)
+	c := Config{ID: 1, Incarnation: 1, Addr: loopback(7001), Listen: at, FailureTimeout: failureTimeout}
+	for i := range 2 {
+		c.Keys = make([]Key, 1)
+		if r, err := New(c); err == nil {
+			r.Close()
+			t.Fatal("a key of zeros is taken")
+		}
+		c.Keys = testKeys(t, 1)
+		r, err := New(c)
+		if err != nil {
+			t.Fatalf("round %d: with a good key: %v", i+1, err)
+		}
+		if err := errors.Join(r.Close(), r.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestWhoListensEverywhereTellsTheAddressTowardsItsSeed(t *testing.T) {
 	a := begin(t, 1, 7001, nil)
 	b := begin(t, 2, 7002, func(c *Config) {
@@ -382,6 +403,21 @@ func TestWhoListensEverywhereTellsTheAddressTowardsItsSeed(t *testing.T) {
 	a.knows(t, "1:7001", "2:7002")
 	if got := a.Nodes()[1].Addr; got != loopback(7002) || b.Addr().Addr() != loopback(0).Addr() {
 		t.Errorf("NIC 2 is at %v, its gossip at %v", got, b.Addr())
+	}
+}
+
+// Lost members are called too, as many as there have been. Only the calls of seeds are noted.
+func TestNotesOfCallsAreAsManyAsTheSeeds(t *testing.T) {
+	seed := loopback(7001)
+	r := &Registry{config: Config{Seeds: []netip.AddrPort{seed}}, members: newMembers()}
+	for port := range uint16(500) {
+		r.noteCall(loopback(7001+port), errors.New("no answer"))
+	}
+	if silent := r.Silent(); len(r.failed) != 1 || len(silent) != 1 || silent[0].Seed != seed {
+		t.Errorf("%d calls are noted, and %v are silent", len(r.failed), silent)
+	}
+	if r.noteCall(seed, nil); len(r.Silent()) != 0 {
+		t.Errorf("a seed that has answered is silent: %v", r.Silent())
 	}
 }
 
