@@ -278,3 +278,22 @@ func TestPagesAheadAreBounded(t *testing.T) {
 		w.perform()
 	}
 }
+
+// Zeros need no buffer to leave: a thread goes on though the device takes nothing.
+func TestZerosMakeRoomThoughNoBufferIsFree(t *testing.T) {
+	table := plain(t)
+	buffers, local := Buffers(MinLimit), MinLimit-Buffers(MinLimit)
+	for n := range local { // the oldest fill the buffers, the others are zeros
+		table.Fault(0, n, n < buffers)
+	}
+	for n := local; table.buffers() > 0 || table.room > 0; n++ {
+		table.Fault(0, n, false)
+	}
+	table.Actions(nil)
+	for n := 250; n < 255; n++ {
+		table.Fault(0, n, false)
+		if got := told(table); !strings.HasPrefix(got, "take ") || !strings.HasSuffix(got, fmt.Sprint(", zero ", n)) || table.Stats().Waiting != 0 {
+			t.Errorf("a fault on page %d: %q, and %d wait; expected that a page of zeros gives way", n, got, table.Stats().Waiting)
+		}
+	}
+}
