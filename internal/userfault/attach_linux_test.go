@@ -28,7 +28,7 @@ func TestAProgramThatGetsNoMemoryKeepsNothing(t *testing.T) {
 		"one that ends":                {func(*net.UnixConn, int) {}, "EOF"},
 		"one that refuses":             {func(c *net.UnixConn, _ int) { _, _ = c.Write([]byte("it is taken")) }, `the answer is "it is taken"`},
 		"one with another memory":      {func(c *net.UnixConn, fd int) { _ = send(c, hello(0), fd) }, "mapping memory: "},
-		"one that ends with its offer": {func(c *net.UnixConn, fd int) { _ = send(c, hello(1<<20), fd) }, ""},
+		"one that ends with its offer": {func(c *net.UnixConn, fd int) { _ = send(c, hello(1<<20), fd) }, "handing it over: EOF"},
 		"one that then refuses": {func(c *net.UnixConn, fd int) {
 			_ = send(c, hello(1<<20), fd)
 			var b [8]byte
