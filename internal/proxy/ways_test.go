@@ -149,3 +149,37 @@ func TestOnlyAFailureThatPassesIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// A proxy that ends waits neither for the request of a client, nor for one that reads why it is
+// refused.
+func TestAProxyThatEndsWaitsForNoClientThatIsSilent(t *testing.T) {
+	for name, says := range map[string]string{"before its request": "", "within its request": "CONNECT ec", "behind its refusal": "GET / HTTP/1.1\r\n\r\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newHanded()
+			p := &Proxy{Listener: l, Asks: true, Log: slog.New(slog.DiscardHandler), Dial: Asked(func(context.Context, string, uint16) (net.Conn, error) { return echo(), nil })}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- p.Run(ctx) }()
+			client, from := net.Pipe()
+			n := halfway{from}
+			l.conns <- n
+			go io.Copy(io.Discard, client)
+			if _, err := io.WriteString(client, says); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if c := p.Counts(); c.Open != 1 || p.newcomers.Len() != 1 || p.admitted.used != 0 {
+				t.Errorf("%s: %+v, %d newcomers, %d places; expected one newcomer", name, c, p.newcomers.Len(), p.admitted.used)
+			}
+			cancel()
+			begun := time.Now()
+			if err := <-ended; err != nil || time.Since(begun) != 0 {
+				t.Errorf("%s: the proxy ends with %v after %v; expected at once", name, err, time.Since(begun))
+			}
+			if c := p.Counts(); c != (Counts{Accepted: 1, Refused: 1}) || p.newcomers.Len() != 0 {
+				t.Errorf("%s: %+v, %d newcomers", name, c, p.newcomers.Len())
+			}
+			client.Close()
+		})
+	}
+}
