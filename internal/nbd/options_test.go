@@ -236,7 +236,8 @@ func TestAClientWithoutAPlaceIsTurnedAway(t *testing.T) {
 		} else {
 			c.option(o)
 		}
-		if err := <-c.ended; !errors.Is(err, errNoRoom) {
+		err := <-c.ended
+		if !errors.Is(err, errNoRoom) {
 			t.Errorf("by option %d a client without a place ends with %v", o, err)
 		}
 		s.logEnd(err)
@@ -258,7 +259,6 @@ func TestAHandshakeHasBoundedTimeHoweverMuchIsSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		here, there := net.Pipe()
-		defer here.Close()
 		ended := make(chan error, 1)
 		begun := time.Now()
 		go func() { ended <- s.ServeConn(t.Context(), there) }()
@@ -275,5 +275,7 @@ func TestAHandshakeHasBoundedTimeHoweverMuchIsSaid(t *testing.T) {
 		if c := s.Counts(); c.Failed != 1 || s.newcomers.Len() != 0 {
 			t.Errorf("%+v, and %d newcomers", c, s.newcomers.Len())
 		}
+		here.Close()
+		time.Sleep(limits.HandshakeWithin) // the client sees it
 	})
 }
