@@ -277,7 +277,8 @@ func TestABlockDeviceMayBeCodedAndCompressed(t *testing.T) {
 	addr := freeport.Loopback(t)
 	runWeft(t, "mem/0 lends 16MiB at ", "mem", "serve", "--name", "mem/0", "--size", "16MiB", "--listen", addr)
 	own := []string{"--listen", "127.0.0.1:0", "--node", addr}
-	args := []string{"mem", "nbd", "--size", "8MiB", "--code", "2+1", "--compress", "--server", "mem/0"}
+	// nbdcopy has the whole image under way at a time: the last request takes as long as the copy.
+	args := []string{"mem", "nbd", "--size", "8MiB", "--code", "2+1", "--compress", "--io-timeout", "5m", "--server", "mem/0"}
 	for _, name := range []string{"mem/1", "mem/2"} {
 		runWeft(t, name+" lends 16MiB at ", append([]string{"mem", "serve", "--name", name, "--size", "16MiB"}, own...)...)
 		args = append(args, "--server", name)
