@@ -290,6 +290,9 @@ func TestABlockDeviceMayBeCodedAndCompressed(t *testing.T) {
 		t.Skip("there is no nbdcopy here")
 	}
 	image := make([]byte, 8<<20)
+	if testing.Short() {
+		image = image[:4<<20+4<<10] // more than the 1,000 pages that are asked for below
+	}
 	for i := range image {
 		image[i] = byte(i>>12 ^ i>>6)
 	}
@@ -302,7 +305,7 @@ func TestABlockDeviceMayBeCodedAndCompressed(t *testing.T) {
 			t.Fatalf("nbdcopy %s: %v: %s", from, err, out)
 		}
 	}
-	if got, err := os.ReadFile(filepath.Join(dir, "out")); err != nil || !bytes.Equal(got, image) {
+	if got, err := os.ReadFile(filepath.Join(dir, "out")); err != nil || !bytes.Equal(got[:min(len(image), len(got))], image) {
 		t.Errorf("what is read differs from what was written (%v)", err)
 	}
 	status, out, stderr := weft(append([]string{"mem", "stat", "mem/0", "mem/1", "mem/2"}, own...)...)
