@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,13 +19,27 @@ import (
 // noted is a connection that notes how it ends.
 type noted struct {
 	net.Conn
+	mu     sync.Mutex
 	how    string
 	closes error // of CloseWrite
 }
 
-func (c *noted) Close() error        { c.how += "close "; return c.Conn.Close() }
-func (c *noted) SetLinger(int) error { c.how += "linger "; return nil }
-func (c *noted) CloseWrite() error   { c.how += "end "; return c.closes }
+func (c *noted) note(how string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.how += how
+}
+
+// seen returns how it has ended so far.
+func (c *noted) seen() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.how
+}
+
+func (c *noted) Close() error        { c.note("close "); return c.Conn.Close() }
+func (c *noted) SetLinger(int) error { c.note("linger "); return nil }
+func (c *noted) CloseWrite() error   { c.note("end "); return c.closes }
 
 // stopped is a connection that can be aborted.
 type stopped struct {
@@ -32,8 +47,19 @@ type stopped struct {
 	says error // of a Write
 }
 
-func (c *stopped) Abort()                    { c.how += "abort "; c.Conn.Close() }
-func (c *stopped) Write([]byte) (int, error) { return 0, c.says }
+func (c *stopped) Abort() { c.note("abort "); c.Conn.Close() }
+func (c *stopped) Write([]byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return 0, c.says
+}
+
+// fails has each later Write fail.
+func (c *stopped) fails(says error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.says = says
+}
 
 // newProxy returns a proxy with room for some connections.
 func newProxy(most int) *Proxy {
@@ -53,11 +79,11 @@ func TestAConnectionThatWasDialledForAClientWithoutRoomIsClosed(t *testing.T) {
 		return c, nil
 	}}
 	first, second := p.enter(end(t), w), p.enter(end(t), w)
-	if to, err := p.dial(t.Context(), end(t), first); err != nil || to != dialled[0] || dialled[0].how != "" {
+	if to, err := p.dial(t.Context(), end(t), first); err != nil || to != dialled[0] || dialled[0].seen() != "" {
 		t.Fatalf("the first client: %v, %v", to, err)
 	}
-	if to, err := p.dial(t.Context(), end(t), second); !errors.Is(err, errFull) || to != nil || dialled[1].how != "close " {
-		t.Errorf("the second client: %v, %v, and what was dialled notes %q; expected %v and its close", to, err, dialled[1].how, errFull)
+	if to, err := p.dial(t.Context(), end(t), second); !errors.Is(err, errFull) || to != nil || dialled[1].seen() != "close " {
+		t.Errorf("the second client: %v, %v, and what was dialled notes %q; expected %v and its close", to, err, dialled[1].seen(), errFull)
 	}
 	first.leave()
 	second.leave()
@@ -132,8 +158,8 @@ func TestARefusalIsCountedByItsReason(t *testing.T) {
 		a := p.enter(n, &Way{Asks: true})
 		p.refuse(t.Context(), n, a, c.err)
 		a.leave()
-		if got := p.Counts(); got != c.want || n.how != c.ends {
-			t.Errorf("%s: it counts %+v, and the client sees %q; expected %+v and %q", name, got, n.how, c.want, c.ends)
+		if got := p.Counts(); got != c.want || n.seen() != c.ends {
+			t.Errorf("%s: it counts %+v, and the client sees %q; expected %+v and %q", name, got, n.seen(), c.want, c.ends)
 		}
 	}
 }
@@ -143,8 +169,8 @@ func TestAConnectionEndsAsHardAsItCan(t *testing.T) {
 	aborts, lingers := &stopped{noted: noted{Conn: end(t)}}, &noted{Conn: end(t)}
 	reset(aborts)
 	reset(lingers)
-	if aborts.how != "abort " || lingers.how != "linger close " {
-		t.Errorf("a stream notes %q and a socket %q; expected an abort, and a close without linger", aborts.how, lingers.how)
+	if aborts.seen() != "abort " || lingers.seen() != "linger close " {
+		t.Errorf("a stream notes %q and a socket %q; expected an abort, and a close without linger", aborts.seen(), lingers.seen())
 	}
 	plain := end(t)
 	reset(plain)
@@ -181,29 +207,29 @@ func TestAWriteThatWaitsLooksAtItsSource(t *testing.T) {
 		c := p.begin(from, to)
 		w := newPasser(to, from, &p.counts.there, &c.there)
 		w.fault, w.source, w.sink = new(fault), byFrom, byTo
-		from.says = syscall.ECONNRESET
+		from.fails(syscall.ECONNRESET)
 		w.look() // late: no Write waits
-		if from.how+to.how != "" {
-			t.Fatalf("a look without a Write ends the connection: %q, %q", from.how, to.how)
+		if from.seen()+to.seen() != "" {
+			t.Fatalf("a look without a Write ends the connection: %q, %q", from.seen(), to.seen())
 		}
-		from.says = nil
+		from.fails(nil)
 		written := make(chan error, 1)
 		go func() {
 			_, err := w.Write([]byte("x"))
 			written <- err
 		}()
 		time.Sleep(10*lookEvery + lookEvery/2)
-		if from.how+to.how != "" {
-			t.Fatalf("a source that has not failed is ended: %q, %q", from.how, to.how)
+		if from.seen()+to.seen() != "" {
+			t.Fatalf("a source that has not failed is ended: %q, %q", from.seen(), to.seen())
 		}
-		from.says = syscall.ECONNRESET
+		from.fails(syscall.ECONNRESET)
 		begun := time.Now()
 		if err := <-written; err == nil || time.Since(begun) > lookEvery {
 			t.Errorf("the Write ends with %v after %v; expected an error within %v", err, time.Since(begun), lookEvery)
 		}
 		synctest.Wait()
-		if by, err := w.fault.first(); by != byFrom || !errors.Is(err, syscall.ECONNRESET) || from.how != "abort " || to.how != "linger close " {
-			t.Errorf("the failure is %v by %s; the ends note %q and %q", err, by, from.how, to.how)
+		if by, err := w.fault.first(); by != byFrom || !errors.Is(err, syscall.ECONNRESET) || from.seen() != "abort " || to.seen() != "linger close " {
+			t.Errorf("the failure is %v by %s; the ends note %q and %q", err, by, from.seen(), to.seen())
 		}
 		if w.broken.Load() == nil || c.there.Load() != 0 || p.counts.there.Load() != 0 {
 			t.Error("a Write that failed is not noted, or is counted")
@@ -227,8 +253,8 @@ func TestAnEndThatCannotBePassedOnIsAFailureOfItsSink(t *testing.T) {
 		if by, err := why.first(); by != byTo || !errors.Is(err, syscall.ENOTCONN) {
 			t.Errorf("the connection failed by %v, %s; expected %v by the sink", err, by, syscall.ENOTCONN)
 		}
-		if took := time.Since(begun); took != lastWords || from.how != "linger close " || to.how != "end linger close " {
-			t.Errorf("after %v the ends note %q and %q; expected their reset after %v", took, from.how, to.how, lastWords)
+		if took := time.Since(begun); took != lastWords || from.seen() != "linger close " || to.seen() != "end linger close " {
+			t.Errorf("after %v the ends note %q and %q; expected their reset after %v", took, from.seen(), to.seen(), lastWords)
 		}
 		<-there.over
 	})

@@ -122,8 +122,8 @@ func TestAProxyThatEndsEndsWhatItDials(t *testing.T) {
 		n := &noted{Conn: from}
 		l.conns <- n
 		time.Sleep(time.Hour) // the dial takes its time
-		if n.how != "" || p.Counts().Open != 1 || p.admitted.most != limits.ProxyConnections {
-			t.Errorf("as it dials, the client sees %q; %+v, %d places", n.how, p.Counts(), p.admitted.most)
+		if n.seen() != "" || p.Counts().Open != 1 || p.admitted.most != limits.ProxyConnections {
+			t.Errorf("as it dials, the client sees %q; %+v, %d places", n.seen(), p.Counts(), p.admitted.most)
 		}
 		cancel()
 		if err := <-ended; err != nil {
