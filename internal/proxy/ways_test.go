@@ -183,3 +183,30 @@ func TestAProxyThatEndsWaitsForNoClientThatIsSilent(t *testing.T) {
 		})
 	}
 }
+
+// broken is a connection whose Reads fail.
+type broken struct {
+	noted
+	why error
+}
+
+func (b *broken) Read([]byte) (int, error) { return 0, b.why }
+
+// A source that fails ends both ends at once: there is nothing to wait for.
+func TestAFailureOfASourceIsPassedOnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProxy(1)
+		from, to := &broken{noted: noted{Conn: end(t)}, why: syscall.ECONNRESET}, &noted{Conn: end(t)}
+		c := p.begin(from, to)
+		there, back := newPasser(to, from, &p.counts.there, &c.there), newPasser(from, to, &p.counts.back, &c.back)
+		there.fault, there.source, there.sink = new(fault), byFrom, byTo
+		begun := time.Now()
+		there.pass(back) // which never ends
+		if by, err := there.fault.first(); by != byFrom || !errors.Is(err, syscall.ECONNRESET) || time.Since(begun) != 0 {
+			t.Errorf("it failed by %v, %s, after %v; expected %v by the source, at once", err, by, time.Since(begun), syscall.ECONNRESET)
+		}
+		if from.seen() != "linger close " || to.seen() != "linger close " {
+			t.Errorf("the ends note %q and %q; expected their reset", from.seen(), to.seen())
+		}
+	})
+}
