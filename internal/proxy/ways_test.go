@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -207,6 +208,31 @@ func TestAFailureOfASourceIsPassedOnAtOnce(t *testing.T) {
 		}
 		if from.seen() != "linger close " || to.seen() != "linger close " {
 			t.Errorf("the ends note %q and %q; expected their reset", from.seen(), to.seen())
+		}
+	})
+}
+
+// Clients cannot flood the log of a proxy that runs.
+func TestClientsCannotFloodTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		l := newHanded()
+		p := &Proxy{Listener: l, Log: slog.New(slog.NewTextHandler(&log, nil)), Dial: func(context.Context, net.Conn) (net.Conn, error) { return nil, syscall.ECONNREFUSED }}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		for range 2 * limits.LogLines {
+			client, from := net.Pipe()
+			l.conns <- from
+			_, _ = client.Read(make([]byte, 1)) // its end
+			client.Close()
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if n := bytes.Count(log.Bytes(), []byte("\n")); n != limits.LogLines || p.Counts().Refused != 2*limits.LogLines {
+			t.Errorf("%d clients have %d lines; expected %d", p.Counts().Refused, n, limits.LogLines)
 		}
 	})
 }
