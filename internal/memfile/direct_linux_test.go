@@ -268,7 +268,7 @@ func TestAMountThatIsRefusedTellsWhatItLacks(t *testing.T) {
 	}
 }
 
-// A mount has its defaults, and a directory that is gone is told by its unmount.
+// A mount has the defaults that its configuration leaves out.
 func TestAMountHasItsDefaults(t *testing.T) {
 	mount, f := mountOf(t, Config{Device: &memory{b: make([]byte, 4096)}})
 	cfg := mount.file.cfg
@@ -281,9 +281,6 @@ func TestAMountHasItsDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	mount.Wait()
-	if left, err := os.ReadDir(filepath.Dir(f.Name())); err != nil || len(left) != 0 {
-		t.Errorf("the directory has %v, %v", left, err)
-	}
 	if os.Getuid() != 0 {
 		return
 	}
