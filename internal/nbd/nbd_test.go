@@ -342,6 +342,11 @@ func TestTheTimeOfALongRequestIsThatOfItsParts(t *testing.T) {
 			c.begin(false)
 			c.request(flags, cmd, 1, 4096, size-8192)
 			c.simple("a long request", 0, 1)
+			for i, ctx := range d.contexts[:len(d.contexts)-1] {
+				if ctx.Err() == nil {
+					t.Errorf("command %d: the time of part %d goes on behind it", cmd, i)
+				}
+			}
 			c.finish()
 			at := int64(4096)
 			for i, offset := range d.offsets {

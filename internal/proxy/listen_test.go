@@ -96,3 +96,26 @@ func TestAPathThatIsTooLongForASocketIsRefusedWithTheNumbers(t *testing.T) {
 	}
 	l.Close()
 }
+
+// The address of another network is no path, whatever lies there.
+func TestATCPAddressInUseRemovesNoSocket(t *testing.T) {
+	first, err := proxy.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	t.Chdir(t.TempDir())
+	name := first.Addr().String()
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	if l, err := proxy.Listen("tcp", name); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("an address in use: %v, %v", l, err)
+	}
+	if _, err := os.Lstat(name); err != nil {
+		t.Errorf("the socket of its name: %v", err)
+	}
+}

@@ -98,8 +98,9 @@ func endWith(conn *net.UnixConn, on bool) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(raw.Control(func(fd uintptr) { err = signalAtEnd(fd, on) }), err)
-	if err != nil {
+	var refused error
+	err = raw.Control(func(fd uintptr) { refused = signalAtEnd(fd, on) })
+	if err = errors.Join(err, refused); err != nil {
 		return fmt.Errorf("watching the pager: %w", err)
 	}
 	return nil

@@ -116,3 +116,33 @@ func TestAProgramThatEndsLeavesNothingOnTheDevice(t *testing.T) {
 		}
 	}
 }
+
+// Pages of zeros are put into the memory of a program in a row, but only as many at once as the pager
+// has zeros of.
+func TestZerosArePutInRowsOfBoundedLength(t *testing.T) {
+	r := without(t, &device{b: make([]byte, 1<<20)})
+	defer r.abort()
+	var err error
+	if r.table, err = paging.New(paging.Config{Pages: 5000, Limit: 4096, Ahead: 2*zeroPages + 3}); err != nil {
+		t.Fatal(err)
+	}
+	var log lines
+	r.p.cfg.Log = log.add
+	for n := range 3 { // in order, so others come ahead
+		r.table.Fault(r.now(), n, true)
+	}
+	if loads := r.perform(); len(loads) != 0 {
+		t.Errorf("%d loads of pages that are zeros", len(loads))
+	}
+	var at []string
+	for line := range strings.Lines(log.String()) { // there is no userfaultfd, so each row is logged
+		if rest, ok := strings.CutPrefix(line, "a program gets SIGBUS at "); ok {
+			offset, _, _ := strings.Cut(rest, " ")
+			at = append(at, offset)
+		}
+	}
+	// Three faults, two of them in order: 3 + 19 pages in all.
+	if got, want := strings.Join(at, " "), "0 32768 65536"; got != want {
+		t.Errorf("rows begin at %s; expected %s", got, want)
+	}
+}
