@@ -146,8 +146,8 @@ func TestAReplyThatLacksItsPartIsAnErrorAndLeavesNothingOpen(t *testing.T) {
 			return err
 		}
 		fds := slices.Repeat([]int{memory}, q.fds)
-		op := ""
 		only := func(reply func() *Reply, fds []int) func(r *Request) (*Reply, []int) {
+			op := ""
 			return func(r *Request) (*Reply, []int) {
 				if op == "" && r.Op != OpLinks {
 					op = r.Op
@@ -159,7 +159,6 @@ func TestAReplyThatLacksItsPartIsAnErrorAndLeavesNothingOpen(t *testing.T) {
 			}
 		}
 		for round := range 3 {
-			op = ""
 			a.set(only(q.answer, fds))
 			if err := ask(); err != nil {
 				t.Fatalf("question %d, %q: %v", i, q.lacks, err)

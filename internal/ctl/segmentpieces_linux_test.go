@@ -23,6 +23,13 @@ func aSegment(mem []byte) func(r *Request) (*Reply, []int) {
 	}
 }
 
+// held returns what is in the memory of a daemon's segment.
+func held(a *answers, mem []byte) []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(mem)
+}
+
 func TestASegmentIsReadAndWrittenInPiecesThatFit(t *testing.T) {
 	mem := make([]byte, 3*SegmentPiece)
 	a := &answers{}
@@ -36,10 +43,11 @@ func TestASegmentIsReadAndWrittenInPiecesThatFit(t *testing.T) {
 		for j := range data {
 			data[j] ^= byte(j >> 5)
 		}
-		want := slices.Clone(mem)
+		want := held(a, mem)
 		copy(want[part.offset:], data)
-		if err := c.WriteSegment(t.Context(), 3, int64(part.offset), data); err != nil || !bytes.Equal(mem, want) {
-			t.Errorf("a write of %d bytes at %d: %v; the bytes are as they should be: %v", part.bytes, part.offset, err, bytes.Equal(mem, want))
+		err := c.WriteSegment(t.Context(), 3, int64(part.offset), data)
+		if has := held(a, mem); err != nil || !bytes.Equal(has, want) {
+			t.Errorf("a write of %d bytes at %d: %v; the bytes are as they should be: %v", part.bytes, part.offset, err, bytes.Equal(has, want))
 		}
 		left := int64(part.bytes)
 		for _, r := range a.requests() {
@@ -55,7 +63,7 @@ func TestASegmentIsReadAndWrittenInPiecesThatFit(t *testing.T) {
 			t.Errorf("a read of %d bytes at %d: %d bytes, %v", part.bytes, part.offset, len(got), err)
 		}
 		got, err = c.ReadSegment(t.Context(), 3, int64(part.offset), -1)
-		if err != nil || !bytes.Equal(got, mem[part.offset:]) {
+		if err != nil || !bytes.Equal(got, want[part.offset:]) {
 			t.Errorf("a read from %d to the end: %d bytes, %v", part.offset, len(got), err)
 		}
 	}
@@ -100,7 +108,7 @@ func TestAReadOrWriteOfASegmentEndsWithTheFirstPieceThatFails(t *testing.T) {
 			break // a write has no request that only looks
 		}
 		failAt(n, ErrorReply(ErrNoSegment))
-		if err := c.WriteSegment(t.Context(), 3, 0, mem); !errors.Is(err, ErrNoSegment) || len(a.requests()) != n {
+		if err := c.WriteSegment(t.Context(), 3, 0, make([]byte, len(mem))); !errors.Is(err, ErrNoSegment) || len(a.requests()) != n {
 			t.Errorf("request %d of a write fails: %v after %d requests", n, err, len(a.requests()))
 		}
 	}
