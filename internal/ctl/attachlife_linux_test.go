@@ -122,6 +122,24 @@ func TestASegmentThatCannotBeUsedIsLetGo(t *testing.T) {
 	}
 }
 
+func TestASegmentOfAProcessThatHasLeftIsOnlyUnmapped(t *testing.T) {
+	a := &answers{}
+	p := process(t, a)
+	fd := memfd(t, 4096)
+	a.set(func(*Request) (*Reply, []int) { return &Reply{Segment: &SharedSegment{Bytes: 4096}}, []int{fd} })
+	mem, leave, err := p.Share(t.Context(), 3, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.set(func(*Request) (*Reply, []int) { return &Reply{}, nil })
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := leave(t.Context()); err != nil || mapped(mem) {
+		t.Errorf("%v; it is mapped: %v", err, mapped(mem))
+	}
+}
+
 // mapped reports whether a page at mem is mapped.
 func mapped(mem []byte) bool {
 	return unix.Madvise(mem[:1:1], unix.MADV_NORMAL) == nil
