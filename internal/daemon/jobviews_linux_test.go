@@ -122,9 +122,10 @@ func TestOnlyItsUserTheDaemonsAndRootEndAJob(t *testing.T) {
 func TestAJobThatIsEndedHasTheGraceThatWasAskedFor(t *testing.T) {
 	for _, c := range []struct{ asked, want time.Duration }{{0, limits.JobGrace}, {time.Minute, time.Minute}} {
 		j := newBench(t).d.jobs
-		b := j.place("job-1", bob, j.d)
 		k, _ := aKeeper(t)
-		b.keeper = k
+		j.mu.Lock() // the daemon runs
+		j.place("job-1", bob, j.d).keeper = k
+		j.mu.Unlock()
 		before := time.Now()
 		rest, err := j.kill(deploy.Asker{User: "root"}, "job-1", c.asked)
 		if err != nil {

@@ -176,9 +176,8 @@ func TestNothingIsGivenToAProcessThatIsThrownOut(t *testing.T) {
 }
 
 func TestARegionCountsAgainstItsQuotaUntilItIsFree(t *testing.T) {
-	b := newBench(t)
+	b := newBenchOf(t, Config{RegionBytes: 3 * limits.PageBytes})
 	p, s := b.parts[0], b.session(0)
-	b.d.settings.config.RegionBytes = 3 * limits.PageBytes
 	counted := func(what string, want int64) {
 		t.Helper()
 		b.d.loop.Do(func(clock.Time) {
