@@ -40,3 +40,22 @@ func TestRequestsAboutSegmentsAreChecked(t *testing.T) {
 		t.Errorf("the longest request has %d bytes, and one may have %d: %v", len(b), MaxRequest, err)
 	}
 }
+
+func TestEachBoundOfARequestAboutASegmentIsKept(t *testing.T) {
+	for _, c := range []struct {
+		s    SegmentTool
+		good bool
+	}{
+		{SegmentTool{Do: SegmentCreate, Bytes: 1}, true},
+		{SegmentTool{Do: SegmentCreate, Bytes: limits.SegmentBytes}, true},
+		{SegmentTool{Do: SegmentRead, Bytes: SegmentPiece}, true},
+		{SegmentTool{Do: SegmentWrite, Data: make([]byte, SegmentPiece), After: limits.SegmentBytes}, true},
+		{SegmentTool{Do: SegmentWrite, Data: make([]byte, SegmentPiece+1)}, false},
+		{SegmentTool{Do: SegmentWrite, Bytes: -1}, false},
+		{SegmentTool{Do: SegmentDelete}, true},
+	} {
+		if err := c.s.check(); c.good != (err == nil) || err != nil && !errors.Is(err, ErrBadRequest) {
+			t.Errorf("%s of %d bytes with %d: %v; expected that it is good: %v", c.s.Do, c.s.Bytes, len(c.s.Data), err, c.good)
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -75,7 +74,7 @@ func (s *site) prefers(t *testing.T, src netip.Addr) {
 	})
 }
 
-// exchanges exchanges messages, again after a time in which nothing is sent.
+// exchanges exchanges messages, and has each host check the other: a session whose frames are dropped ends then.
 func exchanges(t *testing.T, s *site, then func()) (logs [2]*logWriter) {
 	t.Helper()
 	for i := range logs {
@@ -88,7 +87,13 @@ func exchanges(t *testing.T, s *site, then func()) (logs [2]*logWriter) {
 	then()
 	exchange(t, a, b, 2)
 	exchange(t, b, a, 3)
-	time.Sleep(2 * soonUnreachable)
+	for i, c := range s.c {
+		for _, k := range checks(t, c) {
+			if !k.OK {
+				t.Errorf("the check by host %d says %+v", i, k)
+			}
+		}
+	}
 	exchange(t, a, b, 4)
 	for i, log := range logs {
 		if strings.Contains(log.String(), "peer is down") {

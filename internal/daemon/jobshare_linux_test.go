@@ -67,7 +67,11 @@ func TestOneUserCannotHoldAllJobsOfAHost(t *testing.T) {
 			t.Errorf("a job of %s: %+v", other.name, no)
 		}
 	}
-	add(&account{name: "root"}, limits.JobsPerHost-limits.JobsOfUser)
+	add(&account{name: "root"}, limits.JobsPerHost-limits.JobsOfUser-1)
+	if no := j.full(&account{name: "root"}); no != nil {
+		t.Errorf("root has more jobs than another user may have: %+v", no)
+	}
+	add(&account{name: "root"}, 1)
 	if no := j.full(&account{name: "root"}); no == nil {
 		t.Error("root has more jobs than the host takes")
 	}

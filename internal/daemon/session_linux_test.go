@@ -23,7 +23,14 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	d, err := New(Config{Socket: filepath.Join(t.TempDir(), "nic.sock"), Listen: "127.0.0.1:0"}, io.Discard)
+	return newBenchOf(t, Config{})
+}
+
+// newBenchOf is newBench with a configuration, but for where the daemon listens.
+func newBenchOf(t *testing.T, c Config) *bench {
+	t.Helper()
+	c.Socket, c.Listen = filepath.Join(t.TempDir(), "nic.sock"), "127.0.0.1:0"
+	d, err := New(c, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

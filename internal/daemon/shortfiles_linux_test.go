@@ -1,0 +1,114 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weftnet/weft/internal/ctl"
+)
+
+// withDescriptors calls f while the process may open only so many more descriptors.
+func withDescriptors(t *testing.T, more int, f func()) {
+	t.Helper()
+	var was unix.Rlimit
+	var held []int
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		for _, fd := range held {
+			unix.Close(fd)
+		}
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	highest := 0 // that is open: all below are filled
+	for range allDescriptors(t) + 64 {
+		fd, err := unix.Dup(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, fd)
+		highest = max(highest, fd)
+	}
+	for range more {
+		unix.Close(held[len(held)-1])
+		held = held[:len(held)-1]
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(highest) + 1, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	f()
+}
+
+// Each step of an attach and of a region takes descriptors. Whichever of them fails, nothing is left of the steps before.
+func TestWhateverStepLacksADescriptorLeavesNothing(t *testing.T) {
+	b := newBench(t)
+	client := &ctl.Client{Peer: ctl.Peer{PID: os.Getpid(), UID: os.Getuid()}}
+	for what, c := range map[string]struct {
+		begin func() (end func() error, err error)
+	}{
+		"a process of the usual size": {func() (func() error, error) { return b.attachAs(client, nil) }},
+		"a process of another size":   {func() (func() error, error) { return b.attachAs(client, &ctl.Geometry{Contexts: 8}) }},
+		"memory of a region": {func() (func() error, error) {
+			m, err := b.session(0).newRegion(&ctl.Alloc{Bytes: 8192})
+			if err != nil {
+				return nil, err
+			}
+			return m.close, nil
+		}},
+		"a segment": {func() (func() error, error) {
+			b.d.segments.making.Lock()
+			defer b.d.segments.making.Unlock()
+			if _, err := b.d.makeSegment(4, 64, os.Getuid()); err != nil {
+				return nil, err
+			}
+			return func() error {
+				b.d.segments.making.Lock()
+				defer b.d.segments.making.Unlock()
+				return b.d.dropSegment(4)
+			}, nil
+		}},
+	} {
+		failed := 0
+		for more := 0; ; more++ {
+			before, open := b.d.held(), allDescriptors(t)
+			var end func() error
+			var err error
+			withDescriptors(t, more, func() { end, err = c.begin() })
+			if err == nil {
+				if err := end(); err != nil {
+					t.Errorf("%s: its end: %v", what, err)
+				}
+			} else if failed++; !errors.Is(err, ctl.ErrNoMemory) {
+				t.Errorf("%s with %d descriptors: %v; expected %v", what, more, err, ctl.ErrNoMemory)
+			}
+			if after := b.d.held(); after != before {
+				t.Errorf("%s with %d descriptors: the daemon has %s; before it had %s", what, more, after, before)
+			}
+			eventually(t, "no descriptor more than before", func() bool { return allDescriptors(t) <= open })
+			if err == nil {
+				break
+			}
+			if more > 20 {
+				t.Fatalf("%s with %d descriptors: %v", what, more, err)
+			}
+		}
+		if failed == 0 {
+			t.Errorf("%s needs no descriptor", what)
+		}
+	}
+}
+
+// attachAs attaches a process without a connection.
+func (b *bench) attachAs(client *ctl.Client, g *ctl.Geometry) (end func() error, err error) {
+	s, err := b.d.attach(client, &ctl.Attach{Name: "c/0", Geometry: g})
+	if err != nil {
+		return nil, err
+	}
+	return s.end, nil
+}
