@@ -192,3 +192,30 @@ func TestTheMemoryOfAClosedServerIsKeptWhileItsDiskUsesIt(t *testing.T) {
 		return nil
 	})
 }
+
+// The memory that a store may use is full of frames that go to the file, and the last of them has taken the last slot. The next page has
+// room soon, so its client is told to ask again, and not that there is none.
+func TestAPageForWhichThereIsRoomSoonIsNotRefused(t *testing.T) {
+	const frames = overwriting + 8
+	s := newShelf(t, frames)
+	s.spillTo(t, overwriting+1)
+	put := func(i uint64) status { return s.within(0, pageKey{page: i}, 1, pattern(hsn.MaxPage, i)) }
+	for i := range uint64(frames + overwriting) {
+		if st := put(i); st != statusOK {
+			t.Fatalf("page %d: status %d", i, st)
+		}
+	}
+	if s.evicting != overwriting || s.frames != frames+overwriting {
+		t.Fatalf("%d frames are in memory, and %d of them go to the file", s.frames, s.evicting)
+	}
+	if st := put(1000); st != statusBusy || len(s.spill.free) != 0 {
+		t.Errorf("a page for which a frame is free soon: status %d, with %d free slots; expected %d", st, len(s.spill.free), statusBusy)
+	}
+	s.move()
+	if st := put(1000); st != statusOK {
+		t.Errorf("when the file has taken the frames: status %d", st)
+	}
+	if st := put(1001); st != statusFull {
+		t.Errorf("one page more: status %d; expected %d", st, statusFull)
+	}
+}
