@@ -46,3 +46,33 @@ func TestASenderBeginsOnlyForAStreamThatCanSend(t *testing.T) {
 		t.Error("a sender begins for a process that has ended")
 	}
 }
+
+// While a Write or a sender of joined bytes runs, it tells the end after its last byte. A closed stream stays known until the sender has
+// ended.
+func TestAnEndDoesNotOvertakeBytes(t *testing.T) {
+	for what, c := range map[string]struct {
+		set   func(s *Conn)
+		known bool
+	}{
+		"a Write":  {func(s *Conn) { s.inWrite = true }, false},
+		"a sender": {func(s *Conn) { s.draining, s.stopDraining, s.drainable = true, func() {}, s.h.p.Runtime().NewGate() }, true},
+	} {
+		s := bareHost(t).bare()
+		c.set(s)
+		if err := s.CloseWrite(); err != nil || !s.ended || s.allDue() != nil {
+			t.Errorf("%s: CloseWrite has overtaken it (%v)", what, err)
+		}
+		if err := s.Close(); err != nil || s.allDue() != nil {
+			t.Errorf("%s: Close has overtaken it (%v)", what, err)
+		}
+		if known := s.h.conns[s.number] == s && s.h.accepted[peerKey{barePeer, bareNumber}] == s; known != c.known {
+			t.Errorf("%s: after Close, the stream is known: %v", what, known)
+		}
+		s = bareHost(t).bare()
+		c.set(s)
+		s.takes(message{kind: kindData, rest: []byte("unread")})
+		if err := s.Close(); err != nil || len(s.allDue()) != 1 || s.err == nil || len(s.h.conns) != 0 {
+			t.Errorf("%s: Close with unread bytes leaves the error %v (%v), and %d streams", what, s.err, err, len(s.h.conns))
+		}
+	}
+}
