@@ -36,7 +36,10 @@ func TestAStreamActsAtItsTimesAndNotBefore(t *testing.T) {
 		"the ping is not old enough": {func(s *Conn) {
 			s.learned, s.asked, s.heard, s.questioned = ago(2*after), ago(after-1), ago(after), true
 		}, nil, false, nil},
-		"a message after a ping": {func(s *Conn) { s.learned, s.asked, s.heard = ago(2*after), ago(after), ago(after-1) }, []kind{kindPing}, false, nil},
+		"a message after a ping":    {func(s *Conn) { s.learned, s.asked, s.heard = ago(2*after), ago(after), ago(after-1) }, []kind{kindPing}, false, nil},
+		"bytes came after a ping":   {func(s *Conn) { s.learned, s.asked, s.heard, s.stirred = ago(2*after), ago(after), ago(after), true }, []kind{kindPing}, false, nil},
+		"a state came after a ping": {func(s *Conn) { s.learned, s.asked, s.heard, s.stated = ago(2*after), ago(after), ago(after), true }, nil, false, nil},
+		"bytes came after a doubt":  {func(s *Conn) { s.doubted, s.heard, s.stirred = ago(keepEvery), ago(keepEvery), true }, nil, false, nil},
 		"the NIC vouches": {func(s *Conn) {
 			s.learned, s.asked, s.heard, s.vouched = ago(patience), ago(after), ago(patience-1), true
 		}, []kind{kindPing}, false, nil},
@@ -62,6 +65,9 @@ func TestAStreamActsAtItsTimesAndNotBefore(t *testing.T) {
 		}
 		if due := s.allDue(); !slices.Equal(due, c.due) || question != c.question || question != (peer == barePeer) {
 			t.Errorf("%s: the stream owes %d, and questions %v: %v; expected %d, %v", what, due, peer, question, c.due, c.question)
+		}
+		if s.stirred || s.stated {
+			t.Errorf("%s: a message counts twice", what)
 		}
 		if _, again := s.keepAlive(now); again {
 			t.Errorf("%s: the NIC is questioned twice for one ping", what)
