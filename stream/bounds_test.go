@@ -258,3 +258,31 @@ func TestAWriterThatReportsAnImpossibleCountHasTakenNothing(t *testing.T) {
 type writes int
 
 func (n writes) Write([]byte) (int, error) { return int(n), nil }
+
+// A peer that waits for room learns of it also if this end cannot send the message at once.
+func TestRoomThatCannotBeToldAtOnceIsOwed(t *testing.T) {
+	for what, c := range map[string]struct {
+		set func(s *Conn)
+		due []kind
+	}{
+		"the peer does not know the stream": {func(s *Conn) { s.untold = true }, []kind{kindWindow}},
+		"an earlier message is in flight": {func(s *Conn) {
+			s.untold, s.told, s.telling = true, true, &telling{on: true}
+			if err := s.h.p.StartRecv(&s.telling.op, weft.AnyProcess, 12345, nil); err != nil { // an operation in flight
+				t.Error(err)
+			}
+		}, []kind{kindWindow}},
+		"there is nothing to tell": {func(s *Conn) {}, nil},
+		"the stream has failed":    {func(s *Conn) { s.untold, s.state = true, stateFailed }, nil},
+	} {
+		s := bareHost(t).bare()
+		c.set(s)
+		s.tellGranted()
+		if due := s.allDue(); !slices.Equal(due, c.due) || s.untold {
+			t.Errorf("%s: the stream owes %d, untold %v; expected %d", what, due, s.untold, c.due)
+		}
+		if s.telling != nil && s.telling.on {
+			s.telling.op.Cancel()
+		}
+	}
+}
