@@ -111,7 +111,9 @@ func TestANICKnowsTheProgramsOfTheOther(t *testing.T) {
 			t.Errorf("%s: %s is program %d, %v, resident %v; expected %d and %v", when, name, got, ok, a.peer.programs[want].resident, want, isResident)
 		}
 	}
-	source := func(name string) string { return "PROGRAM " + name + ": TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;" }
+	source := func(name string) string {
+		return "PROGRAM " + name + ": TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;"
+	}
 	b.put(9, source("early"))
 	there("before the session", "early", 0, false)
 	f.connect()
