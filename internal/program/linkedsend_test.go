@@ -95,7 +95,7 @@ func TestTheOutcomeAtAnotherNICIsTold(t *testing.T) { // PANIC-22
 
 // What is in flight to a NIC is bounded, and so is what waits for it. Commands beyond wait with their processes, and a SEND is refused.
 func TestWhatIsOnItsWayToAnotherNICIsBounded(t *testing.T) { // PANIC-18
-	for _, length := range []int{1000, prog.MaxMessage} {
+	for _, length := range []int{1024 - limits.ProgramOverhead, 1000, prog.MaxMessage} { // the first fills the window and the room to wait
 		f, a, b := newOpen(t)
 		b.idle = true
 		pr, most := a.peer, 40+(limits.ProgramWindow+limits.ProgramWaiting)/cost(length)
@@ -172,6 +172,26 @@ func TestMessagesGoOnWhenTheLinkTakesMore(t *testing.T) {
 	if len(seen) != most+1 {
 		t.Errorf("the messages that have come: %v", seen)
 	}
+	f.run(1e8)
+	f.wantNothingLeft("afterwards")
+}
+
+// A program's messages leave at once as long as the window has room for them, to its last byte.
+func TestASENDLeavesAtOnceWhileTheWindowHasRoom(t *testing.T) {
+	f, a, b := newOpen(t)
+	b.idle = true
+	const length = 1024 - limits.ProgramOverhead
+	for k := range limits.ProgramWindow / 1024 {
+		if !(*host)(a.Table).Send(77, a.toProcess(1), make([]byte, length)) || a.Unsent() || a.taken != 0 {
+			t.Fatalf("SEND %d waits with %d bytes in flight", k+1, a.peer.inFlight)
+		}
+		f.run(1e6)
+	}
+	if !(*host)(a.Table).Send(77, a.toProcess(1), nil) || !a.Unsent() || a.peer.inFlight != limits.ProgramWindow {
+		t.Errorf("a SEND beyond the window does not wait; %d bytes are in flight", a.peer.inFlight)
+	}
+	b.idle = false
+	f.until("all messages have come", func() bool { return len(b.given) == limits.ProgramWindow/1024+1 })
 	f.run(1e8)
 	f.wantNothingLeft("afterwards")
 }
