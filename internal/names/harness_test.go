@@ -36,6 +36,7 @@ type node struct {
 	rel   *rel.Module
 	byEP  map[*rel.Endpoint]*Peer
 	check clock.Time
+	most  int // peers that it may know; 0: any number
 	procs map[uint16]*proc
 	gone  []vni.Address // processes that the table said have ended
 	named map[vni.Address]int
@@ -166,6 +167,9 @@ func (n *node) Peer(nic uint64) *Peer {
 }
 
 func (n *node) Open(nic uint64, addr netip.AddrPort) (*Peer, error) {
+	if n.most > 0 && len(n.peers) >= n.most && n.Peer(nic) == nil {
+		return nil, rel.ErrPeers
+	}
 	ep, err := n.rel.Open(nic, addr)
 	return n.peer(ep), err
 }
