@@ -46,7 +46,7 @@ func newBenchCommand() *cobra.Command {
 	return newGroup("bench", "Measure latency, rate and bandwidth", append(all, lossBench(), idleBench(), pollBench(), fairnessBench(), incastBench(),
 		groupBench(bench.KindBarrier, "Measure barriers of a group"), groupBench(bench.KindBroadcast, "Measure broadcasts to a group"),
 		groupBench(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
-		limitsBench(), hostileBench(), newBenchProgram(), vmBench(), netstarBench(), parallelBench(),
+		limitsBench(), hostileBench(), newBenchProgram(), vmBench(), netstarBench(), parallelBench(), contendedBench(), streamsBench(),
 		copiesBench(), pagesBench(bench.KindPageIn, "Measure reading pages of network memory"),
 		pagesBench(bench.KindPageOut, "Measure writing pages of network memory"))...)
 }

@@ -80,6 +80,23 @@ func sizeFlag(fs *pflag.FlagSet, p *int, value int, usage string) {
 	}, "size", usage)
 }
 
+// listFlag defines a flag that takes several numbers with commas between them.
+func listFlag(fs *pflag.FlagSet, p *[]int, name, value, want string, parse func(string) (int, bool), usage string) {
+	f := &checkedFlag{kind: "N,…", text: value, want: want, set: func(s string) bool {
+		*p = nil
+		for word := range strings.SplitSeq(s, ",") {
+			n, ok := parse(word)
+			if !ok {
+				return false
+			}
+			*p = append(*p, n)
+		}
+		return true
+	}}
+	f.set(value)
+	fs.Var(f, name, usage)
+}
+
 // sizesFlag defines a flag that takes one length of a message, from least to most, or all that a bench usually goes through.
 func sizesFlag(fs *pflag.FlagSet, p *[]int, least, most int, usage string) {
 	fs.Var(&checkedFlag{

@@ -30,7 +30,11 @@ func TestBenchComparesSealedLinksWithALimitThatSeals(t *testing.T) {
 	if err := testbed.Check(); err != nil {
 		t.Skip(err)
 	}
-	for kind, limit := range map[string]string{"latency": "udp", "rate": "udp-rate", "bandwidth": "udp-bandwidth"} {
+	limits := map[string]string{"latency": "udp", "rate": "udp-rate", "bandwidth": "udp-bandwidth"}
+	if testing.Short() {
+		limits = map[string]string{"latency": "udp"}
+	}
+	for kind, limit := range limits {
 		all := rows(t, kind, "--sealed", "on,off", "--against", "limit", "--testbed", "veth", "--time", "40ms", "--rounds", "2", "--json")
 		if len(all) != 2 || all[0]["limit"] != limit || all[1]["limit"] != limit+"-sealed" {
 			t.Errorf("%s: %v; expected the limits %s and %s-sealed", kind, all, limit, limit)
@@ -39,12 +43,15 @@ func TestBenchComparesSealedLinksWithALimitThatSeals(t *testing.T) {
 }
 
 func TestBenchOfSealedLinksMeasuresEveryKindThatHasLinks(t *testing.T) {
-	for _, args := range [][]string{
+	for i, args := range [][]string{
 		{"stream", "--size", "64", "--time", "60ms"}, {"latency", "--link", "shm", "--time", "20ms"},
 		{"barrier", "--members", "2", "--time", "20ms"}, {"broadcast", "--members", "2", "--time", "20ms"},
 		{"incast", "--senders", "2", "--size", "64KiB", "--time", "100ms"}, {"pagein", "--time", "20ms"}, {"pages"},
 		{"latency", "--deployment", "daemon", "--time", "20ms"}, {"fairness", "--processes", "2", "--programs", "1", "--time", "100ms"}, {"idle", "--processes", "1", "--time", "50ms"},
 	} {
+		if testing.Short() && i%3 != 0 { // the race detector makes each several times as slow
+			continue
+		}
 		all := rows(t, append(args, "--sealed", "on", "--json")...)
 		for _, r := range all {
 			if r["sealed"] != true {

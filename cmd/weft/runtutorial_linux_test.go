@@ -17,6 +17,9 @@ var (
 
 // The programs of the tutorial in docs/parallel.md print what the page shows.
 func TestTheTutorialOfParallelProgramsPrintsWhatItShows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs, which the race detector does not look at")
+	}
 	page, err := os.ReadFile("../../docs/parallel.md")
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,8 @@ type childPlan struct {
 	Program *programPlan `json:",omitempty"`
 
 	Parallel *parallelPlan `json:",omitempty"`
+	Carrier  *carrierPlan  `json:",omitempty"`
+	Hog      *hogPlan      `json:",omitempty"`
 }
 
 // args are the arguments of one, in the name of a kind of measurement.
@@ -46,6 +48,10 @@ func Child(ctx context.Context, kind, told string, in io.Reader, out io.Writer) 
 		return p.Program.run(ctx, in, out)
 	case p.Parallel != nil:
 		return p.Parallel.run(ctx, in, out)
+	case p.Carrier != nil:
+		return p.Carrier.run(ctx, in, out)
+	case p.Hog != nil:
+		return p.Hog.run(ctx, in, out)
 	}
 	return fmt.Errorf("bench: what a process is told: nothing to be in %s", told)
 }

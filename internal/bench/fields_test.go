@@ -47,6 +47,8 @@ func TestRowsHaveTheFieldsThatWerePublished(t *testing.T) {
 	}{
 		"latency, rate, bandwidth, datagrams, stream, all in one row": {new(Row), `added_p50_ns bench bytes_per_s bytes_to_message bytes_to_tcp deployment echo_to_message echo_to_tcp far iterations limit limit_bytes_per_s
 			limit_messages_per_s limit_p50_ns link lost message_bytes_per_s message_p50_ns messages_per_s p50_ns p90_ns p999_ns p99_ns plain_ratio ratio round_ratios sealed size stream_bytes_per_s stream_p50_ns tcp_bytes_per_s tcp_p50_ns`},
+		KindContended: {new(ContestRow), `against bench bytes_per_s deployment hogs link over p50_ns p99_ns ratio_bytes ratio_p50 ratio_p99 sealed size streams
+			tcp_bytes_per_s tcp_p50_ns tcp_p99_ns`},
 		KindLoss:             {new(LossRow), `bench bytes_per_s clean_bytes_per_s deployment goodput_ratio link loss lost p50_ns p90_ns p999_ns p99_ns round_ratios round_trips sealed size`},
 		KindPoll:             {new(PollRow), `bench iterations poll_ns processes sealed`},
 		KindIdle:             {new(IdleRow), `attached_core_fraction bench core_fraction daemon_core_fraction processes sealed seconds`},

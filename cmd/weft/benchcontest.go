@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/weftnet/weft/internal/bench"
+)
+
+// contestFlags are the flags of weft bench contended and weft bench streams.
+type contestFlags struct {
+	bench.ContestOptions
+	seal    sealedFlags
+	testbed string
+}
+
+// contendedBench is weft bench contended.
+func contendedBench() *cobra.Command {
+	f := &contestFlags{ContestOptions: bench.ContestOptions{Kind: bench.KindContended, Over: bench.CarriedBy(),
+		Deployments: []string{bench.DeployedEmbedded}, Against: []string{bench.AgainstTCP}}}
+	return f.command("Measure Weft and TCP beside programs that compute", `Measures round trips and writes one way while other programs compute on all processors, as
+on a machine that several services share. Weft and TCP take turns. Both do the same work, each in
+two processes of its own.`, func(fs *pflag.FlagSet) {
+		intFlag(fs, &f.Hogs, "hogs", runtime.NumCPU(), 0, 1024, "how many programs compute meanwhile, each on one processor")
+		wordsFlag(fs, &f.Over, "over", "CARRIER,…", bench.CarriedBy(), "what carries the bytes: messages (calls, in round trips) or streams")
+		f.counts(fs, "streams", "1", "how many connections, or messages, at a time")
+		f.sizes(fs, "64,64KiB,1MiB")
+	}, `  weft bench contended --hogs 2
+  weft bench contended --hogs 2 --size 1MiB --streams 16 --over stream --json
+  weft bench contended --deployment daemon --against tcp,tls`)
+}
+
+// streamsBench is weft bench streams.
+func streamsBench() *cobra.Command {
+	f := &contestFlags{ContestOptions: bench.ContestOptions{Kind: bench.KindStreams, Over: []string{bench.CarriedByStreams},
+		Deployments: []string{bench.DeployedEmbedded}, Against: []string{bench.AgainstTCP}}}
+	return f.command("Measure many streams at a time, beside TCP and TLS", `Measures round trips and writes one way over many streams at a time. Streams and TCP take turns.
+Both do the same work, each in two processes of its own.`, func(fs *pflag.FlagSet) {
+		f.counts(fs, "count", "1,4,16,64", "how many streams at a time")
+		f.sizes(fs, "1KiB,64KiB,1MiB")
+	}, `  weft bench streams
+  weft bench streams --count 1,64 --size 64KiB --against tcp,tls --json`)
+}
+
+// command makes the command. flags defines what the two commands have of their own.
+func (f *contestFlags) command(short, long string, flags func(*pflag.FlagSet), example string) *cobra.Command {
+	return benchOf[bench.ContestOptions, bench.ContestRow]{
+		o: &f.ContestOptions, name: f.Kind, short: short, example: example,
+		long: long + `
+
+With --testbed veth, the two sides are on two hosts of their own, joined by a cable: network
+namespaces that are made for the time of the measurement (needs root). --against tcp measures
+plain links beside TCP, and --against tls sealed links beside TLS of Go. In both, the fields of
+the other contestant are named tcp.
+
+A row has the round trips of all rounds, and bytes a second as the median of the rounds. The
+ratio of the medians and that of the bytes are medians of the rounds' ratios.`,
+		each: "case", self: &f.Self, spoilt: true,
+		flags: func(fs *pflag.FlagSet) {
+			flags(fs)
+			wordsFlag(fs, &f.Deployments, "deployment", "WHERE,…", []string{bench.DeployedEmbedded, bench.DeployedDaemon}, "where the NICs are: in the processes, or in daemons")
+			wordsFlag(fs, &f.Against, "against", "WHAT,…", bench.ContestAgainst(), "what to measure beside")
+			choiceFlag(fs, &f.testbed, "testbed", testbedVeth, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
+			choiceFlag(fs, &f.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkXDP}, "what carries Weft's frames")
+			timeFlag(fs, &f.Time, 4*time.Second, "how long to measure each case")
+			intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "how often the two take turns; what is printed are medians")
+		},
+		check: f.check, run: f.run, head: f.head, line: contestLine,
+	}.command()
+}
+
+// counts defines the flag of how many connections there are at a time.
+func (f *contestFlags) counts(fs *pflag.FlagSet, name, value, usage string) {
+	listFlag(fs, &f.Streams, name, value, "whole numbers from 1 to "+strconv.Itoa(bench.MostCarried), func(s string) (int, bool) {
+		n, err := strconv.Atoi(s)
+		return n, err == nil && n >= 1 && n <= bench.MostCarried
+	}, usage)
+}
+
+// sizes defines the flag of how long the messages and the writes are.
+func (f *contestFlags) sizes(fs *pflag.FlagSet, value string) {
+	listFlag(fs, &f.Sizes, "size", value, "numbers of bytes from 1 to "+strconv.Itoa(bench.MaxSize)+", such as 64, 4KiB or 1MiB", func(s string) (int, bool) {
+		sizes, ok := bench.ParseSizes(s)
+		return first(sizes), ok && len(sizes) == 1 && sizes[0] >= 1
+	}, "bytes of a message each way, or of a write")
+}
+
+func first(l []int) int {
+	if len(l) == 0 {
+		return 0
+	}
+	return l[0]
+}
+
+func (f *contestFlags) check(*cobra.Command, []string) error {
+	if f.Link == bench.LinkXDP && f.testbed != testbedVeth {
+		return usagef("--link xdp on this host: expected --testbed veth, since AF_XDP joins hosts by their network interfaces")
+	}
+	if err := f.Check(); err != nil {
+		return &exitError{exitUsage, err}
+	}
+	f.Veth = f.testbed == testbedVeth
+	f.seal.links = sealedOn // the programs have a key of their own, in case they need one
+	return nil
+}
+
+func (f *contestFlags) run(ctx context.Context, o bench.ContestOptions, row func(bench.ContestRow) error) error {
+	return f.seal.withKey(func() error {
+		o.Fabric = f.seal.fabric
+		return bench.RunContest(ctx, o, row)
+	})
+}
+
+func (f *contestFlags) head() string {
+	where := "two processes on this host"
+	if f.Veth {
+		where = "two hosts made for it"
+	}
+	return fmt.Sprintf("# weft bench %s: link %s, %s, %d programs compute; %v for each case, medians of %d rounds\n# %-8s %-9s %-7s %7s %8s  %22s %22s %22s\n",
+		f.Kind, f.Link, where, f.Hogs, f.Time, f.Rounds, "over", "NICs", "against", "streams", "bytes", "p50 µs, other, ratio", "p99 µs, other, ratio", "MB/s, other, ratio")
+}
+
+// contestLine is a row as people read it.
+func contestLine(r bench.ContestRow) string {
+	mb := func(x float64) float64 { return x / 1e6 }
+	return fmt.Sprintf("%-10s %-9s %-7s %7d %8d  %8.1f %7.1f %5.2f  %8.1f %7.1f %5.2f  %8.1f %7.1f %5.2f\n", r.Over, r.Deployment, r.Against, r.Streams, r.Size,
+		us(r.P50), us(r.TCPP50), r.RatioP50, us(r.P99), us(r.TCPP99), r.RatioP99, mb(r.Bytes), mb(r.TCPBytes), r.RatioBytes)
+}

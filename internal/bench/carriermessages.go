@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/inflight"
+	"github.com/weftnet/weft/internal/limits"
+)
+
+// The tags of a carrier's messages. A call of tagCarrierCall is answered with the bytes of its
+// request, and one of tagCarrierCount with the number of bytes since the last.
+const (
+	tagCarrierCall weft.Tag = 400 + iota
+	tagCarrierCount
+	tagCarrierData
+)
+
+// carrierServers is how many goroutines of the server receive: as many calls are answered at a time.
+const carrierServers = 16
+
+// serveMessages receives until ctx ends.
+func serveMessages(ctx context.Context, p *weft.Process) {
+	count := new(atomic.Int64)
+	for range carrierServers {
+		go func() {
+			buf := make([]byte, MaxSize)
+			for serveMessage(ctx, p, count, buf) == nil {
+			}
+		}()
+	}
+}
+
+func serveMessage(ctx context.Context, p *weft.Process, count *atomic.Int64, buf []byte) error {
+	m, err := p.Recv(ctx, weft.AnyProcess, weft.AnyTag, buf)
+	if err != nil {
+		return err
+	}
+	answer := buf[:m.Len]
+	switch m.Tag {
+	case tagCarrierData:
+		count.Add(int64(m.Len))
+		return nil
+	case tagCarrierCount:
+		answer = binary.BigEndian.AppendUint64(nil, uint64(count.Swap(0)))
+	}
+	return p.Reply(ctx, m, answer)
+}
+
+// byMessages answers a question with so many messages at a time. They lie in a region, as a program
+// has it that wants bandwidth.
+func (c *carrier) byMessages(ctx context.Context, q carrierQuestion) (a carrierAnswer, err error) {
+	server := c.p.Peer(ServerName)
+	region, buffers, err := memory(c.p, 2*q.Streams, q.Size)
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, region.Close()) }()
+	if q.Echo {
+		return eachEcho(ctx, q, func(ctx context.Context, i int) func() error {
+			data, echo := buffers[2*i], buffers[2*i+1]
+			return func() error {
+				_, err := server.Call(ctx, tagCarrierCall, data, echo)
+				return err
+			}
+		})
+	}
+	a, err = eachFlow(ctx, q, func(ctx context.Context, i int, over func() bool) (int64, error) {
+		return pourMessages(ctx, server, buffers[2*i], carrierWindow(q), over)
+	})
+	if err != nil {
+		return a, err
+	}
+	var count [8]byte
+	_, err = server.Call(ctx, tagCarrierCount, nil, count[:])
+	if n := binary.BigEndian.Uint64(count[:]); err == nil && n == 0 {
+		err = fmt.Errorf("bench: sent messages of %d bytes, none has arrived", q.Size)
+	}
+	return a, err
+}
+
+// carrierWindow returns how many messages of one sender are under way at a time: two long ones, so that
+// one crosses the link while the other is acknowledged, or as many short ones as keep the link busy.
+// A process has limits.Contexts of them.
+func carrierWindow(q carrierQuestion) int {
+	window := 2
+	if manyFor(q.Size) {
+		window = windowFor(q.Size)
+	}
+	return max(1, min(window, limits.Contexts/q.Streams))
+}
+
+// pourMessages sends until it is over, and returns the number of bytes that were delivered.
+func pourMessages(ctx context.Context, server weft.Peer, data []byte, window int, over func() bool) (sent int64, err error) {
+	ring := inflight.New(window)
+	defer ring.Cancel(nil)
+	for !over() {
+		for range window {
+			if ring.Full() {
+				if _, err := ring.Oldest(ctx); err != nil {
+					return sent, err
+				}
+			}
+			op := ring.Next()
+			if err := ring.Add(op, server.StartSendDelivered(op, tagCarrierData, data)); err != nil {
+				return sent, err
+			}
+			sent += int64(len(data))
+		}
+	}
+	return sent, ring.Finish(ctx)
+}
