@@ -1,7 +1,9 @@
 package coll
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
@@ -194,5 +196,32 @@ func TestTheAuditFindsWhatAMembershipDoesNotKeep(t *testing.T) {
 	e.here, e.legs = nil, 1
 	if e.Leaks() == nil || e.Quiet() {
 		t.Errorf("a leg is there: %v, quiet %v", e.Leaks(), e.Quiet())
+	}
+}
+
+// A member in between that has its data, and has passed it on, keeps no memory for it until those below have answered.
+func TestAMemberInBetweenFreesItsMemoryBeforeTheAnswer(t *testing.T) {
+	for _, length := range []int{8, 5000} {
+		w := newWorld(t, 4)
+		all := w.group(teamKey, 0, 1, 2, 3)
+		i := slices.IndexFunc(all, func(a *actor) bool { return a.rank != 0 && len(a.at.branch(a.at.members[a.number], 0).Children) > 0 })
+		between := all[i]
+		m := between.at.members[between.number]
+		below := all[between.at.branch(m, 0).Children[0]]
+		r := between.does(vni.CodeBroadcast, 0, make([]byte, length))
+		root := all[0].does(vni.CodeBroadcast, 0, content(0, length))
+		if length > 8 { // it is offered, and those below ask for it
+			w.until("all is passed on", func() bool { o := m.ops[1]; return o != nil && o.complete && o.sent() })
+		} else {
+			below.at.cut = true
+			w.until("the member in between has it", func() bool { return r.done })
+			w.run(5 * time.Millisecond)
+		}
+		if r.c.Status != vni.StatusOK || between.at.buffers != 0 || m.inTransit != 0 || root.done {
+			t.Errorf("%d bytes: ended with %v; %d buffers in use, %d bytes in transit; the root is done %v", length, r.c.Status, between.at.buffers, m.inTransit, root.done)
+		}
+		below.at.cut = false
+		w.ended("the broadcast", root, r)
+		w.leave(all)
 	}
 }
