@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/clock"
 	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -183,6 +184,72 @@ func TestANameStandsForTheClaimThatWasSeenFirst(t *testing.T) { // decision 15
 		n.elect(name)
 		if got := n.Find(&name); got == nil || got.NIC != c.want {
 			t.Errorf("%s: the name stands for %v; expected NIC %d", what, got, c.want)
+		}
+	}
+}
+
+// Answers about no process here, and of NICs that were not asked, end nothing.
+func TestAnAnswerAboutNoProcessEndsNothing(t *testing.T) {
+	f := newFabric(t, 2)
+	n := f.nics[0]
+	p := n.claimAs(1, n.homed(), life(10))
+	f.until("the claim ends", p.over)
+	for _, kind := range []byte{yieldTaken, yieldSuperseded, 7} {
+		for slot := range uint16(3) { // of which 1 has its name, and asks for none
+			b := make([]byte, yieldLen)
+			putYield(b, kind, vni.Address{NIC: 1, Slot: slot, Gen: 1}, vni.Address{NIC: 2, Slot: 4, Gen: 1}, 99)
+			n.takes(2, b)
+		}
+	}
+	for _, kind := range []byte{askRefused, askGranted, askForbidden, 7} {
+		for slot := range uint16(3) {
+			b := make([]byte, answerLen)
+			b[0], b[1], b[2], b[4] = wire.TableAnswer, kind, byte(slot), 1
+			n.takes(2, b)
+		}
+	}
+	if f.run(time.Second); p.why != nil || p.lostTo != (vni.Address{}) {
+		t.Errorf("the process is refused, %v, or has lost to %v", p.why, p.lostTo)
+	}
+	f.found(p.name, p.at)
+	f.wantSettled()
+}
+
+// Of two claims that meet after a partition the newer process's is first, else the lower NIC's, whichever was seen first.
+func TestClaimsThatMeetAfterAPartitionAreRanked(t *testing.T) { // decision 15
+	for what, c := range map[string]struct {
+		nic           uint64 // of the claim that comes; the other is of NIC 3
+		life, other   uint64
+		since         int // before the other, or behind it
+		first, ranked bool
+	}{
+		"a lower NIC":                        {2, 0, 0, 5, true, true},
+		"a higher NIC":                       {4, 0, 0, -5, false, true},
+		"a higher NIC, seen later":           {4, 0, 0, 5, false, true},
+		"a lower NIC, of an older process":   {2, 10, 11, -5, false, true},
+		"a higher NIC, of a newer process":   {4, 11, 10, 5, true, true},
+		"a lower NIC, of a process as new":   {2, 10, 10, 5, true, true},
+		"a higher NIC, the other of no rank": {4, 11, 0, -5, false, true},
+		"a lower NIC, of no rank":            {2, 0, 11, 5, true, true},
+		"the same NIC":                       {3, 11, 10, 5, false, false},
+	} {
+		f := newFabric(t, 4)
+		n := f.nics[0]
+		name := n.homed()
+		n.takes(3, told{op: wire.TableClaim, slot: 1, gen: 1, number: 1, life: c.other, name: name}.record())
+		o := n.Find(&name)
+		e := &Entry{Name: name, Address: vni.Address{NIC: c.nic, Slot: 2, Gen: 1}, since: o.since + clock.Time(c.since), incarnation: c.life}
+		before := e.since
+		n.rank(e)
+		if first := e.since < o.since; c.ranked && first != c.first || !c.ranked && e.since != before {
+			t.Errorf("%s: seen %v before the other, which is %v", what, first, o.since)
+		}
+		for _, gone := range []func(){func() { o.stale = true }, func() { delete(n.byName, name) }} { // there is none to be ranked by
+			gone()
+			e.since = before
+			if n.rank(e); e.since != before {
+				t.Errorf("%s: it is ranked by a claim that does not hold", what)
+			}
 		}
 	}
 }

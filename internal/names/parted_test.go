@@ -1,0 +1,64 @@
+package names
+
+import (
+	"testing"
+
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A claim was made on the other side of a partition if a NIC that is back from there tells it in its first table, in time.
+func TestOnlyTheFirstTableOfANICThatIsBackHasClaimsOfAPartition(t *testing.T) { // decision 15
+	for what, c := range map[string]struct {
+		p    Peer
+		part byte
+		want bool
+	}{
+		"as it should be":           {Peer{back: true, syncBy: 10}, partFirst, true},
+		"a newcomer":                {Peer{syncBy: 10}, partFirst, false},
+		"a later claim":             {Peer{back: true, syncBy: 10}, partNone, false},
+		"a claim that was promised": {Peer{back: true, syncBy: 10}, partPromised, false},
+		"behind the first table":    {Peer{back: true, told: true, syncBy: 10}, partFirst, false},
+		"too late":                  {Peer{back: true, syncBy: 9}, partFirst, false},
+	} {
+		if got := c.p.parted(c.part, 10); got != c.want {
+			t.Errorf("%s: made on the other side: %v", what, got)
+		}
+	}
+}
+
+// A claim that is told again by a NIC that is back keeps the time at which it was seen first, if it is to the same name.
+func TestAClaimThatIsToldAgainKeepsItsTime(t *testing.T) { // decision 15
+	for _, same := range []bool{true, false} {
+		f := newFabric(t, 2)
+		n := f.nics[0]
+		r := told{op: wire.TableClaim, slot: 1, gen: 1, number: 1, name: n.homed()}
+		n.takes(2, r.record())
+		at := vni.Address{NIC: 2, Slot: 1, Gen: 1}
+		first := n.byAddr[at].since
+		n.byAddr[at].stale = true
+		n.elect(r.name)
+		f.now += 1000
+		if !same {
+			r.name.Index += 7
+		}
+		n.takes(2, r.record())
+		if e := n.byAddr[at]; !e.Live() || e.Name != r.name || (e.since == first) != same {
+			t.Errorf("same name %v: it was seen at %v, first at %v; live %v", same, e.since, first, e.Live())
+		}
+		if err := n.consistent(); err != nil || n.owned[2] != 1 {
+			t.Errorf("same name %v: %v; %d entries", same, err, n.owned[2])
+		}
+	}
+	f := newFabric(t, 2) // this NIC has confirmed the claim before it is told
+	n := f.nics[0]
+	r := told{op: wire.TableAsk, slot: 1, gen: 1, number: 1, name: n.homed()}
+	n.takes(2, r.record())
+	first := n.all[0].since
+	f.now += 1000
+	r.op = wire.TableClaim
+	n.takes(2, r.record())
+	if e := n.byAddr[vni.Address{NIC: 2, Slot: 1, Gen: 1}]; !e.Live() || e.since != first || len(n.open) != 0 {
+		t.Errorf("a claim that was asked for is seen at %v, first at %v; %d are open", e.since, first, len(n.open))
+	}
+}
