@@ -2,6 +2,7 @@ package names
 
 import (
 	"testing"
+	"time"
 
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
@@ -60,5 +61,41 @@ func TestAClaimThatIsToldAgainKeepsItsTime(t *testing.T) { // decision 15
 	n.takes(2, r.record())
 	if e := n.byAddr[vni.Address{NIC: 2, Slot: 1, Gen: 1}]; !e.Live() || e.since != first || len(n.open) != 0 {
 		t.Errorf("a claim that was asked for is seen at %v, first at %v; %d are open", e.since, first, len(n.open))
+	}
+}
+
+// A NIC that has said goodbye was not on the other side of a partition, however long it was away. One that was lost was.
+func TestANICThatHasSaidGoodbyeComesBackAsANewcomer(t *testing.T) { // decision 15
+	for _, goodbye := range []bool{false, true} {
+		f := newFabric(t, 2)
+		n := f.nics[0]
+		p := n.Peer(2)
+		f.run(time.Second)
+		p.goes(goodbye)
+		p.goes(!goodbye) // the attempts at a session that follow say nothing
+		if p.comesBack(f.now.Add(time.Hour), n.cfg.UnreachableAfter); p.back == goodbye {
+			t.Errorf("said goodbye %v: it comes back from a partition: %v", goodbye, p.back)
+		}
+	}
+}
+
+// A NIC that is not the home of a name judges nobody's claim to it.
+func TestOnlyTheHomeJudgesAContest(t *testing.T) { // decision 15
+	f := newFabric(t, 3)
+	n, verdicts := f.nics[0], 0
+	name := f.nics[1].homed()
+	for _, other := range f.nics[1:] {
+		other.keep = func(p *Peer, op byte) bool {
+			if op == wire.TableLost && p.NIC() == 1 {
+				verdicts++
+			}
+			return true
+		}
+	}
+	n.takes(2, told{op: wire.TableClaim, slot: 1, gen: 1, number: 1, name: name}.record())
+	n.takes(3, told{op: wire.TableClaim, slot: 1, gen: 1, number: 1, name: name}.record())
+	f.run(5 * time.Second)
+	if verdicts != 0 || len(n.contests) != 1 || n.cfg.Counts[vni.NICNameConflicts] != 0 {
+		t.Errorf("a NIC that is not the home has told %d verdicts; %d contests", verdicts, len(n.contests))
 	}
 }
