@@ -99,3 +99,25 @@ func TestOnlyTheHomeJudgesAContest(t *testing.T) { // decision 15
 		t.Errorf("a NIC that is not the home has told %d verdicts; %d contests", verdicts, len(n.contests))
 	}
 }
+
+// A table is complete before what it has promised has come. Sends to unknown names wait for that, too.
+func TestATableIsSyncedWhenWhatItPromisedHasCome(t *testing.T) {
+	f := newFabric(t, 2)
+	n := f.nics[0]
+	p := n.Peer(2)
+	p.told, p.synced, p.first, p.promised, p.firstDue = false, false, 0, 0, -1
+	sync := make([]byte, syncLen)
+	sync[0], sync[8] = wire.TableSync, 2
+	n.takes(2, sync)
+	for i := range 2 {
+		if !p.told || p.synced {
+			t.Errorf("with %d of 2 claims that were promised: told %v, synced %v", i, p.told, p.synced)
+		}
+		r := told{op: wire.TableClaim, part: partPromised, slot: uint16(i + 1), gen: 1, number: uint32(i + 1), name: n.homed()}
+		r.name.Index += uint32(100 + i)
+		n.takes(2, r.record())
+	}
+	if !p.told || !p.synced {
+		t.Errorf("with both: told %v, synced %v", p.told, p.synced)
+	}
+}
