@@ -172,12 +172,12 @@ func (t *Table) tryJoin(m *member) {
 
 // openMember begins operation 0, by which the members find out that they agree on the seats.
 func (t *Table) openMember(m *member) {
-	m.next = 1
 	o := t.operation(m, 0)
 	if o.rounds != 0 && o.sum != m.g.sum && t.cfg.Defect != mutate.SumIgnored {
-		t.mismatch(m)
+		t.mismatch(m) // m has not completed operation 0, so that ends too
 		return
 	}
+	m.next = 1
 	o.kind, o.entered, o.req, o.sum = kindBarrier, true, m.join, m.g.sum
 	t.watch(o)
 	t.advanceBarrier(o)

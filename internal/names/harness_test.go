@@ -36,8 +36,11 @@ type node struct {
 	rel   *rel.Module
 	byEP  map[*rel.Endpoint]*Peer
 	check clock.Time
+	most  int // peers that it may know; 0: any number
 	procs map[uint16]*proc
 	gone  []vni.Address // processes that the table said have ended
+	named map[vni.Address]int
+	over  map[vni.Address]int // processes of which the table said that nothing is remembered
 	// keep, if it is not nil, is asked for each record whether it comes; what does not is kept.
 	keep func(from *Peer, op byte) bool
 	kept []func()
@@ -75,7 +78,8 @@ func (f *fabric) kill(n *node) {
 
 // addAt adds a NIC at a port, perhaps that of a NIC that was killed.
 func (f *fabric) addAt(id uint64, port *mem.Port) *node {
-	n := &node{f: f, id: id, port: port, byEP: make(map[*rel.Endpoint]*Peer), check: clock.Never, procs: make(map[uint16]*proc)}
+	n := &node{f: f, id: id, port: port, byEP: make(map[*rel.Endpoint]*Peer), check: clock.Never, procs: make(map[uint16]*proc),
+		named: make(map[vni.Address]int), over: make(map[vni.Address]int)}
 	n.rel = rel.New(rel.Config{NIC: id, Incarnation: 1, Secrets: secret.Seeded(id), MTU: n.port.MTU(), Tagged: true, ReceiveCapacity: uint64(limits.ReceiveCapacityBytes),
 		UnreachableAfter: limits.UnreachableAfter, AckDelay: limits.AckDelay, ProbeEvery: limits.ProbeEvery}, handler{n})
 	n.Init(Config{NIC: id, Belief: Belief{HearsayFromPeers: true}, Counts: make([]uint64, len(vni.Names())),
@@ -103,8 +107,8 @@ func (f *fabric) step() {
 			at = f.now
 		}
 		next = clock.Min(next, clock.Min(at, n.check))
-		if err := n.Audit(); err != nil {
-			f.t.Fatal(err)
+		if err := errors.Join(n.Audit(), n.consistent()); err != nil {
+			f.t.Fatalf("NIC %d: %v", n.id, err)
 		}
 	}
 	f.now = max(next, f.now.Add(time.Microsecond))
@@ -163,6 +167,9 @@ func (n *node) Peer(nic uint64) *Peer {
 }
 
 func (n *node) Open(nic uint64, addr netip.AddrPort) (*Peer, error) {
+	if n.most > 0 && len(n.peers) >= n.most && n.Peer(nic) == nil {
+		return nil, rel.ErrPeers
+	}
 	ep, err := n.rel.Open(nic, addr)
 	return n.peer(ep), err
 }
@@ -190,12 +197,24 @@ func (n *node) Record(to *rel.Endpoint, size int) []byte {
 	return b[wire.RecordLen:]
 }
 
-func (n *node) Confirmed(slot uint16)          { n.procs[slot].held = true }
-func (n *node) Refused(slot uint16, why error) { n.procs[slot].why = why }
-func (n *node) Lost(slot uint16, to *Entry)    { n.procs[slot].lostTo = to.Address }
-func (n *node) Named(*Entry)                   {}
-func (n *node) Gone(e *Entry, _ bool)          { n.gone = append(n.gone, e.Address) }
-func (n *node) Forgotten(vni.Address)          {}
+func (n *node) Confirmed(slot uint16) {
+	if n.procs[slot].over() {
+		n.f.t.Errorf("the claim of slot %d of NIC %d ends a second time", slot, n.id)
+	}
+	n.procs[slot].held = true
+}
+
+func (n *node) Refused(slot uint16, why error) {
+	if n.procs[slot].over() {
+		n.f.t.Errorf("the claim of slot %d of NIC %d ends a second time: %v", slot, n.id, why)
+	}
+	n.procs[slot].why = why
+}
+
+func (n *node) Lost(slot uint16, to *Entry) { n.procs[slot].lostTo = to.Address }
+func (n *node) Named(e *Entry)              { n.named[e.Address]++ }
+func (n *node) Gone(e *Entry, _ bool)       { n.gone = append(n.gone, e.Address) }
+func (n *node) Forgotten(a vni.Address)     { n.over[a]++ }
 
 // ear is a NIC's rel behind the cuts of the fabric.
 type ear struct{ n *node }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weftnet/weft/internal/limits"
 	"github.com/weftnet/weft/internal/vni"
 	"github.com/weftnet/weft/internal/wire"
 )
@@ -206,4 +207,35 @@ func TestANameIsKeptOnlyByTheNICThatWasAskedForIt(t *testing.T) {
 	}
 	f.run(time.Second)
 	f.found(name, b.at)
+}
+
+// A newer process of a rank takes over a name that the older one has only asked for, and the older one is told so, once.
+func TestANewerProcessTakesOverAnOpenClaim(t *testing.T) {
+	for _, same := range []bool{false, true} { // on one NIC
+		f := newFabric(t, 3)
+		home := f.nics[2]
+		home.keep = func(_ *Peer, op byte) bool { return op != wire.TableAsk }
+		name := home.homed()
+		older := f.nics[0].claimAs(1, name, life(10))
+		f.run(10 * time.Millisecond)
+		at := f.nics[1]
+		if same {
+			at = f.nics[0]
+		}
+		newer := at.claimAs(2, name, life(11))
+		f.run(10 * time.Millisecond)
+		home.release(false)
+		f.until("both claims are over", func() bool { return older.over() && (newer.over()) })
+		f.run(limits.NameKeep + time.Second)
+		if !newer.held || newer.lostTo != (vni.Address{}) || older.held && older.lostTo != newer.at || !older.held && !errors.Is(older.why, ErrSuperseded) {
+			t.Errorf("same NIC %v: the newer holds %v (%v); the older held %v, %v, lost to %v", same, newer.held, newer.why, older.held, older.why, older.lostTo)
+		}
+		f.found(name, newer.at)
+		for _, n := range f.nics {
+			if all, open := n.Len(); all != 1 || open != 0 {
+				t.Errorf("same NIC %v: NIC %d keeps %d names and %d open claims", same, n.id, all, open)
+			}
+		}
+		f.wantSettled()
+	}
 }

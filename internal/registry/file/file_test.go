@@ -1,9 +1,13 @@
 package file
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,5 +89,93 @@ func TestEachNodeThatIsWrongIsNamed(t *testing.T) {
 				t.Errorf("%q: %v; want %q in it", text, err, want)
 			}
 		}
+	}
+}
+
+// A flag has an address, perhaps behind an id. Without a port it has that of a daemon.
+func TestAFlagNamesANode(t *testing.T) {
+	for in, want := range map[string]Entry{
+		"10.0.0.2:1":                  {Address: "10.0.0.2:1"},
+		"10.0.0.2":                    {Address: "10.0.0.2:7700"},
+		"fe80::2":                     {Address: "[fe80::2]:7700"},
+		"host":                        {Address: "host"},
+		"0:0:0:0:0:0:0:7@10.0.0.2":    {ID: "0:0:0:0:0:0:0:7", Address: "10.0.0.2:7700"},
+		"0:0:0:0:0:0:0:7@10.0.0.2:1":  {ID: "0:0:0:0:0:0:0:7", Address: "10.0.0.2:1"},
+		"0:0:0:0:0:0:0:7@localhost:1": {ID: "0:0:0:0:0:0:0:7", Address: "localhost:1"},
+	} {
+		got := EntryOf(in)
+		if got.ID != want.ID || got.Address != want.Address || got.Key != "" || got.Name != "" || got.Position != nil {
+			t.Errorf("%s is %+v; expected %+v", in, got, want)
+		}
+	}
+	torus := registry.Torus{Width: 4, Height: 3}
+	n, err := Entry{ID: "0:0:0:0:0:0:0:7", Address: "10.0.0.2:1", Name: "pi", Position: []int{3, 2}}.Node(torus)
+	if want := (registry.Node{ID: 7, Addr: netip.MustParseAddrPort("10.0.0.2:1"), Name: "pi", At: registry.Position{Known: true, X: 3, Y: 2}}); err != nil || n != want {
+		t.Errorf("the node is %+v, %v; expected %+v", n, err, want)
+	}
+	if n, err = (Entry{Address: "localhost:1"}).Node(torus); err != nil || len(n.Addrs()) < 1 || n.Addr != netip.MustParseAddrPort("127.0.0.1:1") {
+		t.Errorf("localhost is %+v, %v", n.Addrs(), err)
+	}
+	all, err := registry.ResolveAll("localhost:1", 7700)
+	if err != nil || !slices.Equal(n.Addrs(), all) {
+		t.Errorf("localhost is at %v; the node has %v, %v", all, n.Addrs(), err)
+	}
+}
+
+// What is wrong with an entry is said, whichever field it is.
+func TestAnEntryNamesTheFieldThatIsWrong(t *testing.T) {
+	for want, e := range map[string]Entry{
+		"expected HOST or HOST:PORT":   {Address: "here:x"},
+		"expected eight decimal octet": {ID: "7", Address: "10.0.0.2:1"},
+		"weft fabric key prints it":    {Key: "weftpub1-x", Address: "10.0.0.2:1"},
+		"expected torus":               {Position: []int{0, 0}, Address: "10.0.0.2:1"},
+		"without blanks and quotes":    {Name: "a b", Address: "10.0.0.2:1"},
+	} {
+		if n, err := e.Node(registry.Torus{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, %v; expected %q", e, n, err, want)
+		}
+	}
+}
+
+// A file that is not there, or that is not TOML, or has a value of another type, says so in the words of a file.
+func TestAFileThatCannotBeReadSaysWhy(t *testing.T) {
+	if s, _, err := Load(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) || s != nil {
+		t.Errorf("a file that is not there: %v, %v", s, err)
+	}
+	for text, want := range map[string]string{
+		"torus = 4\n":                           `line 1: key "torus"`,
+		"[[node]]\nname = 7\n":                  `the value is of type integer; expected text in quotes, such as "…"`,
+		"[[node]]\nposition = [\"a\", \"b\"]\n": `expected a whole number`,
+		"[[node]]\nname = [1]\n":                "line 2:",
+		"node = true\n":                         "line 1:",
+		"x":                                     "line 1:",
+		"[[node]]\nx = 1\ny = 2\n":              `line 3: unknown key "node.y"`,
+	} {
+		if _, _, err := Load(write(t, text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ") {
+			t.Errorf("%q: %v; expected %q", text, err, want)
+		}
+	}
+	var flags struct{ On bool }
+	if err := DecodeTOML([]byte("on = 7\n"), &flags, "on"); err == nil || !strings.Contains(err.Error(), "expected true or false") {
+		t.Errorf("a number for a flag: %v", err)
+	}
+	var other struct{ On map[string]int }
+	if err := DecodeTOML([]byte("on = 7\n"), &other, "on"); err == nil || !strings.Contains(err.Error(), "line 1") {
+		t.Errorf("a number for a table: %v", err)
+	}
+	if err := DecodeTOML([]byte("on = true\n"), &flags, "on"); err != nil || !flags.On {
+		t.Errorf("a flag: %v, %v", flags.On, err)
+	}
+}
+
+// The lines of a table are those of its keys alone.
+func TestATableHasTheLinesOfItsKeys(t *testing.T) {
+	l := LinesOf([]byte("a = 1\n[t]\nb = 2\nc.d = 3\n[tt]\ne = 4\n"))
+	if in := l.Under("t"); len(in) != 2 || in["b"] != 3 || in["c.d"] != 4 {
+		t.Errorf("under t: %v", in)
+	}
+	Lines(nil).Overridden("a") // nothing is noted
+	if l.Overridden("a"); l["a"] != 0 || l["t.b"] != 3 {
+		t.Errorf("the lines are %v", l)
 	}
 }

@@ -1,0 +1,123 @@
+package names
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weftnet/weft/internal/vni"
+	"github.com/weftnet/weft/internal/wire"
+)
+
+// A claim was made on the other side of a partition if a NIC that is back from there tells it in its first table, in time.
+func TestOnlyTheFirstTableOfANICThatIsBackHasClaimsOfAPartition(t *testing.T) { // decision 15
+	for what, c := range map[string]struct {
+		p    Peer
+		part byte
+		want bool
+	}{
+		"as it should be":           {Peer{back: true, syncBy: 10}, partFirst, true},
+		"a newcomer":                {Peer{syncBy: 10}, partFirst, false},
+		"a later claim":             {Peer{back: true, syncBy: 10}, partNone, false},
+		"a claim that was promised": {Peer{back: true, syncBy: 10}, partPromised, false},
+		"behind the first table":    {Peer{back: true, told: true, syncBy: 10}, partFirst, false},
+		"too late":                  {Peer{back: true, syncBy: 9}, partFirst, false},
+	} {
+		if got := c.p.parted(c.part, 10); got != c.want {
+			t.Errorf("%s: made on the other side: %v", what, got)
+		}
+	}
+}
+
+// A claim that is told again by a NIC that is back keeps the time at which it was seen first, if it is to the same name.
+func TestAClaimThatIsToldAgainKeepsItsTime(t *testing.T) { // decision 15
+	for _, same := range []bool{true, false} {
+		f := newFabric(t, 2)
+		n := f.nics[0]
+		r := told{op: wire.TableClaim, slot: 1, gen: 1, number: 1, name: n.homed()}
+		n.takes(2, r.record())
+		at := vni.Address{NIC: 2, Slot: 1, Gen: 1}
+		first := n.byAddr[at].since
+		n.byAddr[at].stale = true
+		n.elect(r.name)
+		f.now += 1000
+		if !same {
+			r.name.Index += 7
+		}
+		n.takes(2, r.record())
+		if e := n.byAddr[at]; !e.Live() || e.Name != r.name || (e.since == first) != same {
+			t.Errorf("same name %v: it was seen at %v, first at %v; live %v", same, e.since, first, e.Live())
+		}
+		if err := n.consistent(); err != nil || n.owned[2] != 1 {
+			t.Errorf("same name %v: %v; %d entries", same, err, n.owned[2])
+		}
+	}
+	f := newFabric(t, 2) // this NIC has confirmed the claim before it is told
+	n := f.nics[0]
+	r := told{op: wire.TableAsk, slot: 1, gen: 1, number: 1, name: n.homed()}
+	n.takes(2, r.record())
+	first := n.all[0].since
+	f.now += 1000
+	r.op = wire.TableClaim
+	n.takes(2, r.record())
+	if e := n.byAddr[vni.Address{NIC: 2, Slot: 1, Gen: 1}]; !e.Live() || e.since != first || len(n.open) != 0 {
+		t.Errorf("a claim that was asked for is seen at %v, first at %v; %d are open", e.since, first, len(n.open))
+	}
+}
+
+// A NIC that has said goodbye was not on the other side of a partition, however long it was away. One that was lost was.
+func TestANICThatHasSaidGoodbyeComesBackAsANewcomer(t *testing.T) { // decision 15
+	for _, goodbye := range []bool{false, true} {
+		f := newFabric(t, 2)
+		n := f.nics[0]
+		p := n.Peer(2)
+		f.run(time.Second)
+		p.goes(goodbye)
+		p.goes(!goodbye) // the attempts at a session that follow say nothing
+		if p.comesBack(f.now.Add(time.Hour), n.cfg.UnreachableAfter); p.back == goodbye {
+			t.Errorf("said goodbye %v: it comes back from a partition: %v", goodbye, p.back)
+		}
+	}
+}
+
+// A NIC that is not the home of a name judges nobody's claim to it.
+func TestOnlyTheHomeJudgesAContest(t *testing.T) { // decision 15
+	f := newFabric(t, 3)
+	n, verdicts := f.nics[0], 0
+	name := f.nics[1].homed()
+	for _, other := range f.nics[1:] {
+		other.keep = func(p *Peer, op byte) bool {
+			if op == wire.TableLost && p.NIC() == 1 {
+				verdicts++
+			}
+			return true
+		}
+	}
+	n.takes(2, told{op: wire.TableClaim, slot: 1, gen: 1, number: 1, name: name}.record())
+	n.takes(3, told{op: wire.TableClaim, slot: 1, gen: 1, number: 1, name: name}.record())
+	f.run(5 * time.Second)
+	if verdicts != 0 || len(n.contests) != 1 || n.cfg.Counts[vni.NICNameConflicts] != 0 {
+		t.Errorf("a NIC that is not the home has told %d verdicts; %d contests", verdicts, len(n.contests))
+	}
+}
+
+// A table is complete before what it has promised has come. Sends to unknown names wait for that, too.
+func TestATableIsSyncedWhenWhatItPromisedHasCome(t *testing.T) {
+	f := newFabric(t, 2)
+	n := f.nics[0]
+	p := n.Peer(2)
+	p.told, p.synced, p.first, p.promised, p.firstDue = false, false, 0, 0, -1
+	sync := make([]byte, syncLen)
+	sync[0], sync[8] = wire.TableSync, 2
+	n.takes(2, sync)
+	for i := range 2 {
+		if !p.told || p.synced {
+			t.Errorf("with %d of 2 claims that were promised: told %v, synced %v", i, p.told, p.synced)
+		}
+		r := told{op: wire.TableClaim, part: partPromised, slot: uint16(i + 1), gen: 1, number: uint32(i + 1), name: n.homed()}
+		r.name.Index += uint32(100 + i)
+		n.takes(2, r.record())
+	}
+	if !p.told || !p.synced {
+		t.Errorf("with both: told %v, synced %v", p.told, p.synced)
+	}
+}
