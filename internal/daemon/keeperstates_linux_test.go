@@ -129,12 +129,12 @@ func TestAKeeperIsAskedOnceForAllThatWaitForItsReport(t *testing.T) {
 }
 
 func TestAKeeperThatIsGoneReportsNothingAndKeepsNoAsker(t *testing.T) {
-	k, end := aKeeper(t)
+	k, _ := aKeeper(t)
 	k.ended()
 	if ranks := k.ranks(); ranks != nil || len(k.waiting) > 0 {
 		t.Errorf("a keeper that has ended reports %v, and %d ask", ranks, len(k.waiting))
 	}
-	k, end = aKeeper(t)
+	k, end := aKeeper(t)
 	end.Close()
 	if ranks := k.ranks(); ranks != nil || len(k.waiting) > 0 {
 		t.Errorf("a keeper without a link reports %v, and %d ask", ranks, len(k.waiting))
