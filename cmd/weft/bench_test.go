@@ -211,7 +211,7 @@ func TestBenchMakesTheHostsThatItMeasuresOn(t *testing.T) {
 
 func TestBenchSaysWhatIsWrong(t *testing.T) {
 	for line, want := range map[string]string{
-		"bench":                                         "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, datagrams, deaths, fairness, hostile, idle, incast, latency, limits, lines, loss, netstar, pagein, pageout, pages, parallel, poll, program, rate, starts, stream, unread, vm",
+		"bench":                                         "weft bench needs a subcommand: allreduce, bandwidth, barrier, broadcast, contended, datagrams, deaths, fairness, hostile, idle, incast, latency, limits, lines, loss, netstar, pagein, pageout, pages, parallel, poll, program, rate, starts, stream, streams, unread, vm",
 		"bench latency --link tcp":                      `invalid argument "tcp" for "--link" flag: expected one of mem, shm, udp, xdp`,
 		"bench rate --deployment here":                  `invalid argument "here" for "--deployment" flag: expected one of embedded, daemon, shared`,
 		"bench rate --deployment shared --link udp":     "--deployment shared with --link udp: expected no link, since both processes have the same NIC",

@@ -50,9 +50,9 @@ func (p *Poller) doze(l *place, holder int32, now, next clock.Time) {
 	defer l.mu.Unlock()
 	l.until.Store(int64(next))
 	if p.linkSleeps() && clock.Time(p.next.Load()) >= next && !p.arrived.Load() && !p.closed.Load() && p.duty.Load() == holder {
-		d := time.Duration(-1)
+		d := time.Duration(-1) // for ever
 		if next != clock.Never {
-			d = next.Sub(now)
+			d = max(0, next.Sub(now)) // the engine may be due already
 		}
 		byRuntime := p.sleepsByRuntime(holder, now)
 		idle.Leave()
