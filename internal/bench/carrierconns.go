@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -122,7 +121,7 @@ func (c *carrier) byConns(ctx context.Context, q carrierQuestion) (a carrierAnsw
 
 // pourInto writes until it is over, and returns how many bytes have arrived.
 func pourInto(conn net.Conn, data []byte, over func() bool) (sent int64, err error) {
-	for !over() {
+	for sent == 0 || !over() { // a busy machine may begin when the time is over
 		for range max(1, echoAtOnce/len(data)) { // between two looks at the clock
 			if _, err := conn.Write(data); err != nil {
 				return sent, err
@@ -184,8 +183,5 @@ func eachFlow(ctx context.Context, q carrierQuestion, pour func(ctx context.Cont
 		return err
 	})
 	took := time.Since(start)
-	if sent.Load() == 0 {
-		err = errors.Join(err, errors.New("bench: nothing was sent"))
-	}
 	return carrierAnswer{Times: newHistogram(), BytesPerSecond: float64(sent.Load()) / took.Seconds()}, err
 }

@@ -98,7 +98,7 @@ func carrierWindow(q carrierQuestion) int {
 func pourMessages(ctx context.Context, server weft.Peer, data []byte, window int, over func() bool) (sent int64, err error) {
 	ring := inflight.New(window)
 	defer ring.Cancel(nil)
-	for !over() {
+	for sent == 0 || !over() {
 		for range window {
 			if ring.Full() {
 				if _, err := ring.Oldest(ctx); err != nil {

@@ -35,7 +35,7 @@ func (c *called) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size 
 // await polls until n frames have come.
 func (c *called) await(t *testing.T, n int) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); len(c.at) < n; { // two of these end before go test does
+	for end := time.Now().Add(time.Minute); len(c.at) < n; {
 		if k, _ := c.d.Poll(0, c); k == 0 {
 			time.Sleep(10 * time.Microsecond)
 		}
@@ -61,7 +61,7 @@ func wildcards(t *testing.T) map[netip.AddrPort][]netip.Addr {
 func eachWildcard(t *testing.T, try func(t *testing.T, d *Driver, ips []netip.Addr)) {
 	for addr, ips := range wildcards(t) {
 		for _, plain := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%v, no offload %v", addr.Addr(), plain), func(t *testing.T) {
+			ok := t.Run(fmt.Sprintf("%v, no offload %v", addr.Addr(), plain), func(t *testing.T) {
 				d, err := Listen(Config{Addr: addr, MTU: 1400, NoOffload: plain})
 				if err != nil {
 					t.Fatal(err)
@@ -69,6 +69,9 @@ func eachWildcard(t *testing.T, try func(t *testing.T, d *Driver, ips []netip.Ad
 				defer d.Close()
 				try(t, d, ips)
 			})
+			if !ok {
+				return // each of the others would wait as long
+			}
 		}
 	}
 }
