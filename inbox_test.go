@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weftnet/weft"
+	"github.com/weftnet/weft/internal/limits"
 )
 
 func inbox(t testing.TB, p *weft.Process, from weft.Name, tag weft.Tag, size int) *weft.Inbox {
@@ -119,7 +120,7 @@ func TestManyMessagesLeaveBesideThoseThatAnotherProcessHolds(t *testing.T) {
 		if err := toOther.SendDelivered(ctx, 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		const rounds = 100
+		const rounds = limits.Contexts / 2 // none waits for an end: all may be under way at a time, where frames are lost
 		for range rounds {
 			if err := toOne.StartSend(new(weft.Op), 1, []byte("held")); err != nil {
 				t.Fatal(err)
