@@ -53,7 +53,7 @@ func TestAJoinTellsEachProcessAllMembers(t *testing.T) { // QNIX-54
 	}
 }
 
-// A barrier lets nobody through before all have entered.
+// A barrier lets no member through before all members have entered.
 func TestABarrierWaitsForEachMember(t *testing.T) { // QNIX-54
 	for _, of := range layouts {
 		w := newWorld(t, 3)
@@ -84,7 +84,7 @@ func TestABarrierWaitsForEachMember(t *testing.T) { // QNIX-54
 	}
 }
 
-// Each member gets the bytes of the root, however many there are, whoever comes first, and though frames are lost.
+// Each member gets the bytes of the root, for each length and each order of arrival, although frames are lost.
 func TestABroadcastReachesEachMember(t *testing.T) { // QNIX-54
 	for _, lose := range []int{0, 10} {
 		for _, of := range layouts {
