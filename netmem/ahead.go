@@ -74,7 +74,8 @@ const inOrder = 3
 func (a *ahead) init(c *Client, window int, pages uint64) {
 	a.c, a.window, a.pages, a.fetched, a.wanted = c, window, pages, map[uint64]*fetched{}, c.p.Runtime().NewGate()
 	ctx := c.port.ctx
-	a.fetching = reading{c: c, ctx: ctx, depth: allAtOnce, later: true, beside: true, next: a.next, ended: a.ended, pause: func() {},
+	a.fetching = reading{c: c, ctx: ctx, depth: allAtOnce, later: true, beside: true,
+		next: a.next, ended: a.ended, pause: func() {},
 		fails:  func(*want) error { return c.unusable(ctx) },
 		slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }}
 }
@@ -261,7 +262,8 @@ func (a *ahead) attend() {
 		if late && a.c.port.ctx.Err() == nil && a.drives.Load() != before || !a.drive() {
 			continue
 		}
-		_ = a.fetching.until(a.c.port.ctx, func() bool { return a.open.Load() == 0 }) // an error ends all fetches
+		// An error ends all fetches.
+		_ = a.fetching.until(a.c.port.ctx, func() bool { return a.open.Load() == 0 })
 		a.rest()
 	}
 }

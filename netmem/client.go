@@ -80,18 +80,20 @@ type ServerRef struct {
 // ClientStats holds the state and the counters of a client. The counters start at 0 when NewClient
 // starts the client.
 type ClientStats struct {
-	Pages       int    `json:"pages"`        // pages that the client stores
-	Lacking     int    `json:"lacking"`      // pages that have too few copies or shards now
-	ServersUp   int    `json:"servers_up"`   // servers that are up and not being removed
-	Code        Code   `json:"code"`         // number of copies or shards of each page
-	Pending     int    `json:"pending"`      // pages whose content waits in the client until a repair writes it
-	PageOuts    uint64 `json:"page_outs"`    // successful page writes
-	PageIns     uint64 `json:"page_ins"`     // successful page reads
-	Repeated    uint64 `json:"repeated"`     // retransmissions of requests
-	Hedged      uint64 `json:"hedged"`       // requests to a second server if the first is slow
-	Waited      uint64 `json:"waited"`       // requests delayed by the limit for one server
-	Damaged     uint64 `json:"damaged"`      // malformed messages, and pages with a wrong checksum
-	Stale       uint64 `json:"stale"`        // rejected answers older than the last acknowledged write
+	Pages     int  `json:"pages"`      // pages that the client stores
+	Lacking   int  `json:"lacking"`    // pages that have too few copies or shards now
+	ServersUp int  `json:"servers_up"` // servers that are up and not being removed
+	Code      Code `json:"code"`       // number of copies or shards of each page
+	// Pending is the number of pages whose content waits in the client until a repair writes it.
+	Pending  int    `json:"pending"`
+	PageOuts uint64 `json:"page_outs"` // successful page writes
+	PageIns  uint64 `json:"page_ins"`  // successful page reads
+	Repeated uint64 `json:"repeated"`  // retransmissions of requests
+	Hedged   uint64 `json:"hedged"`    // requests to a second server if the first is slow
+	Waited   uint64 `json:"waited"`    // requests delayed by the limit for one server
+	Damaged  uint64 `json:"damaged"`   // malformed messages, and pages with a wrong checksum
+	// Stale is the number of rejected answers that are older than the last acknowledged write.
+	Stale       uint64 `json:"stale"`
 	Deaths      uint64 `json:"deaths"`       // times that the client found a server dead
 	Restarts    uint64 `json:"restarts"`     // times that the client found a server restarted
 	Repaired    uint64 `json:"repaired"`     // pages to which a repair gave a new copy
@@ -109,15 +111,19 @@ type Client struct {
 	code Code
 	port *port
 
-	begun uint64 // tells this client from earlier ones of its process, at servers that it has not left
+	// begun distinguishes this client from earlier clients of its process, at servers that the
+	// client has not left.
+	begun uint64
 
 	coder reedsolomon.Encoder
 
 	// port.mu guards the fields from here to look.
-	servers   []*server
-	anew      map[weft.Name]uint64 // when the client last left a server; its next life there begins then
-	pages     map[uint64]*page     // by number
-	calls     map[uint32]*call     // by request
+	servers []*server
+	// anew holds the time at which the client last left a server. Its next life there begins at
+	// that time.
+	anew      map[weft.Name]uint64
+	pages     map[uint64]*page // by number
+	calls     map[uint32]*call // by request
 	request   uint32
 	sends     map[uint64]*call // by cookie: calls whose memory the driver has
 	cookie    uint64
@@ -168,13 +174,15 @@ func NewClient(ctx context.Context, p *weft.Process, cfg ClientConfig) (*Client,
 
 // newClient starts a client. The function add adds each of its servers.
 func newClient(
-	ctx context.Context, p *weft.Process, cfg ClientConfig, add func(c *Client, ctx context.Context, ref ServerRef) error,
+	ctx context.Context, p *weft.Process, cfg ClientConfig,
+	add func(c *Client, ctx context.Context, ref ServerRef) error,
 ) (*Client, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
 	if cfg.PageBytes != hsn.HalfPage && cfg.PageBytes != hsn.MaxPage {
-		return nil, badArgument("netmem: pages of %d bytes; expected %d or %d", cfg.PageBytes, hsn.HalfPage, hsn.MaxPage)
+		return nil, badArgument("netmem: pages of %d bytes; expected %d or %d",
+			cfg.PageBytes, hsn.HalfPage, hsn.MaxPage)
 	}
 	code, err := cfg.code()
 	if err != nil {
@@ -188,7 +196,9 @@ func newClient(
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o, begun: moment(p.Runtime().Now()), version: uint64(p.Runtime().Now().UnixNano()), pages: map[uint64]*page{}, calls: map[uint32]*call{}, anew: map[weft.Name]uint64{}, sends: map[uint64]*call{}}
+	c := &Client{p: p, cfg: cfg, code: code, coder: coder, port: o,
+		begun: moment(p.Runtime().Now()), version: uint64(p.Runtime().Now().UnixNano()),
+		pages: map[uint64]*page{}, calls: map[uint32]*call{}, anew: map[weft.Name]uint64{}, sends: map[uint64]*call{}}
 	o.late.pause = min(cfg.Retry, cfg.Hedge)
 	o.looks = func() bool { return len(c.calls) > 0 }
 	if err := o.begin(cfg.PageBytes, hsn.Client, hsn.Module{Receive: c.receive, Sent: c.sent}); err != nil {
@@ -211,7 +221,8 @@ func (cfg *ClientConfig) complete() error {
 		name  string
 		v     *time.Duration
 		usual time.Duration
-	}{{"Retry", &cfg.Retry, 2 * time.Millisecond}, {"Hedge", &cfg.Hedge, time.Millisecond}, {"Dead", &cfg.Dead, 500 * time.Millisecond}} {
+	}{{"Retry", &cfg.Retry, 2 * time.Millisecond}, {"Hedge", &cfg.Hedge, time.Millisecond},
+		{"Dead", &cfg.Dead, 500 * time.Millisecond}} {
 		if *d.v < 0 {
 			return badArgument("netmem: %s is %v; expected more than 0, or 0 for %v", d.name, *d.v, d.usual)
 		}
@@ -289,7 +300,8 @@ func (c *Client) transmit(k *call) {
 	a := k.to.addr
 	k.held++ // first, because Send may call sent before it returns
 	c.sends[c.cookie] = k
-	if c.port.driver.Send(hsn.Client, hsn.Host{NIC: uint64(a.NIC), Slot: a.Slot, Gen: a.Generation}, k.data, k.header[:], c.cookie) != nil {
+	if c.port.driver.Send(hsn.Client, hsn.Host{NIC: uint64(a.NIC), Slot: a.Slot, Gen: a.Generation},
+		k.data, k.header[:], c.cookie) != nil {
 		c.sent(c.cookie)
 	}
 }

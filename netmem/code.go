@@ -53,11 +53,15 @@ func (cfg *ClientConfig) code() (Code, error) {
 		}
 		return Code{Data: 1, Parity: cfg.Copies - 1}, nil
 	case cfg.Copies > 1:
-		return c, badArgument("netmem: %d copies of a page, and %d+%d shards; expected one of the two", cfg.Copies, c.Data, c.Parity)
-	case c.Data < 2 || c.Parity < 1 || c.Data > maxShards || c.Parity > maxShards-c.Data: // their sum may overflow
-		return c, badArgument("netmem: a page in %d+%d shards; expected 2 or more, 1 or more, and at most %d together", c.Data, c.Parity, maxShards)
+		return c, badArgument("netmem: %d copies of a page, and %d+%d shards; expected one of the two",
+			cfg.Copies, c.Data, c.Parity)
+	// The sum of Data and Parity may overflow, so the limit is checked without it.
+	case c.Data < 2 || c.Parity < 1 || c.Data > maxShards || c.Parity > maxShards-c.Data:
+		return c, badArgument("netmem: a page in %d+%d shards; expected 2 or more, 1 or more, and at most %d together",
+			c.Data, c.Parity, maxShards)
 	case c.servers() > n:
-		return c, badArgument("netmem: a page in %d+%d shards on %d servers; expected %d servers or more", c.Data, c.Parity, n, c.servers())
+		return c, badArgument("netmem: a page in %d+%d shards on %d servers; expected %d servers or more",
+			c.Data, c.Parity, n, c.servers())
 	}
 	return c, nil
 }

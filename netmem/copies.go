@@ -94,7 +94,9 @@ func (c *Client) isGood(p *page, k *copyOf) bool {
 // isDoubtful reports whether too few copies of a page are good or on servers that are down. The
 // port's lock is held.
 func (c *Client) isDoubtful(p *page) bool {
-	return p.pending == nil && c.count(p, func(k *copyOf) bool { return c.stands(k) && c.suits(p, k) && !(k.server.up && k.doubted) }) < c.code.Data
+	return p.pending == nil && c.count(p, func(k *copyOf) bool {
+		return c.stands(k) && c.suits(p, k) && !(k.server.up && k.doubted)
+	}) < c.code.Data
 }
 
 // good appends the servers that have good copies to l. The port's lock is held.

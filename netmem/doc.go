@@ -11,7 +11,8 @@
 //     and [Volume.ReadAt].
 //   - Use network memory as a byte slice: start the program with "weft mem map" and call [Map] in
 //     the program.
-//   - Store objects that outlive the process that wrote them, such as checkpoints: call [OpenShelf].
+//   - Store objects that outlive the process that wrote them, such as checkpoints: call
+//     [OpenShelf].
 //   - Survive the loss of servers: set Copies or Coding in [ClientConfig].
 //   - Add and remove servers: call [Client.AddServer] and [Client.RemoveServer].
 //   - Read statistics: call [Stat] in any process for any server of the fabric, [Server.Stats] in

@@ -35,7 +35,8 @@ func (c *Client) leaveAll() {
 	for _, k := range calls {
 		c.finish(ctx, k)
 		c.port.mu.Lock()
-		delete(c.calls, k.record.request) // not end, which waits: the port closes next and frees all
+		// This is not end, because end waits. The port closes next and frees all calls.
+		delete(c.calls, k.record.request)
 		c.leave(k)
 		c.port.mu.Unlock()
 	}

@@ -84,7 +84,8 @@ func (s *Server) opens(q *request, before *life) *life {
 	case s.hasEnded(q):
 		return nil
 	case before == nil:
-	case before.at == q.from && before.begun > q.version, before.at != q.from && !before.cut && s.port.now().Sub(before.heard) < silentFor:
+	case before.at == q.from && before.begun > q.version,
+		before.at != q.from && !before.cut && s.port.now().Sub(before.heard) < silentFor:
 		return nil
 	default:
 		s.end(q.owner)
@@ -95,7 +96,7 @@ func (s *Server) opens(q *request, before *life) *life {
 	return l
 }
 
-// ending records that all clients of a process have ended that began no later than begun.
+// ending records that all clients of a process that began no later than begun have ended.
 type ending struct {
 	at    hsn.Host
 	begun uint64
@@ -159,7 +160,10 @@ func (s *Server) endThose(f func(l *life) bool) {
 			names = append(names, owner)
 		}
 	}
-	slices.SortFunc(names, func(a, b weft.Name) int { return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Index, b.Index)) }) // a fixed order, for simulations
+	// a fixed order, for simulations
+	slices.SortFunc(names, func(a, b weft.Name) int {
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Index, b.Index))
+	})
 	for _, owner := range names {
 		s.end(owner)
 	}
@@ -187,7 +191,8 @@ func (c *Client) open(ctx context.Context, s *server) error {
 		if taken && ctx.Err() != nil {
 			return errTaken
 		}
-		if !errors.Is(err, errTaken) || c.p.Runtime().Now().After(until) || c.p.Runtime().Sleep(ctx, takenPause) != nil {
+		if !errors.Is(err, errTaken) || c.p.Runtime().Now().After(until) ||
+			c.p.Runtime().Sleep(ctx, takenPause) != nil {
 			return err
 		}
 	}
@@ -204,7 +209,8 @@ const lifeTag weft.Tag = 1
 // introduced receives the messages with lifeTag.
 func (s *Server) introduced() {
 	for {
-		if _, err := s.port.own.Recv(s.port.ctx, weft.AnyProcess, lifeTag, nil); err != nil && !errors.Is(err, weft.ErrTruncated) {
+		if _, err := s.port.own.Recv(s.port.ctx, weft.AnyProcess, lifeTag, nil); err != nil &&
+			!errors.Is(err, weft.ErrTruncated) {
 			return
 		}
 	}
@@ -229,8 +235,8 @@ func (c *Client) introduce(s *server) {
 
 // mourn ends clients whose processes or NICs have ended. Its watcher only wakes it. If mourn took
 // the event from its own watcher before it had the lock, the server could serve a later request
-// before the event. mourn ends with the server, also if the server's process was closed instead of the
-// server.
+// before the event. mourn ends with the server, also if the server's process was closed instead
+// of the server.
 func (s *Server) mourn() {
 	defer s.letGo()
 	defer s.bell.Close()
@@ -285,8 +291,8 @@ func (s *Server) heed(e *weft.Event) {
 	}
 }
 
-// forget ends clients that have been silent for too long, and drops shelves that were unused for too
-// long.
+// forget ends clients that have been silent for too long, and drops shelves that were unused for
+// too long.
 func (s *Server) forget() {
 	for s.port.p.Runtime().Sleep(s.port.ctx, s.forgetEvery()) == nil {
 		s.port.mu.Lock()

@@ -18,21 +18,31 @@ import "context"
 // If ctx or the client ends, ReadPages stops calling nextPage, waits for the pages in flight, and
 // returns the error of ctx or of the client. ReadPages passes the errors of single pages to done
 // and does not return them.
-func (c *Client) ReadPages(ctx context.Context, depth int, nextPage func() (number uint64, buf []byte, ok bool), done func(number uint64, buf []byte, err error)) error {
-	r := reading{c: c, ctx: ctx, depth: max(depth, 1), slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }}
+func (c *Client) ReadPages(
+	ctx context.Context, depth int,
+	nextPage func() (number uint64, buf []byte, ok bool), done func(number uint64, buf []byte, err error),
+) error {
+	r := reading{c: c, ctx: ctx, depth: max(depth, 1),
+		slowly: func(w *want) error { return c.ReadPage(ctx, w.number, w.into) }}
 	return r.each(nextPage, done)
 }
 
 // WritePages is like ReadPages, but writes the pages. The function nextPage returns the number and
 // the content of the next page. The content must not change until WritePages calls the function
 // done for the page. WritePages calls done with the error that WritePage would have returned.
-func (c *Client) WritePages(ctx context.Context, depth int, nextPage func() (number uint64, data []byte, ok bool), done func(number uint64, data []byte, err error)) error {
-	r := reading{c: c, ctx: ctx, depth: max(depth, 1), taken: func(uint64) {}, slowly: func(w *want) error { return c.WritePage(ctx, w.number, w.into) }}
+func (c *Client) WritePages(
+	ctx context.Context, depth int,
+	nextPage func() (number uint64, data []byte, ok bool), done func(number uint64, data []byte, err error),
+) error {
+	r := reading{c: c, ctx: ctx, depth: max(depth, 1), taken: func(uint64) {},
+		slowly: func(w *want) error { return c.WritePage(ctx, w.number, w.into) }}
 	return r.each(nextPage, done)
 }
 
 // each reads or writes whole pages.
-func (r *reading) each(next func() (number uint64, buf []byte, ok bool), ended func(number uint64, buf []byte, err error)) (why error) {
+func (r *reading) each(
+	next func() (number uint64, buf []byte, ok bool), ended func(number uint64, buf []byte, err error),
+) (why error) {
 	var free []*want
 	r.pause = func() {}
 	r.fails = func(*want) error { return nil } // every page from next is tried

@@ -37,7 +37,9 @@ func Map(ctx context.Context, socket string) (*Mapping, error) {
 		socket = os.Getenv(MapVariable)
 	}
 	if socket == "" {
-		return nil, badArgument("netmem: map: no socket given, and %s is not set: expected to be started by weft mem map", MapVariable)
+		return nil, badArgument(
+			"netmem: map: no socket given, and %s is not set: expected to be started by weft mem map",
+			MapVariable)
 	}
 	m, err := userfault.Attach(ctx, socket)
 	if err != nil {

@@ -257,7 +257,9 @@ type target struct {
 // candidates returns live servers for the missing shards, without the servers in tried. Servers
 // that have an older version of the page come first. The other servers follow by rank. The port's
 // lock is held.
-func (c *Client) candidates(p *page, number uint64, tried map[*server]bool, have []*server, missing []uint8) (l []target) {
+func (c *Client) candidates(
+	p *page, number uint64, tried map[*server]bool, have []*server, missing []uint8,
+) (l []target) {
 	ranked := c.ranked(number)
 	slices.SortStableFunc(ranked, func(a, b *server) int {
 		x, y := p.on(a) != nil, p.on(b) != nil
@@ -278,7 +280,9 @@ func (c *Client) candidates(p *page, number uint64, tried map[*server]bool, have
 }
 
 // pageOut sends a page to some servers concurrently. It reports whether one of them was full.
-func (c *Client) pageOut(ctx context.Context, p *page, r record, f *form, to []target, tried map[*server]bool) (full bool) {
+func (c *Client) pageOut(
+	ctx context.Context, p *page, r record, f *form, to []target, tried map[*server]bool,
+) (full bool) {
 	calls := make([]*call, len(to))
 	for i, t := range to {
 		tried[t.to] = true
@@ -374,7 +378,8 @@ func (c *Client) discard(ctx context.Context, number uint64, begun func()) error
 			from = append(from, k.server)
 		}
 	}
-	p.copies = slices.DeleteFunc(p.copies, func(k copyOf) bool { return k.server.up }) // servers that are down owe it
+	// Servers that are down owe the page.
+	p.copies = slices.DeleteFunc(p.copies, func(k copyOf) bool { return k.server.up })
 	c.port.mu.Unlock()
 	for _, s := range from {
 		c.drop(ctx, s, number, issued)

@@ -88,7 +88,8 @@ func (s *store) largest(n int) []VolumeUse {
 		}
 	}
 	slices.SortFunc(l, func(a, b VolumeUse) int {
-		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.Client.String(), b.Client.String()), cmp.Compare(a.Volume, b.Volume))
+		return cmp.Or(cmp.Compare(b.Used, a.Used),
+			cmp.Compare(a.Client.String(), b.Client.String()), cmp.Compare(a.Volume, b.Volume))
 	})
 	return l[:min(n, len(l))]
 }

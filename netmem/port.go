@@ -36,22 +36,24 @@ type port struct {
 	stop   context.CancelFunc
 	ctx    context.Context
 
-	mu       sync.Mutex
-	driver   *hsn.Driver
-	sends    []weft.Op // by slot
-	sent     []bool    // by slot: whether the Op was ever started
-	recvs    []*receive
-	spare    []*receive
-	names    map[hsn.Host]weft.Name // of hosts that have sent lately
-	err      error                  // why the port has ended: see fail
-	pump     pump
-	wakes    bool // a packet has brought an answer
-	late     lateness
-	unsent   bool         // packets may wait in the port
-	drains   bool         // sentBeside runs
-	lent     atomic.Int32 // outstanding loans of memory to a file; the memory is freed when there are none
-	returned bool         // its memory was freed
-	failed   atomic.Bool  // err is set, for calls that must not take the lock
+	mu     sync.Mutex
+	driver *hsn.Driver
+	sends  []weft.Op // by slot
+	sent   []bool    // by slot: whether the Op was ever started
+	recvs  []*receive
+	spare  []*receive
+	names  map[hsn.Host]weft.Name // of hosts that have sent lately
+	err    error                  // why the port has ended: see fail
+	pump   pump
+	wakes  bool // a packet has brought an answer
+	late   lateness
+	unsent bool // packets may wait in the port
+	drains bool // sentBeside runs
+	// lent is the number of outstanding loans of memory to a file. The memory is freed when there
+	// are none.
+	lent     atomic.Int32
+	returned bool        // its memory was freed
+	failed   atomic.Bool // err is set, for calls that must not take the lock
 }
 
 // receive is a posted receive of a datagram and its buffer.
@@ -62,16 +64,19 @@ type receive struct {
 
 const (
 	portBuffers = 48 // in the receive queue
-	portSlots   = 64 // as many as the requests of a bundle, whose answers leave by one system call if the link can
-	portNames   = 4096
+	// There are as many slots as requests in a bundle. If the link allows it, the answers to a
+	// bundle leave by one system call.
+	portSlots = 64
+	portNames = 4096
 )
 
-// newPort makes a driver's memory, with some pages beside the receive queue. begin starts the
-// driver.
+// newPort makes a driver's memory, with some pages in addition to the receive queue. begin starts
+// the driver.
 func newPort(p *weft.Process, pageBytes, pages int, d mutate.PageDefect) (*port, error) {
 	own, err := p.Port(pagePort)
 	if errors.Is(err, weft.ErrPortInUse) {
-		return nil, fmt.Errorf("netmem: process %v has a server or a client already; expected one with neither: %w", p.Name(), err)
+		return nil, fmt.Errorf("netmem: process %v has a server or a client already; expected one with neither: %w",
+			p.Name(), err)
 	}
 	if err != nil {
 		return nil, err
@@ -84,7 +89,9 @@ func newPort(p *weft.Process, pageBytes, pages int, d mutate.PageDefect) (*port,
 	}
 	mem = aligned(mem, pageBytes)
 	n := pages * pageBytes
-	o := &port{p: p, defect: d, own: own, begun: p.Runtime().Now(), unmap: unmap, pool: hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]), names: map[hsn.Host]weft.Name{}}
+	o := &port{p: p, defect: d, own: own, begun: p.Runtime().Now(), unmap: unmap,
+		pool:  hsn.NewPool(pageBytes, mem[:n:n], mem[n:n+pages*hsn.RestBytes]),
+		names: map[hsn.Host]weft.Name{}}
 	o.sends, o.sent = make([]weft.Op, portSlots), make([]bool, portSlots)
 	o.ctx, o.stop = context.WithCancel(context.Background())
 	o.pump.free, o.late.look = p.Runtime().NewGate(), p.Runtime().NewGate()
@@ -122,7 +129,8 @@ func aligned(mem []byte, n int) []byte {
 // begin creates the driver with its module and starts run. If it fails, it closes the port and
 // frees its memory.
 func (o *port) begin(pageBytes int, id hsn.ModuleID, m hsn.Module) error {
-	cfg := hsn.Config{Host: uint64(o.p.Address().NIC), PageBytes: pageBytes, Buffers: portBuffers, Slots: portSlots, Pending: 1024, Defect: o.defect}
+	cfg := hsn.Config{Host: uint64(o.p.Address().NIC), PageBytes: pageBytes, Buffers: portBuffers, Slots: portSlots,
+		Pending: 1024, Defect: o.defect}
 	cfg.Modules[id] = m
 	var err error
 	o.mu.Lock()

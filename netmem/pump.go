@@ -11,10 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// pump decides which goroutine receives the packets of a port. Only one does at a time. If a single
-// call waits for an answer, its own goroutine receives: handing a packet to another goroutine takes
-// longer than the network. Otherwise run receives, a goroutine of the port. At a server it always
-// does.
+// pump decides which goroutine receives the packets of a port. Only one does at a time. If a
+// single call waits for an answer, its own goroutine receives: handing a packet to another
+// goroutine takes longer than the network. Otherwise run, a goroutine of the port, receives. At a
+// server, run always receives.
 //
 //	one call waits            ──► the call receives ──► its answer has arrived
 //	another call waits too    ──► run receives, once the first has its answer
@@ -79,7 +79,8 @@ func (o *port) quiet() bool { return o.driver.Idle() && o.driver.Next() == clock
 // lock.
 func (o *port) run() {
 	o.end(o.pumps())
-	o.stop() // no other call ends the other goroutines if the process was closed, and not the port
+	// If the process was closed, and not the port, no other call ends the other goroutines.
+	o.stop()
 	_ = o.own.Close()
 	o.release()
 }
@@ -165,7 +166,8 @@ func (o *port) takeIn(ctx context.Context, byCall bool, ready, enough func() boo
 				return nil
 			}
 		}
-		more := o.err == nil && o.driver.Interrupt(o.now()) // a failed port may have freed its memory
+		// A failed port may have freed its memory.
+		more := o.err == nil && o.driver.Interrupt(o.now())
 		wake := o.wakes
 		o.wakes = false
 		ends := enough()

@@ -114,7 +114,9 @@ func (c *Client) fetch(ctx context.Context, number uint64, p *page, use func(pag
 
 // fetchFrom reads a page from the first server in from, or from the second. It reports whether it
 // got the page. If a server answered with something else, wrong is that server.
-func (c *Client) fetchFrom(ctx context.Context, number uint64, p *page, from []*server, use func(page []byte)) (got bool, wrong *server) {
+func (c *Client) fetchFrom(
+	ctx context.Context, number uint64, p *page, from []*server, use func(page []byte),
+) (got bool, wrong *server) {
 	k := c.pageIn(ctx, number, p, from)
 	defer c.end(k)
 	return c.judge(p, k, use)

@@ -59,10 +59,12 @@ func (c *Client) lacks(p *page, live int) bool {
 	switch {
 	case p.version == 0 || c.cfg.defect == mutate.PagesUnrepaired:
 		return false
-	case p.pending != nil: // with fewer servers the write could only wait, and calls for the page with it
+	// With fewer servers the write could only wait, and calls for the page would wait with it.
+	case p.pending != nil:
 		return live >= c.code.servers()
 	}
-	all := c.count(p, func(k *copyOf) bool { return c.isGood(p, k) }) // includes servers that are being removed
+	// The count includes servers that are being removed.
+	all := c.count(p, func(k *copyOf) bool { return c.isGood(p, k) })
 	return c.kept(p) < min(c.code.servers(), live) && all >= c.code.Data
 }
 

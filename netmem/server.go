@@ -53,31 +53,32 @@ type ServerConfig struct {
 // ServerStats holds the state and the counters of a server. The counters start at 0 when Serve
 // starts the server.
 type ServerStats struct {
-	Bytes        int    `json:"bytes"`            // bytes of memory that the server lends
-	UsedBytes    int    `json:"used_bytes"`       // bytes in use in the memory and the spill file
-	SpillBytes   int64  `json:"spill_bytes"`      // size of the spill file in bytes
-	SpillUsed    int64  `json:"spill_used_bytes"` // bytes in use in the spill file
-	SpillOut     uint64 `json:"spill_out"`        // writes of 8 KiB to the spill file
-	SpillIn      uint64 `json:"spill_in"`         // reads of 8 KiB from the spill file
-	SpillFailed  uint64 `json:"spill_failed"`     // failed reads and writes of the spill file, and damaged pages in it
-	Pages        int    `json:"pages"`            // pages or shards that the server stores
-	Clients      int    `json:"clients"`          // clients that have pages on the server
-	Ended        uint64 `json:"ended"`            // clients that have ended or were silent for too long
-	QuotaBytes   int    `json:"quota_bytes"`      // limit for one client in bytes; 0: no limit
-	PageOuts     uint64 `json:"page_outs"`        // successful page writes
-	PageIns      uint64 `json:"page_ins"`         // successful page reads
-	Discards     uint64 `json:"discards"`         // successful page discards
-	Full         uint64 `json:"full"`             // writes refused because there was no room or the quota was reached
-	Refused      uint64 `json:"refused"`          // requests from clients that Admit refused
-	Damaged      uint64 `json:"damaged"`          // malformed requests, and damaged pages in requests
-	Strangers    uint64 `json:"strangers"`        // requests from processes whose name the server did not know
-	CopiedBytes  uint64 `json:"copied_bytes"`     // page bytes copied in memory to receive or store pages
-	PlainBytes   int64  `json:"plain_bytes"`      // bytes of the stored pages before compression
-	KeptBytes    int64  `json:"kept_bytes"`       // bytes of the stored pages after compression
-	Shelves      int    `json:"shelves"`          // shelves that the server stores
-	ShelvedBytes int    `json:"shelved_bytes"`    // bytes in use in the memory and the spill file for shelves
-	PacketsIn    uint64 `json:"packets_in"`       // received packets
-	PacketsOut   uint64 `json:"packets_out"`      // sent packets
+	Bytes      int    `json:"bytes"`            // bytes of memory that the server lends
+	UsedBytes  int    `json:"used_bytes"`       // bytes in use in the memory and the spill file
+	SpillBytes int64  `json:"spill_bytes"`      // size of the spill file in bytes
+	SpillUsed  int64  `json:"spill_used_bytes"` // bytes in use in the spill file
+	SpillOut   uint64 `json:"spill_out"`        // writes of 8 KiB to the spill file
+	SpillIn    uint64 `json:"spill_in"`         // reads of 8 KiB from the spill file
+	// SpillFailed counts failed reads and writes of the spill file, and damaged pages in it.
+	SpillFailed  uint64 `json:"spill_failed"`
+	Pages        int    `json:"pages"`         // pages or shards that the server stores
+	Clients      int    `json:"clients"`       // clients that have pages on the server
+	Ended        uint64 `json:"ended"`         // clients that ended or were silent for too long
+	QuotaBytes   int    `json:"quota_bytes"`   // limit for one client in bytes; 0: no limit
+	PageOuts     uint64 `json:"page_outs"`     // successful page writes
+	PageIns      uint64 `json:"page_ins"`      // successful page reads
+	Discards     uint64 `json:"discards"`      // successful page discards
+	Full         uint64 `json:"full"`          // writes refused for lack of room or by the quota
+	Refused      uint64 `json:"refused"`       // requests from clients that Admit refused
+	Damaged      uint64 `json:"damaged"`       // malformed requests; damaged pages in requests
+	Strangers    uint64 `json:"strangers"`     // requests from processes with unknown names
+	CopiedBytes  uint64 `json:"copied_bytes"`  // page bytes copied to receive or store pages
+	PlainBytes   int64  `json:"plain_bytes"`   // bytes of the stored pages before compression
+	KeptBytes    int64  `json:"kept_bytes"`    // bytes of the stored pages after compression
+	Shelves      int    `json:"shelves"`       // shelves that the server stores
+	ShelvedBytes int    `json:"shelved_bytes"` // bytes that shelves use in memory and spill file
+	PacketsIn    uint64 `json:"packets_in"`    // received packets
+	PacketsOut   uint64 `json:"packets_out"`   // sent packets
 
 	// Volumes lists the volumes that use the most room, largest first. It has at most 8 elements.
 	Volumes []VolumeUse `json:"volumes"`
@@ -123,9 +124,9 @@ type answer struct {
 // process. A process can have one Server or one [Client] at a time. If p already has one of them,
 // Serve fails with [weft.ErrPortInUse].
 //
-// Serve fails if it cannot get the memory or the spill file, or if the host or a cgroup has too little
-// memory left. If a cgroup limits the memory, Serve touches every page of it. Serve fails with [weft.ErrBadArgument]
-// if cfg is not valid.
+// Serve fails if it cannot get the memory or the spill file, or if the host or a cgroup has too
+// little memory left. If a cgroup limits the memory, Serve touches every page of it. Serve fails
+// with [weft.ErrBadArgument] if cfg is not valid.
 func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if cfg.Bytes <= 0 || cfg.Bytes%hsn.MaxPage != 0 {
 		return nil, badArgument("netmem: a server of %d bytes; expected a multiple of %d", cfg.Bytes, hsn.MaxPage)
@@ -134,10 +135,13 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 		cfg.Keep = KeepUsual
 	}
 	if cfg.Keep < KeepLeast {
-		return nil, badArgument("netmem: a server that keeps pages of silent clients for %v; expected %v or more, or 0 for %v", cfg.Keep, KeepLeast, KeepUsual)
+		return nil, badArgument(
+			"netmem: a server that keeps pages of silent clients for %v; expected %v or more, or 0 for %v",
+			cfg.Keep, KeepLeast, KeepUsual)
 	}
 	if cfg.Shelve != 0 && cfg.Shelve < KeepLeast {
-		return nil, badArgument("netmem: a server that keeps shelves for %v; expected %v or more, or 0 for none", cfg.Shelve, KeepLeast)
+		return nil, badArgument("netmem: a server that keeps shelves for %v; expected %v or more, or 0 for none",
+			cfg.Shelve, KeepLeast)
 	}
 	if cfg.Spill != "" && cfg.SpillBytes == 0 {
 		cfg.SpillBytes = int64(cfg.Bytes)
@@ -145,9 +149,11 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	all := int64(cfg.Bytes) + cfg.SpillBytes
 	switch {
 	case cfg.SpillBytes < 0 || cfg.SpillBytes%hsn.MaxPage != 0 || cfg.SpillBytes > 0 && cfg.Spill == "":
-		return nil, badArgument("netmem: a spill file %q of %d bytes; expected a file, and a multiple of %d", cfg.Spill, cfg.SpillBytes, hsn.MaxPage)
+		return nil, badArgument("netmem: a spill file %q of %d bytes; expected a file, and a multiple of %d",
+			cfg.Spill, cfg.SpillBytes, hsn.MaxPage)
 	case cfg.QuotaBytes < 0 || int64(cfg.QuotaBytes) > all:
-		return nil, badArgument("netmem: a quota of %d bytes in a server of %d; expected at most that, or 0 for none", cfg.QuotaBytes, all)
+		return nil, badArgument("netmem: a quota of %d bytes in a server of %d; expected at most that, or 0 for none",
+			cfg.QuotaBytes, all)
 	}
 	var sp *spill
 	if cfg.Spill != "" {
@@ -161,7 +167,8 @@ func Serve(p *weft.Process, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, sp.close())
 	}
-	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Runtime().Now().UnixNano())<<8 ^ uint64(p.Address().Generation), store: newStore(o.pool, pages), lives: map[weft.Name]*life{}, shelves: map[shelfID]*shelved{}}
+	s := &Server{cfg: cfg, port: o, epoch: uint64(p.Runtime().Now().UnixNano())<<8 ^ uint64(p.Address().Generation),
+		store: newStore(o.pool, pages), lives: map[weft.Name]*life{}, shelves: map[shelfID]*shelved{}}
 	s.store.spill, s.store.defect = sp, cfg.defect
 	if cfg.defect == mutate.PagesEpochKept {
 		s.epoch = 1
@@ -226,7 +233,8 @@ func (s *Server) Stats() ServerStats {
 	st.Bytes, st.SpillBytes, st.Pages = s.cfg.Bytes, s.cfg.SpillBytes, s.store.count()
 	st.UsedBytes = s.cfg.Bytes + int(s.cfg.SpillBytes) - s.store.room()
 	if sp := s.store.spill; sp != nil {
-		st.SpillUsed, st.SpillOut, st.SpillIn, st.SpillFailed = s.cfg.SpillBytes-int64(len(sp.free))*hsn.MaxPage, sp.out, sp.in, sp.failed+s.store.bad
+		st.SpillUsed, st.SpillOut, st.SpillIn, st.SpillFailed =
+			s.cfg.SpillBytes-int64(len(sp.free))*hsn.MaxPage, sp.out, sp.in, sp.failed+s.store.bad
 	}
 	st.Clients, st.QuotaBytes = s.store.clients(), s.cfg.QuotaBytes
 	st.Shelves, st.ShelvedBytes = len(s.shelves), s.shelvedBytes()

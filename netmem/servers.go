@@ -83,7 +83,9 @@ func (c *Client) AddServer(ctx context.Context, ref ServerRef) error {
 	if err := c.open(ctx, s); err != nil {
 		return fmt.Errorf("netmem: server %v: %w", ref.Name, err)
 	}
-	if c.join(s, true) { // another call was faster; twice in the list, a server would hold two copies of a page
+	// Another call was faster. If the list had the server twice, the server would hold two copies
+	// of a page.
+	if c.join(s, true) {
 		return badArgument("netmem: server %v is used already", ref.Name)
 	}
 	return nil
@@ -95,7 +97,8 @@ func newServer(ref ServerRef) (*server, error) {
 		ref.Weight = 1
 	}
 	if !(ref.Weight > 0) || math.IsInf(ref.Weight, 1) { // also refuses NaN
-		return nil, badArgument("netmem: server %v has a weight of %v; expected a number above 0, or 0 for 1", ref.Name, ref.Weight)
+		return nil, badArgument("netmem: server %v has a weight of %v; expected a number above 0, or 0 for 1",
+			ref.Name, ref.Weight)
 	}
 	h := fnv.New64a()
 	fmt.Fprint(h, ref.Name)
@@ -345,7 +348,9 @@ func (c *Client) attend() {
 				c.p.Runtime().Go(func() { c.greet(ctx, s) })
 			}
 		}
-		if !c.repairing { // in a goroutine: a repair may wait for a server that only this loop opens again
+		// The repair runs in a goroutine, because it may wait for a server that only this loop
+		// opens again.
+		if !c.repairing {
 			c.repairing = true
 			c.p.Runtime().Go(func() {
 				c.repair(ctx)

@@ -84,7 +84,9 @@ type gathered struct {
 // gather reads a page from servers that each have another shard of it. It asks as many as needed,
 // and one more for each that is late or answers with something else. It reports whether it got the
 // page. wrong are the servers that answered with something else.
-func (c *Client) gather(ctx context.Context, number uint64, p *page, from []target, use func(page []byte)) (got bool, wrong []*server) {
+func (c *Client) gather(
+	ctx context.Context, number uint64, p *page, from []target, use func(page []byte),
+) (got bool, wrong []*server) {
 	g := &gathered{c: c, p: p, mem: c.borrow()}
 	defer c.giveBack(g.mem)
 	defer g.end()
@@ -194,7 +196,8 @@ func (g *gathered) take(from []target) {
 // accepts stores a shard if it is undamaged and of the acknowledged version.
 func (g *gathered) accepts(k *call, shard uint8) bool {
 	c, a, n := g.c, &k.answer, int(k.answer.kept)
-	whole := n > 0 && n <= c.cfg.PageBytes && len(k.msg.Data) == c.code.shardBytes(n) && crc32.Checksum(k.msg.Data, castagnoli) == a.sum
+	whole := n > 0 && n <= c.cfg.PageBytes && len(k.msg.Data) == c.code.shardBytes(n) &&
+		crc32.Checksum(k.msg.Data, castagnoli) == a.sum
 	c.port.mu.Lock()
 	defer c.port.mu.Unlock()
 	switch {

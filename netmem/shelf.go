@@ -64,8 +64,9 @@ const (
 )
 
 // OpenShelf starts a client on the process p and returns the shelf with the key cfg.Key. A shelf
-// needs no other preparation: it is empty until a client writes an object. At most Copies−1 servers
-// may be silent for ten times cfg.Dead. The shelf uses such a server as soon as the server answers.
+// needs no other preparation: it is empty until a client writes an object. At most Copies−1
+// servers may be silent for ten times cfg.Dead. The shelf uses such a server as soon as the
+// server answers.
 //
 // OpenShelf fails if more servers are silent, if a server refuses the client or stores no shelves,
 // or if ctx ends. OpenShelf fails with [weft.ErrBadArgument] if cfg is not valid, and with
@@ -73,7 +74,8 @@ const (
 func OpenShelf(ctx context.Context, p *weft.Process, cfg ShelfConfig) (*Shelf, error) {
 	switch n := len(cfg.Key); {
 	case n < ShelfKeyLeast || n > ShelfKeyMost:
-		return nil, badArgument("netmem: a shelf with a key of %d bytes; expected %d to %d", n, ShelfKeyLeast, ShelfKeyMost)
+		return nil, badArgument("netmem: a shelf with a key of %d bytes; expected %d to %d",
+			n, ShelfKeyLeast, ShelfKeyMost)
 	case cfg.Coding != Code{}:
 		return nil, badArgument("netmem: a shelf with Coding; expected Copies")
 	case cfg.Volume != 0:
@@ -171,8 +173,8 @@ func (s *Shelf) down() (n int, text string) {
 	return len(names), "down: " + strings.Join(names, ", ")
 }
 
-// Align returns the size of a page in bytes. Two clients may write an object concurrently if no page
-// has bytes of both. A page begins at a multiple of its size.
+// Align returns the size of a page in bytes. Two clients may write an object concurrently if no
+// page has bytes of both. A page begins at a multiple of its size.
 func (s *Shelf) Align() int { return int(s.page) }
 
 // Stats returns the state and the counters of the shelf's client.
@@ -196,8 +198,9 @@ func (s *Shelf) Clear(ctx context.Context) error {
 	return failed
 }
 
-// writePage writes a page of an object to Copies servers. Clients number versions by their clocks.
-// If a server has this version of another client, or a newer one, the write takes a still newer one.
+// writePage writes a page of an object to Copies servers. Clients number versions by their
+// clocks. If a server has this version of another client, or a newer one, the write takes a still
+// newer one.
 func (s *Shelf) writePage(ctx context.Context, object, number uint64, data []byte) error {
 	c := s.c
 	within, cancel := c.p.Runtime().WithTimeout(ctx, s.wait)
@@ -242,7 +245,9 @@ func (s *Shelf) readPage(ctx context.Context, object, number uint64, buf []byte,
 	defer cancel()
 	for {
 		found, lacking := s.askAll(ctx, object, number, buf)
-		certain := all-lacking < s.c.code.servers() // a page that was written is on one that lacks it
+		// Fewer than Copies servers could still have the page, and a written page is on Copies
+		// servers.
+		certain := all-lacking < s.c.code.servers()
 		waits := lacking < all && (!certain || patient && s.mayReturn())
 		switch err := cmp.Or(ctx.Err(), s.c.Err()); {
 		case found:

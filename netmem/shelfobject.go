@@ -97,7 +97,8 @@ func (s *Shelf) Read(ctx context.Context, object string, most int) ([]byte, erro
 // inObject returns an error if bytes do not lie within an object.
 func inObject(object string, n int, offset int64) error {
 	if offset < 0 || offset > maxObjectBytes || int64(n) > maxObjectBytes-offset {
-		return badArgument("netmem: shelf: %d bytes of object %q at %d; expected bytes from 0 to %d", n, object, offset, int64(maxObjectBytes))
+		return badArgument("netmem: shelf: %d bytes of object %q at %d; expected bytes from 0 to %d",
+			n, object, offset, int64(maxObjectBytes))
 	}
 	return nil
 }

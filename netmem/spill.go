@@ -61,7 +61,7 @@ func spillInto(name string, n int64, remove func(string) error) (*spill, error) 
 	return s, nil
 }
 
-// claim makes a file this server's and reserves its space. If it fails, the file is unchanged.
+// claim locks a file for this server and reserves its space. If it fails, the file is unchanged.
 func claim(f *os.File, n int64) error {
 	info, err := f.Stat()
 	switch {

@@ -23,7 +23,7 @@ type store struct {
 	pool   *hsn.Pool
 	limit  int               // most frames in memory
 	frames int               // frames in memory
-	open   [classes][]*frame // frames in memory with a free place, of which nothing is being sent
+	open   [classes][]*frame // frames in memory with a free place and no answer being sent
 	loose  [classes]int      // free places in them
 	clock  []*frame          // all frames in memory
 	hand   int               // index in clock of the frame looked at last
@@ -109,7 +109,8 @@ func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.M
 		return old, statusOK, nil
 	case quota > 0 && s.used(key.owner)+placeBytes(class)-old.bytes() > quota:
 		return nil, statusQuota, nil
-	case old != nil && old.data == nil && len(s.spill.free) == 0: // no frame could be spilled to make room
+	// No frame could be spilled to make room.
+	case old != nil && old.data == nil && len(s.spill.free) == 0:
 		return nil, statusBusy, s.load(old.frame)
 	}
 	p := &stored{key: key, version: version, shape: what, n: n}
@@ -119,7 +120,8 @@ func (s *store) put(key pageKey, version uint64, what shape, quota int, m *hsn.M
 		s.copyIn(p, m.Data)
 	case s.fits() || here && (old.last() || old.frame.pins > 0 && s.frames < s.limit+overwriting):
 		s.takeIn(p, m)
-	case here && s.holds(old, class, n) && old.frame.pins == 0: // the new version replaces the old one in place
+	// The new version replaces the old one in place.
+	case here && s.holds(old, class, n) && old.frame.pins == 0:
 		s.overwrite(old, p, m.Data)
 		return old, statusOK, nil
 	default:
@@ -172,7 +174,8 @@ func (s *store) place(p *stored, f *frame, data []byte) {
 // takeIn makes the buffer of a message a frame.
 func (s *store) takeIn(p *stored, m *hsn.Message) {
 	class := classOf(p.n)
-	f := &frame{b: m.Buffers[0], class: class, places: make([]*stored, places[class]), held: 1, used: true, inOpen: -1, inClock: -1}
+	f := &frame{b: m.Buffers[0], class: class, places: make([]*stored, places[class]), held: 1, used: true,
+		inOpen: -1, inClock: -1}
 	m.Buffers[0] = nil
 	f.places[0] = p
 	p.frame, p.data = f, f.part(p, 0)

@@ -80,7 +80,7 @@ func (s *store) clients() (n int) {
 	return n
 }
 
-// moveIn adds a page to its owner's.
+// moveIn adds a page to the pages of its owner.
 func (s *store) moveIn(p *stored) {
 	t := s.tenants[p.key.owner]
 	if t == nil {
@@ -92,7 +92,7 @@ func (s *store) moveIn(p *stored) {
 	s.charge(p, 1)
 }
 
-// moved removes a page from its owner's.
+// moved removes a page from the pages of its owner.
 func (s *store) moved(p *stored) {
 	t, n := p.of, len(p.of.list)-1
 	if t.pages[p.key] == p {
@@ -103,7 +103,7 @@ func (s *store) moved(p *stored) {
 	s.charge(p, -1)
 }
 
-// moveOut forgets what an owner has.
+// moveOut forgets an owner and its pages. sweep drops the pages later in steps.
 func (s *store) moveOut(owner weft.Name) {
 	t := s.tenants[owner]
 	if t == nil || s.defect == mutate.PagesOutlive {

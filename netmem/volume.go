@@ -57,7 +57,8 @@ func Open(ctx context.Context, p *weft.Process, cfg VolumeConfig) (*Volume, erro
 		page = hsn.HalfPage
 	}
 	if cfg.Bytes <= 0 || cfg.Bytes%page != 0 {
-		return nil, badArgument("netmem: a volume of %d bytes; expected a multiple of %d, the size of a page", cfg.Bytes, page)
+		return nil, badArgument("netmem: a volume of %d bytes; expected a multiple of %d, the size of a page",
+			cfg.Bytes, page)
 	}
 	if cfg.Depth == 0 {
 		cfg.Depth = 16
@@ -97,7 +98,8 @@ func (c *Client) fits(bytes int64) error {
 		if c.code.cuts() {
 			kept = fmt.Sprintf("in shards: %v", c.code)
 		}
-		return marked{fmt.Errorf("netmem: a volume of %d bytes, %s, on servers: %d; they have room for %d%s", bytes, kept, len(c.servers), has, more), ErrFull}
+		return marked{fmt.Errorf("netmem: a volume of %d bytes, %s, on servers: %d; they have room for %d%s",
+			bytes, kept, len(c.servers), has, more), ErrFull}
 	}
 	return nil
 }
@@ -232,7 +234,9 @@ func (v *Volume) readPart(ctx context.Context, page uint64, at int, part []byte)
 // function beforeWait, ReadMany calls beforeWait before it waits for answers. The argument
 // beforeWait may be nil. ReadMany calls done and beforeWait in the goroutine of its caller, never
 // concurrently.
-func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, done func(i int, err error), beforeWait func()) {
+func (v *Volume) ReadMany(
+	ctx context.Context, bufs [][]byte, offsets []int64, done func(i int, err error), beforeWait func(),
+) {
 	i := -1
 	v.ReadEach(ctx, func() ([]byte, int64, bool) {
 		if i++; i < len(bufs) {
@@ -247,17 +251,24 @@ func (v *Volume) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, d
 // nextPart returns false as its last result. Each time the read of a part has ended, ReadEach calls
 // nextPart again. ReadEach returns when nextPart returns false while no part is in flight. ReadEach
 // numbers the parts from 0, in the order in which nextPart returns them.
-func (v *Volume) ReadEach(ctx context.Context, nextPart func() (b []byte, offset int64, ok bool), done func(i int, err error), beforeWait func()) {
+func (v *Volume) ReadEach(
+	ctx context.Context, nextPart func() (b []byte, offset int64, ok bool),
+	done func(i int, err error), beforeWait func(),
+) {
 	v.readEach(ctx, allAtOnce, nextPart, done, beforeWait)
 }
 
 // readEach is like ReadEach, but with at most depth pages in flight.
-func (v *Volume) readEach(ctx context.Context, depth int, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func()) {
+func (v *Volume) readEach(
+	ctx context.Context, depth int,
+	next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func(),
+) {
 	if pause == nil {
 		pause = func() {}
 	}
 	m := many{v: v, next: next, ended: ended}
-	r := reading{c: v.c, ctx: ctx, depth: depth, later: true, next: m.piece, ended: m.pieceEnded, pause: pause, ahead: &v.ahead,
+	r := reading{c: v.c, ctx: ctx, depth: depth, later: true,
+		next: m.piece, ended: m.pieceEnded, pause: pause, ahead: &v.ahead,
 		fails: func(w *want) error {
 			if err := w.of.(*part).err; err != nil {
 				return err // the part has failed already

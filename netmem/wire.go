@@ -130,10 +130,12 @@ func (r *record) parse(b []byte) error {
 	}
 	le := binary.LittleEndian
 	*r = record{
-		op: op(b[0]), status: status(b[1]), request: le.Uint32(b[4:]), volume: le.Uint64(b[8:]), page: le.Uint64(b[16:]),
+		op: op(b[0]), status: status(b[1]), request: le.Uint32(b[4:]),
+		volume: le.Uint64(b[8:]), page: le.Uint64(b[16:]),
 		version: le.Uint64(b[24:]), epoch: le.Uint64(b[32:]), room: le.Uint64(b[48:]), shelved: b[63] == 1,
 		shape: shape{
-			code: Code{Data: int(b[2]), Parity: int(b[3])}, crc: le.Uint32(b[40:]), sum: le.Uint32(b[56:]), size: le.Uint32(b[44:]),
+			code: Code{Data: int(b[2]), Parity: int(b[3])}, crc: le.Uint32(b[40:]),
+			sum: le.Uint32(b[56:]), size: le.Uint32(b[44:]),
 			kept: le.Uint16(b[60:]), shard: b[62],
 		},
 	}

@@ -66,7 +66,8 @@ func (w *want) calls() []*call {
 
 // answered reports whether all calls in flight have their answers.
 func (w *want) answered() bool {
-	return w.call.done.Load() && (w.out == nil || !slices.ContainsFunc(w.out.others, func(k *call) bool { return !k.done.Load() }))
+	return w.call.done.Load() && (w.out == nil ||
+		!slices.ContainsFunc(w.out.others, func(k *call) bool { return !k.done.Load() }))
 }
 
 // wrote takes the answers of the servers, and reports whether the page is written.
