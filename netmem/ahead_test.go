@@ -10,12 +10,13 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// aheadOf is what reads ahead for a client of short pages, that has so many pages under way or here.
+// aheadOf returns a reader ahead for a client with short pages. At most window pages are in
+// flight or have arrived.
 func aheadOf(window int) *ahead {
 	return &ahead{c: &Client{cfg: ClientConfig{PageBytes: 8}}, window: window, pages: 1000, fetched: map[uint64]*fetched{}, attended: true}
 }
 
-// fetches begins a run, and returns its pages.
+// fetches begins a run and returns its pages.
 func (a *ahead) fetches(pages ...uint64) (l []*fetched) {
 	a.fetch(pages)
 	for _, page := range pages {
@@ -24,7 +25,7 @@ func (a *ahead) fetches(pages ...uint64) (l []*fetched) {
 	return l
 }
 
-// come has a page come that is all of one byte.
+// come delivers a page that consists of one byte repeated.
 func (a *ahead) come(f *fetched, b byte) {
 	copy(f.want.into, bytes.Repeat([]byte{b}, len(f.want.into)))
 	a.ended(&f.want, nil)
@@ -57,7 +58,7 @@ func TestMemoryOfWhatWasReadAheadIsUsedAgainWhenAllOfItHasGone(t *testing.T) {
 func TestAPageThatHasGoneIsNotReadFromWhereAnotherLies(t *testing.T) {
 	a := aheadOf(4)
 	l := a.fetches(1, 2)
-	found := a.find(1) // as by a read that is slower than the next
+	found := a.find(1) // as a read does that is slower than the next
 	a.come(l[0], 1)
 	a.come(l[1], 2)
 	a.take(l[0])
@@ -86,7 +87,7 @@ func TestMemoryOfAPageThatIsUnderWayIsNoOthers(t *testing.T) {
 }
 
 func TestAReaderInOrderNeedsLittleMemory(t *testing.T) {
-	const pages, window = 512, 32 // as many as are read ahead unless a volume says otherwise
+	const pages, window = 512, 32 // the default of ReadAhead
 	onServer(t, pages, sim.Faults{}, func(_ context.Context, _ *sim.Fabric, v *Volume) error {
 		if _, err := v.WriteAt(pagesOf(pages), 0); err != nil {
 			return err

@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// calling gives do a client with 16 pages on one server, while the network is clogged. The port's lock is held.
+// calling passes do a client with 16 pages on one server while the network is clogged. The port's
+// lock is held.
 func calling(t *testing.T, cfg ClientConfig, do func(c *Client, s *server) error) {
 	t.Helper()
 	cfg.Dead = time.Minute
@@ -24,7 +25,8 @@ func calling(t *testing.T, cfg ClientConfig, do func(c *Client, s *server) error
 	})
 }
 
-// answer passes an answer with a page to the client, and returns how many buffers are free then, compared with before.
+// answer passes an answer with a page to the client. It returns the change in the number of free
+// buffers.
 func (c *Client) answer(from hsn.Host, header, page []byte) (kept int) {
 	before := c.port.pool.Len()
 	m := hsn.Message{From: from, Header: header}
@@ -36,7 +38,8 @@ func (c *Client) answer(from hsn.Host, header, page []byte) (kept int) {
 	return before - c.port.pool.Len()
 }
 
-// An answer that belongs to no call is discarded with its page. It ends no call, and says nothing about its server.
+// An answer that belongs to no call is discarded with its page. It ends no call, and says nothing
+// about its server.
 func TestAnAnswerThatNoCallWaitsForLeavesNothing(t *testing.T) {
 	calling(t, ClientConfig{}, func(c *Client, s *server) (err error) {
 		for _, x := range []struct {
@@ -76,8 +79,8 @@ func TestAnAnswerThatNoCallWaitsForLeavesNothing(t *testing.T) {
 	})
 }
 
-// An answer holds a buffer only if it brings a page. It ends its call, makes room in the window of its server, and proves that the server
-// lives.
+// An answer holds a buffer only if it brings a page. It ends its call, makes room in the window
+// of its server, and proves that the server is alive.
 func TestAnAnswerHoldsABufferOnlyWithItsPage(t *testing.T) {
 	calling(t, ClientConfig{}, func(c *Client, s *server) (err error) {
 		for _, x := range []struct {
@@ -104,7 +107,8 @@ func TestAnAnswerHoldsABufferOnlyWithItsPage(t *testing.T) {
 	})
 }
 
-// A page is taken if it is undamaged, not older than the acknowledged version, and not newer than any that was sent.
+// A page is accepted if it is undamaged, not older than the acknowledged version, and not newer
+// than any version that was sent.
 func TestAPageOfAWrongVersionIsRejected(t *testing.T) {
 	withClient(t, ClientConfig{}, func(_ *sim.Process, _ *sim.Fabric, c *Client) (err error) {
 		data := pattern(hsn.HalfPage, 7)
@@ -145,7 +149,8 @@ func TestAPageOfAWrongVersionIsRejected(t *testing.T) {
 	})
 }
 
-// Only silence for Dead makes a server dead, and only an epoch that the request knew makes it restarted.
+// Only silence for Dead makes a server dead, and only an epoch that the request knew makes it
+// restarted.
 func TestAServerIsSuspectedForAReasonOnly(t *testing.T) {
 	calling(t, ClientConfig{}, func(c *Client, s *server) (err error) {
 		now, dead := c.port.now(), c.cfg.Dead

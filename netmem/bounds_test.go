@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// locked runs do at a server with two pages of a client, whose life is l. The port's lock is held, so no time passes.
+// locked runs do at a server with two pages of a client, whose life is l. The port's lock is
+// held, so no time passes.
 func locked(t *testing.T, do func(s *Server, l *life) error) {
 	t.Helper()
 	cfg := ServerConfig{Bytes: 8 * hsn.MaxPage, Shelve: 2 * KeepLeast, Keep: 3 * KeepLeast}
@@ -27,8 +28,8 @@ func locked(t *testing.T, do func(s *Server, l *life) error) {
 	}})
 }
 
-// Another process may take the name of a client that was silent for silentFor, and not before. A request ends the silence, also that
-// of the client's NIC.
+// Another process may take the name of a client that was silent for silentFor, and not before. A
+// request ends the silence, and also the silence of the client's NIC.
 func TestANameIsTakenAfterTheTimeOfSilenceOnly(t *testing.T) {
 	locked(t, func(s *Server, l *life) (err error) {
 		name, now := weft.Name{App: "client"}, s.port.now()
@@ -106,7 +107,8 @@ func TestTheEndsThatAServerRemembersAreBounded(t *testing.T) {
 	}
 }
 
-// A shelf stays for ServerConfig.Shelve after the end of its last client, and while a client that has used it lives.
+// A shelf stays for ServerConfig.Shelve after the end of its last client, and while a client that
+// has used it lives.
 func TestAShelfIsDroppedAfterItsTimeOnly(t *testing.T) {
 	locked(t, func(s *Server, l *life) (err error) {
 		now := s.port.now()
@@ -134,7 +136,7 @@ func TestAShelfIsDroppedAfterItsTimeOnly(t *testing.T) {
 		if err := s.shelve(4, s.cfg.Shelve+1); err != nil {
 			return err
 		}
-		l.uses(5, s.shelves) // a shelf that is no more
+		l.uses(5, s.shelves) // a shelf that no longer exists
 		s.end(weft.Name{App: "client"})
 		s.unshelveUnused()
 		left("the client has just ended, and shelf 4 is unused", 1, 3)
@@ -148,7 +150,7 @@ func TestAShelfIsDroppedAfterItsTimeOnly(t *testing.T) {
 	})
 }
 
-// shelve puts a page on a shelf, and makes the shelf unused for some time.
+// shelve puts a page on a shelf and makes the shelf unused for some time.
 func (s *Server) shelve(id shelfID, unused time.Duration) error {
 	b := [2]*hsn.Buffer{s.port.pool.Take()}
 	m := hsn.Message{Data: b[0].Page[:hsn.HalfPage], Buffers: b}
@@ -161,7 +163,7 @@ func (s *Server) shelve(id shelfID, unused time.Duration) error {
 	return nil
 }
 
-// A server looks several times within the shortest time that it must keep.
+// A server looks several times within the shortest time for which it must keep pages.
 func TestAServerLooksForSilentClientsOften(t *testing.T) {
 	for _, c := range []struct{ keep, shelve, want time.Duration }{
 		{4 * time.Minute, 0, time.Minute}, {4 * time.Minute, 2 * time.Minute, 30 * time.Second}, {4 * time.Minute, time.Hour, time.Minute},

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// readAll reads the first n pages with so many under way at a time, and returns how many packets have left the client for that.
+// readAll reads the first n pages with at most depth reads in flight. It returns the number of
+// packets that left the client.
 func readAll(c *Client, n, depth int) (packets uint64, err error) {
 	before := c.port.driver.Counts().PacketsOut
 	next, read := 0, 0
@@ -31,11 +32,11 @@ func readAll(c *Client, n, depth int) (packets uint64, err error) {
 	return c.port.driver.Counts().PacketsOut - before, errors.Join(why, err)
 }
 
-// pageOf is what a page has that these tests write.
+// pageOf returns the content of a page that these tests write.
 func pageOf(page uint64) []byte { return bytes.Repeat([]byte{byte(page), 1 + byte(page>>8)}, 2048) }
 
-// Pages that are wanted at a time are asked for by one packet, and those for which there is no room in the window yet by a few, one for each part of it that
-// becomes free.
+// Concurrent reads request their pages by one packet. Pages for which the window has no room yet
+// are requested by a few packets: one for each part of the window that becomes free.
 func TestPagesAreAskedForTogether(t *testing.T) {
 	withClient(t, ClientConfig{}, func(_ *sim.Process, _ *sim.Fabric, c *Client) error {
 		const pages = 256
@@ -55,7 +56,7 @@ func TestPagesAreAskedForTogether(t *testing.T) {
 	})
 }
 
-// A crowd of calls whose requests wait for a server's window leaves by as few packets.
+// If a crowd of calls waits for a server's window, the requests leave by equally few packets.
 func TestRequestsThatWaitLeaveTogether(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
 		err := errors.Join(atOnce(sp, c, func(page uint64) error { return c.WritePage(context.Background(), page, make([]byte, 4096)) })...)
@@ -68,8 +69,8 @@ func TestRequestsThatWaitLeaveTogether(t *testing.T) {
 	})
 }
 
-// Requests that were made in different lives of a client at a server do not share a bundle, which tells one life alone: those of the last one are answered as they would
-// be by themselves.
+// Requests from different lives of a client at a server do not share a bundle, because a bundle
+// names only one life. Requests of the last life are answered as if they were sent alone.
 func TestRequestsOfTwoLivesAreNotInOneBundle(t *testing.T) {
 	withClient(t, ClientConfig{}, func(_ *sim.Process, _ *sim.Fabric, c *Client) error {
 		s, ctx := c.servers[0], context.Background()
@@ -97,7 +98,7 @@ func TestRequestsOfTwoLivesAreNotInOneBundle(t *testing.T) {
 	})
 }
 
-// A server counts what is no bundle as damaged, answers nothing of it, and goes on.
+// A server counts a malformed bundle as damaged, answers nothing of it, and continues.
 func TestAServerRefusesWhatIsNoBundle(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
 		s := c.servers[0]
@@ -108,7 +109,8 @@ func TestAServerRefusesWhatIsNoBundle(t *testing.T) {
 			k.record.put(k.header[:])
 			c.transmit(k)
 			c.port.mu.Unlock()
-			err := c.ReadPage(context.Background(), 3, make([]byte, 4096)) // answered behind all that was sent before
+			// The answer follows the answers to everything that was sent before.
+			err := c.ReadPage(context.Background(), 3, make([]byte, 4096))
 			st, failed := Stat(context.Background(), sp.Weft(), s.Name)
 			if err = errors.Join(err, failed); err != nil {
 				return err
@@ -121,7 +123,8 @@ func TestAServerRefusesWhatIsNoBundle(t *testing.T) {
 	})
 }
 
-// What others send is not believed: a record that is one is put as it came, and what is served of a bundle are its requests, one by one.
+// The server does not trust input from others. A valid record is encoded again without a change,
+// and the requests of a bundle are served one by one.
 func FuzzRequest(f *testing.F) {
 	var good [recordLen]byte
 	(&record{op: opPageIns, request: 7, volume: 1, epoch: 2, shape: shape{code: Code{1, 1}}}).put(good[:])

@@ -11,7 +11,8 @@ import (
 // tooMany is more messages than the driver and the NIC hold while the NIC sends none.
 const tooMany = 4000
 
-// An answer holds its page in memory until it is sent. An answer for which the send queue has no room is lost, and holds nothing.
+// An answer holds its page in memory until it is sent. If the send queue has no room for an
+// answer, the answer is lost and holds nothing.
 func TestAnswersThatTheSendQueueHasNoRoomForHoldNoPage(t *testing.T) {
 	onSeveral(t, []int{64}, 4, ClientConfig{}, func(w *several) error {
 		s, a := w.servers[0], w.sp.Weft().Address()
@@ -38,8 +39,8 @@ func TestAnswersThatTheSendQueueHasNoRoomForHoldNoPage(t *testing.T) {
 	})
 }
 
-// A request holds the memory of its page until it is sent. A transmission for which the send queue has no room is lost, and holds
-// nothing, so the call ends.
+// A request holds the memory of its page until it is sent. If the send queue has no room for a
+// transmission, the transmission is lost and holds nothing, so the call ends.
 func TestRequestsThatTheSendQueueHasNoRoomForHoldNoMemory(t *testing.T) {
 	onSeveral(t, []int{64}, 4, ClientConfig{}, func(w *several) error {
 		c := w.Client

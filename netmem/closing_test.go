@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Calls that wait without a deadline of their own end with their client: those whose server is silent, and those whose servers are down.
+// Calls that wait without a deadline end with their client: calls to a silent server, and calls
+// whose servers are down.
 func TestCallsThatWaitEndWithTheirClient(t *testing.T) {
 	page := make([]byte, 4096)
 	calls := map[string]func(c *Client, page uint64) error{
@@ -43,7 +44,8 @@ func TestCallsThatWaitEndWithTheirClient(t *testing.T) {
 	}
 }
 
-// What was never written needs no server. Its client is asked all the same whether there is one.
+// Pages that were never written need no server. The calls check nevertheless whether the client
+// still exists.
 func TestCallsForWhatWasNeverWrittenEndWithTheirClient(t *testing.T) {
 	for how, end := range map[string]func(sp *sim.Process, v *Volume) error{
 		"closed":            func(_ *sim.Process, v *Volume) error { v.Close(); return nil },

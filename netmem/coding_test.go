@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// coded has a client of some page servers of so many pages use them.
+// coded runs life with a client of several page servers with the given number of pages.
 func coded(t *testing.T, many, pages int, cfg netmem.ClientConfig, life func(ctx context.Context, f *sim.Fabric, sp *sim.Process, c *netmem.Client, running []*sim.Process) error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: 1, NICs: 1 + many})
@@ -35,14 +35,16 @@ func coded(t *testing.T, many, pages int, cfg netmem.ClientConfig, life func(ctx
 	}
 }
 
-// Six servers of 64 KiB keep 64 pages of 4 KiB that outlive two of them by shards, and at most 32 that do so by copies.
+// Six servers of 64 KiB hold 64 pages of 4 KiB as shards that survive the loss of two servers. As
+// copies that survive the same loss, they hold at most 32.
 func TestShardsTakeLessThanCopies(t *testing.T) {
 	for _, c := range []struct {
 		cfg      netmem.ClientConfig
 		min, max uint64
 	}{
 		{netmem.ClientConfig{Coding: netmem.Code{Data: 4, Parity: 2}}, 64, 64},
-		{netmem.ClientConfig{Copies: 3}, 20, 32}, // the last places of three servers are not always on different ones
+		// The last places of three servers are not always on different servers.
+		{netmem.ClientConfig{Copies: 3}, 20, 32},
 	} {
 		cfg, least, most := c.cfg, c.min, c.max
 		coded(t, 6, 8, cfg, func(ctx context.Context, _ *sim.Fabric, _ *sim.Process, c *netmem.Client, _ []*sim.Process) error {
@@ -55,8 +57,9 @@ func TestShardsTakeLessThanCopies(t *testing.T) {
 	}
 }
 
-// With two of six servers dead for good, pages in 4+2 shards are read; a page cannot be written until there are six again. Then the others
-// get their shards, and two more may die.
+// If two of six servers are dead and do not return, pages in 4+2 shards can be read. A page
+// cannot be written until there are six servers again. Then the pages get their missing shards,
+// and two more servers may die.
 func TestShardsOutliveAsManyServersAsThereIsParity(t *testing.T) {
 	cfg := netmem.ClientConfig{Coding: netmem.Code{Data: 4, Parity: 2}, Compress: true, Dead: 100 * time.Millisecond}
 	coded(t, 6, 40, cfg, func(ctx context.Context, f *sim.Fabric, sp *sim.Process, c *netmem.Client, running []*sim.Process) error {
@@ -108,7 +111,8 @@ func TestShardsOutliveAsManyServersAsThereIsParity(t *testing.T) {
 	})
 }
 
-// What cannot be is refused before anything is changed: the process can have a client afterwards.
+// An impossible coding is refused before anything is changed, so the process can have a client
+// afterwards.
 func TestCodingsThatCannotBeAreRefusedWithTheNumbers(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 4})
 	refs, _ := servers(f, 3, 10)

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// prose fills a page with words, as text has them.
+// prose fills a page with words, like text.
 func prose(b []byte, page uint64) {
 	words := []string{"memory ", "that ", "lies ", "idle ", "while ", "another ", "host ", "swaps ", "is ", "lent ", "to ", "it ", "\n"}
 	r := rand.New(rand.NewPCG(page, 1))
@@ -23,7 +23,7 @@ func prose(b []byte, page uint64) {
 	}
 }
 
-// alone has a client use one page server of so many pages of 8 KiB.
+// alone runs life with a client of one page server with the given number of 8 KiB pages.
 func alone(t *testing.T, pages int, cfg netmem.ClientConfig, life func(ctx context.Context, p *weft.Process, c *netmem.Client) error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: 1, NICs: 2})
@@ -42,7 +42,7 @@ func alone(t *testing.T, pages int, cfg netmem.ClientConfig, life func(ctx conte
 	}
 }
 
-// fillUp writes pages until the server is full, reads all of them, and returns how many there are.
+// fillUp writes pages until the server is full and reads all of them. It returns their number.
 func fillUp(ctx context.Context, c *netmem.Client, fill func(b []byte, page uint64)) (kept uint64, err error) {
 	buf, got := make([]byte, 4096), make([]byte, 4096)
 	for ; ; kept++ {
@@ -62,8 +62,8 @@ func fillUp(ctx context.Context, c *netmem.Client, fill func(b []byte, page uint
 	return kept, nil
 }
 
-// A server of 64 client pages has room for more than twice as many pages of text, if they are compressed, and for no fewer of those
-// that do not shrink.
+// A server of 64 client pages has room for more than twice as many compressed pages of text, and
+// for no fewer pages that do not shrink.
 func TestServersHaveRoomForMoreCompressedPages(t *testing.T) {
 	noise := func(b []byte, page uint64) { fill(b, page, 1) }
 	for _, c := range []struct {
@@ -97,7 +97,7 @@ func TestServersHaveRoomForMoreCompressedPages(t *testing.T) {
 	}
 }
 
-// A quota counts what pages take, not what they were.
+// A quota counts the room that pages take, not their size before compression.
 func TestAQuotaCountsCompressedBytes(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 2})
 	name := weft.Name{App: "memory"}

@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Each limit of a server's configuration is allowed itself, and the next value is refused. A refusal leaves the process free for the next
-// server, which has its defaults.
+// Each limit of a server's configuration is allowed itself, and the next value is refused. After
+// a refusal the process can start another server, which has its defaults.
 func TestTheLimitsOfAServerAreAllowed(t *testing.T) {
 	const bytes = 4 * hsn.MaxPage
 	spill := filepath.Join(t.TempDir(), "spill")

@@ -12,11 +12,13 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// What is copied of pages in the scenarios of the page driver's design, the naive mode included, counted on a network that repeats nothing.
+// The test counts the page bytes that are copied in the scenarios of the page driver's design,
+// including the naive mode, on a network without retransmissions.
 func TestPagesAreCopiedOnBothSidesAsTheirDesignSays(t *testing.T) { // HSN-16 to HSN-19, HSN-23, HSN-28, HSN-40
 	const pages, copies = 64, 2
 	for _, size := range []int{4096, 8192} {
-		// Each second page of 4 KiB is copied behind another; of each page of 8 KiB the second half is put behind the first.
+		// Every second page of 4 KiB is copied behind another. The second half of each page of 8
+		// KiB is put behind the first half.
 		out := uint64(pages * size / 2)
 		in := uint64(0)
 		if size == 8192 {
@@ -38,7 +40,7 @@ func TestPagesAreCopiedOnBothSidesAsTheirDesignSays(t *testing.T) { // HSN-16 to
 					return err
 				}
 			}
-			for _, r := range refs { // each copy has gone there by itself
+			for _, r := range refs { // each copy was sent there separately
 				st, err := netmem.Stat(ctx, p, r.Name)
 				if err != nil {
 					return err
@@ -74,7 +76,7 @@ func TestPagesAreCopiedOnBothSidesAsTheirDesignSays(t *testing.T) { // HSN-16 to
 	}
 }
 
-// A page goes to each server by itself, and is written when all have it.
+// A page is sent to each server separately, and is written when all servers have it.
 func TestAPageOfWhichAServerHasNoCopyIsNotWritten(t *testing.T) { // HSN-28
 	f := sim.New(sim.Config{Seed: 1, NICs: 3})
 	refs, running := servers(f, 2, 10)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Whichever shards are lost, as long as enough are there, the others make the page that was cut, whether it is compressed or not.
+// Any sufficient number of shards makes the page that was cut, whichever shards are lost, and
+// whether the page is compressed or not.
 func TestAnyShardsMakeThePage(t *testing.T) {
 	for _, code := range []Code{{2, 1}, {2, 2}, {3, 2}, {4, 2}, {5, 3}, {8, 4}, {16, 16}} {
 		coder, err := code.coder()

@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// An answer brings a shard only if it is undamaged, and of the version, the code and the number that were asked for. Each other answer is
-// counted, and the shards that have arrived stay.
+// An answer brings a shard only if it is undamaged and has the requested version, code and
+// number. Every other answer is counted, and the shards that have arrived stay.
 func TestAShardOfAnotherPageIsRejected(t *testing.T) {
 	const kept = hsn.HalfPage
 	onSeveral(t, []int{64, 64, 64}, 1, ClientConfig{Coding: Code{Data: 2, Parity: 1}}, func(w *several) (err error) {
@@ -64,7 +64,8 @@ func TestAShardOfAnotherPageIsRejected(t *testing.T) {
 	})
 }
 
-// What a repair does for a page: each property of the page or its copies is changed alone.
+// The table gives the work of a repair for a page: each row changes one property of the page or
+// its copies.
 func TestARepairLooksAtEachProperty(t *testing.T) {
 	for what, x := range map[string]struct {
 		change  func(p *page, s []*server)
@@ -101,7 +102,8 @@ func TestARepairLooksAtEachProperty(t *testing.T) {
 	}
 }
 
-// Refused pages are tried again after a pause that doubles up to its bound, at once when there may be room, and soon after a success.
+// Refused pages are retried after a pause that doubles up to its bound, at once when there may be
+// room, and soon after a success.
 func TestRefusedPagesAreTriedAgainAfterAPause(t *testing.T) {
 	l, now := &look{}, clock.Time(time.Hour)
 	l.refuse(3)

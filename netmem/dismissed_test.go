@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// A call that is alone takes over from run, which may be looking at the receive that comes next meanwhile. The call begins others in its place: the race
-// detector looks whether run's is among them.
+// A lone call takes over from run while run may still look at the next receive. The call begins
+// other receives instead. The race detector checks that the receive of run is not among them.
 func TestACallThatTakesOverLeavesAloneWhatRunLooksAt(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -35,7 +35,7 @@ func TestACallThatTakesOverLeavesAloneWhatRunLooksAt(t *testing.T) {
 			})
 		}
 		together.Wait()
-		for range aloneFor + 60 { // so many that each receive is begun again
+		for range aloneFor + 60 { // enough calls to begin each receive again
 			read(0)
 		}
 	}

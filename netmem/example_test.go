@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// One process lends 1 MiB of its memory, and another keeps a page there. They could as well be on
-// two hosts.
+// One process lends 1 MiB of its memory, and another process stores a page there. The processes
+// can also be on two hosts.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

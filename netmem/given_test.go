@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A call whose answer is late repeats its request while its client is being closed. The race detector looks whether the goroutine that sees off what was sent
-// looks at what the call writes.
+// A call whose answer is late retransmits its request while its client is being closed. The race
+// detector checks whether the goroutine that waits for the sends reads memory that the call
+// writes.
 func TestACallRepeatsItsRequestWhileItsClientIsClosed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

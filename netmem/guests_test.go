@@ -14,14 +14,15 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// guests are clients of one name that come to a world one after the other, keep some pages, and end: with their process, or in it, so that another begins there.
+// guests are clients of one name that enter a world one after another, store some pages, and end.
+// They end with their process, or within it, so that another guest begins in the same process.
 
 const (
 	guestLives = 3
-	guestPages = 70 // more than go at a time when another page comes
+	guestPages = 70 // more than are dropped when another page arrives
 )
 
-// guest has a life of a guest begin, and further ones behind it.
+// guest begins a guest's life, and further lives after it.
 func (w *world) guest(life int) {
 	w.guests++
 	w.f.Process(0, "guest/0", func(sp *sim.Process) error {
@@ -37,13 +38,14 @@ func (w *world) guest(life int) {
 	})
 }
 
-// keeps has a client keep some pages. What the network and the servers do to it is no matter of the guest's: another client is judged by that.
+// keeps stores some pages with a new client. It ignores failures that the network and the servers
+// cause, because another client checks for these.
 func (w *world) keeps(sp *sim.Process) error {
 	ctx, cancel := sp.Runtime().WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	c, err := NewClient(ctx, sp.Weft(), ClientConfig{Servers: []ServerRef{{Name: w.hosts[0].name}, {Name: w.hosts[1].name}}, PageBytes: hsn.HalfPage, Dead: worldDead, defect: w.defect})
 	if err != nil {
-		return nil // one is down
+		return nil // a server is down
 	}
 	defer c.Close()
 	page, got := make([]byte, hsn.HalfPage), make([]byte, hsn.HalfPage)
@@ -60,7 +62,7 @@ func (w *world) keeps(sp *sim.Process) error {
 	return nil
 }
 
-// left waits until no server has anything of guests.
+// left waits until no server has pages or lives of guests.
 func (w *world) left(ctx context.Context, sp *sim.Process) error {
 	for {
 		what := ""
@@ -81,7 +83,7 @@ func (w *world) left(ctx context.Context, sp *sim.Process) error {
 	}
 }
 
-// lone is one server on a quiet network, and what is done with it.
+// lone runs one server on a quiet network, and the functions in clients, which use it.
 func lone(t *testing.T, cfg ServerConfig, clients map[string]func(sp *sim.Process, s *Server) error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: 1, NICs: 3})
@@ -105,7 +107,7 @@ func lone(t *testing.T, cfg ServerConfig, clients map[string]func(sp *sim.Proces
 	}
 }
 
-// open makes a client of the lone server, which fills it but for a few pages.
+// open makes a client of the lone server and writes pages.
 func open(sp *sim.Process, pages uint64) (*Client, error) {
 	c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: []ServerRef{{Name: weft.Name{App: "memory"}}}})
 	if err != nil {
@@ -119,7 +121,8 @@ func open(sp *sim.Process, pages uint64) (*Client, error) {
 	return c, nil
 }
 
-// A volume as large as the server has room for, and then another one, by a process of the same name, of another name, or by the same process.
+// A client opens a volume as large as the server has room for. Then another client opens another
+// one: a process of the same name, a process of another name, or the same process.
 func TestTheRoomOfAClientThatHasEndedIsThereForTheNext(t *testing.T) {
 	const pages = 512
 	var ended uint64
@@ -140,7 +143,7 @@ func TestTheRoomOfAClientThatHasEndedIsThereForTheNext(t *testing.T) {
 		ended = s.Stats().Ended
 		return nil
 	}, "other/0": func(sp *sim.Process, s *Server) error {
-		for s.Stats().Ended < 2 { // both have
+		for s.Stats().Ended < 2 { // both have ended
 			sleep(sp, time.Millisecond)
 		}
 		if st := s.Stats(); st.Clients != 0 || st.UsedBytes != 0 || st.Pages != 0 || len(st.Volumes) != 0 {
@@ -154,7 +157,8 @@ func TestTheRoomOfAClientThatHasEndedIsThereForTheNext(t *testing.T) {
 	}
 }
 
-// A client that is cut off for too long loses what it has, and learns it: it takes the server for one that has restarted, reads nothing that is stale, and can go on.
+// A client that is cut off for too long loses its pages and notices the loss: the server looks
+// restarted to the client. The client reads no stale page and can continue.
 func TestAClientThatIsSilentForTooLongFindsItsServerRestarted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("five minutes of a fabric, a minute of these under the race detector: not in short tests")
@@ -172,7 +176,7 @@ func TestAClientThatIsSilentForTooLongFindsItsServerRestarted(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		sleep(sp, 3*KeepLeast) // it asks whether the server is there meanwhile
+		sleep(sp, 3*KeepLeast) // it asks meanwhile whether the server is there
 		if st := s.Stats(); st.Pages != 8 || st.Ended != 0 {
 			return fmt.Errorf("of a client that lives: %+v", st)
 		}
@@ -199,7 +203,7 @@ func TestAClientThatIsSilentForTooLongFindsItsServerRestarted(t *testing.T) {
 	}
 }
 
-// While a client lives no other takes its name, whatever asks.
+// While a client lives, no other client takes its name, whatever requests arrive.
 func TestOneLifeOfAClientEndsBeforeTheNextBegins(t *testing.T) {
 	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{"client/0": func(sp *sim.Process, s *Server) error {
 		c, err := open(sp, 4)
@@ -247,7 +251,7 @@ func TestOneLifeOfAClientEndsBeforeTheNextBegins(t *testing.T) {
 	}})
 }
 
-// A client's process lives on when the client is closed, and its pages go.
+// When a client is closed, its pages are dropped, although its process lives on.
 func TestWhatAClientHadGoesWhenItIsClosed(t *testing.T) {
 	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{"client/0": func(sp *sim.Process, s *Server) error {
 		c, err := open(sp, 8)
@@ -268,7 +272,8 @@ func TestWhatAClientHadGoesWhenItIsClosed(t *testing.T) {
 	}})
 }
 
-// A client removes a server, and uses it again. What it had there before goes, and no request of that time ends what it has since.
+// A client removes a server and uses it again. The pages that it had there before are dropped. No
+// request of that time ends the life that it has now.
 func TestWhatAClientHadGoesFromAServerThatItRemoves(t *testing.T) {
 	const pages = 16
 	f := sim.New(sim.Config{Seed: 1, NICs: 3})
@@ -322,7 +327,8 @@ func TestWhatAClientHadGoesFromAServerThatItRemoves(t *testing.T) {
 			return fmt.Errorf("of a client that uses the server again: %+v", st)
 		}
 		c.port.mu.Lock()
-		c.leaveServer(&server{ServerRef: refs[0], addr: c.servers[1].addr, up: true, epoch: c.servers[1].epoch}) // as if an earlier removal came to its end only now
+		// as if an earlier removal ended only now
+		c.leaveServer(&server{ServerRef: refs[0], addr: c.servers[1].addr, up: true, epoch: c.servers[1].epoch})
 		c.port.mu.Unlock()
 		sleep(sp, time.Second)
 		for i := range uint64(2 * pages) {
@@ -337,7 +343,9 @@ func TestWhatAClientHadGoesFromAServerThatItRemoves(t *testing.T) {
 	}
 }
 
-// A client opens while the server knows another of its name that was heard just now: it is told so, and is the client of its name when that one is silent.
+// A client opens while the server knows another client of the same name that was heard just now.
+// The server tells the new client so. When the other client falls silent, the new client takes
+// over the name.
 func TestAClientIsToldThatAnotherOfItsNameIsAlive(t *testing.T) {
 	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{"client/0": func(sp *sim.Process, s *Server) error {
 		c, err := open(sp, 4)
@@ -359,11 +367,14 @@ func TestAClientIsToldThatAnotherOfItsNameIsAlive(t *testing.T) {
 	}})
 }
 
-// Of two clients of a process the second has the larger number, though the time of day was set back by an hour between them.
+// The second of two clients of a process has the larger number, although the time of day was set
+// back by an hour between them.
 func TestTheClientsOfAProcessCountUpThoughItsClockGoesBack(t *testing.T) {
 	first := time.Now()
 	second := first.Add(time.Minute)
-	(*struct{ wall uint64 })(unsafe.Pointer(&second)).wall -= 3600 << 30 // its seconds of the day; those of the clock that only goes forward are beside it
+	// This changes the seconds of the time of day. The seconds of the monotonic clock are stored
+	// elsewhere.
+	(*struct{ wall uint64 })(unsafe.Pointer(&second)).wall -= 3600 << 30
 	if second.Sub(first) != time.Minute || !second.Round(0).Before(first.Round(0)) {
 		t.Fatalf("%v is not %v with the time of day set back", second, first)
 	}
@@ -372,7 +383,8 @@ func TestTheClientsOfAProcessCountUpThoughItsClockGoesBack(t *testing.T) {
 	}
 }
 
-// A client ends whose pages are in memory and in the file. No other page comes, and what a server says it has agrees with itself all the same.
+// A client with pages in memory and in the file ends. No other page arrives, and the statistics
+// of the server are consistent nevertheless.
 func TestWhatAClientHadGoesThoughNoOtherPageComes(t *testing.T) {
 	const pages = 3 * swept * sweepMany
 	var s *Server
@@ -398,10 +410,12 @@ func TestWhatAClientHadGoesThoughNoOtherPageComes(t *testing.T) {
 	}
 }
 
-// A partition ends the session of a server's NIC with a client's, and is over. What the client has goes with its process nevertheless.
+// A partition ends the session between the NICs of a server and a client, and heals. The client's
+// pages are dropped nevertheless when its process ends.
 func TestAServerLearnsOfTheEndOfAClientBehindAPartition(t *testing.T) {
 	for _, cut := range []time.Duration{0, time.Second, 20 * time.Second, 3 * time.Minute} {
-		for _, dead := range []time.Duration{0, 10 * time.Minute} { // the client does not notice the partition
+		// If Dead is 10 minutes, the client does not notice the partition.
+		for _, dead := range []time.Duration{0, 10 * time.Minute} {
 			f := sim.New(sim.Config{Seed: 1, NICs: 2})
 			var s *Server
 			f.Serve(1, "memory/0", func(sp *sim.Process) (err error) {
@@ -436,7 +450,8 @@ func TestAServerLearnsOfTheEndOfAClientBehindAPartition(t *testing.T) {
 	}
 }
 
-// A process ends, and then a request to open comes that it had sent: late, or for the second time. Of a process that was no client here it may be the first.
+// A process ends, and then one of its requests to open arrives late or for the second time. If
+// the process was no client here, the request may be its first.
 func TestAClientThatHasEndedIsNotRevivedByARequestThatComesLate(t *testing.T) {
 	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{"client/0": func(sp *sim.Process, s *Server) (err error) {
 		if _, err := open(sp, 4); err != nil {
@@ -474,7 +489,8 @@ func TestAClientThatHasEndedIsNotRevivedByARequestThatComesLate(t *testing.T) {
 	}})
 }
 
-// A client's host boots anew, and the next client of its name keeps pages before the server's goroutine that takes in events has had its turn.
+// A client's host reboots, and the next client of the same name stores pages before the server's
+// goroutine for events has run.
 func TestTheEndOfAHostEndsNoClientThatHasBegunSince(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 2})
 	var s *Server
@@ -482,7 +498,7 @@ func TestTheEndOfAHostEndsNoClientThatHasBegunSince(t *testing.T) {
 		if s, err = Serve(sp.Weft(), ServerConfig{Bytes: 64 * hsn.MaxPage}); err != nil {
 			return err
 		}
-		s.bell.Close() // that goroutine comes to its end
+		s.bell.Close() // that goroutine ends
 		return sleep(sp, time.Hour)
 	})
 	first, done := true, false

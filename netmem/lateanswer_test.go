@@ -12,8 +12,10 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// The answer to a client that has been given up comes to the next client of its process, whose own request to open is lost just then. The requests of both have
-// the same number. Were the answer taken for that of the next one, its pages would be those of the first client, and go when the server hears of the next.
+// The answer to a client that was given up arrives at the next client of its process. The next
+// client's own request to open is lost at that moment. The requests of both clients have the same
+// number. If the next client accepted the answer as its own, its pages would belong to the first
+// client, and the server would drop them when it hears of the next client.
 func TestALateAnswerToAnEarlierClientIsNotTheNextOnes(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 2})
 	server := weft.Name{App: "memory"}
@@ -25,7 +27,7 @@ func TestALateAnswerToAnEarlierClientIsNotTheNextOnes(t *testing.T) {
 	})
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		ctx, cfg := context.Background(), ClientConfig{Servers: []ServerRef{{Name: server}}}
-		first, err := NewClient(ctx, sp.Weft(), cfg) // whose session the others have
+		first, err := NewClient(ctx, sp.Weft(), cfg) // the others use its session
 		if err != nil {
 			return err
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// The NIC has the request of a write, and has not sent it, when the client is closed. The write fails, and its caller uses the memory of the page for other things: what
-// the NIC sends then is none of them.
+// The client is closed while the NIC has the request of a write and has not sent it. The write
+// fails, and the caller uses the memory of the page for other data. The NIC must not send this
+// other data.
 func TestThePageOfAWriteThatEndsWithItsClientIsTheCallersThen(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
 		f.Stall(0, time.Second)

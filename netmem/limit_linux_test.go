@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// serveAlone starts a server with a NIC of its own, and returns what comes of it as text.
+// serveAlone starts a server with its own NIC and returns the result as text.
 func serveAlone(bytes int, spill string, spillBytes int64) func() string {
 	return func() string {
 		p, err := weft.Open(context.Background(), weft.Config{Name: weft.Name{App: "mem"}, Link: weft.NewSwitch().Link()})
@@ -31,7 +31,8 @@ func serveAlone(bytes int, spill string, spillBytes int64) func() string {
 	}
 }
 
-// A server that lent more than its cgroup has was killed by the kernel while a client wrote.
+// Once, a server lent more memory than its cgroup had, and the kernel killed it while a client
+// wrote.
 func TestAServerThatItsCgroupHasNoRoomForIsRefusedAtStart(t *testing.T) {
 	for _, c := range []struct {
 		bytes int
@@ -49,7 +50,7 @@ func TestAServerThatItsCgroupHasNoRoomForIsRefusedAtStart(t *testing.T) {
 	}
 }
 
-// What a server lends is its own from the start: a second server in its cgroup finds less.
+// A server has the memory that it lends from the start: a second server in its cgroup finds less.
 func TestWhatAServerLendsIsTakenFromItsCgroup(t *testing.T) {
 	said := refusaltest.RunLimited(t, "two", 150<<20, func() string {
 		p, err := weft.Open(context.Background(), weft.Config{Name: weft.Name{App: "mem"}, Link: weft.NewSwitch().Link()})

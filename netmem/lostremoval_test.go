@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A page that its server has lost does not hold up for good that the server leaves: the removal says which page it is, and once that is discarded the
-// server leaves.
+// A page that its server has lost does not block the removal of the server for ever. The removal
+// names the page, and after the page is discarded the server leaves.
 func TestAServerThatHasLostAPageDoesNotHoldUpItsRemoval(t *testing.T) {
 	const pages = 40
 	onSeveral(t, []int{64, 64, 64, 64}, pages, ClientConfig{}, func(w *several) error {

@@ -25,7 +25,8 @@ func numbered(c *Client, pages uint64) error {
 	return nil
 }
 
-// withNumbered has life use a client of some servers that keeps two copies of each of its pages, which are numbered.
+// withNumbered runs life with a client of the given servers. The client stores two copies of each
+// page, and the pages are numbered.
 func withNumbered(f *sim.Fabric, servers []ServerRef, pages uint64, life func(sp *sim.Process, c *Client) error) {
 	f.Process(0, "client/0", func(sp *sim.Process) error {
 		c, err := NewClient(context.Background(), sp.Weft(), ClientConfig{Servers: servers, Copies: 2})
@@ -40,14 +41,15 @@ func withNumbered(f *sim.Fabric, servers []ServerRef, pages uint64, life func(sp
 	})
 }
 
-// reader has ReadPages read random pages, of which one in a hundred is not there, and judges what comes.
+// reader makes ReadPages read random pages and checks the results. One page in a hundred does not
+// exist.
 type reader struct {
 	sp           *sim.Process
 	depth, left  int
 	pages        uint64
 	under        map[*byte]uint64
 	ends, absent int
-	twice        int // times that a page was asked for that was under way already
+	twice        int // times that a page was requested while it was already in flight
 	failed       error
 }
 
@@ -106,7 +108,7 @@ func TestPagesAreReadManyAtATimeWhateverTheNetworkDoes(t *testing.T) {
 	}
 }
 
-// serving has NICs 1 to n serve pages.
+// serving starts page servers on NICs 1 to n.
 func serving(f *sim.Fabric, n int) (servers []ServerRef) {
 	for i := range n {
 		name := weft.Name{App: "memory", Index: uint32(i)}
@@ -178,7 +180,7 @@ func TestAReadOfManyPagesIntoTooLittleMemoryFailsAlone(t *testing.T) {
 	})
 }
 
-// panics reads pages until next or ended panics, and reports whether that came back to the caller.
+// panics reads pages until next or ended panics. It reports whether the panic reached the caller.
 func panics(c *Client, where string) (panicked bool) {
 	defer func() { panicked = recover() != nil }()
 	asked := 0
@@ -226,7 +228,7 @@ func TestPagesOfAReaderThatPanicsAreFree(t *testing.T) {
 	}
 }
 
-// asking has ReadPages read so many pages of 16, and returns how many requests that took.
+// asking reads pages from a set of 16 by ReadPages, and returns the number of requests.
 func asking(c *Client, depth, reads int, ended func(number uint64, err error)) (requests uint32, err error) {
 	before, asked := c.request, 0
 	err = c.ReadPages(context.Background(), depth, func() (uint64, []byte, bool) {
@@ -254,7 +256,8 @@ func TestPagesThatHaveComeWhileTheirReaderWasBusyAreNotAskedForAgain(t *testing.
 	})
 }
 
-// A reader that does something else most of the time finds what it has asked for when it looks, so it hardly waits for an answer that does not come.
+// A reader that is mostly busy with other work finds its answers when it looks, so it hardly
+// waits for an answer that does not arrive.
 func TestAPageOfASilentServerIsAskedForElsewhereThoughItsReaderIsBusy(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 3})
 	servers := serving(f, 2)
@@ -284,7 +287,8 @@ func TestAPageOfASilentServerIsAskedForElsewhereThoughItsReaderIsBusy(t *testing
 	}
 }
 
-// While a page waits for a server that is silent, all others are read, and pages that are not there are told so.
+// While a page waits for a silent server, all other pages are read, and missing pages are
+// reported as missing.
 func TestAPageThatTakesLongKeepsNoOthersWaiting(t *testing.T) {
 	for _, way := range []string{"asked for", "busy"} {
 		f := sim.New(sim.Config{Seed: 1, NICs: 3})
@@ -325,7 +329,7 @@ func TestAPageThatTakesLongKeepsNoOthersWaiting(t *testing.T) {
 	}
 }
 
-// The rest of what a call reads is not asked for once it cannot succeed.
+// Once a call cannot succeed, it requests no further pages.
 func TestAReadOfManyPagesThatHasFailedAsksForNoMore(t *testing.T) {
 	const pages = 1000
 	for _, way := range []string{"context", "lost"} {

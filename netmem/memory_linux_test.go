@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// largestMapping is how large the largest mapping of this program is.
+// largestMapping returns the size of the largest mapping of this program.
 func largestMapping(t *testing.T) (bytes uint64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps")

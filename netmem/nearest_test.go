@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// farther has a server of the client's be farther away than the others: what is sent to it takes up to a millisecond, until the result is called.
+// farther makes a server farther away than the others: packets to it take up to a millisecond,
+// until nearer is called.
 func (w *several) farther(server int) (nearer func()) {
 	const held = time.Millisecond
 	over := false
@@ -22,7 +23,8 @@ func (w *several) farther(server int) (nearer func()) {
 	return func() { over = true }
 }
 
-// readsAt reads the first pages so many times, and returns how many of that each server has answered.
+// readsAt reads the first pages several times, and returns the number of reads that each server
+// has answered.
 func (w *several) readsAt(pages uint64, times int) (at []uint64, err error) {
 	for _, s := range w.servers {
 		at = append(at, s.Stats().PageIns)
@@ -56,7 +58,7 @@ func TestAPageIsReadFromTheNearestServerThatHasIt(t *testing.T) {
 	})
 }
 
-// Where servers are as near, each of them gets reads.
+// If servers are equally near, each of them gets reads.
 func TestReadsAreSpreadOverServersThatAreAsNear(t *testing.T) {
 	const pages, times = 40, 10
 	onSeveral(t, []int{64, 64, 64}, pages, ClientConfig{Copies: 2}, func(w *several) error {

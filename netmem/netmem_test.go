@@ -22,7 +22,7 @@ func sleep(p interface{ Runtime() weft.Runtime }, d time.Duration) error {
 	return p.Runtime().Sleep(context.Background(), d)
 }
 
-// servers starts page servers of so many pages on the NICs from 1 on.
+// servers starts page servers with the given number of pages on the NICs from 1 on.
 func servers(f *sim.Fabric, many, pages int) (refs []netmem.ServerRef, running []*sim.Process) {
 	for i := range many {
 		name := weft.Name{App: "memory", Index: uint32(i)}
@@ -43,7 +43,7 @@ func startServer(f *sim.Fabric, host int, name weft.Name, pages int) *sim.Proces
 	})
 }
 
-// fill writes what a page has as its owner wrote it the n-th time.
+// fill writes the content that the owner gave a page with its n-th write.
 func fill(b []byte, page, n uint64) {
 	r := rand.New(rand.NewPCG(page, n))
 	for i := 0; i < len(b); i += 8 {
@@ -51,8 +51,9 @@ func fill(b []byte, page, n uint64) {
 	}
 }
 
-// fabric is a client of four servers on a bad network, where again and again a server dies with all it has and starts anew. The next
-// one dies when all pages have their copies again: so fewer are down at a time than a page has copies.
+// fabric runs life with a client of four servers on a bad network. Again and again a server dies
+// with its content and starts anew. The next one dies when all pages have their copies again, so
+// fewer servers are down at the same time than a page has copies.
 func fabric(seed uint64, size int, life func(ctx context.Context, sp *sim.Process, c *netmem.Client) error) (st netmem.ClientStats, err error) {
 	f := sim.New(sim.Config{Seed: seed, NICs: 5, Faults: sim.Faults{Loss: 0.03, Duplicate: 0.05, Reorder: 0.05, Corrupt: 0.01, Delay: 0.002, DelayMax: 20 * time.Millisecond,
 		Stalls: sim.Episodes{Every: time.Second, Lasting: 50 * time.Millisecond}}})
@@ -93,7 +94,8 @@ func fabric(seed uint64, size int, life func(ctx context.Context, sp *sim.Proces
 	return st, f.Run(5 * time.Minute)
 }
 
-// What was acknowledged is read again, whatever the network does, as long as fewer servers are down than a page has copies.
+// An acknowledged page can be read again, whatever the network does, as long as fewer servers are
+// down than a page has copies.
 func TestPagesThatWereAcknowledgedAreReadAgain(t *testing.T) {
 	seeds := uint64(20)
 	if testing.Short() {
@@ -120,7 +122,8 @@ func TestPagesThatWereAcknowledgedAreReadAgain(t *testing.T) {
 	}
 }
 
-// exercise writes, reads and discards pages for some seconds, and holds what it reads against what it wrote.
+// exercise writes, reads and discards pages for some seconds, and compares the pages that it
+// reads with those that it wrote.
 func exercise(ctx context.Context, sp *sim.Process, c *netmem.Client, size int, first uint64) error {
 	r, p := sp.Rand(), sp.Weft()
 	type state struct {
@@ -171,7 +174,7 @@ func exercise(ctx context.Context, sp *sim.Process, c *netmem.Client, size int, 
 			if reads == 0 {
 				return fmt.Errorf("page %d reads with other bytes than were written", page)
 			}
-			*s = state{wrote: reads} // and so it stays
+			*s = state{wrote: reads} // and it stays so
 		}
 		if err := p.Runtime().Sleep(ctx, time.Duration(r.IntN(int(8*time.Millisecond)))); err != nil {
 			return err
@@ -404,7 +407,8 @@ func TestPagesOfAnIdleClientGetNewCopiesWhenAServerDies(t *testing.T) {
 	}
 }
 
-// A repair whose pages have lost their last copy does not keep the client from noticing that a server is back.
+// If pages have lost their last copy, their repair does not keep the client from noticing that a
+// server is back.
 func TestAServerThatIsBackIsUsedWhileOthersAreDown(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 4})
 	refs, running := servers(f, 3, 100)
@@ -421,7 +425,7 @@ func TestAServerThatIsBackIsUsedWhileOthersAreDown(t *testing.T) {
 			}
 		}
 		f.Kill(running[1])
-		if err := p.Runtime().Sleep(ctx, 2*time.Second); err != nil { // the repair is under way
+		if err := p.Runtime().Sleep(ctx, 2*time.Second); err != nil { // the repair is in progress
 			return err
 		}
 		if st := c.Stats(); st.Lacking == 0 || st.Repaired == 0 {
@@ -431,15 +435,15 @@ func TestAServerThatIsBackIsUsedWhileOthersAreDown(t *testing.T) {
 		running[1] = startServer(f, 2, refs[1].Name, 100)
 		within, cancel := p.Runtime().WithTimeout(ctx, 3*time.Second)
 		defer cancel()
-		return c.WritePage(within, 1000, buf) // on the servers 1 and 2
+		return c.WritePage(within, 1000, buf) // on servers 1 and 2
 	})
 	if err := f.Run(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Clients that come and go leave nothing of the process in use.
-// A server that two calls let a client use at once is used once: it must not have two copies of a page.
+// If two concurrent calls add a server, the client uses it once: the server must not have two
+// copies of a page.
 func TestAServerJoinsOnce(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, NICs: 3})
 	refs, _ := servers(f, 2, 10)

@@ -10,12 +10,15 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// What is discarded while a server is not reached is room there when it is reached again.
+// A discard while a server cannot be reached frees room on this server when it can be reached
+// again.
 func TestAServerThatWasAwayHearsWhatWasDiscarded(t *testing.T) {
 	const pages = 32
 	onSeveral(t, []int{pages / 2, pages / 2}, pages, ClientConfig{Copies: 2}, func(w *several) error {
 		page := make([]byte, hsn.HalfPage)
-		for _, silent := range []time.Duration{0, 2 * time.Second} { // when the first page is discarded: it is found out by that, or before
+		// silent is the silence before the first page is discarded. Either the discard notices
+		// the silence, or the client has noticed it before.
+		for _, silent := range []time.Duration{0, 2 * time.Second} {
 			heal := w.f.Partition(2)
 			sleep(w.sp, silent)
 			for i := range uint64(pages) {
@@ -47,7 +50,8 @@ func TestAServerThatWasAwayHearsWhatWasDiscarded(t *testing.T) {
 	})
 }
 
-// A write of a new page that fails, since one of its servers is full, takes no room on the other.
+// If a write of a new page fails because one of its servers is full, the page takes no room on
+// the other server.
 func TestAPageThatCouldNotBeWrittenTakesNoRoom(t *testing.T) {
 	onSeveral(t, []int{64, 8}, full, ClientConfig{Copies: 2}, func(w *several) error {
 		page, written := make([]byte, hsn.HalfPage), w.Stats().Pages

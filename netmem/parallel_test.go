@@ -10,8 +10,9 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A write of many pages has goroutines that help, to which its caller's memory belongs until they have ended: also where the process ends, which ends the calls
-// of each of them in its own time.
+// A write of many pages has helper goroutines, which use the caller's memory until they have
+// ended. This also holds if the process ends, because then the call of each helper ends at a
+// different time.
 func TestAWriteThatEndsWithItsProcessWaitsForAllThatHelp(t *testing.T) {
 	nic, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
@@ -32,7 +33,7 @@ func TestAWriteThatEndsWithItsProcessWaitsForAllThatHelp(t *testing.T) {
 				under.Add(1)
 				defer under.Add(-1)
 				<-closed
-				if i > 0 { // whether that is the caller or one that helps
+				if i > 0 { // whether that is the caller or a helper
 					time.Sleep(time.Millisecond)
 				}
 				return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// What a client notes of each answer to a write.
+// The client records the outcome of each answer to a write.
 func TestEachAnswerToAWriteIsNoted(t *testing.T) {
 	for what, x := range map[string]struct {
 		change  func(k *call)
@@ -58,7 +58,7 @@ func TestEachAnswerToAWriteIsNoted(t *testing.T) {
 	}
 }
 
-// Which copies of a version count for a write, and which servers get the others.
+// A write counts the good copies of its version, and sends the page to servers that lack one.
 func TestAWriteGoesToServersThatLackIt(t *testing.T) {
 	for what, x := range map[string]struct {
 		change func(s *server, k *copyOf)
@@ -100,7 +100,7 @@ func TestAWriteGoesToServersThatLackIt(t *testing.T) {
 	}
 }
 
-// The bounds of a volume, and which of its pages were written.
+// The test covers the bounds of a volume, and which of its pages were written.
 func TestTheBoundsOfAVolumeAreItsOwn(t *testing.T) {
 	v := &Volume{bytes: 8192}
 	for _, x := range []struct {
@@ -122,7 +122,8 @@ func TestTheBoundsOfAVolumeAreItsOwn(t *testing.T) {
 	}
 }
 
-// A volume has room for the copies that fit on different servers: one server can have at most one copy of each page.
+// A volume has room for the copies that fit on different servers: one server can have at most one
+// copy of each page.
 func TestAVolumeCountsEachServerOnce(t *testing.T) {
 	const page = 4096
 	for _, x := range []struct {
@@ -141,7 +142,8 @@ func TestAVolumeCountsEachServerOnce(t *testing.T) {
 	}
 }
 
-// The first error ends work that is done concurrently. No call begins after it, and it is the error of all.
+// The first error ends concurrent work. No call begins after it, and the whole work returns this
+// error.
 func TestWorkEndsWithItsFirstError(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) (err error) {
 		first := errors.New("the first error")

@@ -13,8 +13,9 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// What waits for a server reads why it serves no more, and not that a goroutine of the server's was stopped for that. The port is busy
-// while it is closed, so that the one that closes it and the goroutine that ends have to wait for its lock, and either may have it first.
+// A caller that waits for a server gets the reason for the server's end, and not the error of an
+// internal goroutine that was stopped for it. The port is busy while it is closed. So the closer
+// and the ending goroutine both wait for the port's lock, and either may get it first.
 func TestAServerThatIsClosedSaysSo(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -44,7 +45,8 @@ func TestAServerThatIsClosedSaysSo(t *testing.T) {
 	}
 }
 
-// A process may have 1024 regions. One that has had more clients and servers than that, one after the other, has them all back.
+// A process may have 1024 regions. After more clients and servers than that, one after another,
+// the process has all its regions back.
 func TestClientsAndServersThatAreClosedGiveTheirMemoryBack(t *testing.T) {
 	const lives = 1100
 	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{
@@ -72,7 +74,8 @@ func TestClientsAndServersThatAreClosedGiveTheirMemoryBack(t *testing.T) {
 	})
 }
 
-// What a call looks at stays as it came until the call has ended, though the client is closed meanwhile and its process makes another.
+// While a call looks at a page, the page stays unchanged until the call has ended, although the
+// client is closed meanwhile and its process makes another one.
 func TestAPageThatIsBeingLookedAtStaysWhileItsClientIsClosed(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
 		seen := func() bool {
@@ -98,8 +101,8 @@ func TestAPageThatIsBeingLookedAtStaysWhileItsClientIsClosed(t *testing.T) {
 	})
 }
 
-// A program may close its process instead of the server or the client in it. Then nothing of them is left: no goroutine, and no spill
-// file, which would take its space on the disk.
+// A program may close its process instead of its server or client. Then nothing of the server or
+// the client remains: no goroutine, and no spill file, which would take space on the disk.
 func TestServersAndClientsEndWithTheirProcess(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -17,7 +17,8 @@ import (
 
 var long = flag.Bool("long", false, "run the long forms of the tests: many seeds")
 
-// live writes, reads and discards pages, and holds what it reads against what it wrote.
+// live writes, reads and discards pages, and compares the pages that it reads with those that it
+// wrote.
 func (w *world) live(sp *sim.Process, first uint64) error {
 	o := owner{w: w, sp: sp, first: first, n: first, pages: make([]owned, 12), buf: make([]byte, w.size), want: make([]byte, w.size)}
 	for begun := sp.Runtime().Now(); sp.Runtime().Now().Sub(begun) < worldLength; {
@@ -55,7 +56,8 @@ type owner struct {
 	buf, want []byte
 }
 
-// owned is what its owner knows of a page: the n-th content that was acknowledged, and those whose writes have failed since.
+// owned is what the owner knows of a page: the number of the last acknowledged content, and the
+// numbers of the failed writes since.
 type owned struct {
 	wrote  uint64
 	failed []uint64
@@ -63,7 +65,7 @@ type owned struct {
 
 func (o *owner) fill(b []byte, page, n uint64) {
 	r := rand.New(rand.NewPCG(page, n))
-	if o.w.compress && n%4 > 0 { // of different lengths, when they are compressed
+	if o.w.compress && n%4 > 0 { // compressed, these have different lengths
 		clear(b)
 		b = b[:len(b)>>(r.IntN(8)+1)]
 	}
@@ -72,7 +74,7 @@ func (o *owner) fill(b []byte, page, n uint64) {
 	}
 }
 
-// knows notes that the page's owner knows what it has now.
+// knows records that the page's owner knows its content.
 func (o *owner) knows(i int, n uint64) {
 	o.pages[i] = owned{wrote: n}
 	o.w.acked[o.first+uint64(i)] = o.w.client.pages[o.first+uint64(i)].version
@@ -116,7 +118,7 @@ func (o *owner) read(i int) error {
 	switch {
 	case errors.Is(err, ErrMissing) && s.wrote == 0:
 		return nil
-	case errors.Is(err, ErrFull): // what a failed write has left could not be decided
+	case errors.Is(err, ErrFull): // the outcome of a failed write could not be decided
 		o.w.counts.full++
 		return nil
 	case err != nil && !(errors.Is(err, context.DeadlineExceeded) && errors.Is(err, ErrFew)):
@@ -133,13 +135,13 @@ func (o *owner) read(i int) error {
 	return fmt.Errorf("page %d reads with other bytes than were written", page)
 }
 
-// A seed of the world, with a defect or without.
+// try runs the world of a seed, with a defect or without.
 func try(t *testing.T, seed uint64, k kind, d mutate.PageDefect) (*world, error) {
 	w := newWorld(seed, k, d, t.TempDir())
 	return w, w.run(3, w.live)
 }
 
-// seeds is how many worlds are tried, without a defect and with each.
+// seeds returns the number of worlds to try, without a defect and with each defect.
 func seeds() uint64 {
 	switch {
 	case *long:
@@ -150,8 +152,9 @@ func seeds() uint64 {
 	return 12
 }
 
-// What was acknowledged is readable until it is discarded as long as fewer servers are down than it has copies, however slow the others
-// are; no page is stale after a restart; no buffer is lost.
+// An acknowledged page stays readable until it is discarded, as long as fewer servers are down
+// than the page has copies, however slow the other servers are. No page is stale after a restart.
+// No buffer is lost.
 func TestWhatWasAcknowledgedIsReadableWhateverHappensToServers(t *testing.T) {
 	var all happened
 	for name, k := range map[string]kind{"copies": {}, "compressed": {compress: true}, "coded": {coding: Code{2, 2}}, "coded and compressed": {compress: true, coding: Code{3, 1}}, "beside guests": {guested: true}} {
@@ -162,18 +165,18 @@ func TestWhatWasAcknowledgedIsReadableWhateverHappensToServers(t *testing.T) {
 	}
 }
 
-// happened is what has happened in some worlds.
+// happened counts the events of some worlds.
 type happened struct {
 	worldCounts
 	spilled, deathsSeen, restarts, fixed, damaged, waited uint64
 }
 
-// lacks reports whether something has not happened that tests nothing if it does not.
+// lacks reports whether an event that the test depends on has not happened.
 func (h *happened) lacks() bool {
 	return h.deaths == 0 || h.rots == 0 || h.full == 0 || h.joins == 0 || h.leaves == 0 || h.restarts == 0 || h.deathsSeen <= h.restarts || h.fixed == 0 || h.spilled == 0 || h.damaged == 0 || h.waited == 0
 }
 
-// add counts what has happened in a world.
+// add adds the events of a world.
 func (h *happened) add(w *world) {
 	h.deaths += w.counts.deaths
 	h.rots += w.counts.rots
@@ -218,10 +221,10 @@ func promise(t *testing.T, k kind, all *happened) {
 	}
 }
 
-// foundBy are seeds that find the defects which few others do.
+// foundBy holds seeds that find the defects that few other seeds find.
 var foundBy = map[mutate.PageDefect]uint64{mutate.PagesTwoLooks: 1, mutate.PagesEpochIgnored: 898, mutate.PagesDoubtForgotten: 29, mutate.PagesOlderOverwrites: 1643, mutate.PagesShardBelieved: 2, mutate.PagesEvicted: 2, mutate.PagesHalvesMixed: 1, mutate.PagesHalfLeak: 1}
 
-// kinds are the worlds in which the defects can be that are not in all.
+// kinds holds the worlds for the defects that cannot occur in all worlds.
 var kinds = map[mutate.PageDefect]kind{mutate.PagesPlaceOverrun: {compress: true}, mutate.PagesPlaceKept: {compress: true}, mutate.PagesOutlive: {guested: true},
 	mutate.PagesShardsMixed: {coding: Code{2, 2}}, mutate.PagesShardBelieved: {coding: Code{2, 2}}, mutate.PagesPendingLost: {coding: Code{2, 2}}}
 

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// withClient has life use a client of one server, of which pages 0 to 15 are written.
+// withClient runs life with a client of one server. Pages 0 to 15 are written.
 func withClient(t *testing.T, cfg ClientConfig, life func(sp *sim.Process, f *sim.Fabric, c *Client) error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: 1, NICs: 2})

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// within is put of a client that has a quota.
+// within is like put, for a client that has a quota.
 func (s *shelf) within(quota int, key pageKey, version uint64, data []byte) status {
 	m := hsn.Message{Buffers: [2]*hsn.Buffer{s.pool.Take()}}
 	m.Data = m.Buffers[0].Page[:copy(m.Buffers[0].Page, data)]
@@ -18,8 +18,8 @@ func (s *shelf) within(quota int, key pageKey, version uint64, data []byte) stat
 	return st
 }
 
-// A client that has all that its quota allows may still write each of its pages again, also shorter. It has no more than the
-// quota at any time.
+// A client at its full quota may still write each of its pages again, also with shorter content.
+// It never has more than the quota.
 func TestAPageIsOverwrittenAtFullQuota(t *testing.T) {
 	s := newShelf(t, 8)
 	const quota = 2 * hsn.HalfPage
@@ -48,7 +48,7 @@ func TestAPageIsOverwrittenAtFullQuota(t *testing.T) {
 	wants("a page in the place of one that was discarded", s.within(quota, key(3), 1, pattern(hsn.HalfPage, 8)), statusOK)
 }
 
-// A sickFile fails to write as long as it is sick.
+// sickFile is a file that fails to write while it is sick.
 type sickFile struct {
 	file
 	sick bool
@@ -61,7 +61,8 @@ func (f *sickFile) WriteAt(b []byte, at int64) (int, error) {
 	return f.file.WriteAt(b, at)
 }
 
-// A disk may be full for a while, or away. When it takes a frame again, the store uses all of the file as before.
+// A disk may be full or away for a while. When it accepts a frame again, the store uses all of
+// the file as before.
 func TestADiskThatIsWellAgainTakesAllThatItTookBefore(t *testing.T) {
 	s := newShelf(t, 4)
 	s.spillTo(t, 8)

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// raced is a client of three servers, each with a NIC of its own.
+// raced starts a client of three servers, each with its own NIC.
 func raced(ctx context.Context, t *testing.T) (p *weft.Process, c *Client, servers []*Server) {
 	t.Helper()
 	links, nodes, refs := weft.NewSwitch(), []weft.Node(nil), []ServerRef(nil)
@@ -34,7 +34,8 @@ func raced(ctx context.Context, t *testing.T) (p *weft.Process, c *Client, serve
 	}
 	t.Cleanup(func() { _ = p.Close() })
 	cfg := ClientConfig{Servers: refs, Copies: 2, Dead: 50 * time.Millisecond}
-	for c, err = NewClient(ctx, p, cfg); errors.Is(err, errSilent) && ctx.Err() == nil; { // a busy machine delays the servers longer
+	// A busy machine delays the servers longer.
+	for c, err = NewClient(ctx, p, cfg); errors.Is(err, errSilent) && ctx.Err() == nil; {
 		c, err = NewClient(ctx, p, cfg)
 	}
 	if err != nil {
@@ -44,8 +45,9 @@ func raced(ctx context.Context, t *testing.T) (p *weft.Process, c *Client, serve
 	return p, c, servers
 }
 
-// Calls of several goroutines go on while a server dies. What they and the goroutine that notices its death share, they share under the lock: the
-// race detector looks at that.
+// Calls of several goroutines continue while a server dies. They share state with the goroutine
+// that notices the death. The race detector checks that all of them access this state under the
+// lock.
 func TestCallsGoOnWhileAServerDies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -68,8 +70,8 @@ func TestCallsGoOnWhileAServerDies(t *testing.T) {
 	}
 }
 
-// Pages are read many at a time beside writers, until their context ends, or their process. What they were read into is the reader's again then, as the
-// race detector sees.
+// Bulk reads run concurrently with writers until their context or their process ends. After that,
+// the buffers belong to the reader again, as the race detector checks.
 func TestTheMemoryOfManyPagesIsTheReadersWhenAllHaveEnded(t *testing.T) {
 	for _, ends := range []string{"context", "process"} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// The same on real time, over UDP, where packets are short: pages go in pieces below the driver.
+// The same works in real time over UDP. Packets are short there, so pages travel in pieces below
+// the driver.
 func TestPagesGoOverUDP(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

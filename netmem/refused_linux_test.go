@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// openIn returns the files of a directory that this program has open, also those without a name.
+// openIn returns the files of a directory that this program has open, including files without a
+// name.
 func openIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -25,8 +26,8 @@ func openIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Serve may refuse a server after it has opened the spill file or taken the port. It then closes the file, whose space would stay in
-// use, and the process may have another server.
+// Serve may refuse a server after it has opened the spill file or taken the port. It then closes
+// the file, whose space would otherwise stay in use, and the process may have another server.
 func TestARefusedServerLeavesNoFileAndNoPort(t *testing.T) {
 	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "mem"}, Link: weft.NewSwitch().Link()})
 	if err != nil {

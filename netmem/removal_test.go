@@ -38,7 +38,8 @@ func TestAServerDoesNotLeaveForOthersThatAreFull(t *testing.T) {
 	})
 }
 
-// A dead server is removed as a live one is, though no more live ones remain than a page has copies.
+// A dead server can be removed like a live one, although no more live servers remain than a page
+// has copies.
 func TestADeadServerCanBeRemoved(t *testing.T) {
 	const pages = 40
 	onSeveral(t, []int{64, 64, 64}, pages, ClientConfig{Copies: 2}, func(w *several) error {

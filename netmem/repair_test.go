@@ -22,7 +22,9 @@ type several struct {
 	at      []weft.Name
 }
 
-// onSeveral has life use a client of servers of so many pages of 8 KiB each, on which it has written pages pages. full: as many as there is room for.
+// onSeveral runs life with a client of one server for each element of rooms. The element is the
+// number of 8 KiB pages of the server. The client has written the first pages. The value full
+// means as many pages as there is room for.
 func onSeveral(t *testing.T, rooms []int, pages uint64, cfg ClientConfig, life func(w *several) error) {
 	t.Helper()
 	w := &several{f: sim.New(sim.Config{Seed: 1, NICs: 1 + len(rooms)}), servers: make([]*Server, len(rooms))}
@@ -54,7 +56,7 @@ func onSeveral(t *testing.T, rooms []int, pages uint64, cfg ClientConfig, life f
 
 const full = ^uint64(0)
 
-// write writes the first pages, each with bytes of its own.
+// write writes the first pages, each with different bytes.
 func (w *several) write(pages uint64) error {
 	for i := range pages {
 		page := make([]byte, hsn.HalfPage)
@@ -66,7 +68,7 @@ func (w *several) write(pages uint64) error {
 	return nil
 }
 
-// reads looks whether the first pages read as write has written them.
+// reads checks that the first pages have the content from write.
 func (w *several) reads(pages uint64) error {
 	page := make([]byte, hsn.HalfPage)
 	for i := range pages {
@@ -77,7 +79,8 @@ func (w *several) reads(pages uint64) error {
 	return nil
 }
 
-// asked is how many pages were read from the servers, and how many they have refused since they were full.
+// asked returns the number of pages read from the servers, and the number of writes that they
+// refused because they were full.
 func (w *several) asked() (ins, refused uint64) {
 	for _, s := range w.servers {
 		st := s.Stats()
@@ -86,8 +89,8 @@ func (w *several) asked() (ins, refused uint64) {
 	return ins, refused
 }
 
-// A repair asks for no more pages in a second than it may give copies, also where the servers have no room for them; and there it asks more and
-// more seldom, until there is room.
+// A repair reads at most as many pages per second as it may copy, also if the servers have no
+// room for the copies. In that case it reads less and less often, until there is room.
 func TestRepairKeepsItsPaceWhereTheServersAreFull(t *testing.T) {
 	for _, perSecond := range []int{10, 0} { // the second: 64 MiB
 		onSeveral(t, []int{32, 32, 32}, full, ClientConfig{Copies: 2, RepairBytes: perSecond * hsn.HalfPage}, func(w *several) error {

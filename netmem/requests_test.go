@@ -21,7 +21,8 @@ type asked struct {
 	data   []byte
 }
 
-// gets passes a request to the server and returns the answer; nil if there is none. The port's lock is held.
+// gets passes a request to the server and returns the answer; nil if there is none. The port's
+// lock is held.
 func (s *Server) gets(q *asked) *record {
 	m := hsn.Message{From: q.from, Header: make([]byte, recordLen)}
 	q.record.put(m.Header)
@@ -46,7 +47,7 @@ func (s *Server) gets(q *asked) *record {
 	return &r
 }
 
-// holdings is what a request may change at a server.
+// holdings is the part of a server's state that a request may change.
 type holdings struct {
 	pages, used, leaving, buffers, shelves, lives, parked int
 	full, refused, damaged, strangers, outs, ins          uint64
@@ -62,8 +63,8 @@ func (s *Server) holdings() holdings {
 
 const quotaOfThree = 3 * hsn.HalfPage
 
-// onRequests gives do a server with a client that has written pages 0 and 1, and a request of this client to write page 7, which the
-// server would serve. The port's lock is held.
+// onRequests passes do a server with a client that has written pages 0 and 1, and a request of
+// this client to write page 7, which the server would serve. The port's lock is held.
 func onRequests(t *testing.T, cfg ServerConfig, do func(s *Server, good func() *asked) error) {
 	t.Helper()
 	cfg.Bytes, cfg.QuotaBytes = 8*hsn.MaxPage, quotaOfThree
@@ -89,7 +90,8 @@ func onRequests(t *testing.T, cfg ServerConfig, do func(s *Server, good func() *
 // none is the status of a request that gets no answer.
 const none = statuses
 
-// Each request that a server refuses is counted once, and changes nothing else: no page, no life, no shelf, and no buffer is held.
+// Each request that a server refuses is counted once and changes nothing else: no page, life,
+// shelf or buffer is held.
 func TestARefusedRequestLeavesNothing(t *testing.T) {
 	const id = 77
 	shelvedAs := func(o op) func(q *asked) { return func(q *asked) { q.op, q.shelved, q.room = o, true, id } }
@@ -160,7 +162,7 @@ func TestARefusedRequestLeavesNothing(t *testing.T) {
 	}
 }
 
-// The last values that are allowed are served. An answer says how much room the client still has.
+// The last allowed values are served. An answer says how much room the client still has.
 func TestARequestAtEachBoundIsServed(t *testing.T) {
 	onRequests(t, ServerConfig{Shelve: KeepLeast}, func(s *Server, good func() *asked) (err error) {
 		before := s.holdings()

@@ -13,9 +13,9 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// restarts is three page servers, each with a NIC of its own that has another id in each life, and a
-// client that writes and reads without a pause. Each server is killed with its NIC in turn, and
-// starts again at its address after 0.5 to 6 s.
+// restarts holds three page servers and a client that writes and reads without a pause. Each
+// server has its own NIC, which has another id in each life. Each server is killed with its NIC
+// in turn, and starts again at its address after 0.5 to 6 s.
 type restarts struct {
 	f      *sim.Fabric
 	client *netmem.Client
@@ -53,7 +53,8 @@ func restartInTurn(seed uint64) (*restarts, error) {
 	return r, r.f.Run(10 * time.Minute)
 }
 
-// kill kills each server once, with its NIC. The next one dies when all pages have their copies again.
+// kill kills each server once, with its NIC. The next one dies when all pages have their copies
+// again.
 func (r *restarts) kill(ctx context.Context, sp *sim.Process) error {
 	for server := range 3 {
 		if err := sleep(sp, time.Second); err != nil {

@@ -49,7 +49,7 @@ func (l *library) serve(i int, cfg ServerConfig) {
 	})
 }
 
-// config is that of a shelf with two copies.
+// config returns the configuration of a shelf with two copies.
 func (l *library) config() ShelfConfig {
 	return ShelfConfig{ClientConfig: ClientConfig{Servers: l.refs, Copies: min(2, len(l.refs))}, Key: shelfKey}
 }
@@ -68,7 +68,7 @@ func (l *library) visit(t *testing.T, use func(ctx context.Context, sp *sim.Proc
 	})
 }
 
-// run lets time pass until a process has ended. In contrast to Run, the servers go on.
+// run advances time until a process has ended. In contrast to Run, the servers continue.
 func (l *library) run(t *testing.T, ended *bool) {
 	t.Helper()
 	for i := 0; !*ended; i++ {
@@ -164,7 +164,7 @@ func TestAShelfIsReadByItsKeyOnly(t *testing.T) {
 		if _, err := s.Read(ctx, "head", 100); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("with another key: %w; expected fs.ErrNotExist", err)
 		}
-		return s.Clear(ctx) // its own, which is empty
+		return s.Clear(ctx) // its own shelf, which is empty
 	})
 	l.visit(t, func(ctx context.Context, sp *sim.Process, s *Shelf) error {
 		return shelfHolds(ctx, s, "data", []byte("secret"), 0)
@@ -180,7 +180,8 @@ func TestAServerThatStoresNoShelvesIsNamed(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "memory/1") || !strings.Contains(err.Error(), "--shelve") {
 			return fmt.Errorf("%w; expected memory/1 and a cure", err)
 		}
-		cfg := l.config() // the refused shelf has left nothing behind, so the process may open another one
+		// The refused shelf has left nothing behind, so the process may open another one.
+		cfg := l.config()
 		cfg.Servers, cfg.Copies = l.refs[:1], 1
 		s, err := OpenShelf(ctx, sp.Weft(), cfg)
 		if err != nil {
@@ -228,7 +229,7 @@ func TestAnUnusedShelfIsDropped(t *testing.T) {
 	}
 }
 
-// Each of a row of clients has a clock that is behind the clock of the client before.
+// Each client in a series has a clock that is behind the clock of the client before.
 func TestAWriterWithASlowClockReplacesWhatOthersWrote(t *testing.T) {
 	for seed := range uint64(10) {
 		l := newLibrary(t, seed, 3, roomy, sim.Faults{Loss: 0.05, Duplicate: 0.05})
@@ -269,7 +270,7 @@ func TestConcurrentReadsOfTwoObjectsAreNotMixed(t *testing.T) {
 	})
 }
 
-// A server is cut off while an object is written anew, and comes back with old pages.
+// A server is cut off while an object is rewritten, and comes back with old pages.
 func TestAServerThatComesBackGivesNoOldPage(t *testing.T) {
 	for seed := range uint64(3) {
 		l := newLibrary(t, seed, 3, roomy, sim.Faults{})
@@ -292,7 +293,7 @@ func TestAServerThatComesBackGivesNoOldPage(t *testing.T) {
 	}
 }
 
-// A process ends at some moment of a Replace. Then the object is the old one or the new one.
+// A process ends at a random moment of a Replace. Then the object is the old one or the new one.
 func TestReplaceIsAtomic(t *testing.T) {
 	torn := map[byte]int{}
 	for seed := range uint64(40) {
@@ -340,7 +341,7 @@ func TestAFullShelfNamesItsServer(t *testing.T) {
 		if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "memory/") || !strings.Contains(err.Error(), "quota") {
 			return fmt.Errorf("over the quota: %w; expected ErrFull with a server and its quota", err)
 		}
-		return s.WriteAt(ctx, "data", patterned(10_000, 1), 0) // pages that are there
+		return s.WriteAt(ctx, "data", patterned(10_000, 1), 0) // pages that exist
 	})
 }
 
@@ -414,7 +415,7 @@ func TestABadShelfIsRefused(t *testing.T) {
 	}
 }
 
-// Clients cannot fill a server with shelves without end.
+// Clients cannot fill a server with an unlimited number of shelves.
 func TestAServerStoresAtMostItsNumberOfShelves(t *testing.T) {
 	s := &Server{cfg: roomy, port: &port{}, shelves: map[shelfID]*shelved{}}
 	for i := range shelfID(maxShelves) {

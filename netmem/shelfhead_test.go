@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// The head of an object says where the bytes are. A damaged head is an error and no missing object, and Replace makes a new object.
+// The head of an object says where the bytes are. A damaged head is an error and not a missing
+// object. Replace then makes a new object.
 func TestADamagedHeadIsAnErrorAndMayBeReplaced(t *testing.T) {
 	l := newLibrary(t, 1, 2, roomy, sim.Faults{})
 	l.visit(t, func(ctx context.Context, sp *sim.Process, s *Shelf) (err error) {

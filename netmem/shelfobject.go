@@ -68,9 +68,9 @@ func (s *Shelf) Replace(ctx context.Context, object string, b []byte) error {
 	return nil
 }
 
-// Read returns all bytes of an object that Replace wrote. It fails with an error that matches
-// fs.ErrNotExist and [ErrMissing] if there is none, and with any error if the object has more than
-// most bytes. The other errors are those of [Shelf.ReadAt].
+// Read returns all bytes of an object that Replace wrote. If there is no such object, it fails
+// with an error that matches fs.ErrNotExist and [ErrMissing]. If the object has more than most
+// bytes, it fails with another error. The other errors are those of [Shelf.ReadAt].
 func (s *Shelf) Read(ctx context.Context, object string, most int) ([]byte, error) {
 	id := s.hash("replaced", object)
 	h, err := s.head(ctx, id, true)

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// A blindFile fails to read as long as it is blind, after it has read the bytes.
+// blindFile is a file that fails to read while it is blind, after it has read the bytes.
 type blindFile struct {
 	file
 	blind bool
@@ -25,8 +25,8 @@ func (f *blindFile) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// If the disk fails to read a frame, its pages are missing, whatever the bytes are, and their slot and memory are free. Pages in other
-// frames stay.
+// If the disk fails to read a frame, the pages of the frame are missing, whatever the bytes are.
+// Their slot and memory are free. Pages in other frames stay.
 func TestPagesThatTheDiskFailsToReadAreMissing(t *testing.T) {
 	s := newShelf(t, 1)
 	s.spillTo(t, 3)
@@ -54,8 +54,8 @@ func TestPagesThatTheDiskFailsToReadAreMissing(t *testing.T) {
 	}
 }
 
-// While answers send the old version of a page, a new version needs a frame of its own. A store makes at most overwriting of them, and
-// reads back no more frames than that.
+// While answers send the old version of a page, a new version needs its own frame. A store makes
+// at most overwriting such frames, and reads back no more frames than that.
 func TestAStoreExceedsItsLimitByItsBoundOnly(t *testing.T) {
 	s := newShelf(t, 1)
 	var pins []*frame
@@ -141,7 +141,7 @@ func TestAClosedSpillFileTakesNothing(t *testing.T) {
 	}
 }
 
-// Of the requests that wait for the disk, none waits twice, and at most maxParked wait.
+// No request waits twice for the disk, and at most maxParked requests wait.
 func TestRequestsThatWaitForTheDiskAreBounded(t *testing.T) {
 	s := &Server{}
 	f := &frame{}
@@ -164,8 +164,8 @@ func TestRequestsThatWaitForTheDiskAreBounded(t *testing.T) {
 	}
 }
 
-// A server is closed while its disk reads and writes. Its memory is free when the disk has ended, and not before: another server could
-// have it by then.
+// A server is closed while its disk reads and writes. Its memory is freed when the disk has
+// finished, and not before, because another server could get the memory.
 func TestTheMemoryOfAClosedServerIsKeptWhileItsDiskUsesIt(t *testing.T) {
 	onSlowDisk(t, func(ctx context.Context, c *Client, s *Server, disk *slowFile) error {
 		_, away := s.parts()
@@ -193,8 +193,9 @@ func TestTheMemoryOfAClosedServerIsKeptWhileItsDiskUsesIt(t *testing.T) {
 	})
 }
 
-// The memory that a store may use is full of frames that go to the file, and the last of them has taken the last slot. The next page has
-// room soon, so its client is told to ask again, and not that there is none.
+// The memory limit of a store is reached, all frames are on their way to the file, and the last
+// frame has taken the last slot. The next page will have room soon, so its client is told to ask
+// again, and not that the server is full.
 func TestAPageForWhichThereIsRoomSoonIsNotRefused(t *testing.T) {
 	const frames = overwriting + 8
 	s := newShelf(t, frames)

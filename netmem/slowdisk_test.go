@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// slowFile is a file on a disk that takes its time, or fails.
+// slowFile is a file on a disk that is slow or fails.
 type slowFile struct {
 	file
 	p      *weft.Process
@@ -36,7 +36,8 @@ func (f *slowFile) WriteAt(b []byte, at int64) (int, error) {
 	return f.file.WriteAt(b, at)
 }
 
-// onSlowDisk has life use a server of 8 pages in memory and 16 in a file, of which 20 are written. Page i is filled with byte i.
+// onSlowDisk runs life with a server of 8 pages in memory and 16 in a file. 20 pages are written.
+// Page i is filled with byte i.
 func onSlowDisk(t *testing.T, life func(ctx context.Context, c *Client, s *Server, disk *slowFile) error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: 1, NICs: 2})
@@ -75,7 +76,7 @@ func onSlowDisk(t *testing.T, life func(ctx context.Context, c *Client, s *Serve
 	}
 }
 
-// parts are the pages of a server that are in memory, and in its file.
+// parts returns the pages of a server that are in memory, and those in its file.
 func (s *Server) parts() (here, away []uint64) {
 	for p := range s.store.all() {
 		k := p.key
@@ -88,7 +89,7 @@ func (s *Server) parts() (here, away []uint64) {
 	return here, away
 }
 
-// reads reads a page, in so much time at most.
+// reads reads a page within the given time.
 func reads(ctx context.Context, c *Client, page uint64, in time.Duration) error {
 	within, cancel := c.p.Runtime().WithTimeout(ctx, in)
 	defer cancel()
@@ -102,7 +103,7 @@ func reads(ctx context.Context, c *Client, page uint64, in time.Duration) error 
 	return nil
 }
 
-// While a disk reads and writes for seconds, what is in memory is read and written at once.
+// While a disk reads and writes for seconds, pages in memory are read and written at once.
 func TestASlowDiskHoldsUpOnlyWhatIsThere(t *testing.T) {
 	onSlowDisk(t, func(ctx context.Context, c *Client, s *Server, disk *slowFile) error {
 		here, away := s.parts()
@@ -139,7 +140,8 @@ func TestASlowDiskHoldsUpOnlyWhatIsThere(t *testing.T) {
 	})
 }
 
-// What a broken disk does not take stays in memory. Then the server is full, and nothing is lost.
+// Pages that a broken disk does not accept stay in memory. Then the server is full, and nothing
+// is lost.
 func TestADiskThatFailsLosesNothing(t *testing.T) {
 	onSlowDisk(t, func(ctx context.Context, c *Client, s *Server, disk *slowFile) error {
 		disk.broken = true
@@ -163,7 +165,7 @@ func TestADiskThatFailsLosesNothing(t *testing.T) {
 		disk.broken = false
 		for i := uint64(20); i < 24; i++ {
 			err := c.WritePage(ctx, i, bytes.Repeat([]byte{byte(i)}, 8192))
-			for errors.Is(err, ErrFull) { // until a write has shown that the disk is well
+			for errors.Is(err, ErrFull) { // until a write has shown that the disk works again
 				if err := c.p.Runtime().Sleep(ctx, 100*time.Millisecond); err != nil {
 					return err
 				}
@@ -177,8 +179,8 @@ func TestADiskThatFailsLosesNothing(t *testing.T) {
 	})
 }
 
-// A request for a page in the file waits for the disk. Afterwards its place is free for the next request, so no client retransmits,
-// however many pages come back.
+// A request for a page in the file waits for the disk. Afterwards its place is free for the next
+// request, so no client retransmits, however many pages are read back.
 func TestEachReadOfAPageInTheFileWaitsForIt(t *testing.T) {
 	onSlowDisk(t, func(ctx context.Context, c *Client, s *Server, _ *slowFile) error {
 		before, read := c.Stats().Repeated, 0

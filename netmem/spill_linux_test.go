@@ -16,7 +16,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// A server of ten pages with a file of thirty keeps forty, and says what it has where. Nothing of the file is left.
+// A server of ten pages with a file of thirty stores forty, and reports how many are in each.
+// Nothing remains of the file.
 func TestAServerSpillsWhatItHasNoRoomFor(t *testing.T) {
 	dir := t.TempDir()
 	f := sim.New(sim.Config{Seed: 1, NICs: 2, Faults: sim.Faults{Loss: 0.02}})

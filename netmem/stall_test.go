@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// A read ends with its context though the NIC of its own host does nothing for long, which has not sent the request then; and the client goes on when the NIC does.
+// A read ends with its context although the NIC of its own host stalls and has not sent the
+// request. When the NIC continues, the client continues too.
 func TestAReadEndsWithItsContextWhileItsOwnNICStandsStill(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
 		f.Stall(0, 5*time.Second)

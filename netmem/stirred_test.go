@@ -28,7 +28,7 @@ func (c *Client) toLookAt() int {
 	return len(c.look.pages)
 }
 
-// A repair looks at pages of which a call may have changed something, and not at those that were only read.
+// A repair looks at pages that a call may have changed, and not at pages that were only read.
 func TestAPageThatWasReadIsNothingForARepair(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
 		ctx, buf := context.Background(), make([]byte, 4096)
@@ -52,14 +52,14 @@ func TestAPageThatWasReadIsNothingForARepair(t *testing.T) {
 	})
 }
 
-// What a read finds out about the copies of a page is something for a repair.
+// If a read doubts a copy of a page, a repair looks at the page.
 func TestAPageThatAReadDoubtsIsLookedAt(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
 		if err := settled(sp, c); err != nil {
 			return err
 		}
 		c.port.mu.Lock()
-		c.pages[3].crc++ // so that what comes is not the page
+		c.pages[3].crc++ // so that the answer is not the page
 		c.port.mu.Unlock()
 		if err := c.ReadPage(context.Background(), 3, make([]byte, 4096)); !errors.Is(err, ErrLost) {
 			t.Errorf("a page that no server has as it was written: %v", err)

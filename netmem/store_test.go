@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// nowhere is an interface that loses all.
+// nowhere is an interface that loses all packets.
 type nowhere struct{}
 
 func (nowhere) Send(int, hsn.Host, []byte, []byte) bool { return true }
@@ -52,7 +52,7 @@ func newShelf(t *testing.T, frames int) *shelf {
 	return &shelf{newStore(pool, frames), d, 0}
 }
 
-// put has a page received, as the driver would, and kept.
+// put receives a page, as the driver would, and stores it.
 func (s *shelf) put(key pageKey, version uint64, data []byte) (uint64, status) {
 	m := hsn.Message{Buffers: [2]*hsn.Buffer{s.pool.Take()}}
 	m.Data = m.Buffers[0].Page[:copy(m.Buffers[0].Page, data)]
@@ -62,7 +62,8 @@ func (s *shelf) put(key pageKey, version uint64, data []byte) (uint64, status) {
 	defer s.d.Free(&m)
 	for {
 		p, st, _ := s.store.put(key, version, shape{sum: crc32.Checksum(m.Data, castagnoli)}, 0, &m)
-		if st != statusBusy || len(s.transfers) == 0 { // all is being sent: its client asks again
+		// If all frames are being sent, the client of the page asks again.
+		if st != statusBusy || len(s.transfers) == 0 {
 			s.evictBeyond()
 			s.move()
 			v := uint64(0)
@@ -75,7 +76,7 @@ func (s *shelf) put(key pageKey, version uint64, data []byte) (uint64, status) {
 	}
 }
 
-// one does what is to be read or written next.
+// one runs the next read or write of the file.
 func (s *shelf) one() {
 	t := s.next()
 	if t == nil {
@@ -85,7 +86,7 @@ func (s *shelf) one() {
 	s.finish(t)
 }
 
-// get has a page brought back, if it is in the spill file.
+// get returns a page. If the page is in the spill file, get first brings it back.
 func (s *shelf) get(key pageKey) *stored {
 	p, _ := s.store.get(key)
 	for p != nil && p.data == nil {
@@ -100,7 +101,7 @@ func (s *shelf) get(key pageKey) *stored {
 	return p
 }
 
-// move does all that is to be read and written.
+// move runs all waiting reads and writes.
 func (s *shelf) move() {
 	for t := s.next(); t != nil; t = s.next() {
 		t.do(s.spill.f)
@@ -113,7 +114,8 @@ func pattern(n int, v uint64) []byte {
 	return bytes.Repeat([]byte{byte(v), byte(v >> 8), 7, byte(n >> 8)}, n/4)
 }
 
-// Of two client pages that share a page of the server the first stays where it came, and the second is copied: half of the pages.
+// If two client pages share a page of the server, the first stays where it was received and the
+// second is copied. So half of the pages are copied.
 func TestOfClientPagesEachSecondOneIsCopied(t *testing.T) { // HSN-17, HSN-40
 	s := newShelf(t, 50)
 	for i := range uint64(100) {
@@ -165,7 +167,8 @@ func TestAPageOutThatComesLateChangesNothing(t *testing.T) {
 	}
 }
 
-// A store against the dumbest one: a map. Pages that are being sent keep their bytes, and no buffer is lost.
+// The test compares a store with the simplest store: a map. Pages that are being sent keep their
+// bytes, and no buffer is lost.
 func TestAStoreKeepsWhatAMapWould(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
@@ -265,7 +268,7 @@ func TestWhatAStoreHasNoRoomForGoesToItsFile(t *testing.T) {
 	}
 	out := s.spill.out
 	for range 5 {
-		s.get(pageKey{page: 3}) // stays in memory, since it is used
+		s.get(pageKey{page: 3}) // stays in memory, because it is used
 		s.get(pageKey{page: 2}) // shares its frame
 	}
 	if s.spill.out > out+1 {
@@ -278,7 +281,8 @@ func TestWhatAStoreHasNoRoomForGoesToItsFile(t *testing.T) {
 	}
 }
 
-// A page that its disk has damaged is missing: the client has other copies. The page beside it is not.
+// A page that its disk has damaged is missing, because the client has other copies. The other
+// page of the frame is not missing.
 func TestAPageThatComesBackDamagedIsMissing(t *testing.T) {
 	s := newShelf(t, 1)
 	s.spillTo(t, 2)
@@ -303,7 +307,8 @@ func TestAPageThatComesBackDamagedIsMissing(t *testing.T) {
 	}
 }
 
-// A place is as large as what is in it needs, and no more than half as large again from half a frame on.
+// A place is as large as its content needs. From half a frame on, it is at most half as large
+// again.
 func TestPlacesFitWhatIsInThem(t *testing.T) {
 	for n := 1; n <= hsn.MaxPage; n++ {
 		class := classOf(n)
@@ -316,7 +321,7 @@ func TestPlacesFitWhatIsInThem(t *testing.T) {
 	}
 }
 
-// Pages whose sizes change leave no room behind that pages of other sizes could not have.
+// Pages whose sizes change leave no room that pages of other sizes could not use.
 func TestFreePlacesOfOneSizeAreRoomForAnother(t *testing.T) {
 	const frames, small = 16, 500
 	s := newShelf(t, frames)
@@ -328,7 +333,7 @@ func TestFreePlacesOfOneSizeAreRoomForAnother(t *testing.T) {
 	if s.frames != frames || s.room() != 0 {
 		t.Fatalf("%d frames with room for %d bytes more", s.frames, s.room())
 	}
-	for i := range uint64(frames * 16) { // one of four stays: they are in all frames
+	for i := range uint64(frames * 16) { // one of four stays: these pages are in all frames
 		if i%4 > 0 {
 			s.discard(pageKey{page: i}, 1)
 		}
@@ -349,7 +354,8 @@ func TestFreePlacesOfOneSizeAreRoomForAnother(t *testing.T) {
 	}
 }
 
-// A client has moved out whose pages are in the file, many more than memory has frames: what goes of them with a page that comes is a bounded number.
+// A client with pages in the file has moved out. It has many more pages than memory has frames.
+// Each new page drops a bounded number of them.
 func TestTheRoomOfThoseThatHaveMovedOutIsTakenSomeAtATime(t *testing.T) {
 	const frames, left = 8, 10_000
 	for what, slots := range map[string]int64{"the file has free slots": 2 * left, "the file is full": left} {
@@ -391,7 +397,8 @@ func (zeros) ReadAt(b []byte, _ int64) (int, error)  { clear(b); return len(b), 
 func (zeros) WriteAt(b []byte, _ int64) (int, error) { return len(b), nil }
 func (zeros) Close() error                           { return nil }
 
-// A directory that does not let a file be removed leaves an empty file: its space is not kept for a server that does not start.
+// A directory that does not allow the removal of the spill file is left with an empty file: the
+// file takes no space for a server that does not start.
 func TestASpillFileWhoseNameStaysIsLeftEmpty(t *testing.T) {
 	name, refused := filepath.Join(t.TempDir(), "spill"), errors.New("the directory is read-only")
 	if _, err := spillInto(name, 4*hsn.MaxPage, func(string) error { return refused }); !errors.Is(err, refused) {

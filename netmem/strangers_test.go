@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Any process may send to the port of a client or a server. A datagram or message that is longer than the receiver's memory
-// for it is discarded, and ends nothing.
+// Any process may send to the port of a client or a server. A datagram or message that is longer
+// than the receiver's memory for it is discarded, and ends nothing.
 func TestLongDatagramsAndMessagesOfStrangersEndNeitherClientsNorServers(t *testing.T) {
 	sent, ended := false, false
 	lone(t, ServerConfig{Bytes: 64 * hsn.MaxPage}, map[string]func(sp *sim.Process, s *Server) error{
@@ -71,7 +71,8 @@ func TestLongDatagramsAndMessagesOfStrangersEndNeitherClientsNorServers(t *testi
 			}
 			within, cancel := sp.Runtime().WithTimeout(ctx, time.Second)
 			defer cancel()
-			err = own.Peer(server).SendDelivered(within, lifeTag, make([]byte, 20<<10)) // so long that it waits for a receive
+			// The message is long enough to wait for a receive.
+			err = own.Peer(server).SendDelivered(within, lifeTag, make([]byte, 20<<10))
 			if !errors.Is(err, weft.ErrTruncated) {
 				return fmt.Errorf("the server takes no introductions behind them: %w", err)
 			}
@@ -83,7 +84,8 @@ func TestLongDatagramsAndMessagesOfStrangersEndNeitherClientsNorServers(t *testi
 	})
 }
 
-// The numbers of requests can be guessed. An answer counts only if it is from the process that was asked.
+// The numbers of requests can be guessed. An answer counts only if it is from the process that
+// was asked.
 func TestAnAnswerThatAnotherProcessForgesIsDiscarded(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
 		f.Clog(0, 1, time.Second)
@@ -120,8 +122,8 @@ func TestAnAnswerThatAnotherProcessForgesIsDiscarded(t *testing.T) {
 	})
 }
 
-// Each process that sends a datagram gets an entry in the table of senders. The table stays bounded, and a full table costs no
-// answer.
+// Each process that sends a datagram gets an entry in the table of senders. The table stays
+// bounded, and a full table does not prevent an answer.
 func TestTheTableOfSendersIsBounded(t *testing.T) {
 	withClient(t, ClientConfig{}, func(_ *sim.Process, _ *sim.Fabric, c *Client) error {
 		c.port.mu.Lock()

@@ -10,8 +10,9 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// deceive cuts the first server off until its pages have copies elsewhere, has its memory go bad, and has the second one die when the first is reached again. It
-// returns when the client believes that both are up.
+// deceive cuts the first server off until its pages have copies elsewhere, and damages its
+// memory. It kills the second server when the first can be reached again. It returns when the
+// client believes that both are up.
 func (w *several) deceive() error {
 	heal := w.f.Partition(1)
 	sleep(w.sp, 2*time.Second)
@@ -31,8 +32,10 @@ func (w *several) deceive() error {
 	return nil
 }
 
-// The server that is cut off has its pages elsewhere when its memory goes bad, and is back before it is known that another has died. So of each page that they
-// share, nothing but the copy that was made meanwhile can be read: it is not taken back, though the client believes that there are more than there should be.
+// The pages of a server that is cut off have other copies when its memory goes bad. The server is
+// back before the client knows that another server has died. So for each page that the two
+// servers share, only the copy that was made meanwhile can be read. This copy is not taken back,
+// although the client believes that the page has surplus copies.
 func TestACopyIsNotTakenBackUnlessTheOthersCanBeRead(t *testing.T) {
 	for name, cfg := range map[string]ClientConfig{"copies": {Copies: 2}, "shards": {Coding: Code{2, 1}}} {
 		t.Run(name, func(t *testing.T) {
@@ -51,13 +54,14 @@ func TestACopyIsNotTakenBackUnlessTheOthersCanBeRead(t *testing.T) {
 	}
 }
 
-// Copies that are too many are taken back when the others have been read, and take no room any more.
+// Surplus copies are taken back after the other copies have been read, and take no room any more.
 func TestCopiesThatAreTooManyAreTakenBack(t *testing.T) {
 	const pages = 20
 	onSeveral(t, []int{64, 64, 64}, pages, ClientConfig{Copies: 2}, func(w *several) error {
 		heal := w.f.Partition(1)
 		sleep(w.sp, 2*time.Second)
-		for page := range uint64(pages / 2) { // of these the server that is cut off has an old version
+		// The server that is cut off has old versions of these pages.
+		for page := range uint64(pages / 2) {
 			b := make([]byte, hsn.HalfPage)
 			b[0] = byte(page)
 			if err := w.WritePage(context.Background(), page, b); err != nil {
@@ -77,14 +81,16 @@ func TestCopiesThatAreTooManyAreTakenBack(t *testing.T) {
 	})
 }
 
-// A server that is removed does not leave with a page that can be read nowhere else, though the client believes that two others have it.
+// A server that is being removed does not leave with the last readable copy of a page, although
+// the client believes that two other servers have the page.
 func TestAServerDoesNotLeaveWithTheLastCopyThatCanBeRead(t *testing.T) {
 	const page = 1000
 	onSeveral(t, []int{64, 64, 64}, 0, ClientConfig{Copies: 2}, func(w *several) error {
 		if err := w.RemoveServer(context.Background(), w.at[2]); err != nil {
 			return err
 		}
-		if err := w.WritePage(context.Background(), page, make([]byte, hsn.HalfPage)); err != nil { // on the two others
+		// on the two other servers
+		if err := w.WritePage(context.Background(), page, make([]byte, hsn.HalfPage)); err != nil {
 			return err
 		}
 		if err := w.AddServer(context.Background(), ServerRef{Name: w.at[2]}); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// Requests go on while the disk writes a frame or reads it back. Whatever they do to its pages, no page is lost or comes back, and each
-// buffer and each slot is in one place.
+// Requests continue while the disk writes a frame or reads it back. Whatever they do to its
+// pages, no page is lost or reappears, and each buffer and each slot is in one place.
 func TestRequestsDuringATransferLoseNothing(t *testing.T) {
 	a, b, other := pageKey{page: 1}, pageKey{page: 2}, pageKey{page: 3}
 	var pinned *frame
@@ -91,7 +91,8 @@ func (s *shelf) spillFrame(f *frame) {
 	s.store.move(&transfer{f: f, b: f.b, slot: s.spill.take()})
 }
 
-// A full store writes a new version of a page into its place if the version fits there. A longer version is refused.
+// A full store writes a new version of a page into the place of the page if the version fits
+// there. It refuses a longer version.
 func TestAPageKeepsToItsPlace(t *testing.T) {
 	s := newShelf(t, 1)
 	key, beside := pageKey{page: 1}, pageKey{page: 2}

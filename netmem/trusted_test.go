@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Which copies a client reads, counts and waits for: each property of a copy is changed alone.
+// The table covers the copies that a client reads, counts and waits for. Each row changes one
+// property of a copy.
 func TestOnlyGoodCopiesCount(t *testing.T) {
 	for what, x := range map[string]struct {
 		change     func(s *server, k *copyOf)
@@ -57,7 +58,7 @@ func TestOnlyGoodCopiesCount(t *testing.T) {
 	}
 }
 
-// What a client notes of a server that has left is nothing, and a copy is noted once.
+// A client records no copy for a server that has left, and records a copy once.
 func TestACopyIsNotedOnce(t *testing.T) {
 	a, b := &server{}, &server{left: true}
 	p := &page{}
@@ -86,7 +87,8 @@ func TestACopyIsNotedOnce(t *testing.T) {
 	}
 }
 
-// As many requests are with a server as may be, the others wait in order, and an open passes them.
+// As many requests are with a server as the window allows. The other requests wait in order, and
+// a request to open overtakes them.
 func TestARequestLeavesWhenItsWindowHasRoom(t *testing.T) {
 	calling(t, ClientConfig{window: 4}, func(c *Client, s *server) (err error) {
 		begin := func() *call { return c.begin(s, record{op: opDiscard, page: 3}, nil) }
@@ -148,7 +150,7 @@ func TestACallIsNotLateBeforeItsRequestHasLeft(t *testing.T) {
 	}
 }
 
-// The answer timeout is the mean and four deviations, between its bounds.
+// The answer timeout is the mean plus four deviations, between its bounds.
 func TestTheAnswerTimeoutFollowsTheAnswers(t *testing.T) {
 	s := &server{}
 	s.took(8 * time.Millisecond)
@@ -166,7 +168,8 @@ func TestTheAnswerTimeoutFollowsTheAnswers(t *testing.T) {
 	}
 }
 
-// A deadline passes at its time, the next look is at the next deadline, and an ended call leaves no deadline.
+// A deadline passes at its time, the next look is at the next deadline, and an ended call leaves
+// no deadline.
 func TestADeadlinePassesAtItsTime(t *testing.T) {
 	withClient(t, ClientConfig{}, func(sp *sim.Process, _ *sim.Fabric, c *Client) error {
 		o := &port{p: sp.Weft(), begun: sp.Runtime().Now()}

@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/hsn"
 )
 
-// decided looks whether a page that a write of 99 has failed to write is read, and goes on to be what it was read as first.
+// decided reads a page after a write of 99 to it has failed. It checks that each further read
+// returns the content of the first one.
 func (w *several) decided(page uint64, was byte) (is byte, err error) {
 	for range 10 {
 		ctx, cancel := w.sp.Runtime().WithTimeout(context.Background(), time.Second)
@@ -27,8 +28,9 @@ func (w *several) decided(page uint64, was byte) (is byte, err error) {
 	return is, nil
 }
 
-// A page that was acknowledged is read though a write of it has failed since, when one of its two servers is not reached. When it is
-// again, the page has both copies again, and is what it was read as.
+// An acknowledged page can be read after a later write of it has failed because one of its two
+// servers cannot be reached. When the server can be reached again, the page has both copies
+// again, with the content of the first read.
 func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsDown(t *testing.T) {
 	onSeveral(t, []int{64, 64}, 8, ClientConfig{Copies: 2}, func(w *several) error {
 		const page = 3
@@ -59,7 +61,8 @@ func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsDown(t *testing.T) {
 	})
 }
 
-// So it is where one of the servers has no room for what was written: compressed, the page was smaller before.
+// The same holds if one of the servers has no room for the written content: compressed, the page
+// was smaller before.
 func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsFull(t *testing.T) {
 	onSeveral(t, []int{64, 32}, full, ClientConfig{Copies: 2, Compress: true}, func(w *several) error {
 		random, failed := rand.NewChaCha8([32]byte{}), 0
@@ -92,7 +95,8 @@ func TestAPageWhoseWriteHasFailedIsReadWhileAServerIsFull(t *testing.T) {
 	})
 }
 
-// A page that waits to be written takes one of a bounded number of places. A discard of the page frees the place.
+// A page that waits to be written takes one of a bounded number of places. A discard of the page
+// frees the place.
 func TestADiscardedPageNoLongerWaitsToBeWritten(t *testing.T) {
 	for _, cfg := range []ClientConfig{{Copies: 2}, {Coding: Code{Data: 2, Parity: 1}}} {
 		onSeveral(t, []int{64, 64, 64}[:max(cfg.Copies, cfg.Coding.servers())], 8, cfg, func(w *several) error {

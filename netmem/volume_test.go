@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// die kills one server after the other, and starts it anew. The next one dies when all pages have their copies again.
+// die kills one server after another and starts it again. The next one dies when all pages have
+// their copies again.
 func die(f *sim.Fabric, sp *sim.Process, v *netmem.Volume, refs []netmem.ServerRef, running []*sim.Process, pages int) {
 	p, kills := sp.Weft(), uint64(0)
 	for i := 0; sleep(p, 200*time.Millisecond) == nil; {
@@ -28,7 +29,7 @@ func die(f *sim.Fabric, sp *sim.Process, v *netmem.Volume, refs []netmem.ServerR
 	}
 }
 
-// withVolume has a client use a volume on three page servers of so many pages each.
+// withVolume runs life with a volume on three page servers of the given number of pages each.
 func withVolume(t *testing.T, seed uint64, faults sim.Faults, cfg netmem.VolumeConfig, pages int, life func(ctx context.Context, sp *sim.Process, v *netmem.Volume) error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: seed, NICs: 4, Faults: faults})
@@ -51,8 +52,9 @@ func withVolume(t *testing.T, seed uint64, faults sim.Faults, cfg netmem.VolumeC
 	}
 }
 
-// A volume is a piece of memory: whatever is read, written and discarded at whatever offsets, by several callers at once, it has the bytes
-// that an ordinary piece would have, though its servers die one after the other.
+// A volume behaves like memory: several callers read, write and discard concurrently at any
+// offsets. The volume has the bytes that ordinary memory would have, although its servers die one
+// after another.
 func TestAVolumeIsAPieceOfMemory(t *testing.T) {
 	seeds := uint64(12)
 	if testing.Short() {
@@ -90,7 +92,7 @@ func TestAVolumeIsAPieceOfMemory(t *testing.T) {
 	}
 }
 
-// useMemory does random things with size bytes from base on, and the same with a slice.
+// useMemory applies random operations to size bytes from base on, and to a slice.
 func useMemory(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int64, size int) error {
 	r := sp.Rand()
 	model, buf := make([]byte, size), make([]byte, size)
@@ -112,7 +114,7 @@ func useMemory(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int6
 			if err := v.Discard(ctx, base+int64(at), int64(n)); err != nil {
 				return fmt.Errorf("step %d: %w", step, err)
 			}
-		case 3: // in order, which is read ahead
+		case 3: // sequentially, so pages are read ahead
 			for i := range 6 {
 				from := min(at+i*n, size)
 				to := min(from+n, size)
@@ -123,7 +125,7 @@ func useMemory(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int6
 					return fmt.Errorf("step %d: %d bytes at %d differ, the %dth in order", step, to-from, base+int64(from), i)
 				}
 			}
-		case 4: // several parts at once, which overlap
+		case 4: // several overlapping parts in one call
 			if err := readMany(ctx, sp, v, base, model); err != nil {
 				return fmt.Errorf("step %d: %w", step, err)
 			}
@@ -139,7 +141,8 @@ func useMemory(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int6
 	return v.Flush(ctx)
 }
 
-// readMany reads some parts of a piece of a volume at once, and compares them with the model.
+// readMany reads several parts of a piece of a volume in one call, and compares them with the
+// model.
 func readMany(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int64, model []byte) (err error) {
 	r := sp.Rand()
 	bufs, offsets, ends := make([][]byte, r.IntN(20)), []int64(nil), 0
@@ -164,7 +167,8 @@ func readMany(ctx context.Context, sp *sim.Process, v *netmem.Volume, base int64
 	return err
 }
 
-// Parts that are read at once are asked for before one of them is waited for; what lies outside of the volume fails alone.
+// Parts that are read together are requested before the first wait. A part outside of the volume
+// fails alone.
 func TestPartsThatAreReadTogetherAreWaitedForTogether(t *testing.T) {
 	const parts = 16
 	cfg := netmem.VolumeConfig{Bytes: 100 * 4096}
@@ -199,7 +203,7 @@ func TestPartsThatAreReadTogetherAreWaitedForTogether(t *testing.T) {
 			t.Errorf("%d parts have ended, with %d pauses; expected %d, and fewer pauses", ends, pauses, parts+1)
 		}
 		again := 0
-		v.ReadMany(ctx, bufs, offsets, func(int, error) { again++ }, nil) // without a pause
+		v.ReadMany(ctx, bufs, offsets, func(int, error) { again++ }, nil) // without beforeWait
 		if again != ends {
 			t.Errorf("%d parts have ended; expected %d", again, ends)
 		}
@@ -233,7 +237,8 @@ func TestReadsInOrderAreReadAhead(t *testing.T) {
 	}
 }
 
-// withRow is a volume of pages that were written and of which a reader has read three in a row, so that those behind them are being read ahead.
+// withRow runs life with a volume of written pages. A reader has read three pages in a row, so
+// the next pages are being read ahead.
 func withRow(t *testing.T, life func(ctx context.Context, sp *sim.Process, v *netmem.Volume, read func(ctx context.Context, page int) error) error) {
 	t.Helper()
 	cfg := netmem.VolumeConfig{Bytes: 100 * 4096, ReadAhead: 16}
@@ -263,7 +268,8 @@ func withRow(t *testing.T, life func(ctx context.Context, sp *sim.Process, v *ne
 	})
 }
 
-// A page that is under way is free for no other call, and what is read ahead is taken in by readers, of which perhaps none comes.
+// A page in flight is not free for other calls. Readers normally receive the pages that are read
+// ahead, but perhaps no reader comes.
 func TestPagesThatAreReadAheadInVainAreFreeSoon(t *testing.T) {
 	withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, _ func(context.Context, int) error) error {
 		ctx, cancel := sp.Runtime().WithTimeout(ctx, 20*time.Millisecond)
@@ -279,7 +285,7 @@ func TestAReaderWaitsForAPageThatIsReadAheadNoLongerThanItsContext(t *testing.T)
 			if err := read(ctx, page); err != nil {
 				return err
 			}
-			if page != 10 { // behind which the next pages are asked for
+			if page != 10 { // after this page the next pages are requested
 				continue
 			}
 			short, cancel := sp.Runtime().WithTimeout(ctx, time.Microsecond)
@@ -295,11 +301,12 @@ func TestAReaderWaitsForAPageThatIsReadAheadNoLongerThanItsContext(t *testing.T)
 	})
 }
 
-// What was under way ends, and so does the goroutine that attends to it, though nothing can come any more.
+// Fetches in flight end, and so does the goroutine that drives them, although no answer can
+// arrive any more.
 func TestAVolumeMayBeClosedWhilePagesAreReadAhead(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, read func(context.Context, int) error) error {
-			for page := 3; page <= 10; page++ { // behind which the next pages are asked for
+			for page := 3; page <= 10; page++ { // after this page the next pages are requested
 				if err := read(ctx, page); err != nil {
 					return err
 				}
@@ -312,7 +319,8 @@ func TestAVolumeMayBeClosedWhilePagesAreReadAhead(t *testing.T) {
 					sp.Runtime().Wake()
 					return nil
 				})
-				if err := sp.Runtime().Sleep(ctx, time.Microsecond); err != nil { // the reader waits
+				// The reader waits.
+				if err := sp.Runtime().Sleep(ctx, time.Microsecond); err != nil {
 					return err
 				}
 			}
@@ -320,15 +328,17 @@ func TestAVolumeMayBeClosedWhilePagesAreReadAhead(t *testing.T) {
 			if err := sp.Runtime().WaitUntil(ctx, func() bool { return ended }); err != nil {
 				return err
 			}
-			if failed != nil && !errors.Is(failed, weft.ErrClosed) { // the page may have come meanwhile
+			// The page may have arrived meanwhile.
+			if failed != nil && !errors.Is(failed, weft.ErrClosed) {
 				return fmt.Errorf("a read of a volume that is closed: %w", failed)
 			}
-			return sp.Runtime().Sleep(ctx, 10*time.Millisecond) // for those that have to end
+			return sp.Runtime().Sleep(ctx, 10*time.Millisecond) // for goroutines that have to end
 		})
 	}
 }
 
-// Parts of several pages take what is read ahead, and drive nothing: another goroutine does for them, at once.
+// A read of several pages uses the pages that are read ahead, and drives no fetch. Another
+// goroutine drives the fetches for it at once.
 func TestPartsOfSeveralPagesWaitForPagesThatAreReadAhead(t *testing.T) {
 	withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, _ func(context.Context, int) error) error {
 		begun := sp.Runtime().Now()
@@ -340,7 +350,7 @@ func TestPartsOfSeveralPagesWaitForPagesThatAreReadAhead(t *testing.T) {
 	})
 }
 
-// Each of several readers waits for pages that another has under way.
+// Each of several readers waits for pages that another reader has in flight.
 func TestReadersInOrderAtOnceReadAhead(t *testing.T) {
 	withRow(t, func(ctx context.Context, sp *sim.Process, v *netmem.Volume, _ func(context.Context, int) error) error {
 		left, failed := 4, error(nil)
@@ -370,7 +380,8 @@ func TestOfAVolumeOnlyWhatWasWrittenIsKept(t *testing.T) {
 				return err
 			}
 		}
-		if err := v.Discard(ctx, 10*4096-8, 4096+8); err != nil { // half of a page, and another
+		// half of one page, and all of another
+		if err := v.Discard(ctx, 10*4096-8, 4096+8); err != nil {
 			return err
 		}
 		said := ""
@@ -413,7 +424,8 @@ func TestVolumesThatCannotBeAreRefusedWithTheNumbers(t *testing.T) {
 			{4096, 4, "4 copies of a page on 3 servers; expected 1 to 3", false},
 			{24*8192 + 4096, 1, "a volume of 200704 bytes, in copies: 1, on servers: 3; they have room for 196608", false},
 			{12*8192 + 4096, 2, "in copies: 2, on servers: 3; they have room for 98304", false},
-			{4*8192 + 4096, 3, "in copies: 3, on servers: 3; they have room for 32768", false}, // as much as the smallest
+			// as much as the smallest server
+			{4*8192 + 4096, 3, "in copies: 3, on servers: 3; they have room for 32768", false},
 			{24 * 8192, 1, "", false},
 			{12 * 8192, 2, "", false},
 			{4 * 8192, 3, "", false},

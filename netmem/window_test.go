@@ -10,10 +10,10 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// crowd is how many calls are made at once: many more than a client has buffers for.
+// crowd is the number of concurrent calls: many more than a client has buffers for.
 const crowd = 16 * portBuffers
 
-// atOnce has a crowd of goroutines write, read or discard a page each, and returns what has become of them.
+// atOnce calls do for one page in each of a crowd of goroutines, and returns their errors.
 func atOnce(sp *sim.Process, c *Client, do func(page uint64) error) (failed []error) {
 	left := crowd
 	for i := range uint64(crowd) {
@@ -29,7 +29,8 @@ func atOnce(sp *sim.Process, c *Client, do func(page uint64) error) (failed []er
 	return append(failed, c.p.Runtime().WaitUntil(context.Background(), func() bool { return left == 0 }))
 }
 
-// ended reports what requests a client has left with its servers, or waiting, other than those that ask whether a server is there.
+// ended returns an error if a client has left requests with its servers, or waiting requests.
+// Requests to open do not count.
 func ended(c *Client) error {
 	known := 0
 	for _, k := range c.calls {
@@ -61,7 +62,7 @@ func TestRequestsThatWaitEndWithTheirContextOrTheirServer(t *testing.T) {
 		return func(page uint64) error { return c.ReadPage(ctx, page%16, make([]byte, 4096)) }
 	}
 	withClient(t, ClientConfig{window: 1}, func(sp *sim.Process, f *sim.Fabric, c *Client) error {
-		f.Stall(1, 100*time.Millisecond) // shorter than it takes to be dead
+		f.Stall(1, 100*time.Millisecond) // shorter than Dead
 		ctx, cancel := sp.Runtime().WithTimeout(context.Background(), 20*time.Millisecond)
 		defer cancel()
 		failed := atOnce(sp, c, read(ctx, c))

@@ -22,20 +22,23 @@ func sleep(p interface{ Runtime() weft.Runtime }, d time.Duration) error {
 	return p.Runtime().Sleep(context.Background(), d)
 }
 
-// world is a client of page servers on a bad network, with all that befalls servers: they die with all they have, alone or with their
-// host, and start anew; they are slow for so long that they are taken for dead, and come back; they join and leave; they are full; their
-// memory goes bad. No server dies, and no copy goes bad, unless each page that was acknowledged is really on as many servers as it has
-// copies: so fewer are down at a time. A copy too many does not count, for the client gives it up when it likes.
+// world is a client of page servers on a bad network, and simulates the misfortunes of servers.
+// They die with all their content, alone or with their host, and start again. They are slow for
+// so long that the client counts them as dead, and come back. They join and leave. They are full.
+// Their memory goes bad. No server dies, and no copy goes bad, unless each acknowledged page is
+// really on as many servers as it has copies. So fewer servers are down at the same time. A
+// surplus copy does not count, because the client may drop it at any time.
 //
-// What the client believes is held against what the servers have, all the time. In the end every buffer must be where it belongs.
+// The world constantly compares the client's beliefs with the content of the servers. In the end
+// every buffer must be where it belongs.
 type world struct {
 	kind
 	f      *sim.Fabric
 	rng    *rand.Rand
 	defect mutate.PageDefect
 	size   int
-	pages  int // of 8 KiB, that a server has
-	memory int // how many of them are in memory: the others are in a spill file
+	pages  int // of 8 KiB, for each server
+	memory int // number of them in memory: the others are in a spill file
 	dir    string
 	rots   bool // memory goes bad
 	narrow bool // a server has one request at a time
@@ -43,22 +46,23 @@ type world struct {
 	client *Client
 	acked  map[uint64]uint64 // by page: the version that its owner knows
 	rotten map[*stored]bool
-	spoilt map[spoilt]uint64 // the last version of a page that went bad on a host: the file may have given it up
+	// the last version of a page that went bad on a host, where the file may have lost it
+	spoilt map[spoilt]uint64
 	counts worldCounts
 	failed error
-	busy   int // functions that have begun beside
+	busy   int // functions that run concurrently
 	files  int
-	guests int // that are there
+	guests int // guests in the world
 }
 
-// kind is how the pages of a world are kept.
+// kind is the way in which a world stores pages.
 type kind struct {
 	compress bool
 	coding   Code // zero: copies
 	guested  bool // other clients come and go
 }
 
-// code is how pages outlive servers.
+// code returns the code that protects pages against the loss of servers.
 func (k kind) code() Code {
 	if k.coding.cuts() {
 		return k.coding
@@ -66,19 +70,19 @@ func (k kind) code() Code {
 	return Code{Data: 1, Parity: worldCopies - 1}
 }
 
-// servers is how many there are, of which the last joins and leaves.
+// servers returns the number of servers. The last one joins and leaves.
 func (k kind) servers() int { return max(worldServers, k.code().servers()+2) }
 
-// spoilt is where a page has gone bad.
+// spoilt is a place where a page has gone bad.
 type spoilt struct {
 	host int
 	page uint64
 }
 
-// worldCounts is what has happened.
+// worldCounts counts events.
 type worldCounts struct{ deaths, rots, joins, leaves, full, guests int }
 
-// host is one with a page server.
+// host is a host with a page server.
 type host struct {
 	at     int
 	name   weft.Name
@@ -94,7 +98,7 @@ const (
 	worldLength  = 3 * time.Second
 )
 
-// newWorld makes the world of a seed, in which one defect may be.
+// newWorld makes the world of a seed, with at most one defect.
 func newWorld(seed uint64, k kind, d mutate.PageDefect, dir string) *world {
 	w := &world{kind: k, rng: rand.New(rand.NewPCG(seed, 77)), defect: d, size: []int{4096, 8192}[seed%2], pages: 100, memory: 100, dir: dir, rots: seed%3 == 2, narrow: seed%7 == 0, acked: map[uint64]uint64{}, rotten: map[*stored]bool{}, spoilt: map[spoilt]uint64{}}
 	if w.tight(seed) {
@@ -145,7 +149,7 @@ func (w *world) serve(h *host) func(p *sim.Process) error {
 	}
 }
 
-// refused starts a server again whose name is still its predecessor's.
+// refused restarts a server whose name still belongs to its predecessor.
 func (w *world) refused(process any, _ error) {
 	p := process.(*sim.Process)
 	for _, h := range w.hosts {
@@ -155,7 +159,7 @@ func (w *world) refused(process any, _ error) {
 	}
 }
 
-// run has some callers live in the world for a while, beside all that happens.
+// run runs some callers in the world for a while, together with all events.
 func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error) error {
 	w.f.Process(0, "client/0", func(sp *sim.Process) error {
 		var refs []ServerRef
@@ -172,7 +176,7 @@ func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error)
 			cfg.Copies = worldCopies
 		}
 		c, err := NewClient(context.Background(), sp.Weft(), cfg)
-		for range 3 { // one may be silent for so long on this network
+		for range 3 { // a server may be silent for Dead on this network
 			if err != nil {
 				c, err = NewClient(context.Background(), sp.Weft(), cfg)
 			}
@@ -200,7 +204,7 @@ func (w *world) run(callers int, life func(sp *sim.Process, first uint64) error)
 	return w.f.Run(5 * time.Minute)
 }
 
-// beside runs a function beside others. Its error is the world's.
+// beside runs a function concurrently. Its error is the world's.
 func (w *world) beside(sp *sim.Process, fn func(sp *sim.Process) error) {
 	w.busy++
 	sp.Start("beside", func(sp *sim.Process) error {
@@ -211,7 +215,7 @@ func (w *world) beside(sp *sim.Process, fn func(sp *sim.Process) error) {
 	})
 }
 
-// happen has something befall a server again and again.
+// happen causes an event at a server again and again.
 func (w *world) happen(sp *sim.Process) error {
 	for begun := sp.Runtime().Now(); sp.Runtime().Now().Sub(begun) < worldLength; {
 		sleep(sp, time.Duration(10+w.rng.IntN(120))*time.Millisecond)
@@ -239,7 +243,7 @@ func (w *world) happen(sp *sim.Process) error {
 	return nil
 }
 
-// end has a server die, with its host or alone, and starts it again.
+// end kills a server, with its host or alone, and starts it again.
 func (w *world) end(h *host) {
 	w.counts.deaths++
 	h.server = nil
@@ -252,7 +256,7 @@ func (w *world) end(h *host) {
 	w.f.After(down, func() { w.start(h) })
 }
 
-// rot damages some pages that a server has.
+// rot damages some pages of a server.
 func (w *world) rot(h *host) {
 	var l []*stored
 	for p := range h.server.store.all() {
@@ -270,7 +274,7 @@ func (w *world) rot(h *host) {
 	}
 }
 
-// joinOrLeave has the client use the last server, or leave it.
+// joinOrLeave adds the last server to the client, or removes it.
 func (w *world) joinOrLeave(sp *sim.Process) {
 	h := w.hosts[len(w.hosts)-1]
 	if w.busy == 0 || h.server == nil {
@@ -298,7 +302,7 @@ func (w *world) joinOrLeave(sp *sim.Process) {
 	})
 }
 
-// epochAt is the epoch of the client's life at a host's server; 0 if it has none there.
+// epochAt returns the epoch of the client's life at a host's server; 0 if it has none there.
 func (w *world) epochAt(h *host) uint64 {
 	if l := h.server.lives[w.client.p.Name()]; l != nil {
 		return l.epoch
@@ -306,7 +310,7 @@ func (w *world) epochAt(h *host) uint64 {
 	return 0
 }
 
-// holds is what a server really has of a page, whole: nil if nothing.
+// holds returns the undamaged page that a server really has; nil if none.
 func (w *world) holds(h *host, number uint64) *stored {
 	if h.server == nil {
 		return nil
@@ -322,8 +326,8 @@ func (w *world) host(n weft.Name) *host {
 	return w.hosts[slices.IndexFunc(w.hosts, func(h *host) bool { return h.name == n })]
 }
 
-// spare reports whether a copy of each page can be spared, or a shard: enough are known to the client, and really there, and to stay there, so that
-// the page can be read without it.
+// spare reports whether each page can spare a copy or a shard. Enough of them must be known to
+// the client, really exist, and stay, so that the page can be read without it.
 func (w *world) spare() bool {
 	c := w.client
 	for number, version := range w.acked {
@@ -334,8 +338,9 @@ func (w *world) spare() bool {
 		if p.pending != nil && !p.busy.Load() {
 			continue // the client has it
 		}
-		version = max(version, p.version) // a repair may have written it anew, and then nothing older is read
-		surplus := c.surplus(p)           // the client may take these back at any moment
+		// A repair may have rewritten the page. Then no older version is read.
+		version = max(version, p.version)
+		surplus := c.surplus(p) // the client may take these back at any moment
 		n := c.count(p, func(k *copyOf) bool {
 			h := w.host(k.server.Name)
 			has := w.holds(h, number)
@@ -348,13 +353,13 @@ func (w *world) spare() bool {
 	return true
 }
 
-// audit holds what the client believes of its servers against what they have.
+// audit compares the client's beliefs about its servers with their content.
 func (w *world) audit() error {
 	c, short, busy := w.client, 0, 0
 	for number, p := range c.pages {
 		if p.busy.Load() {
 			busy++
-			continue // a discard may be under way
+			continue // a discard may be in progress
 		}
 		if c.isShort(p) {
 			short++
@@ -382,7 +387,7 @@ func (w *world) audit() error {
 	return nil
 }
 
-// settled waits until all is quiet, and looks whether everything is where it belongs.
+// settled waits until the world is quiet, and checks that everything is where it belongs.
 func (w *world) settled(sp *sim.Process) error {
 	ctx, cancel := sp.Runtime().WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -390,7 +395,7 @@ func (w *world) settled(sp *sim.Process) error {
 	if err := w.left(ctx, sp); err != nil {
 		return err
 	}
-	sleep(sp, 2*time.Second) // whatever is slow has come to its end
+	sleep(sp, 2*time.Second) // slow operations have ended
 	quiet := func() bool {
 		st := c.Stats()
 		return st.Lacking == 0 && st.ServersUp == len(c.servers) && len(c.unsettled()) == 0 && !c.repairing && !slices.ContainsFunc(w.hosts, func(h *host) bool { return h.server == nil })
@@ -414,7 +419,7 @@ func (w *world) settled(sp *sim.Process) error {
 		return err
 	}
 	err := w.balance()
-	for range 100 { // the client asks now and then whether its servers are there
+	for range 100 { // the client asks now and then whether its servers are up
 		if err != nil {
 			sleep(sp, 7*time.Millisecond)
 			err = w.balance()
@@ -423,7 +428,8 @@ func (w *world) settled(sp *sim.Process) error {
 	return err
 }
 
-// healed asks each server for each page that it has: then every bad copy is known. When there are others in their places, it asks again.
+// healed asks each server for each page that it has, so the client knows every bad copy. When
+// other copies have replaced the bad ones, healed asks again.
 func (w *world) healed(ctx context.Context) error {
 	if w.pages < 100 {
 		return nil // there may be no room
@@ -438,7 +444,7 @@ func (w *world) healed(ctx context.Context) error {
 	return nil
 }
 
-// bad is how many copies are not what they should be.
+// bad returns the number of copies that are not what they should be.
 func (w *world) bad(ctx context.Context) (n int) {
 	c := w.client
 	for _, number := range slices.Sorted(maps.Keys(w.acked)) {
@@ -452,7 +458,8 @@ func (w *world) bad(ctx context.Context) (n int) {
 	return n
 }
 
-// gives reports whether a server has what the client believes. One that does not answer on this network is asked again, as long as that is believed.
+// gives reports whether a server has the page that the client believes it has. If the server does
+// not answer on this network, gives asks again while the client still believes so.
 func (w *world) gives(ctx context.Context, number uint64, p *page, t target) bool {
 	for !w.client.gives(ctx, number, p, t) {
 		k := p.on(t.to)
@@ -466,7 +473,7 @@ func (w *world) gives(ctx context.Context, number uint64, p *page, t target) boo
 	return true
 }
 
-// balance looks whether every buffer is where it belongs. Nothing is under way.
+// balance checks that every buffer is where it belongs. Nothing is in flight.
 func (w *world) balance() error {
 	c := w.client
 	if free := c.port.pool.Len(); free != clientSpare || len(c.sends) > 0 {
@@ -492,7 +499,7 @@ func (w *world) balance() error {
 	return nil
 }
 
-// counted looks whether the store has counted right what it has.
+// counted checks that the store has counted its content correctly.
 func (s *store) counted() error {
 	owners, held := map[weft.Name]int{}, 0
 	for p := range s.all() {
@@ -527,7 +534,7 @@ func (s *store) counted() error {
 	return nil
 }
 
-// damage looks whether anything was damaged that was not damaged on purpose.
+// damage checks that nothing was damaged except on purpose.
 func (w *world) damage() error {
 	if n := w.client.Stats().Damaged; n > 0 && w.counts.rots == 0 {
 		return fmt.Errorf("%d pages were damaged on their way here", n)

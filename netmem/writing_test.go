@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// onServer has life use a volume of so many pages on a server with room for as many, on host 1.
+// onServer runs life with a volume on a server on host 1. The server has room for exactly the
+// pages of the volume.
 func onServer(t *testing.T, pages int, faults sim.Faults, life func(ctx context.Context, f *sim.Fabric, v *Volume) error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: 1, NICs: 2, Faults: faults})
@@ -37,7 +38,7 @@ func onServer(t *testing.T, pages int, faults sim.Faults, life func(ctx context.
 	}
 }
 
-// pagesOf is what some pages have that these tests write, one behind the other.
+// pagesOf returns the content of the first pages that these tests write, one after another.
 func pagesOf(pages int) (b []byte) {
 	for i := range uint64(pages) {
 		b = append(b, pageOf(i)...)
@@ -56,7 +57,7 @@ func holds(v *Volume, want []byte) error {
 
 func TestEachPageOfAWriteOfManyIsSentOnce(t *testing.T) {
 	onServer(t, 64, sim.Faults{}, func(ctx context.Context, _ *sim.Fabric, v *Volume) error {
-		for round := range 2 { // new pages, and such as are there
+		for round := range 2 { // new pages, and existing pages
 			before := v.c.port.driver.Counts().PacketsOut
 			if _, err := v.WriteAt(pagesOf(64), 0); err != nil {
 				return err
@@ -70,7 +71,8 @@ func TestEachPageOfAWriteOfManyIsSentOnce(t *testing.T) {
 	})
 }
 
-// A request whose answer was lost is repeated as it was: a second version would need room beside the first, which a server that is full does not have.
+// If an answer is lost, the request is retransmitted without a change. A second version would
+// need additional room, which a full server does not have.
 func TestAPageOfAWriteOfManyThatIsLateGetsNoSecondVersion(t *testing.T) {
 	onServer(t, 64, sim.Faults{Loss: 0.05}, func(ctx context.Context, _ *sim.Fabric, v *Volume) error {
 		for range 4 {
@@ -130,7 +132,8 @@ func TestAWriteOfManyPagesEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// writeAll has WritePages write the first n pages, each of which becomes what page returns, and returns how each has ended.
+// writeAll writes the first n pages by WritePages, with the content from page. It returns the
+// error of each page.
 func writeAll(c *Client, n int, page func(i uint64) []byte) (failed map[uint64]error, err error) {
 	failed, next := map[uint64]error{}, uint64(0)
 	err = c.WritePages(context.Background(), 8, func() (uint64, []byte, bool) {

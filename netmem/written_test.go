@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// partly is a volume of which some pages were written, without servers that have them.
+// partly returns a volume with some written pages, without servers that hold them.
 func partly(pages int64, written func(page int64) bool) *Volume {
 	v := &Volume{c: &Client{port: &port{}, pages: map[uint64]*page{}}, page: 4096, bytes: pages * 4096}
 	for i := range pages {
@@ -54,7 +54,8 @@ func TestWhatOfAVolumeWasWrittenIsSaidInOrder(t *testing.T) {
 	}
 }
 
-// A client that asks for one piece at a time, as qemu does, would take the square of the pages: each time all behind it would be looked at.
+// A client may ask for one part per call, as qemu does. If each call examined all the rest of the
+// volume, the cost would be the square of the number of pages.
 func TestOnlyAsMuchOfAVolumeIsLookedAtAsIsAskedFor(t *testing.T) {
 	const pages, calls = 1 << 16, 20
 	v := partly(pages, func(page int64) bool { return page%2 == 0 })
