@@ -14,7 +14,8 @@ import (
 
 // The test counts the page bytes that are copied in the scenarios of the page driver's design,
 // including the naive mode, on a network without retransmissions.
-func TestPagesAreCopiedOnBothSidesAsTheirDesignSays(t *testing.T) { // HSN-16 to HSN-19, HSN-23, HSN-28, HSN-40
+// HSN-16 to HSN-19, HSN-23, HSN-28, HSN-40
+func TestPagesAreCopiedOnBothSidesAsTheirDesignSays(t *testing.T) {
 	const pages, copies = 64, 2
 	for _, size := range []int{4096, 8192} {
 		// Every second page of 4 KiB is copied behind another. The second half of each page of 8

@@ -58,7 +58,8 @@ func TestEachAnswerToAWriteIsNoted(t *testing.T) {
 	}
 }
 
-// A write counts the good copies of its version, and sends the page to servers that lack one.
+// The table covers the copies of a version that count for a write, and the servers that get the
+// missing copies.
 func TestAWriteGoesToServersThatLackIt(t *testing.T) {
 	for what, x := range map[string]struct {
 		change func(s *server, k *copyOf)
