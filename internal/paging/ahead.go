@@ -1,25 +1,25 @@
 package paging
 
-// ahead finds faults that come in order.
+// ahead detects sequential faults.
 type ahead struct {
 	window int
 	runs   [8]run
 	turn   int
-	last   *run // that note has found last
+	last   *run // the run that note found last
 }
 
-// run is faults in order.
+// run is a sequence of sequential faults.
 type run struct {
-	from, next int // the last fault, and the first page that was not asked for then
+	from, next int // the last fault, and the first page that was not requested then
 	faults     int // so far
 }
 
-// inOrder is the fault of a run from which on pages are loaded ahead of it.
+// inOrder is the number of sequential faults after which pages are loaded ahead.
 const inOrder = 3
 
-// note takes notice of a fault. It returns the pages from first to before end to load ahead of the run
-// that it belongs to. They are half a window or more, because many pages come for hardly more than
-// one page does.
+// note records a fault. It returns the pages from first to before end to load ahead of the
+// fault's run. They are half a window or more, because loading many pages costs hardly more
+// than loading one.
 func (a *ahead) note(n int) (first, end int) {
 	if a.window <= 0 {
 		return 0, 0
@@ -43,8 +43,9 @@ func (a *ahead) note(n int) (first, end int) {
 	return 0, 0
 }
 
-// lookAhead has pages come ahead of a fault, if it comes in order behind others and there is room: they wait for none. They come as the fault's
-// own page does: a program that writes its memory in order has one fault for many pages, and a few too many are stored at its end.
+// lookAhead loads pages ahead of a sequential fault if there is room. It does not wait for room.
+// The pages are as writable as the page of the fault: a program that writes its memory
+// sequentially has one fault for many pages, and a few unneeded pages are stored at its end.
 func (t *Table) lookAhead(n int, write bool) {
 	first, end := t.faults.note(n)
 	for m := first; m < min(end, len(t.pages)) && len(t.line) == 0; m++ {
@@ -57,7 +58,7 @@ func (t *Table) lookAhead(n int, write bool) {
 			buffers = 1
 		}
 		if !t.makeRoom(buffers) {
-			t.faults.last.next = m // the next fault asks for the rest
+			t.faults.last.next = m // the next fault requests the rest
 			break
 		}
 		t.stats.Ahead++
@@ -72,7 +73,7 @@ func (t *Table) lookAhead(n int, write bool) {
 	t.startStores()
 }
 
-// allowAhead lets pages be written ahead of a fault on a protected one, if it comes in order behind others.
+// allowAhead makes pages writable ahead of a sequential fault on a protected page.
 func (t *Table) allowAhead(n int) {
 	_, end := t.writes.note(n)
 	for m := n + 1; m < min(end, len(t.pages)); m++ {

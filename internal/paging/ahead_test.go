@@ -2,7 +2,8 @@ package paging
 
 import "testing"
 
-// Each page of a run is loaded once, and many come together: the program waits once for all of them.
+// Each page of a run is loaded once. Many pages are loaded together, so the program waits once
+// for all of them.
 func TestARunLoadsHalfAWindowOrMoreAtATime(t *testing.T) {
 	const pages, window = 1000, 16
 	a := ahead{window: window}
@@ -33,7 +34,7 @@ func TestARunLoadsHalfAWindowOrMoreAtATime(t *testing.T) {
 	}
 }
 
-// Pages for which there is no room are asked for by the next fault.
+// If there is no room for pages ahead, the next fault requests them.
 func TestPagesWithoutRoomAreLoadedByTheNextFault(t *testing.T) {
 	w := newWorld(t, Config{Pages: 400, Limit: MinLimit, Ahead: 64})
 	if w.table.faults.window >= 64 {
@@ -44,7 +45,7 @@ func TestPagesWithoutRoomAreLoadedByTheNextFault(t *testing.T) {
 		w.table.Fault(0, n, false)
 	}
 	r := a.last
-	r.next = 100 // as if pages up to there were loaded
+	r.next = 100 // as if the pages before it were loaded
 	w.table.room = 0
 	for w.table.mapped.first != none {
 		w.table.mapped.remove(w.table.mapped.first)

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// A fault that needs less than the one before it does not overtake that. Otherwise a thread that
-// waits for a page of the device could starve while other threads touch new pages.
+// A fault that needs less room than the fault before it does not overtake that fault. Otherwise a
+// thread that waits for a page of the device could starve while other threads touch new pages.
 func TestFaultsThatWaitForRoomAreServedInTheirOrder(t *testing.T) {
 	const pages, old = 400, 399
 	w := newWorld(t, Config{Pages: pages, Limit: MinLimit, Ahead: -1, Timeout: time.Minute})
 	w.table.pages[old].stored = true // the device has it
 	next := 0
-	for ; w.table.buffers() > 0; next++ { // until every buffer has a page that the device is to have
+	// Fill every buffer with a page that must go to the device.
+	for ; w.table.buffers() > 0; next++ {
 		w.table.Fault(w.now, next, true)
 		w.perform()
 	}
@@ -21,7 +22,7 @@ func TestFaultsThatWaitForRoomAreServedInTheirOrder(t *testing.T) {
 		t.Fatalf("there is room for %d pages; expected some: the fault below waits for a buffer alone", w.table.room)
 	}
 	w.table.Fault(w.now, old, false)
-	w.table.Fault(w.now, next, true) // which needs no buffer
+	w.table.Fault(w.now, next, true) // it needs no buffer
 	w.perform()
 	if w.region[next] >= 0 || w.table.Stats().Waiting != 2 {
 		t.Errorf("%d faults wait; expected both: the second overtook the first", w.table.Stats().Waiting)
@@ -36,7 +37,7 @@ func TestFaultsThatWaitForRoomAreServedInTheirOrder(t *testing.T) {
 	}
 }
 
-// Pages that no thread awaits yet take no room from one that a thread awaits.
+// Pages that no thread awaits yet take no room from a thread that waits.
 func TestNoPageComesAheadOfAFaultThatWaits(t *testing.T) {
 	const pages, old = 400, 399
 	w := newWorld(t, Config{Pages: pages, Limit: MinLimit, Ahead: -1})

@@ -1,14 +1,14 @@
 package paging
 
-// none is no page, and no buffer.
+// none means no page, or no buffer.
 const none int32 = -1
 
-// links are a page's neighbours in the list that it is in. It is in one at a time.
+// links are a page's neighbours in its list. A page is in one list at a time.
 type links struct {
 	prev, next int32
 }
 
-// list is a first-in first-out list of pages, which may also leave from the middle.
+// list is a first-in first-out list of pages. Pages may also leave from the middle.
 type list struct {
 	pages       []page
 	first, last int32

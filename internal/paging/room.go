@@ -1,10 +1,11 @@
 package paging
 
-// serve has a page come that is wanted and is absent or buffered. It reports whether there was room for it.
+// serve brings a wanted page that is absent or buffered. It reports whether there was room for
+// the page.
 func (t *Table) serve(n int) bool {
 	p := &t.pages[n]
 	switch {
-	case p.state == kept: // its own buffer is not one of those that make room
+	case p.state == kept: // its own buffer does not count as room
 		t.kept.remove(int32(n))
 		if !t.makeRoom(0) {
 			t.kept.push(int32(n))
@@ -37,7 +38,7 @@ func (t *Table) serve(n int) bool {
 	return true
 }
 
-// load asks the device for a page. There is room for it, and a buffer.
+// load requests a page from the device. The caller has made room for it, and there is a buffer.
 func (t *Table) load(n int) {
 	p := &t.pages[n]
 	t.room--
@@ -46,10 +47,11 @@ func (t *Table) load(n int) {
 	t.act(Action{Kind: Load, Page: n, Buf: p.buf})
 }
 
-// enter puts a page into the region. Its room is taken.
+// enter puts a page into the region. Its room is already taken.
 func (t *Table) enter(n int, how Kind) {
 	p := &t.pages[n]
-	// What is on its way to the device, or should be, may not be there yet: the page is not clean, whatever the fault is.
+	// The content of a leaving page may not have reached the device yet. So the page is not
+	// clean, whatever the fault is.
 	a := Action{Kind: how, Page: n, Buf: p.buf, Writable: p.writes || p.state == leaving}
 	p.state = clean
 	if a.Writable {
@@ -61,7 +63,7 @@ func (t *Table) enter(n int, how Kind) {
 	t.release(p)
 }
 
-// lose gives up a page that is wanted.
+// lose gives up a wanted page.
 func (t *Table) lose(n int) {
 	p := &t.pages[n]
 	switch {
@@ -76,14 +78,15 @@ func (t *Table) lose(n int) {
 	t.act(Action{Kind: Poison, Page: n})
 }
 
-// makeRoom has room for a page in the region, and so many buffers beside, or changes nothing.
+// makeRoom makes room for a page in the region and for the given number of buffers. If it cannot,
+// it changes nothing and returns false.
 func (t *Table) makeRoom(buffers int) bool {
 	if t.room > 0 {
 		return t.buffers() >= buffers
 	}
 	oldest := t.mapped.first
 	if oldest == none {
-		return false // all that is in the region is still coming
+		return false // all pages of the region are still loading
 	}
 	need := buffers
 	if !t.droppable(oldest) {
@@ -98,10 +101,10 @@ func (t *Table) makeRoom(buffers int) bool {
 	return true
 }
 
-// droppable reports whether nothing is lost with a page of the region: it is zeros.
+// droppable reports whether a page of the region can be dropped without loss because it is zeros.
 func (t *Table) droppable(n int32) bool { return t.pages[n].state == clean && !t.pages[n].stored }
 
-// take takes a page out of the region. There is a buffer for it.
+// take takes a page out of the region. The caller has made sure that there is a buffer for it.
 func (t *Table) take(n int32) {
 	p := &t.pages[n]
 	a := Action{Kind: Take, Page: int(n), Buf: none, Writable: p.state == dirty}
@@ -123,14 +126,15 @@ func (t *Table) take(n int32) {
 		t.kept.push(n)
 	default:
 		p.state = leaving
-		if p.sending == none { // else it begins when the store of what the page had before ends
+		// Otherwise it begins when the store of the page's previous content ends.
+		if p.sending == none {
 			t.leave.push(n)
 		}
 	}
 	t.act(a)
 }
 
-// startStores begins stores, as many as may be under way.
+// startStores begins stores, up to the largest number in flight.
 func (t *Table) startStores() {
 	for t.stores < t.cfg.Stores && t.leave.first != none {
 		n := t.leave.first
@@ -143,10 +147,11 @@ func (t *Table) startStores() {
 	}
 }
 
-// buffers is how many are free, or are so for the asking.
+// buffers returns the number of buffers that are free or can be freed at once.
 func (t *Table) buffers() int { return len(t.free) + t.kept.len }
 
-// buffer takes a buffer: a free one, or that of the page that has been buffered longest. There is one.
+// buffer takes a free buffer, or the buffer of the page that has been kept longest. The caller
+// has made sure that there is one.
 func (t *Table) buffer() int32 {
 	if len(t.free) == 0 {
 		n := t.kept.first
@@ -160,7 +165,8 @@ func (t *Table) buffer() int32 {
 	return b
 }
 
-// release gives up the buffer of a page. One that is being stored is free when that ends.
+// release gives up the buffer of a page. If the buffer is being stored, it is free when the store
+// ends.
 func (t *Table) release(p *page) {
 	if p.buf != none && p.buf != p.sending {
 		t.free = append(t.free, p.buf)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// told returns what a table has to be done, as text.
+// told returns the actions of a table as text.
 func told(t *Table) string {
 	var l []string
 	for _, a := range t.Actions(nil) {
@@ -27,7 +27,7 @@ func told(t *Table) string {
 	return strings.Join(l, ", ")
 }
 
-// plain returns a table that loads nothing ahead, in which the device has pages 100 to 199.
+// plain returns a table that loads nothing ahead. The device has pages 100 to 199.
 func plain(t *testing.T) *Table {
 	t.Helper()
 	table, err := New(Config{Pages: 256, Limit: MinLimit, Ahead: -1, Timeout: time.Second})
@@ -40,8 +40,8 @@ func plain(t *testing.T) *Table {
 	return table
 }
 
-// Each fault is answered by the state of its page, so that its thread goes on: a thread that gets no
-// answer would wait for ever.
+// Each fault is answered according to the state of its page, so its thread continues. A thread
+// that gets no answer would wait for ever.
 func TestEachFaultIsAnsweredByTheStateOfItsPage(t *testing.T) {
 	table := plain(t)
 	fault := func(n int, write bool) func() { return func() { table.Fault(0, n, write) } }
@@ -53,13 +53,13 @@ func TestEachFaultIsAnsweredByTheStateOfItsPage(t *testing.T) {
 	}{
 		{fault(0, false), "zero 0"},
 		{fault(0, false), "wake 0 here"},
-		{fault(0, true), "wake 0 here"}, // the thread tries again, and finds it protected
+		{fault(0, true), "wake 0 here"}, // the thread retries, and finds the page protected
 		{protected(0), "allow 0"},
 		{protected(0), "wake 0"},
 		{fault(0, true), "wake 0 here"},
 		{fault(1, true), "zero 1 writable"},
 		{protected(1), "wake 1"},
-		{protected(2), "wake 2"}, // it left on the way here
+		{protected(2), "wake 2"}, // the page left before the report arrived
 		{fault(100, false), "load 100"},
 		{fault(100, false), ""},
 		{protected(100), "wake 100"},
@@ -87,8 +87,8 @@ func TestEachFaultIsAnsweredByTheStateOfItsPage(t *testing.T) {
 	}
 }
 
-// A page that came ahead and cannot be had leaves its room and its buffer, and can be asked for
-// again.
+// If a page that was loaded ahead cannot be had, its room and its buffer are free, and it can be
+// requested again.
 func TestAPageThatNoThreadAwaitsIsNotLost(t *testing.T) {
 	table := plain(t)
 	room, free := table.room, len(table.free)
@@ -108,7 +108,7 @@ func TestAPageThatNoThreadAwaitsIsNotLost(t *testing.T) {
 	}
 }
 
-// What no device can have asked is a fault of the pager, and ends it.
+// An answer that the device cannot have given is a defect of the pager, and ends the pager.
 func TestAnAnswerThatWasNotAskedForEndsThePager(t *testing.T) {
 	table := plain(t)
 	for name, do := range map[string]func(){"a load": func() { table.Loaded(0, true) }, "a store": func() { table.Stored(0, 3, true) }} {
@@ -123,8 +123,8 @@ func TestAnAnswerThatWasNotAskedForEndsThePager(t *testing.T) {
 	}
 }
 
-// full returns a world in which each buffer has a page that the device is to have, a store is in
-// flight for each of some, and there is no room.
+// full returns a world without room. Each buffer holds a page that must go to the device, and
+// some stores are in flight.
 func full(t *testing.T, stores int) (w *world, next int) {
 	t.Helper()
 	w = newWorld(t, Config{Pages: 400, Limit: MinLimit, Stores: stores, Ahead: -1, Timeout: time.Second})
@@ -137,7 +137,7 @@ func full(t *testing.T, stores int) (w *world, next int) {
 	return w, next
 }
 
-// As many stores are in flight as may be, and not one more.
+// The number of stores in flight reaches its limit and does not exceed it.
 func TestStoresInFlightAreBounded(t *testing.T) {
 	for stores, want := range map[int]int{0: 16, 1: 1, 5: 5, Buffers(MinLimit): Buffers(MinLimit), 100: Buffers(MinLimit)} {
 		w, _ := full(t, stores)
@@ -150,8 +150,8 @@ func TestStoresInFlightAreBounded(t *testing.T) {
 	}
 }
 
-// A page may be given up while it is stored, or before. Its buffer is free once, when nothing uses it
-// any more.
+// A page may be given up before or during its store. Its buffer is freed once, when nothing uses
+// it any more.
 func TestAPageThatIsGivenUpFreesItsBufferOnce(t *testing.T) {
 	for _, sending := range []bool{true, false} {
 		w, next := full(t, 5)
@@ -162,7 +162,7 @@ func TestAPageThatIsGivenUpFreesItsBufferOnce(t *testing.T) {
 		if (w.table.pages[at].sending != none) != sending || w.table.pages[at].state != leaving {
 			t.Fatalf("page %d: %+v", at, w.table.pages[at])
 		}
-		w.table.Fault(w.now, at, false) // there is no room for it
+		w.table.Fault(w.now, at, false) // there is no room for the page
 		w.perform()
 		w.table.Expire(w.now.Add(time.Second))
 		w.perform()
@@ -195,7 +195,8 @@ func TestAPageThatIsGivenUpFreesItsBufferOnce(t *testing.T) {
 	}
 }
 
-// A store that fails is tried again, behind those that have not been. What it has is kept meanwhile.
+// A store that fails is retried after the stores that have not been tried yet. Its content is
+// kept meanwhile.
 func TestAStoreThatFailsIsTriedAgainBehindTheOthers(t *testing.T) {
 	w, _ := full(t, 1)
 	order := []int{}
@@ -221,14 +222,14 @@ func TestAStoreThatFailsIsTriedAgainBehindTheOthers(t *testing.T) {
 	}
 }
 
-// A fault is of the run that it follows, and of no other.
+// A fault belongs to the run that it follows, and to no other run.
 func TestAFaultIsOfTheRunThatItFollows(t *testing.T) {
 	run := func(window int) *ahead {
 		a := &ahead{window: window}
 		for n := 10; n < 10+inOrder; n++ {
 			a.note(n)
 		}
-		return a // the next page that is not asked for is 13+window
+		return a // the next page to request is 13+window
 	}
 	for _, window := range []int{0, -1} {
 		if a := run(window); a.runs[0].faults != 0 {
@@ -238,7 +239,7 @@ func TestAFaultIsOfTheRunThatItFollows(t *testing.T) {
 	const window = 8
 	last, next := 10+inOrder-1, 10+inOrder+window
 	for n, want := range map[int][2]int{
-		last - 1: {0, 0}, last: {0, 0}, // it has passed
+		last - 1: {0, 0}, last: {0, 0}, // the run has passed these
 		last + 1: {next, 0}, next - window/2: {next, next + 1 + window/2}, next: {next + 1, next + 1 + window}, next + 1: {0, 0}, next - window/2 - 1: {next, 0},
 	} {
 		if first, end := run(window).note(n); first != want[0] || end != want[1] {
@@ -246,7 +247,7 @@ func TestAFaultIsOfTheRunThatItFollows(t *testing.T) {
 		}
 	}
 	a := run(window)
-	for i := range len(a.runs) { // others take the place of the oldest
+	for i := range len(a.runs) { // other runs replace the oldest
 		a.note(1000 * (i + 1))
 	}
 	if first, end := a.note(last + 1); first != 0 || end != 0 {
@@ -254,7 +255,8 @@ func TestAFaultIsOfTheRunThatItFollows(t *testing.T) {
 	}
 }
 
-// A window of pages ahead is at most a quarter of the buffers, and none of them lies behind the end.
+// A window of pages ahead is at most a quarter of the buffers, and does not extend beyond the end
+// of the region.
 func TestPagesAheadAreBounded(t *testing.T) {
 	for _, c := range []struct{ limit, ahead, want int }{{MinLimit, 0, 4}, {4096, 0, 64}, {4096, 10, 10}, {4096, -1, -1}, {MinLimit, 1000, 4}} {
 		table, err := New(Config{Pages: 5000, Limit: c.limit, Ahead: c.ahead})
@@ -279,7 +281,8 @@ func TestPagesAheadAreBounded(t *testing.T) {
 	}
 }
 
-// Zeros need no buffer to leave: a thread goes on though the device takes nothing.
+// Pages of zeros leave without a buffer, so a thread continues although the device accepts
+// nothing.
 func TestZerosMakeRoomThoughNoBufferIsFree(t *testing.T) {
 	table := plain(t)
 	buffers, local := Buffers(MinLimit), MinLimit-Buffers(MinLimit)

@@ -7,45 +7,46 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// MinLimit is the least limit, in pages.
+// MinLimit is the smallest limit, in pages.
 const MinLimit = 64
 
-// MaxPages is the most pages that a table can have.
+// MaxPages is the largest number of pages of a table.
 const MaxPages = 1 << 30
 
 // Config configures a Table.
 type Config struct {
-	Pages int // of the region
-	Limit int // of them that are local at a time, MinLimit or more
+	Pages int // number of pages in the region
+	Limit int // largest number of local pages; MinLimit or more
 
-	// Stores is how many stores are under way at a time; zero: 16.
+	// Stores is the largest number of stores in flight; zero: 16.
 	Stores int
 
-	// Ahead is how many pages come ahead of faults that come in order; zero: 64; negative: none.
+	// Ahead is the number of pages that are loaded ahead of sequential faults; zero: 64;
+	// negative: none.
 	Ahead int
 
-	// Timeout is for how long a fault waits for room; zero: for ever.
+	// Timeout is the time for which a fault waits for room; zero: without limit.
 	Timeout time.Duration
 }
 
-// Stats is what a table has and has done.
+// Stats holds the state and the counters of a table.
 type Stats struct {
-	Mapped   int `json:"mapped"`   // pages in the region, or on their way into it
-	Buffered int `json:"buffered"` // pages in buffers, and buffers on their way
+	Mapped   int `json:"mapped"`   // pages in the region, or on the way into it
+	Buffered int `json:"buffered"` // pages in buffers, and buffers in transfer
 	Waiting  int `json:"waiting"`  // faults that wait for room
 
-	Faults uint64 `json:"faults"` // on missing pages
-	Writes uint64 `json:"writes"` // on protected ones
-	Loads  uint64 `json:"loads"`  // pages that were asked of the device
-	Ahead  uint64 `json:"ahead"`  // pages that came before a fault on them
+	Faults uint64 `json:"faults"` // faults on missing pages
+	Writes uint64 `json:"writes"` // faults on protected pages
+	Loads  uint64 `json:"loads"`  // pages requested from the device
+	Ahead  uint64 `json:"ahead"`  // pages loaded before a fault on them
 	Back   uint64 `json:"back"`   // pages that came back from buffers
 	Clean  uint64 `json:"clean"`  // pages that left the region without a store
-	Stores uint64 `json:"stores"` // pages that the device was given
-	Failed uint64 `json:"failed"` // stores that failed, and are tried again
+	Stores uint64 `json:"stores"` // pages given to the device
+	Failed uint64 `json:"failed"` // stores that failed and are retried
 	Lost   uint64 `json:"lost"`   // pages that could not be had
 }
 
-// state is where a page is.
+// state is the place of a page.
 type state uint8
 
 const (
@@ -54,49 +55,50 @@ const (
 	clean                // in the region, protected; the device has it, or it is zeros
 	dirty                // in the region
 	kept                 // buffered; the device has it
-	leaving              // buffered; the device is to have it
-	lost                 // it could not be had: what touches it is told so
+	leaving              // buffered; the device must get it
+	lost                 // it could not be had: each access to it fails
 )
 
-// page is what is known of a page.
+// page is the table's record of a page.
 type page struct {
 	state   state
-	stored  bool  // the device has contents of it: without, it is zeros if it is absent or clean
+	stored  bool  // the device has content of it: without, an absent or clean page is zeros
 	wanted  bool  // a fault awaits it
-	writes  bool  // and is a write
+	writes  bool  // that fault is a write
 	waits   bool  // it is in line for room
-	buf     int32 // while it is coming or buffered; else none
-	sending int32 // what is being stored of it: its buffer, or one that it had before; or none
+	buf     int32 // its buffer while it is coming or buffered; else none
+	sending int32 // its buffer in store, or an earlier buffer of it; or none
 	links
 }
 
-// Table has the pages.
+// Table holds the pages.
 type Table struct {
 	cfg    Config
 	pages  []page
 	free   []int32 // buffers
-	room   int     // how many more pages may be in the region
+	room   int     // number of further pages that the region may hold
 	mapped list    // clean and dirty, oldest first
 	kept   list    // oldest first
 	leave  list    // leaving pages whose stores have not begun, oldest first
 	line   []waiter
-	stores int   // under way
+	stores int   // in flight
 	faults ahead // on missing pages
-	writes ahead // on protected ones
+	writes ahead // on protected pages
 	do     []Action
 	stats  Stats
 }
 
-// waiter is a page that a fault awaits and that has no room.
+// waiter is a page that a fault awaits and for which there is no room.
 type waiter struct {
 	page  int32
 	since clock.Time
 }
 
-// takeAtOnce is how many pages leave the region together: neighbours among them cost the kernel little more than one.
+// takeAtOnce is the number of pages that leave the region together. Removing neighbours together
+// costs the kernel little more than removing one page.
 const takeAtOnce = 8
 
-// New makes a table of which all pages are absent, and zeros.
+// New returns a table whose pages are all absent, and zeros.
 func New(cfg Config) (*Table, error) {
 	switch {
 	case cfg.Pages < 1 || cfg.Pages > MaxPages:
@@ -125,10 +127,11 @@ func New(cfg Config) (*Table, error) {
 	return t, nil
 }
 
-// Buffers is how many of the pages of a limit are buffers; the others are in the region.
+// Buffers returns the number of buffers within a limit of pages. The rest of the limit is for the
+// region.
 func Buffers(limit int) int { return max(MinLimit/4, limit/8) }
 
-// Stats is what the table has and has done.
+// Stats returns the state and the counters of the table.
 func (t *Table) Stats() Stats {
 	s := t.stats
 	buffers := Buffers(t.cfg.Limit)
@@ -136,13 +139,14 @@ func (t *Table) Stats() Stats {
 	return s
 }
 
-// Fault takes a fault on a page that was missing; write: it was to be written.
+// Fault handles a fault on a missing page. write means that the access was a write.
 func (t *Table) Fault(now clock.Time, n int, write bool) {
 	t.stats.Faults++
 	p := &t.pages[n]
 	switch p.state {
 	case clean, dirty, lost:
-		t.act(Action{Kind: Wake, Page: n, Here: p.state != lost}) // it has come, or what becomes of it is settled, while the fault was on its way here
+		// The page has arrived or was given up while the fault was on its way here.
+		t.act(Action{Kind: Wake, Page: n, Here: p.state != lost})
 		return
 	case coming:
 		p.wanted, p.writes = true, p.writes || write
@@ -161,7 +165,7 @@ func (t *Table) Fault(now clock.Time, n int, write bool) {
 	t.lookAhead(n, write)
 }
 
-// Protected takes a fault on a page that was to be written and is protected.
+// Protected handles a fault on a write to a protected page.
 func (t *Table) Protected(n int) {
 	t.stats.Writes++
 	p := &t.pages[n]
@@ -177,7 +181,7 @@ func (t *Table) Protected(n int) {
 	t.lookAhead(n, true)
 }
 
-// Loaded takes the answer to a Load: whether its buffer has the page.
+// Loaded ends a Load. ok reports whether the buffer holds the page.
 func (t *Table) Loaded(n int, ok bool) {
 	p := &t.pages[n]
 	if p.state != coming {
@@ -197,7 +201,8 @@ func (t *Table) Loaded(n int, ok bool) {
 	t.serveLine()
 }
 
-// Stored takes the answer to a Store of a buffer: whether the device has it. One that failed is tried again.
+// Stored ends a Store of a buffer. ok reports whether the device has the content. A failed store
+// is retried.
 func (t *Table) Stored(n int, buf int32, ok bool) {
 	p := &t.pages[n]
 	if p.sending != buf {
@@ -210,7 +215,7 @@ func (t *Table) Stored(n int, buf int32, ok bool) {
 		t.stats.Failed++
 	}
 	if p.buf != buf {
-		t.free = append(t.free, buf) // it was written since, or is lost
+		t.free = append(t.free, buf) // the page was written since, or is lost
 	} else if ok {
 		p.state = kept
 	}
@@ -234,7 +239,7 @@ func (t *Table) Expire(now clock.Time) {
 	t.serveLine()
 }
 
-// serveLine serves the pages that wait, in their order.
+// serveLine serves the waiting pages in their order, and starts stores.
 func (t *Table) serveLine() {
 	for len(t.line) > 0 && t.serve(int(t.line[0].page)) {
 		t.pages[t.line[0].page].waits = false

@@ -10,21 +10,22 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// world is what a table decides for: a region, buffers and a device, with the contents of pages as numbers that tell which write made
-// them. Whatever the table says is done; loads and stores in an order of the world's own.
+// world is the surroundings of a table: a region, buffers and a device. The content of a page is
+// a number that tells which write made it. The world performs all actions of the table. It ends
+// loads and stores in its own order.
 type world struct {
 	t       *testing.T
 	table   *Table
 	now     clock.Time
 	limit   int
-	latest  []int    // what the program wrote last
-	region  []int    // what the region has; -1: nothing
+	latest  []int    // last write of the program
+	region  []int    // content of the region; -1: nothing
 	guarded []bool   // by page of the region
 	poison  []bool   // by page
-	bufs    []int    // what buffers have
-	device  []int    // what the device has
-	loads   []Action // under way
-	stores  []Action // and what their buffers had when they began
+	bufs    []int    // content of the buffers
+	device  []int    // content of the device
+	loads   []Action // in flight
+	stores  []Action // in flight; carried holds the content of their buffers when they began
 	carried []int
 	waking  map[int]bool // pages whose faults have ended since
 	most    int
@@ -44,7 +45,7 @@ func newWorld(t *testing.T, cfg Config) *world {
 	return w
 }
 
-// perform does what the table says.
+// perform performs the actions of the table.
 func (w *world) perform() {
 	w.t.Helper()
 	for _, a := range w.table.Actions(nil) {
@@ -91,7 +92,7 @@ func (w *world) perform() {
 	w.check()
 }
 
-// check looks whether the table keeps to the limit, and its lists to what they are for.
+// check checks that the table keeps its limit, and that its lists are correct.
 func (w *world) check() {
 	t, local := w.table, 0
 	for n := range w.region {
@@ -166,14 +167,15 @@ func (w *world) answer(r *rand.Rand, fails func(a Action) bool) {
 	w.perform()
 }
 
-// thread is one of the program's: it touches a page until it can.
+// thread is a thread of the program. It touches a page until it succeeds.
 type thread struct {
 	page  int
 	write bool
-	waits bool // a fault of it is with the table, or lost on the way there
+	waits bool // its fault is with the table, or was lost on the way
 }
 
-// touch has a thread try to touch its page. It reports whether it has, or has failed for good.
+// touch makes one attempt of a thread to touch its page. done reports whether the attempts are
+// over, and failed whether the page is lost.
 func (w *world) touch(th *thread, version int) (done, failed bool) {
 	n := th.page
 	switch {
@@ -198,7 +200,8 @@ func (w *world) touch(th *thread, version int) (done, failed bool) {
 	return false, false
 }
 
-// play has threads touch pages in an order that bytes give, and reports how many did.
+// play runs threads that touch the pages from pick. It returns the number of touches that ended,
+// and how many of them failed.
 func play(t *testing.T, w *world, r *rand.Rand, threads, steps int, pick func() (n int, write bool), fails func(Action) bool) (touched, failed int) {
 	live := make([]*thread, threads)
 	for step := 0; step < steps; step++ {
@@ -209,7 +212,7 @@ func play(t *testing.T, w *world, r *rand.Rand, threads, steps int, pick func() 
 			live[i] = &thread{page: n, write: write}
 		}
 		th := live[i]
-		if th.waits && !w.waking[th.page] && r.IntN(50) > 0 { // a signal has a thread fault again
+		if th.waits && !w.waking[th.page] && r.IntN(50) > 0 { // a signal makes a thread fault again
 			if len(w.loads)+len(w.stores) > 0 {
 				w.answer(r, fails)
 			}
@@ -227,7 +230,7 @@ func play(t *testing.T, w *world, r *rand.Rand, threads, steps int, pick func() 
 		if len(w.loads)+len(w.stores) > 0 && r.IntN(2) == 0 {
 			w.answer(r, fails)
 		}
-		if r.IntN(100) == 0 { // what was on its way when the page came
+		if r.IntN(100) == 0 { // a fault that was on its way when the page arrived
 			w.table.Fault(w.now, th.page, r.IntN(2) == 0)
 			w.perform()
 		}
@@ -235,7 +238,8 @@ func play(t *testing.T, w *world, r *rand.Rand, threads, steps int, pick func() 
 	return touched, failed
 }
 
-// Whatever threads do, in whatever order the device answers: a page reads as it was written last, and no more pages are local than may be.
+// Whatever the threads do, and in whatever order the device answers, a page reads as it was last
+// written, and the number of local pages stays within the limit.
 func TestAPageIsAsItWasWrittenLast(t *testing.T) {
 	seeds, steps := uint64(40), 2000
 	if testing.Short() {
@@ -270,7 +274,8 @@ func TestAPageIsAsItWasWrittenLast(t *testing.T) {
 	}
 }
 
-// A page may be written again, and leave again, while what it had before is still on its way to the device.
+// A page may be written again, and leave again, while its previous content is still on its way to
+// the device.
 func TestAPageIsWrittenAgainWhileItIsStored(t *testing.T) {
 	for _, ok := range []bool{true, false} {
 		w := newWorld(t, Config{Pages: 1000, Limit: MinLimit, Ahead: -1})
@@ -285,7 +290,7 @@ func TestAPageIsWrittenAgainWhileItIsStored(t *testing.T) {
 			}
 		}
 		next := 1
-		leave := func() { // pages that are zeros need no buffer to make room
+		leave := func() { // pages of zeros need no buffer to make room
 			for ; w.region[0] >= 0; next++ {
 				touch(next, false, 0)
 			}
@@ -335,7 +340,7 @@ func TestAPageThatIsNotWrittenLeavesWithoutAStore(t *testing.T) {
 	if s := scan(true); s.Stores < 300 || s.Loads != 0 {
 		t.Errorf("writing: %+v", s)
 	}
-	scan(false) // the last that were written leave
+	scan(false) // the pages that were written last leave
 	if s := scan(false); s.Stores != 0 || s.Loads < 300 || s.Clean < 300 {
 		t.Errorf("reading: %+v", s)
 	}
@@ -357,7 +362,7 @@ func TestPagesInDemandAreNotLoadedAgain(t *testing.T) {
 		touch(n, true)
 	}
 	before := w.table.Stats()
-	for i := range 5000 { // five pages again and again, and a scan beside them
+	for i := range 5000 { // five pages again and again, and a scan at the same time
 		touch(i%5, false)
 		touch(5+i*7%995, false)
 	}
@@ -375,7 +380,8 @@ func TestFaultsInOrderAreFew(t *testing.T) {
 		w := newWorld(t, Config{Pages: 1000, Limit: 256, Ahead: ahead})
 		r := rand.New(rand.NewPCG(1, 1))
 		ok := func(Action) bool { return false }
-		for pass, write := range []bool{true, false, true} { // the last changes pages that come from the device
+		// The last pass changes pages that come from the device.
+		for pass, write := range []bool{true, false, true} {
 			before := w.table.Stats()
 			for n := range 1000 {
 				th := &thread{page: n, write: write}
@@ -426,7 +432,8 @@ func TestWhatCannotBeHadIsLostAndWhatWaitsTooLong(t *testing.T) {
 	if s := w.table.Stats(); s.Lost != 1 || s.Waiting != 0 || s.Failed < 50 {
 		t.Errorf("%+v", s)
 	}
-	for i := range 100 { // what was written stays: those in the region, and those buffered once there is room
+	// Written pages stay: those in the region, and the buffered ones once there is room.
+	for i := range 100 {
 		if w.region[i] >= 0 && w.region[i] != w.latest[i] {
 			t.Errorf("page %d has changed", i)
 		}
