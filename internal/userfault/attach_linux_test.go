@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program asks a pager that is none, or that refuses. It is told why, with the socket, and keeps
-// neither the connection nor memory.
+// A program asks a process that is not a pager, or a pager that refuses. The program gets an
+// error that names the reason and the socket. It keeps neither the connection nor memory.
 func TestAProgramThatGetsNoMemoryKeepsNothing(t *testing.T) {
 	hello := func(size uint64) []byte {
 		return binary.NativeEndian.AppendUint64(binary.NativeEndian.AppendUint64(nil, size), 4096)
@@ -80,7 +80,7 @@ func TestAProgramThatGetsNoMemoryKeepsNothing(t *testing.T) {
 	}
 }
 
-// A program that is interrupted as it asks does not wait for a pager that says nothing.
+// A program that is interrupted while it asks does not wait for a silent pager.
 func TestAnInterruptEndsTheWaitForAPager(t *testing.T) {
 	if err := Check(); err != nil {
 		t.Skip(err)
@@ -123,7 +123,7 @@ func TestAnInterruptEndsTheWaitForAPager(t *testing.T) {
 	}
 }
 
-// A copy in which the kernel has not said how much it copied begins where it was.
+// If the kernel does not report progress, a copy continues at its previous position.
 func TestAStopThatSaysNothingCopiesNothing(t *testing.T) {
 	c := [5]uint64{1 << 30, 1 << 20, 64, 0, 9}
 	var asked [][3]uint64
@@ -145,7 +145,8 @@ func TestAStopThatSaysNothingCopiesNothing(t *testing.T) {
 	}
 }
 
-// A program asks the kernel to be ended with its pager, and no longer when it gives its memory back.
+// A program asks the kernel to kill it when its pager ends. It cancels this when it gives its
+// memory back.
 func TestAProgramEndsWithItsPagerAsLongAsItHasMemory(t *testing.T) {
 	program, pager := packets(t)
 	flags := func() (async bool) {

@@ -19,7 +19,7 @@ import (
 	"github.com/weftnet/weft/internal/paging"
 )
 
-// sized is a device of a size that no memory has.
+// sized is a device with a size that no memory has.
 type sized struct {
 	*device
 	n int64
@@ -27,12 +27,13 @@ type sized struct {
 
 func (s sized) Size() int64 { return s.n }
 
-// Each number of a pager has its bounds, at their values and one page beyond.
+// Each number of a pager's configuration has bounds. The test uses the bounds themselves and one
+// page beyond.
 func TestTheNumbersOfAPagerHaveTheirBounds(t *testing.T) {
 	const page, least = 4096, paging.MinLimit * 4096
 	for name, c := range map[string]struct {
 		size, resident int64
-		want           string // "": it can be
+		want           string // "": it is valid
 	}{
 		"the least memory":                  {least, least, ""},
 		"the most memory":                   {page * paging.MaxPages, least, ""},
@@ -69,8 +70,8 @@ func (s *scripted) AcceptUnix() (*net.UnixConn, error) {
 	return nil, err
 }
 
-// For want of files or memory a pager tries again after a pause, until it ends. Another failure is
-// told at once.
+// If files or memory are lacking, a pager retries after a pause, until it ends. It reports any
+// other failure at once.
 func TestAPagerWaitsForWhatItLacks(t *testing.T) {
 	lacks := []error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM}
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +95,7 @@ func TestAPagerWaitsForWhatItLacks(t *testing.T) {
 	})
 }
 
-// A listener that fails ends its pager with the error.
+// If its listener fails, a pager ends with the error of the listener.
 func TestAPagerWhoseListenerFailsSaysSo(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.ListenUnix(Network, &net.UnixAddr{Name: socket, Net: Network})
@@ -112,7 +113,7 @@ func TestAPagerWhoseListenerFailsSaysSo(t *testing.T) {
 	}
 }
 
-// A region that cannot be made has one error, and leaves nothing.
+// If a region cannot be made, there is one error, and nothing is left.
 func TestARegionThatCannotBeMadeLeavesNothing(t *testing.T) {
 	before := memories(t)
 	for name, c := range map[string]struct {
@@ -140,7 +141,7 @@ func TestARegionThatCannotBeMadeLeavesNothing(t *testing.T) {
 	}
 }
 
-// The next program begins when the device has its room back, also if that fails.
+// The next program begins when the device has its room back, also if the discard fails.
 func TestTheEndOfAProgramIsToldBehindItsDiscard(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails, ended bool
@@ -175,7 +176,8 @@ func TestTheEndOfAProgramIsToldBehindItsDiscard(t *testing.T) {
 	}
 }
 
-// discarding is a device that notes how much is discarded, and whether a program is gone by then.
+// discarding is a device that records the discarded length, and whether the discard came after
+// the end of the program was reported.
 type discarding struct {
 	*device
 	gone  chan struct{}
@@ -194,8 +196,9 @@ func (d *discarding) Discard(_ context.Context, offset, n int64) error {
 	return d.err
 }
 
-// A program may hand over whatever it likes instead of the userfaultfd of its memory. It is told what
-// is wrong, the pager keeps nothing of it, and the next program gets the memory.
+// A program may hand over anything instead of the userfaultfd of its memory. It gets an error
+// that names the mistake. The pager keeps no descriptor of it, and the next program gets the
+// memory.
 func TestAProgramThatHandsOverSomethingElseIsRefused(t *testing.T) {
 	const size = 1 << 20
 	_, socket := serve(t, Config{Device: &device{b: make([]byte, size)}, Page: 4096, Resident: 256 << 10})
@@ -205,10 +208,11 @@ func TestAProgramThatHandsOverSomethingElseIsRefused(t *testing.T) {
 		pipe    bool
 		want    string
 	}{
-		"a pipe":                    {func(mem []byte) uint64 { return at(mem) }, true, "beginning with the userfaultfd: "},
-		"an address between pages":  {func(mem []byte) uint64 { return at(mem) + 1 }, false, "registering 1048576 bytes at "},
-		"the address of nothing":    {func([]byte) uint64 { return 4096 }, false, "registering 1048576 bytes at "},
-		"the address of the second": {func(mem []byte) uint64 { return at(mem) + 4096 }, false, ""}, // what lies behind is not known
+		"a pipe":                   {func(mem []byte) uint64 { return at(mem) }, true, "beginning with the userfaultfd: "},
+		"an address between pages": {func(mem []byte) uint64 { return at(mem) + 1 }, false, "registering 1048576 bytes at "},
+		"the address of nothing":   {func([]byte) uint64 { return 4096 }, false, "registering 1048576 bytes at "},
+		// It is not known what is mapped behind the memory, so the error text is not checked.
+		"the address of the second": {func(mem []byte) uint64 { return at(mem) + 4096 }, false, ""},
 	} {
 		conn, err := net.DialUnix(Network, nil, &net.UnixAddr{Name: socket, Net: Network})
 		if err != nil {
@@ -267,5 +271,5 @@ func TestAProgramThatHandsOverSomethingElseIsRefused(t *testing.T) {
 	conn.Close()
 }
 
-// at is the address of memory.
+// at returns the address of memory.
 func at(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }

@@ -11,11 +11,12 @@ import (
 	"github.com/weftnet/weft/internal/paging"
 )
 
-// A copyingKernel copies as UFFDIO_COPY does, but stops after a few bytes, as the kernel does when the mapping changes.
+// copyingKernel copies as UFFDIO_COPY does, but stops after a few bytes, as the kernel does when
+// the mapping changes.
 type copyingKernel struct {
 	from, to []byte
 	atOnce   uint64
-	stops    int // times with nothing copied, before the rest
+	stops    int // times that it stops with nothing copied, before the rest
 }
 
 func (k *copyingKernel) call(c *[5]uint64) error {
@@ -33,7 +34,8 @@ func (k *copyingKernel) call(c *[5]uint64) error {
 	return nil
 }
 
-// The kernel may stop in the middle of a copy. The rest of the page goes behind its first part.
+// The kernel may stop in the middle of a copy. The rest of the page is then copied behind its
+// first part.
 func TestAPageThatIsCopiedInPartsIsWhole(t *testing.T) {
 	from := make([]byte, 64)
 	for i := range from {
@@ -51,7 +53,8 @@ func TestAPageThatIsCopiedInPartsIsWhole(t *testing.T) {
 	}
 }
 
-// A copy ends with the first error that is no stop, and without one if the program has ended meanwhile.
+// A copy ends with the first error other than a stop, and without an error if the program has
+// ended meanwhile.
 func TestACopyEndsWithItsFirstError(t *testing.T) {
 	for _, c := range []struct{ says, want error }{{unix.EFAULT, unix.EFAULT}, {unix.ENOENT, nil}, {unix.ESRCH, nil}} {
 		calls := 0
@@ -62,7 +65,8 @@ func TestACopyEndsWithItsFirstError(t *testing.T) {
 	}
 }
 
-// A program has the userfaultfd too, and may register memory of its own. Faults outside of the region are none of the pager's.
+// A program also holds the userfaultfd, and may register other memory with it. The pager ignores
+// faults outside of the region.
 func TestAFaultOutsideOfTheRegionIsPassedOver(t *testing.T) {
 	const page, pages, base = 4096, 64, 0x7f0000000000
 	table, err := paging.New(paging.Config{Pages: pages, Limit: paging.MinLimit})

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/refusal"
 )
 
-// From <linux/userfaultfd.h>.
+// These constants are from <linux/userfaultfd.h>.
 const (
 	ioctlAPI      = 0xc018aa3f
 	ioctlRegister = 0xc020aa00
@@ -43,8 +43,9 @@ const (
 	ioctlNew     = 0x0000aa00 // of /dev/userfaultfd
 )
 
-// open creates a userfaultfd: by the system call, or where that is not permitted by the device, or one that leaves out what system calls
-// of the program touch.
+// open creates a userfaultfd with the system call. If that is not permitted, open uses
+// /dev/userfaultfd. If there is no such device, open creates a userfaultfd that ignores accesses
+// by system calls of the program.
 func open() (int, error) {
 	const flags = unix.O_CLOEXEC | unix.O_NONBLOCK
 	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, flags, 0, 0)
@@ -62,7 +63,7 @@ func open() (int, error) {
 	return int(fd), nil
 }
 
-// Check reports whether the kernel has what a pager needs.
+// Check returns an error if the kernel lacks something that a pager needs.
 func Check() error {
 	fd, err := open()
 	if err != nil {
@@ -86,14 +87,15 @@ func ioctl(fd int, request uintptr, p unsafe.Pointer) error {
 	return nil
 }
 
-// memory is the memory of a program by its userfaultfd: n bytes from base on. Its calls are done when the process or the mapping is gone.
+// memory is the memory of a program as its userfaultfd sees it: n bytes from base on. If the
+// process or the mapping is gone, the methods do nothing and return nil.
 type memory struct {
 	fd   int
 	base uint64
 	n    uint64
 }
 
-// register has the userfaultfd tell of all faults in the memory.
+// register makes the userfaultfd report all faults in the memory.
 func (m *memory) register() error {
 	api := [3]uint64{apiVersion, features}
 	if err := ioctl(m.fd, ioctlAPI, unsafe.Pointer(&api)); err != nil {
@@ -101,25 +103,29 @@ func (m *memory) register() error {
 	}
 	r := [4]uint64{m.base, m.n, modeMissing | modeWP}
 	if err := ioctl(m.fd, ioctlRegister, unsafe.Pointer(&r)); err != nil {
-		return fmt.Errorf("registering %d bytes at %#x: %w; expected the address of a shared mapping of all the memory", m.n, m.base, err)
+		return fmt.Errorf("registering %d bytes at %#x: %w; expected the address of a shared mapping of all the memory",
+			m.n, m.base, err)
 	}
 	return nil
 }
 
-// gone reports whether an error says that there is no program any more that could wait for the page.
+// gone reports whether an error means that no program exists any more that could wait for the
+// page.
 func gone(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
 
-// put puts a page of the caller's into the memory, where nothing is.
+// put puts a page from the caller's buffer into a hole of the memory.
 func (m *memory) put(offset uint64, page []byte, writable bool) error {
-	c := [5]uint64{m.base + offset, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(page)))), uint64(len(page)), copyProtected}
+	c := [5]uint64{m.base + offset, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(page)))),
+		uint64(len(page)), copyProtected}
 	if writable {
 		c[3] = 0
 	}
 	return inParts(&c, func() error { return ioctl(m.fd, ioctlCopy, unsafe.Pointer(&c)) })
 }
 
-// inParts repeats a copy until the kernel has done all of it. The kernel stops in between when the mapping changes. c has the destination, the
-// source, the length, the mode, and how many bytes the last call copied.
+// inParts repeats a copy until the kernel has done all of it. The kernel stops in between when
+// the mapping changes. c holds the destination, the source, the length, the mode, and the number
+// of bytes that the last call copied.
 func inParts(c *[5]uint64, call func() error) error {
 	for {
 		c[4] = 0
@@ -129,25 +135,27 @@ func inParts(c *[5]uint64, call func() error) error {
 			return nil
 		case !errors.Is(err, unix.EAGAIN):
 			return err
-		case copied > 0: // the mapping was changed in between
+		case copied > 0: // the mapping changed in between
 			c[0], c[1], c[2] = c[0]+uint64(copied), c[1]+uint64(copied), c[2]-uint64(copied)
 		}
 	}
 }
 
-// protect has writes to part of the memory fault, or no more; those that wait for it go on then if they are to.
+// protect makes writes to part of the memory fault, or ends that. Depending on mode, waiting
+// writers then continue.
 func (m *memory) protect(offset, n, mode uint64) error {
 	return m.again(ioctlProtect, &[4]uint64{m.base + offset, n, mode})
 }
 
-// wake has the threads that wait for part of the memory try again.
+// wake makes the threads that wait for part of the memory retry.
 func (m *memory) wake(offset, n uint64) error {
 	return m.again(ioctlWake, &[4]uint64{m.base + offset, n})
 }
 
-// fail has threads get SIGBUS that touch part of the memory where nothing is.
+// fail makes accesses to holes in part of the memory raise SIGBUS.
 func (m *memory) fail(offset, n uint64) error {
-	if err := m.protect(offset, n, protectNoWake); err != nil { // what is protected cannot be marked otherwise
+	// A protected page cannot be poisoned.
+	if err := m.protect(offset, n, protectNoWake); err != nil {
 		return err
 	}
 	err := m.again(ioctlPoison, &[4]uint64{m.base + offset, n})
@@ -157,7 +165,7 @@ func (m *memory) fail(offset, n uint64) error {
 	return err
 }
 
-// again makes a call until the mapping is not changed at the same time.
+// again repeats a call while the mapping changes at the same time.
 func (m *memory) again(request uintptr, args *[4]uint64) error {
 	for {
 		a := *args

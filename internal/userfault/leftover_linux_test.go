@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/paging"
 )
 
-// packets returns the two ends of a connection that keeps packets apart.
+// packets returns the two ends of a connection that preserves packet boundaries.
 func packets(t *testing.T) (a, b *net.UnixConn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -38,7 +38,7 @@ func packets(t *testing.T) (a, b *net.UnixConn) {
 }
 
 // A hostile program leaves the pager no descriptor, whatever it sends. The other end of a pipe
-// shows whether one is left.
+// shows whether a descriptor is left.
 func TestADescriptorOfAPacketThatIsRefusedIsClosed(t *testing.T) {
 	for name, c := range map[string]struct {
 		packet string
@@ -77,7 +77,7 @@ func TestADescriptorOfAPacketThatIsRefusedIsClosed(t *testing.T) {
 	}
 }
 
-// hanging is a device whose first operations wait until their time is over.
+// hanging is a device whose first operations wait until their timeout.
 type hanging struct {
 	*device
 	hangs int
@@ -112,7 +112,7 @@ func (h *hanging) WriteAtContext(ctx context.Context, b []byte, offset int64) (i
 	return h.device.WriteAtContext(ctx, b, offset)
 }
 
-// without returns a region with a table, buffers and a device, but without the memory of a program.
+// without returns a region that has a table, buffers and a device, but no memory of a program.
 func without(t *testing.T, d Device) *region {
 	t.Helper()
 	const page, pages, limit = 4096, 256, paging.MinLimit
@@ -127,8 +127,8 @@ func without(t *testing.T, d Device) *region {
 	return r
 }
 
-// A store that the device does not answer ends in time. The pager then tries again, so the buffer
-// becomes free when the device has recovered.
+// A store that the device does not answer ends at its timeout. The pager then retries, so the
+// buffer becomes free when the device has recovered.
 func TestADeviceThatHangsOnceIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &hanging{&device{b: make([]byte, 1<<20)}, 3}
@@ -160,7 +160,8 @@ func TestADeviceThatHangsOnceIsAskedAgain(t *testing.T) {
 	})
 }
 
-// A page that the device does not give in time is lost. The region keeps the reason for the log.
+// A page that the device does not deliver in time is lost. The region keeps the reason for the
+// log.
 func TestALoadOfADeviceThatHangsEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &hanging{&device{b: make([]byte, 1<<20)}, 1}
@@ -187,7 +188,7 @@ func TestALoadOfADeviceThatHangsEndsInTime(t *testing.T) {
 	})
 }
 
-// memories returns how many descriptors of memory for programs this process has.
+// memories returns the number of descriptors of program memory that this process has.
 func memories(t *testing.T) (n int) {
 	t.Helper()
 	const dir = "/proc/self/fd"
@@ -203,7 +204,8 @@ func memories(t *testing.T) (n int) {
 	return n
 }
 
-// A program that asks while another has the memory is refused, and leaves the pager nothing.
+// A program that asks while another program has the memory is refused, and leaves nothing in the
+// pager.
 func TestAProgramThatIsRefusedLeavesNoMemory(t *testing.T) {
 	const size = 1 << 20
 	p := &Pager{cfg: Config{Device: &device{b: make([]byte, size)}, Page: 4096, Resident: 256 << 10, Timeout: time.Minute}, page: 4096}

@@ -15,28 +15,29 @@ import (
 	"github.com/weftnet/weft/internal/paging"
 )
 
-// Device is where pages go. Its methods may be called from several goroutines at once, with parts that lie within its size.
+// Device stores pages. Several goroutines may call its methods concurrently, with parts that lie
+// within its size.
 type Device interface {
 	Size() int64
-	// ReadMany reads parts at once. It calls done for each part, and calls beforeWait before it waits
-	// if a part has ended since the last time.
+	// ReadMany reads several parts concurrently. It calls done for each part. If a part has ended
+	// since the last call of beforeWait, ReadMany calls beforeWait before it waits.
 	ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, done func(i int, err error), beforeWait func())
 	WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error)
 
-	// Discard makes a part read as zeros, and frees what room it took.
+	// Discard makes a part read as zeros, and frees the room that it took.
 	Discard(ctx context.Context, offset, n int64) error
 }
 
 // Config configures a Pager.
 type Config struct {
 	Device   Device
-	Page     int   // how many bytes go to the device together
-	Resident int64 // how many bytes are local at most
+	Page     int   // bytes of a page: the unit of transfers to the device
+	Resident int64 // largest number of local bytes
 
-	// Timeout is for how long a program waits for a page before it gets SIGBUS; zero: 30 s.
+	// Timeout is the time for which a program waits for a page before it gets SIGBUS; zero: 30 s.
 	Timeout time.Duration
 
-	// Log is told what fails for want of the device.
+	// Log receives a text for each failure that the device causes.
 	Log func(text string)
 }
 
@@ -46,10 +47,11 @@ type Pager struct {
 	page int64
 
 	mu  sync.Mutex
-	now *region // that is being served; nil: none
+	now *region // the region that is being served; nil: none
 }
 
-// New makes a pager, if the kernel has what it needs and the numbers fit together.
+// New returns a pager. It fails if the kernel lacks something that a pager needs, or if the
+// numbers do not fit together.
 func New(cfg Config) (*Pager, error) {
 	page := int64(max(cfg.Page, os.Getpagesize()))
 	size := cfg.Device.Size()
@@ -59,7 +61,8 @@ func New(cfg Config) (*Pager, error) {
 	case size/page > paging.MaxPages:
 		return nil, fmt.Errorf("memory of %d bytes; expected at most %d", size, page*paging.MaxPages)
 	case cfg.Resident%page != 0 || cfg.Resident < paging.MinLimit*page:
-		return nil, fmt.Errorf("%d bytes resident; expected a multiple of %d, the size of a page, and at least %d", cfg.Resident, page, paging.MinLimit*page)
+		return nil, fmt.Errorf("%d bytes resident; expected a multiple of %d, the size of a page, and at least %d",
+			cfg.Resident, page, paging.MinLimit*page)
 	case cfg.Resident > size:
 		return nil, fmt.Errorf("%d bytes resident; expected at most %d, the size of the memory", cfg.Resident, size)
 	}
@@ -75,7 +78,8 @@ func New(cfg Config) (*Pager, error) {
 	return &Pager{cfg: cfg, page: page}, nil
 }
 
-// Stats is what the memory of the program has and has done that is served now; zero if there is none.
+// Stats returns the state and the counters of the memory of the current program; zero if there is
+// none.
 func (p *Pager) Stats() paging.Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +89,10 @@ func (p *Pager) Stats() paging.Stats {
 	return p.now.stats()
 }
 
-// Serve gives memory to programs that ask for it, one after the other, until ctx ends; it closes the listener. Each begins with zeros. A
-// program that still has its memory when Serve ends is ended with it. While there are too few files or memory for another connection it waits.
+// Serve gives memory to programs that ask for it, one after another, until ctx ends. Each program
+// begins with zeros. Serve closes the listener at its end. A program that still has its memory
+// then is killed. If there are too few files or too little memory for another connection, Serve
+// waits.
 func (p *Pager) Serve(ctx context.Context, l *net.UnixListener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,17 +118,19 @@ func (p *Pager) Serve(ctx context.Context, l *net.UnixListener) error {
 	}
 }
 
-// accepter is what accept needs of a listener.
+// accepter is the part of a listener that accept needs.
 type accepter interface{ AcceptUnix() (*net.UnixConn, error) }
 
-// acceptPause is how long a pager that can take no connection waits for files or memory, which may be there later.
+// acceptPause is the pause before a pager retries to accept a connection when files or memory are
+// lacking.
 const acceptPause = 100 * time.Millisecond
 
-// accept takes the next connection. For want of files or memory it waits.
+// accept returns the next connection. If files or memory are lacking, it waits.
 func accept(ctx context.Context, l accepter, log func(string)) (*net.UnixConn, error) {
 	for {
 		c, err := l.AcceptUnix()
-		if !slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM}, func(e error) bool { return errors.Is(err, e) }) {
+		if !slices.ContainsFunc([]error{unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM},
+			func(e error) bool { return errors.Is(err, e) }) {
 			return c, err
 		}
 		log(fmt.Sprintf("a program has to wait: %v", err))
@@ -150,7 +158,7 @@ func (p *Pager) attend(serving context.Context, c *net.UnixConn) error {
 		r.wg.Go(r.faults)
 		r.wg.Go(r.expire)
 		if _, err = c.Write([]byte(accepted)); err == nil {
-			_, _ = c.Read(make([]byte, 1)) // it ends, or says what is not expected
+			_, _ = c.Read(make([]byte, 1)) // it ends, or sends something unexpected
 		}
 	case r.ctx.Err() == nil:
 		_, _ = c.Write([]byte(err.Error()))
@@ -159,7 +167,7 @@ func (p *Pager) attend(serving context.Context, c *net.UnixConn) error {
 	return errors.Join(err, r.close())
 }
 
-// begin makes the region for a program, unless there is one that has it.
+// begin makes the region for a program. It fails if another program has one.
 func (p *Pager) begin(ctx context.Context) (*region, error) {
 	grace := time.NewTimer(graceOfLast)
 	defer grace.Stop()
@@ -191,10 +199,11 @@ func (p *Pager) begin(ctx context.Context) (*region, error) {
 	}
 }
 
-// graceOfLast is how long it may take until the end of a program is noticed, when the next one asks.
+// graceOfLast is the time allowed for noticing the end of a program when the next program asks.
 const graceOfLast = time.Second
 
-// end gives the device its room back, and lets the next program begin. Without that, too, it would begin with zeros.
+// end returns the room to the device and lets the next program begin. The next program would
+// begin with zeros even without the discard.
 func (p *Pager) end(ctx context.Context, r *region) {
 	if err := p.cfg.Device.Discard(ctx, 0, p.cfg.Device.Size()); err != nil && ctx.Err() == nil {
 		p.cfg.Log("discarding what a program had: " + err.Error())

@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/paging"
 )
 
-// perform does what the table says, except loads, which it returns. The lock is held. Each store gets
-// a goroutine.
+// perform executes the actions of the table, except loads, which it returns. Each store gets a
+// goroutine. The lock is held.
 func (r *region) perform() (loads []paging.Action) {
 	r.do = r.table.Actions(r.do[:0])
 	if r.ctx.Err() != nil {
@@ -35,28 +35,30 @@ func (r *region) perform() (loads []paging.Action) {
 	return loads
 }
 
-// performAside is perform for a caller that goes on at once. The lock is held.
+// performAside is like perform, but executes the loads in a goroutine. The lock is held.
 func (r *region) performAside() {
 	if loads := r.perform(); len(loads) > 0 {
 		r.wg.Go(func() { r.load(loads) })
 	}
 }
 
-// neighbours is how many actions at the beginning of l can be done at once: what they do is the same, with pages that lie one behind the
-// other. A page that is taken may be protected once too often for that. Pages that are filled come from buffers anywhere, and each that is
-// lost is logged.
+// neighbours returns the number of actions at the beginning of l that can be executed together.
+// They do the same with consecutive pages. For that, a page that is taken may be protected once
+// more than needed. Filled pages come from scattered buffers, and each lost page is logged
+// separately.
 func neighbours(l []paging.Action) int {
 	a, n := l[0], 1
 	if a.Kind == paging.Fill || a.Kind == paging.Poison {
 		return n
 	}
-	for n < len(l) && l[n].Kind == a.Kind && l[n].Page == a.Page+n && (l[n].Buf < 0) == (a.Buf < 0) && (a.Kind == paging.Take || l[n].Writable == a.Writable) && l[n].Here == a.Here {
+	for n < len(l) && l[n].Kind == a.Kind && l[n].Page == a.Page+n && (l[n].Buf < 0) == (a.Buf < 0) &&
+		(a.Kind == paging.Take || l[n].Writable == a.Writable) && l[n].Here == a.Here {
 		n++
 	}
 	return n
 }
 
-// settle does what ends faults on pages that lie one behind the other.
+// settle executes an action that ends faults, on consecutive pages.
 func (r *region) settle(a paging.Action, pages int) {
 	offset, n := uint64(a.Page)*uint64(r.page), uint64(pages)*uint64(r.page)
 	var err error
@@ -75,34 +77,40 @@ func (r *region) settle(a paging.Action, pages int) {
 			err = r.mem.wake(offset, n)
 		}
 	case paging.Poison:
-		r.p.cfg.Log(fmt.Sprintf("a program gets SIGBUS for want of %d bytes at %d of its memory: %v", n, offset, r.reason))
+		r.p.cfg.Log(fmt.Sprintf("a program gets SIGBUS for want of %d bytes at %d of its memory: %v",
+			n, offset, r.reason))
 		err = r.mem.fail(offset, n)
 	}
 	if err == nil {
 		return
 	}
-	// It must not wait for what does not come, and there is nothing in its memory that would be wrong.
+	// The program must not wait for a page that does not arrive. Its memory holds nothing wrong
+	// there.
 	r.p.cfg.Log(fmt.Sprintf("a program gets SIGBUS at %d of its memory: %v", offset, err))
 	if err := r.mem.fail(offset, n); err != nil {
 		r.p.cfg.Log(fmt.Sprintf("and it does not: %v", err))
 	}
 }
 
-// removed says that a page is not in the memory which should be there: the program has taken it out by itself. Threads that touch it would be woken for
-// ever, and what it had is gone.
+// removed returns errRemoved if a page is not in the memory although the table has put it there:
+// the program has removed it by itself. Otherwise threads that touch the page would be woken for
+// ever. The content of the page is lost.
 func (r *region) removed(offset, n uint64) error {
 	for end := offset + n; offset < end; offset += uint64(r.page) {
-		if at, err := unix.Seek(r.memfd, int64(offset), unix.SEEK_DATA); errors.Is(err, unix.ENXIO) || err == nil && at != int64(offset) {
+		if at, err := unix.Seek(r.memfd, int64(offset), unix.SEEK_DATA); errors.Is(err, unix.ENXIO) ||
+			err == nil && at != int64(offset) {
 			return errRemoved
 		}
 	}
 	return nil
 }
 
-var errRemoved = errors.New("the program has removed it, as by madvise with MADV_REMOVE: expected to be left to the pager")
+var errRemoved = errors.New(
+	"the program has removed it, as by madvise with MADV_REMOVE: expected to be left to the pager")
 
-// remove takes pages out of the memory that lie one behind the other. Those that were writable are protected first, so that nothing is
-// written between the copy and the cut; a thread that writes then waits, and finds the page missing.
+// remove takes consecutive pages out of the memory. It first protects writable pages, so that
+// nothing is written between the copy and the cut. A thread that writes meanwhile waits, and
+// finds the page missing.
 func (r *region) remove(l []paging.Action) {
 	offset, n := uint64(l[0].Page)*uint64(r.page), uint64(len(l))*uint64(r.page)
 	parts := make([][]byte, 0, len(l))
@@ -123,13 +131,13 @@ func (r *region) remove(l []paging.Action) {
 	if err == nil {
 		err = r.cut(offset, n)
 	}
-	if err != nil { // the copies may not be what the program has written
+	if err != nil { // the copies may differ from what the program wrote
 		r.p.cfg.Log(fmt.Sprintf("a program is ended: taking %d bytes at %d of its memory: %v", n, offset, err))
 		r.abort()
 	}
 }
 
-// copyOut copies pages out of the memory that lie one behind the other.
+// copyOut copies consecutive pages out of the memory.
 func (r *region) copyOut(offset uint64, parts [][]byte) error {
 	got, err := unix.Preadv(r.memfd, parts, int64(offset))
 	if want := len(parts) * int(r.page); err == nil && got != want {

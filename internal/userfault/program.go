@@ -1,15 +1,15 @@
 package userfault
 
-// Mapping is memory of this process of which a pager of another process brings what is missing.
+// Mapping is memory of this process. A pager in another process brings the missing pages.
 type Mapping struct {
 	mem  []byte
 	stop func() error
 }
 
-// Bytes is the memory. It lies outside of Go's heap: nothing in it may point into that.
+// Bytes returns the memory. The memory lies outside Go's heap, so it must not hold Go pointers.
 func (m *Mapping) Bytes() []byte { return m.mem }
 
-// Close ends the memory, and what it had. No goroutine may use it any more.
+// Close ends the memory and discards its content. No goroutine may use the memory any more.
 func (m *Mapping) Close() error {
 	m.mem = nil
 	return m.stop()

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/refusal"
 )
 
-// Attach asks the pager at a socket for memory.
+// Attach asks the pager at a socket for memory. It returns when the memory can be used.
 func Attach(ctx context.Context, path string) (*Mapping, error) {
 	c, err := new(net.Dialer).DialContext(ctx, Network, path)
 	if err != nil {
@@ -47,25 +47,28 @@ func attach(conn *net.UnixConn) (*Mapping, error) {
 		return nil, err
 	}
 	defer unix.Close(memfd)
-	mem, err := unix.Mmap(memfd, 0, int(binary.NativeEndian.Uint64(hello[:])), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	mem, err := unix.Mmap(memfd, 0, int(binary.NativeEndian.Uint64(hello[:])),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("mapping memory: %w", refusal.Of("mmap", int64(binary.NativeEndian.Uint64(hello[:])), err))
+		return nil, fmt.Errorf("mapping memory: %w",
+			refusal.Of("mmap", int64(binary.NativeEndian.Uint64(hello[:])), err))
 	}
 	fd, err := open()
 	if err != nil {
 		return nil, errors.Join(err, unix.Munmap(mem))
 	}
 	m := &Mapping{mem: mem, stop: func() error {
-		// Before anything else: the end of the connection must not end this process then.
+		// This comes first, because the end of the connection must not kill this process.
 		err := endWith(conn, false)
 		return errors.Join(err, unix.Munmap(mem), unix.Close(fd), conn.Close())
 	}}
-	// A child would have the memory without the pager. A huge page would have what was not asked for.
+	// A child would have the memory without a pager. A huge page would bring pages that were not
+	// requested.
 	if err = unix.Madvise(mem, unix.MADV_DONTFORK); err != nil {
 		err = refusal.Of("madvise", 0, err)
 	}
-	_ = unix.Madvise(mem, unix.MADV_DONTDUMP)   // without it a dump is large, and no more
-	_ = unix.Madvise(mem, unix.MADV_NOHUGEPAGE) // a kernel without them has no such advice
+	_ = unix.Madvise(mem, unix.MADV_DONTDUMP)   // without this advice a core dump is only larger
+	_ = unix.Madvise(mem, unix.MADV_NOHUGEPAGE) // a kernel without huge pages lacks this advice
 	if err == nil {
 		err = hand(conn, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), fd)
 	}
@@ -75,7 +78,8 @@ func attach(conn *net.UnixConn) (*Mapping, error) {
 	return m, err
 }
 
-// hand gives the pager the userfaultfd, and waits until it says that the memory is served.
+// hand sends the userfaultfd to the pager, and waits until the pager reports that the memory is
+// served.
 func hand(conn *net.UnixConn, address uint64, fd int) error {
 	if err := send(conn, binary.NativeEndian.AppendUint64(nil, address), fd); err != nil {
 		return err
@@ -91,8 +95,10 @@ func hand(conn *net.UnixConn, address uint64, fd int) error {
 	return nil
 }
 
-// endWith has the kernel end this process when the pager ends, or no more. Its memory is gone then: whatever waits for a page of it would
-// wait for ever, and a goroutine that does cannot be stopped for a collection, so that none might be left to notice.
+// endWith makes the kernel kill this process when the pager ends, or cancels that. Without the
+// pager the memory is gone. A thread that waits for one of its pages would wait for ever. A
+// goroutine that waits like this cannot be stopped for a garbage collection, so perhaps no
+// goroutine could run and notice the end.
 func endWith(conn *net.UnixConn, on bool) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -123,8 +129,9 @@ func signalAtEnd(fd uintptr, on bool) error {
 	if err == nil {
 		_, err = unix.FcntlInt(fd, unix.F_SETFL, flags|unix.O_ASYNC)
 	}
-	if err == nil { // it may have ended before
-		if n, _, peek := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT); peek == nil && n == 0 {
+	if err == nil { // the pager may have ended before
+		if n, _, peek := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT); peek == nil &&
+			n == 0 {
 			err = errors.New("it has ended")
 		}
 	}

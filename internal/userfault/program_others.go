@@ -7,7 +7,7 @@ import (
 	"errors"
 )
 
-// Attach asks the pager at a socket for memory.
+// Attach fails, because paging by another process needs Linux.
 func Attach(context.Context, string) (*Mapping, error) {
 	return nil, errors.New("memory that another process pages needs Linux's userfaultfd")
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/refusal/refusaltest"
 )
 
-// pagerUnder runs a pager and a program where the system refuses, and returns what comes of it.
+// pagerUnder runs a pager and a program on a system that refuses some calls, and returns the
+// outcome as text.
 func pagerUnder(t *testing.T, name string, refuse func() error) string {
 	t.Helper()
 	if err := Check(); err != nil {

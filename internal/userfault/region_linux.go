@@ -19,7 +19,8 @@ import (
 	"github.com/weftnet/weft/internal/refusal"
 )
 
-// region is the memory of one program. The goroutine that has read a fault serves it, while another goes on reading.
+// region is the memory of one program. A goroutine that has read a fault serves it, while another
+// goroutine continues to read.
 type region struct {
 	p     *Pager
 	ctx   context.Context
@@ -29,26 +30,27 @@ type region struct {
 	memfd int
 	uffd  *os.File
 	mem   memory
-	bufs  []byte // as many pages as the table has buffers
-	zeros []byte // pages of them
+	bufs  []byte // one page for each buffer of the table
+	zeros []byte // zeroPages pages of zeros
 	wg    sync.WaitGroup
-	ended chan struct{} // the program has
-	gone  chan struct{} // and another may have the device
+	ended chan struct{} // closed when the program has ended
+	gone  chan struct{} // closed when another program may have the device
 
 	mu     sync.Mutex
 	table  *paging.Table
 	do     []paging.Action
-	reason error // why a page could not be loaded or stored, last
+	reason error // the last reason why a page could not be loaded or stored
 }
 
 var errSlow = errors.New("the device has not taken other pages in time")
 
-// zeroPages is how many pages of zeros are put into a program's memory at once at most.
+// zeroPages is the largest number of pages of zeros that are put into a program's memory at once.
 const zeroPages = 8
 
 func newRegion(ctx context.Context, p *Pager) (r *region, err error) {
 	size := p.cfg.Device.Size()
-	r = &region{p: p, page: p.page, begun: time.Now(), memfd: -1, ended: make(chan struct{}), gone: make(chan struct{}), reason: errSlow}
+	r = &region{p: p, page: p.page, begun: time.Now(), memfd: -1,
+		ended: make(chan struct{}), gone: make(chan struct{}), reason: errSlow}
 	r.ctx, r.abort = context.WithCancel(ctx)
 	defer func() {
 		if err != nil {
@@ -56,7 +58,8 @@ func newRegion(ctx context.Context, p *Pager) (r *region, err error) {
 		}
 	}()
 	limit := int(p.cfg.Resident / p.page)
-	if r.table, err = paging.New(paging.Config{Pages: int(size / p.page), Limit: limit, Timeout: p.cfg.Timeout}); err != nil {
+	if r.table, err = paging.New(paging.Config{
+		Pages: int(size / p.page), Limit: limit, Timeout: p.cfg.Timeout}); err != nil {
 		return r, err
 	}
 	if err := refusal.Memory(p.cfg.Resident); err != nil {
@@ -70,13 +73,17 @@ func newRegion(ctx context.Context, p *Pager) (r *region, err error) {
 	if err := file.Grow(size); err != nil {
 		return r, fmt.Errorf("shared memory of %d bytes: %w", size, err)
 	}
-	if err := file.Seal(unix.F_SEAL_SHRINK | unix.F_SEAL_GROW); err != nil { // else the program harms only itself
+	// If the file cannot be sealed, Seal does nothing. A program that truncates the file then
+	// harms only itself.
+	if err := file.Seal(unix.F_SEAL_SHRINK | unix.F_SEAL_GROW); err != nil {
 		return r, fmt.Errorf("sealing shared memory: %w", err)
 	}
-	// Outside of Go's heap, which would be allowed to grow as much again before it is collected.
+	// The buffers are outside Go's heap. The heap would be allowed to grow by the same size
+	// before a collection.
 	buffers := paging.Buffers(limit)
 	pages := buffers + zeroPages
-	if r.bufs, err = unix.Mmap(-1, 0, pages*int(p.page), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+	if r.bufs, err = unix.Mmap(-1, 0, pages*int(p.page),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
 		return r, fmt.Errorf("%d buffers: %w", pages, refusal.Of("mmap", int64(pages)*p.page, err))
 	}
 	r.zeros = r.bufs[int64(buffers)*r.page:]
@@ -95,7 +102,8 @@ func (r *region) stats() paging.Stats {
 	return r.table.Stats()
 }
 
-// agree is the pager's part of the exchange: it sends the memory, and takes the program's userfaultfd.
+// agree is the pager's part of the exchange: it sends the memory and receives the program's
+// userfaultfd.
 func (r *region) agree(c *net.UnixConn) error {
 	size := uint64(r.p.cfg.Device.Size())
 	hello := binary.NativeEndian.AppendUint64(nil, size)
@@ -113,7 +121,8 @@ func (r *region) agree(c *net.UnixConn) error {
 	if err = unix.SetNonblock(fd, true); err == nil {
 		err = r.mem.register()
 	}
-	r.uffd = os.NewFile(uintptr(fd), "userfaultfd") // not before: until it is registered, a poll of it is an error
+	// This is done late, because polling an unregistered userfaultfd is an error.
+	r.uffd = os.NewFile(uintptr(fd), "userfaultfd")
 	if err != nil {
 		return err
 	}
@@ -123,13 +132,15 @@ func (r *region) agree(c *net.UnixConn) error {
 	return r.probe(size - uint64(r.page))
 }
 
-// probe looks whether what is put into the program's memory is in the memfd: a program that has mapped something else would get pages, and
-// lose them.
+// probe checks that a page put into the program's memory appears in the memfd. If the program had
+// mapped something else, it would get pages and lose them.
 func (r *region) probe(offset uint64) error {
 	mark, got := bytes.Repeat([]byte("weft"), int(r.page)/4), make([]byte, r.page)
 	err := r.mem.put(offset, mark, true)
 	if errors.Is(err, unix.EEXIST) {
-		err = fmt.Errorf("something is in the memory at %d already; expected that nothing has touched it, nor locked it (mlockall)", offset)
+		err = fmt.Errorf(
+			"something is in the memory at %d already; expected that nothing has touched it, nor locked it (mlockall)",
+			offset)
 	}
 	if err == nil {
 		_, err = unix.Pread(r.memfd, got, int64(offset))
@@ -140,12 +151,12 @@ func (r *region) probe(offset uint64) error {
 	return errors.Join(err, r.cut(offset, uint64(r.page)))
 }
 
-// cut has nothing be in part of the memory.
+// cut removes the content of part of the memory.
 func (r *region) cut(offset, n uint64) error {
 	return unix.Fallocate(r.memfd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(n))
 }
 
-// close ends all that the region does, and frees its memory.
+// close ends all work of the region and frees its memory.
 func (r *region) close() (err error) {
 	r.abort()
 	if r.uffd != nil {
@@ -161,7 +172,7 @@ func (r *region) close() (err error) {
 	return err
 }
 
-// faults takes in faults until the region ends.
+// faults reads faults and handles them until the region ends.
 func (r *region) faults() {
 	var messages [16 * messageBytes]byte
 	for {
@@ -186,7 +197,7 @@ func (r *region) faults() {
 	}
 }
 
-// take takes one fault. The lock is held.
+// take passes one fault to the table. The lock is held.
 func (r *region) take(m []byte) {
 	flags, address := binary.NativeEndian.Uint64(m[8:]), binary.NativeEndian.Uint64(m[16:])
 	if m[0] != eventPageFault || address-r.mem.base >= r.mem.n {
@@ -200,7 +211,7 @@ func (r *region) take(m []byte) {
 	}
 }
 
-// expire has those fail that wait too long.
+// expire gives up faults that have waited too long, until the region ends.
 func (r *region) expire() {
 	tick := time.NewTicker(max(time.Millisecond, r.p.cfg.Timeout/8))
 	defer tick.Stop()
@@ -217,8 +228,8 @@ func (r *region) expire() {
 	}
 }
 
-// load reads pages from the device. Pages that have come go to the program before load waits for
-// others.
+// load reads pages from the device. It hands the pages that have arrived to the program before it
+// waits for others.
 func (r *region) load(pages []paging.Action) {
 	bufs, offsets := make([][]byte, len(pages)), make([]int64, len(pages))
 	for i, a := range pages {
@@ -227,7 +238,7 @@ func (r *region) load(pages []paging.Action) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.p.cfg.Timeout)
 	defer cancel()
 	came := make([]error, len(pages))
-	var order []int // in which pages came, since the program got some
+	var order []int // order in which pages arrived since the last call of hand
 	hand := func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -246,7 +257,7 @@ func (r *region) load(pages []paging.Action) {
 	hand()
 }
 
-// retryPause is after what time a store that has failed is tried again.
+// retryPause is the pause before a failed store is retried.
 const retryPause = 100 * time.Millisecond
 
 // store writes a page to the device.

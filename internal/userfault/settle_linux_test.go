@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/paging"
 )
 
-// backed gives a region memory of some pages, of which those at written have contents.
+// backed gives a region memory of some pages. The pages in written have content.
 func backed(t *testing.T, r *region, pages int, written ...int64) {
 	t.Helper()
 	file, err := memfd.Create("weft-mem")
@@ -57,7 +57,7 @@ func TestAPageThatIsAHoleWasRemoved(t *testing.T) {
 	}
 }
 
-// An action that fails ends the wait of its program by SIGBUS. The log has why, and where.
+// An action that fails ends the wait of its program by SIGBUS. The log says why and where.
 func TestAnActionThatFailsIsLoggedWithItsPlace(t *testing.T) {
 	lost := errors.New("the device is gone")
 	for name, c := range map[string]struct {
@@ -90,13 +90,13 @@ func TestAnActionThatFailsIsLoggedWithItsPlace(t *testing.T) {
 	}
 }
 
-// A page that cannot be copied whole, or not be cut out, ends its program: what it has written could
-// be lost.
+// If a page cannot be copied whole or cannot be cut out, its program is ended, because its data
+// could be lost.
 func TestAPageThatCannotBeCopiedEndsItsProgram(t *testing.T) {
 	for name, c := range map[string]struct {
 		pages int // of the memory
 		fd    bool
-		want  string // "": the program goes on
+		want  string // "": the program continues
 	}{
 		"whole":             {3, true, ""},
 		"beyond the memory": {2, true, "taking 8192 bytes at 4096 of its memory: 4096 bytes could be read; expected 8192"},
@@ -131,7 +131,7 @@ func TestAPageThatCannotBeCopiedEndsItsProgram(t *testing.T) {
 	}
 }
 
-// When a program has ended, nothing more is done for it.
+// After a program has ended, nothing more is done for it.
 func TestNothingIsDoneForAProgramThatHasEnded(t *testing.T) {
 	for name, ended := range map[string]bool{"one that goes on": false, "one that has ended": true} {
 		r := without(t, &device{b: make([]byte, 1<<20)})
@@ -151,7 +151,7 @@ func TestNothingIsDoneForAProgramThatHasEnded(t *testing.T) {
 	}
 }
 
-// leaving has pages written until some leave, and returns the stores of these.
+// leaving writes pages until some leave, and returns their stores.
 func leaving(r *region, want int) (stores []paging.Action) {
 	for n := 0; len(stores) < want; n++ {
 		r.table.Fault(r.now(), n, true)
@@ -164,7 +164,7 @@ func leaving(r *region, want int) (stores []paging.Action) {
 	return stores
 }
 
-// A page is logged as lost with the last reason, which a success does not replace.
+// A lost page is logged with the last reason. A success does not replace this reason.
 func TestTheReasonOfALostPageIsTheLastFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &device{b: make([]byte, 1<<20)}
@@ -201,7 +201,7 @@ func TestTheReasonOfALostPageIsTheLastFailure(t *testing.T) {
 	})
 }
 
-// partly is a device that reads some pages, has them handed over, and then fails.
+// partly is a device that reads one page, has it handed over, and then fails.
 type partly struct {
 	*device
 	err    error
@@ -218,7 +218,7 @@ func (p *partly) ReadMany(ctx context.Context, bufs [][]byte, offsets []int64, d
 	done(0, p.err)
 }
 
-// Pages that have come are not held up by those that have not. One that fails is lost by itself.
+// Pages that have arrived do not wait for other pages. A page that fails is lost alone.
 func TestAPageThatHasComeIsNotHeldUpByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &partly{device: &device{b: make([]byte, 1<<20)}, err: errors.New("all is lost")}
@@ -256,7 +256,8 @@ func TestAPageThatHasComeIsNotHeldUpByAnother(t *testing.T) {
 	})
 }
 
-// A fault that waits for room too long loses its page, and the looks for such end with the program.
+// A fault that waits too long for room loses its page. The checks for such faults end with the
+// program.
 func TestAFaultThatWaitsTooLongIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := without(t, &device{b: make([]byte, 1<<20)})

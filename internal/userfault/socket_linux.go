@@ -9,20 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Network is that of the sockets at which programs ask for memory. It keeps packets apart, and shows the end of the connection.
+// Network is the network of the sockets at which programs ask for memory. It preserves packet
+// boundaries and shows the end of the connection.
 const Network = "unixpacket"
 
-// accepted is what the pager answers when all is well.
+// accepted is the pager's answer on success.
 const accepted = "ok"
 
-// send sends a packet with a descriptor, which stays the caller's.
+// send sends a packet with a file descriptor. The caller keeps the descriptor.
 func send(c *net.UnixConn, packet []byte, fd int) error {
 	_, _, err := c.WriteMsgUnix(packet, unix.UnixRights(fd), nil)
 	return err
 }
 
-// receive receives a packet of len(packet) bytes with a descriptor, which is the caller's. A packet without one is text that says what is
-// wrong.
+// receive receives a packet of len(packet) bytes with a file descriptor, which then belongs to
+// the caller. A packet without a descriptor is an error text.
 func receive(c *net.UnixConn, packet []byte) (fd int, err error) {
 	buf, oob := make([]byte, maxText), make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := c.ReadMsgUnix(buf, oob)
@@ -47,8 +48,9 @@ func receive(c *net.UnixConn, packet []byte) (fd int, err error) {
 	for _, fd := range fds {
 		_ = unix.Close(fd)
 	}
-	return -1, errors.Join(fmt.Errorf("a packet of %d bytes, with descriptors: %d; expected %d, and 1", n, len(fds), len(packet)), err)
+	return -1, errors.Join(fmt.Errorf("a packet of %d bytes, with descriptors: %d; expected %d, and 1",
+		n, len(fds), len(packet)), err)
 }
 
-// maxText is the most bytes of a packet.
+// maxText is the largest length of a packet in bytes.
 const maxText = 1024

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/paging"
 )
 
-// Pages are handled together only if the same is done with all of them, and they follow each other.
+// Actions are executed together only if they do the same and their pages follow each other.
 func TestOnlyLikePagesThatFollowEachOtherAreHandledTogether(t *testing.T) {
 	take := func(page int, buf int32, writable bool) paging.Action {
 		return paging.Action{Kind: paging.Take, Page: page, Buf: buf, Writable: writable}
@@ -46,8 +46,8 @@ func TestOnlyLikePagesThatFollowEachOtherAreHandledTogether(t *testing.T) {
 	}
 }
 
-// A writable page is protected before it is copied: what a thread writes meanwhile would be lost.
-// If it cannot be protected, it stays, and its program ends.
+// A writable page is protected before it is copied. Otherwise a write in between would be lost.
+// If the page cannot be protected, it stays, and its program ends.
 func TestAPageThatCannotBeProtectedIsNotTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		writable []bool
@@ -77,7 +77,7 @@ func TestAPageThatCannotBeProtectedIsNotTaken(t *testing.T) {
 		for i, writable := range c.writable {
 			l = append(l, paging.Action{Kind: paging.Take, Page: 1 + i, Buf: int32(2 - i), Writable: writable})
 		}
-		r.remove(l) // the region has no userfaultfd by which a page could be protected
+		r.remove(l) // the region has no userfaultfd to protect a page
 		var left [4]byte
 		if _, err := unix.Pread(r.memfd, left[:], 3*4096); err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestAPageThatCannotBeProtectedIsNotTaken(t *testing.T) {
 	}
 }
 
-// The device has its room back when a program has ended.
+// After the end of a program the device has its room back.
 func TestAProgramThatEndsLeavesNothingOnTheDevice(t *testing.T) {
 	const size = 1 << 20
 	d := &device{b: bytes.Repeat([]byte("x"), size)}
@@ -117,8 +117,8 @@ func TestAProgramThatEndsLeavesNothingOnTheDevice(t *testing.T) {
 	}
 }
 
-// Pages of zeros are put into the memory of a program in a row, but only as many at once as the pager
-// has zeros of.
+// Pages of zeros are put into the memory of a program in rows. A row has at most as many pages as
+// the pager has zeros for.
 func TestZerosArePutInRowsOfBoundedLength(t *testing.T) {
 	r := without(t, &device{b: make([]byte, 1<<20)})
 	defer r.abort()
@@ -128,20 +128,21 @@ func TestZerosArePutInRowsOfBoundedLength(t *testing.T) {
 	}
 	var log lines
 	r.p.cfg.Log = log.add
-	for n := range 3 { // in order, so others come ahead
+	for n := range 3 { // sequential, so other pages are loaded ahead
 		r.table.Fault(r.now(), n, true)
 	}
 	if loads := r.perform(); len(loads) != 0 {
 		t.Errorf("%d loads of pages that are zeros", len(loads))
 	}
 	var at []string
-	for line := range strings.Lines(log.String()) { // there is no userfaultfd, so each row is logged
+	// There is no userfaultfd, so each row is logged.
+	for line := range strings.Lines(log.String()) {
 		if rest, ok := strings.CutPrefix(line, "a program gets SIGBUS at "); ok {
 			offset, _, _ := strings.Cut(rest, " ")
 			at = append(at, offset)
 		}
 	}
-	// Three faults, two of them in order: 3 + 19 pages in all.
+	// Three faults, two of them sequential: 3 + 19 pages in all.
 	if got, want := strings.Join(at, " "), "0 32768 65536"; got != want {
 		t.Errorf("rows begin at %s; expected %s", got, want)
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// joined takes memory from the pager at a socket, as a program that touches no page. This process
+// joined gets memory from the pager at a socket, as a program that touches no page. This process
 // does not end with its pager.
 func joined(t *testing.T, socket string) (*net.UnixConn, error) {
 	t.Helper()
@@ -41,7 +41,8 @@ func joined(t *testing.T, socket string) (*net.UnixConn, error) {
 	return conn, hand(conn, uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))), fd)
 }
 
-// The timeout bounds how long a program takes to accept its memory, not how long it has it.
+// The timeout bounds the time in which a program accepts its memory, not the time for which it
+// has it.
 func TestAProgramKeepsItsMemoryForLongerThanTheTimeout(t *testing.T) {
 	for timeout := 20 * time.Millisecond; ; timeout *= 10 {
 		_, socket := serve(t, Config{Device: &device{b: make([]byte, 1<<20)}, Page: 4096, Resident: 256 << 10, Timeout: timeout})
@@ -62,7 +63,7 @@ func TestAProgramKeepsItsMemoryForLongerThanTheTimeout(t *testing.T) {
 	}
 }
 
-// A program that asks for memory and then says nothing has it for no longer than the timeout.
+// A program that asks for memory and then sends nothing loses it after the timeout.
 func TestAProgramThatDoesNotAnswerGivesTheMemoryUp(t *testing.T) {
 	_, socket := serve(t, Config{Device: &device{b: make([]byte, 1<<20)}, Page: 4096, Resident: 256 << 10, Timeout: 20 * time.Millisecond})
 	conn, err := net.DialUnix(Network, nil, &net.UnixAddr{Name: socket, Net: Network})

@@ -26,7 +26,8 @@ import (
 
 var long = flag.Bool("long", false, "run the long forms of tests")
 
-// The pager and the program are never one process: this test is one of them, and runs itself as the other.
+// The pager and the program are always different processes: this test is one of them, and runs
+// itself as the other.
 const (
 	socketVariable = "WEFT_TEST_SOCKET"
 	roleVariable   = "WEFT_TEST_ROLE"
@@ -43,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// play is what this test does as another process.
+// play runs this test as another process in a role.
 func play(role, socket string) error {
 	if role == "pager" {
 		l, err := net.ListenUnix(Network, &net.UnixAddr{Name: socket, Net: Network})
@@ -76,7 +77,7 @@ func play(role, socket string) error {
 		}
 		clear(mem[:4096])
 		copy(mem[len(mem)-10:], "not zero")
-	case "again": // a process may have its memory one time after the other
+	case "again": // a process may have its memory several times in succession
 		copy(mem, "not zero")
 		if err := m.Close(); err != nil {
 			return err
@@ -87,7 +88,7 @@ func play(role, socket string) error {
 		if m.Bytes()[0] != 0 {
 			return errors.New("the memory is not new")
 		}
-	case "kernel": // what system calls read and write
+	case "kernel": // system calls read and write it
 		return useByKernel(mem)
 	case "remove":
 		mem[0] = 1
@@ -110,7 +111,7 @@ func play(role, socket string) error {
 	return m.Close()
 }
 
-// useByKernel has the kernel touch pages.
+// useByKernel makes the kernel touch pages.
 func useByKernel(mem []byte) error {
 	f, err := os.CreateTemp("", "weft-test-")
 	if err != nil {
@@ -143,7 +144,7 @@ type device struct {
 	mu     sync.Mutex
 	b      []byte
 	fail   error
-	asks   int // for pages to be read
+	asks   int // calls of ReadMany
 	reads  int
 	writes int
 }
@@ -193,7 +194,7 @@ func (d *device) fails(err error) {
 	d.fail = err
 }
 
-// lines are what is logged.
+// lines collects log lines.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -211,7 +212,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// serve has a pager serve a device, and returns its socket.
+// serve starts a pager on a device, and returns the pager and its socket.
 func serve(t *testing.T, cfg Config) (p *Pager, socket string) {
 	t.Helper()
 	if err := Check(); err != nil {
@@ -238,7 +239,7 @@ func serve(t *testing.T, cfg Config) (p *Pager, socket string) {
 	return p, socket
 }
 
-// program is this test in another role.
+// program returns a command that runs this test in another role.
 func program(t *testing.T, role, socket string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
@@ -280,7 +281,8 @@ func TestAProgramThatCollectsGarbageHasItsMemoryPagedByAnotherProcess(t *testing
 	}
 }
 
-// watch looks at what a pager has, until it is asked how many pages were local at once at most, and how many faults there were.
+// watch observes a pager until stop is called. stop returns the largest number of local pages at
+// the same time, and the number of faults.
 func watch(p *Pager) (stop func() (local int, faults uint64)) {
 	var local int
 	var faults uint64
@@ -324,7 +326,7 @@ func TestTheKernelTouchesThePagesOfAProgram(t *testing.T) {
 	}
 }
 
-// held starts a program that has touched all of its memory and goes on touching it.
+// held starts a program that has touched all of its memory and continues to touch it.
 func held(t *testing.T, socket string) (c *exec.Cmd, said *bytes.Buffer) {
 	t.Helper()
 	c, said = program(t, "hold", socket), &bytes.Buffer{}
@@ -357,7 +359,8 @@ func TestAProgramWhosePagesAreGoneGetsSIGBUS(t *testing.T) {
 	}
 }
 
-// A page that a program removes by itself is not there any more, and the pager has no other: it does not hang when it touches that.
+// If a program removes a page by itself, the page is gone, and the pager has no copy. The program
+// does not hang when it touches the page.
 func TestAProgramThatRemovesAPageByItselfGetsSIGBUS(t *testing.T) {
 	var log lines
 	_, socket := serve(t, Config{Device: &device{b: make([]byte, 1<<20)}, Page: 4096, Resident: 256 << 10, Log: log.add})
@@ -416,7 +419,7 @@ func TestOneProgramHasTheMemoryAtATime(t *testing.T) {
 	}
 }
 
-// A page that is there before the pager hears of faults would be one more than it counts.
+// A page that exists before the pager learns of faults would be missing in the pager's count.
 func TestMemoryThatHasBeenTouchedIsRefused(t *testing.T) {
 	const size = 1 << 20
 	_, socket := serve(t, Config{Device: &device{b: make([]byte, size)}, Page: 4096, Resident: 256 << 10})
@@ -465,7 +468,7 @@ func TestPagersThatCannotBeAreRefusedWithTheNumbers(t *testing.T) {
 	}
 }
 
-// lacking is a listener that has no file for its first connections, and then is closed.
+// lacking is a listener that has no file for its first connections, and is closed after that.
 type lacking int
 
 func (l *lacking) AcceptUnix() (*net.UnixConn, error) {
@@ -475,7 +478,7 @@ func (l *lacking) AcceptUnix() (*net.UnixConn, error) {
 	return nil, net.ErrClosed
 }
 
-// While there are no files for connections, a pager waits for some.
+// While there are no files for connections, a pager waits.
 func TestAPagerOutlivesWantOfFiles(t *testing.T) {
 	l, said := lacking(2), []string(nil)
 	if _, err := accept(t.Context(), &l, func(text string) { said = append(said, text) }); !errors.Is(err, net.ErrClosed) {

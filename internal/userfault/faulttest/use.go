@@ -1,4 +1,4 @@
-// Package faulttest uses memory as hard as a Go program can, for tests of what brings its pages.
+// Package faulttest uses memory as hard as a Go program can. It is for tests of pagers.
 package faulttest
 
 import (
@@ -14,9 +14,10 @@ const (
 	words     = pageBytes / 8
 )
 
-// Use fills memory with numbers that tell each of its words, has goroutines change pages at random, and looks at each number before it
-// changes it, and at all in the end. Meanwhile it forces one garbage collection after the other: each stops all goroutines, those too
-// that wait for a page. It returns how many collections there were.
+// Use fills memory with a different number in each word. Goroutines then change pages at random.
+// Use checks each number before a goroutine changes it, and all numbers at the end. Meanwhile it
+// forces one garbage collection after another. Each collection stops all goroutines, including
+// those that wait for a page. Use returns the number of collections.
 func Use(mem []byte, goroutines, changes int) (collections uint32, err error) {
 	stop, collecting := make(chan struct{}), sync.WaitGroup{}
 	collecting.Go(func() {
@@ -37,7 +38,8 @@ func Use(mem []byte, goroutines, changes int) (collections uint32, err error) {
 }
 
 func use(mem []byte, goroutines, changes int) error {
-	u := &user{mem: unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/8), version: make([]uint64, len(mem)/pageBytes)}
+	u := &user{mem: unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/8),
+		version: make([]uint64, len(mem)/pageBytes)}
 	for p := range u.version {
 		u.fill(p)
 	}
@@ -53,13 +55,13 @@ func use(mem []byte, goroutines, changes int) error {
 	return errors.Join(errors.Join(errs...), u.checkAll())
 }
 
-// user is memory with what should be in it.
+// user is memory with its expected content.
 type user struct {
 	mem     []uint64
 	version []uint64 // of each page
 }
 
-// number is what a word of a page has.
+// number returns the content of a word of a page.
 func number(page, version, word uint64) uint64 {
 	z := (page<<32^version)*0x9e3779b97f4a7c15 + word*0xbf58476d1ce4e5b9
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -91,7 +93,8 @@ func (u *user) checkAll() error {
 	return nil
 }
 
-// change changes pages whose number leaves a remainder: each goroutine has its own.
+// change changes pages of one remainder modulo the number of goroutines, so no page belongs to
+// two goroutines.
 func (u *user) change(own, goroutines, changes int) error {
 	r := uint64(own) + 1
 	for n := range changes {
