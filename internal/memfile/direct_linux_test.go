@@ -25,7 +25,8 @@ func fileOf(t *testing.T, d Device) *file {
 	return &file{cfg: Config{Device: d, Timeout: time.Minute, Full: func(err error) bool { return errors.Is(err, errFull) }, Log: func(string) {}}}
 }
 
-// Each call of fallocate is answered by its mode and its place, before anything is changed.
+// Each call of fallocate is answered according to its mode and its place, before anything is
+// changed.
 func TestAHoleIsMadeWhereItChangesNoSize(t *testing.T) {
 	const size = 3 << 20
 	const hole, zeros, keep = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE, unix.FALLOC_FL_ZERO_RANGE, unix.FALLOC_FL_KEEP_SIZE
@@ -63,7 +64,7 @@ func TestAHoleIsMadeWhereItChangesNoSize(t *testing.T) {
 	}
 }
 
-// refusing is a device whose holes fail after some.
+// refusing is a device whose Discard fails after some calls.
 type refusing struct {
 	*memory
 	after int
@@ -76,7 +77,7 @@ func (r *refusing) Discard(ctx context.Context, offset, n int64) error {
 	return r.memory.Discard(ctx, offset, n)
 }
 
-// A hole ends with the first part that fails, and has its error.
+// A hole ends with the first part that fails, and returns the error of this part.
 func TestAHoleEndsWithItsFirstFailure(t *testing.T) {
 	for after := range 3 {
 		r := &refusing{&memory{b: make([]byte, 3<<20)}, after}
@@ -87,7 +88,7 @@ func TestAHoleEndsWithItsFirstFailure(t *testing.T) {
 	}
 }
 
-// The attributes stay as they are. A change to what they are is none.
+// The attributes stay as they are. Setting an attribute to its present value is not a change.
 func TestEachAttributeKeepsItsValue(t *testing.T) {
 	const size = 5000
 	f := fileOf(t, &memory{b: make([]byte, size)})
@@ -122,7 +123,7 @@ func TestEachAttributeKeepsItsValue(t *testing.T) {
 	}
 }
 
-// The free room of a device is what it does not use, within its size.
+// The free room of a device is its unused part, within its size.
 func TestTheFreeRoomIsWithinTheSize(t *testing.T) {
 	const size = 10*4096 + 1
 	for name, c := range map[string]struct {
@@ -146,8 +147,8 @@ func TestTheFreeRoomIsWithinTheSize(t *testing.T) {
 	}
 }
 
-// Each error of the device has its number, and the log has those that a program cannot help, with the
-// operation and its place.
+// Each error of the device has its error number. The log gets the errors that a program cannot
+// repair, with the operation and its place.
 func TestEachFailureHasItsNumberAndItsLine(t *testing.T) {
 	lost := errors.New("all is lost")
 	for name, op := range map[string]func(f *file) unix.Errno{
@@ -186,8 +187,8 @@ func (w waiting) WriteAtContext(ctx context.Context, _ []byte, _ int64) (int, er
 	return 0, ctx.Err()
 }
 
-// An unmount ends the operations in flight at once and without a line. Those that it begins itself
-// have little time, and are not ended by it.
+// An unmount ends the operations in flight at once and without a log line. The operations that it
+// begins itself have little time, and it does not end them.
 func TestAnUnmountEndsWhatIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fileOf(t, waiting{&memory{b: make([]byte, 4096)}})
@@ -216,7 +217,7 @@ func TestAnUnmountEndsWhatIsInFlight(t *testing.T) {
 			t.Errorf("a write that the device does at once: %d, %v", n, errno)
 		}
 	})
-	var o outage // of a mount that no operation has used
+	var o outage // the outage of a mount that no operation has used
 	o.end()
 	o.timeout = 100 * time.Microsecond
 	if got := o.limit(time.Now()); got != time.Millisecond {
@@ -228,7 +229,7 @@ func TestAnUnmountEndsWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// An operation behind its time tells that to those behind it, for the length of a timeout.
+// For the length of a timeout, a late operation shortens the time of the next operations.
 func TestAnOperationThatIsLateShortensTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := fileOf(t, waiting{&memory{b: make([]byte, 4096)}})
@@ -256,7 +257,8 @@ func TestAnOperationThatIsLateShortensTheNext(t *testing.T) {
 	})
 }
 
-// What a mount lacks is told by its own words: a helper that there is not, or the refusal itself.
+// The error of a refused mount names what is missing: the mount helper, or the reason of the
+// refusal.
 func TestAMountThatIsRefusedTellsWhatItLacks(t *testing.T) {
 	for _, err := range []error{exec.ErrNotFound, os.ErrNotExist, fmt.Errorf("fusermount: %w", exec.ErrNotFound)} {
 		if got := refused(err); !errors.Is(got, err) || !errors.Is(got, unix.EPERM) {
@@ -268,7 +270,7 @@ func TestAMountThatIsRefusedTellsWhatItLacks(t *testing.T) {
 	}
 }
 
-// A mount has the defaults that its configuration leaves out.
+// A mount uses the defaults for fields that its configuration leaves out.
 func TestAMountHasItsDefaults(t *testing.T) {
 	mount, f := mountOf(t, Config{Device: &memory{b: make([]byte, 4096)}})
 	cfg := mount.file.cfg
@@ -285,7 +287,8 @@ func TestAMountHasItsDefaults(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	bare, err := New(dir, Config{Device: &memory{b: make([]byte, 4096), fail: io.ErrNoProgress}}) // without Full and Log
+	// without Full and Log
+	bare, err := New(dir, Config{Device: &memory{b: make([]byte, 4096), fail: io.ErrNoProgress}})
 	if err != nil {
 		t.Fatal(err)
 	}

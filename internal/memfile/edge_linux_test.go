@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A write that begins at the end of the file or behind it has no room, and the error says that. One that reaches over the end is cut there.
+// A write that begins at or behind the end of the file has no room, and the error says so. A
+// write that extends beyond the end is cut there.
 func TestAWriteAtTheEndIsTooBig(t *testing.T) {
 	const size = 1 << 16
 	m := &memory{b: make([]byte, size)}
@@ -27,7 +28,7 @@ func TestAWriteAtTheEndIsTooBig(t *testing.T) {
 	}
 }
 
-// Programs are told by fsync that what they wrote is not kept.
+// fsync reports to programs that their data were not stored.
 func TestTheErrorOfAFlushIsThatOfFsync(t *testing.T) {
 	m := &memory{b: make([]byte, 1<<16)}
 	f := &file{cfg: Config{Device: m, Full: func(err error) bool { return errors.Is(err, errFull) }, Log: func(string) {}}}

@@ -8,9 +8,10 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// The directory has one file and keeps it: there is no other way to the bytes. Each operation that
-// would change the directory fails with EPERM, as POSIX says of a filesystem that has no such
-// operation. The library would answer with EROFS or ENOTSUP, which programs take for a broken mount.
+// The directory has one file, which cannot be removed, because no other way leads to the bytes.
+// Each operation that would change the directory fails with EPERM, as POSIX specifies for a
+// filesystem without this operation. The library would answer with EROFS or ENOTSUP, and programs
+// would take this for a broken mount.
 
 var (
 	_ fs.NodeUnlinker  = (*root)(nil)
@@ -35,7 +36,9 @@ func (r *root) Rename(context.Context, string, fs.InodeEmbedder, string, uint32)
 }
 
 // Create refuses to make another file.
-func (r *root) Create(context.Context, string, uint32, uint32, *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+func (r *root) Create(
+	context.Context, string, uint32, uint32, *fuse.EntryOut,
+) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
 	return nil, nil, 0, syscall.EPERM
 }
 

@@ -16,15 +16,15 @@ import (
 
 var localSeed = flag.Uint64("local.seed", 0, "the seed of the comparison of the file with a local one; 0: one of its own")
 
-// The file does what a file of a local filesystem does that has its size, by whatever descriptor, and with the same errors; the device has what was written in
-// the end.
+// The file behaves like a file of its size on a local filesystem, through any descriptor, and
+// with the same errors. In the end the device has the written bytes.
 func TestTheFileIsAsALocalOneOfItsSize(t *testing.T) {
 	seed := *localSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-local.seed=%d", seed)
-	const size = 1<<20 + 4096 - 96 // the last page is not whole
+	const size = 1<<20 + 4096 - 96 // the last page is incomplete
 	m := &memory{b: make([]byte, size)}
 	ours := mounted(t, Config{Device: m})
 	path := filepath.Join(t.TempDir(), "local")
@@ -74,7 +74,8 @@ func draw(rng *rand.Rand, size int64) operation {
 	return op
 }
 
-// either is one of the two files. Not each local filesystem has descriptors that read and write past the page cache, and zeros that need not be written.
+// either is one of the two files. Some local filesystems lack descriptors that bypass the page
+// cache, and zeros that need not be written.
 type either struct {
 	cached, direct int
 	local          bool
@@ -90,7 +91,7 @@ func open(t *testing.T, path string, flags int) int {
 	return fd
 }
 
-// do does an operation, and returns what came of it.
+// do executes an operation and returns its outcome as text.
 func (p *either) do(op operation) string {
 	fd := p.cached
 	if op.direct {
@@ -116,7 +117,7 @@ func (p *either) do(op operation) string {
 		return fmt.Sprint(st.Size, err, unix.Ftruncate(fd, st.Size))
 	case "sync":
 		return fmt.Sprint(unix.Fsync(fd))
-	case "forget": // what is in the page cache
+	case "forget": // drop what is in the page cache
 		return fmt.Sprint(unix.Fadvise(fd, op.offset, op.n, unix.FADV_DONTNEED))
 	default:
 		at, err := unix.Seek(fd, 0, unix.SEEK_END)
@@ -124,7 +125,7 @@ func (p *either) do(op operation) string {
 	}
 }
 
-// writeZeros writes the zeros of an operation that lie within the file.
+// writeZeros writes the part of an operation's zeros that lies within the file.
 func (p *either) writeZeros(op operation) error {
 	size, err := unix.Seek(p.cached, 0, unix.SEEK_END)
 	if err != nil || op.offset >= size {
@@ -134,7 +135,7 @@ func (p *either) writeZeros(op operation) error {
 	return err
 }
 
-// aligned is memory that O_DIRECT takes.
+// aligned returns memory that O_DIRECT accepts.
 func aligned(n int64) []byte {
 	b := make([]byte, n+4096)
 	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 4095

@@ -1,10 +1,11 @@
-// Package memfile shows bytes that are elsewhere as a file: a filesystem with one file, by FUSE.
+// Package memfile presents the bytes of a device as a file. It is a filesystem with one file, by
+// FUSE.
 //
 //	program ── read, write, mmap ──► kernel: page cache ── /dev/fuse ──► file ──► Device
 //	                                                    DIR/memory
 //
-// The kernel caches what it has read and written by mmap, as of any file: a mapping of the file is memory of which the parts in use are
-// local, and the rest elsewhere.
+// The kernel caches reads and writes by mmap as for any file. So a mapping of the file is memory
+// whose used parts are local and whose other parts are on the device.
 package memfile
 
 import (
@@ -25,47 +26,50 @@ import (
 	"github.com/weftnet/weft/internal/refusal"
 )
 
-// Device has the bytes. Its methods may be called from several goroutines at once, with parts that lie within its size.
+// Device holds the bytes. Several goroutines may call its methods concurrently, with parts that
+// lie within its size.
 type Device interface {
 	Size() int64
 	ReadAtContext(ctx context.Context, b []byte, offset int64) (int, error)
 	WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error)
 	Flush(ctx context.Context) error
 
-	// Discard makes a part read as zeros, and frees what room it took.
+	// Discard makes a part read as zeros, and frees the room that it took.
 	Discard(ctx context.Context, offset, n int64) error
 }
 
 // Config configures a mount.
 type Config struct {
 	Device Device
-	Source string // what the list of mounts shows
+	Source string // name in the list of mounts
 
-	// Timeout is after what time an operation that the device does not come to an end with fails; zero: 30 s.
+	// Timeout is the time after which an operation fails if the device has not completed it;
+	// zero: 30 s.
 	Timeout time.Duration
 
-	// Used, if set, returns how many bytes of the device take room. Statfs reports the number.
+	// Used, if set, returns the number of bytes of the device that take room. Statfs reports the
+	// number.
 	Used func() int64
 
-	// Full reports whether an error of the device says that it has no room.
+	// Full reports whether an error of the device means that it has no room.
 	Full func(error) bool
 
-	// Log, if set, is told which operations failed for want of the device.
+	// Log, if set, receives a text for each operation that failed because of the device.
 	Log func(text string)
 }
 
 // Name is the name of the file.
 const Name = "memory"
 
-// maxTransfer is the most bytes of one request of the kernel. maxBackground is how many such requests
-// the kernel has in flight for writes of its page cache. Fewer would make an fsync wait for more
-// timeouts, one after the other.
+// maxTransfer is the largest number of bytes of one request of the kernel. maxBackground is the
+// largest number of such requests that the kernel has in flight for writes of its page cache.
+// With a smaller number, an fsync would wait for more timeouts, one after another.
 const (
 	maxTransfer   = 1 << 20
 	maxBackground = 64
 )
 
-// Mount is a filesystem that is mounted.
+// Mount is a mounted filesystem.
 type Mount struct {
 	dir    string
 	server *fuse.Server
@@ -76,7 +80,8 @@ type Mount struct {
 func New(dir string, cfg Config) (*Mount, error) {
 	switch inside, err := os.ReadDir(dir); {
 	case errors.Is(err, unix.ENOTCONN):
-		return nil, fmt.Errorf("memfile: %w: the process that has mounted it was killed; expected it to be unmounted (umount %s)", err, dir)
+		return nil, fmt.Errorf("memfile: %w: the process that has mounted it was killed; expected it to be unmounted (umount %s)",
+			err, dir)
 	case err != nil:
 		return nil, fmt.Errorf("memfile: %w", err)
 	case len(inside) > 0:
@@ -97,8 +102,10 @@ func New(dir string, cfg Config) (*Mount, error) {
 	f := &file{cfg: cfg, since: time.Now()}
 	always := time.Hour
 	server, err := fs.Mount(dir, &root{file: f}, &fs.Options{
-		// Only others than root try fusermount: for root its absence would take the place of the reason.
-		MountOptions: fuse.MountOptions{FsName: cfg.Source, Name: "weft", DirectMount: true, DirectMountStrict: os.Geteuid() == 0, MaxWrite: maxTransfer, MaxReadAhead: maxTransfer,
+		// Only users other than root try fusermount. For root, the error about a missing
+		// fusermount would hide the real reason.
+		MountOptions: fuse.MountOptions{FsName: cfg.Source, Name: "weft", DirectMount: true,
+			DirectMountStrict: os.Geteuid() == 0, MaxWrite: maxTransfer, MaxReadAhead: maxTransfer,
 			MaxBackground: maxBackground, DisableXAttrs: true},
 		EntryTimeout: &always,
 		AttrTimeout:  &always,
@@ -117,15 +124,17 @@ func device() error {
 	case err == nil:
 		return f.Close()
 	case errors.Is(err, unix.EPERM):
-		return &refusal.Refusal{Call: "open " + path, Err: unix.EPERM, Limit: "the devices of this container or service do not include it",
-			Cure: "add it, with --device /dev/fuse or DeviceAllow="}
+		return &refusal.Refusal{Call: "open " + path, Err: unix.EPERM,
+			Limit: "the devices of this container or service do not include it",
+			Cure:  "add it, with --device /dev/fuse or DeviceAllow="}
 	case errors.Is(err, unix.EACCES):
 		return nil // fusermount opens it as root
 	}
 	return fmt.Errorf("%w; expected a kernel with FUSE", err)
 }
 
-// refused says why a mount failed. Without root it is fusermount that mounts.
+// refused returns the error of a failed mount with its reason. Without root, fusermount does the
+// mount.
 func refused(err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, iofs.ErrNotExist) {
 		return fmt.Errorf("%w (%w)", refusal.Of("mount", 0, unix.EPERM), err)
@@ -133,14 +142,15 @@ func refused(err error) error {
 	return refusal.Of("mount", 0, err)
 }
 
-// Wait waits until the filesystem is unmounted, by whatever program.
+// Wait waits until the filesystem is unmounted, by any program.
 func (m *Mount) Wait() { m.server.Wait() }
 
-// Close unmounts the filesystem. If it is in use, it leaves the directory, too, so that no mount is left that nothing serves: what uses it can go on until this
-// process ends, and Close fails.
+// Close unmounts the filesystem. If the filesystem is in use, Close removes it from the
+// directory, so that no dead mount remains there, and fails. Users of the file can then continue
+// until this process ends.
 //
-// Close ends the operations that wait for the device, and gives those that unmounting begins little
-// time: their bytes end with the mount.
+// Close ends the operations that wait for the device. The operations that unmounting begins get
+// little time, because their bytes end with the mount.
 func (m *Mount) Close() error {
 	m.file.outage.end()
 	if m.server.Unmount() == nil {
@@ -149,7 +159,8 @@ func (m *Mount) Close() error {
 	if err := unix.Unmount(m.dir, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("memfile: unmount %s: %w", m.dir, err)
 	}
-	return fmt.Errorf("memfile: unmount %s: %w; it has left the directory, and what uses it fails when this process has ended", m.dir, unix.EBUSY)
+	return fmt.Errorf("memfile: unmount %s: %w; it has left the directory, and what uses it fails when this process has ended",
+		m.dir, unix.EBUSY)
 }
 
 // root is the directory.
@@ -164,13 +175,12 @@ var (
 	_ fs.NodeStatfser = (*root)(nil)
 )
 
-// OnAdd puts the file into it.
+// OnAdd puts the file into the directory.
 func (r *root) OnAdd(ctx context.Context) {
 	r.AddChild(Name, r.NewPersistentInode(ctx, r.file, fs.StableAttr{Mode: fuse.S_IFREG}), false)
 }
 
-// Fsync returns when the bytes of the file are where they are kept. The directory itself never
-// changes.
+// Fsync returns when the bytes of the file are stored. The directory itself never changes.
 func (r *root) Fsync(ctx context.Context, h fs.FileHandle, flags uint32) syscall.Errno {
 	return r.file.Fsync(ctx, h, flags)
 }
@@ -180,7 +190,7 @@ func (r *root) Statfs(ctx context.Context, out *fuse.StatfsOut) syscall.Errno {
 	return r.file.Statfs(ctx, out)
 }
 
-// file is the file.
+// file is the only file of the filesystem.
 type file struct {
 	fs.Inode
 	cfg    Config
@@ -202,7 +212,8 @@ var (
 // mode lets the owner read and write the file, and no other user.
 const mode = 0o600
 
-// Getattr says how large the file is, and whose. It has blocks for all of its size: programs take one without blocks for a hole, and do not read it.
+// Getattr returns the size and the owner of the file. It reports blocks for the whole size,
+// because programs take a file without blocks for a hole and do not read it.
 func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	out.Mode, out.Nlink, out.Size, out.Blksize = fuse.S_IFREG|mode, 1, uint64(f.cfg.Device.Size()), blockBytes
 	out.Blocks = (out.Size + 511) / 512
@@ -214,7 +225,7 @@ func (f *file) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) sy
 // blockBytes is the unit in which stat and statfs count.
 const blockBytes = 4096
 
-// Statfs reports the size and the use of the device, and that no other file fits in.
+// Statfs reports the size and the use of the device, and that there is no room for another file.
 func (f *file) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
 	size, used := f.cfg.Device.Size(), int64(0)
 	if f.cfg.Used != nil {
@@ -227,25 +238,26 @@ func (f *file) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
 	return 0
 }
 
-// Setattr takes what changes nothing that is kept: the size stays, and so do the owner and the mode.
+// Setattr accepts only settings that change nothing: the size, the owner and the mode must stay.
 func (f *file) Setattr(ctx context.Context, h fs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	size, sized := in.GetSize()
 	perm, permitted := in.GetMode()
 	uid, owned := in.GetUID()
 	gid, grouped := in.GetGID()
 	switch {
-	case sized && size != uint64(f.cfg.Device.Size()), permitted && perm&0o7777 != mode, owned && int(uid) != os.Getuid(), grouped && int(gid) != os.Getgid():
+	case sized && size != uint64(f.cfg.Device.Size()), permitted && perm&0o7777 != mode,
+		owned && int(uid) != os.Getuid(), grouped && int(gid) != os.Getgid():
 		return syscall.EPERM
 	}
 	return f.Getattr(ctx, h, out)
 }
 
-// Open lets the kernel keep what it has cached: no other program changes it.
+// Open lets the kernel keep its cache, because no other program changes the file.
 func (f *file) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	return nil, fuse.FOPEN_KEEP_CACHE, 0
 }
 
-// Read reads.
+// Read reads bytes of the device.
 func (f *file) Read(ctx context.Context, _ fs.FileHandle, dest []byte, offset int64) (fuse.ReadResult, syscall.Errno) {
 	var n int
 	errno := f.do(ctx, "read", offset, int64(len(dest)), func(ctx context.Context) (err error) {
@@ -257,7 +269,7 @@ func (f *file) Read(ctx context.Context, _ fs.FileHandle, dest []byte, offset in
 	return fuse.ReadResultData(dest[:n]), errno
 }
 
-// Write writes.
+// Write writes bytes to the device.
 func (f *file) Write(ctx context.Context, _ fs.FileHandle, data []byte, offset int64) (uint32, syscall.Errno) {
 	if room := f.cfg.Device.Size() - offset; room < int64(len(data)) {
 		if room <= 0 {
@@ -275,12 +287,13 @@ func (f *file) Write(ctx context.Context, _ fs.FileHandle, data []byte, offset i
 	return uint32(len(data)), 0
 }
 
-// Fsync returns when what was written is where it is kept.
+// Fsync returns when the written bytes are stored.
 func (f *file) Fsync(ctx context.Context, _ fs.FileHandle, _ uint32) syscall.Errno {
 	return f.do(ctx, "fsync", 0, 0, f.cfg.Device.Flush)
 }
 
-// Allocate makes holes. All else that fallocate does would change the size, or take room for nothing.
+// Allocate makes holes. All other modes of fallocate would change the size, or take room without
+// use.
 func (f *file) Allocate(ctx context.Context, _ fs.FileHandle, offset, n uint64, mode uint32) syscall.Errno {
 	const hole = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
 	if mode != hole && mode&^uint32(unix.FALLOC_FL_KEEP_SIZE) != unix.FALLOC_FL_ZERO_RANGE {
@@ -288,12 +301,13 @@ func (f *file) Allocate(ctx context.Context, _ fs.FileHandle, offset, n uint64, 
 	}
 	size := uint64(f.cfg.Device.Size())
 	if mode&unix.FALLOC_FL_KEEP_SIZE == 0 && (offset > size || n > size-offset) {
-		return syscall.EFBIG // the kernel would take the file for longer
+		return syscall.EFBIG // otherwise the kernel would assume a longer file
 	}
 	if offset >= size {
 		return 0
 	}
-	for end := offset + min(n, size-offset); offset < end; { // a hole may be of gigabytes: each part has its own time
+	// A hole may have gigabytes, so each part has its own time limit.
+	for end := offset + min(n, size-offset); offset < end; {
 		part := min(end-offset, maxTransfer-offset%maxTransfer)
 		errno := f.do(ctx, "discard", int64(offset), int64(part), func(ctx context.Context) error {
 			return f.cfg.Device.Discard(ctx, int64(offset), int64(part))
@@ -306,9 +320,10 @@ func (f *file) Allocate(ctx context.Context, _ fs.FileHandle, offset, n uint64, 
 	return 0
 }
 
-// do has the device do something, within the time that it may take.
+// do runs an operation of the device within its time limit.
 func (f *file) do(ctx context.Context, what string, offset, n int64, op func(context.Context) error) syscall.Errno {
-	// A signal to the program does not end a write in the middle: ctx, which it would end, has no say.
+	// A signal to the program must not end a write in the middle. So the cancellation of ctx is
+	// ignored.
 	ctx, limit, done := f.outage.begin(context.WithoutCancel(ctx), f.cfg.Timeout)
 	err := op(ctx)
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
@@ -319,7 +334,7 @@ func (f *file) do(ctx context.Context, what string, offset, n int64, op func(con
 		return 0
 	case f.cfg.Full(err):
 		return syscall.ENOSPC
-	case ended: // the program that unmounts knows
+	case ended: // the unmounting program knows
 		return syscall.EIO
 	case late:
 		err = fmt.Errorf("not done within %v: %w", limit, err)

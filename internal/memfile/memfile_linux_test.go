@@ -27,7 +27,7 @@ type memory struct {
 	stuck bool // reads wait for their context
 }
 
-// at is a copy of what the device has.
+// at returns a copy of the device's bytes.
 func (m *memory) at(offset, n int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +78,7 @@ func (m *memory) Discard(_ context.Context, offset, n int64) error {
 
 var errFull = errors.New("no room")
 
-// mounted mounts a device for the time of the test, and opens its file.
+// mounted mounts a device until the test ends, and opens its file.
 func mounted(t *testing.T, cfg Config) *os.File {
 	t.Helper()
 	mount, f := mountOf(t, cfg)
@@ -92,7 +92,7 @@ func mounted(t *testing.T, cfg Config) *os.File {
 	return f
 }
 
-// mountOf mounts a device, or skips the test where that is not permitted, and opens its file.
+// mountOf mounts a device and opens its file. It skips the test if mounting is not permitted.
 func mountOf(t *testing.T, cfg Config) (*Mount, *os.File) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -124,7 +124,8 @@ func TestAFileIsReadAndWritten(t *testing.T) {
 		t.Fatalf("%v, %v", info, err)
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Blocks != 2049 { // of 512 bytes; with none, tar --sparse takes the file for a hole
+	// Blocks have 512 bytes. If there are none, tar --sparse takes the file for a hole.
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Blocks != 2049 {
 		t.Errorf("the file has %d blocks, %v; expected 2049", st.Blocks, err)
 	}
 	data := bytes.Repeat([]byte("weft"), 50_000)
@@ -171,7 +172,7 @@ func TestTheFileKeepsItsOwnerAndMode(t *testing.T) {
 	}
 }
 
-// A file that was removed would be missing until it is mounted anew, with all that it has.
+// A removed file would be missing, with all its bytes, until it is mounted anew.
 func TestTheFileCannotBeRemoved(t *testing.T) {
 	f := mounted(t, Config{Device: &memory{b: make([]byte, 4096)}})
 	if err := os.Remove(f.Name()); !errors.Is(err, unix.EPERM) {
@@ -182,7 +183,8 @@ func TestTheFileCannotBeRemoved(t *testing.T) {
 	}
 }
 
-// The file keeps its size: what would be zeros beyond its end is refused, before anything is changed, unless it shall not grow by that.
+// The file keeps its size. Zeros beyond its end are refused before anything is changed, unless
+// the call says that the file must not grow.
 func TestZerosBeyondTheEndMakeTheFileNoLonger(t *testing.T) {
 	const size = 1 << 20
 	m := &memory{b: bytes.Repeat([]byte("x"), size)}
@@ -209,8 +211,9 @@ func TestZerosBeyondTheEndMakeTheFileNoLonger(t *testing.T) {
 }
 
 func TestAMappingOfTheFileIsMemory(t *testing.T) {
-	// The program that maps the file is the one that serves it, as it should not be: a collection would wait for a goroutine that waits for
-	// a page, and the goroutine that is to bring the page would wait for the collection.
+	// Here the program that maps the file also serves it, which is wrong in general: a garbage
+	// collection would wait for a goroutine that waits for a page, and the goroutine that should
+	// bring the page would wait for the collection.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	m := &memory{b: make([]byte, 1<<20)}
 	f := mounted(t, Config{Device: m})
@@ -275,7 +278,8 @@ func TestAnOperationThatTakesTooLongIsLoggedWithItsTime(t *testing.T) {
 	}
 }
 
-// silent is a device whose writes wait until their context ends, and keep how long each might take.
+// silent is a device whose writes wait until their context ends. It records the time limit of
+// each write.
 type silent struct {
 	*memory
 	mu     sync.Mutex
@@ -296,7 +300,7 @@ func (s *silent) WriteAtContext(ctx context.Context, b []byte, _ int64) (int, er
 	return 0, ctx.Err()
 }
 
-// An fsync writes the kernel's cache in batches, one after the other.
+// An fsync writes the kernel's cache in batches, one after another.
 func TestOfManyWritesToADeadServerOnlyTheFirstTakesTheWholeTimeout(t *testing.T) {
 	const timeout = 640 * time.Millisecond
 	dev := &silent{memory: &memory{b: make([]byte, 16<<20)}}
@@ -342,7 +346,7 @@ func TestAnInterruptEndsWhatWaitsForADeadServer(t *testing.T) {
 	}
 }
 
-// A server beside the dead one may be alive but slow, and what it is asked must not fail at once.
+// Another server may be alive but slow, so its operations must not fail at once.
 func TestOperationsHaveMoreTimeWhileSomeSucceed(t *testing.T) {
 	var o outage
 	o.init(time.Hour)
@@ -391,7 +395,7 @@ func TestADirectoryIsSyncedAndTellsItsSizeAndUse(t *testing.T) {
 	}
 }
 
-// What programs do with a file, and take another answer for a broken disk.
+// Programs use these operations on a file. They take a different answer for a broken disk.
 func TestOperationsThatProgramsExpectHaveTheirAnswer(t *testing.T) {
 	f := mounted(t, Config{Device: &memory{b: make([]byte, 1<<20)}})
 	fd, path, other := int(f.Fd()), f.Name(), filepath.Join(filepath.Dir(f.Name()), "other")
@@ -424,7 +428,7 @@ func TestOperationsThatProgramsExpectHaveTheirAnswer(t *testing.T) {
 	}
 }
 
-// copyRange copies a page of a file behind itself in the kernel.
+// copyRange copies a page of a file to a later place in the file, within the kernel.
 func copyRange(fd int) error {
 	from, to := int64(0), int64(8192)
 	_, err := unix.CopyFileRange(fd, &from, fd, &to, 4096, 0)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// outage gives each operation its time. The kernel writes its page cache in batches: it begins the
-// next batch when one has ended. If the server is dead and each batch waited for the whole timeout,
-// an fsync would take a multiple of it.
+// outage sets the time limit of each operation. The kernel writes its page cache in batches: it
+// begins the next batch when one has ended. If the server is dead and each batch waited for the
+// whole timeout, an fsync would take a multiple of the timeout.
 //
 //	well ──► an operation times out ──► silent: little time ──► an operation succeeds ──► mixed: more time
 //	 ▲                                                                                        │
@@ -18,21 +18,22 @@ type outage struct {
 	timeout time.Duration
 
 	mu       sync.Mutex
-	lastLate time.Time       // when an operation timed out last; zero: none has
+	lastLate time.Time       // time of the last timeout; zero: none
 	silent   bool            // no operation has succeeded since
 	closing  context.Context // ends the operations in flight
 	close    context.CancelFunc
 	ended    bool
 }
 
-// What part of the timeout an operation gets while the device is silent, and while some operations
-// succeed and others time out: another server may be alive, so its operations must not fail early.
+// These are the divisors of the timeout while the device is silent, and while some operations
+// succeed and others time out. In the second case another server may be alive, so its operations
+// must not fail early.
 const (
 	silentPart = 64
 	mixedPart  = 8
 )
 
-// errClosing ends the operations of a mount that is unmounted.
+// errClosing ends the operations of a mount that is being unmounted.
 var errClosing = errors.New("memfile: the file is unmounted")
 
 func (o *outage) init(timeout time.Duration) {
@@ -42,9 +43,11 @@ func (o *outage) init(timeout time.Duration) {
 	}
 }
 
-// begin returns the context of an operation and its time limit, which is at most timeout. done ends
-// the operation.
-func (o *outage) begin(ctx context.Context, timeout time.Duration) (_ context.Context, limit time.Duration, done func(ok, late bool)) {
+// begin returns the context of an operation and its time limit, which is at most timeout. The
+// function done ends the operation.
+func (o *outage) begin(
+	ctx context.Context, timeout time.Duration,
+) (_ context.Context, limit time.Duration, done func(ok, late bool)) {
 	o.mu.Lock()
 	o.init(timeout)
 	limit = o.limit(time.Now())
@@ -61,7 +64,7 @@ func (o *outage) begin(ctx context.Context, timeout time.Duration) (_ context.Co
 	}
 }
 
-// limit returns the time limit of an operation that begins now. With the lock held.
+// limit returns the time limit of an operation that begins now. The lock is held.
 func (o *outage) limit(now time.Time) time.Duration {
 	switch {
 	case o.ended, o.silent && o.recent(now):
@@ -72,12 +75,12 @@ func (o *outage) limit(now time.Time) time.Duration {
 	return o.timeout
 }
 
-// recent reports whether an operation has timed out within the length of a timeout.
+// recent reports whether an operation has timed out within the last timeout.
 func (o *outage) recent(now time.Time) bool {
 	return !o.lastLate.IsZero() && now.Sub(o.lastLate) < o.timeout
 }
 
-// note remembers how an operation ended.
+// note records the outcome of an operation.
 func (o *outage) note(ok, late bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -90,7 +93,7 @@ func (o *outage) note(ok, late bool) {
 	}
 }
 
-// end ends the operations in flight. Later ones get little time.
+// end ends the operations in flight. Later operations get little time.
 func (o *outage) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -98,6 +101,6 @@ func (o *outage) end() {
 		o.ended = true
 		o.init(o.timeout)
 		o.close()
-		o.closing = context.Background() // of operations that begin later
+		o.closing = context.Background() // for operations that begin later
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/refusal/refusaltest"
 )
 
-// mountAt mounts a filesystem, and returns what comes of it as text.
+// mountAt returns a function that mounts a filesystem and returns the outcome as text.
 func mountAt(dir string) func() string {
 	return func() string {
 		m, err := New(dir, Config{Device: &memory{b: make([]byte, 1<<20)}})

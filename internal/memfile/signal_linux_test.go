@@ -34,8 +34,8 @@ func (w watchful) Discard(ctx context.Context, offset, n int64) error {
 	return w.memory.Discard(ctx, offset, n)
 }
 
-// The kernel withdraws a request if its program gets a signal. An operation that has begun goes on:
-// otherwise the program would read an error though the device works.
+// The kernel withdraws a request if its program gets a signal. An operation that has begun
+// continues. Otherwise the program would read an error although the device works.
 func TestASignalToTheProgramEndsNoOperation(t *testing.T) {
 	const size = 1 << 16
 	f := &file{cfg: Config{
@@ -76,7 +76,7 @@ func (c *counting) AfterFunc(func()) (stop func() bool) {
 	return func() bool { c.waiting--; return true }
 }
 
-// A mount may serve operations for years. Each that has ended leaves nothing.
+// A mount may serve operations for years. An operation that has ended leaves nothing.
 func TestAnOperationThatEndedIsForgotten(t *testing.T) {
 	c := &counting{Context: context.Background()}
 	o := outage{closing: c}
