@@ -10,14 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastPages is how many huge pages memory must have room for before Advise does anything. Smaller memory may
-// contain no whole huge page, because the heap does not align it.
+// leastPages is the smallest number of huge pages for which Advise does anything. Smaller memory
+// may contain no whole huge page, because the heap does not align it.
 const leastPages = 2
 
-// Advise asks the system to hold mem in huge pages, where mem covers whole ones. It takes no page that an
-// administrator has set aside. The kernel of most distributions gives such pages only to memory that asks.
+// Advise asks the system to hold mem in huge pages, as far as mem covers whole ones. It takes no
+// page that an administrator has reserved. In most distributions the kernel gives huge pages only
+// to memory that asks for them.
 //
-// If the system refuses, the pages stay ordinary: the memory is slower, but works. So there is no error.
+// If the system refuses, the pages stay ordinary. Then the memory works, but is slower, so Advise
+// returns no error.
 func Advise(mem []byte) {
 	page := transparentBytes()
 	if page == 0 || uintptr(len(mem)) < leastPages*page {
@@ -27,11 +29,13 @@ func Advise(mem []byte) {
 	skip := -at & (page - 1)
 	whole := mem[skip : skip+(uintptr(len(mem))-skip)&^(page-1)]
 	_ = unix.Madvise(whole, unix.MADV_HUGEPAGE)
-	// The first call is about pages to come. Memory that the heap uses again has ordinary pages already.
+	// The first call is about future pages. Memory that the heap reuses already has ordinary
+	// pages.
 	_ = unix.Madvise(whole, unix.MADV_COLLAPSE)
 }
 
-// transparentBytes is the size of a huge page that the kernel makes by itself, or 0 if it makes none.
+// transparentBytes returns the size of the huge pages that the kernel makes by itself, or 0 if it
+// makes none.
 var transparentBytes = sync.OnceValue(func() uintptr {
 	text, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
 	if err != nil {

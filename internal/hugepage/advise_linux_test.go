@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugeBytes returns how much anonymous memory of the process lies in huge pages.
+// hugeBytes returns the number of bytes of the process's anonymous memory that lie in huge pages.
 func hugeBytes(t *testing.T) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps_rollup")
@@ -29,7 +29,7 @@ func hugeBytes(t *testing.T) int {
 	return n << 10
 }
 
-// needHugePages skips the test where the kernel makes no huge pages by itself.
+// needHugePages skips the test if the kernel makes no huge pages by itself.
 func needHugePages(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile("/sys/kernel/mm/transparent_hugepage/enabled")

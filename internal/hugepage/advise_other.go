@@ -2,5 +2,5 @@
 
 package hugepage
 
-// Advise does nothing: other systems choose the size of pages by themselves.
+// Advise does nothing, because other systems choose the page size by themselves.
 func Advise([]byte) {}

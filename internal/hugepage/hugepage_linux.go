@@ -1,4 +1,5 @@
-// Package hugepage makes memory of the system's huge pages, which its administrator has set aside, or of ordinary ones.
+// Package hugepage maps memory in the system's huge pages, which an administrator has reserved,
+// or in ordinary pages.
 package hugepage
 
 import (
@@ -8,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open makes a file in memory of huge pages, whose size is that of one, or more, that hold n bytes. It can be sealed.
+// Open makes a file in memory of huge pages. Its size is the smallest multiple of the size of a
+// huge page that holds n bytes. The file can be sealed.
 func Open(name string, n int) (fd, size int, err error) {
 	if fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_HUGETLB); err != nil {
 		return -1, 0, Explain(n, err)
@@ -25,7 +27,8 @@ func Open(name string, n int) (fd, size int, err error) {
 	return fd, size, nil
 }
 
-// Map makes at least n bytes, zeroed. The pages are reserved: using them does not fail.
+// Map maps at least n bytes of zeroed memory. The pages are reserved, so using them does not
+// fail.
 func Map(n int) ([]byte, error) {
 	fd, size, err := Open("weft huge pages", n)
 	if err != nil {
@@ -38,10 +41,12 @@ func Map(n int) ([]byte, error) {
 	return mem, nil
 }
 
-// Explain says what could be done about it.
+// Explain adds to an error the number of bytes, and the remedy if too few huge pages are free.
 func Explain(n int, err error) error {
 	if errors.Is(err, unix.ENOMEM) {
-		return fmt.Errorf("%d bytes in huge pages: %w; too few are free (HugePages_Free in /proc/meminfo), sysctl vm.nr_hugepages sets more aside", n, err)
+		return fmt.Errorf(
+			"%d bytes in huge pages: %w; too few are free (HugePages_Free in /proc/meminfo), sysctl vm.nr_hugepages sets more aside",
+			n, err)
 	}
 	return fmt.Errorf("%d bytes in huge pages: %w", n, err)
 }

@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// Map fails: only Linux has them in a way that Weft knows.
+// Map fails, because Weft supports huge pages on Linux only.
 func Map(n int) ([]byte, error) {
 	return nil, fmt.Errorf("%d bytes in huge pages: %w on %s", n, errors.ErrUnsupported, runtime.GOOS)
 }

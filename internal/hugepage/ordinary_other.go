@@ -8,10 +8,11 @@ import (
 	"runtime"
 )
 
-// MapOrdinary fails: Weft does not support this system, and says so by one error (internal/target) if this package compiles.
+// MapOrdinary fails. Weft does not support this system. If this package compiles, the build
+// reports this by a single error, that of internal/target.
 func MapOrdinary(n int) ([]byte, error) {
 	return nil, fmt.Errorf("%d bytes: %w on %s", n, errors.ErrUnsupported, runtime.GOOS)
 }
 
-// Unmap has nothing to let go of.
+// Unmap does nothing, because there is nothing to release.
 func Unmap([]byte) error { return nil }

@@ -11,8 +11,9 @@ import (
 	"github.com/weftnet/weft/internal/refusal"
 )
 
-// MapOrdinary makes n bytes, zeroed, in ordinary pages, apart from Go's heap: there memory that the
-// system does not give ends the program. It fails if the host or a cgroup has less memory.
+// MapOrdinary maps n bytes of zeroed memory in ordinary pages outside Go's heap. In Go's heap, a
+// lack of memory would end the program. MapOrdinary fails if the host or a cgroup has less
+// memory.
 func MapOrdinary(n int) ([]byte, error) {
 	if err := refusal.Memory(int64(n)); err != nil {
 		return nil, err
@@ -27,5 +28,5 @@ func MapOrdinary(n int) ([]byte, error) {
 	return mem, nil
 }
 
-// Unmap lets go of all that Map or MapOrdinary has returned.
+// Unmap releases all memory that a call of Map or MapOrdinary has returned.
 func Unmap(mem []byte) error { return unix.Munmap(mem) }
