@@ -6,13 +6,13 @@
 //
 //	…/daemon's cgroup
 //	└── job-1a2b3c4d            cgroup.procs belongs to the user
-//	    ├── keeper              the keeper: no memory limit of the job ends it
+//	    ├── keeper              the keeper: no memory limit of the job kills it
 //	    └── ranks               the ranks: cgroup.procs, cgroup.kill, memory.max … belong to the user
 //
-// A host has version 2, version 1, or both. Version 2 needs cgroup.kill (Linux 5.14). Version 1 has
-// one hierarchy for each controller; a Group uses memory, pids and freezer. If both are mounted, a
-// Group uses version 2 in place of the freezer to end processes, and whichever has the memory
-// controller to limit memory.
+// A host has version 2, version 1, or both. Version 2 needs cgroup.kill (Linux 5.14). Version 1
+// has one hierarchy for each controller. A Group uses memory, pids and freezer. If both versions
+// are mounted, a Group ends processes with version 2 instead of the freezer. It limits memory
+// with the version that has the memory controller.
 package cgroup
 
 import (
@@ -21,17 +21,17 @@ import (
 	"slices"
 )
 
-// Names of the two parts of a job's cgroup.
+// These are the names of the two parts of a job's cgroup.
 const (
 	ranksDir  = "ranks"
 	keeperDir = "keeper"
 )
 
-// Group is the control group of one job on one host: one directory for each hierarchy, or an empty
-// string. The daemon hands it to the keeper in JSON, or by Paths and Open.
+// Group is the control group of one job on one host. It holds the directory in each hierarchy, or
+// an empty string. The daemon passes it to the keeper as JSON, or by Paths and Open.
 type Group struct {
 	Unified string `json:"unified,omitempty"` // version 2
-	Memory  string `json:"memory,omitempty"`  // version 1, as the following
+	Memory  string `json:"memory,omitempty"`  // version 1, like the following fields
 	Pids    string `json:"pids,omitempty"`
 	Freezer string `json:"freezer,omitempty"`
 }
@@ -46,10 +46,10 @@ func (g *Group) Paths() (paths []string) {
 	return paths
 }
 
-// OOM holds the kernel's counts and limits of the memory of a group.
+// OOM holds the kernel's counts and limits of a group's memory.
 type OOM struct {
 	Kills      uint64 // processes that the kernel has killed for lack of memory
-	LimitBytes int64  // the lowest limit that holds here; 0 if there is none
+	LimitBytes int64  // the lowest limit that applies here; 0 if there is none
 }
 
 // String describes the memory that ran out, such as "cgroup limit 512 MiB".
@@ -60,7 +60,7 @@ func (o OOM) String() string {
 	return "cgroup limit " + Size(o.LimitBytes)
 }
 
-// Size writes a number of bytes in the largest binary unit that divides it, such as "512 MiB".
+// Size formats a number of bytes in the largest binary unit that divides it, such as "512 MiB".
 func Size(bytes int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0

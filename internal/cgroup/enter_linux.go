@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// Enter prepares the calling thread to start ranks: processes that the thread forks with attr begin
-// in the group, and have no moment outside. In version 1, the thread itself enters the group, so
-// the goroutine must be locked to its thread. Call done when the ranks are started; it brings the
-// thread and attr back.
+// Enter prepares the calling thread to start ranks. Processes that the thread forks with attr
+// begin in the group, and are never outside of it. In version 1, the thread itself enters the
+// group, so the goroutine must be locked to its thread. Call done when the ranks have started.
+// done restores the thread and attr.
 func (g *Group) Enter(attr *syscall.SysProcAttr) (done func(), err error) {
 	return g.enter(ranksDir, attr)
 }
 
-// EnterKeeper is Enter for the keeper, which is outside the limits of the ranks.
+// EnterKeeper is like Enter, but for the keeper, which is outside the limits of the ranks.
 func (g *Group) EnterKeeper(attr *syscall.SysProcAttr) (done func(), err error) {
 	return g.enter(keeperDir, attr)
 }
@@ -57,15 +57,16 @@ func (g *Group) enter(part string, attr *syscall.SysProcAttr) (done func(), err 
 	return done, nil
 }
 
-// leave moves the calling thread home. A user may lack the right; the keeper's part of the group is
-// open to it in any case. A thread that stayed in the ranks' part would count as a process of the
-// job.
+// leave moves the calling thread back to its home. If the user lacks the right to do so, leave
+// moves the thread to the keeper's part of the group, which is always open to the user. A thread
+// that stayed in the ranks' part would count as a process of the job.
 func leave(home, keeper string) {
 	if home == "" || moveThread(home) != nil {
 		_ = moveThread(keeper)
 	}
 }
 
-// moveThread moves the calling thread to a directory of version 1. 0 names this thread. For a number, even its own,
-// the kernel waits until no process of the host is in a fork, by a grace period of 5 to 30 ms.
+// moveThread moves the calling thread to a directory of version 1. The number 0 names this
+// thread. For any other number, even the thread's own, the kernel waits until no process of the
+// host is in a fork. This grace period takes 5 to 30 ms.
 func moveThread(dir string) error { return write(filepath.Join(dir, "tasks"), "0") }

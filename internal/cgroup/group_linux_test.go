@@ -21,7 +21,7 @@ import (
 // patience bounds every wait for something that must happen, however busy the machine is.
 const patience = time.Minute
 
-// makeGroup makes a group that ends with the test, or skips the test.
+// makeGroup makes a group that is removed at the end of the test, or skips the test.
 func makeGroup(t *testing.T) *Group {
 	t.Helper()
 	g, err := Make(fmt.Sprintf("weft-test-cg-%d", os.Getpid()), os.Getuid(), os.Getgid())
@@ -41,7 +41,7 @@ func makeGroup(t *testing.T) *Group {
 	return g
 }
 
-// run starts a shell inside the group. It is reaped at the end of the test.
+// run starts a shell inside the group. The shell is reaped at the end of the test.
 func run(t *testing.T, enter func(*syscall.SysProcAttr) (func(), error), script string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("/bin/sh", "-c", script)
@@ -63,7 +63,7 @@ func run(t *testing.T, enter func(*syscall.SysProcAttr) (func(), error), script 
 	return c
 }
 
-// awaitProcesses waits until the ranks have n processes at least.
+// awaitProcesses waits until the ranks have at least n processes.
 func awaitProcesses(t *testing.T, g *Group, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -80,7 +80,7 @@ func awaitProcesses(t *testing.T, g *Group, n int) {
 	}
 }
 
-// bomb is a shell with ten stopped children, each with a child in a session of its own.
+// bomb is a shell with ten stopped children. Each of them has a child in another session.
 const bomb = `trap "" TERM
 for i in 1 2 3 4 5 6 7 8 9 10; do
 	sh -c 'trap "" TERM; setsid sleep 1000 & kill -STOP $$' &
@@ -137,8 +137,7 @@ func TestRemoveEndsTheKeeperToo(t *testing.T) {
 	}
 }
 
-// A frozen process ignores SIGKILL until it is thawed, as one in an endless call of the kernel
-// does.
+// A frozen process ignores SIGKILL until it is thawed, like a process in an endless system call.
 func TestKillNamesAProcessThatDoesNotEndAndReturns(t *testing.T) {
 	g := makeGroup(t)
 	if g.Freezer == "" {
@@ -146,7 +145,8 @@ func TestKillNamesAProcessThatDoesNotEndAndReturns(t *testing.T) {
 	}
 	run(t, g.Enter, "sleep 1000")
 	awaitProcesses(t, g, 1)
-	state := filepath.Join(g.Freezer, "freezer.state") // of the whole job: Kill thaws the ranks alone
+	// This is the state of the whole job. Kill thaws only the ranks.
+	state := filepath.Join(g.Freezer, "freezer.state")
 	if err := write(state, "FROZEN"); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestTheThreadIsHomeAfterEnter(t *testing.T) {
 	}
 }
 
-// A process of the list may end, and its pid may become that of a process outside, before the kill.
+// A process of the list may end before the kill, and a process outside may get its pid.
 func TestAPidThatHasLeftTheGroupIsNotKilled(t *testing.T) {
 	g := makeGroup(t)
 	rank := run(t, g.Enter, "exec sleep 600")

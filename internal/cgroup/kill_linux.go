@@ -14,22 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollEvery is how often Kill looks whether the processes are gone. The kernel offers no wait for
-// version 1.
+// pollEvery is the pause between two checks of Kill whether the processes have ended. The kernel
+// offers no wait for version 1.
 const pollEvery = 5 * time.Millisecond
 
-// Processes lists the processes of the ranks, without this one.
+// Processes returns the pids of the ranks' processes, without this process.
 func (g *Group) Processes() ([]int, error) { return g.processes(ranksDir) }
 
-// Kill kills every process of the ranks, and waits until none is left, at most for the given time.
-// It returns the processes that are left then: their kernel calls do not end. It spares this
-// process, one of whose threads may be in the group at the moment. Start nothing in the group
-// afterwards: some versions of Linux kill a process at once that is created in a killed group of
-// version 2.
+// Kill kills every process of the ranks and waits until none is left, for at most the given time.
+// It returns the processes that are left then: their system calls do not end. It spares this
+// process, because one of its threads may be in the group at the moment. Start nothing in the
+// group afterwards: some versions of Linux immediately kill a process that is created in a killed
+// group of version 2.
 func (g *Group) Kill(wait time.Duration) (left []int, err error) { return g.kill(wait, ranksDir) }
 
-// Remove kills every process of the job, the keeper too, waits as Kill does, and removes the group.
-// It returns the processes that are left; the group is then left, too.
+// Remove kills every process of the job, including the keeper, waits as Kill does, and removes
+// the group. It returns the processes that are left. If there are any, the group is left too.
 func (g *Group) Remove(wait time.Duration) (left []int, err error) {
 	if g.removeEmpty() {
 		return nil, nil
@@ -52,8 +52,9 @@ func (g *Group) Remove(wait time.Duration) (left []int, err error) {
 	}
 }
 
-// removeEmpty removes the group if it holds no process and no further directory, as after most jobs. The kernel
-// removes no directory that holds one, so nothing needs to be read before.
+// removeEmpty removes the group if it holds no process and no further directory, as is usual at
+// the end of a job. The kernel does not remove a directory that holds one, so removeEmpty does
+// not read the directories first.
 func (g *Group) removeEmpty() bool {
 	all := true
 	for _, dir := range g.Paths() {
@@ -65,7 +66,8 @@ func (g *Group) removeEmpty() bool {
 	return all
 }
 
-// kill kills the processes of some parts of the group, and repeats it until no process is left.
+// kill kills the processes of some parts of the group. It repeats this until no process is left
+// or the time is over.
 func (g *Group) kill(wait time.Duration, parts ...string) (left []int, err error) {
 	for until := time.Now().Add(wait); ; time.Sleep(pollEvery) {
 		var errs []error
@@ -82,8 +84,9 @@ func (g *Group) kill(wait time.Duration, parts ...string) (left []int, err error
 	}
 }
 
-// killPart kills the processes that are now in a part. cgroup.kill reaches forks of the same
-// moment. In version 1, the freezer stops the processes first, so the list of them is complete.
+// killPart kills the processes that are now in a part. cgroup.kill also reaches processes that
+// are forked at the same moment. In version 1, the freezer stops the processes first, so the list
+// of them is complete.
 func (g *Group) killPart(part string) error {
 	if g.Unified != "" {
 		if pids, err := pidsIn(filepath.Join(g.Unified, part)); err == nil && !slices.Contains(pids, os.Getpid()) {
@@ -106,9 +109,10 @@ func (g *Group) killPart(part string) error {
 	return g.killAll(part, pids)
 }
 
-// killAll kills the listed processes that are still in a part. One of them may have ended since the list was read,
-// and another process of the host may have its pid. A descriptor that was opened before the part was read once
-// more stands for a process of the part, and for no later one.
+// killAll kills the listed processes that are still in a part. A listed process may have ended
+// since the list was read, and another process of the host may have its pid. killAll opens a
+// pidfd for each listed process and then reads the part again. A pidfd opened before that refers
+// to a process of the part, and not to a later process.
 func (g *Group) killAll(part string, pids []int) (err error) {
 	opened := make(map[int]int, len(pids))
 	defer func() {
@@ -135,7 +139,7 @@ func (g *Group) killAll(part string, pids []int) (err error) {
 	return errors.Join(err, serr)
 }
 
-// killed returns the error of a kill. A process that has ended needs none.
+// killed returns the error of a kill. For a process that has already ended, it returns nil.
 func killed(pid int, err error) error {
 	if err == nil || err == unix.ESRCH {
 		return nil
@@ -143,8 +147,8 @@ func killed(pid int, err error) error {
 	return fmt.Errorf("cgroup: kill process %d: %w", pid, err)
 }
 
-// awaitFrozen waits until no process of a directory runs, so that none is in the middle of a fork.
-// A process in a long call of the kernel must not hold up the others, so the wait is short.
+// awaitFrozen waits until no process of a directory runs, so that none is in the middle of a
+// fork. A process in a long system call must not delay the others, so the wait is short.
 func awaitFrozen(state string) {
 	for range 20 {
 		if s, err := read(state); err != nil || s == "FROZEN" {
@@ -154,7 +158,7 @@ func awaitFrozen(state string) {
 	}
 }
 
-// processes lists the processes of some parts in all hierarchies, without this one.
+// processes returns the processes of some parts in all hierarchies, without this process.
 func (g *Group) processes(parts ...string) (all []int, err error) {
 	for _, part := range parts {
 		for _, dir := range g.parts(part) {
@@ -170,7 +174,7 @@ func (g *Group) processes(parts ...string) (all []int, err error) {
 	return slices.DeleteFunc(all, func(pid int) bool { return pid == os.Getpid() }), nil
 }
 
-// pidsIn reads the processes of one directory. A removed directory has none.
+// pidsIn reads the processes of one directory. If the directory was removed, there are none.
 func pidsIn(dir string) (pids []int, err error) {
 	text, err := read(filepath.Join(dir, "cgroup.procs"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -184,7 +188,7 @@ func pidsIn(dir string) (pids []int, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("cgroup: %s: process %.40q; expected a number", dir, line)
 		}
-		if pid != 0 { // 0: a process of another pid namespace
+		if pid != 0 { // 0 is a process of another pid namespace
 			pids = append(pids, pid)
 		}
 	}

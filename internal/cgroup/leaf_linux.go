@@ -32,8 +32,8 @@ func enable(dir, controller string) error {
 	return write(control, "+"+controller)
 }
 
-// moveToLeaf moves this process into a leaf of dir, if no other one is in dir: to move the
-// processes of others is not Weft's business.
+// moveToLeaf moves this process into a leaf of dir if dir has no other process. Weft must not
+// move the processes of other programs.
 func moveToLeaf(dir string) error {
 	pids, err := pidsIn(dir)
 	if err != nil {
@@ -49,7 +49,8 @@ func moveToLeaf(dir string) error {
 	return write(filepath.Join(leaf, "cgroup.procs"), strconv.Itoa(os.Getpid()))
 }
 
-// aboveLeaf returns the cgroup below which jobs belong: the parent of a leaf, or dir itself.
+// aboveLeaf returns the cgroup below which jobs belong: the parent of dir if dir is a leaf,
+// otherwise dir.
 func aboveLeaf(dir string) string {
 	if filepath.Base(dir) == leafDir {
 		return filepath.Dir(dir)

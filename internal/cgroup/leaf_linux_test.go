@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMain is a daemon in a cgroup of its own, if the first argument says so.
+// TestMain acts as a daemon in its own cgroup, if the first argument says so.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "enable" {
 		fmt.Println("enable:", enable(os.Args[2], os.Args[3]))
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// unusedController returns the unified hierarchy's root and a controller of it.
+// unusedController returns the root of the unified hierarchy and one of its controllers.
 func unusedController(t *testing.T) (root, controller string) {
 	t.Helper()
 	h, err := own()

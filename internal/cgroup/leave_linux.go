@@ -7,8 +7,9 @@ import (
 	"strconv"
 )
 
-// Leave moves this process out of the group, to the cgroup above it or to the daemon's leaf there. A keeper
-// whose daemon is gone leaves the group before it removes it. It needs the daemon's rights in the file system.
+// Leave moves this process out of the group, to the cgroup above it or to the daemon's leaf
+// there. If its daemon is gone, a keeper leaves the group before it removes the group. Leave
+// needs the daemon's rights in the file system.
 func (g *Group) Leave() error {
 	pid := strconv.Itoa(os.Getpid())
 	var errs []error

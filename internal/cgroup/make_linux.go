@@ -15,18 +15,20 @@ import (
 )
 
 // groupName matches the names that Make accepts. No file of a controller has such a name.
-var groupName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*(\.[0-9]+)?$`) })
+var groupName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*(\.[0-9]+)?$`)
+})
 
-// files are the files of the ranks' directory that the keeper writes.
+// files lists the files of the ranks' directory that the keeper writes.
 var files = []string{
 	"cgroup.procs", "cgroup.kill", "tasks", "freezer.state", "pids.max", "memory.max", "memory.swap.max",
 	"memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
 }
 
-// Make makes the control group of a job below the cgroup of this process, and gives it to the user
-// uid and the group gid. It uses every hierarchy in which it can do so. The error, if there is
-// none, wraps the reasons, such as fs.ErrPermission. The name is a job's application, such as
-// "job-1a2b3c4d.1".
+// Make makes the control group of a job below the cgroup of this process, and gives it to the
+// user uid and the group gid. It uses every hierarchy in which it can make a directory. If there
+// is none, Make returns an error that wraps the reasons, such as fs.ErrPermission. The name is a
+// job's application, such as "job-1a2b3c4d.1".
 func Make(name string, uid, gid int) (*Group, error) {
 	if !groupName().MatchString(name) {
 		return nil, fmt.Errorf("cgroup: name %.80q; expected letters, digits, '-' and '_'", name)
@@ -38,7 +40,7 @@ func Make(name string, uid, gid int) (*Group, error) {
 	return h.make(name, uid, gid)
 }
 
-// make is Make in some hierarchies.
+// make is like Make, but uses the given hierarchies.
 func (h hierarchies) make(name string, uid, gid int) (*Group, error) {
 	g := new(Group)
 	var errs []error
@@ -58,7 +60,8 @@ func (h hierarchies) make(name string, uid, gid int) (*Group, error) {
 		dir := filepath.Join(base, name)
 		if !made[dir] {
 			err := makeDir(base, dir, controller == "", uid, gid)
-			if controller == "" && errors.Is(err, fs.ErrExist) { // another job's, whose hierarchies may be fewer
+			// The group belongs to another job, which may have fewer hierarchies.
+			if controller == "" && errors.Is(err, fs.ErrExist) {
 				return nil, fmt.Errorf("cgroup: make %s: %w", name, err)
 			}
 			if err != nil {
@@ -78,7 +81,7 @@ func (h hierarchies) make(name string, uid, gid int) (*Group, error) {
 	return g, nil
 }
 
-// makeDir makes a job's directory in one hierarchy, or nothing.
+// makeDir makes a job's directory in one hierarchy. If it fails, it leaves nothing.
 func makeDir(base, dir string, unified bool, uid, gid int) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -99,8 +102,8 @@ func fillDir(base, dir string, unified bool, uid, gid int) error {
 		if err := unix.Access(filepath.Join(base, "cgroup.procs"), unix.W_OK); err != nil {
 			return fmt.Errorf("%s/cgroup.procs: %w", base, err)
 		}
-		// Without the controllers, the group ends processes, but does not limit them. The limits
-		// report it.
+		// Without the controllers, the group can end processes but cannot limit them. LimitMemory
+		// and LimitProcesses then return an error.
 		for _, c := range []string{"memory", "pids"} {
 			if enable(base, c) == nil {
 				_ = enable(dir, c)
@@ -127,15 +130,15 @@ func fillDir(base, dir string, unified bool, uid, gid int) error {
 	return nil
 }
 
-// Open returns the group with the given directories, as Paths has returned them. It tells them
-// apart by their files.
+// Open returns the group with the given directories, as Paths has returned them. Open identifies
+// the hierarchies by their files.
 func Open(paths ...string) (*Group, error) {
 	g := new(Group)
 	for _, p := range paths {
 		if !has(p, "cgroup.procs") {
 			return nil, fmt.Errorf("cgroup: %s has no ranks/cgroup.procs; expected the cgroup of a job", p)
 		}
-		if has(p, "cgroup.kill") { // version 2 may have pids.max, too
+		if has(p, "cgroup.kill") { // version 2 may also have pids.max
 			g.Unified = p
 			continue
 		}
@@ -159,7 +162,7 @@ func has(dir, file string) bool {
 }
 
 // removeDirs removes a job's directory of one hierarchy, and the directories that ranks have made
-// inside. They hold no process.
+// inside. The directories hold no processes.
 func removeDirs(dir string) error {
 	var dirs []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -182,7 +185,7 @@ func forgiveAbsence(err error) error {
 	return err
 }
 
-// write writes a control file, which never is created.
+// write writes a control file. It never creates the file.
 func write(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
@@ -192,7 +195,7 @@ func write(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// read reads a control file without the space around it.
+// read reads a control file and trims the surrounding space.
 func read(file string) (string, error) {
 	b, err := os.ReadFile(file)
 	return strings.TrimSpace(string(b)), err

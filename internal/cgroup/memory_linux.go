@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// LimitMemory limits the memory of all ranks together, swap included. The kernel kills a process of
-// the group that needs more. The limit is rounded down to pages.
+// LimitMemory limits the memory of all ranks together, including swap. If a process of the group
+// needs more, the kernel kills it. The limit is rounded down to whole pages.
 func (g *Group) LimitMemory(bytes int64) error {
 	if bytes <= 0 {
 		return fmt.Errorf("cgroup: memory limit %d; expected a positive number of bytes", bytes)
@@ -23,7 +23,7 @@ func (g *Group) LimitMemory(bytes int64) error {
 		if err := write(filepath.Join(dir, "memory.limit_in_bytes"), v); err != nil {
 			return fmt.Errorf("cgroup: memory limit: %w", err)
 		}
-		// Kernels without swap accounting lack this file and the one below.
+		// Kernels without swap accounting lack this file and memory.swap.max below.
 		return forgiveAbsence(write(filepath.Join(dir, "memory.memsw.limit_in_bytes"), v))
 	case g.Unified != "" && has(g.Unified, "memory.max"):
 		dir := filepath.Join(g.Unified, ranksDir)
@@ -49,8 +49,8 @@ func (g *Group) LimitProcesses(n int64) error {
 	return fmt.Errorf("cgroup: process limit: this host gives the job no pids controller: %w", errors.ErrUnsupported)
 }
 
-// OOM reads how many processes of the ranks the kernel has killed for lack of memory, and the
-// limit.
+// OOM returns the number of processes of the ranks that the kernel has killed for lack of memory,
+// and the memory limit.
 func (g *Group) OOM() (OOM, error) {
 	switch {
 	case g.Memory != "":
@@ -61,8 +61,8 @@ func (g *Group) OOM() (OOM, error) {
 	return Enclosing()
 }
 
-// Enclosing reads the same of the cgroup in which this process is, for ranks without a cgroup of
-// their own. A root cgroup counts nothing; the error wraps errors.ErrUnsupported then.
+// Enclosing returns the same for the cgroup of this process. It is for ranks without their own
+// cgroup. A root cgroup counts nothing. Then the error wraps errors.ErrUnsupported.
 func Enclosing() (OOM, error) {
 	h, err := own()
 	if err != nil {
@@ -79,12 +79,12 @@ func Enclosing() (OOM, error) {
 	return OOM{}, fmt.Errorf("cgroup: no memory controller: %w", errors.ErrUnsupported)
 }
 
-// oom1 reads a directory of version 1.
+// oom1 reads the counts and the limit of a directory of version 1.
 func oom1(dir string) (o OOM, err error) {
 	if o.Kills, err = keyed(filepath.Join(dir, "memory.oom_control"), "oom_kill"); err != nil {
 		return o, err
 	}
-	// Without a limit the file holds the largest multiple of a page.
+	// Without a limit, the file holds the largest multiple of the page size.
 	limit, err := keyed(filepath.Join(dir, "memory.stat"), "hierarchical_memory_limit")
 	if err == nil && limit < math.MaxInt64-1<<20 {
 		o.LimitBytes = int64(limit)
@@ -92,7 +92,8 @@ func oom1(dir string) (o OOM, err error) {
 	return o, err
 }
 
-// oom2 reads a directory of version 2, and the limits of all directories above.
+// oom2 reads the counts of a directory of version 2, and the limits of this directory and all
+// directories above it.
 func oom2(dir string) (o OOM, err error) {
 	if o.Kills, err = keyed(filepath.Join(dir, "memory.events"), "oom_kill"); err != nil {
 		return o, err
@@ -103,13 +104,13 @@ func oom2(dir string) (o OOM, err error) {
 			return o, nil // the root has no such file
 		}
 		if n, err := strconv.ParseInt(v, 10, 64); err == nil && (o.LimitBytes == 0 || n < o.LimitBytes) {
-			o.LimitBytes = n // else "max"
+			o.LimitBytes = n // otherwise it is "max"
 		}
 	}
 	return o, nil
 }
 
-// keyed reads the number behind a key in a file of "key number" lines.
+// keyed returns the number after a key in a file of "key number" lines.
 func keyed(file, key string) (uint64, error) {
 	text, err := read(file)
 	if err != nil {

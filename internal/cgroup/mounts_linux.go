@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// hierarchies maps "memory", "pids" and "freezer" of version 1, and "" of version 2, to the
-// directory of this process's own cgroup.
+// hierarchies holds the directories of this process's cgroup. The keys are "memory", "pids" and
+// "freezer" for version 1, and "" for version 2.
 type hierarchies map[string]string
 
-// own finds the cgroups of this process.
+// own returns the cgroups of this process.
 func own() (hierarchies, error) {
 	mounts, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -39,12 +39,12 @@ func own() (hierarchies, error) {
 	return h, nil
 }
 
-// parse combines mountinfo (where a hierarchy is mounted, and which part of it) with
-// /proc/PID/cgroup (where in the hierarchy the process is).
+// parse combines mountinfo with /proc/PID/cgroup. mountinfo says where a hierarchy is mounted,
+// and which part of it. /proc/PID/cgroup says where in the hierarchy the process is.
 func parse(mountinfo, member io.Reader) (hierarchies, error) {
 	inside := make(map[string]string)
 	for s := bufio.NewScanner(member); s.Scan(); {
-		// 4:memory:/a/b and, for version 2, 0::/a/b
+		// The lines are like 4:memory:/a/b and, for version 2, 0::/a/b.
 		f := strings.SplitN(s.Text(), ":", 3)
 		if len(f) != 3 {
 			return nil, fmt.Errorf("/proc/self/cgroup: line %.100q; expected id:controllers:path", s.Text())
@@ -76,7 +76,8 @@ func parse(mountinfo, member io.Reader) (hierarchies, error) {
 	return h, nil
 }
 
-// mountLine reads one line of mountinfo. It reports false unless the line is a cgroup mount:
+// mountLine parses one line of mountinfo. It returns ok = false unless the line is a cgroup
+// mount:
 //
 //	30 23 0:26 /root /mount/point rw,nosuid - cgroup cgroup rw,memory
 func mountLine(line string) (root, point, kind string, options []string, ok bool) {

@@ -1,8 +1,10 @@
 package cgroup
 
-// Room is how much memory a cgroup leaves to its processes.
+// Room is the amount of memory that a cgroup leaves to its processes.
 type Room struct {
-	LimitBytes int64  // that its processes may use together
-	LeftBytes  int64  // that they may use in addition; pages of files, which the kernel can drop, are not in use
-	File       string // that has the limit
+	LimitBytes int64 // number of bytes that its processes may use together
+	// LeftBytes is the number of bytes that the processes may use in addition. File pages that
+	// the kernel can drop do not count as used.
+	LeftBytes int64
+	File      string // path of the file that holds the limit
 }

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// unlimited is less than the number that version 1 writes where there is no limit.
+// unlimited is less than the number that version 1 writes if there is no limit.
 const unlimited = math.MaxInt64 - 1<<20
 
-// MemoryRoom reads how much memory the cgroup of this process and the cgroups around it have left,
-// in both versions, and returns the least. It reports false if no cgroup limits the memory.
+// MemoryRoom returns the memory that is left in the cgroup of this process or in a cgroup around
+// it, whichever is less. It looks at both versions. It reports false if no cgroup limits the
+// memory.
 func MemoryRoom() (Room, bool, error) {
 	h, err := own()
 	if err != nil {
@@ -50,8 +51,8 @@ func exists(dir, file string) bool {
 	return err == nil
 }
 
-// room reads one directory. The kernel drops pages of files before it refuses memory, so they count
-// as left.
+// room reads the limit and the use of one directory. The kernel drops file pages before it
+// refuses memory, so they count as left.
 func room(dir, limit, usage, inactive, active string) (Room, bool, error) {
 	most, is, err := number(filepath.Join(dir, limit))
 	if err != nil || !is {
@@ -69,8 +70,8 @@ func room(dir, limit, usage, inactive, active string) (Room, bool, error) {
 	return Room{LimitBytes: most, LeftBytes: max(most-used, 0), File: filepath.Join(dir, limit)}, true, nil
 }
 
-// inherited reads the limit of version 1 that a cgroup has from those around it. A container may
-// not see these cgroups, and so does not know how much of that limit is in use.
+// inherited reads the limit of version 1 that a cgroup inherits from the cgroups around it. A
+// container may not see these cgroups. Then it does not know how much of that limit is in use.
 func inherited(dir string) (Room, bool, error) {
 	file := filepath.Join(dir, "memory.stat")
 	most, err := keyed(file, "hierarchical_memory_limit")
@@ -86,7 +87,7 @@ func inherited(dir string) (Room, bool, error) {
 	return Room{LimitBytes: int64(most), LeftBytes: max(int64(most)-used, 0), File: file}, true, err
 }
 
-// number reads a file of one number. It reports false if the file says that there is no limit.
+// number reads a file with one number. It reports false if the file says that there is no limit.
 func number(file string) (n int64, limited bool, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -26,9 +26,10 @@ func tree(t *testing.T, dir string, files map[string]string) {
 func TestTheRoomIsThatOfTheTightestCgroup(t *testing.T) {
 	dir := t.TempDir()
 	tree(t, dir, map[string]string{
-		"v1/memory.limit_in_bytes":     "9223372036854771712",
-		"v1/memory.usage_in_bytes":     "4096",
-		"v1/a/memory.limit_in_bytes":   "104857600", // 100 MiB, of which 60 MiB are in use and 10 MiB can be dropped
+		"v1/memory.limit_in_bytes": "9223372036854771712",
+		"v1/memory.usage_in_bytes": "4096",
+		// 100 MiB: 60 MiB are in use, and 10 MiB of these can be dropped.
+		"v1/a/memory.limit_in_bytes":   "104857600",
 		"v1/a/memory.usage_in_bytes":   "62914560",
 		"v1/a/memory.stat":             "cache 1\ntotal_inactive_file 6291456\ntotal_active_file 4194304",
 		"v1/a/b/memory.limit_in_bytes": "209715200",
@@ -36,7 +37,7 @@ func TestTheRoomIsThatOfTheTightestCgroup(t *testing.T) {
 		"v1/a/b/memory.stat":           "hierarchical_memory_limit 104857600\ntotal_inactive_file 0\ntotal_active_file 0",
 		"v2/cgroup.procs":              "",
 		"v2/a/cgroup.procs":            "",
-		"v2/a/memory.max":              "83886080", // 80 MiB, of which 40 MiB are in use
+		"v2/a/memory.max":              "83886080", // 80 MiB: 40 MiB are in use
 		"v2/a/memory.current":          "41943040",
 		"v2/a/memory.stat":             "anon 1\ninactive_file 0\nactive_file 0",
 		"v2/a/b/cgroup.procs":          "",
@@ -45,7 +46,8 @@ func TestTheRoomIsThatOfTheTightestCgroup(t *testing.T) {
 		"v2/free/cgroup.procs":         "",
 		"v2/free/memory.max":           "max",
 		"v2/free/memory.current":       "20971520",
-		"hidden/memory.limit_in_bytes": "9223372036854771712", // the limit of a cgroup that a container does not see
+		// This is the limit of a cgroup that a container does not see.
+		"hidden/memory.limit_in_bytes": "9223372036854771712",
 		"hidden/memory.usage_in_bytes": "5242880",
 		"hidden/memory.stat":           "hierarchical_memory_limit 31457280",
 	})

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// Sweep ends and removes the groups of jobs below the cgroup of this process that no keeper is in: their daemon
-// and their keeper were killed together. A group that is younger than minAge may wait for its keeper, and
-// stays. Only groups of version 2 show that their keeper is gone; of version 1, those without a process are
-// removed. A directory without both parts of a job is other software's, and stays. Sweep returns the names of
+// Sweep ends and removes the groups of jobs below the cgroup of this process that have no keeper,
+// because their daemon and their keeper were killed together. A group that is younger than minAge
+// stays, because it may still wait for its keeper. Only groups of version 2 show that their
+// keeper is gone. Groups of version 1 are removed if they have no process. A directory that lacks
+// one of the two parts of a job belongs to other software and stays. Sweep returns the names of
 // the removed groups.
 func Sweep(prefix string, minAge time.Duration) (removed []string, err error) {
 	h, err := own()
@@ -22,10 +23,12 @@ func Sweep(prefix string, minAge time.Duration) (removed []string, err error) {
 		if controller == "" {
 			base = aboveLeaf(base)
 		}
-		found, _ := filepath.Glob(filepath.Join(base, prefix+"*")) // an error is one of the pattern
+		// The only possible error is that of the pattern.
+		found, _ := filepath.Glob(filepath.Join(base, prefix+"*"))
 		for _, dir := range found {
 			st, err := os.Stat(dir)
-			if err != nil || !st.IsDir() || !groupName().MatchString(filepath.Base(dir)) || time.Since(st.ModTime()) < minAge || !hasParts(dir) {
+			if err != nil || !st.IsDir() || !groupName().MatchString(filepath.Base(dir)) ||
+				time.Since(st.ModTime()) < minAge || !hasParts(dir) {
 				continue
 			}
 			g := names[filepath.Base(dir)]
@@ -33,7 +36,9 @@ func Sweep(prefix string, minAge time.Duration) (removed []string, err error) {
 				g = new(Group)
 				names[filepath.Base(dir)] = g
 			}
-			*map[string]*string{"": &g.Unified, "memory": &g.Memory, "pids": &g.Pids, "freezer": &g.Freezer}[controller] = dir
+			*map[string]*string{
+				"": &g.Unified, "memory": &g.Memory, "pids": &g.Pids, "freezer": &g.Freezer,
+			}[controller] = dir
 		}
 	}
 	var errs []error
@@ -51,10 +56,11 @@ func Sweep(prefix string, minAge time.Duration) (removed []string, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// sweepWithin bounds how long the processes of one group may take to end.
+// sweepWithin is the time in which the processes of one group must end.
 const sweepWithin = time.Second
 
-// kept reports whether a group may have a keeper. Processes of other pid namespaces count: their pids read as 0.
+// kept reports whether a group may have a keeper. Processes of other pid namespaces count too,
+// although their pids read as 0.
 func (g *Group) kept() (bool, error) {
 	if g.Unified != "" {
 		return populated(filepath.Join(g.Unified, keeperDir))
@@ -67,7 +73,8 @@ func (g *Group) kept() (bool, error) {
 	return false, nil
 }
 
-// hasParts reports whether a directory has both parts of a job. Another program may name its groups alike.
+// hasParts reports whether a directory has both parts of a job. Another program may give its
+// groups similar names.
 func hasParts(dir string) bool {
 	for _, part := range []string{ranksDir, keeperDir} {
 		if st, err := os.Lstat(filepath.Join(dir, part)); err != nil || !st.IsDir() {
@@ -77,7 +84,7 @@ func hasParts(dir string) bool {
 	return true
 }
 
-// populated reports whether a directory has processes. One that is gone has none.
+// populated reports whether a directory has processes. A removed directory has none.
 func populated(dir string) (bool, error) {
 	text, err := read(filepath.Join(dir, "cgroup.procs"))
 	return text != "", forgiveAbsence(err)

@@ -80,7 +80,8 @@ type Mount struct {
 func New(dir string, cfg Config) (*Mount, error) {
 	switch inside, err := os.ReadDir(dir); {
 	case errors.Is(err, unix.ENOTCONN):
-		return nil, fmt.Errorf("memfile: %w: the process that has mounted it was killed; expected it to be unmounted (umount %s)",
+		return nil, fmt.Errorf(
+			"memfile: %w: the process that has mounted it was killed; expected it to be unmounted (umount %s)",
 			err, dir)
 	case err != nil:
 		return nil, fmt.Errorf("memfile: %w", err)
@@ -159,7 +160,8 @@ func (m *Mount) Close() error {
 	if err := unix.Unmount(m.dir, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("memfile: unmount %s: %w", m.dir, err)
 	}
-	return fmt.Errorf("memfile: unmount %s: %w; it has left the directory, and what uses it fails when this process has ended",
+	return fmt.Errorf(
+		"memfile: unmount %s: %w; it has left the directory, and what uses it fails when this process has ended",
 		m.dir, unix.EBUSY)
 }
 
