@@ -83,7 +83,7 @@ func (w *world) left(ctx context.Context, sp *sim.Process) error {
 	}
 }
 
-// lone runs one server on a quiet network, and the functions in clients, which use it.
+// lone runs one server on a quiet network, and the functions in clients that use the server.
 func lone(t *testing.T, cfg ServerConfig, clients map[string]func(sp *sim.Process, s *Server) error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: 1, NICs: 3})

@@ -11,10 +11,10 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// pump decides which goroutine receives the packets of a port. Only one does at a time. If a
-// single call waits for an answer, its own goroutine receives: handing a packet to another
-// goroutine takes longer than the network. Otherwise run, a goroutine of the port, receives. At a
-// server, run always receives.
+// pump decides which goroutine receives the packets of a port. Only one goroutine receives at a
+// time. If a single call waits for an answer, its own goroutine receives: handing a packet to
+// another goroutine takes longer than the network. Otherwise run, a goroutine of the port,
+// receives. At a server, run always receives.
 //
 //	one call waits            ──► the call receives ──► its answer has arrived
 //	another call waits too    ──► run receives, once the first has its answer

@@ -52,7 +52,7 @@ func TestTheFileIsAsALocalOneOfItsSize(t *testing.T) {
 	}
 }
 
-// operation is one of a file.
+// operation is an operation on a file.
 type operation struct {
 	what      string
 	offset, n int64

@@ -211,7 +211,7 @@ var (
 	_ fs.NodeStatfser  = (*file)(nil)
 )
 
-// mode lets the owner read and write the file, and no other user.
+// mode allows only the owner to read and write the file.
 const mode = 0o600
 
 // Getattr returns the size and the owner of the file. It reports blocks for the whole size,
