@@ -11,8 +11,9 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// traced is a host that notes what a program asks for in the words of the evaluator. Transfers end late, if they are to:
-// what the compiler let go on beside them must not be seen.
+// traced is a host that records the requests of a program in the words of the evaluator. If late
+// is set, transfers end late: their effects then must not show, whatever the compiler let run
+// meanwhile.
 type traced struct {
 	*evaluator
 	late    bool
@@ -60,7 +61,7 @@ func (h *traced) ClearLock(n int64)        { delete(h.locks, n); h.tell("clear %
 func (h *traced) SetFlag(n int64)          { h.tell("flag %d", n) }
 func (h *traced) Display(_ vm.ID, v int64) { h.say("DISPLAY %d", v) }
 
-// finish ends the transfers under way, the latest first, until the activation has ended.
+// finish ends the transfers in progress, the latest first, until the activation has ended.
 func (h *traced) finish(m *vm.Machine, o vm.Outcome) vm.Outcome {
 	for len(h.pending) > 0 {
 		last := len(h.pending) - 1
@@ -78,14 +79,14 @@ func (h *traced) finish(m *vm.Machine, o vm.Outcome) vm.Outcome {
 
 var endings = map[vm.Outcome]ending{vm.Awaiting: "AWAIT", vm.Stopped: "STOP", vm.Passed: "PASS", vm.Dropped: "DROP", vm.Aborted: "ABORT"}
 
-// disagreement runs a program by evaluator and virtual machine and says where they differ, "" if they do not. It returns
-// how the activations ended.
+// disagreement runs a program on the evaluator and on the virtual machine. It returns how they
+// differ, or "", and how the activations ended.
 func disagreement(src string, seed uint64, late bool) (difference string, ends []ending) {
 	difference, ends, _ = compare(src, seed, late)
 	return difference, ends
 }
 
-// compare does it, and returns the compiled module too.
+// compare is disagreement, and also returns the compiled module.
 func compare(src string, seed uint64, late bool) (difference string, ends []ending, m *prog.Module) {
 	r := newReport("random.pdl", []byte(src))
 	p := parse([]byte(src), r)
@@ -140,7 +141,7 @@ func compare(src string, seed uint64, late bool) (difference string, ends []endi
 	return "", ends, m
 }
 
-// differs compares what has come out so far.
+// differs compares the results so far.
 func (h *traced) differs(e *evaluator, p *Program, m *vm.Machine) string {
 	if !slices.Equal(h.trace, e.trace) {
 		return fmt.Sprintf("it did\n%q, and the evaluator\n%q", h.trace, e.trace)
@@ -159,8 +160,8 @@ func (h *traced) differs(e *evaluator, p *Program, m *vm.Machine) string {
 	return ""
 }
 
-// The compiled program must do what the source says, whatever the source, and whether transfers end at once or late
-// (PANIC-39).
+// The compiled program must do what the source says, for any source, whether transfers end at
+// once or late (PANIC-39).
 func TestMachineAndEvaluatorAgree(t *testing.T) {
 	programs := 3000
 	if testing.Short() {
@@ -194,7 +195,7 @@ func TestMachineAndEvaluatorAgree(t *testing.T) {
 		if !ok {
 			break
 		}
-		if !seen[op] && e.Then == 0 { // for pairs see package vm
+		if !seen[op] && e.Then == 0 { // package vm tests the pairs
 			t.Errorf("no program has the opcode %v", op)
 		}
 	}

@@ -1,22 +1,25 @@
 package pdl
 
-// A Program is a parsed source. What could not be parsed is left out, or stands in it as nil.
+// A Program is a parsed source. Parts that could not be parsed are missing, or nil.
 type Program struct {
-	Name     string // as written
+	Name     string // as in the source
 	Pos      Pos
 	Consts   []*Const
 	Vars     []*Var
 	Triggers []*Trigger
-	Decls    []Decl // groups of the above, in the order of the source, for the formatter
+	// Decls groups the three lists above, in source order, for the formatter.
+	Decls    []Decl
 	Init     *Block
 	Messages []*Message
 
-	end      Pos // of the last END
+	end      Pos // position of the last END
 	comments []comment
-	broken   bool // a declaration could not be parsed, so what is undeclared may be no mistake
+	// A declaration could not be parsed, so an undeclared name may be no mistake.
+	broken bool
 }
 
-// A Decl is one CONST, VAR or TRIGGERS declaration: where it begins, where each of what it declares does, and where its ; is.
+// A Decl is one CONST, VAR or TRIGGERS declaration. Pos is where it begins, Items where each
+// declared item begins, and End where its ; is.
 type Decl struct {
 	Pos     Pos
 	Keyword string
@@ -29,9 +32,11 @@ type Const struct {
 	Name  string
 	Pos   Pos
 	Value Expr
-	value int64 // once checked
-	known bool  // the value; else what is wrong with it was reported
-	state int   // of checking it: 0 not begun, 1 under way, 2 done
+	value int64 // set by the checker
+	// value is valid; else the checker has reported an error.
+	known bool
+	// Progress of checking: 0 not begun, 1 begun, 2 done.
+	state int
 }
 
 // A Var is a variable: a word, or an array of words.
@@ -39,9 +44,11 @@ type Var struct {
 	Name  string
 	Pos   Pos
 	Size  Expr // nil for a word
-	words int  // once checked
-	vague bool // how many there are meant to be is not known, as was reported; without a size, whether it is an array
-	base  int  // once compiled
+	words int  // set by the checker
+	// The intended number of words is unknown, which was reported. Without a Size, it is unknown
+	// whether this is an array.
+	vague bool
+	base  int // set by the compiler
 }
 
 // A Trigger is a number declared under TRIGGERS.
@@ -51,7 +58,7 @@ type Trigger struct {
 	known  bool
 }
 
-// A Message is the handler of a trigger: one or more blocks (PANIC-27).
+// A Message is the handler of a trigger: one or more blocks.
 type Message struct {
 	Pos     Pos
 	Trigger Expr
@@ -93,16 +100,17 @@ type (
 		Cond Expr
 		Body Stmt
 	}
-	// A Send is SEND What LEN Len AS As TO To AT At, where At may be nil (PANIC-31). All is AT *: to each NIC that has the program.
+	// A Send is SEND What LEN Len AS As TO To AT At, where At may be nil. All means AT *: to
+	// each NIC that has the program.
 	Send struct {
 		Pos                Pos
 		What               Expr
 		Len, As, To, At    Expr
 		All                bool
-		toSymbol, atSymbol int // that they name, once checked, or -1
+		toSymbol, atSymbol int // symbols that To and At name, set by the checker; -1 for none
 	}
-	// A Move is DELIVER What OFFSET Offset INTO Segment LEN Len, or GET … FROM … (PANIC-32, PANIC-33). FromPacket is GET … FROM
-	// PACKET.
+	// A Move is DELIVER What OFFSET Offset INTO Segment LEN Len, or GET … FROM …. FromPacket
+	// means GET … FROM PACKET.
 	Move struct {
 		Pos                  Pos
 		Get                  bool
@@ -110,8 +118,8 @@ type (
 		Offset, Segment, Len Expr
 		FromPacket           bool
 	}
-	// An Act is a statement of a keyword or two and an operand, which may be nil: DISPLAY, SET FLAG, CLEAR LOCK, AWAIT, STOP,
-	// PASS, PASS AFTER, DROP.
+	// An Act is a statement of one or two keywords and an operand, which may be nil: DISPLAY,
+	// SET FLAG, CLEAR LOCK, AWAIT, STOP, PASS, PASS AFTER, DROP.
 	Act struct {
 		Pos  Pos
 		What string
@@ -129,7 +137,7 @@ func (s *Move) Start() Pos   { return s.Pos }
 func (s *Act) Start() Pos    { return s.Pos }
 
 type (
-	// A Number is one that is written out.
+	// A Number is a literal number.
 	Number struct {
 		Pos   Pos
 		Text  string
@@ -159,7 +167,7 @@ type (
 		Pos Pos
 		X   Expr
 	}
-	// A Unary is an operator and what stands behind it.
+	// A Unary is an operator and its operand.
 	Unary struct {
 		Pos Pos
 		Op  string
@@ -182,12 +190,12 @@ type (
 		Value uint64
 		Text  string
 	}
-	// A Str is a name in quotes: of a program or node.
+	// A Str is the name of a program or node, in quotes.
 	Str struct {
 		Pos  Pos
 		Text string
 	}
-	// A Bad is what could not be parsed. It was reported.
+	// A Bad stands for an expression that could not be parsed. The error was reported.
 	Bad struct{ Pos Pos }
 )
 
@@ -204,7 +212,7 @@ func (e *Address) Start() Pos  { return e.Pos }
 func (e *Str) Start() Pos      { return e.Pos }
 func (e *Bad) Start() Pos      { return e.Pos }
 
-// unit is how many bytes the index counts in.
+// unit returns the unit of the index, in bytes.
 func (e *Packet) unit() int64 {
 	if e.Byte {
 		return 1
@@ -223,7 +231,7 @@ func unparen(e Expr) Expr {
 	}
 }
 
-// walk calls f for every expression in e, those outside first.
+// walk calls f for every expression in e, outer ones first.
 func walk(e Expr, f func(Expr)) {
 	if e == nil {
 		return

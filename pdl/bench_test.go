@@ -46,8 +46,9 @@ func machine(t testing.TB, src string) *vm.Machine {
 	return mc
 }
 
-// operations counts what the source has done in one activation: its operators, the elements and bytes that it read or
-// wrote by an index, and its assignments. What a compiler makes of them does not matter.
+// operations counts the operations of the source in one activation: its operators, its
+// assignments, and the elements and bytes that it read or wrote by an index. The compiler's code
+// for them does not matter.
 func operations(t testing.TB, k *kernels.Kernel) int {
 	p := parse([]byte(k.Source), newReport(k.Name, nil))
 	check(p, newReport(k.Name, nil))
@@ -77,8 +78,8 @@ func TestKernelsAndNativeCodeAgree(t *testing.T) {
 	}
 }
 
-// BenchmarkKernels measures each kernel in PDL and in Go, in turns, and takes the best of many short rounds of each. The
-// last line has the geometric means.
+// BenchmarkKernels measures each kernel alternately in PDL and in Go, and takes the best of many
+// short rounds of each. The last line has the geometric means.
 func BenchmarkKernels(b *testing.B) {
 	var sumTime, sumRatio float64
 	for _, k := range kernels.All() {
@@ -106,7 +107,7 @@ func BenchmarkKernels(b *testing.B) {
 	fmt.Printf("geometric means: %.0f M source-level operations a second, %.1f times native\n", 1e3/math.Exp(sumTime/n), math.Exp(sumRatio/n))
 }
 
-// round returns how many ns a call takes, on average of some calls.
+// round returns the average time of a call, in ns.
 func round(calls int, f func()) float64 {
 	began := time.Now()
 	for range calls {

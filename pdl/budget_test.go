@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// apart is a module whose pairs of instructions are taken apart, so that the machine executes them one by one.
+// apart returns a copy of the module with every pair of instructions split in two, so that the
+// machine executes them one by one.
 func apart(m *prog.Module) *prog.Module {
 	single := *m
 	single.Code = slices.Clone(m.Code)
@@ -21,7 +22,8 @@ func apart(m *prog.Module) *prog.Module {
 	return &single
 }
 
-// inert is a module whose initialisation does nothing; nil if there is no AWAIT to be it.
+// inert returns a copy of the module whose initialisation does nothing, or nil if the module has
+// no AWAIT to start at.
 func inert(m *prog.Module) *prog.Module {
 	at := slices.IndexFunc(m.Code, func(w prog.Word) bool { return w.Op() == prog.Await })
 	if at < 0 {
@@ -32,7 +34,7 @@ func inert(m *prog.Module) *prog.Module {
 	return &still
 }
 
-// A metered is what an activation has done and cost.
+// A metered holds the effects and the cost of an activation.
 type metered struct {
 	outcome vm.Outcome
 	cause   vm.Cause
@@ -42,7 +44,7 @@ type metered struct {
 	data    []int64
 }
 
-// activation runs one activation with a budget, from given variables on.
+// activation runs one activation with a budget. It starts with the given variables.
 func activation(t *testing.T, p *Program, m *prog.Module, budget int, data []int64, message *vm.Message) metered {
 	t.Helper()
 	host := &traced{evaluator: newEvaluator(p)}
@@ -71,8 +73,8 @@ func activation(t *testing.T, p *Program, m *prog.Module, budget int, data []int
 	return metered{o, info.LastAbort, info.Profile.LastLine, machine.Last(), host.trace, after}
 }
 
-// Wherever the budget ends, an activation has done what it does without one up to there, and no more; and pairs of instructions cost and do
-// what the two do.
+// Wherever the budget ends, an activation has done exactly what it does up to there without a
+// budget. A pair of instructions costs and does what its two instructions cost and do.
 func TestABudgetEndsAnActivationAnywhere(t *testing.T) {
 	programs, ended := 250, 0
 	if testing.Short() {
@@ -118,7 +120,9 @@ func TestABudgetEndsAnActivationAnywhere(t *testing.T) {
 	}
 }
 
-// cut says what is wrong with an activation that had a budget, when one instruction after the other came to want, and all of it to whole.
+// cut compares an activation that ran with a budget to the reference runs, and returns the
+// difference. want is the run instruction by instruction up to the same place, whole the run to
+// the end.
 func cut(got, want, whole metered, budget int) string {
 	switch {
 	case fmt.Sprint(got) != fmt.Sprint(want):

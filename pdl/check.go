@@ -8,20 +8,22 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// A checker finds what a program means: what its names stand for, which values are known, and what is wrong.
+// A checker binds the names of a program, finds the known values, and reports errors.
 type checker struct {
 	*report
 	prog    *Program
-	names   map[string]any // *Var or *Const, by the name in small letters
+	names   map[string]any // *Var or *Const, by the name in lower case
 	symbols []prog.Symbol
-	init    bool // in the initialisation, where there is no message
-	misread bool // there are errors of syntax: what was read may lack the IF before an AWAIT
+	init    bool // inside the initialisation, which has no message
+	// There are syntax errors, so an AWAIT may lack its IF.
+	misread bool
 }
 
-// fold is the form in which names are compared: case does not matter (PANIC-36).
+// fold returns the form in which names are compared: case does not matter (PANIC-36).
 func fold(name string) string { return strings.ToLower(name) }
 
-// check checks a program that may be incomplete. It returns the names of programs and nodes that occur.
+// check checks a program, which may be incomplete. It returns the names of the programs and
+// nodes that occur.
 func check(p *Program, r *report) []prog.Symbol {
 	c := &checker{report: r, prog: p, names: make(map[string]any), misread: len(r.all) > 0}
 	if len(p.Name) > prog.MaxName {
@@ -57,7 +59,7 @@ func check(p *Program, r *report) []prog.Symbol {
 
 func (c *checker) declare(name string, pos Pos, what any) {
 	if name == "" {
-		return // as reported by the parser
+		return // the parser has reported it
 	}
 	if len(name) > prog.MaxName {
 		c.errorf(pos, "the name has %d characters, at most %d are allowed", len(name), prog.MaxName)
@@ -101,7 +103,7 @@ func (c *checker) known(e Expr, what string) (int64, bool) {
 	return v, ok
 }
 
-// incomplete reports whether something of an expression was found wrong already.
+// incomplete reports whether an error in the expression was reported already.
 func incomplete(e Expr) (found bool) {
 	walk(e, func(e Expr) {
 		switch e := e.(type) {
@@ -137,7 +139,7 @@ func (c *checker) variables() {
 		words += v.words
 		if words > prog.MaxData {
 			c.errorf(v.Pos, "with %s the program's variables exceed %d words", v.Name, prog.MaxData-prog.Registers)
-			words = math.MinInt32 // once
+			words = math.MinInt32 // report it once
 		}
 	}
 	if n := len(c.prog.Vars); n > prog.MaxVariables {
@@ -145,10 +147,12 @@ func (c *checker) variables() {
 	}
 }
 
-// triggers compares those that are declared with those that have a handler.
+// triggers compares the declared triggers with those that have a handler.
 func (c *checker) triggers() {
 	declared := make(map[int64]*Trigger)
-	all := !c.prog.broken // those that are declared are known; else one that is not may be no mistake
+	// all means that every declared trigger is known. Otherwise an undeclared one may be no
+	// mistake.
+	all := !c.prog.broken
 	for _, t := range c.prog.Triggers {
 		t.value, t.known = c.trigger(t.Number)
 		if !t.known {
@@ -162,10 +166,11 @@ func (c *checker) triggers() {
 		declared[t.value] = t
 	}
 	if n := len(c.prog.Triggers); n > prog.MaxTriggers {
-		c.errorf(c.prog.Triggers[prog.MaxTriggers].Number.Start(), "%d triggers, at most %d are allowed", n, prog.MaxTriggers)
+		c.errorf(c.prog.Triggers[prog.MaxTriggers].Number.Start(),
+			"%d triggers, at most %d are allowed", n, prog.MaxTriggers)
 	}
 	handled := make(map[int64]bool)
-	allHandled := true // those that have a block are known
+	allHandled := true // every trigger with a block is known
 	for _, m := range c.prog.Messages {
 		m.value, m.known = c.trigger(m.Trigger)
 		switch {
@@ -196,7 +201,7 @@ func (c *checker) trigger(e Expr) (int64, bool) {
 	return n, ok
 }
 
-// block checks a block's statements. It reports whether the activation has ended behind it.
+// block checks a block's statements. It reports whether the block ends the activation.
 func (c *checker) block(b *Block) (ends bool) {
 	for _, s := range b.Stmts {
 		if ends {
@@ -214,7 +219,8 @@ func (c *checker) unreached(s Stmt) {
 	}
 }
 
-// stmt checks a statement, nil if the parser could not read it. It reports whether the activation always ends in it.
+// stmt checks a statement, or does nothing for nil, which stands for an unreadable one. It
+// reports whether the statement always ends the activation.
 func (c *checker) stmt(s Stmt) (ends bool) {
 	switch s := s.(type) {
 	case *Block:
@@ -241,7 +247,7 @@ func (c *checker) stmt(s Stmt) (ends bool) {
 	return false
 }
 
-// target checks what is assigned to.
+// target checks the left side of an assignment.
 func (c *checker) target(e Expr) {
 	c.expr(e)
 	if r, ok := e.(*Ref); ok && r.c != nil {
@@ -249,7 +255,8 @@ func (c *checker) target(e Expr) {
 	}
 }
 
-// place checks a variable or packet from which n bytes are sent, or to which they are got. n may be nil.
+// place checks the variable or packet that a SEND, DELIVER or GET names. n is the length in
+// bytes, and may be nil.
 func (c *checker) place(e Expr, n Expr) {
 	if p, ok := e.(*Packet); ok {
 		c.expr(p.Index)
@@ -299,12 +306,13 @@ func (c *checker) send(s *Send) {
 	}
 	s.atSymbol = c.destination(s.At, prog.NodeName)
 	if s.All && s.toSymbol < 0 {
-		c.errorf(s.To.Start(), "TO has a number, and AT * sends to the programs of all NICs, which have numbers of their own: expected a name")
+		c.errorf(s.To.Start(),
+			"TO has a number, and AT * sends to the programs of all NICs, which have numbers of their own: expected a name")
 	}
 }
 
-// destination checks what stands behind TO or AT: a value, or the name of a program or node. It returns the name's number,
-// or -1.
+// destination checks the operand of TO or AT: a value, or the name of a program or node. It
+// returns the name's number, or -1.
 func (c *checker) destination(e Expr, of prog.SymbolKind) int {
 	switch e := e.(type) {
 	case *Str:
@@ -386,7 +394,7 @@ func (c *checker) act(s *Act) (ends bool) {
 	return false
 }
 
-// sync checks the number of a lock or flag, where it is constant.
+// sync checks the number of a lock or flag, if it is constant.
 func (c *checker) sync(e Expr, word, what string) {
 	const most = prog.SegmentLocks<<32 - 1
 	if n, ok := constant(e); ok && (n < 0 || n > most) {
@@ -410,7 +418,7 @@ func (c *checker) expr(e Expr) {
 			}
 		}
 	})
-	walk(e, func(e Expr) { // once the names are bound
+	walk(e, func(e Expr) { // second pass: the names are bound
 		switch e := e.(type) {
 		case *Packet:
 			c.packet(e, 1)
@@ -422,7 +430,7 @@ func (c *checker) expr(e Expr) {
 	})
 }
 
-// rightSide checks what is right of an operator, where it is constant.
+// rightSide checks the right operand of an operator, if it is constant.
 func (c *checker) rightSide(b *Binary) {
 	y, ok := constant(b.Y)
 	switch {
@@ -463,7 +471,7 @@ func (c *checker) index(r *Ref, v *Var) {
 		c.errorf(r.Pos, "%s is one word and has no elements", r.Name)
 	case v.Size != nil && r.Index == nil:
 		c.errorf(r.Pos, "%s is an array: expected an index, as %s[0]", r.Name, r.Name)
-	case r.Index != nil && v.words > 0: // it is 0 as long as sizes are read
+	case r.Index != nil && v.words > 0: // words is 0 while sizes are read
 		walk(r.Index, func(e Expr) {
 			if r, ok := e.(*Ref); ok {
 				c.ref(r)
@@ -475,7 +483,7 @@ func (c *checker) index(r *Ref, v *Var) {
 	}
 }
 
-// similar suggests a declared name that differs by one slip.
+// similar suggests a declared name that differs by one typing error.
 func (c *checker) similar(name string) string {
 	for _, v := range c.prog.Vars {
 		if near(fold(v.Name), fold(name)) {
@@ -490,7 +498,8 @@ func (c *checker) similar(name string) string {
 	return ""
 }
 
-// near reports whether two different names differ by one slip: a character changed, added or left out, or two exchanged.
+// near reports whether two different names differ by one typing error: a character changed,
+// added or left out, or two neighbours exchanged.
 func near(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a

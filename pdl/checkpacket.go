@@ -2,9 +2,11 @@ package pdl
 
 import "github.com/weftnet/weft/pdl/prog"
 
-// What the source says of the message is checked as far as it is constant: a message has prog.MaxMessage bytes at most.
+// The constant parts of an access to the message are checked: a message has at most
+// prog.MaxMessage bytes.
 
-// packet checks a word or byte of the message of which there are so many bytes at least.
+// packet checks an access to a word or byte of the message. least is the number of bytes that it
+// needs.
 func (c *checker) packet(e *Packet, least int64) {
 	if c.init {
 		c.noMessage(e.Pos, "PACKET")
@@ -18,17 +20,17 @@ func (c *checker) packet(e *Packet, least int64) {
 	}
 }
 
-// within checks a length that begins at a byte of the message.
+// within checks a length that begins at the byte first of the message.
 func (c *checker) within(first int64, length Expr) {
 	if first < 0 || first > prog.MaxMessage {
-		return // as reported
+		return // reported already
 	}
 	if n, ok := constant(length); ok && (n < 0 || n > prog.MaxMessage-first) {
 		c.errorf(length.Start(), "LEN is %d bytes, and from here a message has at most %d", n, prog.MaxMessage-first)
 	}
 }
 
-// fromPacket checks which bytes of the message are copied to a variable.
+// fromPacket checks the range of message bytes that is copied to a variable.
 func (c *checker) fromPacket(s *Move) {
 	if c.init {
 		c.noMessage(s.Offset.Start(), "GET … FROM PACKET")
@@ -37,7 +39,7 @@ func (c *checker) fromPacket(s *Move) {
 	if first > prog.MaxMessage {
 		c.errorf(s.Offset.Start(), "OFFSET is %d bytes, and a message has at most %d", first, prog.MaxMessage)
 	}
-	if n, _ := constant(s.Len); n >= 0 { // else the variable has no room for it
+	if n, _ := constant(s.Len); n >= 0 { // else the variable's check has failed
 		c.within(first, s.Len)
 	}
 }

@@ -1,10 +1,12 @@
-// Package pdl is the compiler of PDL, the language in which programs for a NIC are written (docs/pdl.md). The stages are
-// files: scan.go, parse.go with the grammar in grammar.txt, check.go, gen*.go, and format.go, which prints a program anew.
+// Package pdl is the compiler of PDL, the language of programs for a NIC (docs/pdl.md). Each
+// stage is a file: scan.go, parse.go with the grammar in grammar.txt, check.go, gen*.go, and
+// format.go, which prints a program anew.
 //
 //	source ─► tokens ─► Program ─► checked: names bound, constants known ─► prog.Module
 //	                       └─► Format
 //
-// Errors of syntax and of meaning are found in one run. The package is pure: sources and modules are bytes.
+// One run finds errors of syntax and of meaning. The package is pure: sources and modules are
+// bytes.
 package pdl
 
 import (
@@ -14,16 +16,17 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// maxSource is the longest source, in bytes: more than would make a program that can be loaded.
+// maxSource is the longest allowed source, in bytes. Any longer source makes a program that
+// cannot be loaded.
 const maxSource = 1 << 20
 
-// Compile compiles a source. file is its name in messages. The error is of type Errors.
+// Compile compiles a source. file is its name in error messages. The error is of type Errors.
 func Compile(file string, src []byte) (*prog.Module, error) {
 	m, _, err := compile(file, src)
 	return m, err
 }
 
-// Check says what is wrong with a source, and what is merely odd.
+// Check returns the errors of a source, as a value of type Errors, and its warnings.
 func Check(file string, src []byte) (warnings Errors, err error) {
 	_, warnings, err = compile(file, src)
 	return warnings, err
@@ -53,7 +56,7 @@ func compile(file string, src []byte) (*prog.Module, Errors, error) {
 	return m, warnings, nil
 }
 
-// generate makes code of a program that was found right.
+// generate makes the code of a program that was checked without errors.
 func generate(p *Program, symbols []prog.Symbol, r *report) *prog.Module {
 	m := &prog.Module{Name: fold(p.Name), DataWords: layout(p.Vars), Names: symbols}
 	for _, v := range p.Vars {

@@ -1,6 +1,7 @@
 package pdl
 
-// constant returns the value of an expression if it is known when the program is compiled. Names must have been bound.
+// constant returns the value of an expression if it is known at compile time. The names must be
+// bound.
 func constant(e Expr) (v int64, known bool) {
 	switch e := e.(type) {
 	case *Number:
@@ -44,7 +45,7 @@ func unary(op string, x int64) int64 {
 	return truth(x == 0) // NOT
 }
 
-// binary is what an operator means. ok is false for a division by zero.
+// binary evaluates an operator. ok is false for a division by zero.
 func binary(op string, x, y int64) (v int64, ok bool) {
 	switch op {
 	case "+":
@@ -77,7 +78,7 @@ func binary(op string, x, y int64) (v int64, ok bool) {
 	return truth(holds(op, x, y)), true
 }
 
-// holds is what a comparison, AND or OR means.
+// holds evaluates a comparison, AND or OR.
 func holds(op string, x, y int64) bool {
 	switch op {
 	case "=", "==":

@@ -6,8 +6,8 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// DELIVER and GET only begin a transfer; the program goes on beside it (PANIC-39). Before a statement that depends on one
-// under way, the program waits for all of them:
+// DELIVER and GET only start a transfer, and the program goes on meanwhile (PANIC-39). Before a
+// statement that depends on a transfer in progress, the program waits for all transfers:
 //
 //	a transfer that              waits for it: a statement that
 //	writes variable v (GET)      reads or writes v
@@ -16,30 +16,32 @@ import (
 //	reads segment s (GET)        moves to s, where the two may overlap
 //	any                          tells others: SEND, SET FLAG, CLEAR LOCK; or reads what they told: LOCK()
 //
-// A loop in which anything depends on what is under way waits before its first turn, not in each, and what a turn begins it
-// waits for at its end. The end of an activation waits in the virtual machine.
+// If any statement of a loop depends on a transfer in progress, the loop waits before its first
+// turn, not in each. At its end each turn waits for the transfers that it began. At the end of
+// an activation the virtual machine waits.
 
-// A transfer is a DELIVER or GET that may be under way.
+// A transfer is a DELIVER or GET that may be in progress.
 type transfer struct {
 	v                       *Var // nil for the packet
 	get                     bool
 	segment, offset, length int64
-	known                   bool // the segment
-	exact                   bool // all three
+	known                   bool // segment is known
+	exact                   bool // segment, offset and length are known
 }
 
-// pending are the transfers that may be under way.
+// pending lists the transfers that may be in progress.
 type pending []transfer
 
 func (p pending) clone() pending { return slices.Clone(p) }
 
-// A use is what a statement does, as far as transfers may care.
+// A use says what a statement does, as far as it matters to transfers.
 type use struct {
 	reads, writes []*Var
 	signals       bool
 }
 
-// reads lists the variables that expressions read. Of LOCK() it says so by a nil: it reads what others write.
+// reads lists the variables that the expressions read. For LOCK() it adds a nil, since that
+// reads what others write.
 func reads(list ...Expr) (vars []*Var) {
 	for _, e := range list {
 		walk(e, func(e Expr) {
@@ -56,7 +58,7 @@ func reads(list ...Expr) (vars []*Var) {
 	return vars
 }
 
-// variable returns the variable that is assigned to, or moved.
+// variable returns the variable that a statement assigns to or moves.
 func variable(e Expr) []*Var {
 	if r, ok := e.(*Ref); ok && r.v != nil {
 		return []*Var{r.v}
@@ -64,7 +66,7 @@ func variable(e Expr) []*Var {
 	return nil
 }
 
-// indexOf returns the index of what is assigned to, or moved.
+// indexOf returns the index in the target of an assignment, or in the operand of a move.
 func indexOf(e Expr) Expr {
 	switch e := e.(type) {
 	case *Ref:
@@ -82,7 +84,7 @@ func (u use) dependsOn(t transfer) bool {
 		t.v != nil && slices.Contains(u.writes, t.v)
 }
 
-// before has the program wait if a statement depends on a transfer under way.
+// before emits a wait if a statement depends on a transfer in progress.
 func (g *generator) before(u use) {
 	if slices.ContainsFunc(g.pending, u.dependsOn) {
 		g.waitForAll()
@@ -96,7 +98,7 @@ func (g *generator) waitForAll() {
 	}
 }
 
-// transferOf is what a DELIVER or GET begins.
+// transferOf returns the transfer that a DELIVER or GET begins.
 func transferOf(s *Move) transfer {
 	t := transfer{get: s.Get}
 	if r, ok := s.What.(*Ref); ok {
@@ -121,7 +123,7 @@ func (t transfer) overlaps(o transfer) bool {
 	return true
 }
 
-// useOf is what a DELIVER or GET does to variables.
+// useOf returns the effect of a DELIVER or GET on variables.
 func useOf(s *Move) use {
 	u := use{reads: reads(indexOf(s.What), s.Offset, s.Segment, s.Len)}
 	if s.Get {
@@ -143,8 +145,8 @@ func (g *generator) beforeMove(s *Move) {
 	}
 }
 
-// beforeLoop has the program wait if anything in a loop depends on a transfer under way. It reports whether the loop begins
-// one.
+// beforeLoop emits a wait if anything in a loop depends on a transfer in progress. It reports
+// whether the loop begins a transfer.
 func (g *generator) beforeLoop(s *While) (begins bool) {
 	depends := false
 	visit(s, func(u use, moves bool) {
@@ -157,7 +159,7 @@ func (g *generator) beforeLoop(s *While) (begins bool) {
 	return begins
 }
 
-// visit tells what every statement in s does.
+// visit calls f with the effects of every statement in s.
 func visit(s Stmt, f func(u use, moves bool)) {
 	switch s := s.(type) {
 	case *Block:

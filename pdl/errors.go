@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// An Error is something wrong in a source, or, as a warning, something that will surprise.
+// An Error is an error in a source, or a warning: something that is likely to surprise.
 type Error struct {
 	File    string
-	Pos     Pos // without a column or line, if that is 0
+	Pos     Pos // no column, or no line, where that is 0
 	Msg     string
 	Warning bool
 	text    string // the line of the source
 }
 
-// OfLine returns an error about a line as a whole, or with 0 about all of a source. text is the line.
+// OfLine returns an error about a whole line, or about the whole source if line is 0. text is
+// the line.
 func OfLine(file string, line int, text, msg string) *Error {
 	return &Error{File: file, Pos: Pos{Line: line}, Msg: printable(msg), text: strings.TrimRight(text, " \t\r")}
 }
 
-// Error says where and what, and shows the line with a mark below.
+// Error returns the position and the message, followed by the line with a mark below.
 func (e *Error) Error() string {
 	msg := e.Msg
 	if e.Warning {
@@ -43,13 +44,14 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Errors are all those of a source, in the order of their places.
+// Errors holds all errors of a source, in source order.
 type Errors []*Error
 
-// mostShown is how many errors are worth printing: the others mostly follow from them.
+// mostShown is the number of errors that Errors.Error prints. Further ones are mostly
+// consequences.
 const mostShown = 30
 
-// Error shows the errors one after the other.
+// Error returns the texts of the errors, one after the other. It prints at most 30.
 func (l Errors) Error() string {
 	var b strings.Builder
 	for i, e := range l {
@@ -65,7 +67,7 @@ func (l Errors) Error() string {
 	return b.String()
 }
 
-// A report collects what is found wrong.
+// A report collects errors and warnings.
 type report struct {
 	file string
 	src  []string // lines
@@ -73,7 +75,7 @@ type report struct {
 	seen map[seen]bool
 }
 
-// A seen is what was reported already: what is found twice is reported once.
+// A seen identifies a reported error, so that each is reported once.
 type seen struct {
 	pos Pos
 	msg string
@@ -103,7 +105,7 @@ func (r *report) errorf(pos Pos, format string, args ...any) { r.add(pos, false,
 
 func (r *report) warnf(pos Pos, format string, args ...any) { r.add(pos, true, format, args...) }
 
-// sorted returns errors and warnings apart, each in the order of the source.
+// sorted returns errors and warnings separately, each in source order.
 func (r *report) sorted() (errors, warnings Errors) {
 	slices.SortStableFunc(r.all, func(a, b *Error) int {
 		if a.Pos == b.Pos {

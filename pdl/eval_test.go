@@ -8,23 +8,25 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// An evaluator walks the tree of a program and does what it says: a second implementation of the language, as simple as can
-// be, that the compiler and the virtual machine are compared with. It knows nothing of registers, budgets or transfers that
-// go on beside the program.
+// An evaluator executes a program by walking its tree: a second, minimal implementation of the
+// language, to compare the compiler and the virtual machine with. It knows no registers, no
+// budgets and no transfers that run beside the program.
 type evaluator struct {
 	vars     map[*Var][]int64
 	packet   []byte
 	source   int64
 	segments map[int64][]byte
 	locks    map[int64]bool
-	trace    []string // what others see
+	trace    []string // effects that others see
 	ops      int      // operators, elements, assignments: the operations of the source
 
-	line   int        // of the statement at hand
-	causes []vm.Cause // for which it may be aborted: of an expression's operands any may be the first to be evaluated
+	line int // of the current statement
+	// Causes for which the activation may be aborted: any operand of an expression may be
+	// evaluated first.
+	causes []vm.Cause
 }
 
-// What ends an activation: a keyword, or an error.
+// An ending says how an activation ended: a keyword, or an error.
 type ending string
 
 func newEvaluator(p *Program) *evaluator {
@@ -57,7 +59,8 @@ func (e *evaluator) say(format string, args ...any) {
 	e.trace = append(e.trace, fmt.Sprintf(format, args...))
 }
 
-// tell says what others are told. Segments must be by then what the program has made of them.
+// tell records what the program tells others. By then the segments must hold all that the
+// program has written.
 func (e *evaluator) tell(format string, args ...any) {
 	e.say(format+" %x", append(args, e.segments)...)
 }
@@ -123,7 +126,8 @@ func (e *evaluator) abortIf(bad bool, cause vm.Cause) {
 	}
 }
 
-// values evaluates expressions; those that are nil are 0. If some of them cannot be, each may be the one that aborts.
+// values evaluates expressions; nil ones are 0. If several of them fail, each may be the one
+// that aborts.
 func (e *evaluator) values(list ...Expr) []int64 {
 	values := make([]int64, len(list))
 	bad := false
@@ -147,7 +151,8 @@ func (e *evaluator) values(list ...Expr) []int64 {
 	return values
 }
 
-// part returns n bytes of a variable or of the packet, from an element on, and how to put bytes there.
+// part returns n bytes of a variable or of the packet, from an element on, and a function that
+// writes bytes there.
 func (e *evaluator) part(what Expr, first, n int64) (b []byte, put func([]byte)) {
 	if p, ok := what.(*Packet); ok {
 		e.abortIf(first < 0 || first > int64(len(e.packet)), vm.OutOfPacket)
@@ -171,10 +176,10 @@ func (e *evaluator) part(what Expr, first, n int64) (b []byte, put func([]byte))
 	}
 }
 
-// numberAt is the number of every program at a NIC, as the test's host looks it up.
+// numberAt returns the number of every program at a NIC, as the test's host looks it up.
 func numberAt(nic uint64) int64 { return 77 + int64(nic%3) }
 
-// memberNICs are those that a SEND to all reaches.
+// memberNICs are the destinations of a SEND to all.
 var memberNICs = []uint64{3, 9}
 
 func (e *evaluator) send(s *Send) {
@@ -227,7 +232,7 @@ func (e *evaluator) move(s *Move) {
 	copy(all[offset:], b)
 }
 
-// word returns where a variable or element is.
+// word returns the place of a variable or element.
 func (e *evaluator) word(r *Ref, i int64) *int64 {
 	if r.Index != nil {
 		e.ops++
@@ -271,7 +276,7 @@ func (e *evaluator) value(x Expr) int64 {
 		case "SOURCE":
 			return e.source
 		}
-		return 4711 // CLOCK, as the test's host says
+		return 4711 // CLOCK of the test's host
 	}
 	panic("no expression")
 }

@@ -7,16 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// What an error shows of a line of the source, and of a name or number in its message. Sources may hold anything, and errors
-// go to terminals: so what cannot be printed is written as an escape, and what is long is cut.
+// An error shows an excerpt of the source line, and in its message perhaps a name or number.
+// Sources may hold any bytes, and errors go to terminals. So unprintable characters are written
+// as escapes, and long texts are cut.
 const (
 	shownBefore = 60  // characters before the column
-	shownBehind = 60  // from the column on
-	shownWord   = 100 // characters of a word in a message: more than any name may have
+	shownBehind = 60  // characters from the column on
+	shownWord   = 100 // characters of a word in a message: no valid name has more
 )
 
-// excerpt returns what is shown of a line around a column, which counts bytes from 1, and the space that puts a mark below
-// that column. The end of the line is cut off if it is far away, and so is its beginning.
+// excerpt returns the part of a line around a column, which counts bytes from 1, and the space
+// that puts a mark below that column. It cuts off the beginning and the end of the line if they
+// are far away.
 func excerpt(line string, col int) (shown, space string) {
 	at := min(max(col-1, 0), len(line))
 	from := at
@@ -36,7 +38,8 @@ func excerpt(line string, col int) (shown, space string) {
 	if to < len(line) {
 		behind += "…"
 	}
-	space = strings.Map(func(r rune) rune { // the mark stands right whatever a tab is worth
+	// Tabs are kept, so the mark is in place whatever their width is.
+	space = strings.Map(func(r rune) rune {
 		if r == '\t' {
 			return r
 		}
@@ -45,7 +48,7 @@ func excerpt(line string, col int) (shown, space string) {
 	return before + behind, space
 }
 
-// printable returns a text whose characters all can be printed: others are written as in a string of Go. A tab stays.
+// printable replaces unprintable characters by escapes, as in a Go string. Tabs stay.
 func printable(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -63,7 +66,7 @@ func printable(s string) string {
 	return b.String()
 }
 
-// shortened returns the beginning of a word of the source.
+// shortened returns the beginning of a word of the source, and "…" if it was cut.
 func shortened(s string) string {
 	n := 0
 	for i := range s {

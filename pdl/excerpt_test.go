@@ -42,7 +42,7 @@ func TestAnErrorShowsAPartOfALongLine(t *testing.T) {
 	}
 }
 
-// However long a source's lines, names and numbers are, what is printed of its errors is short.
+// The printed errors are short, however long a source's lines, names and numbers are.
 func TestWhatIsPrintedOfErrorsIsShort(t *testing.T) {
 	long := strings.Repeat("long", 20000)
 	for _, body := range []string{

@@ -5,17 +5,19 @@ import (
 	"strings"
 )
 
-// Format returns a source in the form that all are to have: keywords in capitals, names as they were declared, four spaces
-// a level, a statement a line. Comments stay where they are, as far as there is such a place, and a list of declarations that
-// has comments keeps its lines. The error is of type Errors,
-// and then there is nothing else: a source that is no program is left alone.
+// Format returns a source in the canonical form: keywords in capitals, names as they were
+// declared, four spaces a level, one statement a line. Comments keep their place where the form
+// has such a place. A list of declarations with comments inside keeps its lines. The error is of
+// type Errors. If there is one, Format returns no source.
 func Format(file string, src []byte) ([]byte, error) {
 	r := newReport(file, src)
 	p := parse(src, r)
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	check(p, newReport(file, src)) // only to know the names as declared: what they mean is not the formatter's business
+	// This only binds the names to their declarations. The errors are not the formatter's
+	// business.
+	check(p, newReport(file, src))
 	f := &formatter{comments: p.comments}
 	f.program(p)
 	return []byte(f.b.String()), nil
@@ -25,12 +27,12 @@ type formatter struct {
 	b        strings.Builder
 	comments []comment // not yet written
 	depth    int
-	line     int  // of the source, where what was written last ended
-	open     bool // the line has no end yet
-	note     bool // and is a comment
+	line     int  // of the source, where the last written text ended
+	open     bool // the line is not ended yet
+	note     bool // and it is a comment
 }
 
-// trailing writes the comments that stand behind what was written last, on its line.
+// trailing writes the comments that stand behind the last written text, on its line.
 func (f *formatter) trailing(before Pos) {
 	for len(f.comments) > 0 && !f.comments[0].alone && f.comments[0].pos.before(before) {
 		if f.open && !f.note {
@@ -45,11 +47,11 @@ func (f *formatter) trailing(before Pos) {
 	}
 }
 
-// own writes a line of its own.
+// own begins a new line with text.
 func (f *formatter) own(text string, line int) {
 	f.endLine()
 	if f.line > 0 && line > f.line+1 {
-		f.b.WriteByte('\n') // one empty line for any number
+		f.b.WriteByte('\n') // one empty line replaces any number
 	}
 	f.b.WriteString(strings.Repeat("    ", f.depth) + text)
 	f.open, f.note, f.line = true, false, line
@@ -62,7 +64,7 @@ func (f *formatter) endLine() {
 	}
 }
 
-// to writes the comments before a place of the source.
+// to writes the comments that stand before a position of the source.
 func (f *formatter) to(pos Pos) {
 	for len(f.comments) > 0 && f.comments[0].pos.before(pos) {
 		if !f.comments[0].alone {
@@ -75,7 +77,7 @@ func (f *formatter) to(pos Pos) {
 	}
 }
 
-// put begins a line with what stands at a place of the source.
+// put begins a line with the text for a position of the source.
 func (f *formatter) put(pos Pos, text string) {
 	f.to(pos)
 	f.own(text, pos.Line)
@@ -124,8 +126,9 @@ func (f *formatter) program(p *Program) {
 	f.endLine()
 }
 
-// declaration writes a list on one line, unless comments stand in it: then on the lines that it has in the source, so that
-// each comment stays with what it is about. behind is where the source goes on.
+// declaration writes a list on one line. If comments stand in the list, it keeps the lines of
+// the source, so that each comment stays with its item. behind is the position where the source
+// goes on.
 func (f *formatter) declaration(d Decl, list []string, behind Pos) {
 	f.put(d.Pos, d.Keyword)
 	lines := f.commented(d, behind)
@@ -148,7 +151,8 @@ func (f *formatter) declaration(d Decl, list []string, behind Pos) {
 	f.line = max(f.line, d.End.Line)
 }
 
-// commented reports whether a declaration has several lines, and a comment that belongs to one of them.
+// commented reports whether a declaration has several lines, and a comment that belongs to one
+// of them.
 func (f *formatter) commented(d Decl, behind Pos) bool {
 	last := d.Items[len(d.Items)-1]
 	if len(f.comments) == 0 || d.Pos.Line == d.End.Line {
@@ -165,7 +169,7 @@ func declared(v *Var) string {
 	return v.Name + "[" + text(v.Size) + "]"
 }
 
-// rest writes a block behind its BEGIN.
+// rest writes a block from behind its BEGIN.
 func (f *formatter) rest(b *Block) {
 	f.depth++
 	for _, s := range b.Stmts {
@@ -177,7 +181,8 @@ func (f *formatter) rest(b *Block) {
 	f.put(b.End, "END")
 }
 
-// stmt writes a statement. fresh says that it begins a line; else it goes on behind THEN, ELSE or DO.
+// stmt writes a statement. If fresh is true, it begins a line; else it goes on behind THEN, ELSE
+// or DO.
 func (f *formatter) stmt(s Stmt, fresh bool) {
 	begin := func(text string) {
 		if fresh {
@@ -217,7 +222,8 @@ func (f *formatter) stmt(s Stmt, fresh bool) {
 	}
 }
 
-// body writes what stands behind THEN or DO: a block on the same line, another statement on the next.
+// body writes the statement behind THEN or DO: a block on the same line, any other statement on
+// the next.
 func (f *formatter) body(s Stmt) {
 	if b, ok := s.(*Block); ok {
 		f.add(" ")
@@ -252,12 +258,14 @@ func moveText(s *Move) string {
 	case s.FromPacket:
 		return fmt.Sprintf("GET %s OFFSET %s FROM PACKET LEN %s", text(s.What), text(s.Offset), text(s.Len))
 	case s.Get:
-		return fmt.Sprintf("GET %s OFFSET %s FROM %s LEN %s", text(s.What), text(s.Offset), text(s.Segment), text(s.Len))
+		return fmt.Sprintf("GET %s OFFSET %s FROM %s LEN %s",
+			text(s.What), text(s.Offset), text(s.Segment), text(s.Len))
 	}
-	return fmt.Sprintf("DELIVER %s OFFSET %s INTO %s LEN %s", text(s.What), text(s.Offset), text(s.Segment), text(s.Len))
+	return fmt.Sprintf("DELIVER %s OFFSET %s INTO %s LEN %s",
+		text(s.What), text(s.Offset), text(s.Segment), text(s.Len))
 }
 
-// text writes an expression; nothing for nil.
+// text returns the text of an expression, empty for nil.
 func text(e Expr) string {
 	switch e := e.(type) {
 	case *Number:

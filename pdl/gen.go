@@ -6,22 +6,24 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// A generator makes register code. Expressions have no effects, so an operand that is a register is used where it lies, and
-// only the last instruction of an expression writes its result: that may be a register which the expression reads.
+// A generator makes register code. Expressions have no effects, so an operand that is already in
+// a register is used there. Only the last instruction of an expression writes its result, so the
+// result register may be one that the expression reads.
 type generator struct {
 	*report
 	m       *prog.Module
-	pos     Pos // of the statement
-	passed  Pos // of the one with which there are too many instructions
-	line    int // that the last entry of the line table names
+	pos     Pos // of the current statement
+	passed  Pos // of the statement with which there are too many instructions
+	line    int // named by the last entry of the line table
 	temp    int // temporaries in use
 	pending pending
 	last    element
 }
 
-// A label is a place in the code. Jumps to it that were made before it was known are mended then.
+// A label is a place in the code. It keeps the jumps made before its place is known, and place
+// patches them.
 type label struct {
-	at    int // -1 as long as it is not known
+	at    int // -1 while unknown
 	jumps []int
 }
 
@@ -32,7 +34,7 @@ func (g *generator) emit(op prog.Op, a, b, c int, imm int32) {
 		g.passed = g.pos
 	}
 	if len(g.m.Code) > prog.MaxCode {
-		return // too long already; generate says so
+		return // already too long; generate reports it
 	}
 	g.forget(op, a)
 	if g.line != g.pos.Line {
@@ -47,7 +49,7 @@ func (g *generator) jump(op prog.Op, a, b, c int, to *label) {
 	g.jumpWith(op, a, b, c, 0, to)
 }
 
-// jumpWith does with the upper half of the fourth field already there.
+// jumpWith emits a jump whose immediate field already has its upper half.
 func (g *generator) jumpWith(op prog.Op, a, b, c int, upper int16, to *label) {
 	pc := len(g.m.Code)
 	g.emit(op, a, b, c, int32(upper)<<16)
@@ -58,7 +60,7 @@ func (g *generator) jumpWith(op prog.Op, a, b, c int, upper int16, to *label) {
 	}
 }
 
-// mend enters the target of a jump.
+// mend writes the target into a jump.
 func (g *generator) mend(pc, to int) {
 	if pc >= len(g.m.Code) {
 		return // the code is too long
@@ -72,7 +74,7 @@ func (g *generator) mend(pc, to int) {
 	g.m.Code[pc] = prog.Make(w.Op(), w.A(), w.B(), w.C(), imm)
 }
 
-// place says that a label is here.
+// place sets a label to the current place.
 func (g *generator) place(l *label) {
 	l.at = len(g.m.Code)
 	g.last = element{}
@@ -92,7 +94,7 @@ func (g *generator) take(n int) int {
 	return r
 }
 
-// load puts a number into a register.
+// load puts a constant into a register.
 func (g *generator) load(dst int, v int64) {
 	if v == int64(int32(v)) {
 		g.emit(prog.Ldi, dst, 0, 0, int32(v))
@@ -112,10 +114,11 @@ func (g *generator) entry(blocks ...*Block) {
 		}
 		g.pos = b.End
 	}
-	g.emit(prog.Await, 0, 0, 0, 0) // as if it stood there
+	g.emit(prog.Await, 0, 0, 0, 0) // an implicit AWAIT
 }
 
-// block makes the code of a block as far as it is reached. It reports whether the activation has ended behind it.
+// block makes the code of a block up to its last statement that can be reached. It reports
+// whether the block ends the activation.
 func (g *generator) block(b *Block) (ends bool) {
 	for _, s := range b.Stmts {
 		if g.stmt(s) {
@@ -197,13 +200,14 @@ func (g *generator) ifStatement(s *If) (ends bool) {
 	return thenEnds && elseEnds
 }
 
-// while tests the condition before the loop and behind its body, so that a turn has one jump.
+// while tests the condition before the loop and again behind its body, so that each turn has one
+// jump.
 func (g *generator) while(s *While) (ends bool) {
 	if v, known := constant(s.Cond); known && v == 0 {
 		return false
 	}
 	moves := g.beforeLoop(s)
-	underWay := g.pending.clone() // if the loop is left, or not entered
+	underWay := g.pending.clone() // valid if the loop is left, or not entered
 	begin, end := newLabel(), newLabel()
 	v, forever := constant(s.Cond)
 	forever = forever && v != 0
@@ -216,7 +220,7 @@ func (g *generator) while(s *While) (ends bool) {
 	if !bodyEnds {
 		g.pos, g.temp = s.Pos, 0
 		if moves {
-			g.waitForAll() // for what the body has begun: the next turn may use it
+			g.waitForAll() // the next turn may use what the body has begun
 		}
 		switch {
 		case forever:
@@ -233,14 +237,14 @@ func (g *generator) while(s *While) (ends bool) {
 	return forever
 }
 
-// body makes the code of a loop's body, less the step that the loop's jump does.
+// body makes the code of a loop's body, without the step, which the loop's jump does.
 func (g *generator) body(s Stmt, step *step) (ends bool) {
 	b, ok := s.(*Block)
 	switch {
 	case step == nil:
 		return g.stmt(s)
 	case !ok:
-		return false // the body is the step
+		return false // the body is only the step
 	}
 	for _, s := range b.Stmts {
 		if s == Stmt(step.s) {
@@ -264,7 +268,8 @@ type step struct {
 	limit Expr
 }
 
-// lastStep returns the step of a loop, nil if it does not end in one that fits an instruction.
+// lastStep returns the step of a loop, or nil if the loop does not end in a step that fits an
+// instruction.
 func lastStep(s *While) *step {
 	cond, ok := unparen(s.Cond).(*Binary)
 	if !ok || cond.Op != "<" {
@@ -298,7 +303,7 @@ func lastStep(s *While) *step {
 	return &step{a, v, by, cond.Y}
 }
 
-// lastOf returns the statement in which another ends, if that is always executed last.
+// lastOf returns the last statement inside another, if it is always executed last.
 func lastOf(s Stmt) Stmt {
 	for {
 		b, ok := s.(*Block)

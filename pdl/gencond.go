@@ -6,8 +6,8 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// condition jumps to a label if an expression is, or is not, zero; else the code goes on behind. when says which: true to
-// jump if the condition holds.
+// condition jumps to a label depending on an expression, and otherwise goes on behind. If when
+// is true, it jumps if the expression is not zero; else it jumps if it is zero.
 func (g *generator) condition(e Expr, when bool, to *label) {
 	e = unparen(e)
 	mark := g.temp
@@ -43,7 +43,7 @@ func (g *generator) condition(e Expr, when bool, to *label) {
 
 // both jumps on AND or OR. The right side is evaluated only if the left one does not decide.
 func (g *generator) both(e *Binary, when bool, to *label) {
-	if (e.Op == "OR") == when { // either side is enough to jump
+	if (e.Op == "OR") == when { // either side alone decides to jump
 		g.condition(e.X, when, to)
 		g.condition(e.Y, when, to)
 		return
@@ -62,15 +62,19 @@ func relation(op string) bool {
 	return false
 }
 
-// opposite holds whenever the operator does not, mirrored the same with the sides exchanged.
+// opposite maps a comparison to its negation, and mirrored to the same one with the sides
+// exchanged.
 var (
 	opposite = map[string]string{"==": "<>", "<>": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 	mirrored = map[string]string{"==": "==", "<>": "<>", "<": ">", ">=": "<=", ">": "<", "<=": ">="}
 	jumps    = map[string]prog.Op{"==": prog.Jeq, "<>": prog.Jne, "<": prog.Jlt, "<=": prog.Jle}
-	jumpsBy  = map[string]prog.Op{"==": prog.Jeqi, "<>": prog.Jnei, "<": prog.Jlti, "<=": prog.Jlei, ">": prog.Jgti, ">=": prog.Jgei}
+	jumpsBy  = map[string]prog.Op{
+		"==": prog.Jeqi, "<>": prog.Jnei, "<": prog.Jlti, "<=": prog.Jlei,
+		">": prog.Jgti, ">=": prog.Jgei,
+	}
 )
 
-// canonical is the one spelling of a comparison.
+// canonical returns the one spelling of a comparison.
 func canonical(op string) string {
 	switch op {
 	case "=":

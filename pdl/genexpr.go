@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// word returns which word of the data a reference names, if that is known.
+// word returns the word of the data that a reference names, if it is known.
 func (e *Ref) word() (at int, known bool) {
 	if e.v == nil {
 		return 0, false
@@ -19,7 +19,7 @@ func (e *Ref) word() (at int, known bool) {
 	return e.v.base + int(i), known
 }
 
-// register returns the register in which an expression lies already, if it does.
+// register returns the register in which an expression already lies, if any.
 func register(e Expr) (r int, ok bool) {
 	switch e := e.(type) {
 	case *Ref:
@@ -55,8 +55,9 @@ func (g *generator) operand(e Expr) int {
 	return dst
 }
 
-// first returns a register that has the value of the operand that is evaluated first: if it needs a temporary, that of the
-// result is still free. So a chain of operators takes no more of them the longer it is.
+// first returns a register that holds the operand that is evaluated first. If it needs a
+// temporary, it uses the result's, which is still free. So a long chain of operators needs no
+// more temporaries than a short one.
 func (g *generator) first(e Expr, dst int) int {
 	e = unparen(e)
 	if _, known := constant(e); !known {
@@ -71,7 +72,8 @@ func (g *generator) first(e Expr, dst int) int {
 	return dst
 }
 
-// expr puts the value of an expression into a register. Temporaries that it needs besides are free again behind it.
+// expr puts the value of an expression into a register. It frees all other temporaries that it
+// used.
 func (g *generator) expr(e Expr, dst int) {
 	mark := g.temp
 	g.value(unparen(e), dst)
@@ -109,8 +111,9 @@ func (g *generator) value(e Expr, dst int) {
 	}
 }
 
-// An element is one that a temporary holds: what was loaded last, as long as neither the temporary, nor the index, nor
-// anything in memory has changed, and no jump leads in between.
+// An element is the element of an array that was loaded last, and the temporary that holds it.
+// It is valid while the temporary, the index and the memory are unchanged and no jump leads in
+// between.
 type element struct {
 	v           *Var
 	index, temp int // registers
@@ -124,7 +127,7 @@ func (g *generator) loadElement(e *Ref, dst int) {
 	}
 }
 
-// loaded returns the temporary that holds an element already, if one does.
+// loaded returns the temporary that already holds an element, if any.
 func (g *generator) loaded(e Expr) (temp int, ok bool) {
 	r, ok := e.(*Ref)
 	if !ok || r.Index == nil || r.v == nil || r.v != g.last.v {
@@ -134,10 +137,12 @@ func (g *generator) loaded(e Expr) (temp int, ok bool) {
 	return g.last.temp, ok && index == g.last.index
 }
 
-// forget is told of every instruction.
+// forget drops the loaded element if an instruction may change it. It is called for every
+// instruction.
 func (g *generator) forget(op prog.Op, a int) {
 	e, _ := op.Effect()
-	writes := (e.A == prog.Write || e.A == prog.Modify) && (a == g.last.temp || a == g.last.index || a < firstTemp && g.last.inRegisters(a))
+	writes := (e.A == prog.Write || e.A == prog.Modify) &&
+		(a == g.last.temp || a == g.last.index || a < firstTemp && g.last.inRegisters(a))
 	if writes || op == prog.Stx || op == prog.St || e.Args > 0 || op == prog.Wait {
 		g.last = element{}
 	}
@@ -161,7 +166,7 @@ func (g *generator) packet(e *Packet, dst int) {
 	g.emit(op, dst, 0, g.first(index, dst), plus)
 }
 
-// displaced takes a constant summand off an index, for an instruction that has room for one.
+// displaced splits a constant summand off an index, for an instruction with a displacement.
 func displaced(e Expr) (index Expr, plus int32) {
 	if b, ok := unparen(e).(*Binary); ok && (b.Op == "+" || b.Op == "-") {
 		if n, known := constant(b.Y); known && fits(n) && n != math.MinInt32 {
@@ -190,7 +195,8 @@ func (g *generator) unary(e *Unary, dst int) {
 	}
 }
 
-// truth makes 1 or 0 of a condition. The result is written last: the condition may read it.
+// truth turns a condition into 1 or 0. It writes the result last, since the condition may read
+// that register.
 func (g *generator) truth(e Expr, dst int) {
 	no, end := newLabel(), newLabel()
 	g.condition(e, false, no)
@@ -201,7 +207,8 @@ func (g *generator) truth(e Expr, dst int) {
 	g.place(end)
 }
 
-// A form is how the generator writes an operator: on two registers, or on one and a number.
+// A form names the instructions for an operator: one for two registers, one for a register and a
+// constant.
 type form struct {
 	regs, number prog.Op
 	commutes     bool
@@ -214,7 +221,9 @@ var forms = map[string]form{
 	"<<": {prog.Shl, prog.Shli, false}, ">>": {prog.Shr, prog.Shri, false}, ">>>": {prog.Shru, prog.Shrui, false},
 }
 
-var comparisons = map[string]prog.Op{"=": prog.Seq, "==": prog.Seq, "<>": prog.Sne, "!=": prog.Sne, "<": prog.Slt, "<=": prog.Sle}
+var comparisons = map[string]prog.Op{
+	"=": prog.Seq, "==": prog.Seq, "<>": prog.Sne, "!=": prog.Sne, "<": prog.Slt, "<=": prog.Sle,
+}
 
 func (g *generator) binary(e *Binary, dst int) {
 	if e.Op == "AND" || e.Op == "OR" {
@@ -250,7 +259,7 @@ func (g *generator) binary(e *Binary, dst int) {
 	g.emit(f.regs, dst, a, g.operand(y), 0)
 }
 
-// byPower emits a product with, or a division by, 1 << n.
+// byPower emits a product, quotient or remainder with 1 << n.
 func (g *generator) byPower(op string, x Expr, n, dst int) {
 	switch op {
 	case "*":
@@ -262,7 +271,7 @@ func (g *generator) byPower(op string, x Expr, n, dst int) {
 	}
 }
 
-// withNumber emits x op n, if an instruction can hold the number.
+// withNumber emits x op n, if an instruction can hold the constant.
 func (g *generator) withNumber(op string, x Expr, n int64, dst int) bool {
 	switch op {
 	case "-":
@@ -286,7 +295,7 @@ func (g *generator) withNumber(op string, x Expr, n int64, dst int) bool {
 	return true
 }
 
-// fused emits a superinstruction for an operator and what stands beside it, if there is one.
+// fused emits a superinstruction for an operator and one of its operands, if there is one.
 func (g *generator) fused(e *Binary, dst int) bool {
 	switch e.Op {
 	case "+":
@@ -297,7 +306,8 @@ func (g *generator) fused(e *Binary, dst int) bool {
 	return false
 }
 
-// sumWith emits x + y in one, if y is an element, a byte of the packet or a product with a number.
+// sumWith emits x + y as one instruction, if y is an element, a byte of the packet, or a product
+// with a constant.
 func (g *generator) sumWith(x, y Expr, dst int) bool {
 	if _, known := constant(x); known {
 		return false
@@ -330,7 +340,7 @@ func (g *generator) sumWith(x, y Expr, dst int) bool {
 	return false
 }
 
-// product takes a product with a number apart, or a shift to the left, which is one.
+// product splits a product with a constant, or a left shift, into its factors.
 func product(e *Binary) (factor Expr, times int32, ok bool) {
 	switch e.Op {
 	case "*":
@@ -348,7 +358,7 @@ func product(e *Binary) (factor Expr, times int32, ok bool) {
 	return nil, 0, false
 }
 
-// maskedSum emits (x + n) & mask in one: the next place in a ring.
+// maskedSum emits (x + n) & mask as one instruction: the next place in a ring.
 func (g *generator) maskedSum(sum, mask Expr, dst int) bool {
 	n, known := constant(mask)
 	b, ok := unparen(sum).(*Binary)

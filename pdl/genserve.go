@@ -2,7 +2,7 @@ package pdl
 
 import "github.com/weftnet/weft/pdl/prog"
 
-// args puts expressions into registers that follow one another and returns the first.
+// args puts expressions into consecutive registers and returns the first register.
 func (g *generator) args(list ...Expr) int {
 	first := g.take(len(list))
 	for i, e := range list {
@@ -13,7 +13,7 @@ func (g *generator) args(list ...Expr) int {
 	return first
 }
 
-// firstOf is the index of the first element of what is moved, as an argument.
+// firstOf returns the index of the first moved element, as an argument.
 func firstOf(e Expr) Expr {
 	if i := indexOf(e); i != nil {
 		return i
@@ -32,7 +32,7 @@ func (g *generator) send(s *Send) {
 		g.sendAll(s)
 		return
 	}
-	list := []Expr{firstOf(s.What), s.Len, s.As, nil, nil} // the places of TO and AT come next
+	list := []Expr{firstOf(s.What), s.Len, s.As, nil, nil} // the places for TO and AT follow
 	op := there
 	if s.At == nil {
 		op, list = here, list[:4]
@@ -44,13 +44,14 @@ func (g *generator) send(s *Send) {
 	if s.At != nil {
 		g.destination(s.At, s.atSymbol, first+4)
 	}
-	if s.toSymbol >= 0 { // behind AT: the name is that of a program there
+	if s.toSymbol >= 0 { // after AT, since a program name belongs to that node
 		g.lookup(s, first+3, first+4)
 	}
 	g.emit(op, first, 0, 0, immOf(s.What))
 }
 
-// sendAll sends to the programs of all NICs that have a name, which the machine finds by its number among the names of the module.
+// sendAll sends to the programs with one name on all NICs. The machine finds the name by its
+// number among the names of the module.
 func (g *generator) sendAll(s *Send) {
 	op := prog.Sendall
 	if _, ofPacket := s.What.(*Packet); ofPacket {
@@ -60,7 +61,8 @@ func (g *generator) sendAll(s *Send) {
 	g.emit(op, first, 0, 0, immOf(s.What))
 }
 
-// immOf is how an instruction names what it moves: the words of a variable, or how the packet is counted.
+// immOf returns the immediate field for a moved operand: the words of a variable, or the unit of
+// the packet.
 func immOf(e Expr) int32 {
 	switch e := e.(type) {
 	case *Ref:
@@ -73,7 +75,8 @@ func immOf(e Expr) int32 {
 	return 1
 }
 
-// lookup puts the number of the program that TO names into a register. nic is that of AT.
+// lookup puts the number of the program that TO names into a register. nic is the register of
+// AT.
 func (g *generator) lookup(s *Send, dst, nic int) {
 	if s.At == nil {
 		g.emit(prog.Lookup, dst, 0, 0, int32(s.toSymbol))
@@ -82,7 +85,7 @@ func (g *generator) lookup(s *Send, dst, nic int) {
 	g.emit(prog.Lookupat, dst, nic, 0, int32(s.toSymbol))
 }
 
-// destination puts what stands behind AT into a register: the id of a node.
+// destination puts the operand of AT, a node's id, into a register.
 func (g *generator) destination(e Expr, symbol, dst int) {
 	if symbol >= 0 {
 		g.emit(prog.Lookup, dst, 0, 0, int32(symbol))

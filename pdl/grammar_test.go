@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A grammar is what grammar.txt says: for each rule the tokens of its right side.
+// A grammar holds the rules of grammar.txt: for each rule the tokens of its right side.
 type grammar struct {
 	text  string
 	rules map[string][]string
@@ -52,7 +52,8 @@ type derivation struct {
 	out []string
 }
 
-// derive writes what a rule stands for. The deeper it is, the shorter: then every choice falls on what is not taken.
+// derive writes a random text for a rule. Deep in the tree it drops optional pieces and takes
+// the shortest choices.
 func (d *derivation) derive(rule string, depth int) {
 	switch rule {
 	case "ident":
@@ -66,7 +67,7 @@ func (d *derivation) derive(rule string, depth int) {
 	}
 }
 
-// split cuts tokens at the bars that stand outside of brackets.
+// split cuts tokens at the bars outside of brackets.
 func split(tokens []string) (list [][]string) {
 	depth, from := 0, 0
 	for i, t := range tokens {
@@ -88,7 +89,7 @@ func split(tokens []string) (list [][]string) {
 func (d *derivation) alternatives(tokens []string, depth int) {
 	list := split(tokens)
 	pick := list[d.IntN(len(list))]
-	if depth > 12 { // the one that leads least further
+	if depth > 12 { // the shortest one
 		for _, l := range list {
 			if weight(l) < weight(pick) {
 				pick = l
@@ -98,7 +99,8 @@ func (d *derivation) alternatives(tokens []string, depth int) {
 	d.sequence(pick, depth)
 }
 
-// weight is how much a piece may grow: the rules in it that are not tokens of the scanner.
+// weight returns how much a piece may grow: the number of rules in it that are not tokens of the
+// scanner.
 func weight(tokens []string) (n int) {
 	for _, t := range tokens {
 		switch {

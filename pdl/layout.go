@@ -2,17 +2,19 @@ package pdl
 
 import "github.com/weftnet/weft/pdl/prog"
 
-// Where things lie in a program's data. The first 256 words are registers:
+// The layout of a program's data. The first 256 words are registers:
 //
-//	0 PACKETLEN · 1 SOURCE · 2 … 191 variables of one word, then arrays that fit · 192 … 255 temporaries · 256 … the others
+//	0 PACKETLEN · 1 SOURCE · 2 … 191 variables of one word, then arrays that fit
+//	192 … 255 temporaries · 256 … the others
 //
-// An element with a constant index that lies within the registers is as good as a variable of one word.
+// An element with a constant index within the registers costs no more than a variable of one
+// word.
 const (
 	firstTemp = 192
 	temps     = prog.Registers - firstTemp
 )
 
-// layout gives every variable its place and returns how many words of data there are.
+// layout gives every variable its place and returns the number of words of data.
 func layout(vars []*Var) (words int) {
 	low, high := prog.FirstFree, prog.Registers
 	put := func(v *Var) {

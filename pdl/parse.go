@@ -2,28 +2,32 @@ package pdl
 
 import "strings"
 
-// maxNesting bounds how deeply statements and expressions may nest, for the stack of what walks them.
+// maxNesting limits the nesting of statements and expressions, and so the stack of recursive
+// walks.
 const maxNesting = 100
 
-// A parser reads a program by recursive descent: a function for each rule of grammar.txt. After an error it goes on behind
-// the statement or declaration, so that one run shows them all.
+// A parser reads a program by recursive descent: one function for each rule of grammar.txt.
+// After an error it goes on behind the statement or declaration, so that one run shows all
+// errors.
 type parser struct {
 	scan   *scanner
 	report *report
-	tok    token // the next one, not yet taken
-	ahead  token // the one behind it, if it was looked at
+	tok    token // the next token, not yet taken
+	ahead  token // the token after it, if peeked
 	looked bool
-	last   token // the one taken before; at first one without length at the beginning
-	failed bool  // since the last statement began: what follows is not reported
-	ended  bool  // what is missing at the end of the file has been reported
+	last   token // the token taken last; at first an empty one at the beginning
+	failed bool  // since the current statement began: further errors are not reported
+	ended  bool  // the missing end of the file was reported
 	depth  int
-	deep   bool // too deep, as reported
+	deep   bool // nested too deeply, which was reported
 
-	misplaced bool          // a declaration stands where none can: what it declares is no other mistake
-	misnamed  map[kind]bool // keywords that were declared as names: their uses are no other mistakes
+	// A declaration stands in the wrong place, so its names do not count as undeclared.
+	misplaced bool
+	// Keywords that were declared as names: their uses are not reported again.
+	misnamed map[kind]bool
 }
 
-// parse reads a source. It returns what it understood, whatever is wrong.
+// parse reads a source. It returns the parts that it understood, even if there are errors.
 func parse(src []byte, r *report) *Program {
 	p := &parser{scan: newScanner(src, r), report: r, misnamed: make(map[kind]bool)}
 	p.next()
@@ -42,7 +46,7 @@ func (p *parser) next() token {
 		p.tok = p.scan.next()
 	}
 	if p.tok.kind == kindBad {
-		p.failed = true // as reported by the scanner
+		p.failed = true // reported by the scanner
 	}
 	return p.last
 }
@@ -71,7 +75,7 @@ func (p *parser) accept(k kind) bool {
 	return true
 }
 
-// expect takes a token of a kind, or reports that it is not there.
+// expect takes a token of the given kind, or reports that it is missing.
 func (p *parser) expect(k kind, where string) (token, bool) {
 	if p.tok.kind == k {
 		return p.next(), true
@@ -93,7 +97,7 @@ func (p *parser) expect(k kind, where string) (token, bool) {
 
 func (p *parser) unexpected(wanted string) {
 	pos := p.tok.pos
-	if p.at(kindEOF) { // shown once, behind what there is
+	if p.at(kindEOF) { // shown once, behind the last token
 		p.failed = p.failed || p.ended
 		p.ended = true
 		pos = p.last.end
@@ -102,7 +106,7 @@ func (p *parser) unexpected(wanted string) {
 	p.complain(pos, "%s: expected %s", p.tok.quoted(), wanted)
 }
 
-// complain reports an error of the statement at hand, unless it has one already.
+// complain reports an error of the current statement, unless one was reported already.
 func (p *parser) complain(pos Pos, format string, args ...any) {
 	if !p.failed {
 		p.report.errorf(pos, format, args...)
@@ -110,8 +114,8 @@ func (p *parser) complain(pos Pos, format string, args ...any) {
 	p.failed = true
 }
 
-// deeper is called where a rule calls itself. It is false where that has gone too far, which is reported once: what stands
-// inside is nested no less.
+// deeper counts a recursive call of a rule. It returns false if the nesting is too deep, and
+// reports that once: everything inside is at least as deep.
 func (p *parser) deeper() bool {
 	p.depth++
 	if p.depth > maxNesting && !p.deep {
@@ -122,7 +126,7 @@ func (p *parser) deeper() bool {
 	return p.depth <= maxNesting
 }
 
-// skipTo passes over tokens until one of a kind, or what must end whatever is being skipped.
+// skipTo skips tokens up to one of the given kinds or the end of the file.
 func (p *parser) skipTo(k ...kind) {
 	for !p.at(k...) && !p.at(kindEOF) {
 		p.next()
@@ -132,14 +136,14 @@ func (p *parser) skipTo(k ...kind) {
 
 func (p *parser) program() *Program {
 	prog := new(Program)
-	for p.at(kindBad) { // as reported by the scanner
+	for p.at(kindBad) { // reported by the scanner
 		p.next()
 	}
 	p.failed = false
 	p.expect("PROGRAM", " at the beginning")
 	if t, ok := p.expect(kindIdent, " for the program"); ok {
 		prog.Name, prog.Pos = t.text, t.pos
-	} else if p.peek().kind == ":" { // a keyword: what is behind it can be read all the same
+	} else if p.peek().kind == ":" { // a keyword as the name: the rest can still be read
 		p.next()
 	}
 	if _, ok := p.expect(":", " behind the program's name"); !ok {
@@ -155,8 +159,8 @@ func (p *parser) program() *Program {
 	return prog
 }
 
-// declarations reads up to the initialisation, or to what shows that there is none. It goes on behind what does not belong
-// there: a declaration that follows counts.
+// declarations reads up to the initialisation, or up to a token that shows that there is none.
+// It skips what does not belong there, and so still reads a declaration that follows.
 func (p *parser) declarations(prog *Program) {
 	for !p.at("BEGIN") {
 		if p.at("CONST", "VAR", "TRIGGERS") {
@@ -165,7 +169,7 @@ func (p *parser) declarations(prog *Program) {
 		}
 		p.unexpected("CONST, VAR, TRIGGERS, or BEGIN of the initialisation")
 		for !p.at("CONST", "VAR", "TRIGGERS", "BEGIN", "MESSAGE", "END", kindEOF) {
-			prog.broken = prog.broken || !p.at(kindBad) // it may have been meant as a declaration
+			prog.broken = prog.broken || !p.at(kindBad) // perhaps meant as a declaration
 			p.next()
 		}
 		p.failed = false
@@ -223,14 +227,14 @@ func (p *parser) declaration(prog *Program) {
 	if _, ok := p.expect(";", " or , in the declaration"); !ok {
 		prog.broken = true
 		if n := len(prog.Vars); word.kind == "VAR" && n > 0 {
-			prog.Vars[n-1].vague = true // it may have been meant as an array
+			prog.Vars[n-1].vague = true // perhaps meant as an array
 		}
 		p.skipTo(";", "CONST", "VAR", "TRIGGERS", "BEGIN", "MESSAGE", "END")
 		p.accept(";")
 	}
 }
 
-// declared takes the name that is declared.
+// declared takes a declared name.
 func (p *parser) declared(where string) token {
 	t, ok := p.expect(kindIdent, where)
 	if !ok && isKeyword(string(t.kind)) {
@@ -263,7 +267,7 @@ func (p *parser) message() *Message {
 	if !p.at("BEGIN") {
 		p.unexpected("BEGIN of the message's block")
 		p.skipTo("BEGIN", "MESSAGE", "END")
-		if p.accept("END") { // the block's, unless nothing follows: then there is no other
+		if p.accept("END") { // the block's END, unless nothing follows: then there is no other
 			p.accept(";")
 			p.ended = p.ended || p.at(kindEOF)
 		}
@@ -279,7 +283,7 @@ func (p *parser) message() *Message {
 func (p *parser) block() *Block {
 	b := &Block{Pos: p.next().pos}
 	for {
-		p.failed = p.at(kindBad) // as reported by the scanner
+		p.failed = p.at(kindBad) // reported by the scanner
 		if p.at("ELSE") {
 			p.report.errorf(p.tok.pos, "ELSE without IF: a ; before ELSE ends the statement")
 			p.next()
@@ -305,7 +309,7 @@ func (p *parser) block() *Block {
 	}
 }
 
-// recover passes over the rest of a statement that was not understood.
+// recover skips the rest of a statement that could not be read.
 func (p *parser) recover() {
 	if !statementBegins(p.tok.kind) || p.tok.kind == kindIdent || p.last.kind == p.tok.kind {
 		p.next()
@@ -318,14 +322,15 @@ func (p *parser) recover() {
 
 func statementBegins(k kind) bool {
 	switch k {
-	case kindIdent, "BEGIN", "IF", "WHILE", "SEND", "DELIVER", "GET", "DISPLAY", "SET", "CLEAR", "AWAIT", "STOP", "PASS", "DROP":
+	case kindIdent, "BEGIN", "IF", "WHILE", "SEND", "DELIVER",
+		"GET", "DISPLAY", "SET", "CLEAR", "AWAIT", "STOP", "PASS", "DROP":
 		return true
 	}
 	return false
 }
 
-// statement reads one statement; nil if there is none. One that is too deep is passed over with all of its handler: the blocks
-// around it could not go on behind it.
+// statement reads one statement, and returns nil if there is none. If one is nested too deeply,
+// it skips the rest of the handler: the blocks around the statement could not go on behind it.
 func (p *parser) statement() Stmt {
 	defer func() { p.depth-- }()
 	if !p.deeper() {
@@ -342,7 +347,8 @@ func (p *parser) statement() Stmt {
 		s.Value = p.expr()
 		return s
 	case "PACKET", "PACKETBYTE":
-		p.report.errorf(p.tok.pos, "%s can be read, and not written: GET … FROM PACKET copies it to a variable", p.tok.what())
+		p.report.errorf(p.tok.pos, "%s can be read, and not written: GET … FROM PACKET copies it to a variable",
+			p.tok.what())
 		p.failed = true
 		return nil
 	case "IF":

@@ -1,8 +1,8 @@
 package pdl
 
-// expr reads an expression. It always returns one, a Bad if need be.
+// expr reads an expression. It never returns nil: after an error it returns a Bad.
 func (p *parser) expr() Expr {
-	if p.failed { // what stands here belongs to something else
+	if p.failed { // the tokens here belong to something else
 		return &Bad{p.tok.pos}
 	}
 	defer func() { p.depth-- }()
@@ -23,7 +23,7 @@ func (p *parser) whole() Expr {
 	return e
 }
 
-// levels are the operators between two expressions, from those that bind least.
+// levels are the binary operators, those that bind least first.
 var levels = [][]kind{
 	{"OR"},
 	{"AND"},
@@ -32,10 +32,11 @@ var levels = [][]kind{
 	{"*", "/", "%", "&", "<<", ">>", ">>>"},
 }
 
-// maxChain bounds how many operators of a level stand in a row, since each is a step deeper for what walks the tree.
+// maxChain limits the operators of one level in a row, since each adds a step to the depth of
+// the tree.
 const maxChain = 1000
 
-const relations = 2 // the level of those that do not chain
+const relations = 2 // the level of comparisons, which do not chain
 
 func (p *parser) level(n int) Expr {
 	if n == len(levels) {
@@ -134,7 +135,8 @@ func (p *parser) packet() Expr {
 	return e
 }
 
-// place reads what is sent or delivered: a variable, or the packet, from an element on.
+// place reads the operand of SEND or DELIVER: a variable or the packet, perhaps from an element
+// on.
 func (p *parser) place() Expr {
 	if p.at("PACKET", "PACKETBYTE") {
 		return p.packet()

@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/pdl/pdltest"
 )
 
-// samples returns the two programs of the paper, which are not part of this project.
+// samples returns the two programs of the PANIC paper, which are not part of this project.
 func samples(t *testing.T) map[string][]byte {
 	t.Helper()
 	dir := os.Getenv("WEFT_PDL_SAMPLES")
@@ -44,7 +44,8 @@ func TestThePapersProgramsCompileUnchanged(t *testing.T) {
 	}
 }
 
-// The errors that a line is to have stand behind it. Chunks are sources of their own.
+// Each line of testdata/errors.pdl ends in a comment with the errors that it must have. Its
+// chunks are separate sources.
 func TestErrorsStandWhereTheyBelong(t *testing.T) {
 	all, err := os.ReadFile("testdata/errors.pdl")
 	if err != nil {
@@ -86,7 +87,7 @@ func TestAnErrorShowsItsLineAndPlace(t *testing.T) {
 	}
 }
 
-// Keywords and names are the same in upper and lower case, and mixed.
+// Keywords and names are the same in upper, lower and mixed case.
 func TestCaseDoesNotMatter(t *testing.T) { // PANIC-36
 	const mixed = `PROGRAM Mixed: CONST Three = 3; VAR value[4], n; TRIGGERS 1;
 Begin VALUE[three] = 0X1f END;
@@ -106,7 +107,7 @@ MESSAGE 1: BEGIN if N < 2 THEN n = N + packetlen Else SEND Value[0] LEN 8 AS 1 T
 	}
 }
 
-// Some editors put a byte order mark before what they save.
+// Some editors put a byte order mark at the beginning of a file.
 func TestAByteOrderMarkBeforeASourceIsPassedOver(t *testing.T) {
 	const src = "PROGRAM x: BEGIN END; END;"
 	m, err := Compile("x.pdl", []byte("\ufeff"+src))
@@ -126,7 +127,7 @@ func TestAByteOrderMarkBeforeASourceIsPassedOver(t *testing.T) {
 }
 
 func TestTooMuchCodeIsAnErrorOfTheStatementWithWhichItIsTooMuch(t *testing.T) {
-	turns := strings.Repeat("x = x * x;\n", 32767) // and an AWAIT
+	turns := strings.Repeat("x = x * x;\n", 32767) // one instruction each, and an AWAIT
 	if _, err := Compile("x.pdl", []byte("PROGRAM x: VAR x; TRIGGERS 1; BEGIN\n"+turns+"END; END;")); err == nil || strings.Contains(err.Error(), "instructions") {
 		t.Errorf("%.300v", err)
 	}
@@ -149,7 +150,8 @@ func TestManyErrorsAreCountedAndNotShown(t *testing.T) {
 	}
 }
 
-// What would be too much for what walks the tree, or for a module, is an error and no more.
+// A source that is too much for a recursive walk or for a module causes an error, and nothing
+// worse.
 func TestTooMuchIsAnError(t *testing.T) {
 	for src, want := range map[string]string{
 		"x = " + strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000):          "nested more than 100 deep",
@@ -218,7 +220,7 @@ func TestTheParserReadsWhatTheGrammarDerives(t *testing.T) {
 	}
 }
 
-// Formatting changes nothing that is compiled, keeps every comment, and once is enough.
+// Formatting changes nothing in the compiled program, keeps every comment, and is idempotent.
 func TestFormattedProgramsAreTheSame(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -312,7 +314,8 @@ END;
 	}
 }
 
-// Wherever comments and ends of lines stand in declarations, formatting keeps every comment, and once is enough.
+// Wherever comments and line ends stand in declarations, formatting keeps every comment and is
+// idempotent.
 func TestCommentsInDeclarationsAreKept(t *testing.T) {
 	const src = "PROGRAM x : CONST a = 1 , b = ( a + 2 ) ; VAR c , d [ 3 ] , e , f ; TRIGGERS 1 , 2 ; VAR g ; BEGIN END ; " +
 		"MESSAGE 1 : BEGIN END ; MESSAGE 2 : BEGIN END ; END"
@@ -348,8 +351,8 @@ func TestCommentsInDeclarationsAreKept(t *testing.T) {
 	}
 }
 
-// Whatever the source is, the compiler says what is wrong with it or makes a module that can be run, and the formatter
-// leaves its meaning as it is.
+// For any source, the compiler returns errors or a module that can be run, and the formatter
+// keeps its meaning.
 func FuzzCompile(f *testing.F) {
 	for seed := range uint64(5) {
 		f.Add([]byte(pdltest.Program(rand.New(rand.NewPCG(seed, 0)))))

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A scanner cuts the source into tokens. Comments are kept apart, for the formatter.
+// A scanner cuts the source into tokens. It collects the comments separately, for the formatter.
 type scanner struct {
 	src      string
 	at       int
 	line     int
-	lineAt   int // where the line begins
+	lineAt   int // offset of the current line
 	report   *report
 	comments []comment
 }
 
-// unmarked returns a source without the byte order mark that some editors put before it.
+// unmarked returns a source without a leading byte order mark, which some editors write.
 func unmarked(src []byte) []byte { return bytes.TrimPrefix(src, []byte("\ufeff")) }
 
 func newScanner(src []byte, r *report) *scanner {
@@ -25,7 +25,7 @@ func newScanner(src []byte, r *report) *scanner {
 
 func (s *scanner) pos() Pos { return Pos{s.line, s.at - s.lineAt + 1} }
 
-// next returns the next token; at the end, again and again, kindEOF.
+// next returns the next token. At the end it returns kindEOF, also if called again.
 func (s *scanner) next() token {
 	s.skip()
 	t := token{pos: s.pos()}
@@ -93,8 +93,8 @@ func (s *scanner) word(t *token) {
 	}
 }
 
-// number reads a decimal or hexadecimal number. One of 64 bits may be written unsigned in hexadecimal: it is the word with
-// these bits.
+// number reads a decimal or hexadecimal number. A hexadecimal number of 64 bits may be written
+// unsigned: it is the word with these bits.
 func (s *scanner) number(t *token) {
 	t.kind = kindInteger
 	t.text = s.run()
@@ -145,7 +145,8 @@ func (s *scanner) operator(t *token) {
 	}
 	t.kind = kindBad
 	from := s.at
-	for s.at++; s.at < len(s.src) && s.src[s.at]&0xc0 == 0x80; s.at++ { // the rest of a character of several bytes
+	// This skips the rest of a character of several bytes.
+	for s.at++; s.at < len(s.src) && s.src[s.at]&0xc0 == 0x80; s.at++ {
 	}
 	t.text = s.src[from:s.at]
 	s.report.errorf(t.pos, "%q does not belong in a program", t.text)

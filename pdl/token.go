@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// A Pos is a place in the source: line and column count from 1, columns in bytes.
+// A Pos is a position in the source. Line and column count from 1, columns in bytes.
 type Pos struct{ Line, Col int }
 
 func (p Pos) before(q Pos) bool { return p.Line < q.Line || p.Line == q.Line && p.Col < q.Col }
 
-// A kind is what a token is: one of these, or a keyword or operator, which is its own kind.
+// A kind is the kind of a token: one of the constants below, or the keyword or operator itself.
 type kind string
 
 const (
@@ -21,17 +21,23 @@ const (
 	kindBad     kind = "unknown character" // reported by the scanner
 )
 
-// wordBehindPass is a word there, and a name elsewhere: it is newer than programs that may have such a name.
+// wordBehindPass is a keyword only after PASS, and a name elsewhere. It is newer than some
+// programs, which may use it as a name.
 const wordBehindPass = "AFTER"
 
-// keywords are the words that cannot be names. Case does not matter; this is how the formatter writes them.
+// keywords are the words that cannot be names, as the formatter writes them. Case does not
+// matter.
 var keywords = []string{
-	"AND", "AS", "AT", "AWAIT", "BEGIN", "CLEAR", "CLOCK", "CONST", "DELIVER", "DISPLAY", "DO", "DROP", "ELSE", "END", "FLAG",
-	"FROM", "GET", "IF", "INTO", "LEN", "LOCK", "MESSAGE", "NOT", "OFFSET", "OR", "PACKET", "PACKETBYTE", "PACKETLEN", "PASS",
+	"AND", "AS", "AT", "AWAIT", "BEGIN",
+	"CLEAR", "CLOCK", "CONST", "DELIVER",
+	"DISPLAY", "DO", "DROP", "ELSE", "END", "FLAG",
+	"FROM", "GET", "IF", "INTO", "LEN",
+	"LOCK", "MESSAGE", "NOT", "OFFSET", "OR", "PACKET",
+	"PACKETBYTE", "PACKETLEN", "PASS",
 	"PROGRAM", "SEND", "SET", "SOURCE", "STOP", "THEN", "TO", "TRIGGERS", "VAR", "WHILE",
 }
 
-// operators, the longer ones before those that they begin with.
+// operators lists each operator before its own prefixes.
 var operators = []string{
 	">>>", "<<", ">>", "<=", ">=", "==", "<>", "!=",
 	"=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "~", "(", ")", "[", "]", ",", ";", ":",
@@ -46,14 +52,14 @@ func isKeyword(word string) bool {
 type token struct {
 	kind  kind
 	pos   Pos
-	end   Pos    // behind it
-	text  string // as written; of a string, what is between the quotes
-	num   int64  // of a number
-	least bool   // it is 9223372036854775808, which is a number behind a minus alone
-	bad   bool   // it is no number, as the scanner has reported
+	end   Pos    // position behind the token
+	text  string // as in the source; for a string, the text between the quotes
+	num   int64  // value of a number
+	least bool   // 9223372036854775808, which is valid only after a minus
+	bad   bool   // an invalid number, which the scanner has reported
 }
 
-// what says what a token is, for messages.
+// what returns a description of a token, for messages.
 func (t token) what() string {
 	switch t.kind {
 	case kindEOF:
@@ -69,7 +75,7 @@ func (t token) what() string {
 	return string(t.kind)
 }
 
-// quoted is what, with marks around what could be mistaken for punctuation.
+// quoted returns what, in quotes if it could be mistaken for punctuation.
 func (t token) quoted() string {
 	if t.kind == kind(t.text) && !isKeyword(t.text) {
 		return "'" + t.text + "'"
@@ -80,6 +86,6 @@ func (t token) quoted() string {
 // A comment runs from its # to the end of the line.
 type comment struct {
 	pos   Pos
-	text  string // with the #
-	alone bool   // nothing but space stands before it
+	text  string // including the #
+	alone bool   // only space stands before it on its line
 }

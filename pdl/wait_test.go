@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm/mem"
 )
 
-// late is a NIC whose transfers end when the test says so, with a program that has one trigger.
+// late returns a NIC whose transfers end when the test says so. Its program has one trigger.
 func late(t *testing.T, body string) (*mem.Fabric, *mem.NIC) {
 	t.Helper()
 	m, err := pdl.Compile("test.pdl", []byte("PROGRAM test: VAR a, b, done; TRIGGERS 1; BEGIN a = 7 END; MESSAGE 1: BEGIN "+body+" END; END;"))
@@ -42,7 +42,8 @@ func variable(t *testing.T, n *mem.NIC, name string) int64 {
 	return v[0]
 }
 
-// A program that looks at a lock wants to know what others did before they set it, or after. So its own transfers have ended then.
+// A program that tests a lock wants to see the effects of others before or after they set it. So
+// its own transfers must have ended before.
 func TestALockIsReadBehindTheTransfersBeforeIt(t *testing.T) { // PANIC-39
 	for _, looks := range []string{
 		"IF LOCK(3) THEN done = 1",

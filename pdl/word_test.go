@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// messages are the errors of a source.
+// messages returns the texts of a source's errors.
 func messages(source string) (all []string) {
 	_, _, err := compile("test.pdl", []byte(source))
 	errs, _ := err.(Errors)
@@ -16,7 +16,7 @@ func messages(source string) (all []string) {
 	return all
 }
 
-// The least word has no positive one, so its digits are a number behind a minus alone.
+// The smallest word has no positive counterpart, so its digits are a number only after a minus.
 func TestTheLeastWordCanBeWritten(t *testing.T) {
 	const refused = "9223372036854775808 is no number: expected digits, and at most 9223372036854775807"
 	for text, want := range map[string][]string{
@@ -54,7 +54,7 @@ func TestTheLeastWordCanBeWritten(t *testing.T) {
 	}
 }
 
-// A lock, a flag or a segment that no NIC can have is an error where the source shows it.
+// A number of a lock, flag or segment that no NIC can have is an error if the source shows it.
 func TestLocksFlagsAndSegmentsThatCannotBeAreErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"SET FLAG 1099511627775": "",

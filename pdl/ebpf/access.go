@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// access makes the code of what reads and writes data and the message. It reports whether the instruction is such.
+// access makes the code of instructions that read or write data or the message. It reports
+// whether w is one of them.
 func (g *generator) access(w prog.Word) bool {
 	r0, r1 := asm.R0, asm.R1
 	switch w.Op() {
@@ -48,7 +49,7 @@ func (g *generator) access(w prog.Word) bool {
 	return true
 }
 
-// far has do use R1 and a distance that an instruction can hold to reach a place.
+// far calls do with a displacement from R1 that an instruction can hold. It sets R1 for it.
 func (g *generator) far(place int, do func(at int)) {
 	const reach = 1<<15 - 8
 	g.emit(asm.Mov.Reg(asm.R1, asm.R7))
@@ -59,7 +60,7 @@ func (g *generator) far(place int, do func(at int)) {
 	do(place)
 }
 
-// element leaves in R1 the address of the element of a variable that register C says.
+// element puts the address of a variable's element into R1. Register C holds the index.
 func (g *generator) element(w prog.Word) {
 	v := w.Range()
 	g.register(asm.R1, w.C())
@@ -71,7 +72,8 @@ func (g *generator) element(w prog.Word) {
 	)
 }
 
-// packet leaves in R0 a word or byte of the message: imm, or register C and imm. Behind the message are zeros.
+// packet loads a word or byte of the message into R0. Its index is imm, or register C plus imm.
+// Zeros follow the message.
 func (g *generator) packet(w prog.Word, indexed bool, size asm.Size) {
 	r1, r2 := asm.R1, asm.R2
 	outside := g.fails(vm.OutOfPacket)

@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// disagreement runs messages through the virtual machine and through the kernel, and says where they differ, "" if they do not. ends
-// are how the activations have ended.
+// disagreement passes messages to the virtual machine and to the kernel, and returns how the two
+// differ, or "". ends are the outcomes of the activations.
 func (b *bench) disagreement(src string, seed uint64) (difference string, ends []vm.Outcome) {
 	m, err := pdl.Compile("random.pdl", []byte(src))
 	if err != nil {
@@ -48,8 +48,8 @@ func (b *bench) disagreement(src string, seed uint64) (difference string, ends [
 			}
 			v.effects = nil
 			k.close()
-			k = b.load(m) // whose accounts begin anew,
-			v.sync(k)     // with what the machine made of the message
+			k = b.load(m) // starts with empty accounts,
+			v.sync(k)     // and with the machine's data after the message
 			continue
 		}
 		if d := v.differs(k, want, got); d != "" {
@@ -62,7 +62,7 @@ func (b *bench) disagreement(src string, seed uint64) (difference string, ends [
 	return "", ends
 }
 
-// standing is all that a message can change in the kernel.
+// standing is everything in the kernel that a message can change.
 type standing struct {
 	words   []int64
 	profile vm.Profile
@@ -89,7 +89,8 @@ func (k *kernel) standing() (s standing) {
 	return s
 }
 
-// changed says what a message changed in the kernel that the engine was given, "" if nothing.
+// changed returns what a message has changed in the kernel that went on to the engine, or "" if
+// nothing.
 func (k *kernel) changed(before standing) string {
 	if after := k.standing(); !reflect.DeepEqual(after, before) {
 		return fmt.Sprintf("it changed %+v into %+v", before, after)
@@ -100,7 +101,8 @@ func (k *kernel) changed(before standing) string {
 	return ""
 }
 
-// Each program that the compiler takes is taken by the kernel's verifier, and does in the kernel what it does in the virtual machine.
+// The kernel's verifier accepts each program that the compiler accepts, and the program does in
+// the kernel the same as in the virtual machine.
 func TestTheKernelAndTheMachineAgree(t *testing.T) {
 	b := newBench(t)
 	count := make(map[vm.Outcome]int)

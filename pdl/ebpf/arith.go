@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// plain are the instructions that are one of the machine's.
+// plain are the instructions with an equivalent eBPF instruction.
 var plain = map[prog.Op]asm.ALUOp{
 	prog.Add: asm.Add, prog.Sub: asm.Sub, prog.Mul: asm.Mul, prog.And: asm.And, prog.Or: asm.Or, prog.Xor: asm.Xor,
 	prog.Shl: asm.LSh, prog.Shr: asm.ArSh, prog.Shru: asm.RSh,
@@ -15,7 +15,8 @@ var plain = map[prog.Op]asm.ALUOp{
 	prog.Shli: asm.LSh, prog.Shri: asm.ArSh, prog.Shrui: asm.RSh,
 }
 
-// compute makes the code of what takes words and makes a word. It reports whether the instruction is such.
+// compute makes the code of instructions that compute a word from words. It reports whether w is
+// one of them.
 func (g *generator) compute(w prog.Word) bool {
 	r1, r2 := asm.R1, asm.R2
 	switch op := w.Op(); op {
@@ -59,7 +60,7 @@ func (g *generator) compute(w prog.Word) bool {
 	return true
 }
 
-// compare leaves in R1 whether a comparison holds.
+// compare puts the truth of a comparison into R1.
 func (g *generator) compare(w prog.Word) {
 	op := map[prog.Op]asm.JumpOp{prog.Seq: asm.JEq, prog.Sne: asm.JNE, prog.Slt: asm.JSLT, prog.Sle: asm.JSLE}[w.Op()]
 	holds := g.fresh()
@@ -69,8 +70,8 @@ func (g *generator) compare(w prog.Word) {
 	g.place(holds)
 }
 
-// divide leaves in R1 the quotient or remainder of signed words. The machine divides unsigned ones, so signs are taken off and put
-// on again, without jumps: v becomes (v ^ s) − s, with s = v >> 63.
+// divide puts the quotient or remainder of signed words into R1. eBPF divides unsigned words, so
+// the signs are removed and restored, without jumps: v becomes (v ^ s) − s, with s = v >> 63.
 func (g *generator) divide(w prog.Word) {
 	r1, r2, r3, r4, r5 := asm.R1, asm.R2, asm.R3, asm.R4, asm.R5
 	g.register(r1, w.B())
@@ -90,7 +91,8 @@ func (g *generator) divide(w prog.Word) {
 	g.emit(asm.Mov.Reg(r5, r3), asm.Xor.Reg(r1, r5), asm.Sub.Reg(r1, r5))
 }
 
-// divideByPower leaves in R1 the quotient by 1 << C, or the remainder of the division by imm + 1, towards zero.
+// divideByPower puts the quotient by 1 << C into R1, or the remainder of the division by imm +
+// 1, towards zero.
 func (g *generator) divideByPower(w prog.Word) {
 	r1, r2 := asm.R1, asm.R2
 	g.register(r1, w.B())
@@ -102,14 +104,15 @@ func (g *generator) divideByPower(w prog.Word) {
 	g.emit(asm.And.Imm(r2, ^w.Imm()), asm.Sub.Reg(r1, r2))
 }
 
-// branches are the jumps, by what they compare.
+// branches are the conditional jumps, with their comparisons.
 var branches = map[prog.Op]asm.JumpOp{
 	prog.Jeq: asm.JEq, prog.Jne: asm.JNE, prog.Jlt: asm.JSLT, prog.Jle: asm.JSLE,
-	prog.Jeqi: asm.JEq, prog.Jnei: asm.JNE, prog.Jlti: asm.JSLT, prog.Jlei: asm.JSLE, prog.Jgti: asm.JSGT, prog.Jgei: asm.JSGE,
+	prog.Jeqi: asm.JEq, prog.Jnei: asm.JNE, prog.Jlti: asm.JSLT, prog.Jlei: asm.JSLE,
+	prog.Jgti: asm.JSGT, prog.Jgei: asm.JSGE,
 	prog.Incjlt: asm.JSLT, prog.Incjlti: asm.JSLT,
 }
 
-// branch makes the code of a jump that depends on something.
+// branch makes the code of a conditional jump.
 func (g *generator) branch(w prog.Word) {
 	op := w.Op()
 	g.charge()

@@ -18,7 +18,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// nics are two AF_XDP drivers on hosts of their own, joined by a cable; the test skips, with the reason, where there can be none.
+// nics returns two AF_XDP drivers on two hosts, joined by a cable. If that is impossible here,
+// it skips the test with the reason.
 func nics(t *testing.T) (client, server *xdp.Driver) {
 	t.Helper()
 	bed, err := testbed.New(testbed.Config{Hosts: 2})
@@ -53,7 +54,8 @@ MESSAGE write: BEGIN cell[PACKET[0] & 15] = PACKET[1]; DISPLAY PACKET[1]; END;
 MESSAGE read: BEGIN reads = reads + 1; SEND cell[PACKET[0] & 15] LEN 8 AS answer TO PACKET[1] AT SOURCE; END;
 END;`
 
-// residing is a program in the driver of a NIC. What it is there is what the virtual machine has begun.
+// residing loads a program into the driver of a NIC. Its data is what the initialisation in the
+// virtual machine has left.
 func residing(t *testing.T, src string, d *xdp.Driver) (*ebpf.Host, *ebpf.Resident) {
 	t.Helper()
 	tagged, pieces := d.Frames()
@@ -88,8 +90,8 @@ func residing(t *testing.T, src string, d *xdp.Driver) (*ebpf.Host, *ebpf.Reside
 	return h, r
 }
 
-// A datagram to a resident program is answered where its frame comes in: the NIC it is for never polls. What is not for the program
-// comes to the NIC as before.
+// A datagram to a resident program is answered where its frame arrives: its NIC never polls.
+// Frames for others reach the NIC as before.
 func TestADatagramIsAnsweredInTheDriver(t *testing.T) {
 	client, server := nics(t)
 	h, r := residing(t, store, server)

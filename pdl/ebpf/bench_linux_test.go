@@ -14,8 +14,9 @@ import (
 const answerSource = `PROGRAM answer: TRIGGERS 1; BEGIN END;
 MESSAGE 1: BEGIN SEND PACKET[0] LEN PACKETLEN AS 10 TO 416 AT SOURCE END; END;`
 
-// BenchmarkAnswer has the kernel say how long it is in the programs that answer a message (ns/answer, the best of pieces of 500): dispatch, checksums and all.
-// What ns/op has besides is the system call that brings the frame.
+// BenchmarkAnswer reports the kernel's time in the programs that answer a message (ns/answer,
+// the best of pieces of 500), including dispatch and checksums. ns/op also includes the system
+// call that brings the frame.
 func BenchmarkAnswer(b *testing.B) {
 	for _, path := range []ebpf.Path{{}, {IPv6: true}} {
 		for _, size := range []int{0, 64, 512, 1380} {

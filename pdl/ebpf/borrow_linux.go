@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stateBytes is how much of a program's map is mapped once more, for the words that both sides change.
+// stateBytes is the length of a second mapping of a program's map, for the words that both sides
+// change.
 var stateBytes = os.Getpagesize()
 
-// mapState maps the state, writable by atomic operations.
+// mapState maps the state writable, for atomic operations.
 func (r *Resident) mapState() (err error) {
 	r.state, err = unix.Mmap(r.data.FD(), 0, stateBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -32,14 +33,17 @@ func (r *Resident) unmapState() error {
 	return err
 }
 
-// ErrBusy is why a program's data could not be had: another processor has been in an activation for too long.
+// ErrBusy means that a program's data is not available: an activation on another processor takes
+// too long.
 var ErrBusy = errors.New("the program is busy in the driver")
 
-// borrowTries is how often Take looks whether an activation has ended: for longer than one with the whole budget takes.
+// borrowTries is the number of times that Take checks for the end of an activation. It takes
+// longer than an activation with the whole budget.
 const borrowTries = 100_000
 
-// Take keeps the program from activations in the driver until Give, so that its data can be changed. Messages that come meanwhile wait a little, and
-// are lost if that is not enough.
+// Take prevents activations of the program in the driver until Give, so that its data can be
+// changed. Messages that arrive meanwhile wait for a short time, and are lost if that is not
+// enough. Take fails with ErrBusy.
 func (r *Resident) Take() error {
 	lock := (*uint64)(unsafe.Pointer(&r.state[stateLock]))
 	for i := 0; !catomic.CompareAndSwapUint64(lock, 0, 1); i++ {
@@ -53,10 +57,10 @@ func (r *Resident) Take() error {
 	return nil
 }
 
-// Stopped reports whether the program takes no more messages.
+// Stopped reports whether the program accepts no more messages.
 func (r *Resident) Stopped() bool {
 	return catomic.LoadUint64((*uint64)(unsafe.Pointer(&r.state[stateStatus]))) == statusStopped
 }
 
-// Give ends what Take has begun.
+// Give allows activations again after Take.
 func (r *Resident) Give() { catomic.StoreUint64((*uint64)(unsafe.Pointer(&r.state[stateLock])), 0) }

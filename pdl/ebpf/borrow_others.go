@@ -4,18 +4,19 @@ package ebpf
 
 import "errors"
 
-// ErrBusy is why a program's data could not be had: another processor has been in an activation for too long.
+// ErrBusy means that a program's data is not available: an activation on another processor takes
+// too long.
 var ErrBusy = errors.New("the program is busy in the driver")
 
 func (r *Resident) mapState() error { return ErrUnavailable }
 
 func (r *Resident) unmapState() error { return nil }
 
-// Take keeps the program from activations in the driver until Give. There is no such program here.
+// Take returns ErrUnavailable, since only Linux has programs in the driver.
 func (r *Resident) Take() error { return ErrUnavailable }
 
-// Stopped reports whether the program takes no more messages.
+// Stopped returns true.
 func (r *Resident) Stopped() bool { return true }
 
-// Give ends what Take has begun.
+// Give does nothing.
 func (r *Resident) Give() {}

@@ -7,14 +7,15 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A builder puts instructions and labels together. Several labels may stand at one place, which the assembler does not know.
+// A builder collects instructions and labels. It allows several labels at one place, which the
+// assembler does not.
 type builder struct {
 	ins    asm.Instructions
-	label  string            // of the next instruction
-	same   map[string]string // labels that stand where another stands
-	labels int               // made so far by fresh
-	jumps  int               // that depend on something, in the function at hand
-	most   int               // of these, in any function
+	label  string            // label of the next instruction
+	same   map[string]string // labels at the place of another label, by name
+	labels int               // number of labels made by fresh
+	jumps  int               // conditional jumps in the current function
+	most   int               // largest number of these in a function
 }
 
 func newBuilder() *builder { return &builder{same: make(map[string]string)} }
@@ -33,7 +34,7 @@ func (b *builder) emit(list ...asm.Instruction) {
 	}
 }
 
-// place says that a label is here.
+// place sets a label to the next instruction.
 func (b *builder) place(label string) {
 	if b.label != "" {
 		b.same[label] = b.label
@@ -42,7 +43,7 @@ func (b *builder) place(label string) {
 	b.label = label
 }
 
-// fresh makes a label that no other is called as.
+// fresh returns a new, unique label.
 func (b *builder) fresh() string {
 	b.labels++
 	return fmt.Sprintf("l%d", b.labels)
@@ -51,10 +52,12 @@ func (b *builder) fresh() string {
 // jump goes to a label.
 func (b *builder) jump(label string) { b.emit(asm.Ja.Label(label)) }
 
-// function begins a function. The kernel wants to be told the type of one that is called for each turn of a loop, and then of all.
+// function begins a function. The kernel demands the type of a function that it calls for each
+// turn of a loop, and then those of all functions.
 func (b *builder) function(name string) { b.begin(name, btf.StaticFunc, nil) }
 
-// global begins a function that the kernel verifies by itself, for any numbers as its arguments.
+// global begins a function that the kernel verifies separately, for any numbers as its
+// arguments.
 func (b *builder) global(name string, arguments ...string) {
 	number := &btf.Int{Name: "unsigned long", Size: 8}
 	var list []btf.FuncParam
@@ -68,11 +71,12 @@ func (b *builder) begin(name string, linkage btf.FuncLinkage, arguments []btf.Fu
 	b.place(name)
 	b.jumps = 0
 	integer := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
-	b.emit(btf.WithFuncMetadata(asm.Mov.Reg(asm.R5, asm.R1), // of no use, but an instruction that is always there
+	// R5 is not used, but a function must have an instruction.
+	b.emit(btf.WithFuncMetadata(asm.Mov.Reg(asm.R5, asm.R1),
 		&btf.Func{Name: name, Type: &btf.FuncProto{Return: integer, Params: arguments}, Linkage: linkage}))
 }
 
-// finish returns the instructions with each label under one name.
+// finish returns the instructions with one label for each place.
 func (b *builder) finish() asm.Instructions {
 	for i, in := range b.ins {
 		if to, ok := b.same[in.Reference()]; ok && !in.IsLoadFromMap() {
@@ -82,7 +86,7 @@ func (b *builder) finish() asm.Instructions {
 	return b.ins
 }
 
-// The maps of a program, as instructions refer to them until it is loaded.
+// The names by which instructions refer to the maps of a program, until it is loaded.
 const (
 	mapData     = "data"
 	mapTables   = "tables"
@@ -92,7 +96,7 @@ const (
 	mapSteps    = "steps"
 )
 
-// value puts the address of a map's value into a register, or of a place in it.
+// value puts the address of a map's value, plus an offset, into a register.
 func (b *builder) value(dst asm.Register, of string, at int) {
 	b.emit(asm.LoadMapValue(dst, 0, uint32(at)).WithReference(of))
 }
@@ -102,10 +106,12 @@ func (b *builder) table(dst asm.Register, of string) {
 	b.emit(asm.LoadMapPtr(dst, 0).WithReference(of))
 }
 
-// turns calls a function at most as often as R1 says, until it returns 1. What R3 holds is given to it in R2.
+// turns calls a function up to R1 times, until it returns 1. The function gets R3 as its second
+// argument.
 func (b *builder) turns(function string) {
 	b.emit(
-		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: asm.R2, Src: asm.PseudoFunc, Constant: -1}.WithReference(function),
+		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: asm.R2, Src: asm.PseudoFunc, Constant: -1}.
+			WithReference(function),
 		asm.Mov.Imm(asm.R4, 0),
 		asm.FnLoop.Call(),
 	)
@@ -119,20 +125,21 @@ func (b *builder) store(base asm.Register, at int, src asm.Register) {
 	b.emit(asm.StoreMem(base, int16(at), src, asm.DWord))
 }
 
-// set stores a number in a word of memory.
+// set stores a constant in a word of memory.
 func (b *builder) set(base asm.Register, at int, v int32) {
 	b.emit(asm.Instruction{OpCode: asm.StoreImmOp(asm.DWord), Dst: base, Offset: int16(at), Constant: int64(v)})
 }
 
-// count adds a register to a word of the state, which is the lock's holder's. R0 is used.
+// count adds a register to a word of the state. The caller holds the lock. R0 is overwritten.
 func (b *builder) count(base asm.Register, at int, by asm.Register) {
 	b.load(asm.R0, base, at)
 	b.emit(asm.Add.Reg(asm.R0, by))
 	b.store(base, at, asm.R0)
 }
 
-// reach puts the address of the frame that came into R5; R6 is the context. Frames that have less than n bytes in one piece go elsewhere. Calls that
-// change the frame end it.
+// reach puts the address of the received frame into R5. R6 is the context. It jumps to short if
+// the first part of the frame has less than n bytes. The address is invalid after a call that
+// changes the frame.
 func (b *builder) reach(n int, short string) {
 	b.emit(
 		asm.LoadMem(asm.R5, asm.R6, ctxData, asm.Word), asm.LoadMem(asm.R4, asm.R6, ctxDataEnd, asm.Word),
@@ -141,13 +148,14 @@ func (b *builder) reach(n int, short string) {
 	)
 }
 
-// Where the context of an XDP program says where its frame is.
+// Offsets of the frame's bounds in the context of an XDP program.
 const (
 	ctxData    = 0
 	ctxDataEnd = 4
 )
 
-// atomic is an instruction that other processors see done whole. Which it is stands in its last field, where the library leaves zero.
+// atomic returns an atomic instruction. Its kind is in the last field, which the library leaves
+// zero.
 func atomic(op asm.AtomicOp, dst, src asm.Register, size asm.Size, at int16) asm.Instruction {
 	in := op.Mem(dst, src, size, at)
 	in.Constant = int64(op >> 8)

@@ -10,19 +10,19 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// ErrCannotReside is wrapped by errors about programs that the driver cannot run.
+// ErrCannotReside is wrapped by the errors about programs that the driver cannot run.
 var ErrCannotReside = errors.New("program cannot reside in the driver")
 
-// A Reason says why a program cannot reside in the driver.
+// A Reason is a reason for which a program cannot reside in the driver.
 type Reason struct {
-	Line int // of the source, from 1; 0: the program as a whole
+	Line int // of the source, from 1; 0 for the program as a whole
 	Why  string
 }
 
-// Reasons are all those of a program, by line.
+// Reasons holds all the reasons for one program, by line.
 type Reasons []Reason
 
-// Error puts the reasons one after the other.
+// Error returns the reasons, one after the other.
 func (l Reasons) Error() string {
 	var list []string
 	for _, r := range l {
@@ -34,8 +34,8 @@ func (l Reasons) Error() string {
 // Unwrap returns ErrCannotReside.
 func (l Reasons) Unwrap() error { return ErrCannotReside }
 
-// Check says why a verified module cannot reside in the driver; nil if it can. The initialisation does not reside there: the
-// virtual machine runs it, so it may do what it likes.
+// Check returns the reasons for which a verified module cannot reside in the driver, or nil if
+// it can. The initialisation is not restricted, since the virtual machine runs it.
 func Check(m *prog.Module) Reasons {
 	f := newFlow(m)
 	var c checker
@@ -46,7 +46,8 @@ func Check(m *prog.Module) Reasons {
 	}
 	for _, l := range f.loops() {
 		if !f.counts(l) {
-			c.say(f.lineOf(l), "it cannot be seen that this loop ends: in each turn, one variable has to be counted in one direction and compared with something that the loop does not change")
+			c.say(f.lineOf(l),
+				"it cannot be seen that this loop ends: in each turn, one variable has to be counted in one direction and compared with something that the loop does not change")
 		}
 	}
 	for pc := range f.code {
@@ -79,13 +80,13 @@ const (
 	sendsOn   = "SEND has another NIC than AT SOURCE; a program in the driver can only answer"
 )
 
-// word judges an instruction by itself.
+// word checks an instruction by itself.
 func (c *checker) word(pc int) {
 	w, line := c.code[pc], c.m.LineAt(pc)
 	switch w.Op() {
 	case prog.Sendhere, prog.Sendphere:
 		c.say(line, sendsHere)
-	case prog.Lookup: // behind AT, or behind TO where there is no AT
+	case prog.Lookup: // for TO without AT, or for AT
 		if c.m.Names[w.Imm()].Of == prog.NodeName {
 			c.say(line, sendsOn)
 		} else {
@@ -96,7 +97,9 @@ func (c *checker) word(pc int) {
 	case prog.Sendall, prog.Sendpall:
 		c.say(line, "SEND to all NICs (AT *); a program in the driver can only answer: AT SOURCE")
 	case prog.Lookupat:
-		c.say(line, "TO %s: only the engine knows which program of another NIC has that name; a program in the driver sends to a number", c.m.Names[w.Imm()].Name)
+		c.say(line,
+			"TO %s: only the engine knows which program of another NIC has that name; a program in the driver sends to a number",
+			c.m.Names[w.Imm()].Name)
 	case prog.Send, prog.Sendp:
 		if by := c.maker(pc, w.A()+4); by < 0 || c.code[by].Op() != prog.Mov || c.code[by].B() != prog.Source {
 			c.say(line, sendsOn)
@@ -110,7 +113,7 @@ func (c *checker) word(pc int) {
 	}
 }
 
-// follow walks all ways from an instruction on, and judges what comes behind a SEND.
+// follow walks all paths from an instruction on, and checks the instructions behind a SEND.
 func (c *checker) follow(from int) {
 	if c.seen == nil {
 		c.seen = make(map[[2]int]bool)
@@ -139,13 +142,15 @@ func (c *checker) follow(from int) {
 	}
 }
 
-// What the kernel takes of one function: a jump reaches 32,767 instructions, and its verifier keeps 8,192 ways to try.
+// The kernel's limits for one function: a jump reaches 32,767 instructions, and the verifier
+// keeps 8,192 branches to explore.
 const (
 	mostInstructions = 32_000
 	mostJumps        = 8_000
 )
 
-// length judges what the code becomes where there are no segments. With each that there is it becomes longer; see compile.
+// length checks the length of the code without segments. Each segment makes it longer; see
+// compile.
 func (c *checker) length() {
 	b, err := generate(c.flow, Options{})
 	if err != nil {
@@ -157,7 +162,8 @@ func (c *checker) length() {
 	}
 }
 
-// tooLong says by how much code is longer than the kernel takes; empty if it is not. The assembler does not see that a jump goes too far.
+// tooLong returns by how much code exceeds the kernel's limits, or "". The assembler does not
+// notice a jump that goes too far.
 func tooLong(b *builder) string {
 	n := 0
 	for _, in := range b.ins {
@@ -166,5 +172,6 @@ func tooLong(b *builder) string {
 	if n <= mostInstructions && b.most <= mostJumps {
 		return ""
 	}
-	return fmt.Sprintf("%d instructions of the kernel's and %d conditional jumps, expected at most %d and %d", n, b.most, mostInstructions, mostJumps)
+	return fmt.Sprintf("%d instructions of the kernel's and %d conditional jumps, expected at most %d and %d",
+		n, b.most, mostInstructions, mostJumps)
 }

@@ -21,7 +21,7 @@ func compiled(t testing.TB, src string) *prog.Module {
 	return m
 }
 
-// handler is a program with one block, whose first line is line 2.
+// handler returns a program with one block, whose first line is line 2.
 func handler(body string) string {
 	return "PROGRAM p: VAR a, b, c, v[300]; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN\n" + body + "\nEND; END"
 }
@@ -84,7 +84,7 @@ func TestCheckSaysWhichLineCannotReside(t *testing.T) {
 			t.Errorf("%.200s\nis refused for %q, expected %q", body, got, want)
 		}
 	}
-	// The initialisation runs in the virtual machine, so what it does is no reason.
+	// The initialisation runs in the virtual machine, so it gives no reasons.
 	free := compiled(t, "PROGRAM p: VAR a; TRIGGERS 1; BEGIN WHILE 1 DO SEND a LEN 8 AS 1 TO 2; END; MESSAGE 1: BEGIN END; END")
 	if reasons := ebpf.Check(free); reasons != nil {
 		t.Errorf("for its initialisation: %v", reasons)
@@ -110,8 +110,9 @@ func TestCompileRefusesWithTheReasons(t *testing.T) {
 	}
 }
 
-// What moves bytes or sets flags is compiled for each segment that there is, so with many a program is too long that is not with few. A jump that goes
-// too far must not get as far as the kernel, where it would lead elsewhere.
+// Instructions that move bytes or set flags are compiled once for each segment. So a program may
+// be too long with many segments, but not with few. A jump that goes too far must not reach the
+// kernel, where it would lead elsewhere.
 func TestAProgramThatIsTooLongWithAllSegmentsIsRefused(t *testing.T) {
 	b := newBench(t)
 	m := compiled(t, handler(strings.Repeat("DELIVER v[a & 3] OFFSET b INTO PACKET[0] LEN c;\n", 250)))

@@ -6,7 +6,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A copy costs an instruction for each 64 bytes in the driver too. The profiles of the two engines are compared.
+// In the driver, too, a copy costs one instruction for each 64 bytes. The test compares the
+// profiles of the two engines.
 func TestACopyCostsInTheDriverAsMuchAsInTheMachine(t *testing.T) { // PANIC-5
 	b := newBench(t)
 	for _, body := range []string{

@@ -11,10 +11,11 @@ const (
 	mapSlots = "slots"
 )
 
-// dispatcher is the program that each frame for the NIC comes to first: it jumps to the program that a datagram says it is for. That
-// stands in the clear. Whether it is true is for that program to find out.
+// dispatcher returns the program that is the first to see each frame for the NIC. It jumps to
+// the program that a datagram names. The name is in clear text, and that program checks whether
+// the frame is genuine.
 func dispatcher(cfg HostConfig) *builder {
-	const onStackProgram = -8 // its number
+	const onStackProgram = -8 // the program's number
 	b := newBuilder()
 	outer := wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged}.Word()
 	b.function("main")

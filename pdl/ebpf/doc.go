@@ -1,5 +1,6 @@
-// Package ebpf has programs for the NIC run in the kernel's driver: it compiles verified modules (pdl/prog) to XDP programs, which
-// answer a message where its frame comes in, before any process of this host, the daemon too, has been woken.
+// Package ebpf runs programs for the NIC in the kernel's driver. It compiles verified modules
+// (pdl/prog) to XDP programs. These answer a message where its frame arrives, before any process
+// of this host is woken, including the daemon.
 //
 //	                   the NIC's own XDP program: our UDP?                    the engine
 //	frame ────────────► StepDispatch: for a program? ──── no ───► StepOn ───► (AF_XDP socket)
@@ -10,24 +11,28 @@
 //	reply ◄── XDP_TX ── SEND ┤                                      │
 //	                         └── AWAIT, PASS, DROP, error: XDP_DROP
 //
-// Each arrow to the right is a tail call through the array Host.Steps. What a program has in the kernel is one array map, which is
-// mapped here too: its variables, as the virtual machine lays them out (pdl/vm), the frame, and its accounts. So a program begins in
-// the virtual machine, which runs the initialisation, and goes on in the kernel with Resident.Start.
+// Each arrow to the right is a tail call through the array Host.Steps. The state of a program in
+// the kernel is one array map, which is also mapped here: its variables, in the layout of the
+// virtual machine (pdl/vm), the frame, and its accounts. So a program begins in the virtual
+// machine, which runs the initialisation, and continues in the kernel after Resident.Start.
 //
 // # Loops
 //
-// The verifier of the kernel wants to see that a program ends. Code between two jumps back has no loop, and is one function; the
-// kernel calls it for each turn by bpf_loop, as often as the budget has instructions at most. The function charges what it executes,
-// and ends the activation when the budget is used up. So each program that Check takes is bounded twice: by its loops, which count
-// towards a bound as Check wants to see it, and by its budget.
+// The kernel's verifier must see that a program ends. The code between two jumps back has no
+// loop, and becomes one function. The kernel calls it for each turn by bpf_loop, at most as
+// often as the budget has instructions. The function charges the instructions that it executes,
+// and ends the activation when the budget is used up. So two limits bound each program that
+// Check accepts: its loops, which visibly count towards a bound, and its budget.
 //
-// # What is different from the virtual machine
+// # Differences from the virtual machine
 //
-// The budget is looked at where the program jumps back and where it copies, not at each instruction. A message in pieces, or one
-// longer than MostMessage, does not come here. A message whose answer may not fit into its frame or
-// the path goes on to the engine before the program runs. Names are looked up when the program is
-// compiled. A datagram that another of its session has overtaken is lost. All else is the same, word
-// for word, and the tests hold it to that.
+// The budget is checked where the program jumps back and where it copies, not at each
+// instruction. The driver does not handle a message in pieces, or one longer than MostMessage.
+// If the answer to a message may not fit into its frame or the path, the message goes on to the
+// engine before the program runs. Names are resolved when the program is compiled. If another
+// datagram of its session overtakes a datagram, that datagram is lost. Everything else is the
+// same, word for word, and the tests check it.
 //
-// It needs Linux 5.19: bpf_loop is of 5.17, bpf_xdp_load_bytes of 5.18, bpf_dynptr_from_mem of 5.19.
+// It needs Linux 5.19: bpf_loop came with 5.17, bpf_xdp_load_bytes with 5.18, and
+// bpf_dynptr_from_mem with 5.19.
 package ebpf

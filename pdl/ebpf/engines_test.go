@@ -18,7 +18,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// The world of the programs under test: both engines see the same.
+// The environment of the programs under test, the same for both engines.
 const (
 	programID = 77
 	service   = 2
@@ -34,12 +34,14 @@ const (
 
 var segmentBytes = map[uint32]int{1: 64, 2: 16, 7: 8}
 
-// A machine is the virtual machine with a host around it that notes what it is asked for.
+// A machine is the virtual machine with a host that records its requests.
 type machine struct {
 	machine  *vm.Machine
 	effects  []string
-	segments map[int64][]byte // with their locks and flags
-	before   vm.Profile       // when the kernel went on: of the initialisation, and of messages before
+	segments map[int64][]byte // including their locks and flags
+	// before is the profile when the kernel took over: it counts the initialisation and earlier
+	// messages.
+	before vm.Profile
 }
 
 func newMachine(t testing.TB, m *prog.Module) *machine {
@@ -65,7 +67,8 @@ func (v *machine) tell(format string, args ...any) {
 func (v *machine) Clock() int64                                { return now }
 func (v *machine) Members(vm.ID, string, func(vm.Destination)) {}
 
-func (v *machine) Lookup(prog.SymbolKind, string, uint64) (int64, bool) { return 0, false } // none that resides looks one up
+// Resident programs look no name up.
+func (v *machine) Lookup(prog.SymbolKind, string, uint64) (int64, bool) { return 0, false }
 func (v *machine) Send(_ vm.ID, to vm.Destination, b []byte) bool {
 	if to.NIC != peerNIC || len(b) > ebpf.MostMessage {
 		return false
@@ -97,7 +100,7 @@ func (v *machine) Get(t vm.Transfer, b []byte) vm.Status {
 	return vm.Done
 }
 
-// sync returns where lock n is, or flag n.
+// syncWord returns the memory of lock n, or of flag n.
 func (v *machine) syncWord(n int64, flag bool) []byte {
 	if n < 0 || v.segments[n/words] == nil {
 		return make([]byte, 4)
@@ -120,10 +123,10 @@ type bench struct {
 	path              ebpf.Path
 	replies, displays int
 	handed            int // messages that went on to the engine
-	most              int // bytes of the longest message that the path carries in one frame
+	most              int // length of the longest message that the path carries in one frame
 }
 
-// newBench skips the test, with the reason, where the kernel has no such programs for us.
+// newBench skips the test, with the reason, if this kernel or user cannot have such programs.
 func newBench(t testing.TB) *bench { return newBenchOn(t, ebpf.Path{}) }
 
 func newBenchOn(t testing.TB, path ebpf.Path) *bench {
@@ -139,7 +142,7 @@ func newBenchOn(t testing.TB, path ebpf.Path) *bench {
 	return &bench{t: t, host: h, path: path, most: 1 << 15}
 }
 
-// A kernel is a program there, with its segments.
+// A kernel is a program in the kernel, with its segments.
 type kernel struct {
 	*bench
 	*ebpf.Resident
@@ -188,7 +191,7 @@ func (k *kernel) close() {
 	}
 }
 
-// sync brings the kernel to where the machine stands.
+// sync copies the state of the machine to the kernel.
 func (v *machine) sync(k *kernel) {
 	k.t.Helper()
 	data, err := v.machine.Data(programID)
@@ -207,7 +210,7 @@ func (v *machine) sync(k *kernel) {
 	}
 }
 
-// datagram is a frame with a message, as it comes by an Ethernet.
+// datagram returns an Ethernet frame with a message.
 func datagram(counter uint64, program, trigger uint32, payload []byte) []byte {
 	body := make([]byte, wire.ProgramDatagramLen, wire.ProgramDatagramLen+len(payload))
 	p := wire.ProgramDatagram{Program: program, Trigger: trigger}
@@ -223,7 +226,7 @@ func datagram(counter uint64, program, trigger uint32, payload []byte) []byte {
 	return ethernet(frame)
 }
 
-// answer is what has become of a frame.
+// answer is the result of a frame.
 type answer struct {
 	verdict uint32
 	frame   []byte
@@ -246,7 +249,7 @@ func (k *kernel) run(frame []byte) answer {
 	return answer{verdict, out}
 }
 
-// shown are the displays since the last call.
+// shown returns the displays since the last call.
 func (k *kernel) shown() (list []string) {
 	for {
 		id, v, err := k.host.Display(time.Now())
@@ -261,10 +264,10 @@ func (k *kernel) shown() (list []string) {
 	}
 }
 
-// differs compares what both have done with a message.
+// differs compares the effects of a message in both engines.
 func (v *machine) differs(k *kernel, want vm.Outcome, got answer) string {
 	shown := k.shown()
-	verdict := uint32(xdpDrop) // PASS too: what the engine is given would be handled a second time
+	verdict := uint32(xdpDrop) // also after PASS: the engine would handle the message a second time
 	var wanted []string
 	for _, e := range v.effects {
 		if e[0] == 's' {
@@ -318,7 +321,7 @@ func (v *machine) differs(k *kernel, want vm.Outcome, got answer) string {
 	return ""
 }
 
-// opened says what a reply is, in the machine's words. It holds all of the frame to what it must be.
+// opened returns the content of a reply, in the words of the machine. It checks the whole frame.
 func (k *kernel) opened(b []byte) string {
 	frame, wrong := k.unwrapped(b)
 	if wrong != "" {

@@ -6,11 +6,11 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// Program is the program in the kernel, for tests that run it there.
+// Program returns the program in the kernel, for tests that run it there.
 func (r *Resident) Program() *ebpf.Program { return r.program }
 
-// Module is what the program was compiled from.
+// Module returns the module from which the program was compiled.
 func (r *Resident) Module() *prog.Module { return r.m }
 
-// Dispatch is the program that each frame comes to first.
+// Dispatch returns the program that is the first to see each frame.
 func (h *Host) Dispatch() *ebpf.Program { return h.dispatch }

@@ -6,18 +6,20 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// A flow is the code of a module as its triggers reach it, with pairs of instructions taken apart.
+// A flow is the part of a module's code that its triggers reach, with pairs of instructions
+// split.
 type flow struct {
 	m       *prog.Module
 	code    []prog.Word
 	reached []bool
-	leader  []bool // an instruction that is jumped to, or that follows a jump
-	back    []bool // one that is jumped to from behind it, or from itself
+	leader  []bool // the target of a jump, or the instruction after a jump
+	back    []bool // the target of a jump from behind, or from itself
 }
 
 func newFlow(m *prog.Module) *flow {
 	n := len(m.Code)
-	f := &flow{m: m, code: make([]prog.Word, n), reached: make([]bool, n), leader: make([]bool, n+1), back: make([]bool, n)}
+	f := &flow{m: m, code: make([]prog.Word, n),
+		reached: make([]bool, n), leader: make([]bool, n+1), back: make([]bool, n)}
 	for pc, w := range m.Code {
 		f.code[pc] = w.Apart()
 	}
@@ -49,16 +51,16 @@ func newFlow(m *prog.Module) *flow {
 	return f
 }
 
-// hasLoops reports whether anything is jumped back to.
+// hasLoops reports whether there is a jump back.
 func (f *flow) hasLoops() bool { return slices.Contains(f.back, true) }
 
-// effect is what is known of an instruction.
+// effect returns the description of an instruction's opcode.
 func (f *flow) effect(pc int) *prog.Effect {
 	e, _ := f.code[pc].Op().Effect()
 	return e
 }
 
-// leads returns the instruction that follows and the one that is jumped to, -1 where there is none.
+// leads returns the following instruction and the jump target, -1 for none.
 func (f *flow) leads(pc int) (next, target int) {
 	next, target = pc+1, -1
 	if to, ok := f.code[pc].Target(pc); ok {
@@ -83,7 +85,8 @@ func (f *flow) writes(pc int, register uint8) bool {
 	return (e.A == prog.Write || e.A == prog.Modify) && w.A() == register
 }
 
-// maker returns the instruction that has made what a register holds at pc, if that is one in the same straight piece of code, else -1.
+// maker returns the instruction that wrote a register's value at pc, if it is in the same
+// straight piece of code, else -1.
 func (f *flow) maker(pc int, register uint8) int {
 	for !f.leader[pc] {
 		if pc--; f.writes(pc, register) {
@@ -93,7 +96,7 @@ func (f *flow) maker(pc int, register uint8) int {
 	return -1
 }
 
-// constant returns what a register holds at pc, if the code says so.
+// constant returns a register's value at pc, if the code shows it.
 func (f *flow) constant(pc int, register uint8) (v int64, ok bool) {
 	if by := f.maker(pc, register); by >= 0 && f.code[by].Op() == prog.Ldi {
 		return int64(f.code[by].Imm()), true
@@ -101,8 +104,8 @@ func (f *flow) constant(pc int, register uint8) (v int64, ok bool) {
 	return 0, false
 }
 
-// atMost returns an upper bound for the length that a register holds at pc: most, or less if the code
-// loads a smaller number or masks with one.
+// atMost returns an upper bound for the length that a register holds at pc: most, or less if the
+// code loads a smaller number or masks with one.
 func (f *flow) atMost(pc int, register uint8, most int) int {
 	by := f.maker(pc, register)
 	if by < 0 {

@@ -11,33 +11,35 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// What XDP programs answer.
+// Return codes of XDP programs.
 const (
 	xdpDrop = 1
 	xdpPass = 2
 	xdpTx   = 3
 )
 
-// The stack of main.
+// Stack offsets in main.
 const (
 	onStackKey   = -8  // the index of a session
-	onStackGot   = -16 // 1: the lock is had
-	onStackTotal = -24 // bytes of the frame with all its headers
-	onStackCheck = -32 // the checksum of UDP that is being made
+	onStackGot   = -16 // 1: the lock is taken
+	onStackTotal = -24 // length of the frame with all its headers
+	onStackCheck = -32 // UDP checksum so far
 )
 
 const (
 	labelOn   = "on"   // the frame goes on to the NIC's own program
-	labelDrop = "drop" // it ends here
-	labelFree = "free" // the same, less the lock
+	labelDrop = "drop" // the frame ends here
+	labelFree = "free" // as drop, and releases the lock
 	labelHand = "hand" // the engine handles the message, because the answer may not fit here
 )
 
-// main is what the NIC's program jumps to with a frame for this program. The frame is one of the session's, with a datagram that is
-// whole, and nothing of it counts before its tag has been found good, as docs/wire.md has it. One that is not so goes on to the
-// engine, which judges it again and counts it. One whose counter was taken before ends here: the engine has not seen that counter.
+// main is the entry point for a frame that the NIC's own program passes to this program. The
+// frame must belong to a known session and hold a complete datagram. Its tag must be valid
+// before anything else in it counts, as docs/wire.md says. Any other frame goes on to the
+// engine, which checks it again and counts it. A frame whose counter was already taken ends
+// here, since the engine has not seen that counter.
 //
-//	R6 context   R7 the map's value   R8 bytes of the frame   R9 the session
+//	R6 context   R7 address of the map's value   R8 length of the frame   R9 the session
 func (g *generator) main() {
 	g.function("main")
 	g.emit(asm.Mov.Reg(asm.R6, asm.R1))
@@ -56,7 +58,7 @@ func (g *generator) main() {
 func (g *generator) fetch() {
 	headers := g.o.Path.headers()
 	g.emit(
-		asm.FnXdpGetBuffLen.Call(), // of R1
+		asm.FnXdpGetBuffLen.Call(), // R1 is its argument
 		asm.StoreMem(asm.RFP, onStackTotal, asm.R0, asm.DWord),
 	)
 	g.reach(headers, labelOn)
@@ -76,7 +78,7 @@ func (g *generator) fetch() {
 	)
 }
 
-// lock takes the lock, which is free but seldom.
+// lock takes the lock, which is nearly always free.
 func (g *generator) lock() {
 	had := g.fresh()
 	g.emit(
@@ -91,7 +93,7 @@ func (g *generator) lock() {
 	g.place(had)
 }
 
-// judge holds the fields of the frame to what they must be, and finds its session.
+// judge checks the fields of the frame, and finds its session.
 func (g *generator) judge() {
 	on := labelOn + "free"
 	outer := wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged}.Word()
@@ -99,14 +101,14 @@ func (g *generator) judge() {
 	g.emit(
 		asm.LoadMem(asm.R1, asm.R7, atFrame, asm.Word),
 		asm.JNE.Imm32(asm.R1, int32(uint32(outer)), on),
-		asm.LoadMem(asm.R1, asm.R7, datagram+4, asm.Word), // its offset
+		asm.LoadMem(asm.R1, asm.R7, datagram+4, asm.Word), // offset
 		asm.JNE.Imm(asm.R1, 0, on),
 		asm.Mov.Reg(asm.R2, asm.R8), asm.Sub.Imm(asm.R2, wire.OuterLen+wire.DatagramLen+wire.TagLen),
-		asm.LoadMem(asm.R1, asm.R7, datagram+8, asm.Word), // its length, all of it
+		asm.LoadMem(asm.R1, asm.R7, datagram+8, asm.Word), // total length
 		asm.JNE.Reg(asm.R1, asm.R2, on),
-		asm.LoadMem(asm.R1, asm.R7, datagram+14, asm.Half), // its size
+		asm.LoadMem(asm.R1, asm.R7, datagram+14, asm.Half), // size
 		asm.JNE.Reg(asm.R1, asm.R2, on),
-		asm.LoadMem(asm.R1, asm.R7, datagram+12, asm.Half), // its service, and a zero
+		asm.LoadMem(asm.R1, asm.R7, datagram+12, asm.Half), // service, and a zero
 		asm.JNE.Imm(asm.R1, int32(g.o.Service), on),
 		asm.LoadMem(asm.R1, asm.R7, program, asm.Word),
 		asm.JNE.Imm32(asm.R1, int32(g.o.ID), on),
@@ -119,7 +121,8 @@ func (g *generator) judge() {
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, on),
 		asm.Mov.Reg(asm.R9, asm.R0),
-		asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8), // the tag, less its length
+		// R1 is the tag's address minus its offset.
+		asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8),
 	)
 	g.load(asm.R2, asm.R1, atFrame-8)
 	g.load(asm.R3, asm.R9, sessionCookie)
@@ -141,7 +144,8 @@ func (g *generator) checkSum() {
 	)
 }
 
-// fresher takes the frame's counter, which must be above the last one. A datagram that another has overtaken is lost by that.
+// fresher takes the frame's counter, which must be above the last one. So a datagram that
+// another one has overtaken is lost.
 func (g *generator) fresher() {
 	g.load(asm.R1, asm.R7, atFrame+8)
 	g.load(asm.R0, asm.R9, sessionTop)
@@ -149,7 +153,7 @@ func (g *generator) fresher() {
 		asm.JLE.Reg(asm.R1, asm.R0, "replay"),
 		asm.Mov.Reg(asm.R2, asm.R0),
 		atomic(asm.CmpXchg, asm.R9, asm.R1, asm.DWord, sessionTop),
-		asm.JNE.Reg(asm.R0, asm.R2, "replay"), // another processor has taken one meanwhile
+		asm.JNE.Reg(asm.R0, asm.R2, "replay"), // another processor has taken a counter meanwhile
 	)
 }
 
@@ -172,7 +176,7 @@ func (g *generator) activate() {
 	g.place("begin")
 	g.room()
 	g.emit(asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8))
-	g.set(asm.R1, atFrame, 0) // what the last word of the message lacks is zero
+	g.set(asm.R1, atFrame, 0) // zeros fill up the last word of the message
 	g.emit(asm.Sub.Imm(asm.R8, messageAt))
 	g.store(asm.R7, stateLen, asm.R8)
 	g.store(asm.R7, at(prog.PacketLen), asm.R8)
@@ -191,7 +195,7 @@ func (g *generator) activate() {
 	}
 }
 
-// settle does the accounts of the activation.
+// settle updates the accounts of the activation.
 func (g *generator) settle() {
 	ended, going := g.fresh(), g.fresh()
 	g.emit(asm.Mov.Imm(asm.R1, 1))
@@ -218,13 +222,15 @@ func (g *generator) settle() {
 	g.place(going)
 }
 
-// verdict makes the ends of main. A program that has sent has left reply before.
+// verdict makes the exits of main. A program that has sent a message has already left through
+// reply.
 func (g *generator) verdict() {
 	one := func(counter int) {
 		g.emit(asm.Mov.Imm(asm.R1, 1))
 		g.count(asm.R7, counter, asm.R1)
 	}
-	g.jump(labelFree) // after PASS too: the engine would have the program handle the message a second time
+	// After PASS, too: the engine would run the program a second time for this message.
+	g.jump(labelFree)
 	g.place("replay")
 	one(stateReplays)
 	g.jump(labelFree)
@@ -234,7 +240,7 @@ func (g *generator) verdict() {
 	g.unlock()
 	g.place(labelDrop)
 	g.emit(asm.Mov.Imm(asm.R0, xdpDrop), asm.Return())
-	g.place("busy") // without the lock
+	g.place("busy") // the lock is not held
 	g.emit(asm.Mov.Imm(asm.R1, 1), atomic(asm.AddAtomic, asm.R7, asm.R1, asm.DWord, stateBusy))
 	g.jump(labelDrop)
 	if g.sends() {
@@ -249,14 +255,15 @@ func (g *generator) verdict() {
 	g.emit(asm.Mov.Imm(asm.R3, StepOn), asm.FnTailCall.Call(), asm.Mov.Imm(asm.R0, xdpPass), asm.Return())
 }
 
-// unlock lets another processor begin.
+// unlock releases the lock.
 func (g *generator) unlock() {
 	g.emit(asm.Mov.Imm(asm.R1, 0), atomic(asm.Xchg, asm.R7, asm.R1, asm.DWord, stateLock))
 }
 
 func triggerLabel(t prog.Trigger) string { return "trigger" + labelOf(t.Entry) + "_" + itoa(t.Number) }
 
-// tables are those of the checksum, eight bytes at a time: table k has what a byte does with k zeros behind it.
+// tables returns the tables of the checksum for eight bytes at a time: table k holds the
+// checksum of a byte followed by k zeros.
 func tables() []byte {
 	var t [8][256]uint32
 	t[0] = *crc32.MakeTable(crc32.Castagnoli)

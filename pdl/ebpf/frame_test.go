@@ -21,7 +21,7 @@ import (
 const counter = "PROGRAM p: VAR n; TRIGGERS 1, 4000000000; BEGIN END; MESSAGE 1: BEGIN n = n + 1 END;\n" +
 	"MESSAGE 4000000000: BEGIN n = n + 1; SEND PACKET[0] LEN PACKETLEN AS 1 TO 5 AT SOURCE END; END"
 
-// startedKernel is a program in the kernel that takes messages.
+// startedKernel returns a program in the kernel that accepts messages.
 func startedKernel(t *testing.T, src string) *kernel {
 	t.Helper()
 	b := newBench(t)
@@ -48,7 +48,8 @@ func (k *kernel) variable(t *testing.T, name string) int64 {
 	return 0
 }
 
-// A frame that is damaged, forged or for another goes on to the engine, which knows what to say of it; the program never sees it.
+// A frame that is damaged, forged or for another program goes on to the engine, which can report
+// it. The program never sees it.
 func TestAFrameThatIsNotInOrderActivatesNothing(t *testing.T) {
 	k := startedKernel(t, counter)
 	const frameAt = 42
@@ -79,7 +80,8 @@ func TestAFrameThatIsNotInOrderActivatesNothing(t *testing.T) {
 			t.Errorf("%s: verdict %d, expected %d", what, got.verdict, xdpPass)
 		}
 	}
-	for at := frameAt; at < len(good); at++ { // each byte of the frame, for it is all under the checksum
+	// Each byte of the frame counts, since the checksum covers all.
+	for at := frameAt; at < len(good); at++ {
 		bad := slices.Clone(good)
 		bad[at] ^= 0x10
 		if got := k.run(bad); got.verdict != xdpPass {
@@ -107,7 +109,8 @@ func TestACounterIsTakenOnce(t *testing.T) {
 	}
 }
 
-// Messages of every length are read and answered, through the checksum of whole words and of the bytes behind.
+// Messages of every length are read and answered. So the checksum is tested for whole words and
+// for the bytes after them.
 func TestRepliesOfEveryLength(t *testing.T) {
 	k := startedKernel(t, counter)
 	payload := make([]byte, limitOfTestRun)
@@ -124,14 +127,15 @@ func TestRepliesOfEveryLength(t *testing.T) {
 			t.Fatalf("%d bytes: verdict %d, %s", n, got.verdict, k.opened(got.frame))
 		}
 	}
-	// Each reply has a counter of its own.
+	// Each reply has its own counter.
 	a, b := k.send(4000000000, nil), k.send(4000000000, nil)
 	if x, y := binary.LittleEndian.Uint64(a.frame[50:]), binary.LittleEndian.Uint64(b.frame[50:]); y != x+1 || x < 1000 {
 		t.Errorf("counters %d and %d", x, y)
 	}
 }
 
-// limitOfTestRun is what is left of a page for a message when the kernel runs a program on a frame that is given.
+// limitOfTestRun is the room for a message when the kernel runs a program on a given frame,
+// which must fit into a page.
 const limitOfTestRun = 1400
 
 func hex(b []byte) string {
@@ -166,7 +170,8 @@ func TestAStoppedProgramAndOneWithoutTheTriggerRefuse(t *testing.T) {
 	}
 }
 
-// A frame may have been let in while the program is withdrawn, and get its turn then: the data have gone, so it must not change them, nor be answered.
+// A frame may have passed the dispatcher before its program is withdrawn, and get its turn
+// afterwards. The data was already taken, so the frame must not change it, nor be answered.
 func TestAWithdrawnProgramChangesNothing(t *testing.T) {
 	k := startedKernel(t, "PROGRAM p: VAR n; TRIGGERS 1, 2; BEGIN END; MESSAGE 1: BEGIN n = n + 1; SEND n LEN 8 AS 1 TO 2 AT SOURCE END; MESSAGE 2: BEGIN STOP END; END")
 	if got := k.send(1, nil); got.verdict != xdpTx {
@@ -191,7 +196,8 @@ func TestAWithdrawnProgramChangesNothing(t *testing.T) {
 	}
 }
 
-// A loop that counts may still be too long: the budget ends it at a jump back, a turn late at the most.
+// Even a loop that counts may take too long. The budget ends it at a jump back, at most one turn
+// late.
 func TestTheBudgetStopsALongLoop(t *testing.T) {
 	k := startedKernel(t, handler("WHILE a < PACKET[0] DO BEGIN\nb = b + v[3]; a = a + 1 END"))
 	if got := k.send(1, binary.LittleEndian.AppendUint64(nil, 100)); got.verdict != xdpDrop || k.variable(t, "a") != 100 {
@@ -208,7 +214,7 @@ func TestTheBudgetStopsALongLoop(t *testing.T) {
 	}
 }
 
-// Two processors that have a message for a program do not run it at the same time.
+// Two processors with messages for one program do not run it at the same time.
 func TestAnActivationIsAloneWithTheData(t *testing.T) {
 	k := startedKernel(t, handler("a = a + 1; b = 0; WHILE b < 200 DO b = b + 1; c = c + b"))
 	const each = 2000
@@ -234,8 +240,9 @@ func TestAnActivationIsAloneWithTheData(t *testing.T) {
 	}
 }
 
-// The engine can answer in pieces, so it gets a message whose answer the path may not carry in one frame.
-// The program in the driver has changed nothing by then, and a copy of the message ends in the driver.
+// The engine can answer in pieces, so it gets a message whose answer may not fit into one frame
+// of the path. The program in the driver has changed nothing by then, and a copy of the message
+// ends in the driver.
 func TestAReplyThatThePathDoesNotCarryIsTheEngines(t *testing.T) {
 	k := startedKernel(t, counter)
 	if err := k.host.SetSession(index, ebpf.Session{NIC: peerNIC, Cookie: cookie, Most: around + 100, ReplyIndex: 99, ReplyCookie: 7777, ReplyCounter: 1}); err != nil {
@@ -260,8 +267,8 @@ func TestAReplyThatThePathDoesNotCarryIsTheEngines(t *testing.T) {
 	}
 }
 
-// The longest answer is that of the message's own trigger: of a number or a mask, the length that the
-// source names; else all of the variable, or of the message.
+// The longest answer is that of the message's own trigger. If the source gives a number or a
+// mask, it is that length; otherwise it is the whole variable, or the message.
 func TestTheLongestAnswerIsWhatTheSourceSays(t *testing.T) {
 	k := startedKernel(t, `PROGRAM p: VAR n, v[40]; TRIGGERS 1, 2, 3, 4, 5; BEGIN END;
 MESSAGE 1: BEGIN SEND v[0] LEN 64 AS 1 TO 5 AT SOURCE END;
@@ -291,7 +298,7 @@ MESSAGE 5: BEGIN n = n + 1 END; END`)
 	}
 }
 
-// words8 are words of a message.
+// words8 returns the words as bytes of a message.
 func words8(list ...uint64) (b []byte) {
 	for _, v := range list {
 		b = binary.LittleEndian.AppendUint64(b, v)

@@ -6,24 +6,26 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// The functions beside main and step: one that the kernel calls for each turn of a loop, and one that main calls.
+// The functions besides main and step. The kernel calls the first for each turn of a loop, and
+// main calls the second.
 const (
 	tryLock  = "lock"
 	sumFrame = "sum"
 
-	// lockTries is how often a processor tries to begin while another is at it: some 100 µs, longer than an activation takes.
+	// lockTries is the number of times that a processor tries to take the lock from another. It
+	// lasts some 100 µs, longer than an activation.
 	lockTries = 1 << 14
 )
 
 func itoa(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
-// functions makes all of them.
+// functions makes these functions.
 func (g *generator) functions() {
 	g.tryLock()
 	g.sumFrame()
 }
 
-// tryLock takes the lock, if it is free, and says so where R2 points.
+// tryLock takes the lock if it is free. It then stores 1 where R2 points.
 func (g *generator) tryLock() {
 	g.function(tryLock)
 	taken := g.fresh()
@@ -40,13 +42,16 @@ func (g *generator) tryLock() {
 	g.emit(asm.Mov.Imm(asm.R0, 0), asm.Return())
 }
 
-// sum leaves in R0 the CRC-32C of the first n bytes of a frame, which lies at a place of the map's value. R1 to R5 are used.
+// sum puts the CRC-32C of the first n bytes of a frame into R0. frame is the offset of the frame
+// in the map's value. R1 to R5 are overwritten.
 func (g *generator) sum(frame int, n asm.Register) {
-	g.emit(asm.Mov.Imm(asm.R1, int32(frame)), asm.Mov.Reg(asm.R2, n), asm.Call.Label(sumFrame), asm.Xor.Imm32(asm.R0, -1))
+	g.emit(asm.Mov.Imm(asm.R1, int32(frame)), asm.Mov.Reg(asm.R2, n),
+		asm.Call.Label(sumFrame), asm.Xor.Imm32(asm.R0, -1))
 }
 
-// sumFrame makes the function that sum calls. It is global, so that the kernel verifies its loop once, for any arguments, and not for each
-// way to it. The loop is in the function, for a call of another costs as much as eight bytes do.
+// sumFrame makes the function that sum calls. It is global, so that the kernel verifies its loop
+// once, for any arguments, and not for each path to it. The loop is inside the function, since a
+// call costs as much time as eight bytes.
 //
 //	R1 the next bytes   R2 how many are left   R3 the checksum   R4 its tables   R0, R5 scratch
 func (g *generator) sumFrame() {
@@ -59,7 +64,9 @@ func (g *generator) sumFrame() {
 	g.value(r4, mapTables, 0)
 	g.place(long)
 	g.emit(asm.JLT.Imm(r2, 8, short), asm.LoadMem(r0, r1, 0, asm.Word), asm.Xor.Reg(r0, r3), asm.Mov.Imm(r3, 0))
-	for i := 4; i < 8; i++ { // these have yet to meet the checksum: the processor looks them up beside the four that have
+	// These bytes are not combined with the checksum yet: the processor looks them up in
+	// parallel with the four that are.
+	for i := 4; i < 8; i++ {
 		g.emit(asm.LoadMem(r5, r1, int16(i), asm.Byte), asm.LSh.Imm(r5, 2), asm.Add.Reg(r5, r4),
 			asm.LoadMem(r5, r5, int16((7-i)*1024), asm.Word), asm.Xor.Reg(r3, r5))
 	}
@@ -82,12 +89,13 @@ func (g *generator) sumFrame() {
 	}
 	g.place(end)
 	g.emit(asm.Mov.Reg(r0, r3), asm.Return())
-	g.place(none) // it never is
+	g.place(none) // never reached
 	g.emit(asm.Mov.Imm(r0, 0), asm.Return())
 }
 
-// sumMet takes the four bytes in R0, which have met the checksum before, into the one in R3. Behind the first of them come more bytes, which choose its
-// table; in a table an entry has four bytes.
+// sumMet adds four bytes to the checksum in R3. The bytes are in R0 and are already combined
+// with the previous checksum. more bytes follow the first of them, which selects its table. A
+// table entry has four bytes.
 func (g *generator) sumMet(more int) {
 	r0, r3, r4, r5 := asm.R0, asm.R3, asm.R4, asm.R5
 	for i := range 4 {
@@ -97,6 +105,7 @@ func (g *generator) sumMet(more int) {
 		} else {
 			g.emit(asm.RSh.Imm(r5, int32(8*i-2)))
 		}
-		g.emit(asm.And.Imm(r5, 0xff<<2), asm.Add.Reg(r5, r4), asm.LoadMem(r5, r5, int16((more-i)*1024), asm.Word), asm.Xor.Reg(r3, r5))
+		g.emit(asm.And.Imm(r5, 0xff<<2), asm.Add.Reg(r5, r4),
+			asm.LoadMem(r5, r5, int16((more-i)*1024), asm.Word), asm.Xor.Reg(r3, r5))
 	}
 }

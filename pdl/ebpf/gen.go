@@ -9,22 +9,25 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A generator writes the function step, which is a program's code. It runs from the instruction that stateNext says to the next
-// jump back, or to the end of the activation; main has the kernel call it for each such turn (bpf_loop), at most as often as the
-// budget has instructions. So to the verifier no code is longer than the program, and no loop is there at all. Between two
-// instructions of the program, everything but the fuel is in the data, where the virtual machine has it:
+// A generator writes the function step, which is a program's code. It runs from the instruction
+// in stateNext to the next jump back, or to the end of the activation. main lets the kernel call
+// it for each such turn (bpf_loop), at most as often as the budget has instructions. So for the
+// verifier, no code is longer than the program, and there is no loop. Between two instructions
+// of the program, all values except the fuel are in the data, where the virtual machine keeps
+// them:
 //
-//	R7 the map's value   R8 the fuel that is left   R6, R9 scratch that calls leave alone   R0…R5 scratch
+//	R7 address of the map's value   R8 fuel left   R6, R9 scratch that calls preserve   R0…R5 scratch
 type generator struct {
 	*builder
 	*flow
-	o     Options
-	pc    int
-	used  int32 // instructions of the straight piece of code that are not charged for yet
+	o  Options
+	pc int
+	// used counts the instructions of the straight piece of code that are not charged yet.
+	used  int32
 	stubs []stub
 }
 
-// A stub is the code for what seldom happens: it stands behind all other.
+// A stub is code for a rare case. All stubs follow the other code.
 type stub struct {
 	label string
 	cause vm.Cause
@@ -39,7 +42,7 @@ const (
 	step        = "step"
 )
 
-// labelOf is the label of an instruction of the program.
+// labelOf returns the label of an instruction of the program.
 func labelOf(pc int) string { return fmt.Sprintf("p%d", pc) }
 
 // generate makes all functions of a program.
@@ -64,7 +67,7 @@ func generate(f *flow, o Options) (*builder, error) {
 	return b, nil
 }
 
-// entries are the instructions that a turn may begin at, in order.
+// entries returns the instructions at which a turn may begin, in order.
 func (g *generator) entries() (list []int) {
 	begins := make(map[int]bool)
 	for _, t := range g.m.Triggers {
@@ -78,7 +81,7 @@ func (g *generator) entries() (list []int) {
 	return list
 }
 
-// dispatch jumps to the entry whose number R1 holds.
+// dispatch jumps to the entry in R1.
 func (g *generator) dispatch(entries []int) {
 	switch n := len(entries); {
 	case n <= 3:
@@ -95,18 +98,18 @@ func (g *generator) dispatch(entries []int) {
 	}
 }
 
-// register puts a register of the program into one of the machine; keep puts it back.
+// register loads a register of the program into one of the machine, and keep stores it.
 func (g *generator) register(dst asm.Register, n uint8) { g.load(dst, asm.R7, at(int(n))) }
 func (g *generator) keep(n uint8, src asm.Register)     { g.store(asm.R7, at(int(n)), src) }
 
-// fails returns the label of code that aborts the activation at this instruction.
+// fails returns the label of code that aborts the activation at the current instruction.
 func (g *generator) fails(cause vm.Cause) string {
 	s := stub{g.fresh(), cause, g.pc, g.used}
 	g.stubs = append(g.stubs, s)
 	return s.label
 }
 
-// charge takes what has been executed from the fuel.
+// charge subtracts the executed instructions from the fuel.
 func (g *generator) charge() {
 	if g.used > 0 {
 		g.emit(asm.Add.Imm(asm.R8, -g.used))
@@ -117,7 +120,7 @@ func (g *generator) charge() {
 // word makes the code of one instruction.
 func (g *generator) word(pc int) error {
 	if g.leader[pc] {
-		g.charge() // of the piece before, which leads here
+		g.charge() // for the piece before, which leads here
 		g.place(labelOf(pc))
 	}
 	g.pc, g.used = pc, g.used+1
@@ -140,13 +143,14 @@ func (g *generator) word(pc int) error {
 	return fmt.Errorf("instruction %d: %v has no translation", pc, w.Op())
 }
 
-// goTo jumps. A jump back ends the turn, if the budget is not used up.
+// goTo jumps to an instruction. A jump back ends the turn, and aborts the activation if the
+// budget is used up.
 func (g *generator) goTo(pc, to int) {
 	if to > pc {
 		g.jump(labelOf(to))
 		return
 	}
-	g.pc = to // which is not executed any more
+	g.pc = to // the instruction that is not executed any more
 	g.emit(
 		asm.JSLE.Imm(asm.R8, 0, g.fails(vm.OutOfBudget)),
 		asm.Mov.Imm(asm.R1, int32(to)),
@@ -157,12 +161,13 @@ func (g *generator) goTo(pc, to int) {
 // end ends the activation.
 func (g *generator) end(op prog.Op) {
 	g.charge()
-	o := map[prog.Op]vm.Outcome{prog.Await: vm.Awaiting, prog.Stop: vm.Stopped, prog.Pass: vm.Passed, prog.Drop: vm.Dropped}[op]
+	o := map[prog.Op]vm.Outcome{
+		prog.Await: vm.Awaiting, prog.Stop: vm.Stopped, prog.Pass: vm.Passed, prog.Drop: vm.Dropped}[op]
 	g.emit(asm.Mov.Imm(asm.R1, outcome(o)))
 	g.jump(labelFinish)
 }
 
-// ends makes the code that the others jump to.
+// ends makes the exits of step.
 func (g *generator) ends() {
 	for _, s := range g.stubs {
 		g.place(s.label)
@@ -183,7 +188,7 @@ func (g *generator) ends() {
 	g.store(asm.R7, stateFuel, asm.R8)
 	g.emit(asm.Mov.Imm(asm.R0, 1), asm.Return())
 	if !g.hasLoops() {
-		return // the verifier refuses code that is never reached
+		return // the verifier refuses unreachable code
 	}
 	g.place(labelYield)
 	g.store(asm.R7, stateNext, asm.R1)

@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Path is what stands before a datagram's payload on the NIC's link.
+// Path describes the headers before a datagram's payload on the NIC's link.
 type Path struct {
 	VLAN bool // an 802.1Q tag
 	IPv6 bool // else IPv4
@@ -22,7 +22,7 @@ const (
 	protoUDP = 17
 )
 
-// ip is where the IP header begins, headers where the payload does.
+// ip returns the offset of the IP header, and headers that of the payload.
 func (p Path) ip() int {
 	if p.VLAN {
 		return ethernetLen + vlanLen
@@ -39,7 +39,8 @@ func (p Path) ipLen() int {
 
 func (p Path) headers() int { return p.ip() + p.ipLen() + udpLen }
 
-// headers turns those of the frame: the sender is the receiver. R8 is how long the payload is.
+// headers turns the frame's headers round, so that its sender becomes its receiver. R8 is the
+// length of the payload.
 func (g *generator) headers() {
 	g.reach(g.o.Path.headers(), "lost")
 	for i := range 3 {
@@ -52,7 +53,7 @@ func (g *generator) headers() {
 	if g.o.Path.IPv6 {
 		g.headerIPv6()
 		g.checkUDP()
-	} else { // no checksum of UDP: the frame has a better one
+	} else { // no UDP checksum: the frame has a better one
 		g.headerIPv4()
 	}
 }
@@ -64,7 +65,7 @@ func (g *generator) headerIPv4() {
 	g.emit(asm.StoreImm(asm.R5, int16(ip+1), 0, asm.Byte), asm.StoreImm(asm.R5, int16(ip+8), hopLimit, asm.Byte))
 	g.half(ip+10, 0)
 	g.emit(asm.Mov.Imm(asm.R1, 0))
-	for i := 0; i < ipv4Len; i += 2 { // the same in either order of bytes
+	for i := 0; i < ipv4Len; i += 2 { // independent of the byte order
 		g.emit(asm.LoadMem(asm.R2, asm.R5, int16(ip+i), asm.Half), asm.Add.Reg(asm.R1, asm.R2))
 	}
 	g.fold()
@@ -82,11 +83,12 @@ func (g *generator) headerIPv6() {
 	}
 }
 
-// sumPiece is how many bytes the kernel sums up at once.
+// sumPiece is the number of bytes that one call of the kernel sums up.
 const sumPiece = 512
 
-// checkUDP writes the checksum of UDP, which IPv6 demands: of both addresses and of UDP's header, which follow one another in the frame, of the
-// length and the protocol once more, and of the payload, which is still in memory.
+// checkUDP writes the UDP checksum, which IPv6 demands. It covers both addresses and the UDP
+// header, which follow each other in the frame, then the length and the protocol once more, and
+// the payload, which is still in memory.
 func (g *generator) checkUDP() {
 	ip := g.o.Path.ip()
 	g.bigEndian(ip+4, udpLen) // R1 has the length
@@ -96,7 +98,8 @@ func (g *generator) checkUDP() {
 		asm.Mov.Reg(asm.R5, asm.R1),
 	)
 	g.addUp()
-	g.emit(asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8), asm.StoreImm(asm.R1, atReply, 0, asm.Word)) // words are summed up
+	// The sum counts whole words, so zeros must follow.
+	g.emit(asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8), asm.StoreImm(asm.R1, atReply, 0, asm.Word))
 	summed := g.fresh()
 	for done := int32(0); done < mostFrame; done += sumPiece {
 		short := g.fresh()
@@ -116,7 +119,8 @@ func (g *generator) checkUDP() {
 	some := g.fresh()
 	g.emit(asm.LoadMem(asm.R1, asm.RFP, onStackCheck, asm.DWord))
 	g.fold()
-	g.emit(asm.JNE.Imm(asm.R1, 0, some), asm.Mov.Imm(asm.R1, 0xffff)) // 0 would say that there is none
+	// 0 would mean that there is no checksum.
+	g.emit(asm.JNE.Imm(asm.R1, 0, some), asm.Mov.Imm(asm.R1, 0xffff))
 	g.place(some)
 	g.store(asm.RFP, onStackCheck, asm.R1)
 	g.reach(g.o.Path.headers(), "lost")
@@ -124,16 +128,17 @@ func (g *generator) checkUDP() {
 	g.emit(asm.StoreMem(asm.R5, int16(ip+ipv6Len+6), asm.R1, asm.Half))
 }
 
-// addUp adds the words of R4 bytes at R3 to the sum in R5, and keeps that on the stack.
+// addUp adds R4 bytes at R3 to the sum in R5, and stores the result on the stack.
 func (g *generator) addUp() {
 	g.emit(asm.Mov.Imm(asm.R1, 0), asm.Mov.Imm(asm.R2, 0), asm.FnCsumDiff.Call())
 	g.store(asm.RFP, onStackCheck, asm.R0)
 }
 
-// fold makes the 16 bits of a checksum of the sum in R1.
+// fold folds the sum in R1 to the 16 bits of a checksum.
 func (g *generator) fold() {
 	for range 2 {
-		g.emit(asm.Mov.Reg(asm.R2, asm.R1), asm.RSh.Imm(asm.R2, 16), asm.And.Imm(asm.R1, 0xffff), asm.Add.Reg(asm.R1, asm.R2))
+		g.emit(asm.Mov.Reg(asm.R2, asm.R1), asm.RSh.Imm(asm.R2, 16),
+			asm.And.Imm(asm.R1, 0xffff), asm.Add.Reg(asm.R1, asm.R2))
 	}
 	g.emit(asm.Xor.Imm(asm.R1, 0xffff))
 }
@@ -148,7 +153,7 @@ func (g *generator) swap(a, b int, size asm.Size) {
 	)
 }
 
-// bigEndian writes the payload's length and so much more, in two bytes.
+// bigEndian stores the payload's length plus more in two bytes.
 func (g *generator) bigEndian(at, more int) {
 	g.emit(
 		asm.Mov.Reg(asm.R1, asm.R8), asm.Add.Imm(asm.R1, int32(more)), asm.HostTo(asm.BE, asm.R1, asm.Half),
@@ -156,5 +161,5 @@ func (g *generator) bigEndian(at, more int) {
 	)
 }
 
-// half writes two bytes.
+// half stores two bytes.
 func (g *generator) half(at int, v int64) { g.emit(asm.StoreImm(asm.R5, int16(at), v, asm.Half)) }

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/pdl/ebpf"
 )
 
-// ethernet puts headers before a UDP payload.
+// ethernet adds headers before a UDP payload.
 func ethernet(payload []byte) []byte {
 	b := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0}
 	b = append(b, 0x45, 0, 0, 0, 0, 7, 0x40, 0, 9, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2)
@@ -19,14 +19,14 @@ func ethernet(payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// What else stands before a UDP payload on other paths: a tag with a priority and number 5, and addresses of IPv6.
+// Headers of other paths: a tag with a priority and the VLAN number 5, and IPv6 addresses.
 var (
 	vlanTag = []byte{0x81, 0, 0x20, 5}
 	one6    = []byte{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, 0xcd, 0, 1}
 	two6    = []byte{0xfd, 0x77, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 2}
 )
 
-// wrapped puts the headers of the bench's path before a UDP payload.
+// wrapped adds the headers of the bench's path before a UDP payload.
 func (b *bench) wrapped(payload []byte) []byte {
 	f := ethernet(payload)
 	if b.path.IPv6 {
@@ -41,7 +41,7 @@ func (b *bench) wrapped(payload []byte) []byte {
 	return f
 }
 
-// unwrapped is the UDP payload of a reply, or what is wrong with its headers.
+// unwrapped returns the UDP payload of a reply, or what is wrong with its headers.
 func (b *bench) unwrapped(f []byte) (payload []byte, wrong string) {
 	if !bytes.Equal(f[:12], []byte{2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2}) {
 		return nil, fmt.Sprintf("to the wrong station: %x", f[:12])
@@ -83,7 +83,7 @@ func unwrapped6(ip []byte) (payload []byte, wrong string) {
 	return udp[8:], ""
 }
 
-// onesSum adds the 16-bit words of b, the last filled up with a zero, in ones' complement.
+// onesSum adds the 16-bit words of b in ones' complement. It fills the last word up with a zero.
 func onesSum(sum uint32, b []byte) uint32 {
 	for i, v := range b {
 		sum += uint32(v) << (8 * (1 - i%2))
@@ -92,7 +92,8 @@ func onesSum(sum uint32, b []byte) uint32 {
 	return sum
 }
 
-// Messages of every length are answered on each kind of path, with the headers that it has and the checksum that it demands.
+// Messages of every length are answered on each kind of path, with the right headers and the
+// checksum that the path demands.
 func TestRepliesOnEveryPath(t *testing.T) {
 	for _, path := range []ebpf.Path{{}, {VLAN: true}, {IPv6: true}, {VLAN: true, IPv6: true}} {
 		t.Run(fmt.Sprintf("%+v", path), func(t *testing.T) {
@@ -106,7 +107,8 @@ func TestRepliesOnEveryPath(t *testing.T) {
 				payload[i] = byte(i*7 + i>>8)
 			}
 			for n := range payload {
-				if n > 20 && n%61 != 0 && n%512 > 3 && n%512 < 430 && n < len(payload)-4 { // the sum is made by pieces of 512 bytes
+				// The sum is computed in pieces of 512 bytes.
+				if n > 20 && n%61 != 0 && n%512 > 3 && n%512 < 430 && n < len(payload)-4 {
 					continue
 				}
 				got := k.send(4000000000, payload[:n])

@@ -6,44 +6,46 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// What a program has in its array map of one value, which the daemon maps too:
+// The layout of a program's array map of one value, which the daemon maps, too:
 //
 //	0        state      words of the list below
-//	atIn     a frame    as it came, from the outer header on, and room behind it
+//	atIn     a frame    as received, from the outer header on, with room behind it
 //	atOut    a frame    the reply
 //	atData   data       the program's words, registers first, as the virtual machine lays them out
-//	…        room       as much again as the longest variable: to the verifier, a copy may begin at its last word and be as long as it
+//	…        room       as long as the longest variable: for the verifier, a copy may begin at its last
+//	                    word and be as long as the variable
 const (
 	stateLock      = 8 * iota // 1: a processor is in an activation
-	stateStatus               // below
-	stateClock                // is added to the kernel's clock, or is what CLOCK reads
-	stateNext                 // pc that the next turn begins at
-	stateFuel                 // that the activation has left
-	stateOutcome              // vm.Outcome of the activation, less unfinished
-	stateCause                // vm.Cause of an aborted one
-	statePC                   // where it was aborted
-	stateLen                  // of the message, in bytes
-	stateMost                 // bytes that the reply may have
-	stateBound                // bytes of the longest reply that the trigger sends
-	stateSent                 // 1: it has sent
-	stateSentLen              // bytes,
-	stateSentTo               // to this program
-	stateSentAs               // and trigger
-	stateFlags                // flags set and locks cleared
-	stateSends                // replies that have left
-	stateSendsLost            // that could not
-	stateHanded               // messages that the engine handles, because the reply may not fit here
+	stateStatus               // see below
+	stateClock                // added to the kernel's clock, or the value of CLOCK
+	stateNext                 // pc at which the next turn begins
+	stateFuel                 // fuel left for the activation
+	stateOutcome              // vm.Outcome of the activation plus 1, or unfinished
+	stateCause                // vm.Cause of an aborted activation
+	statePC                   // pc at which it was aborted
+	stateLen                  // length of the message, in bytes
+	stateMost                 // largest length of the reply, in bytes
+	stateBound                // length of the longest reply of the trigger, in bytes
+	stateSent                 // 1: the program has sent
+	stateSentLen              // length of the message sent, in bytes
+	stateSentTo               // its program
+	stateSentAs               // its trigger
+	stateFlags                // number of flags set and locks cleared
+	stateSends                // replies sent
+	stateSendsLost            // replies that could not be sent
+	// Messages passed to the engine, because the reply may not fit into the frame or the path.
+	stateHanded
 	stateDisplaysLost
-	stateBusy        // messages lost, because another processor was at it for too long
+	stateBusy        // messages lost, because another processor was busy for too long
 	stateReplays     // messages whose counter was taken before
 	stateActivations // as in vm.Profile
 	stateInstructions
 	stateRefused
-	stateLastPC // where it was last aborted
+	stateLastPC // pc of the last abort
 	stateAborts // by cause
 	stateEnd    = stateAborts + 8*16
 
-	// The frame lies so that its message begins at a multiple of 8.
+	// The frame is placed so that its message begins at a multiple of 8.
 	frameSkew = 8 - messageAt%8
 	messageAt = wire.OuterLen + wire.DatagramLen + wire.ProgramDatagramLen
 
@@ -60,25 +62,27 @@ const (
 	mostLetter = mostFrame - messageAt - wire.TagLen - 8 // bytes of a message: 8 zeros follow it
 )
 
-// MostMessage is how long a message may be that a program handles in the driver, and its reply, in bytes, if the path carries it.
+// MostMessage is the longest message that a program handles in the driver, in bytes. It also
+// limits the reply, if the path carries that much.
 const MostMessage = mostLetter
 
-// What stateStatus says.
+// The values of stateStatus.
 const (
 	statusLoaded = iota
 	statusIdle
 	statusStopped
 )
 
-// unfinished is stateOutcome while an activation is under way; else that is the outcome and 1.
+// unfinished is the value of stateOutcome during an activation. Afterwards it is the outcome
+// plus 1.
 const unfinished = 0
 
 func outcome(o vm.Outcome) int32 { return int32(o) + 1 }
 
-// at is where a word of the data lies.
+// at returns the offset of a word of the data.
 func at(word int) int { return atData + 8*word }
 
-// room is how large the value is for a module.
+// room returns the size of the map's value for a module, in bytes.
 func room(m *prog.Module) int {
 	longest := 1
 	for _, w := range m.Code {

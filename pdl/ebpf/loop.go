@@ -6,10 +6,10 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// A loop is a piece of code that is jumped back in: from its head to the last jump to that.
+// A loop is a piece of code with jumps back: from its head to the last jump to the head.
 type loop struct{ head, last int }
 
-// loops returns those that the triggers reach.
+// loops returns the loops that the triggers reach.
 func (f *flow) loops() (list []loop) {
 	for head := range f.code {
 		if !f.back[head] {
@@ -26,9 +26,10 @@ func (f *flow) loops() (list []loop) {
 	return list
 }
 
-// counts reports whether it can be seen that a loop ends: there is a register that the loop changes by adding numbers of one sign
-// alone, or by setting it beyond its bound, and each turn does so and passes a comparison behind which the register is on the near
-// side of something that the loop does not change. Another loop within it has to end by itself.
+// counts reports whether the code shows that a loop ends. There must be a register that the loop
+// changes only by adding numbers of one sign, or by setting it beyond its bound. Each turn must
+// do so, and must pass a comparison after which the register is on the near side of a value that
+// the loop does not change. Loops inside it are checked by themselves.
 func (f *flow) counts(l loop) bool {
 	if f.entered(l) {
 		return false
@@ -43,7 +44,7 @@ func (f *flow) counts(l loop) bool {
 	return false
 }
 
-// entered reports whether a loop is jumped into elsewhere than at its head.
+// entered reports whether a jump from outside leads into a loop other than to its head.
 func (f *flow) entered(l loop) bool {
 	within := func(pc int) bool { return pc > l.head && pc <= l.last }
 	for _, t := range f.m.Triggers {
@@ -59,11 +60,11 @@ func (f *flow) entered(l loop) bool {
 	return false
 }
 
-// noLeap is that a loop never sets its register to a number.
+// noLeap means that a loop never sets its register to a number.
 const noLeap = math.MaxInt64
 
-// steps reports whether a loop changes a register, at least once in each turn, by adding numbers of one sign alone or by setting it to
-// a number. leap is the least such number, times the sign.
+// steps reports whether a loop changes a register, only by adding numbers of one sign or by
+// setting it to a number. leap is the smallest such number, times the sign.
 func (f *flow) steps(l loop, r uint8, sign int64) (leap int64, ok bool) {
 	leap = noLeap
 	changes := false
@@ -81,7 +82,8 @@ func (f *flow) steps(l loop, r uint8, sign int64) (leap int64, ok bool) {
 	return leap, changes && !f.comesBack(l, func(pc int, _ bool) bool { return f.writes(pc, r) })
 }
 
-// step returns what an instruction adds to a register that it writes; 0 if it does something else.
+// step returns the number that an instruction adds to a register that it writes, or 0 if it does
+// something else.
 func (f *flow) step(pc int) int64 {
 	switch w := f.code[pc]; w.Op() {
 	case prog.Addi:
@@ -94,8 +96,8 @@ func (f *flow) step(pc int) int64 {
 	return 0
 }
 
-// bounds reports whether each turn of a loop passes a comparison that bounds a register on the side of a sign, and that does not hold
-// for a register beyond the leap.
+// bounds reports whether each turn of a loop passes a comparison that bounds a register in the
+// direction of sign. The comparison must fail for a register beyond the leap.
 func (f *flow) bounds(l loop, r uint8, sign, leap int64) bool {
 	return !f.comesBack(l, func(pc int, taken bool) bool {
 		if leap == noLeap && f.side(l, pc, r, taken) == sign {
@@ -106,7 +108,8 @@ func (f *flow) bounds(l loop, r uint8, sign, leap int64) bool {
 	})
 }
 
-// side returns on which side of a register a comparison with another has its bound, where the jump is taken or not; 0 if it is none.
+// side returns the direction in which a comparison of two registers bounds a register, or 0 if
+// it does not. taken says whether the jump is taken.
 func (f *flow) side(l loop, pc int, r uint8, taken bool) (side int64) {
 	w := f.code[pc]
 	switch w.Op() {
@@ -123,7 +126,8 @@ func (f *flow) side(l loop, pc int, r uint8, taken bool) (side int64) {
 	return side
 }
 
-// numberSide does that for a comparison with a number, and returns the last number on this side for which it holds.
+// numberSide is side for a comparison with a number. It also returns the last number in this
+// direction for which the comparison holds.
 func (f *flow) numberSide(pc int, r uint8, taken bool) (side, last int64) {
 	w := f.code[pc]
 	if w.A() != r {
@@ -144,13 +148,14 @@ func (f *flow) numberSide(pc int, r uint8, taken bool) (side, last int64) {
 		side = -1
 	}
 	if !taken {
-		side, last = -side, last+side // where the one ends, the other begins
+		side, last = -side, last+side // the other branch begins where this one ends
 	}
 	return side, last
 }
 
-// still reports whether a register has the same value at pc in each turn of a loop: the loop does not write it, or has just made it of
-// what is still, such as the message.
+// still reports whether a register has the same value at pc in each turn of a loop. Either the
+// loop does not write it, or it has just computed it from unchanging values, such as the
+// message.
 func (f *flow) still(l loop, pc int, register uint8) bool {
 	written := false
 	for at := l.head; at <= l.last; at++ {
@@ -171,7 +176,8 @@ func (f *flow) still(l loop, pc int, register uint8) bool {
 	return e.A == prog.Write && (e.B != prog.Read || f.still(l, by, w.B())) && (e.C != prog.Read || f.still(l, by, w.C()))
 }
 
-// comesBack reports whether a loop can come back to its head without a way that is cut: from an instruction on, by its jump or not.
+// comesBack reports whether a loop can return to its head without one of the branches that cut
+// excludes. A branch is an instruction, and whether its jump is taken.
 func (f *flow) comesBack(l loop, cut func(pc int, taken bool) bool) bool {
 	seen := make(map[int]bool)
 	open := []int{l.head}
@@ -199,7 +205,8 @@ func (f *flow) comesBack(l loop, cut func(pc int, taken bool) bool) bool {
 	return false
 }
 
-// lineOf is the line of a loop: that of its first comparison, which stands before it, or of its jump.
+// lineOf returns the line of a loop: that of its first comparison, which stands before it, or
+// that of its jump.
 func (f *flow) lineOf(l loop) int {
 	if l.head > 0 {
 		if to, ok := f.code[l.head-1].Target(l.head - 1); ok && to > l.last {

@@ -11,14 +11,17 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// What moves bytes leaves the address of the program's or the message's bytes in R9 and their number in R6, checked as the virtual
-// machine checks them. The bytes on the other side are behind a view of the kernel's (dynptr), which checks what is read and written
-// when it is; so the verifier need not see that an offset and a length together fit.
+// Code that moves bytes puts the address of the program's or the message's bytes into R9 and
+// their number into R6, after the same checks as in the virtual machine. The bytes on the other
+// side are behind a view of the kernel (dynptr), which checks each access at run time. So the
+// verifier need not see that an offset and a length fit together.
 
-// bytesPerUnit is how many bytes are copied for the price of an instruction, as in the virtual machine.
+// bytesPerUnit is the number of bytes that are copied for the price of an instruction, as in the
+// virtual machine.
 const bytesPerUnit = 6 // a shift: 64
 
-// ofVariable finds n bytes of a variable from an element on; first and n are registers of the program.
+// ofVariable finds n bytes of a variable from an element on. first and n are registers of the
+// program.
 func (g *generator) ofVariable(v prog.Range, first, n uint8) {
 	g.register(asm.R9, first)
 	g.register(asm.R6, n)
@@ -34,7 +37,7 @@ func (g *generator) ofVariable(v prog.Range, first, n uint8) {
 	)
 }
 
-// ofPacket finds n bytes of the message from a place on, which is counted in units of 1 or 8 bytes.
+// ofPacket finds n bytes of the message from first on. first counts in units of 1 or 8 bytes.
 func (g *generator) ofPacket(first, n uint8, unit int32) {
 	outside := g.fails(vm.OutOfPacket)
 	g.register(asm.R9, first)
@@ -51,7 +54,7 @@ func (g *generator) ofPacket(first, n uint8, unit int32) {
 	)
 }
 
-// pay charges for the bytes that R6 counts, and ends the activation if that is more than is left.
+// pay charges for R6 bytes, and aborts the activation if the fuel does not suffice.
 func (g *generator) pay() {
 	g.emit(
 		asm.Mov.Reg(asm.R1, asm.R6), asm.RSh.Imm(asm.R1, bytesPerUnit), asm.Sub.Reg(asm.R8, asm.R1),
@@ -59,7 +62,7 @@ func (g *generator) pay() {
 	)
 }
 
-// view makes a view of memory that a register points to.
+// view makes a view of n bytes at R1.
 func (g *generator) view(n int) {
 	g.emit(
 		asm.Mov.Imm(asm.R2, int32(n)), asm.Mov.Imm(asm.R3, 0),
@@ -68,7 +71,7 @@ func (g *generator) view(n int) {
 	)
 }
 
-// put copies the bytes at R9 behind the view, from the offset in the stack on.
+// put copies the bytes at R9 into the view, at the offset on the stack.
 func (g *generator) put() {
 	g.emit(
 		asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, onStackView),
@@ -78,7 +81,7 @@ func (g *generator) put() {
 	)
 }
 
-// take copies from behind the view to R9.
+// take copies bytes of the view, from the offset on the stack on, to R9.
 func (g *generator) take() {
 	g.emit(
 		asm.Mov.Reg(asm.R1, asm.R9), asm.Mov.Reg(asm.R2, asm.R6),
@@ -88,12 +91,13 @@ func (g *generator) take() {
 	)
 }
 
-// offset says where behind the view.
+// offset stores the offset into the view on the stack.
 func (g *generator) offset(src asm.Register) {
 	g.emit(asm.StoreMem(asm.RFP, onStackOffset, src, asm.DWord))
 }
 
-// send copies the bytes into the reply, and notes where it goes. main sends it when the activation has ended.
+// send copies the bytes into the reply, and records its destination. main sends it after the
+// activation.
 func (g *generator) send(w prog.Word) {
 	if w.Op() == prog.Sendp {
 		g.ofPacket(w.A(), w.A()+1, w.Imm())
@@ -121,7 +125,7 @@ func (g *generator) send(w prog.Word) {
 	g.set(asm.R7, stateSent, 1)
 }
 
-// copy copies from the message into a variable.
+// copy copies bytes of the message into a variable.
 func (g *generator) copy(w prog.Word) {
 	g.ofVariable(w.Range(), w.A(), w.A()+2)
 	g.pay()

@@ -9,23 +9,25 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// The kernel knows memory that programs share by the programs' instructions, and an instruction says how long it is. So a program finds a
-// segment that was not there when it was compiled by being compiled anew. What it has counted, displayed and stored is in a map beside it,
-// and stays: frames find either the old instructions or the new.
+// The kernel finds the memory that programs share by the instructions of the programs, and an
+// instruction holds its length. So a program must be compiled again to use a segment that did
+// not exist before. Its counts and its data are in a separate map and stay: frames find either
+// the old instructions or the new ones.
 //
-//	Relink ── Load: compiled and verified, which takes ms ── Enter: the new program is in the place of the old
+//	Relink ── Load: compiles and verifies, takes ms ── Enter: replaces the old program
 
-// A Relink is a change of the segments that a program in the driver finds.
+// A Relink is a change of the segments that a program in the driver can use.
 type Relink struct {
 	r       *Resident
 	host    *Host
 	m       *prog.Module
 	o       Options
-	data    *ebpf.Map // another descriptor of the program's, which outlives it
+	data    *ebpf.Map // a duplicate descriptor of the program's map, which outlives the program
 	program *ebpf.Program
 }
 
-// Relink begins a change to other segments. It is nil if the program uses none. Close ends it, whatever has become of it.
+// Relink begins a change to other segments. It returns nil if the program uses no segments. The
+// caller must call Close in the end, whatever the result.
 func (r *Resident) Relink(segments map[uint32]Segment) (*Relink, error) {
 	if !r.m.UsesSegments() || r.data == nil {
 		return nil, nil
@@ -39,7 +41,8 @@ func (r *Resident) Relink(segments map[uint32]Segment) (*Relink, error) {
 	return l, nil
 }
 
-// Load compiles the program, and gives it to the kernel. Any goroutine may call it; the program may run, and even be closed, meanwhile.
+// Load compiles the program and loads it into the kernel. Any goroutine may call it. The program
+// may run, and even be closed, meanwhile.
 func (l *Relink) Load() error {
 	obj, err := Compile(l.m, l.o)
 	if err == nil {
@@ -51,7 +54,8 @@ func (l *Relink) Load() error {
 	return nil
 }
 
-// Enter has the program find the segments from now on. It is called as the methods of the Resident are. To one that is closed it does nothing.
+// Enter puts the new program into the place of the old one. The rules for calling it are those
+// of the methods of Resident. After Close of the Resident it does nothing.
 func (l *Relink) Enter() error {
 	r := l.r
 	if r.program == nil {
@@ -66,7 +70,7 @@ func (l *Relink) Enter() error {
 	return nil
 }
 
-// Close lets go of the program that is not in its place.
+// Close releases the program that is not in place.
 func (l *Relink) Close() error {
 	err := l.data.Close()
 	if l.program != nil {

@@ -17,8 +17,9 @@ func (f *flow) sends() bool {
 	return false
 }
 
-// longest returns how many bytes the answer to a trigger's message may have: at most bound, or, with
-// asked, as many as the message has. Both are zero if the trigger sends nothing.
+// longest returns the largest length of the answer to a trigger's message, in bytes: at most
+// bound, or the length of the message if asked is true and that is more. Both are zero if the
+// trigger sends nothing.
 func (f *flow) longest(entry int) (bound int, asked bool) {
 	seen, open := make([]bool, len(f.code)), []int{entry}
 	for len(open) > 0 {
@@ -44,7 +45,8 @@ func (f *flow) longest(entry int) (bound int, asked bool) {
 	return bound, asked
 }
 
-// bound stores the longest answer of a trigger for room. R8 is the length of the frame without its tag.
+// bound stores the length of a trigger's longest answer, for room. R8 is the length of the frame
+// without its tag.
 func (g *generator) bound(entry int) {
 	bound, asked := g.longest(entry)
 	if !asked {
@@ -60,10 +62,11 @@ func (g *generator) bound(entry int) {
 	g.store(asm.R7, stateBound, asm.R1)
 }
 
-// room makes the frame as long as the longest answer needs. It does so before the activation, because
-// nothing can undo what an activation did: if the path does not carry the answer, or the driver left
-// too little room behind the frame, the frame goes on to the engine, and the program there answers.
-// The counter of the frame is taken by then, so a copy of the frame activates nothing.
+// room makes the frame long enough for the longest answer. It does so before the activation,
+// since the effects of an activation cannot be undone. If the path does not carry the answer, or
+// the driver left too little room behind the frame, the frame goes on to the engine, and the
+// program there answers. The counter of the frame is taken by then, so a copy of the frame
+// activates nothing.
 func (g *generator) room() {
 	if !g.sends() {
 		return
@@ -88,7 +91,7 @@ func (g *generator) room() {
 	g.place(fits)
 }
 
-// reply sends what the program has sent, if it has, in the frame that came: back to where that is from.
+// reply sends the program's message, if any, back to the sender in the received frame.
 func (g *generator) reply() {
 	if !g.sends() {
 		return
@@ -97,7 +100,7 @@ func (g *generator) reply() {
 	g.load(asm.R8, asm.R7, stateSent)
 	g.emit(asm.JEq.Imm(asm.R8, 0, none))
 	g.load(asm.R8, asm.R7, stateSentLen)
-	g.emit(asm.JGT.Imm(asm.R8, mostLetter, none)) // it never is
+	g.emit(asm.JGT.Imm(asm.R8, mostLetter, none)) // never true
 	g.head()
 	g.tag()
 	g.transmit()
@@ -107,7 +110,8 @@ func (g *generator) reply() {
 	g.place(none)
 }
 
-// head writes what stands before the message, of which R8 has the length; then R8 is the length of the frame without its tag.
+// head writes the headers before the message. R8 is first the length of the message, and then
+// that of the frame without its tag.
 func (g *generator) head() {
 	const datagram, program = atReply + wire.OuterLen, atReply + wire.OuterLen + wire.DatagramLen
 	outer := wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged}.Word()
@@ -118,7 +122,8 @@ func (g *generator) head() {
 	g.emit(asm.Mov.Imm(asm.R1, 1), atomic(asm.FetchAdd, asm.R9, asm.R1, asm.DWord, sessionReplyCounter))
 	g.emit(asm.StoreMem(asm.R7, atReply+8, asm.R1, asm.DWord))
 	word(datagram, asm.R1) // the id
-	g.emit(asm.StoreImm(asm.R7, datagram+4, 0, asm.Word), asm.StoreImm(asm.R7, datagram+12, int64(g.o.Service), asm.Half))
+	g.emit(asm.StoreImm(asm.R7, datagram+4, 0, asm.Word),
+		asm.StoreImm(asm.R7, datagram+12, int64(g.o.Service), asm.Half))
 	g.emit(asm.Add.Imm(asm.R8, wire.ProgramDatagramLen))
 	word(datagram+8, asm.R8)
 	g.emit(asm.StoreMem(asm.R7, datagram+14, asm.R8, asm.Half))
@@ -130,7 +135,7 @@ func (g *generator) head() {
 	g.emit(asm.Add.Imm(asm.R8, wire.OuterLen+wire.DatagramLen))
 }
 
-// tag writes it; then R8 is the length of the whole frame.
+// tag writes the tag. Then R8 is the length of the whole frame.
 func (g *generator) tag() {
 	g.sum(atReply, asm.R8)
 	g.emit(asm.Mov.Reg(asm.R1, asm.R7), asm.Add.Reg(asm.R1, asm.R8))
@@ -140,7 +145,8 @@ func (g *generator) tag() {
 	g.emit(asm.Add.Imm(asm.R8, wire.TagLen))
 }
 
-// transmit puts the frame in the place of what came, which has room for it, and turns the headers.
+// transmit puts the reply in place of the received frame, which has room for it, and turns the
+// headers round.
 func (g *generator) transmit() {
 	headers, same := int32(g.o.Path.headers()), g.fresh()
 	g.emit(

@@ -17,9 +17,11 @@ import (
 // piecesFlag is BPF_F_XDP_HAS_FRAGS.
 const piecesFlag = 1 << 5
 
-// load gives instructions to the kernel, with the maps that they name.
+// load loads instructions into the kernel, together with the maps that they name.
 func (h *Host) load(name string, code asm.Instructions, own map[string]*ebpf.Map) (*ebpf.Program, error) {
-	shared := map[string]*ebpf.Map{mapSessions: h.sessions, mapSteps: h.steps, mapSlots: h.slots, mapDisplays: h.displays, mapBells: h.bells, mapTables: h.tables}
+	shared := map[string]*ebpf.Map{
+		mapSessions: h.sessions, mapSteps: h.steps, mapSlots: h.slots, mapDisplays: h.displays,
+		mapBells: h.bells, mapTables: h.tables}
 	code = slices.Clone(code)
 	for i := range code {
 		in := &code[i]
@@ -48,19 +50,20 @@ func (h *Host) load(name string, code asm.Instructions, own map[string]*ebpf.Map
 	return p, nil
 }
 
-// A Resident is a program in the kernel. Its methods are for one goroutine at a time; the program may run meanwhile.
+// A Resident is a program in the kernel. Only one goroutine at a time may call its methods. The
+// program may run meanwhile.
 type Resident struct {
 	host    *Host
 	m       *prog.Module
 	o       Options
 	data    *ebpf.Map
 	memory  *ebpf.Memory
-	state   []byte // the first page of data; nil: none
+	state   []byte // the first page of data, or nil
 	program *ebpf.Program
 	slot    int // -1: it gets no messages
 }
 
-// Load gives the program to the kernel. It gets no messages before Attach.
+// Load loads the program into the kernel. It gets no messages before Attach.
 func (obj *Object) Load(h *Host) (r *Resident, err error) {
 	r = &Resident{host: h, m: obj.m, o: obj.o, slot: -1}
 	defer func() {
@@ -72,7 +75,8 @@ func (obj *Object) Load(h *Host) (r *Resident, err error) {
 	if obj.o.Path != h.cfg.Path || obj.o.Service != h.cfg.Service {
 		return r, errors.New("it was compiled for another path or service")
 	}
-	r.data, err = ebpf.NewMap(&ebpf.MapSpec{Name: "weft_data", Type: ebpf.Array, KeySize: 4, ValueSize: uint32(room(obj.m)), MaxEntries: 1, Flags: mmapable})
+	r.data, err = ebpf.NewMap(&ebpf.MapSpec{Name: "weft_data", Type: ebpf.Array,
+		KeySize: 4, ValueSize: uint32(room(obj.m)), MaxEntries: 1, Flags: mmapable})
 	if err != nil {
 		return r, fmt.Errorf("making its data: %w", err)
 	}
@@ -86,7 +90,7 @@ func (obj *Object) Load(h *Host) (r *Resident, err error) {
 	return r, err
 }
 
-// loadOver gives a program to the kernel whose data are in a map.
+// loadOver loads a program into the kernel that uses an existing data map.
 func (h *Host) loadOver(data *ebpf.Map, obj *Object) (*ebpf.Program, error) {
 	own := map[string]*ebpf.Map{mapData: data}
 	for id, s := range obj.o.Segments {
@@ -104,11 +108,12 @@ func (r *Resident) setWord(at int, v int64) error {
 	return err
 }
 
-// Start has the program take messages from now on. Its data are words, as they are when the virtual machine has run the
-// initialisation: all of the module's, or none, which are zeros.
+// Start makes the program accept messages. words is its data, as the virtual machine has left it
+// after the initialisation: all words of the module, or none for zeros.
 func (r *Resident) Start(words []int64) error {
 	if len(words) != 0 && len(words) != r.m.DataWords {
-		return fmt.Errorf("start program %s in the driver: %d words of data, expected %d", r.m.Name, len(words), r.m.DataWords)
+		return fmt.Errorf("start program %s in the driver: %d words of data, expected %d",
+			r.m.Name, len(words), r.m.DataWords)
 	}
 	if err := r.SetWords(words); err != nil {
 		return fmt.Errorf("start program %s in the driver: %w", r.m.Name, err)
@@ -116,10 +121,11 @@ func (r *Resident) Start(words []int64) error {
 	return r.setWord(stateStatus, statusIdle)
 }
 
-// Stop has the program take no more messages: what comes for it is refused.
+// Stop makes the program refuse all messages.
 func (r *Resident) Stop() error { return r.setWord(stateStatus, statusStopped) }
 
-// SetWords writes the program's data; no words are zeros. Take keeps activations away meanwhile.
+// SetWords writes the program's data; no words means zeros. Use Take to prevent activations
+// meanwhile.
 func (r *Resident) SetWords(words []int64) error {
 	if len(words) == 0 {
 		words = make([]int64, r.m.DataWords)
@@ -128,24 +134,27 @@ func (r *Resident) SetWords(words []int64) error {
 	return err
 }
 
-// bytesOf is the memory of words, which both sides have in the order of the processor.
+// bytesOf returns the memory of words. Both sides use the byte order of the processor.
 func bytesOf(words []int64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
 }
 
-// SetClock sets what is added to the kernel's clock (CLOCK_MONOTONIC, ns) for CLOCK; what CLOCK is, if the program has a FrozenClock.
+// SetClock sets the number that CLOCK adds to the kernel's clock (CLOCK_MONOTONIC), in ns. With
+// FrozenClock it sets the value of CLOCK itself.
 func (r *Resident) SetClock(ns int64) error { return r.setWord(stateClock, ns) }
 
-// Words reads the program's data. While an activation is under way, some of it is from before and some from after.
+// Words returns a copy of the program's data. During an activation, some words may be older than
+// others.
 func (r *Resident) Words() ([]int64, error) {
 	words := make([]int64, r.m.DataWords)
 	return words, r.ReadWords(words)
 }
 
-// ReadWords is Words into memory of the caller, which is all that the module has.
+// ReadWords is Words into memory of the caller. It must have as many words as the module.
 func (r *Resident) ReadWords(words []int64) error {
 	if len(words) != r.m.DataWords {
-		return fmt.Errorf("read the data of program %s in the driver: into %d words, expected %d", r.m.Name, len(words), r.m.DataWords)
+		return fmt.Errorf("read the data of program %s in the driver: into %d words, expected %d",
+			r.m.Name, len(words), r.m.DataWords)
 	}
 	if _, err := r.memory.ReadAt(bytesOf(words), int64(at(0))); err != nil {
 		return fmt.Errorf("read the data of program %s in the driver: %w", r.m.Name, err)
@@ -153,19 +162,22 @@ func (r *Resident) ReadWords(words []int64) error {
 	return nil
 }
 
-// Counts are what a program in the driver has done that the virtual machine has no counter for.
+// Counts holds the counters of a program in the driver that the virtual machine does not have.
 type Counts struct {
-	Sends        uint64 // replies that have left
-	SendsLost    uint64 // that could not
-	Handed       uint64 // messages that the engine handles: the reply may not fit into the frame or the path
-	DisplaysLost uint64 // for which the ring had no room
-	Busy         uint64 // messages lost because another processor was at it for too long
+	Sends     uint64 // replies sent
+	SendsLost uint64 // replies that could not be sent
+	// Handed counts the messages passed to the engine, because the reply may not fit into the
+	// frame or the path.
+	Handed       uint64
+	DisplaysLost uint64 // numbers for which the ring had no room
+	Busy         uint64 // messages lost because another processor was busy for too long
 	Replays      uint64 // messages lost because their counter was not above the last one
-	Flags        uint64 // flags set and locks cleared: a process that waits for one has to be rung
-	Stopped      bool   // it takes no more messages
+	// Flags counts the flags set and locks cleared. A process that waits for one must be woken.
+	Flags   uint64
+	Stopped bool // it accepts no more messages
 }
 
-// Profile is what the program has cost and done since it was loaded.
+// Profile returns what the program has cost and done since it was loaded.
 func (r *Resident) Profile() (p vm.Profile, c Counts, err error) {
 	var b [stateEnd]byte
 	if _, err := r.memory.ReadAt(b[:], 0); err != nil {
@@ -179,30 +191,33 @@ func (r *Resident) Profile() (p vm.Profile, c Counts, err error) {
 	if p.Aborted() > 0 {
 		p.LastLine, p.LastCause = r.m.LineAt(int(word(stateLastPC))), vm.Cause(word(stateCause))
 	}
-	return p, Counts{word(stateSends), word(stateSendsLost), word(stateHanded), word(stateDisplaysLost), word(stateBusy), word(stateReplays), word(stateFlags),
+	return p, Counts{word(stateSends), word(stateSendsLost), word(stateHanded), word(stateDisplaysLost),
+		word(stateBusy), word(stateReplays), word(stateFlags),
 		word(stateStatus) == statusStopped}, nil
 }
 
-// Attach has the messages for the program come to it.
+// Attach directs the messages for the program to it.
 func (r *Resident) Attach() error {
 	if r.slot >= 0 {
 		return nil
 	}
 	slot := slices.Index(r.host.taken[:], false)
 	if slot < 0 {
-		return fmt.Errorf("attach program %s: %d reside in the driver, which is all there may be", r.m.Name, MostResident)
+		return fmt.Errorf("attach program %s: %d reside in the driver, which is all there may be",
+			r.m.Name, MostResident)
 	}
 	if err := r.host.steps.Put(uint32(stepFirst+slot), r.program); err != nil {
 		return fmt.Errorf("attach program %s: %w", r.m.Name, err)
 	}
 	if err := r.host.slots.Update(r.o.ID, uint32(stepFirst+slot), ebpf.UpdateNoExist); err != nil {
-		return errors.Join(fmt.Errorf("attach program %s as number %d: %w", r.m.Name, r.o.ID, err), r.host.steps.Delete(uint32(stepFirst+slot)))
+		return errors.Join(fmt.Errorf("attach program %s as number %d: %w", r.m.Name, r.o.ID, err),
+			r.host.steps.Delete(uint32(stepFirst+slot)))
 	}
 	r.slot, r.host.taken[slot] = slot, true
 	return nil
 }
 
-// Detach has them come to it no more: they go to the engine. The program keeps its data.
+// Detach directs the messages for the program to the engine. The program keeps its data.
 func (r *Resident) Detach() error {
 	if r.slot < 0 {
 		return nil
@@ -212,8 +227,9 @@ func (r *Resident) Detach() error {
 	return err
 }
 
-// Withdraw has messages come to the program no more, and returns its data, and whether it had stopped. One that was let in before and waits for another
-// to end is refused: what it did to the data would be lost. Start and Attach have the program go on.
+// Withdraw detaches and stops the program. It returns the program's data, and whether it had
+// already stopped. A message that was let in before and waits for another activation is refused,
+// since its effect on the data would be lost. Start and Attach continue the program.
 func (r *Resident) Withdraw() (words []int64, stopped bool, err error) {
 	if err = r.Detach(); err != nil {
 		return nil, false, err
@@ -230,7 +246,7 @@ func (r *Resident) Withdraw() (words []int64, stopped bool, err error) {
 	return words, stopped, err
 }
 
-// Close takes the program out of the kernel.
+// Close removes the program from the kernel.
 func (r *Resident) Close() error {
 	err := errors.Join(r.Detach(), r.unmapState())
 	if r.program != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// serve makes the code of what asks the NIC for something. It reports whether the instruction is such.
+// serve makes the code of instructions that need the NIC. It reports whether w is one of them.
 func (g *generator) serve(w prog.Word) bool {
 	switch w.Op() {
-	case prog.Wait: // every transfer is done at once
+	case prog.Wait: // every transfer ends at once
 	case prog.Clock:
 		g.clock(w)
 	case prog.Display:
@@ -41,15 +41,17 @@ func (g *generator) clock(w prog.Word) {
 	g.keep(w.A(), asm.R0)
 }
 
-// leave jumps away from code that goes on behind it: the kernel refuses what no way leads to, but does not see that a condition always holds.
+// leave jumps away from code that follows. The kernel refuses unreachable code, but does not see
+// that this condition always holds.
 func (g *generator) leave(to string) {
 	g.emit(asm.Mov.Imm(asm.R1, 0), asm.JEq.Imm(asm.R1, 0, to))
 }
 
-// The stack of step.
+// Stack offsets in step.
 const (
-	onStackView   = -16 // a view of memory whose bounds are checked when it is used (dynptr), 16 bytes
-	onStackRecord = -32 // what is told, 16 bytes
+	// A view of memory (dynptr) whose bounds are checked at each access, 16 bytes.
+	onStackView   = -16
+	onStackRecord = -32 // a record for a ring, 16 bytes
 	onStackOffset = -40 // a word
 )
 
@@ -66,11 +68,13 @@ func (g *generator) display(w prog.Word) {
 	g.place(done)
 }
 
-// tell puts a record of this program into a ring, with R1 as its value. Then R0 is 0 if there was room.
+// tell puts a record of this program into a ring, with R1 as its value. R0 is then 0 if there
+// was room.
 func (g *generator) tell(ring string) {
 	g.emit(
 		asm.StoreMem(asm.RFP, onStackRecord+8, asm.R1, asm.DWord),
-		asm.StoreImm(asm.RFP, onStackRecord, int64(int32(g.o.ID)), asm.Word), asm.StoreImm(asm.RFP, onStackRecord+4, 0, asm.Word),
+		asm.StoreImm(asm.RFP, onStackRecord, int64(int32(g.o.ID)), asm.Word),
+		asm.StoreImm(asm.RFP, onStackRecord+4, 0, asm.Word),
 	)
 	g.table(asm.R1, ring)
 	g.emit(
@@ -80,7 +84,8 @@ func (g *generator) tell(ring string) {
 	)
 }
 
-// sync reads a lock, clears one or sets a flag. It is a word of one of the segments, which are few: they are tried in turn.
+// sync reads or clears a lock, or sets a flag. It is a word of one of the segments. There are
+// few segments, so the code tries one after the other.
 func (g *generator) sync(w prog.Word) {
 	done := g.fresh()
 	number := w.A()
@@ -116,7 +121,7 @@ func (g *generator) sync(w prog.Word) {
 			g.emit(asm.Mov.Imm(asm.R1, 1))
 			g.count(asm.R7, stateFlags, asm.R1)
 			g.emit(asm.LoadImm(asm.R1, int64(id), asm.DWord))
-			g.tell(mapBells) // where there is no room for it the reader finds many, and then looks at all segments
+			g.tell(mapBells) // if the ring is full, its reader looks at all segments
 			g.emit(asm.Mov.Imm(asm.R0, 0))
 		}
 		g.jump(done)

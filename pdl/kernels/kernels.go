@@ -1,8 +1,9 @@
-// Package kernels has four loops that programs in a NIC are made of, each in PDL and in Go: what the speed of the virtual machine is
-// measured by (`weft bench vm`), and two handlers that show what the dispatch of a message costs.
+// Package kernels holds four loops that are typical of programs in a NIC, each in PDL and in Go:
+// they measure the speed of the virtual machine (`weft bench vm`). It also holds two handlers
+// that show the cost of dispatching a message.
 //
 //	sum            an array of 1,024 words
-//	checksum       1,500 bytes, by two
+//	checksum       1,500 bytes, two at a time
 //	token bucket   1,000 packets
 //	hash look-up   999 keys in a table of 1,024
 package kernels
@@ -12,15 +13,17 @@ func All() []Kernel { return all }
 
 // A Kernel is a loop in PDL and in Go.
 type Kernel struct {
-	Name       string
-	Source     string // a program whose trigger 1 runs it once
-	Result     string // the variable that must be what Native returns
-	Packet     []byte // of the message
-	Operations int    // of the source in one activation: operators, elements and bytes by index, assignments
+	Name   string
+	Source string // its trigger 1 runs the loop once
+	Result string // the variable that must equal the result of Native
+	Packet []byte // the message that trigger 1 is given
+	// Operations is the number of source operations in one activation: operators, assignments,
+	// and elements and bytes accessed by an index.
+	Operations int
 	Native     func(packet []byte) int64
 }
 
-// head declares what all kernels use.
+// head declares the variables that all kernels use.
 const head = "PROGRAM kernel: VAR i, s, h, k, n, now, last, tokens, passed, v[1024]; TRIGGERS 1; BEGIN "
 
 var all = []Kernel{
@@ -92,7 +95,7 @@ var all = []Kernel{
 	},
 }
 
-// Packet returns n bytes of a message.
+// Packet returns a message of n bytes.
 func Packet(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -101,7 +104,8 @@ func Packet(n int) []byte {
 	return b
 }
 
-// table is what native forms work on. It is a variable of the package, so that the compiler knows its length.
+// table is the array of the native forms. It is a package variable, so that the Go compiler
+// knows its length.
 var table [1024]int64
 
 //go:noinline
@@ -141,7 +145,7 @@ func nativeBucket([]byte) (passed int64) {
 	return passed
 }
 
-// golden is the multiplier of the hash: 2^64 by the golden ratio.
+// golden is the multiplier of the hash: 2^64 divided by the golden ratio.
 const golden = 0x9e3779b97f4a7c15
 
 //go:noinline
@@ -158,7 +162,8 @@ func nativeLookup([]byte) (n int64) {
 	return n
 }
 
-// Fill makes the table that the native form works on, which all kernels share: it comes before Native, in the same goroutine.
+// Fill fills the table of the native form, which all kernels share. Call it before Native, in
+// the same goroutine.
 func (k *Kernel) Fill() {
 	table = [1024]int64{}
 	for i := range table {

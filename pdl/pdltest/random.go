@@ -1,4 +1,5 @@
-// Package pdltest writes random programs that mean something, for tests of what compiles and runs them.
+// Package pdltest writes random but meaningful programs, to test the compiler and the virtual
+// machine.
 package pdltest
 
 import (
@@ -7,39 +8,46 @@ import (
 	"strings"
 )
 
-// A writer writes random programs that mean something: names are declared, loops end, indices mostly fit.
+// A writer writes random but meaningful programs: names are declared, loops end, and indices
+// mostly fit.
 type writer struct {
 	*rand.Rand
 	b     strings.Builder
-	loops int // variables that count loops, which nothing else assigns to
+	loops int // loop counters so far; only their loops assign to them
 	depth int
 	init  bool
 
-	resident bool // the program is to be one that a driver takes:
-	sent     bool // there is a SEND in this handler, which is to be the only one
+	resident bool // the program must be one that a driver accepts
+	sent     bool // this handler has a SEND, which must be the only one
 	inLoop   int
 }
 
-// scalars, arrays and their sizes: enough of both that some lie in registers and some do not.
+// The variables: enough scalars and arrays that some lie in registers and some do not.
 var (
 	scalars = []string{"a", "b", "c", "d"}
 	arrays  = map[string]int{"p": 4, "q": 7, "big": 250}
 )
 
-// bounds are numbers at the ends of words, of their halves, and of what instructions hold, and shifts at the width of a word.
-var bounds = []string{"0x8000000000000000", "0x7fffffffffffffff", "0xffffffffffffffff", "0xffffffff80000000", "0xffffffff7fffffff", "0x7fffffff", "0x80000000",
-	"0xffffffff", "0xffffffffffff8000", "0xffffffffffff7fff", "32767", "32768", "127", "128", "0xffffffffffffff80", "255", "256", "62", "63", "64", "65"}
+// bounds are the limits of words, of half words and of immediate fields, and shift counts around
+// the width of a word.
+var bounds = []string{"0x8000000000000000",
+	"0x7fffffffffffffff", "0xffffffffffffffff", "0xffffffff80000000",
+	"0xffffffff7fffffff", "0x7fffffff", "0x80000000",
+	"0xffffffff", "0xffffffffffff8000", "0xffffffffffff7fff", "32767", "32768", "127", "128",
+	"0xffffffffffffff80", "255", "256", "62", "63", "64", "65"}
 
 // Program writes a program with triggers 1 and 2.
 func Program(r *rand.Rand) string { return program(&writer{Rand: r}) }
 
-// Resident writes one that sends at most once in an activation, and that to where the message came from.
+// Resident writes a program that sends at most once in an activation, and only to the sender of
+// the message.
 func Resident(r *rand.Rand) string { return program(&writer{Rand: r, resident: true}) }
 
 func program(w *writer) string {
 	init, one, two := w.handler(true), w.handler(false), w.handler(false)
 	w.b.Reset()
-	fmt.Fprintf(&w.b, "PROGRAM random:\nCONST k = %d, far = %s, mask = 7;\nVAR a, b, c, d, x, p[4], q[mask], big[250]", 1+w.IntN(100)-200*w.IntN(2), w.number())
+	fmt.Fprintf(&w.b, "PROGRAM random:\nCONST k = %d, far = %s, mask = 7;\nVAR a, b, c, d, x, p[4], q[mask], big[250]",
+		1+w.IntN(100)-200*w.IntN(2), w.number())
 	for i := range w.loops {
 		fmt.Fprintf(&w.b, ", i%d", i)
 	}
@@ -97,23 +105,26 @@ func (w *writer) stmt() {
 			return
 		}
 		to := "peer"
-		if w.resident { // what is called so elsewhere the driver does not know
+		if w.resident { // elsewhere the driver does not know this name
 			to = "b"
 		}
-		fmt.Fprintf(&w.b, "SEND %s LEN %s AS %s TO %s", w.place(), w.length(), w.pick("1", "2", w.varying()), w.pick("5", to, "1 + "+w.varying()))
+		fmt.Fprintf(&w.b, "SEND %s LEN %s AS %s TO %s",
+			w.place(), w.length(), w.pick("1", "2", w.varying()), w.pick("5", to, "1 + "+w.varying()))
 		if w.resident {
 			w.b.WriteString(" AT SOURCE")
 			return
 		}
 		w.b.WriteString(w.pick("", " AT 1:2:3:4:5:6:7:8", " AT node", ` AT "no-de"`, " AT "+w.expr(1)))
 	case 8:
-		fmt.Fprintf(&w.b, "DELIVER %s OFFSET %s INTO %s LEN %s", w.place(), w.pick("0", "8", "0", "8", "60 + (a & 7)", w.varying()), w.pick("1", "2", "mask"), w.length())
+		fmt.Fprintf(&w.b, "DELIVER %s OFFSET %s INTO %s LEN %s",
+			w.place(), w.pick("0", "8", "0", "8", "60 + (a & 7)", w.varying()), w.pick("1", "2", "mask"), w.length())
 	case 9:
 		from := w.pick("1", "2", "1", "2", "1", "2", "1", "2", "a")
 		if !w.init && w.IntN(3) == 0 {
 			from = "PACKET"
 		}
-		fmt.Fprintf(&w.b, "GET %s OFFSET %s FROM %s LEN %s", w.element(), w.pick("0", "3", w.varying()), from, w.length())
+		fmt.Fprintf(&w.b, "GET %s OFFSET %s FROM %s LEN %s",
+			w.element(), w.pick("0", "3", w.varying()), from, w.length())
 	case 10:
 		w.b.WriteString(w.pick("SET FLAG ", "CLEAR LOCK ") + w.pick("1", "2", w.varying()))
 	case 22, 23:
@@ -132,15 +143,18 @@ func (w *writer) stmt() {
 	case 12:
 		fmt.Fprintf(&w.b, "x = %s & 3", w.expr(2))
 	case 13:
-		v := w.pick("p", "q", "big") // an element is looked at twice, and may have changed meanwhile
-		between := w.pick("x = 2", v+"[x] = b", v+"[1] = c", v+"[a & 3] = 9", "GET "+v+"[x] OFFSET 0 FROM 2 LEN 8", "DISPLAY a", "c = a + b", "")
-		fmt.Fprintf(&w.b, "IF %s[x] %s a THEN BEGIN %s; IF %s[x] <> b THEN d = d + 1 END", v, w.pick("<", "<>", ">="), between, v)
+		v := w.pick("p", "q", "big") // the element is read twice and may change in between
+		between := w.pick("x = 2", v+"[x] = b", v+"[1] = c",
+			v+"[a & 3] = 9", "GET "+v+"[x] OFFSET 0 FROM 2 LEN 8", "DISPLAY a", "c = a + b", "")
+		fmt.Fprintf(&w.b, "IF %s[x] %s a THEN BEGIN %s; IF %s[x] <> b THEN d = d + 1 END",
+			v, w.pick("<", "<>", ">="), between, v)
 	default:
 		fmt.Fprintf(&w.b, "%s = %s", w.element(), w.expr(3))
 	}
 }
 
-// moves writes statements that move bytes to and fro, and what depends on them; all of it is right.
+// moves writes statements that move bytes in both directions, and statements that depend on
+// them. All are valid.
 func (w *writer) moves() {
 	for range 2 + w.IntN(4) {
 		segment, offset, length := w.pick("1", "2"), w.pick("0", "1", "8", "b & 3"), w.pick("1", "4", "8")
@@ -163,23 +177,26 @@ func (w *writer) moves() {
 		case 7:
 			i := fmt.Sprintf("i%d", w.loops)
 			w.loops++
-			fmt.Fprintf(&w.b, "%s = 0; WHILE %s < 2 AND %s <> 77 DO BEGIN %s = %s + 1; %s = %s + 1 END; ", i, i, w.pick("c", v), w.pick("c", v), w.pick("c", v), i, i)
+			fmt.Fprintf(&w.b, "%s = 0; WHILE %s < 2 AND %s <> 77 DO BEGIN %s = %s + 1; %s = %s + 1 END; ",
+				i, i, w.pick("c", v), w.pick("c", v), w.pick("c", v), i, i)
 		}
 	}
 }
 
-// while writes a loop that ends: in one of the forms that the compiler knows, or another.
+// while writes a loop that ends. It has one of the forms that the compiler recognizes, or
+// another form.
 func (w *writer) while() {
 	i := fmt.Sprintf("i%d", w.loops)
 	w.loops++
 	turns := 1 + w.IntN(6)
-	if w.IntN(6) == 0 { // one that adds up an array, to its end or beyond
+	if w.IntN(6) == 0 { // a loop that adds up an array, to its end or beyond
 		v, sum := w.pick("p", "q", "big"), w.pick(scalars...)
-		fmt.Fprintf(&w.b, "%s = %d; WHILE %s < %d DO BEGIN %s = %s + %s[%s]; %s = %s + 1 END", i, w.IntN(3), i, turns+3, sum, sum, v, i, i, i)
+		fmt.Fprintf(&w.b, "%s = %d; WHILE %s < %d DO BEGIN %s = %s + %s[%s]; %s = %s + 1 END",
+			i, w.IntN(3), i, turns+3, sum, sum, v, i, i, i)
 		return
 	}
 	if w.IntN(5) == 0 {
-		limit := fmt.Sprintf("i%d", w.loops) // as good as any that nothing else assigns to
+		limit := fmt.Sprintf("i%d", w.loops) // a fresh variable, which nothing else assigns to
 		w.loops++
 		fmt.Fprintf(&w.b, "%s = %d; ", limit, turns)
 		fmt.Fprintf(&w.b, "%s = 0; WHILE %s < %s DO ", i, i, limit)
@@ -216,7 +233,7 @@ func (w *writer) turn(i string) {
 	}
 }
 
-// element writes what can be assigned to.
+// element writes a target of an assignment.
 func (w *writer) element() string {
 	if w.IntN(2) == 0 {
 		return w.pick(scalars...)
@@ -230,14 +247,14 @@ func (w *writer) arrayElement() string {
 	switch n := w.IntN(40); {
 	case n == 0:
 		return fmt.Sprintf("%s[%s]", name, w.varying())
-	case n == 1: // the last elements, and one beyond
+	case n == 1: // the last three elements, or one beyond
 		return fmt.Sprintf("%s[(%s & 3) + %d]", name, w.pick(scalars...), size-3)
 	case n < 16:
 		return fmt.Sprintf("%s[%d]", name, w.IntN(size))
 	case n < 22:
 		return fmt.Sprintf("%s[%s & 3]", name, w.pick(scalars...))
 	case n < 32:
-		return name + "[x]" // which is never more than 3
+		return name + "[x]" // x is never more than 3
 	}
 	return fmt.Sprintf("%s[(%s + %d) & 3]", name, w.pick(scalars...), w.IntN(9)-4)
 }
@@ -249,7 +266,8 @@ func (w *writer) place() string {
 	return w.element()
 }
 
-// varying writes an expression whose value the compiler does not know, or it would find fault with it.
+// varying writes an expression with a value that the compiler does not know. For a known value
+// it would report an error.
 func (w *writer) varying() string {
 	if w.IntN(4) > 0 {
 		return "(" + w.pick(scalars...) + " & 3)"
@@ -260,7 +278,7 @@ func (w *writer) varying() string {
 func (w *writer) length() string {
 	switch n := w.IntN(40); {
 	case n == 0:
-		return "30 + (a & 3)" // an array of four, and more
+		return "30 + (a & 3)" // fits an array of four, or exceeds it
 	case n == 1 && !w.init:
 		return w.pick("PACKETLEN", "PACKETLEN - (a & 1)", "PACKETLEN + (a & 1) - 8")
 	}
@@ -283,7 +301,7 @@ func (w *writer) number() string {
 	return fmt.Sprint(w.IntN(12))
 }
 
-// expr writes an expression of a depth at most.
+// expr writes an expression of at most the given depth.
 func (w *writer) expr(depth int) string {
 	if depth == 0 || w.IntN(6) == 0 {
 		return w.leaf()
@@ -298,9 +316,12 @@ func (w *writer) expr(depth int) string {
 	case 4, 5:
 		return "(" + w.expr(depth-1) + w.pick("<", "<=", ">", ">=", "==", "=", "<>", "!=") + w.expr(depth-1) + ")"
 	case 6:
-		return "(" + w.expr(depth-1) + w.pick("/", "%") + w.pick("3", "8", "0x80000000", "0x4000000000000000", "0xffffffffffffffff", "0x8000000000000000", "(a | 2)", "(b | 1)", "k", "(c & 15)") + ")"
+		return "(" + w.expr(depth-1) + w.pick("/", "%") +
+			w.pick("3", "8", "0x80000000", "0x4000000000000000", "0xffffffffffffffff", "0x8000000000000000",
+				"(a | 2)", "(b | 1)", "k", "(c & 15)") + ")"
 	case 7:
-		return "(" + w.expr(depth-1) + w.pick("<<", ">>", ">>>") + w.pick("1", "3", "63", "64", "a", "b & 7", "62 + (c & 3)", "far") + ")"
+		return "(" + w.expr(depth-1) + w.pick("<<", ">>", ">>>") +
+			w.pick("1", "3", "63", "64", "a", "b & 7", "62 + (c & 3)", "far") + ")"
 	}
 	return "(" + w.expr(depth-1) + w.pick("+", "-", "*", "&", "|", "^", "+", "-") + w.expr(depth-1) + ")"
 }
@@ -314,7 +335,8 @@ func (w *writer) leaf() string {
 	case n < 9:
 		return w.pick("k", "far", "mask")
 	case n < 10 && !w.init:
-		return w.pick("PACKETLEN", "SOURCE", "PACKET[0]", "PACKET[1]", "PACKET[a & 1]", "PACKETBYTE[3]", "PACKETBYTE[b & 3]", "PACKETBYTE[(b & 3) + 2]")
+		return w.pick("PACKETLEN", "SOURCE", "PACKET[0]",
+			"PACKET[1]", "PACKET[a & 1]", "PACKETBYTE[3]", "PACKETBYTE[b & 3]", "PACKETBYTE[(b & 3) + 2]")
 	case n < 11:
 		return w.pick("CLOCK", "LOCK(1)", "LOCK(a)")
 	}

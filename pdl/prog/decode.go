@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Why Decode refuses what it was given.
+// Reasons for which Decode refuses its input.
 var (
 	ErrNotModule = errors.New("not a compiled program")
 	ErrVersion   = errors.New("compiled for another version of Weft")
@@ -16,8 +16,8 @@ var (
 	ErrMalformed = errors.New("malformed")
 )
 
-// Decode reads an encoded module, which may be anything at all. What it returns is well formed; that it is safe to run is
-// for Verify to say.
+// Decode reads an encoded module. The input may be any bytes. The returned module is well
+// formed, but only Verify tells whether it is safe to run.
 func Decode(b []byte) (*Module, error) {
 	m, err := decode(b)
 	if err != nil {
@@ -43,7 +43,7 @@ func decode(b []byte) (*Module, error) {
 	m := r.module()
 	switch {
 	case errors.Is(r.err, ErrMalformed) && !intact(b):
-		return nil, ErrAltered // no compiler made what is malformed there
+		return nil, ErrAltered // no compiler writes such a module
 	case r.err != nil:
 		return nil, r.err
 	case len(r.b) < sha256.Size:
@@ -57,14 +57,14 @@ func decode(b []byte) (*Module, error) {
 	return m, nil
 }
 
-// intact reports whether an encoding ends with the hash of what is before.
+// intact reports whether an encoding ends with the hash of the bytes before.
 func intact(b []byte) bool {
 	end := max(len(b)-sha256.Size, 0)
 	sum := sha256.Sum256(b[:end])
 	return string(sum[:]) == string(b[end:])
 }
 
-// A reader takes an encoding apart. After the first error it returns zeros.
+// A reader decodes an encoding. After the first error it returns zeros.
 type reader struct {
 	b   []byte
 	err error
@@ -89,7 +89,8 @@ func (r *reader) u8() int {
 	return 0
 }
 
-// count reads how many there are of something that takes at least size bytes each, so that a lie costs no memory.
+// count reads the number of items that follow. Each takes at least size bytes, so a false number
+// costs no memory.
 func (r *reader) count(what string, width, most, size int) int {
 	b := r.take(width)
 	if b == nil {
@@ -131,7 +132,8 @@ func (r *reader) name(of string) string {
 	return string(b)
 }
 
-// ValidName reports whether a name may stand in a module: printable ASCII, neither empty nor too long.
+// ValidName reports whether a module may contain a name: printable ASCII without space and
+// quotes, neither empty nor longer than MaxName.
 func ValidName(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' || s[i] == '"' {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Disassemble writes a module as text, an instruction a line. If the source is given, each of its lines stands before what
-// was made of it.
+// Disassemble returns a module as text, one instruction a line. If the source is given, each of
+// its lines precedes the instructions that were compiled from it.
 func (m *Module) Disassemble(source string) string {
 	d := disassembler{m: m, labels: make(map[int]string)}
 	if source != "" {
@@ -31,11 +31,12 @@ func (m *Module) Disassemble(source string) string {
 type disassembler struct {
 	m      *Module
 	source []string
-	labels map[int]string // by pc
+	labels map[int]string // by PC
 	b      strings.Builder
 }
 
-// name gives what is jumped to a label: those that begin a block are called by it.
+// name gives each jump target a label. A target that begins a block is labelled with the block's
+// name.
 func (d *disassembler) name() {
 	for pc, w := range d.m.Code {
 		if to, ok := w.Target(pc); ok {
@@ -50,7 +51,8 @@ func (d *disassembler) name() {
 
 func (d *disassembler) head() {
 	m := d.m
-	fmt.Fprintf(&d.b, "program %s, hash %x\n%d instructions, %d words of data\n", m.Name, m.Hash(), len(m.Code), m.DataWords)
+	fmt.Fprintf(&d.b, "program %s, hash %x\n%d instructions, %d words of data\n",
+		m.Name, m.Hash(), len(m.Code), m.DataWords)
 	for _, v := range m.Variables {
 		size := ""
 		if v.Array {
@@ -71,7 +73,7 @@ func (d *disassembler) line(n int) {
 	}
 }
 
-// register names a word of the data as the source does, where it is a variable.
+// register returns the name of a word of the data, as in the source if it is a variable.
 func (d *disassembler) register(n int) string {
 	for _, v := range d.m.Variables {
 		switch {

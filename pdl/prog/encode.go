@@ -5,21 +5,23 @@ import (
 	"encoding/binary"
 )
 
-// The encoding, little-endian, everything that is counted preceded by its count:
+// The encoding is little-endian. A count precedes every list:
 //
 //	"WPDL" u16 version · name · u32 data words · u32 init
-//	u16 triggers { u32 number, u32 entry } · u16 names { u8 kind, name } · u16 variables { u8 array, name, u32 base, u32 words }
-//	u32 lines { u32 pc, u32 line } · u32 words { u64 } · 32 bytes SHA-256 of all before
+//	u16 triggers { u32 number, u32 entry } · u16 names { u8 kind, name }
+//	u16 variables { u8 array, name, u32 base, u32 words } · u32 lines { u32 pc, u32 line }
+//	u32 words { u64 } · 32 bytes SHA-256 of all before
 //
-// A name is a byte of length and its bytes.
+// A name is one byte of length, followed by its bytes.
 const (
 	magic = "WPDL"
 
-	// Version is that of the format and of the instruction set together.
+	// Version is the common version of the format and of the instruction set.
 	Version = 2
 )
 
-// Encode returns the module as bytes. What Decode accepts is encoded to the very same bytes again.
+// Encode returns the encoded module. If Decode accepts an encoding, Encode returns the same
+// bytes again.
 func (m *Module) Encode() []byte {
 	b := m.body()
 	sum := sha256.Sum256(b)
@@ -27,7 +29,8 @@ func (m *Module) Encode() []byte {
 }
 
 func (m *Module) body() []byte {
-	b := make([]byte, 0, 64+len(m.Name)+8*len(m.Triggers)+16*len(m.Names)+24*len(m.Variables)+8*len(m.Lines)+8*len(m.Code)+sha256.Size)
+	b := make([]byte, 0, 64+len(m.Name)+8*len(m.Triggers)+16*len(m.Names)+
+		24*len(m.Variables)+8*len(m.Lines)+8*len(m.Code)+sha256.Size)
 	b = append(b, magic...)
 	b = binary.LittleEndian.AppendUint16(b, Version)
 	b = appendName(b, m.Name)

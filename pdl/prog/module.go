@@ -5,34 +5,35 @@ import (
 	"slices"
 )
 
-// A Module is a compiled program, as it is loaded: relocatable, since its jumps are relative and its data begins at 0.
+// A Module is a compiled program in the form that is loaded. It is relocatable, since its jumps
+// are relative and its data begins at 0.
 type Module struct {
 	Name      string
-	DataWords int       // of data, zero when the program starts; Registers at least
+	DataWords int       // of data, zero at the program's start; at least Registers
 	Code      []Word    //
-	Init      int       // where the initialisation begins in Code
+	Init      int       // index in Code of the initialisation
 	Triggers  []Trigger // by number
-	Names     []Symbol  // of programs and nodes that the program addresses by name
-	Variables []Var     // in the order of the source; for tools, and to see whether two layouts match
+	Names     []Symbol  // programs and nodes that the program addresses by name
+	Variables []Var     // in source order; for tools and for SameLayout
 	Lines     []Line    // by PC
 }
 
-// A Trigger is a number by which messages address a block of a program (PANIC-17).
+// A Trigger is a number by which messages address a block of a program.
 type Trigger struct {
 	Number uint32
-	Entry  int // where its block begins in Code
+	Entry  int // index in Code of its block
 }
 
-// A Symbol is a name that a NIC turns into a number when the program uses it.
+// A Symbol is a name that a NIC resolves to a number when the program uses it.
 type Symbol struct {
 	Of   SymbolKind
 	Name string
 }
 
-// A SymbolKind is what a symbol names.
+// A SymbolKind says whether a symbol names a program or a node.
 type SymbolKind uint8
 
-// What symbols name.
+// The kinds of symbols.
 const (
 	ProgramName SymbolKind = iota + 1
 	NodeName
@@ -46,20 +47,20 @@ func (k SymbolKind) String() string {
 	return "program"
 }
 
-// A Var is a variable of the source and where it lies.
+// A Var is a variable of the source and its place in the data.
 type Var struct {
 	Name string
 	Range
 	Array bool
 }
 
-// A Line says that the code from PC on, up to the next Line, was compiled from a line of the source.
+// A Line gives the source line of the code from PC up to the next Line.
 type Line struct {
 	PC   int
 	Line int
 }
 
-// Find returns the trigger with a number.
+// Find returns the trigger with the given number.
 func (m *Module) Find(number uint32) (Trigger, bool) {
 	for _, t := range m.Triggers {
 		if t.Number == number {
@@ -69,7 +70,7 @@ func (m *Module) Find(number uint32) (Trigger, bool) {
 	return Trigger{}, false
 }
 
-// LineAt returns the source line of an instruction, 0 if the module does not say.
+// LineAt returns the source line of an instruction, or 0 if it is unknown.
 func (m *Module) LineAt(pc int) (line int) {
 	for _, l := range m.Lines {
 		if l.PC > pc {
@@ -80,14 +81,15 @@ func (m *Module) LineAt(pc int) (line int) {
 	return line
 }
 
-// Hash names the program by its contents: it is what the encoding ends in.
+// Hash returns the SHA-256 of the program's contents, which identifies it. It is also the end of
+// the encoding.
 func (m *Module) Hash() [sha256.Size]byte {
 	b := m.body()
 	return sha256.Sum256(b)
 }
 
-// SameLayout reports whether a program's data means the same to another version of it, so that it may be kept when the
-// one replaces the other.
+// SameLayout reports whether both versions of a program lay out their data in the same way. Then
+// one can replace the other and keep the data.
 func (m *Module) SameLayout(other *Module) bool {
 	if m.DataWords != other.DataWords || len(m.Variables) != len(other.Variables) {
 		return false
@@ -100,12 +102,12 @@ func (m *Module) SameLayout(other *Module) bool {
 	return true
 }
 
-// Delays reports whether the program delays messages that it judges.
+// Delays reports whether the program can delay the messages that it judges.
 func (m *Module) Delays() bool {
 	return slices.ContainsFunc(m.Code, func(w Word) bool { return w.Op() == After })
 }
 
-// UsesSegments reports whether the program reads or changes segments, or locks and flags of such.
+// UsesSegments reports whether the program accesses segments, or their locks and flags.
 func (m *Module) UsesSegments() bool {
 	return slices.ContainsFunc(m.Code, func(w Word) bool {
 		switch w.Op() {

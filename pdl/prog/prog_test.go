@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// sample has everything that a module can have.
+// sample has every part that a module can have.
 const sample = `PROGRAM sample:
 CONST n = 3;
 VAR count, ring[n], far[300];
@@ -81,7 +81,8 @@ func TestEveryAlteredByteIsNoticed(t *testing.T) {
 		if err == nil {
 			t.Errorf("byte %d can be altered", i)
 		}
-		if errors.Is(err, prog.ErrMalformed) && !strings.Contains(err.Error(), "bytes too many") { // a length that was made shorter
+		// a length was made shorter
+		if errors.Is(err, prog.ErrMalformed) && !strings.Contains(err.Error(), "bytes too many") {
 			t.Errorf("byte %d was altered: %v", i, err)
 		}
 	}
@@ -160,13 +161,14 @@ func TestTheVerifierRefusesWhatCouldDoHarm(t *testing.T) {
 	}
 }
 
-// A module that was well formed is never written otherwise than it was read, and nothing makes decoder, verifier or
-// disassembler fail.
+// A well formed module is encoded to the bytes that it was decoded from. No input makes decoder,
+// verifier or disassembler fail.
 func FuzzDecode(f *testing.F) {
 	f.Add(compile(f, sample).Encode())
 	f.Add([]byte("WPDL\x02\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if n := len(b) - sha256.Size; n > 0 { // or nothing that was altered would get beyond the hash
+		// Without the right hash, no altered input would get further.
+		if n := len(b) - sha256.Size; n > 0 {
 			sum := sha256.Sum256(b[:n])
 			b = append(b[:n:n], sum[:]...)
 		}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 )
 
-// ErrUnsafe is why Verify refuses a module.
+// ErrUnsafe is the error of a module that Verify refuses.
 var ErrUnsafe = errors.New("program is not safe to run")
 
-// Verify says whether a module can be run without harm: every instruction is one, jumps stay within the code, the code
-// cannot be left at its end, and what instructions name of data and names exists. An index that a program computes, a
-// length, a divisor are checked when it runs. The interpreter relies on what is checked here, and checks it no more.
+// Verify returns an error if a module could do harm when it runs. It checks that every
+// instruction is valid, that jumps stay within the code, that the code cannot run past its end,
+// and that all data and names in instructions exist. The interpreter relies on these checks and
+// does not repeat them. Computed indices, lengths and divisors are checked at run time.
 func (m *Module) Verify() error {
 	if err := m.verify(); err != nil {
 		return fmt.Errorf("verify %s: %w: %w", m.Name, ErrUnsafe, err)
@@ -25,7 +26,8 @@ func (m *Module) verify() error {
 	case m.DataWords < Registers || m.DataWords > MaxData:
 		return fmt.Errorf("%d words of data, expected %d to %d", m.DataWords, Registers, MaxData)
 	case len(m.Names) > MaxNames || len(m.Triggers) > MaxTriggers:
-		return fmt.Errorf("%d names and %d triggers, expected at most %d and %d", len(m.Names), len(m.Triggers), MaxNames, MaxTriggers)
+		return fmt.Errorf("%d names and %d triggers, expected at most %d and %d",
+			len(m.Names), len(m.Triggers), MaxNames, MaxTriggers)
 	case m.Init >= len(m.Code) || m.Init < 0:
 		return fmt.Errorf("the initialisation begins at %d, outside the code", m.Init)
 	}
@@ -49,7 +51,7 @@ func (m *Module) verify() error {
 	return nil
 }
 
-// verifyWord checks the fields of one instruction against what its opcode takes them for.
+// verifyWord checks the fields of one instruction against their kinds.
 func (m *Module) verifyWord(pc int, w Word) error {
 	e, ok := w.Op().Effect()
 	if !ok {

@@ -1,15 +1,16 @@
-// Package prog is the form in which programs travel: the instruction set, the module that holds a program's code and what
-// else a NIC must know of it, its encoding, its verifier and its disassembler. The compiler (pdl) makes modules, the
-// virtual machine (pdl/vm) runs them; neither knows of the other.
+// Package prog defines compiled programs: the instruction set, the module with a program's code
+// and all that a NIC must know of it, its encoding, its verifier and its disassembler. The
+// compiler (pdl) makes modules, and the virtual machine (pdl/vm) runs them. Neither knows the
+// other.
 //
 //	63            32 31  24 23  16 15   8 7    0
 //	┌───────────────┬──────┬──────┬──────┬──────┐
 //	│      imm      │  C   │  B   │  A   │  op  │   an instruction: one word
 //	└───────────────┴──────┴──────┴──────┴──────┘
 //
-// A, B and C name registers: the first 256 words of the program's data. What an opcode takes its fields for stands in one
-// table, pdl/prog/opgen/table.go, and nowhere else: the effects table here, which verifier and disassembler go by, and the
-// interpreter's switch are generated from it.
+// A, B and C name registers: the first 256 words of the program's data. One table,
+// pdl/prog/opgen/table.go, defines the fields of all opcodes. The effects table in this package,
+// which serves verifier and disassembler, and the interpreter's switch are generated from it.
 package prog
 
 //go:generate sh -c "go run ./opgen effects >opcodes.go.new && mv opcodes.go.new opcodes.go"
@@ -18,10 +19,10 @@ package prog
 // A Word is one instruction.
 type Word uint64
 
-// An Op is an opcode. Zero is none, so that empty memory does not run.
+// An Op is an opcode. Zero is none, so empty memory does not run.
 type Op uint8
 
-// Make puts an instruction together.
+// Make returns the instruction with the given fields.
 func Make(op Op, a, b, c uint8, imm int32) Word {
 	return Word(op) | Word(a)<<8 | Word(b)<<16 | Word(c)<<24 | Word(uint32(imm))<<32
 }
@@ -38,16 +39,17 @@ func (w Word) B() uint8 { return uint8(w >> 16) }
 // C returns the third field.
 func (w Word) C() uint8 { return uint8(w >> 24) }
 
-// Half returns B and C together as a signed number.
+// Half returns B and C together as a signed number of 16 bits.
 func (w Word) Half() int16 { return int16(w >> 16) }
 
-// Imm returns the fourth field as a signed number.
+// Imm returns the fourth field as a signed number of 32 bits.
 func (w Word) Imm() int32 { return int32(w >> 32) }
 
-// A Range is a variable as an instruction names it: its first word, and how many words it has.
+// A Range is a variable as an instruction names it: its first word, and its number of words.
 type Range struct{ Base, Len int }
 
-// Imm is how an instruction holds the range: the first word in the lower half, the number of words less one in the upper.
+// Imm returns the range as the fourth field of an instruction: the first word in the lower half,
+// the number of words minus one in the upper half.
 func (r Range) Imm() int32 { return int32(uint32(r.Base) | uint32(r.Len-1)<<16) }
 
 // Has reports whether a register is a word of the variable.
@@ -60,20 +62,22 @@ func (w Word) Range() Range {
 	return Range{Base: int(w >> 32 & 0xffff), Len: int(w>>48) + 1}
 }
 
-// NearLimit returns the two halves of the fourth field: a jump's distance and the number compared with.
+// NearLimit returns the halves of the fourth field: the distance of a jump, and the number to
+// compare with.
 func (w Word) NearLimit() (distance, number int16) { return int16(w >> 32), int16(w >> 48) }
 
-// A Kind says what a field of an instruction is.
+// A Kind is the meaning of a field of an instruction.
 type Kind uint8
 
-// The kinds of A, B and C; those of registers come first. Zero is a field that is not used, and must be zero.
+// The kinds of A, B and C; those of registers come first. Zero is an unused field, which must be
+// zero.
 const (
 	Unused Kind = iota
-	Read        // a register that is read
-	Write       // one that is written
-	Modify      // one that is read and written
-	Half        // of B: B and C are one signed number
-	Small       // of C: a signed number
+	Read        // a register that the instruction reads
+	Write       // a register that it writes
+	Modify      // a register that it reads and writes
+	Half        // for B: B and C are one signed number
+	Small       // for C: a signed number
 )
 
 // The kinds of Imm.
@@ -86,31 +90,32 @@ const (
 	Address                           // a word of the data
 	Variable                          // a Range of the data
 	Name                              // an entry of the module's names
-	Unit                              // how many bytes an index into the packet counts: 1 or 8
+	Unit                              // bytes per step of an index into the packet: 1 or 8
 )
 
-// A Flow says where an instruction leads.
+// A Flow says which instruction comes next.
 type Flow uint8
 
-// The ways to go on.
+// The kinds of flow.
 const (
 	Next   Flow = iota // to the next instruction
-	Branch             // there, or to its target
-	Jump               // to its target
+	Branch             // to the next instruction, or to the target
+	Jump               // to the target
 	End                // the activation ends
 )
 
-// An Effect is all that is to be known of an opcode without running it.
+// An Effect describes an opcode.
 type Effect struct {
 	Name         string
 	A, B, C, Imm Kind
-	Args         int // a service reads this many registers from A on; 0 stands for A alone
-	Flow         Flow
-	Then         Op     // of a pair: what the next instruction is, which follows at once; else 0
-	Mean         string // what it does, for readers
+	// Args is the number of registers from A on that a service reads; 0 stands for A alone.
+	Args int
+	Flow Flow
+	Then Op     // for a pair, the opcode of the instruction that follows; else 0
+	Mean string // description for readers
 }
 
-// Effect returns what is known of the opcode. ok is false for a number that is none.
+// Effect returns the description of an opcode. ok is false if there is no such opcode.
 func (op Op) Effect() (e *Effect, ok bool) {
 	if op == 0 || op >= opEnd {
 		return nil, false
@@ -118,7 +123,7 @@ func (op Op) Effect() (e *Effect, ok bool) {
 	return &effects[op], true
 }
 
-// pairs finds the opcode that does two.
+// pairs maps two opcodes to the one opcode that does both.
 var pairs = func() map[[2]Op]Op {
 	m := make(map[[2]Op]Op)
 	for op := Op(1); op < opEnd; op++ {
@@ -138,8 +143,8 @@ func opOf(name string) Op {
 	return 0
 }
 
-// Fuse makes pairs of instructions that follow one another, where there is an opcode for both. Nothing moves: the second
-// stays what it is.
+// Fuse marks pairs of adjacent instructions for which there is one opcode. It moves nothing: the
+// second instruction stays as it is.
 func Fuse(code []Word) {
 	for pc := 0; pc+1 < len(code); pc++ {
 		if op, ok := pairs[[2]Op{code[pc].Op(), code[pc+1].Op()}]; ok {
@@ -149,7 +154,8 @@ func Fuse(code []Word) {
 	}
 }
 
-// Apart returns the instruction without the one that it is paired with, which follows it as before.
+// Apart returns the first instruction of a pair alone. The second follows it as before. It
+// returns any other instruction unchanged.
 func (w Word) Apart() Word {
 	if e, ok := w.Op().Effect(); ok && e.Then != 0 {
 		return w&^0xff | Word(firsts[w.Op()])
@@ -157,7 +163,7 @@ func (w Word) Apart() Word {
 	return w
 }
 
-// firsts has for each opcode that does two the one that does the first.
+// firsts maps the opcode of a pair to the first of its two.
 var firsts = func() (l [opEnd]Op) {
 	for of, pair := range pairs {
 		l[pair] = of[0]
@@ -173,7 +179,8 @@ func (op Op) String() string {
 	return "op?"
 }
 
-// Target returns where the instruction at pc may jump to. ok is false if it never jumps.
+// Target returns the index to which the instruction at pc may jump. ok is false if it never
+// jumps.
 func (w Word) Target(pc int) (to int, ok bool) {
 	e, known := w.Op().Effect()
 	switch {
@@ -188,9 +195,10 @@ func (w Word) Target(pc int) (to int, ok bool) {
 	return 0, false
 }
 
-// The registers that the virtual machine sets before an activation; the others keep what they had.
+// The registers that the virtual machine sets before an activation. The others keep their
+// values.
 const (
-	PacketLen = 0 // bytes of the message that the activation handles
-	Source    = 1 // the NIC id that it came from
-	FirstFree = 2 // the first that is the program's own
+	PacketLen = 0 // length in bytes of the activation's message
+	Source    = 1 // NIC id of the sender
+	FirstFree = 2 // the first register for the program's variables
 )

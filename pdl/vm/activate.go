@@ -2,26 +2,28 @@ package vm
 
 import "github.com/weftnet/weft/pdl/prog"
 
-// An Outcome is what has become of an activation.
+// An Outcome says how an activation has ended or paused.
 type Outcome uint8
 
-// The outcomes. The last four are of messages that activated nothing.
+// The outcomes. The last four mean that the message has activated nothing.
 const (
-	Awaiting  Outcome = iota // it ended at AWAIT, or at the end of its block
-	Stopped                  // at STOP
-	Passed                   // at PASS
-	Dropped                  // at DROP
-	Waiting                  // it goes on when its transfers have ended
-	Aborted                  // see Profile and LastAbort
-	NoProgram                // there is none of this number
-	NoTrigger                // it has none of this number
-	Inactive                 // it was never started, or is stopped
-	Busy                     // another activation of it is under way
+	Awaiting  Outcome = iota // ended at AWAIT, or at the end of its block
+	Stopped                  // ended at STOP
+	Passed                   // ended at PASS
+	Dropped                  // ended at DROP
+	Waiting                  // will go on when its transfers have ended
+	Aborted                  // ended by an error; see Profile and LastAbort
+	NoProgram                // no program has this number
+	NoTrigger                // the program has no such trigger
+	Inactive                 // the program was never started, or is stopped
+	Busy                     // another activation of the program is in progress
 )
 
-var outcomeNames = []string{"await", "stop", "pass", "drop", "waiting", "aborted", "no such program", "no such trigger", "inactive", "busy"}
+var outcomeNames = []string{
+	"await", "stop", "pass", "drop", "waiting", "aborted",
+	"no such program", "no such trigger", "inactive", "busy"}
 
-// String names the outcome.
+// String returns the name of the outcome.
 func (o Outcome) String() string {
 	if int(o) < len(outcomeNames) {
 		return outcomeNames[o]
@@ -29,11 +31,11 @@ func (o Outcome) String() string {
 	return "unknown outcome"
 }
 
-// Passes is a filter's verdict on the message that activated it: only DROP, and an error, which a forger may have caused,
-// keep it from going on (PANIC-5).
+// Passes reports whether a filter lets the message go on that activated it. Only DROP and an
+// error, which a forged message may have caused, keep it back.
 func (o Outcome) Passes() bool { return o != Dropped && o != Aborted }
 
-// Start runs the initialisation of a program, from where on messages activate it.
+// Start runs the initialisation of a program. From then on messages can activate it.
 func (m *Machine) Start(id ID) Outcome {
 	p := m.find(id)
 	switch {
@@ -46,7 +48,8 @@ func (m *Machine) Start(id ID) Outcome {
 	return m.activate(p, p.module.Init, 0, nil)
 }
 
-// Dispatch activates the trigger that a message is for: program, then trigger, then the code there (PANIC-20, PANIC-38).
+// Dispatch activates the handler for a message: it finds the program, then the trigger, then the
+// code.
 func (m *Machine) Dispatch(msg *Message) Outcome {
 	p := m.find(msg.Program)
 	if p == nil {
@@ -68,9 +71,9 @@ func (m *Machine) Dispatch(msg *Message) Outcome {
 	return m.activate(p, entry, msg.Source, msg.Payload)
 }
 
-// entry returns where a trigger's block begins, or -1.
+// entry returns the index of a trigger's block, or -1.
 func (p *program) entry(number uint32) int {
-	for i := range p.module.Triggers { // few
+	for i := range p.module.Triggers { // there are few
 		if t := &p.module.Triggers[i]; t.Number == number {
 			return t.Entry
 		}
@@ -86,7 +89,7 @@ func (m *Machine) activate(p *program, entry int, source uint64, packet []byte) 
 	return m.resume(p)
 }
 
-// resume runs an activation on, until it ends or waits.
+// resume runs an activation until it ends or waits.
 func (m *Machine) resume(p *program) Outcome {
 	p.state = running
 	for {
@@ -129,23 +132,25 @@ func (m *Machine) resume(p *program) Outcome {
 	}
 }
 
-// wait suspends the activation at the instruction before pc, which is executed anew, and is counted once.
+// wait suspends the activation at the instruction before pc. That instruction is executed again
+// later, and counted once.
 func (p *program) wait() Outcome {
 	p.pc--
 	p.state = waiting
 	return Waiting
 }
 
-// After is by how many ns the last activation, if it ended in Passed, delays the message that it judged: 0 to prog.MaxDelay.
+// After returns the delay in ns for the message that the last activation judged: 0 to
+// prog.MaxDelay. It is valid if the outcome was Passed.
 func (m *Machine) After() int64 { return m.after }
 
-// charge counts what an activation has cost.
+// charge adds the cost of an activation to the profile.
 func (m *Machine) charge(p *program) {
 	m.last = p.used(m.cfg.Budget)
 	p.profile.Instructions += uint64(m.last)
 }
 
-// end finishes an activation that came to its end.
+// end finishes an activation that ended normally.
 func (m *Machine) end(p *program, by prog.Op) Outcome {
 	m.charge(p)
 	p.packet, p.starting = nil, false
@@ -162,18 +167,18 @@ func (m *Machine) end(p *program, by prog.Op) Outcome {
 	return Awaiting
 }
 
-// abort ends an activation for an error. What the program has done stays done.
+// abort ends an activation because of an error. Its effects so far remain.
 func (m *Machine) abort(p *program, cause Cause) Outcome {
 	m.charge(p)
 	p.profile.Aborts[cause]++
 	at := p.pc - 1
 	if cause == OutOfBudget {
-		at = p.pc // which was not executed any more
+		at = p.pc // pc was not executed any more
 	}
 	p.profile.LastLine, p.profile.LastCause = p.module.LineAt(at), cause
 	p.packet, p.broken = nil, false
 	switch {
-	case cause == OutOfBudget, p.starting: // what was not initialised cannot work
+	case cause == OutOfBudget, p.starting: // a program without its initialisation cannot work
 		p.state = stopped
 	case p.pending > 0:
 		p.state = ending
@@ -184,8 +189,9 @@ func (m *Machine) abort(p *program, cause Cause) Outcome {
 	return Aborted
 }
 
-// Finish tells a program that one of its transfers has ended, and whether it could be done. It returns what becomes of the
-// activation that waited for it: Busy, if it goes on waiting, or did not wait.
+// Finish tells a program that one of its transfers has ended, and whether it succeeded. It
+// returns the outcome of the activation that waited for it, or Busy if that still waits or no
+// activation waited.
 func (m *Machine) Finish(id ID, done bool) Outcome {
 	p := m.find(id)
 	if p == nil {

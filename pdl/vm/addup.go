@@ -2,9 +2,10 @@ package vm
 
 import "github.com/weftnet/weft/pdl/prog"
 
-// A loop of one pair, v = v + array[i] and then i = i + n with the jump back to both, waits in the interpreter for memory
-// most of the time: what one turn writes to a register the next reads. So when such a loop jumps back to its beginning, run
-// is left, and addUp does the turns that follow with both variables at hand, exactly as many as the loop and the budget have.
+// A loop of one pair, v = v + array[i] and then i = i + n with the jump back to both, mostly
+// waits for memory in the interpreter: one turn writes a register, and the next reads it. So
+// when such a loop jumps back to its beginning, run returns. addUp then executes the following
+// turns with both variables at hand, exactly as many as the loop and the budget allow.
 func (p *program) addUp() exit {
 	add, step := p.code[p.pc], p.code[p.pc+1]
 	r := (*[prog.Registers]int64)(p.mem)
@@ -20,11 +21,11 @@ func (p *program) addUp() exit {
 	if add.A() != add.B() || add.C() != step.A() || add.A() == step.A() ||
 		ofRegister && (step.B() == add.A() || step.B() == step.A()) ||
 		array.Has(add.A()) || array.Has(step.A()) {
-		return cut // another loop, or one that reads what it writes: turn by turn
+		return cut // another loop, or one that reads its own results: execute it turn by turn
 	}
 	by := int64(int8(step.C()))
 	begin, why := p.pc, cut
-	for p.limit-begin >= 2 { // a turn is two instructions
+	for p.limit-begin >= 2 { // a turn has two instructions
 		if uint64(i) >= uint64(len(v)) {
 			p.pc, p.cause, why = begin+1, OutOfArray, failed
 			break

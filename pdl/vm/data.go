@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Data returns a copy of a program's data, registers first: what another machine needs to go on where this one stands.
+// Data returns a copy of a program's data, registers first. With it another machine can continue
+// the program.
 func (m *Machine) Data(id ID) ([]int64, error) {
 	p := m.find(id)
 	if p == nil {
@@ -14,8 +15,9 @@ func (m *Machine) Data(id ID) ([]int64, error) {
 	return slices.Clone(p.mem), nil
 }
 
-// Words are a program's data themselves, registers first, until the next program is loaded, renumbered or unloaded: what is written there the next
-// activation finds. None of it may be under way.
+// Words returns a program's data itself, registers first. The next activation sees what the
+// caller writes there. The slice is valid until the next program is loaded, renumbered or
+// unloaded. It is an error if an activation of the program is in progress.
 func (m *Machine) Words(id ID) ([]int64, error) {
 	p := m.find(id)
 	switch {
@@ -27,7 +29,8 @@ func (m *Machine) Words(id ID) ([]int64, error) {
 	return p.mem, nil
 }
 
-// SetData has a program go on with data that another machine has left, registers first. No activation of it may be under way.
+// SetData replaces a program's data by data from another machine, registers first. It is an
+// error if an activation of the program is in progress.
 func (m *Machine) SetData(id ID, data []int64) error {
 	words, err := m.Words(id)
 	if err != nil {

@@ -1,73 +1,80 @@
-// Package vm runs compiled programs inside a NIC: a loader, which keeps them in memory of fixed size, and an interpreter,
-// which runs the block of a program that a message is for, from its beginning to its AWAIT.
+// Package vm runs compiled programs inside a NIC. A loader keeps them in memory of fixed size.
+// An interpreter runs the block that handles a message, from its beginning to its AWAIT.
 //
-//	           Load                     Start                Dispatch(message)
-//	module ──────────► loaded ──────────────────► idle ───────────────────────► running ──┬─► AWAIT, PASS, DROP: idle
-//	        verify, place       initialisation          program → trigger                 ├─► STOP, out of budget: stopped
-//	                                                                                      ├─► error: idle, and the cause counted
-//	                              Finish: a transfer has ended ─► running   ◄── waiting ◄─┘
+//	          Load              Start            Dispatch
+//	module ───────────► loaded ────────────► idle ───────────────► running ─┬─► AWAIT, PASS, DROP: idle
+//	       verify, place     initialisation      program → trigger          ├─► STOP, out of budget: stopped
+//	                                                                        ├─► error: idle, counted by cause
+//	                   Finish: a transfer has ended ─► running ◄─ waiting ◄─┘
 //
-// The machine is a value: nothing in it starts a goroutine, sleeps or reads a clock. What a program asks of its NIC goes
-// through Host. A machine belongs to one goroutine at a time. An activation allocates nothing.
+// The machine is a value: it starts no goroutine, never sleeps and reads no clock. Programs
+// reach their NIC through Host. A machine belongs to one goroutine at a time. An activation
+// allocates nothing.
 package vm
 
 import "github.com/weftnet/weft/pdl/prog"
 
-// An ID is the number by which a program is addressed (PANIC-17). Zero is none.
+// An ID is the number by which messages address a program. Zero is none.
 type ID uint32
 
-// A Message is what activates a program: from a process of the host, from another program of the same NIC, or from the
-// network (PANIC-19).
+// A Message activates a program. It comes from a process of the host, from another program of
+// the same NIC, or from the network.
 type Message struct {
 	Program ID
 	Trigger uint32
-	Source  uint64 // the NIC id that it came from
-	Payload []byte // read in place; it must stay as it is until the activation has ended
+	Source  uint64 // NIC id of the sender
+	Payload []byte // read in place; must not change until the activation has ended
 }
 
-// A Destination is where SEND sends.
+// A Destination is the destination of a SEND.
 type Destination struct {
 	Program ID
 	Trigger uint32
 	NIC     uint64 // 0 is this NIC
 }
 
-// A Transfer is one DELIVER or GET: bytes between a program's data and a segment (PANIC-32, PANIC-33).
+// A Transfer is one DELIVER or GET, which copies bytes between a program's data and a segment.
 type Transfer struct {
 	Program ID
 	Segment int64
 	Offset  int64 // in the segment, in bytes; never negative
 }
 
-// A Status is how far a transfer has come when the host returns.
+// A Status is the state of a transfer when the host returns.
 type Status uint8
 
-// What becomes of a transfer.
+// The states of a transfer.
 const (
-	Done    Status = iota // all bytes have moved
-	Begun                 // they will; the bytes stay in use until Machine.Finish. A NIC's host never says so: its segments are near
-	Refused               // there is no such segment, or it is too short: the activation is aborted
+	Done Status = iota // all bytes have moved
+	// Begun means that all bytes will move; they stay in use until Machine.Finish. The host of a
+	// real NIC never returns it, since its segments are near.
+	Begun
+	// Refused means that the segment does not exist or is too short. The activation is aborted.
+	Refused
 )
 
-// A Host is the NIC around a machine. Its methods are called while a program runs; they must not call the machine, but
-// for Dispatch and Start of other programs, which a host will rather queue. Byte slices are the program's memory: those of
-// Send are the host's until it returns, those of a transfer until that has ended.
+// A Host is the NIC around a machine. The machine calls its methods while a program runs. They
+// must not call the machine, except for Dispatch and Start of other programs; a host should
+// rather queue these. Byte slices are the program's memory: the host may use that of Send until
+// it returns, and that of a transfer until the transfer has ended.
 type Host interface {
-	// Clock is what CLOCK reads, in nanoseconds.
+	// Clock returns the value of CLOCK, in nanoseconds.
 	Clock() int64
-	// Lookup returns the number of the program that has a name at a NIC, 0 being this one, or the id of the node that is known by a name here.
+	// Lookup returns the number of the program with a name at a NIC, or the id of the node with
+	// a name. NIC 0 is this one.
 	Lookup(of prog.SymbolKind, name string, nic uint64) (number int64, ok bool)
-	// Members visits the programs that have a name, one in each NIC that can be reached, this one among them, but not from itself.
+	// Members calls visit for the programs with a name, one in each NIC that can be reached. It
+	// includes this NIC, but not the calling program.
 	Members(from ID, name string, visit func(Destination))
-	// Send sends a message (PANIC-31). It reports whether it took it.
+	// Send sends a message. It reports whether the host took it.
 	Send(from ID, to Destination, payload []byte) bool
-	// Deliver begins to copy data into a segment, Get to copy out of one.
+	// Deliver begins to copy data into a segment, and Get to copy data out of one.
 	Deliver(t Transfer, data []byte) Status
 	Get(t Transfer, into []byte) Status
-	// Lock reports whether lock n is set; ClearLock clears it, SetFlag sets flag n (PANIC-24).
+	// Lock reports whether lock n is set. ClearLock clears it. SetFlag sets flag n.
 	Lock(n int64) bool
 	ClearLock(n int64)
 	SetFlag(n int64)
-	// Display is given what a program displays (PANIC-26).
+	// Display receives a value that a program displays.
 	Display(from ID, value int64)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// Why a machine refuses.
+// Reasons for which a machine refuses a call.
 var (
 	ErrNoRoom    = errors.New("no room")
 	ErrTaken     = errors.New("number taken")
@@ -17,14 +17,16 @@ var (
 	ErrInUse     = errors.New("an activation is under way")
 )
 
-// A Config says what a NIC gives its programs. All of it is allocated when the machine is made.
+// A Config gives the resources of a machine. New allocates all of them.
 type Config struct {
 	Host      Host
 	CodeWords int // of code memory, for all programs together
 	DataWords int // of data memory
-	Programs  int // at most
-	Budget    int // instructions that one activation may execute
-	Overlap   int // words by which the data of programs lie on one another: more than 0 only to see that it is noticed
+	Programs  int // largest number of programs
+	Budget    int // largest number of instructions of one activation
+	// Overlap is the number of words by which the data of neighbouring programs overlap. More
+	// than 0 serves only to test that Audit notices it.
+	Overlap int
 }
 
 // A Machine is the virtual machine of one NIC.
@@ -32,24 +34,26 @@ type Machine struct {
 	cfg      Config
 	code     []prog.Word // PANIC-10
 	data     []int64
-	programs []*program    // by where their code begins, which is the order of their data as well
-	table    []*program    // by id: open addressing, twice as large as it need be
-	shift    uint8         // of the hash
-	unknown  uint64        // messages for programs that there are not
-	last     int           // what the last activation has cost
-	members  []Destination // of the SEND to all that is executed
-	after    int64         // by how many ns it delays the message that it judged
+	programs []*program    // in the order of their code, which is also that of their data
+	table    []*program    // by id; open addressing, at most half full
+	shift    uint8         // of the hash of an id
+	unknown  uint64        // messages for programs that do not exist
+	last     int           // cost of the last activation
+	members  []Destination // destinations of the current SEND to all
+	after    int64         // delay of the message that the last activation judged, in ns
 }
 
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// New makes a machine without programs.
+// New returns a machine without programs.
 func New(cfg Config) (*Machine, error) {
 	switch {
 	case !littleEndian:
-		return nil, errors.New("new virtual machine: this processor is big-endian, and programs see memory as words of a little-endian one")
+		return nil, errors.New(
+			"new virtual machine: this processor is big-endian, and programs see memory as words of a little-endian one")
 	case cfg.Host == nil || cfg.CodeWords < 1 || cfg.DataWords < prog.Registers || cfg.Programs < 1 || cfg.Budget < 1:
-		return nil, fmt.Errorf("new virtual machine: %d words of code, %d of data, %d programs, a budget of %d: expected 1, %d, 1, 1 and more, and a host",
+		return nil, fmt.Errorf(
+			"new virtual machine: %d words of code, %d of data, %d programs, a budget of %d: expected 1, %d, 1, 1 and more, and a host",
 			cfg.CodeWords, cfg.DataWords, cfg.Programs, cfg.Budget, prog.Registers)
 	}
 	m := &Machine{cfg: cfg, code: make([]prog.Word, cfg.CodeWords), data: make([]int64, cfg.DataWords), shift: 64}
@@ -61,10 +65,10 @@ func New(cfg Config) (*Machine, error) {
 	return m, nil
 }
 
-// slot is where the search for an id begins.
+// slot returns the index at which the search for an id begins.
 func (m *Machine) slot(id ID) uint64 { return uint64(id) * 0x9e3779b97f4a7c15 >> m.shift }
 
-// find returns the program with an id, nil if there is none.
+// find returns the program with an id, or nil.
 func (m *Machine) find(id ID) *program {
 	mask := uint64(len(m.table) - 1)
 	for i := m.slot(id) & mask; ; i = (i + 1) & mask {
@@ -75,7 +79,7 @@ func (m *Machine) find(id ID) *program {
 	}
 }
 
-// index makes the table anew. Programs come and go seldom.
+// index rebuilds the table. Programs seldom come or go.
 func (m *Machine) index() {
 	clear(m.table)
 	mask := uint64(len(m.table) - 1)
@@ -88,8 +92,8 @@ func (m *Machine) index() {
 	}
 }
 
-// Load verifies a module and places it in memory, moving other programs if need be (PANIC-12). Its number is id, or, if
-// that is 0, one that is free. Nothing of it runs before Start.
+// Load verifies a module and places it in memory. If necessary it moves other programs. The
+// program gets the number id, or a free one if id is 0. It does not run before Start.
 func (m *Machine) Load(id ID, module *prog.Module) (ID, error) {
 	p, err := m.load(id, module)
 	if err != nil {
@@ -119,8 +123,9 @@ func (m *Machine) load(id ID, module *prog.Module) (*program, error) {
 	return p, nil
 }
 
-// Replace puts another version in the place of a program, between two activations, under the same number and with the same
-// profile. If the layouts match, its data stays and it goes on as it is; else it is as if newly loaded. kept says which.
+// Replace replaces a program by another version with the same number and the same profile. It
+// fails with ErrInUse during an activation. If the layouts match, the program keeps its data and
+// its state, and kept is true. Otherwise it is as if newly loaded.
 func (m *Machine) Replace(id ID, module *prog.Module) (kept bool, err error) {
 	fail := func(err error) (bool, error) { return false, fmt.Errorf("replace program %d: %w", id, err) }
 	old := m.find(id)
@@ -145,7 +150,7 @@ func (m *Machine) Replace(id ID, module *prog.Module) (kept bool, err error) {
 	return kept, nil
 }
 
-// Unload takes a program out.
+// Unload removes a program.
 func (m *Machine) Unload(id ID) error {
 	p := m.find(id)
 	switch {
@@ -163,9 +168,10 @@ func (m *Machine) remove(p *program) {
 	m.index()
 }
 
-// Exchange gives two programs each other's numbers, between two activations, so that one takes the place of the other, with its
-// profile. If keep is set and their layouts match, the one that becomes a has the data of the one that was, and goes on as
-// that was; kept says so.
+// Exchange exchanges the numbers and the profiles of two programs, so that one takes the place
+// of the other. It fails with ErrInUse during an activation. If keep is set and the layouts
+// match, the program that gets number a also takes over the data and the state of the old one,
+// and kept is true.
 func (m *Machine) Exchange(a, b ID, keep bool) (kept bool, err error) {
 	p, q := m.find(a), m.find(b)
 	switch {
@@ -184,7 +190,7 @@ func (m *Machine) Exchange(a, b ID, keep bool) (kept bool, err error) {
 	return kept, nil
 }
 
-// Renumber gives a program another number.
+// Renumber changes the number of a program.
 func (m *Machine) Renumber(from, to ID) error {
 	p := m.find(from)
 	switch {
@@ -198,8 +204,10 @@ func (m *Machine) Renumber(from, to ID) error {
 	return nil
 }
 
-// Stop stops a program for a reason of its NIC's, which is counted as if it had aborted an activation; None is not. Where the NIC has refused a
-// message for that reason, that is why its activation was aborted, and it is counted once. The program must not be in one.
+// Stop stops a program for a reason of its NIC. The reason counts as an aborted activation,
+// unless it is None. If the NIC has refused a message for that reason, the activation was
+// aborted for SendRefused, and this abort is counted under why instead. Stop does nothing during
+// an activation.
 func (m *Machine) Stop(id ID, why Cause) {
 	p := m.find(id)
 	if p == nil || p.inUse() {
@@ -214,43 +222,44 @@ func (m *Machine) Stop(id ID, why Cause) {
 	}
 }
 
-// Merge adds to a program's profile what it has done elsewhere.
+// Merge adds to a program's profile what the program has done elsewhere.
 func (m *Machine) Merge(id ID, done Profile) {
 	if p := m.find(id); p != nil {
 		p.profile.Add(&done)
 	}
 }
 
-// Last is what the last activation that has ended has cost of its budget.
+// Last returns the cost of the last activation that has ended, as counted against its budget.
 func (m *Machine) Last() int { return m.last }
 
-// Charge adds to the time of a program's profile, in units of the caller's.
+// Charge adds to the time in a program's profile, in units of the caller.
 func (m *Machine) Charge(id ID, time int64) {
 	if p := m.find(id); p != nil {
 		p.profile.Time += time
 	}
 }
 
-// An Info is what is to be said of a program that is loaded.
+// An Info describes a loaded program.
 type Info struct {
 	ID        ID
 	Module    *prog.Module
-	Begun     bool  // it has been started
-	Running   bool  // and has not stopped
-	LastAbort Cause // None if it never was
+	Begun     bool  // it was started
+	Running   bool  // it was started and has not stopped
+	LastAbort Cause // None if it was never aborted
 	Profile   Profile
 }
 
-// Info describes a program.
+// Info returns the description of a program. ok is false if there is none with this id.
 func (m *Machine) Info(id ID) (Info, bool) {
 	p := m.find(id)
 	if p == nil {
 		return Info{}, false
 	}
-	return Info{p.id, p.module, p.state != loaded, p.state != loaded && p.state != stopped, p.profile.LastCause, p.profile}, true
+	return Info{p.id, p.module, p.state != loaded,
+		p.state != loaded && p.state != stopped, p.profile.LastCause, p.profile}, true
 }
 
-// IDs lists the programs in the order of their numbers.
+// IDs returns the numbers of the programs, in ascending order.
 func (m *Machine) IDs() []ID {
 	var ids []ID
 	for _, p := range m.programs {
@@ -260,10 +269,10 @@ func (m *Machine) IDs() []ID {
 	return ids
 }
 
-// Unknown is how many messages were for programs that there are not.
+// Unknown returns the number of messages for programs that do not exist.
 func (m *Machine) Unknown() uint64 { return m.unknown }
 
-// Audit says which programs lie on one another, if any do.
+// Audit returns an error if two programs overlap in memory.
 func (m *Machine) Audit() error {
 	for i := 1; i < len(m.programs); i++ {
 		p, q := m.programs[i-1], m.programs[i]
@@ -274,7 +283,7 @@ func (m *Machine) Audit() error {
 	return nil
 }
 
-// Variable returns a copy of a variable of a program, by its name in the source.
+// Variable returns a copy of a program's variable, by its name in the source.
 func (m *Machine) Variable(id ID, name string) ([]int64, error) {
 	p := m.find(id)
 	if p == nil {

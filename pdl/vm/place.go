@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// Code and data memory are each divided among the programs, with gaps where one was unloaded. A program's places in both
-// come in the same order, so a gap in the one may be useless for want of one in the other; then programs are moved together.
+// Code memory and data memory are both divided among the programs, with gaps left by unloaded
+// ones. The programs have the same order in both, so a gap in one may need a gap in the other to
+// be usable. If there is none, the programs are moved together.
 
-// inUse reports whether a program may not be moved: it runs, or transfers use its data.
+// inUse reports whether a program must not be moved: it runs, or transfers use its data.
 func (p *program) inUse() bool { return p.pending > 0 || p.state == running || p.state == waiting }
 
 // place finds room for a program's code and data and copies the code there.
@@ -30,14 +31,14 @@ func (m *Machine) place(p *program) error {
 	return nil
 }
 
-// settle notes where a program is.
+// settle records the place of a program.
 func (m *Machine) settle(p *program, code, data int) {
 	p.codeBase, p.dataBase = code, data
 	n, d := len(p.module.Code), p.module.DataWords
 	p.code, p.mem = m.code[code:][:n:n], m.data[data:][:d:d]
 }
 
-// endOf returns where the memory begins that is behind the i-th program less one.
+// endOf returns the end of the memory of program i-1, or 0 for i = 0.
 func (m *Machine) endOf(i int) (code, data int) {
 	if i == 0 {
 		return 0, 0
@@ -46,7 +47,7 @@ func (m *Machine) endOf(i int) (code, data int) {
 	return q.codeBase + len(q.code), q.dataBase + len(q.mem) - m.cfg.Overlap
 }
 
-// gap returns before which program there is room for p, -1 if there is none.
+// gap returns the index of the program before which p fits, len(m.programs) for the end, or -1.
 func (m *Machine) gap(p *program) int {
 	for i := range len(m.programs) + 1 {
 		code, data := m.endOf(i)
@@ -61,7 +62,8 @@ func (m *Machine) gap(p *program) int {
 	return -1
 }
 
-// compact moves programs towards the beginning of memory, so that gaps become one, but for those in use.
+// compact moves programs towards the beginning of memory and so joins the gaps. Programs in use
+// stay.
 func (m *Machine) compact() {
 	for i, p := range m.programs {
 		if p.inUse() {
@@ -77,7 +79,7 @@ func (m *Machine) compact() {
 	}
 }
 
-// free is how much memory no program has.
+// free returns how many words of code and data memory are free.
 func (m *Machine) free() (code, data int) {
 	code, data = len(m.code), len(m.data)
 	for _, p := range m.programs {

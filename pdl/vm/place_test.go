@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/pdl/vm/mem"
 )
 
-// A transfer in flight writes to the memory that its program had when the transfer began. So the program stays there,
-// though another finds no room for that.
+// A transfer in flight writes to the memory that its program had when the transfer began. So the
+// program stays there, even if another then finds no room.
 func TestAProgramWithATransferInFlightIsNotMoved(t *testing.T) { // PANIC-12
 	f := mem.NewFabric()
 	small := compile(t, handler("VAR a, b, v[250];", "GET a OFFSET 0 FROM 1 LEN 8; b = a + 1"))

@@ -1,23 +1,26 @@
 package vm
 
-// A Cause is why an activation was aborted.
+// A Cause is the reason for which an activation was aborted.
 type Cause uint8
 
-// The causes. All but OutOfBudget, and those that Machine.Stop is given, end the activation and leave the program to the next message.
+// The causes. OutOfBudget and the causes that Machine.Stop is given stop the program. After any
+// other the program can handle the next message.
 const (
 	None           Cause = iota
-	OutOfBudget          // it took more instructions than one may: the program is stopped
+	OutOfBudget          // it took more instructions than allowed: the program is stopped
 	DivideByZero         //
-	OutOfArray           // an index is not one of the variable's
-	OutOfPacket          // an index or range is not within the packet
-	BadLength            // LEN is negative, or longer than the variable from there on, or than a message may be
-	BadAddress           // AS or TO is no number of a trigger or program
-	UnknownName          // TO or AT is a name that is not known here
-	SendRefused          // the host took no message
+	OutOfArray           // an index is outside of the variable
+	OutOfPacket          // an index or range is outside of the packet
+	BadLength            // LEN is negative, or longer than the rest of the variable or than a message
+	BadAddress           // AS or TO is not a number of a trigger or program
+	UnknownName          // TO or AT is a name that this NIC does not know
+	SendRefused          // the host refused a message
 	SegmentRefused       // no such segment, or it is too short
-	Recursion            // its messages to programs of its NIC have led to one another too often: the program is stopped
-	Flood                // too many of its messages could not be sent: the program is stopped
-	BadDelay             // AFTER is negative, or longer than a guard may delay a message
+	// Its messages to programs of its NIC have caused one another too often: the program is
+	// stopped.
+	Recursion
+	Flood    // too many of its messages could not be sent: the program is stopped
+	BadDelay // AFTER is negative, or longer than a guard may delay a message
 	causes
 )
 
@@ -28,7 +31,7 @@ var causeNames = [causes]string{
 	Recursion: "recursion", Flood: "flood", BadDelay: "bad delay",
 }
 
-// String says the cause in words.
+// String returns a description of the cause.
 func (c Cause) String() string {
 	if c < causes {
 		return causeNames[c]
@@ -36,18 +39,18 @@ func (c Cause) String() string {
 	return "unknown cause"
 }
 
-// A Profile is what a program has cost and done since it was loaded.
+// A Profile holds what a program has cost and done since it was loaded.
 type Profile struct {
 	Activations  uint64
-	Instructions uint64         // with what copying costs
-	Time         int64          // that the owner of the machine has charged, in its own units
-	Refused      uint64         // messages for a trigger that it has not, or that came when it was stopped
+	Instructions uint64         // including the price of copying
+	Time         int64          // as charged by the owner of the machine, in its own units
+	Refused      uint64         // messages for a trigger that it lacks, or while it was stopped
 	Aborts       [causes]uint64 // by cause
-	LastLine     int            // of the source, where it was last aborted,
-	LastCause    Cause          // and why
+	LastLine     int            // source line of the last abort
+	LastCause    Cause          // cause of the last abort
 }
 
-// Aborted is how many activations were aborted.
+// Aborted returns the number of aborted activations.
 func (p *Profile) Aborted() (n uint64) {
 	for _, k := range p.Aborts {
 		n += k
@@ -55,7 +58,7 @@ func (p *Profile) Aborted() (n uint64) {
 	return n
 }
 
-// Add adds what a program has done elsewhere, later than what p has.
+// Add adds the profile of what a program has done elsewhere, later than p.
 func (p *Profile) Add(done *Profile) {
 	p.Activations += done.Activations
 	p.Instructions += done.Instructions
@@ -69,7 +72,7 @@ func (p *Profile) Add(done *Profile) {
 	}
 }
 
-// Since is what a program has done since its profile was before.
+// Since returns the part of the profile that is newer than before.
 func (p *Profile) Since(before *Profile) Profile {
 	d := *p
 	d.Activations -= before.Activations

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm/mem"
 )
 
-// groupSource answers an element that it has; ask sends a question to all.
+// groupSource answers with an element that it has. Its trigger 1 sends a question to all.
 const groupSource = `PROGRAM group: VAR asked, v[64]; TRIGGERS 1, 2, 3;
 BEGIN v[0] = 7 END;
 MESSAGE 1: BEGIN SEND v[0] LEN PACKET[0] AS 2 TO group AT * END;
@@ -18,7 +18,7 @@ MESSAGE 2: BEGIN DISPLAY PACKET[0] END;
 MESSAGE 3: BEGIN SEND PACKET[1] LEN 8 AS 2 TO "group" AT * END;
 END;`
 
-// groupOf has so many NICs with the program, by different numbers.
+// groupOf returns a number of NICs with the program, each under another number.
 func groupOf(t *testing.T, nics, budget int) (*mem.Fabric, []*mem.NIC) {
 	t.Helper()
 	m, err := pdl.Compile("group.pdl", []byte(groupSource))

@@ -2,17 +2,18 @@ package vm
 
 import "github.com/weftnet/weft/pdl/prog"
 
-// bytesPerUnit is how many bytes are copied for the price of an instruction: copying is charged to the budget.
+// bytesPerUnit is the number of bytes that are copied for the price of one instruction. Copying
+// is charged to the budget.
 const bytesPerUnit = 64
 
-// serve does what an instruction asks of the host.
+// serve executes an instruction that needs the host.
 func (m *Machine) serve(p *program, w prog.Word) Cause {
 	r := (*[prog.Registers]int64)(p.mem)
 	h := m.cfg.Host
 	switch w.Op() {
 	case prog.Clock:
 		r[w.A()] = h.Clock()
-	case prog.Ldpw, prog.Ldpwi: // what the loop leaves
+	case prog.Ldpw, prog.Ldpwi: // the incomplete word, which the loop leaves to serve
 		k := int64(w.Imm())
 		if w.Op() == prog.Ldpw {
 			k += r[w.C()]
@@ -55,7 +56,7 @@ func (m *Machine) serve(p *program, w prog.Word) Cause {
 	return None
 }
 
-// move does those of the services that move bytes. arg are their registers.
+// move executes the services that move bytes. arg are their registers.
 func (m *Machine) move(p *program, w prog.Word, arg []int64) Cause {
 	op := w.Op()
 	var b []byte
@@ -76,7 +77,7 @@ func (m *Machine) move(p *program, w prog.Word, arg []int64) Cause {
 		return cause
 	}
 	if p.limit -= len(b) / bytesPerUnit; p.limit < p.pc {
-		p.pc, p.limit = p.pc-1, p.limit-1 // it is not done, but paid for
+		p.pc, p.limit = p.pc-1, p.limit-1 // charged, though not executed
 		return OutOfBudget
 	}
 	switch op {
@@ -94,7 +95,7 @@ func (m *Machine) move(p *program, w prog.Word, arg []int64) Cause {
 	return m.transfer(p, op, b, Transfer{p.id, arg[2], arg[1]})
 }
 
-// ofVariable views n bytes of a variable from its element first on.
+// ofVariable returns n bytes of a variable as a slice, from element first on.
 func (p *program) ofVariable(v prog.Range, first, n int64) ([]byte, Cause) {
 	if uint64(first) >= uint64(v.Len) {
 		return nil, OutOfArray
@@ -105,7 +106,7 @@ func (p *program) ofVariable(v prog.Range, first, n int64) ([]byte, Cause) {
 	return p.bytes(v.Base+int(first), int(n)), None
 }
 
-// ofPacket views n bytes of the packet from a place on that is counted in units of 1 or 8 bytes.
+// ofPacket returns n bytes of the packet as a slice. first counts in units of 1 or 8 bytes.
 func (p *program) ofPacket(first, n int64, unit int32) ([]byte, Cause) {
 	all := uint64(len(p.packet))
 	if uint64(first) > all || uint64(first)*uint64(unit) > all || uint64(n) > all-uint64(first)*uint64(unit) {
@@ -114,7 +115,8 @@ func (p *program) ofPacket(first, n int64, unit int32) ([]byte, Cause) {
 	return p.packet[first*int64(unit):][:n:n], None
 }
 
-// sendAll sends a message to each program with a name. Each but the first, which is paid for, costs what a SEND does.
+// sendAll sends a message to each program with a name. Each message costs as much as a SEND; the
+// first one is already paid for.
 func (m *Machine) sendAll(p *program, b []byte, arg []int64) Cause {
 	if k := arg[3]; uint64(k) >= uint64(len(p.module.Names)) || p.module.Names[k].Of != prog.ProgramName {
 		return BadAddress
@@ -150,8 +152,8 @@ func (m *Machine) send(p *program, b []byte, arg []int64, nic uint64) Cause {
 	return None
 }
 
-// transfer begins a DELIVER or GET. One that does not end at once goes on beside the program (PANIC-39): the compiler has
-// it wait before anything that depends on it.
+// transfer begins a DELIVER or GET. If it does not end at once, it goes on beside the program
+// (PANIC-39): the compiler emits a wait before any statement that depends on it.
 func (m *Machine) transfer(p *program, op prog.Op, b []byte, t Transfer) Cause {
 	if t.Offset < 0 {
 		return SegmentRefused
@@ -160,7 +162,7 @@ func (m *Machine) transfer(p *program, op prog.Op, b []byte, t Transfer) Cause {
 	if op == prog.Get {
 		begin = m.cfg.Host.Get
 	}
-	p.pending++ // before, or a transfer that ends within the call would not be known
+	p.pending++ // counted first, so that a transfer that ends within the call is known
 	switch begin(t, b) {
 	case Done:
 		p.pending--

@@ -28,12 +28,12 @@ func compile(t testing.TB, src string) *prog.Module {
 	return m
 }
 
-// handler is a program with variables, whose trigger 1 does what body says.
+// handler returns a program with variables, whose trigger 1 runs body.
 func handler(vars, body string) string {
 	return "PROGRAM test: " + vars + " TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN " + body + " END; END;"
 }
 
-// one is a fabric of one NIC.
+// one returns a fabric of one NIC.
 func one(t testing.TB) (*mem.Fabric, *mem.NIC) {
 	t.Helper()
 	f := mem.NewFabric()
@@ -198,7 +198,7 @@ func TestErrorsEndTheActivationAndAreCountedByCause(t *testing.T) {
 		if e.cause != vm.OutOfBudget {
 			c.variable("b", 7)
 		}
-		want := vm.Aborted // once more: the program goes on
+		want := vm.Aborted // the message that is sent again: the program goes on
 		if e.cause == vm.OutOfBudget {
 			want = vm.Inactive
 		}
@@ -231,7 +231,7 @@ func TestAnErrorInTheInitialisationStopsTheProgram(t *testing.T) {
 	}
 }
 
-// So does one that comes behind a wait, or while a transfer is under way.
+// So does an error after a wait, or while a transfer is in progress.
 func TestAnErrorInAnInitialisationThatWaitsStopsTheProgram(t *testing.T) {
 	for _, init := range []string{"GET v OFFSET 0 FROM 1 LEN 8; x = 1 / v", "GET v OFFSET 0 FROM 1 LEN 8; x = 1 / x"} {
 		f, n := one(t)
@@ -251,8 +251,8 @@ func TestAnErrorInAnInitialisationThatWaitsStopsTheProgram(t *testing.T) {
 	}
 }
 
-// The budget is exact: with as many instructions as an activation needs it ends, with one less it does not, and no more are
-// ever executed.
+// The budget is exact. With the number of instructions that an activation needs, it ends
+// normally; with one less, it does not. No more than the budget is ever executed.
 func TestTheBudgetIsExact(t *testing.T) {
 	for _, body := range []string{
 		"",
@@ -279,7 +279,7 @@ func TestTheBudgetIsExact(t *testing.T) {
 			}
 			o := n.Machine.Dispatch(&vm.Message{Program: 1, Trigger: 1})
 			p := first(n.Machine.Info(1)).Profile
-			p.Instructions-- // of the initialisation
+			p.Instructions-- // the one of the initialisation
 			return o, p
 		}
 		o, p := run(100_000)
@@ -322,7 +322,7 @@ END; END;`
 
 const pongSource = `PROGRAM pong: TRIGGERS 12; BEGIN END; MESSAGE 12: BEGIN SEND PACKET[0] LEN PACKETLEN AS 10 TO 7 AT SOURCE END; END;`
 
-// two are two NICs, with ping on one and a pong on the other.
+// two returns two NICs, with ping on one and pong on the other.
 func two(t testing.TB, ping string) (*mem.Fabric, *mem.NIC, *mem.NIC) {
 	t.Helper()
 	f, a := one(t)
@@ -351,7 +351,7 @@ func TestProgramsOnTwoNICsPlayPingPong(t *testing.T) {
 	}
 }
 
-// samples is the folder of the paper's two programs, which are not part of this project.
+// sample returns one of the two programs of the PANIC paper, which are not part of this project.
 func sample(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv("WEFT_PDL_SAMPLES")
@@ -365,10 +365,11 @@ func sample(t *testing.T, name string) string {
 	return string(b)
 }
 
-// PANIC-37, Fig. 4: a hundred exchanges, and then 200 times in the order in which they were taken.
+// PANIC-37, Fig. 4: the program runs a hundred exchanges, and then shows 200 times in the order
+// in which they were taken.
 func TestThePapersPingRuns(t *testing.T) {
 	f, a := one(t)
-	b, err := f.Add(0x60dd7fff8c, "peer", config) // the address in the program
+	b, err := f.Add(0x60dd7fff8c, "peer", config) // the address that stands in the program
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +394,7 @@ func TestThePapersDelivertestRuns(t *testing.T) {
 	}
 }
 
-// PANIC-39: while a GET is under way the program goes on, up to what needs it.
+// PANIC-39: during a GET the program goes on until a statement needs the result.
 func TestTransfersOverlapWithWhatDoesNotDependOnThem(t *testing.T) {
 	f, n := one(t)
 	f.Late = true
@@ -459,7 +460,7 @@ func TestAnAbortedActivationKeepsItsDataUntilItsTransfersHaveEnded(t *testing.T)
 	}
 }
 
-// PANIC-12: where memory is in pieces, programs are moved, and neither notice nor lose anything.
+// PANIC-12: if memory is fragmented, programs are moved. They do not notice, and lose nothing.
 func TestProgramsAreMovedToMakeRoom(t *testing.T) {
 	f := mem.NewFabric()
 	m := compile(t, handler("VAR n, v[250];", "n = n + 1; v[n] = n * n"))
@@ -603,8 +604,8 @@ func TestThePacketIsReadInThreeWays(t *testing.T) {
 	}
 }
 
-// For each pair: what it does is what the two instructions do, with any fields, with a jump to either, and wherever the
-// budget ends.
+// Each pair does what its two instructions do, with any fields, with a jump to either, and
+// wherever the budget ends.
 func TestPairsDoWhatTheirTwoDo(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pairs := 0
@@ -628,13 +629,13 @@ func TestPairsDoWhatTheirTwoDo(t *testing.T) {
 			}
 			alone := firstOfPair(t, op)
 			one, two := fitting(e, word()), word()
-			if back := random.IntN(4); back > 0 { // a target before: often the pair itself
+			if back := random.IntN(4); back > 0 { // a jump back, often to the pair itself
 				two = two&^(0xffff<<32) | uint64(0xffff-back%3)<<32
 			}
-			if e.Name == "addx+" && ran%2 == 0 { // a loop that adds up, or nearly
+			if e.Name == "addx+" && ran%2 == 0 { // a loop that adds up an array, or nearly one
 				i := uint64(random.IntN(6))
 				one = one&^(0xffff<<8|0xff<<24|0xffff<<48) | 2<<8 | 2<<16 | i<<24 | uint64(random.IntN(40))<<48
-				if random.IntN(4) > 0 { // the array lies apart
+				if random.IntN(4) > 0 { // the array does not overlap the other registers
 					one = one&^(0xffff<<32) | 8<<32
 				}
 				two = two&^(0xff<<8|0xff<<24|0xffff<<32) | i<<8 | uint64(random.IntN(3))<<24 | 0xfffe<<32
@@ -672,7 +673,7 @@ func TestPairsDoWhatTheirTwoDo(t *testing.T) {
 	}
 }
 
-// fitting clears the fields of a word that an opcode does not use, and its opcode.
+// fitting clears the opcode of a word and the fields that the opcode e does not use.
 func fitting(e *prog.Effect, w uint64) uint64 {
 	w &^= 0xff
 	if e.A == prog.Unused {
@@ -695,7 +696,7 @@ func fitting(e *prog.Effect, w uint64) uint64 {
 	return w
 }
 
-// firstOfPair is the opcode of a pair's first.
+// firstOfPair returns the opcode of a pair's first instruction.
 func firstOfPair(t *testing.T, pair prog.Op) prog.Op {
 	e, _ := pair.Effect()
 	for op := prog.Op(1); op < pair; op++ {
@@ -707,7 +708,8 @@ func firstOfPair(t *testing.T, pair prog.Op) prog.Op {
 	return 0
 }
 
-// after runs a program's two triggers some times and returns all that it left.
+// after runs a program's two triggers several times and returns everything that the program
+// left.
 func after(t *testing.T, m *prog.Module, budget int) string {
 	machine, err := vm.New(vm.Config{Host: quiet{}, CodeWords: 100, DataWords: 300, Programs: 1, Budget: budget})
 	if err != nil {
@@ -785,7 +787,7 @@ func TestChargedTimeStandsInTheProfile(t *testing.T) {
 	}
 }
 
-// Any module that the verifier lets through does no harm: it stays within its memory and its budget.
+// A module that the verifier accepts does no harm: it stays within its memory and its budget.
 func FuzzRun(f *testing.F) {
 	for _, src := range []string{pingSource, pongSource, handler("VAR a, v[30];", "WHILE a < 30 DO BEGIN v[a] = PACKETBYTE[a]; a = a + 1 END; GET v[1] OFFSET 0 FROM 1 LEN 16; DELIVER v[3] OFFSET a INTO 1 LEN 8; a = v[0]")} {
 		m := compile(f, src)
@@ -862,7 +864,7 @@ func ExampleMachine_Dispatch() {
 	// [{1 1} {1 2}]
 }
 
-// Data of programs that lie on one another are noticed.
+// Audit notices programs whose data overlap.
 func TestProgramsThatOverlapAreNoticed(t *testing.T) {
 	c := config
 	c.Host, c.Overlap = quiet{}, 1

@@ -47,8 +47,8 @@ func TestOpcodesHaveNamesOfTheirOwnAndFitAByte(t *testing.T) {
 	}
 }
 
-// What an op's body uses and what its fields are said to be must agree, or verifier and disassembler would describe another
-// machine than the one that runs.
+// The fields that an op's body uses must match its declared fields. Otherwise verifier and
+// disassembler would describe another machine than the one that runs.
 func TestFieldsAreWhatBodiesUse(t *testing.T) {
 	for _, o := range table {
 		if o.Body == "" {

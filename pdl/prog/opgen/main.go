@@ -1,9 +1,11 @@
-// Command opgen writes the Go code that depends on the instruction set, from its one table (table.go):
+// Command opgen writes the Go code that depends on the instruction set, from its one table
+// (table.go):
 //
-//	opgen effects   pdl/prog/opcodes.go   numbers, names and effects: what verifier and disassembler go by
+//	opgen effects   pdl/prog/opcodes.go   numbers, names and effects: for verifier and disassembler
 //	opgen loop      pdl/vm/loop.go        the interpreter's switch
 //
-// It prints to standard output; `go generate ./pdl/...` puts it where it belongs, and a test holds that current.
+// It prints to standard output. `go generate ./pdl/...` puts the text into the files, and a test
+// checks that they are current.
 package main
 
 import (

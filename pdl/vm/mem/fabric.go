@@ -1,4 +1,5 @@
-// Package mem has NICs in memory that do nothing but run programs. Tests of the virtual machine use them. Nothing is lost between them, and what happens is the same in every run.
+// Package mem holds NICs in memory that only run programs, for tests of the virtual machine. No
+// message is lost, and every run is the same.
 //
 //	Post, SEND ─► queue ─► Dispatch ─► SEND, DELIVER, GET, … ─► queue, segments, flags, Displayed
 package mem
@@ -13,17 +14,19 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A Fabric is some NICs and what is under way between them.
+// A Fabric holds some NICs and the messages and transfers between them.
 type Fabric struct {
-	// Step is by how much each look at the clock moves it on, in ns.
+	// Step is the time by which each reading of the clock advances it, in ns.
 	Step int64
-	// Late has transfers end only when there is no message to handle, as if the memory were far away.
+	// Late delays the end of transfers until no message is left to handle, as if the memory were
+	// far away.
 	Late bool
-	// Sends is how many messages an activation may send; 0 is any number.
+	// Sends is the number of messages that an activation may send; 0 is any number.
 	Sends int
-	// Observe, if it is not nil, is told what becomes of each message.
+	// Observe, if not nil, is called with the outcome of each message.
 	Observe func(*NIC, vm.Message, vm.Outcome)
-	// Ended, if it is not nil, is told how an activation ends that Observe, or the caller of Start, was told is waiting.
+	// Ended, if not nil, is called with the final outcome of an activation that was first
+	// reported as waiting, by Observe or by Start.
 	Ended func(*NIC, vm.ID, vm.Outcome)
 
 	now       int64
@@ -50,13 +53,13 @@ type Sent struct {
 	Payload []byte
 }
 
-// A Delivered is what a program put into a segment.
+// A Delivered holds the bytes that a program wrote into a segment.
 type Delivered struct {
 	vm.Transfer
 	Data []byte
 }
 
-// A NIC is one of a fabric. It implements vm.Host.
+// A NIC is a NIC of a fabric. It implements vm.Host.
 type NIC struct {
 	ID      uint64
 	Name    string
@@ -65,10 +68,10 @@ type NIC struct {
 	Displayed []Value
 	Sent      []Sent
 	Delivered []Delivered
-	Lost      []Sent // to NICs that there are not
+	Lost      []Sent // to NICs that do not exist
 
 	fabric   *Fabric
-	sends    map[vm.ID]int // of a program's activation
+	sends    map[vm.ID]int // of a program's current activation
 	segments map[int64][]byte
 	locks    map[int64]bool
 	flags    map[int64]bool
@@ -76,12 +79,14 @@ type NIC struct {
 
 var _ vm.Host = (*NIC)(nil)
 
-// NewFabric makes a fabric whose clock moves by a microsecond a look.
+// NewFabric returns a fabric whose clock advances by 1 µs at each reading.
 func NewFabric() *Fabric { return &Fabric{Step: 1000} }
 
-// Add adds a NIC. cfg.Host is set by it.
+// Add adds a NIC. It sets cfg.Host.
 func (f *Fabric) Add(id uint64, name string, cfg vm.Config) (*NIC, error) {
-	n := &NIC{ID: id, Name: name, fabric: f, sends: make(map[vm.ID]int), segments: make(map[int64][]byte), locks: make(map[int64]bool), flags: make(map[int64]bool)}
+	n := &NIC{ID: id, Name: name, fabric: f,
+		sends: make(map[vm.ID]int), segments: make(map[int64][]byte),
+		locks: make(map[int64]bool), flags: make(map[int64]bool)}
 	cfg.Host = n
 	var err error
 	if n.Machine, err = vm.New(cfg); err != nil {
@@ -91,14 +96,16 @@ func (f *Fabric) Add(id uint64, name string, cfg vm.Config) (*NIC, error) {
 	return n, nil
 }
 
-// Post puts a message into the queue, as if a process of the NIC had sent it.
+// Post enqueues a message, as if a process of the NIC had sent it.
 func (n *NIC) Post(to vm.ID, trigger uint32, payload []byte) {
-	n.fabric.queue = append(n.fabric.queue, posted{n, vm.Message{Program: to, Trigger: trigger, Source: n.ID, Payload: payload}})
+	n.fabric.queue = append(n.fabric.queue, posted{n,
+		vm.Message{Program: to, Trigger: trigger, Source: n.ID, Payload: payload}})
 }
 
-// Run handles messages until there are none, or most of them have been. It returns how many it handled.
+// Run handles messages until none is left, or until it has handled most of them. It returns the
+// number of handled messages.
 func (f *Fabric) Run(most int) (handled int) {
-	busy := 0 // messages in a row that were put back
+	busy := 0 // consecutive messages that were put back
 	for handled < most && len(f.queue)+len(f.transfers) > 0 {
 		if len(f.transfers) > 0 && (len(f.queue) == 0 || busy >= len(f.queue) || !f.Late) {
 			t := f.transfers[0]
@@ -130,24 +137,24 @@ func (n *NIC) Start(id vm.ID) vm.Outcome {
 	return n.Machine.Start(id)
 }
 
-// dispatch has the machine handle a message.
+// dispatch passes a message to the machine.
 func (n *NIC) dispatch(m *vm.Message) vm.Outcome {
 	sent := n.sends[m.Program]
 	n.sends[m.Program] = 0
 	o := n.Machine.Dispatch(m)
 	if o == vm.Busy {
-		n.sends[m.Program] = sent // the one under way goes on
+		n.sends[m.Program] = sent // the activation in progress goes on
 	}
 	return o
 }
 
-// Segment makes a segment of n bytes, of zeros, and returns it. One that was there is replaced.
+// Segment makes a segment of size zero bytes, and returns it. It replaces an existing one.
 func (n *NIC) Segment(id int64, size int) []byte {
 	n.segments[id] = make([]byte, size)
 	return n.segments[id]
 }
 
-// SetLock sets a lock, as a process does (PANIC-24).
+// SetLock sets a lock, as a process does.
 func (n *NIC) SetLock(id int64) { n.locks[id] = true }
 
 // Flags lists the flags that are set.
@@ -163,7 +170,7 @@ func (n *NIC) Clock() int64 {
 func (n *NIC) Lookup(of prog.SymbolKind, name string, nic uint64) (int64, bool) {
 	for _, o := range n.fabric.nics {
 		if of == prog.NodeName {
-			if strings.EqualFold(o.Name, name) { // as in a NIC
+			if strings.EqualFold(o.Name, name) { // case does not matter, as in a NIC
 				return int64(o.ID), true
 			}
 			continue
@@ -198,7 +205,8 @@ func (n *NIC) Send(from vm.ID, to vm.Destination, payload []byte) bool {
 	n.Sent = append(n.Sent, s)
 	for _, o := range n.fabric.nics {
 		if o.ID == to.NIC || to.NIC == 0 && o == n {
-			n.fabric.queue = append(n.fabric.queue, posted{o, vm.Message{Program: to.Program, Trigger: to.Trigger, Source: n.ID, Payload: s.Payload}})
+			n.fabric.queue = append(n.fabric.queue,
+				posted{o, vm.Message{Program: to.Program, Trigger: to.Trigger, Source: n.ID, Payload: s.Payload}})
 			return true
 		}
 	}
@@ -206,7 +214,8 @@ func (n *NIC) Send(from vm.ID, to vm.Destination, payload []byte) bool {
 	return true
 }
 
-// within returns the part of a segment that a transfer is about.
+// within returns the part of a segment that a transfer covers. ok is false if the segment does
+// not have it.
 func (n *NIC) within(t vm.Transfer, size int) ([]byte, bool) {
 	s := n.segments[t.Segment]
 	if s == nil || t.Offset > int64(len(s)) || int64(size) > int64(len(s))-t.Offset {
@@ -248,11 +257,11 @@ func (n *NIC) move(t vm.Transfer, do func()) vm.Status {
 	return vm.Begun
 }
 
-// finish has a program go on that has waited for the transfer.
+// finish ends a transfer and resumes the program if it has waited for it.
 func (n *NIC) finish(id vm.ID) {
 	o := n.Machine.Finish(id, true)
 	if o == vm.Busy || o == vm.Waiting || o == vm.Inactive || o == vm.NoProgram {
-		return // no activation has ended by it
+		return // this has ended no activation
 	}
 	if n.fabric.Ended != nil {
 		n.fabric.Ended(n, id, o)
