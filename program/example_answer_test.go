@@ -13,7 +13,7 @@ import (
 )
 
 // squares answers a message of two words, a process's number and a value, with the square of the
-// value. AT SOURCE is the NIC that the message came from, and 33 is the tag of the answer.
+// value. AT SOURCE is the NIC that sent the message, and 33 is the tag of the answer.
 const squares = `
 PROGRAM squares:
 VAR square;

@@ -30,7 +30,8 @@ type Options struct {
 }
 
 func (o *Options) deploy() deploy.Options {
-	return deploy.Options{ID: uint32(o.ID), Replace: o.Replace, Start: o.Start, Resident: o.Resident, Guards: o.Guards, Outgoing: o.Outgoing, Trigger: o.Trigger}
+	return deploy.Options{ID: uint32(o.ID), Replace: o.Replace, Start: o.Start,
+		Resident: o.Resident, Guards: o.Guards, Outgoing: o.Outgoing, Trigger: o.Trigger}
 }
 
 // Placed describes where [Client.Load] placed a program.
@@ -45,7 +46,8 @@ type Placed struct {
 }
 
 func placedOf(p deploy.Placed) Placed {
-	return Placed{NIC: weft.NICID(p.NIC), ID: ID(p.ID), Kept: p.Kept, Resident: p.Resident, Why: p.Why, Aborted: p.Aborted}
+	return Placed{NIC: weft.NICID(p.NIC), ID: ID(p.ID), Kept: p.Kept,
+		Resident: p.Resident, Why: p.Why, Aborted: p.Aborted}
 }
 
 // Info describes a loaded program and its cost. `weft program list --json` prints the same fields.
@@ -87,8 +89,10 @@ func infoOf(i *ctl.ProgramInfo) Info {
 	return Info{
 		ID: ID(i.ID), Name: i.Name, NIC: weft.NICID(i.NIC), State: i.State, Why: i.Why, Line: i.Line,
 		Owner: i.Owner, OwnerNIC: weft.NICID(i.OwnerNIC), OwnerUser: i.OwnerUser,
-		Resident: i.Resident, Lacks: i.Lacks, Guards: i.Guards, Outgoing: i.Outgoing, Triggers: i.Triggers, Hash: i.Hash, Code: i.Code, Data: i.Data,
-		Activations: i.Activations, Instructions: i.Instructions, Time: i.Time, Refused: i.Refused, Shown: i.Shown, Dropped: i.Dropped, Delayed: i.Delayed,
+		Resident: i.Resident, Lacks: i.Lacks, Guards: i.Guards, Outgoing: i.Outgoing,
+		Triggers: i.Triggers, Hash: i.Hash, Code: i.Code, Data: i.Data,
+		Activations: i.Activations, Instructions: i.Instructions, Time: i.Time, Refused: i.Refused,
+		Shown: i.Shown, Dropped: i.Dropped, Delayed: i.Delayed,
 		Aborts: i.Aborts, Lost: i.Lost,
 	}
 }

@@ -53,11 +53,10 @@ type Client struct {
 
 // On returns the Client of a process. A Client needs no Close.
 //
-// A process with an embedded NIC may load, list and change programs only in that NIC. It may send to
-// the programs of every NIC. The programs of a daemon
-// may be changed by root, by the daemon's own user, and by the users named in the daemon's
-// configuration. Before these users can change the programs of another NIC, that NIC must grant them
-// the role "program".
+// A process with an embedded NIC may load, list and change programs only in that NIC. It may
+// send to the programs of every NIC. The programs of a daemon may be changed by root, by the
+// daemon's own user, and by the users named in the daemon's configuration. Before these users
+// can change the programs of another NIC, that NIC must grant them the role "program".
 func On(p *weft.Process) *Client {
 	parts := expose.ProgramsOf(p)
 	return &Client{parts: parts, c: deploy.Client{InTurn: true, Ask: parts.Ask}}
