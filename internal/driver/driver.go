@@ -8,24 +8,30 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Driver is the driver half (QNIX-59, NIC Status). There is one for a queue. Its user locks, or is alone; only Doorbell, Room
-// and Pending need no lock.
+// Driver is the driver half of a queue (QNIX-59, NIC Status). A queue has one. Its user holds a
+// lock, or is alone; only Doorbell, Room and Pending need no lock.
 type Driver struct {
-	q     *Queue
-	tail  atomic.Uint32 // Driver Command Queue Tail: the next entry to be written. Changed under the user's lock
-	mark  int           // Process Table Entry: the one used longest ago, and so the most probably free
-	flags []uint32      // Process Flag Array: by index, the PID of the process there, 0 = free; entry 0 is never taken
-	used  int           // flags that are not 0
+	q *Queue
+	// Driver Command Queue Tail: the next entry to be written. It changes under the user's lock.
+	tail atomic.Uint32
+	// Process Table Entry: the entry used longest ago, which is the most likely to be free.
+	mark int
+	// Process Flag Array: by index, the PID of the process there, 0 = free. Entry 0 is never
+	// taken.
+	flags []uint32
+	used  int // number of flags that are not 0
 }
 
-// unknownPID is the flag of a process whose PID cannot be told, such as one of another PID namespace.
+// unknownPID is the flag of a process whose PID is unknown, such as one of another PID
+// namespace.
 const unknownPID = 1<<32 - 1
 
 // Driver returns the driver half of the queue.
 func (q *Queue) Driver() *Driver { return &Driver{q: q, mark: 1, flags: make([]uint32, len(q.table))} }
 
-// Take finds a free entry of the process table for a process, as QNIX-60 says: the one at the mark, or else the first free
-// one behind it. It is the process's until GiveBack. A PID of 0 is one that is not known.
+// Take finds a free entry of the process table for a process (QNIX-60): the one at the mark, or
+// the first free one after it. The process keeps it until GiveBack. A pid of 0 means an unknown
+// PID. ok is false if no entry is free.
 func (d *Driver) Take(pid uint32) (index uint16, ok bool) {
 	if pid == 0 {
 		pid = unknownPID
@@ -44,7 +50,8 @@ func (d *Driver) Take(pid uint32) (index uint16, ok bool) {
 	return 0, false
 }
 
-// GiveBack makes an entry free. The NIC has never heard of its process, or has answered its Delete_Process.
+// GiveBack frees an entry. The NIC must never have heard of its process, or must have answered
+// its Delete_Process. It panics if the entry is free.
 func (d *Driver) GiveBack(index uint16) {
 	if d.flags[index] == 0 {
 		panic(fmt.Sprintf("driver: process table entry %d is given back twice", index))
@@ -54,14 +61,15 @@ func (d *Driver) GiveBack(index uint16) {
 	d.q.table[index] = Entry{}
 }
 
-// Taken is how many entries have a process, of how many.
+// Taken returns the number of entries with a process, and the number of all that can have one.
 func (d *Driver) Taken() (used, of int) { return d.used, len(d.flags) - 1 }
 
-// Tie puts a VNI into the table entry of a process, before its New_Process.
+// Tie ties a VNI to the table entry of a process, before its New_Process.
 func (d *Driver) Tie(index uint16, e Entry) { d.q.table[index] = e }
 
-// Post puts a command at the tail of the queue, and returns the position of its doorbell, which is Used from now on. It
-// reports false if there is no room: the queue is full, or the command that was in the entry is not answered yet.
+// Post puts a command at the tail of the queue. It returns the position of its doorbell, which
+// is now Used. ok is false if there is no room: the queue is full, or the previous command in
+// this entry is not answered yet.
 func (d *Driver) Post(c Command) (at int, ok bool) {
 	if !d.Room() {
 		return 0, false
@@ -76,15 +84,16 @@ func (d *Driver) Post(c Command) (at int, ok bool) {
 	return at, true
 }
 
-// Room reports whether a command can be posted. One entry always stays empty, so that head and tail tell a full queue from an
-// empty one, and the last command at the tail has been answered and looked at. Without the lock it only says that posting is
-// worth a try.
+// Room reports whether a command can be posted. One entry always stays empty, so that head and
+// tail distinguish a full queue from an empty one. The previous command at the tail must be
+// answered, and its answer taken. Without the lock, true only means that posting is worth a try.
 func (d *Driver) Room() bool {
 	tail := d.tail.Load()
 	return step(tail) != d.q.head.Load() && d.Doorbell(int(tail)) == vni.Free
 }
 
-// Pending is how many commands have been posted and are not answered, of how many.
+// Pending returns the number of commands that are posted and not answered, and the capacity of
+// the queue.
 func (d *Driver) Pending() (n, of int) {
 	for i := range d.q.bells {
 		if d.Doorbell(i) == vni.Used {
@@ -94,10 +103,11 @@ func (d *Driver) Pending() (n, of int) {
 	return n, limits.DriverCommands
 }
 
-// Doorbell reads the state of a position.
+// Doorbell returns the state of a position.
 func (d *Driver) Doorbell(at int) vni.Doorbell { return vni.Doorbell(d.q.bells[at].Load()) }
 
-// Answered takes the result of the command at a position if its doorbell is Done, and makes the position free.
+// Answered takes the result of the command at a position and frees the position. ok is false if
+// its doorbell is not Done.
 func (d *Driver) Answered(at int) (r Result, ok bool) {
 	if d.Doorbell(at) != vni.Done {
 		return Result{}, false

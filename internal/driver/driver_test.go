@@ -26,7 +26,7 @@ func TestAnEntryIsTakenThatWasUsedLongestAgo(t *testing.T) { // QNIX-60
 	}
 	take(1, 2)
 	d.GiveBack(1)
-	take(3, 4, 1) // not 1 at once, though it is free
+	take(3, 4, 1) // not 1 yet, though it is free
 	if i, ok := d.Take(7); ok {
 		t.Fatalf("took %d of a table that is full", i)
 	}
@@ -106,7 +106,7 @@ func TestACommandMayBeAnsweredAfterThoseBehindIt(t *testing.T) {
 	slow, _ := d.Post(Command{Code: NewProcess, Index: 1})
 	n.Next()
 	others := 0
-	for { // until the ring has come round to it
+	for { // until the ring returns to it
 		at, ok := d.Post(Command{Code: DeleteProcess, Index: 2})
 		if !ok {
 			break

@@ -2,7 +2,8 @@ package driver
 
 import "testing"
 
-// QNIX-59: the Process Flag Array says which program is at an entry, and 0 where none is.
+// QNIX-59: the Process Flag Array holds the PID of the process at each entry, and 0 for a free
+// one.
 func TestTheFlagOfAnEntryIsThePIDOfItsProcess(t *testing.T) {
 	d := NewQueue(3).Driver()
 	for _, pid := range []uint32{4711, 42, 1} {

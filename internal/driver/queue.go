@@ -1,15 +1,16 @@
-// Package driver has what a NIC and its driver share: the Driver Command Queue of QNIX with its doorbells, by which the
-// driver tells the NIC which processes there are. The driver is what owns the NIC: the daemon, the program that embeds it,
-// or the simulator. What speaks to a link is a link driver (internal/link), another thing.
+// Package driver holds what a NIC and its driver share: QNIX's Driver Command Queue with its
+// doorbells. Through it the driver tells the NIC which processes exist. The driver is the owner
+// of the NIC: the daemon, the embedding program, or the simulator. A link driver (internal/link)
+// is something else: it speaks to a link.
 //
-//	driver                                                               NIC
+//	driver                                                       NIC
 //	Take: Process Flag Array[i] 0 ─► PID            (QNIX-60)
 //	Tie: process table entry i: VNI, wake-up        (QNIX-36)
 //	Post: doorbell[k] Free ─► Used, then
-//	      entry[k] 0 ─► New_Process, i, PID, name ──────────────────────► Next: reads it, zeroes it (QNIX-51)
-//	                                                                       …  at once, or when it knows enough
-//	Doorbell[k]? Done: Result ◄───────────────────────────────────────── Ring: result, then doorbell[k] Used ─► Done
-//	Release: Done ─► Free
+//	      entry[k] 0 ─► New_Process, i, PID, name ──────────────► Next: reads it, zeroes it (QNIX-51)
+//	                                                               …  at once, or when it knows enough
+//	Doorbell[k]? Done: Result ◄───────────────────────────────── Ring: result, then doorbell[k] Used ─► Done
+//	Answered: Done ─► Free
 //
 //	           k = tail                                 k = head, every entry read is zeroed
 //	       ┌────┬────┬────┬────┬────┬────┬────┬────┐
@@ -18,12 +19,13 @@
 //	bells    D    F    U    U    U    D    U    F       Done ahead of the head: answered, not yet looked at;
 //	                                                    Used ahead of it: read, answered later
 //
-// The commands are New_Process and Delete_Process (QNIX-49). Of QNIX's six fields Group and Size are missing: a process
-// joins groups by commands of its own, as many as it likes.
+// The commands are New_Process and Delete_Process (QNIX-49). Two of QNIX's six fields, Group and
+// Size, are missing: a process joins groups by its own commands, as many as it likes.
 //
-// Both halves are in one address space and trust one another, so the memory is ordinary Go memory and nothing is validated;
-// a command that makes no sense is a bug of the driver. As in a VNI, the command word is what makes an entry present: the
-// rest of the entry is written before it and read after it, plainly, and the same goes for a result and its doorbell.
+// Both halves share an address space and trust each other. So the memory is ordinary Go memory,
+// and nothing is validated: a command that makes no sense is a bug of the driver. As in a VNI,
+// an entry is present when its command word is not 0. The rest of the entry is written before
+// the word and read after it, without atomics. The same holds for a result and its doorbell.
 package driver
 
 import (
@@ -35,13 +37,13 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Code says what a command asks for. 0 is an empty entry.
+// Code is the kind of a command. 0 is an empty entry.
 type Code uint8
 
 // The commands (QNIX-49).
 const (
-	NewProcess    Code = 1 // serve the process at Index, which has been tied to its entry
-	DeleteProcess Code = 2 // let it go; afterwards the NIC touches none of its memory
+	NewProcess    Code = 1 // serve the process at Index, whose entry is tied
+	DeleteProcess Code = 2 // remove it; then the NIC touches none of its memory
 )
 
 func (c Code) String() string {
@@ -58,35 +60,46 @@ func (c Code) String() string {
 type Command struct {
 	Code  Code
 	Index uint16   // of the process in the process table (QNIX-50)
-	PID   uint32   // of New_Process; 0: not known
+	PID   uint32   // of New_Process; 0 means unknown
 	Name  vni.Name // of New_Process
 }
 
-// Result is how a command ended.
+// Result is the result of a command.
 type Result struct {
 	Gen uint32 // of New_Process: the generation of the slot
-	Err error  // nil: done
+	Err error  // nil means success
 }
 
-// Entry is what the driver fills in of an entry of the process table before it posts New_Process (QNIX-36).
+// Entry is the part of a process table entry that the driver fills in before it posts
+// New_Process (QNIX-36).
 type Entry struct {
-	VNI    *vni.Segment // VNI Info; the NIC's from New_Process until Delete_Process has been answered
-	WakeUp func()       // Doorbell Info: called within the NIC's poll when the process sleeps and something has happened to it
-	User   string       // whose process it is, by name; empty: the NIC is inside its program
-	Life   vni.Life     // of a process of a rank
+	// VNI Info. The VNI is the NIC's from New_Process until Delete_Process is answered.
+	VNI *vni.Segment
+	// Doorbell Info. The NIC calls it within its poll when the process sleeps and something has
+	// happened to it.
+	WakeUp func()
+	// User is the name of the user whose process it is. It is empty if the NIC is inside the
+	// user's program.
+	User string
+	Life vni.Life // of a process of a rank
 }
 
-// HeadBatch is how many commands the NIC reads between two updates of the head that the driver sees (QNIX-51): QNIX's one
-// constant (QNIX-61).
+// HeadBatch is the number of commands that the NIC reads between two updates of the head that
+// the driver sees (QNIX-51). It is QNIX's one constant (QNIX-61).
 const HeadBatch = 8
 
-// Queue is the memory of both halves.
+// Queue is the memory that both halves share.
 type Queue struct {
 	entries [limits.DriverCommands]entry
-	bells   [limits.DriverCommands]atomic.Uint32 // Driver Doorbell Array (QNIX-58): of vni.Doorbell
-	results [limits.DriverCommands]Result        // written before the bell turns Done
-	head    atomic.Uint32                        // NIC Status: Driver Command Queue Head, the next to be read, up to 7 late (QNIX-59)
-	table   []Entry                              // by index; the driver's while the index is free, then the NIC's
+	// Driver Doorbell Array (QNIX-58), of vni.Doorbell.
+	bells [limits.DriverCommands]atomic.Uint32
+	// A result is written before its bell turns Done.
+	results [limits.DriverCommands]Result
+	// NIC Status: Driver Command Queue Head, the next entry to be read. It is up to 7 late
+	// (QNIX-59).
+	head atomic.Uint32
+	// By index. An entry is the driver's while its index is free, then the NIC's.
+	table []Entry
 }
 
 // entry is a Command in the queue.
@@ -95,15 +108,17 @@ type entry struct {
 	name vni.Name
 }
 
-// NewQueue makes the memory for a process table of entries 0 to processes: P, and the NIC's own (decision 1).
+// NewQueue returns the memory for a process table with entries 0 to processes: P entries, and
+// the NIC's own (decision 1).
 func NewQueue(processes int) *Queue { return &Queue{table: make([]Entry, 1+processes)} }
 
 func step(i uint32) uint32 { return (i + 1) % limits.DriverCommands }
 
-// QueueBytes is the size of the queue with its doorbells and results.
+// QueueBytes is the size of the queue with its doorbells and results, in bytes.
 const QueueBytes = int64(unsafe.Sizeof(Queue{}))
 
-// TableBytes is the size of what the driver ties to a process table of so many entries, and of its flags.
+// TableBytes returns the size of the driver's entries and flags for a number of processes, in
+// bytes.
 func TableBytes(processes int) int64 {
 	return int64(1+processes) * int64(unsafe.Sizeof(Entry{})+unsafe.Sizeof(uint32(0)))
 }

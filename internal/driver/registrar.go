@@ -8,31 +8,33 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// ErrNoSlot says that every entry of the process table has a process.
+// ErrNoSlot means that every entry of the process table has a process.
 var ErrNoSlot = errors.New("driver: every slot has a process")
 
-// Waiter is how the driver waits for the NIC.
+// Waiter waits for the NIC on behalf of the driver.
 type Waiter interface {
-	// Wait returns nil once ready returns true, ctx's error if ctx ends before that, and another error if the NIC will
-	// answer no more. ready only loads atomics; Wait may call it from any goroutine until it returns.
+	// Wait returns nil once ready returns true. It returns ctx's error if ctx ends before, and
+	// another error if the NIC will not answer any more. ready only loads atomics. Wait may call
+	// it from any goroutine until it returns.
 	Wait(ctx context.Context, ready func() bool) error
-	// Kick has the NIC polled. It does not block.
+	// Kick makes the NIC poll. It does not block.
 	Kick()
-	// Wake has every Wait look at its ready again. It does not block.
+	// Wake makes every Wait call its ready again. It does not block.
 	Wake()
 }
 
-// Registrar is a driver half for many goroutines, which wait for their doorbells.
+// Registrar is a driver half for many goroutines. They wait for their doorbells.
 type Registrar struct {
 	w  Waiter
 	mu sync.Mutex
 	d  *Driver
 }
 
-// NewRegistrar makes a registrar of a driver half, which is its own from now on.
+// NewRegistrar returns a registrar that owns a driver half from now on.
 func NewRegistrar(d *Driver, w Waiter) *Registrar { return &Registrar{w: w, d: d} }
 
-// Take takes a free entry of the process table for a process of the operating system. The error is ErrNoSlot if there is none.
+// Take takes a free entry of the process table for a process of the operating system. It returns
+// ErrNoSlot if there is none.
 func (r *Registrar) Take(pid int) (slot uint16, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,26 +45,27 @@ func (r *Registrar) Take(pid int) (slot uint16, err error) {
 	return slot, nil
 }
 
-// GiveBack makes an entry free that was taken, and of whose process the NIC knows nothing, or nothing any more.
+// GiveBack frees an entry. The NIC must not know its process, or not know it any more.
 func (r *Registrar) GiveBack(slot uint16) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.d.GiveBack(slot)
 }
 
-// Taken is how many entries of the process table have a process, of how many.
+// Taken returns the number of entries with a process, and the number of all that can have one.
 func (r *Registrar) Taken() (used, of int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.d.Taken()
 }
 
-// Pending is how many commands have been posted and are not answered, of how many.
+// Pending returns the number of commands that are posted and not answered, and the capacity of
+// the queue.
 func (r *Registrar) Pending() (n, of int) { return r.d.Pending() }
 
-// New has the NIC serve a process at the entry that was taken for it (QNIX-62). If that fails, or ctx ends first, the NIC
-// knows nothing of it: e.VNI is the caller's again, and the entry is to be given back. Slot 0, the NIC's own, is neither
-// taken nor given back.
+// New makes the NIC serve a process at the entry that was taken for it (QNIX-62). If New fails,
+// or ctx ends first, the NIC does not know the process: e.VNI belongs to the caller again, which
+// must give the entry back. Slot 0, the NIC's own, is neither taken nor given back.
 func (r *Registrar) New(ctx context.Context, slot uint16, pid int, name vni.Name, e Entry) (gen uint32, err error) {
 	r.mu.Lock()
 	r.d.Tie(slot, e)
@@ -78,8 +81,8 @@ func (r *Registrar) New(ctx context.Context, slot uint16, pid int, name vni.Name
 	return res.Gen, res.Err
 }
 
-// withdraw deletes a process whose New_Process stands at a position and may not be answered yet. The NIC
-// answers both commands.
+// withdraw deletes a process whose New_Process is at a position and perhaps not answered yet.
+// The NIC answers both commands.
 func (r *Registrar) withdraw(slot uint16, at int) error {
 	first := &unclaimed{at: at, open: true}
 	err := r.delete(slot, first)
@@ -87,8 +90,9 @@ func (r *Registrar) withdraw(slot uint16, at int) error {
 	return err
 }
 
-// Delete has the NIC let a process go. When it returns, the NIC touches none of the process's memory again. The NIC answers
-// at its next poll, so this waits for nothing but that; the error is the waiter's, if there is no further poll.
+// Delete makes the NIC remove a process. After it returns, the NIC touches none of the process's
+// memory. The NIC answers at its next poll, and Delete waits only for that. It returns the
+// waiter's error if there is no further poll.
 func (r *Registrar) Delete(slot uint16) error { return r.delete(slot, new(unclaimed)) }
 
 func (r *Registrar) delete(slot uint16, own *unclaimed) error {
@@ -109,7 +113,8 @@ func (r *Registrar) await(ctx context.Context, at int) (Result, error) {
 	return Result{}, err
 }
 
-// answered takes the result of a position, if there is one, and wakes the callers that wait for room.
+// answered takes the result of a position, if there is one. It then wakes the callers that wait
+// for room.
 func (r *Registrar) answered(at int) (Result, bool) {
 	r.mu.Lock()
 	res, ok := r.d.Answered(at)
@@ -120,16 +125,17 @@ func (r *Registrar) answered(at int) (Result, bool) {
 	return res, ok
 }
 
-// unclaimed is the answer to a command of the caller that it has not taken yet. The zero value is none.
+// unclaimed is an answer to a command of the caller that the caller has not taken yet. The zero
+// value is none.
 type unclaimed struct {
 	at   int
 	open bool
 }
 
-// there reports whether the answer has come.
+// there reports whether the answer has arrived.
 func (u *unclaimed) there(r *Registrar) bool { return u.open && r.d.Doorbell(u.at) == vni.Done }
 
-// claim takes the answer if it has come. The position is another command's from then on.
+// claim takes the answer if it has arrived. Then other commands can use the position.
 func (u *unclaimed) claim(r *Registrar) {
 	if u.open {
 		_, ok := r.answered(u.at)
@@ -137,8 +143,8 @@ func (u *unclaimed) claim(r *Registrar) {
 	}
 }
 
-// post waits for room, posts a command, and wakes the NIC. While it waits, it also takes the caller's
-// own answer when that answer comes. The tail may stand at the position of that answer. Then no
+// post waits for room, posts a command, and wakes the NIC. While it waits, it also takes the
+// caller's own answer when that arrives. The tail may be at the position of that answer. Then no
 // command could be posted until the answer is taken, not even the caller's.
 func (r *Registrar) post(ctx context.Context, c Command, own *unclaimed) (int, error) {
 	for {

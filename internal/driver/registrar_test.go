@@ -15,18 +15,18 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// toyNIC answers driver commands from a goroutine of its own, some of them late.
+// toyNIC answers driver commands from its own goroutine, some of them late.
 type toyNIC struct {
 	idle.Waiters
 	n      *NIC
-	late   func() bool // whether a New_Process is answered later
+	late   func() bool // whether to answer a New_Process later
 	kicked atomic.Bool
 	stop   atomic.Bool
 	ended  sync.WaitGroup
-	err    error // of the goroutine; to be read when it has ended
+	err    error // of the goroutine; read it after the end
 
 	procs   map[uint16]vni.Name
-	waiting map[uint16]int // New_Process by slot that are not answered, and where
+	waiting map[uint16]int // positions of unanswered New_Process commands, by slot
 }
 
 func (w *toyNIC) Kick() { w.kicked.Store(true) }
@@ -93,7 +93,7 @@ func (w *toyNIC) execute(c Command, at int) error {
 	return fmt.Errorf("%v of entry %d, where there is %v: %v", c.Code, c.Index, name, there)
 }
 
-// segments are VNIs that can be told apart by their number of contexts.
+// segments returns VNIs that differ in their number of contexts.
 func segments(t *testing.T, n int) []*vni.Segment {
 	t.Helper()
 	var all []*vni.Segment
@@ -109,7 +109,8 @@ func segments(t *testing.T, n int) []*vni.Segment {
 	return all
 }
 
-// Goroutines come and go at full speed, some of them before they have been taken in, and more than there are slots.
+// Goroutines come and go at full speed. Some leave before they are registered, and there are
+// more of them than slots.
 func TestProcessesComeAndGoAtFullSpeed(t *testing.T) {
 	const slots, goroutines = 5, 8
 	rounds := 3000
@@ -117,7 +118,7 @@ func TestProcessesComeAndGoAtFullSpeed(t *testing.T) {
 		rounds = 300
 	}
 	q := NewQueue(slots)
-	rng := rand.New(rand.NewPCG(1, 2)) // the toy's alone
+	rng := rand.New(rand.NewPCG(1, 2)) // used only by the toy
 	w := newToyNIC(q, func() bool { return rng.IntN(4) > 0 })
 	r := NewRegistrar(q.Driver(), w)
 	var all sync.WaitGroup
@@ -172,7 +173,8 @@ func TestProcessesComeAndGoAtFullSpeed(t *testing.T) {
 	}
 }
 
-// The tail comes round to the answer of a New_Process whose caller has given up and is about to post Delete_Process.
+// The tail reaches the answer of a New_Process whose caller has given up and is about to post
+// Delete_Process.
 func TestAWithdrawalFindsRoomThoughItsOwnAnswerIsAtTheTail(t *testing.T) {
 	q := NewQueue(3)
 	w := newToyNIC(q, func() bool { return false })
@@ -230,7 +232,8 @@ func TestWhoFindsNoRoomWaitsForIt(t *testing.T) {
 			}
 		})
 	}
-	for n := 0; n < limits.DriverCommands; n, _ = r.Pending() { // with one less, the next command might be the one below
+	// With one less, the next command might be the one below.
+	for n := 0; n < limits.DriverCommands; n, _ = r.Pending() {
 		runtime.Gosched()
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -245,7 +248,7 @@ func TestWhoFindsNoRoomWaitsForIt(t *testing.T) {
 	}
 }
 
-// As when a daemon ends: more processes leave at once than the queue has entries.
+// As at the end of a daemon, more processes leave at once than the queue has entries.
 func TestAllLeaveAtOnce(t *testing.T) {
 	const many = 3 * limits.DriverCommands
 	q := NewQueue(many)

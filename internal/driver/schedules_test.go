@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Each test here has the driver and the NIC of a queue take a few steps in every order.
+// Each test here runs a few steps of the driver and the NIC of a queue in every order.
 
 func TestEveryScheduleOfTheDriverQueue(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Plain: true, Preemptions: 4, Least: 500}, func(r *interleave.Run) {
@@ -50,7 +50,8 @@ func TestEveryScheduleOfTheDriverQueue(t *testing.T) {
 	})
 }
 
-// scheduledNIC is polled when it is kicked, and answers what it finds; then whatever waits is woken, as by a daemon's loop.
+// scheduledNIC polls when it is kicked, and answers all commands. Then it wakes all waiters, as
+// a daemon's loop does.
 type scheduledNIC struct {
 	idle.Waiters
 	kicks, polls int
@@ -63,13 +64,13 @@ func (w *scheduledNIC) Kick() {
 
 func (w *scheduledNIC) Wake() { w.WakeReady() }
 
-// kicked waits until the NIC is to be polled once more.
+// kicked waits until the NIC must poll once more.
 func (w *scheduledNIC) kicked() {
 	interleave.Block(func() bool { return w.kicks > w.polls })
 	w.polls = w.kicks
 }
 
-// full is a queue all of whose commands the NIC has read and none of which it has answered, but one that is not there.
+// full returns a queue without room. The NIC has read all of its commands and answered none.
 func full(t *testing.T) (*Registrar, *NIC, *scheduledNIC) {
 	q, w := NewQueue(4), &scheduledNIC{}
 	d, n := q.Driver(), q.NIC()
@@ -105,7 +106,7 @@ func TestEveryScheduleOfAProcessThatIsRegistered(t *testing.T) {
 	})
 }
 
-// serve answers so many commands, with their number from 1 on.
+// serve answers many commands, with their number from 1 on.
 func serve(n *NIC, w *scheduledNIC, many int) {
 	for k := 0; k < many; {
 		w.kicked()
@@ -121,7 +122,8 @@ func serve(n *NIC, w *scheduledNIC, many int) {
 	}
 }
 
-// The oldest command of a full queue is answered: the one that waits for room has to hear of it.
+// The NIC answers the oldest command of a full queue. The command that waits for room must
+// notice.
 func TestEveryScheduleOfACommandThatWaitsForRoom(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 3, Least: 500}, func(r *interleave.Run) {
 		reg, n, w := full(t)
