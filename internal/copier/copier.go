@@ -1,35 +1,40 @@
-// Package copier copies payload into memory that another core reads, by the faster of two ways. What lies in a ring goes from core to core:
+// Package copier copies payload into memory that another core reads, by the faster of two ways.
+// The contents of a ring move from core to core:
 //
 //	           plain stores                               streaming stores (stream_amd64.s)
-//	writer     wins each line back from the reader's      writes full lines past the caches; the reader's old copies
-//	           cache, and has it in its own               are dropped, and no core waits for them
+//	writer     wins each line back from the reader's      writes full lines past the caches; the reader's
+//	           cache, and has it in its own               old copies are dropped, and no core waits
 //	reader     takes it from the writer's cache           takes it from memory
 //
-// Where two cores share a cache, plain stores are about twice as fast for both ends together. Where they share none, the writer waits for each line
-// that the reader has, and streaming stores are several times as fast. A program cannot know which it is, and on a virtual machine it changes.
-// So now and then the first bytes of a long copy go half by one way, half by the other, and both are timed.
+// If two cores share a cache, plain stores are about twice as fast for both ends together.
+// If they share none, the writer waits for each line that the reader has, and streaming
+// stores are several times as fast. A program cannot know which of the two holds, and on a
+// virtual machine it changes. So from time to time the first bytes of a long copy go half by one
+// way and half by the other, and both are timed.
 package copier
 
-// Copier copies into one ring. The zero value is good.
+// Copier copies into one ring. The zero value is ready to use.
 type Copier struct {
-	streams bool // the way that is taken now
+	streams bool // the current way
 	copies  int  // since the last trial
-	doubts  int  // trials in a row that were for the other way
+	doubts  int  // consecutive trials in favour of the other way
 }
 
 const (
 	line = 64 // bytes of a cache line
 
-	leastTried = 16 << 10 // bytes of a copy that is worth a trial
+	leastTried = 16 << 10 // shortest copy, in bytes, that is worth a trial
 	trialBytes = 4 << 10  // by each way
-	trialEvery = 64       // copies: where cores are far apart, the slow half of a trial takes as long as two of them
-	mostDoubts = 2        // one could be an interrupt
+	// trialEvery is the number of copies between two trials: where cores are far apart, the slow
+	// half of a trial takes as long as two copies.
+	trialEvery = 64
+	mostDoubts = 2 // one alone could be an interrupt
 
-	// leastStreamed is for how many bytes streaming is worth its fence.
+	// leastStreamed is the shortest copy, in bytes, for which streaming is worth its fence.
 	leastStreamed = 2 << 10
 )
 
-// Copy copies all of from, for which there is room.
+// Copy copies all of from to the beginning of to, which must be long enough.
 func (c *Copier) Copy(to, from []byte) {
 	if len(from) < leastStreamed || !canStream {
 		copy(to, from)
@@ -49,8 +54,9 @@ func (c *Copier) Copy(to, from []byte) {
 	}
 }
 
-// Plain reports whether to write into the ring by plain stores, without Copy, is the faster way. A true counts as a copy. Plain is false when it
-// is time for a trial, which Copy makes.
+// Plain reports whether plain stores into the ring, without Copy, are the faster way. If it
+// returns true, this counts as a copy. Plain returns false when a trial is due, which Copy
+// makes.
 func (c *Copier) Plain() bool {
 	if c.streams || canStream && c.copies+1 >= trialEvery {
 		return false
@@ -59,7 +65,8 @@ func (c *Copier) Plain() bool {
 	return true
 }
 
-// try copies the first bytes, half of them by each way, and changes the way if that is slower time after time.
+// try copies the first bytes, half of them by each way. It changes the way if the current one
+// was slower in several trials.
 func (c *Copier) try(to, from []byte) {
 	begin := ticks()
 	copy(to, from[:trialBytes])
@@ -68,7 +75,8 @@ func (c *Copier) try(to, from []byte) {
 	c.judge(middle-begin, ticks()-middle)
 }
 
-// judge takes the times of a trial. What streaming costs the reader the writer does not see, so it must be twice as fast.
+// judge takes the times of a trial. The writer does not see what streaming costs the reader. So
+// streaming counts as faster only if it is more than twice as fast.
 func (c *Copier) judge(plain, streamed uint64) {
 	if c.streams == (plain > 2*streamed) {
 		c.doubts = 0

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Streaming against the dumb way, at all places of both ends within a cache line, and of all lengths that make a difference.
+// Compares streaming with a plain copy, for all offsets of both ends within a cache line, and
+// for all lengths that make a difference.
 func TestStreamingCopiesWhatCopyDoes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	from, to, want, blank := make([]byte, 8192), make([]byte, 8192), make([]byte, 8192), bytes.Repeat([]byte{0xa5}, 8192)
@@ -37,7 +38,7 @@ func TestStreamingCopiesWhatCopyDoes(t *testing.T) {
 	}
 }
 
-// Whichever way is taken, and when it is tried and changed, the bytes are the same.
+// The bytes are the same by either way, also when the ways are tried and changed.
 func TestACopierCopiesByEitherWay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	from, to := make([]byte, 64<<10), make([]byte, 64<<10)
@@ -77,13 +78,14 @@ func TestACopierTakesTheFasterWayOnceItIsSure(t *testing.T) {
 	trial(100, 200, false)
 	trial(2000, 200, false)
 	trial(2000, 200, true)
-	trial(300, 200, true) // as fast, or an interrupt
+	trial(300, 200, true) // equally fast, or an interrupt
 	trial(2000, 200, true)
 	trial(300, 200, true)
 	trial(300, 200, false) // faster by less than the reader loses
 }
 
-// The trials themselves: on a processor that can stream, long copies are timed, and short ones are not.
+// The trials themselves: on a processor that can stream, long copies are timed, and short ones
+// are not.
 func TestACopierTriesLongCopiesOnly(t *testing.T) {
 	from, to := make([]byte, leastTried), make([]byte, leastTried)
 	var c Copier
@@ -100,7 +102,8 @@ func TestACopierTriesLongCopiesOnly(t *testing.T) {
 	}
 }
 
-// A caller that writes by plain stores itself is sent back to Copy for each trial, and always while streaming is faster.
+// A caller that writes by plain stores itself must use Copy for each trial, and always while
+// streaming is faster.
 func TestPlainStoresAreTheWayUntilATrialIsDue(t *testing.T) {
 	if !canStream {
 		t.Skip("there is no other way here")

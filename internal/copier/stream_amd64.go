@@ -2,10 +2,11 @@ package copier
 
 import "unsafe"
 
-// canStream says that stream is another way than copy.
+// canStream reports that stream differs from copy.
 const canStream = true
 
-// stream is copy past the caches. A core that sees a word that is written after it sees all that it wrote.
+// stream copies past the caches. A core that sees a word written afterwards also sees all bytes
+// that stream wrote.
 func stream(to, from []byte) {
 	to = to[:len(from)]
 	if head := int(-uintptr(unsafe.Pointer(unsafe.SliceData(to))) & (line - 1)); head < len(from) {
@@ -19,11 +20,11 @@ func stream(to, from []byte) {
 	copy(to, from)
 }
 
-// streamLines copies so many lines to the beginning of a line.
+// streamLines copies a number of lines. to is the beginning of a line.
 //
 //go:noescape
 func streamLines(to, from *byte, lines int)
 
-// ticks is a clock that runs at any pace: 20 ns where the system's takes 40 to 90. It stops when all that was written before
-// has found its place.
+// ticks reads a clock with an arbitrary rate. It takes 20 ns, the system's clock 40 to 90. It
+// first waits until all earlier stores have reached memory.
 func ticks() uint64

@@ -2,7 +2,7 @@
 
 package copier
 
-// canStream says that there is no other way than copy here.
+// canStream reports that this processor has only copy.
 const canStream = false
 
 func stream(to, from []byte) { copy(to, from) }
