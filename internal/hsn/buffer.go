@@ -2,25 +2,27 @@ package hsn
 
 import "fmt"
 
-// RestBytes is what a packet may have behind a page: headers.
+// RestBytes is the room of a buffer behind the page, in bytes: it holds headers.
 const RestBytes = MaxHeader + HeaderLen
 
-// Buffer is what one packet is received into: a page, and a place for what is longer. It belongs to the pool, the interface, the
-// driver, or a module, one at a time.
+// Buffer receives one packet: a page, and room for the bytes after it. It belongs to the pool,
+// the interface, the driver, or a module, one at a time.
 type Buffer struct {
-	Page []byte // PageBytes of them
-	Rest []byte // RestBytes
-	Tag  int    // its owner's own mark: the pool and the driver leave it alone
+	Page []byte // PageBytes long
+	Rest []byte // RestBytes long
+	Tag  int    // a mark of its owner; pool and driver do not use it
 	free bool
 }
 
-// Pool is the memory for buffers: the system's pool of pages (HSN-25). Modules give pages back to it, or new ones.
+// Pool is the memory for buffers: the system's pool of pages (HSN-25). Modules return pages to
+// it, or add new ones.
 type Pool struct {
 	pageBytes int
 	free      []*Buffer
 }
 
-// NewPool makes a pool of the pages of mem, each with a part of rest. What is left over of both is not used.
+// NewPool returns a pool of the pages of mem, each with a part of rest. It does not use the
+// remainder of either.
 func NewPool(pageBytes int, mem, rest []byte) *Pool {
 	p := &Pool{pageBytes: pageBytes}
 	for len(mem) >= pageBytes && len(rest) >= RestBytes {
@@ -30,10 +32,10 @@ func NewPool(pageBytes int, mem, rest []byte) *Pool {
 	return p
 }
 
-// Len is how many buffers are free.
+// Len returns the number of free buffers.
 func (p *Pool) Len() int { return len(p.free) }
 
-// Take takes a buffer out of the pool; nil if it is empty.
+// Take takes a buffer out of the pool. It returns nil if the pool is empty.
 func (p *Pool) Take() *Buffer {
 	if len(p.free) == 0 {
 		return nil
@@ -44,16 +46,18 @@ func (p *Pool) Take() *Buffer {
 	return b
 }
 
-// Free gives a buffer back (HSN-26, HSN-27). One that is there already, or of another size, is a mistake of its owner.
+// Free returns a buffer to the pool (HSN-26, HSN-27). It panics if the buffer is already there,
+// or is of another size.
 func (p *Pool) Free(b *Buffer) {
 	if b.free || len(b.Page) != p.pageBytes || len(b.Rest) != RestBytes {
-		panic(fmt.Sprintf("hsn: a buffer of %d and %d bytes is given back, free: %v; the pool's have %d and %d", len(b.Page), len(b.Rest), b.free, p.pageBytes, RestBytes))
+		panic(fmt.Sprintf("hsn: a buffer of %d and %d bytes is given back, free: %v; the pool's have %d and %d",
+			len(b.Page), len(b.Rest), b.free, p.pageBytes, RestBytes))
 	}
 	b.free = true
 	p.free = append(p.free, b)
 }
 
-// Free gives the buffers of a message back to the driver's pool.
+// Free returns the buffers of a message to the driver's pool.
 func (d *Driver) Free(m *Message) {
 	for i, b := range m.Buffers {
 		if b != nil {
@@ -63,7 +67,7 @@ func (d *Driver) Free(m *Message) {
 	}
 }
 
-// refill gives the interface buffers, up to as many as the receive queue has (HSN-24).
+// refill gives buffers to the interface, up to the number in the receive queue (HSN-24).
 func (d *Driver) refill() {
 	for d.given < d.cfg.Buffers {
 		b := d.pool.Take()
@@ -79,7 +83,7 @@ func (d *Driver) refill() {
 	}
 }
 
-// at copies n bytes of what was received into b, from offset on.
+// at copies received bytes of b to to, from offset on.
 func (b *Buffer) at(to []byte, offset int) {
 	if offset < len(b.Page) {
 		n := copy(to, b.Page[offset:])
@@ -88,7 +92,8 @@ func (b *Buffer) at(to []byte, offset int) {
 	copy(to, b.Rest[offset-len(b.Page):])
 }
 
-// bytes is a piece of what was received into b, which is copied only if part of it is in the page and part is not.
+// bytes returns n received bytes of b. It copies them only if they are partly in the page and
+// partly behind it.
 func (b *Buffer) bytes(offset, n int) []byte {
 	switch {
 	case offset+n <= len(b.Page):

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Host is where packets go: a process of a NIC.
+// Host is the destination of packets: a process of a NIC.
 type Host struct {
 	NIC  uint64
 	Slot uint16
@@ -18,75 +18,84 @@ type Host struct {
 
 // Interface is the network interface below the driver. None of its methods calls the driver.
 type Interface interface {
-	// Send begins to send a packet, data and then headers, and reports whether it could. Both stay as they are until Done says so.
+	// Send begins to send a packet: data, then headers. It reports whether it could. Both slices
+	// must stay as they are until Done returns true for the slot.
 	Send(slot int, to Host, data, headers []byte) bool
 
-	// Done reports whether a packet whose sending was begun has left its memory, or will never.
+	// Done reports whether the packet of a slot has left its memory, or never will.
 	Done(slot int) bool
 
-	// Flush has what Send has begun leave now, if it has not.
+	// Flush makes the packets of earlier Sends leave now.
 	Flush()
 
-	// Receive gives the interface a buffer, for the packet that comes behind those for which it has buffers. It reports whether
-	// it could take it.
+	// Receive gives the interface a buffer, for the first packet for which it has no buffer yet.
+	// It reports whether the interface has taken it.
 	Receive(b *Buffer) bool
 
-	// Next returns the next buffer in which a packet has come, the packet's length, and whose it is, which the sender cannot choose.
+	// Next returns the next buffer with a received packet, the packet's length, and its sender,
+	// which the sender cannot forge.
 	Next() (b *Buffer, n int, from Host, ok bool)
 }
 
 // Module is a user of the driver (HSN-4).
 type Module struct {
-	// Receive takes a message. Its data and its header lie in its buffers, which belong to the module until it frees them.
+	// Receive takes a message. Its data and its header are in its buffers. The module owns the
+	// buffers until it frees them.
 	Receive func(now clock.Time, m Message)
 
-	// Sent says that a message's memory is not needed any more: it has left, or never will.
+	// Sent reports that a message's memory is not needed any more: the message has left, or
+	// never will.
 	Sent func(cookie uint64)
 }
 
-// Message is what a module receives.
+// Message is a received message.
 type Message struct {
-	From    Host
-	Data    []byte // the page: it begins where its buffer begins
-	Header  []byte
-	Buffers [2]*Buffer // that hold them; the second is nil of a message that came in one packet
+	From   Host
+	Data   []byte // the page; it starts at the beginning of its buffer
+	Header []byte
+	// Buffers hold data and header. The second is nil if the message came in one packet.
+	Buffers [2]*Buffer
 }
 
 // Config configures a driver.
 type Config struct {
-	Host      uint64 // of this node, in what it sends: its NIC
-	PageBytes int    // of its buffers: the page size of the machine, 4096 or 8192 (HSN-24)
+	Host      uint64 // the NIC of this node, as it stands in the packets
+	PageBytes int    // size of a buffer's page: the machine's page size, 4096 or 8192 (HSN-24)
 	Modules   [modules]Module
 
-	Buffers   int           // in the receive queue at least, as long as the pool has any; zero: 64
-	Slots     int           // of the send queue; zero: 32
-	Pending   int           // messages that may wait to be sent; zero: 256
-	Fragments int           // halves that may wait for their other half; zero: 32
-	Patience  time.Duration // for how long one does; zero: 100 ms
-	Burst     int           // packets that one Interrupt takes at most (HSN-30); zero: 16
+	// Buffers is the smallest number of buffers in the receive queue, as long as the pool has
+	// any. Zero means 64.
+	Buffers   int
+	Slots     int           // of the send queue; zero means 32
+	Pending   int           // messages that may wait to be sent; zero means 256
+	Fragments int           // halves that may wait for their other half; zero means 32
+	Patience  time.Duration // how long such a half waits; zero means 100 ms
+	Burst     int           // packets that one Interrupt takes at most (HSN-30); zero means 16
 
 	Defect mutate.PageDefect // for tests
 }
 
 var (
-	// ErrBusy is what Send returns while too many messages wait.
+	// ErrBusy is returned by Send when too many messages wait.
 	ErrBusy = errors.New("hsn: too many messages wait to be sent")
 
-	// ErrMessage is what Send returns of a message that cannot be sent.
+	// ErrMessage is returned by Send for a message that cannot be sent.
 	ErrMessage = errors.New("hsn: not a message")
 )
 
-// Counts is what a driver has done.
+// Counts holds the counters of a driver.
 type Counts struct {
-	Sent, Received    uint64 // messages
-	PacketsOut        uint64
-	PacketsIn         uint64
-	CopiedBytes       uint64 // of pages, within the driver: halves that were put together
-	Malformed         uint64 // packets
-	Repeated          uint64 // halves that were there already
-	Expired, Crowded  uint64 // halves given up: by their timer, for want of room in the queue
-	Foreign           uint64 // messages to a module that is not here
-	Starved, Deferred uint64 // times that the pool was empty, and that a full send queue or interface left messages pending
+	Sent, Received   uint64 // messages
+	PacketsOut       uint64
+	PacketsIn        uint64
+	CopiedBytes      uint64 // bytes of pages copied within the driver, to join halves
+	Malformed        uint64 // packets
+	Repeated         uint64 // halves that had arrived before
+	Expired, Crowded uint64 // halves dropped: by timeout, or because the queue was full
+	Foreign          uint64 // messages to a module that this node does not have
+	// Starved counts the times that the pool was empty. Deferred counts the times that messages
+	// stayed pending, because the send queue or the interface was full.
+	Starved, Deferred uint64
 }
 
 // Driver is the page driver of one node. The zero value is not ready: see New.
@@ -95,18 +104,19 @@ type Driver struct {
 	nic   Interface
 	count Counts
 
-	pending   []message // HSN-6; the first at first
+	pending   []message // HSN-6; the first is at index first
 	first     int
 	slots     []slot      // HSN-7
-	busy      int         // of them
-	outputs   bool        // HSN-35
+	busy      int         // number of busy slots
+	outputs   bool        // HSN-35: output is in progress
 	given     int         // HSN-8: buffers that the interface has
-	pool      *Pool       // from which it gets more
+	pool      *Pool       // source of more buffers
 	fragments []*fragment // HSN-9, oldest first
 	sequence  uint32
 }
 
-// New makes a driver. It fills the receive queue from the pool, whose pages have the size that cfg says (HSN-29).
+// New returns a driver. It fills the receive queue from the pool, whose pages must have the size
+// in cfg (HSN-29).
 func New(cfg Config, nic Interface, pool *Pool) (*Driver, error) {
 	if cfg.PageBytes != HalfPage && cfg.PageBytes != MaxPage {
 		return nil, fmt.Errorf("hsn: pages of %d bytes; expected %d or %d", cfg.PageBytes, HalfPage, MaxPage)
@@ -133,5 +143,5 @@ func New(cfg Config, nic Interface, pool *Pool) (*Driver, error) {
 	return d, nil
 }
 
-// Counts is what the driver has done so far.
+// Counts returns the counters of the driver.
 func (d *Driver) Counts() Counts { return d.count }

@@ -13,25 +13,25 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// node is a driver on a wire that a test holds in its hand.
+// node is a driver on a wire that the test controls.
 type node struct {
 	*Driver
 	t    *testing.T
 	id   Host
 	pool *Pool
 
-	gives bool // the interface takes packets
-	quick bool // what it has taken leaves with the next Flush
+	gives bool // whether the interface takes packets
+	quick bool // packets leave with the next Flush
 	out   []packet
-	lay   []*byte      // where the data of each began
+	lay   []*byte      // where each packet's data began
 	done  map[int]bool // slots whose packets have left
 
-	buffers []*Buffer // that the interface has
+	buffers []*Buffer // buffers that the interface has
 	in      []packet
 
 	got  []Message
 	sent []uint64
-	keep bool // the modules keep what they get
+	keep bool // the modules keep their messages
 }
 
 type packet struct {
@@ -79,7 +79,7 @@ func (n *node) Send(slot int, _ Host, data, headers []byte) bool {
 
 func (n *node) Done(slot int) bool { return n.done[slot] }
 
-// left says that all packets have left.
+// left marks all packets as having left.
 func (n *node) left() {
 	for s := range n.done {
 		n.done[s] = true
@@ -96,7 +96,7 @@ func (n *node) Receive(b *Buffer) bool { n.buffers = append(n.buffers, b); retur
 
 func (n *node) Next() (*Buffer, int, Host, bool) {
 	if len(n.in) == 0 || len(n.buffers) == 0 {
-		n.in = nil // none to receive into: they are lost
+		n.in = nil // no buffers: they are lost
 		return nil, 0, Host{}, false
 	}
 	p, b := n.in[0], n.buffers[0]
@@ -106,7 +106,7 @@ func (n *node) Next() (*Buffer, int, Host, bool) {
 	return b, len(p.data), p.from, true
 }
 
-// carry brings packets from a to b, in the order that they have.
+// carry delivers packets to n, in their order.
 func (n *node) carry(now clock.Time, packets ...packet) {
 	n.in = append(n.in, packets...)
 	for n.Interrupt(now) {
@@ -132,7 +132,7 @@ func page(n int) []byte {
 	return b
 }
 
-// The four scenarios of the design, as the driver has them: what it copies of a page.
+// The four scenarios of the HSN design, with the number of page bytes that the driver copies.
 func TestPagesAreCopiedNoMoreThanTheirDesignSays(t *testing.T) { // HSN-15 to HSN-20, HSN-40
 	for _, s := range []struct {
 		name             string
@@ -142,14 +142,14 @@ func TestPagesAreCopiedNoMoreThanTheirDesignSays(t *testing.T) { // HSN-15 to HS
 		beginsWithBuffer bool
 	}{
 		{"client 4K, page-in", 4096, 4096, Client, 1, 0, true},      // HSN-16
-		{"client 4K, page-out", 4096, 8192, Server, 1, 0, true},     // HSN-17: where the cache puts it is the server's
+		{"client 4K, page-out", 4096, 8192, Server, 1, 0, true},     // HSN-17
 		{"client 8K, page-in", 8192, 8192, Client, 2, 4096, true},   // HSN-18
 		{"client 8K, page-out", 8192, 8192, Server, 2, 4096, true},  // HSN-19
 		{"control message", 0, 4096, Client, 1, 0, true},            // HSN-A8
 		{"less than a page", 100, 8192, Server, 1, 0, true},         //
 		{"almost a packet", 8000, 8192, Server, 1, 0, true},         //
 		{"header within the page", 3000, 4096, Client, 1, 0, true},  //
-		{"header beyond the page", 4090, 4096, Client, 1, 0, false}, // part of the header lies in it
+		{"header beyond the page", 4090, 4096, Client, 1, 0, false}, // part in the page
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			a, b := newNode(t, 1, s.buffers, 100, nil), newNode(t, 2, s.buffers, 100, nil)
@@ -215,8 +215,9 @@ func TestAMessageMayBeEmpty(t *testing.T) { // HSN-A8
 	b.wants(0, a, nil, nil)
 }
 
-// A node has one row of numbers for what both of its modules send, so halves of two modules never have one number: what says so is not
-// the node that others take it for, and its halves are no page of either module.
+// A node numbers the messages of both its modules in one sequence, so halves for two modules
+// never have the same number. If they do, the sender is not the node that it claims to be, and
+// its halves make no page of either module.
 func TestHalvesForTwoModulesAreNotOnePage(t *testing.T) { // HSN-A3
 	a, b := newNode(t, 1, 8192, 20, nil), newNode(t, 2, 8192, 100, nil)
 	for _, m := range []ModuleID{Client, Server} {
@@ -232,7 +233,7 @@ func TestHalvesForTwoModulesAreNotOnePage(t *testing.T) { // HSN-A3
 	b.wants(1, a, page(8192), nil)
 }
 
-// Of the two pieces of a packet the first is the module's own memory.
+// A packet is sent in two pieces, and the first is the module's own memory.
 func TestAPageIsSentFromWhereItLies(t *testing.T) { // HSN-36
 	a := newNode(t, 1, 8192, 20, nil)
 	data := page(8192)
@@ -294,7 +295,8 @@ func TestAHalfThatComesTwiceIsCountedAndTheQueueIsBounded(t *testing.T) { // HSN
 	}
 }
 
-func TestAFullSendQueueLeavesMessagesPendingAndSendTellsWhenThereAreTooMany(t *testing.T) { // HSN-6, HSN-7, HSN-A6
+// HSN-6, HSN-7, HSN-A6
+func TestAFullSendQueueLeavesMessagesPendingAndSendTellsWhenThereAreTooMany(t *testing.T) {
 	a, b := newNode(t, 1, 4096, 20, func(c *Config) { c.Slots, c.Pending = 2, 4 }), newNode(t, 2, 4096, 100, nil)
 	var refused int
 	for i := range 8 {
@@ -317,7 +319,8 @@ func TestAFullSendQueueLeavesMessagesPendingAndSendTellsWhenThereAreTooMany(t *t
 	}
 }
 
-// Answers for which there are not enough slots leave by the interrupt that they are made in, as far as the interface is quick enough.
+// If there are not enough slots for all answers, the rest leaves by the same interrupt, as long
+// as the interface is quick enough.
 func TestMoreMessagesThanSlotsLeaveByOneInterrupt(t *testing.T) {
 	for _, quick := range []bool{true, false} {
 		a := newNode(t, 1, 4096, 20, func(c *Config) { c.Slots = 2 })
@@ -341,7 +344,7 @@ func TestWhatTheInterfaceDoesNotTakeStaysPending(t *testing.T) { // HSN-A6
 	if a.gives = true; len(a.out) != 0 || a.Idle() {
 		t.Fatal("nothing has left, and nothing waits")
 	}
-	a.Interrupt(0) // HSN-30: it goes on with what waits
+	a.Interrupt(0) // HSN-30: it sends the waiting messages
 	b.carry(0, a.out...)
 	b.wants(0, a, page(8192), []byte("h"))
 	if len(a.sent) != 0 {
@@ -375,7 +378,8 @@ func TestAModuleMaySendFromWithinSent(t *testing.T) { // HSN-35
 	}
 }
 
-// What Sent sends is left to the call that is going on: that one has found a free slot already.
+// If Sent sends a message, the current call to Output serves it, because that call has already
+// found a free slot.
 func TestOutputDoesNotEnterItself(t *testing.T) { // HSN-35
 	var a *node
 	inside := 0
@@ -388,7 +392,7 @@ func TestOutputDoesNotEnterItself(t *testing.T) { // HSN-35
 			if a.sent = append(a.sent, cookie); cookie == 1 {
 				_ = a.Driver.Send(Client, Host{NIC: 2}, nil, nil, 4)
 			}
-			a.Output() // another may have left, too
+			a.Output() // another packet may have left, too
 			inside--
 		}
 	})
@@ -460,7 +464,8 @@ func TestAMessageThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// What others send is not believed: a packet that is not one is counted, and its buffer is free again.
+// The driver does not trust packets from others. It counts a malformed packet and frees its
+// buffer.
 func FuzzPacket(f *testing.F) {
 	good := make([]byte, 20+HeaderLen)
 	(&Header{Host: 1, Sequence: 1, Data: 10, Last: true}).put(good[20:])
@@ -509,7 +514,7 @@ func TestNeitherSendingNorReceivingAllocates(t *testing.T) {
 	}
 }
 
-// silent is an interface that loses all.
+// silent is an interface that loses everything.
 type silent struct{}
 
 func (silent) Send(int, Host, []byte, []byte) bool      { return true }

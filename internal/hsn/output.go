@@ -2,7 +2,7 @@ package hsn
 
 import "fmt"
 
-// message is one of a module that waits, in whole or in its second half.
+// message is a module's message that waits to be sent, or whose second half waits.
 type message struct {
 	module   ModuleID
 	to       Host
@@ -10,7 +10,7 @@ type message struct {
 	header   []byte
 	cookie   uint64
 	sequence uint32
-	half     bool // its first half has been given to the interface
+	half     bool // its first half was given to the interface
 }
 
 // slot is a packet that the interface sends (HSN-7).
@@ -19,31 +19,38 @@ type slot struct {
 	headers []byte
 	module  ModuleID
 	cookie  uint64
-	tells   bool // its message ends with it
+	tells   bool // its message ends with this packet
 }
 
-// Send sends a page of at most MaxPage bytes, or nothing, and a header of at most MaxHeader, from a module to the other one of a host.
-// Both stay as they are until the module's Sent has the cookie (HSN-31, HSN-38). What is longer than a packet goes in two: a page of MaxPage alone can be.
+// Send sends data and a header from a module to the other module of a host. data is a page of at
+// most MaxPage bytes, or empty; the header has at most MaxHeader bytes. Both must stay as they
+// are until the module's Sent gets the cookie (HSN-31, HSN-38). A message longer than a packet
+// travels in two packets; only one with a page of MaxPage bytes may be that long. Send returns
+// ErrMessage or ErrBusy.
 func (d *Driver) Send(module ModuleID, to Host, data, header []byte, cookie uint64) error {
 	switch {
 	case len(header) > MaxHeader:
 		return fmt.Errorf("%w: a header of %d bytes, at most %d", ErrMessage, len(header), MaxHeader)
 	case len(data)+len(header)+HeaderLen > MaxPacket && len(data) != MaxPage:
-		return fmt.Errorf("%w: %d bytes of data do not fit in one packet; of two, the page has %d", ErrMessage, len(data), MaxPage)
+		return fmt.Errorf("%w: %d bytes of data do not fit in one packet; of two, the page has %d",
+			ErrMessage, len(data), MaxPage)
 	case len(d.pending)-d.first >= d.cfg.Pending:
 		return ErrBusy
 	}
 	d.sequence++
-	d.pending = append(d.pending, message{module: module, to: to, data: data, header: header, cookie: cookie, sequence: d.sequence})
+	d.pending = append(d.pending,
+		message{module: module, to: to, data: data, header: header, cookie: cookie, sequence: d.sequence})
 	d.output(false)
 	return nil
 }
 
-// Output sends what waits as far as the interface takes it, and tells the modules of what has left (HSN-35 to HSN-39). A module that
-// sends from within Sent is served by the call that is going on.
+// Output sends waiting messages as far as the interface takes them, and tells the modules which
+// messages have left (HSN-35 to HSN-39). If a module sends from within Sent, the current call
+// serves it.
 func (d *Driver) Output() { d.output(true) }
 
-// output is Output that walks over the send queue only if it has to, unless it is told to: each message of many does not need a walk of its own.
+// output does the work of Output. If walks is false, it walks over the send queue only if it
+// needs a slot, so that not every message costs a walk.
 func (d *Driver) output(walks bool) {
 	if d.outputs {
 		return
@@ -73,7 +80,8 @@ func (d *Driver) output(walks bool) {
 	d.outputs = false
 }
 
-// depart has what waits leave now, as far as it can. Where more messages wait than there are slots, those behind leave in the slots of those before.
+// depart sends waiting messages now, as far as possible. If there are more messages than slots,
+// later ones use the slots of earlier ones.
 func (d *Driver) depart() {
 	d.Output()
 	for d.nic.Flush(); d.first < len(d.pending); d.nic.Flush() {
@@ -84,7 +92,8 @@ func (d *Driver) depart() {
 	}
 }
 
-// sweep walks the send queue: what has left becomes FREE, and its module is told. It returns a free slot, or -1.
+// sweep walks over the send queue. It frees the slots of packets that have left, and tells their
+// modules. It returns a free slot, or -1.
 func (d *Driver) sweep() int {
 	for i := range d.slots {
 		s := &d.slots[i]
@@ -99,7 +108,7 @@ func (d *Driver) sweep() int {
 	return d.vacant(0)
 }
 
-// vacant is the first slot from some on that is known to be free, or -1.
+// vacant returns the first slot, from an index on, that is known to be free, or -1.
 func (d *Driver) vacant(from int) int {
 	for i := from; i < len(d.slots); i++ {
 		if !d.slots[i].busy {
@@ -143,5 +152,5 @@ func (d *Driver) transmit(i int, m *message) bool {
 	return true
 }
 
-// Idle reports whether nothing waits and nothing is with the interface to be sent.
+// Idle reports whether no message waits and the interface has no packet to send.
 func (d *Driver) Idle() bool { return d.busy == 0 && d.first == len(d.pending) }

@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// fragment is half a message whose other half has not come (HSN-9).
+// fragment is half a message, whose other half has not arrived (HSN-9).
 type fragment struct {
 	header Header
 	from   Host
@@ -16,8 +16,8 @@ type fragment struct {
 	until  clock.Time
 }
 
-// Interrupt takes packets that have come, no more than a burst (HSN-30), and goes on with what waits to be sent. It reports whether
-// more packets may be there.
+// Interrupt takes received packets, at most a burst (HSN-30), and then sends waiting messages.
+// It reports whether there may be more packets.
 func (d *Driver) Interrupt(now clock.Time) (more bool) {
 	d.Expire(now)
 	took := 0
@@ -33,7 +33,7 @@ func (d *Driver) Interrupt(now clock.Time) (more bool) {
 		d.count.PacketsIn++
 		d.receivePacket(now, from, b, n)
 	}
-	d.depart() // an answer does not wait until there are buffers for what comes next
+	d.depart() // answers leave before the interface gets new buffers
 	d.refill()
 	return took == d.cfg.Burst
 }
@@ -47,7 +47,8 @@ func (d *Driver) receivePacket(now clock.Time, from Host, b *Buffer, n int) {
 		return
 	}
 	b.at(last[:], n-HeaderLen)
-	if h.parse(last[:], n) != nil || h.Host != from.NIC || h.Data > len(b.Page) || (h.Fragment == 1 || !h.Last) && len(b.Page) < MaxPage {
+	if h.parse(last[:], n) != nil || h.Host != from.NIC || h.Data > len(b.Page) ||
+		(h.Fragment == 1 || !h.Last) && len(b.Page) < MaxPage {
 		d.refuse(b)
 		return
 	}
@@ -56,7 +57,9 @@ func (d *Driver) receivePacket(now clock.Time, from Host, b *Buffer, n int) {
 		d.count.Foreign++
 		d.pool.Free(b)
 	case h.Last && h.Fragment == 0:
-		d.deliver(now, &h, Message{From: from, Data: b.Page[:h.Data:h.Data], Header: b.bytes(h.Data, n-h.Data-HeaderLen), Buffers: [2]*Buffer{b}})
+		d.deliver(now, &h, Message{
+			From: from, Data: b.Page[:h.Data:h.Data], Header: b.bytes(h.Data, n-h.Data-HeaderLen),
+			Buffers: [2]*Buffer{b}})
 	default:
 		d.join(now, from, &h, b, n)
 	}
@@ -72,8 +75,9 @@ func (d *Driver) deliver(now clock.Time, h *Header, m Message) {
 	d.cfg.Modules[h.Module].Receive(now, m)
 }
 
-// join puts a half together with the other one, or keeps it until that comes (HSN-33, HSN-34). The first buffer is that of the first
-// half, whichever came first; the second half of the page goes over the HSN header of the first.
+// join joins a half with the other one, or keeps it until that arrives (HSN-33, HSN-34). The
+// message's first buffer is that of the first half, whichever arrived first. The second half of
+// the page overwrites the HSN header of the first.
 func (d *Driver) join(now clock.Time, from Host, h *Header, b *Buffer, n int) {
 	i := slices.IndexFunc(d.fragments, func(f *fragment) bool {
 		if d.cfg.Defect == mutate.PagesHalvesMixed {
@@ -99,10 +103,12 @@ func (d *Driver) join(now clock.Time, from Host, h *Header, b *Buffer, n int) {
 	d.count.CopiedBytes += uint64(copy(first.Page[HalfPage:MaxPage], second.Page[:HalfPage]))
 	header := second.Page[:length-HalfPage-HeaderLen]
 	copy(header, second.bytes(HalfPage, len(header)))
-	d.deliver(now, h, Message{From: from, Data: first.Page[:MaxPage:MaxPage], Header: header[:len(header):len(header)], Buffers: [2]*Buffer{first, second}})
+	d.deliver(now, h, Message{
+		From: from, Data: first.Page[:MaxPage:MaxPage], Header: header[:len(header):len(header)],
+		Buffers: [2]*Buffer{first, second}})
 }
 
-// keep puts a half into the fragment queue; the oldest gives way to it if the queue is full.
+// keep puts a half into the fragment queue. If the queue is full, it drops the oldest half.
 func (d *Driver) keep(f *fragment) {
 	if len(d.fragments) == d.cfg.Fragments {
 		d.count.Crowded++
@@ -119,7 +125,7 @@ func (d *Driver) forget() {
 	d.fragments = slices.Delete(d.fragments, 0, 1)
 }
 
-// Expire forgets the halves whose other halves have not come in time.
+// Expire drops the halves whose other halves have not arrived in time.
 func (d *Driver) Expire(now clock.Time) {
 	for len(d.fragments) > 0 && now >= d.fragments[0].until {
 		d.count.Expired++
@@ -127,7 +133,7 @@ func (d *Driver) Expire(now clock.Time) {
 	}
 }
 
-// Next is when Expire has to be called.
+// Next returns the time at which Expire must be called.
 func (d *Driver) Next() clock.Time {
 	if len(d.fragments) == 0 {
 		return clock.Never
@@ -135,7 +141,7 @@ func (d *Driver) Next() clock.Time {
 	return d.fragments[0].until
 }
 
-// Close returns the halves that wait to the pool. The buffers that the interface has are its own from then on.
+// Close returns the waiting halves to the pool. The interface keeps the buffers that it has.
 func (d *Driver) Close() {
 	for len(d.fragments) > 0 {
 		d.forget()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Two processes of one NIC number their messages alike. The NIC alone does not tell whose a half is.
+// Two processes of one NIC number their messages in the same way. So the NIC alone does not
+// identify the sender of a half.
 func TestHalvesOfTwoProcessesOfOneNICAreNotOnePage(t *testing.T) { // HSN-21
 	a, c, b := newNode(t, 1, 8192, 20, nil), newNode(t, 1, 8192, 20, nil), newNode(t, 2, 8192, 100, nil)
 	c.id.Slot = 2
@@ -21,7 +22,7 @@ func TestHalvesOfTwoProcessesOfOneNICAreNotOnePage(t *testing.T) { // HSN-21
 	b.wants(1, c, ofC, nil)
 }
 
-// A generation of a process does not complete a page that the one before it began.
+// A generation of a process does not complete a page that the generation before it has begun.
 func TestHalvesOfTwoGenerationsOfAProcessAreNotOnePage(t *testing.T) { // HSN-21
 	a, again, b := newNode(t, 1, 8192, 20, nil), newNode(t, 1, 8192, 20, nil), newNode(t, 2, 8192, 100, nil)
 	again.id.Gen = 2
@@ -54,7 +55,8 @@ func sealed(h Header, module int) []byte {
 	return p
 }
 
-// A node with small buffers has no room for a second half of a page. A peer may send it one nevertheless.
+// A node with small buffers has no room for the second half of a page. A peer may still send
+// one.
 func TestANodeWithSmallBuffersRefusesHalvesOfPages(t *testing.T) { // HSN-13
 	n := newNode(t, 2, HalfPage, 20, nil)
 	n.refused(
@@ -64,7 +66,8 @@ func TestANodeWithSmallBuffersRefusesHalvesOfPages(t *testing.T) { // HSN-13
 	)
 }
 
-// The NIC says which host a packet is from. What the packet says is only compared with that.
+// The NIC tells from which host a packet is. The packet's own statement is only compared with
+// that.
 func TestAPacketThatNamesAnotherHostIsRefused(t *testing.T) { // HSN-10
 	newNode(t, 2, MaxPage, 20, nil).refused(
 		sealed(Header{Host: 3, Data: 100, Last: true}, 4),
@@ -73,7 +76,8 @@ func TestAPacketThatNamesAnotherHostIsRefused(t *testing.T) { // HSN-10
 	)
 }
 
-// The data of a packet lie in the page of its buffer. The place behind the page is for headers only.
+// The data of a packet is in the page of its buffer. The room behind the page is for headers
+// only.
 func TestAPacketWithMoreDataThanAPageIsRefused(t *testing.T) {
 	newNode(t, 2, HalfPage, 20, nil).refused(
 		sealed(Header{Host: 1, Data: HalfPage + 1, Last: true}, 4),
@@ -82,7 +86,8 @@ func TestAPacketWithMoreDataThanAPageIsRefused(t *testing.T) {
 	)
 }
 
-// A buffer that the interface does not take is in the pool again, however often it is offered.
+// A buffer that the interface does not take returns to the pool, even if it is offered several
+// times.
 func TestABufferThatTheInterfaceDoesNotTakeIsInThePoolAgain(t *testing.T) { // HSN-24
 	pool := NewPool(HalfPage, make([]byte, 3*HalfPage), make([]byte, 3*RestBytes))
 	d, err := New(Config{Host: 1, PageBytes: HalfPage}, silent{}, pool)
