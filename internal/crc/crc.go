@@ -1,17 +1,22 @@
-// Package crc computes the checksum of frames, CRC-32C, at the speed of the memory that they lie in.
+// Package crc computes the checksum of frames, CRC-32C, at the speed of the memory that they lie
+// in.
 //
-// A checksum is the remainder of the bytes, read as a polynomial over two elements, divided by another polynomial. Package
-// hash/crc32 divides by an instruction that takes eight bytes each three cycles, or each one if it divides three stretches at a
-// time; a full Ethernet frame is too short for much of that. What is here instead folds: a stretch is multiplied by what is
-// left of its distance to a later one, and added to that, until one of 16 bytes is left of all. By lanes of 64 bytes:
+// A checksum is the remainder of the bytes, read as a polynomial over two elements, divided by
+// another polynomial. Package hash/crc32 divides by an instruction that takes eight bytes in
+// three cycles, or in one cycle if it divides three stretches at a time. A full Ethernet frame
+// is too short to gain much from that. This package folds instead: it multiplies a stretch by
+// the remainder of its distance to a later one, and adds the product to that one, until a single
+// stretch of 16 bytes is left. With lanes of 64 bytes:
 //
 //	bytes   │ a: 256       │ b: 256       │ c: 256       │ 64  │ 64  │ rest
 //	        └──── × x²⁰⁴⁸ ►┴──── × x²⁰⁴⁸ ►┘                         │
 //	                                      └─ 4 × 64, × x⁵¹² ► ► ► ─┘ 4 × 16, × x³⁸⁴, x²⁵⁶, x¹²⁸ ► 16 ► division
 //
-// The processor multiplies 64 bytes at a time (AVX-512 with VPCLMULQDQ: fold512_amd64.s), or 32, of four lanes of that width (AVX2 with it:
-// fold256_amd64.s): a hypervisor often hides the former, and many processors for laptops have not got it. What is too short to
-// fold is divided by that instruction, without the overhead of hash/crc32, which serves where the processor does not multiply so.
+// The processor multiplies 64 bytes at a time (AVX-512 with VPCLMULQDQ: fold512_amd64.s), or 32,
+// in four lanes of that width (AVX2 with VPCLMULQDQ: fold256_amd64.s). A hypervisor often hides
+// the former, and many laptop processors lack it. Stretches too short to fold are divided by the
+// instruction above, without the overhead of hash/crc32. A processor without these
+// multiplications uses hash/crc32.
 package crc
 
 import (
@@ -19,10 +24,11 @@ import (
 	"sync"
 )
 
-// castagnoli is made when it is first used: that takes a tenth of a millisecond, and most processors do without it.
+// castagnoli is built at its first use: that takes 0.1 ms, and most processors do not need it.
 var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
-// Checksum returns the CRC-32C of b: the Castagnoli polynomial, 0x82f63b78 reflected, as in iSCSI and SCTP.
+// Checksum returns the CRC-32C of b: the Castagnoli polynomial, 0x82f63b78 reflected, as in
+// iSCSI and SCTP.
 func Checksum(b []byte) uint32 {
 	switch {
 	case !folds:
@@ -33,9 +39,10 @@ func Checksum(b []byte) uint32 {
 	return ^fold(^uint32(0), b)
 }
 
-// Copy copies b to the beginning of to, which is as long at least, and returns the checksum of what sum is the checksum of with b
-// behind it. To do both at once costs little more than to copy: the bytes are in registers anyway. Each is read once, so that the sum is
-// that of the copy even if b is written to meanwhile.
+// Copy copies b to the beginning of to, which must be at least as long. It returns the checksum
+// of the bytes that sum covers, followed by b. Both together cost little more than the copy,
+// since the bytes are in registers anyway. Each byte is read once, so the checksum is that of
+// the copy even if b changes meanwhile.
 func Copy(to, b []byte, sum uint32) uint32 {
 	if folds && len(b) >= leastFolded {
 		return ^foldCopy(^sum, to, b)
@@ -47,11 +54,13 @@ func Copy(to, b []byte, sum uint32) uint32 {
 	return crc32.Update(sum, castagnoli(), to)
 }
 
-// leastFolded is the shortest stretch that is folded, in bytes: the four lanes that the wider way begins with. The other one shares the bound.
+// leastFolded is the shortest stretch that is folded, in bytes: the four lanes with which the
+// wider way begins. The other way uses the same limit.
 const leastFolded = 256
 
-// factor is x to the nth, divided by the polynomial, the lowest power in the highest of 33 bits. A product of two such numbers
-// comes out shifted by one bit, which the 33rd makes up for.
+// factor returns x to the nth, modulo the polynomial, with the lowest power in the highest of 33
+// bits. A product of two such numbers is shifted by one bit, and the 33rd bit compensates for
+// that.
 func factor(n int) uint64 {
 	r := uint32(1) << 31 // x to the 0th
 	for range n {

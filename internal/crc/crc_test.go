@@ -101,7 +101,8 @@ func BenchmarkChecksum(b *testing.B) {
 	}
 }
 
-// The stretches lie one after the other, as those of a long message do; the copies in turn where frames are staged.
+// The sources follow one another in memory, as those of a long message do. The copies take turns
+// in one buffer, as when frames are staged.
 func BenchmarkCopy(b *testing.B) {
 	from, to := make([]byte, 1<<20), make([]byte, 64<<10)
 	for _, n := range []int{1408, 8896} {

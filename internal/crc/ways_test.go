@@ -2,7 +2,7 @@ package crc
 
 import "testing"
 
-// eachWay runs a test for each way of the processor's to make a checksum.
+// eachWay runs a test for each way in which this processor can compute a checksum.
 func eachWay(t *testing.T, test func(*testing.T)) {
 	for _, w := range ways() {
 		t.Run(w.name, func(t *testing.T) {
@@ -12,7 +12,7 @@ func eachWay(t *testing.T, test func(*testing.T)) {
 	}
 }
 
-// way is one of them: take has it taken, until what it returns is called.
+// A way is one of these ways. take selects it until its result is called.
 type way struct {
 	name string
 	take func() (back func())
