@@ -1,25 +1,29 @@
-// Package tree has the trees by which data of a collective operation goes down from the root, or up to it. A shape is one of two.
+// Package tree computes the trees along which data of a collective operation travels down from
+// the root, or up to it. There are two shapes.
 //
-// Binomial: ranks are counted from the root, and a member's parent has its number without the lowest bit. No way is longer
-// than log2 of the members, and the members with the longest ways below them are served first.
+// Binomial: ranks are counted from the root, and the parent of a member has the member's number
+// without its lowest bit. No path is longer than log2 of the number of members. Members with the
+// longest paths below them are served first.
 //
 //	0 ─┬─ 4 ─┬─ 6 ─── 7
 //	   │     └─ 5
 //	   ├─ 2 ─── 3
 //	   └─ 1
 //
-// Torus: if the NICs of all members have a position on one torus (QNIX-52), the data goes along the root's row first, to
-// one member in each column, and then along the columns. Both are rings: from where the data is it goes both ways round,
-// and each way is halved. The member in the middle of a way gets it first and serves the far half, while the near half is
-// served on: so no two of them use the same link at the same time, and no way has more than log2 of its length in steps.
-// Members at one position are a binomial tree below the first of them.
+// Torus: if the NICs of all members have a position on one torus (QNIX-52), the data travels
+// first along the root's row, to one member in each column, and then along the columns. Rows and
+// columns are rings. From its start the data travels both ways round, and each way is halved:
+// the member in the middle gets the data first and serves the far half, while the near half is
+// served further on. So no two transfers use the same link at the same time, and no way takes
+// more steps than log2 of its length. Members at one position form a binomial tree below the
+// first of them.
 //
 //	ring of 10, data at 0:   0 ─┬─► 3 ─┬─► 5         0 ─┬─► 7 ───► 6
 //	                            │      └─► 4            ├─► 8
 //	                            ├─► 2                   └─► 9
 //	                            └─► 1
 //
-// Every member that knows the positions of all finds the same tree by itself.
+// Every member that knows all positions computes the same tree by itself.
 package tree
 
 import (
@@ -31,8 +35,8 @@ import (
 
 // Branch is a member's place in the tree of a root.
 type Branch struct {
-	Parent   int   // rank; -1 at the root
-	Children []int // ranks, those with the most below them first
+	Parent   int   // rank; -1 for the root
+	Children []int // ranks, in descending order of the number of members below
 }
 
 // OnTorus reports whether all positions are on the same torus.
@@ -42,7 +46,7 @@ func OnTorus(at []wire.Position) bool {
 	})
 }
 
-// Binomial is the place of the i-th of n in the tree of the root-th.
+// Binomial returns the place of rank i, of n, in the tree of root.
 func Binomial(i, root, n int) Branch {
 	v := (i - root + n) % n
 	b := Branch{Parent: -1}
@@ -60,7 +64,7 @@ func Binomial(i, root, n int) Branch {
 	return b
 }
 
-// Torus is the place of the member with a rank in the torus tree of a root; at has the positions by rank.
+// Torus returns the place of a rank in the torus tree of root. at holds the positions by rank.
 func Torus(at []wire.Position, rank, root int) Branch {
 	t := torus{at, root, at[root]}
 	here := at[rank]
@@ -97,14 +101,14 @@ func Torus(at []wire.Position, rank, root int) Branch {
 	return b
 }
 
-// torus is what one torus tree is made from.
+// torus holds the inputs of one torus tree.
 type torus struct {
 	at   []wire.Position // by rank
 	root int
 	home wire.Position // of the root
 }
 
-// members are the ranks at a position, the first being the one that the data comes to.
+// members returns the ranks at a position. The data arrives at the first of them.
 func (t *torus) members(at wire.Position) (ranks []int) {
 	if at == t.home {
 		ranks = append(ranks, t.root)
@@ -117,7 +121,8 @@ func (t *torus) members(at wire.Position) (ranks []int) {
 	return ranks
 }
 
-// columns are those with a member, in any order and perhaps more than once, like column.
+// columns returns the columns with a member, in any order and perhaps repeatedly, as column
+// does.
 func (t *torus) columns() (xs []int) {
 	for _, p := range t.at {
 		xs = append(xs, int(p.X))
@@ -125,7 +130,7 @@ func (t *torus) columns() (xs []int) {
 	return xs
 }
 
-// column has the rows of a column's members.
+// column returns the rows of the members in a column.
 func (t *torus) column(x uint16) (ys []int) {
 	for _, p := range t.at {
 		if p.X == x {
@@ -135,8 +140,8 @@ func (t *torus) column(x uint16) (ys []int) {
 	return ys
 }
 
-// head is the position in a column that is nearest to the root's row, ahead of it rather than behind: the data enters the
-// column there.
+// head returns the position in a column that is nearest to the root's row. Between two equally
+// near ones it prefers the one ahead. The data enters the column there.
 func (t *torus) head(x uint16) wire.Position {
 	h := int(t.home.Height)
 	best, least := t.home, 2*h
@@ -149,15 +154,15 @@ func (t *torus) head(x uint16) wire.Position {
 	return best
 }
 
-// ring is the place of self, one of some points on a ring of a size, in the tree of the point where the data is. Up is -1
-// there. It sorts the points.
+// ring returns the place of self in the tree over some points of a ring. The data starts at
+// from, where up is -1. ring sorts the points.
 func ring(size, from, self int, points []int) (up int, down []int) {
 	away := func(p int) int { return (p - from + size) % size }
 	slices.SortFunc(points, func(p, q int) int { return away(p) - away(q) })
 	points = slices.DeleteFunc(slices.Compact(points), func(p int) bool { return p == from })
 	k, _ := slices.BinarySearchFunc(points, size/2+1, func(p, d int) int { return away(p) - d })
 	arms := [2][]int{points[:k], points[k:]}
-	slices.Reverse(arms[1]) // the other way round
+	slices.Reverse(arms[1]) // in the other direction
 	up = -1
 	for _, arm := range arms {
 		i := slices.Index(arm, self)
@@ -178,8 +183,9 @@ func ring(size, from, self int, points []int) (up int, down []int) {
 	return up, down
 }
 
-// halve returns the parent and the children of node i in a binary-halving tree over 0…n-1. The root is -1, before the first: each
-// node serves the one in the middle of what is left to it, which serves what is behind.
+// halve returns the parent and the children of node i in a binary-halving tree over 0…n-1. The
+// root is -1, before the first node. Each node serves the node in the middle of its remaining
+// range, which then serves the part behind it.
 func halve(n, i int) (parent int, children []int) {
 	owner, low, high := -1, 0, n
 	parent = -1
@@ -199,8 +205,8 @@ func halve(n, i int) (parent int, children []int) {
 	return parent, children
 }
 
-// Parents are the parents of all n ranks in the tree of a root: -1 at the root. at has the positions by rank; without it the tree is
-// binomial.
+// Parents returns the parents of all n ranks in the tree of root, -1 for the root itself. at
+// holds the positions by rank. If they are not all on one torus, the tree is binomial.
 func Parents(at []wire.Position, root, n int) []int {
 	all := make([]int, n)
 	for i := range n {

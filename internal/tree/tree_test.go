@@ -9,11 +9,13 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// mostChildren of a member in a tree: on a torus both ways of a row, both of a column, and those at one position, which
-// among 4,096 members have not more than 12 children each.
+// mostChildren is the largest number of children of a member: on a torus those on both ways of a
+// row, those on both ways of a column, and those at one position. With 4,096 members, each of
+// these is at most 12.
 const mostChildren = 64
 
-// checkTree looks at the places that all members find for themselves: together they must be one tree.
+// checkTree combines the places that all members compute for themselves. Together they must be
+// one tree.
 func checkTree(t *testing.T, place func(rank int) Branch, root, n int) (deepest int) {
 	t.Helper()
 	up := make([]int, n)
