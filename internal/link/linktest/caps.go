@@ -11,9 +11,9 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// What a driver can do beyond link.Driver (link.Caps) is tested where it can.
+// The functions in link.Caps are tested if the driver has them.
 
-// testRun has frames of one length written by runs, with and without single ones before them.
+// testRun writes frames of one length by runs, with and without single frames before them.
 func testRun(t *testing.T, s Suite) {
 	a, b := s.Make(t)
 	c := a.Caps()
@@ -100,7 +100,7 @@ func testPostLone(t *testing.T, s Suite) {
 	var want [][]byte
 	posted := 0
 	for range 2000 {
-		for range r.IntN(3) { // committed, and flushed or not
+		for range r.IntN(3) { // committed, and perhaps flushed
 			want = append(want, content(uint64(len(want)), 1+r.IntN(300)))
 			if !trySend(a, b.Addr(), want[len(want)-1]) {
 				t.Fatal("Reserve = nil though everything has been taken")
@@ -126,13 +126,13 @@ func testPostLone(t *testing.T, s Suite) {
 		}
 	}
 	settle(t, b, "after all frames")
-	p.PostLone(now(), s.Nobody, new([6]uint64), want[0]) // lost, or refused
+	p.PostLone(now(), s.Nobody, new([6]uint64), want[0]) // lost or refused
 	if p.PostLone(now(), b.Addr(), new([6]uint64), make([]byte, a.MTU()-47)) {
 		t.Error("posted a frame longer than the MTU")
 	}
 }
 
-// head is how a frame begins, as Post wants it.
+// head returns the beginning of a frame as the header for PostLone.
 func head(f []byte) *[6]uint64 {
 	var h [6]uint64
 	for i := range h {
@@ -141,7 +141,7 @@ func head(f []byte) *[6]uint64 {
 	return &h
 }
 
-// testPeek has frames looked at, and then taken by Pass or by Poll.
+// testPeek looks at frames, and then takes them by Pass or by Poll.
 func testPeek(t *testing.T, s Suite) {
 	a, b := s.Make(t)
 	p := b.Caps()
@@ -149,7 +149,7 @@ func testPeek(t *testing.T, s Suite) {
 		t.Skip("the driver has no Peek")
 	}
 	r := rand.New(rand.NewPCG(9, 10))
-	Send(t, a, b.Addr(), content(0, 100)) // the way is open when the first has come
+	Send(t, a, b.Addr(), content(0, 100)) // the path is open when the first frame has arrived
 	var in, back Inbox
 	Collect(t, b, &in, 1)
 	from := a.Addr()
@@ -176,7 +176,7 @@ func testPeek(t *testing.T, s Suite) {
 			t.Fatal("Peek shows a frame as from an address that sent none")
 		}
 		if p.Peek(from); r.IntN(2) > 0 {
-			if r.IntN(2) > 0 { // the answer leaves before the question is let go of
+			if r.IntN(2) > 0 { // the answer leaves before Pass releases the question
 				Send(t, b, from, want)
 				Collect(t, a, &back, len(back.Frames)+1)
 			}
@@ -192,14 +192,14 @@ func testPeek(t *testing.T, s Suite) {
 	settle(t, b, "after all frames")
 }
 
-// testGlance polls for frames as soon as a glance sees them.
+// testGlance polls as soon as a glance sees a frame.
 func testGlance(t *testing.T, s Suite) {
 	a, b := s.Make(t)
 	c := b.Caps()
 	if c.Glance == nil {
 		t.Skip("the driver has no Glance")
 	}
-	Send(t, a, b.Addr(), content(0, 100)) // the way is open when the first has come
+	Send(t, a, b.Addr(), content(0, 100)) // the path is open when the first frame has arrived
 	var in Inbox
 	Collect(t, b, &in, 1)
 	for i := uint64(1); i < 1000; {
@@ -246,11 +246,12 @@ func testSleep(t *testing.T, s Suite) {
 		})
 	}
 	var in Inbox
-	Send(t, a, b.Addr(), content(0, 100)) // the way is open when the first has come
+	Send(t, a, b.Addr(), content(0, 100)) // the path is open when the first frame has arrived
 	Collect(t, b, &in, 1)
 	for i := range 100 {
 		if c.Sleep != nil {
-			for begun := now(); c.Sleep() && now().Sub(begun) < patience; { // it says yes once more, perhaps
+			// Sleep may report a frame once more.
+			for begun := now(); c.Sleep() && now().Sub(begun) < patience; {
 				b.Poll(now(), &in)
 			}
 		}
@@ -292,14 +293,15 @@ func testDoubt(t *testing.T, s Suite) {
 	}
 }
 
-// Keeps tests that a wrapper has each capability of the driver below, and no other.
+// Keeps tests that a wrapper has exactly the capabilities of the driver below.
 func Keeps(t *testing.T, wrap func(link.Driver) link.Driver) {
 	t.Helper()
 	for _, can := range []bool{false, true} {
 		var d capable
 		if c := reflect.ValueOf(&d.caps).Elem(); can {
 			for i := range c.NumField() {
-				c.Field(i).Set(reflect.MakeFunc(c.Field(i).Type(), func([]reflect.Value) []reflect.Value { panic("called") }))
+				c.Field(i).Set(reflect.MakeFunc(c.Field(i).Type(),
+					func([]reflect.Value) []reflect.Value { panic("called") }))
 			}
 		}
 		got := reflect.ValueOf(wrap(&d).Caps())
@@ -311,7 +313,7 @@ func Keeps(t *testing.T, wrap func(link.Driver) link.Driver) {
 	}
 }
 
-// capable is a driver that can do what its caps say, and nothing is asked of it.
+// capable is a driver with given caps. Its other functions are not called.
 type capable struct {
 	link.Driver
 	caps link.Caps

@@ -1,9 +1,10 @@
-// Package linktest is the suite that every driver passes: what link.Driver promises, in the words of its comments.
+// Package linktest is the test suite for all drivers. It checks the promises in the comments of
+// link.Driver.
 //
 //	func TestDriver(t *testing.T) { linktest.Run(t, linktest.Suite{Make: …}) }
 //
-// A driver without promises may lose frames, but over loopback, one frame at a time, without injected faults, it
-// has no reason to; the suite holds it to that.
+// A driver without promises may lose frames. But over loopback, with one frame at a time and
+// without injected faults, it has no reason to, and the suite checks that it loses none.
 package linktest
 
 import (
@@ -17,25 +18,27 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Suite says how to make the drivers under test and what they claim.
+// Suite describes the drivers under test and what they claim.
 type Suite struct {
-	// Make returns two new drivers that reach one another. It closes them by tb.Cleanup.
+	// Make returns two new drivers that reach each other. It closes them by tb.Cleanup.
 	Make func(tb testing.TB) (a, b link.Driver)
 
-	// Claims are the promises that the drivers make.
+	// Claims are the promises of the drivers.
 	Claims link.Properties
 
-	// Bounded: Reserve says nil, sooner or later, while the receiver does not poll. A driver that loses what the
-	// receiver has no room for is not Bounded.
+	// Bounded means that Reserve returns nil, sooner or later, while the receiver does not poll.
+	// A driver that drops frames for which the receiver has no room is not Bounded.
 	Bounded bool
 
-	// Nobody is an address where no driver lives; the zero value leaves that test out.
+	// Nobody is an address without a driver. The zero value skips that test.
 	Nobody link.Addr
 
-	// Late: frames come later than the driver gets them, so that Peek need not show one at once.
+	// Late means that frames are handed over later than the driver gets them. So Peek need not
+	// show a frame at once.
 	Late bool
 
-	// Allocates: the steady state of the driver may allocate. Only a driver with a stated reason sets it.
+	// Allocates means that the driver may allocate in its steady state. Only a driver with a
+	// documented reason sets it.
 	Allocates bool
 }
 
@@ -70,14 +73,14 @@ func Run(t *testing.T, s Suite) {
 	}
 }
 
-// patience is how long the suite waits for a frame that must arrive, in real time.
+// patience is the longest time that the suite waits, in real time, for a frame that must arrive.
 const patience = time.Minute
 
 var epoch = time.Now()
 
 func now() clock.Time { return clock.Time(time.Since(epoch)) }
 
-// Inbox is a Receiver that keeps copies.
+// Inbox is a Receiver that keeps copies of the frames.
 type Inbox struct {
 	Frames [][]byte
 	From   []link.Addr
@@ -93,7 +96,7 @@ func (in *Inbox) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size 
 	link.Each(in, now, from, frames, size)
 }
 
-// Send sends one frame and fails the test if d takes none.
+// Send sends one frame, and fails the test if d does not accept it.
 func Send(tb testing.TB, d link.Driver, to link.Addr, frame []byte) {
 	tb.Helper()
 	if !trySend(d, to, frame) {
@@ -104,7 +107,8 @@ func Send(tb testing.TB, d link.Driver, to link.Addr, frame []byte) {
 
 func trySend(d link.Driver, to link.Addr, frame []byte) bool { return put(d, d.Caps().Copy, to, frame) }
 
-// put sends a frame, without a Flush, if d takes one; its memory is written by copies, unless that is nil.
+// put writes a frame without a Flush, and reports whether d accepted it. It writes by copies,
+// unless that is nil.
 func put(d link.Driver, copies func(to, from []byte), to link.Addr, frame []byte) bool {
 	b := d.Reserve(to)
 	if b == nil {
@@ -119,7 +123,7 @@ func put(d link.Driver, copies func(to, from []byte), to link.Addr, frame []byte
 	return true
 }
 
-// Collect polls d until in has n frames, and fails the test if that does not happen.
+// Collect polls d until in has n frames. It fails the test if they do not arrive in time.
 func Collect(tb testing.TB, d link.Driver, in *Inbox, n int) {
 	tb.Helper()
 	for end := time.Now().Add(patience); len(in.Frames) < n; {
@@ -130,7 +134,7 @@ func Collect(tb testing.TB, d link.Driver, in *Inbox, n int) {
 	}
 }
 
-// settle polls d for a moment and fails the test if anything arrives.
+// settle polls d for 20 ms and fails the test if anything arrives.
 func settle(tb testing.TB, d link.Driver, why string) {
 	tb.Helper()
 	var in Inbox
@@ -142,7 +146,7 @@ func settle(tb testing.TB, d link.Driver, why string) {
 	}
 }
 
-// content returns n bytes that no other seed gives.
+// content returns n bytes that are different for every seed.
 func content(seed uint64, n int) []byte {
 	b := make([]byte, n+8)
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
@@ -173,7 +177,8 @@ func testDelivery(t *testing.T, s Suite) {
 
 func testSizes(t *testing.T, s Suite) {
 	a, b := s.Make(t)
-	sizes := []int{0, 1, 15, 16, 17, 64, 96, 255, 256, 257, 500, 1472, 1500, 4096, 9000, 16384, 65000, 65507, 65535, 65536}
+	sizes := []int{0, 1, 15, 16, 17, 64, 96, 255, 256, 257, 500, 1472,
+		1500, 4096, 9000, 16384, 65000, 65507, 65535, 65536}
 	sizes = append(sizes, a.MTU()-1, a.MTU())
 	for _, n := range sizes {
 		if n > a.MTU() {
@@ -287,7 +292,7 @@ func testFull(t *testing.T, s Suite) {
 	Send(t, a, b.Addr(), nil)
 }
 
-// echo answers every frame at once.
+// echo returns every frame at once.
 type echo struct {
 	d      link.Driver
 	frames int
@@ -386,10 +391,11 @@ func testClose(t *testing.T, s Suite) {
 	settle(t, a, "after the peer's Close")
 }
 
-// closer closes the driver by the first frame that it receives.
+// closer closes the driver at the first frame that it receives.
 type closer struct {
-	d            link.Driver
-	calls, after int // of Receive and ReceiveRun, and frames of those that came after Close
+	d link.Driver
+	// calls counts Receive and ReceiveRun. after counts the frames that arrived after Close.
+	calls, after int
 }
 
 func (c *closer) Receive(clock.Time, link.Addr, []byte) { c.got(1) }
@@ -409,15 +415,15 @@ func (c *closer) got(frames int) {
 func testCloseWithin(t *testing.T, s Suite) {
 	a, b := s.Make(t)
 	var in Inbox
-	Send(t, a, b.Addr(), content(10, 50)) // the way is open when the first has come
+	Send(t, a, b.Addr(), content(10, 50)) // the path is open when the first frame has arrived
 	Collect(t, b, &in, 1)
 	for i := range 8 {
 		trySend(a, b.Addr(), content(uint64(i), 50+i))
 	}
-	trySend(b, b.Addr(), content(11, 50)) // which may come by another way than those
+	trySend(b, b.Addr(), content(11, 50)) // it may take another path than the others
 	a.Flush(now())
 	b.Flush(now())
-	time.Sleep(time.Millisecond) // so that several have come by the first poll
+	time.Sleep(time.Millisecond) // so that the first poll finds several frames
 	c := &closer{d: b}
 	for end := time.Now().Add(patience); c.calls == 0 && time.Now().Before(end); {
 		b.Poll(now(), c)
@@ -428,7 +434,7 @@ func testCloseWithin(t *testing.T, s Suite) {
 	}
 }
 
-// counter is a Receiver that keeps nothing.
+// counter is a Receiver that only counts.
 type counter struct{ frames int }
 
 func (c *counter) Receive(clock.Time, link.Addr, []byte) { c.frames++ }
@@ -455,7 +461,8 @@ func testAllocations(t *testing.T, s Suite) {
 		a.Flush(at)
 		for end := time.Now().Add(patience); c.frames < sent && time.Now().Before(end); {
 			if n, _ := b.Poll(at, c); n == 0 {
-				time.Sleep(10 * time.Microsecond) // AllocsPerRun leaves one core, and a driver may have a goroutine
+				// AllocsPerRun leaves one core, and a driver may have a goroutine.
+				time.Sleep(10 * time.Microsecond)
 			}
 		}
 	}
@@ -473,11 +480,11 @@ func testAllocations(t *testing.T, s Suite) {
 	}
 }
 
-// idlePolls is more than a driver makes between two of the things that it does now and then.
+// idlePolls is more than the number of polls between two rare tasks of a driver.
 const idlePolls = 10_000
 
-// idleAllocations is what so many polls of a driver that nothing comes to cost. What a driver does once in its life is not what is meant, nor is
-// what others in this program do meanwhile.
+// idleAllocations returns the allocations of idlePolls polls of an idle driver. It repeats the
+// count, to leave out what a driver does only once, and what other goroutines do meanwhile.
 func idleAllocations(d link.Driver) (n float64) {
 	c := &counter{}
 	for range 3 {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readable waits until a descriptor can be read.
+// readable waits until a descriptor is readable, at most for wait. It reports whether it is.
 func readable(tb testing.TB, fd int, wait time.Duration) bool {
 	tb.Helper()
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}

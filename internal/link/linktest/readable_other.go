@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// readable fails the test: drivers have descriptors to wait for on Linux alone.
+// readable fails the test: only on Linux do drivers have descriptors.
 func readable(tb testing.TB, _ int, _ time.Duration) bool {
 	tb.Helper()
 	tb.Fatal("a descriptor on this system")
