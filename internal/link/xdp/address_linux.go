@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Address is an address of this host, and the interface that has it.
+// Address is an address of this host, and the name of its interface.
 type Address struct {
 	Addr      netip.Addr
 	Interface string
@@ -15,8 +15,9 @@ type Address struct {
 
 func (a Address) String() string { return fmt.Sprintf("%v (%s)", a.Addr, a.Interface) }
 
-// Sole is the address that stands for an unspecified one where there is no choice: this host has no other, loopback's left
-// out, and those that are good on one cable only. Its error wraps ErrUnavailable and names the choice.
+// Sole returns the address that an unspecified one stands for, if this host has exactly one.
+// Loopback and link-local addresses do not count. The error wraps ErrUnavailable and lists the
+// addresses.
 func Sole(every netip.Addr) (Address, error) {
 	all, err := addresses(every)
 	if err != nil {
@@ -28,19 +29,22 @@ func Sole(every netip.Addr) (Address, error) {
 	return all[0], nil
 }
 
-// notOne refuses an unspecified address.
+// notOne returns the error for an unspecified address.
 func notOne(every netip.Addr, all []Address) error {
 	if len(all) == 0 {
-		return fmt.Errorf("%w: the address is %v; expected one of a network interface, and none is up that has one", ErrUnavailable, every)
+		return fmt.Errorf("%w: the address is %v; expected one of a network interface, and none is up that has one",
+			ErrUnavailable, every)
 	}
 	names := make([]string, len(all))
 	for i, a := range all {
 		names[i] = a.String()
 	}
-	return fmt.Errorf("%w: the address is %v, which is every one; expected that of a network interface: %s", ErrUnavailable, every, strings.Join(names, ", "))
+	return fmt.Errorf("%w: the address is %v, which is every one; expected that of a network interface: %s",
+		ErrUnavailable, every, strings.Join(names, ", "))
 }
 
-// addresses lists the addresses that an unspecified one stands for: 0.0.0.0 for those of IPv4, :: for all.
+// addresses lists the addresses that an unspecified one stands for: all IPv4 addresses for
+// 0.0.0.0, all addresses for ::.
 func addresses(every netip.Addr) (all []Address, err error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {

@@ -10,33 +10,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An interface can go and come back: a container's network is made anew, a driver module is loaded again, a VLAN is
-// deleted and added. The kernel then detaches the program and the sockets of frames, for good.
+// An interface can disappear and return: a container's network is made anew, a driver module is
+// loaded again, a VLAN is deleted and added. The kernel then detaches the program and the AF_XDP
+// sockets permanently.
 //
 //	attached ── news: the interface is gone ──► lost: frames go by the ordinary socket
 //	   ▲                                          │ Follow: try, pause, try …, or at news
-//	   └── enter, when the engine is its caller's ┘ prepare, without the engine
+//	   └── enter, with the engine ────────────────┘ prepare, without the engine
 //
-// The driver itself neither waits nor starts a goroutine: its owner runs Follow in one.
+// The driver itself neither waits nor starts a goroutine. Its owner runs Follow in one.
 
 const (
-	firstPause = 50 * time.Millisecond // after a loss, and between a piece of news and the next try
-	mostPause  = 10 * time.Second      // between tries, each twice as long as the one before
+	firstPause = 50 * time.Millisecond // after a loss, and between news and the next try
+	mostPause  = 10 * time.Second      // between tries; each pause is twice the one before
 )
 
-// ErrLost is wrapped by errors of a driver whose interface is gone.
+// ErrLost is wrapped by the errors of a driver whose interface is gone.
 var ErrLost = errors.New("the interface of AF_XDP is gone")
 
-// errNoInterface says that no interface has the address by now.
+// errNoInterface means that no interface has the address now.
 var errNoInterface = errors.New("no interface of this host has the address")
 
-// chained is what Chain was told last.
+// chained holds the arguments of the last Chain.
 type chained struct {
 	steps     *ebpf.Map
 	first, on uint32
 }
 
-// attachment is what a driver has of an interface.
+// attachment holds the parts of a driver that belong to an interface.
 type attachment struct {
 	at     place
 	queues []*queue
@@ -44,10 +45,10 @@ type attachment struct {
 	why    string
 }
 
-// Attached reports whether the driver has its interface. Any goroutine may call it.
+// Attached reports whether the driver is attached to an interface. Any goroutine may call it.
 func (d *Driver) Attached() bool { return !d.lost.Load() }
 
-// check finds out, at news, whether the interface is still there, and tells Follow what is new.
+// check tests, after news, whether the interface still exists, and passes the news to Follow.
 func (d *Driver) check() {
 	if d.closed {
 		return
@@ -63,7 +64,8 @@ func (d *Driver) check() {
 	}
 }
 
-// gone reports whether the kernel has taken the program off its interface, or the interface that has the address is gone.
+// gone reports whether the kernel has detached the program from its interface, or the interface
+// with the address no longer exists.
 func (d *Driver) gone() bool {
 	info, err := d.steer.attached.Info()
 	if err == nil && info.XDP() != nil && info.XDP().Ifindex == 0 {
@@ -72,22 +74,22 @@ func (d *Driver) gone() bool {
 	return !d.routes.exists()
 }
 
-// detach lets go of an interface that is gone. Frames go by the ordinary socket from now on.
+// detach releases an interface that is gone. From then on frames use the ordinary socket.
 func (d *Driver) detach() {
 	d.counters.DroppedIn += d.overrun()
 	d.lost.Store(true)
 	for _, q := range d.queues {
-		_ = d.tell(unix.EPOLL_CTL_DEL, q.fd) // fails for those that are not watched
+		_ = d.tell(unix.EPOLL_CTL_DEL, q.fd) // fails for sockets that are not watched
 	}
 	if d.open == direct {
 		d.open = adrift
 	}
-	_ = free(d.dead, &d.steer) // the kernel has taken it off
+	_ = free(d.dead, &d.steer) // the kernel has detached it already
 	d.dead, d.queues, d.first, d.peeked, d.last = d.queues, nil, 0, nil, nil
 	d.routes.forget(-1, mac{}, 0)
 }
 
-// free closes queues and what steers frames to them. How frames came stays known.
+// free closes queues and the steering programs. It keeps the form of the frames.
 func free(queues []*queue, s *steering) (err error) {
 	if s.attached != nil {
 		err = s.attached.Close()
@@ -107,7 +109,8 @@ func free(queues []*queue, s *steering) (err error) {
 	return err
 }
 
-// prepare makes queues and a program on the interface that has the address now. It needs nothing of the engine.
+// prepare makes queues and a program on the interface that has the address now. It does not need
+// the engine.
 func (d *Driver) prepare() (*attachment, error) {
 	a, err := d.attachTo(d.cfg.Copy)
 	if err != nil || a.queues[0].copying != nil {
@@ -146,14 +149,14 @@ func (d *Driver) attachTo(copying bool) (*attachment, error) {
 	return &attachment{at, scratch.queues, scratch.steer, scratch.why}, nil
 }
 
-// shape notes how frames come to the interface, for Frames.
+// shape records the form of the interface's frames, for Frames.
 func (d *Driver) shape() {
 	d.tagged.Store(d.steer.vlan != 0)
 	d.pieces.Store(d.steer.spec.Flags != 0)
 }
 
-// enter goes on with an attachment, and with the chain that there was. The engine is the caller's. If it fails, nothing is left of
-// the attachment.
+// enter continues with an attachment, and with the previous chain. The caller holds the engine.
+// If enter fails, it frees the attachment.
 func (d *Driver) enter(a *attachment) (err error) {
 	if d.closed || !d.lost.Load() {
 		return free(a.queues, &a.steer)
@@ -183,9 +186,10 @@ func (d *Driver) enter(a *attachment) (err error) {
 	return nil
 }
 
-// Follow keeps the driver attached until ctx is done: if its interface goes, Follow attaches the driver to the one that has the
-// address next, with the programs of Chain. do calls its argument when the engine is its caller's. say is told of the loss, of the
-// return, and of each new reason why there is none yet.
+// Follow keeps the driver attached until ctx is done. If the interface disappears, Follow
+// attaches the driver to the next interface with the address, with the programs of Chain. do
+// must call its argument while it holds the engine. say gets a text for the loss, for the
+// return, and for each new reason of a failed try.
 func (d *Driver) Follow(ctx context.Context, do func(func()), say func(text string)) {
 	for {
 		select {
@@ -200,7 +204,7 @@ func (d *Driver) Follow(ctx context.Context, do func(func()), say func(text stri
 	}
 }
 
-// regain tries until the driver is attached, or ctx is done.
+// regain tries to attach the driver until it succeeds or ctx is done.
 func (d *Driver) regain(ctx context.Context, do func(func()), say func(text string)) {
 	said := ""
 	for pause := firstPause; ; pause = min(2*pause, mostPause) {
@@ -224,7 +228,7 @@ func (d *Driver) regain(ctx context.Context, do func(func()), say func(text stri
 	}
 }
 
-// rest waits for some time, or less if there is news. It is false if ctx is done.
+// rest waits for some time, or until there is news. It returns false if ctx is done.
 func rest(ctx context.Context, pause time.Duration, news <-chan struct{}) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

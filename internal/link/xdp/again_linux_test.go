@@ -15,14 +15,14 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// A followed driver is kept attached; mu stands in for the lock of its engine.
+// A followed driver is kept attached. mu stands in for the lock of its engine.
 type followed struct {
 	*xdp.Driver
 	mu   *sync.Mutex
 	said *[]string
 }
 
-// follow keeps a driver of a host attached until the test ends.
+// follow keeps a host's driver attached until the test ends.
 func follow(t *testing.T, h *testbed.Host, d *xdp.Driver) followed {
 	f := followed{d, new(sync.Mutex), new([]string)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -37,13 +37,13 @@ func follow(t *testing.T, h *testbed.Host, d *xdp.Driver) followed {
 	return f
 }
 
-// polls polls both drivers until something is so.
+// polls polls both drivers until is returns true.
 func polls(t *testing.T, both []followed, what string, is func() bool) {
 	t.Helper()
 	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		for _, f := range both {
 			f.mu.Lock()
-			f.Awake() // looks at news
+			f.Awake() // reads the news
 			f.Poll(clock.Time(time.Now().UnixNano()), &linktest.Inbox{})
 			f.Sleep()
 			f.mu.Unlock()
@@ -57,15 +57,15 @@ func polls(t *testing.T, both []followed, what string, is func() bool) {
 	}
 }
 
-// lines returns what has been said of a driver.
+// lines returns the texts about a driver.
 func (f followed) lines() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(*f.said)
 }
 
-// An interface is deleted and made anew with its address, again and again. Each time the driver says so once, frames pass by the
-// ordinary socket, and then by AF_XDP again.
+// An interface is deleted and made anew with its address, several times. Each time the driver
+// reports it once, and frames use the ordinary socket, and then AF_XDP again.
 func TestADriverIsAttachedAgainToAnInterfaceThatComesBack(t *testing.T) {
 	bed := hostsOf(t, 2)
 	var both []followed
@@ -97,7 +97,7 @@ func TestADriverIsAttachedAgainToAnInterfaceThatComesBack(t *testing.T) {
 	}
 }
 
-// The interface is back before its driver looks, under the same number.
+// The interface returns before its driver looks, under the same number.
 func TestADriverIsAttachedAgainToAnInterfaceThatComesBackAtOnce(t *testing.T) {
 	bed := hostsOf(t, 2)
 	var both []followed
@@ -113,7 +113,7 @@ func TestADriverIsAttachedAgainToAnInterfaceThatComesBackAtOnce(t *testing.T) {
 	pass(t, both, "AF_XDP carries frames", true)
 }
 
-// A driver whose user sleeps while it is attached again announces frames of the new sockets.
+// A driver whose user sleeps while it is attached again must announce frames of the new sockets.
 func TestADriverThatSleptIsWokenWhenItsInterfaceIsBack(t *testing.T) {
 	bed := hostsOf(t, 2)
 	var both []followed
@@ -126,7 +126,7 @@ func TestADriverThatSleptIsWokenWhenItsInterfaceIsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	polls(t, both, "the loss is noticed", func() bool { return !a.Attached() && !b.Attached() })
-	// polls has put both to sleep.
+	// polls has put both drivers to sleep.
 	if err := bed.RenewCable(); err != nil {
 		t.Fatal(err)
 	}
@@ -152,18 +152,19 @@ func TestADriverThatSleptIsWokenWhenItsInterfaceIsBack(t *testing.T) {
 	}
 }
 
-// Without its interface a driver goes on by its ordinary socket, as soon as the address is there.
+// Without its interface a driver uses its ordinary socket, as soon as the address exists.
 func TestADriverWithoutItsInterfaceSendsByTheOrdinarySocket(t *testing.T) {
 	bed := hostsOf(t, 2)
 	var both []followed
 	for i := range 2 {
-		both = append(both, followed{listen(t, bed.Host(i), xdp.Config{}), new(sync.Mutex), new([]string)}) // no goroutine calls Follow
+		// No goroutine calls Follow.
+		both = append(both, followed{listen(t, bed.Host(i), xdp.Config{}), new(sync.Mutex), new([]string)})
 	}
 	if err := bed.DeleteCable(); err != nil {
 		t.Fatal(err)
 	}
 	polls(t, both, "the loss is noticed", func() bool { return !both[0].Attached() && !both[1].Attached() })
-	for range 3 { // to no interface: lost, and nothing else
+	for range 3 { // no interface: the frames are only lost
 		if b := both[0].Reserve(both[1].Addr()); b != nil {
 			both[0].Commit(len(b))
 		}
@@ -178,8 +179,8 @@ func TestADriverWithoutItsInterfaceSendsByTheOrdinarySocket(t *testing.T) {
 	}
 }
 
-// pass sends frames both ways until five have come each way, and then until one has taken the way that is expected: by AF_XDP, or
-// by the ordinary socket.
+// pass sends frames both ways until five have arrived each way, and then until a frame takes the
+// expected path: AF_XDP or the ordinary socket.
 func pass(t *testing.T, both []followed, what string, byXDP bool) {
 	t.Helper()
 	for i := range both {

@@ -8,13 +8,14 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// chain is an array of programs, and which of them sees our frames first.
+// chain is an array of programs, and the index of the first one for our frames.
 type chain struct {
 	steps int
 	first int32
 }
 
-// jump gives the frame away. It comes back only if the place is empty.
+// jump passes the frame to the chain. Code after it runs only if that entry of the array is
+// empty.
 func (c *chain) jump() asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, asm.R6),
@@ -24,16 +25,19 @@ func (c *chain) jump() asm.Instructions {
 	}
 }
 
-// Frames says how frames come to this interface: with a tag of a VLAN or without, in one piece or, where they are long, in several
-// (then all programs of a chain must have BPF_F_XDP_HAS_FRAGS).
+// Frames returns the form of this interface's frames. tagged means with a VLAN tag. pieces means
+// that long frames come in several pieces; then all programs of a chain must have
+// BPF_F_XDP_HAS_FRAGS.
 func (d *Driver) Frames() (tagged, pieces bool) {
 	return d.tagged.Load(), d.pieces.Load()
 }
 
-// Chain has other programs see our frames before the sockets do: an array of programs (BPF_MAP_TYPE_PROG_ARRAY) that jump to one
-// another. The one at first gets each frame that is ours by address and port. At on, Chain enters a program that hands a frame to its
-// socket, which the others jump to with what is not for them. Frames find either the old way or the new; none is lost meanwhile. With
-// nil, the sockets get all frames again; to a driver without chain the others cost nothing.
+// Chain inserts other programs before the sockets: an array of programs
+// (BPF_MAP_TYPE_PROG_ARRAY) that jump to one another. The program at index first gets each frame
+// for our address and port. At index on, Chain enters a program that passes a frame to its
+// socket. The others jump to it with frames that are not for them. During the change frames take
+// the old path or the new one, and none is lost. If steps is nil, the sockets get all frames
+// again. A driver without a chain pays nothing for this.
 func (d *Driver) Chain(steps *ebpf.Map, first, on uint32) error {
 	if err := d.chain(steps, first, on); err != nil {
 		return fmt.Errorf("xdp: chaining programs: %w", err)
@@ -69,7 +73,7 @@ func (d *Driver) chain(steps *ebpf.Map, first, on uint32) (err error) {
 	return err
 }
 
-// enter puts the program that hands frames to sockets into an array.
+// enter puts the program that passes frames to sockets into an array.
 func (s *steering) enter(steps *ebpf.Map, on uint32) (err error) {
 	if s.on == nil {
 		spec := s.spec.Copy()

@@ -9,55 +9,55 @@ import (
 	"github.com/weftnet/weft/internal/link/udp"
 )
 
-// Driver is one NIC's attachment to an interface.
+// Driver is a NIC's attachment to an interface.
 type Driver struct {
 	cfg    Config
 	addr   link.Addr
 	zone   string // of link-local addresses
 	mtu    int
-	why    string // what was chosen
+	why    string // text for Explain
 	slow   *udp.Driver
 	steer  steering
 	queues []*queue
-	dead   []*queue    // of an interface that is gone: a frame in their memory may still be written
-	tagged atomic.Bool // how frames come: by a VLAN,
-	pieces atomic.Bool // and long ones in several pieces
-	first  int         // of the queues, where the next Poll begins
+	dead   []*queue    // of a lost interface: a frame in their memory may still be written
+	tagged atomic.Bool // frames come with a VLAN tag
+	pieces atomic.Bool // long frames come in several pieces
+	first  int         // queue at which the next Poll begins
 	routes *routes
 
 	epoll   int
-	watched bool // the queues by it
+	watched bool // epoll watches the queues
 
-	lastTo link.Addr // that the last frame was for
+	lastTo link.Addr // destination of the last frame
 	last   *route
-	chunk  uint64 // of the open reservation
-	staged []byte // or its memory, if it goes the slow way
+	chunk  uint64 // chunk of the open reservation
+	staged []byte // its memory, if it is on the slow path
 	open   reservation
-	peeked *queue // whose frame Peek has returned,
-	marked bool   // which a congested router has marked
-	polls  int    // since the last look
+	peeked *queue // queue of the frame that Peek returned
+	marked bool   // a congested router has marked this frame
+	polls  int    // polls since the last look
 	now    clock.Time
 
-	slowNext clock.Time // when the ordinary socket wants to be asked
-	slowed   bool       // the last poll asked it
+	slowNext clock.Time // time at which the ordinary socket must be polled
+	slowed   bool       // the last poll included it
 
 	lost    atomic.Bool   // the interface is gone: no queues, no program
-	news    chan struct{} // for Follow: has a token if something changed while it was so
+	news    chan struct{} // for Follow: a token if there was news after the loss
 	chainOf chained
 
 	counters link.Counters
 	closed   bool
-	fetched  byte // of no meaning, but so that the processor has to
+	fetched  byte // meaningless; it forces the loads of fetch and ahead
 }
 
-// reservation says where the open one is.
+// reservation is the kind of the open reservation.
 type reservation uint8
 
 const (
 	none reservation = iota
 	direct
 	slow
-	adrift // in the memory of an interface that is gone meanwhile
+	adrift // in the memory of an interface that was lost meanwhile
 )
 
 var _ link.Driver = (*Driver)(nil)
@@ -68,7 +68,7 @@ func (d *Driver) Addr() link.Addr { return d.addr }
 // MTU implements link.Driver.
 func (d *Driver) MTU() int { return d.mtu }
 
-// Properties implements link.Driver: a network promises nothing.
+// Properties implements link.Driver. A network promises nothing.
 func (d *Driver) Properties() link.Properties { return link.Properties{} }
 
 // Caps implements link.Driver.
@@ -80,19 +80,19 @@ func (d *Driver) Caps() link.Caps {
 	}
 }
 
-// Fd implements link.Caps. It is -1 once the driver is closed.
+// Fd implements link.Caps. It returns -1 once the driver is closed.
 func (d *Driver) Fd() int { return d.epoll }
 
-// Explain says how the driver is attached.
+// Explain returns a text that says how the driver is attached.
 func (d *Driver) Explain() string { return d.why }
 
-// Offload says that frames have no segmentation offload: it comes after the place where AF_XDP takes them.
+// Offload returns "none": segmentation offload happens later than AF_XDP takes the frames.
 func (d *Driver) Offload() string { return "none" }
 
-// ReceiveBuffer is how many bytes of frames may be under way to this driver: what the rings hold of full ones.
+// ReceiveBuffer implements link.Caps. It returns the bytes of full frames that the rings hold.
 func (d *Driver) ReceiveBuffer() int { return len(d.queues) * fillRing * d.mtu }
 
-// Reserve implements link.Driver. It is nil while all chunks for sending are under way.
+// Reserve implements link.Driver. It returns nil while all chunks for sending are in flight.
 func (d *Driver) Reserve(to link.Addr) []byte {
 	d.open = none
 	if d.closed {
@@ -123,7 +123,8 @@ func (d *Driver) Reserve(to link.Addr) []byte {
 	return q.umem[at : at+uint64(d.mtu) : at+uint64(d.mtu)]
 }
 
-// frameAt is where in its chunk a frame to be sent begins: on a cache line, with room for the headers before it.
+// frameAt is the offset of an outgoing frame in its chunk: on a cache line, with room for the
+// headers before it.
 const frameAt = 128
 
 // Commit implements link.Driver. It panics if no reservation is open or n exceeds it.
@@ -189,7 +190,7 @@ func (d *Driver) Counters(c *link.Counters) {
 	d.slow.Counters(c)
 }
 
-// overrun is how many frames the kernel has dropped because a ring was full.
+// overrun returns the number of frames that the kernel has dropped because a ring was full.
 func (d *Driver) overrun() (frames uint64) {
 	for _, q := range d.queues {
 		frames += q.overrun()
@@ -197,7 +198,8 @@ func (d *Driver) overrun() (frames uint64) {
 	return frames
 }
 
-// Close implements link.Driver. The program goes first, so that the kernel gets the frames that come from now on.
+// Close implements link.Driver. It removes the program first, so that the kernel gets all
+// further frames.
 func (d *Driver) Close() error {
 	if d.closed {
 		return nil

@@ -18,14 +18,14 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// hosts makes two hosts on one cable, or skips.
+// hosts returns two hosts on one cable, or skips the test.
 func hosts(tb testing.TB, cfg testbed.Config) *testbed.Testbed {
 	tb.Helper()
 	cfg.Hosts = 2
 	return build(tb, cfg)
 }
 
-// hostsOf makes n hosts on a switch, or skips.
+// hostsOf returns n hosts on a switch, or skips the test.
 func hostsOf(tb testing.TB, n int) *testbed.Testbed {
 	tb.Helper()
 	return build(tb, testbed.Config{Hosts: n})
@@ -44,8 +44,8 @@ func build(tb testing.TB, cfg testbed.Config) *testbed.Testbed {
 	return bed
 }
 
-// listen opens a driver on a host, or skips where there is no AF_XDP. An interface whose frames are too long for it (ERANGE) is no
-// reason to: that is so of no MTU.
+// listen opens a driver on a host, or skips the test if there is no AF_XDP. It does not skip if
+// the interface's frames are too long (ERANGE), since no MTU may cause that.
 func listen(tb testing.TB, h *testbed.Host, cfg xdp.Config) (d *xdp.Driver) {
 	tb.Helper()
 	if !cfg.Addr.IsValid() {
@@ -122,11 +122,13 @@ func TestTheUDPLinkIsUnderstoodAndUnderstands(t *testing.T) {
 	}
 }
 
-// How long a frame may be has two bounds, and the log names both: the interface's, and a chunk's, which is a page.
+// The length of a frame has two limits, and the log names both: that of the interface, and that
+// of a chunk, which is a page.
 func TestTheLengthOfAFrameIsExplained(t *testing.T) {
 	for mtu, want := range map[int]string{
 		1500: "frames of 1472 bytes: eth0 carries 1500; ",
-		3600: "frames of 3572 bytes: eth0 carries 3600; ", // the driver's memory of a frame ends before a chunk of ours does
+		// The driver's memory of a frame ends before our chunk.
+		3600: "frames of 3572 bytes: eth0 carries 3600; ",
 		9000: "frames of 3794 bytes: eth0 carries 9000, and the memory of a frame holds 5178 less; ",
 	} {
 		bed := hosts(t, testbed.Config{MTU: mtu})
@@ -158,7 +160,7 @@ func TestWhyTheProgramIsNotOnTheInterfaceIsSaid(t *testing.T) {
 	}
 }
 
-// What is not for the NIC goes on to the kernel.
+// Frames that are not for the NIC go on to the kernel.
 func TestOtherTrafficPassesTheProgram(t *testing.T) {
 	bed := hosts(t, testbed.Config{})
 	listen(t, bed.Host(0), xdp.Config{})
@@ -203,8 +205,8 @@ func TestASecondDriverOnAnInterfaceIsRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-// Whether frames are copied is the interface's affair, and not that of the driver before, whose queue the kernel is still taking back:
-// that is waited for.
+// Whether frames are copied depends on the interface, and not on the previous driver. If the
+// kernel is still releasing the queue of that driver, the new driver waits.
 func TestACloseMakesRoomForTheNext(t *testing.T) {
 	bed := hosts(t, testbed.Config{})
 	for range 5 {
@@ -219,7 +221,7 @@ func TestACloseMakesRoomForTheNext(t *testing.T) {
 	}
 }
 
-// listenSoon opens a driver on a host whose queue the kernel is still taking back, which it does when it finds the time.
+// listenSoon opens a driver on a host whose queue the kernel is still releasing.
 func listenSoon(t *testing.T, h *testbed.Host) *xdp.Driver {
 	t.Helper()
 	return listenSoonAt(t, h, h.Addr())

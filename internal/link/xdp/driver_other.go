@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Listen needs Linux.
+// Listen returns an error, since it needs Linux.
 func Listen(Config) (link.Driver, error) {
 	return nil, fmt.Errorf("%w: it needs Linux: %w", ErrUnavailable, errors.ErrUnsupported)
 }

@@ -8,19 +8,20 @@ import (
 	"github.com/weftnet/weft/internal/link/udp"
 )
 
-// BindPatience is how long a queue that another has is waited for.
+// BindPatience is the longest wait for a queue that another socket has.
 const BindPatience = bindTries * bindPause
 
-// FillRing is how many frames wait in the ring of a queue.
+// FillRing is the number of frames in the ring of a queue.
 const FillRing = fillRing
 
-// NotAttached says why the kernel did not attach a program to an interface of that MTU.
+// NotAttached returns the error for a program that the kernel did not attach to an interface
+// with this MTU.
 func NotAttached(err error, mtu int) error { return notAttached(err, place{mtu: mtu}) }
 
-// Slow is the driver's ordinary socket.
+// Slow returns the driver's ordinary socket.
 func (d *Driver) Slow() *udp.Driver { return d.slow }
 
-// QueuesUsed is by how many of the interface's queues frames have come.
+// QueuesUsed returns the number of queues that have received frames.
 func (d *Driver) QueuesUsed() (n int) {
 	for _, q := range d.queues {
 		if q.rx.next != 0 {
@@ -30,10 +31,11 @@ func (d *Driver) QueuesUsed() (n int) {
 	return n
 }
 
-// Test is the self-test of zero-copy, on queues of any kind.
+// Test runs the self-test of zero-copy, on queues of any kind.
 func (d *Driver) Test() error { return d.test() }
 
-// Stick has the kernel find no frame to send any more, as if it had forgotten how.
+// Stick hides further frames from the kernel, as if the kernel had stopped sending. It reports
+// whether the test notices.
 func (d *Driver) Stick() bool {
 	q := d.queues[0]
 	stuck := *q
@@ -42,7 +44,8 @@ func (d *Driver) Stick() bool {
 	return !stuck.test(d.routes.source, time.Millisecond)
 }
 
-// Announced reports whether the driver's descriptor is readable because of a frame in one of the AF_XDP sockets.
+// Announced reports whether the driver's descriptor is readable because of a frame in one of the
+// AF_XDP sockets.
 func (d *Driver) Announced() bool {
 	var events [8]unix.EpollEvent
 	n, _ := unix.EpollWait(d.epoll, events[:], 0)

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// What stands before a frame, in bytes:
+// The headers before a frame, in bytes:
 //
 //	 0  destination, source MAC  12
 //	12  802.1Q tag                4   only on a VLAN
@@ -24,33 +24,36 @@ const (
 	typeIPv4   = 0x0800
 	typeIPv6   = 0x86dd
 	typeVLAN   = 0x8100
-	vlanNumber = 0x0fff // of a tag; the rest is priority
+	vlanNumber = 0x0fff // of a tag; the other bits are priority
 	protoUDP   = 17
 	hopLimit   = 64
-	dontBreak  = 0x4000 // IPv4: a router that cannot pass it on whole has to say so
-	fragmented = 0x3fff // more fragments, or not the first
+	dontBreak  = 0x4000 // IPv4: a router that cannot forward it whole must report that
+	fragmented = 0x3fff // more fragments, or not the first one
 )
 
 type mac [6]byte
 
-// path is all that a header needs to know.
+// path holds the inputs of a header.
 type path struct {
 	from, to netip.AddrPort
 	source   mac
-	next     mac    // of the receiver, or of the router before it
-	vlan     uint16 // 0: no tag
+	next     mac    // link address of the receiver, or of the router before it
+	vlan     uint16 // 0 means no tag
 }
 
-// header is a path's headers, made once; what depends on the frame is filled in for each.
+// header holds the headers of a path. They are made once; put fills in the fields that depend on
+// the frame.
 type header struct {
 	bytes [mostHeaders]byte
 	n     int
-	l3    int    // where IP begins
-	sum   uint32 // IPv4: of the header with length 0; IPv6: of the pseudo header without length, and of the ports
-	six   bool
+	l3    int // offset of the IP header
+	// For IPv4, the sum of the header with length 0. For IPv6, the sum of the pseudo header
+	// without length, and of the ports.
+	sum uint32
+	six bool
 }
 
-// makeHeader lays out the headers of a path.
+// makeHeader returns the headers of a path.
 func makeHeader(p *path) (h header) {
 	b := h.bytes[:]
 	copy(b, p.next[:])
@@ -100,7 +103,7 @@ func (h *header) makeIPv6(ip []byte, p *path) {
 	h.sum = uint32(sum(0, ip[8:ipv6Len])) + protoUDP
 }
 
-// put writes the headers before a frame: b has room for them, and the frame behind it.
+// put writes the headers before a frame. b has room for the headers, followed by the frame.
 func (h *header) put(b []byte) {
 	copy(b, h.bytes[:h.n])
 	frame := b[h.n:]
@@ -108,7 +111,7 @@ func (h *header) put(b []byte) {
 	udp := b[h.n-udpLen : h.n]
 	binary.BigEndian.PutUint16(udp[4:], length)
 	if !h.six {
-		// UDP over IPv4 may go without a checksum: frames have a better one of their own.
+		// UDP over IPv4 may omit the checksum: frames have a better one.
 		total := uint16(ipv4Len) + length
 		binary.BigEndian.PutUint16(b[h.l3+2:], total)
 		binary.BigEndian.PutUint16(b[h.l3+10:], ^fold(uint64(h.sum)+uint64(total)))
@@ -118,13 +121,13 @@ func (h *header) put(b []byte) {
 	// The length counts twice: in the pseudo header and in the header.
 	c := ^fold(sum(uint64(h.sum)+2*uint64(length), frame))
 	if c == 0 {
-		c = 0xffff // 0 would say that there is none
+		c = 0xffff // 0 would mean no checksum
 	}
 	binary.BigEndian.PutUint16(udp[6:], c)
 }
 
-// sum adds up 16-bit words, big-endian, for the checksum of RFC 1071, onto s. An odd byte at the end is the upper half of
-// a word. Sums in ones' complement may be taken over wider words and folded later.
+// sum adds the big-endian 16-bit words of b to s, for the checksum of RFC 1071. An odd last byte
+// is the upper half of a word. Sums in ones' complement may use wider words and be folded later.
 func sum(s uint64, b []byte) uint64 {
 	var acc, carry uint64
 	for len(b) >= 8 {
@@ -151,8 +154,9 @@ func fold(s uint64) uint16 {
 	return uint16(s)
 }
 
-// parse finds the frame in what came from the wire: its sender, and the UDP payload. It is not ok if this is no whole UDP
-// datagram. The steering program lets nothing else pass, but what it saw was another's memory.
+// parse finds the UDP payload, which is the frame, and its sender in bytes from the wire. ok is
+// false if they are not a whole UDP datagram. The steering program passes only such datagrams,
+// but others may have changed the memory since.
 func parse(b []byte) (from netip.AddrPort, frame []byte, congested, ok bool) {
 	if len(b) < ethernetLen {
 		return from, nil, false, false
@@ -168,23 +172,26 @@ func parse(b []byte) (from netip.AddrPort, frame []byte, congested, ok bool) {
 	switch {
 	case kind == typeIPv4 && len(ip) >= ipv4Len+udpLen:
 		total := int(binary.BigEndian.Uint16(ip[2:]))
-		if ip[0] != 0x45 || ip[9] != protoUDP || binary.BigEndian.Uint16(ip[6:])&fragmented != 0 || total > len(ip) || total < ipv4Len+udpLen {
+		if ip[0] != 0x45 || ip[9] != protoUDP || binary.BigEndian.Uint16(ip[6:])&fragmented != 0 ||
+			total > len(ip) || total < ipv4Len+udpLen {
 			return from, nil, false, false
 		}
 		frame, ok = datagram(ip[ipv4Len:total])
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(ip[12:])), binary.BigEndian.Uint16(ip[ipv4Len:])), frame, ip[1]&3 == 3, ok
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(ip[12:])), binary.BigEndian.Uint16(ip[ipv4Len:])),
+			frame, ip[1]&3 == 3, ok
 	case kind == typeIPv6 && len(ip) >= ipv6Len+udpLen:
 		total := ipv6Len + int(binary.BigEndian.Uint16(ip[4:]))
 		if ip[0]>>4 != 6 || ip[6] != protoUDP || total > len(ip) || total < ipv6Len+udpLen {
 			return from, nil, false, false
 		}
 		frame, ok = datagram(ip[ipv6Len:total])
-		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(ip[8:])), binary.BigEndian.Uint16(ip[ipv6Len:])), frame, ip[1]>>4&3 == 3, ok
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(ip[8:])), binary.BigEndian.Uint16(ip[ipv6Len:])),
+			frame, ip[1]>>4&3 == 3, ok
 	}
 	return from, nil, false, false
 }
 
-// datagram is the payload of a UDP datagram.
+// datagram returns the payload of a UDP datagram.
 func datagram(udp []byte) (frame []byte, ok bool) {
 	n := int(binary.BigEndian.Uint16(udp[4:]))
 	if n < udpLen || n > len(udp) {

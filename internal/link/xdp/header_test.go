@@ -14,7 +14,7 @@ var paths = []path{
 	{from: netip.MustParseAddrPort("[fd00::1]:1"), to: netip.MustParseAddrPort("[fe80::2]:7"), source: mac{2, 1}, next: mac{2, 2}, vlan: 4094},
 }
 
-// packet is a frame with its headers.
+// packet returns a frame with its headers.
 func packet(p *path, frame []byte) []byte {
 	h := makeHeader(p)
 	b := make([]byte, h.n+len(frame))
@@ -35,7 +35,8 @@ func TestAFrameComesOutOfItsHeadersAsItWentIn(t *testing.T) {
 	for _, p := range paths {
 		for _, n := range []int{0, 1, 2, 7, 8, 9, 64, 1400, 1401, 1472} {
 			b := packet(&p, pattern(n))
-			from, frame, congested, ok := parse(append(b, 0, 0, 0, 0)) // short packets are padded on the wire
+			// Short packets are padded on the wire.
+			from, frame, congested, ok := parse(append(b, 0, 0, 0, 0))
 			if !ok || congested || from != p.from || !bytes.Equal(frame, pattern(n)) {
 				t.Errorf("%v to %v: a frame of %d bytes comes out as %d from %v, %v", p.from, p.to, n, len(frame), from, ok)
 			}
@@ -43,7 +44,7 @@ func TestAFrameComesOutOfItsHeadersAsItWentIn(t *testing.T) {
 	}
 }
 
-// slowSum is the checksum of RFC 1071 as the RFC has it.
+// slowSum computes the checksum of RFC 1071 in the RFC's own way.
 func slowSum(parts ...[]byte) uint16 {
 	var s uint32
 	for _, b := range parts {

@@ -16,18 +16,19 @@ import (
 	"github.com/weftnet/weft/internal/link/udp"
 )
 
-// place is where an address lives: its interface, and the one below it that frames come by.
+// place describes where an address lives: its interface, and the interface below through which
+// frames come.
 type place struct {
 	name    string
-	index   int // of the interface that has the address
-	lower   int // of the interface below a VLAN; else index
+	index   int // of the interface with the address
+	lower   int // of the interface below a VLAN, else index
 	vlan    uint16
 	hw      mac
 	mtu     int
 	rxQueue int
 }
 
-// listen makes a driver on the interface that has an address of this host.
+// listen returns a driver on the interface that has an address of this host.
 func listen(cfg Config) (d *Driver, err error) {
 	at, err := find(cfg.Addr.Addr())
 	if err != nil {
@@ -64,7 +65,7 @@ func listen(cfg Config) (d *Driver, err error) {
 	return d, d.watch()
 }
 
-// find looks for the interface of an address.
+// find returns the interface of an address.
 func find(ip netip.Addr) (at place, err error) {
 	ip = ip.Unmap()
 	if ip.IsUnspecified() {
@@ -87,7 +88,8 @@ func find(ip netip.Addr) (at place, err error) {
 			return at, fmt.Errorf("xdp: addresses of %s: %w", l.Attrs().Name, err)
 		}
 		a := l.Attrs()
-		if !slices.ContainsFunc(addrs, func(b netlink.Addr) bool { return b.IP.Equal(net.IP(ip.WithZone("").AsSlice())) }) ||
+		if !slices.ContainsFunc(addrs,
+			func(b netlink.Addr) bool { return b.IP.Equal(net.IP(ip.WithZone("").AsSlice())) }) ||
 			ip.Zone() != "" && ip.Zone() != a.Name && ip.Zone() != strconv.Itoa(a.Index) {
 			continue
 		}
@@ -104,10 +106,11 @@ func find(ip netip.Addr) (at place, err error) {
 	return at, fmt.Errorf("%w: %w %v", ErrUnavailable, errNoInterface, ip)
 }
 
-// listTries is how often a list is asked for that changes meanwhile.
+// listTries is the number of times that a list is requested if it changes meanwhile.
 const listTries = 100
 
-// whole is a list of the kernel's. Where interfaces come and go, as on a host of containers, one may do so between two parts of the list.
+// whole returns a complete list from the kernel. On a host of containers, interfaces come and
+// go, even between two parts of the list. Then whole asks again.
 func whole[T any](list func() ([]T, error)) (all []T, err error) {
 	for range listTries {
 		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -117,7 +120,8 @@ func whole[T any](list func() ([]T, error)) (all []T, err error) {
 	return all, err
 }
 
-// tagged finds the interface below a VLAN. In another network namespace its number means another interface than here.
+// tagged finds the interface below a VLAN. It fails if that interface is in another network
+// namespace, where its number has another meaning.
 func (at *place) tagged(v *netlink.Vlan) error {
 	if v.NetNsID >= 0 {
 		return fmt.Errorf("%w: the interface below %s is in another network namespace", ErrUnavailable, v.Name)
@@ -130,7 +134,8 @@ func (at *place) tagged(v *netlink.Vlan) error {
 	return nil
 }
 
-// size decides how large a frame may be: what the interface carries, and what fits into a chunk.
+// size sets the largest frame: the minimum of what the interface carries and what fits into a
+// chunk.
 func (d *Driver) size(asked int, at place, ip netip.Addr) error {
 	headers := ipv4Len + udpLen
 	if !ip.Unmap().Is4() {
@@ -141,14 +146,16 @@ func (d *Driver) size(asked int, at place, ip netip.Addr) error {
 		asked = d.mtu
 	}
 	if asked < limits.LeastFrame || asked > d.mtu {
-		return fmt.Errorf("MTU of %d bytes: not in %d…%d (the interface carries %d, and a frame has to fit into a chunk of %d)",
+		return fmt.Errorf(
+			"MTU of %d bytes: not in %d…%d (the interface carries %d, and a frame has to fit into a chunk of %d)",
 			asked, limits.LeastFrame, d.mtu, at.mtu, chunkBytes)
 	}
 	d.mtu = asked
 	return nil
 }
 
-// openQueues makes a socket for each queue of the interface. An interface may have fewer in use than it could have.
+// openQueues makes a socket for each queue of the interface. An interface may use fewer queues
+// than it has.
 func (d *Driver) openQueues(cfg Config, at place) error {
 	want := cfg.Queues
 	if want == 0 {
@@ -168,7 +175,7 @@ func (d *Driver) openQueues(cfg Config, at place) error {
 	return nil
 }
 
-// explain says how the driver is attached, and why not better.
+// explain returns a text about how the driver is attached, and why not in a better way.
 func (d *Driver) explain(cfg Config, at place) string {
 	mode, how := "native", "zero-copy"
 	if why := d.queues[0].copying; why != nil && cfg.Generic {
@@ -184,10 +191,11 @@ func (d *Driver) explain(cfg Config, at place) string {
 	if n := len(d.queues); n != 1 {
 		queues = fmt.Sprintf("%d queues", n)
 	}
-	return fmt.Sprintf("AF_XDP on %s: %s, %s, %s; %s; beside it UDP: %s", at.name, mode, how, queues, size, d.slow.ExplainSocket())
+	return fmt.Sprintf("AF_XDP on %s: %s, %s, %s; %s; beside it UDP: %s",
+		at.name, mode, how, queues, size, d.slow.ExplainSocket())
 }
 
-// release frees whatever there is of a driver.
+// release frees all parts of a driver that exist.
 func (d *Driver) release() (err error) {
 	if d.epoll >= 0 {
 		err = unix.Close(d.epoll)

@@ -8,8 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// A container may be given a VLAN of its host's interface. The number of that interface is then one of the host's, and any interface of the
-// container may have the same.
+// A container may get a VLAN of its host's interface. The number of that interface is then one
+// of the host's, and an interface of the container may have the same number.
 func TestAVLANOfAnotherNamespacesInterfaceIsRefused(t *testing.T) {
 	all, err := netlink.LinkList()
 	if err != nil || len(all) == 0 {

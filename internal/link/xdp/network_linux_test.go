@@ -25,7 +25,7 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// on runs f with netlink on a host.
+// on calls f with the interface of a host, in that host's network namespace.
 func on(t *testing.T, h *testbed.Host, f func(eth netlink.Link) error) {
 	t.Helper()
 	if err := h.Do(func() error {
@@ -52,7 +52,8 @@ func plain(t *testing.T, h *testbed.Host, at netip.Addr) (d *udp.Driver) {
 	return d
 }
 
-// arrives sends frames until some have arrived: the first may go astray while the kernel learns of the way.
+// arrives sends frames until some have arrived: the first may be lost while the kernel learns
+// the path.
 func arrives(t *testing.T, from, to link.Driver, what string) {
 	t.Helper()
 	var in linktest.Inbox
@@ -71,7 +72,7 @@ func arrives(t *testing.T, from, to link.Driver, what string) {
 	}
 }
 
-// direct reports whether a driver sends to another by itself, and not by the kernel's stack.
+// direct reports whether a driver sends to another by AF_XDP, and not by the kernel's stack.
 func direct(t *testing.T, from *xdp.Driver, to link.Driver) bool {
 	t.Helper()
 	calls := func() uint64 {
@@ -131,19 +132,22 @@ func TestANeighbourThatHasAnotherAddressIsFoundAgain(t *testing.T) {
 	}
 }
 
-// Switches learn by the source address of frames where the interface is, and cards that guard against forgery drop those with another.
+// Switches learn from source addresses where an interface is, and network cards with forgery
+// protection drop frames with another source.
 func TestAnInterfaceThatHasAnotherAddressSendsFromThatOne(t *testing.T) {
 	bed := hosts(t, testbed.Config{})
 	x, u := listen(t, bed.Host(0), xdp.Config{}), plain(t, bed.Host(1), bed.Host(1).Addr())
 	arrives(t, x, u, "before")
 	hw, began := net.HardwareAddr{2, 0xaa, 0xbb, 0xcc, 0xdd, 0xef}, time.Now()
-	later := func() clock.Time { return clock.Time(time.Hour + time.Since(began)) } // than the time of what was sent before
+	// later returns a time after that of all earlier frames.
+	later := func() clock.Time { return clock.Time(time.Hour + time.Since(began)) }
 	on(t, bed.Host(0), func(eth netlink.Link) error { return netlink.LinkSetHardwareAddr(eth, hw) })
 	var in linktest.Inbox
-	for range 300 { // so that the driver looks at the news
+	for range 300 { // so that the driver reads the news
 		x.Poll(later(), &in)
 	}
-	for alone := 0; alone < 500; alone++ { // the kernel has forgotten its neighbours, and tells when it finds them
+	// The kernel has forgotten its neighbours, and reports when it finds them.
+	for alone := 0; alone < 500; alone++ {
 		if !direct(t, x, u) {
 			alone = 0
 		}
@@ -153,7 +157,7 @@ func TestAnInterfaceThatHasAnotherAddressSendsFromThatOne(t *testing.T) {
 	}
 	tap := -1
 	on(t, bed.Host(1), func(eth netlink.Link) (err error) {
-		all := int(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})) // in the network's order
+		all := int(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})) // in network order
 		if tap, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, all); err != nil {
 			return err
 		}
@@ -181,7 +185,8 @@ func TestAnInterfaceThatHasAnotherAddressSendsFromThatOne(t *testing.T) {
 	}
 }
 
-// On a VLAN the hosts were not told of their neighbours: the kernel asks, since the first frames go by its stack.
+// On a VLAN the hosts do not know their neighbours. The kernel finds them, since the first
+// frames use its stack.
 func TestFramesOnAVLANHaveItsTagAndTheKernelAsksForNeighbours(t *testing.T) {
 	bed := hosts(t, testbed.Config{})
 	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 97, 0, byte(i + 1)}) }
@@ -235,7 +240,8 @@ func TestALinkLocalAddressMayHaveItsZoneAsANumber(t *testing.T) {
 			return d.Close()
 		}
 		err := bed.Host(i).Do(listenAt)
-		for end := time.Now().Add(time.Minute); errors.Is(err, unix.EADDRNOTAVAIL) && time.Now().Before(end); { // until the kernel has found it to be its own
+		// Until the kernel has found that the address is its own.
+		for end := time.Now().Add(time.Minute); errors.Is(err, unix.EADDRNOTAVAIL) && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond)
 			err = bed.Host(i).Do(listenAt)
 		}
@@ -289,7 +295,8 @@ func TestMarksOfCongestionAreCounted(t *testing.T) {
 func TestFramesComeByAllQueuesOfTheInterface(t *testing.T) {
 	bed := hosts(t, testbed.Config{Queues: 4})
 	x := listen(t, bed.Host(0), xdp.Config{})
-	const senders = 64 // each a flow of its own, which the kernel puts into one queue or another
+	// Each sender is a separate flow, which the kernel assigns to some queue.
+	const senders = 64
 	var in linktest.Inbox
 	for i := range senders {
 		linktest.Send(t, plain(t, bed.Host(1), bed.Host(1).Addr()), x.Addr(), []byte{byte(i)})
@@ -300,8 +307,8 @@ func TestFramesComeByAllQueuesOfTheInterface(t *testing.T) {
 	}
 }
 
-// What this host sends itself comes by the ordinary socket, many frames by one call where the kernel coalesces them. Those that a poll has no
-// room for are announced by no descriptor.
+// Frames that this host sends to itself arrive at the ordinary socket, many in one call if the
+// kernel coalesces them. No descriptor announces the frames for which a poll has no room.
 func TestAUserThatParksHasAllThatTheOrdinarySocketHasBrought(t *testing.T) {
 	bed := hosts(t, testbed.Config{})
 	x, u := listen(t, bed.Host(0), xdp.Config{}), plain(t, bed.Host(0), bed.Host(0).Addr())
@@ -318,7 +325,8 @@ func TestAUserThatParksHasAllThatTheOrdinarySocketHasBrought(t *testing.T) {
 	sent := 0
 	for range 10 {
 		for range 400 {
-			linktest.Send(t, u, x.Addr(), make([]byte, 1000)) // each by itself, until the kernel coalesces what comes
+			// Each frame by itself, until the kernel coalesces them.
+			linktest.Send(t, u, x.Addr(), make([]byte, 1000))
 			sent++
 		}
 		for range 20 {
@@ -340,7 +348,7 @@ func TestAUserThatParksHasAllThatTheOrdinarySocketHasBrought(t *testing.T) {
 	}
 }
 
-// A ring holds so many frames, and the kernel drops those that come when it is full.
+// A full ring holds FillRing frames, and the kernel drops further ones.
 func TestFramesThatTheRingHasNoRoomForAreCounted(t *testing.T) {
 	bed := hosts(t, testbed.Config{})
 	x, u := listen(t, bed.Host(0), xdp.Config{}), plain(t, bed.Host(1), bed.Host(1).Addr())
@@ -355,7 +363,8 @@ func TestFramesThatTheRingHasNoRoomForAreCounted(t *testing.T) {
 	for i := range more {
 		linktest.Send(t, u, x.Addr(), []byte{byte(i)})
 		if i%16 == 0 {
-			time.Sleep(time.Millisecond) // so that the cable, whose own ring is short, loses none
+			// So that the cable, which has a short ring, loses none.
+			time.Sleep(time.Millisecond)
 		}
 	}
 	var c link.Counters
@@ -374,7 +383,7 @@ func TestFramesThatTheRingHasNoRoomForAreCounted(t *testing.T) {
 	}
 }
 
-// listenVariable has the test binary listen at an address until it is killed.
+// listenVariable makes the test binary listen at an address until it is killed.
 const listenVariable = "WEFT_XDP_TEST_LISTEN"
 
 func TestNothingIsLeftOnTheInterfaceOfAProcessThatIsKilled(t *testing.T) {
@@ -386,7 +395,8 @@ func TestNothingIsLeftOnTheInterfaceOfAProcessThatIsKilled(t *testing.T) {
 		}
 		defer d.Close()
 		os.Stdout.WriteString("attached\n")
-		_, _ = io.Copy(io.Discard, os.Stdin) // were nothing to be waited for, the runtime would end the process by itself
+		// If there were nothing to wait for, the runtime would end the process by itself.
+		_, _ = io.Copy(io.Discard, os.Stdin)
 	}
 	bed := hosts(t, testbed.Config{})
 	attached := func() (yes bool) {
@@ -430,7 +440,7 @@ func TestNothingIsLeftOnTheInterfaceOfAProcessThatIsKilled(t *testing.T) {
 	listenSoon(t, bed.Host(0))
 }
 
-// Zero-copy cannot be had on a veth, but its test can be tried on what there is.
+// A veth has no zero-copy, but the self-test works on any queue.
 func TestTheSelfTestSendsAFrameAndNoticesWhenNoneLeaves(t *testing.T) {
 	bed := hosts(t, testbed.Config{Queues: 2})
 	x, y := listen(t, bed.Host(0), xdp.Config{}), listen(t, bed.Host(1), xdp.Config{})

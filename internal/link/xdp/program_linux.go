@@ -7,7 +7,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Offsets in the context of an XDP program, and what it answers.
+// Offsets in the context of an XDP program, and its return code.
 const (
 	ctxData    = 0
 	ctxDataEnd = 4
@@ -16,11 +16,12 @@ const (
 	xdpPass = 2
 )
 
-// steer is the program that runs on every frame that the interface receives: UDP for our address and port, on our VLAN if we have one, goes to
-// the socket of the queue that it came by, everything else on to the kernel, fragments too. Where a queue has no socket, the
-// kernel gets our frames as well, and they come by the driver's ordinary socket.
+// steer returns the program that runs on every received frame of the interface. It passes UDP
+// for our address and port, and on our VLAN if we have one, to the socket of the frame's queue.
+// Everything else goes on to the kernel, also fragments. If a queue has no socket, the kernel
+// gets our frames, too, and they arrive at the driver's ordinary socket.
 //
-// Where there is a chain, another program is given them first.
+// If there is a chain, its first program gets our frames first.
 //
 //	R6 context   R7 Ethernet, then IP − 14   R8 end   R2 scratch
 func steer(sockets int, to netip.AddrPort, vlan uint16, chain *chain) asm.Instructions {
@@ -54,18 +55,19 @@ func steer(sockets int, to netip.AddrPort, vlan uint16, chain *chain) asm.Instru
 	)
 }
 
-// hand gives the frame to the socket of its queue.
+// hand passes the frame to the socket of its queue.
 func hand(sockets int) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R6, ctxQueue, asm.Word),
 		asm.LoadMapPtr(asm.R1, sockets),
-		asm.Mov.Imm(asm.R3, xdpPass), // what to do where the queue has no socket
+		asm.Mov.Imm(asm.R3, xdpPass), // result if the queue has no socket
 		asm.FnRedirectMap.Call(),
 		asm.Return(),
 	}
 }
 
-// reaches passes frames that do not have n bytes from R7 on: the verifier wants to see it.
+// reaches passes frames to the kernel that have less than n bytes from R7 on. The verifier
+// demands this check.
 func reaches(n int32) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R2, asm.R7),
@@ -81,7 +83,7 @@ func steerIPv4(to netip.AddrPort) asm.Instructions {
 		asm.LoadMem(asm.R2, asm.R7, 12, asm.Half),
 		asm.JNE.Imm(asm.R2, half(typeIPv4), "pass"),
 		asm.LoadMem(asm.R2, asm.R7, ethernetLen, asm.Byte),
-		asm.JNE.Imm(asm.R2, 0x45, "pass"), // options: the kernel understands them
+		asm.JNE.Imm(asm.R2, 0x45, "pass"), // with options: the kernel understands them
 		asm.LoadMem(asm.R2, asm.R7, ethernetLen+9, asm.Byte),
 		asm.JNE.Imm(asm.R2, protoUDP, "pass"),
 		asm.LoadMem(asm.R2, asm.R7, ethernetLen+6, asm.Half),
@@ -101,7 +103,7 @@ func steerIPv6(to netip.AddrPort) asm.Instructions {
 		asm.LoadMem(asm.R2, asm.R7, 12, asm.Half),
 		asm.JNE.Imm(asm.R2, half(typeIPv6), "pass"),
 		asm.LoadMem(asm.R2, asm.R7, ethernetLen+6, asm.Byte),
-		asm.JNE.Imm(asm.R2, protoUDP, "pass"), // extension headers: the kernel understands them
+		asm.JNE.Imm(asm.R2, protoUDP, "pass"), // the kernel understands extension headers
 	)
 	for i := int16(0); i < 16; i += 4 {
 		ins = append(ins,
@@ -115,7 +117,7 @@ func steerIPv6(to netip.AddrPort) asm.Instructions {
 	)
 }
 
-// half is a 16-bit word of the wire as the processor loads it.
+// half returns a 16-bit word of the wire as the processor loads it.
 func half(v uint16) int32 {
 	var b [2]byte
 	binary.BigEndian.PutUint16(b[:], v)

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loaded is the program for an address, in the kernel. A driver's table has a socket, which it takes an interface
-// with AF_XDP to make. This one is a table of interfaces, and has the loopback interface.
+// loaded returns the program for an address, in the kernel. The table of a driver has a socket,
+// which needs an interface with AF_XDP. This table holds interfaces instead, with the loopback
+// interface.
 func loaded(t *testing.T, to netip.AddrPort, vlan uint16) *ebpf.Program {
 	t.Helper()
 	table, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.DevMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
@@ -34,7 +35,7 @@ func loaded(t *testing.T, to netip.AddrPort, vlan uint16) *ebpf.Program {
 	return p
 }
 
-// The program is asked itself, by the kernel, about frames that are ours but for one thing.
+// The kernel runs the program on frames that differ from ours in one point.
 func TestTheProgramTakesOurDatagramsAndPassesEverythingElse(t *testing.T) {
 	const redirect = 4
 	for _, p := range paths {
@@ -52,7 +53,7 @@ func TestTheProgramTakesOurDatagramsAndPassesEverythingElse(t *testing.T) {
 		}
 		for what, c := range map[string]struct {
 			change func([]byte) []byte
-			not    bool // is of no meaning in this version of IP
+			not    bool // has no meaning in this version of IP
 		}{
 			"another port":           {change: set(l4+2, 0xff, 0xfe)},
 			"another address":        {change: set(dest+3, 99)},
@@ -87,7 +88,8 @@ func TestTheProgramTakesOurDatagramsAndPassesEverythingElse(t *testing.T) {
 	}
 }
 
-// Marks of congestion and of other queueing are no reason to pass a frame, nor is the priority of a tag.
+// Neither marks of congestion or other queueing nor the priority of a tag make the program pass
+// a frame to the kernel.
 func TestTheProgramTakesFramesWhateverTheirClass(t *testing.T) {
 	for _, p := range paths[:3] {
 		b := packet(&p, pattern(64))

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// lookEvery is how many polls pass between two looks at the ordinary socket and at the news, which cost system calls.
+// lookEvery is the number of polls between two checks of the ordinary socket and of the news,
+// which cost system calls.
 const lookEvery = 256
 
 // Poll implements link.Driver.
@@ -20,7 +21,7 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 		return 0, clock.Never
 	}
 	frames = d.pollSlow(now, to)
-	for i := 0; i < len(d.queues); i++ { // there are none any more when what has come closes the driver
+	for i := 0; i < len(d.queues); i++ { // none are left if a frame closes the driver
 		at := d.first + i
 		if at >= len(d.queues) {
 			at -= len(d.queues)
@@ -30,14 +31,15 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 	if d.closed {
 		return frames, clock.Never
 	}
-	if frames >= limits.PollBatch && len(d.queues) > 0 { // whose turn did not come begins the next time
+	if frames >= limits.PollBatch && len(d.queues) > 0 { // the next poll begins at the next queue
 		d.first = (d.first + 1) % len(d.queues)
 	}
 	return frames, d.slowNext
 }
 
-// pollSlow asks the ordinary socket now and then, and when it wants to be asked: it may have brought more frames than it has handed over, which
-// its descriptor does not tell. The queues have every other poll to themselves.
+// pollSlow polls the ordinary socket from time to time, and also when that socket must be polled
+// again: it may have received more frames than it has handed over, which its descriptor does not
+// show. Even then every other poll is for the queues alone.
 func (d *Driver) pollSlow(now clock.Time, to link.Receiver) (frames int) {
 	look := false
 	if d.polls++; d.polls >= lookEvery {
@@ -52,8 +54,9 @@ func (d *Driver) pollSlow(now clock.Time, to link.Receiver) (frames int) {
 	return frames
 }
 
-// Glance implements link.Caps: one load a queue. What the slow path brings it overlooks. It asks for the lines that the next frame will
-// need, its descriptor's and its own, so that they come beside the index that tells of it and not one behind the other.
+// Glance implements link.Caps, by one load for each queue. It overlooks frames of the ordinary
+// socket. It also loads the cache lines of the next frame and of its descriptor. So these arrive
+// in parallel with the index that announces the frame, and not one after the other.
 func (d *Driver) Glance() bool {
 	for _, q := range d.queues {
 		if q.rx.any() {
@@ -64,7 +67,7 @@ func (d *Driver) Glance() bool {
 	return false
 }
 
-// receive hands over at most so many frames of one queue, and gives their chunks back to the kernel.
+// receive hands over at most most frames of one queue, and returns their chunks to the kernel.
 func (d *Driver) receive(q *queue, now clock.Time, to link.Receiver, most int) (frames int) {
 	for frames < most {
 		e, ok := q.rx.get()
@@ -82,13 +85,13 @@ func (d *Driver) receive(q *queue, now clock.Time, to link.Receiver, most int) (
 		} else {
 			d.counters.DroppedIn++
 		}
-		q.fill.put(e.addr &^ (chunkBytes - 1)) // there is room: the ring holds as many as there are chunks
+		q.fill.put(e.addr &^ (chunkBytes - 1)) // there is room: the ring holds all chunks
 	}
 	d.settle(q, frames)
 	return frames
 }
 
-// found is the frame that a descriptor is of.
+// found returns the frame of a descriptor.
 func (d *Driver) found(q *queue, e desc) (from link.Addr, frame []byte, congested, ok bool) {
 	q.soon = (e.addr + chunkBytes) % (fillRing * chunkBytes)
 	b := q.umem[e.addr : e.addr+uint64(e.length)]
@@ -100,7 +103,7 @@ func (d *Driver) found(q *queue, e desc) (from link.Addr, frame []byte, congeste
 	return from, frame, congested, ok && len(frame) <= limits.MaxFrame
 }
 
-// countIn counts a frame of n bytes that is handed over.
+// countIn counts a frame of n bytes that was handed over.
 func (d *Driver) countIn(n int, congested bool) {
 	if congested {
 		d.counters.ECNMarked++
@@ -109,8 +112,8 @@ func (d *Driver) countIn(n int, congested bool) {
 	d.counters.BytesIn += uint64(n)
 }
 
-// settle gives the kernel back what so many frames have left, but for that of a lone one: the process that waits for it may have an answer, and Flush
-// gives it back behind that.
+// settle returns the chunks of received frames to the kernel, except for that of a lone frame.
+// The process that waits for it may send an answer, and Flush returns the chunk after that.
 func (d *Driver) settle(q *queue, frames int) {
 	if frames == 1 && q.rx.kept() < mostKept {
 		return
@@ -122,7 +125,7 @@ func (d *Driver) settle(q *queue, frames int) {
 	}
 }
 
-// Peek implements link.Caps. What it does not show is for Poll to judge.
+// Peek implements link.Caps. It leaves all other frames to Poll.
 func (d *Driver) Peek(from link.Addr) (frame []byte) {
 	for _, q := range d.queues {
 		if e, ok := q.rx.peek(); ok {
@@ -146,20 +149,21 @@ func (d *Driver) Pass(now clock.Time, n int) {
 	d.settle(q, 1)
 }
 
-// ahead asks for the lines of the descriptor and of the frame that will come next.
+// ahead loads the cache lines of the next descriptor and of the next frame.
 func (d *Driver) ahead(q *queue) {
 	e := &q.rx.entries[q.rx.next&(fillRing-1)]
 	b := q.umem[q.soon:][:192]
 	d.fetched += byte(e.length) + b[0] + b[64] + b[128]
 }
 
-// fetch has the lines of a short frame come from the sender's core all at once, and not each when it is looked at.
+// fetch loads all cache lines of a short frame at once from the sender's core, instead of one
+// after the other.
 func (d *Driver) fetch(b []byte) {
 	for i := 0; i < min(len(b), 256); i += 64 {
 		d.fetched += b[i]
 	}
 }
 
-// mostKept is how many chunks of lone frames are kept from the kernel. To give one back are two stores that wait for all
-// before them.
+// mostKept is the number of chunks of lone frames that are kept from the kernel. To return a
+// chunk takes two stores that wait for all stores before them.
 const mostKept = 8

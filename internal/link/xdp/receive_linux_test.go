@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// flooded is a queue without a kernel whose ring is always full of frames from one address.
+// flooded is a queue without a kernel. Its ring is always full of frames from one address.
 type flooded struct {
 	*queue
 	rx    *producer[desc]
@@ -35,14 +35,14 @@ func newFlooded(from netip.AddrPort) *flooded {
 	return f
 }
 
-// receiveAgain has the ring be full.
+// receiveAgain fills the ring.
 func (f *flooded) receiveAgain() {
 	for f.rx.room(1) > 0 {
 		chunk := uint64(f.rx.next&(fillRing-1)) * chunkBytes
 		f.rx.put(desc{addr: chunk + chunkSpare, length: f.bytes})
 	}
 	f.rx.show()
-	*f.fill.consumer = *f.fill.producer // all that was given back is filled
+	*f.fill.consumer = *f.fill.producer // all returned chunks are filled
 }
 
 // senders counts frames by their sender.
@@ -62,7 +62,7 @@ func TestAFloodOnOneQueueLeavesTheOthersTheirTurn(t *testing.T) {
 		queues = append(queues, f)
 		d.queues = append(d.queues, f.queue)
 	}
-	const polls = 90 // fewer than to the first look at the ordinary socket
+	const polls = 90 // fewer than until the first look at the ordinary socket
 	in := senders{}
 	for range polls {
 		for _, f := range queues {

@@ -2,8 +2,9 @@ package xdp
 
 import "sync/atomic"
 
-// The four rings of an AF_XDP socket are one thing in two directions: a power of two of entries, two free-running
-// indices. On the way to the kernel (fill, tx) we produce; on the way from it (rx, completion) we consume.
+// The four rings of an AF_XDP socket share one structure for two directions: a power of two of
+// entries, and two free-running indices. We produce in the rings to the kernel (fill, tx), and
+// consume in those from it (rx, completion).
 //
 //	          consumer            producer
 //	             ▼                   ▼
@@ -11,33 +12,33 @@ import "sync/atomic"
 //	│   │   │   │ x │ x │ x │ x │ x │   │   │   available: producer − consumer
 //	└───┴───┴───┴───┴───┴───┴───┴───┴───┴───┘
 //
-// Each side keeps copies of both indices and looks at the other's only when its copy says that it must: a batch then costs
-// one cache line.
+// Each side keeps copies of both indices. It loads the other side's index only if its copy is
+// not enough: so a batch costs one cache line.
 
-// desc is an entry of the rx and tx rings, as the kernel has it.
+// desc is an entry of the rx and tx rings, in the kernel's format.
 type desc struct {
-	addr   uint64 // in the umem
+	addr   uint64 // offset in the umem
 	length uint32
-	_      uint32 // options, of which this link asks none
+	_      uint32 // options; this link uses none
 }
 
-// indices are what both sides of a ring share.
+// indices are the words that both sides of a ring share.
 type indices struct {
 	producer, consumer *uint32
 	flags              *uint32
 }
 
-// needWakeup is the flag by which the kernel says that it does not look by itself.
+// needWakeup is the flag that tells that the kernel does not look at the ring by itself.
 const needWakeup = 1
 
 // wants reports whether the kernel must be woken to look at the ring.
 func (i *indices) wants() bool { return atomic.LoadUint32(i.flags)&needWakeup != 0 }
 
-// producer is our half of a ring that we fill.
+// producer is our half of a ring to the kernel.
 type producer[T any] struct {
 	indices
 	entries    []T
-	next, last uint32 // next to write; the consumer's index as last seen
+	next, last uint32 // index of the next entry; the consumer's index as last loaded
 	shown      uint32 // the producer's index that the kernel knows
 }
 
@@ -46,7 +47,8 @@ func newProducer[T any](i indices, entries []T) *producer[T] {
 	return &producer[T]{indices: i, entries: entries, next: p, shown: p, last: atomic.LoadUint32(i.consumer)}
 }
 
-// room is how many entries can be written, at least want if there are as many.
+// room returns the number of entries that can be written. It loads the consumer's index if its
+// copy gives less than want.
 func (p *producer[T]) room(want uint32) uint32 {
 	n := uint32(len(p.entries)) - (p.next - p.last)
 	if n < want {
@@ -62,7 +64,7 @@ func (p *producer[T]) put(v T) {
 	p.next++
 }
 
-// show hands what was put to the kernel, and returns how much that was.
+// show makes the new entries visible to the kernel, and returns their number.
 func (p *producer[T]) show() (n uint32) {
 	if n = p.next - p.shown; n > 0 {
 		p.shown = p.next
@@ -71,17 +73,17 @@ func (p *producer[T]) show() (n uint32) {
 	return n
 }
 
-// pending reports whether the kernel has not taken everything yet.
+// pending reports whether the kernel has entries that it has not taken.
 func (p *producer[T]) pending() bool {
 	p.last = atomic.LoadUint32(p.consumer)
 	return p.last != p.shown
 }
 
-// consumer is our half of a ring that the kernel fills.
+// consumer is our half of a ring from the kernel.
 type consumer[T any] struct {
 	indices
 	entries    []T
-	next, last uint32 // next to read; the producer's index as last seen
+	next, last uint32 // index of the next entry; the producer's index as last loaded
 	shown      uint32
 }
 
@@ -101,7 +103,8 @@ func (c *consumer[T]) peek() (v T, ok bool) {
 	return c.entries[c.next&uint32(len(c.entries)-1)], true
 }
 
-// get returns the next entry, if there is one, and goes on to the one behind it. It stays the kernel's until done.
+// get returns the next entry, if there is one, and advances. The entry's place is returned to
+// the kernel by done.
 func (c *consumer[T]) get() (v T, ok bool) {
 	if v, ok = c.peek(); ok {
 		c.next++
@@ -112,7 +115,7 @@ func (c *consumer[T]) get() (v T, ok bool) {
 // any reports whether get would return an entry.
 func (c *consumer[T]) any() bool { return c.next != c.last || c.next != atomic.LoadUint32(c.producer) }
 
-// done lets the kernel have the entries that were read.
+// done returns the places of the read entries to the kernel.
 func (c *consumer[T]) done() {
 	if c.shown != c.next {
 		c.shown = c.next
@@ -120,5 +123,5 @@ func (c *consumer[T]) done() {
 	}
 }
 
-// kept is how many entries were read that the kernel does not have back.
+// kept returns the number of entries that were read, but not returned to the kernel.
 func (c *consumer[T]) kept() uint32 { return c.next - c.shown }

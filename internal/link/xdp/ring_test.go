@@ -6,22 +6,23 @@ import (
 	"testing"
 )
 
-// pair is a ring with both its halves ours: a producer for one side, a consumer for the other.
+// pair returns both halves of a ring: a producer for one side and a consumer for the other.
 func pair(n int) (*producer[uint64], *consumer[uint64]) {
 	i := indices{new(uint32), new(uint32), new(uint32)}
-	*i.producer, *i.consumer = 1<<32-5, 1<<32-5 // soon wraps
+	*i.producer, *i.consumer = 1<<32-5, 1<<32-5 // will wrap soon
 	entries := make([]uint64, n)
 	return newProducer(i, entries), newConsumer(i, entries)
 }
 
-// A ring against the dumbest second version.
+// Compares a ring with the simplest second implementation.
 func TestARingIsAQueue(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		n := 1 << rng.IntN(6)
 		p, c := pair(n)
 		var queue []uint64
-		shown, taken := 0, 0 // of queue: what the consumer may see, what it has read and not given back
+		// Indices of queue: what the consumer may see, and what it has read and not returned.
+		shown, taken := 0, 0
 		for step := range 3000 {
 			switch rng.IntN(4) {
 			case 0:
@@ -54,7 +55,8 @@ func TestARingIsAQueue(t *testing.T) {
 	}
 }
 
-// The same with steps of the fuzzer's choosing: the low two bits of a byte say what, the others where it matters how much.
+// The same with the fuzzer's steps: the low two bits of a byte select the operation, and the
+// others its size, if it has one.
 func FuzzRing(f *testing.F) {
 	f.Add(uint8(3), []byte{0, 1, 2, 3, 4, 8, 12, 1, 2, 2, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2})
 	f.Fuzz(func(t *testing.T, size uint8, steps []byte) {

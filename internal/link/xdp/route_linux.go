@@ -16,39 +16,42 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// routes knows the headers of the ways to others, from the kernel's tables. Asking the kernel is a system call that is answered
-// at once.
+// routes holds the headers of the paths to peers, from the kernel's tables. A query of the
+// kernel is a system call that is answered at once.
 type routes struct {
 	handle  *netlink.Handle
 	news    *nl.NetlinkSocket
 	newsFd  int
-	ifindex int // where addresses and neighbours are: the VLAN's, if there is one
-	source  mac // of ifindex, as of the last news
+	ifindex int // of addresses and neighbours: the VLAN's, if there is one
+	source  mac // of ifindex, since the last news
 	vlan    uint16
 	from    netip.AddrPort
 	known   map[link.Addr]*route
-	unread  [8192]byte // memory of look: what the news says is of no interest
+	unread  [8192]byte // buffer of look, which discards the news
 }
 
-// route is the way to one other.
+// route is the path to one peer.
 type route struct {
 	header
-	direct bool       // the header is good; else frames go by the ordinary socket
+	direct bool       // the header is valid; else frames use the ordinary socket
 	check  bool       // the kernel's tables have changed since
-	askAt  clock.Time // not before
+	askAt  clock.Time // time before which the kernel is not asked
 }
 
-// askEvery is how long a neighbour that is not known, or a table that has changed, is not asked for again: an address
-// takes the kernel a round trip to find, and its frames go by the ordinary socket meanwhile.
+// askEvery is the pause before the kernel is asked again about an unknown neighbour or a changed
+// table. The kernel needs a round trip to find an address; meanwhile its frames use the ordinary
+// socket.
 const askEvery = 5 * time.Millisecond
 
 func newRoutes(ifindex int, source mac, vlan uint16, from netip.AddrPort) (r *routes, err error) {
 	r = &routes{ifindex: ifindex, source: source, vlan: vlan, from: from, known: make(map[link.Addr]*route), newsFd: -1}
-	// Sockets are of the network namespace in which they are made. So they are made now.
+	// A socket belongs to the network namespace in which it is made, so the sockets are made
+	// now.
 	if r.handle, err = netlink.NewHandle(unix.NETLINK_ROUTE); err != nil {
 		return nil, fmt.Errorf("xdp: netlink: %w", err)
 	}
-	r.news, err = nl.Subscribe(unix.NETLINK_ROUTE, unix.RTNLGRP_NEIGH, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE)
+	r.news, err = nl.Subscribe(unix.NETLINK_ROUTE,
+		unix.RTNLGRP_NEIGH, unix.RTNLGRP_LINK, unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE)
 	if err != nil {
 		r.close()
 		return nil, fmt.Errorf("xdp: news of neighbours and routes: %w", err)
@@ -61,11 +64,11 @@ func newRoutes(ifindex int, source mac, vlan uint16, from netip.AddrPort) (r *ro
 	return r, nil
 }
 
-// find returns the way to an address.
+// find returns the path to an address.
 func (r *routes) find(now clock.Time, to link.Addr) *route {
 	w := r.known[to]
 	if w == nil {
-		if len(r.known) >= 2*limits.Peers { // those that are still wanted are asked for again
+		if len(r.known) >= 2*limits.Peers { // those still in use are looked up again
 			clear(r.known)
 		}
 		w = &route{check: true}
@@ -81,13 +84,14 @@ func (r *routes) find(now clock.Time, to link.Addr) *route {
 	return w
 }
 
-// neighbour asks the kernel for the link address that frames to ip go to first. It is not ok if they do not go by our interface, or
-// the address is not known.
+// neighbour asks the kernel for the link address of the first hop to ip. ok is false if the path
+// does not use our interface, or the address is unknown.
 func (r *routes) neighbour(ip netip.Addr) (next mac, ok bool) {
 	ip = ip.Unmap()
 	to := net.IP(ip.WithZone("").AsSlice())
 	if !ip.IsLinkLocalUnicast() {
-		ways, err := r.handle.RouteGetWithOptions(to, &netlink.RouteGetOptions{SrcAddr: r.from.Addr().Unmap().AsSlice()})
+		ways, err := r.handle.RouteGetWithOptions(to,
+			&netlink.RouteGetOptions{SrcAddr: r.from.Addr().Unmap().AsSlice()})
 		if err != nil || len(ways) == 0 || ways[0].LinkIndex != r.ifindex {
 			return next, false
 		}
@@ -103,7 +107,8 @@ func (r *routes) neighbour(ip netip.Addr) (next mac, ok bool) {
 	if err != nil {
 		return next, false
 	}
-	const usable = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY | netlink.NUD_PROBE | netlink.NUD_PERMANENT | netlink.NUD_NOARP
+	const usable = netlink.NUD_REACHABLE | netlink.NUD_STALE | netlink.NUD_DELAY |
+		netlink.NUD_PROBE | netlink.NUD_PERMANENT | netlink.NUD_NOARP
 	for i := range all {
 		if n := &all[i]; n.IP.Equal(to) && n.State&usable != 0 && len(n.HardwareAddr) == len(next) {
 			copy(next[:], n.HardwareAddr)
@@ -113,14 +118,16 @@ func (r *routes) neighbour(ip netip.Addr) (next mac, ok bool) {
 	return next, false
 }
 
-// look reads the news, and reports whether there was any. What changed is not read out of it: it is rare, and the tables are asked anyway.
+// look reads the news, and reports whether there was any. It does not parse the news: they are
+// rare, and the tables must be queried anyway.
 func (r *routes) look() (news bool) {
 	for changed := false; ; changed = true {
-		n, err := unix.Read(r.newsFd, r.unread[:]) // Recvfrom allocates an address each time, also where nothing has come
+		// Recvfrom would allocate an address each time, even if nothing has arrived.
+		n, err := unix.Read(r.newsFd, r.unread[:])
 		if err == unix.EINTR {
 			continue
 		}
-		if err == unix.ENOBUFS { // some news was lost, which is news
+		if err == unix.ENOBUFS { // some news was lost, which also counts as news
 			changed = true
 		} else if err != nil || n == 0 {
 			if changed {
@@ -143,14 +150,15 @@ func (r *routes) changed() {
 	}
 }
 
-// exists reports whether the interface is there.
+// exists reports whether the interface exists.
 func (r *routes) exists() bool {
 	_, err := r.handle.LinkByIndex(r.ifindex)
 	var none netlink.LinkNotFoundError
 	return !errors.As(err, &none)
 }
 
-// forget begins anew on another interface. Without one, which is -1, all frames go by the ordinary socket.
+// forget drops all routes and sets another interface. If ifindex is -1, there is none, and all
+// frames use the ordinary socket.
 func (r *routes) forget(ifindex int, source mac, vlan uint16) {
 	r.ifindex, r.source, r.vlan = ifindex, source, vlan
 	clear(r.known)

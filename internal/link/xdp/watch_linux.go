@@ -11,11 +11,12 @@ import (
 //	always                          while the user sleeps
 //	the ordinary socket, the news   the AF_XDP sockets
 //
-// A socket that a user may sleep for tells epoll of each frame that comes, and of each that has left, whether one
-// sleeps or not. That is a seventh of what the kernel does to send a frame, and the sender's time, since it is the sender that brings the
-// frame to the other socket. So the sockets of frames are watched only by a user that says it sleeps.
+// A watched socket tells epoll of each received frame, and of each frame that has left, even if
+// its user does not sleep. That takes a seventh of the kernel's work to send a frame. It is the
+// sender's time, since the sender brings the frame to the other socket. So the AF_XDP sockets
+// are watched only while the user sleeps.
 
-// watch makes the descriptor, awake.
+// watch makes the epoll descriptor, in the awake state.
 func (d *Driver) watch() (err error) {
 	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll: %w", err)
@@ -28,12 +29,13 @@ func (d *Driver) watch() (err error) {
 	return nil
 }
 
-// tell has epoll watch a descriptor, or not.
+// tell adds a descriptor to epoll or removes it.
 func (d *Driver) tell(op, fd int) error {
 	return unix.EpollCtl(d.epoll, op, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// Sleep implements link.Caps. A frame that comes before its socket is watched is found when it is.
+// Sleep implements link.Caps. A frame that arrives before its socket is watched is found when
+// epoll adds the socket.
 func (d *Driver) Sleep() (ready bool) {
 	if d.closed || d.watched {
 		return false
@@ -42,14 +44,14 @@ func (d *Driver) Sleep() (ready bool) {
 		return true
 	}
 	d.watched = true
-	if !d.watchQueues() { // the kernel has no memory: a user that cannot be woken must not sleep
+	if !d.watchQueues() { // no memory in the kernel: a user that cannot be woken must not sleep
 		d.Awake()
 		return true
 	}
 	return false
 }
 
-// watchQueues has the descriptor announce frames of the AF_XDP sockets.
+// watchQueues makes epoll watch the AF_XDP sockets.
 func (d *Driver) watchQueues() bool {
 	for _, q := range d.queues {
 		if err := d.tell(unix.EPOLL_CTL_ADD, q.fd); err != nil {
@@ -59,13 +61,14 @@ func (d *Driver) watchQueues() bool {
 	return true
 }
 
-// Awake implements link.Caps. What ended the sleep may be a frame of the ordinary socket, or news, so that the next poll looks there.
+// Awake implements link.Caps. A frame of the ordinary socket, or news, may have ended the sleep,
+// so the next poll looks there.
 func (d *Driver) Awake() {
 	if d.closed || !d.watched {
 		return
 	}
 	d.watched, d.polls = false, lookEvery
 	for _, q := range d.queues {
-		_ = d.tell(unix.EPOLL_CTL_DEL, q.fd) // fails for those that Sleep did not come to
+		_ = d.tell(unix.EPOLL_CTL_DEL, q.fd) // fails for sockets that Sleep did not add
 	}
 }

@@ -15,7 +15,7 @@ import (
 func TestFramesAreAnnouncedOnlyToWhoSleeps(t *testing.T) {
 	bed := hosts(t, testbed.Config{})
 	a, b := listen(t, bed.Host(0), xdp.Config{}), listen(t, bed.Host(1), xdp.Config{})
-	arrives(t, a, b, "the first frames") // the way is known
+	arrives(t, a, b, "the first frames") // the path is known
 	last := []byte("the last of them")
 	linktest.Send(t, a, b.Addr(), last)
 	for in := (linktest.Inbox{}); len(in.Frames) == 0 || !bytes.Equal(in.Frames[len(in.Frames)-1], last); {
@@ -56,8 +56,8 @@ func TestFramesAreAnnouncedOnlyToWhoSleeps(t *testing.T) {
 	}
 }
 
-// The ordinary socket is asked now and then. One that it has woken finds its frame by the next poll, or it would sleep and wake again and
-// again until then.
+// The ordinary socket is polled only from time to time. But after it has woken the user, the
+// next poll must find its frame. Otherwise the user would sleep and wake repeatedly.
 func TestWhatWakesASleeperIsHandedOverByTheNextPoll(t *testing.T) {
 	bed := hosts(t, testbed.Config{})
 	x, u := listen(t, bed.Host(0), xdp.Config{}), plain(t, bed.Host(0), bed.Host(0).Addr())
