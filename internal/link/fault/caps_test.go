@@ -21,7 +21,8 @@ var everything = fault.Config{
 	ReorderBy: 5 * time.Microsecond,
 }
 
-// queue is a driver below that is all capability: it has frames of several senders, and hands those of one in runs.
+// queue is a driver below that is all capability: it has frames of several senders, and hands
+// those of one in runs.
 type queue struct {
 	link.Driver
 	frames []sent
@@ -66,7 +67,8 @@ func (q *queue) Poll(now clock.Time, to link.Receiver) (n int, _ clock.Time) {
 
 func (q *queue) Close() error { return nil }
 
-// Frames are taken by every way in any order, and each has its fate once: what is sent, less what is counted as lost, comes.
+// Frames are taken by every way in any order, and each has its fate once: what is sent, less
+// what is counted as lost, comes.
 func TestEveryWayOfReceivingHasTheSameFaults(t *testing.T) {
 	senders := []link.Addr{mem.Address(1), mem.Address(2)}
 	q := &queue{}

@@ -1,23 +1,26 @@
-// Package fault wraps a driver and lets things go wrong, by a seed.
+// Package fault wraps a driver and injects faults, drawn from a seed.
 //
 //	driver ─► partition ─► loss ─► corrupt, truncate ─┬────────────────────────────────► Receive
 //	             │           │                        ├─ duplicate ─┐                      ▲
 //	             ▼           ▼                        └─────────────┴─► held until due ────┘
 //	           lost        lost                          delay, jitter, reorder, clog
 //
-// All faults happen on the receive side. Only Poll is told the time and can tell when it wants to be called again, so
-// only there can a frame be held back on virtual time; and the sender below keeps the backpressure it has without
-// faults. Each direction of a pair has the faults of the wrapper at its end, so a partition may well be one-way.
+// All faults happen on the receive side. Only Poll gets the time and can ask to be called again,
+// so only there can a frame be delayed on virtual time. The sender below keeps its normal
+// backpressure. Each direction of a pair has the faults of the wrapper at its end, so a
+// partition may affect one direction only.
 //
-// What the driver below can do besides (link.Caps) the wrapper can, too: frames that leave by Post or in a run are the receiver's to lose,
-// and a frame that is looked at or handed over in a run has its faults as one that Poll brings.
+// The wrapper has the capabilities of the driver below (link.Caps). Frames that leave by Post or
+// in a run can be lost at the receiver. A frame that Peek returns, or that arrives in a run, has
+// the same faults as one from Poll.
 //
-// Nothing but the seed, the frames and the instants passed to Poll decides what happens: over a deterministic driver a
-// run can be replayed. Frames that are neither held nor altered pass uncopied. Held ones are copied into pooled memory,
-// bounded by Config.HeldBytes. A wrapper that has no faults to make allocates nothing, and one that has them stops
-// allocating once its pool has grown.
+// Only the seed, the frames and the times passed to Poll decide what happens. So a run over a
+// deterministic driver can be replayed. Frames that are neither held nor changed pass without a
+// copy. Held frames are copied into pooled memory, up to Config.HeldBytes. A wrapper without
+// faults allocates nothing. One with faults stops allocating once its pool has grown.
 //
-// The wrapper withdraws the driver's every claim, with or without faults: they may be set at any moment.
+// The wrapper clears all promises of the driver, with or without faults, since faults may be set
+// at any time.
 package fault
 
 import (
@@ -31,32 +34,36 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Config says what goes wrong. Rates are probabilities per frame, 0…1, drawn independently of one another. The zero
-// value lets every frame pass.
+// Config describes the faults. Rates are probabilities per frame, 0…1, drawn independently. With
+// the zero value every frame passes.
 type Config struct {
-	Seed uint64 // of everything drawn; two wrappers of one run want different ones
+	Seed uint64 // of all draws; two wrappers of one run should have different seeds
 
-	Loss      float64 // the frame vanishes
-	Duplicate float64 // the frame comes twice; the second one has a delay of its own
-	Corrupt   float64 // some bits of the frame are flipped; never none
-	Truncate  float64 // the frame loses its end; never nothing, maybe all
-	Reorder   float64 // the frame is held for up to ReorderBy, so that later ones overtake it
+	Loss      float64 // the frame is lost
+	Duplicate float64 // the frame arrives twice; the second has its own delay
+	Corrupt   float64 // some bits of the frame are flipped, at least one
+	Truncate  float64 // the frame loses its end: at least one byte, perhaps all
+	Reorder   float64 // the frame is held for up to ReorderBy, so later ones overtake it
 
-	ReorderBy time.Duration // 0 = 500 µs
-	Delay     time.Duration // every frame comes that much later
-	Jitter    time.Duration // and up to that much more, each frame for itself: they overtake one another
+	ReorderBy time.Duration // 0 means 500 µs
+	Delay     time.Duration // every frame arrives this much later
+	Jitter    time.Duration // and up to this much more, per frame, so frames overtake one another
 
-	Clog    float64       // from this frame on, all frames of its sender are held for ClogFor, then come together
-	ClogFor time.Duration // 0 = 5 ms
+	// Clog is the rate at which a frame clogs its sender: it and all later frames of the sender
+	// are held for ClogFor, and then arrive together.
+	Clog    float64
+	ClogFor time.Duration // 0 means 5 ms
 
-	// Cut, if set, says for every frame whether its sender is cut off at the moment. Driver.Cut and Heal are the same
-	// for those that would rather name addresses.
+	// Cut, if not nil, reports for every frame whether its sender is cut off now. Driver.Cut and
+	// Driver.Heal do the same by addresses.
 	Cut func(from link.Addr) bool
 
-	HeldBytes int // held frames beyond this many bytes of memory are lost; 0 = limits.HeldBytes
+	// HeldBytes is the most memory for held frames, in bytes. Further frames are lost. 0 means
+	// limits.HeldBytes.
+	HeldBytes int
 }
 
-// Check says what is wrong with the configuration.
+// Check returns an error if the configuration is invalid.
 func (c *Config) Check() error {
 	for _, rate := range []struct {
 		name  string
@@ -65,7 +72,7 @@ func (c *Config) Check() error {
 		{"loss", c.Loss}, {"duplicate", c.Duplicate}, {"corrupt", c.Corrupt}, {"truncate", c.Truncate},
 		{"reorder", c.Reorder}, {"clog", c.Clog},
 	} {
-		if !(rate.value >= 0 && rate.value <= 1) { // in this form NaN is refused, too
+		if !(rate.value >= 0 && rate.value <= 1) { // this form also refuses NaN
 			return fmt.Errorf("fault: %s rate of %v: not in 0…1", rate.name, rate.value)
 		}
 	}
@@ -83,18 +90,18 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// Counts says how often each fault has happened, in frames.
+// Counts counts the faults, in frames.
 type Counts struct {
-	Passed      uint64 // handed to the engine, duplicates and damaged ones included
+	Passed      uint64 // handed to the engine, including duplicates and damaged ones
 	Lost        uint64
 	Duplicated  uint64
 	Corrupted   uint64
 	Truncated   uint64
-	Reordered   uint64 // held so that others overtake; whether any did depends on the traffic
-	Delayed     uint64 // held for Delay and Jitter
-	Partitioned uint64 // lost because their sender was cut off
-	Clogged     uint64 // held because their sender was clogged
-	Overflowed  uint64 // lost because HeldBytes of frames were held already
+	Reordered   uint64 // held so that others can overtake, whether or not any did
+	Delayed     uint64 // held for Delay or Jitter
+	Partitioned uint64 // lost because the sender was cut off
+	Clogged     uint64 // held because the sender was clogged
+	Overflowed  uint64 // lost because HeldBytes were held already
 }
 
 // Add adds d to c.
@@ -111,11 +118,12 @@ func (c *Counts) Add(d *Counts) {
 	c.Overflowed += d.Overflowed
 }
 
-// Driver is the wrapped driver. Like every driver it is used by one goroutine at a time, also while faults are set.
+// Driver is the wrapped driver. Like every driver it is used by one goroutine at a time, also to
+// set faults.
 type Driver struct {
-	link.Driver // the driver below: Addr, MTU, Reserve, Commit and Flush are its own
+	link.Driver // the driver below, which serves Addr, MTU, Reserve, Commit and Flush
 
-	below link.Caps // what it can do besides
+	below link.Caps // capabilities of the driver below
 
 	cfg    Config
 	rng    *rand.Rand
@@ -123,20 +131,20 @@ type Driver struct {
 	held   queue
 	pool   pool
 	cut    map[link.Addr]struct{}   // senders cut off
-	clogs  map[link.Addr]clock.Time // clogged senders, each until its instant
+	clogs  map[link.Addr]clock.Time // clogged senders, and when each clog ends
 	tap    tap
 	shown  shown
-	now    clock.Time    // of the last Poll or Pass
-	to     link.Receiver // during a Poll: the receiver of frames
-	at     netip.Addr    // during a Poll: where the frame that is handed over has arrived
-	handed int           // during a Poll: how many it has got
-	bytes  uint64        // handed so far, in all
+	now    clock.Time    // time of the last Poll or Pass
+	to     link.Receiver // the receiver, during a Poll
+	at     netip.Addr    // where the current frame has arrived, during a Poll
+	handed int           // number of frames handed over, during a Poll
+	bytes  uint64        // bytes handed over in total
 	closed bool
 }
 
 var _ link.Driver = (*Driver)(nil)
 
-// Wrap puts faults between d and its engine. It panics if cfg does not pass its Check.
+// Wrap returns a driver with faults between d and its engine. It panics if cfg.Check fails.
 func Wrap(d link.Driver, cfg Config) *Driver {
 	f := &Driver{
 		Driver: d,
@@ -150,8 +158,8 @@ func Wrap(d link.Driver, cfg Config) *Driver {
 	return f
 }
 
-// Set changes what goes wrong from now on. Frames that are held stay held. The seed has its effect in Wrap only. It
-// panics if cfg does not pass its Check.
+// Set changes the faults from now on. Held frames stay held. The seed is used only by Wrap. Set
+// panics if cfg.Check fails.
 func (f *Driver) Set(cfg Config) {
 	if err := cfg.Check(); err != nil {
 		panic(err.Error())
@@ -168,33 +176,33 @@ func (f *Driver) Set(cfg Config) {
 	f.cfg = cfg
 }
 
-// Cut loses the frames of these senders until Heal.
+// Cut makes the frames of these senders get lost until Heal.
 func (f *Driver) Cut(from ...link.Addr) {
 	for _, a := range from {
 		f.cut[a] = struct{}{}
 	}
 }
 
-// Heal ends every Cut and every clog; what clogs held comes when it is due.
+// Heal ends every Cut and every clog. Frames that a clog holds still arrive when they are due.
 func (f *Driver) Heal() {
 	clear(f.cut)
 	clear(f.clogs)
 }
 
-// Clog holds the frames of from until an instant, when they come together, in their order.
+// Clog holds the frames of from until the given time. Then they arrive together, in order.
 func (f *Driver) Clog(from link.Addr, until clock.Time) { f.clogs[from] = until }
 
 // Counts returns how often each fault has happened.
 func (f *Driver) Counts() Counts { return f.counts }
 
-// Held is how many frames are held at the moment.
+// Held returns the number of frames that are held now.
 func (f *Driver) Held() int { return len(f.held.heap) }
 
-// Properties implements link.Driver: no promise is left.
+// Properties implements link.Driver. It returns no promises.
 func (f *Driver) Properties() link.Properties { return link.Properties{} }
 
-// Counters implements link.Driver. What the wrapper loses counts as dropped on the way in, and FramesIn is what the
-// engine has got.
+// Counters implements link.Driver. DroppedIn includes the frames that the wrapper loses, and
+// FramesIn counts the frames handed to the engine.
 func (f *Driver) Counters(c *link.Counters) {
 	var own link.Counters
 	f.Driver.Counters(&own)
@@ -203,8 +211,8 @@ func (f *Driver) Counters(c *link.Counters) {
 	c.Add(&own)
 }
 
-// Caps implements link.Driver. The driver below keeps what it can do: frames that are looked at have their faults as those of a Poll
-// have.
+// Caps implements link.Driver. It returns the capabilities of the driver below. A frame from
+// Peek has the same faults as one from Poll.
 func (f *Driver) Caps() link.Caps {
 	c := f.below
 	if c.Glance != nil {
@@ -213,7 +221,7 @@ func (f *Driver) Caps() link.Caps {
 	if c.Peek != nil {
 		c.Peek, c.Pass = f.peek, f.pass
 	}
-	if c.Reached != nil { // a frame that was held arrived elsewhere than the last one
+	if c.Reached != nil { // a held frame has perhaps arrived elsewhere than the last one
 		c.Reached = func() netip.Addr { return f.at }
 	}
 	return c

@@ -346,8 +346,8 @@ func TestHeldFramesAreBounded(t *testing.T) {
 	}
 }
 
-// Frames that are all lost are still frames taken from below: the caller must come again, or those left there wait
-// for a wake-up that never comes.
+// Frames that are all lost are still frames taken from below: the caller must come again, or
+// those left there wait for a wake-up that never comes.
 func TestPollWantsToComeAgainWhenItTookFramesButHandsOverNone(t *testing.T) {
 	p := newPair(t, fault.Config{Loss: 1})
 	linktest.Send(t, p.a, p.b.Addr(), nil)

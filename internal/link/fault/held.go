@@ -12,10 +12,10 @@ import (
 // held is a frame that is not due yet.
 type held struct {
 	due   clock.Time
-	order uint64 // of arrival; decides between frames due at one instant
+	order uint64 // order of arrival, for frames that are due at the same time
 	from  link.Addr
-	at    netip.Addr // of this host, where it has arrived (link.Caps.Reached)
-	frame []byte     // of the pool
+	at    netip.Addr // address of this host where it arrived (link.Caps.Reached)
+	frame []byte     // from the pool
 }
 
 func (h *held) before(o *held) bool {
@@ -25,14 +25,15 @@ func (h *held) before(o *held) bool {
 	return h.order < o.order
 }
 
-// queue is a binary heap of held frames, the next one due at its top. container/heap would allocate for every push.
+// queue is a binary heap of held frames, with the next due one at the top. container/heap would
+// allocate at every push.
 type queue struct {
 	heap  []held
 	order uint64
-	bytes int // memory of the frames
+	bytes int // memory of the held frames
 }
 
-// due is when the next frame is due.
+// due returns the time at which the next frame is due.
 func (q *queue) due() clock.Time {
 	if len(q.heap) == 0 {
 		return clock.Never
@@ -55,7 +56,7 @@ func (q *queue) push(due clock.Time, from link.Addr, at netip.Addr, frame []byte
 	}
 }
 
-// pop takes the next frame. The queue is not empty.
+// pop removes the next frame. The queue must not be empty.
 func (q *queue) pop() held {
 	h := q.heap
 	top, last := h[0], len(h)-1
@@ -81,8 +82,9 @@ func (q *queue) pop() held {
 
 func (q *queue) clear() { *q = queue{order: q.order} }
 
-// pool keeps the memory of frames in classes of doubling size, so that a thousand small frames cost little where a
-// frame may have 64 KiB. Its memory is at most that of the most frames held at once, for each class.
+// pool keeps the memory of frames in size classes, each twice as large as the one before, so
+// that a thousand small frames need little memory although a frame may have 64 KiB. Each class
+// holds at most as many frames as were held at once.
 type pool struct{ classes [classes][][]byte }
 
 const (
@@ -94,10 +96,10 @@ const (
 // The largest class holds the largest frame.
 var _ [1<<mostClass - limits.MaxFrame]struct{}
 
-// classOf is the class that a frame of n bytes belongs to.
+// classOf returns the size class of a frame of n bytes.
 func classOf(n int) int { return max(bits.Len(uint(max(n, 1)-1)), leastClass) - leastClass }
 
-// sizeOf is how much memory a frame of n bytes takes.
+// sizeOf returns the memory of a frame of n bytes.
 func sizeOf(n int) int { return 1 << (classOf(n) + leastClass) }
 
 func (p *pool) get(n int) []byte {

@@ -5,18 +5,18 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// shown is the frame that Peek has returned. Its fate is decided when it is looked at first; until Pass or Poll ends the look, no frame
-// of another sender is shown.
+// shown is the frame that Peek has returned. Its faults are drawn at the first Peek. Until Pass
+// or Poll, peek shows no frame of another sender.
 type shown struct {
 	open   bool
 	from   link.Addr
-	frame  []byte // as Peek shows it
-	copied bool   // of the pool
-	below  int    // bytes of the frame in the driver below
+	frame  []byte // as Peek returned it
+	copied bool   // its memory is from the pool
+	below  int    // its length in the driver below
 }
 
-// peek implements link.Caps. Frames that fate takes away, or holds, are let go of below, and the one behind them is shown. Where a held frame
-// is due it comes first, by Poll.
+// peek implements link.Caps. It releases frames below that are lost or held, and shows the next
+// one. If a held frame is due, Poll must hand it over first.
 func (f *Driver) peek(from link.Addr) []byte {
 	if f.shown.open {
 		if f.shown.from == from {
@@ -57,7 +57,7 @@ func (f *Driver) pass(now clock.Time, n int) {
 	f.letGo(now)
 }
 
-// handShown hands over the frame that Peek has shown.
+// handShown hands over the frame that Peek has returned.
 func (f *Driver) handShown(now clock.Time) {
 	if s := &f.shown; s.open {
 		f.hand(now, s.from, s.frame)
@@ -65,10 +65,10 @@ func (f *Driver) handShown(now clock.Time) {
 	}
 }
 
-// letGo ends the look at a frame.
+// letGo releases the frame that Peek has returned.
 func (f *Driver) letGo(now clock.Time) {
 	s := &f.shown
-	if !s.open { // closed by its receiver
+	if !s.open { // its receiver has closed the driver
 		return
 	}
 	f.below.Pass(now, s.below)

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Poll implements link.Driver: first the frame that Peek has shown and the held frames that are due, then what the driver below has.
+// Poll implements link.Driver. It hands over the frame that Peek has returned, then the held
+// frames that are due, and then the frames of the driver below.
 func (f *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	f.begin(now, to)
 	f.handShown(now)
@@ -16,19 +17,20 @@ func (f *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	taken, next := f.Driver.Poll(now, &f.tap)
 	f.to = nil
 	if taken > 0 && f.handed == 0 {
-		// The caller hears of no frame, and the driver below may have more: it must not go to sleep on them.
+		// The caller gets no frame, but the driver below may have more, so the caller must not
+		// sleep yet.
 		return 0, now
 	}
 	return f.handed, clock.Min(next, f.held.due())
 }
 
-// begin notes which receiver the frames of a Poll are for.
+// begin records the receiver of a Poll.
 func (f *Driver) begin(now clock.Time, to link.Receiver) { f.now, f.to, f.handed = now, to, 0 }
 
 // glance implements link.Caps.
 func (f *Driver) glance() bool { return f.held.due() <= f.now || f.below.Glance() }
 
-// release hands over the held frames that are due, as many as one Poll may.
+// release hands over the held frames that are due, at most a batch.
 func (f *Driver) release(now clock.Time) {
 	for range limits.PollBatch {
 		if f.held.due() > now {
@@ -41,7 +43,7 @@ func (f *Driver) release(now clock.Time) {
 	}
 }
 
-// hand hands over a frame, unless one before it has closed the driver.
+// hand hands over a frame, unless an earlier frame has closed the driver.
 func (f *Driver) hand(now clock.Time, from link.Addr, frame []byte) {
 	if f.closed {
 		return
@@ -51,20 +53,21 @@ func (f *Driver) hand(now clock.Time, from link.Addr, frame []byte) {
 	f.to.Receive(now, from, frame)
 }
 
-// count counts frames that are handed over.
+// count counts frames that were handed over.
 func (f *Driver) count(frames, bytes int) {
 	f.counts.Passed += uint64(frames)
 	f.bytes += uint64(bytes)
 }
 
-// arrived notes where the frames that the driver below hands over have arrived.
+// arrived records where the current frames of the driver below have arrived.
 func (f *Driver) arrived() {
 	if f.below.Reached != nil {
 		f.at = f.below.Reached()
 	}
 }
 
-// tap is what the driver below takes for its engine. It is a type of its own so that Driver has no Receive.
+// tap is the receiver for the driver below. It is a separate type so that Driver has no method
+// Receive.
 type tap struct{ d *Driver }
 
 func (t *tap) Receive(now clock.Time, from link.Addr, frame []byte) {
@@ -73,11 +76,11 @@ func (t *tap) Receive(now clock.Time, from link.Addr, frame []byte) {
 	t.d.deliver(now, from, &x)
 }
 
-// ReceiveRun hands over as runs the frames between those that something happens to.
+// ReceiveRun hands over frames without faults as runs. Faults split a run.
 func (t *tap) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
 	f := t.d
 	f.arrived()
-	good := 0 // bytes of frames that have yet to be handed over, at the beginning of frames
+	good := 0 // bytes of good frames, at the beginning of frames, that are not handed over yet
 	for at := 0; at < len(frames); {
 		n := min(size, len(frames)-at)
 		x := f.judge(now, from, frames[at:at+n])
@@ -100,18 +103,18 @@ func (f *Driver) handRun(now clock.Time, from link.Addr, frames []byte, size int
 	}
 }
 
-// fate is what becomes of one frame.
+// fate holds the outcome for one frame.
 type fate struct {
-	frame  []byte        // as it arrives: itself, or a damaged copy
-	copied bool          // of the pool
-	due    [2]clock.Time // when it comes,
-	times  int           // and how often: not at all if it is lost
+	frame  []byte        // as it arrives: the frame itself or a damaged copy
+	copied bool          // the copy is from the pool
+	due    [2]clock.Time // times of arrival
+	times  int           // number of arrivals: 0 if it is lost
 }
 
-// passes reports whether nothing happens to the frame.
+// passes reports whether the frame has no fault.
 func (x *fate) passes(now clock.Time) bool { return x.times == 1 && !x.copied && x.due[0] <= now }
 
-// judge draws what becomes of a frame, and counts it.
+// judge draws the faults of a frame, and counts them.
 func (f *Driver) judge(now clock.Time, from link.Addr, frame []byte) (x fate) {
 	if f.isCut(from) {
 		f.counts.Partitioned++
@@ -133,7 +136,7 @@ func (f *Driver) judge(now clock.Time, from link.Addr, frame []byte) (x fate) {
 	return x
 }
 
-// deliver lets a frame's fate happen.
+// deliver hands over or holds a frame, according to its fate.
 func (f *Driver) deliver(now clock.Time, from link.Addr, x *fate) {
 	for _, due := range x.due[:x.times] {
 		if due <= now {
@@ -147,7 +150,7 @@ func (f *Driver) deliver(now clock.Time, from link.Addr, x *fate) {
 	}
 }
 
-// hold keeps a copy of a frame until its time has come.
+// hold keeps a copy of a frame until it is due.
 func (f *Driver) hold(due clock.Time, from link.Addr, frame []byte) {
 	if f.closed {
 		return
@@ -169,7 +172,7 @@ func (f *Driver) isCut(from link.Addr) bool {
 	return cut
 }
 
-// dueTime draws when a frame that is here now is to come.
+// dueTime draws the time at which a frame arrives.
 func (f *Driver) dueTime(now clock.Time, from link.Addr) clock.Time {
 	due := now
 	if f.cfg.Delay > 0 || f.cfg.Jitter > 0 {
@@ -198,7 +201,8 @@ func (f *Driver) dueTime(now clock.Time, from link.Addr) clock.Time {
 	return max(due, until)
 }
 
-// damage flips bits and cuts the end off, in a copy. A frame without bytes has nothing to lose.
+// damage returns a frame with flipped bits or without its end, as a copy. An empty frame cannot
+// be damaged.
 func (f *Driver) damage(frame []byte) (out []byte, copied bool) {
 	corrupt, truncate := f.chance(f.cfg.Corrupt), f.chance(f.cfg.Truncate)
 	if !(corrupt || truncate) || len(frame) == 0 {
@@ -217,7 +221,7 @@ func (f *Driver) damage(frame []byte) (out []byte, copied bool) {
 	return out, true
 }
 
-// flip changes one byte, or two different ones, so that flips never cancel one another.
+// flip changes one byte, or two different bytes, so that flips never cancel each other.
 func (f *Driver) flip(frame []byte) {
 	i := f.rng.IntN(len(frame))
 	frame[i] ^= byte(1 + f.rng.IntN(255))
@@ -227,7 +231,7 @@ func (f *Driver) flip(frame []byte) {
 	}
 }
 
-// chance is true at rate p. Faults that are not configured draw nothing.
+// chance returns true with probability p. Without a fault (p = 0) it draws nothing.
 func (f *Driver) chance(p float64) bool { return p > 0 && f.rng.Float64() < p }
 
 // within draws a duration of 0…d.

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/link/fault"
 )
 
-// manyAddresses is a driver that is reached at several addresses: the first byte of a frame is the last byte of one.
+// manyAddresses is a driver that is reached at several addresses: the first byte of a frame is
+// the last byte of one.
 type manyAddresses struct {
 	link.Driver
 	frames [][]byte

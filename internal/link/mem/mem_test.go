@@ -172,8 +172,8 @@ func (c *checker) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size
 	link.Each(c, now, from, frames, size)
 }
 
-// Every port sends to every other and receives from all, each on a goroutine of its own; queues are short, so that
-// they fill and ports meet at the last place.
+// Every port sends to every other and receives from all, each on a goroutine of its own; queues
+// are short, so that they fill and ports meet at the last place.
 func TestHammer(t *testing.T) {
 	const ports, each = 4, 5000
 	s := mem.NewSwitch(mem.Config{Queue: 16})

@@ -10,30 +10,38 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Port is one driver of a switch. Its owner is the goroutine that drives it; the queue alone belongs to all senders.
+// Port is one driver of a switch. Its owner is the goroutine that drives it. Only the queue is
+// also used by all senders.
 type Port struct {
 	sw   *Switch
 	addr link.Addr
 
-	// The owner's.
-	spare    [][]byte // empty buffers, at most sw.keep of them after a Poll or a Pass
-	staged   []byte   // the buffer that Reserve offers; kept when the reservation is replaced
-	to       *Port    // the receiver of the open reservation; nil if there is none
-	open     bool     // a reservation is open
-	batch    []slot   // what one Poll hands over
+	// Fields of the owner.
+	spare [][]byte
+	// staged is the buffer that Reserve offers. A new reservation uses it again.
+	staged   []byte
+	to       *Port  // receiver of the open reservation; nil if it has none
+	open     bool   // a reservation is open
+	batch    []slot // frames of one Poll
 	counters link.Counters
 
-	_ [64]byte // what senders touch shares no cache line with what the owner touches
+	// Fields of the senders share no cache line with those of the owner.
+	_ [64]byte
 
-	waiting atomic.Int32 // frames in the queue; read without mu, so that looking at an empty queue costs one load
-	shut    atomic.Bool  // closed; frames for it are lost
-	mu      sync.Mutex   // guards what is below
-	ring    []slot       // 2^k slots; the frame to take next is at head, the next one goes to head + waiting
-	head    uint32
-	wake    func()
+	// waiting is the number of frames in the queue. It is read without mu, so that a check of an
+	// empty queue costs one load.
+	waiting atomic.Int32
+	shut    atomic.Bool // closed; further frames for it are lost
+	mu      sync.Mutex  // guards the fields below
+	// ring has 2^k slots. The next frame to take is at head, and the next free slot at head +
+	// waiting.
+	ring []slot
+	head uint32
+	wake func()
 }
 
-// slot is a frame in a queue. The buffer's capacity is the MTU, its length the frame's.
+// slot is a frame in a queue. Its buffer has the capacity of the MTU and the length of the
+// frame.
 type slot struct {
 	frame []byte
 	from  *Port
@@ -47,7 +55,7 @@ func (p *Port) Addr() link.Addr { return p.addr }
 // MTU implements link.Driver.
 func (p *Port) MTU() int { return p.sw.mtu }
 
-// Properties implements link.Driver: a switch promises everything.
+// Properties implements link.Driver. A switch keeps all promises.
 func (p *Port) Properties() link.Properties {
 	return link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true}
 }
@@ -57,10 +65,11 @@ func (p *Port) Caps() link.Caps {
 	return link.Caps{PostLone: p.PostLone, Peek: p.Peek, Pass: p.Pass, Notify: p.Notify}
 }
 
-// Reserve implements link.Driver. It is nil while the queue at to is full.
+// Reserve implements link.Driver. It returns nil while the queue at to is full.
 //
-// The queue is looked at here and entered at Commit. Two ports that both saw the last free place both commit, so a
-// queue may exceed its bound by one frame for each port: cheaper than to keep a place, and bounded as well.
+// Reserve checks the queue, and Commit enters it. If several ports see the last free place, all
+// of them commit, so a queue may exceed its limit by one frame for each port. That is cheaper
+// than to reserve a place, and also bounded.
 func (p *Port) Reserve(to link.Addr) []byte {
 	p.open = false
 	if p.shut.Load() {
@@ -88,7 +97,8 @@ func (p *Port) empty() []byte {
 	return b
 }
 
-// Commit implements link.Driver. The frame leaves at once. It panics if no reservation is open or n exceeds it.
+// Commit implements link.Driver. The frame leaves at once. Commit panics if no reservation is
+// open or n exceeds it.
 func (p *Port) Commit(n int) {
 	if !p.open {
 		panic("mem: Commit without Reserve")
@@ -106,7 +116,8 @@ func (p *Port) Commit(n int) {
 	p.staged = nil
 }
 
-// enqueue puts f at the end of p's queue, and wakes p if the queue was empty. It is false if p is closed.
+// enqueue puts f at the end of p's queue, and wakes p if the queue was empty. It returns false
+// if p is closed.
 func (p *Port) enqueue(f slot) bool {
 	p.mu.Lock()
 	if p.shut.Load() {
@@ -127,7 +138,8 @@ func (p *Port) enqueue(f slot) bool {
 	return true
 }
 
-// firstRing is how many slots a ring starts with: most ports of a large simulation never need more.
+// firstRing is the initial number of slots of a ring. Most ports of a large simulation never
+// need more.
 const firstRing = 8
 
 // grow doubles the ring. The caller holds mu, and the ring is full.
@@ -151,7 +163,7 @@ func (p *Port) PostLone(_ clock.Time, to link.Addr, head *[6]uint64, body []byte
 	return true
 }
 
-// Flush implements link.Driver. Commit has sent everything already.
+// Flush implements link.Driver. It does nothing, since Commit sends each frame.
 func (p *Port) Flush(clock.Time) {}
 
 // Poll implements link.Driver.
@@ -162,7 +174,7 @@ func (p *Port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	p.dequeue()
 	n := 0
 	for i, f := range p.batch {
-		if p.shut.Load() { // by what it has received
+		if p.shut.Load() { // a received frame has closed the port
 			p.counters.DroppedIn++
 		} else {
 			n++
@@ -178,7 +190,8 @@ func (p *Port) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	return n, clock.Never
 }
 
-// giveSpare gives the switch back what a port that mostly receives does not need, and all that one has which is closed.
+// giveSpare returns surplus buffers of a port that mostly receives, and all buffers of a closed
+// port, to the switch.
 func (p *Port) giveSpare() {
 	keep := p.sw.keep / 2
 	switch {
@@ -191,7 +204,8 @@ func (p *Port) giveSpare() {
 	p.spare = p.spare[:keep]
 }
 
-// Peek implements link.Caps. It shows the frame at the head of the queue, which may be of another sender.
+// Peek implements link.Caps. It looks only at the head of the queue, where the frame may be from
+// another sender.
 func (p *Port) Peek(from link.Addr) (frame []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,8 +231,8 @@ func (p *Port) Pass(_ clock.Time, n int) {
 	p.counters.BytesIn += uint64(n)
 }
 
-// dequeue moves up to limits.PollBatch frames from the queue to the batch, so that Receive is called without the lock
-// and may send to any port.
+// dequeue moves up to limits.PollBatch frames from the queue to the batch. So Receive is called
+// without the lock and may send to any port.
 func (p *Port) dequeue() {
 	if p.batch == nil {
 		p.batch = make([]slot, 0, limits.PollBatch)
@@ -249,7 +263,8 @@ func (p *Port) Notify(wake func()) {
 // Counters implements link.Driver.
 func (p *Port) Counters(c *link.Counters) { c.Add(&p.counters) }
 
-// Close implements link.Driver. The frames in its queue are lost, and so are those that others send to it afterwards.
+// Close implements link.Driver. The frames in the port's queue are lost, and so are all frames
+// that are sent to it later.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	already := p.shut.Swap(true)

@@ -1,4 +1,5 @@
-// Package mem carries frames between NICs of one process: a switch of any number of ports.
+// Package mem carries frames between NICs of one process, through a switch with any number of
+// ports.
 //
 //	port A                                   port B
 //	Reserve ─► staged buffer                 queue: ring of (buffer, source)
@@ -6,14 +7,16 @@
 //	   ▲                                     └──┴──┴──┴──┴──┘ ─► Poll ─► Receive
 //	   └── spare ◄── switch's store ◄── spare ◄───── the buffer, empty ────┘
 //
-// A frame is never copied: the buffer in which the sender wrote it goes into the receiver's queue, and afterwards joins
-// the receiver's few spare ones, which serve what that port sends. Surplus goes back to a store that all ports share, so
-// the memory of a switch follows the number of frames in flight and not the number of ports: a simulation may have
-// thousands. Queues grow by doubling, and nothing is allocated once they have grown.
+// A frame is never copied. The sender writes into a buffer, which then goes into the receiver's
+// queue. Afterwards the buffer joins the receiver's few spare ones, which serve for the frames
+// that this port sends. Surplus buffers return to a store that all ports share. So the memory of
+// a switch depends on the number of frames in flight, and not on the number of ports: a
+// simulation may have thousands. Queues grow by doubling, and after that nothing is allocated.
 //
-// A switch keeps every promise that a link can make: what is committed arrives once, in order and whole. The price is
-// backpressure: Reserve says nil while the receiver's queue is full. Different goroutines may drive different ports. If
-// one goroutine drives them all, everything happens in the order of its calls, and nothing else has a say.
+// A switch keeps every promise that a link can make: a committed frame arrives once, in order
+// and undamaged. The price is backpressure: Reserve returns nil while the receiver's queue is
+// full. Different goroutines may drive different ports. If one goroutine drives all ports, only
+// the order of its calls decides what happens.
 package mem
 
 import (
@@ -27,30 +30,32 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Config is what all ports of a switch have in common. The zero value is good.
+// Config holds the parameters of all ports of a switch. The zero value is valid.
 type Config struct {
-	MTU   int // largest frame, bytes; 0 = limits.MemFrame; at most limits.MaxFrame
-	Queue int // frames that wait at a port before its senders must; 0 = limits.MemQueue
+	MTU   int // largest frame in bytes, at most limits.MaxFrame; 0 means limits.MemFrame
+	Queue int // frames that may wait at a port; 0 means limits.MemQueue
 }
 
-// Switch joins ports. Its methods may be called from any goroutine.
+// Switch connects ports. Any goroutine may call its methods.
 type Switch struct {
 	mtu     int
 	queue   int32
-	keep    int                     // spare buffers that a port keeps for itself
-	ports   atomic.Pointer[[]*Port] // by number; only ever appended to, under mu
-	mu      sync.Mutex              // guards what is below, and appending to ports
-	spare   [][]byte                // buffers of MTU bytes that no port has
-	buffers int                     // how many buffers exist
+	keep    int                     // spare buffers that a port keeps
+	ports   atomic.Pointer[[]*Port] // by number; ports are only appended, under mu
+	mu      sync.Mutex              // guards the fields below, and the appending of ports
+	spare   [][]byte                // buffers of MTU bytes that belong to no port
+	buffers int                     // number of existing buffers
 }
 
-// portNumber is the UDP-like port that every address of a switch has: one address, one NIC.
+// portNumber is the UDP-like port number in every address of a switch: one address is one NIC.
 const portNumber = 1
 
-// prefix is fd57::/16, the part of IPv6's private addresses that drivers make up theirs in ("W" is 57 hex).
+// prefix is fd57::/16, a part of IPv6's private addresses. Drivers generate their addresses in
+// it ("W" is 57 hex).
 var prefix = [2]byte{0xfd, 0x57}
 
-// NewSwitch makes a switch without ports. It panics if cfg asks for what no switch has: that is a bug of the caller.
+// NewSwitch returns a switch without ports. It panics if cfg is out of range, since that is a
+// bug of the caller.
 func NewSwitch(cfg Config) *Switch {
 	if cfg.MTU == 0 {
 		cfg.MTU = limits.MemFrame
@@ -69,20 +74,21 @@ func NewSwitch(cfg Config) *Switch {
 	return s
 }
 
-// Port adds a port and returns it. The first one's address is [fd57::1]:1, the next one's [fd57::2]:1, and so on:
-// addresses are never used twice.
+// Port adds a port and returns it. The first address is [fd57::1]:1, the next one [fd57::2]:1,
+// and so on. No address is used twice.
 func (s *Switch) Port() *Port {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ports := *s.ports.Load()
 	p := &Port{sw: s, addr: Address(len(ports) + 1)}
-	// An older header of the same array does not reach the new element, so readers need no lock.
+	// An older slice header of the same array does not include the new element, so readers need
+	// no lock.
 	ports = append(ports, p)
 	s.ports.Store(&ports)
 	return p
 }
 
-// Address is the address of a switch's nth port, counted from 1.
+// Address returns the address of a switch's nth port, counted from 1.
 func Address(n int) link.Addr {
 	a := [16]byte{0: prefix[0], 1: prefix[1]}
 	binary.BigEndian.PutUint64(a[8:], uint64(n))
@@ -95,7 +101,7 @@ func Is(a link.Addr) bool {
 	return a == Address(int(binary.BigEndian.Uint64(b[8:])))
 }
 
-// Addresses returns the addresses of the ports that are open, in the order in which they were added.
+// Addresses returns the addresses of the open ports, in the order in which they were added.
 func (s *Switch) Addresses() (open []link.Addr) {
 	for _, p := range *s.ports.Load() {
 		if !p.shut.Load() {
@@ -105,7 +111,7 @@ func (s *Switch) Addresses() (open []link.Addr) {
 	return open
 }
 
-// lookup returns the port that lives at to, or nil.
+// lookup returns the port with an address, or nil.
 func (s *Switch) lookup(to link.Addr) *Port {
 	a := to.Addr().As16()
 	n := binary.BigEndian.Uint64(a[8:])
@@ -116,7 +122,7 @@ func (s *Switch) lookup(to link.Addr) *Port {
 	return ports[n-1]
 }
 
-// take moves n buffers of MTU bytes to the end of into, newly made ones if there are not enough.
+// take appends n buffers of MTU bytes to into. It makes new ones if there are not enough.
 func (s *Switch) take(into [][]byte, n int) [][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,15 +139,15 @@ func (s *Switch) take(into [][]byte, n int) [][]byte {
 	return into
 }
 
-// give takes buffers back.
+// give returns buffers to the store.
 func (s *Switch) give(buffers [][]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spare = append(s.spare, buffers...)
 }
 
-// Buffers is how many buffers of MTU bytes the switch has made so far: the most frames that were ever in flight, and a
-// few for each port that has been used.
+// Buffers returns the number of buffers of MTU bytes that the switch has made. It is the largest
+// number of frames that were in flight at once, and a few for each port in use.
 func (s *Switch) Buffers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

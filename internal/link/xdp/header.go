@@ -156,7 +156,7 @@ func fold(s uint64) uint16 {
 
 // parse finds the UDP payload, which is the frame, and its sender in bytes from the wire. ok is
 // false if they are not a whole UDP datagram. The steering program passes only such datagrams,
-// but others may have changed the memory since.
+// but the memory that it saw was another's.
 func parse(b []byte) (from netip.AddrPort, frame []byte, congested, ok bool) {
 	if len(b) < ethernetLen {
 		return from, nil, false, false
