@@ -15,14 +15,14 @@ import (
 	"github.com/weftnet/weft/internal/link/mem"
 )
 
-// everything goes wrong now and then.
+// everything injects each fault from time to time.
 var everything = fault.Config{
 	Seed: 1, Loss: 0.1, Duplicate: 0.1, Corrupt: 0.1, Truncate: 0.1, Reorder: 0.1, Delay: 0, Jitter: 0, Clog: 0.02, ClogFor: 3 * time.Microsecond,
 	ReorderBy: 5 * time.Microsecond,
 }
 
-// queue is a driver below that is all capability: it has frames of several senders, and hands
-// those of one in runs.
+// queue is a driver below with all capabilities. It has frames of several senders, and hands
+// over those of one sender in runs.
 type queue struct {
 	link.Driver
 	frames []sent
@@ -51,7 +51,7 @@ func (q *queue) Caps() link.Caps {
 	}
 }
 
-// Poll hands over all frames, those of one length and sender in runs.
+// Poll hands over all frames, and frames of one length and sender in runs.
 func (q *queue) Poll(now clock.Time, to link.Receiver) (n int, _ clock.Time) {
 	n = len(q.frames)
 	for len(q.frames) > 0 {
@@ -67,8 +67,8 @@ func (q *queue) Poll(now clock.Time, to link.Receiver) (n int, _ clock.Time) {
 
 func (q *queue) Close() error { return nil }
 
-// Frames are taken by every way in any order, and each has its fate once: what is sent, less
-// what is counted as lost, comes.
+// Frames are taken by all ways in any order, and each draws its faults once: all frames arrive,
+// except for those counted as lost.
 func TestEveryWayOfReceivingHasTheSameFaults(t *testing.T) {
 	senders := []link.Addr{mem.Address(1), mem.Address(2)}
 	q := &queue{}
@@ -138,7 +138,7 @@ func TestEveryWayOfReceivingHasTheSameFaults(t *testing.T) {
 	}
 }
 
-// runs keeps how long the runs were.
+// runs records the lengths of the runs.
 type runs struct {
 	linktest.Inbox
 	lengths []int

@@ -53,7 +53,7 @@ func TestDriverWithDelay(t *testing.T) {
 		},
 		Bounded:   true,
 		Late:      true,
-		Allocates: true, // the suite's clock stands still for a round; delays have an allocation test of their own
+		Allocates: true, // the clock stands still for a round; another test covers delays
 	})
 }
 
@@ -63,9 +63,9 @@ type pair struct {
 	a    *mem.Port
 	b    *fault.Driver
 	now  clock.Time
-	next clock.Time // what the last Poll said
+	next clock.Time // returned by the last Poll
 	in   linktest.Inbox
-	at   []clock.Time // when the frames of in came
+	at   []clock.Time // arrival times of the frames of in
 }
 
 func newPair(t *testing.T, cfg fault.Config) *pair {
@@ -73,7 +73,7 @@ func newPair(t *testing.T, cfg fault.Config) *pair {
 	return &pair{t: t, a: s.Port(), b: fault.Wrap(s.Port(), cfg), now: 1000}
 }
 
-// send sends frames that carry their numbers, first…first+n-1, and are size bytes long.
+// send sends frames with the numbers first…first+n-1, of size bytes each.
 func (p *pair) send(first, n, size int) {
 	for i := range n {
 		f := p.a.Reserve(p.b.Addr())
@@ -100,7 +100,7 @@ func (p *pair) poll() {
 	}
 }
 
-// drain goes from deadline to deadline until nothing is left.
+// drain advances from deadline to deadline until no frame is left.
 func (p *pair) drain() {
 	for p.poll(); p.next != clock.Never; p.poll() {
 		p.now = max(p.now, p.next)
@@ -123,7 +123,7 @@ func upTo(n int) []int {
 	return out
 }
 
-// near reports whether got of n is what a rate would give, give or take five standard deviations.
+// near reports whether got of n matches a rate within five standard deviations.
 func near(got uint64, rate float64, n int) bool {
 	mean := rate * float64(n)
 	return math.Abs(float64(got)-mean) <= 5*math.Sqrt(mean*(1-rate))
@@ -346,8 +346,8 @@ func TestHeldFramesAreBounded(t *testing.T) {
 	}
 }
 
-// Frames that are all lost are still frames taken from below: the caller must come again, or
-// those left there wait for a wake-up that never comes.
+// Even if all frames are lost, frames were taken from below. So the caller must poll again, or
+// further frames below wait for a wake-up that never comes.
 func TestPollWantsToComeAgainWhenItTookFramesButHandsOverNone(t *testing.T) {
 	p := newPair(t, fault.Config{Loss: 1})
 	linktest.Send(t, p.a, p.b.Addr(), nil)
@@ -359,7 +359,7 @@ func TestPollWantsToComeAgainWhenItTookFramesButHandsOverNone(t *testing.T) {
 	}
 }
 
-// history runs a mix of all faults and tells everything that came and when.
+// history runs a mix of all faults, and returns a text of all arrivals with their times.
 func history(t *testing.T, seed uint64) (string, fault.Counts) {
 	p := newPair(t, fault.Config{
 		Seed: seed, Loss: 0.1, Duplicate: 0.1, Corrupt: 0.1, Truncate: 0.05, Reorder: 0.1,
@@ -431,7 +431,7 @@ func (d discard) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size 
 	link.Each(d, now, from, frames, size)
 }
 
-// closer closes the driver by the first frame that it receives.
+// closer closes the driver at the first frame that it receives.
 type closer struct {
 	d      link.Driver
 	frames int

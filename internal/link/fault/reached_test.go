@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/link/fault"
 )
 
-// manyAddresses is a driver that is reached at several addresses: the first byte of a frame is
-// the last byte of one.
+// manyAddresses is a driver that is reached at several addresses. The first byte of a frame is
+// the last byte of its address.
 type manyAddresses struct {
 	link.Driver
 	frames [][]byte
@@ -32,7 +32,7 @@ func (d *manyAddresses) Poll(now clock.Time, to link.Receiver) (int, clock.Time)
 	return n, clock.Never
 }
 
-// reader compares each frame with the address at which it is said to have arrived.
+// reader compares each frame with the address at which it should have arrived.
 type reader struct {
 	t       *testing.T
 	reached func() netip.Addr
