@@ -103,7 +103,7 @@ func TestMemoryFollowsFramesInFlightAndNotPorts(t *testing.T) {
 	}
 }
 
-// closer closes a port by the first frame that it receives.
+// closer closes a port at the first frame that it receives.
 type closer struct{ p *mem.Port }
 
 func (c closer) Receive(clock.Time, link.Addr, []byte) { c.p.Close() }
@@ -152,7 +152,7 @@ func TestAPortThatOnlyPassesFramesKeepsNoneOfTheirMemory(t *testing.T) {
 	}
 }
 
-// checker verifies that what arrives from each source is its own sequence.
+// checker checks that the frames of each source arrive in sequence.
 type checker struct {
 	next   map[link.Addr]uint64
 	frames int
@@ -172,8 +172,8 @@ func (c *checker) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size
 	link.Each(c, now, from, frames, size)
 }
 
-// Every port sends to every other and receives from all, each on a goroutine of its own; queues
-// are short, so that they fill and ports meet at the last place.
+// Every port sends to all others and receives from all, each in its own goroutine. Queues are
+// short, so that they fill up and ports compete for the last place.
 func TestHammer(t *testing.T) {
 	const ports, each = 4, 5000
 	s := mem.NewSwitch(mem.Config{Queue: 16})
