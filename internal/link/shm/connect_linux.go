@@ -17,14 +17,14 @@ import (
 	"github.com/weftnet/weft/internal/refusal"
 )
 
-// outgoing is a ring to another driver, which this one made.
+// outgoing is a ring to another driver. This driver has made it.
 type outgoing struct {
 	to        link.Addr
 	write     *writer
 	copier    copier.Copier
 	mem       []byte
 	socket    int
-	unsent    bool // in Driver.unsent
+	unsent    bool // it is in Driver.unsent
 	dead      bool
 	deadSince clock.Time
 }
@@ -35,23 +35,26 @@ type incoming struct {
 	read   *reader
 	mem    []byte
 	socket int
-	ended  bool // its sender has closed, or died
-	broken bool // its sender wrote what no sender writes
+	ended  bool // its sender has closed or died
+	broken bool // its sender wrote an invalid record
 }
 
-// The one message of a connection: magic, version, the sender's number. The descriptor of the ring comes with it.
+// The one message of a connection holds magic, version and the sender's number. The descriptor
+// of the ring comes with it.
 const (
 	helloMagic   = 0x6c656853 // "Shel"
 	helloVersion = 1
 	helloLen     = 16
 )
 
-// bind makes the sockets of the driver: by its name, or by a number that is free.
+// bind makes the sockets of the driver, at the address of its name, or at a free one if name is
+// "".
 func (d *Driver) bind(name string) (err error) {
 	if d.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("shm: epoll: %w", err)
 	}
-	if d.listen, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+	if d.listen, err = unix.Socket(unix.AF_UNIX,
+		unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
 		return errors.Join(fmt.Errorf("shm: socket: %w", err), unix.Close(d.epoll))
 	}
 	d.addr = Address(name)
@@ -74,7 +77,7 @@ func (d *Driver) bind(name string) (err error) {
 	return nil
 }
 
-// socketName is the abstract name of the socket at an address.
+// socketName returns the abstract name of the socket at an address.
 func socketName(a link.Addr) *unix.SockaddrUnix {
 	return &unix.SockaddrUnix{Name: fmt.Sprintf("@weft-shm-%016x", number(a))}
 }
@@ -91,10 +94,12 @@ func (d *Driver) watch(fd int) error {
 	return unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// retryAfter is how long frames for a NIC that is not there are lost without asking again.
+// retryAfter is the time for which frames to an absent NIC are lost without another try to
+// connect.
 const retryAfter = 10 * time.Millisecond
 
-// connection finds the ring to an address, or makes one; nil if none is there.
+// connection returns the ring to an address. It makes one if necessary, and returns nil if no
+// driver is there.
 func (d *Driver) connection(to link.Addr) *outgoing {
 	o := d.out[to]
 	if o != nil && o.dead && d.now >= o.retryAt() {
@@ -111,7 +116,8 @@ func (d *Driver) connection(to link.Addr) *outgoing {
 
 func (o *outgoing) retryAt() clock.Time { return o.deadSince.Add(retryAfter) }
 
-// connect makes a ring for an address and sends it there. One that is not taken is remembered as dead for a while.
+// connect makes a ring for an address and sends it there. If that fails, it records the ring as
+// dead for a while.
 func (d *Driver) connect(to link.Addr) *outgoing {
 	if d.out[to] == nil && (!Is(to) || len(d.out) >= limits.ShmPeers && !d.forgetDead()) {
 		return nil
@@ -131,7 +137,7 @@ func (d *Driver) connect(to link.Addr) *outgoing {
 	return o
 }
 
-// forgetDead makes room among the rings.
+// forgetDead removes dead rings to make room. It reports whether there were any.
 func (d *Driver) forgetDead() (room bool) {
 	for a, o := range d.out {
 		if o.dead {
@@ -142,9 +148,10 @@ func (d *Driver) forgetDead() (room bool) {
 	return room
 }
 
-// dial connects to the driver at o.to, checks whose it is, and hands it the ring.
+// dial connects to the driver at o.to, checks its user, and passes the ring to it.
 func (o *outgoing) dial(from link.Addr) (err error) {
-	if o.socket, err = unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+	if o.socket, err = unix.Socket(unix.AF_UNIX,
+		unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
 		return err
 	}
 	if err = unix.Connect(o.socket, socketName(o.to)); err != nil {
@@ -154,17 +161,19 @@ func (o *outgoing) dial(from link.Addr) (err error) {
 		return err
 	}
 	file, err := unix.MemfdCreate("weft-shm-ring", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil { // a file without seals is not taken by the other end: a mapping of it could become too short
+	// The other end refuses a file without seals, since a mapping of it could become too short.
+	if err != nil {
 		return refusal.Of("memfd_create", 0, err)
 	}
-	defer func() { _ = unix.Close(file) }() // the mappings keep it
+	defer func() { _ = unix.Close(file) }() // the mappings keep the file
 	if err = unix.Ftruncate(file, dataAt+limits.ShmRing); err != nil {
 		return refusal.Of("ftruncate", dataAt+limits.ShmRing, err)
 	}
 	if _, err = unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, seals); err != nil {
 		return err
 	}
-	if o.mem, err = unix.Mmap(file, 0, dataAt+limits.ShmRing, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	if o.mem, err = unix.Mmap(file, 0, dataAt+limits.ShmRing,
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return refusal.Of("mmap", dataAt+limits.ShmRing, err)
 	}
 	o.write = newWriter(newRing(o.mem, random(), random()))
@@ -175,12 +184,12 @@ func (o *outgoing) dial(from link.Addr) (err error) {
 	return unix.Sendmsg(o.socket, hello[:], unix.UnixRights(file), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
-// seals keep a ring's size as it is: a mapping beyond the end of its file would be a fault.
+// seals fix the size of a ring: an access beyond the end of its file would fault.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// sameUser checks that the other end of a connection belongs to our user. Root is no exception: the
-// other end would read and write the memory of root's NIC in place, and could claim to be of root's
-// own fabric.
+// sameUser checks that the other end of a connection belongs to our user. There is no exception
+// for root: the other end would read and write the memory of root's NIC in place, and could
+// claim to be in root's own fabric.
 func sameUser(socket int) error {
 	c, err := unix.GetsockoptUcred(socket, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
@@ -192,7 +201,7 @@ func sameUser(socket int) error {
 	return nil
 }
 
-// look takes note of what has happened on the sockets: NICs that connect or have gone.
+// look handles the events of the sockets: NICs that connect or have gone.
 func (d *Driver) look() {
 	d.polls = 0
 	if d.deaf {
@@ -202,7 +211,7 @@ func (d *Driver) look() {
 	var events [64]unix.EpollEvent
 	d.counters.SystemCalls++
 	n, err := unix.EpollWait(d.epoll, events[:], 0)
-	if err != nil { // EINTR: at the next look
+	if err != nil { // EINTR: handled at the next look
 		return
 	}
 	for _, ev := range events[:n] {
@@ -214,7 +223,7 @@ func (d *Driver) look() {
 	}
 }
 
-// accept takes in those that want to send.
+// accept accepts the connections of drivers that want to send.
 func (d *Driver) accept() {
 	for {
 		fd, _, err := unix.Accept4(d.listen, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
@@ -227,14 +236,14 @@ func (d *Driver) accept() {
 			_ = unix.Close(fd)
 			continue
 		}
-		// The hello was sent right behind the connect, but it may come a moment later.
+		// The hello follows the connect directly, but it may arrive a moment later.
 		d.hellos = append(d.hellos, fd)
 		d.readSocket(fd)
 	}
 }
 
-// deafen has epoll not watch the listening socket while no descriptor is left for those that connect: it would be readable all the time. Each look
-// tries again.
+// deafen stops epoll from watching the listening socket while no descriptor is left for new
+// connections: the socket would be readable all the time. Each look tries again.
 func (d *Driver) deafen(deaf bool) {
 	if deaf == d.deaf {
 		return
@@ -246,8 +255,8 @@ func (d *Driver) deafen(deaf bool) {
 	}
 }
 
-// readSocket reads what a connection brings: its hello, bytes that wake, or its end. While one sleeps the bytes are left for it to see: it
-// may not have done so yet.
+// readSocket reads the news of a connection: its hello, bytes that wake, or its end. While the
+// user sleeps, the bytes stay, since the sleeper may not have seen them yet.
 func (d *Driver) readSocket(fd int) {
 	for i, h := range d.hellos {
 		if h == fd {
@@ -303,11 +312,11 @@ func (d *Driver) readHello(i int) {
 	}
 	d.in = append(d.in, in)
 	if d.sleeping {
-		in.read.sleep() // what is there already is taken by the poll that looked
+		in.read.sleep() // the poll that looked takes the frames that are there
 	}
 }
 
-// openIncoming maps the ring that a hello brought. The frames of others may be as long as any.
+// openIncoming maps the ring of a hello. Frames of other drivers may have any length.
 func openIncoming(fd int, b, oob []byte, flags, mtu int, err error) (*incoming, error) {
 	var files []int
 	if messages, e := unix.ParseSocketControlMessage(oob); e == nil {
@@ -325,7 +334,8 @@ func openIncoming(fd int, b, oob []byte, flags, mtu int, err error) (*incoming, 
 	switch {
 	case err != nil:
 		return nil, err
-	case len(b) != helloLen || binary.LittleEndian.Uint32(b) != helloMagic || binary.LittleEndian.Uint32(b[4:]) != helloVersion:
+	case len(b) != helloLen || binary.LittleEndian.Uint32(b) != helloMagic ||
+		binary.LittleEndian.Uint32(b[4:]) != helloVersion:
 		return nil, fmt.Errorf("%w: a hello of %d bytes", errRing, len(b))
 	case len(files) != 1 || flags&unix.MSG_CTRUNC != 0:
 		return nil, fmt.Errorf("%w: a hello with %d descriptors; expected 1", errRing, len(files))
@@ -348,10 +358,11 @@ func openIncoming(fd int, b, oob []byte, flags, mtu int, err error) (*incoming, 
 	if err != nil {
 		return nil, errors.Join(err, unix.Munmap(mem))
 	}
-	return &incoming{from: address(binary.LittleEndian.Uint64(b[8:])), read: newReader(r, limits.MaxFrame), mem: mem, socket: fd}, nil
+	return &incoming{from: address(binary.LittleEndian.Uint64(b[8:])),
+		read: newReader(r, limits.MaxFrame), mem: mem, socket: fd}, nil
 }
 
-// drop marks a ring whose reader has gone.
+// drop marks a ring as dead because its reader has gone.
 func (d *Driver) drop(o *outgoing) {
 	if d.open == o {
 		d.open = nil
@@ -360,7 +371,7 @@ func (d *Driver) drop(o *outgoing) {
 	o.close()
 }
 
-// end notes that a sender has gone; its ring is read to the end.
+// end records that a sender has gone. Its ring is still read to the end.
 func (in *incoming) end() {
 	in.ended = true
 	if in.socket >= 0 {

@@ -12,28 +12,28 @@ import (
 	"github.com/weftnet/weft/internal/refusal"
 )
 
-// Driver is one NIC's attachment to shared memory.
+// Driver is a NIC's attachment to shared memory.
 type Driver struct {
 	addr   link.Addr
 	mtu    int
-	epoll  int // listen, and the sockets of all connections
+	epoll  int // watches listen and the sockets of all connections
 	listen int
 
 	out      map[link.Addr]*outgoing
-	last     *outgoing   // that the last frame was for: so will be the next, mostly
-	unsent   []*outgoing // with a batch that is not published
-	open     *outgoing   // of the reservation
+	last     *outgoing   // of the last frame, and most likely of the next
+	unsent   []*outgoing // rings with an unpublished batch
+	open     *outgoing   // ring of the open reservation
 	reserved bool
-	scratch  []byte // offered for frames that go nowhere
+	scratch  []byte // for frames that go nowhere
 
 	deaf     bool  // epoll does not watch listen
-	hellos   []int // connections whose hello has not come
+	hellos   []int // connections whose hello has not arrived
 	in       []*incoming
-	first    int       // of in, where the next Poll begins
-	peeked   *incoming // whose frame Peek has returned
+	first    int       // index in in at which the next Poll begins
+	peeked   *incoming // ring of the frame that Peek returned
 	sleeping bool
-	polls    int        // since the last look at the sockets
-	looked   clock.Time // when a poll looked there last
+	polls    int        // polls since the last look at the sockets
+	looked   clock.Time // time of the last look by a poll
 	now      clock.Time
 	counters link.Counters
 	closed   bool
@@ -41,14 +41,15 @@ type Driver struct {
 
 var _ link.Driver = (*Driver)(nil)
 
-// Listen makes a driver that others can reach.
+// Listen returns a driver that others can reach.
 func Listen(cfg Config) (*Driver, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
 	fd, err := unix.MemfdCreate("weft-shm-check", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil { // a ring needs it, and an error then would only lose frames
-		return nil, fmt.Errorf("shm: %w; expected another link where the call stays forbidden", refusal.Of("memfd_create", 0, err))
+	if err != nil { // a ring needs it, and a later error would only lose frames
+		return nil, fmt.Errorf("shm: %w; expected another link where the call stays forbidden",
+			refusal.Of("memfd_create", 0, err))
 	}
 	_ = unix.Close(fd)
 	d := &Driver{mtu: cfg.MTU, epoll: -1, listen: -1, out: make(map[link.Addr]*outgoing)}
@@ -64,12 +65,13 @@ func (d *Driver) Addr() link.Addr { return d.addr }
 // MTU implements link.Driver.
 func (d *Driver) MTU() int { return d.mtu }
 
-// Properties implements link.Driver: shared memory promises everything.
+// Properties implements link.Driver. Shared memory keeps all promises.
 func (d *Driver) Properties() link.Properties {
 	return link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true}
 }
 
-// Caps implements link.Driver. Long functions that each message needs are closures: a method's value is a call more.
+// Caps implements link.Driver. Long functions that run for each message are closures: a method
+// value costs one more call.
 func (d *Driver) Caps() link.Caps {
 	return link.Caps{
 		PostLone: d.postLone(), Copy: d.Copy,
@@ -78,22 +80,26 @@ func (d *Driver) Caps() link.Caps {
 	}
 }
 
-// ReceiveBuffer is how many bytes may be under way to this driver: half of a ring, so that one half is read while the other
-// is written. With 104 KiB in place of that, 1 MiB took 1.2 times as long: a poll wrote two frames, and found no more to do.
+// ReceiveBuffer implements link.Caps. It returns half of a ring, so that one half can be read
+// while the other is written. With 104 KiB instead, 1 MiB took 1.2 times as long: a poll wrote
+// two frames, and found no more to do.
 func (d *Driver) ReceiveBuffer() int { return limits.ShmRing / 2 }
 
-// Fd implements link.Caps. It is -1 once the driver is closed.
+// Fd implements link.Caps. It returns -1 once the driver is closed.
 func (d *Driver) Fd() int { return d.epoll }
 
-// lookEvery is how many polls pass between two looks at the sockets, which cost a system call: a NIC that connects or
-// dies can wait for so long, and sixteen loads a poll are as nothing beside it.
+// lookEvery is the number of polls between two looks at the sockets, which cost a system call. A
+// NIC that connects or dies can wait that long. Compared with the look, sixteen loads in each
+// poll cost nothing.
 const (
 	lookEvery = 1024
-	lookAfter = time.Millisecond // where polls are rare, since a waiter takes its frames itself
+	// lookAfter limits the wait when polls are rare, since a waiter takes its frames itself.
+	lookAfter = time.Millisecond
 )
 
-// pollBytes is how much one Poll hands over of one sender: its NIC permits more only between two polls, and the sender
-// must not run dry meanwhile. A poll costs a hundredth of what copying as much does.
+// pollBytes is the number of bytes of one sender that one Poll hands over. The NIC permits more
+// bytes only between two polls, and meanwhile the sender must not run out of permission. A poll
+// costs a hundredth of the time to copy that many bytes.
 const pollBytes = 128 << 10
 
 // Poll implements link.Driver.
@@ -115,7 +121,7 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 			frames += d.take(in, now, to, limits.PollBatch-frames)
 		}
 	}
-	if frames >= limits.PollBatch && len(d.in) > 0 { // whose turn did not come begins the next time
+	if frames >= limits.PollBatch && len(d.in) > 0 { // the next poll begins at the next sender
 		d.first = (d.first + 1) % len(d.in)
 	}
 	if d.closed || !d.sweep() && !d.deaf {
@@ -124,8 +130,9 @@ func (d *Driver) Poll(now clock.Time, to link.Receiver) (frames int, next clock.
 	return frames, now.Add(lookAfter)
 }
 
-// glance implements link.Caps: one load a sender. The second line of the record is asked for with each look, so that it comes beside
-// the first and not behind it: on two cores far apart a round trip takes 0.82 of what it does else.
+// glance implements link.Caps, by one load for each sender. Each glance also loads the second
+// line of the record, so that it arrives in parallel with the first. On two distant cores this
+// shortens a round trip to 0.82 of its time.
 func (d *Driver) glance() func() bool {
 	return func() bool {
 		for _, in := range d.in {
@@ -139,7 +146,7 @@ func (d *Driver) glance() func() bool {
 	}
 }
 
-// take hands over at most so many frames of one sender.
+// take hands over at most most frames of one sender.
 func (d *Driver) take(in *incoming, now clock.Time, to link.Receiver, most int) (frames int) {
 	for bytes := 0; frames < most && bytes < pollBytes; {
 		f, err := in.read.next()
@@ -156,7 +163,7 @@ func (d *Driver) take(in *incoming, now clock.Time, to link.Receiver, most int) 
 		d.counters.BytesIn += uint64(len(f))
 		bytes += len(f)
 		to.Receive(now, in.from, f)
-		if in.mem == nil { // closed by what it received
+		if in.mem == nil { // a received frame has closed the driver
 			return frames
 		}
 		in.read.done(len(f))
@@ -170,7 +177,7 @@ func (d *Driver) peek() func(link.Addr) []byte {
 		for _, in := range d.in {
 			if in.from == from && !in.broken {
 				d.peeked = in
-				frame, _ = in.read.next() // what is wrong with a ring Poll finds out
+				frame, _ = in.read.next() // Poll finds out what is wrong with a ring
 				return frame
 			}
 		}
@@ -186,7 +193,8 @@ func (d *Driver) Pass(now clock.Time, n int) {
 	d.peeked.read.done(n)
 }
 
-// sweep lets go of senders that have ended, once all they sent has been read. more says that some have not.
+// sweep removes senders that have ended, once all their frames have been read. more reports
+// whether some frames are left.
 func (d *Driver) sweep() (more bool) {
 	for i := 0; i < len(d.in); i++ {
 		in := d.in[i]
@@ -205,7 +213,7 @@ func (d *Driver) sweep() (more bool) {
 	return more
 }
 
-// Reserve implements link.Driver. It is nil while the ring to that address is full.
+// Reserve implements link.Driver. It returns nil while the ring to that address is full.
 func (d *Driver) Reserve(to link.Addr) []byte {
 	d.reserved, d.open = false, nil
 	if d.closed {
@@ -224,7 +232,7 @@ func (d *Driver) Reserve(to link.Addr) []byte {
 		d.publish(o) // a reader that waits for the rest of a batch frees nothing
 		if !o.dead {
 			d.counters.SystemCalls++
-			d.readSocket(o.socket) // is there one?
+			d.readSocket(o.socket) // is the reader still there?
 		}
 		if o.dead {
 			d.reserved = true
@@ -245,7 +253,7 @@ func (d *Driver) Copy(to, from []byte) {
 	d.open.copier.Copy(to, from)
 }
 
-// nowhere is memory for a frame that will not arrive.
+// nowhere returns memory for a frame that will not arrive.
 func (d *Driver) nowhere() []byte {
 	if d.scratch == nil {
 		d.scratch = make([]byte, d.mtu)
@@ -253,8 +261,9 @@ func (d *Driver) nowhere() []byte {
 	return d.scratch
 }
 
-// batchFrames and batchBytes are after how much a batch is published though Flush has not been called: enough to have paid for
-// the cache line that publishing costs, little enough for the reader to work while the writer does.
+// batchFrames and batchBytes limit a batch: at that size it is published even without a Flush.
+// That is enough to pay for the cache line that publishing costs, and little enough for the
+// reader to work while the writer writes.
 const (
 	batchFrames = 16
 	batchBytes  = 64 << 10
@@ -286,8 +295,8 @@ func (d *Driver) Commit(n int) {
 	}
 }
 
-// postLone implements link.Caps. Frames to the same address that are committed and have yet to be shown stand in its way, and the end of the
-// ring does.
+// postLone implements link.Caps. It refuses if committed frames to the same address are not
+// published yet, or if the frame does not fit before the end of the ring.
 func (d *Driver) postLone() func(clock.Time, link.Addr, *[6]uint64, []byte) bool {
 	return func(now clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
 		o := d.last
@@ -319,7 +328,7 @@ func (d *Driver) Flush(now clock.Time) {
 	d.unsent = d.unsent[:0]
 }
 
-// publish shows a batch to its reader, and wakes that if it sleeps.
+// publish makes a batch visible to its reader, and wakes the reader if it sleeps.
 func (d *Driver) publish(o *outgoing) {
 	if !o.dead && o.write.publish() {
 		d.announce(o)
@@ -329,9 +338,10 @@ func (d *Driver) publish(o *outgoing) {
 // announce wakes the reader.
 func (d *Driver) announce(o *outgoing) {
 	d.counters.SystemCalls++
-	if err := unix.Sendto(o.socket, wakeByte, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil); err == unix.EPIPE || err == unix.ECONNRESET {
+	if err := unix.Sendto(o.socket, wakeByte, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil); err == unix.EPIPE ||
+		err == unix.ECONNRESET {
 		d.drop(o)
-	} // EAGAIN: bytes that it has not read will wake it as well
+	} // EAGAIN: unread bytes will wake the reader as well
 }
 
 var wakeByte = []byte{1}
@@ -363,7 +373,7 @@ func (d *Driver) Awake() {
 // Counters implements link.Driver.
 func (d *Driver) Counters(c *link.Counters) { c.Add(&d.counters) }
 
-// Close implements link.Driver. What it sent before can still be read by others.
+// Close implements link.Driver. Others can still read the frames that it has sent.
 func (d *Driver) Close() error {
 	if d.closed {
 		return nil

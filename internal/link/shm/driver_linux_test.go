@@ -65,7 +65,7 @@ func TestASecondDriverOfANameIsRefused(t *testing.T) {
 	}
 }
 
-// unique is a name that no other program has on this host.
+// unique returns a name that no other program on this host uses.
 func unique(name string) string { return fmt.Sprintf("%s/%d", name, os.Getpid()) }
 
 // readable reports whether a descriptor becomes readable soon.
@@ -111,12 +111,13 @@ func TestAFrameWakesWhoeverSleepsAndNobodyElse(t *testing.T) {
 	}
 }
 
-// Others may poll while the helper sleeps: it must still be woken by what comes when they are through.
+// Others may poll while the helper sleeps. It must still be woken by frames that arrive
+// afterwards.
 func TestAPollDoesNotEndTheSleep(t *testing.T) {
 	a, b := listen(t, Config{}), listen(t, Config{})
 	var in linktest.Inbox
 	b.Sleep()
-	linktest.Send(t, a, b.Addr(), []byte("connect")) // which wakes, too
+	linktest.Send(t, a, b.Addr(), []byte("connect")) // this wakes, too
 	linktest.Collect(t, b, &in, 1)
 	if readable(t, b.Fd()) {
 		t.Fatal("the descriptor is readable though the connection has been seen")
@@ -127,7 +128,8 @@ func TestAPollDoesNotEndTheSleep(t *testing.T) {
 	}
 }
 
-// A poll looks at the sockets now and then. It may come upon the byte that is to wake the sleeper before the sleeper does.
+// A poll looks at the sockets from time to time. It may find the byte that is to wake the
+// sleeper before the sleeper does.
 func TestAPollThatSeesTheWakeUpDoesNotEndTheSleep(t *testing.T) {
 	a, b := listen(t, Config{}), listen(t, Config{})
 	var in linktest.Inbox
@@ -149,7 +151,8 @@ func TestAPollThatSeesTheWakeUpDoesNotEndTheSleep(t *testing.T) {
 	}
 }
 
-// A full ring has its sender ask whether the reader lives. What others have sent meanwhile is for a poll to find, or the sleeper.
+// When a ring is full, its sender checks whether the reader lives. Frames that others have sent
+// meanwhile must be found by a poll, or wake the sleeper.
 func TestAFullRingDoesNotEndTheSleep(t *testing.T) {
 	a, b, c := listen(t, Config{}), listen(t, Config{}), listen(t, Config{})
 	linktest.Send(t, a, b.Addr(), []byte("connect"))
@@ -213,7 +216,7 @@ func TestAClosedReceiverIsFoundAgainWhenItIsBack(t *testing.T) {
 	}
 }
 
-// pollUntil polls d until something is so.
+// pollUntil polls d until so returns true.
 func pollUntil(t *testing.T, d *Driver, what string, so func() bool) {
 	t.Helper()
 	var in linktest.Inbox
@@ -225,8 +228,8 @@ func pollUntil(t *testing.T, d *Driver, what string, so func() bool) {
 	}
 }
 
-// A process that is killed in the midst of sending, again and again: what it had published arrives whole and in order, and its
-// end is noticed.
+// A process is killed while it sends, several times. The frames that it had published arrive
+// whole and in order, and its end is noticed.
 func TestAKilledSenderLeavesWholeFrames(t *testing.T) {
 	if os.Getenv("WEFT_SHM_SENDER") != "" {
 		sendForEver(os.Getenv("WEFT_SHM_SENDER"))
@@ -236,7 +239,7 @@ func TestAKilledSenderLeavesWholeFrames(t *testing.T) {
 		b := listen(t, Config{})
 		cmd := exec.Command(os.Args[0], "-test.run=^TestAKilledSenderLeavesWholeFrames$")
 		cmd.Env = append(os.Environ(), "WEFT_SHM_SENDER="+String(b.Addr()))
-		if _, err := cmd.StdinPipe(); err != nil { // which ends with this program, however that ends
+		if _, err := cmd.StdinPipe(); err != nil { // it ends with this program, however that ends
 			t.Fatal(err)
 		}
 		if err := cmd.Start(); err != nil {
@@ -326,7 +329,7 @@ func TestAHelloThatNoDriverSendsIsRefused(t *testing.T) {
 	}
 }
 
-// silent connects to a driver and says nothing.
+// silent connects to a driver and sends nothing.
 func silent(t *testing.T, d *Driver) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -361,7 +364,8 @@ func TestConnectionsThatSayNothingAreBoundedAndEndWithTheDriver(t *testing.T) {
 	}
 }
 
-// Without descriptors none can be accepted. What wants to connect stays in line, and must neither keep a sleeper awake nor be forgotten.
+// Without free descriptors no connection can be accepted. The connection stays in line. It must
+// neither keep a sleeper awake nor be forgotten.
 func TestAConnectionThatNoDescriptorIsLeftForWaitsUntilThereIsOne(t *testing.T) {
 	a, b := listen(t, Config{}), listen(t, Config{})
 	linktest.Send(t, a, b.Addr(), []byte("the first frame"))
@@ -379,7 +383,8 @@ func TestAConnectionThatNoDescriptorIsLeftForWaitsUntilThereIsOne(t *testing.T) 
 	at := b.looked.Add(lookAfter)
 	_, next := b.Poll(at, &in)
 	fds := []unix.PollFd{{Fd: int32(b.Fd()), Events: unix.POLLIN}}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil { // poll knows it, too
+	// poll checks this limit, too.
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
 	if n, _ := unix.Poll(fds, 0); n != 0 {
@@ -399,7 +404,7 @@ func TestAConnectionThatNoDescriptorIsLeftForWaitsUntilThereIsOne(t *testing.T) 
 	linktest.Collect(t, b, &in, 2)
 }
 
-// closer closes its driver after some frames.
+// closer closes its driver after a number of frames.
 type closer struct {
 	d    *Driver
 	left int

@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Listen needs Linux: memory files that are passed through sockets, and sealed.
+// Listen returns an error, since it needs Linux: sealed memory files, and sockets that pass
+// them.
 func Listen(cfg Config) (link.Driver, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err

@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A full piece of a long message begins on a cache line, ends on one, and leaves nothing of the ring unused.
+// A full piece of a long message begins and ends on a cache line, and full pieces leave no part
+// of the ring unused.
 func TestFullPiecesFillTheRingLineByLine(t *testing.T) {
 	if r := int(record(limits.ShmFrame)); limits.ShmRing%r != 0 || r != recordHead+limits.ShmFrame {
 		t.Errorf("a full frame of %d bytes takes a record of %d, of a ring of %d", limits.ShmFrame, r, limits.ShmRing)

@@ -2,7 +2,7 @@ package shm
 
 import "unsafe"
 
-// bytesOf is the memory of some words.
+// bytesOf returns the memory of some words.
 func bytesOf(words []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
 }

@@ -1,12 +1,12 @@
 package shm
 
-// own asks for the cache line of p and the next to write them: to win a line back from the reader's core takes 130 ns,
-// in which the writer can do what comes before.
+// own requests the cache lines of p and of the line after it for writing. To win a line back
+// from the reader's core takes 130 ns, and meanwhile the writer can prepare the frame.
 //
 //go:noescape
 func own(p *uint64)
 
-// fetch asks for the line behind that of p to read it.
+// fetch requests the line after that of p for reading.
 //
 //go:noescape
 func fetch(p *uint64)

@@ -2,6 +2,6 @@
 
 package shm
 
-// own and fetch are hints, and there are none here.
+// own and fetch are hints, which do nothing on this processor.
 func own(*uint64)   {}
 func fetch(*uint64) {}

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// heapRing is a ring in ordinary memory, so that the race detector sees it.
+// heapRing returns a ring in ordinary memory, so that the race detector sees it.
 func heapRing(size int) *ring {
 	words := make([]uint64, (dataAt+size)/8)
 	return newRing(bytesOf(words), 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9)
 }
 
-// put sends a frame, and is false if there is no room.
+// send sends a frame, and returns false if there is no room.
 func (w *writer) send(most int, frame []byte) bool {
 	b := w.reserve(most)
 	if b == nil {
@@ -48,8 +48,8 @@ func TestTheReaderSeesABatchWhenItIsPublishedAndNotBefore(t *testing.T) {
 	}
 }
 
-// A ring against the dumbest second version: a slice. Every frame that reserve found room for comes out, whole and in
-// order, and both agree on what is in between.
+// Compares a ring with the simplest second version, a slice. Every frame for which reserve found
+// room comes out, whole and in order, and both agree on the frames in between.
 func TestARingIsAQueueOfFrames(t *testing.T) {
 	seeds := uint64(200)
 	if testing.Short() {
@@ -69,7 +69,8 @@ func TestARingIsAQueueOfFrames(t *testing.T) {
 				for i := range f {
 					f[i] = byte(rng.Uint32())
 				}
-				if w.held == nil && len(f) >= 48 && rng.IntN(2) > 0 { // post is send and publish, where the room is plain to see
+				// post equals send and publish if there is obviously room.
+				if w.held == nil && len(f) >= 48 && rng.IntN(2) > 0 {
 					var head [6]uint64
 					for i := range head {
 						head[i] = binary.LittleEndian.Uint64(f[8*i:])
@@ -109,14 +110,15 @@ func TestARingIsAQueueOfFrames(t *testing.T) {
 	}
 }
 
-// What an earlier lap left in the data may be anything, even the words of records of that lap.
+// The content of an earlier lap may be anything, even the words of that lap's records.
 func TestWordsOfAnEarlierLapAreNotARecord(t *testing.T) {
 	r := heapRing(4096)
 	w, rd := newWriter(r), newReader(r, 1024)
 	for lap := range 50 {
 		for range 7 {
 			f := make([]byte, 500)
-			for i := 0; i+8 <= len(f); i += 8 { // copies of first words, of this lap and the ones before
+			// Copies of first words, of this lap and of earlier ones.
+			for i := 0; i+8 <= len(f); i += 8 {
 				binary.NativeEndian.PutUint64(f[i:], w.firstKey^(w.pos-w.size*uint64(i/8%3)))
 			}
 			if !w.send(1024, f) {
@@ -147,8 +149,8 @@ func TestARecordBeyondTheRingIsAnError(t *testing.T) {
 	}
 }
 
-// What the reader says to have consumed is another process's word. Beyond what has been written, or before what it has said already, it makes no
-// room, however often it is asked.
+// The reader's position is a word of another process. A position beyond the written data, or
+// before an earlier report, makes no room, even if reserve is called several times.
 func TestAReaderThatHasConsumedWhatIsNotThereMakesNoRoom(t *testing.T) {
 	for _, nonsense := range []uint64{1 << 60, 1 << 13, 1<<64 - 4096} {
 		r := heapRing(4096)
@@ -203,7 +205,8 @@ func TestOnlyTheFirstRecordForASleeperWakes(t *testing.T) {
 	}
 }
 
-// Both halves at full speed, for the race detector; the reader now and then sleeps, and then a wake-up must come.
+// Both halves run at full speed, for the race detector. The reader sleeps from time to time, and
+// then must be woken.
 func TestBothHalvesAtFullSpeed(t *testing.T) {
 	const frames = 100_000
 	r := heapRing(1 << 14)
@@ -240,7 +243,7 @@ func TestBothHalvesAtFullSpeed(t *testing.T) {
 				<-wake
 			} else {
 				rd.awake()
-				select { // the writer may have seen the word before it was taken back
+				select { // the writer may have seen the word before it was cleared
 				case <-wake:
 				default:
 				}

@@ -1,4 +1,5 @@
-// Package shm carries frames between NICs of one host: embedded processes of one job, which share memory.
+// Package shm carries frames between NICs of one host: the embedded NICs of one job's
+// processes, which share memory.
 //
 //	sender                                                   receiver
 //	  │  connect ──────────────── unix socket ─────────────► accept   (look)
@@ -8,16 +9,18 @@
 //	       │                                                    │
 //	       └── one byte through the socket, if it sleeps ─────► Sleep
 //
-// Each direction has a ring of its own, made by its sender when it first has a frame for that address. The receiver need not
-// have accepted anything: what was written before is found when the ring is mapped. A frame is written once, in the
-// ring, and read there. Nothing is lost, damaged or overtaken while both ends live; when one dies, the kernel closes its socket, and
-// the other notices at its next look, after it has read what was sent.
+// Each direction has its own ring. Its sender makes it for the first frame to an address. The
+// receiver need not have accepted the connection: when it maps the ring, it finds the frames
+// that were written before. A frame is written once, in the ring, and read there. While both
+// ends live, nothing is lost, damaged or overtaken. When one dies, the kernel closes its socket.
+// The other end notices that at its next look, and still reads the frames that were sent.
 //
-// An address is 64 bits, random or made from a name, and the socket's name follows from it: in the
-// abstract namespace of unix sockets, so that nothing is left behind in a file system, and only in
-// the same network namespace. Both ends must run as the same user, root too: they read one
-// another's memory in place, and a user's processes can do anything to one another in any case.
-// Above the link a handshake proves their ids: the user alone gives no authority.
+// An address is 64 bits, random or computed from a name, and it determines the socket's name.
+// The socket is in the abstract namespace of unix sockets, so nothing is left behind in a file
+// system, and it is visible only in the same network namespace. Both ends must run as the same
+// user, root included: they read each other's memory in place, and a user's processes can do
+// anything to each other anyway. Above the link, a handshake proves their ids: the user alone
+// gives no authority.
 package shm
 
 import (
@@ -33,25 +36,26 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Config is how a driver is made. The zero value is good.
+// Config holds the parameters of a driver. The zero value is valid.
 type Config struct {
-	Name string // others reach the driver by Address(Name); "" takes a random address
-	MTU  int    // largest frame, bytes; 0 = limits.ShmFrame
+	Name string // others reach the driver by Address(Name); "" means a random address
+	MTU  int    // largest frame, in bytes; 0 means limits.ShmFrame
 }
 
-// ErrAddress is what a string is that names no driver.
+// ErrAddress means that a string is not the name of a driver.
 var ErrAddress = errors.New(`not an address of shared memory; expected "shm:" and a name, or 16 hexadecimal digits`)
 
-// ErrAddressInUse says that another NIC has the name.
+// ErrAddressInUse means that another NIC uses the name.
 var ErrAddressInUse = errors.New("the address is in use")
 
-// Prefix is what the written form of addresses begins with.
+// Prefix is the beginning of a written address.
 const Prefix = "shm:"
 
-// portNumber is the same in all addresses; it tells them from those of other drivers in fd57::/16.
+// portNumber is the port in all addresses. It distinguishes them from those of other drivers in
+// fd57::/16.
 const portNumber = 2
 
-// Parse reads "shm:NAME" or "shm:0123456789abcdef".
+// Parse parses "shm:NAME" or "shm:0123456789abcdef". The error wraps ErrAddress.
 func Parse(s string) (link.Addr, error) {
 	name, ok := strings.CutPrefix(s, Prefix)
 	if !ok || name == "" || len(name) > 64 {
@@ -60,16 +64,17 @@ func Parse(s string) (link.Addr, error) {
 	return Address(name), nil
 }
 
-// IsName reports whether s means shared memory, well-formed or not.
+// IsName reports whether s means shared memory, even if it is malformed.
 func IsName(s string) bool { return strings.HasPrefix(s, Prefix) }
 
-// String is the written form of an address, whatever it was made from.
+// String returns the written form of an address, also of one that was made from a name.
 func String(a link.Addr) string { return fmt.Sprintf("%s%016x", Prefix, number(a)) }
 
 // Is reports whether a is an address of this package.
 func Is(a link.Addr) bool { return a.Port() == portNumber && a == address(number(a)) }
 
-// Address is where the driver of that name lives. Sixteen hexadecimal digits stand for themselves.
+// Address returns the address of the driver with a name. Sixteen hexadecimal digits are the
+// address itself.
 func Address(name string) link.Addr {
 	if n, err := strconv.ParseUint(name, 16, 64); err == nil && len(name) == 16 {
 		return address(n)
@@ -90,7 +95,7 @@ func number(a link.Addr) uint64 {
 	return binary.BigEndian.Uint64(b[8:])
 }
 
-// check completes a configuration.
+// check fills in the defaults and checks the MTU.
 func (c *Config) check() error {
 	if c.MTU == 0 {
 		c.MTU = limits.ShmFrame

@@ -14,7 +14,7 @@ import (
 
 const otherUser = 65534
 
-// asOther runs f as another user, in a thread of its own that ends with it.
+// asOther runs f as another user, in a thread that ends with f.
 func asOther(t *testing.T, f func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -42,7 +42,7 @@ func (s *sink) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size in
 	link.Each(s, now, from, frames, size)
 }
 
-// send puts a frame into the ring to an address, if there is one.
+// send puts a frame into the ring to an address, and reports whether there is one.
 func send(d *Driver, now clock.Time, to link.Addr) (ok bool) {
 	if b := d.Reserve(to); b != nil {
 		d.Commit(copy(b, "hello"))
@@ -52,8 +52,8 @@ func send(d *Driver, now clock.Time, to link.Addr) (ok bool) {
 	return ok
 }
 
-// The review's row: a NIC of root took every user for its own. A working NIC of another user makes
-// no ring to it.
+// From a review: a NIC of root accepted every user as its own. A working NIC of another user
+// makes no ring to it.
 func TestANICOfAnotherUserMakesNoRingToOneOfRoot(t *testing.T) {
 	root := listen(t, Config{Name: unique("root")})
 	asOther(t, func() {
@@ -70,7 +70,7 @@ func TestANICOfAnotherUserMakesNoRingToOneOfRoot(t *testing.T) {
 	})
 }
 
-// A hostile user does not ask whose the other end is. Its ring does not come in, and is counted.
+// A hostile user does not check the owner of the other end. Its ring is refused, and counted.
 func TestANICOfRootTakesNoRingOfAnotherUser(t *testing.T) {
 	root := listen(t, Config{Name: unique("root")})
 	fd := -1
@@ -95,7 +95,7 @@ func TestANICOfRootTakesNoRingOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A NIC of root that calls another user's by mistake hands it no ring.
+// A NIC of root that connects to another user's by mistake passes it no ring.
 func TestANICOfRootHandsNoRingToAnotherUser(t *testing.T) {
 	root := listen(t, Config{Name: unique("root")})
 	var user *Driver
