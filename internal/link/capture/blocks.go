@@ -9,10 +9,10 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// errTorn says that a file ends within a block, as of a NIC that still runs or was killed.
+// errTorn means that a file ends within a block: its NIC still runs or was killed.
 var errTorn = errors.New("capture: the file ends within a block")
 
-// blocks reads the blocks of a file that may be anything.
+// blocks reads the blocks of an arbitrary file.
 type blocks struct {
 	r   *bufio.Reader
 	at  int64 // offset of the next block
@@ -21,8 +21,8 @@ type blocks struct {
 
 func readBlocks(r io.Reader) *blocks { return &blocks{r: bufio.NewReaderSize(r, 64<<10)} }
 
-// next returns the kind and all bytes of the next block, which are valid until the next call. The
-// error is io.EOF after the last block, and errTorn within a block.
+// next returns the kind and all bytes of the next block. The bytes are valid until the next
+// call. The error is io.EOF after the last block, and errTorn within a block.
 func (b *blocks) next() (kind uint32, block []byte, err error) {
 	head, err := b.r.Peek(12)
 	switch {
@@ -41,7 +41,8 @@ func (b *blocks) next() (kind uint32, block []byte, err error) {
 	}
 	n := le.Uint32(head[4:])
 	if n < 12 || n%4 != 0 || n > limits.CaptureBlock {
-		return 0, nil, fmt.Errorf("the block at byte %d has %d bytes; expected 12 to %d, in words of 4", b.at, n, limits.CaptureBlock)
+		return 0, nil, fmt.Errorf("the block at byte %d has %d bytes; expected 12 to %d, in words of 4",
+			b.at, n, limits.CaptureBlock)
 	}
 	if cap(b.buf) < int(n) {
 		b.buf = make([]byte, n)
@@ -54,36 +55,39 @@ func (b *blocks) next() (kind uint32, block []byte, err error) {
 		return 0, nil, err
 	}
 	if again := le.Uint32(block[n-4:]); again != n {
-		return 0, nil, fmt.Errorf("the block at byte %d has a length of %d at its beginning and of %d at its end", b.at, n, again)
+		return 0, nil, fmt.Errorf("the block at byte %d has a length of %d at its beginning and of %d at its end",
+			b.at, n, again)
 	}
 	b.at += int64(n)
 	return kind, block, nil
 }
 
-// check returns an error if the kind of the next block, or the word behind its length, is wrong.
+// check returns an error if the kind of the next block, or the word after its length, is wrong.
 func (b *blocks) check(kind, word uint32) error {
 	switch {
 	case kind != blockSection && b.at == 0:
-		return fmt.Errorf("not a capture: it begins with %#08x; expected a pcapng file, which begins with %#08x", kind, uint32(blockSection))
+		return fmt.Errorf("not a capture: it begins with %#08x; expected a pcapng file, which begins with %#08x",
+			kind, uint32(blockSection))
 	case kind == blockSection && word == bigEndian:
 		return errors.New("the file has big-endian words; expected a little-endian file, as Weft writes it")
 	case kind == blockSection && word != byteOrder:
-		return fmt.Errorf("the section at byte %d has the byte order %#08x; expected %#08x", b.at, word, uint32(byteOrder))
+		return fmt.Errorf("the section at byte %d has the byte order %#08x; expected %#08x",
+			b.at, word, uint32(byteOrder))
 	}
 	return nil
 }
 
-// packet is a packet's block, in parts.
+// packet holds the parts of a packet's block.
 type packet struct {
 	nic     uint32
-	data    []byte // as much of the packet as the file has
+	data    []byte // the part of the packet that the file holds
 	length  uint32 // of the whole packet, in bytes
-	head    []byte // of the block: all before the data
+	head    []byte // of the block: all bytes before the data
 	options []byte
-	way     uint32 // flagInbound, flagOutward or 0
+	way     uint32 // direction: flagInbound, flagOutward or 0
 }
 
-// parsePacket takes the block of a packet apart.
+// parsePacket splits the block of a packet into its parts.
 func parsePacket(block []byte) (p packet, ok bool) {
 	const head = 28
 	if len(block) < head+4 {
@@ -108,7 +112,8 @@ func parsePacket(block []byte) (p packet, ok bool) {
 	return p, true
 }
 
-// appendChanged appends the block of a packet with other data of the same length, and a comment.
+// appendChanged appends the packet's block with other data of the same length, and with a
+// comment.
 func (p *packet) appendChanged(b, data []byte, comment string) []byte {
 	at := len(b)
 	b = pad(append(append(b, p.head...), data...))
@@ -119,7 +124,8 @@ func (p *packet) appendChanged(b, data []byte, comment string) []byte {
 	return end(b, at)
 }
 
-// datagram finds the UDP payload of a packet that begins with its IP header: in packet[at:end].
+// datagram finds the UDP payload of a packet that begins with its IP header. The payload is
+// packet[at:end].
 func datagram(packet []byte) (at, end int, ok bool) {
 	if len(packet) < ipv4Len {
 		return 0, 0, false
@@ -140,7 +146,7 @@ func datagram(packet []byte) (at, end int, ok bool) {
 	return at, end, end >= at && end <= len(packet)
 }
 
-// mendSum computes the UDP checksum of a changed packet again, if it had one. Its payload is
+// mendSum recomputes the UDP checksum of a changed packet, if it has one. Its payload is
 // packet[at:end].
 func mendSum(packet []byte, at, end int) {
 	udp := packet[at-udpLen : at]

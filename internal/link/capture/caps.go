@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Caps implements link.Driver. The driver below keeps what it can do: frames that leave or come by these ways are recorded as well.
+// Caps implements link.Driver. It returns the capabilities of the driver below. Frames that use
+// them are recorded as well.
 func (c *Driver) Caps() link.Caps {
 	caps := c.below
 	if caps.Post != nil {
@@ -36,7 +37,9 @@ func (c *Driver) post(now clock.Time, frame []byte) {
 // postLone implements link.Caps.
 func (c *Driver) postLone(now clock.Time, to link.Addr, head *[6]uint64, body []byte) bool {
 	c.now = now
-	at := c.clock() // before the frame leaves, since its answer may come before it is recorded
+	// The time is taken before the frame leaves, since its answer may arrive before the frame is
+	// recorded.
+	at := c.clock()
 	if !c.below.PostLone(now, to, head, body) {
 		return false
 	}
@@ -62,7 +65,8 @@ func (c *Driver) commitRun(n int) {
 	c.below.CommitRun(n)
 }
 
-// peek implements link.Caps. The frame is recorded when it is looked at, since an answer to it may leave before Pass.
+// peek implements link.Caps. It records a frame at the first Peek, since an answer to it may
+// leave before Pass.
 func (c *Driver) peek(from link.Addr) []byte {
 	b := c.below.Peek(from)
 	if b == nil {
@@ -82,7 +86,8 @@ func (c *Driver) pass(now clock.Time, n int) {
 	c.below.Pass(now, n)
 }
 
-// forget reports whether the next frame from an address is recorded, which it will not be any more.
+// forget reports whether the next frame from an address is already recorded, and drops that
+// record.
 func (c *Driver) forget(from link.Addr) bool {
 	i := slices.Index(c.seen, from)
 	if i < 0 {

@@ -16,12 +16,13 @@ import (
 	"github.com/weftnet/weft/internal/link/udp"
 )
 
-// numbered is a frame of n bytes, as its number says.
+// numbered returns a frame of n bytes that carries its number.
 func numbered(i, n int) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, uint64(i)), bytes.Repeat([]byte{byte(i)}, n-8)...)
 }
 
-// inFile fails the test if the packets of a file are not so many frames out and so many in, each in its order.
+// inFile fails the test unless the packets of a file are exactly these frames out and these
+// frames in, each in order.
 func inFile(t *testing.T, file []byte, out, in [][]byte) {
 	t.Helper()
 	var got [2][][]byte

@@ -1,4 +1,5 @@
-// Package capture wraps a driver and writes every frame, in and out, as a capture file that Wireshark opens.
+// Package capture wraps a driver and writes every frame, in and out, to a capture file that
+// Wireshark opens.
 //
 //	engine ─ Reserve, Commit ─►┌─────────┐─► driver        chunks           writer's goroutine
 //	       ◄─────── Receive ───│ capture │◄──            ┌──┬──┬──┐  full  ┌─────────────────┐
@@ -6,32 +7,35 @@
 //	                                                     └──┴──┴──┘ ◄───── └─────────────────┘
 //	                                                                 empty
 //
-// The format is pcapng with link type RAW: each frame gets the IP and UDP headers that its addresses suggest, whatever
-// the link below is, and the direction as packet flag. A frame that is so long that no IP packet holds it is cut in the
-// file, with its true length noted, and so is what is longer than the snap length.
+// The format is pcapng with link type RAW. Each frame gets the IP and UDP headers that match its
+// addresses, whatever the link below is, and its direction as a packet flag. A frame that
+// exceeds an IP packet or the snap length is cut in the file, with its true length recorded.
 //
-// Capturing never waits and never changes a frame. The engine copies each frame into memory of bounded size, with the time: before it leaves, or
-// after it has come. A goroutine writes what is 100 ms old, without the engine, which may have nothing to do by then. If it falls behind, frames
-// are missing in the file (Missed, and the statistics block at the file's end) and not on the link. A file that has reached its limit has no more
-// frames, and neither has one after an error of writing, which Close reports. Either is told at once; what is missing is counted, and told in the end.
+// A capture never waits and never changes a frame. The engine copies each frame, with the time,
+// into memory of bounded size: outgoing frames before they leave, incoming ones after they have
+// arrived. A goroutine writes frames that are 100 ms old without the engine, which may be idle
+// by then. If it falls behind, frames are missing in the file (Missed, and the statistics block
+// at the file's end), but not on the link. After the file has reached its limit, or after a
+// write error, which Close returns, no more frames are written. Both events are reported at
+// once. Missing frames are counted, and reported at the end.
 //
 // # Keys
 //
-// A capture with Config.Secrets also has the keys of sealed frames, in Decryption Secrets Blocks of
-// the type 0x57464b4c ("WFKL"), which is Weft's own; other readers skip it. Their text has one line
-// for each key, with seven words:
+// A capture with Config.Secrets also holds the keys of sealed frames, in Decryption Secrets
+// Blocks of the type 0x57464b4c ("WFKL"). This type is Weft's own, and other readers skip it.
+// The text of a block has one line of seven words for each key:
 //
 //	WEFT_KEY out 1f3a0007 AES-128-GCM 3 1201 00112233445566778899aabbccddeeff
 //	         │   │        │           │ │    └ the key, in hexadecimal
 //	         │   │        │           │ └ packet counter of the first frame, or of the first that arrived
-//	         │   │        │           └ phase of its direction, from 0; its frames have the lowest bit as their phase bit
+//	         │   │        │           └ phase of its direction, from 0; its lowest bit is the frames' phase bit
 //	         │   │        └ AES-128-GCM or ChaCha20-Poly1305
 //	         │   └ index of the session in the outer headers, in hexadecimal
 //	         └ the NIC of the capture sends (out) or receives (in) the frames
 //
-// A block stands before the frames that leave with its keys. Frames that arrive are recorded before
-// the NIC has looked at them, so a few can stand before the block with their key: a reader collects
-// all keys first. Decrypt does so.
+// A block comes before the outgoing frames with its keys. Incoming frames are recorded before
+// the NIC has looked at them, so a few can come before the block with their key. Readers collect
+// all keys first, as Decrypt does.
 package capture
 
 import (
@@ -46,30 +50,35 @@ import (
 	"github.com/weftnet/weft/internal/seal"
 )
 
-// Config says how to capture. The zero value is good.
+// Config holds the parameters of a capture. The zero value is valid.
 type Config struct {
-	Name string // of the interface, in the file; "" = "weft"
-	// Clock is the engine's clock, which is read for each frame, or run of frames, that passes. nil suits simulations, in which time stands
-	// still between the calls that tell it: a frame has the time of the last one.
+	Name string // of the interface, in the file; "" means "weft"
+	// Clock is the engine's clock. It is read for each frame, or run of frames. nil is for
+	// simulations, in which time stands still between the calls that pass it: each frame gets
+	// the time of the last one.
 	Clock func() clock.Time
 
-	Base   time.Time // the wall clock's time when the engine's clock says 0; the zero Time means the Unix epoch
-	Buffer int       // bytes of memory for frames that are not written yet; 0 = limits.CaptureBuffer
-	Snap   int       // bytes of each frame that are written; 0 = limits.CaptureSnap
-	Limit  int64     // bytes of the file; 0 = limits.CaptureFile
+	// Base is the wall clock's time at time 0 of the engine's clock. The zero Time means the
+	// Unix epoch.
+	Base   time.Time
+	Buffer int   // memory for unwritten frames, in bytes; 0 means limits.CaptureBuffer
+	Snap   int   // bytes of each frame to write; 0 means limits.CaptureSnap
+	Limit  int64 // bytes of the file; 0 means limits.CaptureFile
 
-	Secrets bool // the file also gets the keys of sealed frames: see Keys
+	Secrets bool // also write the keys of sealed frames: see Keys
 
-	// Log, if set, is told in a sentence that no more frames are written, because the file has reached its limit or for an error, and in the end
-	// what is in it and what is not. The first comes from the writer's goroutine.
+	// Log, if not nil, is called with a sentence when no more frames are written, because the
+	// file has reached its limit or writing has failed. The writer's goroutine makes this call.
+	// In the end Log gets the numbers of written and missing frames.
 	Log func(text string)
 
-	// Failed, if set, is told in place of Log that writing has failed and that no more frames are written. The writer's goroutine
-	// calls it, once.
+	// Failed, if not nil, is called instead of Log when writing has failed and no more frames
+	// are written. The writer's goroutine calls it, once.
 	Failed func(text string)
 
-	// Inline writes in Poll, Flush and Close, without a goroutine: nothing is missed and everything happens in the order
-	// of calls, which suits simulations. The engine then waits for the io.Writer.
+	// Inline makes Poll, Flush and Close write the file, without a goroutine. Then no frame is
+	// missing, and everything happens in the order of calls, as simulations need. The engine
+	// waits for the io.Writer.
 	Inline bool
 }
 
@@ -77,27 +86,27 @@ type Config struct {
 type Driver struct {
 	link.Driver // the driver below
 
-	below    link.Caps // what it can do besides
+	below    link.Caps // capabilities of the driver below
 	rec      recorder
 	clock    func() clock.Time
-	now      clock.Time  // of the last call that told the time
-	reserved []byte      // the open reservation,
-	to       link.Addr   // where it goes,
-	size     int         // and how long its frames are if it is one for a run
-	seen     []link.Addr // whose next frame has been recorded already, by Peek
-	peeked   link.Addr   // of these, the last
+	now      clock.Time  // time of the last call that passed one
+	reserved []byte      // the open reservation
+	to       link.Addr   // its destination
+	size     int         // length of its frames, if it is for a run
+	seen     []link.Addr // senders whose next frame was recorded by Peek
+	peeked   link.Addr   // sender of the last Peek
 	single   []byte      // a frame of PostLone
 	tap      tap
-	receiver link.Receiver // during a Poll
+	receiver link.Receiver // the receiver, during a Poll
 	secrets  bool
 	closed   bool
-	err      error // what Close said
+	err      error // result of Close
 }
 
 var _ link.Driver = (*Driver)(nil)
 
-// Wrap captures what passes d and writes it to w. If w is an io.Closer, Close closes it. The error is that of writing
-// the file's beginning.
+// Wrap records the frames that pass d, and writes them to w. If w is an io.Closer, Close closes
+// it. The error is that of writing the file's beginning.
 func Wrap(d link.Driver, w io.Writer, cfg Config) (*Driver, error) {
 	if cfg.Buffer == 0 {
 		cfg.Buffer = limits.CaptureBuffer
@@ -141,7 +150,8 @@ func (c *Driver) Keys() func(seal.KeyLog) {
 	}
 }
 
-// Missed is how many frames passed that are not in the file, because writing fell behind or has failed, or the file is full.
+// Missed returns the number of frames that passed and are not in the file, because writing fell
+// behind or has failed, or because the file is full.
 func (c *Driver) Missed() uint64 {
 	return c.rec.missed + c.rec.out.lost.Load() + c.rec.out.beyond.Load()
 }
@@ -158,7 +168,8 @@ func (c *Driver) Reserve(to link.Addr) []byte {
 	return c.reserved
 }
 
-// Commit implements link.Driver. The frame is recorded first: afterwards its memory is the driver's.
+// Commit implements link.Driver. It records the frame first, since the memory is the driver's
+// afterwards.
 func (c *Driver) Commit(n int) {
 	if n >= 0 && n <= len(c.reserved) && c.reserved != nil {
 		c.recordOut(c.clock(), c.reserved[:n])
@@ -167,14 +178,14 @@ func (c *Driver) Commit(n int) {
 	c.Driver.Commit(n)
 }
 
-// recordOut records a frame for where the open reservation goes.
+// recordOut records a frame to the destination of the open reservation.
 func (c *Driver) recordOut(at clock.Time, b []byte) {
 	if !c.closed {
 		c.rec.record(frame{at: at, from: c.Addr(), to: c.to, outbound: true}, b)
 	}
 }
 
-// recordIn records a frame that has come.
+// recordIn records a frame that has arrived.
 func (c *Driver) recordIn(at clock.Time, from link.Addr, b []byte) {
 	if !c.closed {
 		c.rec.record(frame{at: at, from: from, to: c.Addr()}, b)
@@ -198,7 +209,8 @@ func (c *Driver) Poll(now clock.Time, to link.Receiver) (int, clock.Time) {
 	return n, next
 }
 
-// tap takes what the driver below hands over. It is a type of its own so that Driver has no Receive.
+// tap is the receiver for the driver below. It is a separate type so that Driver has no method
+// Receive.
 type tap struct{ c *Driver }
 
 func (t *tap) Receive(now clock.Time, from link.Addr, b []byte) {
@@ -209,7 +221,7 @@ func (t *tap) Receive(now clock.Time, from link.Addr, b []byte) {
 }
 
 func (t *tap) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int) {
-	at, known := t.c.clock(), t.c.forget(from) // the first
+	at, known := t.c.clock(), t.c.forget(from) // of the first frame
 	for off := 0; off < len(frames); off += size {
 		if off > 0 || !known {
 			t.c.recordIn(at, from, frames[off:min(off+size, len(frames))])
@@ -218,8 +230,8 @@ func (t *tap) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int
 	t.c.receiver.ReceiveRun(now, from, frames, size)
 }
 
-// Close closes the driver below, writes what is recorded, and closes the file. Its error is the driver's, or the first
-// one of writing: the capture then ends there.
+// Close closes the driver below, writes the recorded frames, and closes the file. It returns the
+// errors of the driver and of writing; the first write error ends the capture.
 func (c *Driver) Close() error {
 	if c.closed {
 		return c.err

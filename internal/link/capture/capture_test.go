@@ -47,13 +47,13 @@ func TestDriver(t *testing.T) {
 				Claims:    link.Properties{Reliable: true, Ordered: true, Checked: true, Whole: true},
 				Bounded:   true,
 				Nobody:    mem.Address(77),
-				Allocates: true, // writing pcapng does; recording has a test of its own
+				Allocates: true, // writing pcapng allocates; recording has its own test
 			})
 		})
 	}
 }
 
-// packet is what a reader of the file sees.
+// packet is a packet as a reader of the file sees it.
 type packet struct {
 	at       time.Time
 	from, to string
@@ -103,7 +103,8 @@ func read(t *testing.T, file []byte) (packets []packet, r *pcapgo.NgReader) {
 	}
 }
 
-// fits fails the test if a packet is longer than the file says of all. tcpdump refuses such a file, and the reader that the tests have does not.
+// fits fails the test if a packet is longer than the file's snap length. tcpdump refuses such a
+// file, and the reader in the tests does not.
 func fits(t *testing.T, r *pcapgo.NgReader, info gopacket.CaptureInfo) {
 	t.Helper()
 	if nic, err := r.Interface(0); err != nil || info.CaptureLength > int(nic.SnapLength) {
@@ -245,7 +246,7 @@ func TestAFileBeingWatchedIsSoonUpToDate(t *testing.T) {
 	}
 	for n := range 2 {
 		a.Reserve(b.Addr())
-		a.Commit(1) // and no call follows: the NIC is idle
+		a.Commit(1) // no call follows: the NIC is idle
 		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 			file, err := os.ReadFile(path)
 			if err != nil {
@@ -269,7 +270,7 @@ func TestAFileBeingWatchedIsSoonUpToDate(t *testing.T) {
 
 var errFull = errors.New("disk full")
 
-// fullDisk takes some bytes and no more.
+// fullDisk accepts a number of bytes and no more.
 type fullDisk struct{ room int }
 
 func (d *fullDisk) Write(b []byte) (int, error) {
@@ -302,8 +303,8 @@ func TestAnErrorOfWritingSurfacesAtClose(t *testing.T) {
 	}
 }
 
-// That writing has failed is told once, and not among what is logged of a capture that works. The counters of the link have
-// the frames that are missing.
+// A write failure is reported once, and not in the log of a working capture. The link's counters
+// include the missing frames.
 func TestAFullDiskIsToldApartAndCounted(t *testing.T) {
 	s := mem.NewSwitch(mem.Config{})
 	var failed, logged []string
@@ -323,7 +324,7 @@ func TestAFullDiskIsToldApartAndCounted(t *testing.T) {
 	}
 }
 
-// smallDisk is a file that takes some bytes and no more, unless it is cut.
+// smallDisk is a file that accepts a number of bytes and no more, unless it is cut.
 type smallDisk struct {
 	bytes.Buffer
 	size int
@@ -346,7 +347,8 @@ func (d *cutDisk) Truncate(n int64) error {
 
 func TestAFileOnAFullDiskEndsWellAndItsErrorIsToldAtOnce(t *testing.T) {
 	for size := 1000; size < 9000; size += 97 {
-		inline := size%10 > 0 // for most, since a goroutine begins to write after 100 ms
+		// Mostly inline, since a goroutine begins to write after 100 ms.
+		inline := size%10 > 0
 		disk := &cutDisk{smallDisk{size: size}}
 		said := make(chan string, 3)
 		s := mem.NewSwitch(mem.Config{})
@@ -374,7 +376,8 @@ func TestAFileOnAFullDiskEndsWellAndItsErrorIsToldAtOnce(t *testing.T) {
 		if a.Missed() != missing {
 			t.Errorf("%d packets of 10 are in the file, and %d frames count as missed", len(packets), a.Missed())
 		}
-		counted, room := nic.Statistics, size-disk.Len() // there may be none for the counts behind frames written before
+		// There may be no room for the counters behind frames that were written before.
+		counted, room := nic.Statistics, size-disk.Len()
 		if (counted.PacketsDropped != missing || counted.PacketsReceived != 10) && (counted.PacketsReceived != 0 || room >= 52) {
 			t.Errorf("%d packets are in the file, which has room for %d bytes and says %+v", len(packets), room, counted)
 		}
@@ -385,7 +388,7 @@ func TestAFileOnAFullDiskEndsWellAndItsErrorIsToldAtOnce(t *testing.T) {
 }
 
 func TestNothingIsWrittenBehindABlockOfWhichAPartIsInTheFile(t *testing.T) {
-	disk := &smallDisk{size: 3000} // which cannot be cut
+	disk := &smallDisk{size: 3000} // it cannot be cut
 	s := mem.NewSwitch(mem.Config{})
 	a, b := wrap(t, s.Port(), disk, capture.Config{Inline: true}), s.Port()
 	for range 10 {
@@ -400,7 +403,8 @@ func TestNothingIsWrittenBehindABlockOfWhichAPartIsInTheFile(t *testing.T) {
 func TestRecordingAllocatesNothing(t *testing.T) {
 	s := mem.NewSwitch(mem.Config{})
 	a, b := wrap(t, s.Port(), io.Discard, capture.Config{}), s.Port()
-	round := func() { // time stands still, and one chunk holds all: the writer is not asked to write
+	// Time stands still, and one chunk holds all frames: the writer need not write.
+	round := func() {
 		if a.Reserve(b.Addr()) != nil {
 			a.Commit(100)
 		}
@@ -423,7 +427,7 @@ func (d drop) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size int
 	link.Each(d, now, from, frames, size)
 }
 
-// capped captures frames of 1000 bytes, and returns the file and what was logged.
+// capped captures frames of 1000 bytes, and returns the file and the logged texts.
 func capped(t *testing.T, n int, cfg capture.Config) (file []byte, d *capture.Driver, log []string) {
 	s := mem.NewSwitch(mem.Config{})
 	var b bytes.Buffer
@@ -491,7 +495,7 @@ func TestOfEachFrameTheBeginningIsInTheFileWithItsTrueLength(t *testing.T) {
 	}
 }
 
-// open captures to a file.
+// open starts a capture to a file.
 func open(path string) (*capture.Driver, error) {
 	return capture.Open(mem.NewSwitch(mem.Config{}).Port(), path, func() clock.Time { return 0 }, capture.Config{})
 }

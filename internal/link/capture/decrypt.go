@@ -19,25 +19,27 @@ import (
 type Decrypted struct {
 	Packets   uint64
 	Opened    uint64 // sealed frames, decrypted
-	NoKey     uint64 // sealed frames that no key of the file opens
-	Cut       uint64 // sealed frames that are not whole in the file
-	Handshake uint64 // frames of handshakes, which keys of frames do not open
+	NoKey     uint64 // sealed frames that no key in the file opens
+	Cut       uint64 // sealed frames that the file does not hold in full
+	Handshake uint64 // handshake frames, which frame keys do not open
 	Unsealed  uint64 // frames of plain links, and plain frames of programs in drivers
-	Foreign   uint64 // packets that are no frames of Weft
+	Foreign   uint64 // packets that are not frames of Weft
 	Keys      int
-	BadKeys   uint64 // lines in Weft's secrets blocks that are no keys
+	BadKeys   uint64 // invalid lines in Weft's secrets blocks
 	Torn      bool   // the file ends within a block
 }
 
-// ErrNoKeys says that a capture holds no keys.
-var ErrNoKeys = errors.New("the file holds no keys; expected a capture that was made with secrets (weft nic --capture-secrets)")
+// ErrNoKeys means that a capture holds no keys.
+var ErrNoKeys = errors.New(
+	"the file holds no keys; expected a capture that was made with secrets (weft nic --capture-secrets)")
 
-// Decrypt copies a capture and decrypts the sealed frames by the keys in the capture. A decrypted
-// frame has its plaintext in place of the ciphertext, between the outer header and the tag, and its
-// packet has a comment that names the cipher. The copy holds no keys; all other blocks stay as they
-// are. in may be any file: the error names its fault.
+// Decrypt copies a capture and decrypts the sealed frames by the keys in it. In a decrypted
+// frame the plaintext replaces the ciphertext, between the outer header and the tag, and a
+// comment of the packet names the cipher. The copy holds no keys. All other blocks stay as they
+// are. in may be any file; the error says what is wrong with it.
 func Decrypt(in io.ReadSeeker, out io.Writer) (Decrypted, error) {
-	d := decrypter{ring: map[ringPlace][]*ringKey{}, out: bufio.NewWriterSize(out, 64<<10), scratch: make([]byte, limits.CaptureBlock)}
+	d := decrypter{ring: map[ringPlace][]*ringKey{}, out: bufio.NewWriterSize(out, 64<<10),
+		scratch: make([]byte, limits.CaptureBlock)}
 	if err := d.each(in, d.collect); err != nil {
 		return d.Decrypted, err
 	}
@@ -56,15 +58,15 @@ func Decrypt(in io.ReadSeeker, out io.Writer) (Decrypted, error) {
 	return d.Decrypted, d.out.Flush()
 }
 
-// decrypter is a Decrypt at work.
+// decrypter holds the state of a Decrypt.
 type decrypter struct {
 	Decrypted
-	ring    map[ringPlace][]*ringKey // of each place, by their first packet counter
-	ready   []*ringKey               // those with an opener
-	raw     []bool                   // of each interface of the section: its packets begin with their IP headers
+	ring    map[ringPlace][]*ringKey // keys of each place, by first packet counter
+	ready   []*ringKey               // keys with an opener
+	raw     []bool                   // per interface of the section: packets begin with IP headers
 	out     *bufio.Writer
-	block   []byte // that is written
-	scratch []byte // where frames are opened
+	block   []byte // block to write
+	scratch []byte // buffer for opened frames
 }
 
 // ringPlace holds the fields of a frame that select its keys.
@@ -73,16 +75,16 @@ type ringPlace struct {
 	outbound, odd bool
 }
 
-// ringKey is a key, and its opener once a frame has needed it.
+// ringKey is a key, with its opener once a frame has needed it.
 type ringKey struct {
 	seal.KeyLog
 	opener *seal.Key
 }
 
-// openers is how many keys have an opener at once; each takes a kilobyte.
+// openers is the number of keys with an opener at once. Each takes a kilobyte.
 const openers = 1024
 
-// each calls do with each block of a file that may end within one.
+// each calls do with each block of a file, which may end within a block.
 func (d *decrypter) each(in io.Reader, do func(kind uint32, block []byte) error) error {
 	for b := readBlocks(in); ; {
 		kind, block, err := b.next()
@@ -103,7 +105,7 @@ func (d *decrypter) each(in io.Reader, do func(kind uint32, block []byte) error)
 	}
 }
 
-// weftKeys returns the lines of a block that has keys.
+// weftKeys returns the lines of a block with keys.
 func weftKeys(kind uint32, block []byte) (text []byte, ok bool) {
 	if kind != blockSecrets || len(block) < 20 || le.Uint32(block[8:]) != secretsType {
 		return nil, false
@@ -190,11 +192,13 @@ func (d *decrypter) packet(block []byte) {
 		}
 		d.Opened++
 		mendSum(p.data, at, end)
-		d.block = p.appendChanged(d.block, p.data, fmt.Sprintf("was sealed by %v in phase %d of its direction; decrypted", k.Suite, k.Phase))
+		d.block = p.appendChanged(d.block, p.data,
+			fmt.Sprintf("was sealed by %v in phase %d of its direction; decrypted",
+				k.Suite, k.Phase))
 	}
 }
 
-// open decrypts a frame in its place and returns the key that fits, or nil.
+// open decrypts a frame in place and returns the key that fits, or nil.
 func (d *decrypter) open(o wire.Outer, frame []byte, way uint32) *ringKey {
 	clear := wire.OuterLen
 	if o.Flags&wire.FlagClear != 0 {
@@ -219,12 +223,13 @@ func (d *decrypter) open(o wire.Outer, frame []byte, way uint32) *ringKey {
 	return nil
 }
 
-// near returns the keys that can have sealed a frame. By its counter, that is the key of the last
-// phase that had begun. The next one counts too, since later frames can overtake the first frames
-// of a phase. So do the two before: another session with the same index can lie between.
+// near returns the keys that can have sealed a frame with this counter: the key of the last
+// phase that had begun, the next key, since later frames can overtake the first frames of a
+// phase, and the two keys before, since another session with the same index can lie between.
 func (d *decrypter) near(at ringPlace, counter uint64) []*ringKey {
 	keys := d.ring[at]
-	i, found := slices.BinarySearchFunc(keys, counter, func(k *ringKey, c uint64) int { return cmp.Compare(k.First, c) })
+	i, found := slices.BinarySearchFunc(keys, counter,
+		func(k *ringKey, c uint64) int { return cmp.Compare(k.First, c) })
 	if found {
 		i++
 	}
@@ -242,7 +247,7 @@ func (d *decrypter) opener(k *ringKey) *seal.Key {
 		}
 		d.ready = d.ready[:0]
 	}
-	k.opener, _ = seal.LoggedKey(&k.KeyLog) // parseKey has checked its length
+	k.opener, _ = seal.LoggedKey(&k.KeyLog) // parseKey has checked the key's length
 	d.ready = append(d.ready, k)
 	return k.opener
 }

@@ -35,7 +35,7 @@ func newSealer(suite seal.Suite) *sealer {
 	return s
 }
 
-// frame seals a body, whose first bytes stay in the clear.
+// frame seals a body. Its first inClear bytes stay in the clear.
 func (s *sealer) frame(body string, inClear int) []byte {
 	s.counter++
 	o := wire.Outer{Kind: wire.KindData, Flags: wire.FlagSealed, Index: testIndex, Counter: s.counter}
@@ -53,14 +53,14 @@ func (s *sealer) frame(body string, inClear int) []byte {
 
 func (s *sealer) flip() { s.Flip(0, s.counter+1) }
 
-// incoming is a key as the receiver tells it, from a frame on.
+// incoming returns the key as the receiver logs it, from a frame on.
 func (s *sealer) incoming(first uint64) seal.KeyLog {
 	k := s.Log(testIndex)
 	k.Outbound, k.First = false, first
 	return k
 }
 
-// recorded captures on one end of a link what do sends and receives.
+// recorded captures the frames that do sends and receives on one end of a link.
 func recorded(t testing.TB, a, b link.Driver, cfg capture.Config, do func(c *capture.Driver, send, receive func([]byte))) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -104,7 +104,7 @@ func decrypt(t testing.TB, file []byte) (capture.Decrypted, []byte) {
 	return n, out.Bytes()
 }
 
-// comments are those of the packets of a file.
+// comments returns the comments of the packets in a file.
 func comments(t *testing.T, file []byte) (l []string) {
 	t.Helper()
 	r, err := pcapgo.NewNgReader(bytes.NewReader(file), pcapgo.DefaultNgReaderOptions)
@@ -123,7 +123,7 @@ func comments(t *testing.T, file []byte) (l []string) {
 	}
 }
 
-// kinds are the types of the blocks of a file.
+// kinds returns the types of the blocks in a file.
 func kinds(file []byte) (l []uint32) {
 	for len(file) > 0 {
 		l = append(l, binary.LittleEndian.Uint32(file))
@@ -143,7 +143,7 @@ func TestDecryptOpensTheFramesOfEachPhaseBothWays(t *testing.T) {
 				var want []string
 				file := recorded(t, a, b, capture.Config{Inline: true, Secrets: true}, func(c *capture.Driver, send, receive func([]byte)) {
 					out, in := newSealer(suite), newSealer(suite)
-					in.flip() // the same key and counter never come both ways
+					in.flip() // no key and counter occur in both directions
 					keys := c.Keys()
 					for phase := range 6 {
 						keys(out.Log(testIndex))
@@ -159,7 +159,7 @@ func TestDecryptOpensTheFramesOfEachPhaseBothWays(t *testing.T) {
 							want = append(want, body)
 							body = fmt.Sprintf("phase %d in %d", phase, i)
 							if f := in.frame(body, 0); i == 0 {
-								late = f // it is overtaken by the next one
+								late = f // the next one overtakes it
 							} else {
 								receive(f)
 								want = append(want, body)
@@ -167,7 +167,8 @@ func TestDecryptOpensTheFramesOfEachPhaseBothWays(t *testing.T) {
 						}
 						receive(late)
 						want = append(want, fmt.Sprintf("phase %d in 0", phase))
-						keys(in.incoming(in.counter - 1)) // the NIC looks at the frames after they are recorded
+						// The NIC looks at the frames after they are recorded.
+						keys(in.incoming(in.counter - 1))
 						out.flip()
 						in.flip()
 					}
@@ -176,7 +177,7 @@ func TestDecryptOpensTheFramesOfEachPhaseBothWays(t *testing.T) {
 				if n.Opened != 36 || n.Packets != 36 || n.Keys != 12 || n.NoKey > 0 {
 					t.Errorf("%+v; want 36 frames opened by 12 keys", n)
 				}
-				packets, _ := read(t, plain) // with good checksums
+				packets, _ := read(t, plain) // with valid checksums
 				for i, p := range packets {
 					if body := p.payload[wire.OuterLen : len(p.payload)-wire.TagLen]; string(body) != want[i] {
 						t.Errorf("frame %d has %q; want %q", i, body, want[i])
@@ -358,7 +359,7 @@ func TestADiskThatIsFullAtAKeyCountsFramesOnly(t *testing.T) {
 	}
 }
 
-// sample is a capture with keys, and with packets of each fate.
+// sample returns a capture with keys, and with packets of every kind.
 func sample(t testing.TB) []byte {
 	a, b := pair()
 	return recorded(t, a, b, capture.Config{Inline: true, Secrets: true, Snap: 100}, func(c *capture.Driver, send, receive func([]byte)) {

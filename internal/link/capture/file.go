@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/link"
 )
 
-// Check says what is wrong with the sizes of a configuration.
+// Check returns an error if a size in the configuration is invalid.
 func (c *Config) Check() error {
 	if c.Limit != 0 && c.Limit < limits.LeastCapture {
 		return fmt.Errorf("a file of %d bytes; expected 0 or %d and more", c.Limit, limits.LeastCapture)
@@ -24,7 +24,8 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// Open captures what passes d in a new file, in place of one that exists there and that no other capture is writing. now is the engine's clock. On an error d is as it was.
+// Open captures the frames that pass d in a new file. It replaces an existing file, unless
+// another capture writes it. now is the engine's clock. If Open fails, d is unchanged.
 func Open(d link.Driver, path string, now func() clock.Time, cfg Config) (*Driver, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, fmt.Errorf("capture to %s: %w", path, err)
@@ -32,7 +33,7 @@ func Open(d link.Driver, path string, now func() clock.Time, cfg Config) (*Drive
 	cfg.Clock, cfg.Base = now, time.Now().Add(-time.Duration(now()))
 	f, err := create(path)
 	if err != nil {
-		return nil, fmt.Errorf("capture: %w", err) // which names the path
+		return nil, fmt.Errorf("capture: %w", err) // err names the path
 	}
 	cfg.Log, cfg.Failed = about(path, cfg.Log), about(path, cfg.Failed)
 	c, err := Wrap(d, f, cfg)
@@ -42,7 +43,8 @@ func Open(d link.Driver, path string, now func() clock.Time, cfg Config) (*Drive
 	return c, nil
 }
 
-// about returns say with the name of the file before each text; nil if say is nil.
+// about returns a function that calls say with the name of the file before each text. It returns
+// nil if say is nil.
 func about(path string, say func(text string)) func(text string) {
 	if say == nil {
 		return nil
@@ -50,26 +52,33 @@ func about(path string, say func(text string)) func(text string) {
 	return func(text string) { say(fmt.Sprintf("capture to %s: %s", path, text)) }
 }
 
-// create makes the file of a capture, and locks it. The file is for its owner alone, since it holds what messages say. So it is a new one: what is
-// there may have a wider mode, or another owner, or may be open for reading since it had.
+// create makes and locks the file of a capture. Only the owner may read it, since it holds the
+// content of messages. So it must be a new file: an existing one may have a wider mode, or
+// another owner, or may still be open for reading.
 func create(path string) (*os.File, error) {
 	old, err := remove(path)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600) // APPEND: it may become shorter
+	// APPEND, since the file may become shorter.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
-		if err = lock(f); err != nil { // by a capture that begins at the same time, and replaces this file
+		// Another capture that begins at the same time may hold the lock, and replaces this
+		// file.
+		if err = lock(f); err != nil {
 			err = errors.Join(err, f.Close())
 		}
 	}
-	if old != nil { // only now: until there is a lock on the new file, that on the old one keeps others away
+	// The old file is closed only now: until the new file is locked, the lock on the old one
+	// keeps other captures away.
+	if old != nil {
 		err = errors.Join(err, old.Close())
 	}
 	return f, err
 }
 
-// remove removes the file at path, and returns it with its lock. It is nil if there is none.
+// remove removes the file at path, and returns it with its lock. It returns nil if there is
+// none.
 func remove(path string) (*os.File, error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -94,8 +103,8 @@ func remove(path string) (*os.File, error) {
 	return old, nil
 }
 
-// lock locks a file for as long as it is open, unless it is another capture's: that has the lock, or has replaced the file since this one was
-// opened. A file system may have no locks, which is no reason not to capture there.
+// lock locks a file until it is closed. It fails if another capture has the lock, or has
+// replaced the file since it was opened. A file system without locks is no error.
 func lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	mine, _ := f.Stat()

@@ -4,8 +4,9 @@ import (
 	"net/netip"
 )
 
-// Each frame gets the IP and UDP headers that its addresses suggest. Both are of one version: IPv4 if one address is, and the other one
-// is or says nothing.
+// Each frame gets the IP and UDP headers that match its addresses. Both addresses have one
+// version: IPv4 if one of them is IPv4 and the other one is IPv4 or names no host, otherwise
+// IPv6.
 const (
 	ipv4Len  = 20
 	ipv6Len  = 40
@@ -14,15 +15,16 @@ const (
 	hopLimit = 64
 	dontCut  = 0x4000
 
-	// longest is how much of a frame fits an IP packet of either version behind the headers.
+	// longest is the number of bytes of a frame that fit an IP packet of either version, after
+	// the headers.
 	longest = 65535 - ipv6Len - udpLen
 )
 
-// longestPacket is how long a packet may be whose frame is cut to snap bytes: the snap length of the file, beyond which readers refuse a
-// packet.
+// longestPacket returns the length of the longest packet whose frame is cut to snap bytes. It is
+// the snap length of the file, and readers refuse longer packets.
 func longestPacket(snap int) int { return min(snap, longest) + ipv6Len + udpLen }
 
-// headers is how many bytes go before the frame.
+// headers returns the length of the headers before the frame.
 func (f *frame) headers() int {
 	if f.four() {
 		return ipv4Len + udpLen
@@ -38,7 +40,8 @@ func (f *frame) four() bool {
 // says reports whether an address names a host.
 func says(a netip.Addr) bool { return a.IsValid() && !a.IsUnspecified() }
 
-// appendHeaders appends the headers of a frame. Checksums are right if kept is the whole of it; of a frame that is cut, UDP has none.
+// appendHeaders appends the headers of a frame. The checksums are right if kept is the whole
+// frame. If the frame is cut, there is no UDP checksum.
 func appendHeaders(b []byte, f *frame, kept []byte) []byte {
 	at := len(b)
 	b = append(b, make([]byte, f.headers())...)
@@ -73,10 +76,10 @@ func appendHeaders(b []byte, f *frame, kept []byte) []byte {
 	return b
 }
 
-// udpSum is the checksum of a UDP packet whose header has none yet.
+// udpSum returns the checksum of a UDP packet. The field must still be zero in its header.
 func udpSum(addresses, udp, payload []byte) uint16 {
 	c := ^fold(sum(sum(sum(0, addresses)+protoUDP+uint32(len(udp)+len(payload)), udp), payload))
-	if c == 0 { // which would say that there is none
+	if c == 0 { // 0 would mean no checksum
 		c = 0xffff
 	}
 	return c
@@ -89,7 +92,7 @@ func as4(a netip.Addr) (b [4]byte) {
 	return b
 }
 
-// sum adds b to an Internet checksum (RFC 1071), in words of 16 bits. It takes 64 KiB and more.
+// sum adds the 16-bit words of b to an Internet checksum (RFC 1071). b may have 64 KiB and more.
 func sum(s uint32, b []byte) uint32 {
 	for ; len(b) > 1; b = b[2:] {
 		s += uint32(b[0])<<8 | uint32(b[1])

@@ -9,21 +9,21 @@ import (
 	"github.com/weftnet/weft/internal/seal"
 )
 
-// secretsType is the type of Weft's own secrets: "WFKL", for Weft key log. It is not registered.
+// secretsType is the type of Weft's secrets: "WFKL", for Weft key log. It is not registered.
 const secretsType = 0x57464b4c
 
 const (
-	keyWord  = "WEFT_KEY" // with which a line begins
+	keyWord  = "WEFT_KEY" // beginning of a line
 	outWord  = "out"
 	inWord   = "in"
 	keyWords = 7
 
-	// keyLineMost is the longest line in bytes: a suite's name, two numbers of 20 digits and 64
-	// hexadecimal digits.
+	// keyLineMost is the longest line, in bytes: the name of a suite, two numbers of 20 digits
+	// and 64 hexadecimal digits.
 	keyLineMost = 160
 )
 
-// secretsBytes is the length of a block with text bytes of text.
+// secretsBytes returns the length of a block with text bytes of text.
 func secretsBytes(text int) int { return 16 + padded(text) + 4 }
 
 // appendSecrets appends a secrets block with a text.
@@ -51,7 +51,7 @@ func appendKey(b []byte, k *seal.KeyLog) []byte {
 
 var errKeyLine = errors.New("capture: malformed line of a key")
 
-// parseKey reads the line of a key, without its end.
+// parseKey parses the line of a key, without its line end.
 func parseKey(line string) (k seal.KeyLog, err error) {
 	w := strings.Split(line, " ")
 	if len(line) > keyLineMost || len(w) != keyWords || w[0] != keyWord || w[1] != outWord && w[1] != inWord {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A file is a sequence of blocks (draft-ietf-opsawg-pcapng), in little-endian words here:
+// A file is a sequence of blocks (draft-ietf-opsawg-pcapng), here with little-endian words:
 //
-//	section header   0x0a0d0d0a │ length │ 0x1a2b3c4d │ version 1.0 │ length of the section, unknown │ options │ length
-//	interface        1          │ length │ link type RAW │ snap length                               │ options │ length
-//	secrets          10         │ length │ secrets type │ length of the text │ text                      │ options │ length
-//	packet           6          │ length │ interface 0 │ time │ bytes here │ bytes in truth │ packet │ options │ length
-//	statistics       5          │ length │ interface 0 │ time                                         │ options │ length
+//	section     0x0a0d0d0a │ length │ 0x1a2b3c4d │ version 1.0 │ section length, unknown        │ options │ length
+//	interface   1          │ length │ link type RAW │ snap length                               │ options │ length
+//	secrets     10         │ length │ secrets type │ length of the text │ text                  │ options │ length
+//	packet      6          │ length │ interface 0 │ time │ bytes here │ bytes in truth │ packet │ options │ length
+//	statistics  5          │ length │ interface 0 │ time                                        │ options │ length
 //
-// Everything is padded to four bytes. Times are nanoseconds of the Unix epoch, the high word first. An option is its code, its length
-// and its value.
+// Everything is padded to four bytes. Times are nanoseconds since the Unix epoch, the high word
+// first. An option is a code, a length and a value.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1
@@ -23,7 +23,7 @@ const (
 	blockSecrets    = 10
 
 	byteOrder = 0x1a2b3c4d
-	bigEndian = 0x4d3c2b1a // byteOrder, read in the wrong order
+	bigEndian = 0x4d3c2b1a // byteOrder, read in the wrong byte order
 	linkRaw   = 101        // each packet begins with its IP header
 
 	optionComment     = 1 // of every block
@@ -39,7 +39,8 @@ const (
 	flagOutward = 2
 )
 
-// packetBytes is what the block of a packet of n bytes takes, statisticsBytes what the last block of a file does.
+// packetBytes returns the length of the block of a packet of n bytes. statisticsBytes is the
+// length of the last block of a file.
 func packetBytes(n int) int { return 32 + padded(n) + 12 }
 
 const statisticsBytes = 24 + 2*12 + 4
@@ -49,7 +50,7 @@ func padded(n int) int { return (n + 3) &^ 3 }
 // Blocks have little-endian words, and packets big-endian ones.
 var le, be = binary.LittleEndian, binary.BigEndian
 
-// begin appends a block's beginning to b; end ends the block that begins at an offset.
+// begin appends a block's beginning to b. end completes the block that begins at an offset.
 func begin(b []byte, kind uint32) []byte { return le.AppendUint32(le.AppendUint32(b, kind), 0) }
 
 func end(b []byte, at int) []byte {
@@ -59,7 +60,7 @@ func end(b []byte, at int) []byte {
 }
 
 func pad(b []byte) []byte {
-	for len(b)%4 != 0 { // each block is of whole words, and so is what lies before it
+	for len(b)%4 != 0 { // each block consists of whole words, and so does everything before it
 		b = append(b, 0)
 	}
 	return b
@@ -70,10 +71,11 @@ func option(b []byte, code uint16, value string) []byte {
 	return pad(append(b, value...))
 }
 
-// endOptions is the option that ends the others.
+// endOptions appends the option that ends the others.
 func endOptions(b []byte) []byte { return le.AppendUint32(b, 0) }
 
-// appendHead appends the blocks with which a file begins. No packet behind them is longer than snap.
+// appendHead appends the blocks at the beginning of a file. No later packet may be longer than
+// snap.
 func appendHead(b []byte, name string, snap int) []byte {
 	at := len(b)
 	b = begin(b, blockSection)
@@ -94,7 +96,8 @@ func appendTime(b []byte, at time.Time) []byte {
 	return le.AppendUint32(le.AppendUint32(b, uint32(ns>>32)), uint32(ns))
 }
 
-// appendPacket appends the block of a packet of length bytes, of which the first ones are kept.
+// appendPacket appends the block of a frame. kept is the beginning of the frame that the file
+// holds.
 func appendPacket(b []byte, when time.Time, f *frame, kept []byte) []byte {
 	at := len(b)
 	head := f.headers()
@@ -112,7 +115,7 @@ func appendPacket(b []byte, when time.Time, f *frame, kept []byte) []byte {
 	return end(endOptions(b), at)
 }
 
-// appendStatistics appends the block of an interface's counts.
+// appendStatistics appends the block with an interface's counters.
 func appendStatistics(b []byte, when time.Time, received, dropped uint64) []byte {
 	at := len(b)
 	b = begin(b, blockStatistics)

@@ -10,47 +10,49 @@ import (
 	"github.com/weftnet/weft/internal/seal"
 )
 
-// frame is what is known of a recorded frame.
+// frame describes a recorded frame.
 type frame struct {
 	at        clock.Time
 	from, to  link.Addr
 	outbound  bool
-	length    int // bytes
-	off, kept int // of these, so many are in the chunk
+	length    int // in bytes
+	off, kept int // the chunk holds kept bytes of them, at off
 }
 
-// chunk is a number of recorded frames: what the recorder and the writer exchange.
+// chunk is a number of recorded frames. Recorder and writer exchange chunks.
 type chunk struct {
 	bytes  []byte
 	frames []frame
-	keys   []byte // lines, of the keys that sessions began to use meanwhile
+	keys   []byte // lines, for the keys that sessions began to use meanwhile
 }
 
 const (
-	chunkBytes  = 256 << 10 // a few of the largest frames
-	chunkFrames = 2048      // frames of 128 bytes fill both
-	chunkKeys   = 64 << 10  // bytes of lines: some 500 keys
+	chunkBytes  = 256 << 10 // holds several of the largest frames
+	chunkFrames = 2048      // frames of 128 bytes fill bytes and frames at once
+	chunkKeys   = 64 << 10  // bytes of lines: about 500 keys
 	oldAge      = 100 * time.Millisecond
 )
 
-// chunkCost is what a chunk counts against Config.Buffer, give or take its list of frames.
+// chunkCost is the memory of a chunk as counted against Config.Buffer. It leaves out the list of
+// frames.
 const chunkCost = chunkBytes
 
-// The largest frame fits a chunk.
+// The largest frame fits into a chunk.
 var _ [chunkBytes - limits.MaxFrame]struct{}
 
-// recorder is the engine's half: it fills chunks and hands them to the writer. A chunk that is not full after a while is handed over by a timer,
-// since the engine may sleep by then.
+// recorder is the engine's half. It fills chunks and hands them to the writer. A timer hands
+// over a chunk that is not full after a while, since the engine may sleep by then.
 type recorder struct {
-	out     *writer
-	mu      sync.Mutex  // guards current; the timer holds it for no longer than a send to full takes
-	current *chunk      // being filled; nil if there is none
-	old     *time.Timer // of current; nil if writing is inline
-	made    int         // chunks that exist
-	most    int         // chunks that may exist
-	snap    int         // bytes of a frame that are kept
-	missed  uint64      // frames for which there was no chunk
-	unkept  uint64      // keys for which there was none
+	out *writer
+	// mu guards current. The timer holds it only for a send to full.
+	mu      sync.Mutex
+	current *chunk      // the chunk being filled, or nil
+	old     *time.Timer // timer for the age of current; nil if writing is inline
+	made    int         // number of chunks made
+	most    int         // largest number of chunks
+	snap    int         // bytes of a frame to keep
+	missed  uint64      // frames without a chunk
+	unkept  uint64      // keys without a chunk
 	empty   chan *chunk
 	full    chan *chunk // nil if writing is inline
 	ended   chan struct{}
@@ -73,12 +75,12 @@ func (r *recorder) start(out *writer, cfg Config) {
 	go r.write()
 }
 
-// write is the writer's goroutine.
+// write runs in the writer's goroutine.
 func (r *recorder) write() {
 	defer close(r.ended)
 	for c := range r.full {
 		r.out.write(c)
-		r.empty <- c // has room for all there are
+		r.empty <- c // has room for all chunks
 	}
 }
 
@@ -101,7 +103,7 @@ func (r *recorder) record(f frame, b []byte) {
 	c.frames = append(c.frames, f)
 }
 
-// key notes a key. The writer puts it into the file before the frames of the same chunk.
+// key records a key. The writer puts it into the file before the frames of the same chunk.
 func (r *recorder) key(k seal.KeyLog) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -115,7 +117,8 @@ func (r *recorder) key(k seal.KeyLog) {
 	r.current.keys = appendKey(r.current.keys, &k)
 }
 
-// renew finds an empty chunk, which will be old some time. It is false if all of them wait to be written.
+// renew gets an empty chunk and starts its timer. It returns false if all chunks wait to be
+// written.
 func (r *recorder) renew() bool {
 	select {
 	case r.current = <-r.empty:
@@ -132,31 +135,32 @@ func (r *recorder) renew() bool {
 	return true
 }
 
-// handOver gives the current chunk, if there is one, to the writer. mu is held, but for writing inline.
+// handOver gives the current chunk, if any, to the writer. The caller holds mu, unless writing
+// is inline.
 func (r *recorder) handOver() {
 	c := r.current
 	if c == nil {
 		return
 	}
 	if r.full == nil {
-		r.out.write(c) // and go on with the same chunk
+		r.out.write(c) // the same chunk is used again
 		return
 	}
 	r.current = nil
-	r.full <- c // has room for all there are
+	r.full <- c // has room for all chunks
 }
 
-// writeInline writes what is recorded, where that is not for a goroutine.
+// writeInline writes the recorded frames if there is no goroutine for it.
 func (r *recorder) writeInline() {
 	if r.full == nil {
 		r.handOver()
 	}
 }
 
-// finish writes what is left and returns the first error.
+// finish writes the remaining frames and returns the first error.
 func (r *recorder) finish() error {
 	r.mu.Lock()
-	r.handOver() // the timer finds nothing from now on
+	r.handOver() // from now on the timer finds no chunk
 	r.mu.Unlock()
 	if r.full != nil {
 		r.old.Stop()

@@ -14,20 +14,20 @@ import (
 type writer struct {
 	to      io.Writer
 	base    time.Time
-	limit   int64 // bytes of the file
+	limit   int64 // largest length of the file, in bytes
 	buf     []byte
-	held    uint64 // frames in buf
-	size    int64  // bytes of the file so far, those in buf included
+	held    uint64 // number of frames in buf
+	size    int64  // length of the file so far, including buf
 	written uint64
-	lost    atomic.Uint64 // recorded frames that were not written because of err,
-	beyond  atomic.Uint64 // or because of the limit: from the first one on, all
-	last    time.Time     // of the last frame
-	err     error         // the first one; no frame is written afterwards
-	keys    uint64        // in the file,
-	keyless uint64        // and that it had no room for, or that could not be written
-	torn    bool          // by err: the file ends within a block, and has no end
+	lost    atomic.Uint64 // recorded frames not written because of err
+	beyond  atomic.Uint64 // or because of the limit: all after the first one
+	last    time.Time     // time of the last frame
+	err     error         // the first error; no frame is written after it
+	keys    uint64        // keys in the file
+	keyless uint64        // keys without room, or that could not be written
+	torn    bool          // because of err the file ends within a block, and has no end
 	log     func(text string)
-	failed  func(text string) // in place of log when writing fails; may be nil
+	failed  func(text string) // called instead of log when writing fails; may be nil
 }
 
 func newWriter(to io.Writer, cfg Config) (*writer, error) {
@@ -42,7 +42,7 @@ func newWriter(to io.Writer, cfg Config) (*writer, error) {
 	return w, err
 }
 
-// write writes a chunk's frames and empties it.
+// write writes a chunk's frames and empties the chunk.
 func (w *writer) write(c *chunk) {
 	if len(c.keys) > 0 {
 		w.addKeys(c.keys)
@@ -62,8 +62,7 @@ func (w *writer) write(c *chunk) {
 	c.bytes, c.frames, c.keys = c.bytes[:0], c.frames[:0], c.keys[:0]
 }
 
-// addKeys appends a block with keys to what is to be written, if the file has room for it and for
-// its end.
+// addKeys appends a block with keys to the buffer, if the file has room for it and for its end.
 func (w *writer) addKeys(lines []byte) {
 	n, size := uint64(bytes.Count(lines, []byte("\n"))), int64(secretsBytes(len(lines)))
 	if w.err != nil || w.beyond.Load() > 0 || w.size+size+statisticsBytes > w.limit {
@@ -77,14 +76,15 @@ func (w *writer) addKeys(lines []byte) {
 	w.size += size
 }
 
-// add appends a packet to what is to be written, if the file has room for it and for its end. The first one that has none is the last:
-// a file with holes would say less.
+// add appends a packet to the buffer, if the file has room for it and for its end. The first
+// packet without room is the end: a file with holes would be less useful.
 func (w *writer) add(f *frame, kept []byte) {
 	kept = kept[:min(len(kept), longest)]
 	n := packetBytes(f.headers() + len(kept))
 	if w.beyond.Load() > 0 || w.size+int64(n)+statisticsBytes > w.limit {
 		if w.beyond.Add(1) == 1 {
-			w.say(fmt.Sprintf("the file has reached its limit of %d bytes: it has %d frames, and no more are written", w.limit, w.written+w.held))
+			w.say(fmt.Sprintf("the file has reached its limit of %d bytes: it has %d frames, and no more are written",
+				w.limit, w.written+w.held))
 		}
 		return
 	}
@@ -97,7 +97,7 @@ func (w *writer) add(f *frame, kept []byte) {
 	}
 }
 
-// flush writes what has been put together.
+// flush writes the buffer to the file.
 func (w *writer) flush() {
 	if n, err := w.to.Write(w.buf); err != nil {
 		w.fail(n, err)
@@ -107,8 +107,9 @@ func (w *writer) flush() {
 	w.buf, w.held = w.buf[:0], 0
 }
 
-// fail ends the writing of frames after an error: the file has taken n bytes of buf. Of these it keeps the blocks that leave room for its end, so
-// that it ends as one that has reached its limit does.
+// fail ends the writing of frames after an error. The file has taken n bytes of the buffer. It
+// keeps those blocks that leave room for its end, so that it ends like a file that has reached
+// its limit.
 func (w *writer) fail(n int, err error) {
 	kept, frames := 0, uint64(0)
 	for n-kept >= 8 {
@@ -146,7 +147,7 @@ func (w *writer) say(text string) {
 
 func (w *writer) time(t clock.Time) time.Time { return w.base.Add(time.Duration(t)) }
 
-// finish ends the file and returns the first error of all.
+// finish writes the end of the file and returns the first error of all.
 func (w *writer) finish(missed, unkept uint64) error {
 	beyond, lost := w.beyond.Load(), w.lost.Load()
 	absent := missed + beyond + lost
