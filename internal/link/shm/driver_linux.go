@@ -146,7 +146,7 @@ func (d *Driver) glance() func() bool {
 	}
 }
 
-// take hands over at most most frames of one sender.
+// take hands over frames of one sender, up to the limit most.
 func (d *Driver) take(in *incoming, now clock.Time, to link.Receiver, most int) (frames int) {
 	for bytes := 0; frames < most && bytes < pollBytes; {
 		f, err := in.read.next()

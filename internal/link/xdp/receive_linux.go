@@ -67,7 +67,8 @@ func (d *Driver) Glance() bool {
 	return false
 }
 
-// receive hands over at most most frames of one queue, and returns their chunks to the kernel.
+// receive hands over frames of one queue, up to the limit most, and returns their chunks to the
+// kernel.
 func (d *Driver) receive(q *queue, now clock.Time, to link.Receiver, most int) (frames int) {
 	for frames < most {
 		e, ok := q.rx.get()

@@ -20,9 +20,9 @@
 // If the network driver accepts zero-copy sockets, and sends the frame of a self-test, frames
 // are not copied (selftest_linux.go). The program is attached in native mode by a BPF link that
 // lives as long as this process, so nothing is left behind, however the process ends. In generic
-// mode the kernel first builds its packet and then copies it. That is slower than UDP, and only
-// for users who ask for it. While a program is attached, many network drivers, among them veth,
-// do no segmentation offload: bulk over TCP or UDP on that interface is several times slower. So
+// mode the kernel first builds its packet and then copies it. That is slower than UDP, and must
+// be asked for. While a program is attached, many network drivers, among them veth, do no
+// segmentation offload: bulk over TCP or UDP on that interface is several times slower. So
 // AF_XDP must be chosen by name.
 package xdp
 
