@@ -12,8 +12,8 @@ import (
 )
 
 // traced is a host that records the requests of a program in the words of the evaluator. If late
-// is set, transfers end late: their effects then must not show, whatever the compiler let run
-// meanwhile.
+// is set, transfers end late. Then statements that the compiler runs beside them must make no
+// visible difference.
 type traced struct {
 	*evaluator
 	late    bool

@@ -16,8 +16,8 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// maxSource is the longest allowed source, in bytes. Any longer source makes a program that
-// cannot be loaded.
+// maxSource is the longest allowed source, in bytes. It is more than the source of a program
+// that can be loaded needs.
 const maxSource = 1 << 20
 
 // Compile compiles a source. file is its name in error messages. The error is of type Errors.

@@ -37,8 +37,8 @@ func (r *Resident) unmapState() error {
 // too long.
 var ErrBusy = errors.New("the program is busy in the driver")
 
-// borrowTries is the number of times that Take checks for the end of an activation. It takes
-// longer than an activation with the whole budget.
+// borrowTries is the number of times that Take checks for the end of an activation. All these
+// checks together take longer than an activation with the whole budget.
 const borrowTries = 100_000
 
 // Take prevents activations of the program in the driver until Give, so that its data can be

@@ -94,8 +94,8 @@ func (g *generator) sumFrame() {
 }
 
 // sumMet adds four bytes to the checksum in R3. The bytes are in R0 and are already combined
-// with the previous checksum. more bytes follow the first of them, which selects its table. A
-// table entry has four bytes.
+// with the previous checksum. more is the number of bytes after the first of them, and selects
+// its table. A table entry has four bytes.
 func (g *generator) sumMet(more int) {
 	r0, r3, r4, r5 := asm.R0, asm.R3, asm.R4, asm.R5
 	for i := range 4 {

@@ -173,7 +173,8 @@ func (f *flow) still(l loop, pc int, register uint8) bool {
 	case prog.Ld, prog.Ldx, prog.Addx, prog.Clock, prog.Lock:
 		return false
 	}
-	return e.A == prog.Write && (e.B != prog.Read || f.still(l, by, w.B())) && (e.C != prog.Read || f.still(l, by, w.C()))
+	return e.A == prog.Write && (e.B != prog.Read || f.still(l, by, w.B())) &&
+		(e.C != prog.Read || f.still(l, by, w.C()))
 }
 
 // comesBack reports whether a loop can return to its head without one of the branches that cut

@@ -4,7 +4,7 @@
 //	          Load              Start            Dispatch
 //	module ───────────► loaded ────────────► idle ───────────────► running ─┬─► AWAIT, PASS, DROP: idle
 //	       verify, place     initialisation      program → trigger          ├─► STOP, out of budget: stopped
-//	                                                                        ├─► error: idle, counted by cause
+//	                                                                        ├─► error: idle, cause counted
 //	                   Finish: a transfer has ended ─► running ◄─ waiting ◄─┘
 //
 // The machine is a value: it starts no goroutine, never sleeps and reads no clock. Programs

@@ -11,7 +11,7 @@ const (
 	DivideByZero         //
 	OutOfArray           // an index is outside of the variable
 	OutOfPacket          // an index or range is outside of the packet
-	BadLength            // LEN is negative, or longer than the rest of the variable or than a message
+	BadLength            // LEN is negative, or too long for the variable or for a message
 	BadAddress           // AS or TO is not a number of a trigger or program
 	UnknownName          // TO or AT is a name that this NIC does not know
 	SendRefused          // the host refused a message

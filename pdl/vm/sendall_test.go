@@ -63,7 +63,8 @@ func TestOneSendReachesTheProgramOfEachOtherNIC(t *testing.T) { // PANIC-7, PANI
 func TestASendToAllCostsAsMuchAsOneToEach(t *testing.T) { // PANIC-5
 	cost := func(nics int) int {
 		_, all := groupOf(t, nics, 10_000)
-		all[0].Machine.Dispatch(&vm.Message{Program: 10, Trigger: 1, Payload: []byte{0, 2, 0, 0, 0, 0, 0, 0}}) // 512 bytes
+		// The message asks for 512 bytes.
+		all[0].Machine.Dispatch(&vm.Message{Program: 10, Trigger: 1, Payload: []byte{0, 2, 0, 0, 0, 0, 0, 0}})
 		return all[0].Machine.Last()
 	}
 	if more := cost(5) - cost(2); more != 3*(1+512/64) {
