@@ -19,7 +19,9 @@ type Options struct {
 	// machine. If Resident is empty, messages arrive reliably.
 	Resident string
 
-	Guards  string // the process whose messages the program filters, such as "app/3"; empty means none
+	// Guards is the process whose messages the program filters, such as "app/3". Empty means
+	// none.
+	Guards  string
 	Trigger uint32 // the trigger that gets the messages of the process in Guards
 
 	// Outgoing makes the program filter the messages that the process in Guards sends, in place of
@@ -59,12 +61,15 @@ type Info struct {
 	Why   string     `json:"why,omitempty"`  // the reason for the program's last abort
 	Line  int        `json:"line,omitempty"` // the source line of the program's last abort
 
-	Owner     int        `json:"owner"`                // the user ID of the loader; -1 for a user of another NIC
-	OwnerNIC  weft.NICID `json:"owner_nic,omitempty"`  // the loader's NIC, if not this NIC
-	OwnerUser string     `json:"owner_user,omitempty"` // the loader's user name; empty if the NIC is embedded
+	// Owner is the user ID of the loader. It is -1 for a user of another NIC.
+	Owner    int        `json:"owner"`
+	OwnerNIC weft.NICID `json:"owner_nic,omitempty"` // the loader's NIC, if not this NIC
+	// OwnerUser is the loader's user name. It is empty if the NIC is embedded.
+	OwnerUser string `json:"owner_user,omitempty"`
 
 	Resident string `json:"resident,omitempty"` // "vm" or "xdp" if the program is resident
-	Lacks    string `json:"lacks,omitempty"`    // the segments that the program cannot reach from the driver, and why
+	// Lacks names the segments that the program cannot reach from the driver, and why.
+	Lacks    string `json:"lacks,omitempty"`
 	Guards   string `json:"guards,omitempty"`   // the process whose messages the program filters
 	Outgoing bool   `json:"outgoing,omitempty"` // it filters the messages that this process sends
 
@@ -79,7 +84,8 @@ type Info struct {
 	Refused      uint64 `json:"refused"`      // messages for a missing trigger or a stopped program
 	Shown        uint64 `json:"shown"`        // values displayed
 	Dropped      uint64 `json:"dropped"`      // messages that the program dropped as a filter
-	Delayed      uint64 `json:"delayed"`      // messages that the program delayed as a filter of outgoing messages
+	// Delayed counts the messages that the program delayed as a filter of outgoing messages.
+	Delayed uint64 `json:"delayed"`
 
 	Aborts map[string]uint64 `json:"aborts,omitempty"` // activations aborted, by cause
 	Lost   map[string]uint64 `json:"lost,omitempty"`   // messages lost in the driver, by cause
