@@ -26,5 +26,5 @@ func stream(to, from []byte) {
 func streamLines(to, from *byte, lines int)
 
 // ticks reads a clock with an arbitrary rate. It takes 20 ns, the system's clock 40 to 90. It
-// first waits until all earlier stores have reached memory.
+// first waits until all earlier stores are complete.
 func ticks() uint64

@@ -73,7 +73,8 @@ func TestCommandsAreReadInOrderAndTheHeadIsToldEveryEight(t *testing.T) { // QNI
 			}
 			posted++
 		}
-		if posted < limits.DriverCommands-8 { // one entry stays empty, and the head may be seven late (QNIX-A4)
+		// One entry stays empty, and the head may be seven late (QNIX-A4).
+		if posted < limits.DriverCommands-8 {
 			t.Fatalf("round %d: only %d commands find room", round, posted)
 		}
 		if p, of := d.Pending(); p != posted || of != limits.DriverCommands {

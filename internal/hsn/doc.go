@@ -15,7 +15,7 @@
 //	                           ▲ swept by the next output: Module.Sent ◄── Interface has done with it
 //
 //	Interface.Next ─► Interrupt: a few packets a call ─► whole: Module.Receive, which now owns the buffer
-//	      ▲                                            └─ half: fragment queue ─► both halves: Module.Receive
+//	      ▲                                            └─ half: fragment queue ─► both: Module.Receive
 //	      └── receive queue, filled from the pool                             └─ Patience: forgotten
 //
 // Nothing here waits, reads a clock or starts a goroutine. The caller calls the driver when

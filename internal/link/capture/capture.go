@@ -28,7 +28,7 @@
 //	WEFT_KEY out 1f3a0007 AES-128-GCM 3 1201 00112233445566778899aabbccddeeff
 //	         │   │        │           │ │    └ the key, in hexadecimal
 //	         │   │        │           │ └ packet counter of the first frame, or of the first that arrived
-//	         │   │        │           └ phase of its direction, from 0; its lowest bit is the frames' phase bit
+//	         │   │        │           └ phase of its direction, from 0; its frames carry the lowest bit
 //	         │   │        └ AES-128-GCM or ChaCha20-Poly1305
 //	         │   └ index of the session in the outer headers, in hexadecimal
 //	         └ the NIC of the capture sends (out) or receives (in) the frames

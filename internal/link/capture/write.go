@@ -20,7 +20,7 @@ type writer struct {
 	size    int64  // length of the file so far, including buf
 	written uint64
 	lost    atomic.Uint64 // recorded frames not written because of err
-	beyond  atomic.Uint64 // or because of the limit: all after the first one
+	beyond  atomic.Uint64 // or because of the limit: the first one and all later ones
 	last    time.Time     // time of the last frame
 	err     error         // the first error; no frame is written after it
 	keys    uint64        // keys in the file

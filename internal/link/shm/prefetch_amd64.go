@@ -1,6 +1,6 @@
 package shm
 
-// own requests the cache lines of p and of the line after it for writing. To win a line back
+// own requests the cache lines of p and of the line after it for writing. Winning a line back
 // from the reader's core takes 130 ns, and meanwhile the writer can prepare the frame.
 //
 //go:noescape

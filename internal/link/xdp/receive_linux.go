@@ -165,6 +165,6 @@ func (d *Driver) fetch(b []byte) {
 	}
 }
 
-// mostKept is the number of chunks of lone frames that are kept from the kernel. To return a
+// mostKept is the number of chunks of lone frames that are kept from the kernel. Returning a
 // chunk takes two stores that wait for all stores before them.
 const mostKept = 8

@@ -178,8 +178,7 @@ func (q *queue) bind(ifindex, number int, copying bool) error {
 	return nil
 }
 
-// bindSoon binds as soon as the kernel has released the queue from its previous socket. tries
-// limits the number of further tries.
+// bindSoon binds as soon as the kernel has released the queue from its previous socket. *tries is the number of tries left.
 func (q *queue) bindSoon(sa *unix.SockaddrXDP, tries *int) error {
 	for ; ; *tries-- {
 		err := unix.Bind(q.fd, sa)
