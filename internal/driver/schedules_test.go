@@ -106,7 +106,8 @@ func TestEveryScheduleOfAProcessThatIsRegistered(t *testing.T) {
 	})
 }
 
-// serve answers many commands, with their number from 1 on.
+// serve answers commands until it has answered the number many. The generation in each answer is
+// the number of the command, from 1 on.
 func serve(n *NIC, w *scheduledNIC, many int) {
 	for k := 0; k < many; {
 		w.kicked()

@@ -30,8 +30,8 @@ type Caps struct {
 	CommitRun  func(n int)
 
 	// Copy copies all of from to a place in the open reservation, which must have room for it.
-	// The driver's memory is unlike other memory. The caller may write
-	// the rest of the frame in any way.
+	// The driver's memory is unlike other memory. The caller may write the rest of the frame in
+	// any way.
 	Copy func(to, from []byte)
 
 	// DoubtBatches reports that many of the first frames to an address were lost. A driver that
@@ -51,10 +51,9 @@ type Caps struct {
 	// while, but not for ever if the driver has Fd or Notify.
 	Glance func() bool
 
-	// Peek returns the next frame from an address, or nil if it can show none. The frame
-	// is valid until Pass or the next Peek, Poll or Close; other frames may be sent meanwhile.
-	// Pass releases the frame of n bytes that Peek returned last. That frame counts as handed
-	// over.
+	// Peek returns the next frame from an address, or nil if it can show none. The frame is
+	// valid until Pass or the next Peek, Poll or Close; other frames may be sent meanwhile. Pass
+	// releases the frame of n bytes that Peek returned last. That frame counts as handed over.
 	Peek func(from Addr) (frame []byte)
 	Pass func(now clock.Time, n int)
 

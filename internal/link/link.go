@@ -50,7 +50,7 @@ func Each(to Receiver, now clock.Time, from Addr, frames []byte, size int) {
 	}
 }
 
-// Driver is an attachment to a network. Only its engine's goroutine uses it, and no method
+// Driver is an attachment to a network. One goroutine at a time uses it, its engine's. No method
 // blocks.
 type Driver interface {
 	// Addr returns the address at which others reach this driver.

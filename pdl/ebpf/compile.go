@@ -74,7 +74,7 @@ type Object struct {
 }
 
 // Compile verifies a module and compiles it to a program for the kernel. If the program cannot
-// reside in the driver, the error wraps ErrCannotReside and is of type Reasons.
+// reside in the driver, the error wraps ErrCannotReside and a value of type Reasons.
 func Compile(m *prog.Module, o Options) (*Object, error) {
 	obj, err := compile(m, o)
 	if err != nil {

@@ -29,9 +29,9 @@
 // The budget is checked where the program jumps back and where it copies, not at each
 // instruction. The driver does not handle a message in pieces, or one longer than MostMessage.
 // If the answer to a message may not fit into its frame or the path, the message goes on to the
-// engine before the program runs. Names are resolved when the program is compiled. If another
-// datagram of its session overtakes a datagram, that datagram is lost. Everything else is the
-// same, word for word, and the tests check it.
+// engine before the program runs. Names are resolved when the program is compiled. A datagram is
+// lost if another one of its session overtakes it. Everything else is the same, word for word,
+// and the tests check it.
 //
 // It needs Linux 5.19: bpf_loop came with 5.17, bpf_xdp_load_bytes with 5.18, and
 // bpf_dynptr_from_mem with 5.19.

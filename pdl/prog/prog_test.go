@@ -81,7 +81,7 @@ func TestEveryAlteredByteIsNoticed(t *testing.T) {
 		if err == nil {
 			t.Errorf("byte %d can be altered", i)
 		}
-		// a length was made shorter
+		// A length was made shorter.
 		if errors.Is(err, prog.ErrMalformed) && !strings.Contains(err.Error(), "bytes too many") {
 			t.Errorf("byte %d was altered: %v", i, err)
 		}

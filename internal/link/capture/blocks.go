@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// errTorn means that a file ends within a block: its NIC still runs or was killed.
+// errTorn means that a file ends within a block, for example because its NIC still runs or was
+// killed.
 var errTorn = errors.New("capture: the file ends within a block")
 
 // blocks reads the blocks of an arbitrary file.

@@ -86,8 +86,8 @@ func (c *Driver) pass(now clock.Time, n int) {
 	c.below.Pass(now, n)
 }
 
-// forget reports whether the next frame from an address is already recorded, and drops that
-// record.
+// forget reports whether the next frame from an address is already recorded, and clears
+// that mark.
 func (c *Driver) forget(from link.Addr) bool {
 	i := slices.Index(c.seen, from)
 	if i < 0 {

@@ -51,9 +51,10 @@ func TestDriverWithDelay(t *testing.T) {
 			cfg := fault.Config{Delay: time.Microsecond}
 			return fault.Wrap(s.Port(), cfg), fault.Wrap(s.Port(), cfg)
 		},
-		Bounded:   true,
-		Late:      true,
-		Allocates: true, // the clock stands still for a round; another test covers delays
+		Bounded: true,
+		Late:    true,
+		// The suite's clock stands still for a round. Delays have a separate allocation test.
+		Allocates: true,
 	})
 }
 

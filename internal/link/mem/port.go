@@ -17,7 +17,7 @@ type Port struct {
 	addr link.Addr
 
 	// Fields of the owner.
-	spare [][]byte
+	spare [][]byte // empty buffers, at most sw.keep after a Poll or a Pass
 	// staged is the buffer that Reserve offers. A new reservation uses it again.
 	staged   []byte
 	to       *Port  // receiver of the open reservation; nil if it has none

@@ -102,7 +102,7 @@ func (n *NIC) Post(to vm.ID, trigger uint32, payload []byte) {
 		vm.Message{Program: to, Trigger: trigger, Source: n.ID, Payload: payload}})
 }
 
-// Run handles messages until none is left, or until it has handled most of them. It returns the
+// Run handles messages until none is left, but no more than the number most. It returns the
 // number of handled messages.
 func (f *Fabric) Run(most int) (handled int) {
 	busy := 0 // consecutive messages that were put back
@@ -148,7 +148,7 @@ func (n *NIC) dispatch(m *vm.Message) vm.Outcome {
 	return o
 }
 
-// Segment makes a segment of size zero bytes, and returns it. It replaces an existing one.
+// Segment makes a segment of size bytes, all zero, and returns it. It replaces an existing one.
 func (n *NIC) Segment(id int64, size int) []byte {
 	n.segments[id] = make([]byte, size)
 	return n.segments[id]
