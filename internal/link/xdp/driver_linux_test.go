@@ -221,7 +221,8 @@ func TestACloseMakesRoomForTheNext(t *testing.T) {
 	}
 }
 
-// listenSoon opens a driver on a host whose queue the kernel is still releasing.
+// listenSoon opens a driver on a host whose queue the kernel is still releasing, which it does
+// when it has time.
 func listenSoon(t *testing.T, h *testbed.Host) *xdp.Driver {
 	t.Helper()
 	return listenSoonAt(t, h, h.Addr())
