@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// sayArguments has a command, and those below it, say of arguments that it does not take which they are, and what it does take.
+// sayArguments makes the usage errors of a command and its subcommands name the arguments that
+// the command does not take, and those that it does take.
 func sayArguments(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		sayArguments(sub)
@@ -19,7 +20,8 @@ func sayArguments(c *cobra.Command) {
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		err := takes(c, args)
-		if e := (*exitError)(nil); err == nil || errors.As(err, &e) { // which says so in words of its own
+		// an exitError already says so in its own words
+		if e := (*exitError)(nil); err == nil || errors.As(err, &e) {
 			return err
 		}
 		if err := unknownCommand(c, args); err != nil {
@@ -42,8 +44,8 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	return usagef("unknown command %q for %q: expected one of %s", args[0], c.CommandPath(), strings.Join(names, ", "))
 }
 
-// refuseHelpOfUnknown sets *unknown if --help stands beside an unknown command. Cobra prints the
-// help of the group then, which looks like the help of the command to a script.
+// refuseHelpOfUnknown sets *unknown if a command line has --help and an unknown command. Cobra
+// then prints the help of the group, which a script takes for the help of the command.
 func refuseHelpOfUnknown(root *cobra.Command, unknown *error) {
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
@@ -53,7 +55,8 @@ func refuseHelpOfUnknown(root *cobra.Command, unknown *error) {
 	})
 }
 
-// newHelpCommand makes "weft help", which refuses what is no command. Cobra's own exits with 0.
+// newHelpCommand returns the command "weft help". It refuses a word that is no command. Cobra's
+// own help command exits with 0 there.
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [command]",
@@ -74,7 +77,7 @@ func newHelpCommand() *cobra.Command {
 	}
 }
 
-// subcommands are the names of those that a user may ask for.
+// subcommands returns the names of the subcommands that a user may call.
 func subcommands(c *cobra.Command) (names []string) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
@@ -84,7 +87,7 @@ func subcommands(c *cobra.Command) (names []string) {
 	return names
 }
 
-// atMostOne has a command refuse more than one of the flags at a time.
+// atMostOne makes a command refuse more than one of the given flags.
 func atMostOne(c *cobra.Command, names ...string) {
 	before := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error {

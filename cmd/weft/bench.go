@@ -17,7 +17,7 @@ import (
 
 func init() { register(newBenchCommand) }
 
-// Where the two sides of a measurement are.
+// Values of --testbed: where the two sides of a measurement are.
 const (
 	testbedLoopback = "loopback"
 	testbedVeth     = "veth"
@@ -112,7 +112,7 @@ func mtuFlag(fs *pflag.FlagSet, p *int) {
 	intFlag(fs, p, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU, "bytes that the testbed's cable carries")
 }
 
-// complete takes the argument and checks what no flag can check alone.
+// complete takes the argument and checks the combinations of flags.
 func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 	fs, shared := c.Flags(), f.Deployment == bench.DeployedShared
 	switch {
@@ -160,7 +160,8 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 	f.Sealing, f.BothLinks = f.seal.sealing(f.seal.links), f.seal.links == sealedBoth
 	f.Veth, f.Lossy, f.Against = f.testbed == testbedVeth, fs.Changed("loss"), f.against != ""
 	if !fs.Changed("apart") {
-		f.Apart = f.Against || f.seal.links == sealedBoth // the limit's programs have, and two hosts do
+		// the limit's programs are apart, and so are two hosts
+		f.Apart = f.Against || f.seal.links == sealedBoth
 	}
 	if f.Started && bench.Reaches(f.Link) != "" {
 		f.Host = args[0]
@@ -178,8 +179,8 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 	return err
 }
 
-// run makes the measurement. Its programs have a key of their own, but for those on another host:
-// those have the user's.
+// run makes the measurement. The programs on this host use a fabric key made for the
+// measurement. Programs on another host use the user's key.
 func (f *benchFlags) run(ctx context.Context, o bench.Options, row func(bench.Row) error) error {
 	if o.Host != "" {
 		return bench.Run(ctx, o, row)
@@ -190,7 +191,7 @@ func (f *benchFlags) run(ctx context.Context, o bench.Options, row func(bench.Ro
 	})
 }
 
-// hostPort makes an address of a host that may lack the port, or be a name.
+// hostPort returns the address of a host that may lack the port, or be a name.
 func hostPort(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -206,7 +207,8 @@ func hostPort(s string) (string, error) {
 	return a.String(), nil
 }
 
-// side is what the program does in place of measuring: it is the other side, or one that another weft has started.
+// side runs the program as the other side, or as a process that another weft has started. It
+// reports false if the program is to measure instead.
 func (f *benchFlags) side(c *cobra.Command) (is bool, err error) {
 	ctx, out := c.Context(), c.OutOrStdout()
 	switch {

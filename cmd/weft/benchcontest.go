@@ -20,7 +20,7 @@ type contestFlags struct {
 	testbed string
 }
 
-// contendedBench is weft bench contended.
+// contendedBench returns the command weft bench contended.
 func contendedBench() *cobra.Command {
 	f := &contestFlags{ContestOptions: bench.ContestOptions{Kind: bench.KindContended, Over: bench.CarriedBy(),
 		Deployments: []string{bench.DeployedEmbedded}, Against: []string{bench.AgainstTCP}}}
@@ -36,7 +36,7 @@ two processes of its own.`, func(fs *pflag.FlagSet) {
   weft bench contended --deployment daemon --against tcp,tls`)
 }
 
-// streamsBench is weft bench streams.
+// streamsBench returns the command weft bench streams.
 func streamsBench() *cobra.Command {
 	f := &contestFlags{ContestOptions: bench.ContestOptions{Kind: bench.KindStreams, Over: []string{bench.CarriedByStreams},
 		Deployments: []string{bench.DeployedEmbedded}, Against: []string{bench.AgainstTCP}}}
@@ -48,7 +48,7 @@ Both do the same work, each in two processes of its own.`, func(fs *pflag.FlagSe
   weft bench streams --count 1,64 --size 64KiB --against tcp,tls --json`)
 }
 
-// command makes the command. flags defines what the two commands have of their own.
+// command makes the command. flags defines the flags that only one of the two commands has.
 func (f *contestFlags) command(short, long string, flags func(*pflag.FlagSet), example string) *cobra.Command {
 	return benchOf[bench.ContestOptions, bench.ContestRow]{
 		o: &f.ContestOptions, name: f.Kind, short: short, example: example,
@@ -75,7 +75,7 @@ ratio of the medians and that of the bytes are medians of the rounds' ratios.`,
 	}.command()
 }
 
-// counts defines the flag of how many connections there are at a time.
+// counts defines the flag for the number of concurrent connections.
 func (f *contestFlags) counts(fs *pflag.FlagSet, name, value, usage string) {
 	listFlag(fs, &f.Streams, name, value, "whole numbers from 1 to "+strconv.Itoa(bench.MostCarried), func(s string) (int, bool) {
 		n, err := strconv.Atoi(s)
@@ -83,7 +83,7 @@ func (f *contestFlags) counts(fs *pflag.FlagSet, name, value, usage string) {
 	}, usage)
 }
 
-// sizes defines the flag of how long the messages and the writes are.
+// sizes defines the flag for the lengths of messages and writes.
 func (f *contestFlags) sizes(fs *pflag.FlagSet, value string) {
 	listFlag(fs, &f.Sizes, "size", value, "numbers of bytes from 1 to "+strconv.Itoa(bench.MaxSize)+", such as 64, 4KiB or 1MiB", func(s string) (int, bool) {
 		sizes, ok := bench.ParseSizes(s)
@@ -106,7 +106,7 @@ func (f *contestFlags) check(*cobra.Command, []string) error {
 		return &exitError{exitUsage, err}
 	}
 	f.Veth = f.testbed == testbedVeth
-	f.seal.links = sealedOn // the programs have a key of their own, in case they need one
+	f.seal.links = sealedOn // the programs may need a key, and get their own
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (f *contestFlags) head() string {
 		f.Kind, f.Link, where, f.Hogs, f.Time, f.Rounds, "over", "NICs", "against", "streams", "bytes", "p50 µs, other, ratio", "p99 µs, other, ratio", "MB/s, other, ratio")
 }
 
-// contestLine is a row as people read it.
+// contestLine formats a row for people.
 func contestLine(r bench.ContestRow) string {
 	mb := func(x float64) float64 { return x / 1e6 }
 	return fmt.Sprintf("%-10s %-9s %-7s %7d %8d  %8.1f %7.1f %5.2f  %8.1f %7.1f %5.2f  %8.1f %7.1f %5.2f\n", r.Over, r.Deployment, r.Against, r.Streams, r.Size,

@@ -14,14 +14,16 @@ import (
 
 // Flags that several benches have.
 
-// timeFlag defines how long a bench measures.
+// timeFlag defines the flag for the duration of a measurement.
 func timeFlag(fs *pflag.FlagSet, p *time.Duration, value time.Duration, usage string) {
 	durationFlag(fs, p, "time", value, time.Millisecond, time.Hour, usage)
 }
 
-// wordsFlag defines a flag that takes some of a few words, or all of them. What *p has is the default, which is shown.
+// wordsFlag defines a flag that takes some words of choices, or all of them. The value of *p is
+// the default, and help shows it.
 func wordsFlag(fs *pflag.FlagSet, p *[]string, name, kind string, choices []string, usage string) {
-	want, all := "some of "+strings.Join(choices, ", "), slices.Contains(choices, "all") // there it is a choice of its own
+	// choices may contain "all" as a choice of its own
+	want, all := "some of "+strings.Join(choices, ", "), slices.Contains(choices, "all")
 	if !all {
 		want += ", or all"
 	}
@@ -38,7 +40,8 @@ func wordsFlag(fs *pflag.FlagSet, p *[]string, name, kind string, choices []stri
 	}, name, usage)
 }
 
-// numbersFlag defines a flag that takes numbers from least to most. What *p has is the default.
+// numbersFlag defines a flag that takes numbers from least to most. The value of *p is the
+// default.
 func numbersFlag(fs *pflag.FlagSet, p *[]int, name string, least, most int, what, usage string) {
 	var text []string
 	for _, n := range *p {
@@ -97,7 +100,8 @@ func listFlag(fs *pflag.FlagSet, p *[]int, name, value, want string, parse func(
 	fs.Var(f, name, usage)
 }
 
-// sizesFlag defines a flag that takes one length of a message, from least to most, or all that a bench usually goes through.
+// sizesFlag defines a flag that takes one length of a message, from least to most, or "all" for
+// all usual lengths of a bench.
 func sizesFlag(fs *pflag.FlagSet, p *[]int, least, most int, usage string) {
 	fs.Var(&checkedFlag{
 		kind: "N|all",

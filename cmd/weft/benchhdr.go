@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/bench"
 )
 
-// warn says what spoils a measurement.
+// warn prints the conditions of this machine that spoil a measurement.
 func warn(c *cobra.Command) {
 	for _, why := range bench.Spoils() {
 		fmt.Fprintf(c.ErrOrStderr(), "weft: warning: %s\n", why)
@@ -32,8 +32,8 @@ func hdrFlag(fs *pflag.FlagSet, file *string) {
 	}, "hdr", "write the distribution of the round trips, in µs, to FILE, as HdrHistogram's plotters read it")
 }
 
-// writeHDR returns what writes a distribution to a file; nil if there is none to write to. That it can be written is tried before
-// anything is measured.
+// writeHDR returns a function that writes a distribution to a file; nil if name is empty. It
+// checks that the file can be written before anything is measured.
 func writeHDR(name string) (write func(int, *hdrhistogram.Histogram) error, err error) {
 	if name == "" {
 		return nil, nil
@@ -50,7 +50,8 @@ func writeHDR(name string) (write func(int, *hdrhistogram.Histogram) error, err 
 	}, nil
 }
 
-// tryWriting says why a file cannot be written. It leaves it as it was, or not there: what is measured then may fail.
+// tryWriting returns an error if a file cannot be written. It leaves the file as it was, or
+// absent: the measurement that follows may fail.
 func tryWriting(name string) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err == nil {

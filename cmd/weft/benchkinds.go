@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/hostile"
 )
 
-// The kinds of `weft bench` that have options of their own. What is measured between two processes is in bench.Kinds.
+// The kinds of `weft bench` that have their own options. bench.Kinds holds those that measure
+// between two processes.
 
 func us(ns int64) float64 { return float64(ns) / 1e3 }
 
@@ -65,7 +66,9 @@ func idleBench() *cobra.Command {
 			intFlag(fs, &o.Programs, "programs", 4, 1, 128, "how many programs they are spread over; fewer if there are fewer processes")
 			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
 		},
-		check: func(c *cobra.Command, _ []string) error { // a program without a process would end at once, and an ended program has no processor clock
+		// a program without a process would end at once, and an ended program has no processor
+		// clock
+		check: func(c *cobra.Command, _ []string) error {
 			if c.Flags().Changed("programs") && o.Programs > o.Processes {
 				return usagef("--programs %d with --processes %d: expected at most as many programs as processes", o.Programs, o.Processes)
 			}
@@ -145,7 +148,7 @@ All goes over UDP on loopback. Half of the time the senders rest, so that the sh
 	}.command()
 }
 
-// groupBench is weft bench barrier, broadcast or allreduce.
+// groupBench returns the command weft bench barrier, broadcast or allreduce.
 func groupBench(kind, short string) *cobra.Command {
 	o := bench.GroupOptions{Kind: kind, Sizes: []int{64}}
 	if kind == bench.KindBarrier {

@@ -13,7 +13,7 @@ import (
 
 func init() { register(newVictimCommand) }
 
-// machineBenches are the measurements of `weft run`.
+// machineBenches returns the commands that measure `weft run`.
 func machineBenches() []*cobra.Command {
 	return []*cobra.Command{deathsBench(), linesBench(), unreadBench(), startsBench()}
 }
@@ -121,7 +121,7 @@ of a testbed (needs root), where the ratio is the second median by the first.`, 
 
 func ms(ns int64) int64 { return ns / int64(time.Millisecond) }
 
-// newVictimCommand is the program of the ranks of these measurements.
+// newVictimCommand returns the command that the ranks of these measurements run.
 func newVictimCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "victim KIND ARGUMENT", Short: "Be a rank of weft bench deaths or weft bench lines", Hidden: true, Args: cobra.ExactArgs(2),

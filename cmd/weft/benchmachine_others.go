@@ -4,5 +4,5 @@ package main
 
 import "github.com/spf13/cobra"
 
-// machineBenches are the measurements of `weft run`, which needs Linux.
+// machineBenches returns no command here: `weft run` needs Linux.
 func machineBenches() []*cobra.Command { return nil }

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/bench"
 )
 
-// netstarBench is weft bench netstar.
+// netstarBench returns the command weft bench netstar.
 func netstarBench() *cobra.Command {
 	var o bench.NetstarOptions
 	var where string
@@ -56,7 +56,8 @@ paces; only messages are measured then.`, each: "figure",
 	}.command()
 }
 
-// checkRates has messages alone measured over cables with a rate, of lengths that such cables carry in time.
+// checkRates checks --rate: messages alone are measured over cables with a rate, at lengths that
+// such cables carry in time.
 func checkRates(c *cobra.Command, o *bench.NetstarOptions) error {
 	if len(o.Rates) == 0 {
 		return nil
@@ -78,7 +79,7 @@ func checkRates(c *cobra.Command, o *bench.NetstarOptions) error {
 	return nil
 }
 
-// netstarLine is a row as people read it.
+// netstarLine formats a row for people.
 func netstarLine(r bench.NetstarRow) string {
 	where := []string{r.What}
 	for _, s := range []string{r.Link, r.Deployment, r.How} {

@@ -18,7 +18,7 @@ func pagesLinkFlag(fs *pflag.FlagSet, o *bench.PagesOptions) {
 	choiceFlag(fs, &o.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkShm}, "what carries the frames")
 }
 
-// pagesBench is weft bench pagein or pageout.
+// pagesBench returns the command weft bench pagein or pageout.
 func pagesBench(kind, short string) *cobra.Command {
 	o := bench.PagesOptions{Kind: kind}
 	var page int64
@@ -51,7 +51,7 @@ each of the two is on a host that is made for it (needs root).`, self: &o.Self, 
 	}.command()
 }
 
-// copiesBench is weft bench pages.
+// copiesBench returns the command weft bench pages.
 func copiesBench() *cobra.Command {
 	const short = "Count how often pages of network memory are copied"
 	o := bench.PagesOptions{Kind: bench.KindPages}

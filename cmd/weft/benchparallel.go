@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/bench"
 )
 
-// parallelBench is weft bench parallel.
+// parallelBench returns the command weft bench parallel.
 func parallelBench() *cobra.Command {
 	var o bench.ParallelOptions
 	return benchOf[bench.ParallelOptions, bench.ParallelRow]{
@@ -61,7 +61,7 @@ ratios.`,
 	}.command()
 }
 
-// parallelLine is a row as people read it.
+// parallelLine formats a row for people.
 func parallelLine(r bench.ParallelRow) string {
 	line := fmt.Sprintf("%-11s %5d %9d ", r.Case, r.Ranks, r.Size)
 	if r.Missing != "" {

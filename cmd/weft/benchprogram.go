@@ -22,7 +22,7 @@ type benchProgramFlags struct {
 	runaways bool
 }
 
-// newBenchProgram is weft bench program.
+// newBenchProgram returns the command weft bench program.
 func newBenchProgram() *cobra.Command {
 	f := &benchProgramFlags{ProgramOptions: bench.ProgramOptions{Sizes: []int{64}}}
 	return benchOf[bench.ProgramOptions, any]{
@@ -71,7 +71,7 @@ func (f *benchProgramFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.runaways, "runaways", false, "measure the rate of messages beside programs that will not end")
 }
 
-// complete checks what no flag can check alone.
+// complete checks the combinations of flags.
 func (f *benchProgramFlags) complete(c *cobra.Command, args []string) error {
 	fs := c.Flags()
 	f.Veth, f.Against = f.testbed == testbedVeth, f.against != ""
@@ -105,7 +105,7 @@ func (f *benchProgramFlags) complete(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// run hands over rows of whatever is measured.
+// run measures what the flags ask for, and passes each row to row.
 func (f *benchProgramFlags) run(ctx context.Context, o bench.ProgramOptions, row func(any) error) error {
 	switch {
 	case f.internal:
@@ -128,7 +128,7 @@ func (f *benchProgramFlags) head() string {
 		"series", "resident", "wait", "bytes", "exchanges", "p50 µs", "p99 µs", "limit p50", "ratio")
 }
 
-// programLine is a row as people read it.
+// programLine formats a row for people.
 func programLine(row any) string {
 	switch r := row.(type) {
 	case bench.InternalRow:

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/bench"
 )
 
-// What --sealed takes.
+// Values of --sealed.
 const (
 	sealedOn   = "on"
 	sealedOff  = "off"
@@ -19,7 +19,7 @@ const (
 // sealedFlags say whether the links between the NICs of a measurement are sealed.
 type sealedFlags struct {
 	links  string
-	fabric string // in a process that another weft has started: its key file
+	fabric string // key file, in a process that another weft has started
 }
 
 func (f *sealedFlags) define(fs *pflag.FlagSet, both string) {
@@ -28,12 +28,12 @@ func (f *sealedFlags) define(fs *pflag.FlagSet, both string) {
 	_ = fs.MarkHidden("fabric") // it is defined
 }
 
-// sealing returns the setting of the links that are not measured first.
+// sealing returns the setting for links.
 func (f *sealedFlags) sealing(links string) bench.Sealing {
 	return bench.Sealing{Sealed: links != sealedOff, Fabric: f.fabric}
 }
 
-// withKey calls run with a fabric key that is made for it, if sealed links need one.
+// withKey calls run. If sealed links need a fabric key, it makes one for that time.
 func (f *sealedFlags) withKey(run func() error) (err error) {
 	if f.links == sealedOff || f.fabric != "" {
 		return run()
@@ -47,7 +47,7 @@ func (f *sealedFlags) withKey(run func() error) (err error) {
 	return run()
 }
 
-// oneByOne measures plain links, sealed links, or both, one after the other.
+// oneByOne measures plain links, sealed links, or both in turn.
 func oneByOne[O, R any](f *sealedFlags, o *O, into *bench.Sealing, run func(context.Context, O, func(R) error) error) func(context.Context, func(R) error) error {
 	return func(ctx context.Context, row func(R) error) error {
 		return f.withKey(func() error {

@@ -13,27 +13,31 @@ import (
 	"github.com/weftnet/weft/internal/bench"
 )
 
-// benchOf is a kind of measurement that has options of its own: `weft bench NAME`. O are its options, and R is its row, whose fields are those
-// of JSON. All that such commands have in common is in command; an entry says what is its own.
+// benchOf is a kind of measurement that has its own options: `weft bench NAME`. O is the type of
+// its options. R is the type of a row; its fields are those of the JSON. The method command
+// holds what all such commands have in common, and an entry holds the rest.
 type benchOf[O, R any] struct {
 	name, short, long string
 	example           string
-	use               string               // its argument, in a word,
-	argument          cobra.PositionalArgs // and how many there may be; nil: none
-	each              string               // what has a row of its own, in words; empty: there is one row
+	use               string               // its argument, in a word
+	argument          cobra.PositionalArgs // how many arguments there may be; nil: none
+	each              string               // what gets a row, in words; empty: there is one row
 	o                 *O
-	self              *string // where the options have the path of this program; nil: it starts none
+	self              *string // where the options keep the path of this program; nil: no child
 	flags             func(fs *pflag.FlagSet)
-	check             func(c *cobra.Command, args []string) error   // what no flag can check alone; may be nil
-	instead           func(c *cobra.Command) (done bool, err error) // what it may do in place of measuring; may be nil
-	spoilt            bool                                          // by what bench.Spoils finds
-	sealing           *bench.Sealing                                // where the options have whether links are sealed; nil: there are no links, or flags says it
-	run               func(ctx context.Context, o O, row func(R) error) error
-	head              func() string // above the rows, for people; of one row it is told with it
-	line              func(r R) string
+	// checks combinations of flags; may be nil
+	check func(c *cobra.Command, args []string) error
+	// may run instead of the measurement; reports whether it did; may be nil
+	instead func(c *cobra.Command) (done bool, err error)
+	spoilt  bool           // by the findings of bench.Spoils
+	sealing *bench.Sealing // where the options keep it; nil: no links or flags
+	run     func(ctx context.Context, o O, row func(R) error) error
+	// printed above the rows for people; a single row prints its own
+	head func() string
+	line func(r R) string
 }
 
-// single has a measurement of one row hand it over.
+// single adapts a measurement that returns one row.
 func single[O, R any](run func(ctx context.Context, o O) (R, error)) func(context.Context, O, func(R) error) error {
 	return func(ctx context.Context, o O, row func(R) error) error {
 		r, err := run(ctx, o)
@@ -44,7 +48,8 @@ func single[O, R any](run func(ctx context.Context, o O) (R, error)) func(contex
 	}
 }
 
-// printer prints rows as they come, as JSON or, below the head, for people.
+// printer returns a function that prints rows as they come: as JSON, or for people below the
+// head.
 func printer[R any](out io.Writer, asJSON bool, head string, line func(R) string) func(R) error {
 	if asJSON {
 		e := json.NewEncoder(out)
@@ -57,7 +62,7 @@ func printer[R any](out io.Writer, asJSON bool, head string, line func(R) string
 	}
 }
 
-// command is the command of an entry.
+// command returns the command of an entry.
 func (b benchOf[O, R]) command() *cobra.Command {
 	var asJSON bool
 	var child string

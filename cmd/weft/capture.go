@@ -67,7 +67,7 @@ func printDecrypted(to io.Writer, path string, n capture.Decrypted) {
 	}
 }
 
-// decryptCapture decrypts a capture to a new file, of which nothing remains after an error.
+// decryptCapture decrypts a capture to a new file. After an error, no new file remains.
 func decryptCapture(from, to string) (n capture.Decrypted, err error) {
 	switch info, err := os.Stat(from); { // before Open, which waits for the writer of a pipe
 	case err != nil:

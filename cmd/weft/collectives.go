@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/sweep"
 )
 
-// newCollectivesCommand is weft sim collectives.
+// newCollectivesCommand returns the command weft sim collectives.
 func newCollectivesCommand() *cobra.Command {
 	var nics int
 	var seed uint64

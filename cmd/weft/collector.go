@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	startPercent = 400         // the first collection comes at 16 MiB in place of 4 MiB
-	startLasts   = time.Second // from then on, the usual percentage holds
+	startPercent = 400         // the first collection comes at 16 MiB instead of 4 MiB
+	startLasts   = time.Second // after this time, the usual percentage holds
 )
 
-// collectLater defers the collection of garbage while a command starts. A short job ends before the first collection,
-// which would take a processor from its ranks.
+// collectLater defers garbage collection while a command starts. A short job ends before the
+// first collection, which would take a processor from its ranks.
 func collectLater() {
 	usual := debug.SetGCPercent(startPercent)
-	if usual < 0 || usual >= startPercent { // GOGC
+	if usual < 0 || usual >= startPercent { // set by GOGC
 		debug.SetGCPercent(usual)
 		return
 	}

@@ -40,7 +40,7 @@ The status is 0 if all went well, and 1 with the reason if anything was wrong.`,
 	return c
 }
 
-// isTerminal reports whether what is written can be drawn over.
+// isTerminal reports whether out is a terminal on which lines can be redrawn.
 func isTerminal(out io.Writer) bool {
 	f, ok := unprinted(out).(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" || os.Getenv("NO_COLOR") != "" {

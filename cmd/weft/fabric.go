@@ -36,7 +36,7 @@ func fabricFileFlag(c *cobra.Command, p *string) {
 	c.Flags().StringVar(p, "file", "", "`FILE` with the fabric key (default: $"+fabric.FileVariable+", or by user)")
 }
 
-// fabricFile returns the path of the file that a command is about.
+// fabricFile returns the path of the key file that a command uses.
 func fabricFile(flag string) (string, error) {
 	if path := cmp.Or(flag, os.Getenv(fabric.FileVariable)); path != "" {
 		return path, nil
@@ -136,7 +136,7 @@ func newFabricJoinCommand() *cobra.Command {
 	return c
 }
 
-// mostJoinBytes bounds what join reads: a join string has 64 bytes.
+// mostJoinBytes bounds the input of join: a join string has 64 bytes.
 const mostJoinBytes = 4096
 
 func readJoinString(c *cobra.Command) (k trust.FabricKey, err error) {
@@ -178,8 +178,8 @@ func newFabricRotateCommand() *cobra.Command {
 	return c
 }
 
-// rotation tells how to replace a key. A NIC calls with its first key and answers to all. So a host
-// must know the new key before another one calls with it.
+// rotation returns instructions for replacing a key. A NIC calls with its first key and answers
+// to all keys. So every host must know the new key before one calls with it.
 func rotation(old, new, fingerprint string) string {
 	return strings.NewReplacer("OLD", old, "NEW", new, "KEY", fingerprint).Replace(`NEW: new fabric key KEY
 

@@ -110,7 +110,7 @@ certificate alone. It is no secret.`,
 	return c
 }
 
-// certificate returns what the flags ask for, not yet signed.
+// certificate returns the certificate that the flags ask for, not yet signed.
 func (o *signOptions) certificate(key string, now time.Time) (c *trust.Certificate, err error) {
 	c = &trust.Certificate{Applications: o.apps}
 	if c.Key, err = trust.ParsePublicKey(key); err != nil {
@@ -181,7 +181,7 @@ future one, for a public key. Standard output gets the new revocation list alone
 	}
 }
 
-// revokedBy reads what is to be revoked.
+// revokedBy parses the arguments that say what to revoke.
 func revokedBy(args []string, all []*trust.Certificate) (serials []uint64, keys []trust.PublicKey, err error) {
 	for _, s := range args {
 		if strings.Contains(s, ":") {

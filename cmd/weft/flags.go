@@ -12,10 +12,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// checkedFlag is a flag whose values are checked as they are given, so that the error names the flag, what was given
-// and what was expected: invalid argument "x" for "--hosts" flag: expected a whole number from 1 to 128.
+// checkedFlag is a flag that checks its value when it is set. Its error names the flag, the
+// value and the expected values: invalid argument "x" for "--hosts" flag: expected a whole
+// number from 1 to 128.
 type checkedFlag struct {
-	kind string // the word that stands for the value in help
+	kind string // the word for the value in help
 	text string
 	set  func(s string) bool
 	want string
@@ -37,7 +38,7 @@ func intFlag(fs *pflag.FlagSet, p *int, name string, value, least, most int, usa
 	fs.Var(intValue(p, value, least, most), name, usage)
 }
 
-// intValue is the value of a flag that takes a whole number from least to most.
+// intValue returns the value of a flag that takes a whole number from least to most.
 func intValue(p *int, value, least, most int) *checkedFlag {
 	*p = value
 	return &checkedFlag{
@@ -75,7 +76,7 @@ func seedFlag(fs *pflag.FlagSet, p *uint64, name string, value uint64, usage str
 // durationFlag defines a flag that takes a length of time from least to most.
 func durationFlag(fs *pflag.FlagSet, p *time.Duration, name string, value, least, most time.Duration, usage string) {
 	*p = value
-	such := cmp.Or(value, min(max(time.Second, least), most)) // itself one that is taken
+	such := cmp.Or(value, min(max(time.Second, least), most)) // an example that the flag accepts
 	fs.Var(&checkedFlag{
 		kind: "D",
 		text: value.String(),
@@ -129,10 +130,10 @@ func parseShare(s string) (float64, bool) {
 	if percent {
 		v /= 100
 	}
-	return v, err == nil && v >= 0 && v <= 1 // a NaN is neither
+	return v, err == nil && v >= 0 && v <= 1 // false for a NaN, too
 }
 
-// bytesFlag defines a flag that takes a number of bytes: a whole number of units of which unit says what they are for.
+// bytesFlag defines a flag that takes a number of bytes: a multiple of unit.
 func bytesFlag(fs *pflag.FlagSet, p *int64, name string, value, unit int64, usage string) {
 	*p = value
 	fs.Var(&checkedFlag{
@@ -152,7 +153,7 @@ func bytesFlag(fs *pflag.FlagSet, p *int64, name string, value, unit int64, usag
 
 var byteUnits = []string{"KiB", "MiB", "GiB", "TiB"}
 
-// parseBytes reads a number of bytes with a unit, or without.
+// parseBytes parses a number of bytes with or without a unit.
 func parseBytes(s string) (int64, bool) {
 	number, shift := s, 0
 	for i, unit := range byteUnits {
@@ -167,7 +168,8 @@ func parseBytes(s string) (int64, bool) {
 	return n << shift, true
 }
 
-// byteText writes a number of bytes in the largest unit that divides it; none is the empty text.
+// byteText formats a number of bytes in the largest unit that divides it. For 0 it returns the
+// empty text.
 func byteText(n int64) string {
 	if n == 0 {
 		return ""

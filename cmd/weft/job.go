@@ -35,15 +35,15 @@ A job that weft run started without a daemon is known to its own weft run alone.
 	return c
 }
 
-// untold is a host that does not tell of its jobs.
+// untold is a host that has not listed its jobs.
 type untold struct {
 	host    string
 	why     string
-	refused bool // it has answered, and refuses
+	refused bool // it has answered with a refusal
 }
 
-// fabricJobs asks every NIC that this host's daemon knows for its jobs, concurrently. It returns the hosts that did not
-// tell, too.
+// fabricJobs asks every NIC that this host's daemon knows for its jobs, concurrently. It also
+// returns the hosts that have not listed theirs.
 func fabricJobs(ctx context.Context, conn *ctl.Conn) (jobs []ctl.JobInfo, names map[registry.NICID]string, silent []untold, err error) {
 	nodes, err := conn.Nodes(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func fabricJobs(ctx context.Context, conn *ctl.Conn) (jobs []ctl.JobInfo, names 
 	return jobs, names, silent, nil
 }
 
-// jobsOf lists the jobs of one NIC over a connection of its own.
+// jobsOf lists the jobs of one NIC over its own connection.
 func jobsOf(ctx context.Context, conn *ctl.Conn, nic registry.NICID) ([]ctl.JobInfo, error) {
 	own, err := conn.Another(ctx)
 	if err != nil {
@@ -96,12 +96,13 @@ func jobsOf(ctx context.Context, conn *ctl.Conn, nic registry.NICID) ([]ctl.JobI
 	return all, err
 }
 
-// possible reports whether a host may have such a part of a job. The host may be hostile.
+// possible reports whether a host may have this part of a job. The host may be hostile.
 func possible(j *ctl.JobInfo) bool {
 	return j.Size >= 1 && j.Size <= limits.JobSize && j.Ranks >= 1 && j.Ranks <= limits.RanksPerHost && j.First >= 0 && j.First <= j.Size-j.Ranks
 }
 
-// shownJob is a job as it may go to a terminal. Users choose the paths of their programs, and hosts what they tell.
+// shownJob returns a job with texts that are safe for a terminal. Users choose the paths of
+// their programs, and hosts choose what they report.
 func shownJob(j ctl.JobInfo) ctl.JobInfo {
 	for _, text := range []*string{&j.ID, &j.User, &j.Machine, &j.Program, &j.State} {
 		*text = shownLine(*text)
@@ -114,12 +115,13 @@ func shownJob(j ctl.JobInfo) ctl.JobInfo {
 	return j
 }
 
-// shownLine is shownSource of what stands in one column of a line.
+// shownLine is shownSource for a text in one column of a line.
 func shownLine(text string) string {
 	return strings.NewReplacer("\n", "\uFFFD", "\t", "\uFFFD").Replace(shownSource(text))
 }
 
-// noAnswer prints the hosts that did not tell of their jobs. It returns an error if there are any: the list is not complete.
+// noAnswer prints the hosts that have not listed their jobs. It returns an error if there are
+// any, because the list is not complete.
 func noAnswer(errs io.Writer, silent []untold) error {
 	var counts []string
 	refused := 0
@@ -181,7 +183,7 @@ func printJobs(out io.Writer, jobs []ctl.JobInfo, names map[registry.NICID]strin
 	return w.Flush()
 }
 
-// ranksText is the range of ranks that a host has.
+// ranksText formats the range of ranks that a host has.
 func ranksText(j *ctl.JobInfo) string {
 	if j.Ranks == 1 {
 		return fmt.Sprint(j.First)
@@ -189,10 +191,10 @@ func ranksText(j *ctl.JobInfo) string {
 	return fmt.Sprintf("%d-%d", j.First, j.First+j.Ranks-1)
 }
 
-// errNoJob says that no job has an id.
+// errNoJob is the error for an id that no job has.
 var errNoJob = errors.New("no such job")
 
-// findJob returns the parts of the one job whose id begins like that.
+// findJob returns the parts of the one job whose id begins with called.
 func findJob(jobs []ctl.JobInfo, called string) ([]ctl.JobInfo, error) {
 	if err := checkJob(called); err != nil {
 		return nil, err
@@ -208,7 +210,7 @@ func findJob(jobs []ctl.JobInfo, called string) ([]ctl.JobInfo, error) {
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	if slices.Contains(ids, begin) { // a whole id, though it may begin others
+	if slices.Contains(ids, begin) { // a whole id, even if others begin with it
 		ids = []string{begin}
 		parts = slices.DeleteFunc(parts, func(j ctl.JobInfo) bool { return j.ID != begin })
 	}
@@ -221,7 +223,8 @@ func findJob(jobs []ctl.JobInfo, called string) ([]ctl.JobInfo, error) {
 	return nil, usagef("job %q: %s begin like that; expected more of the id", called, strings.Join(ids, " and "))
 }
 
-// checkJob refuses an id that names no job at all: an empty one, or nothing but the prefix, would begin all ids.
+// checkJob refuses an id that names no job. An empty id, or the prefix alone, would begin all
+// ids.
 func checkJob(called string) error {
 	digits, prefixed := strings.CutPrefix(called, "job-")
 	switch {
@@ -233,7 +236,8 @@ func checkJob(called string) error {
 	return nil
 }
 
-// onJob asks for the jobs of the fabric, and calls f with the parts of one.
+// onJob asks for the jobs of the fabric, and calls f with the parts of the job that called
+// names.
 func onJob(c *cobra.Command, socket, called string, within time.Duration, f func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error) error {
 	if err := checkJob(called); err != nil {
 		return err
@@ -281,7 +285,8 @@ func newJobShowCommand() *cobra.Command {
 	return c
 }
 
-// wholeParts asks each host of a job for its processes. A part that has ended meanwhile is left out.
+// wholeParts asks each host of a job for its processes. It leaves out a part that has ended
+// meanwhile.
 func wholeParts(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo) (whole []ctl.JobInfo, err error) {
 	answers := make([]*ctl.JobInfo, len(parts))
 	errs := make([]error, len(parts))
@@ -301,7 +306,7 @@ func wholeParts(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo) (whole
 	return whole, nil
 }
 
-// wholePart asks one host over a connection of its own. The processes may take several replies.
+// wholePart asks one host over its own connection. The processes may take several replies.
 func wholePart(ctx context.Context, conn *ctl.Conn, p *ctl.JobInfo) (*ctl.JobInfo, error) {
 	own, err := conn.Another(ctx)
 	if err != nil {
@@ -336,7 +341,7 @@ func showJob(out io.Writer, parts []ctl.JobInfo, names map[registry.NICID]string
 	return w.Flush()
 }
 
-// stateText is the state of a rank, and of one that has ended how it ended.
+// stateText formats the state of a rank. For an ended rank it adds how the rank ended.
 func stateText(r *ctl.RankInfo) string {
 	if r.Cause == "" {
 		return r.State
@@ -365,8 +370,8 @@ run is not 0.`,
 	return c
 }
 
-// killJob ends all parts of a job concurrently. The end of one part ends the others, so one may be gone when its host is
-// asked.
+// killJob ends all parts of a job concurrently. The end of one part ends the others, so a host
+// may have no part left when it is asked.
 func killJob(ctx context.Context, out io.Writer, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string, grace time.Duration) error {
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup

@@ -63,8 +63,9 @@ weft run --timeout prints the same before it ends a job.`,
 	return c
 }
 
-// stuckReport asks about a job of weft run, or else about the processes of an application that another launcher has
-// started. silent are hosts that gave no answer, and may have ranks of the job.
+// stuckReport asks about a job of weft run, or else about the processes of an application that
+// another launcher has started. silent are hosts that gave no answer, and may have ranks of the
+// job.
 func stuckReport(ctx context.Context, conn *ctl.Conn, called string) (report stuck.Report, silent []untold, err error) {
 	jobs, names, silent, err := fabricJobs(ctx, conn)
 	if err != nil {
@@ -90,7 +91,8 @@ func stuckReport(ctx context.Context, conn *ctl.Conn, called string) (report stu
 	return report, silent, err
 }
 
-// untoldRanks says on which hosts the ranks may be that no host has listed. It returns nothing if all are listed.
+// untoldRanks returns the hosts that may have the ranks that no host has listed. It returns nil
+// if all ranks are listed.
 func untoldRanks(j *stuck.Job, silent []untold) []stuck.Silent {
 	listed := map[int]bool{}
 	for _, h := range j.Hosts {
@@ -112,7 +114,8 @@ func untoldRanks(j *stuck.Job, silent []untold) []stuck.Silent {
 	return []stuck.Silent{s}
 }
 
-// printStuck prints a report as it may go to a terminal: other hosts choose some of its words.
+// printStuck prints a report so that it is safe for a terminal: other hosts choose some of its
+// words.
 func printStuck(out io.Writer, report *stuck.Report) error {
 	var text strings.Builder
 	if err := report.Text(&text); err != nil {
@@ -122,7 +125,7 @@ func printStuck(out io.Writer, report *stuck.Report) error {
 	return err
 }
 
-// application reports whether processes can be called so.
+// application reports whether text can be the application part of a name.
 func application(text string) bool {
 	_, err := fabric.ParseName(text + "/0")
 	return err == nil
@@ -135,16 +138,17 @@ func ranksFrom(first, n int) (ranks []int) {
 	return ranks
 }
 
-// stuckWithin is how long weft run asks what its ranks do, before it ends them at --timeout.
+// stuckWithin bounds the time for which weft run asks about its ranks before it ends them at
+// --timeout.
 const stuckWithin = 2 * time.Second
 
-// stuckEvent is the JSON form of what ranks did at --timeout.
+// stuckEvent is the JSON form of a report about the ranks at --timeout.
 type stuckEvent struct {
 	Event  string       `json:"event"` // stuck
 	Report stuck.Report `json:"report"`
 }
 
-// stuck tells what the ranks of a job do that has reached its timeout.
+// stuck reports what the ranks of a job do when the job has reached its timeout.
 func (r *running) stuck(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stuckWithin)
 	defer cancel()

@@ -11,12 +11,13 @@ import (
 	"github.com/weftnet/weft/internal/registry/file"
 )
 
-// joinFlags say by which NIC a tool is a process of the fabric: the daemon of the host, or one of its own.
+// joinFlags say by which NIC a tool joins the fabric: the daemon of the host, or an embedded
+// NIC.
 type joinFlags struct {
 	socket string
 	listen string
 	key    string   // a file
-	named  []string // as they were given
+	named  []string // as given
 	nodes  []fabric.Node
 	plain  bool
 }
@@ -28,7 +29,7 @@ func (f *joinFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.plain, "plain", false, "with --listen: neither encrypt nor authenticate what goes over the link, for measurements; the other NICs must do so too")
 }
 
-// complete checks what no flag can check alone.
+// complete checks the combinations of flags.
 func (f *joinFlags) complete() error {
 	switch {
 	case f.listen != "" && f.socket != "":

@@ -20,8 +20,8 @@ import (
 
 func init() { registerFrequent("keeper", newKeeperCommand) }
 
-// newKeeperCommand is the process that starts, feeds and ends the ranks of one job on one host. A daemon starts it as the
-// job's user.
+// newKeeperCommand returns the command of the process that starts, feeds and ends the ranks of
+// one job on one host. A daemon starts it as the job's user.
 func newKeeperCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "keeper",
@@ -53,7 +53,7 @@ type attaching struct {
 	err  error
 }
 
-// runKeeper checks what the daemon has reserved, tells the daemon, and keeps the ranks.
+// runKeeper checks what the daemon has reserved, reports to the daemon, and keeps the ranks.
 func runKeeper(ctx context.Context) error {
 	collectLater()
 	link, err := ctl.OpenKeeperLink()
@@ -92,8 +92,9 @@ func runKeeper(ctx context.Context) error {
 	return err
 }
 
-// awaitReserve waits for the reservation, and begins to attach. A keeper that has started early attaches before the
-// reservation comes. If none comes, it removes what its daemon would remove.
+// awaitReserve waits for the reservation, and starts to attach. A keeper that was started early
+// attaches before the reservation comes. If no reservation comes, it removes what its daemon
+// would remove.
 func awaitReserve(ctx context.Context, link *ctl.KeeperLink) (*ctl.KeeperBegin, *attaching, error) {
 	first, err := link.Told()
 	if err != nil {
@@ -127,8 +128,8 @@ func awaitReserve(ctx context.Context, link *ctl.KeeperLink) (*ctl.KeeperBegin, 
 	return first.Begin, a, nil
 }
 
-// clean removes what the daemon would remove if it had not ended: the job's control group, and the files of a NIC that
-// was in a weft run.
+// clean removes what the daemon would remove if it had not ended: the job's control group, and
+// the files of a NIC inside weft run.
 func (k *rankStarter) clean() {
 	if dir := filepath.Dir(k.begin.Socket); strings.HasPrefix(filepath.Base(dir), ownNICDirectory) {
 		_ = os.RemoveAll(dir)
@@ -138,7 +139,8 @@ func (k *rankStarter) clean() {
 	}
 }
 
-// refuseReserve sends the refusals, and waits until the daemon has taken them and ends this process.
+// refuseReserve sends the refusals, and waits until the daemon has read them and ends this
+// process.
 func refuseReserve(link *ctl.KeeperLink, refusals []ctl.Refusal) error {
 	if err := link.Answer(&ctl.FromKeeper{Refusals: fitting(refusals)}); err != nil {
 		return err
@@ -150,7 +152,8 @@ func refuseReserve(link *ctl.KeeperLink, refusals []ctl.Refusal) error {
 	}
 }
 
-// fitting shortens refusals to what a daemon takes: a path in one has up to limits.PathBytes.
+// fitting shortens refusals to the length that a daemon accepts: a path in one has up to
+// limits.PathBytes.
 func fitting(all []ctl.Refusal) []ctl.Refusal {
 	all = slices.Clone(all)
 	for i := range all {

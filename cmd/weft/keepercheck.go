@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// check lists the causes for which the ranks cannot run on this host, and opens the job's control group.
+// check lists the reasons why the ranks cannot run on this host, and opens the job's control
+// group.
 func (k *rankStarter) check() []ctl.Refusal {
 	r := k.begin.Reserve
 	all := checkReserve(r)
@@ -28,7 +29,8 @@ func (k *rankStarter) check() []ctl.Refusal {
 	return all
 }
 
-// memoryCure says how a host can limit memory, as far as the daemon's user tells.
+// memoryCure returns advice on how a host can limit memory. The advice depends on the daemon's
+// user.
 func memoryCure(root bool) string {
 	if root {
 		return "give the daemon a cgroup file system with the memory controller that it may write, or leave --memory out"
@@ -36,7 +38,8 @@ func memoryCure(root bool) string {
 	return "run the daemon of this host as root, or leave --memory out"
 }
 
-// checkReserve lists the causes for which this user's ranks cannot run on this host: its directory and its program.
+// checkReserve lists the reasons why this user's ranks cannot run on this host: its directory
+// and its program.
 func checkReserve(r *ctl.Reserve) (all []ctl.Refusal) {
 	if err := checkDir(r.Dir); err != nil {
 		all = append(all, ctl.Refusal{What: ctl.RefusedDir, Text: fmt.Sprintf("working directory %s: %v", r.Dir, err),
@@ -51,7 +54,7 @@ func checkReserve(r *ctl.Reserve) (all []ctl.Refusal) {
 	return all
 }
 
-// checkDir reports why a user cannot work in a directory.
+// checkDir returns an error if a user cannot work in a directory.
 func checkDir(dir string) error {
 	st, err := os.Stat(dir)
 	switch {
@@ -68,7 +71,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// checkProgram reports why a program cannot run here, or is another one than the launcher's.
+// checkProgram returns a refusal if a program cannot run here, or differs from the launcher's.
 func checkProgram(path, hash string) *ctl.Refusal {
 	no := func(cure, format string, args ...any) *ctl.Refusal {
 		return &ctl.Refusal{What: ctl.RefusedProgram, Text: "program " + path + " " + fmt.Sprintf(format, args...), Cure: cure}

@@ -26,7 +26,8 @@ type rankStarter struct {
 	staged *stage.Staged // nil: the program is on this host
 }
 
-// stage brings the program of the job to this host. A keeper that has it passes it on to others until close.
+// stage copies the program of the job to this host. The keeper then passes it on to others until
+// close.
 func (k *rankStarter) stage(ctx context.Context, p *fabric.Process, manifest []byte, hosts int) error {
 	r := k.begin.Reserve
 	plan, err := stage.ReadPlan(manifest)
@@ -40,7 +41,7 @@ func (k *rankStarter) stage(ctx context.Context, p *fabric.Process, manifest []b
 	return err
 }
 
-// start starts the ranks of one host, all or none.
+// start starts the ranks of one host: all or none.
 func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, error) {
 	cfg := ranks.Config{
 		Program: s.Program, Argv: s.Argv, Env: s.Env, Dir: s.Dir, Ranks: s.Ranks, Unbuffered: s.Unbuffered,
@@ -73,8 +74,8 @@ func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, er
 	return keptSet{set}, nil
 }
 
-// openGroup opens the job's control group, and limits its memory. It is nil if the daemon could make none, and none says
-// why.
+// openGroup opens the job's control group, and limits its memory. It returns nil if the daemon
+// could make no group; none then gives the reason.
 func openGroup(paths []string, none string, memory int64) (*cgroup.Group, error) {
 	if len(paths) == 0 {
 		if memory > 0 {
@@ -89,7 +90,7 @@ func openGroup(paths []string, none string, memory int64) (*cgroup.Group, error)
 	return g, err
 }
 
-// environment tells a rank who it is.
+// environment returns the variables by which a rank learns its place in the job.
 func (k *rankStarter) environment(s *launch.Start, rank, local int) []string {
 	r := k.begin.Reserve
 	env := []string{
@@ -109,7 +110,7 @@ func (k *rankStarter) environment(s *launch.Start, rank, local int) []string {
 	return env
 }
 
-// close ends what serves the ranks. They have ended.
+// close ends the services for the ranks. The ranks have ended.
 func (k *rankStarter) close() error {
 	if k.pmi != nil {
 		k.pmi.Close()
@@ -120,7 +121,7 @@ func (k *rankStarter) close() error {
 	return nil
 }
 
-// keptSet is a set of ranks as a keeper sees it.
+// keptSet adapts a set of ranks to a keeper.
 type keptSet struct{ *ranks.Set }
 
 func (k keptSet) End(grace time.Duration) []launch.Survivor {

@@ -33,7 +33,7 @@ slots, so machines may share hosts.`
 	return c
 }
 
-// machineFlags are what can be said of a machine.
+// machineFlags are the properties of a machine that flags set.
 type machineFlags struct {
 	socket string
 	nodes  []string
@@ -48,7 +48,7 @@ func (f *machineFlags) define(c *cobra.Command) {
 	c.Flags().StringVar(&f.link, "link", "", "`NAME` of the network that the ranks use, as in [links.NAME] of the daemons' configuration")
 }
 
-// set writes the flags that were given into m. It looks nothing up: the daemon does.
+// set writes the given flags into m. It looks nothing up: the daemon does.
 func (f *machineFlags) set(c *cobra.Command, m *ctl.Machine) error {
 	if c.Flags().Changed("nodes") {
 		nodes, err := machineNodes(f.nodes)
@@ -66,7 +66,7 @@ func (f *machineFlags) set(c *cobra.Command, m *ctl.Machine) error {
 	return nil
 }
 
-// machineNodes reads a list of nodes. Each is a name or an id, and none occurs twice.
+// machineNodes parses a list of nodes. Each is a name or an id, and none may occur twice.
 func machineNodes(list []string) (nodes []ctl.MachineNode, err error) {
 	seen := make(map[string]bool)
 	for _, s := range list {
@@ -93,7 +93,8 @@ func machineNodes(list []string) (nodes []ctl.MachineNode, err error) {
 	return nodes, nil
 }
 
-// askDaemon calls f with a connection to this host's daemon. All requests of f together have answerWithin.
+// askDaemon calls f with a connection to this host's daemon. All requests of f together have
+// answerWithin.
 func askDaemon(c *cobra.Command, socket string, f func(ctx context.Context, conn *ctl.Conn) error) error {
 	ctx, cancel := context.WithTimeout(c.Context(), answerWithin)
 	defer cancel()
@@ -105,8 +106,8 @@ func askDaemon(c *cobra.Command, socket string, f func(ctx context.Context, conn
 	return f(ctx, conn)
 }
 
-// findMachine returns the machine with a name that this host's daemon keeps. If there is none, the error lists those that
-// it keeps.
+// findMachine returns the machine that this host's daemon keeps under a name. If there is none,
+// the error lists the machines that it keeps.
 func findMachine(ctx context.Context, conn *ctl.Conn, name string) (*ctl.Machine, error) {
 	all, err := conn.NIC(0).Machines(ctx)
 	if err != nil {
@@ -176,7 +177,7 @@ weft run says so when it is used.`,
 	return c
 }
 
-// machineText says in one line what a machine is made of.
+// machineText describes a machine in one line.
 func machineText(m *ctl.Machine) string {
 	slots := "as many slots as each host offers"
 	if m.Slots > 0 {
@@ -189,7 +190,7 @@ func machineText(m *ctl.Machine) string {
 	return text
 }
 
-// counted writes a number with a noun, in the plural unless the number is 1.
+// counted formats a number with a noun, in the plural unless the number is 1.
 func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -204,7 +205,7 @@ func nodeTexts(nodes []ctl.MachineNode) (texts []string) {
 	return texts
 }
 
-// nodeText is the name of a node, or else its id.
+// nodeText returns the name of a node, or else its id.
 func nodeText(n ctl.MachineNode) string {
 	if n.Name != "" {
 		return n.Name
@@ -242,7 +243,7 @@ func newMachineListCommand() *cobra.Command {
 	return c
 }
 
-// slotsText is a machine's limit of slots for each host.
+// slotsText formats a machine's limit of slots for each host.
 func slotsText(n int) string {
 	if n == 0 {
 		return "by host"
@@ -272,7 +273,7 @@ func newMachineShowCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if m.Link != "" { // its hosts are known there
+				if m.Link != "" { // this link's NIC knows the machine's hosts
 					on, err := ctl.DialLink(ctx, socket, m.Link)
 					if err != nil {
 						return err
@@ -309,7 +310,8 @@ func machineHosts(ctx context.Context, conn *ctl.Conn, m *ctl.Machine) []machine
 	return hosts
 }
 
-// askNIC asks a NIC something about jobs over a connection of its own, so that no request waits for another.
+// askNIC sends a NIC a request about jobs over its own connection, so no request waits for
+// another.
 func askNIC(ctx context.Context, conn *ctl.Conn, nic registry.NICID, j *ctl.Job) (*ctl.JobReply, error) {
 	own, err := conn.Another(ctx)
 	if err != nil {
@@ -319,7 +321,8 @@ func askNIC(ctx context.Context, conn *ctl.Conn, nic registry.NICID, j *ctl.Job)
 	return own.NIC(uint64(nic)).Job(ctx, j)
 }
 
-// hostErrorText is an error's text without the prefixes of packages, and without the NIC that has answered with it.
+// hostErrorText returns an error's text without the prefixes of packages, and without the NIC
+// that answered with it.
 func hostErrorText(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer within %v", answerWithin)

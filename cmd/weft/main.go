@@ -4,8 +4,9 @@
 //
 //	weft SUBCOMMAND [flags] [arguments]
 //
-// It exits 0 when all went well, 2 when it was called wrongly (an unknown subcommand or flag, a value that is not what
-// the flag takes), and 1 when the work itself failed. Some subcommands pass on the exit status of what they ran.
+// It exits 0 if all went well, and 2 if the command line was wrong: an unknown subcommand or
+// flag, or a value that the flag does not take. It exits 1 if the work itself failed. Some
+// subcommands pass on the exit status of the program that they ran.
 package main
 
 import (
@@ -18,8 +19,9 @@ import (
 )
 
 func main() {
-	// The first SIGINT, SIGTERM or SIGHUP cancels the context and so asks for an orderly end; the next SIGINT or SIGTERM kills. The next SIGHUP does not:
-	// of one terminal that has gone both the shell and the kernel may tell.
+	// The first SIGINT, SIGTERM or SIGHUP cancels the context and so asks for an orderly end.
+	// The next SIGINT or SIGTERM kills. The next SIGHUP does not: when a terminal is gone, both
+	// the shell and the kernel may send one.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if hangsUp() {
 		var end func()
@@ -30,14 +32,15 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// hangsUp reports whether SIGHUP ends a command: not one that is to ignore it, as by nohup.
+// hangsUp reports whether SIGHUP ends a command. It does not if the signal is ignored, as under
+// nohup.
 func hangsUp() bool { return !signal.Ignored(syscall.SIGHUP) }
 
-// onHangUp is what a command does when SIGHUP comes. If it is nil, the command ends.
+// onHangUp is called when SIGHUP comes. If it is nil, the command ends.
 var onHangUp atomic.Pointer[func()]
 
-// heedHangUps has SIGHUP call end unless the command goes on. The handler stays the same
-// all the time: another one, or none for a moment, would be inherited by programs that start then.
+// heedHangUps calls end on SIGHUP unless the command goes on. The handler stays the same all the
+// time. Programs that start during a change would inherit another handler, or none.
 func heedHangUps(end func()) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -52,8 +55,8 @@ func heedHangUps(end func()) {
 	}()
 }
 
-// staysUp lets a command without a terminal go on when SIGHUP comes, and calls hint for the first one. The
-// command that has a terminal ends with it.
+// staysUp lets a command without a terminal go on when SIGHUP comes, and calls hint for the
+// first one. A command that has a terminal ends with it.
 func staysUp(hint func()) {
 	if terminal, err := os.Open("/dev/tty"); err == nil {
 		terminal.Close()
@@ -63,5 +66,6 @@ func staysUp(hint func()) {
 	onHangUp.Store(&goOn)
 }
 
-// outlivesReaders has a command go on when nothing reads any more what it prints, as behind head: others use it. What it runs is ended by that as ever.
+// outlivesReaders lets a command go on when no process reads its output any more, as after head:
+// others use the command. The programs that it runs still end by SIGPIPE.
 func outlivesReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -10,7 +10,8 @@ import (
 
 func init() { register(newMemCommand) }
 
-// memCommands make the subcommands of `weft mem`. Those that only some systems have add themselves.
+// memCommands make the subcommands of `weft mem`. Subcommands that only some systems have add
+// themselves.
 var memCommands = []func() *cobra.Command{newMemNBD, newMemServe, newMemStat}
 
 func newMemCommand() *cobra.Command {
@@ -21,5 +22,5 @@ func newMemCommand() *cobra.Command {
 	return c
 }
 
-// toolName is what a tool is called that no other process looks for.
+// toolName returns a process name for a tool that no other process looks for.
 func toolName(app string) fabric.Name { return fabric.Name{App: app, Index: uint32(os.Getpid())} }

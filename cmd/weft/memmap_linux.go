@@ -34,7 +34,7 @@ func init() { memCommands = append(memCommands, newMemMap) }
 
 func newMemMap() *cobra.Command {
 	f := &memMapFlags{}
-	f.readAhead = -1 // the pager does that itself
+	f.readAhead = -1 // the pager reads ahead itself
 	c := &cobra.Command{
 		Use:   "map --size BYTES --resident BYTES --server NAME… [flags] [-- CMD [ARG…]]",
 		Short: "Page the memory of a program: what is not resident is on page servers",
@@ -64,7 +64,7 @@ for what touches it. A program whose pager ends is killed.`,
 	return c
 }
 
-// complete checks what no flag can check alone.
+// complete checks the combinations of flags.
 func (f *memMapFlags) complete(fs *pflag.FlagSet, args []string) error {
 	if err := f.volumeFlags.complete(fs, "weft-mem-map"); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	// What the command prints is its own: all of this goes to where errors go.
+	// Standard output belongs to the command, so these lines go to the error output.
 	fmt.Fprintf(errs, "%v gives %s on %s at %s, %s resident, %s\n", f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), f.unix, byteText(f.resident), keptAs(v))
 	f.more = func() any { return pager.Stats() }
 	serving, stop := f.serving(ctx, v, len(args) > 0)
@@ -132,8 +132,9 @@ func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
 	return errors.Join(err, stop(), <-served)
 }
 
-// serving is while, for all programs that ask, but for a command: an interrupt is the command's, which has its memory until it ends, and what is local
-// also when the rest is gone.
+// serving returns a context for serving. With no command it is that of while, for all programs
+// that ask. With a command, an interrupt goes to the command. The command keeps its memory until
+// it ends, and its local pages even when the rest is gone.
 func (f *memMapFlags) serving(ctx context.Context, v *netmem.Volume, command bool) (within context.Context, stop func() error) {
 	if !command {
 		return while(ctx, v)
@@ -142,18 +143,21 @@ func (f *memMapFlags) serving(ctx context.Context, v *netmem.Volume, command boo
 	return within, func() error { end(); return nil }
 }
 
-// graceOfCommand is how long a command may take to end when it is told to.
+// graceOfCommand is how long a command may take to end after SIGTERM.
 const graceOfCommand = 10 * time.Second
 
-// runWithMemory runs a command that asks for memory at a socket, and passes on how it ends. When ctx ends, it is told to end.
+// runWithMemory runs a command that asks for memory at a socket, and passes on its exit status.
+// When ctx ends, it sends the command SIGTERM.
 func runWithMemory(ctx context.Context, c *cobra.Command, socket string, args []string) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, stdoutOf(c), c.ErrOrStderr()
 	cmd.Env = append(os.Environ(), netmem.MapVariable+"="+socket)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = graceOfCommand
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // without this process it would wait for its memory for ever
-	// The end of the thread that starts a command counts as the end of this process: the thread must stay.
+	// without this process, the command would wait for its memory for ever
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// The end of the thread that starts a command counts as the end of this process, so the
+	// thread must stay.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {

@@ -62,7 +62,7 @@ of that authority. A client that reaches --tcp can read and write the device, so
 	return c
 }
 
-// complete checks what no flag can check alone.
+// complete checks the combinations of flags.
 func (f *memNBDFlags) complete(fs *pflag.FlagSet) error {
 	if (f.unix == "") == (f.tcp == "") {
 		return usagef("--unix is %q and --tcp is %q: expected one of them, where clients connect", f.unix, f.tcp)
@@ -78,7 +78,8 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 	if f.tcp != "" {
 		network, where = "tcp", f.tcp
 	}
-	if err := proxy.Free(network, where); err != nil { // before this process asks a server for anything
+	// before this process asks a server for anything
+	if err := proxy.Free(network, where); err != nil {
 		return err
 	}
 	p, v, err := f.open(ctx)

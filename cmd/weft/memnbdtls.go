@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/nbd"
 )
 
-// nbdTLSFlags are the flags of `weft mem nbd` that decide who may use the device.
+// nbdTLSFlags are the flags of `weft mem nbd` that decide which clients may use the device.
 type nbdTLSFlags struct {
 	cert, key, ca string
 	insecure      bool
@@ -81,7 +81,8 @@ func (f *nbdTLSFlags) load() (*tls.Config, error) {
 	if c := pair.Leaf; now.Before(c.NotBefore) || now.After(c.NotAfter) {
 		return nil, fmt.Errorf("--tls-cert %s: it is valid from %v to %v, and the clock says %v; renew the certificate, or set the clock", f.cert, c.NotBefore, c.NotAfter, now.UTC().Round(time.Second))
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}} // 1.2: the least that NBD allows
+	// 1.2: the lowest version that NBD allows
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if f.ca == "" {
 		return c, nil
 	}

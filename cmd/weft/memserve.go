@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// serverPage is the size of a server's pages: what it lends is a multiple.
+// serverPage is the size of a server's pages in bytes. The memory lent is a multiple of it.
 const serverPage = 8192
 
 // memServeFlags are the flags of `weft mem serve`.
@@ -73,7 +73,7 @@ func (f *memServeFlags) define(fs *pflag.FlagSet) {
 		set: func(s string) bool {
 			f.admit = append(f.admit, s)
 			if !strings.Contains(s, "/") {
-				s += "/0" // of an application, any process
+				s += "/0" // an application: any process of it
 			}
 			_, err := fabric.ParseName(s)
 			return err == nil
@@ -83,7 +83,7 @@ func (f *memServeFlags) define(fs *pflag.FlagSet) {
 	f.at.define(fs)
 }
 
-// complete checks what no flag can check alone.
+// complete checks the combinations of flags.
 func (f *memServeFlags) complete(fs *pflag.FlagSet) error {
 	switch {
 	case !fs.Changed("name"):
@@ -119,15 +119,15 @@ func (f *memServeFlags) admits(client fabric.Name) bool {
 	})
 }
 
-// A server that was killed and started again may meet its own old name: the other NICs believe in the
-// old one until they notice that it is gone. nameWait is longer than that takes.
+// A server that was killed and started again may meet its own old name: the other NICs keep the
+// old claim until they notice that its process is gone. nameWait is longer than that takes.
 const (
 	nameWait  = 10 * time.Second
 	nameEvery = 500 * time.Millisecond
 )
 
-// take joins the fabric under the name of the server. If another process has the name, take waits for
-// it, says so once, and returns the error if the name is not free in time.
+// take joins the fabric under the name of the server. If another process has the name, take
+// waits for it and says so once. It returns the error if the name is not free in time.
 func (f *memServeFlags) take(ctx context.Context, errs io.Writer) (*fabric.Process, error) {
 	for until := time.Now().Add(nameWait); ; {
 		p, err := f.at.join(ctx, f.name)

@@ -64,14 +64,15 @@ pages of their volumes outlive a server: by copies, or as data + parity.`,
 	return c
 }
 
-// memReading is what a server has said, and when.
+// memReading is the answer of a server, with its time.
 type memReading struct {
 	Time   time.Time   `json:"time"`
 	Server fabric.Name `json:"server"`
 	netmem.ServerStats
 }
 
-// run asks all servers whether one of them answers or not. The status is that of the last time it asked.
+// run asks all servers, whether or not one of them fails to answer. It returns the status of the
+// last round.
 func (f *memStatFlags) run(ctx context.Context, out, errs io.Writer) (err error) {
 	p, err := f.at.join(ctx, toolName("weft-mem-stat"))
 	if err != nil {
@@ -115,7 +116,7 @@ func (f *memStatFlags) ask(ctx context.Context, p *fabric.Process, name fabric.N
 	return memReading{time.Now(), name, st}, err
 }
 
-// print prints a reading; with one before it, rates since then.
+// print prints a reading. If there is an earlier one, it prints rates since then.
 func (f *memStatFlags) print(out io.Writer, last, now memReading) error {
 	if f.json {
 		return json.NewEncoder(out).Encode(now)
@@ -131,7 +132,8 @@ func (f *memStatFlags) print(out io.Writer, last, now memReading) error {
 	return err
 }
 
-// codings names how the pages of some volumes outlive a server, each way once.
+// codings names the ways in which the pages of some volumes survive the loss of a server, each
+// way once.
 func codings(volumes []netmem.VolumeUse) string {
 	var l []string
 	for _, v := range volumes {
@@ -145,7 +147,7 @@ func codings(volumes []netmem.VolumeUse) string {
 	return strings.Join(l, ", ")
 }
 
-// roundBytes writes a number of bytes with a unit, to a tenth of it.
+// roundBytes formats a number of bytes with a unit, to one decimal.
 func roundBytes(n int64) string {
 	v, unit := float64(n), "B"
 	for _, u := range byteUnits {

@@ -30,7 +30,7 @@ type volumeFlags struct {
 	at      joinFlags
 
 	readAhead int               // as in netmem.VolumeConfig
-	more      func() any        // what else a report says; nil: nothing
+	more      func() any        // adds to a report; nil: nothing
 	nbdCounts func() nbd.Counts // of the server; nil: there is none
 }
 
@@ -59,7 +59,7 @@ func (f *volumeFlags) define(fs *pflag.FlagSet) {
 	f.at.define(fs)
 }
 
-// parseServer reads a server with its weight.
+// parseServer parses the name of a server with its weight.
 func parseServer(s string) (ref netmem.ServerRef, ok bool) {
 	name, weight, weighted := strings.Cut(s, "=")
 	var err error
@@ -71,13 +71,14 @@ func parseServer(s string) (ref netmem.ServerRef, ok bool) {
 	return ref, err == nil && (ok || !weighted) && ref.Name != fabric.AnyProcess
 }
 
-// parseCode reads a way to cut pages.
+// parseCode parses a way to cut pages.
 func parseCode(s string) (c netmem.Code, ok bool) {
 	n, err := fmt.Sscanf(s+"\n", "%d+%d\n", &c.Data, &c.Parity)
 	return c, n == 2 && err == nil && c.Data > 1 && c.Parity > 0
 }
 
-// complete checks what no flag can check alone. tool is what the process is called if it is given no name.
+// complete checks the combinations of flags. tool is the name of the process if the flags give
+// none.
 func (f *volumeFlags) complete(fs *pflag.FlagSet, tool string) error {
 	switch {
 	case !fs.Changed("size"):
@@ -121,8 +122,9 @@ func (f *volumeFlags) open(ctx context.Context) (*fabric.Process, *netmem.Volume
 	return p, v, nil
 }
 
-// while is a context that ends with ctx, or when the volume can be used no more: its process has ended, as with the daemon that it is attached to. Then
-// stop, which is to be called in any case, says why.
+// while returns a context that ends with ctx, or when the volume can no longer be used. That is
+// the case when its process has ended, for example with the daemon that it is attached to. stop
+// then returns the reason; it must be called in any case.
 func while(ctx context.Context, v *netmem.Volume) (within context.Context, stop func() error) {
 	within, cancel := context.WithCancelCause(ctx)
 	gone := make(chan error, 1)
@@ -141,7 +143,7 @@ func while(ctx context.Context, v *netmem.Volume) (within context.Context, stop 
 	}
 }
 
-// keptAs says how the pages of a volume outlive a server.
+// keptAs describes how the pages of a volume survive the loss of a server.
 func keptAs(v *netmem.Volume) string {
 	c := v.Stats().Code
 	if c.Data > 1 {
@@ -150,7 +152,8 @@ func keptAs(v *netmem.Volume) string {
 	return c.String() + " of a page"
 }
 
-// tell prints what the volume has and has done, again and again if that is wanted, until ctx ends.
+// tell prints the volume's state and counters. If a report interval is set, it repeats until ctx
+// ends.
 func (f *volumeFlags) tell(ctx context.Context, v *netmem.Volume, out io.Writer) {
 	if f.report == 0 {
 		return

@@ -94,10 +94,10 @@ Everything may stand in a TOML file, too (--config); where both say something th
 	return c
 }
 
-// merged is the file's configuration with the given flags over it. Nodes of both count.
+// merged returns the file's configuration with the given flags over it. Nodes of both count.
 func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 	var conf daemon.Config
-	if c.Flags().Changed("config") && o.file == "" { // as of a variable that is not set
+	if c.Flags().Changed("config") && o.file == "" { // for example from an unset variable
 		return conf, usagef("--config: no file is named; expected one")
 	}
 	if o.file != "" {
@@ -150,8 +150,9 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 	return conf, nil
 }
 
-// chosen has the link of --link in place of the file's. A link that is named leaves nothing to the preference of the file; what
-// the other flags say of it counts more than what the file says of that name. Of several links they say it of the first.
+// chosen puts the link of --link in place of the file's. If --link names a link, the file's
+// preference is ignored. What other flags say about it overrides what the file says about the
+// link of that name. If there are several links, the other flags apply to the first.
 func (o *nicOptions) chosen(c *cobra.Command, conf daemon.Config) daemon.Config {
 	if c.Flags().Changed("link") {
 		conf.Link = o.config.Link
@@ -163,7 +164,7 @@ func (o *nicOptions) chosen(c *cobra.Command, conf daemon.Config) daemon.Config 
 	return conf.Chosen()
 }
 
-// mergeTrust puts the given flags over the keys of the configuration that have other names.
+// mergeTrust puts the given flags over the configuration's keys that have other names.
 func (o *nicOptions) mergeTrust(c *cobra.Command, conf *daemon.Config) {
 	if c.Flags().Changed("key-file") {
 		conf.KeyFiles = o.config.KeyFiles
@@ -179,7 +180,8 @@ func (o *nicOptions) mergeTrust(c *cobra.Command, conf *daemon.Config) {
 	}
 }
 
-// mergeGossip puts the given flags over the configuration's [gossip]. Any of them begins one.
+// mergeGossip puts the given flags over the configuration's [gossip]. Any of these flags turns
+// gossip on.
 func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
 	if o.gossips && conf.Gossip == nil {
 		conf.Gossip = new(daemon.Gossip)
@@ -188,9 +190,10 @@ func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
 		key string
 		set func(g *daemon.Gossip)
 	}{
-		"gossip-key":      {"key_file", func(g *daemon.Gossip) { g.KeyFile = o.gossip.KeyFile }},
-		"gossip-listen":   {"listen", func(g *daemon.Gossip) { g.Listen = o.gossip.Listen }},
-		"seed":            {"seeds", func(g *daemon.Gossip) { g.Seeds = append(g.Seeds, o.gossip.Seeds...) }}, // those of both count
+		"gossip-key":    {"key_file", func(g *daemon.Gossip) { g.KeyFile = o.gossip.KeyFile }},
+		"gossip-listen": {"listen", func(g *daemon.Gossip) { g.Listen = o.gossip.Listen }},
+		// the seeds of both count
+		"seed":            {"seeds", func(g *daemon.Gossip) { g.Seeds = append(g.Seeds, o.gossip.Seeds...) }},
 		"failure-timeout": {"failure_timeout", func(g *daemon.Gossip) { g.FailureTimeout = daemon.Duration(o.failureTimeout) }},
 	} {
 		if !c.Flags().Changed(name) {
@@ -204,7 +207,7 @@ func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
 	}
 }
 
-// noHangUp is what a NIC without a terminal says of SIGHUP.
+// noHangUp is the message of a NIC without a terminal on SIGHUP.
 const noHangUp = "weft nic: SIGHUP ends a NIC only with its terminal, and this one has none; SIGTERM and weft nic stop end it\n"
 
 func runNIC(c *cobra.Command, o *nicOptions) error {
@@ -217,16 +220,17 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 		return err
 	}
 	outlivesReaders()
-	conf.Subreaper = true // what a keeper leaves behind, this process ends
+	conf.Subreaper = true // this process ends what a keeper leaves behind
 	d, err := daemon.New(conf, c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	staysUp(func() { _, _ = io.WriteString(c.ErrOrStderr(), noHangUp) })
-	return d.Run(c.Context()) // which main ends on a signal
+	return d.Run(c.Context()) // main cancels the context on a signal
 }
 
-// endWithin is how long a NIC may take to end: it says goodbye to its peers, and to those that gossip.
+// endWithin is how long a NIC may take to end: it says goodbye to its peers, and to gossip
+// members.
 const endWithin = 30 * time.Second
 
 func newNICStopCommand() *cobra.Command {

@@ -29,7 +29,7 @@ func newNICInfoCommand() *cobra.Command {
 	return c
 }
 
-// printMemoryJSON prints the map as one object; the id as everywhere.
+// printMemoryJSON prints the map as one object. The id has its usual form.
 func printMemoryJSON(out io.Writer, m *ctl.Memory) error {
 	return json.NewEncoder(out).Encode(struct {
 		NIC        registry.NICID `json:"nic"`
@@ -58,7 +58,7 @@ func printMemory(out io.Writer, m *ctl.Memory) error {
 	return w.Flush()
 }
 
-// numberText leaves out a number that means nothing.
+// numberText formats n, or "-" for 0, which means nothing.
 func numberText(n int) string {
 	if n == 0 {
 		return "-"
@@ -66,7 +66,7 @@ func numberText(n int) string {
 	return fmt.Sprint(n)
 }
 
-// bytesText is a number of bytes as people read it.
+// bytesText formats a number of bytes for people.
 func bytesText(n int64) string {
 	for _, u := range []struct {
 		shift uint

@@ -18,10 +18,10 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// A lister asks a NIC for a list, by way of the daemon of this host, and prints it.
+// A lister asks a NIC for a list, through the daemon of this host, and prints it.
 type lister func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error
 
-// newListCommand is a command that prints a list, as a table or as JSON.
+// newListCommand returns a command that prints a list, as a table or as JSON.
 func newListCommand(use, short string, print lister) *cobra.Command {
 	var socket string
 	var asJSON bool
@@ -70,7 +70,8 @@ func newNodesCommand() *cobra.Command {
 	return c
 }
 
-// printChecks prints how the connectivity checks ended (USNIC-61), and fails if one did.
+// printChecks prints how the connectivity checks ended (USNIC-61). It returns an error if one
+// failed.
 func printChecks(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
 	all, err := n.Check(ctx)
 	if err != nil {
@@ -100,7 +101,7 @@ func printChecks(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) err
 	return err
 }
 
-// nicText is a NIC's id, if it has ever told it.
+// nicText returns a NIC's id, if the NIC has ever told it.
 func nicText(id registry.NICID) string {
 	if id == 0 {
 		return "not known yet"
@@ -140,8 +141,8 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 	return w.Flush()
 }
 
-// addressText is the address at which a node is called, and that from which its frames come if it is
-// another one.
+// addressText returns the address at which a node is called. If its frames come from another
+// address, it adds that one.
 func addressText(n *ctl.Node) string {
 	if n.Elsewhere == "" {
 		return n.Address
@@ -149,7 +150,7 @@ func addressText(n *ctl.Node) string {
 	return n.Address + ", but frames come from " + n.Elsewhere
 }
 
-// guardText says how the frames of a node are guarded: by which AEAD, or not at all.
+// guardText names the AEAD that seals the frames of a node, or says that there is none.
 func guardText(n *ctl.Node) string {
 	switch n.Guard {
 	case "":
@@ -207,8 +208,8 @@ func printProcesses(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) 
 // slowAfter is how long a message may wait for a process before ps calls the process slow.
 const slowAfter = time.Second
 
-// noteOn says what is remarkable about a process: that others wait for it, that it takes more than its share would be, or
-// that it is refused things, with the most frequent cause.
+// noteOn returns remarks about a process: that others wait for it, that it takes more than its
+// share, or that its requests are refused, with the most frequent cause.
 func noteOn(p *ctl.Process) string {
 	var notes []string
 	if time.Duration(p.Oldest) >= slowAfter {
@@ -290,7 +291,7 @@ func newGroupsCommand() *cobra.Command {
 		})
 }
 
-// printLines prints a list as JSON, one object a line.
+// printLines prints a list as JSON, one object per line.
 func printLines[T any](out io.Writer, all []T) error {
 	e := json.NewEncoder(out)
 	for i := range all {

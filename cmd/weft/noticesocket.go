@@ -12,11 +12,13 @@ import (
 	"github.com/weftnet/weft/internal/launch"
 )
 
-// noticeSocket is a UDP socket for notices between weft run and its keepers, past the NICs.
+// noticeSocket is a UDP socket for notices between weft run and its keepers. Notices bypass the
+// NICs.
 type noticeSocket struct{ c *net.UDPConn }
 
-// listenForNotices opens the socket of weft run, with a key of its own, on the address of this host's NIC. It returns nil
-// for a NIC without an IP address. Without a socket, the other hosts notice a killed daemon by the silence of its NIC.
+// listenForNotices opens the socket of weft run, with its own key, on the address of this host's
+// NIC. It returns nil for a NIC without an IP address. Without a socket, the other hosts notice
+// a killed daemon by the silence of its NIC.
 func listenForNotices(ctx context.Context, conn *ctl.Conn) *launch.Notices {
 	info, _, unmap, err := conn.Stat(ctx)
 	if err != nil {
@@ -37,8 +39,8 @@ func listenForNotices(ctx context.Context, conn *ctl.Conn) *launch.Notices {
 	return &launch.Notices{Datagrams: noticeSocket{c}, NoticePort: launch.NoticePort{Port: port, Key: key}}
 }
 
-// dialNotices opens the socket of a keeper to a port of the launcher's host. It is nil if the launcher's NIC has no IP
-// address, or is this host's.
+// dialNotices opens the socket of a keeper to a port of the launcher's host. It returns nil if
+// the launcher's NIC has no IP address, or is this host's.
 func dialNotices(host string) func(port uint16) (launch.Datagrams, error) {
 	at, err := netip.ParseAddr(host)
 	if err != nil {
@@ -62,7 +64,8 @@ func (s noticeSocket) Send(to netip.AddrPort, b []byte) error {
 	return err
 }
 
-// Receive waits out the errors that others cause, such as a refusal by a host whose socket is closed.
+// Receive retries after errors that others cause, such as a refusal by a host whose socket is
+// closed.
 func (s noticeSocket) Receive(ctx context.Context, b []byte) (int, netip.AddrPort, error) {
 	stop := context.AfterFunc(ctx, func() { _ = s.c.SetReadDeadline(time.Now()) })
 	defer stop()

@@ -23,10 +23,11 @@ func newPDLCommand() *cobra.Command {
 		newPDLCheckCommand(), newPDLFormatCommand(), newPDLBuildCommand(), newPDLDisCommand(), newPDLRunCommand())
 }
 
-// errorsShown is returned when what is wrong has been printed, in the form FILE:LINE:COL: message.
+// errorsShown returns the error of a command that has printed its problems, in the form
+// FILE:LINE:COL: message.
 func errorsShown() error { return &exitError{status: exitFailed} }
 
-// show prints errors of a source as they are, and passes others on.
+// show prints errors of a source unchanged, and returns others.
 func show(c *cobra.Command, err error) error {
 	if l := (pdl.Errors)(nil); errors.As(err, &l) {
 		fmt.Fprintln(c.ErrOrStderr(), l)
@@ -69,8 +70,8 @@ func newPDLCheckCommand() *cobra.Command {
 	return c
 }
 
-// resides says why a program cannot reside in the driver, each reason with its line of the source; nil if it can. A module's
-// table of lines has no columns.
+// resides returns the reasons why a program cannot reside in the driver, each with its line of
+// the source. It returns nil if the program can. A module's table of lines has no columns.
 func resides(file, source string, m *prog.Module) error {
 	lines := strings.Split(source, "\n")
 	var list pdl.Errors
@@ -166,7 +167,8 @@ func newPDLDisCommand() *cobra.Command {
 	}
 }
 
-// shownSource is a source as it may go to a terminal: what cannot be printed is replaced.
+// shownSource returns a source that is safe for a terminal: characters that cannot be printed
+// are replaced.
 func shownSource(source string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

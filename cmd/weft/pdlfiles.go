@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// eachFile does with every file what is to be done, whatever came of those before, and prints what is wrong with them.
+// eachFile calls do for every file, whether or not earlier calls failed, and prints the errors.
 func eachFile(c *cobra.Command, files []string, do func(file string) error) error {
 	failed := false
 	for _, file := range files {
@@ -32,7 +32,8 @@ func eachFile(c *cobra.Command, files []string, do func(file string) error) erro
 	return nil
 }
 
-// mostRead is how much of a file is read: more than any source or module has. A device may have no end.
+// mostRead bounds the bytes read of a file. Every source and module is shorter. A device may
+// have no end.
 const mostRead = prog.MaxModule
 
 // readLimited reads a file that holds a source or module.
@@ -49,7 +50,7 @@ func readLimited(file string) ([]byte, error) {
 	return b, err
 }
 
-// readSource reads a source. What begins as a module does is none.
+// readSource reads a source. It refuses a file that begins as a module does.
 func readSource(file string) ([]byte, error) {
 	b, err := readLimited(file)
 	if err != nil {
@@ -64,8 +65,8 @@ func readSource(file string) ([]byte, error) {
 	return nil, fmt.Errorf("%s is a module of compiled PDL, not a source; `weft pdl dis` shows it", file)
 }
 
-// readModule reads a module, or compiles a source: what begins as a module does is one. source is what it was compiled from,
-// if it was.
+// readModule reads a module, or compiles a source. A file that begins as a module does is a
+// module. For a source, it also returns the text.
 func readModule(file string) (m *prog.Module, source string, err error) {
 	b, err := readLimited(file)
 	if err != nil {
@@ -92,8 +93,8 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// replaceFile gives a file that can be written to other contents, all of them or none: they are written beside it, and then
-// take its place. Its mode stays.
+// replaceFile replaces the contents of a writable file, all or none: it writes a new file in the
+// same directory, and renames it over the old one. The mode stays.
 func replaceFile(file string, contents []byte) (err error) {
 	if file, err = filepath.EvalSymlinks(file); err != nil {
 		return err

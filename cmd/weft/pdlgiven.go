@@ -16,9 +16,10 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// What the flags of weft pdl run give the programs. All of it is read before the first program starts.
+// The flags of weft pdl run give the programs segments, locks and messages. All of it is read
+// before the first program starts.
 
-// A givenSegment is one that programs find.
+// A givenSegment is a segment that exists before the programs start.
 type givenSegment struct {
 	id       uint32
 	size     int    // in bytes, as given; a NIC rounds it up to a multiple of 8
@@ -48,7 +49,7 @@ func parseSegment(s string) (g givenSegment, err error) {
 	return givenSegment{uint32(id), int(size), nil}, nil
 }
 
-// locksFlag defines a flag that takes the numbers of locks, and may be given again.
+// locksFlag defines a flag that takes numbers of locks, and may be repeated.
 func locksFlag(fs *pflag.FlagSet, p *[]int64, name, usage string) {
 	fs.Var(&checkedFlag{
 		kind: "N,N",
@@ -66,7 +67,8 @@ func locksFlag(fs *pflag.FlagSet, p *[]int64, name, usage string) {
 	}, name, usage)
 }
 
-// A givenMessage is one for a program: a number or name, or empty for the first.
+// A givenMessage is a message for a program. The program is a number or a name; empty means the
+// first.
 type givenMessage struct {
 	spec    string
 	program string
@@ -75,7 +77,7 @@ type givenMessage struct {
 	payload []byte
 }
 
-// collect reads the messages that are given.
+// collect parses the messages from the flags and the input.
 func collect(specs []string, in io.Reader) (messages []givenMessage, err error) {
 	add := func(spec string) error {
 		m, err := parseMessage(spec)
@@ -132,7 +134,7 @@ func parseMessage(spec string) (m givenMessage, err error) {
 	return m, nil
 }
 
-// part reads one part of a message's contents.
+// part parses one part of a message's contents.
 func part(s string) ([]byte, error) {
 	kind, rest, named := strings.Cut(s, ":")
 	switch {
@@ -163,7 +165,8 @@ func part(s string) ([]byte, error) {
 	return nil, fmt.Errorf("%q: expected a number, text:…, hex:… or zero:N", s)
 }
 
-// baseOf is the base of a number for strconv: 0, which reads it behind 0x, 0o or 0b, or 10. A zero before a decimal number means nothing, as in PDL.
+// baseOf returns the base of a number for strconv: 10, or 0 if the number has a prefix 0x, 0o or
+// 0b. A zero before a decimal number means nothing, as in PDL.
 func baseOf(number string) int {
 	if len(number) > 1 && number[0] == '0' && strings.Contains("xXoObB", number[1:2]) {
 		return 0

@@ -24,15 +24,15 @@ type pdlNIC struct {
 	host     int    // its number in the fabric
 	programs *program.Table
 	segments map[uint32][]byte
-	before   map[vm.ID]uint64 // instructions of a program, as printed last
+	before   map[vm.ID]uint64 // instructions of a program at the last print
 
-	displayed []displayedValue // since the last print, as are the next two
+	displayed []displayedValue // since the last print, as the next two
 	sent      []sentMessage
 	delivered []deliveredBytes
-	flags     string // as printed last
+	flags     string // at the last print
 }
 
-// What a program did.
+// Effects of a program.
 type (
 	displayedValue struct {
 		program vm.ID
@@ -55,7 +55,7 @@ func (n *pdlNIC) instructions(id vm.ID) uint64 {
 	return info.Profile.Instructions
 }
 
-// has reports whether a program, a number or a name in small letters, is loaded.
+// has reports whether a program is loaded. name is a number, or a name in small letters.
 func (n *pdlNIC) has(name string) (vm.ID, bool) {
 	if number, err := strconv.ParseUint(name, 10, 32); err == nil {
 		_, ok := n.programs.Info(vm.ID(number))
@@ -78,18 +78,18 @@ func (n *pdlNIC) setFlags() (all []int64) {
 	return all
 }
 
-// A pdlFile is FILE[=ID][@NIC], once it is read.
+// A pdlFile is FILE[=ID][@NIC] after parsing.
 type pdlFile struct {
 	module *prog.Module
-	id     vm.ID  // 0: one that is free
-	at     string // the NIC as it is given; empty: that of --nic
+	id     vm.ID  // 0: any free id
+	at     string // the NIC as given; empty: that of --nic
 	nic    *pdlNIC
 }
 
-// place matches the NIC at the end of an argument: a file's name may have an @, too.
+// place matches the NIC at the end of an argument. A file's name may also contain an @.
 var place = regexp.MustCompile(`^(.+)@([0-9A-Za-z_-]+|[0-9]+(?::[0-9]+){7})$`)
 
-// programArgument reads FILE[=ID][@NIC].
+// programArgument parses FILE[=ID][@NIC].
 func programArgument(arg string) (f pdlFile, err error) {
 	file := arg
 	if m := place.FindStringSubmatch(arg); m != nil {
@@ -110,7 +110,8 @@ func programArgument(arg string) (f pdlFile, err error) {
 // defaultNIC is the name of the NIC of --nic.
 const defaultNIC = "nic"
 
-// number reads the NIC behind an @: eight octets, one number, or nothing. What is none of them is a name.
+// number parses the NIC after an @: eight octets, one number, or nothing. Anything else is a
+// name.
 func (r *pdlRun) number(nic string) (id uint64, ok bool, err error) {
 	switch {
 	case nic == "" || nic == defaultNIC:
@@ -127,7 +128,8 @@ func (r *pdlRun) number(nic string) (id uint64, ok bool, err error) {
 	return id, true, nil
 }
 
-// choose finds the NICs on which the files are to be: first those with a number, since a name gets one that is free.
+// choose finds the NICs for the files. NICs with a number come first, since a name gets a free
+// number.
 func (r *pdlRun) choose(files []pdlFile) error {
 	for i := range files {
 		id, ok, err := r.number(files[i].at)
@@ -155,7 +157,7 @@ func (r *pdlRun) choose(files []pdlFile) error {
 	return nil
 }
 
-// add returns the NIC with an id, which it adds if there is none.
+// add returns the NIC with an id. It adds the NIC if there is none.
 func (r *pdlRun) add(id uint64, name string) *pdlNIC {
 	if n := r.at(id); n != nil {
 		return n
@@ -187,7 +189,7 @@ func (r *pdlRun) begin() {
 	}
 }
 
-// at returns the NIC with an id, nil if there is none.
+// at returns the NIC with an id; nil if there is none.
 func (r *pdlRun) at(id uint64) *pdlNIC {
 	for _, n := range r.nics {
 		if n.id == id {
@@ -197,7 +199,7 @@ func (r *pdlRun) at(id uint64) *pdlNIC {
 	return nil
 }
 
-// find returns the NIC that a name or number means, nil if there is none.
+// find returns the NIC that a name or number means; nil if there is none.
 func (r *pdlRun) find(nic string) *pdlNIC {
 	if id, ok, _ := r.number(nic); ok {
 		return r.at(id)
@@ -210,7 +212,7 @@ func (r *pdlRun) find(nic string) *pdlNIC {
 	return nil
 }
 
-// receiver finds the NIC and the program that a message is for.
+// receiver finds the NIC and the program of a message.
 func (r *pdlRun) receiver(m givenMessage, first pdlFile) (*pdlNIC, vm.ID, error) {
 	if m.program == "" {
 		return first.nic, first.id, handles(first.module, m)
@@ -241,7 +243,7 @@ func (r *pdlRun) receiver(m givenMessage, first pdlFile) (*pdlNIC, vm.ID, error)
 	return found, id, handles(info.Module, m)
 }
 
-// handles refuses a message for a trigger that a program does not have.
+// handles returns an error if a program does not have a message's trigger.
 func handles(module *prog.Module, m givenMessage) error {
 	var have []string
 	for _, t := range module.Triggers {

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// observer returns the functions that note what the programs of a NIC do.
+// observer returns the functions that record what the programs of a NIC do.
 func (r *pdlRun) observer(n *pdlNIC) *program.Observer {
 	return &program.Observer{
 		More:    func() bool { return r.handled < r.messages },
@@ -34,7 +34,7 @@ func (r *pdlRun) observe(n *pdlNIC, m *vm.Message, o vm.Outcome) {
 	r.tell(n, fmt.Sprintf("message %d to %s, %d bytes", m.Trigger, r.name(n, m.Program), len(m.Payload)), m.Program, o, n.before[m.Program])
 }
 
-// tell prints an activation and what came of it.
+// tell prints an activation and its effects.
 func (r *pdlRun) tell(n *pdlNIC, what string, id vm.ID, o vm.Outcome, before uint64) {
 	now := n.instructions(id)
 	n.before[id] = now
@@ -51,7 +51,7 @@ func (r *pdlRun) tell(n *pdlNIC, what string, id vm.ID, o vm.Outcome, before uin
 	r.effects(n)
 }
 
-// effects prints what the programs of a NIC have done since the last time.
+// effects prints what the programs of a NIC have done since the last call.
 func (r *pdlRun) effects(n *pdlNIC) {
 	for _, d := range n.displayed {
 		fmt.Fprintf(r.out, "  %s displays %d\n", r.name(n, d.program), d.value)
@@ -73,7 +73,8 @@ func (r *pdlRun) effects(n *pdlNIC) {
 	}
 }
 
-// sentText returns the NIC that a message is for, and why the NIC of the sender refused it, if it did.
+// sentText names the NIC that a message is for. If the NIC of the sender refused the message, it
+// adds why.
 func (r *pdlRun) sentText(s *sentMessage) (text string) {
 	if s.to.NIC != 0 {
 		text = " at " + registry.NICID(s.to.NIC).String()
@@ -87,7 +88,7 @@ func (r *pdlRun) sentText(s *sentMessage) (text string) {
 	return text + ", which its NIC refuses"
 }
 
-// hexText shows the first of some bytes.
+// hexText formats the first 32 bytes of b.
 func hexText(b []byte) string {
 	const most = 32
 	more := ""
@@ -97,7 +98,7 @@ func hexText(b []byte) string {
 	return fmt.Sprintf("%d bytes %x%s", len(b), b[:min(len(b), most)], more)
 }
 
-// profile prints what each program has cost.
+// profile prints the cost of each program.
 func (r *pdlRun) profile() {
 	for _, n := range r.nics {
 		r.effects(n)

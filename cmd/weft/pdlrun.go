@@ -71,7 +71,7 @@ type pdlRun struct {
 	nics    []*pdlNIC
 	handled int // messages
 	aborted int // activations
-	refused int // messages that were given
+	refused int // messages from the flags
 }
 
 func (r *pdlRun) run(args []string, in io.Reader) error {
@@ -122,7 +122,7 @@ func (r *pdlRun) run(args []string, in io.Reader) error {
 	return nil
 }
 
-// given reads what the flags give the programs.
+// given parses the segments and messages that the flags give the programs.
 func (r *pdlRun) given(in io.Reader) (segments []givenSegment, messages []givenMessage, err error) {
 	for _, text := range r.segments {
 		s, err := parseSegment(text)
@@ -135,7 +135,7 @@ func (r *pdlRun) given(in io.Reader) (segments []givenSegment, messages []givenM
 	return segments, messages, err
 }
 
-// A post is a message that is given, and its receiver.
+// A post is a given message with its receiver.
 type post struct {
 	nic     *pdlNIC
 	program vm.ID
@@ -154,10 +154,10 @@ func (r *pdlRun) posts(messages []givenMessage, first pdlFile) (posts []post, er
 	return posts, nil
 }
 
-// exchangeStep is how much virtual time passes between two looks at the NICs.
+// exchangeStep is the virtual time between two looks at the NICs.
 const exchangeStep = 100 * time.Microsecond
 
-// exchange gives the NICs the messages, in their order, and ends when no message waits.
+// exchange gives the NICs the messages, in order, and ends when no message waits.
 func (r *pdlRun) exchange(posts []post) error {
 	for {
 		for len(posts) > 0 && r.post(&posts[0]) {
@@ -226,11 +226,11 @@ func (r *pdlRun) prepare(segments []givenSegment) error {
 	return nil
 }
 
-// tellTime is how long the NICs take, at most, to tell one another of their programs.
+// tellTime bounds how long the NICs take to announce their programs to one another.
 const tellTime = time.Second
 
-// loadAll loads the programs, all before the first is started, so that they find one another: those with a number first, since
-// the others get one that is free.
+// loadAll loads all programs before it starts the first, so they find one another. Programs with
+// a number come first, since the others get a free one.
 func (r *pdlRun) loadAll(files []pdlFile) error {
 	for _, given := range []bool{true, false} {
 		for i := range files {
@@ -252,7 +252,7 @@ func (r *pdlRun) loadAll(files []pdlFile) error {
 	return r.fabric.Settle(tellTime)
 }
 
-// name is how a program is called in what is printed.
+// name returns the name of a program for output.
 func (r *pdlRun) name(n *pdlNIC, id vm.ID) string {
 	name := fmt.Sprintf("program %d", id)
 	if info, ok := n.programs.Info(id); ok {

@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// printed is where a command prints. It keeps the first error of writing, by which the command fails in the end, so that not every Fprintf has to be
-// looked at. The end of the reader is no error: SIGPIPE ends a command then, unless others use it (outlivesReaders).
+// printed is where a command prints. It keeps the first write error, and the command fails with
+// it at the end, so not every Fprintf needs a check. The end of the reader is no error: SIGPIPE
+// then ends a command, unless others use the command (outlivesReaders).
 type printed struct {
 	to io.Writer
 
@@ -30,17 +31,18 @@ func (p *printed) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// lost is the first error.
+// lost returns the first error.
 func (p *printed) lost() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// stdoutOf is the standard output of a program that a command runs: no pipe lies in between if it is a file.
+// stdoutOf returns the standard output for a program that a command runs. If it is a file, no
+// pipe lies in between.
 func stdoutOf(c *cobra.Command) io.Writer { return unprinted(c.OutOrStdout()) }
 
-// unprinted is what is behind a printed.
+// unprinted returns the writer behind a printed.
 func unprinted(out io.Writer) io.Writer {
 	if p, ok := out.(*printed); ok {
 		return p.to

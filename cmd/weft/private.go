@@ -10,10 +10,11 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// readPrivate reads a file of at most most bytes. It returns an error if others than this user and
-// root may read or change it.
+// readPrivate reads a file of at most most bytes. It returns an error if others than this user
+// and root may read or change the file.
 func readPrivate(path string, most int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without it, a pipe waits for its writer
+	// without O_NONBLOCK, a pipe waits for its writer
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -26,10 +26,11 @@ func newProgramCommand() *cobra.Command {
 		newProgramLogCommand(), newProgramProfileCommand())
 }
 
-// loadWithin bounds how long it may take to load a program into a fabric: each NIC has answerWithin for each of some requests.
+// loadWithin bounds the time to load a program into a fabric. Each NIC has answerWithin for each
+// of several requests.
 const loadWithin = 2 * time.Minute
 
-// whichNICs are the flags that say which NICs a command is about.
+// whichNICs are the flags that choose the NICs of a command.
 type whichNICs struct {
 	socket string
 	nic    string // its id or name; empty: that of this host
@@ -43,7 +44,8 @@ func (w *whichNICs) flags(c *cobra.Command, all string) {
 	atMostOne(c, "nic", "all")
 }
 
-// chosen are the NICs that are meant, of those that the one of this host knows; 0 is that itself. strange says which of them have no id yet.
+// chosen returns the chosen NICs among those that this host's NIC knows; 0 is that NIC itself.
+// strange names the chosen ones that have no id yet.
 func (w *whichNICs) chosen(nodes []ctl.Node) (nics []registry.NICID, strange []error, err error) {
 	if id, err := registry.ParseNICID(w.nic); err == nil && id != 0 {
 		return []registry.NICID{id}, nil, nil
@@ -64,7 +66,8 @@ func (w *whichNICs) chosen(nodes []ctl.Node) (nics []registry.NICID, strange []e
 	return nics, strange, nil
 }
 
-// ask calls f with the NICs that are meant, 0 being that of this host, and with what chosen says of the others. Each request has answerWithin.
+// ask calls f with the chosen NICs and the errors of chosen. NIC 0 is that of this host. Each
+// request has answerWithin.
 func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nics []registry.NICID, strange []error) error) error {
 	ctx, cancel := context.WithTimeout(c.Context(), loadWithin)
 	defer cancel()
@@ -86,7 +89,8 @@ func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *de
 	client := &deploy.Client{Ask: func(ctx context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
 		ctx, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
-		own, err := conn.Another(ctx) // NICs are asked at the same time, and a connection has one request after the other
+		// NICs are asked concurrently, and a connection carries one request at a time
+		own, err := conn.Another(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +100,7 @@ func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *de
 	return f(ctx, client, nics, strange)
 }
 
-// each asks every NIC that is meant, and fails with those that have failed.
+// each calls f for every chosen NIC. It returns an error if one failed.
 func (w *whichNICs) each(c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nic registry.NICID) error) error {
 	return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID, strange []error) error {
 		failed, all := len(strange), len(nics)+len(strange)
@@ -120,7 +124,7 @@ func (w *whichNICs) each(c *cobra.Command, f func(ctx context.Context, client *d
 	})
 }
 
-// placeText is a NIC's id, or a word for that of this host.
+// placeText returns a NIC's id, or words for that of this host.
 func placeText(nic registry.NICID) string {
 	if nic == 0 {
 		return "of this host"
@@ -210,7 +214,7 @@ rate of a tenant, for example. A process has one guard for each direction.`,
 	return c
 }
 
-// notBegun is why programs that were put in place are stopped.
+// notBegun returns the reasons why the placed programs are stopped.
 func notBegun(placed []deploy.Placed) (err error) {
 	for _, p := range placed {
 		if p.Aborted != "" {
@@ -220,7 +224,7 @@ func notBegun(placed []deploy.Placed) (err error) {
 	return err
 }
 
-// residentText says where a resident program is, and why not in the driver.
+// residentText says where a resident program is. If it is not in the driver, it says why.
 func residentText(p *deploy.Placed) string {
 	switch {
 	case p.Resident == ctl.ResidentXDP:
@@ -233,7 +237,7 @@ func residentText(p *deploy.Placed) string {
 	return ""
 }
 
-// keptText says what has become of the data of a program that was replaced.
+// keptText says whether a replaced program's data was kept.
 func keptText(replace, kept bool) string {
 	switch {
 	case !replace:
@@ -244,7 +248,7 @@ func keptText(replace, kept bool) string {
 	return ", with new data"
 }
 
-// programTarget reads the argument that names a program: its number, or its name.
+// programTarget parses the argument that names a program: its number, or its name.
 func programTarget(arg string) (id uint32, name string, err error) {
 	if arg == "" {
 		return 0, "", usagef("a program is expected, by its number or name")
@@ -259,7 +263,7 @@ func programTarget(arg string) (id uint32, name string, err error) {
 	return uint32(n), "", nil
 }
 
-// newProgramChangeCommand is a command that does one thing to a program.
+// newProgramChangeCommand returns a command that does one thing to a program.
 func newProgramChangeCommand(use, short, do, done string) *cobra.Command {
 	var w whichNICs
 	c := &cobra.Command{
@@ -335,7 +339,8 @@ one, the words stand behind --, and flags before it.`,
 	return c
 }
 
-// words makes a message of words, little-endian as programs read them; each is written as one of weft pdl run is.
+// words makes a message of words, little-endian as programs read them. Each word is written as
+// for weft pdl run.
 func words(args []string) (b []byte, err error) {
 	for _, a := range args {
 		w, err := part(a)
@@ -344,7 +349,7 @@ func words(args []string) (b []byte, err error) {
 		}
 		b = append(b, w...)
 	}
-	if len(b) > ctl.ProgramPiece { // what a request carries
+	if len(b) > ctl.ProgramPiece { // the most that a request carries
 		return nil, usagef("a message of %d bytes; at most %d", len(b), ctl.ProgramPiece)
 	}
 	return b, nil
@@ -380,7 +385,7 @@ func newProgramLogCommand() *cobra.Command {
 	return c
 }
 
-// printLog prints values a line each, with the same before each.
+// printLog prints one value per line, each after the same prefix.
 func printLog(out, errs io.Writer, before string, values []int64, first, from uint64) error {
 	if first > from {
 		fmt.Fprintf(errs, before+"the first %d values are not kept any more\n", first)

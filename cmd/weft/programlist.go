@@ -44,7 +44,7 @@ func newProgramListCommand() *cobra.Command {
 	return c
 }
 
-// joinErrors is the first error that is one.
+// joinErrors returns the first non-nil error.
 func joinErrors(first, second error) error {
 	if first != nil {
 		return first
@@ -109,8 +109,9 @@ func newProgramProfileCommand() *cobra.Command {
 	return c
 }
 
-// printTime says how long a program has run, and one of its activations. The driver takes no times, so of a program there the time is that of the
-// activations in the virtual machine, and of how many is not known.
+// printTime prints how long a program has run, and one of its activations. The driver measures
+// no times. So the time of a program in the driver is that of its activations in the virtual
+// machine, and their number is not known.
 func printTime(w io.Writer, p *ctl.ProgramInfo) {
 	of, each := "", ""
 	if p.Resident == ctl.ResidentXDP {
@@ -161,7 +162,7 @@ func printProfile(out io.Writer, p *ctl.ProgramInfo) error {
 	return w.Flush()
 }
 
-// ownerText says who has loaded a program.
+// ownerText names the user who loaded a program.
 func ownerText(p *ctl.ProgramInfo) string {
 	if p.OwnerNIC != 0 {
 		return fmt.Sprintf("user %s of NIC %v", p.OwnerUser, p.OwnerNIC)
@@ -169,7 +170,7 @@ func ownerText(p *ctl.ProgramInfo) string {
 	return fmt.Sprintf("user %d", p.Owner)
 }
 
-// guardedText says whose messages a program judges, and of which direction.
+// guardedText names the process whose messages a program judges, and their direction.
 func guardedText(p *ctl.ProgramInfo) string {
 	if p.Outgoing {
 		return "outgoing messages of " + p.Guards

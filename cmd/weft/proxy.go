@@ -102,15 +102,16 @@ on the fabric, or a unix socket, unless there is --auth or --insecure.`,
 	return c
 }
 
-// toFabric is --to of a proxy whose clients say where they want to go.
+// toFabric is the value of --to for a proxy whose clients name their destination.
 const toFabric = "fabric"
 
-// onFabric reports whether an address is one of the fabric: those of TCP have no slash, and paths begin with one or with a dot.
+// onFabric reports whether an address is on the fabric. TCP addresses have no slash, and paths
+// begin with a slash or a dot.
 func onFabric(address string) bool {
 	return address == toFabric || strings.Contains(address, "/") && !strings.HasPrefix(address, "/") && !strings.HasPrefix(address, ".")
 }
 
-// complete checks what no flag can check alone.
+// complete checks the combinations of flags.
 func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
 	if len(f.from) == 0 || len(f.from) != len(f.to) {
 		return usagef("--from is given %d times and --to %d times: expected a --to for each --from, such as --from 127.0.0.1:8080 --to app/0:http",
@@ -135,7 +136,7 @@ func (f *proxyFlags) complete(fs *pflag.FlagSet) error {
 	return f.at.complete()
 }
 
-// completeTimes checks the times. Streams look at their times once a second.
+// completeTimes checks the times. Streams check their times once a second.
 func (f *proxyFlags) completeTimes() error {
 	switch {
 	case f.drain < 0:
@@ -145,13 +146,13 @@ func (f *proxyFlags) completeTimes() error {
 	case f.patience < 0:
 		return usagef("--patience is %v: expected 0 or more", f.patience)
 	case f.patience == 0:
-		f.patience = -1 // as package stream writes none
+		f.patience = -1 // package stream writes none so
 	}
 	return nil
 }
 
-// completeAuth reads the users. It returns an error if other hosts could enter the fabric without a
-// password.
+// completeAuth reads the users. It returns an error if other hosts could enter the fabric
+// without a password.
 func (f *proxyFlags) completeAuth() error {
 	if f.auth != "" {
 		if err := f.readUsers(); err != nil {
@@ -166,7 +167,7 @@ func (f *proxyFlags) completeAuth() error {
 	return nil
 }
 
-// readUsers reads the file of --auth, whose users only the clients of --to fabric can name.
+// readUsers reads the file of --auth. Only clients of --to fabric can name its users.
 func (f *proxyFlags) readUsers() error {
 	if !slices.ContainsFunc(f.ways, func(w proxyWay) bool { return w.to == toFabric }) {
 		return usagef("--auth with --to %s: expected --to fabric, whose clients can authenticate by SOCKS5 or HTTP CONNECT", f.ways[0].to)
@@ -181,7 +182,7 @@ func (f *proxyFlags) readUsers() error {
 	return nil
 }
 
-// hostNetwork is what package net calls the network of an address of this host.
+// hostNetwork returns the network of package net for an address of this host.
 func hostNetwork(address string) string {
 	if strings.ContainsAny(address, "/") {
 		return "unix"
@@ -189,7 +190,8 @@ func hostNetwork(address string) string {
 	return "tcp"
 }
 
-// checkHostSide says what is wrong with an address of this host. Else a proxy that dials it would fail each connection.
+// checkHostSide returns an error if an address of this host is wrong. Without the check, a proxy
+// that dials it would fail each connection.
 func checkHostSide(address string, dialled bool) error {
 	if hostNetwork(address) != "tcp" {
 		return proxy.CheckPath(address)
@@ -224,7 +226,7 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 		closeWays(x)
 		return err
 	}
-	defer stop() // it tells while it drains, too
+	defer stop() // it also tells while it drains
 	where := ""
 	if n := p.NIC(); n != nil {
 		where = ", with a NIC at " + n.Addr()
@@ -243,14 +245,16 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	return err
 }
 
-// A proxy looks at its NIC every lookAtNIC, for lookFor. One that waited all the time would have what comes for its streams handed on by one more goroutine.
+// A proxy looks at its NIC every lookAtNIC, for lookFor. If it waited all the time, one more
+// goroutine would have to hand on the data of its streams.
 const (
 	lookAtNIC = time.Second
 	lookFor   = time.Millisecond
 )
 
-// whileItsNICIs runs a command until it ends, or the daemon that its process is at does: every dial would fail from then on, so what starts commands
-// anew has to learn of it. A NIC of the process's own does not end before it.
+// whileItsNICIs runs a command until it ends, or until the daemon of its process ends. From then
+// on every dial would fail, so the program that restarts commands has to learn of it. An
+// embedded NIC does not end before its process.
 func whileItsNICIs(ctx context.Context, p *fabric.Process, run func(context.Context) error) error {
 	if p.NIC() != nil {
 		return run(ctx)
@@ -273,7 +277,8 @@ func whileItsNICIs(ctx context.Context, p *fabric.Process, run func(context.Cont
 	return err
 }
 
-// tellStatus has weft stat find the proxy. One that cannot be found carries connections nevertheless, if it was not told a path.
+// tellStatus makes the proxy visible to weft stat. If that fails, the proxy still carries
+// connections, unless --tell named a path.
 func (f *proxyFlags) tellStatus(x *proxy.Proxy) (stop func(), err error) {
 	if f.tell != "" {
 		return x.Tell(f.tell)

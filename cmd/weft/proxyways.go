@@ -14,7 +14,7 @@ import (
 // proxyWay is one --from with its --to.
 type proxyWay struct {
 	from, to string
-	service  string // of from, if that is one of the fabric
+	service  string // of from, if that is on the fabric
 }
 
 // completeWay checks a --from and its --to, and takes the name of the proxy from a service.
@@ -54,8 +54,8 @@ func (f *proxyFlags) completeWay(w *proxyWay, named bool) error {
 	return nil
 }
 
-// closeDoor resolves the --from of a way. It returns an error if other hosts could enter the fabric
-// by this way without a password.
+// closeDoor resolves the --from of a way. It returns an error if other hosts could enter the
+// fabric by this way without a password.
 func (f *proxyFlags) closeDoor(w *proxyWay) error {
 	if onFabric(w.from) || hostNetwork(w.from) != "tcp" {
 		return nil
@@ -75,7 +75,7 @@ func (f *proxyFlags) closeDoor(w *proxyWay) error {
 	return nil
 }
 
-// join gives the proxy its ways. If one cannot be had, it closes the listeners of the others.
+// join opens the ways of the proxy. If one fails, it closes the listeners of the others.
 func (f *proxyFlags) join(p *fabric.Process, x *proxy.Proxy) error {
 	for i := range f.ways {
 		way, err := f.open(p, &f.ways[i])

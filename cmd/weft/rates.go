@@ -31,7 +31,8 @@ func ratesFlag(fs *pflag.FlagSet, p *[]int64, usage string) {
 	}, "rate", usage)
 }
 
-// parseRates reads rates in bits per second. One without a unit has that of the next one that has one.
+// parseRates parses rates in bits per second. A rate without a unit has the unit of the next
+// rate that has one.
 func parseRates(s string) (rates []int64, ok bool) {
 	unit := 0.0
 	all := strings.Split(s, ",")
@@ -52,7 +53,7 @@ func parseRates(s string) (rates []int64, ok bool) {
 	return rates, true
 }
 
-// rateText writes a rate in the largest unit that it has one of.
+// rateText formats a rate in the largest unit in which it is at least 1.
 func rateText(bits int64) string {
 	for i := len(rateUnits) - 1; i > 0; i-- {
 		if u := rateUnits[i]; float64(bits) >= u.bits {
@@ -62,7 +63,7 @@ func rateText(bits int64) string {
 	return strconv.FormatFloat(float64(bits)/1e3, 'f', -1, 64) + rateUnits[0].name
 }
 
-// ratesText writes rates as parseRates reads them.
+// ratesText formats rates so that parseRates can parse them.
 func ratesText(rates []int64) string {
 	texts := make([]string, len(rates))
 	for i, r := range rates {

@@ -23,24 +23,26 @@ const (
 //
 //	func init() { register(newDemoCommand) }
 //
-// A constructor and not a command, so that every run, and every test, starts from flags at their defaults.
+// It holds constructors and not commands, so that every run, and every test, starts from flags
+// at their defaults.
 var constructors []func() *cobra.Command
 
 // register adds a subcommand to weft.
 func register(c func() *cobra.Command) { constructors = append(constructors, c) }
 
-// frequent are the subcommands that start often, or whose start others wait for. A command line that begins with the
-// name of one makes that command only: the whole tree takes a millisecond.
+// frequent are the subcommands that start often, or whose start others wait for. If a command
+// line begins with the name of one, only that command is made: the whole tree takes a
+// millisecond.
 var frequent = map[string]func() *cobra.Command{}
 
-// registerFrequent adds such a subcommand to weft.
+// registerFrequent adds a frequent subcommand to weft.
 func registerFrequent(name string, c func() *cobra.Command) {
 	register(c)
 	frequent[name] = c
 }
 
-// exitError ends weft with a status. Its message is printed unless it is empty: a status that is passed on from
-// another program needs no words of ours.
+// exitError ends weft with a status. Its message is printed unless it is empty: a status that is
+// passed on from another program needs no message of weft.
 type exitError struct {
 	status int
 	err    error
@@ -55,12 +57,14 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// usagef is an error of the caller's: it exits 2. Say which flag or argument, what was given, and what was expected.
+// usagef returns an error of the caller, which exits 2. The text names the flag or argument, the
+// given value, and the expected values.
 func usagef(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// newRoot builds the command tree for a command line. begun is set once the command line has been understood and a command starts.
+// newRoot builds the command tree for a command line. It sets begun once the command line has
+// been parsed and a command starts.
 func newRoot(begun *bool, args ...string) *cobra.Command {
 	root := newGroup("weft", "A reliable fabric between processes, by a NIC in software")
 	root.Long = root.Short + `.
@@ -74,7 +78,8 @@ program passes on what that ends with.`
 	root.Version = version.Text()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		if err := c.ValidateRequiredFlags(); err != nil { // cobra looks at these only when the command has begun
+		// cobra checks these only when the command has begun
+		if err := c.ValidateRequiredFlags(); err != nil {
 			return err
 		}
 		if err := c.ValidateFlagGroups(); err != nil {
@@ -94,8 +99,8 @@ program passes on what that ends with.`
 	return root
 }
 
-// newGroup is a command that only holds others. Cobra answers a wrong subcommand of one with help and status 0; here
-// it is an error.
+// newGroup returns a command that only holds others. Cobra answers a wrong subcommand of a group
+// with help and status 0; here it is an error.
 func newGroup(use, short string, sub ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use,
@@ -112,7 +117,7 @@ func newGroup(use, short string, sub ...*cobra.Command) *cobra.Command {
 // screenColumns is the width of a terminal for which fitScreen wraps.
 const screenColumns = 80
 
-// fitScreen wraps what the help of a command and its subcommands says of their flags.
+// fitScreen wraps the help on the flags of a command and its subcommands.
 func fitScreen(c *cobra.Command) {
 	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", screenColumns)))
 }
@@ -150,7 +155,8 @@ func runOn(ctx context.Context, args []string, stdin io.Reader, stdout, stderr i
 		status = exitUsage // cobra did not understand the command line
 	}
 	if err.Error() != "" {
-		fmt.Fprintf(stderr, "weft: %s\n", strings.TrimPrefix(err.Error(), "weft: ")) // as the library's errors begin, too
+		// the library's errors have this prefix, too
+		fmt.Fprintf(stderr, "weft: %s\n", strings.TrimPrefix(err.Error(), "weft: "))
 		if status == exitUsage {
 			fmt.Fprintf(stderr, "See '%s --help'.\n", c.CommandPath())
 		}

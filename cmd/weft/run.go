@@ -100,7 +100,7 @@ A sentence on stderr tells the cause.`,
 
 func (o *runOptions) define(c *cobra.Command) {
 	f := c.Flags()
-	f.SetInterspersed(false) // the program has flags of its own
+	f.SetInterspersed(false) // the program has its own flags
 	socketFlag(c, &o.socket)
 	f.StringVarP(&o.machine, "machine", "m", "", "`NAME` of the machine to run on, of those that weft machine list prints")
 	f.StringSliceVar(&o.nodes, "nodes", nil, "hosts to run on, a `LIST` of names or ids that weft nodes prints")
@@ -137,7 +137,7 @@ func onDeathFlag(c *cobra.Command, p *launch.OnDeath) {
 	}, "on-death", "when a rank fails, end the job, shrink to the other ranks, or restart=N: begin the job again, N times at most")
 }
 
-// complete takes the arguments and checks what no flag can check alone.
+// complete takes the arguments and checks the combinations of flags.
 func (o *runOptions) complete(c *cobra.Command, args []string) (err error) {
 	if len(args) == 0 {
 		return usagef("no program given: expected weft run [flags] -- PROGRAM [ARG]…")
@@ -155,7 +155,7 @@ func (o *runOptions) complete(c *cobra.Command, args []string) (err error) {
 		}
 	}
 	if changed("per-node") && !changed("ranks") {
-		o.ranks = 0 // on every host
+		o.ranks = 0 // as many as --per-node gives on every host
 	}
 	for _, e := range o.env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
@@ -165,7 +165,7 @@ func (o *runOptions) complete(c *cobra.Command, args []string) (err error) {
 	return o.checkStdin()
 }
 
-// checkStdin checks --stdin. The rank is compared once more when the number of ranks is known.
+// checkStdin checks --stdin. The rank is compared again when the number of ranks is known.
 func (o *runOptions) checkStdin() error {
 	if o.stdin == "all" || o.stdin == "none" {
 		return nil
@@ -180,7 +180,8 @@ func (o *runOptions) checkStdin() error {
 	return nil
 }
 
-// completeDir makes the working directory absolute: other hosts cannot know what it is relative to.
+// completeDir makes the working directory absolute: other hosts do not know what a relative path
+// is relative to.
 func (o *runOptions) completeDir() (err error) {
 	if o.dir, err = filepath.Abs(o.dir); err != nil {
 		return fmt.Errorf("the present directory: %w; expected --cwd", err)
@@ -188,13 +189,14 @@ func (o *runOptions) completeDir() (err error) {
 	return nil
 }
 
-// ownVariables are those that tell a rank who it is. A rank of one job that starts another does not hand them on.
+// ownVariables are the variables that tell a rank its place. If a rank of one job starts another
+// job, it does not pass them on.
 var ownVariables = []string{
 	"WEFT_JOB", "WEFT_NAME", "WEFT_RANK", "WEFT_SIZE", "WEFT_MACHINE", "WEFT_LOCAL_RANK", "WEFT_LOCAL_SIZE", "WEFT_NODE", "WEFT_RESTART",
 	"WEFT_SOCKET", "WEFT_LINK", "WEFT_JOB_KEY", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED", "PMI_PORT", "PMI_ID",
 }
 
-// environment is that of weft run and of --env.
+// environment returns the variables of weft run and of --env.
 func (o *runOptions) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
@@ -203,5 +205,5 @@ func (o *runOptions) environment() []string {
 	return append(env, o.env...)
 }
 
-// refusedError is an error for which no rank was started.
+// refusedError is an error because of which no rank was started.
 type refusedError struct{ error }

@@ -12,25 +12,27 @@ import (
 	"github.com/weftnet/weft/internal/launch"
 )
 
-// A sink takes what ranks write. Only the launcher's receiving goroutine calls output.
+// A sink receives the output of ranks. Only the launcher's receiving goroutine calls output.
 type sink interface {
 	output(rank, stream int, b []byte) error
 	ended(rank int) error // rank writes no more
 	close() error
 }
 
-// console is the terminal of a job: where ranks' output goes, and where their input comes from.
+// console is the terminal of a job: the destination of the ranks' output, and the source of
+// their input.
 type console struct {
 	sink sink
 	in   *runInput
 	note func(launch.Note) // must not wait
-	lost func(error)       // is called once if the output cannot be written
+	lost func(error)       // called once if the output cannot be written
 
-	events *eventQueue // of ends and notes, for what may wait
+	events *eventQueue // of ends and notes, for callbacks that may wait
 	once   sync.Once
 }
 
-// Output writes lines of a rank. While it waits for the reader of weft's output, the ranks wait too.
+// Output writes lines of a rank. While it waits for the reader of weft's output, the ranks wait
+// too.
 func (c *console) Output(rank, stream int, lines []byte) error {
 	err := c.sink.output(rank, stream, lines)
 	if err != nil {
@@ -41,7 +43,7 @@ func (c *console) Output(rank, stream int, lines []byte) error {
 
 func (c *console) fail(err error) { c.once.Do(func() { c.lost(err) }) }
 
-// Note takes an event. The sink hears of ends by way of the queue, because its writer may wait.
+// Note takes an event. The sink learns of ends through the queue, because its writer may wait.
 func (c *console) Note(n launch.Note) {
 	if n.Kind == launch.NoteRank {
 		c.events.add(func() {
@@ -59,7 +61,7 @@ func (c *console) close() error {
 	return c.sink.close()
 }
 
-// eventQueue calls functions one after the other, in a goroutine of its own.
+// eventQueue calls functions one after the other, in its own goroutine.
 type eventQueue struct {
 	mu     sync.Mutex
 	queue  []func()
@@ -96,8 +98,8 @@ func (q *eventQueue) run() {
 // close waits until every function has been called.
 func (q *eventQueue) close() { q.closed.Wait() }
 
-// wholeWriter writes everything, to files in any mode: another process that has the same terminal may have made it
-// non-blocking.
+// wholeWriter writes everything, to files in any mode: another process with the same terminal
+// may have made it non-blocking.
 type wholeWriter struct{ w io.Writer }
 
 func (w wholeWriter) Write(b []byte) (n int, err error) {
@@ -113,7 +115,7 @@ func (w wholeWriter) Write(b []byte) (n int, err error) {
 	}
 }
 
-// rawSink passes bytes as they come: a job of one rank.
+// rawSink passes bytes on as they come, for a job of one rank.
 type rawSink struct{ out, err io.Writer }
 
 func (s *rawSink) output(_, stream int, b []byte) error {
@@ -131,11 +133,12 @@ func (s *rawSink) close() error    { return nil }
 // jsonSink writes an object for each piece of output.
 type jsonSink struct{ events *jsonEvents }
 
-// jsonEvents writes objects of one stream, a line each.
+// jsonEvents writes objects to one stream, one per line.
 type jsonEvents struct {
-	mu     sync.Mutex
-	e      *json.Encoder
-	placed *jobEvent // comes before all others, unless the job is refused; nil: it has come
+	mu sync.Mutex
+	e  *json.Encoder
+	// written before all others, unless the job is refused; nil: it is written
+	placed *jobEvent
 }
 
 func newJSONEvents(w io.Writer) *jsonEvents {
@@ -154,7 +157,7 @@ func (j *jsonEvents) print(v any) error {
 	return j.e.Encode(v)
 }
 
-// begin writes the placement, unless another object has come and brought it along.
+// begin writes the placement, unless print has already written it with another object.
 func (j *jsonEvents) begin() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -169,14 +172,15 @@ func (j *jsonEvents) place() error {
 	return j.e.Encode(placed)
 }
 
-// unplaced forgets the placement of a job of which no rank has started.
+// unplaced discards the placement of a job of which no rank has started.
 func (j *jsonEvents) unplaced() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.placed = nil
 }
 
-// outputEvent is the JSON form of what a rank wrote. Bytes is set in place of Text if it is not UTF-8.
+// outputEvent is the JSON form of a rank's output. Bytes replaces Text if the output is not
+// UTF-8.
 type outputEvent struct {
 	Event  string `json:"event"` // output
 	Rank   int    `json:"rank"`
@@ -205,5 +209,5 @@ func streamText(stream int) string {
 	return "stdout"
 }
 
-// showAfter is how long no rank may write before an incomplete line is shown.
+// showAfter is the silence of all ranks after which an incomplete line is shown.
 const showAfter = 100 * time.Millisecond

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/launch"
 )
 
-// fileSink writes each stream of each rank to a file of its own.
+// fileSink writes each stream of each rank to its own file.
 type fileSink struct{ out, err []*os.File }
 
 // newFileSink makes DIR/RANK.out and DIR/RANK.err for each rank. Files that exist become empty.

@@ -30,8 +30,8 @@ type runHost struct {
 	own  *ownNIC
 }
 
-// openHost connects to this host's daemon. If there is none, and the job needs no other host, it starts a NIC in this
-// process, which sets no limit of slots.
+// openHost connects to this host's daemon. If there is none, and the job needs no other host, it
+// starts a NIC in this process. That NIC does not limit slots.
 func openHost(ctx context.Context, o *runOptions, job string, errs io.Writer) (*runHost, error) {
 	h := &runHost{}
 	h.name, _ = os.Hostname()
@@ -68,7 +68,7 @@ func ofMachine(ctx context.Context, conn *ctl.Conn, o *runOptions) (*ctl.Conn, e
 	return ctl.DialLink(ctx, o.socket, o.link)
 }
 
-// socket is where this host's NIC listens.
+// socket returns the socket of this host's NIC.
 func (h *runHost) socket(o *runOptions) string {
 	if h.own != nil {
 		return h.own.daemon.Socket()
@@ -84,7 +84,8 @@ func (h *runHost) close() error {
 	return err
 }
 
-// Reserve asks a host's daemon for places. Each request has a connection of its own: hosts are asked concurrently.
+// Reserve asks a host's daemon for places. Each request has its own connection: hosts are asked
+// concurrently.
 func (h *runHost) Reserve(ctx context.Context, nic fabric.NICID, r *ctl.Reserve) (*ctl.JobReply, error) {
 	return askNIC(ctx, h.conn, registry.NICID(nic), &ctl.Job{What: ctl.JobReserve, Reserve: r})
 }
@@ -97,7 +98,7 @@ func (h *runHost) Kill(ctx context.Context, nic fabric.NICID, id string) error {
 
 var _ launch.Killer = (*runHost)(nil)
 
-// ownNIC is a NIC daemon inside of weft run, for a job of this host alone.
+// ownNIC is a NIC daemon inside weft run, for a job on this host alone.
 type ownNIC struct {
 	daemon *daemon.Daemon
 	dir    string
@@ -105,13 +106,15 @@ type ownNIC struct {
 	ended  chan error
 }
 
-// ownNICProcesses is how many processes of a job attach beside its ranks: weft run, the keeper, and tools.
+// ownNICProcesses is the number of processes of a job that attach besides its ranks: weft run,
+// the keeper, and tools.
 const ownNICProcesses = 4
 
-// ownNICDirectory begins the name of the directory of such a NIC. If weft run is killed, the keeper removes it.
+// ownNICDirectory begins the name of the directory of an ownNIC. If weft run is killed, the
+// keeper removes the directory.
 const ownNICDirectory = "weft-run-"
 
-// startOwnNIC starts a NIC for so many ranks of a job. It hears nothing from other hosts.
+// startOwnNIC starts a NIC for the given number of ranks. It hears nothing from other hosts.
 func startOwnNIC(job string, ranks int, log io.Writer) (*ownNIC, error) {
 	dir, err := privateDirectory()
 	if err != nil {
@@ -121,10 +124,11 @@ func startOwnNIC(job string, ranks int, log io.Writer) (*ownNIC, error) {
 	conf := daemon.Config{
 		Socket: filepath.Join(dir, "nic.sock"), StateDir: dir, Listen: "127.0.0.1:0", Static: true, Plain: true, Log: "error",
 		MaxProcesses: min(max(limits.DefaultProcesses, ranks+ownNICProcesses), limits.MaxProcesses),
-		VNI:          &daemon.VNIs{Prepared: 1}, // others are made as ranks attach: many never do
-		Slots:        &unlimited,
-		Subreaper:    true,
-		Expect:       job,
+		// others are made as ranks attach: many never attach
+		VNI:       &daemon.VNIs{Prepared: 1},
+		Slots:     &unlimited,
+		Subreaper: true,
+		Expect:    job,
 	}
 	d, err := daemon.New(conf, log)
 	if err != nil {
@@ -136,14 +140,14 @@ func startOwnNIC(job string, ranks int, log io.Writer) (*ownNIC, error) {
 	return n, nil
 }
 
-// close ends the NIC and removes what it had on disk.
+// close ends the NIC and removes its files.
 func (n *ownNIC) close() error {
 	n.stop()
 	return errors.Join(<-n.ended, os.RemoveAll(n.dir))
 }
 
-// privateDirectory makes a directory that this user alone can enter: in memory where that can be, since a NIC syncs its
-// files.
+// privateDirectory makes a directory that only this user can enter. It is in memory if possible,
+// since a NIC syncs its files.
 func privateDirectory() (dir string, err error) {
 	for _, parent := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"} {
 		if parent == "" {
@@ -166,8 +170,8 @@ func newJobName() string {
 	return "job-" + hex.EncodeToString(b[:])
 }
 
-// places are the hosts that a job may use, in the order in which it fills them. A single host is not asked for its slots:
-// its answer to the reservation says what it has.
+// places returns the hosts that a job may use, in the order in which it fills them. It does not
+// ask a single host for its slots: the answer to the reservation tells them.
 func (h *runHost) places(ctx context.Context, o *runOptions, self fabric.NICID) (*ctl.Machine, []runPlace, error) {
 	m := &ctl.Machine{Link: o.link}
 	var err error
@@ -224,7 +228,8 @@ func (h *runHost) askSlots(ctx context.Context, m *ctl.Machine, places []runPlac
 	wg.Wait()
 }
 
-// slotsErrorText says why the slots of a host are not known. The role observe would tell them, but it starts no ranks.
+// slotsErrorText says why the slots of a host are not known. A NIC with the role observe would
+// get an answer, but could start no ranks.
 func slotsErrorText(err error, self fabric.NICID) string {
 	switch {
 	case errors.Is(err, ctl.ErrRefused):
@@ -238,7 +243,8 @@ func slotsErrorText(err error, self fabric.NICID) string {
 	return hostErrorText(err)
 }
 
-// resolve finds the NICs of a list of hosts. This host is known by its hostname and as localhost, too.
+// resolve finds the NICs of a list of hosts. This host is also known by its hostname and as
+// localhost.
 func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID) ([]ctl.MachineNode, error) {
 	nodes, err := machineNodes(list)
 	if err != nil {
@@ -280,7 +286,7 @@ func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID)
 	return nodes, nil
 }
 
-// launchOptions are what the launcher needs to know of a job.
+// launchOptions returns what the launcher needs to know of a job.
 func (o *runOptions) launchOptions(job, program, hash string, m *ctl.Machine, hosts []launch.Host) launch.Options {
 	return launch.Options{
 		Job: job, Machine: m.Name, Hosts: hosts, Program: program, SHA256: hash, Argv: o.argv, Env: o.environment(), Dir: o.dir,

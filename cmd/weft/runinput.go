@@ -13,13 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostInput is how many bytes of input are read at once.
+// mostInput is how many bytes of input one read takes.
 const mostInput = 64 << 10
 
-// lookAtTerminal is how often a job that wants input looks whether it has come to the foreground. The kernel does not tell.
+// lookAtTerminal is how often a job that wants input checks whether it is in the foreground. The
+// kernel sends no notice.
 const lookAtTerminal = 250 * time.Millisecond
 
-// runInput reads the input of a job, and only when a rank wants it. What no rank wants stays for the next reader:
+// runInput reads the input of a job, and only when a rank wants it. Unwanted input stays for the
+// next reader:
 //
 //	terminal  one line; nothing while the job is in the background
 //	file      up to 64 KiB, and the shared offset is behind what was read
@@ -42,7 +44,8 @@ func newRunInput(from io.Reader) *runInput {
 	return in
 }
 
-// Input returns the next piece of input, or io.EOF at the end. If ctx ends first, nothing has been read.
+// Input returns the next piece of input, or io.EOF at the end. If ctx ends first, it has read
+// nothing.
 func (c *console) Input(ctx context.Context) ([]byte, error) { return c.in.next(ctx) }
 
 func (in *runInput) next(ctx context.Context) ([]byte, error) {
@@ -80,7 +83,8 @@ func (in *runInput) read(ctx context.Context) ([]byte, error) {
 		switch {
 		case n > 0:
 			return bytes.Clone(in.buf[:n]), nil
-		case err == nil, errors.Is(err, syscall.EBADF), in.tty && errors.Is(err, syscall.EIO): // closed, or the terminal is gone
+		// closed, or the terminal is gone
+		case err == nil, errors.Is(err, syscall.EBADF), in.tty && errors.Is(err, syscall.EIO):
 			return nil, io.EOF
 		case !errors.Is(err, syscall.EINTR) && !errors.Is(err, syscall.EAGAIN):
 			return nil, &os.PathError{Op: "read", Path: "standard input", Err: err}
@@ -88,7 +92,7 @@ func (in *runInput) read(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// await waits until there is something to read, and the terminal is this job's to read from.
+// await waits until there is input to read, and until this job may read from the terminal.
 func (in *runInput) await(ctx context.Context, fd int, wake *waker) error {
 	for {
 		fds := []unix.PollFd{{Fd: int32(wake.fd()), Events: unix.POLLIN}, {Fd: int32(fd), Events: unix.POLLIN}}
@@ -114,14 +118,14 @@ func isTTY(f *os.File) bool {
 	return err == nil
 }
 
-// inForeground reports whether reading from a terminal would not stop this process. A terminal that does not control this
-// process stops nobody.
+// inForeground reports whether this process can read from a terminal without being stopped. A
+// terminal that does not control this process stops no process.
 func inForeground(fd int) bool {
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	return err != nil || group == unix.Getpgrp()
 }
 
-// waker is a descriptor that becomes readable when a context ends.
+// waker is a file descriptor that becomes readable when a context ends.
 type waker struct {
 	r, w *os.File
 	stop func() bool
@@ -145,7 +149,7 @@ func (k *waker) close() {
 	_ = k.w.Close()
 }
 
-// waitWritable waits until a file that is non-blocking takes more bytes.
+// waitWritable waits until a non-blocking file takes more bytes.
 func waitWritable(w io.Writer) error {
 	f, ok := w.(*os.File)
 	if !ok {

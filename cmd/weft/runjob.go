@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/version"
 )
 
-// runVersion is the version that all hosts of a job must have.
+// runVersion returns the version that all hosts of a job must have.
 func runVersion() string { return version.Release }
 
 // running is one job of weft run.
@@ -27,7 +27,7 @@ type running struct {
 	p      *fabric.Process
 	job    string
 	opts   launch.Options
-	placed string // how: see jobEvent
+	placed string // see jobEvent
 	screen *console
 	events *jsonEvents // nil without --json
 	relay  *relay
@@ -105,7 +105,8 @@ func (r *running) attached(ctx context.Context, program string, hash *hashing) (
 	}
 	r.opts = r.o.launchOptions(r.job, program, text, m, hosts)
 	r.opts.AtTimeout = r.stuck
-	if len(hosts) > 1 || hosts[0].NIC != r.p.Address().NIC { // a keeper of this host has the same daemon
+	// a keeper of this host has the same daemon
+	if len(hosts) > 1 || hosts[0].NIC != r.p.Address().NIC {
 		r.opts.Notices = listenForNotices(placing, r.host.conn)
 	}
 	if r.o.stage {
@@ -119,7 +120,7 @@ func (r *running) attached(ctx context.Context, program string, hash *hashing) (
 	return r.launch(ctx)
 }
 
-// fill sets what depends on the number of hosts.
+// fill sets the options that depend on the number of hosts.
 func (o *runOptions) fill(hosts int) error {
 	if o.ranks == 0 {
 		o.ranks = o.perNode * hosts
@@ -154,7 +155,7 @@ func (r *running) launch(ctx context.Context) error {
 	return r.report(result)
 }
 
-// sink is where output goes, by the flags.
+// sink returns the destination of output that the flags choose.
 func (r *running) sink() (sink, error) {
 	out, errs := wholeWriter{unprinted(r.c.OutOrStdout())}, wholeWriter{r.c.ErrOrStderr()}
 	switch {
@@ -173,7 +174,8 @@ func (r *running) sink() (sink, error) {
 	return s, nil
 }
 
-// lost ends the job because its output cannot be written. If the reader has gone, that is what SIGPIPE would do.
+// lost ends the job because its output cannot be written. If the reader has gone, it ends the
+// job as SIGPIPE would.
 func (r *running) lost(control jobControl, err error) {
 	r.mu.Lock()
 	first := r.lostOut == nil
@@ -221,10 +223,10 @@ func (r *running) noted(n launch.Note) {
 	}
 }
 
-// later calls f behind the events that have come: writing may wait, a note may not.
+// later calls f after the events that have come: writing may wait, but a note must not.
 func (r *running) later(f func()) { r.screen.events.add(f) }
 
-// begun prints where the ranks are: they start.
+// begun prints where the ranks are when they start.
 func (r *running) begun() {
 	if r.events == nil {
 		return

@@ -37,32 +37,33 @@ func (s *lineSink) close() error {
 	return err
 }
 
-// The bounds of incomplete lines that a lineTarget holds.
+// Bounds of the incomplete lines that a lineTarget holds, in bytes.
 const (
 	mostHeld    = 64 << 10 // of one stream
 	mostHeldAll = 16 << 20 // of all streams together
 )
 
-// lineTarget is a file that many ranks write to. No line of one is inside a line of another.
+// lineTarget is a file that many ranks write to. No line of one rank is inside a line of
+// another.
 //
-// A rank's incomplete line is held until its rest comes, its rank ends, or no rank has written for showAfter. On a terminal
-// it is shown at once, because it may be a prompt. If another rank writes after an incomplete line was shown, a newline ends
-// that line first.
+// A rank's incomplete line is held until its rest comes, its rank ends, or no rank has written
+// for showAfter. On a terminal it is shown at once, because it may be a prompt. If another rank
+// writes after an incomplete line was shown, a newline ends that line first.
 type lineTarget struct {
 	terminal bool
 	tag      bool // "[RANK] " before each line
 
-	mu       sync.Mutex // is held while the writer waits
+	mu       sync.Mutex // held while the writer waits
 	w        io.Writer
-	open     rankStream // whose incomplete line was written last
+	open     rankStream // stream of the last incomplete line written
 	isOpen   bool
 	held     map[rankStream][]byte
 	heldAll  int
-	puts     int  // how often put was called
+	puts     int  // counts the calls of put
 	watching bool // a goroutine shows what is held
 	closed   bool
 	line     []byte // of tagged lines
-	failed   error  // of a writer that nobody waited for
+	failed   error  // of a write for which no caller waited
 }
 
 func newLineTarget(w io.Writer, terminal, tag bool) *lineTarget {
@@ -106,7 +107,7 @@ func (t *lineTarget) drop(s rankStream) {
 	delete(t.held, s)
 }
 
-// write writes bytes of one stream. An incomplete line of another one ends before.
+// write writes bytes of one stream. It first ends an incomplete line of another stream.
 func (t *lineTarget) write(s rankStream, b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -126,7 +127,7 @@ func (t *lineTarget) write(s rankStream, b []byte) error {
 	return err
 }
 
-// tagged puts the rank before each line of b, unless the first continues one.
+// tagged puts the rank before each line of b. If b continues a line, the first gets none.
 func (t *lineTarget) tagged(s rankStream, b []byte, continues bool) []byte {
 	t.line = t.line[:0]
 	for line := range bytes.Lines(b) {
@@ -139,7 +140,7 @@ func (t *lineTarget) tagged(s rankStream, b []byte, continues bool) []byte {
 	return t.line
 }
 
-// watch shows incomplete lines when no rank has written for a while.
+// watch shows incomplete lines when no rank has written for showAfter.
 func (t *lineTarget) watch() {
 	for seen := -1; ; {
 		time.Sleep(showAfter)
@@ -157,7 +158,7 @@ func (t *lineTarget) watch() {
 	}
 }
 
-// showAll writes all that is held, in the order of ranks.
+// showAll writes all held lines, in the order of ranks.
 func (t *lineTarget) showAll() error {
 	all := make([]rankStream, 0, len(t.held))
 	for s := range t.held {
@@ -178,7 +179,7 @@ func (t *lineTarget) showOne(s rankStream) error {
 	return t.write(s, b)
 }
 
-// show writes what is held of one stream.
+// show writes the held line of one stream.
 func (t *lineTarget) show(s rankStream) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

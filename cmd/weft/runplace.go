@@ -14,20 +14,20 @@ type runPlace struct {
 	nic   fabric.NICID
 	slots int    // that the host offers to this job
 	free  int    // of those
-	why   string // the slots are not known
+	why   string // why the slots are not known
 }
 
 // How ranks were placed.
 const (
 	placedPacked  = "packed"         // each host is filled up to its free slots, then the next one
-	placedOver    = "oversubscribed" // packed, and the ranks for which there was no slot are spread evenly
+	placedOver    = "oversubscribed" // packed; ranks without a slot are spread evenly
 	placedPerNode = "per-node"       // each host has --per-node ranks, the last perhaps fewer
 	placedOneHost = "one-host"       // there was one host
 )
 
-// placeRanks gives each host its ranks. It packs: the first host is filled up to its free slots, then the next one. With
-// perNode, each host takes that many. With over, ranks for which there is no slot are spread evenly. It returns which of
-// these it did.
+// placeRanks gives each host its ranks. It packs: it fills the first host up to its free slots,
+// then the next one. With perNode, each host takes that many. With over, it spreads evenly the
+// ranks that have no slot. It returns which of these it did.
 func placeRanks(places []runPlace, n, perNode int, over bool) (hosts []launch.Host, how string, err error) {
 	counts := make([]int, len(places))
 	left := n
@@ -79,8 +79,9 @@ func hostsOf(places []runPlace, counts []int) (hosts []launch.Host) {
 	return hosts
 }
 
-// lacksSlots is the refusal of a job for which the hosts have too few slots, with all of them. If a host does not tell its
-// slots, that is the cause, and fewer ranks or more patience are no cure.
+// lacksSlots returns the refusal of a job for which the hosts have too few slots, with all their
+// slots. If a host does not tell its slots, that is the cause, and fewer ranks or a longer wait
+// would not help.
 func lacksSlots(places []runPlace, n int) error {
 	free, untold := 0, 0
 	var b strings.Builder

@@ -12,7 +12,8 @@ import (
 	"path/filepath"
 )
 
-// findProgram returns the absolute path of a program: in the PATH of weft run, unless it has a slash.
+// findProgram returns the absolute path of a program. It searches the PATH of weft run, unless
+// the name has a slash.
 func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
@@ -24,7 +25,7 @@ func findProgram(name string) (string, error) {
 		return "", fmt.Errorf("program %s cannot be executed; chmod +x makes it executable", name)
 	case err != nil:
 		if e := (*fs.PathError)(nil); errors.As(err, &e) {
-			err = e.Err // it names the path once more
+			err = e.Err // it names the path again
 		}
 		return "", fmt.Errorf("program %s: %w", name, err)
 	}
@@ -47,7 +48,7 @@ func hashFile(path string) *hashing {
 	return h
 }
 
-// wait returns the hash in hexadecimal digits, or nothing of a file that is not hashed.
+// wait returns the hash in hexadecimal digits; empty for a file that is not hashed.
 func (h *hashing) wait() (string, error) {
 	if h.done != nil {
 		<-h.done
@@ -58,7 +59,7 @@ func (h *hashing) wait() (string, error) {
 func fileHash(path string) (string, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
-		return "", nil // it may be executed and not read; hosts do not compare it
+		return "", nil // executable but not readable: hosts do not compare it
 	}
 	if err != nil {
 		return "", err

@@ -23,7 +23,7 @@ type rankRow struct {
 	System     int64  `json:"system_ns"`
 	MaxRSS     int64  `json:"max_rss_bytes"`
 	Unkillable bool   `json:"unkillable,omitempty"`
-	Unknown    bool   `json:"unknown,omitempty"` // nothing has told its end
+	Unknown    bool   `json:"unknown,omitempty"` // no host has told its end
 }
 
 func rowOf(e *launch.RankEnd) rankRow {
@@ -72,7 +72,7 @@ type hostEvent struct {
 	Text  string `json:"text"`
 }
 
-// refusalEvent tells one cause for which no rank was started.
+// refusalEvent tells one reason why no rank was started.
 type refusalEvent struct {
 	Event string `json:"event"` // refused
 	Node  string `json:"node,omitempty"`
@@ -81,7 +81,7 @@ type refusalEvent struct {
 	Cure  string `json:"cure,omitempty"`
 }
 
-// survivorRow is the JSON form of a process that KILL has not ended.
+// survivorRow is the JSON form of a process that SIGKILL has not ended.
 type survivorRow struct {
 	Node string `json:"node"`
 	Rank int    `json:"rank"`
@@ -91,12 +91,13 @@ type survivorRow struct {
 
 // summary is the last object of --json.
 type summary struct {
-	Event     string        `json:"event"` // summary
-	Job       string        `json:"job"`
-	Status    int           `json:"status"`
-	Cause     string        `json:"cause,omitempty"`
-	Restarts  int           `json:"restarts,omitempty"`
-	Staged    *uint64       `json:"staged_bytes,omitempty"` // that weft run sent to hosts; absent without --stage
+	Event    string `json:"event"` // summary
+	Job      string `json:"job"`
+	Status   int    `json:"status"`
+	Cause    string `json:"cause,omitempty"`
+	Restarts int    `json:"restarts,omitempty"`
+	// bytes that weft run sent to hosts; absent without --stage
+	Staged    *uint64       `json:"staged_bytes,omitempty"`
 	Ranks     []rankRow     `json:"ranks,omitempty"`
 	Survivors []survivorRow `json:"survivors,omitempty"`
 	Unknown   []string      `json:"unknown,omitempty"` // hosts whose end is not known
@@ -187,14 +188,14 @@ func (r *running) reportRefusals(result *launch.Result) error {
 	return nil
 }
 
-// unplaced forgets the placement for --json: no rank has started.
+// unplaced discards the placement for --json: no rank has started.
 func (r *running) unplaced() {
 	if r.events != nil {
 		r.events.unplaced()
 	}
 }
 
-// refusalText is a cause with its cure.
+// refusalText joins a cause and its cure.
 func refusalText(text, cure string) string {
 	if cure == "" {
 		return text
@@ -202,13 +203,13 @@ func refusalText(text, cure string) string {
 	return text + "; " + cure
 }
 
-// isScreen reports whether what is written is read by a person as it comes.
+// isScreen reports whether w is a terminal, where a person reads the output as it comes.
 func isScreen(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && isTTY(f)
 }
 
-// oneFile reports whether both writers are one file, as a terminal is.
+// oneFile reports whether both writers are one file, such as a terminal.
 func oneFile(a, b io.Writer) bool {
 	f, ok := a.(*os.File)
 	g, also := b.(*os.File)

@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/launch"
 )
 
-// forwarded are the signals that weft run passes to its ranks.
+// forwarded are the signals that weft run passes on to its ranks.
 var forwarded = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT,
 }
@@ -21,13 +21,13 @@ var forwarded = []os.Signal{
 // stopWithin is how long weft run waits for its ranks to stop before it stops itself.
 const stopWithin = 500 * time.Millisecond
 
-// jobControl is what signals can do to a job: *launch.Control.
+// jobControl is what a signal can do to a job: *launch.Control.
 type jobControl interface {
 	Signal(s syscall.Signal)
 	End(status int, cause string)
 }
 
-// relay passes signals of the terminal and of other processes to the ranks.
+// relay passes signals from the terminal and from other processes to the ranks.
 type relay struct {
 	control jobControl
 	ranks   int    // of the job
@@ -71,9 +71,9 @@ func (r *relay) start() (done func()) {
 	}
 }
 
-// take does what a signal asks for:
+// take acts on a signal:
 //
-//	INT        the ranks get it; the second one ends the job at once; after a third weft run does not wait for anything
+//	INT        the ranks get it; the second ends the job at once; after a third, weft run waits for nothing
 //	TERM, HUP  the ranks get it, and the job ends within the grace; the second one ends weft run
 //	TSTP       the ranks stop, then weft run does
 //	others     the ranks get it
@@ -108,8 +108,8 @@ func (r *relay) interrupt() {
 	}
 }
 
-// suspend stops the ranks and then this process. The ranks go on by the SIGCONT that continues this process: the kernel
-// stops all of its threads, but not at once.
+// suspend stops the ranks and then this process. The SIGCONT that continues this process also
+// continues the ranks. The kernel stops all threads of this process, but not at once.
 func (r *relay) suspend() {
 	r.control.Signal(syscall.SIGTSTP)
 	timeout := time.After(stopWithin)
@@ -131,7 +131,7 @@ func (r *relay) running() int {
 	return r.left - len(r.stopped)
 }
 
-// noted takes what a note says about ranks that stop, continue or end.
+// noted updates the counts after a note about ranks that stop, continue or end.
 func (r *relay) noted(n launch.Note) {
 	r.mu.Lock()
 	switch n.Kind {
@@ -156,10 +156,10 @@ func (r *relay) noted(n launch.Note) {
 // stopSelf stops this process, soon after it returns.
 func stopSelf() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
-// signalOf is a signal by its number.
+// signalOf returns the signal with a number.
 func signalOf(n int) syscall.Signal { return syscall.Signal(n) }
 
-// signalName is the name of a signal, such as SIGTERM, or else its number.
+// signalName returns the name of a signal, such as SIGTERM, or else its number.
 func signalName(s syscall.Signal) string {
 	if name := unix.SignalName(s); name != "" {
 		return name

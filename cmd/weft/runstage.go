@@ -45,7 +45,7 @@ func stageProgram(path, job string, hosts int) (*stagedProgram, error) {
 	return s, nil
 }
 
-// close waits until no keeper is served any more. Every attempt of the job has ended.
+// close waits until the service of all keepers has ended. Every attempt of the job has ended.
 func (s *stagedProgram) close() {
 	s.wait()
 	_ = s.file.Close()
@@ -79,16 +79,17 @@ func (s *stagedProgram) serve(ctx context.Context, p *fabric.Process, restart in
 	return err
 }
 
-// plan tells the keepers of one attempt what they get, and from whom.
+// plan returns the plan for the keepers of one attempt: which program they get, and from which
+// process.
 func (s *stagedProgram) plan(restart int) *stage.Plan {
 	return stage.NewPlan(launch.LauncherName(s.job), ctl.KeeperApplication(s.job, restart), s.hosts, s.manifest)
 }
 
-// option is the launcher's part.
+// option returns the part of staging that the launcher calls.
 func (s *stagedProgram) option() *launch.Stage {
 	return &launch.Stage{
 		Manifest: func(restart int) []byte {
-			b, _ := json.Marshal(s.plan(restart)) // of strings and numbers
+			b, _ := json.Marshal(s.plan(restart)) // only strings and numbers
 			return b
 		},
 		Serve: s.serve,

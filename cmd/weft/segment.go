@@ -202,7 +202,7 @@ negative one, the words stand behind --, and flags before it.`,
 	return c
 }
 
-// segmentData returns the bytes that are to be written: of words, or of a file.
+// segmentData returns the bytes to write: of words, or of a file.
 func segmentData(words []string, file string, in io.Reader) (data []byte, err error) {
 	if (file == "") == (len(words) == 0) {
 		return nil, usagef("expected words to write, or --file")

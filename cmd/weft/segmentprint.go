@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// printBytes prints bytes whose first has an offset, in a form of weft segment read.
+// printBytes prints data in a format of weft segment read. offset is that of the first byte.
 func printBytes(out io.Writer, data []byte, offset int, as string) error {
 	if as == "raw" {
 		_, err := out.Write(data)
@@ -17,7 +17,8 @@ func printBytes(out io.Writer, data []byte, offset int, as string) error {
 	for len(data) > 0 {
 		if as == "words" {
 			var word [8]byte
-			n := copy(word[:], data) // of the last word, the bytes behind the end are 0
+			// in the last word, the bytes past the end are 0
+			n := copy(word[:], data)
 			fmt.Fprintf(w, "%d\n", int64(binary.LittleEndian.Uint64(word[:])))
 			data = data[n:]
 			continue

@@ -16,10 +16,10 @@ import (
 
 func init() { register(newSimCommand) }
 
-// mutationSeeds is how many seeds a defect may take to be caught.
+// mutationSeeds is the number of seeds within which a defect must be caught.
 const mutationSeeds = 1000
 
-// waySeeds is in how many seeds every way must have been taken.
+// waySeeds is the number of seeds within which every way must be taken.
 const waySeeds = 300
 
 type simFlags struct {
@@ -75,7 +75,7 @@ func runSim(ctx context.Context, out io.Writer, f *simFlags, given func(flag str
 	return judge(ctx, r, o)
 }
 
-// options says which runs the flags ask for.
+// options returns the runs that the flags ask for.
 func (f *simFlags) options(given func(flag string) bool) (o sweep.Options, err error) {
 	o = sweep.Options{First: f.seed, Seeds: f.seeds}
 	if f.mutate != "" {
@@ -106,7 +106,7 @@ func printReport(out io.Writer, r *sweep.Report, asJSON bool) error {
 	return json.NewEncoder(out).Encode(r)
 }
 
-// judge makes the exit status of a report.
+// judge returns the error for the exit status of a report.
 func judge(ctx context.Context, r *sweep.Report, o sweep.Options) error {
 	switch caught := r.Violations > 0; {
 	case o.Defect != mutate.None && caught:

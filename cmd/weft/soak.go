@@ -81,7 +81,7 @@ func nameFlag(fs *pflag.FlagSet, p *fabric.Name, name, usage string) {
 	}, name, usage)
 }
 
-// complete checks what no flag can check alone.
+// complete checks the combinations of flags.
 func (f *soakFlags) complete(fs *pflag.FlagSet) error {
 	for _, name := range []string{"name", "peer"} {
 		if !fs.Changed(name) {
@@ -113,7 +113,7 @@ func (f *soakFlags) run(ctx context.Context, out io.Writer) (err error) {
 		told = f.tell(out, &progress)
 	}
 	r, err := soak.Run(ctx, p, f.peer, f.terms, &progress)
-	told() // before anything else is printed
+	told() // before other output
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && ctx.Err() != cause {
 			err = fmt.Errorf("%w (%w; %d messages sent, %d received)", err, cause, progress.Sent.Load(), progress.Received.Load())
@@ -139,7 +139,7 @@ func (f *soakFlags) print(out io.Writer, r *soak.Report) error {
 	return err
 }
 
-// tell prints how far the exchange is, now and then, until the function that it returns is called.
+// tell prints the progress of the exchange at intervals until the caller calls stop.
 func (f *soakFlags) tell(out io.Writer, p *soak.Progress) (stop func()) {
 	ticks := time.NewTicker(2 * time.Second)
 	done, ended := make(chan struct{}), make(chan struct{})

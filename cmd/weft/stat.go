@@ -24,7 +24,7 @@ func init() {
 	register(newGroupsCommand)
 }
 
-// nicFlag adds the flag by which tools look at another NIC.
+// nicFlag adds the flag by which tools choose another NIC.
 func nicFlag(f *pflag.FlagSet, p *string) {
 	f.Var(&checkedFlag{
 		kind: "ID",
@@ -36,10 +36,11 @@ func nicFlag(f *pflag.FlagSet, p *string) {
 	}, "nic", "look at another NIC, its ID or name, by way of that of this host")
 }
 
-// wantNIC is what --nic takes.
+// wantNIC describes the values of --nic.
 const wantNIC = "the id of a NIC, such as 0:0:0:96:221:127:255:140, or the name of one that weft nodes lists"
 
-// nicCalled is the NIC that --nic means; 0, if it is not given, is that of this host.
+// nicCalled returns the NIC that --nic names. It returns 0, the NIC of this host, if the flag is
+// not given.
 func nicCalled(ctx context.Context, conn *ctl.Conn, called string) (registry.NICID, error) {
 	if called == "" {
 		return 0, nil
@@ -54,7 +55,7 @@ func nicCalled(ctx context.Context, conn *ctl.Conn, called string) (registry.NIC
 	return nicNamed(nodes, called)
 }
 
-// nicNamed is the one with a name of the NICs that that of this host knows.
+// nicNamed returns the NIC with a name, among those that this host's NIC knows.
 func nicNamed(nodes []ctl.Node, name string) (registry.NICID, error) {
 	for _, n := range nodes {
 		switch {
@@ -75,7 +76,7 @@ func neverAnswered(n ctl.Node) error {
 // answerWithin is how long a daemon may take to answer a tool.
 const answerWithin = 5 * time.Second
 
-// socketHelp is what clients say of their flag --socket.
+// socketHelp is the help of the flag --socket.
 const socketHelp = "socket of the NIC, a `PATH`; #LINK behind it chooses one of its links (default: $WEFT_SOCKET, or the user's own NIC, or the host's)"
 
 // socketFlag adds the flag by which tools find the daemon.
@@ -120,9 +121,10 @@ A last line for each tells what the proxies carry that this user runs; --proxies
 	return c
 }
 
-// reading is one look at all the counters.
+// reading holds the values of all counters at one time.
 type reading struct {
-	info   *ctl.Info // of the NIC, as it is then: it may be in another life than at the last reading
+	// of the NIC at that time: it may be in another life than at the last reading
+	info   *ctl.Info
 	at     time.Time
 	values []uint64
 }
@@ -130,7 +132,7 @@ type reading struct {
 // A statSource makes a reading. It fails when the NIC is gone.
 type statSource func(ctx context.Context) (reading, error)
 
-// ownStat reads the counters of the daemon's NIC where they are.
+// ownStat reads the counters of the daemon's NIC in its shared memory.
 func ownStat(ctx context.Context, conn *ctl.Conn) (statSource, error) {
 	_, mem, _, err := conn.Stat(ctx) // mapped for as long as the program runs
 	if err != nil {
@@ -141,7 +143,8 @@ func ownStat(ctx context.Context, conn *ctl.Conn) (statSource, error) {
 		return nil, err
 	}
 	return func(ctx context.Context) (reading, error) {
-		info, _, unmap, err := conn.Stat(ctx) // the daemon must still be there: its memory would stay readable without it
+		// the daemon must still run: its memory would stay readable without it
+		info, _, unmap, err := conn.Stat(ctx)
 		if err != nil {
 			return reading{}, err
 		}
@@ -153,7 +156,7 @@ func ownStat(ctx context.Context, conn *ctl.Conn) (statSource, error) {
 	}, nil
 }
 
-// farStat asks another NIC for each reading. A counter that it does not have is 0.
+// farStat asks another NIC for each reading. A counter that the NIC does not have is 0.
 func farStat(n ctl.NIC) statSource {
 	return func(ctx context.Context) (reading, error) {
 		info, counters, err := n.Counters(ctx)
@@ -195,7 +198,7 @@ func runStat(ctx context.Context, out io.Writer, o *statOptions) error {
 	return statProxies(ctx, out, o)
 }
 
-// watchStat prints one reading, or one after the other.
+// watchStat prints one reading, or one per interval with --watch.
 func watchStat(ctx context.Context, out io.Writer, o *statOptions, source statSource) error {
 	now, err := readWithin(ctx, source)
 	if err == nil {
@@ -230,7 +233,8 @@ func readWithin(ctx context.Context, source statSource) (reading, error) {
 	return source(ctx)
 }
 
-// printStat prints a reading; with one before it, what changed since. A NIC that has restarted has begun to count anew, and so is printed.
+// printStat prints a reading. If there is an earlier one, it prints the changes since then. A
+// NIC that has restarted counts from 0 again, so its reading is printed in full.
 func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 	info := now.info
 	if o.json {
@@ -262,7 +266,7 @@ func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 	return err
 }
 
-// linkText is the name of a NIC's link, and its kind if that is another word.
+// linkText returns the name of a NIC's link, and its kind if that is another word.
 func linkText(info *ctl.Info) string {
 	if info.Network == "" || info.Network == info.Link {
 		return info.Link
@@ -286,9 +290,10 @@ func printStatJSON(out io.Writer, now *reading) error {
 		counters[name] = now.values[i]
 	}
 	return json.NewEncoder(out).Encode(struct {
-		Time        time.Time         `json:"time"`
-		NIC         registry.NICID    `json:"nic"`
-		Incarnation uint64            `json:"incarnation,string"` // as of weft nodes: most readers of JSON take a number for a float64
+		Time time.Time      `json:"time"`
+		NIC  registry.NICID `json:"nic"`
+		// as in weft nodes: most readers of JSON take a number for a float64
+		Incarnation uint64            `json:"incarnation,string"`
 		Address     string            `json:"address"`
 		Network     string            `json:"network"`
 		Link        string            `json:"link"`

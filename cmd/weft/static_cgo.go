@@ -2,12 +2,15 @@
 
 package main
 
-// With a C compiler at hand Go builds with cgo, and its packages net and os/user then bring the C library along. This file has that linked
-// in, so that `go install` gives a static binary there too; without a compiler, or with CGO_ENABLED=0, it is one anyway.
+// If a C compiler is installed, Go builds with cgo, and its packages net and os/user then link
+// the C library. This file links that library statically, so `go install` gives a static binary
+// there too. Without a compiler, or with CGO_ENABLED=0, the binary is static anyway.
 //
-// Of glibc, what looks names of hosts and users up loads shared libraries at run time, of the very version that it was built with, also
-// where it is linked statically. So it is left out: hosts are looked up by Go's own resolver (netdns in main.go), and users and groups here,
-// in the files where Go without cgo looks for them, too.
+// In glibc, the functions that look up names of hosts and users load shared libraries at run
+// time, even if they are linked statically. These libraries must have the very version that the
+// binary was built with. So those functions are left out: Go's own resolver looks up hosts
+// (netdns in main.go), and this file looks up users and groups, in the files that Go without cgo
+// reads, too.
 
 /*
 #cgo LDFLAGS: -static
@@ -32,7 +35,8 @@ int getnameinfo(const struct sockaddr *sa, socklen_t salen, char *host, socklen_
 	return EAI_FAIL;
 }
 
-// user finds one by name, or else by uid. The results are those of getpwnam_r: 0 and no user is "there is none".
+// user finds a user by name, or else by uid. The results are those of getpwnam_r: 0 and no user
+// means "there is none".
 static int user(const char *name, uid_t uid, struct passwd *pw, char *buf, size_t n, struct passwd **res) {
 	FILE *f = fopen("/etc/passwd", "re");
 	int err;
@@ -56,7 +60,7 @@ int getpwuid_r(uid_t uid, struct passwd *pw, char *buf, size_t n, struct passwd 
 	return user(NULL, uid, pw, buf, n, res);
 }
 
-// group finds one by name, or else by gid.
+// group finds a group by name, or else by gid.
 static int group(const char *name, gid_t gid, struct group *gr, char *buf, size_t n, struct group **res) {
 	FILE *f = fopen("/etc/group", "re");
 	int err;
@@ -80,7 +84,8 @@ int getgrgid_r(gid_t gid, struct group *gr, char *buf, size_t n, struct group **
 	return group(NULL, gid, gr, buf, n, res);
 }
 
-// getgrouplist lists a user's groups, the given one first. Where there are more than room, it says how many and returns -1.
+// getgrouplist lists a user's groups, the given one first. If there are more than room, it sets
+// *room to their number and returns -1.
 int getgrouplist(const char *name, gid_t first, gid_t *groups, int *room) {
 	static __thread char buf[65536];
 	struct group gr, *res;

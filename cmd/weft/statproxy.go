@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// statProxy prints what a proxy carries.
+// statProxy prints the connections of a proxy.
 func statProxy(ctx context.Context, out io.Writer, o *statOptions) error {
 	s, err := proxy.Ask(ctx, o.proxy)
 	if err != nil {
@@ -24,7 +24,7 @@ func statProxy(ctx context.Context, out io.Writer, o *statOptions) error {
 	return nil
 }
 
-// statProxies prints what each proxy carries that this user runs.
+// statProxies prints the connections of each proxy that this user runs.
 func statProxies(ctx context.Context, out io.Writer, o *statOptions) error {
 	all, err := proxy.Find(ctx)
 	for i := range all {
@@ -43,7 +43,8 @@ func statProxies(ctx context.Context, out io.Writer, o *statOptions) error {
 	return err
 }
 
-// printProxy prints what a proxy carries, and if connections, each of them.
+// printProxy prints the counts of a proxy. If connections is set, it also prints each
+// connection.
 func printProxy(out io.Writer, s *proxy.Status, connections bool) {
 	c := s.Counts
 	fmt.Fprintf(out, "proxy %d at %s: %d connections, of which %d are open, %d could not be dialled and %d were reset; %d bytes there, %d back\n",
@@ -57,7 +58,7 @@ func printProxy(out io.Writer, s *proxy.Status, connections bool) {
 	}
 }
 
-// printTurnedAway prints how many connections a proxy turned away, if it did.
+// printTurnedAway prints how many connections a proxy turned away, if any.
 func printTurnedAway(out io.Writer, c *proxy.Counts) {
 	if c.GaveWay+c.Full+c.Wrong+c.Unchecked > 0 {
 		fmt.Fprintf(out, "turned away: %d that said nothing gave way to others, %d found no room, %d had a wrong user or password, %d passwords were not checked\n",

@@ -15,15 +15,15 @@ func init() { register(newTestbedCommand) }
 type execOptions struct {
 	config testbed.Config
 	on     int    // -1: on every host
-	name   string // of the testbed; empty means one that no other testbed has
-	join   string // the name of a running testbed, in place of a new one
+	name   string // of the testbed; empty: one that no other testbed has
+	join   string // the name of a running testbed, instead of a new one
 	grace  time.Duration
 	argv   []string
 
 	// The supervisor's alone; see testbed_exec_linux.go and testbed_join_linux.go.
 	dir        string
 	foreground bool
-	addrs      string // of the hosts of a testbed that is joined, separated by commas
+	addrs      string // of the hosts of a joined testbed, separated by commas
 }
 
 func newTestbedCommand() *cobra.Command {
@@ -96,7 +96,8 @@ Processes that a joined CMD leaves running stay until then.`,
 	return c
 }
 
-// newSuperviseCommand is the inner half of exec, which exec starts by itself. It takes the same flags.
+// newSuperviseCommand returns the inner half of exec. Only exec starts it. It takes the same
+// flags.
 func newSuperviseCommand() *cobra.Command {
 	o := &execOptions{}
 	c := &cobra.Command{
@@ -133,10 +134,10 @@ func (o *execOptions) define(c *cobra.Command) {
 	durationFlag(fs, &o.grace, "grace", 5*time.Second, 0, time.Hour, "how long processes have to end after a signal")
 	testbedNameFlag(fs, &o.name, "name", "name the testbed, for --join")
 	testbedNameFlag(fs, &o.join, "join", "run CMD in the running testbed of this name")
-	fs.Lookup("on").DefValue = "" // -1 is ours and not a value to give
+	fs.Lookup("on").DefValue = "" // -1 is internal, and not a value to give
 }
 
-// complete takes the arguments and checks what no flag can check alone.
+// complete takes the arguments and checks the combinations of flags.
 func (o *execOptions) complete(args []string) error {
 	o.argv = args
 	if len(args) == 0 {
@@ -154,7 +155,7 @@ func (o *execOptions) complete(args []string) error {
 	return nil
 }
 
-// flags writes the options as the flags that say them.
+// flags formats the options as flags.
 func (o *execOptions) flags() []string {
 	f := []string{
 		fmt.Sprintf("--hosts=%d", o.config.Hosts),

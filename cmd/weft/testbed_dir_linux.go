@@ -13,10 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The process that builds a testbed holds a lock on the testbed's directory, and so does its supervisor. The lock tells
-// a testbed that runs from a directory that two killed processes have left. The directory's owner tells whose it is.
+// The process that builds a testbed holds a lock on the testbed's directory, and so does its
+// supervisor. The lock tells a running testbed from a directory that two killed processes have
+// left. The directory's owner is the testbed's user.
 
-// makeTestbedDir makes the directory of a new testbed and locks it. The lock ends with the last process that has the file.
+// makeTestbedDir makes the directory of a new testbed and locks it. The lock ends when the last
+// process closes the file.
 func makeTestbedDir(o *execOptions) (lock *os.File, err error) {
 	if o.name == "" {
 		o.dir, err = os.MkdirTemp("", testbedDirPrefix)
@@ -43,7 +45,7 @@ func makeTestbedDir(o *execOptions) (lock *os.File, err error) {
 	return lock, nil
 }
 
-// giveUpLeftover removes the directory of a testbed that has gone.
+// giveUpLeftover removes the directory of a testbed that has ended.
 func giveUpLeftover(name string) error {
 	if err := checkOwner(name); err != nil {
 		return err
@@ -54,7 +56,7 @@ func giveUpLeftover(name string) error {
 	return os.RemoveAll(testbedDir(name))
 }
 
-// checkOwner fails if the directory of a testbed is not this user's alone.
+// checkOwner returns an error unless the directory of a testbed belongs to this user alone.
 func checkOwner(name string) error {
 	dir := testbedDir(name)
 	info, err := os.Lstat(dir)
@@ -91,9 +93,9 @@ func testbedRuns(name string) bool {
 	return errors.Is(unix.Flock(int(dir.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// runningTestbeds lists the names of the testbeds of this user that run.
+// runningTestbeds lists the names of this user's running testbeds.
 func runningTestbeds() (names []string) {
-	dirs, _ := filepath.Glob(testbedDir("*")) // the pattern is right
+	dirs, _ := filepath.Glob(testbedDir("*")) // the pattern is valid
 	for _, dir := range dirs {
 		name := strings.TrimPrefix(filepath.Base(dir), testbedDirPrefix)
 		if checkOwner(name) == nil && testbedRuns(name) {

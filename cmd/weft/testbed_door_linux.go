@@ -19,13 +19,14 @@ import (
 // doorName is the socket in the directory of a testbed by which commands join it.
 const doorName = "join"
 
-// doorAddress names the socket in an open directory. The path of the directory may be longer than an address may be.
+// doorAddress names the socket by the file descriptor of its directory. The path of the
+// directory may be too long for an address.
 func doorAddress(dir *os.File) *net.UnixAddr {
 	return &net.UnixAddr{Name: filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), doorName), Net: "unixpacket"}
 }
 
-// invitation is what a testbed tells a command that joins it. Files come with it: the namespaces of processes and of
-// mounts, then the network namespace of each host.
+// invitation is the message of a testbed to a command that joins it. Files come with it: the
+// namespaces of processes and of mounts, then the network namespace of each host.
 type invitation struct {
 	Addrs      []string `json:"addrs"`       // of the hosts
 	FabricFile string   `json:"fabric_file"` // that the hosts share
@@ -36,11 +37,11 @@ type door struct {
 	listener *net.UnixListener
 
 	mu     sync.Mutex
-	inside map[*net.UnixConn]bool // one for each command that has joined and not ended
+	inside map[*net.UnixConn]bool // each command that has joined and not ended
 	shut   bool
 }
 
-// openDoor opens the door of a testbed. Only the user of the testbed comes through it.
+// openDoor opens the door of a testbed. Only the user of the testbed can enter.
 func openDoor(o *execOptions, tb *testbed.Testbed) (*door, error) {
 	dir, err := os.Open(o.dir)
 	if err != nil {
@@ -51,7 +52,8 @@ func openDoor(o *execOptions, tb *testbed.Testbed) (*door, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening testbed %s for commands that join it: %w", o.name, err)
 	}
-	l.SetUnlinkOnClose(false) // the directory goes as a whole, and the name of the socket says nothing later
+	// the directory is removed as a whole, and the name of the socket says nothing later
+	l.SetUnlinkOnClose(false)
 	d := &door{listener: l, inside: map[*net.UnixConn]bool{}}
 	go d.accept(tb)
 	return d, nil
@@ -61,7 +63,7 @@ func (d *door) accept(tb *testbed.Testbed) {
 	for {
 		conn, err := d.listener.AcceptUnix()
 		if err != nil {
-			return // it is shut
+			return // it is closed
 		}
 		if sameUser(conn) != nil || !d.enter(conn) {
 			conn.Close()
@@ -71,7 +73,7 @@ func (d *door) accept(tb *testbed.Testbed) {
 	}
 }
 
-// sameUser fails unless the other end of a connection is a process of this user.
+// sameUser returns an error unless the other end of a connection is a process of this user.
 func sameUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

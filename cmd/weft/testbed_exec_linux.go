@@ -22,18 +22,21 @@ import (
 //	             │  └────► CMD on host 1 ──► …
 //	             └ process 1 of a process namespace; holds the hosts
 //
-// Daemons that a CMD starts outlive it, and no signal and no process group finds them all. A process namespace does:
-// with its process 1 the kernel kills everything in it. So supervise is that process 1 and does all the work, and exec
-// only watches. Between the two there is a lifeline, a pair of sockets. On it supervise says that it is ready for
-// signals: before that, the kernel would not deliver them to a process 1. If exec is killed, supervise reads the end of
-// the lifeline and cleans up. If supervise is killed, exec removes the directory of sockets. Only a kill of both at once
-// leaves that directory behind, and nothing else.
+// Daemons that a CMD starts outlive it, and no signal and no process group reaches them all. A
+// process namespace does: when its process 1 ends, the kernel kills everything in it. So
+// supervise is that process 1 and does all the work, and exec only watches.
+//
+// A lifeline, a pair of sockets, joins the two. On it supervise says that it is ready for
+// signals: before that, the kernel would not deliver them to a process 1. If exec is killed,
+// supervise reads the end of the lifeline and cleans up. If supervise is killed, exec removes
+// the directory of sockets. Only a kill of both at once leaves that directory behind, and
+// nothing else.
 
-// lifeline is the descriptor of supervise's end.
+// lifeline is the file descriptor of supervise's end.
 const lifeline = 3
 
-// ownBinaryFirst has CMD find this binary as weft, whatever its name, before any other of the PATH: where Go installs programs is seldom on
-// root's.
+// ownBinaryFirst puts this binary first in CMD's PATH as weft, whatever its name. The directory
+// into which Go installs programs is seldom in root's PATH.
 func ownBinaryFirst(dir string) error {
 	own, err := os.Executable()
 	if err != nil {
@@ -46,8 +49,8 @@ func ownBinaryFirst(dir string) error {
 	return os.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
-// oneFabric gives the hosts a fabric key that lives as long as they do, unless the environment names one. Each daemon
-// would make its own otherwise, as on hosts that share nothing.
+// oneFabric gives the hosts a fabric key that lives as long as they do, unless the environment
+// names one. Otherwise each daemon would make its own, as on hosts that share nothing.
 func oneFabric(dir string) error {
 	if os.Getenv(fabric.FileVariable) != "" {
 		return nil
@@ -80,7 +83,8 @@ func runTestbedExec(c *cobra.Command, o *execOptions) error {
 	return watch(c, o, []*os.File{lock}, (*exec.Cmd).Start)
 }
 
-// watch starts the inner half, which gets more files behind the lifeline, passes signals on to it, and waits for its end.
+// watch starts the inner half, which gets more files after the lifeline. It passes signals on to
+// the inner half, and waits for its end.
 func watch(c *cobra.Command, o *execOptions, files []*os.File, start func(*exec.Cmd) error) error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -103,7 +107,7 @@ func watch(c *cobra.Command, o *execOptions, files []*os.File, start func(*exec.
 	for {
 		select {
 		case s := <-signals:
-			// Only fails if supervise has ended.
+			// It only fails if supervise has ended.
 			_ = inner.Process.Signal(s)
 		case err := <-ended:
 			return passOn(err)
@@ -111,7 +115,7 @@ func watch(c *cobra.Command, o *execOptions, files []*os.File, start func(*exec.
 	}
 }
 
-// notifyOfEnd has a channel told of the signals that end a command.
+// notifyOfEnd sends the signals that end a command to a channel.
 func notifyOfEnd(signals chan<- os.Signal) {
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
 	if hangsUp() {
@@ -119,7 +123,7 @@ func notifyOfEnd(signals chan<- os.Signal) {
 	}
 }
 
-// supervisor is the command that runs the inner half.
+// supervisor returns the command that runs the inner half.
 func supervisor(c *cobra.Command, o *execOptions, files []*os.File) *exec.Cmd {
 	args := append([]string{"testbed", "supervise"}, o.flags()...)
 	args = append(append(args, "--"), o.argv...)
@@ -129,12 +133,13 @@ func supervisor(c *cobra.Command, o *execOptions, files []*os.File) *exec.Cmd {
 	inner.ExtraFiles = files
 	inner.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS,
-		Setpgid:    true, // the terminal's signals come by way of exec, once
+		Setpgid:    true, // exec passes on the terminal's signals, once
 	}
 	return inner
 }
 
-// passOn turns the end of a process into the end of weft. The process has said itself what was wrong.
+// passOn turns the end of a process into the end of weft. The process has printed its own
+// errors.
 func passOn(err error) error {
 	if e := (*exec.ExitError)(nil); errors.As(err, &e) {
 		return &exitError{status: exitStatus(e.ProcessState)}
@@ -142,7 +147,7 @@ func passOn(err error) error {
 	return err
 }
 
-// exitStatus is the status of an ended process as a shell tells it.
+// exitStatus returns the status of an ended process in a shell's form.
 func exitStatus(p *os.ProcessState) int {
 	if w := p.Sys().(syscall.WaitStatus); w.Signaled() {
 		return 128 + int(w.Signal())
@@ -158,7 +163,8 @@ func notStarted(err error) error {
 	return &exitError{126, err}
 }
 
-// hasTerminal reports whether standard input is a terminal whose keyboard is ours to give away.
+// hasTerminal reports whether standard input is a terminal in whose foreground this process is,
+// so that CMD can have it.
 func hasTerminal() bool {
 	group, err := unix.IoctlGetInt(int(os.Stdin.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()

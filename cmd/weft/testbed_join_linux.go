@@ -25,22 +25,23 @@ import (
 //	exec --join ──► supervise --join ──► CMD on host 0 ──► …
 //	                      └────────────► CMD on host 1 ──► …
 //
-// The inner one is in the process namespace of the testbed, so the kernel ends it and each CMD with the testbed. It
-// holds a connection to the testbed's door, which says that the command has not ended, and a lifeline to the outer one.
+// The inner one is in the process namespace of the testbed, so the kernel ends it and each CMD
+// with the testbed. It holds a connection to the testbed's door, which shows that the command
+// has not ended, and a lifeline to the outer one.
 
 const (
-	// doorFile and firstHostFile are descriptors of supervise --join, behind the lifeline.
+	// doorFile and firstHostFile are file descriptors of supervise --join, after the lifeline.
 	doorFile      = lifeline + 1
 	firstHostFile = doorFile + 1
 
-	// startPatience is how long a testbed may take from its directory to its door.
+	// startPatience bounds the time between the directory of a testbed and its door.
 	startPatience = time.Minute
 
 	// largestInvitation bounds an invitation, in bytes.
 	largestInvitation = 64 << 10
 )
 
-// testbedGone is the error for a testbed that does not run.
+// testbedGone returns the error for a testbed that does not run.
 func testbedGone(name string) error {
 	_, err := os.Lstat(testbedDir(name))
 	problem := fmt.Sprintf("no testbed %s runs", name)
@@ -54,7 +55,7 @@ func testbedGone(name string) error {
 	return fmt.Errorf("%s: expected one of %s", problem, strings.Join(others, ", "))
 }
 
-// knock connects to the door of a testbed. It waits for one that is being built.
+// knock connects to the door of a testbed. If the testbed is being built, it waits.
 func knock(name string) (*net.UnixConn, error) {
 	for deadline := time.Now().Add(startPatience); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Lstat(testbedDir(name)); err != nil {
@@ -158,7 +159,7 @@ func runTestbedJoin(c *cobra.Command, o *execOptions) error {
 	if err != nil {
 		return err
 	}
-	conn.Close() // the inner half alone has it
+	conn.Close() // the inner half alone holds it
 	err = watch(c, o, append([]*os.File{door}, a.hosts...), func(inner *exec.Cmd) error {
 		defer door.Close()
 		return startInside(inner, a)
@@ -169,7 +170,7 @@ func runTestbedJoin(c *cobra.Command, o *execOptions) error {
 	return err
 }
 
-// joinEnvironment gives CMD what the commands of the testbed have.
+// joinEnvironment gives CMD the environment that the commands of the testbed have.
 func joinEnvironment(dir string, a *accepted) error {
 	path := filepath.Join(dir, "bin") + string(os.PathListSeparator) + os.Getenv("PATH")
 	err := os.Setenv("PATH", path)
@@ -179,7 +180,8 @@ func joinEnvironment(dir string, a *accepted) error {
 	return err
 }
 
-// startInside starts the inner half in the namespaces of the testbed. The thread that entered them ends.
+// startInside starts the inner half in the namespaces of the testbed. The thread that entered
+// them ends.
 func startInside(inner *exec.Cmd, a *accepted) error {
 	defer a.processes.Close()
 	defer a.mounts.Close()
@@ -190,9 +192,10 @@ func startInside(inner *exec.Cmd, a *accepted) error {
 	inner.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and stays locked: the thread ends with the goroutine
+		runtime.LockOSThread() // it stays locked, so the thread ends with the goroutine
 		if unix.Gettid() == unix.Getpid() {
-			// The first thread of a process cannot end. It is taken now, so the other goroutine runs elsewhere.
+			// The first thread of a process cannot end. This goroutine keeps it, so the other
+			// one runs on another thread.
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
@@ -210,7 +213,7 @@ func startInside(inner *exec.Cmd, a *accepted) error {
 
 func enterAndStart(inner *exec.Cmd, a *accepted) error {
 	for _, step := range []func() error{
-		func() error { return unix.Unshare(unix.CLONE_FS) }, // or the mounts could not be entered
+		func() error { return unix.Unshare(unix.CLONE_FS) }, // otherwise the mounts are closed
 		func() error { return unix.Setns(int(a.mounts.Fd()), unix.CLONE_NEWNS) },
 		func() error { return unix.Setns(int(a.processes.Fd()), unix.CLONE_NEWPID) },
 	} {
@@ -221,8 +224,8 @@ func enterAndStart(inner *exec.Cmd, a *accepted) error {
 	return inner.Start()
 }
 
-// runsSoon reports whether a testbed still runs. The kernel kills joined commands before the process that built the
-// testbed has noticed that its supervisor has ended.
+// runsSoon reports whether a testbed still runs. The kernel kills joined commands before the
+// process that built the testbed has noticed that its supervisor has ended.
 func runsSoon(name string) bool {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if !testbedRuns(name) {
@@ -254,12 +257,12 @@ func runTestbedSuperviseJoined(c *cobra.Command, o *execOptions, signals <-chan 
 	}
 	status, patient := s.wait(signals, abandoned)
 	if patient {
-		s.out.waitFor(o.grace) // a process that CMD has left running may hold a pipe
+		s.out.waitFor(o.grace) // a process that CMD has left may hold a pipe
 	}
 	if status == 0 {
 		return nil
 	}
-	// The testbed says that it ends before it ends CMD.
+	// The testbed announces its end before it ends CMD.
 	if n, _, err := unix.Recvfrom(doorFile, make([]byte, 1), unix.MSG_DONTWAIT); err == nil && n == 1 {
 		return &exitError{status, testbedEnded(o.join)}
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// longestLine bounds a line of output that stays whole, in bytes. A longer one goes on in further lines.
+// longestLine bounds a line of output that stays whole, in bytes. A longer line is split.
 const longestLine = 64 << 10
 
-// lines puts the output of several hosts together, line by line, each line marked with its host.
+// lines merges the output of several hosts line by line, and marks each line with its host.
 type lines struct {
 	stdout, stderr io.Writer
 
@@ -39,7 +39,7 @@ func (l *lines) pipe(host int, stderr bool) (*os.File, error) {
 	return w, nil
 }
 
-// copy prints the lines of r until its end. A line that the end cuts short is ended.
+// copy prints the lines of r until its end. It adds a newline to an incomplete last line.
 func (l *lines) copy(to io.Writer, r io.Reader, mark string) {
 	in := bufio.NewReaderSize(r, longestLine)
 	for {
@@ -50,7 +50,7 @@ func (l *lines) copy(to io.Writer, r io.Reader, mark string) {
 				line = append(line, '\n')
 			}
 			l.mu.Lock()
-			_, _ = to.Write(line) // a reader that hung up ends weft by SIGPIPE, and all with it
+			_, _ = to.Write(line) // if the reader is gone, SIGPIPE ends weft and all with it
 			l.mu.Unlock()
 		}
 		if err != nil && err != bufio.ErrBufferFull {
@@ -59,7 +59,7 @@ func (l *lines) copy(to io.Writer, r io.Reader, mark string) {
 	}
 }
 
-// wait returns when every pipe is at its end, that is when no process holds one any more.
+// wait returns when every pipe is at its end, that is, when no process holds one any more.
 func (l *lines) wait() { l.readers.Wait() }
 
 // waitFor is wait for at most d.

@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A testbed has a directory in the directory for temporary files, whose name ends in the name of the testbed.
+// A testbed has a directory in the directory for temporary files. Its name ends in the name of
+// the testbed.
 const testbedDirPrefix = "weft-testbed-"
 
 var testbedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
@@ -29,7 +30,7 @@ func testbedNameFlag(fs *pflag.FlagSet, p *string, name, usage string) {
 // ofJoining are the flags that --join goes with.
 var ofJoining = []string{"join", "on", "grace"}
 
-// completeJoin refuses flags that say how to build a testbed if there is none to build.
+// completeJoin refuses flags that describe a new testbed if --join is given.
 func (o *execOptions) completeJoin(fs *pflag.FlagSet) (err error) {
 	if o.join == "" {
 		return nil
@@ -42,5 +43,5 @@ func (o *execOptions) completeJoin(fs *pflag.FlagSet) (err error) {
 	return err
 }
 
-// testbedDir is the directory of a testbed.
+// testbedDir returns the directory of a testbed.
 func testbedDir(name string) string { return filepath.Join(os.TempDir(), testbedDirPrefix+name) }

@@ -32,7 +32,7 @@ type supervision struct {
 	running []*testbed.Cmd // in the order of hosts
 }
 
-// lockFile is the descriptor of the lock of the testbed, behind the lifeline.
+// lockFile is the file descriptor of the testbed's lock, after the lifeline.
 const lockFile = lifeline + 1
 
 // runTestbedSupervise is the inner half.
@@ -82,11 +82,12 @@ func runTestbedSupervise(c *cobra.Command, o *execOptions) error {
 	return nil
 }
 
-// holdLifeline says that this process is ready, and returns a channel that is closed when exec has gone.
+// holdLifeline tells exec that this process is ready, and returns a channel that is closed when
+// exec has gone.
 func holdLifeline() <-chan struct{} {
 	unix.CloseOnExec(lifeline)
 	exec := os.NewFile(lifeline, "lifeline")
-	_, _ = exec.Write([]byte{0}) // if exec has gone, the read says so
+	_, _ = exec.Write([]byte{0}) // if exec has gone, the read reports it
 	abandoned := make(chan struct{})
 	go func() {
 		_, _ = exec.Read(make([]byte, 1)) // it never writes
@@ -95,15 +96,15 @@ func holdLifeline() <-chan struct{} {
 	return abandoned
 }
 
-// ownProc mounts a /proc that shows this process namespace. Some containers forbid it; then ps shows the processes
-// outside, and all else works as well.
+// ownProc mounts a /proc that shows this process namespace. Some containers forbid it. Then ps
+// shows the processes outside, and everything else works.
 func ownProc() {
 	if unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") == nil {
 		_ = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	}
 }
 
-// start starts CMD where it is to run.
+// start starts CMD on its hosts.
 func (s *supervision) start() error {
 	for i, host := range s.hosts {
 		if s.o.on >= 0 && s.o.on != i {
@@ -126,7 +127,8 @@ func (s *supervision) startOne(cmd *testbed.Cmd, host int) error {
 		cmd.SysProcAttr.Foreground = s.o.foreground // standard input is the terminal
 		return cmd.Start()
 	}
-	// Pipes of our own: exec's would make Wait wait for every process that has inherited them.
+	// These are our own pipes: those of exec would make Wait wait for every process that has
+	// inherited them.
 	stdout, err := s.out.pipe(host, false)
 	if err != nil {
 		return err
@@ -141,7 +143,7 @@ func (s *supervision) startOne(cmd *testbed.Cmd, host int) error {
 	return cmd.Start()
 }
 
-// environment is what CMD finds on a host.
+// environment returns the environment of CMD on a host.
 func (s *supervision) environment(host int) []string {
 	return append(os.Environ(),
 		"WEFT_TESTBED="+strings.TrimPrefix(filepath.Base(s.o.dir), testbedDirPrefix),
@@ -152,14 +154,14 @@ func (s *supervision) environment(host int) []string {
 		"WEFT_SOCKET="+filepath.Join(s.o.dir, fmt.Sprintf("host%d.sock", host)))
 }
 
-// wait waits for every CMD and passes signals on. A grace after the first signal, or when exec has gone, it kills and is
-// patient no more. It returns the exit status for all.
+// wait waits for every CMD and passes signals on. A grace after the first signal, or when exec
+// has gone, it kills and sets patient to false. It returns the exit status for all.
 func (s *supervision) wait(signals <-chan os.Signal, abandoned <-chan struct{}) (status int, patient bool) {
 	type end struct{ which, status int }
 	ended := make(chan end, len(s.running))
 	for i, cmd := range s.running {
 		go func() {
-			_ = cmd.Wait() // the state says it
+			_ = cmd.Wait() // ProcessState has the result
 			ended <- end{i, exitStatus(cmd.ProcessState)}
 		}()
 	}
@@ -199,9 +201,10 @@ func (s *supervision) kill() {
 	}
 }
 
-// killAll ends all processes of the namespace but this one, gently first if there is a grace, and returns when none is
-// left. All commands must have been waited for. Commands that have joined are no children of this process: the kernel
-// kills them, and what they leave, when it ends.
+// killAll ends all processes of the namespace but this one, and returns when none is left. If
+// there is a grace, it sends SIGTERM first. All commands must have been waited for. Commands
+// that have joined are no children of this process: when it ends, the kernel kills them and
+// their descendants.
 func killAll(grace time.Duration, d *door) {
 	if grace > 0 {
 		_ = unix.Kill(-1, unix.SIGTERM)
@@ -216,7 +219,8 @@ func killAll(grace time.Duration, d *door) {
 	}
 }
 
-// reap collects the children that have ended and reports whether there are others. Orphans are children of process 1.
+// reap collects the children that have ended and reports whether there are others. Orphans are
+// children of process 1.
 func reap(options int) bool {
 	for {
 		pid, err := unix.Wait4(-1, nil, options, nil)
