@@ -39,8 +39,8 @@ func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
 	if err := testbed.Check(); err != nil {
 		t.Log(err)
 	} else {
-		// The limit of 4 MiB repeats none of its 2,900 frames, of which the rings hold 512: it never ends where the two sides seldom run
-		// at the same time.
+		// The limit of 4 MiB does not retransmit its 2,900 frames, and the rings hold 512 of
+		// them. It never ends if the two sides seldom run at the same time.
 		if load := loadPerProcessor(t); load < 4 {
 			lines = append(lines, "latency --testbed veth --link xdp --size 4MiB")
 		} else {
@@ -48,10 +48,11 @@ func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
 		}
 		lines = append(lines, "rate --testbed veth --link udp", "rate --testbed veth --link xdp",
 			"bandwidth --testbed veth --link xdp", "latency --testbed veth --link udp", "latency --testbed veth --link udp --size 256KiB --mtu 9000",
-			"latency --testbed veth --link xdp --size 3000 --mtu 9000") // whose frames may be longer than a driver takes in one piece
+			// a frame may be longer than the largest piece that a driver takes
+			"latency --testbed veth --link xdp --size 3000 --mtu 9000")
 	}
 	for i, line := range lines {
-		if testing.Short() && i%3 != 0 { // the race detector makes each several times as slow
+		if testing.Short() && i%3 != 0 { // -race makes each line several times as slow
 			continue
 		}
 		args := strings.Fields(line)
@@ -75,7 +76,7 @@ func TestBenchAgainstTheLimitTellsTheRatio(t *testing.T) {
 	}
 }
 
-// loadPerProcessor is how many wanted to run on each processor in the last minute.
+// loadPerProcessor returns the number of runnable threads per processor in the last minute.
 func loadPerProcessor(t *testing.T) (load float64) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/loadavg")
@@ -88,7 +89,8 @@ func loadPerProcessor(t *testing.T) (load float64) {
 	return load / float64(runtime.NumCPU())
 }
 
-// What spoils a run is said before it, on standard error, where it spoils no figures of a program that reads them.
+// The warnings about a machine that spoils a run come first, on standard error. There they do
+// not disturb programs that read the figures.
 func TestEveryBenchWarnsOfWhatSpoilsIt(t *testing.T) {
 	var all, one unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil || all.Count() < 2 {
@@ -104,7 +106,7 @@ func TestEveryBenchWarnsOfWhatSpoilsIt(t *testing.T) {
 		lines = append(lines, "loss --rounds 1")
 	}
 	t.Setenv(asWeft, "1")
-	runtime.LockOSThread() // the goroutine that is asked is pinned, and no other
+	runtime.LockOSThread() // only this goroutine is pinned
 	defer runtime.UnlockOSThread()
 	defer unix.SchedSetaffinity(0, &all)
 	for _, line := range lines {
@@ -118,7 +120,7 @@ func TestEveryBenchWarnsOfWhatSpoilsIt(t *testing.T) {
 	}
 }
 
-// A user that may not have AF_XDP is told why, and once, though it is another process that has tried.
+// The reason why a user may not use AF_XDP is printed once, even if another process has tried.
 func TestBenchSaysWhyALinkCannotBeHad(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -127,7 +129,9 @@ func TestBenchSaysWhyALinkCannotBeHad(t *testing.T) {
 	for _, deployment := range []string{"embedded", "daemon"} {
 		c := exec.Command(self, "bench", "latency", "--testbed", "veth", "--link", "xdp", "--deployment", deployment, "--time", "1ms")
 		c.Env = append(os.Environ(), asWeft+"=1")
-		id := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}} // may make hosts in a world of its own, but no programs for the kernel
+		// the user may make hosts in its own namespaces, but may load no programs into the
+		// kernel
+		id := []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: id}
 		var stderr strings.Builder
 		c.Stderr = &stderr
@@ -155,7 +159,8 @@ func TestBenchOfLossTellsWhatItCosts(t *testing.T) {
 	for _, line := range []string{"--loss 5%", "--link xdp --loss 0.01", "--deployment daemon"} {
 		var r map[string]any
 		file := filepath.Join(t.TempDir(), "x.hgrm")
-		for d := 60 * time.Millisecond; ; d *= 4 { // a slow machine sends little in a short time, and of that nothing may be lost
+		// a slow machine sends little in a short time, and may then lose nothing
+		for d := 60 * time.Millisecond; ; d *= 4 {
 			args := append([]string{"loss", "--hdr", file, "--testbed", "veth", "--size", "64KiB", "--rounds", "2", "--time", d.String(), "--json"}, strings.Fields(line)...)
 			if r = rows(t, args...)[0]; r["lost"].(float64) > 0 || d > patience {
 				break
@@ -244,7 +249,7 @@ func TestNoProcessOutlivesABenchThatIsKilled(t *testing.T) {
 	await(t, "no process", func() bool { return running() == 0 })
 }
 
-// The client, in a process of its own, was in the midst of what it had been asked for, and went on to the end of that.
+// The client in another process was in the middle of its work, and went on to the end of it.
 func TestABenchEndsWhenItIsInterruptedThoughItsClientIsInAnotherProcess(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -256,7 +261,7 @@ func TestABenchEndsWhenItIsInterruptedThoughItsClientIsInAnotherProcess(t *testi
 		ended <- run(ctx, strings.Fields("bench latency --apart --time 10m"), io.Discard, &stderr)
 	}()
 	await(t, "a server and a client", func() bool { return len(processesWith(t, "TMPDIR="+tmp)) == 2 })
-	time.Sleep(500 * time.Millisecond) // until they have begun
+	time.Sleep(500 * time.Millisecond) // until the measurement has begun
 	interrupt()
 	select {
 	case status := <-ended:
@@ -268,7 +273,7 @@ func TestABenchEndsWhenItIsInterruptedThoughItsClientIsInAnotherProcess(t *testi
 	}
 }
 
-// await waits for something that comes soon unless it is broken.
+// await waits for a condition that becomes true soon unless something is broken.
 func await(t *testing.T, what string, come func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !come(); time.Sleep(5 * time.Millisecond) {

@@ -26,8 +26,9 @@ const patience = time.Minute
 // rows runs a bench and reads the objects that it prints.
 func rows(t *testing.T, args ...string) []map[string]any {
 	t.Helper()
-	t.Setenv(asWeft, "1")                   // for the processes that it starts
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // each would sleep a second in the end if it looked for races
+	t.Setenv(asWeft, "1") // for the processes that it starts
+	// each child would sleep a second at its end if it looked for races
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	status, stdout, stderr := weft(append([]string{"bench"}, args...)...)
 	if status != 0 {
 		t.Fatalf("weft bench %s: status %d: %s", strings.Join(args, " "), status, stderr)
@@ -109,7 +110,8 @@ func TestAPollOfIdleProcessesHasItsTime(t *testing.T) {
 func TestTheDistributionOfRoundTripsIsWritten(t *testing.T) {
 	for _, link := range []string{"mem", "shm"} {
 		file := filepath.Join(t.TempDir(), "x.hgrm")
-		if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil { // more than there will be
+		// longer than the new contents
+		if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		r := rows(t, "latency", "--link", link, "--time", "20ms", "--hdr", file, "--json")[0]
@@ -179,7 +181,7 @@ func TestAServerServesOneClientAfterTheOther(t *testing.T) {
 	}
 }
 
-// The two sides may differ: what is measured is of both, and each knows of itself alone.
+// The two sides may differ: the figures depend on both, and each side knows only its own link.
 func TestTheOtherSidesLinkIsAskedAndPrinted(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there are no daemons on ", runtime.GOOS)
@@ -285,7 +287,7 @@ func TestAServerThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
-// One side of a testbed cannot be told to start the other: that was started before it.
+// One side of a testbed cannot be told to start the other: the other was started first.
 func TestAFarSideThatIsLostIsSaidToBe(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()

@@ -16,8 +16,9 @@ import (
 
 var long = flag.Bool("long", false, "run the long forms of the tests: a minute of hostile processes, and what they cost the others is held to its bound")
 
-// Decision 10: what hostile processes do harms no other process. How long round trips took is printed; only the long form,
-// which has time enough for medians that mean something, fails if that was too long.
+// Decision 10: hostile processes harm no other process. The test prints how long round trips
+// took. Only the long form has enough time for meaningful medians, so only it fails if they were
+// too long.
 func TestHostileProcessesHarmOnlyThemselves(t *testing.T) {
 	t.Setenv(asWeft, "1")
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -43,7 +44,7 @@ func TestHostileProcessesHarmOnlyThemselves(t *testing.T) {
 	}
 	benchHostile(t, o, row)
 	for _, kind := range kinds {
-		o.Kinds = []string{kind} // again, if it did not get far in its time
+		o.Kinds = []string{kind} // again, if it did little in its time
 		for end := time.Now().Add(2 * time.Minute); !t.Failed(); o.Seed++ {
 			r := came[kind]
 			if r.Exchanges > 0 && r.Attached > 0 && (r.ThrownOut > 0 || kind != "scribble" && kind != "garble" && kind != "rings") {

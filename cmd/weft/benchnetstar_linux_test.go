@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// netstarRows are the rows of some parts.
+// netstarRows decodes the rows that a run prints.
 func netstarRows(t *testing.T, out []byte) (all []bench.NetstarRow) {
 	t.Helper()
 	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
@@ -73,7 +73,8 @@ func TestBenchNetstarHasAFigureForEachClaim(t *testing.T) {
 	}
 }
 
-// checkCopies says what is wrong with counts of copies. A receiver's may be more: of a message that comes before its receive. What leaves in a frame may leave again.
+// checkCopies checks counts of copies. A receiver's count may be larger, for a message that
+// comes before its receive. A sender's may be larger, since a frame may be retransmitted.
 func checkCopies(t *testing.T, r *bench.NetstarRow) {
 	t.Helper()
 	c, own := r.Copies, 1.0
@@ -84,7 +85,8 @@ func checkCopies(t *testing.T, r *bench.NetstarRow) {
 	if r.Deployment == bench.DeployedShared {
 		sender = own // the NIC copies once for both
 	}
-	exact := r.Deployment != bench.DeployedEmbedded // there a message that cannot leave at once is copied by its process, too
+	// an embedded process also copies a message that cannot leave at once
+	exact := r.Deployment != bench.DeployedEmbedded
 	if c.CopiedMessages < 1 || c.SenderOwn < own || exact && c.SenderOwn != own || c.ReceiverOwn != own || c.Sender < sender || c.Receiver < receiver {
 		t.Errorf("%s over %s, %s: %+v; expected %v copies of each process, and at least %v by the sender's side and %v by the receiver's", r.Deployment, r.Link, r.How, *c, own, sender, receiver)
 	}
@@ -102,7 +104,8 @@ func lossyHosts() bool {
 	return err == nil
 }
 
-// checkRecovery says what is wrong with a row of which a fifth of the frames is lost. Why TCP has sent something again its kernel does not say.
+// checkRecovery checks a row for which a fifth of the frames is lost. TCP's kernel does not tell
+// why it has retransmitted a segment.
 func checkRecovery(t *testing.T, r *bench.NetstarRow) {
 	t.Helper()
 	c := r.Recovery
@@ -121,7 +124,7 @@ func checkRecovery(t *testing.T, r *bench.NetstarRow) {
 	}
 }
 
-// checkCalls says what is wrong with the counts of one way, on however busy a machine.
+// checkCalls checks the counts of one way. They must hold on a busy machine, too.
 func checkCalls(t *testing.T, how string, c *bench.CallCounts) {
 	t.Helper()
 	switch {
@@ -136,7 +139,7 @@ func checkCalls(t *testing.T, how string, c *bench.CallCounts) {
 	}
 }
 
-// What a process counts of itself is what the kernel sees.
+// The counts of a process equal those of the kernel.
 func TestStraceSeesTheKicksThatAProcessCounts(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -162,12 +165,13 @@ func TestStraceSeesTheKicksThatAProcessCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writes := make(map[string]uint64) // by process and descriptor
+	writes := make(map[string]uint64) // by process and file descriptor
 	for _, m := range regexp.MustCompile(`write\((\d+)<[^>]*eventfd[^>]*>`).FindAllSubmatch(traced, -1) {
 		writes[string(m[1])]++
 	}
 	want := all[len(all)-1].Calls.Kicks
-	const others = 8 // writes of the daemon, which is traced as well, into a descriptor of that number
+	// writes of the daemon, which is traced as well, into a file descriptor of that number
+	const others = 8
 	seen := false
 	for _, n := range writes {
 		seen = seen || n >= want && n <= want+others
@@ -177,7 +181,7 @@ func TestStraceSeesTheKicksThatAProcessCounts(t *testing.T) {
 	}
 }
 
-// Messages go beside TCP over cables of each rate, and use no more of it than there is (NETSTAR-30).
+// Messages share cables of each rate with TCP, and use no more than the rate (NETSTAR-30).
 func TestBenchNetstarMeasuresEachRate(t *testing.T) {
 	if err := testbed.Check(); err != nil {
 		t.Skip(err)
@@ -199,7 +203,7 @@ func TestBenchNetstarMeasuresEachRate(t *testing.T) {
 		if b == nil || b.OfRate == nil {
 			t.Fatalf("%+v has no figures", r)
 		}
-		const most = 1.2 // the bucket, and what of the last bytes is counted early
+		const most = 1.2 // for the token bucket, and for last bytes that are counted early
 		if r.What != bench.NetstarMessages || b.MessageShare <= 0 || b.MessageShare > most || b.TCPShare <= 0 || b.TCPShare > most {
 			t.Errorf("%d bits per second: %+v, %+v", r.Rate, *b, *b.OfRate)
 		}

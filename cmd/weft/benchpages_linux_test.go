@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// HSN-40: a page of 4 KiB is received without a copy. Every second one that is sent is copied once. Of a page of 8 KiB the second half is copied
-// in either direction. The naive mode copies each received page once more.
+// HSN-40: a received page of 4 KiB is not copied. Every second page of 4 KiB that is sent is
+// copied once. The second half of a page of 8 KiB is copied in either direction. The naive mode
+// copies each received page once more.
 func TestPagesAreCopiedAsOftenAsTheirDesignSays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("where everything is slow, as under the race detector, pages are sent again and copied again; the tests of netmem count without a clock")
@@ -23,7 +24,8 @@ func TestPagesAreCopiedAsOftenAsTheirDesignSays(t *testing.T) {
 		for _, r := range all {
 			scenario, _ := r["scenario"].(string)
 			copies, _ := r["copies_per_page"].(float64)
-			// A frame that comes too late has its page sent again, and copied again: more than that would be another design.
+			// If a frame comes too late, its page is sent and copied again. A larger excess
+			// would mean another design.
 			if n, ok := want[scenario]; !ok || math.Abs(copies-n) > 0.05 || r["p50_ns"].(float64) <= 0 || r["link"] != link {
 				t.Errorf("%v, want %v copies", r, n)
 			}
@@ -58,7 +60,7 @@ func TestTheTableOfPagesNamesEachColumn(t *testing.T) {
 	}
 }
 
-// wantPageFigures looks at what was measured of page-ins or page-outs.
+// wantPageFigures checks the figures of page-ins or page-outs.
 func wantPageFigures(t *testing.T, r map[string]any) {
 	t.Helper()
 	for _, figure := range []string{"p50_ns", "p99_ns", "pages_per_s", "call_p50_ns", "ratio"} {

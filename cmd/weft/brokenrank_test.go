@@ -10,10 +10,11 @@ import (
 	fabric "github.com/weftnet/weft"
 )
 
-// asBroken makes this test a rank of a job whose rank 2 exits with 3 while all ranks are in a collective.
+// asBroken makes this test a rank of a job. Its rank 2 exits with 3 while all ranks are in a
+// collective.
 const asBroken = "WEFT_TEST_BROKEN_RANK"
 
-// breakWorld is the program of such a rank. It returns the exit status.
+// breakWorld runs such a rank. It returns the exit status.
 func breakWorld() int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	weftlib "github.com/weftnet/weft"
 )
 
-// sealedCapture is the capture of a NIC that has sent a secret by a sealed link.
+// sealedCapture returns the capture of a NIC that has sent a secret over a sealed link.
 func sealedCapture(t *testing.T, secret string, keys bool) string {
 	t.Helper()
 	dir := t.TempDir()

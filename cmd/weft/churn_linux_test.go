@@ -26,8 +26,9 @@ var churnSeed = flag.Uint64("churn", 0, "the seed of what happens to hosts that 
 
 const churnHosts = 3
 
-// Three hosts change at random: addresses, links, pauses, limits of memory and of processor time, ends of NICs. An application on each
-// sends to the others and checks every byte. Nothing comes twice, altered or out of order; what was delivered has come;
+// Three hosts change at random: addresses, links, pauses, limits of memory and of processor
+// time, ends of NICs. An application on each host sends to the others and checks every byte. No
+// message comes twice, altered or out of order. Every message reported as delivered has arrived,
 // and each error names its cause. The long form takes half an hour:
 //
 //	go test ./cmd/weft -run HostsThatChange -timeout 1h -args -long -churn SEED
@@ -225,7 +226,7 @@ func (h *churnHost) startDaemon(socket string) {
 	if d := start(); d != nil {
 		go func() {
 			for d != nil {
-				_ = d.Wait() // the next one says that it has ended
+				_ = d.Wait() // its successor's log shows the end
 				h.mu.Lock()
 				if !h.ended {
 					h.deaths++
@@ -276,7 +277,7 @@ func (h *churnHost) hear(within time.Duration) string {
 	}
 }
 
-// change changes the host, again and again, and ends with the host as it was.
+// change changes the host again and again, and leaves it as it was.
 func (h *churnHost) change(end time.Time) {
 	changes := []struct {
 		name string
@@ -290,7 +291,7 @@ func (h *churnHost) change(end time.Time) {
 		c := changes[h.rng.IntN(len(changes))]
 		lasting := h.drawn(500 * time.Millisecond)
 		if h.rng.IntN(3) == 0 {
-			lasting = h.drawn(6 * time.Second) // so long that others find a NIC silent
+			lasting = h.drawn(6 * time.Second) // long enough that others find a NIC silent
 		}
 		h.changes[c.name]++
 		fmt.Fprintf(&h.log, "test: %s %s for %v\n", time.Now().UTC().Format("15:04:05.000"), c.name, lasting)
@@ -310,7 +311,7 @@ func (h *churnHost) ip(line string) {
 	}
 }
 
-// otherSource gives what leaves another source address, while the first address stays.
+// otherSource gives outgoing frames another source address, while the first address stays.
 func (h *churnHost) otherSource(hold func()) {
 	first, other := h.tb.Host(h.index).Addr(), fmt.Sprintf("10.87.100.%d", h.index+1)
 	h.ip("address add " + other + "/32 dev eth0")
@@ -353,7 +354,7 @@ func pause(c *testbed.Cmd, hold func()) {
 	_ = c.Process.Signal(syscall.SIGCONT)
 }
 
-// killNIC ends the NIC as the kernel ends it for want of memory.
+// killNIC kills the NIC as the kernel does when memory runs out.
 func (h *churnHost) killNIC(hold func()) {
 	h.mu.Lock()
 	d := h.daemon
@@ -362,7 +363,8 @@ func (h *churnHost) killNIC(hold func()) {
 	hold()
 }
 
-// littleMemory leaves the NIC at most 2 MiB more than it has, or takes some from it. The kernel may kill it.
+// littleMemory limits the NIC's memory to at most 2 MiB more than it has, or less than it has.
+// The kernel may kill it.
 func (h *churnHost) littleMemory(hold func()) {
 	dir := h.groups["memory"]
 	if dir == "" {
@@ -375,7 +377,8 @@ func (h *churnHost) littleMemory(hold func()) {
 		return
 	}
 	limit := filepath.Join(dir, "memory.limit_in_bytes")
-	_ = os.WriteFile(limit, []byte(strconv.FormatInt(used+h.rng.Int64N(4<<20)-2<<20, 10)), 0) // refused if it has more by now
+	// refused if the NIC has more memory by now
+	_ = os.WriteFile(limit, []byte(strconv.FormatInt(used+h.rng.Int64N(4<<20)-2<<20, 10)), 0)
 	hold()
 	if err := os.WriteFile(limit, []byte("-1"), 0); err != nil {
 		h.t.Errorf("host %d: %v", h.index, err)

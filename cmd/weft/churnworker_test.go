@@ -19,16 +19,18 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// asChurner makes the test binary the application on one host of TestHostsThatChangeLoseNothing. It has a churner's plan.
+// asChurner makes the test binary the application on one host of TestHostsThatChangeLoseNothing.
+// Its value is a churner in JSON.
 const asChurner = "WEFT_TEST_CHURNS"
 
 const (
 	churnApp     = "churn"
-	churnLongest = 100 << 10 // bytes of a message, far beyond what goes without permission
+	churnLongest = 100 << 10 // bytes of a message; far above the credit
 )
 
-// churner is the application on one host. It sends numbered messages to the hosts, itself excepted, and checks those
-// that come. It never sends a number twice: if a send fails, the message was delivered once or not at all.
+// churner is the application on one host. It sends numbered messages to the other hosts, and
+// checks the messages that come. It never sends a number twice: if a send fails, the message was
+// delivered once or not at all.
 type churner struct {
 	Host, Hosts int
 	Socket      string
@@ -36,7 +38,7 @@ type churner struct {
 
 	mu      sync.Mutex
 	process *fabric.Process
-	epoch   int // how many processes of this host there were before this one
+	epoch   int // how many processes this host had before
 	begun   int // processes
 	report  churnReport
 }
@@ -45,17 +47,17 @@ type churner struct {
 type churnReport struct {
 	Sent     []int          // by host: how many numbers were used
 	Failed   [][]int        // by host: the numbers of sends that failed
-	Runs     [][]churnRun   // by host: what came, in order
-	Epoch    int            // of the process now
+	Runs     [][]churnRun   // by host: messages received, in order
+	Epoch    int            // of the current process
 	Failures map[string]int // how often operations failed, by the error's text
 	Wrong    []string       // broken promises
 }
 
-// churnRun is consecutive numbers that one process received.
+// churnRun is a run of consecutive numbers that one process received.
 type churnRun struct{ First, Last, Epoch int }
 
-// churns is the program. It reads commands from standard input: "report" prints a report, "stop" ends sending with a
-// message to each host that was delivered.
+// churns runs the application. It reads commands from standard input: "report" prints a report,
+// "stop" ends the sends. The last send to each host is one that was delivered.
 func churns(plan string) error {
 	c := &churner{}
 	if err := json.Unmarshal([]byte(plan), c); err != nil {
@@ -101,7 +103,8 @@ func (c *churner) churnMessage(from, to, number int) (size int, seed uint64) {
 	return rng.IntN(churnLongest + 1), seed
 }
 
-// attached returns the process of this host. It attaches anew in place of a process whose NIC has ended.
+// attached returns the process of this host. If the NIC of lost has ended, it attaches a new
+// process.
 func (c *churner) attached(lost *fabric.Process) *fabric.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +129,7 @@ func (c *churner) attached(lost *fabric.Process) *fabric.Process {
 	return c.process
 }
 
-// send sends one message after the other. At the end it sends until one was delivered.
+// send sends messages in turn. After stop, it sends until one was delivered.
 func (c *churner) send(to int, stop <-chan struct{}) {
 	buf := make([]byte, churnLongest)
 	for number, stopping := 0, false; ; number++ {
@@ -165,7 +168,8 @@ func ofOwn(err error) bool {
 	return errors.Is(err, fabric.ErrNICGone) || errors.Is(err, fabric.ErrClosed) || errors.Is(err, fabric.ErrNameLost)
 }
 
-// failed counts a failed operation, and notes an error that names none of the causes. The caller holds mu.
+// failed counts a failed operation, and records an error that names none of the causes. The
+// caller holds mu.
 func (c *churner) failed(op string, err error, causes ...error) {
 	text := regexp.MustCompile(`[0-9]+(:[0-9]+)*`).ReplaceAllString(op+": "+err.Error(), "N")
 	c.report.Failures[text]++
@@ -177,7 +181,7 @@ func (c *churner) failed(op string, err error, causes ...error) {
 	}
 }
 
-// receive takes what comes, and checks each byte of it.
+// receive receives messages, and checks each byte.
 func (c *churner) receive() {
 	buf := make([]byte, churnLongest+1)
 	for p := c.attached(nil); ; {
@@ -222,9 +226,9 @@ func (c *churner) took(m fabric.Message, b []byte) {
 	}
 }
 
-// holes returns the numbers of the messages that the first host sent without an error and that did
-// not arrive at the second host. If a NIC ends, the messages that it held for its process are lost
-// with it. Such messages are no holes.
+// holes returns the numbers of the messages that the first host sent without an error and that
+// did not arrive at the second host. If a NIC ends, the messages that it held for its process
+// are lost with it. Such messages are no holes.
 func holes(from, to *churnReport, fromHost, toHost int) (missing []int) {
 	failed := map[int]bool{}
 	for _, n := range from.Failed[toHost] {
@@ -247,7 +251,7 @@ func holes(from, to *churnReport, fromHost, toHost int) (missing []int) {
 	return missing
 }
 
-// all adds up failures of several hosts.
+// allFailures adds up the failures of several hosts.
 func allFailures(reports []churnReport) (lines []string) {
 	sum := map[string]int{}
 	for _, r := range reports {

@@ -11,7 +11,7 @@ import (
 func TestSimCollectivesPrintsTheRoundsOfEachNumberOfNICs(t *testing.T) {
 	status, stdout, stderr := weft("sim", "collectives", "--nics", "16", "--json")
 	var runs []map[string]int64
-	for line := range strings.Lines(stdout) { // as all commands print JSON
+	for line := range strings.Lines(stdout) { // as in all JSON output
 		var r map[string]int64
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("the line %q: %v; expected an object", line, err)

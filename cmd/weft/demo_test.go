@@ -32,7 +32,7 @@ func TestTheDemoSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// README and the help once told of different times.
+// README and the help once gave different times.
 func TestREADMEAndHelpAgreeOnHowLongTheDemoTakes(t *testing.T) {
 	_, help, _ := weft("demo", "--help")
 	const long = "takes a few seconds"
@@ -52,7 +52,7 @@ func readme(t *testing.T) string {
 	return string(b)
 }
 
-// form is a line of the demo without its figures.
+// form returns a line of the demo without its figures.
 func form(line string) string {
 	figures := regexp.MustCompile(`[\d,.]+`)
 	units := regexp.MustCompile(`(µs|ms|MB/s|GB/s) +| {2,}`)

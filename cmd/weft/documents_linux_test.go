@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Every command line that README and the documents show has a command and flags that there are.
+// Every command line in README and the documents has a command and flags that exist.
 func TestTheCommandsInDocumentsExist(t *testing.T) {
 	names, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -29,7 +29,8 @@ func TestTheCommandsInDocumentsExist(t *testing.T) {
 		}
 		for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
 			for _, m := range lines.FindAllStringSubmatch(block[1], -1) {
-				if command, _, _ := strings.Cut(m[1], " "); strings.HasSuffix(command, ":") { // what a command says
+				// such a line is output of a command
+				if command, _, _ := strings.Cut(m[1], " "); strings.HasSuffix(command, ":") {
 					continue
 				}
 				found++
@@ -42,7 +43,8 @@ func TestTheCommandsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// checkLine checks a line that may have [optional] flags, alternatives and a comment. What stands behind -- is another program's.
+// checkLine checks a line that may have [optional] flags, alternatives and a comment. It ignores
+// words after --, which belong to another program.
 func checkLine(t *testing.T, where, line string) {
 	t.Helper()
 	line, _, _ = strings.Cut(line, " #")
@@ -65,7 +67,7 @@ func checkLine(t *testing.T, where, line string) {
 	}
 }
 
-// What the tools print as JSON, and each counter that a document names, is what it says there.
+// The documents describe the JSON of the tools and each counter as they are.
 func TestKeysAndCountersAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/nic.md")
 	if err != nil {

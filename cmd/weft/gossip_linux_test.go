@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// One is told everything by flags, the other the most by its file.
+// One NIC gets all settings from flags, the other most of them from its file.
 func TestTwoNICsGossipAsTheCommandLineSays(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "nic.toml")
@@ -73,7 +73,8 @@ func TestTheLineOfTheHelpGivesTheOtherHostTheFabricKey(t *testing.T) {
 	}
 }
 
-// NICs with different fabric keys find no one by gossip. The check printed an empty table, and succeeded.
+// NICs with different fabric keys find no peer by gossip. The check once printed an empty table,
+// and succeeded.
 func TestTheCheckOfNodesTellsThatTheGossipHasAnotherKey(t *testing.T) {
 	dir := t.TempDir()
 	seed := freeport.Loopback(t)
@@ -102,7 +103,7 @@ func TestTheCheckOfNodesTellsThatTheGossipHasAnotherKey(t *testing.T) {
 	}
 }
 
-// A seed that does not run is named, too.
+// The check also names a seed that does not run.
 func TestTheCheckOfNodesNamesASeedThatDoesNotAnswer(t *testing.T) {
 	dir := t.TempDir()
 	seed, socket := freeport.Loopback(t), filepath.Join(dir, "nic.sock")

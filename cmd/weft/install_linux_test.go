@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Where there is a C compiler, as on every developer's machine, `go install` has given a binary that needs the C library of that machine.
+// If there was a C compiler, as on every developer's machine, `go install` once gave a binary
+// that needs the C library of that machine.
 func TestABuildWithACompilerAtHandIsStaticToo(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -28,7 +29,8 @@ func TestABuildWithACompilerAtHandIsStaticToo(t *testing.T) {
 	}
 	static(t, path)
 	out, err := exec.Command(path, "bench", "latency", "localhost:1", "--time", "100ms").CombinedOutput()
-	if err == nil || strings.Contains(string(out), "lookup localhost") { // nothing listens there, but the name is found without the C library
+	// no server listens there, but the name is found without the C library
+	if err == nil || strings.Contains(string(out), "lookup localhost") {
 		t.Errorf("a name is looked up: %v, %s", err, out)
 	}
 }

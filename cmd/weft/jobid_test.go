@@ -10,10 +10,11 @@ import (
 	"github.com/weftnet/weft/internal/stuck"
 )
 
-// An empty id would begin every id, and so end the only job that runs.
+// An empty id would begin every id, and so end the only running job.
 func TestAnIDOfAJobWithoutADigitNamesNoJob(t *testing.T) {
 	only := []ctl.JobInfo{{ID: "job-1a2b3c4d", Ranks: 1, Size: 1}}
-	socket := filepath.Join(t.TempDir(), "nic.sock") // the command line is refused before anybody is asked
+	// the command line is refused before any daemon is asked
+	socket := filepath.Join(t.TempDir(), "nic.sock")
 	for _, id := range []string{"", "job-"} {
 		if parts, err := findJob(only, id); err == nil {
 			t.Errorf("%q names the job %s", id, parts[0].ID)
@@ -54,7 +55,8 @@ func TestAHostThatRefusesIsNotTakenForOneThatIsSilent(t *testing.T) {
 	}
 }
 
-// The ranks of a host that refuses are not known; nothing says that they are attached to no daemon.
+// The ranks of a host that refuses are not known. The report must not say that they are attached
+// to no daemon.
 func TestRanksThatNoHostListsMayBeOnAHostThatRefuses(t *testing.T) {
 	j := stuck.Job{ID: "job-1a2b3c4d", Size: 4, Hosts: []stuck.Host{{Name: "h2", Ranks: []int{2, 3}}}}
 	j.Untold = untoldRanks(&j, []untold{{"h1", "NIC 7 may not look", true}})

@@ -98,7 +98,7 @@ func TestJobsThatNoHostCanHaveAreNotBelieved(t *testing.T) {
 	}
 }
 
-// Another user chooses the path of its program, and another host what it tells.
+// Another user chooses the path of its program, and another host chooses what it reports.
 func TestWhatJobsAreCalledDoesNotReachTheTerminal(t *testing.T) {
 	const evil = "\x1b[2J\nroot\tok\r\u009b"
 	j := ctl.JobInfo{ID: "job-1a2b3c4d", User: evil, Machine: evil, Program: "/home/m/" + evil, State: evil, Ranks: 1, Size: 1,

@@ -24,7 +24,8 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// runWeft runs a command line beside the test until the test ends, waits until it has printed a text, and returns what it prints.
+// runWeft runs a command line until the test ends. It waits until the command has printed a
+// text, and returns its output.
 func runWeft(t *testing.T, until string, args ...string) (said *lockedBuffer) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -178,7 +179,8 @@ func TestABlockDeviceOutlivesTheDeathsOfItsServers(t *testing.T) {
 	}
 }
 
-// PostgreSQL and sqlite keep their files on network memory, while one page server after the other is killed.
+// PostgreSQL and sqlite keep their files on network memory, while the page servers are killed in
+// turn.
 func TestDatabasesOnNetworkMemoryLoseNoTransaction(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"pgbench", "sqlite3", "mkfs.ext4", "setpriv"} {
@@ -211,7 +213,8 @@ func TestDatabasesOnNetworkMemoryLoseNoTransaction(t *testing.T) {
 	if t.Logf("%s", out); status != 0 || t.Failed() {
 		t.Errorf("status %d", status)
 		for i := 1; i < 4; i++ {
-			log, _ := os.ReadFile(filepath.Join(dir, "log."+strconv.Itoa(i))) // there is none if it has not started
+			// there is none if it has not started
+			log, _ := os.ReadFile(filepath.Join(dir, "log."+strconv.Itoa(i)))
 			t.Logf("page server %d: %s", i, log)
 		}
 	}
@@ -237,7 +240,8 @@ func TestNetworkMemoryIsServedByNBD(t *testing.T) {
 	}
 }
 
-// What was killed leaves its socket. Its successor listens there; the socket of one that lives, and a file that is none, stay.
+// A killed server leaves its socket, and its successor listens there. The socket of a live
+// server, and a file that is no socket, stay.
 func TestNetworkMemoryIsServedWhereItsServerWasKilled(t *testing.T) {
 	flags := pages(t, 1, "16MiB")
 	killed := func(network string) (path string) {
@@ -272,12 +276,13 @@ func TestNetworkMemoryIsServedWhereItsServerWasKilled(t *testing.T) {
 	}
 }
 
-// A block device in compressed shards has the bytes that were written, and it and weft mem stat say how they are kept.
+// A block device in compressed shards returns the bytes that were written. It and weft mem stat
+// say how they are kept.
 func TestABlockDeviceMayBeCodedAndCompressed(t *testing.T) {
 	addr := freeport.Loopback(t)
 	runWeft(t, "mem/0 lends 16MiB at ", "mem", "serve", "--name", "mem/0", "--size", "16MiB", "--listen", addr)
 	own := []string{"--listen", "127.0.0.1:0", "--node", addr}
-	// nbdcopy has the whole image under way at a time: the last request takes as long as the copy.
+	// nbdcopy has the whole image in flight: the last request takes as long as the copy.
 	args := []string{"mem", "nbd", "--size", "8MiB", "--code", "2+1", "--compress", "--io-timeout", "5m", "--server", "mem/0"}
 	for _, name := range []string{"mem/1", "mem/2"} {
 		runWeft(t, name+" lends 16MiB at ", append([]string{"mem", "serve", "--name", name, "--size", "16MiB"}, own...)...)
@@ -291,7 +296,7 @@ func TestABlockDeviceMayBeCodedAndCompressed(t *testing.T) {
 	}
 	image := make([]byte, 8<<20)
 	if testing.Short() {
-		image = image[:4<<20+4<<10] // more than the 1,000 pages that are asked for below
+		image = image[:4<<20+4<<10] // more than the 1,000 pages that are read below
 	}
 	for i := range image {
 		image[i] = byte(i>>12 ^ i>>6)
@@ -385,7 +390,8 @@ func TestNetworkMemoryIsAFile(t *testing.T) {
 	if _, err := f.WriteAt(image, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil { // what the page cache has of it
+	// what the page cache holds of it
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, len(image))
@@ -408,8 +414,8 @@ func TestNetworkMemoryIsAFile(t *testing.T) {
 	}
 }
 
-// A page server with a file keeps its static key beside it: its NIC has the same id in the next
-// life, and its peers know it again.
+// A page server with a file keeps its static key next to the file: its NIC has the same id in
+// the next life, and its peers know it again.
 func TestAPageServerKeepsItsIdentity(t *testing.T) {
 	addr, spill := freeport.Loopback(t), filepath.Join(t.TempDir(), "spill")
 	socket := filepath.Join(t.TempDir(), "a.sock")

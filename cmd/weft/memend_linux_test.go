@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// A block device, a file or memory whose NIC daemon has ended is of no use any more, and what serves it says so and ends.
+// If its NIC daemon has ended, a block device, a file or memory cannot be used any more. The
+// process that serves it says so and ends.
 func TestWhatServesNetworkMemoryEndsWithItsDaemon(t *testing.T) {
 	addr := freeport.Loopback(t)
 	runWeft(t, "mem/0 lends 64MiB at "+addr, "mem", "serve", "--name", "mem/0", "--size", "64MiB", "--listen", addr)
@@ -48,9 +49,11 @@ func TestWhatServesNetworkMemoryEndsWithItsDaemon(t *testing.T) {
 	}
 }
 
-// Of a terminal that has gone the shell tells those that it has started, and so does the kernel. What they have made is not left behind.
+// When a terminal is gone, both the shell and the kernel send SIGHUP. The commands still remove
+// what they have made.
 func TestWhatServesNetworkMemoryEndsInOrderWhenItsTerminalHangsUp(t *testing.T) {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // so that a program that is started does not ignore it, though the tests are run by nohup
+	// otherwise a child ignores SIGHUP if the tests are run by nohup
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	defer signal.Reset(syscall.SIGHUP)
 	at := filepath.Join(t.TempDir(), "nbd.sock")
 	c := exec.Command("/proc/self/exe", append([]string{"mem", "nbd", "--size", "1MiB", "--unix", at}, pages(t, 1, "16MiB")...)...)
@@ -63,7 +66,7 @@ func TestWhatServesNetworkMemoryEndsInOrderWhenItsTerminalHangsUp(t *testing.T) 
 	await(t, "what serves", func() bool { return strings.Contains(said.String(), " serves 1MiB ") })
 	for range 2 {
 		_ = c.Process.Signal(syscall.SIGHUP) // fails if it has ended by the first
-		time.Sleep(time.Millisecond)         // two that come at once are one
+		time.Sleep(time.Millisecond)         // two that come at once count as one
 	}
 	if err := c.Wait(); err != nil {
 		t.Errorf("it ended with %v: %s", err, said.String())
@@ -73,7 +76,8 @@ func TestWhatServesNetworkMemoryEndsInOrderWhenItsTerminalHangsUp(t *testing.T) 
 	}
 }
 
-// What reads the log of a NIC or of a proxy, or the report of a block device, may end before it does: others use it, and it ends in order.
+// The reader of the log of a NIC or of a proxy, or of the report of a block device, may end
+// first. The command goes on, because others use it, and ends in order.
 func TestWhatOthersUseOutlivesTheReadersOfItsOutput(t *testing.T) {
 	nbd, nic, clients := filepath.Join(t.TempDir(), "nbd.sock"), filepath.Join(t.TempDir(), "nic.sock"), filepath.Join(t.TempDir(), "clients.sock")
 	for at, args := range map[string][]string{
@@ -107,7 +111,8 @@ func TestWhatOthersUseOutlivesTheReadersOfItsOutput(t *testing.T) {
 	}
 }
 
-// Root of a user namespace that is not the mounts' own may not mount. It is told that, and nothing of programs that help others than root.
+// Root of a user namespace that does not own the mounts may not mount. The error says so, and
+// does not recommend programs that help only users other than root.
 func TestAMountThatIsNotPermittedSaysSo(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil || os.Getuid() != 0 {
 		t.Skip("there is no FUSE here that this test may open: ", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// pagedInC builds the program in C.
+// pagedInC builds the C program.
 func pagedInC(t *testing.T) string {
 	t.Helper()
 	gcc, err := exec.LookPath("gcc")
@@ -29,7 +29,7 @@ func pagedInC(t *testing.T) string {
 	return binary
 }
 
-// pages starts page servers of so many bytes each, and returns the flags for their clients.
+// pages starts page servers with size bytes each, and returns the flags for their clients.
 func pages(t *testing.T, servers int, size string) (flags []string) {
 	t.Helper()
 	first := freeport.Loopback(t)
@@ -45,7 +45,8 @@ func pages(t *testing.T, servers int, size string) (flags []string) {
 	return append(flags, "--listen", "127.0.0.1:0", "--node", first)
 }
 
-// A program in Go and one in C fill memory of which a quarter is local, change it and verify it.
+// A program in Go and one in C fill memory, of which a quarter is local, change it and verify
+// it.
 func TestAProgramsMemoryIsNetworkMemory(t *testing.T) {
 	if err := userfault.Check(); err != nil {
 		t.Skip(err)
@@ -77,7 +78,7 @@ func usePaged(t *testing.T, args []string, want string) {
 	}
 }
 
-// No run of a hundred hangs, or reads a wrong byte: 50 of each program.
+// None of a hundred runs, 50 of each program, hangs or reads a wrong byte.
 func TestNoRunOfAHundredHangs(t *testing.T) {
 	if !*long {
 		t.Skip("takes minutes: -args -long")
@@ -92,7 +93,7 @@ func TestAGigabyteOfWhichAQuarterIsResident(t *testing.T) {
 	useBoth(t, "1280MiB", "1GiB", "256MiB", "2000", 1)
 }
 
-// useBoth runs each of the two programs some times, with a page server that lends so much.
+// useBoth runs each of the two programs times times, with a page server that lends lent bytes.
 func useBoth(t *testing.T, lent, size, resident, changes string, times int) {
 	if err := userfault.Check(); err != nil {
 		t.Skip(err)
@@ -110,7 +111,8 @@ func useBoth(t *testing.T, lent, size, resident, changes string, times int) {
 	}
 }
 
-// When the servers die, what a program has touches of them ends it with a reason, and does not hang it.
+// When the servers die, a program that touches their memory ends with a reason, and does not
+// hang.
 func TestAProgramWhosePageServersDieIsTold(t *testing.T) {
 	if err := userfault.Check(); err != nil {
 		t.Skip(err)
@@ -135,13 +137,14 @@ func TestAProgramWhosePageServersDieIsTold(t *testing.T) {
 		ended <- run(t.Context(), []string{"mem", "map", "--size", "4MiB", "--resident", "1MiB", "--server", "mem/0", "--report", "10ms", "--io-timeout", "2s",
 			"--listen", "127.0.0.1:0", "--node", addr, "--", binary, "-n", "100000000"}, &said, &said)
 	}()
-	for deadline := time.Now().Add(patience); !strings.Contains(said.String(), `"pages":1024,`); time.Sleep(time.Millisecond) { // all that has been filled
+	// all pages are filled
+	for deadline := time.Now().Add(patience); !strings.Contains(said.String(), `"pages":1024,`); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) || len(ended) > 0 {
 			t.Fatalf("the program does not fill its memory: %s", said.String())
 		}
 	}
 	kill()
-	if status := <-ended; status != 128+7 { // SIGBUS, as a shell says it
+	if status := <-ended; status != 128+7 { // SIGBUS, as a shell reports it
 		t.Errorf("status %d: %s", status, said.String())
 	}
 	if !strings.Contains(said.String(), "weft: map: a program gets SIGBUS for want of 4096 bytes at ") {
@@ -149,7 +152,8 @@ func TestAProgramWhosePageServersDieIsTold(t *testing.T) {
 	}
 }
 
-// Of two programs that ask at once one has the memory, and the other says why it has none: the one in C as netmem.Map does.
+// Of two programs that ask at once, one gets the memory and the other says why it has none: the
+// C program as netmem.Map does.
 func TestAProgramInCSaysWhyItHasNoMemory(t *testing.T) {
 	if err := userfault.Check(); err != nil {
 		t.Skip(err)

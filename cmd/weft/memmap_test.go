@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// asPaged has this test be a program whose memory is network memory; its value is how many changes each of its goroutines makes.
+// asPaged makes this test a program whose memory is network memory. Its value is the number of
+// changes by each goroutine.
 const asPaged = "WEFT_TEST_PAGED"
 
 // paged is that program.

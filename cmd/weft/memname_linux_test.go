@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// Another process has the name of a server that starts: the server says so, waits, and serves when the
-// name is free.
+// Another process has the name of a starting server. The server says so, waits, and serves when
+// the name is free.
 func TestAServerWaitsForItsNameWhileAnotherProcessHasIt(t *testing.T) {
 	addr := freeport.Loopback(t)
 	link, err := fabric.ParseLink(addr)
@@ -43,7 +43,7 @@ func TestAServerWaitsForItsNameWhileAnotherProcessHasIt(t *testing.T) {
 	}
 }
 
-// A name that stays with another process is refused in the end.
+// A server that cannot get its name in time is refused.
 func TestAServerDoesNotTakeANameThatAnotherProcessKeeps(t *testing.T) {
 	addr := freeport.Loopback(t)
 	runWeft(t, "mem/0 lends 1MiB", "mem", "serve", "--name", "mem/0", "--size", "1MiB", "--listen", addr)

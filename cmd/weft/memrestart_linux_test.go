@@ -23,8 +23,8 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// killedServers is a filesystem of the kernel on a file of `weft mem mount`, whose page servers have
-// NICs of their own.
+// killedServers is a kernel filesystem on a file of `weft mem mount`. Its page servers have
+// embedded NICs.
 //
 //	writer ── ext4 ── loop ── FUSE ── weft mem mount ── 3 × weft mem serve, each killed in turn
 type killedServers struct {
@@ -36,11 +36,12 @@ type killedServers struct {
 	loop    string // the device
 	at      string // where the filesystem is mounted
 
-	kills         int
-	took, longest time.Duration // from a start of a server until it lends, in all and at most
+	kills int
+	// from a start of a server until it lends: total and longest
+	took, longest time.Duration
 }
 
-// child is weft as a process of its own.
+// child is weft as a separate process.
 type child struct {
 	cmd  *exec.Cmd
 	said lockedBuffer
@@ -85,7 +86,7 @@ func tool(t *testing.T, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// needsFilesystems skips a test where a filesystem cannot be made on a file of FUSE.
+// needsFilesystems skips a test if no filesystem can be made on a file of FUSE.
 func needsFilesystems(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -142,7 +143,7 @@ func newKilledServers(t *testing.T, seed uint64) *killedServers {
 	return k
 }
 
-// unmount takes the filesystem down; what it has is on the servers then.
+// unmount unmounts the filesystem. All its data is on the servers then.
 func (k *killedServers) unmount() error {
 	if k.at == "" {
 		return nil
@@ -171,7 +172,7 @@ func (k *killedServers) end() {
 	}
 }
 
-// stats is what the mount has reported last.
+// stats returns the last report of the mount.
 func (k *killedServers) stats() (st netmem.ClientStats) {
 	said := k.mount.said.String()
 	for {
@@ -186,8 +187,8 @@ func (k *killedServers) stats() (st netmem.ClientStats) {
 	}
 }
 
-// killNext kills a server with its NIC, starts it again after 1 to 6 s by the same command, and waits
-// until each page has its copies again.
+// killNext kills a server with its NIC, starts it again after 1 to 6 s with the same command,
+// and waits until each page has its copies again.
 func (k *killedServers) killNext() {
 	i := k.kills % len(k.servers)
 	restarts := k.stats().Restarts
@@ -206,7 +207,8 @@ func (k *killedServers) killNext() {
 	})
 }
 
-// diskWriter writes files of a filesystem again and again, each write to the servers before the next.
+// diskWriter writes files of a filesystem again and again. Each write reaches the servers before
+// the next begins.
 type diskWriter struct {
 	dir     string
 	rng     *rand.Rand
@@ -215,7 +217,7 @@ type diskWriter struct {
 	longest time.Duration
 }
 
-// text is what a file has in a version.
+// text returns the contents of a file in its current version.
 func (w *diskWriter) text(file int) []byte {
 	r, b := rand.New(rand.NewPCG(uint64(file), w.version[file])), make([]byte, 128<<10)
 	for at := 0; at < len(b); at += 8 {
@@ -255,8 +257,9 @@ func (w *diskWriter) verify() error {
 	return nil
 }
 
-// Three page servers are killed with their NICs, one after another, under a writer of a filesystem: no
-// write fails, and in the end the filesystem is whole. 20 s; 5 minutes with -args -long.
+// Three page servers are killed with their NICs, one after another, under a writer of a
+// filesystem. No write fails, and in the end the filesystem is whole. 20 s; 5 minutes with -args
+// -long.
 func TestServersKilledInTurnFailNoWriteOfAFilesystem(t *testing.T) {
 	needsFilesystems(t)
 	lasting, seed := 12*time.Second, uint64(time.Now().UnixNano())
@@ -297,9 +300,11 @@ func TestServersKilledInTurnFailNoWriteOfAFilesystem(t *testing.T) {
 	if err := k.unmount(); err != nil {
 		t.Fatal(err)
 	}
-	checked := tool(t, "fsck.ext4", "-f", "-n", k.loop) // ends with an error if the filesystem is not whole
+	// fsck fails if the filesystem is not whole
+	checked := tool(t, "fsck.ext4", "-f", "-n", k.loop)
 	at := w.dir
-	// A program that has begun with a copy of all mounts, in another test, keeps the filesystem mounted until it ends.
+	// A program of another test that started with a copy of all mounts keeps the filesystem
+	// mounted until it ends.
 	err := unix.EBUSY
 	for deadline := time.Now().Add(patience); errors.Is(err, unix.EBUSY) && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		err, _ = unix.Mount(k.loop, at, "ext4", unix.MS_RDONLY, "").(unix.Errno)

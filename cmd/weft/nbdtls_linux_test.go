@@ -98,8 +98,8 @@ func nbdOption(c net.Conn, option uint32) (kind uint32, data string, err error) 
 	return be.Uint32(head[12:]), string(b), err
 }
 
-// The test has a client of its own, and runs nbdinfo if it is installed. internal/nbd tests the
-// other tools.
+// The test has its own client, and runs nbdinfo if it is installed. internal/nbd tests the other
+// tools.
 func TestNetworkMemoryIsServedWithinTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, ca := nbdCertificates(t, dir)

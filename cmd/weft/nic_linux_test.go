@@ -45,7 +45,8 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 	const named = `prefer: "latency" has a link named already; expected link = "auto"`
 	for _, c := range []struct{ line, want string }{
 		{"nic --config " + latency, "configuration " + latency + `, with the flags: line 3: listen: address "here:x": expected HOST or HOST:PORT`},
-		{"nic --config " + latency + " --link udp", "configuration " + latency + `, with the flags: line 3: listen: address "here:x": expected HOST or HOST:PORT`}, // the file's prefer is not meant then
+		// the file's prefer does not apply then
+		{"nic --config " + latency + " --link udp", "configuration " + latency + `, with the flags: line 3: listen: address "here:x": expected HOST or HOST:PORT`},
 		{"nic --config " + latency + " --link udp --prefer latency", "configuration " + latency + ", with the flags: " + named},
 		{"nic --prefer latency", named},
 		{"nic --link auto --prefer latency --listen here:x", `listen: address "here:x": expected HOST or HOST:PORT`},
@@ -55,7 +56,8 @@ func TestWrongNICConfigurationsAreRefusedByName(t *testing.T) {
 		{"nic --config " + named0 + " --link fast1 --listen 127.0.0.1:0", "configuration " + named0 + `, with the flags: line 4: links.fast0.listen: address "there:x": expected HOST or HOST:PORT, such as 10.0.0.2, host-2:7700 or [fe80::2]:7700, and a PORT up to 65535
 link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fast0`},
 		{"nic --config " + named0 + " --link fast0", "configuration " + named0 + `, with the flags: line 4: listen: address "there:x": expected HOST or HOST:PORT`},
-		{"nic --config " + named0 + " --link fast0 --listen here:x", "configuration " + named0 + `, with the flags: listen: address "here:x": expected HOST or HOST:PORT`}, // the flag counts
+		// the flag overrides the file
+		{"nic --config " + named0 + " --link fast0 --listen here:x", "configuration " + named0 + `, with the flags: listen: address "here:x": expected HOST or HOST:PORT`},
 		{"nic --config " + good + " --link fast0,fast1", "configuration " + good + `, with the flags: link: "fast1"; behind the first link expected the name of a [links.NAME]: fast0, slow0`},
 		{"nic --config " + good + " --link fast0,slow0 --listen 127.0.0.2:7700", "configuration " + good + `, with the flags: link slow0: line 4: listen: 127.0.0.2:7700, where link fast0 listens too`},
 		{"nic --listen here:x", `listen: address "here:x": expected HOST or HOST:PORT`},
@@ -97,7 +99,7 @@ func TestToolsSayThatThereIsNoNICAndHowToStartOne(t *testing.T) {
 	}
 }
 
-// lockedBuffer takes what a process writes while a test reads it.
+// lockedBuffer takes the output of a process while a test reads it.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -115,7 +117,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// nicIDAt returns the id of the NIC that will run at a socket. Its static key is made now.
+// nicIDAt returns the id of the NIC that will run at a socket. It makes the NIC's static key.
 func nicIDAt(t *testing.T, socket string) string {
 	t.Helper()
 	k, err := fabric.StaticKey(strings.TrimSuffix(socket, ".sock") + ".state")
@@ -158,7 +160,8 @@ func TestANICIsLookedAtAndStopped(t *testing.T) {
 	if err := os.WriteFile(file, []byte("id = \""+nicIDAt(t, socket)+"\"\nlisten = \"here\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first, _ := startNIC(t, "--config", file, "--listen", "127.0.0.1:0", "--socket", socket) // the flag wins
+	// the flag overrides the file
+	first, _ := startNIC(t, "--config", file, "--listen", "127.0.0.1:0", "--socket", socket)
 	if status, out, stderr := weft("nodes", "--socket", socket); status != 0 || !strings.HasPrefix(out, "NIC") {
 		t.Errorf("weft nodes: %d %q %q", status, out, stderr)
 	}
@@ -174,7 +177,8 @@ func TestANICIsLookedAtAndStopped(t *testing.T) {
 		t.Errorf("weft stat --json: %d %q %q %v", status, out, stderr, err)
 	}
 	status, out, stderr = weft("stat", "--all", "--socket", socket)
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(out, "\n"), "\n"), func(l string) bool { return strings.HasPrefix(l, "proxy ") }) // of others, which run beside the test
+	// other proxies may run during the test
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSuffix(out, "\n"), "\n"), func(l string) bool { return strings.HasPrefix(l, "proxy ") })
 	if status != 0 || len(lines) != len(vni.Names())+1 {
 		t.Errorf("weft stat --all: %d %q %q", status, out, stderr)
 	}
@@ -213,14 +217,16 @@ func TestANICEndsInOrderOnATermSignalAndWatchersSeeIt(t *testing.T) {
 	}
 }
 
-// A hang-up is the end of the terminal that the NIC was started in. One started by nohup ignores it, as all programs do.
+// SIGHUP means the end of the terminal in which the NIC was started. A NIC started by nohup
+// ignores it, as all programs do.
 func TestANICEndsInOrderOnAHangUpUnlessItIsToIgnoreIt(t *testing.T) {
 	_, terminal := openPTY(t)
 	inTerminal := func(c *exec.Cmd) {
 		c.Stdin, c.SysProcAttr = terminal, &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	}
 	socket := filepath.Join(t.TempDir(), "a.sock")
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // so that a program that is started does not ignore it, though the tests are run by nohup
+	// otherwise a child ignores SIGHUP if the tests are run by nohup
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	nic, log := startNICAs(t, inTerminal, "--listen", "127.0.0.1:0", "--socket", socket)
 	signal.Reset(syscall.SIGHUP)
 	if err := nic.Process.Signal(syscall.SIGHUP); err != nil {
@@ -232,7 +238,7 @@ func TestANICEndsInOrderOnAHangUpUnlessItIsToIgnoreIt(t *testing.T) {
 	if _, err := os.Stat(socket); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is left: %v", err)
 	}
-	// The test must not ignore the signal itself: after signal.Ignore, signal.Reset does not end that.
+	// The test must not ignore the signal itself: signal.Reset does not undo signal.Ignore.
 	nic, _ = startNICAs(t, func(c *exec.Cmd) {
 		inTerminal(c)
 		self, err := os.Executable()
@@ -249,7 +255,7 @@ func TestANICEndsInOrderOnAHangUpUnlessItIsToIgnoreIt(t *testing.T) {
 	}
 }
 
-// The NIC cannot end in order here, since nothing reads its log.
+// The NIC cannot end in order here, since no process reads its log.
 func TestASecondTermSignalKillsANIC(t *testing.T) {
 	c := exec.Command("/proc/self/exe", "nic", "--listen", "127.0.0.1:0", "--socket", filepath.Join(t.TempDir(), "a.sock"))
 	c.Env = append(os.Environ(), asWeft+"=1")
@@ -276,7 +282,8 @@ func TestASecondTermSignalKillsANIC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "a full pipe", func() (full bool) { // it need not have all its bytes: a line that the NIC has written may take a page
+	// a full pipe may hold less than its size: a line of the NIC may take a page
+	await(t, "a full pipe", func() (full bool) {
 		err := raw.Control(func(fd uintptr) {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, 0)
 			full = n == 0 && err == nil
@@ -333,11 +340,12 @@ func TestANICIsLookedAtThroughAnotherAndNodesAreChecked(t *testing.T) { // decis
 	}
 }
 
-// `weft nic stop && weft nic` has failed, since the state was still the old daemon's.
+// `weft nic stop && weft nic` once failed, since the old daemon still held the state.
 func TestANICThatWasStoppedIsNotInTheWayOfTheNext(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "a.sock")
-	other := freeport.Loopback(t) // answers nothing: the goodbye to a fabric that is not there takes its time
+	// it does not answer, so the goodbye to its fabric takes time
+	other := freeport.Loopback(t)
 	for range 4 {
 		_, log := startNIC(t, "--listen", "127.0.0.1:0", "--socket", socket, "--gossip-listen", "127.0.0.1:0", "--seed", other)
 		if status, _, stderr := weft("nic", "stop", "--socket", socket); status != 0 {
@@ -379,7 +387,8 @@ func TestAConfigurationIsCheckedWithoutBeingRun(t *testing.T) {
 	}
 }
 
-// The unit that the documents give is one that systemd takes, and a daemon ends as they say if its configuration is wrong.
+// systemd accepts the unit in the documents, and a daemon with a wrong configuration ends as
+// they say.
 func TestTheServiceOfTheDocumentsIsAUnit(t *testing.T) {
 	text, err := os.ReadFile("../../docs/nic.md")
 	if err != nil {

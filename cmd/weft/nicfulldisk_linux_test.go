@@ -17,8 +17,8 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// A NIC whose capture cannot be written any more warns once, counts what the file lacks, and serves its
-// processes and peers. SIGHUP does not end it, since it has no terminal.
+// A NIC whose capture can no longer be written warns once, counts what the file lacks, and
+// serves its processes and peers. SIGHUP does not end it, since it has no terminal.
 func TestANICOutlivesAFullDiskUnderItsCapture(t *testing.T) {
 	ok := t.Run("a limit of file sizes", func(t *testing.T) {
 		nic := exec.Command("/proc/self/exe")
@@ -30,7 +30,7 @@ func TestANICOutlivesAFullDiskUnderItsCapture(t *testing.T) {
 		n.outlives("file too large")
 	})
 	if !ok {
-		return // a minute has gone by already
+		return // a minute has passed already
 	}
 	t.Run("a small file system", func(t *testing.T) {
 		if os.Geteuid() != 0 {
@@ -38,12 +38,13 @@ func TestANICOutlivesAFullDiskUnderItsCapture(t *testing.T) {
 		}
 		disk, self := t.TempDir(), fmt.Sprintf("/proc/%d/exe", os.Getpid())
 		nic := exec.Command("/bin/sh", "-c", `mount -t tmpfs -o size=32k none "$0" && exec "$@"`, disk, self)
-		nic.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS} // the mount goes with it
+		// the mount ends with the NIC
+		nic.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 		startCapturing(t, nic, disk).outlives("no space left on device")
 	})
 }
 
-// capturing is a NIC that logs warnings only and captures its frames, and a peer of it.
+// capturing is a NIC that logs only warnings and captures its frames, and a peer of it.
 type capturing struct {
 	t    *testing.T
 	nic  *exec.Cmd
@@ -52,7 +53,8 @@ type capturing struct {
 	peer string
 }
 
-// startCapturing starts nic, to which the arguments are added, and a peer. The capture is in a directory.
+// startCapturing starts nic, to which it adds the arguments, and a peer. The capture is in the
+// directory disk.
 func startCapturing(t *testing.T, nic *exec.Cmd, disk string) *capturing {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,8 +82,9 @@ func startCapturing(t *testing.T, nic *exec.Cmd, disk string) *capturing {
 	if nic.SysProcAttr == nil {
 		nic.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	nic.SysProcAttr.Setsid = true                          // without a terminal
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // so that a program that is started does not ignore it, though the tests are run by nohup
+	nic.SysProcAttr.Setsid = true // without a terminal
+	// otherwise a child ignores SIGHUP if the tests are run by nohup
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	err := nic.Start()
 	signal.Reset(syscall.SIGHUP)
 	if err != nil {
@@ -125,7 +128,7 @@ func (n *capturing) exchange(name string) {
 	}
 }
 
-// outlives fills the disk, and looks whether the NIC goes on.
+// outlives fills the disk, and checks whether the NIC goes on.
 func (n *capturing) outlives(cause string) {
 	t := n.t
 	t.Helper()
@@ -142,7 +145,7 @@ func (n *capturing) outlives(cause string) {
 	if status, _, stderr := weft("nic", "stop", "--socket", n.here); status != 0 {
 		t.Errorf("weft nic stop: %d %q", status, stderr)
 	}
-	_ = n.nic.Wait() // which tells of the capture
+	_ = n.nic.Wait() // it logs the state of the capture
 	said := n.log.String()
 	if strings.Count(said, "level=WARN") != 1 || !strings.Contains(said, cause+": the file has ") || strings.Contains(said, "panic") {
 		t.Errorf("the NIC has said\n%s", said)

@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// QNIX-56: the memory map has six segments, of this NIC and, through it, of another.
+// QNIX-56: the memory map has six segments. The test prints that of this NIC and, through it, of
+// another.
 func TestTheMemoryMapOfANICIsPrinted(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.sock"), filepath.Join(dir, "b.sock")
@@ -21,13 +22,14 @@ func TestTheMemoryMapOfANICIsPrinted(t *testing.T) {
 	_, address, _ := strings.Cut(log.String(), "address=")
 	address, _, _ = strings.Cut(address, " ")
 	startNIC(t, "--listen", "127.0.0.1:0", "--socket", b, "--node", address)
-	if status, _, stderr := weft("nodes", "--check", "--socket", b); status != 0 { // they know one another
+	// they know one another
+	if status, _, stderr := weft("nodes", "--check", "--socket", b); status != 0 {
 		t.Fatalf("weft nodes --check: %d %q", status, stderr)
 	}
 	for _, args := range [][]string{{"--socket", a}, {"--socket", b, "--nic", idA}} {
 		line := append([]string{"nic", "info"}, args...)
 		status, out, stderr := weft(append(line, "--json")...)
-		m := struct { // ctl.Memory, with the id as it is printed
+		m := struct { // ctl.Memory, with the printed form of the id
 			NIC        string         `json:"nic"`
 			Parameters ctl.Parameters `json:"parameters"`
 			VNIs       ctl.VNIs       `json:"vnis"`

@@ -9,7 +9,8 @@ import (
 	weftlib "github.com/weftnet/weft"
 )
 
-// One daemon has the links fast0 and slow0, and each tool asks the one whose name stands behind the socket (NETSTAR-8).
+// One daemon has the links fast0 and slow0. Each tool asks the link whose name follows the
+// socket (NETSTAR-8).
 func TestToolsAskTheLinkBehindTheSocket(t *testing.T) {
 	dir := t.TempDir()
 	socket, file := filepath.Join(dir, "a.sock"), filepath.Join(dir, "nic.toml")

@@ -61,7 +61,7 @@ func (h *nicHome) chmod(name string, mode os.FileMode) {
 	}
 }
 
-// join is the text of the fabric key.
+// join returns the fabric key as text.
 func (h *nicHome) join() string {
 	h.t.Helper()
 	b, err := os.ReadFile(h.path("fabric.key"))
@@ -71,8 +71,8 @@ func (h *nicHome) join() string {
 	return strings.TrimSpace(string(b))
 }
 
-// certified returns the lines of a configuration that name a certificate of this NIC, as change
-// changes it, and the authority.
+// certified returns the configuration lines that name a certificate of this NIC, after change
+// has changed it, and the authority.
 func (h *nicHome) certified(ca trust.CAKey, change func(c *trust.Certificate)) string {
 	h.t.Helper()
 	now := time.Now().Unix()
@@ -86,7 +86,7 @@ func (h *nicHome) certified(ca trust.CAKey, change func(c *trust.Certificate)) s
 	return fmt.Sprintf("certificate = %q\nauthorities = [\"%v\"]\n", h.write("certificate", c.Text()), h.ca.Public())
 }
 
-// revoked writes the list of an authority that takes back the certificate.
+// revoked writes the list of an authority that revokes the certificate.
 func (h *nicHome) revoked(ca trust.CAKey) {
 	h.t.Helper()
 	l := trust.RevocationList{Number: 3, Serials: []uint64{7}}
@@ -98,7 +98,7 @@ func (h *nicHome) revoked(ca trust.CAKey) {
 	}
 }
 
-// args are those of weft nic with a configuration of these lines.
+// args returns the arguments of weft nic with these lines of configuration.
 func (h *nicHome) args(config string) []string {
 	h.t.Helper()
 	file := h.write("nic.toml", "listen = \"127.0.0.1:0\"\n"+config)
@@ -124,7 +124,7 @@ func TestANICStartsWithGoodKeysAndACertificate(t *testing.T) {
 	startNIC(t, h.args(config)[1:]...)
 }
 
-// Each mistake is found by --check, and by the start itself: there is no fallback to a link without
+// Both --check and the start itself find each mistake: there is no fallback to a link without
 // keys.
 func TestAStartWithBadKeysOrCertificatesIsRefusedWithTheCure(t *testing.T) {
 	other, err := trust.NewCAKey(rand.Reader)
@@ -240,7 +240,7 @@ func TestAFabricKeyThatTheUserCannotReadIsRefused(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to run a process of another user")
 	}
-	dir, err := os.MkdirTemp("", "weft") // not the test's own, where another user may not go
+	dir, err := os.MkdirTemp("", "weft") // not the test's own, which another user cannot enter
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestToolsMarkPlainLinks(t *testing.T) {
 	}
 }
 
-// What weft fabric grant writes is what a daemon reads.
+// A daemon reads the grants that weft fabric grant writes.
 func TestADaemonReadsGrantsAsTheToolWritesThem(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nic.toml")
 	if err := os.WriteFile(file, []byte("listen = \"127.0.0.1:0\"\n"), 0o600); err != nil {

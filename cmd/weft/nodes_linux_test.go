@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// answering listens as a daemon does and answers every request with one reply. It returns its socket.
+// answering listens as a daemon does and answers every request with one reply. It returns its
+// socket.
 func answering(t *testing.T, reply *ctl.Reply) string {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "nic.sock")
@@ -45,7 +46,7 @@ func answering(t *testing.T, reply *ctl.Reply) string {
 	return socket
 }
 
-// A process of a NIC that was down has been listed as any other.
+// A process of a NIC that was down was once listed like any other.
 func TestPsOfTheFabricMarksProcessesOfANICThatDoesNotAnswer(t *testing.T) {
 	socket := answering(t, &ctl.Reply{Names: []ctl.Name{{Name: "near/0", NIC: 1, Slot: 3}, {Name: "far/0", NIC: 2, Slot: 1, Unreachable: true}}})
 	status, out, stderr := weft("ps", "--fabric", "--socket", socket)
@@ -67,7 +68,7 @@ func TestPsOfTheFabricMarksProcessesOfANICThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// What a table calls UNEXPECTED was "early" in JSON, which the glossary has for another thing.
+// The column UNEXPECTED was "early" in JSON, a word that the glossary has for something else.
 func TestTheColumnsAndFieldsOfPsAreThoseOfTheDocument(t *testing.T) {
 	document, err := os.ReadFile("../../docs/nic.md")
 	if err != nil {
@@ -99,7 +100,7 @@ func TestTheColumnsAndFieldsOfPsAreThoseOfTheDocument(t *testing.T) {
 	}
 }
 
-// Some lists were an object, some an array, and an empty one was nothing.
+// Some lists were once an object, some an array, and an empty list was nothing.
 func TestAListInJSONIsAnObjectALine(t *testing.T) {
 	none := answering(t, &ctl.Reply{})
 	two := answering(t, &ctl.Reply{

@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// source writes a source into a file of its own.
+// source writes a source into its own file.
 func source(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
@@ -194,7 +194,7 @@ func TestPDLRunRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	}
 }
 
-// What a NIC would stop is stopped here, too, unless it is given more.
+// weft pdl run stops a program that a NIC would stop, unless it has a larger budget.
 func TestPDLRunHasTheBudgetOfANIC(t *testing.T) {
 	file := source(t, "long.pdl", "PROGRAM long: VAR i, n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN WHILE i < 10000 DO BEGIN n = n + i; i = i + 1 END; DISPLAY n END; END")
 	if status, stdout, _ := weft("pdl", "run", file, "--send", "1"); status != exitFailed || !strings.Contains(stdout, "aborted, 20000 instructions: out of budget in line 1\n") {
@@ -233,7 +233,8 @@ func TestPDLRunMakesTheSegmentsThatAreGiven(t *testing.T) {
 	}
 }
 
-// A NIC stops these programs, and `weft pdl run` went on to the end of its patience and succeeded.
+// A NIC stops these programs. `weft pdl run` once went on to the end of its patience and
+// succeeded.
 func TestPDLRunStopsTheProgramsThatANICStops(t *testing.T) {
 	for _, c := range []struct{ name, source, want string }{
 		{"again", "PROGRAM again: VAR n; TRIGGERS 1; BEGIN SEND n LEN 8 AS 1 TO again END;\nMESSAGE 1: BEGIN\n\tn = n + 1;\n\tSEND n LEN 8 AS 1 TO again\nEND; END",
@@ -250,7 +251,7 @@ func TestPDLRunStopsTheProgramsThatANICStops(t *testing.T) {
 	}
 }
 
-// A flag of a segment that is not there is lost in a NIC, and was reported as set.
+// In a NIC, a flag of a segment that does not exist is lost. It was once reported as set.
 func TestPDLRunReportsOnlyFlagsOfSegments(t *testing.T) {
 	file := source(t, "flags.pdl", "PROGRAM flags: VAR n; BEGIN SET FLAG 4; SET FLAG 260; SET FLAG 767; SET FLAG 768 END; END")
 	if status, stdout, stderr := weft("pdl", "run", file, "--segment", "1=8", "--segment", "2=8"); status != 0 || !strings.Contains(stdout, "  flags that are set: 260 767\n") {
@@ -312,7 +313,8 @@ func TestPDLRunHasProgramsOnSeveralNICs(t *testing.T) {
 	}
 }
 
-// Names mean the same as at a NIC: of several programs with one the lowest number, and to names of NICs case does not matter.
+// Names mean the same as at a NIC. If several programs have a name, it means the one with the
+// lowest number. Names of NICs are not case-sensitive.
 func TestPDLRunTakesNamesAsANICDoes(t *testing.T) {
 	named := source(t, "named.pdl", "PROGRAM named: VAR n; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN SEND n LEN 8 AS 2 TO named AT HOST_b END; END")
 	for _, order := range [][]string{{"=3", "=7"}, {"=7", "=3"}} {
@@ -323,7 +325,7 @@ func TestPDLRunTakesNamesAsANICDoes(t *testing.T) {
 	}
 }
 
-// PANIC-37: the paper's ping, at the address that it sends to, with a pong of ours.
+// PANIC-37: the paper's ping, at the address that it sends to, with our own pong.
 func TestPDLRunRunsThePapersPing(t *testing.T) {
 	dir := os.Getenv("WEFT_PDL_SAMPLES")
 	if dir == "" {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// compiled returns a file with a module in it.
+// compiled returns a file that holds a module.
 func compiled(t *testing.T, name string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), name)
@@ -85,7 +85,7 @@ func TestPDLCheckAndFormatGoOnBehindAFileThatFails(t *testing.T) {
 	}
 }
 
-// What another process reads meanwhile is the old file or the new one.
+// Another process that reads meanwhile sees the old file or the new one.
 func TestPDLFormatPutsANewFileInThePlaceOfTheOldOne(t *testing.T) {
 	file := source(t, "x.pdl", "program x: begin await end; end")
 	link := filepath.Join(t.TempDir(), "link.pdl")
@@ -131,7 +131,7 @@ func TestPDLToolsPrintNoControlCharactersOfASource(t *testing.T) {
 	}
 }
 
-// A device or a wrong file may be endless: it is not read to its end.
+// A device or a wrong file may be endless, so it is not read to its end.
 func TestPDLToolsReadNoMoreThanAProgramCanHave(t *testing.T) {
 	long := source(t, "long.pdl", echo+strings.Repeat("#", mostRead+1-len(echo)))
 	files := []string{long}

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// cannotWrite is an output that fails.
+// cannotWrite is an output on which every write fails.
 type cannotWrite struct{ err error }
 
 func (c cannotWrite) Write([]byte) (int, error) { return 0, c.err }

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/secure"
 )
 
-// nicIDs are those of the NICs of a test; the second is the one that the paper's ping sends to.
+// nicIDs are the ids of the NICs of a test. The paper's ping sends to the second one.
 var nicIDs = []string{"0:0:0:0:0:0:0:1", "0:0:0:96:221:127:255:140", "0:0:0:0:0:0:0:3", "0:0:0:0:0:0:0:4"}
 
 // observed returns the flags of a daemon that lets another NIC look at it.
@@ -27,8 +27,8 @@ func observed(t *testing.T, id string) []string {
 	return []string{"--config", file}
 }
 
-// boundNode returns the table of a configuration that binds an id of nicIDs to the static key in a
-// state directory. The key is made now.
+// boundNode returns the table of a configuration that binds an id of nicIDs to the static key in
+// a state directory. It makes the key.
 func boundNode(t *testing.T, i int, stateDir, address string) string {
 	t.Helper()
 	k, err := fabric.StaticKey(stateDir)
@@ -38,8 +38,9 @@ func boundNode(t *testing.T, i int, stateDir, address string) string {
 	return fmt.Sprintf("[[node]]\nid = %q\nkey = \"%v\"\naddress = %q\n", nicIDs[i], k.Public(), address)
 }
 
-// grantsOf returns the table of a configuration that lets the first n of nicIDs look here, and load
-// programs for the user of the tests: a daemon of root gives no roles by itself.
+// grantsOf returns the table of a configuration that grants the first n of nicIDs two roles: to
+// observe, and to load programs for the user of the tests. A daemon of root grants no roles by
+// itself.
 func grantsOf(n int) string {
 	text := "[grants]\n"
 	for _, id := range nicIDs[:n] {
@@ -94,7 +95,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// must runs weft, which is to succeed.
+// must runs weft, and fails the test unless weft succeeds.
 func must(t *testing.T, args ...string) string {
 	t.Helper()
 	status, out, stderr := weft(args...)
@@ -125,7 +126,7 @@ MESSAGE 1: BEGIN n = n + PACKET[0]; DISPLAY n END;
 END;
 `
 
-// PANIC-37: the paper's ping, as it stands, between the NICs of two daemons.
+// PANIC-37: the paper's ping, unchanged, between the NICs of two daemons.
 func TestThePapersPingRunsInDaemons(t *testing.T) {
 	samples := os.Getenv("WEFT_PDL_SAMPLES")
 	if samples == "" {
@@ -134,7 +135,7 @@ func TestThePapersPingRunsInDaemons(t *testing.T) {
 	sockets := startProgramNICs(t, 2)
 	must(t, "program", "load", sourceFile(t, "pong", pongSource), "--id", "415", "--socket", sockets[0], "--nic", nicIDs[1])
 	must(t, "program", "load", filepath.Join(samples, "ping.pdl"), "--no-start", "--socket", sockets[0])
-	time.Sleep(200 * time.Millisecond) // the other NIC hears of it
+	time.Sleep(200 * time.Millisecond) // until the other NIC has been told of it
 	must(t, "program", "start", "ping", "--socket", sockets[0])
 	var lines []string
 	eventually(t, "ping shows 200 values", func() bool {
@@ -176,7 +177,7 @@ func TestAProgramIsReplacedWithItsDataAndTakenOut(t *testing.T) {
 	}
 }
 
-// Programs and tools call the other NICs by the names that the configuration gives them.
+// Programs and tools name other NICs by the names of the configuration.
 func TestNICsAreCalledByTheirNames(t *testing.T) {
 	sockets := startProgramNICs(t, 2)
 	asker := `PROGRAM ask: TRIGGERS 1, 10;
@@ -199,7 +200,8 @@ END;
 	if status, _, stderr := weft("program", "list", "--nic", "host-9", "--socket", sockets[0]); status != exitUsage || !strings.Contains(stderr, `"host-9": expected the id of a NIC`) {
 		t.Errorf("a NIC that is not there: %d %q", status, stderr)
 	}
-	for _, tool := range []string{"stat", "nodes", "ps", "groups", "nic info"} { // what looks at a NIC takes its name, too
+	// tools that look at a NIC also take its name
+	for _, tool := range []string{"stat", "nodes", "ps", "groups", "nic info"} {
 		args := append(strings.Fields(tool), "--json", "--socket", sockets[0], "--nic")
 		out := must(t, append(args, "host-2")...)
 		if own := strings.Contains(out, nicIDs[1]); (tool == "stat" || tool == "nic info") && !own {
@@ -211,7 +213,7 @@ END;
 	}
 }
 
-// What no program would handle is refused, and the tool says why.
+// A message that no program would handle is refused, and the tool says why.
 func TestSendingToNoTriggerOrAStoppedProgramIsAnError(t *testing.T) {
 	sockets := startProgramNICs(t, 2)
 	source := strings.Replace(counterSource, "DISPLAY n END", "DISPLAY n; STOP END", 1)
@@ -234,7 +236,8 @@ func TestSendingToNoTriggerOrAStoppedProgramIsAnError(t *testing.T) {
 	refused("the NIC of this host: load program counter: number taken: 9 is counter", "load", sourceFile(t, "counter", source), "--id", "9", "--all")
 }
 
-// A program whose initialisation is aborted is loaded and stopped, and both commands that can begin it say why.
+// A program whose initialisation is aborted is loaded and stopped. Both commands that can begin
+// it say why.
 func TestAnInitialisationThatFailsIsSaidToHaveFailed(t *testing.T) {
 	s := startProgramNICs(t, 1)[0]
 	file := sourceFile(t, "bad", "PROGRAM bad: VAR n; TRIGGERS 1;\nBEGIN\n n = 1 / n END;\nMESSAGE 1: BEGIN END; END;\n")
@@ -254,7 +257,7 @@ func TestAnInitialisationThatFailsIsSaidToHaveFailed(t *testing.T) {
 	}
 }
 
-// One NIC of four cannot be reached: the program starts nowhere, and the NIC is named.
+// One NIC of four cannot be reached. The program starts nowhere, and the error names the NIC.
 func TestAProgramStartsNowhereIfOneOfFourNICsIsUnreachable(t *testing.T) { // PANIC-2
 	sockets := startProgramNICs(t, 4)
 	file := sourceFile(t, "counter", counterSource)
@@ -270,7 +273,7 @@ func TestAProgramStartsNowhereIfOneOfFourNICsIsUnreachable(t *testing.T) { // PA
 	}
 }
 
-// A program goes into all NICs or into none; the one that fails is named.
+// A program goes into all NICs or into none. The error names the NIC that fails.
 func TestAProgramGoesIntoAllNICsOrNone(t *testing.T) {
 	sockets := startProgramNICs(t, 3)
 	file := sourceFile(t, "counter", counterSource)
@@ -298,7 +301,8 @@ func TestAProgramGoesIntoAllNICsOrNone(t *testing.T) {
 	}
 }
 
-// A program that would never end, one that sends to itself without end, and one that floods the network are stopped, and the list says which and why.
+// Three programs are stopped: one that would never end, one that sends to itself without end,
+// and one that floods the network. The list says which and why.
 func TestProgramsThatWillNotEndAreNamedInTheList(t *testing.T) { // PANIC-5
 	sockets := startProgramNICs(t, 2)
 	s := sockets[0]
@@ -326,7 +330,8 @@ func TestProgramsThatWillNotEndAreNamedInTheList(t *testing.T) { // PANIC-5
 	eventually(t, "another program goes on", func() bool { return must(t, "program", "log", "counter", "--socket", s) == "105\n" })
 }
 
-// Whatever is asked of a program that is not there, the answer is the same sentence, in the words of a user.
+// Every command answers a request about a missing program with the same sentence, in the words
+// of a user.
 func TestAllCommandsSayInOneSentenceThatThereIsNoSuchProgram(t *testing.T) {
 	s := startProgramNICs(t, 1)[0]
 	for _, args := range [][]string{{"log"}, {"profile"}, {"unload"}, {"start"}, {"send", "1"}} {
@@ -347,7 +352,7 @@ func TestAllCommandsSayInOneSentenceThatThereIsNoSuchProgram(t *testing.T) {
 	}
 }
 
-// By its name a program is replaced on each NIC under the number that it has there.
+// A program named by its name is replaced on each NIC under the number that it has there.
 func TestReplacingByNameKeepsTheNumberOnEachNIC(t *testing.T) { // PANIC-2
 	sockets := startProgramNICs(t, 2)
 	file := sourceFile(t, "counter", counterSource)
@@ -365,7 +370,8 @@ func TestReplacingByNameKeepsTheNumberOnEachNIC(t *testing.T) { // PANIC-2
 	}
 }
 
-// A node that has never answered has no id by which it could be asked. With --all it is named, and the others are asked; nothing is loaded.
+// A node that has never answered has no id by which it could be asked. With --all, the error
+// names it, and the others are asked; nothing is loaded.
 func TestANodeThatHasNeverAnsweredDoesNotKeepTheOthersFromBeingListed(t *testing.T) {
 	dir := t.TempDir()
 	s, dead := filepath.Join(dir, "nic.sock"), freeport.Loopback(t)

@@ -50,7 +50,7 @@ func TestATriggerWithoutAProcessToGuardIsRefused(t *testing.T) {
 	}
 }
 
-// Of several triggers none is taken unasked, not even number 0.
+// If there are several triggers, none is the default, not even number 0.
 func TestAGuardOfSeveralTriggersIsToldItsOwn(t *testing.T) {
 	for triggers, want := range map[string]string{"0, 2": "two has 2 triggers; expected --trigger", "": "two has 0 triggers; expected --trigger"} {
 		text := "PROGRAM two: BEGIN END; END"
@@ -73,7 +73,7 @@ func TestHelpOfLoadSaysWhatHappensOnManyNICs(t *testing.T) {
 	}
 }
 
-// The time of what the driver has run is not known, so none is shown of one activation.
+// The time of activations in the driver is not known, so no time of one activation is shown.
 func TestAProfileShowsNoTimeOfWhatTheDriverHasRun(t *testing.T) {
 	for where, want := range map[string][]string{
 		"":              {"time 3µs\n", "of one 5 instructions, 1µs\n"},

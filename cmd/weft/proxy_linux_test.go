@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// A server and a client of HTTP over TCP, with two proxies between them: one with a NIC of its own, one at a daemon.
+// An HTTP server and client over TCP, with two proxies between them: one with an embedded NIC,
+// one attached to a daemon.
 func TestAProxyCarriesTCP(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, strings.NewReader(r.URL.Path)) }))
 	defer server.Close()
@@ -29,7 +30,7 @@ func TestAProxyCarriesTCP(t *testing.T) {
 	if left, err := net.ListenUnix("unix", &net.UnixAddr{Name: unix, Net: "unix"}); err != nil {
 		t.Fatal(err)
 	} else {
-		left.SetUnlinkOnClose(false) // as one that was killed leaves it
+		left.SetUnlinkOnClose(false) // as a killed process leaves it
 		left.Close()
 	}
 	runWeft(t, "local/0 carries connections from "+unix, "proxy", "--from", unix, "--to", "web/0:http", "--name", "local/0", "--socket", socket, "--drain", "1s")
@@ -62,7 +63,7 @@ func TestAProxyCarriesTCP(t *testing.T) {
 	}
 }
 
-// One proxy is the process of both services, so that none finds the name taken.
+// One proxy is the process of both services, so neither finds the name taken.
 func TestOneProxyCarriesSeveralServicesOfOneProcess(t *testing.T) {
 	answer := func(text string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }))
@@ -93,7 +94,8 @@ func TestOneProxyCarriesSeveralServicesOfOneProcess(t *testing.T) {
 	}
 }
 
-// What starts commands anew does so when they end. A proxy that stayed would accept connections, and fail each.
+// Service managers restart commands that end. A proxy that stayed would accept connections, and
+// fail each.
 func TestAProxyEndsWithTheDaemonThatItIsAProcessOf(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "a.sock")
 	for end, args := range map[string][]string{

@@ -50,14 +50,14 @@ func TestAProxyLetsUsersInAlone(t *testing.T) {
 	if got, err := get(url.UserPassword("alice", "open sesame")); err != nil || got != "/in" {
 		t.Errorf("alice reads %q, %v", got, err)
 	}
-	// With users a proxy may be at an address that other hosts reach.
+	// With users, a proxy may have an address that other hosts reach.
 	if err := (&proxyFlags{ways: []proxyWay{{from: "0.0.0.0:1", to: toFabric}}, auth: users}).completeAuth(); err != nil {
 		t.Errorf("with --auth: %v", err)
 	}
 	if err := (&proxyFlags{ways: []proxyWay{{from: "0.0.0.0:1", to: toFabric}}, insecure: true}).completeAuth(); err != nil {
 		t.Errorf("with --insecure: %v", err)
 	}
-	// Users of one way guard no other.
+	// The users of one way do not guard another.
 	two := []proxyWay{{from: "0.0.0.0:1", to: toFabric}, {from: "0.0.0.0:2", to: "web/0:http"}}
 	if err := (&proxyFlags{ways: two, auth: users}).completeAuth(); err == nil || !strings.Contains(err.Error(), "--from 0.0.0.0:2: other hosts could enter") {
 		t.Errorf("a way beside one with --auth: %v", err)

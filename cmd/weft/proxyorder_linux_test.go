@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// iperf3 --bidir opens a connection for each direction, and knows them by their order.
+// iperf3 --bidir opens a connection for each direction, and tells them apart by their order.
 func TestIperf3CarriesBothDirectionsThroughTwoProxies(t *testing.T) {
 	iperf3, err := exec.LookPath("iperf3")
 	if err != nil {

@@ -18,8 +18,9 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// A proxy that is stopped by a signal is alive, and its daemon says so. Its connections carry all their bytes when it goes on, as TCP's do. A
-// proxy without patience gives them up.
+// A proxy that a signal has stopped is alive, and its daemon says so. When it goes on, its
+// connections carry all their bytes, as TCP's do. A proxy without patience gives the connections
+// up.
 func TestAStoppedProxyLosesNoConnection(t *testing.T) {
 	server := echoServer(t).Addr().String()
 	dir, nic := t.TempDir(), freeport.Loopback(t)
@@ -62,7 +63,7 @@ func TestAStoppedProxyLosesNoConnection(t *testing.T) {
 	if _, err := impatient.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
 		t.Errorf("a connection without patience: %v; expected a reset", err)
 	}
-	time.Sleep(3 * time.Second) // three times the keepalive more
+	time.Sleep(3 * time.Second) // three more keepalive times
 	if err := stopped.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestAStoppedProxyLosesNoConnection(t *testing.T) {
 	echoed(t, idle, "another")
 }
 
-// startProxy starts a proxy as a process of its own.
+// startProxy starts a proxy as a separate process.
 func startProxy(t *testing.T, args ...string) *os.Process {
 	t.Helper()
 	var out, errs lockedBuffer

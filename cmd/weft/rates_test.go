@@ -11,7 +11,7 @@ func TestRatesMayShareAUnit(t *testing.T) {
 		"100Mbit":         {100e6},
 		"1000kbit, 1Gbit": {1e6, 1e9},
 		"2.5Gbit":         {2.5e9},
-		"10":              nil, // of what?
+		"10":              nil, // without a unit
 		"10Mbit,7":        nil,
 		"10MB":            nil,
 		"0Mbit":           nil,

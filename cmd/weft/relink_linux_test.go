@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// The interfaces of two AF_XDP NICs are deleted and made anew. weft stat and the log tell how the link is at the time, and
-// a program in the driver answers again without its NIC.
+// The interfaces of two AF_XDP NICs are deleted and made again. weft stat and the log tell the
+// state of the link meanwhile. Afterwards a program in the driver answers again without its NIC.
 func TestALinkThatComesBackIsToldOfAndUsedAgain(t *testing.T) {
 	pair := residentNICsOf(t, testbed.DefaultMTU, plainResident)
 	here, there := pair.sockets[0], pair.sockets[1]
@@ -30,7 +30,8 @@ MESSAGE 12: BEGIN n = n + 1; SEND n LEN 8 AS 10 TO PACKET[0] AT SOURCE END; END;
 		t.Helper()
 		asked++
 		question := binary.LittleEndian.AppendUint64(nil, uint64(programs.Number()))
-		if err := programs.SendHandled(ctx, program.Address{NIC: 0x0060dd7fff8c, ID: 415}, 12, question); err != nil { // nicIDs[1]
+		// nicIDs[1]
+		if err := programs.SendHandled(ctx, program.Address{NIC: 0x0060dd7fff8c, ID: 415}, 12, question); err != nil {
 			t.Fatal(err)
 		}
 		var answer [8]byte

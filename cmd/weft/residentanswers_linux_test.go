@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// answerSizes are lengths of answers from 8 bytes to the 1,980 that a program in the driver may send.
+// answerSizes returns lengths of answers, from 8 bytes to the 1,980 that a program in the driver
+// may send.
 func answerSizes() (all []int) {
 	for n := 8; n < 1980; n += 52 {
 		all = append(all, n)
@@ -24,8 +25,9 @@ func answerSizes() (all []int) {
 	return slices.Compact(all)
 }
 
-// A program in the driver answers questions of 24 bytes with up to 1,980 bytes. Each answer arrives, whether
-// the frame of the question has room for it or not, and the program counts each question once.
+// A program in the driver answers questions of 24 bytes with up to 1,980 bytes. Each answer
+// arrives, whether or not the frame of the question has room for it, and the program counts each
+// question once.
 func TestAnswersLongerThanTheirQuestionsArrive(t *testing.T) {
 	var triggers, blocks strings.Builder
 	for _, n := range answerSizes() {
@@ -46,7 +48,8 @@ MESSAGE 1: BEGIN n = n + 1; v[0] = n; SEND v[0] LEN PACKET[1] AS 1 TO PACKET[0] 
 				t.Fatal(err)
 			}
 			defer p.Close()
-			programs, answers := program.On(p), program.Address{NIC: 0x0060dd7fff8c, ID: 415} // nicIDs[1]
+			// NIC is nicIDs[1]
+			programs, answers := program.On(p), program.Address{NIC: 0x0060dd7fff8c, ID: 415}
 			asked := uint64(0)
 			ask := func(trigger uint32, length int) {
 				t.Helper()

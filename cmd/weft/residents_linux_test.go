@@ -18,20 +18,19 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// plainResident is the part of a configuration that lets programs reside in the driver of a sealed
-// link.
+// plainResident is the part of a configuration that lets programs reside in the driver of a
+// sealed link.
 const plainResident = "[programs]\nplain_resident = true\n"
 
-// residentNICs are two daemons on hosts of their own, joined by a cable that AF_XDP drives. The
-// configuration of both has more at its end. The test is skipped, with the reason, where there can
-// be none.
+// residentNICs starts two daemons on separate hosts, joined by a cable that AF_XDP drives. Both
+// configurations end with more. If that is not possible, it skips the test, with the reason.
 func residentNICs(t *testing.T, more string) (sockets [2]string, pids [2]int) {
 	t.Helper()
 	p := residentNICsOf(t, testbed.DefaultMTU, more)
 	return p.sockets, p.pids
 }
 
-// residentPair are the daemons of residentNICs, with their hosts.
+// residentPair holds the daemons of residentNICs, with their hosts.
 type residentPair struct {
 	bed     *testbed.Testbed
 	sockets [2]string
@@ -39,7 +38,7 @@ type residentPair struct {
 	logs    [2]lockedBuffer
 }
 
-// residentNICsOf are those of residentNICs on a cable with an MTU in bytes.
+// residentNICsOf is residentNICs on a cable with an MTU in bytes.
 func residentNICsOf(t *testing.T, mtu int, more string) *residentPair {
 	t.Helper()
 	bed, err := testbed.New(testbed.Config{Hosts: 2, MTU: mtu})
@@ -81,7 +80,7 @@ func residentNICsOf(t *testing.T, mtu int, more string) *residentPair {
 	return p
 }
 
-// switches is how often the threads of a process have gone to sleep.
+// switches returns how often the threads of a process have gone to sleep.
 func switches(t *testing.T, pid int) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
@@ -101,7 +100,7 @@ func switches(t *testing.T, pid int) (n int) {
 	return n
 }
 
-// framesIn is how many frames have come to a NIC's engine.
+// framesIn returns how many frames have come to a NIC's engine.
 func framesIn(t *testing.T, socket string) int {
 	t.Helper()
 	var r struct {
@@ -120,7 +119,8 @@ func framesIn(t *testing.T, socket string) int {
 
 const residentExchanges = 2000
 
-// manySource sends to program 415 of a NIC again and again, each time when the answer has come, and displays the number of answers in the end.
+// manySource sends to program 415 of a NIC again and again, each time after the answer has come.
+// At the end it displays the number of answers.
 const manySource = `PROGRAM many: CONST exchanges = 2000;
 VAR peer, n, data[8]; TRIGGERS 1, 10;
 BEGIN END;
@@ -133,7 +133,7 @@ END;
 END;
 `
 
-// echoSource answers, and counts what it answers; trigger 13 displays the count, and adds to it.
+// echoSource answers and counts its answers. Trigger 13 displays the count, and adds to it.
 const echoSource = `PROGRAM echo: VAR n; TRIGGERS 12, 13, 14;
 BEGIN n = 5 END;
 MESSAGE 12: BEGIN n = n + 1; SEND PACKET[0] LEN PACKETLEN AS 10 TO 416 AT SOURCE END;
@@ -142,7 +142,8 @@ MESSAGE 14: BEGIN STOP END;
 END;
 `
 
-// A message for a program in the driver is answered there: the engine of its NIC gets no frame for it, and the NIC's process sleeps.
+// The driver answers a message for a program there: the engine of the NIC gets no frame for it,
+// and the NIC's process sleeps.
 func TestAProgramInTheDriverAnswersWhileItsNICSleeps(t *testing.T) {
 	sockets, pids := residentNICs(t, plainResident)
 	here, there := sockets[0], sockets[1]
@@ -172,7 +173,8 @@ func TestAProgramInTheDriverAnswersWhileItsNICSleeps(t *testing.T) {
 		t.Errorf("the list of programs is\n%s", out)
 	}
 
-	// What comes to the engine finds the same variables, and leaves them to the driver.
+	// A message that comes to the engine finds the same variables, and leaves them to the
+	// driver.
 	must(t, "program", "send", "415", "13", "1000", "--socket", there)
 	must(t, "program", "send", "415", "13", "0", "--socket", there)
 	var first, second int
@@ -248,7 +250,8 @@ END;
 	}
 }
 
-// A program in the driver delivers into a segment that a process of the daemon sleeps on, sets a flag, and the process wakes.
+// A program in the driver delivers into a segment and sets a flag. A process of the daemon that
+// sleeps on that flag wakes.
 func TestAProgramInTheDriverWakesAProcessByAFlag(t *testing.T) { // PANIC-24, PANIC-25
 	sockets, _ := residentNICs(t, plainResident)
 	here, there := sockets[0], sockets[1]
@@ -274,7 +277,7 @@ MESSAGE 1: BEGIN n = PACKET[1]; SEND n LEN 8 AS 12 TO 415 AT PACKET[0] END; END;
 		s.Lock(1)
 		woken := make(chan error)
 		go func() { woken <- s.WaitFlag(ctx, 0) }()
-		time.Sleep(5 * time.Millisecond) // it sleeps
+		time.Sleep(5 * time.Millisecond) // let it sleep
 		must(t, "program", "send", "416", "1", fmt.Sprint(0x0060dd7fff8c), fmt.Sprint(round), "--socket", here)
 		if err := <-woken; err != nil {
 			t.Fatal(err)
@@ -288,7 +291,8 @@ MESSAGE 1: BEGIN n = PACKET[1]; SEND n LEN 8 AS 12 TO 415 AT PACKET[0] END; END;
 	}
 }
 
-// A segment that a program in the driver cannot reach is said to be so, and why, as long as it is there; the others are reached.
+// If a program in the driver cannot reach a segment, the tool says so and why, as long as the
+// segment exists. The program reaches the other segments.
 func TestASegmentThatIsTooLongForTheDriverIsSaidToBe(t *testing.T) { // PANIC-23
 	sockets, _ := residentNICs(t, plainResident)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -321,7 +325,8 @@ func TestASegmentThatIsTooLongForTheDriverIsSaidToBe(t *testing.T) { // PANIC-23
 	lacks(false)
 }
 
-// What has asked is a process, or a program that is not resident itself. Their numbers are all that the driver knows of them.
+// The asker is a process, or a program that is not resident itself. The driver knows nothing but
+// their numbers.
 func TestAProgramInTheDriverAnswersWhatHasAsked(t *testing.T) { // PANIC-4
 	sockets, _ := residentNICs(t, plainResident)
 	here, there := sockets[0], sockets[1]
@@ -355,7 +360,7 @@ MESSAGE 2: BEGIN DISPLAY PACKET[1] END; END;`
 	eventually(t, "the program has its answer", func() bool { return strings.TrimSpace(must(t, "program", "log", "416", "--socket", here)) == "49" })
 }
 
-// The keys of a sealed link stay in the NIC: a program in the driver would need them.
+// The keys of a sealed link stay in the NIC, and a program in the driver would need them.
 func TestOnASealedLinkNoProgramResidesInTheDriver(t *testing.T) {
 	sockets, _ := residentNICs(t, "")
 	echo := sourceFile(t, "echo", echoSource)

@@ -19,14 +19,16 @@ import (
 	"github.com/weftnet/weft/internal/fabric/fabrictest"
 )
 
-// asWeft makes the test binary behave as weft, for tests that need it as a process and for weft starting itself.
+// asWeft makes the test binary behave as weft, for tests that need it as a process and for weft
+// starting itself.
 const asWeft = "WEFT_TEST_RUNS_AS_WEFT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asBroken) != "" {
 		os.Exit(breakWorld())
 	}
-	if os.Getenv(asWeft) != "" || len(os.Args) == 2 && os.Args[1] == "keeper" { // a daemon clears its keepers' environment
+	// a daemon clears its keepers' environment
+	if os.Getenv(asWeft) != "" || len(os.Args) == 2 && os.Args[1] == "keeper" {
 		main()
 	}
 	if changes := os.Getenv(asPaged); changes != "" {
@@ -46,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(fabrictest.Run(m))
 }
 
-// weft runs one command line without a process of its own.
+// weft runs one command line in this process.
 func weft(args ...string) (status int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	status = run(context.Background(), args, &out, &err)
@@ -136,7 +138,7 @@ func TestTheHelpTellsTheExitStatuses(t *testing.T) {
 	}
 }
 
-// weft nic info is no list, so that its --json is not that of one.
+// weft nic info is no list, so its --json is not that of a list.
 func TestTheHelpOfNICInfoPromisesOneObject(t *testing.T) {
 	if status, out, _ := weft("nic", "info", "--help"); status != 0 || !strings.Contains(out, "print one JSON object\n") {
 		t.Errorf("weft nic info --help ends with %d:\n%s", status, out)
@@ -190,7 +192,8 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 		if c.Short == "" || c.RunE == nil && c.Run == nil {
 			t.Errorf("%s has no short text, or does nothing", c.CommandPath())
 		}
-		c.Flags().VisitAll(func(f *pflag.Flag) { // a value is called by what it is, not by its type
+		// the name of a value says what it is, not its type
+		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if kind, _ := pflag.UnquoteUsage(f); !f.Hidden && !c.Hidden && slices.Contains([]string{"string", "strings", "stringArray", "int", "uint", "float", "duration", "id"}, kind) {
 				t.Errorf("%s --%s: the help calls its value %s", c.CommandPath(), f.Name, kind)
 			}

@@ -22,7 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// jobRun is weft run as a process. Its own daemon, if it has none at a socket, is in a directory of the test.
+// jobRun is weft run as a process. If it starts its own daemon, that is in a directory of the
+// test.
 type jobRun struct {
 	*exec.Cmd
 	stdout, stderr lockedBuffer
@@ -56,12 +57,13 @@ func weftRun(t *testing.T, args ...string) *jobRun {
 	return r
 }
 
-// heed makes the commands of a test heed signals that the tests themselves may have been started to
-// ignore, as by nohup.
+// heed makes the commands of a test heed signals that the tests themselves may have been started
+// to ignore, as by nohup.
 func heed(t *testing.T, signals ...os.Signal) {
 	for _, s := range signals {
 		if signal.Ignored(s) {
-			caught := make(chan os.Signal, 1) // a command inherits that a signal is ignored, but not that it is caught
+			// a command inherits that a signal is ignored, but not that it is caught
+			caught := make(chan os.Signal, 1)
 			signal.Notify(caught, s)
 			t.Cleanup(func() { signal.Ignore(s) })
 		}
@@ -83,7 +85,7 @@ func (r *jobRun) end(t *testing.T) (status int, stdout, stderr string) {
 	return exitStatus(r.ProcessState), r.stdout.String(), r.stderr.String()
 }
 
-// sortedLines are the lines of a text, sorted.
+// sortedLines returns the lines of a text, sorted.
 func sortedLines(text string) []string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	slices.Sort(lines)
@@ -153,7 +155,8 @@ func TestTheSummaryHasARowForEachRank(t *testing.T) {
 	}
 }
 
-// A refused job prints no ends of ranks, and no placement unless the program cannot be executed: only the start finds out.
+// A refused job prints no ends of ranks. It prints no placement unless the program cannot be
+// executed, which only the start finds out.
 func TestARefusedJobPrintsItsRefusalsAndASummary(t *testing.T) {
 	foreign := filepath.Join(t.TempDir(), "foreign")
 	if err := os.WriteFile(foreign, []byte("no program of this kernel"), 0o700); err != nil {
@@ -161,7 +164,7 @@ func TestARefusedJobPrintsItsRefusalsAndASummary(t *testing.T) {
 	}
 	for _, c := range []struct {
 		args []string
-		want []string // what each refusal is about
+		want []string // the subject of each refusal
 	}{
 		{[]string{"--", "/no/such/program"}, []string{""}},
 		{[]string{"-n", "2", "--cwd", "/no/such/dir", "--", "true"}, []string{"dir"}},
@@ -257,7 +260,8 @@ func (r *jobRun) outPipe(t *testing.T) (*os.File, error) {
 	return out, err
 }
 
-// ready starts the run, and returns a reader of its output after each of some ranks has printed a line.
+// ready starts the run, and returns a reader of its output after each of lines ranks has printed
+// a line.
 func (r *jobRun) ready(t *testing.T, lines int) *bufio.Reader {
 	t.Helper()
 	f, err := r.outPipe(t)
@@ -309,7 +313,8 @@ func TestSignalsReachTheRanks(t *testing.T) {
 	}
 }
 
-// procState is the state of a process, such as T for stopped; none if there is no such process.
+// procState returns the state of a process, such as T for stopped; empty if there is no such
+// process.
 func procState(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if _, rest, ok := strings.Cut(string(b), ") "); ok {
@@ -399,7 +404,7 @@ func TestAStoppedReaderStopsRanksAndNoMemoryGrows(t *testing.T) {
 	if _, err := out.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(300 * time.Millisecond) // the ranks fill whatever grows
+	time.Sleep(300 * time.Millisecond) // the ranks fill every buffer that grows
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.Process.Pid))
 	var rss int
 	for line := range strings.Lines(string(status)) {

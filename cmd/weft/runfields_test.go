@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/stuck"
 )
 
-// jsonObjects are what weft run --json and weft job stuck --json print, by the names that docs/machine.md gives them.
+// jsonObjects are the objects that weft run --json and weft job stuck --json print, by their
+// names in docs/machine.md.
 var jsonObjects = map[string]any{
 	"placed": jobEvent{}, "placement-host": hostRanks{}, "refused": refusalEvent{}, "output": outputEvent{}, "ended": rankEvent{}, "host-lost": hostEvent{},
 	"restart": hostEvent{}, "stuck": stuckEvent{}, "summary": summary{}, "rank-row": rankRow{}, "survivor": survivorRow{},
@@ -20,7 +21,7 @@ var jsonObjects = map[string]any{
 	"standing": ctl.Standing{}, "membership": ctl.GroupStanding{}, "step": ctl.GroupStep{}, "wait": ctl.Wait{}, "unread": ctl.Unread{}, "address": ctl.Address{},
 }
 
-// jsonFields lists the names of a struct's fields in JSON, and the structs that these fields hold.
+// jsonFields lists the JSON names of a struct's fields, and the structs that these fields hold.
 func jsonFields(of reflect.Type) (names []string, inside []reflect.Type) {
 	for i := range of.NumField() {
 		f := of.Field(i)

@@ -25,8 +25,8 @@ import (
 	"github.com/weftnet/weft/internal/secure"
 )
 
-// realHosts are daemons of this host that know one another, and let this user run ranks. Each has four
-// slots, and a cache of staged programs.
+// realHosts are daemons on this host that know one another, and let this user run ranks. Each
+// has four slots, and a cache of staged programs.
 type realHosts struct {
 	sockets []string
 	daemons []*exec.Cmd
@@ -50,7 +50,8 @@ func startHosts(t *testing.T, n int) *realHosts {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, fmt.Sprintf("cache-%d", i))) // as hosts that share no disk
+		// one for each, as on hosts that share no disk
+		t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, fmt.Sprintf("cache-%d", i)))
 		d, _ := startNIC(t, "--socket", socket, "--config", file, "--state-dir", filepath.Join(dir, fmt.Sprint(i)))
 		h.sockets, h.daemons = append(h.sockets, socket), append(h.daemons, d)
 	}
@@ -133,7 +134,7 @@ func (r *realRun) status() int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// parent returns the parent of a process: a rank's is its keeper.
+// parent returns the parent of a process. A rank's parent is its keeper.
 func parent(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -221,13 +222,13 @@ func TestInputGoesToARankOfAnotherHost(t *testing.T) {
 	}
 }
 
-// Whichever process of a job is killed, no rank is left on any host.
+// If any process of a job is killed, no rank is left on any host.
 func TestNoRankOutlivesAProcessOfItsJob(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		status int // of weft run; -1: it was killed
 		kill   func(h *realHosts, r *realRun, keeper int) error
-		hosts  []int // those that have a daemon afterwards
+		hosts  []int // hosts that have a daemon afterwards
 	}{
 		{"launcher", -1, func(_ *realHosts, r *realRun, _ int) error { return r.cmd.Process.Kill() }, []int{0, 1}},
 		{"keeper", 125, func(_ *realHosts, _ *realRun, keeper int) error { return syscall.Kill(keeper, syscall.SIGKILL) }, []int{0, 1}},
@@ -265,7 +266,7 @@ func TestNoRankOutlivesAProcessOfItsJob(t *testing.T) {
 	}
 }
 
-// A keeper that is stopped ends nothing. Its daemon does, when the launcher asks.
+// A stopped keeper cannot end its ranks. Its daemon does so when the launcher asks.
 func TestAStoppedKeeperDoesNotKeepItsRanks(t *testing.T) {
 	h := startHosts(t, 2)
 	r := h.run(t, `echo pid $$; test $WEFT_RANK = 0 || exec sleep 1000; read line; exit 3`)
@@ -360,7 +361,7 @@ func TestHostsAreNamedAsWeftNodesListsThem(t *testing.T) {
 	}
 }
 
-// srun and mpiexec start processes of which no keeper knows. Their names say that they are one job.
+// srun and mpiexec start processes that no keeper knows. Their names show that they are one job.
 func TestJobStuckAsksAboutProcessesThatNoKeeperHas(t *testing.T) {
 	h := startHosts(t, 2)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPTY opens a new terminal: its two ends. User is what a person types and reads, terminal is what a program has.
+// openPTY opens a new terminal and returns its two ends. user is the end that a person types
+// into and reads. terminal is the end that a program has.
 func openPTY(t *testing.T) (user, terminal *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -43,7 +44,7 @@ func openPTY(t *testing.T) (user, terminal *os.File) {
 	return user, terminal
 }
 
-// readable is how many bytes wait in a file.
+// readable returns how many bytes wait in a file.
 func readable(t *testing.T, f *os.File) int {
 	t.Helper()
 	n, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ)
@@ -67,7 +68,7 @@ func TestATerminalGivesOneLineAtATimeAndKeepsTheRest(t *testing.T) {
 	if n := readable(t, terminal); n != len("three\n") {
 		t.Errorf("%d bytes are left in the terminal; expected the line that nobody asked for", n)
 	}
-	if _, err := user.Write([]byte{4}); err != nil { // ^D behind the third line
+	if _, err := user.Write([]byte{4}); err != nil { // ^D after the third line
 		t.Fatal(err)
 	}
 	if b, err := in.next(t.Context()); err != nil || string(b) != "three\n" {
@@ -144,7 +145,8 @@ func TestAPipeIsReadOnlyWhenInputIsWanted(t *testing.T) {
 	}
 }
 
-// asReader makes the test binary play a part at a terminal: a shell, or the job that the shell has in the background.
+// asReader makes the test binary a shell at a terminal, or the job that the shell has in the
+// background.
 const asReader = "WEFT_TEST_AT_TERMINAL"
 
 func init() {
@@ -164,9 +166,10 @@ func playJob() int {
 	return 0
 }
 
-// playShell starts a job in the background. When a byte comes on descriptor 3, it brings the job to the foreground.
+// playShell starts a job in the background. When a byte comes on file descriptor 3, it brings
+// the job to the foreground.
 func playShell() int {
-	signal.Ignore(syscall.SIGTTOU) // as shells do: it gives the terminal away
+	signal.Ignore(syscall.SIGTTOU) // as shells do: it gives the terminal to the job
 	job := exec.Command(os.Args[0])
 	job.Env = append(os.Environ(), asReader+"=job")
 	job.Stdin, job.Stdout, job.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -210,7 +213,7 @@ func TestAJobInTheBackgroundReadsNothingAndIsNotStopped(t *testing.T) {
 	if _, err := io.WriteString(user, "typed\n"); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * lookAtTerminal) // long enough that a job that reads would have done so
+	time.Sleep(3 * lookAtTerminal) // long enough that a job that reads would have read
 	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", job))
 	if n := readable(t, terminal); n != len("typed\n") || err != nil || strings.Contains(string(state), ") T ") {
 		t.Errorf("%d bytes wait in the terminal; expected 6, and a job that is not stopped: %s %v", n, state, err)

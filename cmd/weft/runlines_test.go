@@ -115,7 +115,7 @@ func TestIncompleteLinesOfManyRanksStayBounded(t *testing.T) {
 	}
 }
 
-// blockedPipe returns a pipe that nobody reads, and its reader.
+// blockedPipe returns a full pipe, and its reader, which does not read.
 func blockedPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -144,7 +144,8 @@ func TestAStoppedReaderStopsRanksAndHoldsNothing(t *testing.T) {
 	if err != nil || n != 1<<20 {
 		t.Fatal(n, err)
 	}
-	if s.out.heldAll != 0 { // a race would be seen by -race: the writer is the only one that holds
+	// -race would find a race: only the writer holds lines
+	if s.out.heldAll != 0 {
 		t.Errorf("%d bytes are held", s.out.heldAll)
 	}
 	go func() { put.Wait(); w.Close() }()
@@ -156,7 +157,7 @@ func TestAStoppedReaderStopsRanksAndHoldsNothing(t *testing.T) {
 
 func TestANonBlockingOutputGetsEveryByte(t *testing.T) {
 	r, w := blockedPipe(t)
-	fd := int(w.Fd()) // from here on, Go takes it for blocking
+	fd := int(w.Fd()) // from here on, Go takes the file for blocking
 	if err := unix.SetNonblock(fd, true); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestANonBlockingOutputGetsEveryByte(t *testing.T) {
 	}
 }
 
-// refusesAfter is a writer whose reader goes.
+// refusesAfter is a writer whose reader closes after n bytes.
 type refusesAfter struct{ n int }
 
 func (w *refusesAfter) Write(b []byte) (int, error) {
@@ -281,7 +282,7 @@ func TestLinesOfManyRanksAreNeitherLostNorTorn(t *testing.T) {
 	}
 }
 
-// sharedBuffer takes what one goroutine writes while another reads it.
+// sharedBuffer takes the output of one goroutine while another reads it.
 type sharedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

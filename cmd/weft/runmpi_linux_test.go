@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// compilePi compiles the MPI program of package pmi by MPICH's compiler.
+// compilePi compiles the MPI program of package pmi with MPICH's compiler.
 func compilePi(t *testing.T) (program string) {
 	t.Helper()
 	cc, err := exec.LookPath("mpicc.mpich")
@@ -22,7 +22,7 @@ func compilePi(t *testing.T) (program string) {
 	return program
 }
 
-// piOutput is what the program prints.
+// piOutput returns the output of that program.
 func piOutput(ranks int) string {
 	return fmt.Sprintf("%d ranks: pi is 3.141593, off by less than 1e-6: yes; the ring adds up to %d\n", ranks, ranks*(ranks-1)/2)
 }
@@ -56,8 +56,8 @@ func TestAnAbortOfMPIEndsTheJobWithItsStatus(t *testing.T) {
 	}
 }
 
-// The ranks of a job are processes of its daemons. Without the daemon's socket, their own NICs find
-// each other by the PMI server of weft run.
+// The ranks of a job are processes of its daemons. Without the daemon's socket, they embed NICs,
+// which find each other through the PMI server of weft run.
 func TestRanksFormTheWorldByTheDaemonAndByNICsOfTheirOwn(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "world")
 	if out, err := exec.Command("go", "build", "-o", program, "../../examples/world").CombinedOutput(); err != nil {

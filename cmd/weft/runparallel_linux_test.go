@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// heatOf builds the example heat, and returns it with its arguments and what one rank prints.
+// heatOf builds the example heat, and returns it with its arguments and the output of one rank.
 func heatOf(t *testing.T) (args []string, want string) {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "heat")
@@ -25,7 +25,7 @@ func heatOf(t *testing.T) (args []string, want string) {
 func TestAParallelProgramPrintsTheSameBitsOnAnyNumberOfRanks(t *testing.T) {
 	args, want := heatOf(t)
 	ranks := []string{"1", "3", "5"}
-	if testing.Short() { // the programs are not raced, and their launcher is the same
+	if testing.Short() { // the programs are not raced, and they share a launcher
 		ranks = ranks[1:2]
 	}
 	for _, n := range ranks {
@@ -36,8 +36,8 @@ func TestAParallelProgramPrintsTheSameBitsOnAnyNumberOfRanks(t *testing.T) {
 	}
 }
 
-// die runs the program, and kills it in the rank $3 after its second checkpoint in the directory
-// $2, once.
+// die runs the program. In the rank $3 it kills the program once, after its second checkpoint in
+// the directory $2.
 const die = `
 program=$1 dir=$2 rank=$3
 shift 3

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/launch"
 )
 
-// placed writes hosts as "a:0-3 b:4".
+// placed formats hosts as "a:0-3 b:4-4".
 func placed(hosts []launch.Host) string {
 	var all []string
 	for _, h := range hosts {
@@ -65,7 +65,8 @@ func TestTooFewSlotsAreRefusedWithThoseOfEachHostAndTheCure(t *testing.T) {
 	}
 }
 
-// Neither fewer ranks nor patience help if a host does not tell its slots. The role observe would not start ranks there.
+// If a host does not tell its slots, neither fewer ranks nor a longer wait helps. The role
+// observe would not let it start ranks.
 func TestAHostThatDoesNotTellItsSlotsIsTheCauseAndNotTheSlots(t *testing.T) {
 	refused := slotsErrorText(fmt.Errorf("%w: NIC 7 may not look", ctl.ErrRefused), 7)
 	silent := slotsErrorText(fmt.Errorf("%w: NIC 8 is unreachable", ctl.ErrNoAnswer), 7)

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/launch"
 )
 
-// signals are those that a relay has sent to the ranks.
+// signals holds the signals that a relay has sent to the ranks.
 type signals struct{ sent []syscall.Signal }
 
 func (s *signals) Signal(n syscall.Signal) { s.sent = append(s.sent, n) }

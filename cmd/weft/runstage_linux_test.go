@@ -22,8 +22,8 @@ type stagedRun struct {
 	took   time.Duration
 }
 
-// unlinked returns a program that only a process with this open file can read: it has no name on any
-// host.
+// unlinked returns a program that has no name on any host. Only a process with this open file
+// can read it.
 func unlinked(t *testing.T, content []byte) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "prog")
@@ -63,7 +63,7 @@ func (h *realHosts) runUnlinked(t *testing.T, program *os.File, flags ...string)
 	return r
 }
 
-// longProgram is a script with much behind its end.
+// longProgram returns a script with many bytes after its end.
 func longProgram(bytesLong int, script string) []byte {
 	b := []byte("#!/bin/sh\n" + script + "\nexit 0\n")
 	return append(b, bytes.Repeat([]byte("# weft\n"), (bytesLong-len(b))/7)...)

@@ -59,7 +59,7 @@ func TestTheTutorialOfParallelProgramsPrintsWhatItShows(t *testing.T) {
 	}
 }
 
-// output runs a command of the page in a directory, and returns all that it prints.
+// output runs a command of the page in a directory, and returns all its output.
 func output(t *testing.T, dir string, command []string) string {
 	t.Helper()
 	if command[0] == "go" {

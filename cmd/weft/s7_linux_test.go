@@ -18,7 +18,7 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// S7: a proxy accepted 5,000 clients that said nothing, and kept them all.
+// S7: a proxy once accepted 5,000 clients that said nothing, and kept them all.
 func TestS7FiveThousandIdleSOCKSClientsAreBounded(t *testing.T) {
 	const idle = 5000
 	var files syscall.Rlimit

@@ -21,7 +21,7 @@ func segmentNIC(t *testing.T) {
 	t.Setenv("WEFT_SOCKET", socket)
 }
 
-// delivertest was aborted as "segment refused": only Go code made segments.
+// delivertest was once aborted with "segment refused": only Go code made segments.
 func TestDelivertestRunsByTheCommandsOfItsDocument(t *testing.T) {
 	segmentNIC(t)
 	text, err := os.ReadFile("../../docs/programs.md")
@@ -129,7 +129,7 @@ func TestTheToolsForSegmentsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The help of each command is what a user reads first.
+// Users read the help of each command first.
 func TestTheHelpOfSegmentTellsWhatStays(t *testing.T) {
 	help := must(t, "segment", "--help")
 	for _, want := range []string{

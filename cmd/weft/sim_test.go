@@ -32,8 +32,8 @@ func TestSimPrintsItsTotalsAsJSON(t *testing.T) {
 	}
 }
 
-// oneRun passes over a test of one run where the detector of races looks on: a run is in one goroutine, and takes seconds then.
-// TestSimPrintsItsTotalsAsJSON has two at a time.
+// oneRun skips a test of one run under the race detector: a run is in one goroutine, and takes
+// seconds then. TestSimPrintsItsTotalsAsJSON has two concurrent runs.
 func oneRun(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// soakMessages is how many messages go each way between the hosts of a testbed.
+// soakMessages returns how many messages go each way between the hosts of a testbed.
 func soakMessages() string {
 	if testing.Short() {
 		return "500"

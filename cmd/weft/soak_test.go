@@ -9,14 +9,15 @@ import (
 	"github.com/weftnet/weft/internal/soak"
 )
 
-// soakPair runs both sides, each with a NIC of its own, and returns what they print.
+// soakPair runs both sides, each with an embedded NIC, and returns their output.
 func soakPair(t *testing.T, flags ...string) (outputs [2]string) {
 	t.Helper()
 	addr := freeport.Loopback(t)
-	return soakBetween(t, addr, "127.0.0.1:0", strings.Replace(addr, "127.0.0.1", "localhost", 1), flags...) // as weft nic takes it
+	// weft nic takes a name, too
+	return soakBetween(t, addr, "127.0.0.1:0", strings.Replace(addr, "127.0.0.1", "localhost", 1), flags...)
 }
 
-// soakBetween is soakPair over given links, of which the second side knows the first.
+// soakBetween is soakPair over given links. The second side knows the first.
 func soakBetween(t *testing.T, first, second, node string, flags ...string) (outputs [2]string) {
 	t.Helper()
 	ended := make(chan struct{})

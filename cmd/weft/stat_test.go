@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// readings is a NIC that is read once for each of some lives of it, and counts less in each.
+// readings returns the source of a NIC that is read once in each of its lives. It counts less in
+// each.
 func readings(lives ...uint64) statSource {
 	return func(context.Context) (reading, error) {
 		if len(lives) == 0 {
@@ -26,7 +27,7 @@ func readings(lives ...uint64) statSource {
 	}
 }
 
-// The growth has been printed as 18446744073709550616.
+// The growth was once printed as 18446744073709550616.
 func TestANICThatRestartsWhileItIsWatchedIsReadAnew(t *testing.T) {
 	var out bytes.Buffer
 	if err := watchStat(t.Context(), &out, &statOptions{watch: time.Millisecond}, readings(41, 42)); err == nil || err.Error() != "no more" {
@@ -37,7 +38,7 @@ func TestANICThatRestartsWhileItIsWatchedIsReadAnew(t *testing.T) {
 	}
 }
 
-// An incarnation is a time in nanoseconds, which has more digits than a float64.
+// An incarnation is a time in nanoseconds, with more digits than a float64 holds.
 func TestTheIncarnationInJSONIsExact(t *testing.T) {
 	var out bytes.Buffer
 	if err := watchStat(t.Context(), &out, &statOptions{json: true}, readings(1795699261000000123)); err != nil {

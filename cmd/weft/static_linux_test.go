@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The test's own binary has the packages of weft, and is linked as weft is.
+// The test's own binary has the packages of weft, and is linked like weft.
 func TestABuildWithoutCgoIsStatic(t *testing.T) {
 	path, err := os.Executable()
 	if err != nil {

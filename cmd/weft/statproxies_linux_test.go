@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// foundProxies is what weft stat finds of those whose sockets are in a directory; others of this user may run on the machine.
+// foundProxies returns the proxies that weft stat finds whose sockets are in dir. Other proxies
+// of this user may run on the machine.
 func foundProxies(t *testing.T, dir string) (all []proxy.Found) {
 	t.Helper()
 	code, stdout, stderr := weft("stat", "--proxies", "--json")
@@ -33,7 +34,8 @@ func foundProxies(t *testing.T, dir string) (all []proxy.Found) {
 	return all
 }
 
-// Proxies are found without a path: one that runs by what it carries, one that was killed by what it has left, which is removed.
+// Proxies are found without a path. The list shows a running proxy's connections. A killed proxy
+// is found by its socket, which is then removed.
 func TestStatFindsProxiesAndTellsDeadOnesApart(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "nic.sock")
 	t.Setenv("WEFT_SOCKET", socket)
@@ -74,7 +76,7 @@ func TestStatFindsProxiesAndTellsDeadOnesApart(t *testing.T) {
 	if all := foundProxies(t, dir); dead != 1 || len(all) != 1 || !all[0].Running || all[0].PID == c.Process.Pid {
 		t.Errorf("%d were told dead, and then found %+v; want one of each", dead, all)
 	}
-	// What is in a directory that is not the user's alone could be any other's.
+	// Any user could have put files into a directory that is not the user's alone.
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// echoServer sends back what comes, and ends each connection when its client does.
+// echoServer sends received bytes back, and ends each connection when its client does.
 func echoServer(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,7 +32,7 @@ func echoServer(t *testing.T) net.Listener {
 	return l
 }
 
-// echoed sends a word through a connection and wants it back.
+// echoed sends a word through a connection and expects it back.
 func echoed(t *testing.T, c net.Conn, word string) {
 	t.Helper()
 	c.SetDeadline(time.Now().Add(patience))
@@ -45,7 +45,7 @@ func echoed(t *testing.T, c net.Conn, word string) {
 	}
 }
 
-// A proxy lists what it carries, and on a term signal it takes nothing more and waits for that.
+// A proxy lists its connections. On SIGTERM it accepts no more, and waits for the open ones.
 func TestAProxyTellsItsConnectionsAndDrainsOnATermSignal(t *testing.T) {
 	server, nic, clients := echoServer(t), freeport.Loopback(t), freeport.Loopback(t)
 	status := filepath.Join(t.TempDir(), "proxy.sock")
@@ -94,7 +94,7 @@ func TestAProxyTellsItsConnectionsAndDrainsOnATermSignal(t *testing.T) {
 		return n
 	}
 	for deadline := time.Now().Add(patience); back() < 17 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		s = said() // an echo is counted when it has been written, and may have been read by then
+		s = said() // an echo is counted after it has been written, and may have been read by then
 	}
 	if s.PID != c.Process.Pid || s.Listener != clients || s.Counts.Accepted != 2 || s.Counts.Open != 2 || s.Counts.There != 17 || len(s.Connections) != 2 {
 		t.Fatalf("the proxy tells %+v", s)

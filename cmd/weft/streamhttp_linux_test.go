@@ -19,7 +19,7 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// reattaching dials from a process of a daemon that may be started anew: then it attaches again.
+// reattaching dials from a process of a daemon that may be restarted. It then attaches again.
 type reattaching struct {
 	socket string
 
@@ -28,7 +28,7 @@ type reattaching struct {
 	attached int
 }
 
-// process is the process to dial from.
+// process returns the process to dial from.
 func (r *reattaching) process(ctx context.Context) (*fabric.Process, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -36,7 +36,8 @@ func (r *reattaching) process(ctx context.Context) (*fabric.Process, error) {
 		p, err := fabric.Attach(ctx, fabric.AttachConfig{Socket: r.socket, Name: fabric.Name{App: "client", Index: uint32(r.attached)}})
 		if err == nil {
 			r.attached++
-			if _, err = p.WaitName(ctx, fabric.Name{App: "web"}); err == nil { // a NIC that is new knows nothing yet
+			// a new NIC knows no names yet
+			if _, err = p.WaitName(ctx, fabric.Name{App: "web"}); err == nil {
 				r.p = p
 				break
 			}
@@ -51,7 +52,7 @@ func (r *reattaching) process(ctx context.Context) (*fabric.Process, error) {
 	return r.p, nil
 }
 
-// gone lets go of a process whose daemon has ended.
+// gone releases a process whose daemon has ended.
 func (r *reattaching) gone(p *fabric.Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,15 +76,16 @@ func (r *reattaching) DialContext(ctx context.Context, network, _ string) (net.C
 	}
 }
 
-// load is what became of the requests of many clients.
+// load counts the outcomes of the requests of many clients.
 type load struct {
 	client            *http.Client
 	begun, ok, failed atomic.Int64
-	late              atomic.Int64 // of ok: begun when the daemon had come back
+	late              atomic.Int64 // of ok: begun after the daemon had come back
 	back              atomic.Bool
 }
 
-// get makes one request, and reports what is wrong with an answer or with how its failure came.
+// get makes one request, and returns an error if the answer, or the way in which it failed, is
+// wrong.
 func (l *load) get() error {
 	n, back := l.begun.Add(1), l.back.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -115,7 +117,8 @@ func (l *load) get() error {
 	return nil
 }
 
-// The clients' daemon ends and is started anew in the middle: each request succeeds or fails, and none hangs.
+// The clients' daemon ends and is restarted in the middle. Each request succeeds or fails, and
+// none hangs.
 func TestRequestsOverStreamsDoNotHangWhenADaemonIsStartedAnew(t *testing.T) {
 	const clients = 64
 	requests := int64(3000)
@@ -147,7 +150,8 @@ func TestRequestsOverStreamsDoNotHangWhenADaemonIsStartedAnew(t *testing.T) {
 	start, deadline := time.Now(), time.Now().Add(4*patience)
 	for range clients {
 		all.Go(func() {
-			for l.begun.Load() < requests || l.late.Load() == 0 && time.Now().Before(deadline) { // the last ones are for the daemon that has come back
+			// the last ones are for the daemon that has come back
+			for l.begun.Load() < requests || l.late.Load() == 0 && time.Now().Before(deadline) {
 				if err := l.get(); err != nil {
 					t.Error(err)
 					return
@@ -159,7 +163,7 @@ func TestRequestsOverStreamsDoNotHangWhenADaemonIsStartedAnew(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	end := os.Kill
-	if testing.Short() { // of one that says good-bye nothing needs to be missed before it is given up
+	if testing.Short() { // a daemon that says goodbye is given up at once
 		end = os.Interrupt
 	}
 	nic.Process.Signal(end)
@@ -175,7 +179,8 @@ func TestRequestsOverStreamsDoNotHangWhenADaemonIsStartedAnew(t *testing.T) {
 	at.gone(at.p)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := server.Shutdown(ctx); err != nil { // also those whose clients died with their daemon
+	// it includes connections whose clients died with their daemon
+	if err := server.Shutdown(ctx); err != nil {
 		t.Errorf("the server has connections that do not end: %v", err)
 	}
 }

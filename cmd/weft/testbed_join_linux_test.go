@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lab starts a testbed of two hosts that lasts until its standard input ends, and returns once it is built.
+// lab starts a testbed of two hosts that lasts until its standard input ends, and returns once
+// it is built.
 func lab(t *testing.T, flags ...string) *execRun {
 	t.Helper()
 	r := testbedExec(t, append(append([]string{"--name", "lab"}, flags...), "--", "sh", "-c", "echo $WEFT_TESTBED; sleep 600")...)
@@ -35,11 +36,11 @@ func (r *execRun) joining(t *testing.T, args ...string) *execRun {
 func (r *execRun) joined(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	j := r.joining(t, args...)
-	_ = j.Run() // the state says it
+	_ = j.Run() // ProcessState has the result
 	return j.ProcessState.ExitCode(), j.stdout.String(), j.stderr.String()
 }
 
-// finish ends a testbed and checks that nothing is left of it.
+// finish ends a testbed and checks that nothing of it is left.
 func (r *execRun) finish(t *testing.T) {
 	t.Helper()
 	if err := r.Process.Signal(unix.SIGTERM); err != nil {
@@ -82,7 +83,7 @@ func TestACommandThatJoinsOneHostHasInputOutputAndDirectoryOfItsOwn(t *testing.T
 
 func TestACommandThatCannotJoinSaysWhy(t *testing.T) {
 	r := lab(t)
-	// Two directories that are no testbeds of this user's that run.
+	// Neither of these two directories is a running testbed of this user.
 	for name, owner := range map[string]int{"killed": os.Getuid(), "theirs": os.Getuid() + 1} {
 		dir := filepath.Join(r.tmp, testbedDirPrefix+name)
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -142,12 +143,14 @@ func TestWhatHasJoinedEndsWithTheTestbed(t *testing.T) {
 	}
 	r.finish(t)
 	_ = gentle.Wait()
-	if status, out := gentle.ProcessState.ExitCode(), <-pipe; status != 7 || out != "asked\n" || !strings.HasSuffix(gentle.stderr.String(), "weft: testbed lab has ended, and ended CMD\n") { // the shell may say that sleep was ended
+	// the shell may report the end of sleep
+	if status, out := gentle.ProcessState.ExitCode(), <-pipe; status != 7 || out != "asked\n" || !strings.HasSuffix(gentle.stderr.String(), "weft: testbed lab has ended, and ended CMD\n") {
 		t.Errorf("status %d, output %q, %q", status, out, &gentle.stderr)
 	}
 }
 
-// beginCopied starts a run, waits for its first line, and returns a channel that brings its further output.
+// beginCopied starts a run, waits for its first line, and returns a channel that receives its
+// further output.
 func (r *execRun) beginCopied(t *testing.T) (<-chan string, error) {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -232,7 +235,7 @@ func TestWhatAJoinedCommandLeavesRunningStaysUntilTheTestbedEnds(t *testing.T) {
 		}
 		t.Errorf("the process is gone: status %d, %s", status, out)
 	}
-	r.finish(t) // it finds what is left
+	r.finish(t) // it finds leftovers
 }
 
 func TestCommandsThatJoinDifferentHostsReachOneAnother(t *testing.T) {

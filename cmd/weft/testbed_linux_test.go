@@ -21,14 +21,14 @@ import (
 	"github.com/weftnet/weft/internal/version"
 )
 
-// execRun is a `weft testbed exec` as a process, with a temporary directory of its own.
+// execRun is a `weft testbed exec` as a process, with its own temporary directory.
 type execRun struct {
 	*exec.Cmd
 	stdout, stderr bytes.Buffer
 	tmp            string
 }
 
-// testbedExec prepares a run, or skips the test where there can be no testbed.
+// testbedExec prepares a run. If no testbed can be made, it skips the test.
 func testbedExec(t *testing.T, args ...string) *execRun {
 	t.Helper()
 	if err := testbed.Check(); err != nil {
@@ -42,7 +42,7 @@ func testbedExec(t *testing.T, args ...string) *execRun {
 	return r
 }
 
-// status runs it to its end.
+// status runs it to its end and returns its exit status.
 func (r *execRun) status(t *testing.T) int {
 	t.Helper()
 	err := r.Run()
@@ -80,7 +80,7 @@ func processesWith(t *testing.T, line string) []string {
 	})
 }
 
-// sorted returns the lines of some output in order: hosts run at the same time.
+// sorted returns the lines of some output in order, since hosts run concurrently.
 func sorted(b *bytes.Buffer) []string {
 	l := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	slices.Sort(l)
@@ -108,7 +108,7 @@ func TestExecRunsOnEveryHostAndMarksLines(t *testing.T) {
 	}
 }
 
-// The PATH of root seldom has the place where Go installs programs.
+// The PATH of root seldom has the directory into which Go installs programs.
 func TestExecPutsItsOwnBinaryOnThePath(t *testing.T) {
 	t.Setenv("PATH", "/usr/bin:/bin")
 	r := testbedExec(t, "--hosts", "1", "--", "weft", "--version")
@@ -193,7 +193,7 @@ func TestExecNamesACommandThatIsNotThere(t *testing.T) {
 	}
 }
 
-// begin starts a run and returns once it has printed so many lines.
+// begin starts a run and returns once it has printed lines lines.
 func (r *execRun) begin(t *testing.T, lines int) {
 	t.Helper()
 	r.Stdout = nil
@@ -226,7 +226,8 @@ func (r *execRun) end(t *testing.T) int {
 }
 
 func TestExecPassesSignalsOn(t *testing.T) {
-	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP) // so that a program that is started does not ignore it, though the tests are run by nohup
+	// otherwise a child ignores SIGHUP if the tests are run by nohup
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
 	defer signal.Reset(unix.SIGHUP)
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		r := testbedExec(t, "--grace", "1m", "--", "sh", "-c", "trap 'exit 40' INT; trap 'exit 41' TERM; trap 'exit 42' HUP; echo ready; while :; do sleep 0.01; done")
@@ -253,7 +254,8 @@ func TestExecKillsStragglersAfterTheGrace(t *testing.T) {
 }
 
 func TestExecEndsWhatCommandsLeaveRunning(t *testing.T) {
-	// The second one is in a session of its own, so that no process group has both. The command ends once that one is ready.
+	// The second one has its own session, so no process group has both. The command ends once
+	// that one is ready.
 	r := testbedExec(t, "--grace", "1m", "--", "sh", "-c", `export F=$TMPDIR/ready$WEFT_HOST; sleep 60 &
 		setsid sh -c 'trap "echo asked; exit" TERM; echo ready; : >$F; while :; do sleep 0.01; done' &
 		until test -e $F; do sleep 0.01; done; rm $F`)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shapeSeen is what a program on host 0 sees of datagrams that host 1 sends back.
+// shapeSeen is what a program on host 0 observes of datagrams that host 1 sends back.
 type shapeSeen struct {
 	sent, came, copies, overtaken int
 	shortest                      time.Duration // round trip
@@ -41,7 +41,8 @@ func TestExecFlagsShapeTheFramesOfTheTestbed(t *testing.T) {
 	}
 }
 
-// TestHelperSendsDatagrams is a program on each host: host 1 sends back what comes, host 0 sends and says what came.
+// TestHelperSendsDatagrams is a program on each host: host 1 sends datagrams back, host 0 sends
+// them and prints what it observed.
 func TestHelperSendsDatagrams(t *testing.T) {
 	if os.Getenv("WEFT_TEST_SENDS_DATAGRAMS") == "" {
 		t.Skip("for TestExecFlagsShapeTheFramesOfTheTestbed")
@@ -68,7 +69,7 @@ func TestHelperSendsDatagrams(t *testing.T) {
 	}
 	c.SetReadDeadline(time.Now().Add(patience))
 	s := count(t, c, &there)
-	for range 20 { // any of them may be one that is lost in a queue
+	for range 20 { // any of them may be lost in a queue
 		sendNumber(t, c, &there, bye)
 	}
 	fmt.Printf("sent %d came %d copies %d overtaken %d shortest %d\n", s.sent, s.came, s.copies, s.overtaken, s.shortest)
@@ -81,7 +82,7 @@ func sendNumber(t *testing.T, c *net.UDPConn, to *net.UDPAddr, number uint32) {
 	}
 }
 
-// sendBack returns at the number that says so.
+// sendBack sends datagrams back, and returns at the number bye.
 func sendBack(t *testing.T, c *net.UDPConn) {
 	t.Helper()
 	buf := make([]byte, 4)
