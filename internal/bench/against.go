@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// checkAgainst says why there is no comparing with a limit.
+// checkAgainst returns an error if the measurement cannot be compared with a limit.
 func (o *Options) checkAgainst() error {
 	switch {
 	case kindOf(o.Kind).limit == nil:
@@ -26,10 +26,11 @@ func (o *Options) checkAgainst() error {
 	return CheckRounds(o.Time, o.Rounds)
 }
 
-// mtu is that of the cable.
+// mtu returns the MTU of the cable, in bytes.
 func (o *Options) mtu() int { return cmp.Or(o.MTU, testbed.DefaultMTU) }
 
-// limitLacks says what Weft has and its limit has not: rates and bandwidths have no limit whose messages pass relays.
+// limitLacks names the parts of Weft that its limit lacks. In the limits of rates and
+// bandwidths, messages pass no relays.
 func (o *Options) limitLacks() string {
 	if o.Deployment != DeployedEmbedded && !kindOf(o.Kind).Trips {
 		return " without daemons"

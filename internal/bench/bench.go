@@ -9,8 +9,8 @@
 //	  │ ─── Call: stop ─────────────────────► │ comes after all the data, since messages keep their order
 //	  │ ◄──────────── Reply: how many came ── │
 //
-// The client has the clock. A rate or a bandwidth counts what has arrived, over the time from the first message until
-// the answer to stop.
+// The client has the clock. A rate or a bandwidth counts the data that has arrived, over the
+// time from the first message to the answer to stop.
 package bench
 
 import (
@@ -26,12 +26,13 @@ import (
 // MaxSize is the longest message that can be measured, in bytes.
 const MaxSize = 64 << 20
 
-// Sizes are those of --size all, in bytes: powers of four, as far as OSU's go.
+// Sizes returns the sizes of --size all, in bytes: powers of four, up to the largest of OSU's
+// benchmarks.
 func Sizes() []int {
 	return []int{1, 4, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20}
 }
 
-// The names of the two processes.
+// Names of the two processes.
 var (
 	ServerName = weft.Name{App: "weft-bench", Index: 0}
 	ClientName = weft.Name{App: "weft-bench", Index: 1}
@@ -44,22 +45,25 @@ const (
 	tagStop
 )
 
-// plan is what the client asks the server to take part in.
+// plan is a measurement in which the client asks the server to take part.
 type plan struct {
-	Echo      bool   `json:"echo"`                // every message is sent back
-	Datagrams bool   `json:"datagrams,omitempty"` // they are datagrams
-	Over      string `json:"over,omitempty"`      // they are bytes of a connection: overStream or overTCP
-	Size      int    `json:"size"`                // of each message, in bytes
-	Window    int    `json:"window"`              // messages under way at a time
+	Echo      bool `json:"echo"`                // the server sends every message back
+	Datagrams bool `json:"datagrams,omitempty"` // the messages are datagrams
+	// bytes of a connection instead: overStream or overTCP
+	Over   string `json:"over,omitempty"`
+	Size   int    `json:"size"`   // of each message, in bytes
+	Window int    `json:"window"` // messages in flight
 }
 
-// outcome is what the server answers in the end.
+// outcome is the server's answer at the end.
 type outcome struct {
-	Messages int64  `json:"messages"`          // data that has arrived, each of the size planned; bytes of a connection
-	Service  string `json:"service,omitempty"` // where a connection is awaited
+	// data messages that arrived in full; bytes of a connection
+	Messages int64  `json:"messages"`
+	Service  string `json:"service,omitempty"` // where the server awaits a connection
 	Error    string `json:"error,omitempty"`   // why the server could not go on
 	Setup    *Setup `json:"setup,omitempty"`   // the server's
-	Again    Again  `json:"again,omitzero"`    // what its NIC has sent again so far; of a connection by TCP, what the kernel has for that
+	// retransmitted by its NIC so far; for TCP, the kernel's count
+	Again Again `json:"again,omitzero"`
 }
 
 // Setup is how a side is attached.
@@ -68,28 +72,30 @@ type Setup struct {
 	Deployment string `json:"deployment"`
 }
 
-// answerBytes holds every plan and every outcome.
+// answerBytes is enough for every plan and every outcome.
 const answerBytes = 512
 
-// windowFor is how many messages of a size are under way at a time: enough to keep the link busy, and not more memory
-// than caches hold, or it would be them that are measured: limits copy into one buffer and out of one.
+// windowFor returns how many messages of a size are in flight. They keep the link busy, but need
+// no more memory than the caches hold. Otherwise the measurement would be of the caches, since
+// limits copy into one buffer and out of one.
 func windowFor(size int) int {
 	const most, bytes = 32, 3 << 20
 	return min(max(bytes/max(size, 1), 2), most)
 }
 
-// manyFor reports whether messages of a size go many at a time, and are taken out of an Inbox: short ones.
+// manyFor reports whether messages of a size are sent many at once, and received through an
+// Inbox. Short ones are.
 func manyFor(size int) bool { return size <= limits.CopiedMessage }
 
 // Client is the side with the clock.
 type Client struct {
 	p       *weft.Process
 	server  weft.Name
-	at      weft.Address // where the server is; zero before the first plan
-	far     *Setup       // what the server has said of itself; nil before the first plan
-	host    string       // the server's, for connections beside the fabric
-	service string       // where it awaits one; of this plan
-	again   Again        // what the server's side has sent again in this plan
+	at      weft.Address // the server's address; zero before the first plan
+	far     *Setup       // the server's setup, by its own account; nil before the first plan
+	host    string       // the server's, for connections outside the fabric
+	service string       // where the server awaits one, in this plan
+	again   Again        // retransmitted by the server's side in this plan
 }
 
 // NewClient makes a client that measures between p and the process named server, which runs Serve.

@@ -51,7 +51,8 @@ func TestFiguresFitTogether(t *testing.T) {
 	}
 }
 
-// All that arrives over a switch in memory is what was sent, and the server is there for the next measurement.
+// Every datagram that arrives over a switch in memory is one that was sent, and the server is
+// ready for the next measurement.
 func TestDatagramsThatArriveAreCounted(t *testing.T) {
 	c := NewClient(served(t), ServerName)
 	for _, size := range []int{0, 64, weft.MaxDatagram} {
@@ -120,7 +121,7 @@ func TestWhatHasNotArrivedIsNotCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same, with a message more than is told.
+	// The same with one more message than the server is told.
 	done, _, err := c.measure(within(t), plan{Size: 64, Window: 4}, func(ctx context.Context) error {
 		return errors.Join(c.p.Send(ctx, ServerName, tagData, make([]byte, 64)), c.p.Send(ctx, ServerName, tagData, make([]byte, 64)))
 	})
@@ -185,7 +186,7 @@ func TestColumnsStandBelowTheirNames(t *testing.T) {
 	}
 }
 
-// Both sides were said to have the link that this one has.
+// The table once gave both sides the link of this side.
 func TestTheTableSaysWhichLinkTheOtherSideHas(t *testing.T) {
 	for _, kind := range Kinds() {
 		var out strings.Builder
@@ -202,7 +203,8 @@ func TestTheTableSaysWhichLinkTheOtherSideHas(t *testing.T) {
 	}
 }
 
-// With daemons a round trip is compared with a chain of relays, and what goes one way with a limit that has none.
+// With daemons, a round trip is compared with a chain of relays. One-way figures are compared
+// with a limit that has no relays.
 func TestTheTableSaysIfTheLimitHasNoDaemons(t *testing.T) {
 	for _, kind := range Kinds() {
 		for _, deployment := range Deployments() {

@@ -23,10 +23,10 @@ func (k *Kind) besidePlain(sealed, plain []sample) *BesidePlain {
 	return b
 }
 
-// columns are the figures as people read them. There are none of plain links.
+// columns formats the figures for people. A row of plain links has none.
 func (b *BesidePlain) columns() string {
 	added := "-"
-	if b == nil { // of plain links
+	if b == nil { // a row of plain links
 		return fmt.Sprintf(" %9s %7s", added, "-")
 	}
 	if b.Added != nil {

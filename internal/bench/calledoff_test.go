@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The other programs of a measurement that is interrupted end first, and with them the processes that this one waits for.
+// When a measurement is interrupted, its other programs end first. With them end the processes
+// that this program waits for.
 func TestAProgramOfProcessesThatIsCalledOffWaitsForNoOthers(t *testing.T) {
 	p := crewPlan{App: "waits", Count: 1, To: []crewTo{{"ended", 0, 1}}}
 	if err := p.run(t.Context(), strings.NewReader(""), io.Discard); err != nil {

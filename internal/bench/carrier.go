@@ -14,17 +14,17 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// What carries bytes between two processes with NICs.
+// Carriers of bytes between two processes with NICs.
 const (
 	CarriedByMessages = "message" // round trips are calls
 	CarriedByStreams  = "stream"
 )
 
-// CarriedBy lists what can carry bytes.
+// CarriedBy lists the carriers of bytes.
 func CarriedBy() []string { return []string{CarriedByMessages, CarriedByStreams} }
 
-// carrierPlan is one of two processes between which Weft, TCP or TLS carries bytes. The server prints
-// where it is. The client answers questions.
+// carrierPlan is one of two processes between which Weft, TCP or TLS carries bytes. The server
+// prints its address. The client answers questions.
 type carrierPlan struct {
 	Against    string // AgainstTCP or AgainstTLS; empty: this is Weft
 	Deployment string
@@ -32,10 +32,11 @@ type carrierPlan struct {
 	Listen     string
 	Self       string
 	Sealing
-	Server json.RawMessage `json:",omitempty"` // what the server has printed; empty: this is the server
+	// the line that the server printed; empty: this is the server
+	Server json.RawMessage `json:",omitempty"`
 }
 
-// carrierAt is where a server is.
+// carrierAt holds the addresses of a server.
 type carrierAt struct {
 	NIC  string `json:",omitempty"`
 	TCP  string `json:",omitempty"`
@@ -51,16 +52,16 @@ type carrierQuestion struct {
 	Time    time.Duration
 }
 
-// carrierAnswer is how long the round trips took, or how many bytes arrived.
+// carrierAnswer holds the durations of the round trips, or the rate of the bytes that arrived.
 type carrierAnswer struct {
 	Times          *times
 	BytesPerSecond float64
 }
 
-// carrierService is where the server's streams are.
+// carrierService is the service of the server's streams.
 const carrierService = "carrier"
 
-// run is the whole process.
+// run runs the whole process.
 func (p *carrierPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -126,7 +127,7 @@ type carrier struct {
 	p    *weft.Process // nil with TCP
 }
 
-// dial reaches the server.
+// dial connects to the server.
 func (p *carrierPlan) dial(ctx context.Context, down *undo, at carrierAt) (*carrier, error) {
 	switch p.Against {
 	case AgainstTCP:
@@ -153,7 +154,7 @@ func (p *carrierPlan) dial(ctx context.Context, down *undo, at carrierAt) (*carr
 	return &carrier{p: proc, dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "", service) }}, nil
 }
 
-// answer answers a question. All carriers but messages are connections, and do the same.
+// answer answers a question. All carriers except messages are connections, which share the code.
 func (c *carrier) answer(ctx context.Context, q carrierQuestion) (carrierAnswer, error) {
 	if c.p != nil && q.Over == CarriedByMessages {
 		return c.byMessages(ctx, q)

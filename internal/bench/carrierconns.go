@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/together"
 )
 
-// A connection begins with what the client wants:
+// A connection begins with the client's request:
 //
 //	┌──────┬───────────┐
 //	│ 1    │ 4         │  bytes, the most significant first
@@ -21,13 +21,15 @@ import (
 //	│ what │ size      │
 //	└──────┴───────────┘
 //
-// The server returns each message of that size, or reads to the end and returns the number of bytes.
+// The server returns each message of that size, or reads to the end and returns the number of
+// bytes.
 const (
 	carrierEcho  = 'e'
 	carrierCount = 'c'
 )
 
-// carrierReads is how much the server reads at a time of what it counts: with less, TCP is slower.
+// carrierReads is the size of the server's reads when it counts, in bytes. Shorter reads make
+// TCP slower.
 const carrierReads = 256 << 10
 
 // serveConns serves each connection until the listener is closed.
@@ -75,12 +77,12 @@ func echoConn(conn net.Conn, message []byte) error {
 	}
 }
 
-// byConns answers a question with as many connections as it says.
+// byConns answers a question with the number of connections that it gives.
 func (c *carrier) byConns(ctx context.Context, q carrierQuestion) (a carrierAnswer, err error) {
 	conns := make([]net.Conn, 0, q.Streams)
 	defer func() {
 		for _, conn := range conns {
-			_ = conn.Close() // what was wrong with it, err says
+			_ = conn.Close() // err has the cause
 		}
 	}()
 	for range q.Streams {
@@ -119,9 +121,10 @@ func (c *carrier) byConns(ctx context.Context, q carrierQuestion) (a carrierAnsw
 	})
 }
 
-// pourInto writes until it is over, and returns how many bytes have arrived.
+// pourInto writes until over returns true, and returns how many bytes have arrived.
 func pourInto(conn net.Conn, data []byte, over func() bool) (sent int64, err error) {
-	for sent == 0 || !over() { // a busy machine may begin when the time is over
+	// on a busy machine the time may be over at the start
+	for sent == 0 || !over() {
 		for range max(1, echoAtOnce/len(data)) { // between two looks at the clock
 			if _, err := conn.Write(data); err != nil {
 				return sent, err
@@ -142,8 +145,8 @@ func pourInto(conn net.Conn, data []byte, over func() bool) (sent int64, err err
 	return sent, nil
 }
 
-// eachEcho makes round trips with all connections at a time, and times each. begin returns what makes
-// one of connection i.
+// eachEcho makes round trips on all connections concurrently, and times each. begin returns a
+// function that makes one round trip of connection i.
 func eachEcho(ctx context.Context, q carrierQuestion, begin func(ctx context.Context, i int) func() error) (carrierAnswer, error) {
 	all := make([]*times, q.Streams)
 	warm := warmUp(q.Time)
@@ -156,7 +159,8 @@ func eachEcho(ctx context.Context, q carrierQuestion, begin func(ctx context.Con
 				return err
 			}
 			now := time.Since(start)
-			if now > warm || now > q.Time { // a trip that takes longer than all the time counts, too
+			// a round trip that takes longer than the whole time counts, too
+			if now > warm || now > q.Time {
 				all[i].note(now - last)
 			}
 			if last = now; now >= q.Time+warm {
@@ -173,7 +177,8 @@ func eachEcho(ctx context.Context, q carrierQuestion, begin func(ctx context.Con
 	return carrierAnswer{Times: all[0]}, nil
 }
 
-// eachFlow sends one way over all connections at a time. The time ends when all bytes have arrived.
+// eachFlow sends one way over all connections concurrently. The time ends when all bytes have
+// arrived.
 func eachFlow(ctx context.Context, q carrierQuestion, pour func(ctx context.Context, i int, over func() bool) (int64, error)) (carrierAnswer, error) {
 	var sent atomic.Int64
 	start := time.Now()

@@ -12,15 +12,16 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// The tags of a carrier's messages. A call of tagCarrierCall is answered with the bytes of its
-// request, and one of tagCarrierCount with the number of bytes since the last.
+// Tags of a carrier's messages. The answer to a call of tagCarrierCall is the bytes of its
+// request. The answer to one of tagCarrierCount is the number of bytes since the last count.
 const (
 	tagCarrierCall weft.Tag = 400 + iota
 	tagCarrierCount
 	tagCarrierData
 )
 
-// carrierServers is how many goroutines of the server receive: as many calls are answered at a time.
+// carrierServers is the number of receiving goroutines of the server, and so the number of calls
+// that it answers concurrently.
 const carrierServers = 16
 
 // serveMessages receives until ctx ends.
@@ -51,8 +52,8 @@ func serveMessage(ctx context.Context, p *weft.Process, count *atomic.Int64, buf
 	return p.Reply(ctx, m, answer)
 }
 
-// byMessages answers a question with so many messages at a time. They lie in a region, as a program
-// has it that wants bandwidth.
+// byMessages answers a question with q.Streams concurrent messages. Their memory is a region, as
+// in a program that wants bandwidth.
 func (c *carrier) byMessages(ctx context.Context, q carrierQuestion) (a carrierAnswer, err error) {
 	server := c.p.Peer(ServerName)
 	region, buffers, err := memory(c.p, 2*q.Streams, q.Size)
@@ -83,9 +84,9 @@ func (c *carrier) byMessages(ctx context.Context, q carrierQuestion) (a carrierA
 	return a, err
 }
 
-// carrierWindow returns how many messages of one sender are under way at a time: two long ones, so that
-// one crosses the link while the other is acknowledged, or as many short ones as keep the link busy.
-// A process has limits.Contexts of them.
+// carrierWindow returns how many messages of one sender are in flight. For long messages there
+// are two: one crosses the link while the other is acknowledged. For short ones there are enough
+// to keep the link busy. A process has limits.Contexts of them in all.
 func carrierWindow(q carrierQuestion) int {
 	window := 2
 	if manyFor(q.Size) {
@@ -94,7 +95,8 @@ func carrierWindow(q carrierQuestion) int {
 	return max(1, min(window, limits.Contexts/q.Streams))
 }
 
-// pourMessages sends until it is over, and returns the number of bytes that were delivered.
+// pourMessages sends until over returns true, and returns the number of bytes that were
+// delivered.
 func pourMessages(ctx context.Context, server weft.Peer, data []byte, window int, over func() bool) (sent int64, err error) {
 	ring := inflight.New(window)
 	defer ring.Cancel(nil)

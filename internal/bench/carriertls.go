@@ -12,7 +12,7 @@ import (
 // carrierHost is the name in the server's certificate.
 const carrierHost = "weft-bench"
 
-// newCertificate makes a key and a certificate that it signs itself.
+// newCertificate makes a key and a self-signed certificate.
 func newCertificate() (cert tls.Certificate, err error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -24,7 +24,7 @@ func newCertificate() (cert tls.Certificate, err error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, err
 }
 
-// trusting returns what dials the server that has this certificate.
+// trusting returns a dialer for the server that has this certificate.
 func trusting(der []byte) (*tls.Dialer, error) {
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {

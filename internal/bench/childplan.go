@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/bench/limit"
 )
 
-// childPlan is what a process is to be that a bench starts by --child: one of these.
+// childPlan says what a process that a bench starts by --child does: the one plan that is set.
 type childPlan struct {
 	Crew    *crewPlan    `json:",omitempty"`
 	Hostile *hostilePlan `json:",omitempty"`
@@ -22,13 +22,13 @@ type childPlan struct {
 	Hog      *hogPlan      `json:",omitempty"`
 }
 
-// args are the arguments of one, in the name of a kind of measurement.
+// args returns the command line of a child. kind is the kind of measurement.
 func (p childPlan) args(kind string) []string {
-	told, _ := json.Marshal(p) // which has nothing that JSON lacks
+	told, _ := json.Marshal(p) // it has no types that JSON lacks
 	return []string{"bench", kind, "--child", string(told)}
 }
 
-// Child is what such a process does, until in ends.
+// Child runs such a process, until in ends.
 func Child(ctx context.Context, kind, told string, in io.Reader, out io.Writer) error {
 	if kind == KindLimits {
 		return limit.RunChild(told, in, out)
@@ -56,7 +56,8 @@ func Child(ctx context.Context, kind, told string, in io.Reader, out io.Writer) 
 	return fmt.Errorf("bench: what a process is told: nothing to be in %s", told)
 }
 
-// answerAll answers all questions that are asked, each with a line, until there are no more or one cannot be answered.
+// answerAll answers each question with a line. It returns when there are no more, or at the
+// first that it cannot answer.
 func answerAll[Q any](in io.Reader, out io.Writer, answer func(q Q) (any, error)) error {
 	questions, answers := json.NewDecoder(in), json.NewEncoder(out)
 	for {
@@ -76,7 +77,8 @@ func answerAll[Q any](in io.Reader, out io.Writer, answer func(q Q) (any, error)
 	}
 }
 
-// EndWithInput returns a context that ends when r does: how a child notices that its parent has died.
+// EndWithInput returns a context that ends when r does: by this a child notices that its parent
+// has died.
 func EndWithInput(ctx context.Context, r io.Reader) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// KindContended is the measurement of Weft and of TCP beside programs that compute. KindStreams is
-// that of many connections at a time.
+// KindContended is the measurement of Weft and of TCP on a machine on which other programs
+// compute. KindStreams is the measurement of many concurrent connections.
 const (
 	KindContended = "contended"
 	KindStreams   = "streams"
@@ -21,29 +21,29 @@ const (
 
 // What Weft is measured against.
 const (
-	AgainstTCP = "tcp" // beside plain links
-	AgainstTLS = "tls" // Go's, over TCP, beside sealed links
+	AgainstTCP = "tcp" // compared with plain links
+	AgainstTLS = "tls" // Go's, over TCP, compared with sealed links
 )
 
-// ContestOptions say what carries bytes, and beside what.
+// ContestOptions say what carries bytes, and what it is compared with.
 type ContestOptions struct {
 	Kind        string
 	Self        string        // path of the weft binary
 	Time        time.Duration // for each row
 	Rounds      int           // in which the contestants take turns
-	Hogs        int           // programs that compute meanwhile
-	Sizes       []int         // bytes of a round trip, each way, and of a write
-	Streams     []int         // connections at a time
+	Hogs        int           // programs that compute during the measurement
+	Sizes       []int         // bytes of a round trip each way, or of a write
+	Streams     []int         // concurrent connections
 	Over        []string      // CarriedByMessages, CarriedByStreams
 	Deployments []string      // DeployedEmbedded, DeployedDaemon
 	Against     []string      // AgainstTCP, AgainstTLS
 	Link        string        // LinkUDP or LinkXDP
-	Veth        bool          // the two sides are on two hosts that are made for it
+	Veth        bool          // the two sides are on two hosts of a testbed
 	Fabric      string        // the file with the fabric key of sealed links
 }
 
-// ContestRow is one case: Weft beside TCP. The round trips of all rounds are taken together. The
-// ratios of medians and of bytes are the medians of the rounds.
+// ContestRow is one case: Weft compared with TCP. The round trips of all rounds are taken
+// together. The ratios of medians and of bytes are the medians of the rounds.
 type ContestRow struct {
 	Bench      string `json:"bench"`
 	Over       string `json:"over"`
@@ -62,18 +62,18 @@ type ContestRow struct {
 	TCPP99   int64   `json:"tcp_p99_ns"`
 	TCPBytes float64 `json:"tcp_bytes_per_s"`
 
-	RatioP50   float64 `json:"ratio_p50"` // Weft's by TCP's, as are the next two
+	RatioP50   float64 `json:"ratio_p50"` // Weft's by TCP's, as in the next two
 	RatioP99   float64 `json:"ratio_p99"`
 	RatioBytes float64 `json:"ratio_bytes"`
 }
 
-// MostCarried is the largest number of connections at a time.
+// MostCarried is the largest number of concurrent connections.
 const MostCarried = 1024
 
 // ContestAgainst lists what Weft can be measured against.
 func ContestAgainst() []string { return []string{AgainstTCP, AgainstTLS} }
 
-// Check says why the options cannot be measured.
+// Check returns an error if the options cannot be measured.
 func (o *ContestOptions) Check() error {
 	if most := slices.Max(o.Streams); slices.Contains(o.Over, CarriedByMessages) && most > limits.Contexts {
 		return fmt.Errorf("%d messages at a time: expected at most %d, since a process sends no more at a time; --over stream has more", most, limits.Contexts)
@@ -84,7 +84,7 @@ func (o *ContestOptions) Check() error {
 	return CheckRounds(o.Time, 4*o.Rounds)
 }
 
-// RunContest measures case by case, and hands over row by row. In each round of a case, the
+// RunContest measures each case, and passes each row to out. In each round of a case, the
 // contestants take turns, each in two processes of its own:
 //
 //	round    1                                  2
@@ -148,12 +148,12 @@ type contest struct {
 	o     *ContestOptions
 	bed   *testbed.Testbed
 	pairs map[pairKind]*crew // the clients of the pairs
-	ports int                // that hosts of the testbed use
+	ports int                // ports in use on the hosts of the testbed
 }
 
-// pairKind tells pairs of processes apart. Messages and streams go between the same two.
+// pairKind identifies a pair of processes. Messages and streams go between the same pair.
 type pairKind struct {
-	against    string // of TCP or TLS; empty: this is Weft
+	against    string // TCP or TLS; empty: this is Weft
 	deployment string // of Weft
 	sealed     bool
 }
@@ -220,14 +220,14 @@ func (c *contest) measure(ctx context.Context, down *undo, w caseOf) (ContestRow
 	}, nil
 }
 
-// contestant is what one of them did in the rounds of a case.
+// contestant holds the results of one contestant in the rounds of a case.
 type contestant struct {
 	all   *times
 	p50   []float64 // ns, of each round
-	bytes []float64 // a second, of each round
+	bytes []float64 // per second, of each round
 }
 
-// ask has a pair of processes carry bytes, and notes how long that took.
+// ask sends a question to a pair of processes, and records the answer.
 func (c *contestant) ask(client *crew, q carrierQuestion) error {
 	var a carrierAnswer
 	if err := client.ask(q, &a); err != nil {

@@ -13,16 +13,20 @@ import (
 	"github.com/weftnet/weft/internal/inflight"
 )
 
-// crew is a weft of ours in a process of its own that is spoken to by its standard input, and answers on its standard output.
+// crew is a child process that reads questions from its standard input, and answers on its
+// standard output.
 type crew struct {
 	*child
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// talk starts a child with pipes to and from it. Its standard input ends when ctx does, and when this process does; it ends with that.
+// talk starts a child with pipes to and from it. The child's standard input ends when ctx or
+// this process ends, and the child ends with it.
 func (u *undo) talk(ctx context.Context, of *child) (c *crew, err error) {
-	out, theirs, err := os.Pipe() // not StdoutPipe: that is closed as soon as the child ends, though its last words have not been read
+	// not StdoutPipe, which is closed as soon as the child ends, even if its last output is
+	// unread
+	out, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +72,8 @@ func (u *undo) startServer(ctx context.Context, of *child) (addr string, err err
 	return addr, err
 }
 
-// line is the next line that the program says. One that ends instead has said why.
+// line returns the next line of the program. If the program ends instead, it returns the
+// program's error.
 func (c *crew) line() (string, error) {
 	s, err := c.out.ReadString('\n')
 	if err != nil {
@@ -81,18 +86,19 @@ func (c *crew) line() (string, error) {
 	return strings.TrimSpace(s), nil
 }
 
-// ask asks a question, and reads the answer. A program that cannot be asked any more has said why.
+// ask sends a question, and reads the answer. If the program has ended, it returns the program's
+// error.
 func (c *crew) ask(question, answer any) error {
 	c.tell(question)
 	return c.hear(answer)
 }
 
-// tell asks a question without reading the answer.
+// tell sends a question without reading the answer.
 func (c *crew) tell(question any) {
-	_ = json.NewEncoder(c.in).Encode(question) // what is wrong with it hear finds
+	_ = json.NewEncoder(c.in).Encode(question) // hear finds an error
 }
 
-// hear reads what the program says on its own account.
+// hear reads a line that the program prints.
 func (c *crew) hear(answer any) error {
 	line, err := c.line()
 	if err != nil {
@@ -104,7 +110,8 @@ func (c *crew) hear(answer any) error {
 	return nil
 }
 
-// flow keeps so many operations under way, until begin or one of them fails or ctx ends. Of each that has ended done is told.
+// flow keeps window operations in flight, until begin or one of them fails, or ctx ends. It
+// calls done after each operation that has ended.
 func flow(ctx context.Context, window int, begin func(*weft.Op) error, done func()) error {
 	ring := inflight.New(window)
 	defer ring.Cancel(nil)

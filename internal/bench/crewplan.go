@@ -14,27 +14,29 @@ import (
 	"github.com/weftnet/weft/internal/together"
 )
 
-// crewPlan is a program of processes that send, receive or answer. It says its first NIC's address, or "ready" where its processes are a
-// daemon's, and does what it is told then:
+// crewPlan is a program of processes that send, receive or answer. It prints its first NIC's
+// address, or "ready" if a daemon serves its processes. Then it obeys these commands:
 //
 //	"go"      begin to send, to all that each process has to
-//	"stop"    send no more, once the oldest send of each is done
-//	"drop"    send no more: where crews send to one another, those that go on would make it long until the oldest is done
+//	"stop"    begin no more sends; wait for the oldest send of each process
+//	"drop"    begin no more sends; wait for none, since other crews would slow the oldest down
 //	"report"  nothing
 //
-// Each is answered by a crewReport. The program ends with its input.
+// It answers each with a crewReport. The program ends with its input.
 type crewPlan struct {
-	Socket string // of the daemon that serves the processes; empty: each has a NIC of its own, by UDP on this host
+	// of the daemon that serves the processes; empty: each has an embedded NIC, by UDP on this
+	// host
+	Socket string
 	Sealing
-	Peer   string // address of a NIC that those know; empty: none
+	Peer   string // address of a NIC that the embedded NICs know; empty: none
 	App    string // the processes are App/First and those that follow
 	First  int
 	Count  int
-	Size   int       // of a message that is sent or received, in bytes
-	To     []crewTo  // each process sends to all of them,
-	Window int       // so many messages to each at a time,
-	Takes  int       // and has so many receives posted
-	Echo   *crewEcho // what it sends back; nil: nothing
+	Size   int       // of a message, in bytes
+	To     []crewTo  // each process sends to all of them
+	Window int       // messages in flight to each receiver
+	Takes  int       // receives that a process has posted
+	Echo   *crewEcho // messages that a process sends back; nil: none
 }
 
 // crewTo is where process i sends: to App/(i+Step)%Of.
@@ -47,44 +49,46 @@ func (t crewTo) of(i int) weft.Name {
 	return weft.Name{App: t.App, Index: uint32((i + t.Step) % t.Of)}
 }
 
-// crewEcho is what a process sends back: what comes with a tag and is not longer than so many bytes.
+// crewEcho selects the messages that a process sends back, by sender and tag. Most is their
+// largest length in bytes.
 type crewEcho struct {
 	From *crewTo // nil: any process
 	Tag  weft.Tag
 	Most int
 }
 
-// crewReport is what a program says when it is told something.
+// crewReport is the answer of a program to a command.
 type crewReport struct {
-	Bytes   []int64 // that each process has sent and received
-	Seconds float64 // in which they sent
-	Drops   uint64  // frames that the links of its own NICs had no room for
+	Bytes   []int64 // sent and received by each process
+	Seconds float64 // for which they have sent
+	Drops   uint64  // frames that found no room at the links of its embedded NICs
 }
 
-// tagLong is the tag of what crews send and receive by themselves.
+// tagLong is the tag of the messages that crews send and receive.
 const tagLong weft.Tag = 200
 
 // member is one process of a crew.
 type member struct {
-	p       *weft.Process
-	index   int
-	out, in []byte       // of all messages: what is sent is the same, and what is received is not read
+	p     *weft.Process
+	index int
+	// contents of all messages: each send has the same, and no received message is read
+	out, in []byte
 	bytes   atomic.Int64 // of messages sent and received
 }
 
-// theCrew is a program of processes at work.
+// theCrew is a running program of processes.
 type theCrew struct {
 	*crewPlan
 	members []*member
 	senders sync.WaitGroup
-	seconds float64     // that they were at it before
-	begun   time.Time   // if they are at it now
-	over    atomic.Bool // they shall begin no more
-	drop    func()      // withdraws what they have under way; nil: they are at nothing
-	errs    []error     // of each of them
+	seconds float64     // for which they have sent before begun
+	begun   time.Time   // of the present sends
+	over    atomic.Bool // they begin no more sends
+	drop    func()      // cancels the sends in flight; nil: they do not send
+	errs    []error     // of each sender
 }
 
-// run is the whole program.
+// run runs the whole program.
 func (p *crewPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -93,7 +97,7 @@ func (p *crewPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err er
 	gathering, cancel := context.WithCancel(ctx)
 	defer cancel()
 	asked := make(chan struct{})
-	go func() { // until the first question: the measurement may be called off before that
+	go func() { // up to the first question, the measurement may be called off
 		defer close(asked)
 		if _, err := questions.Peek(1); err != nil {
 			cancel()
@@ -134,7 +138,8 @@ func (p *crewPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err er
 	if working.Err() != nil {
 		err = context.Cause(working)
 	}
-	if ctx.Err() != nil || errors.Is(err, context.Canceled) { // the measurement is over, or was called off
+	// the measurement is over, or was called off
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
@@ -161,7 +166,8 @@ func (c *theCrew) gather(ctx context.Context, down *undo) (err error) {
 			return err
 		}
 		if c.Socket != "" && c.Size > 0 {
-			region, err := m.p.Alloc(2 * c.Size) // which the daemon has, too: no program's own copying is what is measured
+			// the daemon also maps it, since the copies of a program are not to be measured
+			region, err := m.p.Alloc(2 * c.Size)
 			if err != nil {
 				return err
 			}
@@ -180,7 +186,7 @@ func (c *theCrew) gather(ctx context.Context, down *undo) (err error) {
 	return nil
 }
 
-// obey does what the program is told.
+// obey obeys a command.
 func (c *theCrew) obey(ctx context.Context, what string) (r crewReport, err error) {
 	switch {
 	case what == "go":
@@ -206,7 +212,7 @@ func (c *theCrew) obey(ctx context.Context, what string) (r crewReport, err erro
 	return r, err
 }
 
-// start has every process send.
+// start starts the sends of every process.
 func (c *theCrew) start(ctx context.Context) {
 	ctx, c.drop = context.WithCancel(ctx)
 	c.errs = make([]error, len(c.members)*len(c.To))
@@ -223,10 +229,10 @@ func (c *theCrew) start(ctx context.Context) {
 	}
 }
 
-// errOver is what a sender ends with that shall begin no more.
+// errOver ends a sender that must begin no more sends.
 var errOver = errors.New("bench: it is over")
 
-// pour sends one message after the other.
+// pour sends messages continuously.
 func (c *theCrew) pour(ctx context.Context, m *member, to weft.Name) error {
 	return flow(ctx, c.Window, func(op *weft.Op) error {
 		if c.over.Load() {
@@ -236,14 +242,14 @@ func (c *theCrew) pour(ctx context.Context, m *member, to weft.Name) error {
 	}, func() { m.bytes.Add(int64(len(m.out))) })
 }
 
-// drain receives whatever comes, so many at a time.
+// drain receives messages of any process, with window receives in flight.
 func (m *member) drain(ctx context.Context, window int) error {
 	return flow(ctx, window, func(op *weft.Op) error {
 		return m.p.StartRecv(op, weft.AnyProcess, tagLong, m.in)
 	}, func() { m.bytes.Add(int64(len(m.in))) })
 }
 
-// echo sends back what comes.
+// echo sends messages back.
 func (m *member) echo(ctx context.Context, e *crewEcho) error {
 	from, buf := weft.AnyProcess, make([]byte, e.Most)
 	if e.From != nil {
@@ -263,7 +269,8 @@ func (m *member) echo(ctx context.Context, e *crewEcho) error {
 	}
 }
 
-// spread starts so many processes of a plan, spread over some programs; over fewer if there are fewer processes.
+// spread starts processes of a plan, spread over several programs. If there are fewer processes
+// than programs, each is a program.
 func (u *undo) spread(ctx context.Context, self, kind string, processes, programs int, p crewPlan) (crews []*crew, err error) {
 	programs = min(programs, processes)
 	for i := range programs {

@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// place is where a process is to be: its name, and the NIC that serves it.
+// place says where a process is: its name, and the NIC that serves it.
 type place struct {
 	self       string // the weft binary
 	deployment string
@@ -23,9 +23,9 @@ type place struct {
 	name       weft.Name
 	listen     string
 	nodes      []weft.Node
-	config     string // of a daemon: more lines of its configuration
+	config     string // more lines for a daemon's configuration
 	sealing    Sealing
-	apart      bool // of a daemon: it has the second half of the processors
+	apart      bool // a daemon has the second half of the processors
 }
 
 // open makes a process and the NIC that serves it, and returns the address of the NIC's link.
@@ -46,11 +46,12 @@ func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error
 		u.add(p.Close)
 		return p, p.NIC().Addr(), nil
 	}
-	// With one processor, which is what half of two gives, each yield of a waiter would be the Go scheduler's affair, too. The roles of limits
-	// have as many.
+	// Half of two processors is one. With one, each yield of a waiter would also go through the
+	// Go scheduler. The roles of limits have two as well.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	socket, addr := at.listen, at.listen
-	if at.deployment != DeployedShared { // there it is that of a daemon which is there already
+	// the shared daemon runs already
+	if at.deployment != DeployedShared {
 		d, err := u.startDaemon(ctx, at)
 		if err != nil {
 			return nil, "", err
@@ -61,7 +62,7 @@ func (u *undo) open(ctx context.Context, at place) (*weft.Process, string, error
 	return p, addr, err
 }
 
-// arguments are those of a side that is a process of its own, and more.
+// arguments returns the command line of a side that is a separate process, followed by more.
 func (o *Options) arguments(more ...string) []string {
 	args := []string{"bench", o.Kind, "--child", "--deployment", o.Deployment}
 	if o.Link != LinkNone {
@@ -70,7 +71,7 @@ func (o *Options) arguments(more ...string) []string {
 	return append(append(args, o.Sealing.arguments()...), more...)
 }
 
-// anyAddress is where a NIC on this host may listen.
+// anyAddress returns an address at which a NIC on this host may listen.
 func (o *Options) anyAddress() string {
 	if o.Link == LinkShm {
 		return "shm:"
@@ -78,8 +79,9 @@ func (o *Options) anyAddress() string {
 	return "127.0.0.1:0"
 }
 
-// meetingPlace is where the server on this host is to listen: at an address that it chooses, or at the socket of the daemon that it shares with
-// the client, which is started for that.
+// meetingPlace returns where the server on this host listens. That is an address that the server
+// chooses, or the socket of the daemon that it shares with the client. meetingPlace starts that
+// daemon.
 func (u *undo) meetingPlace(ctx context.Context, o *Options) (listen string, err error) {
 	if o.Deployment != DeployedShared {
 		return o.anyAddress(), nil
@@ -91,14 +93,14 @@ func (u *undo) meetingPlace(ctx context.Context, o *Options) (listen string, err
 	return d.socket, nil
 }
 
-// daemon is a NIC daemon of ours.
+// daemon is a NIC daemon that the bench has started.
 type daemon struct {
 	*child
 	socket string
 	addr   string // of its link
 }
 
-// startDaemon starts a NIC daemon of its own, in a directory of its own, and waits until it answers.
+// startDaemon starts a NIC daemon in its own directory, and waits until it answers.
 func (u *undo) startDaemon(ctx context.Context, at place) (d *daemon, err error) {
 	defer func() {
 		if err != nil {
@@ -159,7 +161,7 @@ func (d *daemon) whenUp(ctx context.Context) error {
 	}
 }
 
-// stat asks the daemon what it says of itself, and for its counters.
+// stat asks the daemon for information about itself, and for its counters.
 func (d *daemon) stat(ctx context.Context) (info *ctl.Info, counters map[string]uint64, err error) {
 	conn, err := ctl.Dial(ctx, d.socket)
 	if err != nil {
@@ -182,7 +184,7 @@ func (d *daemon) stat(ctx context.Context) (info *ctl.Info, counters map[string]
 	return info, counters, nil
 }
 
-// alive is an error if the daemon has ended.
+// alive returns an error if the daemon has ended.
 func (d *daemon) alive() error {
 	select {
 	case <-d.ended:

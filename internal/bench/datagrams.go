@@ -12,10 +12,12 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// Datagrams go one way, a window of them at a time. What the client counts are those that left, and the server those that came to a receive:
-// what lies between is lost, on the link or for want of a receive.
+// Datagrams go one way, with a window of them in flight. The client counts those that left, and
+// the server those that a receive took. The difference is lost, on the link or because no
+// receive was posted.
 
-// datagrams is a sample of them. Its time ends when the last one has left: what is still on its way then comes within straggle.
+// datagrams makes a sample of datagrams. Its time ends when the last one has left. Datagrams
+// that are in flight then arrive within straggle.
 func (c *Client) datagrams(ctx context.Context, size int, d time.Duration) (s sample, err error) {
 	pl, data := plan{Size: size, Window: windowFor(size), Datagrams: true}, payload.Written(size)
 	for _, d := range []time.Duration{warmUp(d), d} {
@@ -38,7 +40,8 @@ func (c *Client) datagrams(ctx context.Context, size int, d time.Duration) (s sa
 	return s, nil
 }
 
-// pourDatagrams sends for the time d, and returns how many left. One that finds too many waiting for the link has not.
+// pourDatagrams sends for the time d, and returns how many left. A datagram that finds too many
+// waiting for the link has not left.
 func (c *Client) pourDatagrams(ctx context.Context, pl plan, data []byte, d time.Duration) (left int64, err error) {
 	ring := inflight.New(pl.Window)
 	defer ring.Cancel(nil)
@@ -75,11 +78,11 @@ func (c *Client) pourDatagrams(ctx context.Context, pl plan, data []byte, d time
 	return left, nil
 }
 
-// straggle is how long a server waits for datagrams that are still on their way when the client has sent its last: they keep no order with
-// the message that says so.
+// straggle is how long a server waits for datagrams in flight when the client has sent its last
+// one. Their order with the message that ends the plan is not fixed.
 const straggle = 20 * time.Millisecond
 
-// receives is how many datagrams a server can be sent before it looks.
+// receives is the number of receives that a server keeps posted.
 const receives = 48
 
 // sinkDatagrams counts datagrams until the client says stop.
@@ -90,7 +93,7 @@ func (s *session) sinkDatagrams(ctx context.Context, asked weft.Message) error {
 	if err != nil {
 		return s.answer(ctx, asked, outcome{Error: err.Error()})
 	}
-	defer region.Close() // behind the receives
+	defer region.Close() // after the receives
 	post := func(i int64) error {
 		op := ring.Next()
 		return ring.Add(op, s.p.StartRecvDatagram(op, tagData, bufs[i%receives]))
@@ -108,7 +111,7 @@ func (s *session) sinkDatagrams(ctx context.Context, asked weft.Message) error {
 		for broken == nil {
 			m, err := ring.Oldest(ctx)
 			if err != nil {
-				return // it is over
+				return // the measurement is over
 			}
 			if broken = post(s.count); m.Full != s.plan.Size {
 				broken = wrongSize(m, s.plan.Size)
@@ -125,11 +128,12 @@ func (s *session) sinkDatagrams(ctx context.Context, asked weft.Message) error {
 	if err = errors.Join(err, broken); err != nil {
 		return err
 	}
-	ring.Cancel(nil) // before the client goes on: its next plan is not for these receives
+	// before the client goes on: its next plan must not find these receives
+	ring.Cancel(nil)
 	return s.answer(context.WithoutCancel(ctx), said, outcome{Messages: s.count})
 }
 
-// untilStop tells the client to begin, and waits until it says stop.
+// untilStop tells the client to begin, and waits until the client says stop.
 func (s *session) untilStop(ctx context.Context, asked weft.Message, ready outcome) (weft.Message, error) {
 	var op weft.Op
 	if err := s.p.StartRecv(&op, s.client, tagStop, make([]byte, answerBytes)); err != nil {

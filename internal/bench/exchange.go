@@ -6,21 +6,23 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// exchange is one side of an exchange of single messages with a peer. Between two processes of one daemon the receive of the next message is
-// posted together with the send of the one before, as a program does that wants latency: so an answer finds its place, and the process need
-// not wait for the daemon to hear of the receive. Over a network there is time for that while the message is on its way, and a NIC in the
-// process needs no receive: Recv takes what comes from the link itself.
+// exchange is one side of an exchange of single messages with a peer. Between two processes of
+// one daemon, it posts the receive of the next message together with the send of the previous
+// one, as a program that wants low latency does. So an answer finds its receive, and the process
+// need not wait until the daemon sees the receive. Over a network there is time for that while
+// the message is in flight. An embedded NIC needs no receive: Recv takes a message from the link
+// itself.
 type exchange struct {
 	p      *weft.Process
 	peer   weft.Name
-	tag    weft.Tag // of what is received
+	tag    weft.Tag // of received messages
 	ahead  bool
 	posted bool
 	out    weft.Op
 	in     weft.Op
 }
 
-// newExchange makes the side of p with a peer that is at the address at.
+// newExchange returns the side of p in an exchange with a peer at the address at.
 func newExchange(p *weft.Process, peer weft.Name, at weft.Address, tag weft.Tag) *exchange {
 	return &exchange{p: p, peer: peer, tag: tag, ahead: p.NIC() == nil && p.Address().NIC == at.NIC}
 }
@@ -32,7 +34,8 @@ func (x *exchange) post(buf []byte) error {
 	return err
 }
 
-// send sends data. buf is where the next message goes, if its receive is posted ahead.
+// send sends data. If the receive of the next message is posted ahead, that message goes into
+// buf.
 func (x *exchange) send(ctx context.Context, data, buf []byte) error {
 	if x.ahead {
 		return x.sendAhead(ctx, data, buf)
@@ -40,7 +43,7 @@ func (x *exchange) send(ctx context.Context, data, buf []byte) error {
 	return x.p.Send(ctx, x.peer, tagData, data)
 }
 
-// sendAhead sends data, and posts the receive of the next message, into buf. The message is on its way first.
+// sendAhead sends data first, and then posts the receive of the next message, into buf.
 func (x *exchange) sendAhead(ctx context.Context, data, buf []byte) error {
 	if err := x.p.Peer(x.peer).StartSend(&x.out, tagData, data); err != nil {
 		return err
@@ -54,8 +57,9 @@ func (x *exchange) sendAhead(ctx context.Context, data, buf []byte) error {
 	return posted
 }
 
-// recv waits for the next message: that of the receive that is posted, or else one into buf. It sets m, because to
-// return a Message costs another copy of it, which 64-byte round trips show.
+// recv waits for the next message: that of the posted receive, or else one into buf. It sets m
+// instead of returning a Message, because another copy of a Message shows in 64-byte round
+// trips.
 func (x *exchange) recv(ctx context.Context, buf []byte, m *weft.Message) (err error) {
 	if !x.posted {
 		*m, err = x.p.Recv(ctx, x.peer, x.tag, buf)
@@ -67,7 +71,7 @@ func (x *exchange) recv(ctx context.Context, buf []byte, m *weft.Message) (err e
 	return err
 }
 
-// cancel withdraws a receive that is posted, and waits until its memory is in use no more.
+// cancel withdraws a posted receive, and waits until its memory is no longer in use.
 func (x *exchange) cancel() {
 	if x.posted {
 		x.in.Cancel()

@@ -9,31 +9,33 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Fairness measures how evenly one NIC serves many processes that all want as much as they can get. Two daemons on this
-// host, joined by loopback; the processes are attachments of a few programs:
+// Fairness measures how evenly one NIC serves many processes that all want as much as they can
+// get. Two daemons on this host are joined by loopback. The processes are attachments of several
+// programs:
 //
 //	┌─ programs ─────────────────┐   NIC under test          other NIC    ┌─ program ─┐
 //	│ 0 ─► 1 ─► 2 ─► … n-1 ─► 0  │ ─── local, by copy                     │  16 sinks │
 //	│ └────┴────┴──────────────────────────────── over the link ─────────► │           │
 //	└────────────────────────────┘                                        └───────────┘
 //
-// Each process sends to its neighbour on the same NIC and to a sink on the other, two messages of the size under way to
-// each, and receives from its other neighbour. What counts is the bytes of messages that it has sent and received.
+// Each process sends to its neighbour on the same NIC and to a sink on the other NIC, with
+// fairWindow messages in flight to each, and receives from its other neighbour. Its figure is
+// the bytes of messages that it has sent and received.
 
-// KindFairness is the word for it.
+// KindFairness is the kind of this measurement.
 const KindFairness = "fairness"
 
-// FairOptions say how much is asked of the NIC.
+// FairOptions say how many processes there are, and what they send.
 type FairOptions struct {
 	Processes int
-	Programs  int // that the processes are spread over
+	Programs  int // over which the processes are spread
 	Size      int // bytes of a message
 	Time      time.Duration
 	Self      string // path of the weft binary
 	Sealing
 }
 
-// FairRow is what came of it. Rates are bytes a second of one process; Total is over all.
+// FairRow holds the result. Rates are bytes per second of one process; Total is over all.
 type FairRow struct {
 	Bench     string  `json:"bench"`
 	Sealed    bool    `json:"sealed"` // the links between NICs
@@ -46,14 +48,14 @@ type FairRow struct {
 	Total     float64 `json:"bytes_per_s"`
 }
 
-// sinks is how many processes of the other NIC receive. Each of them has requests of a sixteenth of the senders, which
-// stays below what one NIC may have open at one process.
+// sinks is how many processes of the other NIC receive. A sink has requests of a sixteenth of
+// the senders. This stays below the number that one NIC may have open at one process.
 const sinks = 16
 
-// fairWindow is how many messages each process has under way to each of its two receivers.
+// fairWindow is how many messages each process has in flight to each of its two receivers.
 const fairWindow = 16
 
-// mostTakes is how many receives a process has posted at the most.
+// mostTakes bounds the receives that a process has posted.
 const mostTakes = 32
 
 const (
@@ -61,7 +63,7 @@ const (
 	sinkApp = "weft-sink"
 )
 
-// RunFairness sets all of it up, and measures.
+// RunFairness sets everything up, and measures.
 func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
@@ -90,7 +92,8 @@ func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 	return fairRow(&o, rates), nil
 }
 
-// measureCrews lets all begin and returns the rate of each process. None stops before all have been measured, so that all are under the same load.
+// measureCrews starts all crews and returns the rate of each process. None stops before all have
+// been measured, so all are under the same load.
 func measureCrews(ctx context.Context, crews []*crew, d time.Duration) (rates []float64, err error) {
 	before, after := make([]crewReport, len(crews)), make([]crewReport, len(crews))
 	for _, turn := range []struct {
@@ -125,8 +128,8 @@ func fairRow(o *FairOptions, rates []float64) FairRow {
 	return r
 }
 
-// Jain is the fairness index of shares: 1 when all are equal, 1/n when one of n has everything, 0 when none has
-// anything.
+// Jain returns the fairness index of shares: 1 if all are equal, 1/n if one of n has everything,
+// 0 if all are 0.
 func Jain(shares []float64) float64 {
 	var sum, squares float64
 	for _, x := range shares {

@@ -6,14 +6,16 @@ import (
 	"syscall"
 )
 
-// favoured is how much nicer than usual the kernel shall be.
+// favoured is the nice value of favoured programs.
 const favoured = -10
 
-// favour has the kernel prefer a program, and what that starts, where it lets us: then what is compared is what the NIC
-// costs the processes that work, rather than how the kernel shares out its processors.
+// favour makes the kernel prefer a program and its children, if the kernel allows it. Then the
+// figures show what the NIC costs the working processes, rather than how the kernel shares out
+// its processors.
 func favour(pid int) { renice(strconv.Itoa(pid), favoured) }
 
-// level takes that back for a program that is not to be preferred, which inherits it otherwise.
+// level takes that preference back for a program that must not have it. Otherwise the program
+// inherits it.
 func level() { renice("self", 0) }
 
 func renice(process string, to int) {

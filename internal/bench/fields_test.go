@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// fill gives a value and all that it has something other than nothing, so that no field is left out of JSON.
+// fill sets a value and its parts to something other than zero, so that no field is left out of
+// the JSON.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -39,7 +40,8 @@ func fill(v reflect.Value) {
 	}
 }
 
-// Programs that read the rows go by the names of their fields: none is lost or renamed unseen.
+// Programs that read the rows use the names of their fields, so no field may be lost or renamed
+// unnoticed.
 func TestRowsHaveTheFieldsThatWerePublished(t *testing.T) {
 	for what, c := range map[string]struct {
 		row  any

@@ -7,8 +7,8 @@ import (
 	"runtime"
 )
 
-// hogPlan is a program that computes on one processor, as a service does that shares its machine. It
-// never waits, so the kernel takes the processor from it for those that are woken.
+// hogPlan is a program that computes on one processor, like a service that shares its machine.
+// It never waits, so the kernel takes the processor from it for woken threads.
 type hogPlan struct{}
 
 // run computes until in ends.
@@ -26,6 +26,6 @@ func (hogPlan) run(ctx context.Context, in io.Reader, out io.Writer) error {
 			x ^= x << 17
 		}
 	}
-	_, err := fmt.Fprintln(out, x) // so that the compiler does not leave the loop out
+	_, err := fmt.Fprintln(out, x) // so the compiler keeps the loop
 	return err
 }

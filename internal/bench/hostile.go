@@ -20,7 +20,8 @@ import (
 // KindHostile is the measurement of what hostile processes cost the others.
 const KindHostile = "hostile"
 
-// HostileBound is how many times as long as beside harmless busy processes a round trip may take beside hostile ones.
+// HostileBound bounds the ratio of round-trip times while hostile processes run to those while
+// harmless busy processes run.
 const HostileBound = 2
 
 // HostileOptions say how to set hostile processes on a daemon.
@@ -29,18 +30,21 @@ type HostileOptions struct {
 	Sealing
 	Kinds []string      // of misbehaviour; empty: all
 	Time  time.Duration // for all kinds together
-	Each  int           // hostile processes of one kind at a time
+	Each  int           // concurrent hostile processes of one kind
 	Seed  uint64
 }
 
-// HostileRow is what one kind of misbehaviour came to. Beside as many processes that only burn the processor, in turns
-// with the hostile ones of all kinds, round trips took the times of Beside.
+// HostileRow is the result for one kind of misbehaviour. P50 and P99 are of round trips while
+// hostile processes run. BesideP50 and BesideP99 are of round trips while as many processes only
+// burn the processor. Turns of busy processes alternate with those of the hostile ones of all
+// kinds.
 type HostileRow struct {
-	Bench     string  `json:"bench"`
-	Sealed    bool    `json:"sealed"` // the links between NICs
-	Kind      string  `json:"kind"`
-	What      string  `json:"what"`
-	Exchanges int64   `json:"exchanges"` // beside hostile processes; each came once, in order and intact
+	Bench  string `json:"bench"`
+	Sealed bool   `json:"sealed"` // the links between NICs
+	Kind   string `json:"kind"`
+	What   string `json:"what"`
+	// while hostile processes run; each came once, in order and intact
+	Exchanges int64   `json:"exchanges"`
 	P50       int64   `json:"p50_ns"`
 	P99       int64   `json:"p99_ns"`
 	BesideP50 int64   `json:"busy_p50_ns"`
@@ -50,7 +54,7 @@ type HostileRow struct {
 	Named string `json:"named,omitempty"` // a line of the daemon's log that names an offender
 }
 
-// Misdeeds are what hostile processes came to, in all their lives.
+// Misdeeds counts the acts of hostile processes and their consequences, over all their lives.
 type Misdeeds struct {
 	Attached  int64 `json:"attached"`
 	Refused   int64 `json:"refused"`
@@ -67,20 +71,21 @@ func (m *Misdeeds) add(b Misdeeds) {
 	m.Killed += b.Killed
 }
 
-// sliceTime is how long hostile and busy processes take turns.
+// sliceTime is the length of one turn of hostile or busy processes.
 const sliceTime = 350 * time.Millisecond
 
-// hostileRun is one daemon and the processes that work with it.
+// hostileRun is one daemon with its working processes.
 type hostileRun struct {
 	o      HostileOptions
 	daemon *daemon
 	work   *worker
 }
 
-// RunHostile starts a daemon and processes that work, and sets hostile processes on them, one kind after the other and
-// then all kinds at once, in rounds. Every message of the processes that work is checked. The error is a promise that was broken: a message
-// lost, doubled or altered; a daemon that ended; something that it still holds when all have gone; an offender that it does not
-// name; or, beyond HostileBound, what the others paid.
+// RunHostile starts a daemon and working processes, and sets hostile processes on them. In each
+// round it takes one kind after the other, and then all kinds at once. Every message of the
+// working processes is checked. The error names a broken promise: a message that was lost,
+// doubled or altered; a daemon that ended; a resource that it still holds when all processes
+// have gone; an offender that it does not name; or a cost to the others beyond HostileBound.
 func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) error) (err error) {
 	if len(o.Kinds) == 0 {
 		o.Kinds = append(hostile.Kinds(), allKinds)
@@ -110,7 +115,7 @@ func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) erro
 	return r.judge(rows, out)
 }
 
-// judge passes the rows on, with a line of the log for each, and says what is wrong.
+// judge passes the rows on, with a line of the log for each, and returns the errors.
 func (r *hostileRun) judge(rows []HostileRow, out func(HostileRow) error) error {
 	var wrong []error
 	var slow SlowError
@@ -132,7 +137,8 @@ func (r *hostileRun) judge(rows []HostileRow, out func(HostileRow) error) error 
 	return errors.Join(wrong...)
 }
 
-// SlowError says beside which kinds round trips took longer than HostileBound allows. Nothing else was wrong.
+// SlowError lists the kinds for which round trips took longer than HostileBound allows. Nothing
+// else was wrong.
 type SlowError []HostileRow
 
 func (e *SlowError) Error() string {
@@ -143,10 +149,10 @@ func (e *SlowError) Error() string {
 	return fmt.Sprintf("bench: round trips may take %d times as long as beside busy processes; they took %s", HostileBound, strings.Join(l, ", "))
 }
 
-// allKinds are all kinds at once, a process each.
+// allKinds stands for all kinds at once, one process of each.
 const allKinds = "all"
 
-// measure has them all work beside one kind after the other, in rounds.
+// measure makes them work during the turns of each kind, in rounds.
 func (r *hostileRun) measure(ctx context.Context) (rows []HostileRow, err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -160,7 +166,9 @@ func (r *hostileRun) measure(ctx context.Context) (rows []HostileRow, err error)
 	for _, kind := range r.o.Kinds {
 		turns = append(turns, r.turns(kind, busy))
 	}
-	for range rounds { // every kind has its turns all over the time, so that what the machine does besides falls upon all alike
+	// every kind has turns throughout the run, so other load on the machine affects all kinds
+	// alike
+	for range rounds {
 		for _, t := range turns {
 			if err := r.take(ctx, t, slice); err != nil {
 				return nil, fmt.Errorf("bench: beside hostile processes of kind %q: %w", t.row.Kind, err)
@@ -173,8 +181,9 @@ func (r *hostileRun) measure(ctx context.Context) (rows []HostileRow, err error)
 	return rows, nil
 }
 
-// turns are those of one kind. Beside as many busy processes it does not matter whose turn follows: those round trips are
-// counted together, since they depend more on which processes share a core than on anything else.
+// turns holds the results of one kind. The turns with busy processes are counted together for
+// all kinds with the same number of processes: those round trips depend more on which processes
+// share a core than on anything else.
 type turns struct {
 	row         HostileRow
 	kinds       []string // of the processes
@@ -194,7 +203,8 @@ func (r *hostileRun) turns(kind string, busy map[int]*times) *turns {
 	return t
 }
 
-// take measures the work beside busy processes, and then beside hostile ones.
+// take measures the work during a turn of busy processes, and then during one of hostile
+// processes.
 func (r *hostileRun) take(ctx context.Context, t *turns, slice time.Duration) error {
 	if _, err := r.beside(ctx, slices.Repeat([]string{burn}, len(t.kinds)), slice, t.busy); err != nil {
 		return err
@@ -209,7 +219,7 @@ func (r *hostileRun) take(ctx context.Context, t *turns, slice time.Duration) er
 	return r.daemon.alive()
 }
 
-// done is what the turns came to.
+// done returns the row of the turns.
 func (t *turns) done() HostileRow {
 	row, l, b := t.row, t.among.latency(), t.busy.latency()
 	row.Exchanges, row.P50, row.P99, row.BesideP50, row.BesideP99 = t.among.TotalCount(), l.P50, l.P99, b.P50, b.P99
@@ -217,7 +227,7 @@ func (t *turns) done() HostileRow {
 	return row
 }
 
-// beside works for a while beside processes of these kinds.
+// beside works for the time d while processes of these kinds run.
 func (r *hostileRun) beside(ctx context.Context, kinds []string, d time.Duration, h *times) ([]Misdeeds, error) {
 	all := make([]Misdeeds, len(kinds))
 	stop := make(chan struct{})
@@ -233,10 +243,11 @@ func (r *hostileRun) beside(ctx context.Context, kinds []string, d time.Duration
 	})
 }
 
-// burn is the kind of process that does nothing but burn the processor.
+// burn is the kind of process that only burns the processor.
 const burn = "burn"
 
-// wild runs one process of a kind until stop is closed. One of the kind that is stopped is started again when killed.
+// wild runs one process of a kind until stop is closed. A process of the kind "stop" is started
+// again after it was killed.
 func (r *hostileRun) wild(ctx context.Context, kind string, seed uint64, stop <-chan struct{}, m *Misdeeds) error {
 	for {
 		killed, err := r.life(ctx, kind, seed, stop, m)
@@ -247,7 +258,7 @@ func (r *hostileRun) wild(ctx context.Context, kind string, seed uint64, stop <-
 	}
 }
 
-// life is that of one process. It ends by stop, with a word on what it came to, or is killed.
+// life runs one process. The process ends by stop, with a report on its acts, or is killed.
 func (r *hostileRun) life(ctx context.Context, kind string, seed uint64, stop <-chan struct{}, m *Misdeeds) (killed bool, err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -259,7 +270,7 @@ func (r *hostileRun) life(ctx context.Context, kind string, seed uint64, stop <-
 	}
 	if kind == "stop" && harass(of, stop) {
 		<-of.ended
-		_ = of.failure() // by us
+		_ = of.failure() // killed by harass
 		return true, nil
 	}
 	select {
@@ -280,8 +291,8 @@ func (r *hostileRun) life(ctx context.Context, kind string, seed uint64, stop <-
 	return false, nil
 }
 
-// harass stops a process at random instants and lets it go on, or kills it, until stop is closed. It reports whether it
-// has killed it.
+// harass stops and continues a process at random instants, or kills it, until stop is closed. It
+// reports whether it has killed it.
 func harass(c *child, stop <-chan struct{}) (killed bool) {
 	for n := 0; ; n++ {
 		select {
@@ -297,7 +308,7 @@ func harass(c *child, stop <-chan struct{}) (killed bool) {
 		}
 		_ = c.Process.Signal(syscall.SIGSTOP)
 		time.Sleep(rand.N(40 * time.Millisecond))
-		if n > 8 && rand.IntN(8) == 0 { // without ever going on
+		if n > 8 && rand.IntN(8) == 0 { // without continuing it
 			_ = c.Process.Kill()
 			return true
 		}
@@ -305,7 +316,8 @@ func harass(c *child, stop <-chan struct{}) (killed bool) {
 	}
 }
 
-// hostilePlan is a process of RunHostile: it does what those of its kind do, until ctx ends, and says what it came to.
+// hostilePlan is a process of RunHostile. It misbehaves as its kind does until ctx ends, and
+// then reports its acts.
 type hostilePlan struct {
 	Kind   string
 	Socket string

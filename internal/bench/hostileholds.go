@@ -11,17 +11,17 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// holding is what a daemon holds on behalf of processes.
+// holding counts the resources that a daemon holds on behalf of processes.
 type holding struct {
 	files      int // file descriptors
-	maps       int // mapped memory that it shares with processes
+	maps       int // memory mappings that it shares with processes
 	goroutines int
 	processes  uint64
 	staged     uint64
 	groups     uint64
 }
 
-// holds looks at the daemon from outside, and asks it for what it counts.
+// holds looks at the daemon from outside, and asks it for its counters.
 func (r *hostileRun) holds() (h holding, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -42,16 +42,18 @@ func (r *hostileRun) holds() (h holding, err error) {
 	return h, err
 }
 
-// within reports whether nothing of h is more than it was.
+// within reports whether no count of h is larger than in was.
 func (h holding) within(was holding) bool {
 	return h.files <= was.files && h.maps <= was.maps && h.goroutines <= was.goroutines &&
 		h.processes <= was.processes && h.staged <= was.staged && h.groups <= was.groups
 }
 
-// settledLooks is how many looks in a row must find the same before a daemon that has just said that it is up counts as at rest.
+// settledLooks is how many looks in a row must agree before a daemon that has just come up
+// counts as at rest.
 const settledLooks = 5
 
-// settled waits until a new daemon holds what it holds at rest. It answers before the last of its goroutines has begun.
+// settled waits until a new daemon is at rest, and returns what it holds. The daemon answers
+// before the last of its goroutines has begun.
 func (r *hostileRun) settled() (h holding, err error) {
 	same := 0
 	h, ok, err := r.look(patience, func(now, last holding) bool {
@@ -66,7 +68,7 @@ func (r *hostileRun) settled() (h holding, err error) {
 	return h, err
 }
 
-// letGo waits until the daemon holds no more than before, now that all processes have gone.
+// letGo waits until the daemon holds no more than before. All processes have gone.
 func (r *hostileRun) letGo(before holding) error {
 	now, ok, err := r.look(patienceAmongHostile, func(now, _ holding) bool { return now.within(before) })
 	if err == nil && !ok {
@@ -75,7 +77,8 @@ func (r *hostileRun) letGo(before holding) error {
 	return err
 }
 
-// look looks at the daemon now and then, until what it holds is as it should be, which is told how it was the time before, or for the time d.
+// look looks at the daemon at intervals until should returns true, or for the time d. should
+// gets the counts now and at the last look.
 func (r *hostileRun) look(d time.Duration, should func(now, last holding) bool) (now holding, ok bool, err error) {
 	for deadline := time.Now().Add(d); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		last := now
@@ -89,7 +92,8 @@ func (r *hostileRun) look(d time.Duration, should func(now, last holding) bool) 
 	return now, false, nil
 }
 
-// named finds the line in which the daemon names a process of a kind that it has thrown out. The daemon has ended.
+// named finds the line in which the daemon names a process of a kind that it has thrown out. The
+// daemon has ended.
 func (r *hostileRun) named(kind string) string {
 	for line := range strings.Lines(r.daemon.stderr.String()) {
 		if strings.Contains(line, `msg="process thrown out"`) && strings.Contains(line, "process=evil-"+kind+"/") {

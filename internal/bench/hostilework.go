@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// workApp is the application that works beside hostile processes. Its first process sends each of the others a message and checks its echo.
+// workApp is the application that works during the turns of hostile processes. Its first process
+// sends messages to each of the others and checks the echoes.
 const workApp = "honest"
 
 var workers = []weft.Name{{App: workApp}, {App: workApp, Index: 1}, {App: workApp, Index: 2}}
@@ -18,10 +19,10 @@ var workers = []weft.Name{{App: workApp}, {App: workApp, Index: 1}, {App: workAp
 // patienceAmongHostile is how long an echo may take before it counts as lost.
 const patienceAmongHostile = time.Minute
 
-// longestEcho is the length of the longest message that is exchanged: far beyond what goes without permission.
+// longestEcho is the length of the longest message, in bytes: far beyond the credit.
 const longestEcho = 200 << 10
 
-// worker is the first of them.
+// worker is the first process of the application.
 type worker struct {
 	p       *weft.Process
 	peers   []weft.Name
@@ -52,7 +53,8 @@ func (u *undo) startWork(ctx context.Context, self, socket string, seed uint64) 
 	return &worker{p: p, peers: workers[1:], seed: seed, to: make([]byte, longestEcho), fro: make([]byte, longestEcho)}, nil
 }
 
-// work exchanges messages for the time d and checks each. The round trips of short ones are recorded.
+// work exchanges messages for the time d and checks each. It records the round trips of short
+// ones.
 func (w *worker) work(ctx context.Context, d time.Duration, h *times) error {
 	for begin := time.Now(); time.Since(begin) < d; {
 		size := 64
@@ -73,7 +75,7 @@ func (w *worker) work(ctx context.Context, d time.Duration, h *times) error {
 	return nil
 }
 
-// exchange sends one message and checks its echo. Nothing but it may come from that peer.
+// exchange sends one message and checks its echo. No other message may come from that peer.
 func (w *worker) exchange(ctx context.Context, size int) error {
 	peer := w.peers[w.count%uint64(len(w.peers))]
 	tag, seed := weft.Tag(w.count), payload.Seed(w.seed, w.count)

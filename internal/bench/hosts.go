@@ -10,11 +10,13 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// apart has both sides of a measurement in processes of their own: on two hosts that are made for it, or else on this one, with processors of
-// their own; with a shared daemon, it is the daemon that has. The testbed ends with this process, however that ends, and both sides with it.
+// apart starts both sides of a measurement as separate processes: on two hosts of a testbed, or
+// else on this host, each with its own processors. With a shared daemon, the daemon has its own
+// processors instead. The testbed ends with this process, even if that is killed, and both sides
+// end with the testbed.
 func (u *undo) apart(ctx context.Context, o *Options) (client *crew, bed *testbed.Testbed, err error) {
 	var listen string
-	half := 1 // of the server
+	half := 1 // the server's
 	if o.Veth {
 		c := testbed.Config{Hosts: 2, Loss: o.Loss, Lossy: o.Lossy, Apart: o.Apart, MTU: o.mtu()}
 		if o.Rate > 0 {
@@ -44,12 +46,12 @@ func (u *undo) apart(ctx context.Context, o *Options) (client *crew, bed *testbe
 	return client, bed, err
 }
 
-// hostAddress is where a NIC on a host of a testbed listens.
+// hostAddress returns the address at which a NIC on a host of a testbed listens.
 func hostAddress(bed *testbed.Testbed, host int) string {
 	return fmt.Sprintf("%v:%d", bed.Host(host).Addr(), DefaultPort)
 }
 
-// question is what a client in a process of its own is asked. It answers with a sample.
+// question is a question to a client in a separate process. The client answers with a sample.
 type question struct {
 	Kind string
 	Size int
@@ -60,7 +62,8 @@ func (c *crew) sample(_ context.Context, kind string, size int, d time.Duration)
 	return s, c.ask(question{kind, size, d}, &s)
 }
 
-// Answer is what a client does in a process of its own: it makes the measurements that it is asked for, until in ends.
+// Answer runs a client in a separate process: it makes the measurements that it is asked for,
+// until in ends.
 func Answer(ctx context.Context, o Options, in io.Reader, out io.Writer) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()

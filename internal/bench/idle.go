@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// KindIdle is the measurement of what processes cost that do nothing.
+// KindIdle is the measurement of what idle processes cost.
 const KindIdle = "idle"
 
-// IdleOptions say which processes do nothing.
+// IdleOptions say how many processes are idle.
 type IdleOptions struct {
 	Self string // path of the weft binary
 	Sealing
 	Processes int
-	Programs  int // that the processes are spread over
+	Programs  int // over which the processes are spread
 	Time      time.Duration
 }
 
-// IdleRow is what it came to, in shares of a core.
+// IdleRow holds the result, in shares of a core.
 type IdleRow struct {
 	Bench     string  `json:"bench"`
 	Sealed    bool    `json:"sealed"` // the links between NICs
 	Processes int     `json:"processes"`
 	Seconds   float64 `json:"seconds"`
 	Daemon    float64 `json:"daemon_core_fraction"`
-	Attached  float64 `json:"attached_core_fraction"` // all of the processes together
+	Attached  float64 `json:"attached_core_fraction"` // all processes together
 	Core      float64 `json:"core_fraction"`          // both
 }
 
 // settle is how long processes that have just started have to come to rest.
 const settle = time.Second
 
-// RunIdle starts a daemon and processes that attach to it and wait for a message that does not come, and measures how
-// much of a core all of them use.
+// RunIdle starts a daemon and processes that attach to it and wait for a message that does not
+// come. It measures how much of a core all of them use.
 func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
@@ -61,7 +61,8 @@ func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 	return r, daemon.alive()
 }
 
-// coreFractions is how much of a core each group of programs uses in the time d, and how long that was indeed.
+// coreFractions returns how much of a core each group of programs uses in the time d, and the
+// actual length of that time.
 func coreFractions(ctx context.Context, d time.Duration, groups ...[]int) (fractions []float64, took time.Duration, err error) {
 	used := make([]time.Duration, len(groups))
 	read := func() error {

@@ -7,15 +7,16 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Incast measures what becomes of a NIC to which many send long messages at once, and of the short messages to it:
+// Incast measures a NIC to which many others send long messages at once, and the short messages
+// to it:
 //
-//	program 1: so many NICs    0 … n-1  ═══ long messages, two of each under way ═══►  program 2: one NIC
-//	this program: one more NIC          ◄── 64 bytes there and back, one by one ────►
+//	program 1: so many NICs    0 … n-1  ═══ long messages, two of each in flight ════►  program 2: one NIC
+//	this program: one more NIC          ◄── 64-byte round trips, one by one ─────────►
 //
-// Long and short go over UDP on loopback. Times with the long messages take turns with times without, so that both see
-// the same machine.
+// Long and short messages go over UDP on loopback. Turns with and without the long messages
+// alternate, so both see the same machine.
 
-// KindIncast is the word for it.
+// KindIncast is the kind of this measurement.
 const KindIncast = "incast"
 
 // IncastOptions say how much is sent.
@@ -27,22 +28,22 @@ type IncastOptions struct {
 	Sealing
 }
 
-// IncastRow is what came of it.
+// IncastRow holds the result.
 type IncastRow struct {
 	Bench   string  `json:"bench"`
 	Sealed  bool    `json:"sealed"` // the links between NICs
 	Senders int     `json:"senders"`
 	Size    int     `json:"size"`  // bytes of a long message
-	Drops   uint64  `json:"drops"` // frames that sockets and links had no room for
+	Drops   uint64  `json:"drops"` // frames for which sockets and links had no room
 	Jain    float64 `json:"jain"`  // over the bytes of each sender
 	Small   int64   `json:"small_p50_ns"`
 	Small99 int64   `json:"small_p99_ns"`
-	Alone   int64   `json:"alone_p50_ns"` // of the same without the others
+	Alone   int64   `json:"alone_p50_ns"` // without the long messages
 	Alone99 int64   `json:"alone_p99_ns"`
 	Rate    float64 `json:"bytes_per_s"` // of long messages
 }
 
-// The processes of an incast: the receiver is the one that all send to.
+// Applications of an incast: the senders, and the receiver of all messages.
 const incastApp = "weft-incast"
 
 var (
@@ -53,16 +54,16 @@ var (
 // tagShort is the tag of the short messages.
 const tagShort weft.Tag = 201
 
-// incastRounds is how often times with and without long messages take turns.
+// incastRounds is how many turns there are with and without long messages.
 const incastRounds = 5
 
 // shortBytes is the length of the short messages.
 const shortBytes = 64
 
-// incastWindow is how many long messages each sender has under way.
+// incastWindow is how many long messages each sender has in flight.
 const incastWindow = 2
 
-// RunIncast sets all of it up, and measures.
+// RunIncast sets everything up, and measures.
 func RunIncast(ctx context.Context, o IncastOptions) (r IncastRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
@@ -122,7 +123,7 @@ func (o *IncastOptions) measure(ctx context.Context, p *weft.Process, receiver, 
 	return r, nil
 }
 
-// ping sends short messages there and back, one by one, for the time d.
+// ping makes round trips of short messages, one by one, for the time d.
 func ping(ctx context.Context, p *weft.Process, d time.Duration, h *times) error {
 	buf := make([]byte, shortBytes)
 	for begin, last := time.Now(), time.Duration(0); ; {

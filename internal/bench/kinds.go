@@ -8,35 +8,37 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Kind is what can be measured between two processes. Where the two are, over what, and beside which limit, is the same for all (Options);
-// a kind is its entry in kinds.
+// Kind is a kind of measurement between two processes. Where the two are, what links them, and
+// which limit they are compared with, is the same for all kinds (Options). A kind is an entry in
+// kinds.
 type Kind struct {
 	Name        string
 	Short       string // what its command does
-	Size        int    // of a message in bytes, unless said otherwise
+	Size        int    // of a message in bytes, if the user gives none
 	Least, Most int    // bytes
-	Trips       bool   // what it measures are round trips, which have a distribution
+	Trips       bool   // it measures round trips, which have a distribution
 
 	what    string // above the columns
 	work    func(c *Client, ctx context.Context, size int, d time.Duration) (sample, error)
-	fill    func(r *Row, of []sample)         // its fields
-	columns []column                          // the first is what is compared with a limit
-	limit   func(o *Options, size int) string // the name of the barest program that goes the same way; nil if there is none
+	fill    func(r *Row, of []sample) // sets the fields of the kind
+	columns []column                  // the first is compared with a limit
+	// the name of the barest program that goes the same way; nil if there is none
+	limit func(o *Options, size int) string
 }
 
-// column is a figure of a row as people read it.
+// column is a figure of a row, formatted for people.
 type column struct {
 	name          string
 	width, digits int
 	of            func(r *Row) float64
 }
 
-// What can be measured between two processes.
+// Kinds of measurement between two processes.
 const (
 	KindLatency   = "latency"   // the time from a message to its echo
-	KindRate      = "rate"      // messages a second, one way
-	KindBandwidth = "bandwidth" // bytes a second, one way
-	KindDatagrams = "datagrams" // datagrams that arrive a second, one way
+	KindRate      = "rate"      // messages per second, one way
+	KindBandwidth = "bandwidth" // bytes per second, one way
+	KindDatagrams = "datagrams" // datagrams that arrive per second, one way
 )
 
 var kinds = []Kind{
@@ -65,7 +67,8 @@ var kinds = []Kind{
 		limit:   limitByLink(map[string]string{LinkShm: "ring", LinkNone: "ring", LinkUDP: "udp-rate", LinkXDP: "xdp-rate"}),
 	},
 	{
-		Name: KindBandwidth, Short: "Measure bytes a second from one process to another", Size: 1 << 20, Least: 1, Most: MaxSize, // empty messages have none
+		// Least is 1: empty messages have no bandwidth
+		Name: KindBandwidth, Short: "Measure bytes a second from one process to another", Size: 1 << 20, Least: 1, Most: MaxSize,
 		what: "bytes of messages a second, one way", work: (*Client).streamed,
 		fill:    func(r *Row, of []sample) { r.Bandwidth = &Bandwidth{medianOf(of, sample.bandwidth)} },
 		columns: []column{{"MB/s", 14, 2, func(r *Row) float64 { return r.BytesPerSecond / 1e6 }}},
@@ -95,10 +98,10 @@ var kinds = []Kind{
 	},
 }
 
-// Kinds lists what there is to measure between two processes.
+// Kinds lists the kinds of measurement between two processes.
 func Kinds() []Kind { return kinds }
 
-// kindOf is the entry of a name; a zero one if there is none.
+// kindOf returns the entry of a name; a zero one if there is none.
 func kindOf(name string) *Kind {
 	if name == kindRecovery {
 		return &Kind{Name: name, work: (*Client).recovery}
@@ -113,7 +116,7 @@ func kindOf(name string) *Kind {
 
 func micros(ns int64) float64 { return float64(ns) / float64(time.Microsecond) }
 
-// streamed is a sample of a stream.
+// streamed makes a sample of a stream.
 func (c *Client) streamed(ctx context.Context, size int, d time.Duration) (sample, error) {
 	st, err := c.Stream(ctx, size, d)
 	if err != nil {
@@ -122,12 +125,12 @@ func (c *Client) streamed(ctx context.Context, size int, d time.Duration) (sampl
 	return sample{Iterations: st.Messages, Rate: st.MessagesPerSecond(), Bandwidth: st.BytesPerSecond()}, nil
 }
 
-// limitByLink are the limits of what goes one way.
+// limitByLink returns the limits of one-way measurements.
 func limitByLink(names map[string]string) func(*Options, int) string {
 	return func(o *Options, _ int) string { return o.sealedLimit(names[o.Link]) }
 }
 
-// limitOfTrips are the limits of what goes there and back.
+// limitOfTrips returns the limit of round trips.
 func limitOfTrips(o *Options, size int) string {
 	switch {
 	case o.Deployment == DeployedShared:
@@ -142,7 +145,8 @@ func limitOfTrips(o *Options, size int) string {
 	return o.sealedLimit(o.Link)
 }
 
-// sealedLimit is the limit like the one of that name whose datagrams are sealed, if ours are.
+// sealedLimit returns the name of the sealed variant of a limit if the links are sealed, else
+// the name itself.
 func (o *Options) sealedLimit(name string) string {
 	if o.Sealed && (o.Link == LinkUDP || o.Link == LinkXDP) {
 		return name + "-sealed"
@@ -150,7 +154,7 @@ func (o *Options) sealedLimit(name string) string {
 	return name
 }
 
-// head is the line above the columns of a kind.
+// head returns the line above the columns of a kind.
 func (k *Kind) head(o *Options) string {
 	head := fmt.Sprintf("%8s %7s %12s", "bytes", "links", "iterations")
 	for _, c := range k.columns {
@@ -165,7 +169,7 @@ func (k *Kind) head(o *Options) string {
 	return head
 }
 
-// line is a row below them.
+// line formats a row below them.
 func (k *Kind) line(r *Row) string {
 	line := fmt.Sprintf("%10d %7s %12d", r.Size, Sealing{Sealed: r.Sealed}.words(), r.Iterations)
 	for _, c := range k.columns {

@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// Latency sends messages of size bytes one by one for the time d, each after the echo of the one before, and returns how
-// long the round trips took and how many there were.
+// Latency sends messages of size bytes for the time d, each after the echo of the one before. It
+// returns the durations of the round trips, and their number.
 func (c *Client) Latency(ctx context.Context, size int, d time.Duration) (Latency, int64, error) {
 	h, err := c.roundTrips(ctx, size, d)
 	if err != nil {
@@ -19,7 +19,7 @@ func (c *Client) Latency(ctx context.Context, size int, d time.Duration) (Latenc
 	return h.latency(), h.TotalCount(), nil
 }
 
-// roundTrips is Latency, with all of the times, in nanoseconds.
+// roundTrips is Latency, with all durations in nanoseconds.
 func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*times, error) {
 	h := newHistogram()
 	data, echo := payload.Written(size), make([]byte, size)
@@ -35,8 +35,9 @@ func (c *Client) roundTrips(ctx context.Context, size int, d time.Duration) (*ti
 	return h, nil
 }
 
-// bounce makes round trips for the time d, at least one. The clock is read once for each, when its message is on its way: a round trip
-// lasts from there to where the next one's is. How long one took is noted then, too, so that neither keeps a message from leaving.
+// bounce makes round trips for the time d, at least one. It reads the clock once for each, when
+// its message is in flight: a round trip lasts from there to the same point of the next one. It
+// also records the duration there, so neither delays a message.
 func (c *Client) bounce(ctx context.Context, data, echo []byte, d time.Duration, h *times) error {
 	x := newExchange(c.p, c.server, c.at, tagData)
 	defer x.cancel()

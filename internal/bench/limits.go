@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/bench/limit"
 )
 
-// KindLimits is the measurement of what the ground allows.
+// KindLimits is the measurement of what the machine and the kernel allow.
 const KindLimits = "limits"
 
 // LimitsOptions say which limits to measure.
@@ -19,13 +19,13 @@ type LimitsOptions struct {
 	Self   string        // path of the weft binary
 	Names  []string      // empty: all
 	Time   time.Duration // for each size
-	Rounds int           // in which that time is spent; what counts is their median
+	Rounds int           // over which that time is spread; the figure is their median
 	MTU    int           // of the cable between the two hosts
 
-	Missing func(name string, why error) // is told which limits cannot be had here
+	Missing func(name string, why error) // called with each limit that cannot be measured here
 }
 
-// LimitRow is one limit with one size.
+// LimitRow is the result of one limit at one size.
 type LimitRow struct {
 	Limit  string `json:"limit"`
 	Sealed bool   `json:"sealed"` // its datagrams
@@ -41,8 +41,9 @@ func LimitNames() (names []string) {
 	return names
 }
 
-// RunLimits measures limits, all of them in each round, so that a machine that is slow for a while is slow for all; it
-// hands over their medians. Limits that cannot be had here are left out, and said to be missing, unless they were named.
+// RunLimits measures limits, all of them in each round, so a machine that is slow for a while is
+// slow for all. It passes their medians to out. A limit that cannot be measured here is left out
+// and reported to Missing, unless it was named.
 func RunLimits(ctx context.Context, o LimitsOptions, out func(LimitRow) error) (err error) {
 	here, err := limit.NewGround(o.Self, o.MTU, false)
 	if err != nil {
@@ -93,7 +94,7 @@ func RunLimits(ctx context.Context, o LimitsOptions, out func(LimitRow) error) (
 	return nil
 }
 
-// rows are those of the limits that are asked for, without their results.
+// rows returns the rows of the requested limits, without their results.
 func (o *LimitsOptions) rows() (all []LimitRow) {
 	for _, l := range limit.All() {
 		if len(o.Names) > 0 && !slices.Contains(o.Names, l.Name) {
@@ -106,12 +107,13 @@ func (o *LimitsOptions) rows() (all []LimitRow) {
 	return all
 }
 
-// unavailable reports whether a limit cannot be had here, rather than being broken. The processes say it in words.
+// unavailable reports whether err means that a limit cannot be measured here, rather than that
+// it is broken. The child processes report that only as text.
 func unavailable(err error) bool {
 	return errors.Is(err, limit.ErrUnavailable) || strings.Contains(err.Error(), limit.ErrUnavailable.Error())
 }
 
-// Figure is the row's figure, as people read it.
+// Figure formats the row's figure for people.
 func (r LimitRow) Figure() string {
 	switch {
 	case r.P50 > 0:
@@ -122,7 +124,7 @@ func (r LimitRow) Figure() string {
 	return fmt.Sprintf("%12.3f GB/s", r.BytesPerSec/1e9)
 }
 
-// LimitMeans says in words what a limit is.
+// LimitMeans describes a limit in words.
 func LimitMeans(name string) string {
 	l, _ := limit.Find(name)
 	return l.What

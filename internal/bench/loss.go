@@ -23,39 +23,42 @@ type LossOptions struct {
 	Size       int     // of a message of the stream, bytes
 	Time       time.Duration
 	Rounds     int
-	HDR        func(size int, h *hdrhistogram.Histogram) error // is told all round trips; may be nil
+	// called with all round trips; may be nil
+	HDR func(size int, h *hdrhistogram.Histogram) error
 }
 
-// LossRow is what came of it.
+// LossRow holds the result.
 type LossRow struct {
 	Bench      string  `json:"bench"`
 	Sealed     bool    `json:"sealed"` // the links between NICs
 	Link       string  `json:"link"`
 	Deployment string  `json:"deployment"`
 	Loss       float64 `json:"loss"`
-	Lost       float64 `json:"lost"` // share of the packets that was lost indeed
+	Lost       float64 `json:"lost"` // share of the packets that was actually lost
 	Size       int     `json:"size"` // of a message of the stream, bytes
 	Goodput    float64 `json:"bytes_per_s"`
-	Clean      float64 `json:"clean_bytes_per_s"` // without loss, beside it
+	Clean      float64 `json:"clean_bytes_per_s"` // without loss, measured in turns
 	Ratio      float64 `json:"goodput_ratio"`     // with loss to without: the median of RoundRatios
 	RoundTrips int64   `json:"round_trips"`       // of pingSize bytes, with loss
 	Latency
-	RoundRatios []float64 `json:"round_ratios"` // each round's by itself
+	RoundRatios []float64 `json:"round_ratios"` // one per round
 }
 
-// pingSize is how long the messages of the round trips are, in bytes.
+// pingSize is the length of the messages of the round trips, in bytes.
 const pingSize = 64
 
-// RunLoss measures a stream with and without loss, and round trips with it, in turns. Both pairs have hosts of their own, which
-// differ in nothing but the share that is lost: what a pair has learned from losses does not slow the one without.
+// RunLoss measures a stream with and without loss, and round trips with loss, in turns. Both
+// pairs have separate hosts, which differ only in the share that is lost: what one pair has
+// learned from losses does not slow the other.
 //
 //	round               1                    2                    3
 //	without loss  ─────                     ─────          ─────
 //	with loss          ─────           ─────                    ─────
 //	round trips             ─────                ─────               ─────
 //
-// A turn is short, since the machine is a tenth faster or slower in the next one. So what counts is not the median of each stream but
-// that of the rounds' ratios, of two turns one beside the other; the one that begins in one round is second in the next.
+// A turn is short, since the machine is a tenth faster or slower in the next one. So the figure
+// is not the ratio of the streams' medians, but the median of the rounds' ratios. Each is of two
+// adjacent turns; the stream that is first in one round is second in the next.
 func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
@@ -90,10 +93,10 @@ func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	return r, err
 }
 
-// lossRun has the samples: of streams without loss and with it, and of round trips with it.
+// lossRun holds the samples: of streams without loss and with it, and of round trips with it.
 type lossRun struct{ without, with, trips []sample }
 
-// ratios are those of the streams, round by round.
+// ratios returns those of the streams, round by round.
 func (l *lossRun) ratios() (each []float64) {
 	for i := range l.with {
 		each = append(each, l.with[i].Bandwidth/l.without[i].Bandwidth)
@@ -101,7 +104,7 @@ func (l *lossRun) ratios() (each []float64) {
 	return each
 }
 
-// turn is what one pair does in a round.
+// turn is one turn of a pair in a round.
 type turn struct {
 	side side
 	kind string

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// scripted is a side that notes when it is asked, and is as fast as the script says.
+// scripted is a side that records when it is asked, and is as fast as the script says.
 type scripted struct {
 	name  string
-	speed []float64 // of the streams, one after the other
+	speed []float64 // of the streams, in order
 	asked *[]string
 }
 
@@ -23,7 +23,8 @@ func (s *scripted) sample(_ context.Context, kind string, _ int, _ time.Duration
 	return r, nil
 }
 
-// What loss costs is what it costs in most rounds: in the third the machine had something else to do while one of the two was on.
+// The figure for loss is that of most rounds. In the third round, other work slowed the machine
+// during one of the two turns.
 func TestEachRoundOfLossIsComparedWithinItself(t *testing.T) {
 	var asked []string
 	clean := &scripted{"clean", []float64{100, 200, 400}, &asked}

@@ -7,12 +7,13 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// memory is where long messages lie: n buffers of size bytes each in a region of p, which a daemon has mapped, too. So it reads and writes
-// them where they lie, as it does for every program that wants bandwidth. What lies elsewhere goes through the process's pool, a copy
-// more on each side.
+// memory returns n buffers of size bytes each for long messages. They are in a region of p,
+// which a daemon also maps. So the daemon reads and writes them in place, as for every program
+// that wants bandwidth. Memory elsewhere goes through the process's pool, with one more copy on
+// each side.
 //
-// All of it is written here, before time runs: the first write to each page is the kernel's work, and what has not been written is one
-// page of zeros over and over.
+// memory writes all of it before the clock starts: the first write to each page is the kernel's
+// work, and pages that were never written are all one page of zeros.
 func memory(p *weft.Process, n, size int) (*weft.Region, [][]byte, error) {
 	r, err := p.Alloc(n * size)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 // KindNetstar is the measurement of what Net*'s paper claims for its interface (NETSTAR-30).
 const KindNetstar = "netstar"
 
-// What a row of it is about.
+// Subjects of the rows.
 const (
-	NetstarMessages = "messages" // beside TCP
+	NetstarMessages = "messages" // compared with TCP
 	NetstarCalls    = "calls"    // system calls of processes that are attached to a daemon
-	NetstarLink     = "link"     // system calls of the links of NICs inside the program
+	NetstarLink     = "link"     // system calls of the links of embedded NICs
 	NetstarCopies   = "copies"   // of the bytes of a message
-	NetstarRecovery = "recovery" // from frames that are lost
-	NetstarTimer    = "timer"    // what one costs
+	NetstarRecovery = "recovery" // from lost frames
+	NetstarTimer    = "timer"    // the cost of one
 	NetstarTick     = "tick"     // the rejected alternative
 )
 
-// NetstarParts lists them.
+// NetstarParts lists the subjects.
 func NetstarParts() []string {
 	return []string{NetstarMessages, NetstarCalls, NetstarLink, NetstarCopies, NetstarRecovery, NetstarTimer, NetstarTick}
 }
@@ -31,27 +31,30 @@ func NetstarParts() []string {
 type NetstarOptions struct {
 	Self string // path of the weft binary
 	Sealing
-	Parts []string      // empty: all
-	Sizes []int         // of messages beside TCP, bytes
-	Veth  bool          // those between two hosts that are made for it, by AF_XDP as well
-	Rates []int64       // those between two hosts whose cables have each of these rates in turn, in bits per second
+	Parts []string // empty: all
+	Sizes []int    // of messages compared with TCP, bytes
+	// those between two hosts of a testbed, by AF_XDP as well
+	Veth bool
+	// those between two hosts, with cables of each of these rates in turn, in bits per second
+	Rates []int64
 	Loss  float64       // share of the frames, each way
 	Time  time.Duration // for each row
 }
 
-// NetstarRow is one figure, or a few that belong together.
+// NetstarRow is one figure, or several that belong together.
 type NetstarRow struct {
 	Bench      string `json:"bench"`
 	Sealed     bool   `json:"sealed"` // the links between NICs
 	What       string `json:"what"`
-	How        string `json:"how,omitempty"` // messages are sent, or what a timer is
+	How        string `json:"how,omitempty"` // how messages are sent, or which timer it is
 	Link       string `json:"link,omitempty"`
 	Deployment string `json:"deployment,omitempty"`
-	Rate       int64  `json:"rate,omitempty"`    // of the cables, in bits per second; 0: as fast as the machine is
-	Size       int    `json:"size,omitempty"`    // bytes
-	Missing    string `json:"missing,omitempty"` // why there is no figure: what this machine does not allow
+	Rate       int64  `json:"rate,omitempty"` // of the cables, in bits per second; 0: unlimited
+	Size       int    `json:"size,omitempty"` // bytes
+	// why there is no figure: what this machine does not permit
+	Missing string `json:"missing,omitempty"`
 
-	Beside   *BesideTCP  `json:"messages,omitempty"` // what it is about, and nothing else
+	Beside   *BesideTCP  `json:"messages,omitempty"` // exactly one of these is set: the subject
 	Calls    *CallCounts `json:"calls,omitempty"`
 	OfLink   *LinkCalls  `json:"link_calls,omitempty"`
 	Copies   *CopyCounts `json:"copies,omitempty"`
@@ -60,24 +63,25 @@ type NetstarRow struct {
 	Tick     *Tick       `json:"tick,omitempty"`
 }
 
-// BesideTCP has messages, and writes over TCP, in the same rounds.
+// BesideTCP compares messages with writes over TCP, in the same rounds.
 type BesideTCP struct {
 	MessageP50   int64   `json:"message_p50_ns"` // with its echo
 	TCPP50       int64   `json:"tcp_p50_ns"`
 	Faster       float64 `json:"times_faster"` // TCP's time by the message's
 	MessageBytes float64 `json:"message_bytes_per_s"`
 	TCPBytes     float64 `json:"tcp_bytes_per_s"`
-	More         float64 `json:"times_bytes"` // the message's bytes a second by TCP's
+	More         float64 `json:"times_bytes"` // the message's bytes per second by TCP's
 
-	*OfRate // nil: the cables have none
+	*OfRate // nil: the cables have no rate
 }
 
-// OfRate is what a cable of a rate allows, and how much of it is used.
+// OfRate holds what a cable of a rate allows, and how much of it is used.
 type OfRate struct {
-	// Wire is how long the bytes of a message and of its echo alone take on such a cable. A token bucket lets a frame that finds
-	// the cable idle pass at once, so of the times of round trips this is the larger part that is not in there.
+	// Wire is the time on such a cable of the bytes of a message and its echo. A token bucket lets
+	// a frame pass at once if the cable is idle. So the measured round trips do not include this
+	// time, which is the larger part of a round trip on a real cable.
 	Wire         int64   `json:"wire_ns"`
-	MessageShare float64 `json:"message_share"` // of the rate, that the bytes of messages take
+	MessageShare float64 `json:"message_share"` // share of the rate that the bytes of messages take
 	TCPShare     float64 `json:"tcp_share"`
 }
 
@@ -88,7 +92,7 @@ func (r *BesideTCP) ofRate(size int, rate int64) {
 	}
 }
 
-// RunNetstar measures part by part, and hands over row by row.
+// RunNetstar measures part by part, and passes each row to out.
 func RunNetstar(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
 	parts := map[string]func(context.Context, NetstarOptions, func(NetstarRow) error) error{
 		NetstarMessages: besideTCP, NetstarCalls: countCalls, NetstarLink: countLinkCalls,
@@ -112,8 +116,8 @@ func RunNetstar(ctx context.Context, o NetstarOptions, out func(NetstarRow) erro
 	return nil
 }
 
-// besideTCP measures messages of each link beside TCP. Over cables with a rate these are those of UDP: frames of AF_XDP find no slow card
-// on their host that could make them wait.
+// besideTCP measures messages of each link in turns with TCP. Over cables with a rate it
+// measures UDP alone: AF_XDP frames meet no slow card on their host that could make them wait.
 func besideTCP(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
 	for _, rate := range o.Rates {
 		if err := o.besideOn(ctx, LinkUDP, rate, out); err != nil {

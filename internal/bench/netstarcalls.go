@@ -10,33 +10,37 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// CallCounts are the system calls of two processes that are attached to one daemon, as they count them themselves.
+// CallCounts counts the system calls of two processes that are attached to one daemon. The
+// processes count them themselves.
 type CallCounts struct {
-	Messages  int64   `json:"messages"`
-	Burst     int     `json:"burst"` // messages that are sent without a rest between them
-	Output    float64 `json:"output_calls_per_message"`
-	PerBurst  float64 `json:"output_calls_per_burst"`
-	Most      uint64  `json:"most_output_calls_of_a_burst"`
-	Input     float64 `json:"input_calls_per_message"`
-	Kicks     uint64  `json:"kicks"`         // of the sender, since it was attached: what a tracer sees
-	TakenKick uint64  `json:"receive_kicks"` // of the receiver, likewise: to post receives while the NIC rests
-	P50       int64   `json:"p50_ns"`        // from the first send of a burst until its last message is there
-	CallP50   int64   `json:"send_p50_ns"`   // of that, what the sender's calls have taken, each on average
+	Messages int64   `json:"messages"`
+	Burst    int     `json:"burst"` // messages sent without a rest between them
+	Output   float64 `json:"output_calls_per_message"`
+	PerBurst float64 `json:"output_calls_per_burst"`
+	Most     uint64  `json:"most_output_calls_of_a_burst"`
+	Input    float64 `json:"input_calls_per_message"`
+	Kicks    uint64  `json:"kicks"` // of the sender, since it was attached: a tracer sees as many
+	// of the receiver, since it was attached: to post receives while the NIC rests
+	TakenKick uint64 `json:"receive_kicks"`
+	// from the first send of a burst until its last message has arrived
+	P50 int64 `json:"p50_ns"`
+	// of that, the time of the sender's calls, as the mean of each burst
+	CallP50 int64 `json:"send_p50_ns"`
 }
 
 const (
 	callBurst = 32                    // messages of a burst; a process has more contexts
 	callSize  = 64                    // bytes
-	atRest    = 20 * time.Millisecond // after which a NIC that has had nothing to do sleeps
-	inABurst  = 10 * time.Second      // the longest that one may take, on whatever machine
+	atRest    = 20 * time.Millisecond // an idle NIC sleeps after this time
+	inABurst  = 10 * time.Second      // bounds the time of a burst on any machine
 )
 
-// callWays are the ways in which messages are sent and taken.
+// callWays are the ways in which messages are sent and received.
 var callWays = []struct {
 	how   string
 	burst int
 	rest  time.Duration // before each burst
-	poll  bool          // the receiver polls; else it sleeps
+	poll  bool          // the receiver polls; otherwise it sleeps
 }{
 	{"single, receiver polls", 1, atRest, true},
 	{"single, receiver sleeps", 1, atRest, false},
@@ -69,7 +73,7 @@ type callMeter struct {
 	from, to *weft.Process
 	sends    [callBurst]weft.Op
 	receives [callBurst]weft.Op
-	data     [callSize]byte            // what is sent
+	data     [callSize]byte            // contents of each message
 	buffers  [callBurst][callSize]byte // of the receives
 }
 
@@ -91,7 +95,7 @@ func newCallMeter(ctx context.Context, u *undo, self string, sealing Sealing) (*
 	return m, err
 }
 
-// measure sends bursts for the time d, three at least.
+// measure sends bursts for the time d, at least three.
 func (m *callMeter) measure(ctx context.Context, d time.Duration, burst int, rest time.Duration, poll bool) (*CallCounts, error) {
 	c := &CallCounts{Burst: burst}
 	var took, calls []int64
@@ -114,14 +118,14 @@ func (m *callMeter) measure(ctx context.Context, d time.Duration, burst int, res
 	return c, nil
 }
 
-// aBurst is what became of one.
+// aBurst is the result of one burst.
 type aBurst struct {
 	output, input uint64 // system calls of the sender, and of the receiver
 	took, calls   time.Duration
 }
 
-// burst sends n messages to receives that are posted. What the receiver's receives have cost is no part of it: of a NIC that rests the first would
-// be a kick, as the first send is.
+// burst sends n messages to posted receives. The cost of posting the receives is not included:
+// if the NIC rests, the first receive would be a kick, as the first send is.
 func (m *callMeter) burst(ctx context.Context, n int, rest time.Duration, poll bool) (b aBurst, err error) {
 	for i := range n {
 		if err := m.to.StartRecv(&m.receives[i], ClientName, tagData, m.buffers[i][:]); err != nil {
@@ -172,7 +176,7 @@ func (m *callMeter) take(ctx context.Context, n int) error {
 	return nil
 }
 
-// spin looks at operations until all are done. It makes no system call.
+// spin polls operations until all are done. It makes no system call.
 func spin(ctx context.Context, ops []weft.Op) error {
 	end := time.Now().Add(inABurst)
 	for i := range ops {

@@ -9,14 +9,17 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// CopyCounts are how often the bytes of a message were copied on each side, as processes, NICs and links count that where they copy. What the kernel
-// copies is no part of it: a link of sockets has it copy each frame once a side, one of shared memory or AF_XDP with mapped memory has it copy none.
+// CopyCounts says how often the bytes of a message were copied on each side. Processes, NICs and
+// links count their copies themselves. The kernel's copies are not included: with a link of
+// sockets it copies each frame once on each side, with shared memory or AF_XDP with mapped
+// memory it copies none.
 type CopyCounts struct {
 	CopiedMessages int64   `json:"messages"`
 	Sender         float64 `json:"sender_copies_per_message"`
-	SenderOwn      float64 `json:"sender_process_copies_per_message"` // of those, what the process does
-	Receiver       float64 `json:"receiver_copies_per_message"`
-	ReceiverOwn    float64 `json:"receiver_process_copies_per_message"`
+	// of those, the process's own copies
+	SenderOwn   float64 `json:"sender_process_copies_per_message"`
+	Receiver    float64 `json:"receiver_copies_per_message"`
+	ReceiverOwn float64 `json:"receiver_process_copies_per_message"`
 }
 
 const (
@@ -24,7 +27,7 @@ const (
 	copiedLong  = 64 << 10
 )
 
-// copyWays are the messages whose copies are counted, and how many of each.
+// copyWays are the messages whose copies are counted, and the number of each.
 var copyWays = []struct {
 	how      string
 	size     int
@@ -36,7 +39,7 @@ var copyWays = []struct {
 	{"long, between regions", copiedLong, 64, true},
 }
 
-// countCopies counts them where NICs are in the program and where they are daemons.
+// countCopies counts copies with embedded NICs and with daemons.
 func countCopies(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
 	for _, at := range []struct{ link, deployment string }{
 		{LinkShm, DeployedEmbedded}, {LinkUDP, DeployedEmbedded}, {LinkUDP, DeployedDaemon}, {LinkNone, DeployedShared},
@@ -86,7 +89,7 @@ func (o *NetstarOptions) copiesAt(ctx context.Context, link, deployment string, 
 	return nil
 }
 
-// copyMeter has two processes, and the counts of their NICs, which may be one.
+// copyMeter has two processes, and the counts of their NICs, which may be the same.
 type copyMeter struct{ from, to *copySide }
 
 type copySide struct {
@@ -94,7 +97,7 @@ type copySide struct {
 	counts func() (nicCopies, error)
 }
 
-// nicCopies are counts of a NIC.
+// nicCopies holds counts of a NIC.
 type nicCopies struct {
 	sent, received uint64 // messages
 	out, in        uint64 // bytes copied
@@ -110,7 +113,7 @@ func (a nicCopies) since(b nicCopies) nicCopies {
 	return nicCopies{a.sent - b.sent, a.received - b.received, a.out - b.out, a.in - b.in, a.frames - b.frames}
 }
 
-// copiesInside is two processes with NICs inside this program.
+// copiesInside returns two processes with embedded NICs.
 func (u *undo) copiesInside(ctx context.Context, link string, sealing Sealing) (*copyMeter, error) {
 	p, err := u.localPairOn(ctx, link, sealing, nil)
 	if err != nil {
@@ -122,7 +125,7 @@ func (u *undo) copiesInside(ctx context.Context, link string, sealing Sealing) (
 	return &copyMeter{side(p.client.p), side(p.server)}, nil
 }
 
-// copiesAtDaemons is two processes at a daemon each, or both at one.
+// copiesAtDaemons returns two processes, each attached to its own daemon, or both to one.
 func (u *undo) copiesAtDaemons(ctx context.Context, self string, sealing Sealing, shared bool) (*copyMeter, error) {
 	m := new(copyMeter)
 	at := place{self: self, listen: "127.0.0.1:0", sealing: sealing}
@@ -154,9 +157,9 @@ func (u *undo) copySideAt(ctx context.Context, d *daemon, name weft.Name) (*copy
 	}}, err
 }
 
-// count sends messages one by one to receives that are posted.
+// count sends messages one by one to posted receives.
 func (m *copyMeter) count(ctx context.Context, from, to []byte, n int) (*CopyCounts, error) {
-	if err := sleep(ctx, atRest); err != nil { // what went before is counted then
+	if err := sleep(ctx, atRest); err != nil { // earlier messages are counted by then
 		return nil, err
 	}
 	var nics [2]nicCopies
@@ -201,7 +204,8 @@ func (m *copyMeter) one(ctx context.Context, from, to []byte) error {
 	return err
 }
 
-// counted makes what was counted before into what has come to it, once n messages are: a daemon tells its counts now and then.
+// counted replaces the earlier counts in nics by their growth, once n messages are counted. A
+// daemon publishes its counts only at intervals.
 func (m *copyMeter) counted(ctx context.Context, nics *[2]nicCopies, n uint64) error {
 	end := time.Now().Add(patience)
 	for {

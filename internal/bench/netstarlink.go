@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// LinkCalls are the system calls that NICs inside the program have made for a message, by the counters of their links, and the messages that they have
-// copied once more than those that found their receive.
+// LinkCalls holds the system calls per message of embedded NICs, by the counters of their links.
+// Staged is the share of the messages that were copied once more because they found no receive.
 type LinkCalls struct {
 	LinkMessages int64   `json:"messages"`
 	Sender       float64 `json:"sender_calls_per_message"`
@@ -17,14 +17,14 @@ type LinkCalls struct {
 	Staged       float64 `json:"staged_per_message"`
 }
 
-// localPair is two processes of this program, each with a NIC of its own.
+// localPair is two processes of this program, each with an embedded NIC.
 type localPair struct {
 	client *Client
 	server *weft.Process
 	nics   [2]*weft.NIC // the client's, and the server's
 }
 
-// localPairOn joins them by a link.
+// localPairOn makes a pair joined by a link.
 func (u *undo) localPairOn(ctx context.Context, link string, sealing Sealing, faults *weft.Faults) (*localPair, error) {
 	at, err := weft.ParseLink((&Options{Link: link}).anyAddress())
 	if err != nil {
@@ -33,7 +33,7 @@ func (u *undo) localPairOn(ctx context.Context, link string, sealing Sealing, fa
 	return u.localPair(ctx, link, sealing.over(weft.Config{Link: at, Faults: faults}))
 }
 
-// localPair joins them as cfg has it.
+// localPair makes a pair with the configuration cfg.
 func (u *undo) localPair(ctx context.Context, link string, cfg weft.Config) (*localPair, error) {
 	cfg.Name = ServerName
 	server, err := weft.Open(ctx, cfg)
@@ -59,7 +59,7 @@ func (u *undo) localPair(ctx context.Context, link string, cfg weft.Config) (*lo
 	return &localPair{NewClient(client, ServerName), server, [2]*weft.NIC{client.NIC(), server.NIC()}}, nil
 }
 
-// count is what counters of both NICs have grown by meanwhile.
+// count returns the growth of the counters of both NICs while run runs.
 func (p *localPair) count(run func() error) (grown [2]map[string]uint64, err error) {
 	before := [2]map[string]uint64{p.nics[0].Counters(), p.nics[1].Counters()}
 	err = run()
@@ -72,7 +72,7 @@ func (p *localPair) count(run func() error) (grown [2]map[string]uint64, err err
 	return grown, err
 }
 
-// countLinkCalls counts those of a stream of short messages, and of round trips.
+// countLinkCalls counts the calls of a stream of short messages, and of round trips.
 func countLinkCalls(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
 	for _, link := range []string{LinkShm, LinkUDP} {
 		if err := o.linkCallsOf(ctx, link, out); err != nil {

@@ -9,21 +9,23 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// Recovery is what losses have cost.
+// Recovery says what losses cost.
 type Recovery struct {
 	Loss       float64 `json:"loss"` // share of the frames, each way
 	RoundTrips int64   `json:"round_trips"`
-	CleanP50   int64   `json:"clean_p50_ns"` // without loss, beside it
+	CleanP50   int64   `json:"clean_p50_ns"` // without loss, measured in turns
 	P50        int64   `json:"p50_ns"`
 	P99        int64   `json:"p99_ns"`
 	P999       int64   `json:"p999_ns"`
 	Sent       uint64  `json:"retransmissions"` // of both sides
 	Again              // of those, by their cause
-	Delay      int64   `json:"delay_p50_ns"`       // of the round trips of which a frame was lost: how much longer the one in their middle took
-	CleanDelay int64   `json:"clean_delay_p50_ns"` // as many of the longest without loss, likewise: what of that is the machine's
+	// the added time of the median round trip among those that lost a frame
+	Delay int64 `json:"delay_p50_ns"`
+	// the same for as many of the longest round trips without loss: the machine's share of Delay
+	CleanDelay int64 `json:"clean_delay_p50_ns"`
 }
 
-// Again is what was sent again, and why. A kernel does not say why TCP has.
+// Again counts retransmissions by their cause. A kernel does not tell why TCP retransmits.
 type Again struct {
 	ByTimer uint64 `json:"by_timeout,omitempty"`
 	ByTail  uint64 `json:"by_tail_probe,omitempty"`
@@ -37,12 +39,12 @@ func (a Again) plus(b Again) Again {
 	return Again{a.ByTimer + b.ByTimer, a.ByTail + b.ByTail, a.ByAck + b.ByAck, a.ByTCP + b.ByTCP}
 }
 
-// since is what has come to what was counted before.
+// since returns the growth from b to a.
 func (a Again) since(b Again) Again {
 	return Again{a.ByTimer - b.ByTimer, a.ByTail - b.ByTail, a.ByAck - b.ByAck, a.ByTCP - b.ByTCP}
 }
 
-// nicAgain is what a NIC has counted; nothing of none, as that of a process which is attached.
+// nicAgain returns the counts of a NIC; zero if n is nil, as for an attached process.
 func nicAgain(n *weft.NIC) Again {
 	if n == nil {
 		return Again{}
@@ -51,24 +53,24 @@ func nicAgain(n *weft.NIC) Again {
 	return Again{ByTimer: c["rel_resends_timeout"], ByTail: c["rel_resends_tail"], ByAck: c["rel_resends_fast"]}
 }
 
-// What carries round trips of which frames are lost.
+// Carriers of round trips with lost frames.
 const (
 	byMessages     = "messages"
 	byMessagesHere = "messages, loopback"
 	byTCP          = "TCP"
 )
 
-// trips are round trips, and what of them was sent again.
+// trips holds round trips, and their retransmissions.
 type trips struct {
 	How   string
 	Times *times
 	Again Again
 }
 
-// kindRecovery is what clients on hosts are asked for: round trips of messages, and over TCP.
+// kindRecovery is a question to clients on hosts: round trips of messages, and over TCP.
 const kindRecovery = "recovery"
 
-// recovery is a sample of them, each for the time d.
+// recovery makes a sample of both, each for the time d.
 func (c *Client) recovery(ctx context.Context, size int, d time.Duration) (s sample, err error) {
 	messages, err := c.messageTrips(ctx, byMessages, size, d)
 	if err != nil {
@@ -92,8 +94,9 @@ func (c *Client) tcpTrips(ctx context.Context, size int, d time.Duration) (t tri
 	return t, err
 }
 
-// recoveries measures round trips of which frames are lost beside others of which none is: of messages between two NICs of this program,
-// which lose frames themselves, and of messages and TCP between two hosts, whose cable does. For the latter they must be allowed.
+// recoveries measures round trips with lost frames, in comparison with round trips without loss.
+// Messages go between two NICs of this program, which lose frames themselves. Messages and TCP
+// go between two hosts, whose cable loses frames. The user must be permitted to make hosts.
 func recoveries(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
 	if err := o.recoveryHere(ctx, out); err != nil {
 		return err
@@ -114,7 +117,7 @@ func recoveries(ctx context.Context, o NetstarOptions, out func(NetstarRow) erro
 	return nil
 }
 
-// recoveryHere measures them over loopback; shared memory loses nothing, and repeats nothing.
+// recoveryHere measures over loopback. Shared memory loses nothing, and retransmits nothing.
 func (o *NetstarOptions) recoveryHere(ctx context.Context, out func(NetstarRow) error) error {
 	clean, err := o.tripsWithLoss(ctx, nil)
 	if err != nil {
@@ -137,10 +140,10 @@ func (o *NetstarOptions) tripsWithLoss(ctx context.Context, faults *weft.Faults)
 	return p.client.messageTrips(ctx, byMessagesHere, callSize, o.tripTime())
 }
 
-// tripTime is how long round trips are made: long enough for some to lose a frame.
+// tripTime returns how long round trips are made: long enough that some lose a frame.
 func (o *NetstarOptions) tripTime() time.Duration { return max(o.Time, 10*time.Millisecond) }
 
-// recoveryOnHosts measures them between two hosts, first without loss, then with it.
+// recoveryOnHosts measures between two hosts, first without loss, then with it.
 func (o *NetstarOptions) recoveryOnHosts(ctx context.Context, link string, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -157,7 +160,7 @@ func (o *NetstarOptions) recoveryOnHosts(ctx context.Context, link string, out f
 	}
 	lossy, err := s.sample(ctx, kindRecovery, callSize, o.tripTime())
 	if err == nil {
-		err = bed.SetLoss(0) // so that both sides part without waiting for each other
+		err = bed.SetLoss(0) // so both sides end without waiting for each other
 	}
 	for i := 0; i < len(lossy.Trips) && err == nil; i++ {
 		err = out(o.recoveryRow(link, clean.Trips[i], lossy.Trips[i]))
@@ -165,13 +168,15 @@ func (o *NetstarOptions) recoveryOnHosts(ctx context.Context, link string, out f
 	return err
 }
 
-// recoveryRow sets round trips with loss beside those without.
+// recoveryRow compares round trips with loss to those without.
 func (o *NetstarOptions) recoveryRow(link string, clean, lossy trips) NetstarRow {
 	l := lossy.Times.latency()
 	r := &Recovery{Loss: o.Loss, RoundTrips: lossy.Times.TotalCount(), CleanP50: clean.Times.p50(), P50: l.P50, P99: l.P99, P999: l.P999,
 		Sent: lossy.Again.sum(), Again: lossy.Again}
-	if r.Sent > 0 { // what is sent again is more than what was lost, of TCP twice as much
-		lost := 1 - (1-o.Loss)*(1-o.Loss) // of the round trips, which are two frames; they are the longest
+	// more is retransmitted than was lost, by TCP twice as much
+	if r.Sent > 0 {
+		// share of the round trips, which are two frames; these are the longest
+		lost := 1 - (1-o.Loss)*(1-o.Loss)
 		middle := 100 * (1 - lost/2)
 		r.Delay, r.CleanDelay = lossy.Times.ValueAtQuantile(middle)-r.CleanP50, clean.Times.ValueAtQuantile(middle)-r.CleanP50
 	}

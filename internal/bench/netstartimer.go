@@ -13,19 +13,21 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// TimerCost is what one timer costs that is started with a frame and stopped by its acknowledgement, while others run.
+// TimerCost is the cost of one timer that is started with a frame and stopped by its
+// acknowledgement, while others run.
 type TimerCost struct {
 	Running int     `json:"running"`
 	Each    float64 `json:"ns_per_timer"` // started and stopped
-	Look    float64 `json:"ns_per_look"`  // whether one has expired; 0: nothing looks
-	ToHotel float64 `json:"times_hotel"`  // as many times what the hotel's costs
+	Look    float64 `json:"ns_per_look"`  // to check whether one has expired; 0: no check
+	ToHotel float64 `json:"times_hotel"`  // ratio to the cost of the hotel
 }
 
-// Tick is the delay until a NIC finds what a process has put into its queue.
+// Tick is the delay until a NIC finds a command in a process's queue.
 type Tick struct {
-	Every   int64   `json:"tick_ns"`
-	TickP50 int64   `json:"tick_p50_ns"` // it looks at ticks only
-	CallP50 int64   `json:"call_p50_ns"` // a process wakes it by a system call: until the message is there, at the other process
+	Every   int64 `json:"tick_ns"`
+	TickP50 int64 `json:"tick_p50_ns"` // the NIC looks at ticks only
+	// the process wakes the NIC by a system call; until the message is at the other process
+	CallP50 int64   `json:"call_p50_ns"`
 	Slower  float64 `json:"times_call"`
 }
 
@@ -35,7 +37,8 @@ const (
 	tickEvery     = 10 * time.Millisecond
 )
 
-// timerCosts measures the hotel beside timers of the Go runtime and of the kernel (NETSTAR-26).
+// timerCosts measures the hotel in comparison with timers of the Go runtime and of the kernel
+// (NETSTAR-26).
 func timerCosts(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) error {
 	hotel, err := hotelCost(o.Time)
 	if err != nil {
@@ -63,7 +66,8 @@ func timerCosts(ctx context.Context, o NetstarOptions, out func(NetstarRow) erro
 	return nil
 }
 
-// perTimer is how many ns one call of step takes, on average of those of the time d. step stops the timer in a place and starts another.
+// perTimer returns the mean time of a call of step in ns, over the time d. step stops the timer
+// in a place and starts another.
 func perTimer(d time.Duration, step func(place int) error) (float64, error) {
 	begin := time.Now()
 	for n := 0; ; {
@@ -79,7 +83,7 @@ func perTimer(d time.Duration, step func(place int) error) (float64, error) {
 	}
 }
 
-// hotelCost has one look for each timer, as a poll has for all that it sends.
+// hotelCost checks for expiry once per timer, as a poll does for all its sends.
 func hotelCost(d time.Duration) (c TimerCost, err error) {
 	t := hotel.New[int](rel.HotelShift, timersRunning)
 	var rooms [timersRunning]int32
@@ -95,7 +99,8 @@ func hotelCost(d time.Duration) (c TimerCost, err error) {
 	}
 	c = TimerCost{Running: timersRunning, ToHotel: 1}
 	c.Each, err = perTimer(d, func(i int) error {
-		now += clock.Time(time.Microsecond) // or all of them would be of one floor
+		// otherwise all of them would be on one floor
+		now += clock.Time(time.Microsecond)
 		t.CheckOut(rooms[i])
 		rooms[i] = t.CheckIn(now, now.Add(timerLasts), i)
 		return look(i)
@@ -123,7 +128,8 @@ func runtimeCost(d time.Duration) (c TimerCost, err error) {
 	return c, err
 }
 
-// ticks measures the alternative that the paper rejects (NETSTAR-23), with the command queue as it is, beside the system call.
+// ticks measures the alternative that the paper rejects (NETSTAR-23), with the real command
+// queue, and the system call for comparison.
 func ticks(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -142,7 +148,8 @@ func ticks(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) (e
 	return out(NetstarRow{Size: callSize, Tick: &Tick{Every: tickEvery.Nanoseconds(), TickP50: p50, CallP50: call.P50, Slower: float64(p50) / float64(call.P50)}})
 }
 
-// tickDelay is the median time from a command's post until a NIC that looks at ticks has it.
+// tickDelay returns the median time from the post of a command until a NIC that looks at ticks
+// has it.
 func tickDelay(ctx context.Context, d time.Duration) (p50 int64, err error) {
 	g := vni.Geometry{Commands: 256, Contexts: 64, Descriptors: 16}
 	rw, ro := g.Sizes()

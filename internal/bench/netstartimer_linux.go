@@ -6,10 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelTimers is how many timers of the kernel run: each is an open file, of which a program may have few.
+// kernelTimers is how many kernel timers run. Each is an open file, of which a program may have
+// few.
 const kernelTimers = 128
 
-// kernelCost has a timer of the kernel for each frame: a call to start it and one to stop it.
+// kernelCost uses one kernel timer per frame: a call to start it and one to stop it.
 func kernelCost(d time.Duration) (c TimerCost, err error) {
 	var fds []int
 	defer func() {

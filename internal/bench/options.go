@@ -9,25 +9,26 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// What carries the frames, and where the NICs are.
+// Links, and places of the NICs.
 const (
-	LinkMem          = "mem"      // a switch in memory: both NICs in one process
-	LinkShm          = "shm"      // memory that two processes share
-	LinkUDP          = "udp"      // sockets: two processes
-	LinkXDP          = "xdp"      // AF_XDP: two processes on two hosts
-	LinkNone         = "none"     // that of DeployedShared: what goes between two processes of one NIC crosses no link
+	LinkMem = "mem" // a switch in memory: both NICs in one process
+	LinkShm = "shm" // memory that two processes share
+	LinkUDP = "udp" // sockets: two processes
+	LinkXDP = "xdp" // AF_XDP: two processes on two hosts
+	// the link of DeployedShared: frames between two processes of one NIC cross no link
+	LinkNone         = "none"
 	DeployedEmbedded = "embedded" // the NIC inside the process
-	DeployedDaemon   = "daemon"   // the NIC in a process of its own
+	DeployedDaemon   = "daemon"   // the NIC in a separate process
 	DeployedShared   = "shared"   // the same, one for both processes
 )
 
-// Links lists what can carry frames.
+// Links lists the links.
 func Links() []string { return []string{LinkMem, LinkShm, LinkUDP, LinkXDP} }
 
-// Deployments lists where NICs can be.
+// Deployments lists the places of NICs.
 func Deployments() []string { return []string{DeployedEmbedded, DeployedDaemon, DeployedShared} }
 
-// DefaultPort is the UDP port at which a server waits for a client from another host, unless told otherwise.
+// DefaultPort is the default UDP port at which a server waits for a client from another host.
 const DefaultPort = 7710
 
 // Options say what to measure.
@@ -37,25 +38,30 @@ type Options struct {
 	Deployment string
 	Sizes      []int         // bytes
 	Time       time.Duration // for each size
-	Host       string        // address of a server that is there already; empty: a server is started on this host
-	Started    bool          // then: by the weft that has started this one
-	Self       string        // path of the weft binary, for processes that are started
+	// address of a running server; empty: a server is started on this host
+	Host    string
+	Started bool   // then: by the weft that has started this one
+	Self    string // path of the weft binary, for child processes
 	Sealing
 
-	Veth  bool    // the two sides are on two hosts that are made for it
-	Loss  float64 // there: the share of packets that is lost, each way
-	Lossy bool    // there: what loses packets is in the way, even if Loss is 0
-	Rate  int64   // there: of their cables, in bits per second; 0: as fast as the machine is
-	Apart bool    // each side has processors of its own, if there are as many
-	MTU   int     // there: of the cable, bytes; 0 = testbed.DefaultMTU
+	Veth  bool    // the two sides are on two hosts of a testbed
+	Loss  float64 // with Veth: the share of packets that is lost, each way
+	Lossy bool    // with Veth: the cable has a program that loses packets, even if Loss is 0
+	Rate  int64   // with Veth: of the cables, in bits per second; 0: unlimited
+	Apart bool    // each side has its own processors, if there are enough
+	MTU   int     // with Veth: of the cable, bytes; 0: testbed.DefaultMTU
 
-	Against   bool                                            // the limit is measured beside
-	Rounds    int                                             // then: how often the two take turns, within Time each
-	BothLinks bool                                            // plain and sealed links are measured in turns, in so many rounds
-	HDR       func(size int, h *hdrhistogram.Histogram) error // is told all round trips of a size; may be nil
+	// the limit is measured as well
+	Against bool
+	// number of turns of each, within Time each
+	Rounds int
+	// plain and sealed links are measured in turns, in Rounds rounds
+	BothLinks bool
+	// called with all round trips of a size; may be nil
+	HDR func(size int, h *hdrhistogram.Histogram) error
 }
 
-// Check says what is wrong with a combination, of words that are right each by itself.
+// Check returns an error if options that are each valid do not go together.
 func (o *Options) Check() error {
 	if (o.Link == LinkNone) != (o.Deployment == DeployedShared) {
 		return fmt.Errorf("--deployment %s with --link %s: expected shared and no link, or neither, since processes of one NIC need none", o.Deployment, o.Link)
@@ -93,7 +99,7 @@ func (o *Options) checkSealed() error {
 	return nil
 }
 
-// joins says what the links join that reach no other host.
+// joins says what a link joins that reaches no other host.
 var joins = map[string]string{
 	LinkMem: "mem joins NICs of one process",
 	LinkShm: "shm joins NICs embedded in processes of one host",
@@ -101,10 +107,10 @@ var joins = map[string]string{
 	LinkNone: "both processes have the same NIC",
 }
 
-// Reaches says why a link reaches no other host, if so.
+// Reaches says why a link reaches no other host; empty if it does.
 func Reaches(link string) (not string) { return joins[link] }
 
-// setting says in words what is measured.
+// setting describes in words what is measured.
 func (o *Options) setting() string {
 	nics := deployed(o.Deployment, 2) + o.linkWords()
 	switch {
@@ -131,7 +137,7 @@ func (o *Options) linkWords() string {
 	return ""
 }
 
-// deployed says in words where one NIC is, or several.
+// deployed says in words where one NIC is, or several are.
 func deployed(deployment string, nics int) string {
 	switch {
 	case deployment == DeployedEmbedded && nics == 1:
@@ -143,10 +149,11 @@ func deployed(deployment string, nics int) string {
 	case deployment == DeployedDaemon:
 		return "NICs in daemons"
 	}
-	return fmt.Sprintf("deployment %q", deployment) // a side of another version says so
+	// the other side may be of another version
+	return fmt.Sprintf("deployment %q", deployment)
 }
 
-// ParseSizes reads a size in bytes, such as 64, 4KiB or 1MiB, or the word all.
+// ParseSizes parses a size in bytes, such as 64, 4KiB or 1MiB, or the word all.
 func ParseSizes(s string) ([]int, bool) {
 	if s == "all" {
 		return Sizes(), true

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// What only Linux has.
+// Stubs for systems other than Linux.
 
-// bind does nothing here: only Linux can have a program end with the one that started it.
+// bind does nothing here: only Linux can end a program with its parent.
 func bind(*exec.Cmd) {}
 
 func favour(int) {}
 func level()     {}
 
-// processorTime is for Linux, as are daemons.
+// processorTime returns an error here: daemons need Linux, too.
 func processorTime([]int) (time.Duration, error) {
 	return 0, errors.New("bench: processor time of other programs: needs Linux")
 }
 
-// Spoils says what spoils measurements here, as far as it is known: nothing, but on Linux.
+// Spoils returns nothing here: the checks need Linux.
 func Spoils() []string { return nil }
 
-// tcpAgain is Linux's: hosts whose cable loses frames are as well.
+// tcpAgain returns zero here: hosts with a lossy cable need Linux, too.
 func tcpAgain(net.Conn) Again { return Again{} }
 
-// kernelCost is Linux's: there a timer is a file.
+// kernelCost returns errors.ErrUnsupported here: a timer that is a file needs Linux.
 func kernelCost(time.Duration) (TimerCost, error) { return TimerCost{}, errors.ErrUnsupported }

@@ -15,16 +15,17 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// What is measured of network memory, between this program and another one with a page server:
+// Network memory is measured between this program and another one with a page server:
 //
 //	this program                             the other one
 //	netmem.Client ══ pages out and in ══►    weft-pages/0: a page server
 //	Call          ── 4 KiB as the answer ──► weft-pages/1, on the same NIC
 //
-// Calls take turns with pages, so that both see the same machine. Either both programs are on this host, or each is on one that is made for it; then
-// this program starts both, and tells what the first one says.
+// Calls take turns with pages, so both see the same machine. Either both programs are on this
+// host, or each is on a host of a testbed. In the second case this program starts both, and
+// passes on the result of the first.
 
-// The words for it.
+// The kinds of measurement.
 const (
 	KindPages   = "pages"
 	KindPageIn  = "pagein"
@@ -35,18 +36,18 @@ const (
 type PagesOptions struct {
 	Kind  string
 	Link  string // LinkUDP or LinkShm
-	Page  int    // its size; KindPages measures both
-	Depth int    // pages under way at a time
+	Page  int    // length of a page; KindPages measures both lengths
+	Depth int    // pages in flight
 	Time  time.Duration
 	Self  string // path of the weft binary
-	Veth  bool   // each side is on a host that is made for it
+	Veth  bool   // each side is on a host of a testbed
 	Sealing
 
 	Listen string // address of this side's NIC; empty: any
-	Server string // address of a page server that is there already; empty: one is started
+	Server string // address of a running page server; empty: one is started
 }
 
-// PagesRow is what came of KindPageIn and KindPageOut.
+// PagesRow is the result of KindPageIn and KindPageOut.
 type PagesRow struct {
 	Bench  string  `json:"bench"`
 	Sealed bool    `json:"sealed"` // the links between NICs
@@ -56,18 +57,19 @@ type PagesRow struct {
 	P50    int64   `json:"p50_ns"`
 	P99    int64   `json:"p99_ns"`
 	Rate   float64 `json:"pages_per_s"`
-	Call   int64   `json:"call_p50_ns"` // of a call, one by one, that as many bytes answer
+	Call   int64   `json:"call_p50_ns"` // of a call with an answer of the same length, one by one
 	Ratio  float64 `json:"ratio"`       // of the page's p50 to the call's
 }
 
 // CopiesRow is one scenario of KindPages (HSN-40).
 type CopiesRow struct {
-	Bench    string  `json:"bench"`
-	Sealed   bool    `json:"sealed"` // the links between NICs
-	Link     string  `json:"link"`
-	Scenario string  `json:"scenario"`
-	Copies   float64 `json:"copies_per_page"` // of a whole page, on both sides, the links' own not counted
-	P50      int64   `json:"p50_ns"`
+	Bench    string `json:"bench"`
+	Sealed   bool   `json:"sealed"` // the links between NICs
+	Link     string `json:"link"`
+	Scenario string `json:"scenario"`
+	// of a whole page, on both sides, without the links' copies
+	Copies float64 `json:"copies_per_page"`
+	P50    int64   `json:"p50_ns"`
 }
 
 var (
@@ -78,12 +80,13 @@ var (
 const (
 	tagPageCall   weft.Tag = 300
 	pageServed             = 64 << 20 // bytes that the server lends
-	pagesUsed              = 2048     // that a measurement goes round
+	pagesUsed              = 2048     // pages that a measurement uses in turn
 	pageRounds             = 5        // how often pages and calls take turns
-	pageCallBytes          = 8192     // the longest answer
+	pageCallBytes          = 8192     // length of the longest answer
 )
 
-// pagesPlan is one of the two programs, for one that has started it: that with the page server, or, if one is there, this one.
+// pagesPlan is one of the two programs, as a child. Without Server it runs the page server; with
+// Server it runs the client.
 type pagesPlan struct{ PagesOptions }
 
 func (p *pagesPlan) run(ctx context.Context, in io.Reader, out io.Writer) error {
@@ -98,7 +101,7 @@ func (p *pagesPlan) run(ctx context.Context, in io.Reader, out io.Writer) error 
 	return json.NewEncoder(out).Encode(r)
 }
 
-// servePages is the other program. It says its address, and ends with ctx.
+// servePages runs the page server. It prints its address, and ends with ctx.
 func servePages(ctx context.Context, o PagesOptions, out io.Writer) error {
 	link, err := weft.ParseLink(o.listen())
 	if err != nil {
@@ -126,7 +129,7 @@ func servePages(ctx context.Context, o PagesOptions, out io.Writer) error {
 	return errors.Join(err, p.Close())
 }
 
-// listen is where the NIC of this side is.
+// listen returns the address of this side's NIC.
 func (o *PagesOptions) listen() string {
 	switch {
 	case o.Listen != "":
@@ -137,7 +140,7 @@ func (o *PagesOptions) listen() string {
 	return "127.0.0.1:0"
 }
 
-// answerCalls answers each call with as many bytes as it asks for in its tag.
+// answerCalls answers each call with the number of bytes in its tag.
 func answerCalls(ctx context.Context, p *weft.Process) error {
 	buf := make([]byte, pageCallBytes)
 	for {
@@ -160,7 +163,7 @@ type pager struct {
 	u undo
 }
 
-// with sets up both programs for measure, and takes them down again.
+// with sets up both programs, calls measure, and takes them down again.
 func (o *PagesOptions) with(ctx context.Context, measure func(*pager) error) (err error) {
 	g := &pager{o: o}
 	defer g.u.end(ctx, &err)
@@ -261,7 +264,8 @@ func RunCopies(ctx context.Context, o PagesOptions, out func(CopiesRow) error) e
 	})
 }
 
-// scenario measures one, by a client of its own: it goes round the pages once, so that all that go out are new.
+// scenario measures one scenario with its own client. It goes round the pages once, so all pages
+// that go out are new.
 func (g *pager) scenario(ctx context.Context, page int, do func(*netmem.Client) operation) (r CopiesRow, err error) {
 	c, err := g.client(ctx, page)
 	if err != nil {
@@ -291,8 +295,9 @@ func (g *pager) scenario(ctx context.Context, page int, do func(*netmem.Client) 
 // counted is how many pages are counted together.
 const counted = 64
 
-// copies does an operation with each page, and returns how many bytes were copied for how many pages. Batches in which a request was
-// repeated are left out, unless all are: a page that comes twice is copied twice.
+// copies does an operation with each page, and returns how many bytes were copied for how many
+// pages. A page that comes twice is copied twice. So batches with a repeated request are left
+// out, unless all batches have one.
 func (g *pager) copies(ctx context.Context, c *netmem.Client, h *times, op operation) (bytes uint64, pages int, err error) {
 	var allBytes uint64
 	for i := uint64(0); i < pagesUsed; i += counted {
@@ -323,7 +328,7 @@ func (g *pager) copies(ctx context.Context, c *netmem.Client, h *times, op opera
 	return bytes, pages, nil
 }
 
-// copied is how many bytes of pages both sides have copied.
+// copied returns how many bytes of pages both sides have copied.
 func (g *pager) copied(ctx context.Context, c *netmem.Client) (uint64, error) {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -351,7 +356,7 @@ func fillPages(ctx context.Context, c *netmem.Client, page int) error {
 // operation does something with a page.
 type operation func(ctx context.Context, number uint64) error
 
-// pageIn reads pages into buffers that it uses again, as callers would.
+// pageIn reads pages into buffers that it reuses, as callers would.
 func pageIn(c *netmem.Client, page int) operation {
 	buffers := sync.Pool{New: func() any { return new([8192]byte) }}
 	return func(ctx context.Context, n uint64) error {
@@ -361,7 +366,8 @@ func pageIn(c *netmem.Client, page int) operation {
 	}
 }
 
-// manyPages reads or writes random pages for the time d, so many at a time, as one goroutine can.
+// manyPages reads or writes random pages for the time d, with o.Depth in flight, from one
+// goroutine.
 func manyPages(ctx context.Context, many func(context.Context, int, func() (uint64, []byte, bool), func(uint64, []byte, error)) error, o *PagesOptions, d time.Duration, into *times) (time.Duration, error) {
 	var failed error
 	free, begun := make([][]byte, o.Depth), make(map[*byte]time.Duration, o.Depth)
@@ -398,7 +404,7 @@ func pageOut(c *netmem.Client, page int) operation {
 	return func(ctx context.Context, n uint64) error { return c.WritePage(ctx, n, data) }
 }
 
-// call is a call that as many bytes as a page has answer.
+// call makes calls whose answers are as long as a page.
 func (g *pager) call(page int) operation {
 	buf := make([]byte, page)
 	return func(ctx context.Context, _ uint64) error {
@@ -407,7 +413,8 @@ func (g *pager) call(page int) operation {
 	}
 }
 
-// times does an operation with random pages for the time d, so many at a time, and returns how long that took.
+// times does an operation with random pages for the time d, with depth in flight, and returns
+// the actual time.
 func (g *pager) times(ctx context.Context, depth int, d time.Duration, into *times, do operation) (time.Duration, error) {
 	all := make([]*times, depth)
 	begun := time.Now()

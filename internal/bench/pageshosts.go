@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// onHosts measures page-ins or page-outs between two hosts that are made for it.
+// onHosts measures page-ins or page-outs between two hosts of a testbed.
 func (o *PagesOptions) onHosts(ctx context.Context) (r PagesRow, err error) {
 	var u undo
 	defer u.end(ctx, &err)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// KindParallel is the measurement of package parallel beside plain loops, messages and MPICH.
+// KindParallel is the measurement of package parallel in comparison with plain loops, messages
+// and MPICH.
 const KindParallel = "parallel"
 
 // The cases of weft bench parallel.
@@ -28,27 +29,29 @@ type ParallelOptions struct {
 	Self   string        // path of the weft binary
 	Cases  []string      // empty: all
 	Time   time.Duration // for each case and its baseline together
-	Rounds int           // in which they take turns
+	Rounds int           // in which the two take turns
 	Small  bool          // small shapes, for tests
 	Flags  string        // of the compiler of MPICH's programs
 }
 
-// ParallelRow is one case beside its baseline. The times are medians of the rounds.
+// ParallelRow is one case and its baseline. The times are medians of the rounds.
 type ParallelRow struct {
 	Bench      string `json:"bench"`
 	Case       string `json:"case"`
 	Ranks      int    `json:"ranks"`
 	Size       int    `json:"size"`       // side of a square shape, number of elements, or bytes
 	Iterations int    `json:"iterations"` // in each round
-	Took       int64  `json:"took_ns"`    // an iteration
+	Took       int64  `json:"took_ns"`    // per iteration
 	Baseline   string `json:"baseline"`
-	BaseTook   int64  `json:"baseline_ns"` // an iteration
+	BaseTook   int64  `json:"baseline_ns"` // per iteration
 
-	Ratio       float64   `json:"ratio"` // Took by BaseTook, or what Measure says: the median of RoundRatios
-	Measure     string    `json:"measure"`
-	Bound       float64   `json:"bound"`
-	AtLeast     bool      `json:"at_least"` // the bound is the least good ratio, else the most
-	Aim         bool      `json:"aim"`      // the bound is an aim, not a requirement
+	// Took by BaseTook, or as Measure says: the median of RoundRatios
+	Ratio   float64 `json:"ratio"`
+	Measure string  `json:"measure"`
+	Bound   float64 `json:"bound"`
+	// the bound is a minimum of the ratio, otherwise a maximum
+	AtLeast     bool      `json:"at_least"`
+	Aim         bool      `json:"aim"` // the bound is an aim, not a requirement
 	Met         bool      `json:"met"`
 	RoundRatios []float64 `json:"round_ratios"`
 
@@ -62,14 +65,14 @@ const (
 	ofHidden = "share hidden"
 )
 
-// A parallelCase is a work of package parallel with its baseline.
+// A parallelCase is a work of package parallel and its baseline.
 type parallelCase struct {
 	name        string
 	work, base  string
-	ranks       int // of the work; 1: it runs where plain loops do
+	ranks       int // of the work; 1: it runs in the process of the plain loops
 	baseRanks   int // of the baseline; 0: MPICH
 	baseline    string
-	serial      bool // the work at one rank must give the same result, instead of the baseline
+	serial      bool // the result must equal the work's at one rank, instead of the baseline's
 	size, small int
 	measure     string
 	bound       float64
@@ -95,7 +98,7 @@ func ParallelCases() (names []string) {
 	return names
 }
 
-// RunParallel measures case by case, and hands over row by row. In each round of a case, the work
+// RunParallel measures each case, and passes each row to out. In each round of a case, the work
 // and its baseline take turns:
 //
 //	round      1            2            3

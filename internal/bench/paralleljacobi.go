@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/parallel"
 )
 
-// The names of the works.
+// Names of the works.
 const (
 	workJacobi           = "jacobi"
 	workJacobiPlain      = "jacobi-plain"
@@ -39,7 +39,7 @@ var parallelWorks = map[string]parallelWork{
 // verified is the Check of works that compare their result with a serial computation themselves.
 const verified = "verified"
 
-// jacobiRow is the loop of all the works of Jacobi. It is not inlined, so they all run the same
+// jacobiRow is the loop of all Jacobi works. It is not inlined, so all works run the same
 // instructions.
 //
 //go:noinline
@@ -50,10 +50,10 @@ func jacobiRow(out, up, down, left, right []float64) {
 	}
 }
 
-// hot is where Jacobi begins.
+// hot returns the first value of Jacobi at a position.
 func hot(i, j int) float64 { return float64((7*i+13*j)%101) / 3 }
 
-// hash is a sum over the elements of a row, so the hashes of the rows add up.
+// hash returns a sum over the elements of a row. The hashes of several rows add up.
 func hash(row []float64, index int) (sum int64) {
 	for j, x := range row {
 		sum += int64(math.Float64bits(x)) * int64(2*(index+j)+1)
@@ -69,7 +69,7 @@ type grid struct {
 
 func newGrid(n int) *grid { return &grid{n, n + 2, make([]float64, (n+2)*(n+2))} }
 
-// row returns row i from column j on. Row and column −1 are of the border.
+// row returns row i from column j on. Row −1 and column −1 are in the border.
 func (g *grid) row(i, j int) []float64 { return g.mem[(i+1)*g.step+j+1:][:g.n] }
 
 // sweep computes rows of g from those of u.
@@ -79,7 +79,7 @@ func (g *grid) sweep(u *grid, from, to int) {
 	}
 }
 
-// onGrids does the iterations of Jacobi by a step from one grid to the next.
+// onGrids runs the iterations of Jacobi; step computes one grid from another.
 func onGrids(q parallelQuestion, step func(next, u *grid)) parallelAnswer {
 	u, next := newGrid(q.Size), newGrid(q.Size)
 	for i := range q.Size {
@@ -99,12 +99,12 @@ func onGrids(q parallelQuestion, step func(next, u *grid)) parallelAnswer {
 	return a
 }
 
-// jacobiPlain is Jacobi by one goroutine, without package parallel.
+// jacobiPlain runs Jacobi in one goroutine, without package parallel.
 func jacobiPlain(_ *parallelRank, _ context.Context, q parallelQuestion) (parallelAnswer, error) {
 	return onGrids(q, func(next, u *grid) { next.sweep(u, 0, q.Size) }), nil
 }
 
-// jacobiGoroutines is Jacobi by two goroutines, which meet after each iteration.
+// jacobiGoroutines runs Jacobi in two goroutines, which meet after each iteration.
 func jacobiGoroutines(_ *parallelRank, _ context.Context, q parallelQuestion) (parallelAnswer, error) {
 	return onGrids(q, func(next, u *grid) {
 		var both sync.WaitGroup
@@ -135,7 +135,7 @@ func stepJacobi(at *parallel.Window[float64], out []float64) {
 	jacobiRow(out, at.Row(-1, 0), at.Row(1, 0), at.Row(0, -1), at.Row(0, 1))
 }
 
-// jacobi is Jacobi by package parallel.
+// jacobi runs Jacobi with package parallel.
 func (r *parallelRank) jacobi(ctx context.Context, q parallelQuestion) (parallelAnswer, error) {
 	c, u, next, err := r.plate(ctx, q.Size)
 	if err != nil {
@@ -193,8 +193,8 @@ func (r *parallelRank) waitAlone(ctx context.Context, q parallelQuestion) (paral
 	return r.waited(ctx, a, waits, u)
 }
 
-// waitHidden measures how long the ranks wait between the last run of the interior and the first run
-// at an edge.
+// waitHidden measures how long the ranks wait between the last run of the interior and the first
+// run at an edge.
 func (r *parallelRank) waitHidden(ctx context.Context, q parallelQuestion) (parallelAnswer, error) {
 	c, u, next, err := r.plate(ctx, q.Size)
 	if err != nil {
@@ -203,7 +203,7 @@ func (r *parallelRank) waitHidden(ctx context.Context, q parallelQuestion) (para
 	local := c.Shape().Local()
 	first, last := local.Lo[0], local.Lo[0]+local.Len[0]-1
 	waits, interior := time.Duration(0), false
-	var done time.Time // of the interior
+	var done time.Time // end of the interior
 	step := func(at *parallel.Window[float64], out []float64) {
 		if i := at.Pos[0]; interior && (i == first || i == last) {
 			waits += time.Since(done)
@@ -228,7 +228,7 @@ func (r *parallelRank) waitHidden(ctx context.Context, q parallelQuestion) (para
 	return r.waited(ctx, a, waits, u)
 }
 
-// waited makes the answer of the waits of this rank.
+// waited makes the answer from the waits of this rank.
 func (r *parallelRank) waited(
 	ctx context.Context, a parallelAnswer, waits time.Duration, u *parallel.Var[float64],
 ) (parallelAnswer, error) {

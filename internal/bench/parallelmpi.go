@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// mpiSources are the programs of MPI that do the same work.
+// mpiSources are the MPI programs that do the same work.
 //
 //go:embed mpi/*.c
 var mpiSources embed.FS
 
-// mpich compiles and runs programs of MPI by MPICH.
+// mpich compiles and runs MPI programs with MPICH.
 type mpich struct {
-	missing            string // why there is none
+	missing            string // why it is not available
 	compiler, launcher string
 	flags              []string          // of the compiler
 	dir                string            // of the programs
@@ -51,7 +51,7 @@ func newMPICH(u *undo, flags string) *mpich {
 	return m
 }
 
-// anyOf returns the path of the first of some programs that is installed, or nothing.
+// anyOf returns the path of the first installed program of names, or an empty string.
 func anyOf(names ...string) string {
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
@@ -81,7 +81,7 @@ func (m *mpich) compile(work string) error {
 	return nil
 }
 
-// do runs a program on two ranks, each on a core of its own.
+// do runs a program on two ranks, each on its own core.
 func (m *mpich) do(ctx context.Context, q parallelQuestion) (a parallelAnswer, err error) {
 	c := newChild(m.launcher, "-n", "2", "-bind-to", "core", m.programs[q.Work],
 		fmt.Sprint(q.Size), fmt.Sprint(q.Warm), fmt.Sprint(q.Count))

@@ -12,14 +12,14 @@ import (
 	"github.com/weftnet/weft/parallel"
 )
 
-// parallelPlan is one of the processes of weft bench parallel. It prints the address of its NIC, and
-// a line when all ranks have joined. Then it answers questions.
+// parallelPlan is one of the processes of weft bench parallel. It prints the address of its NIC,
+// and another line when all ranks have joined. Then it answers questions.
 type parallelPlan struct {
 	Rank, Ranks int
 	Peer        string // address of the NIC of rank 0; empty: this is rank 0
 }
 
-// parallelQuestion asks for a work: some iterations that are not timed, and Count that are. All
+// parallelQuestion asks for a work: Warm iterations that are not timed, and Count that are. All
 // ranks get the same question.
 type parallelQuestion struct {
 	Work        string
@@ -27,18 +27,19 @@ type parallelQuestion struct {
 	Warm, Count int
 }
 
-// parallelAnswer is what a work took.
+// parallelAnswer holds the durations and the result of a work.
 type parallelAnswer struct {
 	Count int
-	Took  int64  // what is compared: of all iterations, or of the waits in them; ns
+	// the compared time: of all iterations, or of the waits in them; ns
+	Took  int64
 	Whole int64  // of all iterations; ns
-	Check string // the result: equal to the baseline's, or to that of a serial computation
+	Check string // the result: must equal the baseline's, or that of a serial computation
 }
 
 func (a parallelAnswer) each() int64 { return a.Took / int64(max(a.Count, 1)) }
 
-// parallelBench starts the processes: two ranks, each with one half of the processors, and one that
-// has all of them.
+// parallelBench starts the processes: two ranks, each with one half of the processors, and one
+// process with all of them.
 func (u *undo) parallelBench(ctx context.Context, o *ParallelOptions) (*parallelBench, error) {
 	b := &parallelBench{o: o, mpich: newMPICH(u, o.Flags)}
 	c, _, err := u.startRank(ctx, newChild(o.Self, childPlan{Parallel: &parallelPlan{Ranks: 1}}.args(KindParallel)...))
@@ -82,7 +83,7 @@ type parallelRank struct {
 	m *parallel.Machine
 }
 
-// run is the whole process.
+// run runs the whole process.
 func (p *parallelPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -107,7 +108,7 @@ func (p *parallelPlan) run(ctx context.Context, in io.Reader, out io.Writer) (er
 	}
 	return answerAll(in, out, func(q parallelQuestion) (any, error) {
 		a, err := r.do(ctx, q)
-		runtime.GC() // the variables of this work are not left to the next one
+		runtime.GC() // so the next work does not find the variables of this one
 		return a, err
 	})
 }
@@ -123,7 +124,7 @@ func (r *parallelRank) join(ctx context.Context, ranks int) error {
 	return err
 }
 
-// do does a work.
+// do runs a work.
 func (r *parallelRank) do(ctx context.Context, q parallelQuestion) (a parallelAnswer, err error) {
 	work := parallelWorks[q.Work]
 	if work == nil || q.Size < 1 || q.Warm < 0 || q.Count < 1 {
@@ -132,11 +133,11 @@ func (r *parallelRank) do(ctx context.Context, q parallelQuestion) (a parallelAn
 	return work(r, ctx, q)
 }
 
-// A parallelWork is a function that does what it measures in timed.
+// A parallelWork is a function that calls timed with what it measures.
 type parallelWork func(r *parallelRank, ctx context.Context, q parallelQuestion) (parallelAnswer, error)
 
-// timed calls f for each iteration. The clock starts when all ranks have done the first ones, and
-// stops when all ranks have done all of them.
+// timed calls f for each iteration. The clock starts when all ranks have done the first Warm
+// iterations, and stops when all ranks have done all of them.
 func (r *parallelRank) timed(ctx context.Context, q parallelQuestion, f func(i int) error) (parallelAnswer, error) {
 	var begin time.Time
 	for i := range q.Warm + q.Count {

@@ -38,7 +38,7 @@ func (r *parallelRank) halo(ctx context.Context, q parallelQuestion) (parallelAn
 		return a, err
 	}
 	wrong, last := false, int64(q.Warm+q.Count-1)*10
-	beyond := func(row []int64, i int) { // the row i of the neighbor, or of the border
+	beyond := func(row []int64, i int) { // row i of the neighbor, or of the border
 		want := last + int64(i)
 		if i < 0 || i >= 8 {
 			want = -1
@@ -89,10 +89,10 @@ func (r *parallelRank) call(ctx context.Context, q parallelQuestion) (parallelAn
 	return a, err
 }
 
-// numberAt is element i of a scan.
+// numberAt returns element i of a scan.
 func numberAt(i int) int64 { return int64(i%1009) - 500 }
 
-// scan sums Size numbers up.
+// scan sums up Size numbers.
 func (r *parallelRank) scan(ctx context.Context, q parallelQuestion) (parallelAnswer, error) {
 	s, err := parallel.NewShape(ctx, r.m, parallel.Axis{Len: q.Size})
 	if err != nil {
@@ -137,7 +137,7 @@ func copied(_ *parallelRank, _ context.Context, q parallelQuestion) (parallelAns
 	return a, nil
 }
 
-// unevenAt is element i of a sum. Each order of additions rounds differently.
+// unevenAt returns element i of a sum. Each order of additions rounds differently.
 func unevenAt(i int) float64 { return math.Ldexp(1+float64(i%1013)/977, i%23-11) }
 
 // summands makes the variable whose sum is measured.
@@ -153,7 +153,7 @@ func (r *parallelRank) summands(ctx context.Context, n int) (*parallel.Ctx, *par
 	return parallel.With(ctx, s), v, err
 }
 
-// sum sums Size numbers in the fixed order. Its Check has the bits.
+// sum sums up Size numbers in the fixed order. Its Check holds the bits of the sum.
 func (r *parallelRank) sum(ctx context.Context, q parallelQuestion) (parallelAnswer, error) {
 	c, v, err := r.summands(ctx, q.Size)
 	if err != nil {
@@ -168,7 +168,8 @@ func (r *parallelRank) sum(ctx context.Context, q parallelQuestion) (parallelAns
 	return a, err
 }
 
-// sumFree sums Size numbers in the order that is fastest: each rank its own, and then one reduction.
+// sumFree sums up Size numbers in the fastest order: each rank its own numbers, and then one
+// reduction.
 func (r *parallelRank) sumFree(ctx context.Context, q parallelQuestion) (parallelAnswer, error) {
 	_, v, err := r.summands(ctx, q.Size)
 	if err != nil {
@@ -190,7 +191,7 @@ func (r *parallelRank) sumFree(ctx context.Context, q parallelQuestion) (paralle
 	return a, err
 }
 
-// straight returns the sum of a slice, in as many chains as the processor has use for.
+// straight returns the sum of a slice, in as many chains as the processor can use.
 func straight(x []float64) float64 {
 	var a, b, c, d, e, f, g, h float64
 	for ; len(x) >= 8; x = x[8:] {
@@ -205,7 +206,7 @@ func straight(x []float64) float64 {
 }
 
 // star is the function of the Stencil, as in stencil.c. It computes the positions of a row from
-// first on, up to end. Five elements of the row stay in registers.
+// first up to end. Five elements of the row stay in registers.
 func star(at *parallel.Window[float64], out []float64, first, end int) {
 	from, n := max(first-at.Pos[1], 0), min(end-at.Pos[1], len(out))
 	if from >= n {
@@ -223,7 +224,7 @@ func star(at *parallel.Window[float64], out []float64, first, end int) {
 	}
 }
 
-// stencil is the stencil of the Parallel Research Kernels.
+// stencil runs the stencil of the Parallel Research Kernels.
 func (r *parallelRank) stencil(ctx context.Context, q parallelQuestion) (parallelAnswer, error) {
 	n := q.Size
 	s, err := parallel.NewShape(ctx, r.m, parallel.Axis{Len: n, Halo: 2}, parallel.Axis{Len: n, Halo: 2})
@@ -274,10 +275,10 @@ func addOne(_ []int, run []float64) {
 	}
 }
 
-// elementAt is an element of the matrix that is transposed at first, as in transpose.c.
+// elementAt returns an element of the matrix before the first transposition, as in transpose.c.
 func elementAt(i, j int) int { return (3*i + 5*j) % 17 }
 
-// transpose is the transposition of the Parallel Research Kernels.
+// transpose runs the transposition of the Parallel Research Kernels.
 func (r *parallelRank) transpose(ctx context.Context, q parallelQuestion) (parallelAnswer, error) {
 	n := q.Size
 	s, err := parallel.NewShape(ctx, r.m, parallel.Axis{Len: n}, parallel.Axis{Len: n})

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// KindPoll is the measurement of what a turn of the engine costs.
+// KindPoll is the measurement of one poll of the engine.
 const KindPoll = "poll"
 
 // PollOptions say how long to measure with how many idle processes.
@@ -32,11 +32,11 @@ type PollRow struct {
 	Poll       float64 `json:"poll_ns"`
 }
 
-// pollBatch is how many polls are timed at once: a look at the clock costs as much as a poll.
+// pollBatch is how many polls are timed together: reading the clock costs as much as a poll.
 const pollBatch = 256
 
-// RunPoll measures polls of an engine that serves so many processes, of which none does anything, on a link that brings
-// nothing: what remains is what a poll costs whatever else it does.
+// RunPoll measures polls of an engine with idle processes, on a link that brings nothing. The
+// rest is the fixed cost of a poll.
 func RunPoll(ctx context.Context, o PollOptions, out func(PollRow) error) error {
 	for _, n := range o.Processes {
 		b, err := newPollBench(ctx, n)
@@ -74,7 +74,8 @@ func newPollBench(ctx context.Context, processes int) (*pollBench, error) {
 		}
 		g := vni.DefaultGeometry(true)
 		rw, ro := g.Sizes()
-		seg, err := vni.NewSegment(vni.AlignedBytes(rw), vni.AlignedBytes(ro), g) // of a process that never does anything
+		// of a process that never does anything
+		seg, err := vni.NewSegment(vni.AlignedBytes(rw), vni.AlignedBytes(ro), g)
 		if err != nil {
 			return nil, err
 		}

@@ -16,16 +16,16 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// grace is how long a program that was asked to end has to do so. Its NIC may linger, for a peer whose last word was lost,
-// and a busy machine takes its time with the rest.
+// grace is how long a program has to end after it was asked to. Its NIC may linger, for a peer
+// whose last frame was lost, and a busy machine needs time for the rest.
 const grace = 10 * limits.LingerAtClose
 
-// child is a weft of ours in a process of its own. What it says on standard error is kept for errors.
+// child is a weft process that the bench has started. Its standard error is kept for errors.
 type child struct {
 	*exec.Cmd
 	launch func() error
 	stderr bytes.Buffer
-	ended  chan struct{} // closed when it has ended; then err is how
+	ended  chan struct{} // closed when it has ended; err is then the result
 	err    error
 }
 
@@ -35,20 +35,21 @@ func newChild(self string, args ...string) *child {
 	return watched(cmd, cmd.Start)
 }
 
-// with has c started with share i of n of the processors.
+// with makes start run c with share i of n of the processors.
 func (c *child) with(i, n int) *child {
 	launch := c.launch
 	c.launch = func() error { return testbed.Apart(i, n, launch) }
 	return c
 }
 
-// newChildOn is newChild on a host of a testbed. It is killed when the testbed ends.
+// newChildOn is newChild on a host of a testbed. The child is killed when the testbed ends.
 func newChildOn(h *testbed.Host, self string, args ...string) *child {
 	cmd := h.Command(context.Background(), self, args...)
 	return watched(cmd.Cmd, cmd.Start)
 }
 
-// childAt is a child on a host of a testbed; without one, on this host with that half of its processors.
+// childAt returns a child on a host of a testbed. Without a testbed, it returns one on this host
+// with that half of its processors.
 func childAt(bed *testbed.Testbed, half int, self string, args ...string) *child {
 	if bed != nil {
 		return newChildOn(bed.Host(half), self, args...)
@@ -63,8 +64,8 @@ func watched(cmd *exec.Cmd, launch func() error) *child {
 	return c
 }
 
-// start starts the child. It is started by a thread that lives as long as it does, since Linux takes the end of that
-// thread for the end of the parent.
+// start starts the child from a thread that lives as long as the child, since Linux takes the
+// end of that thread for the end of the parent.
 func (c *child) start() error {
 	started := make(chan error)
 	go func() {
@@ -80,7 +81,7 @@ func (c *child) start() error {
 	return <-started
 }
 
-// end asks the child to end, insists after a while, and says what went wrong if something did.
+// end asks the child to end, kills it after grace, and returns the error of the child, if any.
 func (c *child) end() error {
 	_ = c.Process.Signal(syscall.SIGTERM) // fails if it has ended already
 	select {
@@ -92,7 +93,8 @@ func (c *child) end() error {
 	return c.failure()
 }
 
-// failure says how the child has ended, in its own words, and once: the caller that takes it down need not say it again.
+// failure returns the error with which the child ended, in the child's own words. It returns the
+// error only once, so the caller that ends the child does not repeat it.
 func (c *child) failure() error {
 	err := c.err
 	if err == nil {
@@ -101,7 +103,8 @@ func (c *child) failure() error {
 	c.err = nil
 	words := strings.TrimSpace(c.stderr.String())
 	if said := lastSaid(words); said != "" && c.Args[1] == "bench" && c.ProcessState.Exited() {
-		return errors.New(said) // the same bench in another process: a reader does not care in which
+		// the same bench in another process; the reader does not care in which
+		return errors.New(said)
 	}
 	if words == "" {
 		words = "without a word"
@@ -109,7 +112,8 @@ func (c *child) failure() error {
 	return fmt.Errorf("%s %s: %w: %s", filepath.Base(c.Path), c.Args[1], err, words)
 }
 
-// lastSaid is the error that a weft ended with by what it said, without its name; empty if it did not come to say one.
+// lastSaid returns the error with which a weft ended, without the name weft, from its output;
+// empty if it printed none.
 func lastSaid(words string) string {
 	const name = "weft: "
 	at := strings.LastIndex("\n"+words, "\n"+name)

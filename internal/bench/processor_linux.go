@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorTime is how long programs have run on a processor, all together, with all their threads.
+// processorTime returns how long the threads of all programs have run on a processor, in sum.
 func processorTime(pids []int) (sum time.Duration, err error) {
 	for _, pid := range pids {
 		var ts unix.Timespec
-		// A program's processor clock, in nanoseconds; /proc has ticks of ten milliseconds.
+		// A program's processor clock counts nanoseconds; /proc has ticks of ten milliseconds.
 		clock := int32(^pid<<3 | processClock)
 		if err := unix.ClockGettime(clock, &ts); err != nil {
 			return 0, fmt.Errorf("bench: processor time of %d: %w", pid, err)
@@ -21,5 +21,6 @@ func processorTime(pids []int) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// processClock says that a clock counts what the scheduler has counted, of a process.
+// processClock is the kind of clock that counts the time of a process as the scheduler has
+// recorded it.
 const processClock = 2

@@ -12,7 +12,8 @@ func TestProcessorTimeIsThatOfTheProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for begin := time.Now(); time.Since(begin) < 20*time.Millisecond; { // a processor may be taken from us, but not always
+	// a processor may be taken from us, but not always
+	for begin := time.Now(); time.Since(begin) < 20*time.Millisecond; {
 		after, err := processorTime(self)
 		if err != nil || after < before {
 			t.Fatalf("%v, after %v: %v", after, before, err)

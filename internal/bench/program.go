@@ -12,42 +12,45 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// KindProgram is the measurement of programs in the NIC beside processes.
+// KindProgram is the measurement of programs in NICs in comparison with processes.
 const KindProgram = "program"
 
-// The series: what exchanges messages with what (PANIC-40 to PANIC-44).
+// The series: the two ends of an exchange (PANIC-40 to PANIC-44).
 const (
 	SeriesMCP2MCP    = "mcp2mcp"    // program and program
 	SeriesGetDeliver = "getdeliver" // the same, between segments of both hosts
-	SeriesAPI        = "api"        // process and process, while the programs do nothing
-	SeriesApp2App    = "app2app"    // as getdeliver, each half started by a process
+	SeriesAPI        = "api"        // process and process, while the programs are idle
+	SeriesApp2App    = "app2app"    // as getdeliver, with each half started by a process
 )
 
 // Series lists the series.
 func Series() []string { return []string{SeriesMCP2MCP, SeriesGetDeliver, SeriesAPI, SeriesApp2App} }
 
-// How the far side waits for what comes.
+// How the far side waits for a message.
 const (
-	WaitSpin  = "spin"  // the next exchange begins when the last has ended: nothing has time to sleep
-	WaitSleep = "sleep" // there is a pause before each exchange, in which all that waits falls asleep
+	// the next exchange begins when the last has ended: nothing has time to sleep
+	WaitSpin = "spin"
+	// there is a pause before each exchange, in which all waiters fall asleep
+	WaitSleep = "sleep"
 )
 
-// Waits lists them.
+// Waits lists the ways to wait.
 func Waits() []string { return []string{WaitSpin, WaitSleep} }
 
-// Where the far program is.
+// Places of the far program.
 const (
 	ResidentVM  = ctl.ResidentVM  // in the virtual machine of its NIC
-	ResidentXDP = ctl.ResidentXDP // in the driver of its link; the messages are datagrams then
+	ResidentXDP = ctl.ResidentXDP // in the driver of its link; the messages are then datagrams
 )
 
-// Residents lists them.
+// Residents lists these places.
 func Residents() []string { return []string{ResidentVM, ResidentXDP} }
 
-// MostProgramSize is the longest message of an exchange, in bytes.
+// MostProgramSize is the length of the longest message of an exchange, in bytes.
 const MostProgramSize = 8192
 
-// pause is how long nothing is sent before an exchange of WaitSleep: longer than any poller or process waits awake.
+// pause is the silence before an exchange of WaitSleep. It is longer than any poller or process
+// waits awake.
 const pause = 5 * time.Millisecond
 
 // ProgramOptions say which exchanges to measure.
@@ -55,12 +58,12 @@ type ProgramOptions struct {
 	Self       string
 	Link       string   // LinkUDP or LinkXDP
 	Deployment string   // DeployedEmbedded or DeployedDaemon
-	Veth       bool     // between two hosts that are made for it; else over loopback
+	Veth       bool     // between two hosts of a testbed, otherwise over loopback
 	Series     []string // all of these,
 	Sizes      []int    // of each size,
 	Sealing
-	Residents []string // with the far program there,
-	Waits     []string // and waiting so, side by side in each round
+	Residents []string // with the far program in each of these places,
+	Waits     []string // waiting in each of these ways, all in each round
 	Time      time.Duration
 	Rounds    int
 	Against   bool
@@ -74,15 +77,16 @@ type ProgramRow struct {
 	Link       string `json:"link"`
 	Deployment string `json:"deployment"`
 	Size       int    `json:"size"`               // bytes of a message
-	Resident   string `json:"resident,omitempty"` // where the far program is; none in SeriesAPI
+	Resident   string `json:"resident,omitempty"` // place of the far program; none in SeriesAPI
 	Wait       string `json:"wait"`
 	Iterations int64  `json:"iterations"` // exchanges
-	Lost       int64  `json:"lost"`       // exchanges of which a message was lost, as datagrams may be
+	// exchanges in which a message was lost, as datagrams may be
+	Lost int64 `json:"lost"`
 	Latency
 	*Against
 }
 
-// programVariant is what one row is about.
+// programVariant identifies a row.
 type programVariant struct {
 	Series   string `json:"series"`
 	Size     int    `json:"size"`
@@ -90,8 +94,9 @@ type programVariant struct {
 	Wait     string `json:"wait"`
 }
 
-// variants lists what there is to measure. Where the far program is makes a difference to exchanges between programs alone, and how it waits to
-// those in which something waits that can sleep.
+// variants lists the variants to measure. The place of the far program matters only for
+// exchanges between programs. The way to wait matters only for exchanges in which a waiter can
+// sleep.
 func (o *ProgramOptions) variants() (all []programVariant) {
 	for _, size := range o.Sizes {
 		for _, series := range o.Series {
@@ -112,23 +117,26 @@ func (o *ProgramOptions) variants() (all []programVariant) {
 	return all
 }
 
-// MostResidentSize is the longest message of an exchange with a program in the driver, in bytes: what one frame of the usual cable carries.
+// MostResidentSize is the length of the longest message of an exchange with a program in the
+// driver, in bytes: the load of one frame on the default cable.
 const MostResidentSize = testbed.DefaultMTU - 28 - wire.OuterLen - wire.DatagramLen - wire.ProgramDatagramLen - wire.TagLen
 
-// limit names the barest program that goes the same way; none for exchanges that begin with a sleep, which no limit does.
+// limit names the barest program that goes the same way. It returns an empty string for
+// exchanges that begin with a sleep: no limit does.
 func (o *ProgramOptions) limit(v programVariant) string {
 	switch {
 	case v.Wait == WaitSleep:
 		return ""
 	case v.Resident == ResidentXDP:
 		return "xdptx"
-	case o.Deployment == DeployedDaemon && (v.Series == SeriesAPI || v.Series == SeriesApp2App): // through both daemons
+	// through both daemons
+	case o.Deployment == DeployedDaemon && (v.Series == SeriesAPI || v.Series == SeriesApp2App):
 		return map[string]string{LinkUDP: "chain", LinkXDP: "chain-xdp"}[o.Link]
 	}
 	return o.Link
 }
 
-// RunProgram measures the series, each in each round, and hands over row by row.
+// RunProgram measures the series, each in each round, and passes each row to out.
 func RunProgram(ctx context.Context, o ProgramOptions, out func(ProgramRow) error) (err error) {
 	var down undo
 	defer down.end(ctx, &err)
@@ -177,10 +185,11 @@ func RunProgram(ctx context.Context, o ProgramOptions, out func(ProgramRow) erro
 	return nil
 }
 
-// leastLimit is the shortest message that limits are measured with, in bytes: it has a number in it.
+// leastLimit is the length of the shortest message with which limits are measured, in bytes: it
+// holds a number.
 const leastLimit = 8
 
-// sum fills in the medians of the rounds.
+// sum sets the medians of the rounds.
 func (r *ProgramRow) sum(samples []sample) {
 	for _, s := range samples {
 		r.Iterations += s.Iterations
@@ -188,7 +197,7 @@ func (r *ProgramRow) sum(samples []sample) {
 	r.Latency = latencies(samples)
 }
 
-// compare fills in the comparison with a limit.
+// compare sets the comparison with a limit.
 func (r *ProgramRow) compare(name string, samples []sample, limits []limit.Result) {
 	whole := Row{Latency: &r.Latency}
 	whole.Against = kindOf(KindLatency).against(name, samples, limits)
@@ -203,23 +212,24 @@ type programRun struct {
 	ground         *limit.Ground
 }
 
-// programAsk is what a side is asked.
+// programAsk is a request to a side.
 type programAsk struct {
 	programVariant
-	Peer uint64        `json:"peer,omitempty"` // the server's NIC; 0: the side that is asked is the server, and gets ready
+	// the server's NIC; 0: the side is the server, and prepares for the exchanges
+	Peer uint64        `json:"peer,omitempty"`
 	Time time.Duration `json:"time"`
 }
 
-// programTold is its answer.
+// programTold is the answer to a request.
 type programTold struct {
-	NIC   uint64 `json:"nic,omitempty"` // of a side that has begun,
+	NIC   uint64 `json:"nic,omitempty"` // of a side that has started
 	Addr  string `json:"addr,omitempty"`
 	Times *times `json:"times,omitempty"`
 	Lost  int64  `json:"lost,omitempty"`
 	Error string `json:"error,omitempty"`
 }
 
-// programSides starts both sides, each a weft of its own.
+// programSides starts both sides, each as a child.
 func (u *undo) programSides(ctx context.Context, r *programRun) (err error) {
 	o := r.o
 	var bed *testbed.Testbed
@@ -249,7 +259,8 @@ func (u *undo) programSides(ctx context.Context, r *programRun) (err error) {
 	return err
 }
 
-// program asks a side, which may answer that it cannot.
+// program sends a request to a side, and returns its answer. It returns an error if the answer
+// has one.
 func (c *crew) program(q programAsk) (t programTold, err error) {
 	if err = c.ask(q, &t); err == nil && t.Error != "" {
 		err = errors.New(t.Error)

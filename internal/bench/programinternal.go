@@ -11,26 +11,29 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// InternalRow is what a part of a message's way through the virtual machine takes (PANIC-46): the best of many short rounds.
+// InternalRow is the time of one part of a message's way through the virtual machine (PANIC-46):
+// the best of many short rounds.
 type InternalRow struct {
 	Bench    string  `json:"bench"`
 	Sealed   bool    `json:"sealed"`   // the links between NICs
 	Internal string  `json:"internal"` // dispatch, handler, interpreter, deliver, or copy
 	Size     int     `json:"size"`     // bytes that are moved
 	Took     float64 `json:"took_ns"`
-	Allocs   float64 `json:"allocs"` // of one
+	Allocs   float64 `json:"allocs"` // allocations of one
 }
 
 // The parts.
 const (
-	partDispatch    = "dispatch"    // from a message to its trigger, and back: one whose handler is empty
-	partHandler     = "handler"     // a token bucket as a whole,
-	partInterpreter = "interpreter" // and what of it is not dispatch
+	// from a message to its trigger, and back: a message whose handler is empty
+	partDispatch    = "dispatch"
+	partHandler     = "handler"     // a whole token bucket
+	partInterpreter = "interpreter" // the same without the dispatch
 	partDeliver     = "deliver"     // a DELIVER from the message to a segment, without the dispatch
-	partCopy        = "copy"        // the copy of it that is in there
+	partCopy        = "copy"        // the copy within that DELIVER
 )
 
-// RunProgramInternal measures the parts, each for the time d, and hands over row by row. It needs one process and no NIC.
+// RunProgramInternal measures the parts, each for the time d, and passes each row to out. It
+// needs one process and no NIC.
 func RunProgramInternal(ctx context.Context, d time.Duration, sizes []int, out func(InternalRow) error) error {
 	row := func(part string, size int, ns, allocs float64) error {
 		return out(InternalRow{KindProgram, false, part, size, ns, allocs})
@@ -93,10 +96,10 @@ func measureDispatch(ctx context.Context, source string, packet []byte, d time.D
 	})
 }
 
-// roundCalls is how many calls are timed at once: together they take as long as tens of looks at the clock.
+// roundCalls is how many calls are timed together: they take as long as tens of clock readings.
 const roundCalls = 100
 
-// best is how long a call takes in the best of many rounds, and what it allocates.
+// best returns the time of a call in the best of many rounds, and its allocations.
 func best(ctx context.Context, d time.Duration, f func() error) (ns, allocs float64, err error) {
 	ns = math.Inf(1)
 	var before, after runtime.MemStats

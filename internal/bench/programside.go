@@ -21,15 +21,15 @@ type programSide struct {
 	p       *weft.Process
 	loaded  program.ID          // 0: none
 	segment *weft.SharedSegment // nil: none
-	stop    func()              // ends what the server does beside; nil: nothing
+	stop    func()              // ends the server's goroutine; nil: it has none
 }
 
-// programPlan is one side of exchanges, in a process of its own: the server, or the client of the server that is at an address. It does what
-// it is asked until its input ends.
+// programPlan is one side of exchanges, as a child: the server, or the client of the server at
+// an address. It answers requests until its input ends.
 type programPlan struct {
 	ProgramOptions
 	Listen string
-	Server string // empty: it is the server
+	Server string // address of the server; empty: this is the server
 }
 
 func (o *programPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err error) {
@@ -64,7 +64,7 @@ func (o *programPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err
 	})
 }
 
-// answer does what a side is asked.
+// answer answers a request.
 func (s *programSide) answer(ctx context.Context, q *programAsk) (t programTold, err error) {
 	if err := s.clear(ctx); err != nil {
 		return t, err
@@ -83,7 +83,8 @@ func (s *programSide) answer(ctx context.Context, q *programAsk) (t programTold,
 	return t, err
 }
 
-// prepare loads the program, and shares the segment, that a series needs. A program is there, unused, in SeriesAPI too.
+// prepare loads the program, and shares the segment, that a series needs. In SeriesAPI a program
+// is loaded, too, but not used.
 func (s *programSide) prepare(ctx context.Context, q *programAsk, id program.ID, source string) (err error) {
 	if q.Series == SeriesGetDeliver || q.Series == SeriesApp2App {
 		if s.segment, err = s.p.SharedSegment(programSegment, 2*segmentHalf(q.Size)); err != nil {
@@ -100,7 +101,7 @@ func (s *programSide) prepare(ctx context.Context, q *programAsk, id program.ID,
 	case q.Resident == ResidentVM:
 		o.Resident = "" // messages go reliably
 	case q.Resident == ResidentXDP && id == pingProgram:
-		o.Resident = ResidentVM // where the answers come as datagrams
+		o.Resident = ResidentVM // its answers come as datagrams
 	}
 	if _, err = program.On(s.p).Load(ctx, []weft.NICID{0}, module, o); err != nil {
 		return err
@@ -109,7 +110,7 @@ func (s *programSide) prepare(ctx context.Context, q *programAsk, id program.ID,
 	return nil
 }
 
-// clear takes away what the series before has left.
+// clear removes the program and the segment of the last series.
 func (s *programSide) clear(ctx context.Context) (err error) {
 	if s.stop != nil {
 		s.stop()
@@ -126,7 +127,7 @@ func (s *programSide) clear(ctx context.Context) (err error) {
 	return err
 }
 
-// serve begins what the server's process does, if it takes part.
+// serve starts the part of the server's process, if it takes part.
 func (s *programSide) serve(ctx context.Context, q *programAsk) error {
 	var each func(ctx context.Context) error
 	switch q.Series {
@@ -164,10 +165,10 @@ func (s *programSide) serve(ctx context.Context, q *programAsk) error {
 	return nil
 }
 
-// lostAfter is how long the client waits for an exchange before it takes a message of it for lost.
+// lostAfter is how long the client waits for an exchange before it counts a message as lost.
 const lostAfter = 2 * time.Second
 
-// measure makes exchanges for a time, and as many before that do not count.
+// measure makes exchanges for the time of the request, after a warm-up that does not count.
 func (s *programSide) measure(ctx context.Context, q *programAsk) (h *times, lost int64, err error) {
 	one, many := s.exchange(q), 1
 	if q.Wait == WaitSpin && q.Series != SeriesAPI && q.Series != SeriesApp2App {
@@ -210,7 +211,8 @@ func (s *programSide) measure(ctx context.Context, q *programAsk) (h *times, los
 // mostLost is how many exchanges may be lost before a measurement fails.
 const mostLost = 3
 
-// exchange returns what makes some exchanges of a series, and tells how long each took, in ns.
+// exchange returns a function that makes n exchanges of a series, and returns how long each
+// took, in ns.
 func (s *programSide) exchange(q *programAsk) func(ctx context.Context, n int) ([]int64, error) {
 	data, buf := payload.Written(q.Size), make([]byte, max(q.Size, 8*mostExchanges))
 	ping := program.Address{ID: pingProgram}
@@ -260,7 +262,7 @@ func (s *programSide) exchange(q *programAsk) func(ctx context.Context, n int) (
 	}
 }
 
-// words are the words of a message to a program.
+// words encodes the words of a message to a program.
 func words(all ...uint64) (b []byte) {
 	for _, w := range all {
 		b = binary.LittleEndian.AppendUint64(b, w)

@@ -17,19 +17,21 @@ const (
 	pingProgram program.ID = 416
 	pongProgram program.ID = 415
 
-	programSegment = 1   // of both NICs; what goes begins at 0, what comes at its second half
-	programFlag    = 256 // flag 0 of it, as programs know it
+	// of both NICs; outgoing data begins at 0, incoming data at its second half
+	programSegment = 1
+	programFlag    = 256 // flag 0 of it, by its number in programs
 
 	triggerGo       = 1  // a process starts an exchange, or the second half of one
 	triggerQuestion = 12 // ping to pong
 	triggerAnswer   = 10 // pong to ping
-	triggerTook     = 3  // ping to its process: what exchanges have taken, in ns
+	triggerTook     = 3  // ping to its process: the durations of the exchanges, in ns
 
 	mostExchanges = 100 // that ping makes by itself
 )
 
-// pingSource is the program in the client's NIC. A message for triggerGo has the server's NIC, and, where ping makes exchanges by itself, the number
-// of the process that is told what they have taken, and how many to make.
+// pingSource returns the program in the client's NIC. A message for triggerGo holds the id of
+// the server's NIC. If ping makes exchanges by itself, the message also holds the number of the
+// process that gets the durations, and the number of exchanges.
 func pingSource(series string, size int) string {
 	get, deliver, tell := "", "", ""
 	if series != SeriesMCP2MCP {
@@ -55,7 +57,7 @@ func pingSource(series string, size int) string {
 		END;`, constants(size), vars, begin, send, deliver, tell)
 }
 
-// pongSource is the program in the server's NIC.
+// pongSource returns the program in the server's NIC.
 func pongSource(series string, size int) string {
 	const back = " AS answer TO ping AT "
 	question, vars, more, triggers := "SEND PACKET[0] LEN PACKETLEN"+back+"SOURCE", "", "", "question"
@@ -73,7 +75,7 @@ func pongSource(series string, size int) string {
 	return fmt.Sprintf("PROGRAM pong: %s %s TRIGGERS %s; BEGIN END; MESSAGE question: BEGIN %s END; %s END;", constants(size), vars, triggers, question, more)
 }
 
-// constants declares what both programs speak of.
+// constants declares the constants that both programs use.
 func constants(size int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "CONST size = %d, words = %d, half = %d, most = %d, ", size, max(1, (size+7)/8), segmentHalf(size), mostExchanges)
@@ -82,10 +84,11 @@ func constants(size int) string {
 	return b.String()
 }
 
-// segmentHalf is where in a segment the half begins that takes what comes, for messages of a size.
+// segmentHalf returns the offset of the half of a segment that takes incoming messages of a
+// size.
 func segmentHalf(size int) int { return max(8, (size+7)&^7) }
 
-// compiled is the module of a source.
+// compiled returns the module of a source.
 func compiled(source string) ([]byte, error) {
 	m, err := pdl.Compile("bench.pdl", []byte(source))
 	if err != nil {

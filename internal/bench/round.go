@@ -12,11 +12,11 @@ import (
 
 // sample is one measurement of one size.
 type sample struct {
-	Far        *Setup // of the other side, if it says
+	Far        *Setup // setup of the other side, if it tells
 	Iterations int64
-	Rate       float64 // messages a second
-	Bandwidth  float64 // bytes a second
-	Lost       float64 // share of what left
+	Rate       float64 // messages per second
+	Bandwidth  float64 // bytes per second
+	Lost       float64 // share of the datagrams that left
 	Times      *times
 	Streams    *Streams
 	Trips      []trips // of kindRecovery
@@ -25,7 +25,7 @@ type sample struct {
 func (s sample) rate() float64      { return s.Rate }
 func (s sample) bandwidth() float64 { return s.Bandwidth }
 
-// side makes measurements: a client in this process, or one in another.
+// side makes measurements: it is a client in this process, or in another.
 type side interface {
 	sample(ctx context.Context, kind string, size int, d time.Duration) (sample, error)
 }
@@ -36,10 +36,11 @@ func (c *Client) sample(ctx context.Context, kind string, size int, d time.Durat
 	return s, err
 }
 
-// leastRound is how long each side has in a round at least: in a shorter one little is measured but how the two sides begin.
+// leastRound is the least time that each side has in a round: a shorter one would measure little
+// but how the two sides begin.
 const leastRound = 5 * time.Millisecond
 
-// CheckRounds says why a time is too short to be spent in so many rounds.
+// CheckRounds returns an error if d is too short for the number of rounds.
 func CheckRounds(d time.Duration, rounds int) error {
 	if least := time.Duration(rounds) * leastRound; d < least {
 		return fmt.Errorf("--time %v with --rounds %d: expected at least %v, or fewer rounds, since one has %v at least", d, rounds, least, leastRound)
@@ -55,8 +56,8 @@ func CheckRounds(d time.Duration, rounds int) error {
 //	sealed         ────                 ────                 ────      if asked for
 //	limit              ────                 ────                 ────  if asked for
 //
-// If the machine slows down for a while, it slows all of them down; what counts is the median of
-// each.
+// If the machine slows down for a while, it slows all of them down. The figure of each is its
+// median.
 type rounds struct {
 	o      *Options
 	links  []*linked
@@ -71,7 +72,7 @@ type linked struct {
 	limits  []limit.Result
 }
 
-// size measures a size and hands over its rows.
+// size measures a size and passes its rows to out.
 func (r *rounds) size(ctx context.Context, size int, out func(Row) error) error {
 	turns := 1
 	if r.o.Against || r.o.BothLinks {
@@ -128,7 +129,8 @@ func (l *linked) row(size int) Row {
 		row.Iterations += s.Iterations
 	}
 	if kind.fill(&row, l.samples); o.Host != "" && !o.Started {
-		row.Far = cmp.Or(l.samples[0].Far, &Setup{"unknown", "unknown"}) // it may be of a version that does not say
+		// the other side may be of a version that does not tell
+		row.Far = cmp.Or(l.samples[0].Far, &Setup{"unknown", "unknown"})
 	}
 	if o.Against {
 		row.Against = kind.against(kind.limit(o, size), l.samples, l.limits)
@@ -136,7 +138,7 @@ func (l *linked) row(size int) Row {
 	return row
 }
 
-// latencies are the medians of percentiles.
+// latencies returns the medians of percentiles.
 func latencies(samples []sample) Latency {
 	at := func(q float64) int64 {
 		return medianOf(samples, func(s sample) int64 { return s.Times.ValueAtQuantile(q) })
@@ -144,7 +146,7 @@ func latencies(samples []sample) Latency {
 	return Latency{P50: at(50), P90: at(90), P99: at(99), P999: at(99.9)}
 }
 
-// medianOf is the median of a figure of each.
+// medianOf returns the median of a figure of all elements.
 func medianOf[T any, N int64 | float64](all []T, figure func(T) N) N {
 	vs := make([]N, len(all))
 	for i, s := range all {
@@ -153,13 +155,13 @@ func medianOf[T any, N int64 | float64](all []T, figure func(T) N) N {
 	return median(vs)
 }
 
-// median sorts a copy of the figures.
+// median returns the median of the figures.
 func median[N int64 | float64](of []N) N {
 	vs := slices.Sorted(slices.Values(of))
 	return (vs[(len(vs)-1)/2] + vs[len(vs)/2]) / 2
 }
 
-// merged has the round trips of all samples.
+// merged returns the round trips of all samples.
 func merged(samples []sample) *times {
 	h := newHistogram()
 	for _, s := range samples {
@@ -168,8 +170,9 @@ func merged(samples []sample) *times {
 	return h
 }
 
-// against is the comparison. The ratio is the median of the rounds', not that of the medians: where the machine changes within
-// a run, those may be of different halves of it, and the two turns of a round are of the same one mostly.
+// against returns the comparison with a limit. The ratio is the median of the rounds' ratios,
+// not the ratio of the medians. If the machine changes within a run, the two medians may come
+// from different halves of it, while the two turns of a round mostly see the same machine.
 func (k *Kind) against(name string, samples []sample, limits []limit.Result) *Against {
 	figure := k.columns[0].of
 	l := limit.Median(limits)
@@ -184,7 +187,7 @@ func (k *Kind) against(name string, samples []sample, limits []limit.Result) *Ag
 	return a
 }
 
-// asRow is a limit's result with the fields that a row has for it.
+// asRow returns a row with the fields of a limit's result.
 func asRow(l limit.Result) *Row {
 	return &Row{Latency: &Latency{P50: l.P50}, Rate: &Rate{l.MessagesPerSec}, Bandwidth: &Bandwidth{l.BytesPerSec}}
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/weftnet/weft/internal/bench/limit"
 )
 
-// The machine becomes half as fast between the two turns of the third round. Each other round has a ratio of 1.5, whereas the median of
-// Weft's figures is of the slow half, and that of the limit's of the fast one: 0.75.
+// The machine becomes half as fast between the two turns of the third round. Each other round
+// has a ratio of 1.5. But the median of Weft's figures is from the slow half, and that of the
+// limit from the fast one, so their ratio is 0.75.
 func TestTheRatioIsThatOfTurnsBesideOneAnother(t *testing.T) {
 	var weft []sample
 	var limits []limit.Result

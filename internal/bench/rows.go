@@ -2,15 +2,17 @@ package bench
 
 import "fmt"
 
-// Row is one measurement. In JSON it is one object, with the fields of what was measured beside the common ones.
+// Row is one measurement. In JSON it is one object: the common fields, and those of the kind.
 type Row struct {
 	Bench      string `json:"bench"`
 	Sealed     bool   `json:"sealed"` // the links between NICs
 	Link       string `json:"link"`
 	Deployment string `json:"deployment"`
-	Size       int    `json:"size"`          // bytes of a message
-	Iterations int64  `json:"iterations"`    // messages that count, each way if they came back
-	Far        *Setup `json:"far,omitempty"` // of the other side, where a --serve on a host chose it
+	Size       int    `json:"size"` // bytes of a message
+	// messages that count; a message and its echo count once
+	Iterations int64 `json:"iterations"`
+	// setup of the other side, if --serve on a host chose it
+	Far *Setup `json:"far,omitempty"`
 
 	*Latency
 	*Rate
@@ -20,45 +22,48 @@ type Row struct {
 	*Against
 	*BesidePlain
 
-	inPair bool // there is a row of plain links and one of sealed links
+	inPair bool // there is also a row of the other kind of links
 }
 
-// Against compares a row with what the ground allows, measured in turns with it.
+// Against compares a row with a limit that was measured in turns with it.
 type Against struct {
-	Limit             string  `json:"limit"` // its name, of those of weft bench limits
+	Limit             string  `json:"limit"` // its name in weft bench limits
 	LimitP50          int64   `json:"limit_p50_ns,omitempty"`
 	LimitMessagesPerS float64 `json:"limit_messages_per_s,omitempty"`
 	LimitBytesPerS    float64 `json:"limit_bytes_per_s,omitempty"`
-	Ratio             float64 `json:"ratio"` // what was measured, by the limit: the median of RoundRatios
+	// the measured figure by the limit: the median of RoundRatios
+	Ratio float64 `json:"ratio"`
 
-	RoundRatios []float64 `json:"round_ratios"` // of each round by itself, in order
+	RoundRatios []float64 `json:"round_ratios"` // one per round, in order
 
-	shown float64 // the limit's figure, as the column has it
+	shown float64 // the limit's figure, in the unit of the column
 }
 
-// BesidePlain compares a row of sealed links with plain links, measured in turns with it. Figures
-// are medians of the rounds.
+// BesidePlain compares a row of sealed links with plain links, measured in turns with it.
+// Figures are medians of the rounds.
 type BesidePlain struct {
-	Added      *int64  `json:"added_p50_ns,omitempty"` // round trip of sealed links less that of plain ones; none if there are no round trips
-	PlainRatio float64 `json:"plain_ratio"`            // sealed by plain
+	// round trip of sealed links less that of plain ones; nil if there are no round trips
+	Added      *int64  `json:"added_p50_ns,omitempty"`
+	PlainRatio float64 `json:"plain_ratio"` // sealed by plain
 }
 
-// Rate is how many messages have gone one way.
+// Rate is the rate of messages one way.
 type Rate struct {
 	MessagesPerSecond float64 `json:"messages_per_s"`
 }
 
-// Bandwidth is how many bytes of messages have gone one way.
+// Bandwidth is the rate of message bytes one way.
 type Bandwidth struct {
 	BytesPerSecond float64 `json:"bytes_per_s"`
 }
 
-// Lost is what became of datagrams.
+// Lost is the loss of datagrams.
 type Lost struct {
-	Share float64 `json:"lost"` // of those that left: it did not arrive, or found no receive
+	// of those that left: they did not arrive, or found no receive
+	Share float64 `json:"lost"`
 }
 
-// Head says what is measured, above the columns, for people.
+// Head returns the lines above the columns, for people. They say what is measured.
 func (o *Options) Head() string {
 	k := kindOf(o.Kind)
 	turns := ""
@@ -71,7 +76,7 @@ func (o *Options) Head() string {
 	return fmt.Sprintf("# weft bench %s: %s\n# %s, %v for each size%s\n# %s\n", o.Kind, k.what, o.setting(), o.Time, turns, k.head(o))
 }
 
-// Lines returns what makes the lines of rows, one after the other, for people.
+// Lines returns a function that formats rows for people, in turn.
 func Lines(kind string) func(r Row) string {
 	k, rows := kindOf(kind), 0
 	return func(r Row) string {

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// patience is how long programs that are all ours have to find one another, on a busy machine too.
+	// patience is how long our own programs have to find one another, on a busy machine too.
 	patience = time.Minute
 
-	// answerWithin is how long a server that the user is to have started has to answer.
+	// answerWithin is how long a server has to answer that the user was to start.
 	answerWithin = 5 * time.Second
 )
 
-// Run sets up two processes as o has it, makes the measurements, and hands over row by row.
+// Run sets up two processes as o says, makes the measurements, and passes each row to out.
 func Run(ctx context.Context, o Options, out func(Row) error) (err error) {
 	if err := o.Check(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options, out func(Row) error) (err error) {
 	return nil
 }
 
-// eachLinks returns the options of each kind of links that is measured: plain links first.
+// eachLinks returns the options of each measured kind of links: plain links first.
 func (o *Options) eachLinks() []*Options {
 	if !o.BothLinks {
 		return []*Options{o}
@@ -59,7 +59,7 @@ func (o *Options) eachLinks() []*Options {
 	return []*Options{&plain, &sealed}
 }
 
-// side is the side with the clock, with a server within its reach.
+// side returns the side with the clock, with a server within its reach.
 func (u *undo) side(ctx context.Context, o *Options) (side, error) {
 	if o.Veth || o.Apart && o.Link != LinkMem {
 		c, _, err := u.apart(ctx, o)
@@ -68,14 +68,15 @@ func (u *undo) side(ctx context.Context, o *Options) (side, error) {
 	return u.here(ctx, o)
 }
 
-// here is a pair of processes on this host, of which we are one.
+// here returns the client of a pair of processes on this host. The client is in this process.
 func (u *undo) here(ctx context.Context, o *Options) (*Client, error) {
 	p, err := u.pair(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	c := NewClient(p, ServerName)
-	if at, err := netip.ParseAddrPort(o.Host); err == nil { // else the server is on this host
+	// otherwise the server is on this host
+	if at, err := netip.ParseAddrPort(o.Host); err == nil {
 		c.host = at.Addr().String()
 	}
 	return c, nil
@@ -116,7 +117,7 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 	return p, o.meet(ctx, p, addr)
 }
 
-// meet waits until the server at addr is within reach of p.
+// meet waits until p knows the server at addr.
 func (o *Options) meet(ctx context.Context, p *weft.Process, addr string) error {
 	ours, within := o.Host == "" || o.Started, patience
 	if !ours {
@@ -134,7 +135,8 @@ func (o *Options) meet(ctx context.Context, p *weft.Process, addr string) error 
 	return fmt.Errorf("bench: no server answers at %s; `weft bench %s --serve` starts one there: %w", addr, o.Kind, err)
 }
 
-// ownAddress is the address of this host that a peer's answers come to. No packet is sent to find it.
+// ownAddress returns the address of this host to which a peer's answers come. It sends no packet
+// to find it.
 func ownAddress(peer string) (string, error) {
 	c, err := net.Dial("udp", peer)
 	if err != nil {
@@ -153,8 +155,8 @@ func (u *undo) inMemory(ctx context.Context) (*weft.Process, error) {
 	return p.client.p, nil
 }
 
-// ServeHost serves clients from elsewhere, until ctx ends, with a NIC as o has it that listens at an address. ready is
-// told the address once clients may come.
+// ServeHost serves clients of other hosts until ctx ends. Its NIC is as o says, and listens at
+// an address. ServeHost calls ready with the address once clients may come.
 func ServeHost(ctx context.Context, o Options, listen string, ready func(addr string) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -168,15 +170,15 @@ func ServeHost(ctx context.Context, o Options, listen string, ready func(addr st
 	return Serve(ctx, p, Setup{o.Link, o.Deployment})
 }
 
-// undo takes down what was set up, the latest first.
+// undo holds functions that undo the setup. They run in reverse order.
 type undo []func() error
 
 func (u *undo) add(f func() error) { *u = append(*u, f) }
 
-// end is what a measurement ends with, whatever came before: all is taken down.
+// end ends every measurement: it undoes the setup, and adds the errors to *err.
 func (u *undo) end(ctx context.Context, err *error) {
 	if *err = errors.Join(*err, u.all()); ctx.Err() != nil {
-		*err = context.Cause(ctx) // whatever else went wrong came of it
+		*err = context.Cause(ctx) // all other errors come of it
 	}
 }
 

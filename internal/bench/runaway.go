@@ -12,19 +12,20 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// RunawayRow is the rate of messages between two processes by themselves, and with a program in the sender's NIC that will not end (PANIC-5).
+// RunawayRow compares the rate of messages between two processes alone, and while a program that
+// does not end runs in the sender's NIC (PANIC-5).
 type RunawayRow struct {
 	Bench   string    `json:"bench"`
 	Sealed  bool      `json:"sealed"`         // the links between NICs
-	Program string    `json:"runaway"`        // which program it is
+	Program string    `json:"runaway"`        // the name of the program
 	Alone   float64   `json:"messages_per_s"` // medians of the rounds
 	Beside  float64   `json:"beside_messages_per_s"`
 	Ratio   float64   `json:"ratio"` // the median of RoundRatios
 	Rounds  []float64 `json:"round_ratios"`
-	Stopped int64     `json:"stopped"` // how often the programs were stopped, and started again
+	Stopped int64     `json:"stopped"` // how often the program was stopped, and started again
 }
 
-// runaways are programs that will not end by themselves: a message for trigger 1 begins it.
+// runaways are programs that do not end by themselves. A message for trigger 1 starts them.
 var runaways = []struct{ name, body string }{
 	{"loop", "WHILE 1 DO n = n + 1"},
 	{"recursion", "SEND n LEN 8 AS 1 TO 900"},
@@ -33,18 +34,19 @@ var runaways = []struct{ name, body string }{
 
 const runawayProgram program.ID = 900
 
-// runawayEvery is how often a program that was stopped is loaded again and started.
+// runawayEvery is the interval at which a stopped program is loaded and started again.
 const runawayEvery = 20 * time.Millisecond
 
-// What the measurement takes if nothing else is said: the rate over memory swings by half from one round to the next, so that the median of a few
-// rounds is off by a tenth.
+// Defaults. The rate over memory changes by half from one round to the next, so the median of a
+// few rounds would be off by a tenth.
 const (
 	RunawayTime   = 3 * time.Second
 	RunawayRounds = 15
 )
 
-// RunProgramRunaways measures the rate beside each of the programs, in turns with the rate by itself, and hands over row by row. Both NICs are in this
-// process, joined by memory, so the programs have no wire to wait for.
+// RunProgramRunaways measures the rate while each of the programs runs, in turns with the rate
+// alone, and passes each row to out. Both NICs are in this process, joined by memory, so the
+// programs wait for no wire.
 func RunProgramRunaways(ctx context.Context, d time.Duration, rounds, size int, out func(RunawayRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -81,7 +83,7 @@ func RunProgramRunaways(ctx context.Context, d time.Duration, rounds, size int, 
 					return err
 				}
 			}
-			slices.Reverse(turns) // a machine that becomes faster or slower favours neither
+			slices.Reverse(turns) // so a machine that changes speed favours neither
 			row.Rounds = append(row.Rounds, beside[i]/alone[i])
 		}
 		row.Alone, row.Beside, row.Ratio = median(alone), median(beside), median(row.Rounds)
@@ -92,7 +94,7 @@ func RunProgramRunaways(ctx context.Context, d time.Duration, rounds, size int, 
 	return nil
 }
 
-// besideRunaway is the rate while a program runs away in the client's NIC again and again.
+// besideRunaway returns the rate while a program runs away in the client's NIC again and again.
 func besideRunaway(ctx context.Context, c *Client, body string, peer weft.NICID, size int, d time.Duration) (rate float64, stopped int64, err error) {
 	module, err := compiled(fmt.Sprintf("PROGRAM runaway: CONST peer = %d; VAR n, much[2048]; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN %s END; END;", int64(peer), body))
 	if err != nil {
@@ -112,8 +114,9 @@ func besideRunaway(ctx context.Context, c *Client, body string, peer weft.NICID,
 	return s.MessagesPerSecond(), stopped, err
 }
 
-// runAway loads a program, lets it run away, and loads it anew when it has been stopped, until ctx ends and it was stopped
-// once. It returns how often it was stopped.
+// runAway loads a program and lets it run away. Whenever the NIC has stopped it, runAway loads
+// it again, until ctx ends and the program was stopped at least once. It returns how often the
+// program was stopped.
 func runAway(ctx context.Context, p *weft.Process, at program.Address, module []byte) (stopped int64, err error) {
 	begun := time.Now()
 	for {
@@ -124,7 +127,8 @@ func runAway(ctx context.Context, p *weft.Process, at program.Address, module []
 			return stopped, nil
 		}
 		was, err := wasStopped(p, at)
-		// On a busy machine the whole time may be too short for the program to use up its share once.
+		// On a busy machine the whole time may be too short for the program to use up its share
+		// once.
 		for ; err == nil && !was && ctx.Err() != nil && time.Since(begun) < patience; was, err = wasStopped(p, at) {
 			time.Sleep(runawayEvery)
 		}
@@ -137,7 +141,7 @@ func runAway(ctx context.Context, p *weft.Process, at program.Address, module []
 	}
 }
 
-// startRunaway loads the program anew, and sends it the message that it runs away with.
+// startRunaway loads the program, and sends it the message that makes it run away.
 func startRunaway(p *weft.Process, at program.Address, module []byte) error {
 	g, ctx := program.On(p), context.Background()
 	if _, err := g.Load(ctx, []weft.NICID{0}, module, program.Options{ID: at.ID, Replace: true, Start: true}); err != nil {

@@ -10,13 +10,14 @@ import (
 )
 
 // Sealing says whether the links between the NICs of a measurement are sealed. All programs of a
-// measurement have the same.
+// measurement have the same Sealing.
 type Sealing struct {
-	Sealed bool   // else the links are plain
-	Fabric string // the file with the fabric key of sealed links; empty: the user's own key
+	Sealed bool // otherwise the links are plain
+	// the file with the fabric key of sealed links; empty: the user's own key
+	Fabric string
 }
 
-// over returns cfg with the links sealed or plain.
+// over returns cfg with sealed or plain links.
 func (s Sealing) over(cfg weft.Config) weft.Config {
 	if cfg.Plain = !s.Sealed; s.Sealed {
 		cfg.Fabric = s.Fabric
@@ -25,7 +26,7 @@ func (s Sealing) over(cfg weft.Config) weft.Config {
 }
 
 // daemon returns the lines of a daemon's configuration. The daemon has the key of the other
-// programs, whoever runs it.
+// programs, even if another user runs it.
 func (s Sealing) daemon() (lines string, err error) {
 	if !s.Sealed {
 		return "plain = true\n", nil
@@ -40,7 +41,7 @@ func (s Sealing) daemon() (lines string, err error) {
 	return fmt.Sprintf("key_files = [%q]\n", source), nil
 }
 
-// arguments returns the flags of another program of the measurement.
+// arguments returns the flags for another program of the measurement.
 func (s Sealing) arguments() []string {
 	if !s.Sealed {
 		return []string{"--sealed", "off"}
@@ -51,7 +52,7 @@ func (s Sealing) arguments() []string {
 	return []string{"--sealed", "on", "--fabric", s.Fabric}
 }
 
-// words says in words what the links are.
+// words returns "sealed" or "plain".
 func (s Sealing) words() string {
 	if s.Sealed {
 		return "sealed"
@@ -59,7 +60,8 @@ func (s Sealing) words() string {
 	return "plain"
 }
 
-// NewFabric makes a fabric key for one measurement, in a directory of its own that remove removes.
+// NewFabric makes a fabric key for one measurement, in its own directory. remove removes the
+// directory.
 func NewFabric() (file string, remove func() error, err error) {
 	dir, err := os.MkdirTemp("", "weft-bench-")
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// Serve takes part in the measurements of clients, one at a time, until ctx ends, which is no error. A client that dies
-// in the midst of one, or breaks the rules, ends that measurement alone. Clients are told the server's own
-// setup, unless it is zero.
+// Serve takes part in the measurements of clients, one at a time, until ctx ends, which is no
+// error. If a client dies during a measurement, or breaks the rules, only that measurement ends.
+// Serve tells clients the server's own setup, unless it is zero.
 func Serve(ctx context.Context, p *weft.Process, own Setup) error {
 	buf := make([]byte, answerBytes)
 	for {
@@ -74,15 +74,17 @@ func (s *session) answer(ctx context.Context, to weft.Message, o outcome) error 
 	return s.p.Reply(ctx, to, b)
 }
 
-// roomBytes is how much a message of the plan takes, or the request to stop.
+// roomBytes returns the length of a buffer for a message of the plan, or for the request to
+// stop.
 func (s *session) roomBytes() int { return max(s.plan.Size, answerBytes) }
 
-// echo sends every message back. Its first receive is posted before the client begins: one from a client that has died
-// already would wait for the next process of its name.
+// echo sends every message back. It posts its first receive before the client begins: later, if
+// the client had died meanwhile, the receive would wait for the next process of that name.
 func (s *session) echo(ctx context.Context, asked weft.Message) error {
 	x := newExchange(s.p, s.client, asked.Addr, weft.AnyTag)
 	defer x.cancel()
-	buf, next := payload.Written(s.roomBytes()), payload.Written(s.roomBytes()) // before time runs: the first write to each page is the kernel's work
+	// written before the clock starts: the first write to each page is the kernel's work
+	buf, next := payload.Written(s.roomBytes()), payload.Written(s.roomBytes())
 	if err := x.post(buf); err != nil {
 		return err
 	}
@@ -110,7 +112,7 @@ func (s *session) echo(ctx context.Context, asked weft.Message) error {
 	}
 }
 
-// sink counts what comes. It is ready for that before the client begins.
+// sink counts messages. It is ready for them before the client begins.
 func (s *session) sink(ctx context.Context, asked weft.Message) error {
 	if manyFor(s.plan.Size) {
 		return s.sinkInbox(ctx, asked)
@@ -119,7 +121,8 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 	if err != nil {
 		return s.answer(ctx, asked, outcome{Error: err.Error()})
 	}
-	defer region.Close() // behind the receives; it fails if the NIC has gone, which they have said
+	// after the receives; it fails if the NIC has gone, which the receives have reported
+	defer region.Close()
 	ring := inflight.New(s.plan.Window)
 	defer ring.Cancel(nil)
 	post := func(i int64) error {
@@ -140,7 +143,8 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 			return err
 		}
 		if m.Tag == tagStop {
-			ring.Cancel(nil) // before the client goes on: its next plan is not for these receives
+			// before the client goes on: its next plan must not find these receives
+			ring.Cancel(nil)
 			return s.answer(ctx, m, outcome{Messages: s.count})
 		}
 		if m.Full != s.plan.Size {
@@ -153,11 +157,12 @@ func (s *session) sink(ctx context.Context, asked weft.Message) error {
 	}
 }
 
-// askAgain is how often a server whose Inbox waits for a client asks whether that is still there: the first Next posts the
-// receive, and one from a client that has died by then waits for the next process of its name.
+// askAgain is how often a server asks whether its client is still there, while its Inbox waits
+// for the client. The first Next posts the receive. If the client has died by then, the receive
+// would wait for the next process of that name.
 const askAgain = time.Second
 
-// sinkInbox is sink for short messages to an embedded process, which come by an Inbox.
+// sinkInbox is sink for short messages to an embedded process, which come through an Inbox.
 func (s *session) sinkInbox(ctx context.Context, asked weft.Message) error {
 	in, err := s.p.Inbox(s.client, weft.AnyTag, answerBytes)
 	if err != nil {
@@ -175,7 +180,8 @@ func (s *session) sinkInbox(ctx context.Context, asked weft.Message) error {
 	return nil
 }
 
-// sinkWhile counts what comes until the client says stop, which is answered, or it is time to ask whether the client is there.
+// sinkWhile counts messages until the client says stop, which it answers, or until it is time to
+// ask whether the client is still there.
 func (s *session) sinkWhile(ctx context.Context, in *weft.Inbox) (done bool, err error) {
 	wait, cancel := context.WithTimeout(ctx, askAgain)
 	defer cancel()
@@ -192,7 +198,8 @@ func (s *session) sinkWhile(ctx context.Context, in *weft.Inbox) (done bool, err
 			return false, err
 		case m.Tag == tagStop:
 			stop := m
-			in.Close() // before the client goes on: its next plan is not for this
+			// before the client goes on: its next plan must not find this receive
+			in.Close()
 			return true, s.answer(ctx, stop, outcome{Messages: s.count})
 		case len(m.Data) != s.plan.Size:
 			return false, wrongSize(m, s.plan.Size)

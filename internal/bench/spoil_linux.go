@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is where the kernel tells of processors and of what uses them. A test has its own.
+// machine is where the kernel describes the processors and their use. A test has its own.
 type machine struct {
 	root string      // of the file system
 	may  unix.CPUSet // the processors that we may use
 }
 
-// Spoils says what spoils measurements here, in a line each.
+// Spoils returns the conditions of this machine that spoil measurements, one line each.
 func Spoils() []string {
 	m := machine{root: "/"}
 	if err := unix.SchedGetaffinity(0, &m.may); err != nil {
@@ -27,7 +27,7 @@ func Spoils() []string {
 	return append(m.spoils(), goSpoils(runtime.GOMAXPROCS(0))...)
 }
 
-// goSpoils is about what the Go runtime was told.
+// goSpoils checks the settings of the Go runtime.
 func goSpoils(procs int) []string {
 	if procs < 2 {
 		return []string{"GOMAXPROCS is 1: a goroutine that waits keeps the processor from the one that it waits for"}
@@ -74,7 +74,7 @@ func firstWord(s string) string {
 	return first
 }
 
-// processors are the names of those that are there.
+// processors returns the names of the processors that are online.
 func (m *machine) processors() (names []string) {
 	dirs, _ := filepath.Glob(filepath.Join(m.root, "sys/devices/system/cpu/cpu[0-9]*"))
 	for _, d := range dirs {
@@ -102,7 +102,8 @@ func (m *machine) oneCore(all []string) bool {
 	return core != ""
 }
 
-// quota is how many processors the control group may use, and in slices of how many microseconds.
+// quota returns how many processors the control group may use, and the length of its period in
+// microseconds.
 func (m *machine) quota() (processors float64, period string, ok bool) {
 	q, period, _ := strings.Cut(m.read("sys/fs/cgroup/cpu.max"), " ")
 	quota, err := strconv.ParseFloat(q, 64)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fakeMachine is a machine of two processors with these files.
+// fakeMachine returns a machine of two processors with these files.
 func fakeMachine(t *testing.T, files map[string]string, may ...int) *machine {
 	m := &machine{root: t.TempDir()}
 	for _, cpu := range may {

@@ -10,21 +10,21 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// Stream is how much has gone one way.
+// Stream is the amount of data that has gone one way.
 type Stream struct {
 	Messages int64         // that have arrived
 	Bytes    int64         // in them
-	Time     time.Duration // from the first send until the server has told that all have arrived
+	Time     time.Duration // from the first send until the server has reported the arrival of all
 }
 
-// MessagesPerSecond is the rate.
+// MessagesPerSecond returns the rate.
 func (s Stream) MessagesPerSecond() float64 { return float64(s.Messages) / s.Time.Seconds() }
 
-// BytesPerSecond is the bandwidth.
+// BytesPerSecond returns the bandwidth.
 func (s Stream) BytesPerSecond() float64 { return float64(s.Bytes) / s.Time.Seconds() }
 
-// Stream sends messages of size bytes for the time d, a window of them at a time. Those that do not go many at a time lie in a region, here
-// and at the server.
+// Stream sends messages of size bytes for the time d, with a window of them in flight. Messages
+// that are too long to go many at once are in a region, here and at the server.
 func (c *Client) Stream(ctx context.Context, size int, d time.Duration) (s Stream, err error) {
 	defer func() {
 		if err != nil {
@@ -66,12 +66,14 @@ func (c *Client) stream(ctx context.Context, pl plan, data []byte, d time.Durati
 	return Stream{Messages: done.Messages, Bytes: done.Messages * int64(pl.Size), Time: took}, err
 }
 
-// pour sends for the time d, and returns how many messages it sent. All of them may share one buffer: it is not written.
+// pour sends for the time d, and returns how many messages it sent. All messages share one
+// buffer, since it is not written.
 func (c *Client) pour(ctx context.Context, pl plan, data []byte, d time.Duration) (sent int64, err error) {
 	ring := inflight.New(pl.Window)
 	defer ring.Cancel(nil)
 	for begin := time.Now(); ; {
-		// A look at the clock costs as much as a short message; with a window in between it costs next to nothing.
+		// Reading the clock costs as much as a short message. With a window of messages in
+		// between, it costs next to nothing.
 		for range pl.Window {
 			if ring.Full() {
 				if _, err := ring.Oldest(ctx); err != nil {
@@ -90,14 +92,15 @@ func (c *Client) pour(ctx context.Context, pl plan, data []byte, d time.Duration
 	}
 }
 
-// many is how many messages pourMany hands over at once: 18 frames of a common size, which leave by one system call.
+// many is how many messages pourMany passes to one call: 18 frames of a common size, which leave
+// by one system call.
 const many = 256
 
 // pourMany is pour for short messages.
 func (c *Client) pourMany(ctx context.Context, pl plan, data []byte, d time.Duration) (sent int64, err error) {
 	messages := slices.Repeat([][]byte{data}, many)
 	for begin := time.Now(); ; {
-		for range 16 { // between two looks at the clock
+		for range 16 { // between two clock readings
 			n, err := c.p.Peer(c.server).SendMany(ctx, tagData, messages)
 			if sent += int64(n); err != nil {
 				return sent, err

@@ -14,8 +14,9 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// Streams are measured beside the two things that a program has in their place: messages of the same processes, and TCP between the same
-// hosts. Each round has all three, of writes and their echoes, and of writes one way:
+// Streams are measured in comparison with the two alternatives of a program: messages of the
+// same processes, and TCP between the same hosts. Each round measures all three, for writes with
+// their echoes, and for writes one way:
 //
 //	round    message ─ stream ─ TCP ─ message ─ stream ─ TCP
 //	         └──── echoes ────────┘   └──── one way ────────┘
@@ -23,31 +24,32 @@ import (
 // KindStream is the measurement of streams.
 const KindStream = "stream"
 
-// What carries bytes, as a plan says.
+// Carriers of bytes in a plan.
 const (
 	overStream = "stream"
 	overTCP    = "tcp"
 )
 
-// Streams is what became of streams, and of what is beside them. The ratios are medians of those of the rounds.
+// Streams holds the figures of streams and of their alternatives. The ratios are medians of
+// those of the rounds.
 type Streams struct {
-	StreamP50  int64   `json:"stream_p50_ns"` // of a write and its echo, as are the next two
+	StreamP50  int64   `json:"stream_p50_ns"` // of a write and its echo, as in the next two
 	MessageP50 int64   `json:"message_p50_ns"`
 	TCPP50     int64   `json:"tcp_p50_ns"`
-	ToMessage  float64 `json:"echo_to_message"` // stream's time, by a message's
+	ToMessage  float64 `json:"echo_to_message"` // the stream's time by the message's
 	ToTCP      float64 `json:"echo_to_tcp"`
 
-	StreamBytes  float64 `json:"stream_bytes_per_s"` // of writes one way, as are the next two
+	StreamBytes  float64 `json:"stream_bytes_per_s"` // of writes one way, as in the next two
 	MessageBytes float64 `json:"message_bytes_per_s"`
 	TCPBytes     float64 `json:"tcp_bytes_per_s"`
-	ByMessage    float64 `json:"bytes_to_message"` // stream's bytes a second, by a message's
+	ByMessage    float64 `json:"bytes_to_message"` // the stream's bytes per second by the message's
 	ByTCP        float64 `json:"bytes_to_tcp"`
 }
 
 // streamRounds is how many rounds a measurement has.
 const streamRounds = 5
 
-// streams is a sample of them.
+// streams makes a sample of streams.
 func (c *Client) streams(ctx context.Context, size int, d time.Duration) (s sample, err error) {
 	var all []Streams
 	for range streamRounds {
@@ -73,7 +75,8 @@ func (c *Client) streams(ctx context.Context, size int, d time.Duration) (s samp
 	return s, nil
 }
 
-// streamRound is one round, d for each of its six parts, and how many echoes came over streams.
+// streamRound runs one round, with d for each of its six parts. It also returns how many echoes
+// came over streams.
 func (c *Client) streamRound(ctx context.Context, size int, d time.Duration) (r Streams, n int64, err error) {
 	h, err := c.roundTrips(ctx, size, d)
 	if err != nil {
@@ -99,7 +102,8 @@ func (c *Client) streamRound(ctx context.Context, size int, d time.Duration) (r 
 	return r, n, err
 }
 
-// echoes is how long writes of a size and their echoes take, and what both kernels have sent again of them.
+// echoes returns how long writes of a size and their echoes take, and what both kernels have
+// retransmitted of them.
 func (c *Client) echoes(ctx context.Context, over string, size int, d time.Duration) (*times, Again, error) {
 	h := newHistogram()
 	var again Again
@@ -117,7 +121,7 @@ func (c *Client) echoes(ctx context.Context, over string, size int, d time.Durat
 	return h, again.plus(c.again), nil
 }
 
-// bounceBytes writes and reads the echo for the time d, at least once.
+// bounceBytes writes data and reads the echo for the time d, at least once.
 func bounceBytes(conn net.Conn, data, echo []byte, d time.Duration, h *times) error {
 	begin := time.Now()
 	for last := time.Duration(0); last < d || last == 0; {
@@ -131,7 +135,8 @@ func bounceBytes(conn net.Conn, data, echo []byte, d time.Duration, h *times) er
 	return nil
 }
 
-// writeThenRead is one echo. Both ways go on at a time where the write is longer than what is on its way at most.
+// writeThenRead makes one echo. If the write is longer than echoAtOnce, it writes and reads
+// concurrently.
 func writeThenRead(conn net.Conn, data, echo []byte) error {
 	if len(data) <= echoAtOnce {
 		if _, err := conn.Write(data); err != nil {
@@ -144,15 +149,15 @@ func writeThenRead(conn net.Conn, data, echo []byte) error {
 	go func() { _, err := conn.Write(data); wrote <- err }()
 	_, err := io.ReadFull(conn, echo)
 	if err != nil {
-		conn.Close() // so that the write ends
+		conn.Close() // so the write ends
 	}
 	return errors.Join(err, <-wrote)
 }
 
-// echoAtOnce is what any of them takes though nothing reads.
+// echoAtOnce is how many bytes every carrier takes even if the receiver does not read.
 const echoAtOnce = 16 << 10
 
-// writes is how many bytes a second writes of a size carry one way.
+// writes returns how many bytes per second writes of a size carry one way.
 func (c *Client) writes(ctx context.Context, over string, size int, d time.Duration) (float64, error) {
 	data := payload.Written(size)
 	var sent int64
@@ -160,7 +165,7 @@ func (c *Client) writes(ctx context.Context, over string, size int, d time.Durat
 	pour := func(conn net.Conn) error {
 		begin, sent = time.Now(), 0
 		for time.Since(begin) < d {
-			for range max(1, echoAtOnce/size) { // between two looks at the clock
+			for range max(1, echoAtOnce/size) { // between two clock readings
 				if _, err := conn.Write(data); err != nil {
 					return err
 				}
@@ -180,7 +185,8 @@ func (c *Client) writes(ctx context.Context, over string, size int, d time.Durat
 	return float64(sent) / took.Seconds(), nil
 }
 
-// dialled has run use a connection to the server, which it closes.
+// dialled returns a function that connects to the server, calls run with the connection, and
+// closes it.
 func (c *Client) dialled(over string, run func(conn net.Conn) error) func(ctx context.Context) error {
 	return func(ctx context.Context) (err error) {
 		var conn net.Conn
@@ -199,7 +205,7 @@ func (c *Client) dialled(over string, run func(conn net.Conn) error) func(ctx co
 	}
 }
 
-// carry is the server's part: one connection, whose bytes are sent back, or counted.
+// carry is the server's part: it accepts one connection, and returns its bytes or counts them.
 func (s *session) carry(ctx context.Context, asked weft.Message) error {
 	var l net.Listener
 	var err error
@@ -220,7 +226,7 @@ func (s *session) carry(ctx context.Context, asked weft.Message) error {
 	served.Go(func() {
 		conn, err := l.Accept()
 		if err != nil {
-			return // it is over
+			return // the measurement is over
 		}
 		defer conn.Close()
 		defer context.AfterFunc(ctx, func() { conn.Close() })()
@@ -228,8 +234,10 @@ func (s *session) carry(ctx context.Context, asked weft.Message) error {
 		if s.plan.Echo {
 			to = conn
 		}
-		// The wrappers hide io.WriterTo and io.ReaderFrom: io.Discard would read 8 KiB at a time, with which TCP is slower.
-		s.count, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{conn}, make([]byte, carrierReads)) // what is missing the client finds by the count
+		// The wrappers hide io.WriterTo and io.ReaderFrom: io.Discard would read 8 KiB at a
+		// time, with which TCP is slower.
+		// the client finds missing bytes by the count
+		s.count, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{conn}, make([]byte, carrierReads))
 		again = tcpAgain(conn)
 	})
 	said, err := s.untilStop(ctx, asked, outcome{Service: l.Addr().String()})

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpAgain is what the kernel has sent again of a connection by TCP, as it counts that itself; nothing of any other.
+// tcpAgain returns how much the kernel has retransmitted on a TCP connection, by its own count;
+// zero for other connections.
 func tcpAgain(conn net.Conn) (a Again) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
@@ -16,7 +17,7 @@ func tcpAgain(conn net.Conn) (a Again) {
 	if err != nil {
 		return a
 	}
-	_ = raw.Control(func(fd uintptr) { // it fails for one that is closed
+	_ = raw.Control(func(fd uintptr) { // it fails if the connection is closed
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			a.ByTCP = uint64(info.Total_retrans)
 		}

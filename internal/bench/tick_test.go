@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The alternative that is measured is the one that was rejected: a look every 10 ms. A shorter tick would be another experiment.
+// The measured alternative is the rejected one: a look every 10 ms. A shorter tick would be
+// another experiment.
 func TestTheTickIsTenMilliseconds(t *testing.T) { // NETSTAR-23, NETSTAR-30
 	if tickEvery != 10*time.Millisecond {
 		t.Errorf("a NIC that looks at ticks looks every %v, expected every 10ms", tickEvery)

@@ -7,22 +7,23 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// times is how long something took each time. In JSON it is as HdrHistogram encodes it.
+// times is a histogram of durations. In JSON it has the encoding of HdrHistogram.
 type times struct{ *hdrhistogram.Histogram }
 
-// slowest is the longest time that is told from longer ones.
+// slowest is the longest time that the histogram can hold.
 const slowest = time.Minute
 
 func newHistogram() *times { return &times{hdrhistogram.New(1, int64(slowest), 3)} }
 
-// note adds one of them, if there is something to add it to.
+// note adds a duration, unless t is nil.
 func (t *times) note(took time.Duration) {
 	if t != nil && took > 0 {
-		_ = t.RecordValue(int64(min(took, slowest))) // fails for what is longer than the histogram is wide, which the bound excludes
+		// it fails beyond the range of the histogram, which the bound excludes
+		_ = t.RecordValue(int64(min(took, slowest)))
 	}
 }
 
-// p50 is the median, in ns.
+// p50 returns the median, in ns.
 func (t *times) p50() int64 { return t.ValueAtQuantile(50) }
 
 // MarshalJSON implements json.Marshaler.
@@ -43,10 +44,10 @@ func (t *times) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// warmUp is how long a measurement of length d runs before it counts.
+// warmUp returns how long a measurement of length d runs before it counts.
 func warmUp(d time.Duration) time.Duration { return min(d/10, 250*time.Millisecond) }
 
-// Latency is how long round trips took.
+// Latency holds percentiles of round trips.
 type Latency struct {
 	P50  int64 `json:"p50_ns"`
 	P90  int64 `json:"p90_ns"`

@@ -10,14 +10,15 @@ import (
 	"github.com/weftnet/weft/internal/together"
 )
 
-// What members of a group can be measured at.
+// Operations of the members of a group that can be measured.
 const (
 	KindBarrier   = "barrier"
 	KindBroadcast = "broadcast"
 	KindAllReduce = "allreduce"
 )
 
-// GroupOptions say what to measure of a group: so many members, each on a NIC of its own, all in this program.
+// GroupOptions say what to measure of a group. Each member has its own NIC, and all are in this
+// program.
 type GroupOptions struct {
 	Kind    string
 	Link    string
@@ -27,7 +28,8 @@ type GroupOptions struct {
 	Sealing
 }
 
-// GroupRow is one measurement: how long the operation took at rank 0, which is the root of broadcasts.
+// GroupRow is one measurement: the duration of the operation at rank 0, which is the root of
+// broadcasts.
 type GroupRow struct {
 	Bench      string `json:"bench"`
 	Sealed     bool   `json:"sealed"` // the links between NICs
@@ -38,13 +40,13 @@ type GroupRow struct {
 	Latency
 }
 
-// groupName is the application, and the group, of what is measured.
+// groupName is the name of the application and of the group.
 const groupName = "weft-bench"
 
-// batch is how many operations the members do between two times that rank 0 tells them whether to go on.
+// batch is how many operations the members do before rank 0 tells them again whether to go on.
 const batch = 32
 
-// RunGroup opens the NICs, makes the measurements, and hands over row by row.
+// RunGroup opens the NICs, makes the measurements, and passes each row to out.
 func RunGroup(ctx context.Context, o GroupOptions, out func(GroupRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
@@ -87,7 +89,7 @@ func (u *undo) openMembers(ctx context.Context, o GroupOptions) (procs []*weft.P
 	return procs, nil
 }
 
-// member does its part of one measurement. Rank 0 has the clock.
+// member runs one member's part of a measurement. Rank 0 has the clock.
 func (o *GroupOptions) member(ctx context.Context, p *weft.Process, size int, h *times) error {
 	g, err := p.Join(ctx, groupName, o.Members)
 	if err != nil {

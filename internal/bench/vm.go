@@ -15,7 +15,8 @@ import (
 // KindVM is the measurement of the virtual machine that runs programs in the NIC.
 const KindVM = "vm"
 
-// GeometricMean is the kernel of the last row: the geometric means of all kernels' figures.
+// GeometricMean is the kernel of the last row, which has the geometric means of all kernels'
+// figures.
 const GeometricMean = "geometric mean"
 
 // VMOptions say how long to measure.
@@ -23,19 +24,19 @@ type VMOptions struct {
 	Time time.Duration // for each kernel
 }
 
-// VMRow is one kernel: the best of many short rounds, in turns with the same loop in Go. The rest of a machine makes a loop slower and never
-// faster, so the best is what the loop takes.
+// VMRow is one kernel: the best of many short rounds, in turns with the same loop in Go. Other
+// load on the machine makes a loop slower and never faster, so the best is the time of the loop.
 type VMRow struct {
 	Bench       string  `json:"bench"`
 	Sealed      bool    `json:"sealed"` // the links between NICs
 	Kernel      string  `json:"kernel"`
 	Iterations  int64   `json:"iterations"` // activations
-	PerOp       float64 `json:"ns_per_op"`  // an operation of the source
+	PerOp       float64 `json:"ns_per_op"`  // per operation of the source
 	OpsPerSec   float64 `json:"ops_per_s"`
 	NativeRatio float64 `json:"native_ratio"` // the time of the kernel by that of its native form
 }
 
-// RunVM measures the kernels, and hands over row by row.
+// RunVM measures the kernels, and passes each row to out.
 func RunVM(ctx context.Context, o VMOptions, out func(VMRow) error) error {
 	mean := VMRow{Bench: KindVM, Kernel: GeometricMean}
 	var perOp, ratio float64
@@ -58,7 +59,8 @@ func RunVM(ctx context.Context, o VMOptions, out func(VMRow) error) error {
 	return out(mean)
 }
 
-// nativeCalls is how many calls of a native loop are timed at once: one takes little more than a look at the clock.
+// nativeCalls is how many calls of a native loop are timed together: one call takes little more
+// than a clock reading.
 const nativeCalls = 10
 
 func measureKernel(ctx context.Context, k *kernels.Kernel, d time.Duration) (VMRow, error) {
@@ -86,7 +88,7 @@ func measureKernel(ctx context.Context, k *kernels.Kernel, d time.Duration) (VMR
 	return r, nil
 }
 
-// timed is how many ns a call of f takes, on average of some calls.
+// timed returns the mean time of calls calls of f, in ns.
 func timed(calls int, f func()) float64 {
 	begin := time.Now()
 	for range calls {
@@ -95,10 +97,10 @@ func timed(calls int, f func()) float64 {
 	return float64(time.Since(begin).Nanoseconds()) / float64(calls)
 }
 
-// machineProgram is the number of the program in a machine that newMachine makes.
+// machineProgram is the number of the program in a machine of newMachine.
 const machineProgram vm.ID = 1
 
-// newMachine makes a machine with one program, which has been started.
+// newMachine makes a machine with one program, and starts the program.
 func newMachine(source string, host vm.Host) (*vm.Machine, error) {
 	m, err := pdl.Compile("bench.pdl", []byte(source))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A chain is what a message between two processes with NIC daemons goes through, with nothing in the relays that makes
-// a NIC:
+// A chain is the way of a message between two processes with NIC daemons. Its relays lack
+// everything that makes a NIC:
 //
 //	process 0 ──memory──► relay 1 ──wire──► relay 2 ──memory──► process 3 ─┐
 //	    ▲                                                                  │
@@ -18,9 +18,9 @@ import (
 //
 // Processes sleep in a futex, relays in poll, on their socket and an eventfd.
 
-// mailbox takes a message at a time, one way between a process and its relay.
+// mailbox holds one message at a time, one way between a process and its relay.
 type mailbox struct {
-	word   *uint64 // number of the message that stands there
+	word   *uint64 // number of the message in the mailbox
 	sleeps *uint32 // its taker sleeps, or is about to
 	data   []byte
 	bell   int // eventfd of the relay that takes it; -1: a process takes it
@@ -29,7 +29,7 @@ type mailbox struct {
 
 const mailHead = 256
 
-// mail are the mailboxes of a host: to its relay, and from it.
+// mail returns the mailboxes of a host: to its relay, and from it.
 func (c *child) mail(host int) (to, from *mailbox) {
 	box := func(i, bell int) *mailbox {
 		m := c.mem[i*len(c.mem)/4&^4095:]
@@ -41,7 +41,7 @@ func (c *child) mail(host int) (to, from *mailbox) {
 	return box(2*host, c.events[host]), box(2*host+1, -1)
 }
 
-// post shows message n, which stands there already.
+// post publishes message n, whose bytes are in the mailbox already.
 func (m *mailbox) post(n uint64) {
 	atomic.StoreUint64(m.word, n)
 	if atomic.LoadUint32(m.sleeps) == 0 {
@@ -54,7 +54,7 @@ func (m *mailbox) post(n uint64) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(m.word)), futexWake, 1, 0, 0, 0)
 }
 
-// come reports whether there is a message that was not there before, and its number.
+// come returns the number of the message in the mailbox, and reports whether it is new.
 func (m *mailbox) come() (n uint64, ok bool) {
 	n = atomic.LoadUint64(m.word)
 	ok = n != m.seen
@@ -62,19 +62,19 @@ func (m *mailbox) come() (n uint64, ok bool) {
 	return n, ok
 }
 
-// yields is how long a role that yields and then blocks does the former: several round trips.
+// yields is how long a role with yieldThenBlock yields: several round trips.
 const yields = 100 * time.Microsecond
 
-// idler decides what a role does that finds nothing to do.
+// idler decides what an idle role does.
 type idler struct {
 	how   waiting
 	since time.Time
 }
 
-// worked is called when there was something.
+// worked is called when the role had something to do.
 func (i *idler) worked() { i.since = time.Time{} }
 
-// rest does what is to be done now, unless that is to sleep.
+// rest yields or returns at once, as the role waits. It reports whether the role should sleep.
 func (i *idler) rest() (sleep bool) {
 	switch i.how {
 	case blocking:
@@ -94,7 +94,7 @@ func (i *idler) rest() (sleep bool) {
 	return false
 }
 
-// wait is how a process waits for a message. It is false if none comes in time.
+// wait waits for a message. It returns false if none comes in time.
 func (m *mailbox) wait(i *idler) (n uint64, ok bool) {
 	defer i.worked()
 	for looks := 1; ; looks++ {
@@ -107,7 +107,7 @@ func (m *mailbox) wait(i *idler) (n uint64, ok bool) {
 	}
 }
 
-// sleep sleeps in the futex of a mailbox. It is false if nothing has come in time.
+// sleep sleeps in the futex of a mailbox. It returns false if no message has come in time.
 func (m *mailbox) sleep() bool {
 	atomic.StoreUint32(m.sleeps, 1)
 	defer atomic.StoreUint32(m.sleeps, 0)
@@ -115,7 +115,7 @@ func (m *mailbox) sleep() bool {
 		return true
 	}
 	timeout := unix.NsecToTimespec(int64(resend))
-	// The lower half of the word is what the kernel compares.
+	// The kernel compares the lower half of the word.
 	_, _, errno := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(m.word)), futexWait, uintptr(uint32(m.seen)),
 		uintptr(unsafe.Pointer(&timeout)), 0, 0)
 	return errno != unix.ETIMEDOUT
@@ -148,7 +148,7 @@ func chainFirst(how waiting) func(*child) error {
 	}
 }
 
-// chainLast sends everything back.
+// chainLast returns every message.
 func chainLast(how waiting) func(*child) error {
 	return func(c *child) error {
 		to, from := c.mail(1)
@@ -223,8 +223,8 @@ func chainRelay(how waiting, host int, open func(*child) (wire, error)) func(*ch
 	}
 }
 
-// relayLooks is how often a relay asks its wire before it lets its process run: a look is cheaper than two switches
-// between them.
+// relayLooks is how often a relay checks its wire before it lets its process run. A check is
+// cheaper than two switches between them.
 const relayLooks = 4
 
 type relay struct {
@@ -236,7 +236,7 @@ type relay struct {
 	got      int
 }
 
-// turn looks at both sides once.
+// turn checks both sides once.
 func (r *relay) turn() error {
 	n, ok := r.to.come()
 	if ok {
@@ -247,7 +247,7 @@ func (r *relay) turn() error {
 	}
 	var b []byte
 	looks := relayLooks
-	if r.idle.how == blocking { // poll looks for it
+	if r.idle.how == blocking { // poll checks it
 		looks = 1
 	}
 	for i := 0; i < looks && len(b) == 0; i++ {
@@ -272,24 +272,24 @@ func (r *relay) turn() error {
 	return nil
 }
 
-// take puts a piece of a message where it belongs, and posts the message that it completes.
+// take copies a piece of a message to its place, and posts a message that is complete.
 func (r *relay) take(b []byte) {
 	if n := binary.LittleEndian.Uint64(b); n != r.n {
 		r.n, r.got = n, 0
 	}
 	if r.got < len(r.from.data) {
 		r.got += copy(r.from.data[r.got:], b)
-		if r.got == len(r.from.data) && r.n > 0 { // number 0 only says hello
+		if r.got == len(r.from.data) && r.n > 0 { // number 0 is only a hello
 			r.from.post(r.n)
 		}
 	}
 }
 
-// sleep sleeps until a side has something.
+// sleep sleeps until a side has a message.
 func (r *relay) sleep() error { return sleepFor([]*mailbox{r.to}, r.fd(), r.bell) }
 
-// sleepFor is how a relay sleeps until one of the mailboxes that it takes from has a message, or one of two descriptors can be read. Those
-// that are bells of mailboxes are read.
+// sleepFor sleeps until one of the mailboxes has a message, or one of two file descriptors can
+// be read. It reads those that are bells of mailboxes.
 func sleepFor(boxes []*mailbox, one, other int) error {
 	for _, m := range boxes {
 		atomic.StoreUint32(m.sleeps, 1)

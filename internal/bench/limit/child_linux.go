@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// job is what a role is told when it is started.
+// job tells a role its task when it starts.
 type job struct {
 	Limit string        `json:"limit"`
 	Role  int           `json:"role"`
@@ -22,22 +22,22 @@ type job struct {
 	Time  time.Duration `json:"time"` // to measure; role 0 only
 	MTU   int           `json:"mtu"`
 	Hosts [2]host       `json:"hosts"`
-	Port  int           `json:"port"` // of the role that was started before, if it has one
+	Port  int           `json:"port"` // of the role that started before, if it has one
 }
 
-// host is where a role reaches another over a network.
+// host is the address of a role on a network.
 type host struct {
 	Addr netip.Addr `json:"addr"`          // IPv4
 	MAC  []byte     `json:"mac,omitempty"` // of the interface; none on loopback
 }
 
-// What the roles inherit.
+// File descriptors that the roles inherit.
 const (
 	memoryFd = 3 // the memory file
 	eventFd  = 4 // two eventfds
 )
 
-// child is a role at work.
+// child is a running role.
 type child struct {
 	job
 	mem    []byte
@@ -45,7 +45,7 @@ type child struct {
 	out    io.Writer
 }
 
-// RunChild is the whole of a role: what it is told stands in told. It ends with in at the latest.
+// RunChild runs a role. told is its job in JSON. It ends with in at the latest.
 func RunChild(told string, in io.Reader, out io.Writer) error {
 	c := &child{out: out, events: [2]int{eventFd, eventFd + 1}}
 	if err := json.Unmarshal([]byte(told), &c.job); err != nil {
@@ -55,12 +55,13 @@ func RunChild(told string, in io.Reader, out io.Writer) error {
 	if p == nil || c.Role < 0 || c.Role >= len(p.roles) {
 		return fmt.Errorf("limit: no role %d of %q", c.Role, c.Limit)
 	}
-	// One processor more than the role's own thread needs: for the goroutine that waits for the end of in.
+	// The role's own thread needs one processor. The goroutine that waits for the end of in
+	// needs another.
 	runtime.GOMAXPROCS(2)
 	debug.SetGCPercent(-1)
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
-		os.Exit(0) // the roles wait in ways that nothing else can interrupt
+		os.Exit(0) // nothing else can interrupt the waits of the roles
 	}()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -100,15 +101,16 @@ func pin(p *program, role int) error {
 	}
 }
 
-// here is the host that the role is on: the first half of the roles are on host 0.
+// here returns the host of the role: the first half of the roles are on host 0.
 func (c *child) here() int { return c.Role * 2 / len(find(c.Limit).roles) }
 
-// at is the address of a host, with a port.
+// at returns the address of a host, with a port.
 func (c *child) at(host, port int) *unix.SockaddrInet4 {
 	return &unix.SockaddrInet4{Addr: c.Hosts[host].Addr.As4(), Port: port}
 }
 
-// accept makes a socket that waits at an address, has tell say where, and returns its first connection.
+// accept makes a socket that listens at an address, passes that address to tell, and returns its
+// first connection.
 func accept(domain, kind int, at unix.Sockaddr, tell func(at unix.Sockaddr) error) (conn int, err error) {
 	s, err := unix.Socket(domain, kind|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
@@ -130,7 +132,7 @@ func accept(domain, kind int, at unix.Sockaddr, tell func(at unix.Sockaddr) erro
 	return conn, err
 }
 
-// connect makes a socket that is connected to an address.
+// connect returns a socket that is connected to an address.
 func connect(domain, kind int, to unix.Sockaddr) (s int, err error) {
 	if s, err = unix.Socket(domain, kind|unix.SOCK_CLOEXEC, 0); err == nil {
 		err = unix.Connect(s, to)
@@ -138,22 +140,23 @@ func connect(domain, kind int, to unix.Sockaddr) (s int, err error) {
 	return s, err
 }
 
-// ready tells the roles that are started next that this one serves, at a port if it has one.
+// ready tells the roles that start next that this one serves, at a port if it has one.
 func (c *child) ready(port int) error {
 	_, err := fmt.Fprintln(c.out, port)
 	return err
 }
 
-// result tells what was measured.
+// result prints what was measured.
 func (c *child) result(r Result) error { return json.NewEncoder(c.out).Encode(r) }
 
-// warmUp is how long a measurement of length d runs before it counts.
+// warmUp returns how long a measurement of length d runs before it counts.
 func warmUp(d time.Duration) time.Duration { return min(d/10, 100*time.Millisecond) }
 
-// slowest is the longest time that the histogram tells from longer ones.
+// slowest is the longest time that the histogram can hold.
 const slowest = 10 * time.Second
 
-// time measures how long once takes, over and over for the time of the job, in batches of so many.
+// time measures how long once takes, over and over for the time of the job, in batches of batch
+// calls.
 func (c *child) time(batch int, once func() error) error {
 	h := hdrhistogram.New(1, int64(slowest), 3)
 	warm := warmUp(c.Time)
@@ -166,7 +169,8 @@ func (c *child) time(batch int, once func() error) error {
 		}
 		now := time.Since(begin)
 		if now > warm {
-			_ = h.RecordValue(int64(min((now-last)/time.Duration(batch), slowest))) // in range by the bound
+			// in range by the bound
+			_ = h.RecordValue(int64(min((now-last)/time.Duration(batch), slowest)))
 		}
 		if last = now; now >= warm+c.Time {
 			return c.result(Result{P50: h.ValueAtQuantile(50)})
@@ -174,8 +178,8 @@ func (c *child) time(batch int, once func() error) error {
 	}
 }
 
-// count measures how many bytes come in the time of the job, or in as much as it takes for some to come. take looks for some
-// and says how many came.
+// count measures how many bytes arrive in the time of the job. If none arrive in that time, it
+// goes on until some do. take polls, and returns how many bytes arrived.
 func (c *child) count(take func() (bytes int, err error)) error {
 	var bytes int64
 	warm := warmUp(c.Time)

@@ -2,11 +2,11 @@ package limit
 
 import "github.com/weftnet/weft/internal/payload"
 
-// copyChunk is how much of a long message is copied at a time.
+// copyChunk is the length of the chunks of a long message, in bytes.
 const copyChunk = 16 << 10
 
-// copyPipes are the ways there and back of a message that is copied. A long one goes in chunks, so that one side writes while
-// the other reads.
+// copyPipes returns the pipes of a copied message in both directions. A long message goes in
+// chunks, so one side writes while the other reads.
 func (c *child) copyPipes() (there, back *pipe) {
 	chunk := min(c.Size, copyChunk)
 	slots := min(lines, len(c.mem)/2/pipeBytes(chunk, 1)) &^ 1
@@ -36,7 +36,7 @@ func copyPong(c *child) error {
 	}
 }
 
-// batchFor is how many round trips of a message through memory are timed at once.
+// batchFor returns how many round trips through memory are timed together.
 func batchFor(size int) int {
 	if size <= 4<<10 {
 		return 16

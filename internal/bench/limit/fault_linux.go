@@ -9,17 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A page that is missing in one process is filled in by another, as a memory server's would be. What hands the pages out
-// must not be the process that waits for them: its garbage collector could not stop the thread that waits.
+// A page that is missing in one process is filled in by another, as by a memory server. The
+// process that waits must not hand out the pages itself: its garbage collector could not stop
+// the waiting thread.
 
 const (
 	uffdAPI      = 0xc018aa3f // ioctls of <linux/userfaultfd.h>
 	uffdRegister = 0xc020aa00
 	uffdCopy     = 0xc028aa03
 	uffdVersion  = 0xaa
-	uffdMissing  = 1 // mode of registering; also where the address stands in what is read is fixed by these:
-	uffdMessage  = 32
-	uffdAddress  = 16
+	uffdMissing  = 1  // mode of registering
+	uffdMessage  = 32 // length of a message that is read
+	uffdAddress  = 16 // offset of the address in it
 
 	page       = 4096
 	faultPages = 256
@@ -32,12 +33,12 @@ func ioctl(fd int, request uintptr, p unsafe.Pointer) error {
 	return nil
 }
 
-// handover is the socket by which the descriptor goes to the handler.
+// handover returns the socket over which the file descriptor goes to the handler.
 func handover(pid int) *unix.SockaddrUnix {
 	return &unix.SockaddrUnix{Name: fmt.Sprintf("@weft-limit-%d", pid)}
 }
 
-// faultTake touches one missing page after the other.
+// faultTake touches missing pages, one after the other.
 func faultTake(c *child) error {
 	fd, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
 	if errno != 0 {
@@ -107,7 +108,7 @@ func faultServe(spin bool) func(*child) error {
 	}
 }
 
-// receiveFault gets the descriptor by which faults are told.
+// receiveFault returns the file descriptor that reports faults.
 func (c *child) receiveFault() (int, error) {
 	conn, err := accept(unix.AF_UNIX, unix.SOCK_SEQPACKET, handover(os.Getpid()), func(unix.Sockaddr) error { return c.ready(os.Getpid()) })
 	if err != nil {

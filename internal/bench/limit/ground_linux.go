@@ -23,7 +23,8 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// Ground is where limits are measured: this host, and, if asked for, two hosts of a testbed for what goes over a network.
+// Ground is the place where limits are measured: this host, or two hosts of a testbed for limits
+// over a network.
 type Ground struct {
 	self  string
 	mtu   int
@@ -31,13 +32,13 @@ type Ground struct {
 	hosts [2]host
 }
 
-// loopbackMTU is what loopback carries.
+// loopbackMTU is the MTU of loopback, in bytes.
 const loopbackMTU = 65536
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// NewGround prepares to measure with processes of the weft binary self: over a cable of that MTU between two hosts that
-// are made for it, or over loopback.
+// NewGround prepares to measure with processes of the weft binary self: over loopback, or, if
+// veth is set, over a cable of that MTU between two hosts of a testbed.
 func NewGround(self string, mtu int, veth bool) (g *Ground, err error) {
 	g = &Ground{self: self, mtu: loopbackMTU, hosts: [2]host{{Addr: loopback}, {Addr: loopback}}}
 	if !veth {
@@ -63,7 +64,7 @@ func NewGround(self string, mtu int, veth bool) (g *Ground, err error) {
 	return g, nil
 }
 
-// Close takes down the hosts.
+// Close removes the hosts.
 func (g *Ground) Close() error {
 	if g.bed == nil {
 		return nil
@@ -71,10 +72,11 @@ func (g *Ground) Close() error {
 	return g.bed.Close()
 }
 
-// patience is how long the roles have to start, and to come to an end after the time of the measurement.
+// patience is how long the roles have to start, and to end after the time of the measurement.
 const patience = 30 * time.Second
 
-// Measure measures a limit for the time d, with messages of size bytes. Empty ones are measured as of one.
+// Measure measures a limit for the time d, with messages of size bytes. A size of 0 is measured
+// as 1.
 func (g *Ground) Measure(ctx context.Context, name string, size int, d time.Duration) (r Result, err error) {
 	p := find(name)
 	if p == nil {
@@ -108,10 +110,10 @@ func (g *Ground) Measure(ctx context.Context, name string, size int, d time.Dura
 	return r, fmt.Errorf("limit: %s: %w", name, err)
 }
 
-// cast are the processes of a limit.
+// cast holds the processes of a limit.
 type cast []*role
 
-// play starts the roles, the last first, and returns the line that role 0 says in the end.
+// play starts the roles, the last first, and returns the final line of role 0.
 func (c *cast) play(ctx context.Context, g *Ground, p *program, j job, shared []*os.File) (line string, err error) {
 	for j.Role = len(p.roles) - 1; j.Role >= 0; j.Role-- {
 		r, err := g.start(ctx, p, j, shared)
@@ -129,7 +131,7 @@ func (c *cast) play(ctx context.Context, g *Ground, p *program, j job, shared []
 	return line, nil
 }
 
-// end ends all, and returns what one of them has said was wrong.
+// end ends all roles, and returns the error text of one of them.
 func (c *cast) end() (said string) {
 	for _, r := range *c {
 		r.end()
@@ -140,10 +142,11 @@ func (c *cast) end() (said string) {
 	return said
 }
 
-// memoryBytes is the size of the memory file: four of the longest messages, and some room. Pages that are not touched take no memory.
+// memoryBytes is the size of the memory file: four of the longest messages, and some room.
+// Untouched pages take no memory.
 const memoryBytes = 4*MaxSize + 1<<20
 
-// shares makes what the roles inherit: see memoryFd and eventFd.
+// shares makes the files that the roles inherit: see memoryFd and eventFd.
 func shares() (files []*os.File, err error) {
 	keep := func(fd int, name string) {
 		files = append(files, os.NewFile(uintptr(fd), name))
@@ -165,7 +168,7 @@ func shares() (files []*os.File, err error) {
 	return files, err
 }
 
-// role is a process of ours.
+// role is a process that Ground has started.
 type role struct {
 	*exec.Cmd
 	in     io.Closer
@@ -174,7 +177,7 @@ type role struct {
 	ended  chan struct{}
 }
 
-// gentle is how long a role has to end once its input has.
+// gentle is how long a role has to end after its input has ended.
 const gentle = 100 * time.Millisecond
 
 // start starts a role, on its host if there are two.
@@ -193,7 +196,7 @@ func (g *Ground) start(ctx context.Context, p *program, j job, shared []*os.File
 		r.Cmd = exec.CommandContext(ctx, g.self, args...)
 		r.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	}
-	r.SysProcAttr.Setpgid = true // a signal from the terminal is for the program that measures
+	r.SysProcAttr.Setpgid = true // a signal from the terminal is for the measuring program
 	r.ExtraFiles, r.Stderr = shared, &r.stderr
 	if r.in, err = r.StdinPipe(); err != nil {
 		return nil, err
@@ -204,8 +207,8 @@ func (g *Ground) start(ctx context.Context, p *program, j job, shared []*os.File
 	return r, r.launch(start)
 }
 
-// launch starts the process by a thread that lives as long as it does, since Linux takes the end of that thread for the
-// end of the parent.
+// launch starts the process from a thread that lives as long as the process, since Linux takes
+// the end of that thread for the end of the parent.
 func (r *role) launch(start func() error) error {
 	started := make(chan error)
 	go func() {
@@ -220,11 +223,12 @@ func (r *role) launch(start func() error) error {
 	return <-started
 }
 
-// end ends the role and waits until it has. One that has said what is wrong is about to end by itself.
+// end ends the role and waits until it has ended. A role that has printed an error is about to
+// end by itself.
 func (r *role) end() {
 	r.in.Close()
 	insist := time.AfterFunc(gentle, func() { _ = r.Process.Kill() })
-	_ = r.Wait() // what was wrong it has said itself
+	_ = r.Wait() // the role has printed its error itself
 	insist.Stop()
 	close(r.ended)
 }

@@ -9,7 +9,7 @@ import (
 func TestWhatIsPutIntoAPipeComesOut(t *testing.T) {
 	messages := 300
 	if runtime.GOMAXPROCS(0) == 1 {
-		messages = 10 // both ends spin: each goes on when the other's time is over
+		messages = 10 // both ends spin, so each goes on only when the other's time slice ends
 	}
 	for _, c := range []struct{ chunk, slots, size int }{{1, 4, 1}, {64, 8, 64}, {64, 4, 1000}, {4096, 2, 10000}, {16, 1, 5}} {
 		mem := make([]byte, pipeBytes(c.chunk, c.slots))

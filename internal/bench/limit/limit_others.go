@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// All lists the limits: there are none here.
+// All returns no limits here.
 func All() []Limit { return nil }
 
-// Ground is where limits are measured. There is none here.
+// Ground is the place where limits are measured. There is none here.
 type Ground struct{}
 
-// NewGround says that there is none.
+// NewGround returns ErrUnavailable.
 func NewGround(string, int, bool) (*Ground, error) {
 	return nil, fmt.Errorf("%w: needs Linux", ErrUnavailable)
 }
@@ -23,12 +23,12 @@ func NewGround(string, int, bool) (*Ground, error) {
 // Close does nothing.
 func (g *Ground) Close() error { return nil }
 
-// Measure says that nothing can be measured.
+// Measure returns ErrUnavailable.
 func (g *Ground) Measure(context.Context, string, int, time.Duration) (Result, error) {
 	return Result{}, fmt.Errorf("%w: needs Linux", ErrUnavailable)
 }
 
-// RunChild says that there is nothing to be a part of.
+// RunChild returns ErrUnavailable.
 func RunChild(string, io.Reader, io.Writer) error {
 	return fmt.Errorf("%w: needs Linux", ErrUnavailable)
 }

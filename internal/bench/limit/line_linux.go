@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// lines is how many cache lines each way take turns: how long one takes depends on which it is.
+// lines is how many cache lines take turns each way: the time depends on the line.
 const lines = 64
 
-// lineWords are the words of the lines from an offset of the shared memory on.
+// lineWords returns the first words of the lines from offset at of the shared memory.
 func (c *child) lineWords(at int) (w [lines]*uint64) {
 	for i := range w {
 		w[i] = (*uint64)(unsafe.Pointer(&c.mem[at+64*i]))

@@ -1,11 +1,12 @@
 package limit
 
-// program is how a limit is measured: one function a role. Role 0 measures. The processes of a limit over a network are on
-// host 0 in the first half of the roles, on host 1 in the second.
+// program is the implementation of a limit: one function per role. Role 0 measures. In a limit
+// over a network, the first half of the roles are on host 0, the second half on host 1.
 type program struct {
 	Limit
 	roles []func(*child) error
-	cpus  []int // of the roles, by their place among those that we may use; nil: each role its own
+	// of the roles, as indices into the processors that we may use; nil: each role has its own
+	cpus []int
 }
 
 var (
@@ -13,10 +14,10 @@ var (
 	coreAHost = []int{0, 0, 1, 1}
 )
 
-// programs are all limits, in the order in which they are measured.
+// programs holds all limits, in the order in which they are measured.
 var programs []program
 
-// The list is filled at start, since the functions in it ask for limits themselves.
+// init fills the list, since its functions themselves look for limits.
 func init() {
 	small, bulk := []int{64}, []int{1 << 20}
 	add := func(name, what string, kind Kind, sizes []int, roles ...func(*child) error) *program {
@@ -86,7 +87,8 @@ func init() {
 	chain("chain", "over UDP, all yield and then block", yieldThenBlock, newUDP)
 	chain("chain-block", "over UDP, all block", blocking, newUDP)
 	add("chain-shm", "process, relay, process over shared memory, all yield and then block", Latency, small,
-		chainFirst(yieldThenBlock), chainMiddle(yieldThenBlock), chainLast(yieldThenBlock)) // on two processors the processes share one: so it is fastest
+		// with two processors, the two processes share one: that is fastest
+		chainFirst(yieldThenBlock), chainMiddle(yieldThenBlock), chainLast(yieldThenBlock))
 	chain("chain-xdp", "over AF_XDP, all yield and then block", yieldThenBlock, newXDP)
 	seals(chain("chain-sealed", "over UDP, sealed between the relays, all yield and then block", yieldThenBlock, sealed(newUDP)))
 	seals(chain("chain-xdp-sealed", "over AF_XDP, sealed between the relays, all yield and then block", yieldThenBlock, sealed(newXDP)))

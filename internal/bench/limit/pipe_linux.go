@@ -8,22 +8,23 @@ import (
 // pipe is a ring of slots in shared memory with one producer and one consumer:
 //
 //	┌────────┬────────────────────────┐ ┌─ ─
-//	│ word   │ up to chunk bytes      │ │        slots, each on cache lines of its own
-//	└────────┴────────────────────────┘ └─ ─     word: index + 1 of the chunk that stands there
+//	│ word   │ up to chunk bytes      │ │        slots, each on its own cache lines
+//	└────────┴────────────────────────┘ └─ ─     word: index + 1 of the chunk in the slot
 //
-// Each chunk is published when it stands. What was consumed is told every quarter of the ring. The cache line in which it
-// is told stands before the slots.
+// Each chunk is published when it is complete. The consumer publishes its progress every quarter
+// of the ring, in a cache line before the slots.
 type pipe struct {
 	mem           []byte
 	chunk, stride int
 	slots         uint64
 	next          uint64 // chunk to put or take
-	limit         uint64 // the producer may not go beyond
+	limit         uint64 // end of the slots that the producer may fill
 	consumed      *uint64
-	since         uint64 // what the consumer has told
+	since         uint64 // the consumer's progress that it has published
 }
 
-// pipeHead is before the slots. The line after the one that is told in stays empty: processors fetch lines in pairs.
+// pipeHead is the room before the slots. The line after the progress stays empty: processors
+// fetch lines in pairs.
 const pipeHead = 128
 
 func newPipe(mem []byte, chunk, slots int) *pipe {
@@ -33,7 +34,7 @@ func newPipe(mem []byte, chunk, slots int) *pipe {
 	return p
 }
 
-// pipeBytes is how much memory a pipe takes.
+// pipeBytes returns the size of a pipe in bytes.
 func pipeBytes(chunk, slots int) int { return pipeHead + slots*((8+chunk+63)&^63) }
 
 func (p *pipe) slot() (word *uint64, data []byte) {

@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 )
 
-// gcm makes what seals and opens, and room for a message.
+// gcm makes an AEAD that seals and opens, and buffers for a message.
 func (c *child) gcm() (g cipher.AEAD, nonce, plain, sealed []byte, err error) {
 	b, err := aes.NewCipher(make([]byte, 16))
 	if err != nil {

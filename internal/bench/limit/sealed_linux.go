@@ -13,13 +13,13 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// A sealed limit carries the frames that Weft carries on a sealed link, by the same library:
+// A sealed limit carries the frames of a sealed Weft link, with the same library:
 //
 //	datagram   ├── header, 16 B, in clear ──┤ payload, encrypted │ tag, 16 B │
 //
-// The tag covers the header, and the counter in the header is the nonce. The payload is encrypted
-// from the message into the datagram, and decrypted from the datagram into its place in the
-// message, without another copy.
+// The tag covers the header, and the counter in the header is the nonce. The payload is
+// encrypted from the message into the datagram, and decrypted from the datagram into its place
+// in the message, without another copy.
 const (
 	sealedHead  = 16
 	sealedTag   = 16
@@ -52,7 +52,7 @@ func (s *sealer) seal(b, from []byte) int {
 	return len(from) + sealedExtra
 }
 
-// errForged means that the tag of a datagram is bad: then the limit does not do what it says.
+// errForged means that the tag of a datagram is bad: the limit then does not do what it claims.
 var errForged = errors.New("the tag of a datagram is bad")
 
 // open decrypts a datagram to the start of to, and returns the length of its payload.
@@ -67,13 +67,13 @@ func (s *sealer) open(to, b []byte) (int, error) {
 	return len(b) - sealedExtra, nil
 }
 
-// sealedWire seals what goes over a wire. A datagram of the wire under it carries less: that is
-// what piece returns.
+// sealedWire seals what goes over a wire. A datagram then carries less of a message: piece
+// returns how much.
 type sealedWire struct {
 	wire
 	out, in *sealer // of the two directions
-	sent    []byte  // the datagrams of the message that leaves
-	opened  []byte  // the payloads of the datagrams that came
+	sent    []byte  // the datagrams of the outgoing message
+	opened  []byte  // the payloads of the incoming datagrams
 }
 
 // sealed returns a function that opens a wire and seals what goes over it.
@@ -105,17 +105,18 @@ func (w *sealedWire) send(b []byte) error {
 	return w.wire.send(w.sent[:n])
 }
 
-// receive opens datagrams that came. All but the last have the full length.
+// receive opens the datagrams that came. All but the last have the full length.
 func (w *sealedWire) receive() ([]byte, error) {
 	b, err := w.wire.receive()
-	if err != nil || len(b) < sealedExtra { // the shorter one is the first word of a wire, which is not sealed
+	// a shorter one is the first word of a wire, which is not sealed
+	if err != nil || len(b) < sealedExtra {
 		return nil, err
 	}
 	return openAll(w.in, w.opened, b, w.wire.piece())
 }
 
-// openAll opens datagrams of a length that lie one behind the other, the last of which may be
-// shorter. It returns their payloads.
+// openAll opens consecutive datagrams of a length; the last may be shorter. It returns their
+// payloads.
 func openAll(s *sealer, to, b []byte, length int) ([]byte, error) {
 	n := 0
 	for len(b) > 0 {
@@ -135,7 +136,8 @@ func sealedUDP(how waiting) func(*child) (wire, error) {
 	open := udpFor(how)
 	return sealed(func(c *child) (wire, error) {
 		longer := *c
-		longer.Size = len(c.message()) + sealedExtra // one datagram more than a full one needs is cut by the kernel
+		// the kernel cuts it into one datagram more than a full one needs
+		longer.Size = len(c.message()) + sealedExtra
 		return open(&longer)
 	})
 }
@@ -175,7 +177,7 @@ func udpSealedPut(c *child, w *udpWire) error {
 	}
 }
 
-// udpSealedTake opens what comes into a message, and counts the payloads.
+// udpSealedTake opens datagrams into a message, and counts the payloads.
 func udpSealedTake(c *child, w *udpWire) error {
 	length := c.sealedDatagram(w)
 	if err := w.join(); err != nil {
@@ -212,7 +214,7 @@ func udpSealedTake(c *child, w *udpWire) error {
 	})
 }
 
-// xdpSealedPut seals datagrams into their chunks, and sends them by the batch.
+// xdpSealedPut seals datagrams into their chunks, and sends them in batches.
 func xdpSealedPut(c *child) error {
 	w, err := newXDP(c)
 	if err != nil {

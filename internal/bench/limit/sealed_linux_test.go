@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// loop is a wire that gives back what is sent.
+// loop is a wire that returns what is sent.
 type loop struct{ sent []byte }
 
 func (l *loop) send(b []byte) error      { l.sent = append([]byte(nil), b...); return nil }

@@ -2,10 +2,11 @@ package limit
 
 import "github.com/weftnet/weft/internal/payload"
 
-// Rings of chunks. Deeper ones are faster as long as they fit the caches: the reader is then further behind, so that its reading
-// does not hold up the writer. That goes for short messages more than for anything: through a ring of 65,536 they pass four
-// times as fast as through one of 2,048, since hardly any cache line is touched by both sides at a time. But the price is
-// megabytes for each pair, so `ring` is of the depth that Weft's own rings have, and `ring-deep` tells the rest.
+// Rings of chunks. Deeper ones are faster as long as they fit into the caches: the reader is
+// then further behind, so its reading does not hold up the writer. This matters most for short
+// messages. Through a ring of 65,536 they pass four times as fast as through one of 2,048, since
+// both sides hardly ever touch the same cache line at once. But the price is megabytes for each
+// pair. So `ring` is as deep as Weft's own rings, and `ring-deep` shows the rest.
 const (
 	streamChunk = 64 << 10
 	streamSlots = 112
@@ -49,7 +50,7 @@ func (c *child) pour(p *pipe) error {
 	}
 }
 
-// drain counts what comes out.
+// drain counts the bytes that come out.
 func (c *child) drain(p *pipe) error {
 	b := make([]byte, c.Size)
 	messages := 1 + 4096/len(b)
@@ -61,7 +62,8 @@ func (c *child) drain(p *pipe) error {
 	})
 }
 
-// memcpy copies within one process, between two places that take turns with none: caches are as warm as they get.
+// memcpy copies within one process, between the same two buffers: the caches are as warm as they
+// get.
 func memcpy(c *child) error {
 	from, to := payload.Written(c.Size), make([]byte, c.Size)
 	times := max(1, (1<<20)/c.Size)

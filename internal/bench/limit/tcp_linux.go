@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// tcpBytes is how much a call sends or receives.
+// tcpBytes is how many bytes one call sends or receives.
 const tcpBytes = 256 << 10
 
 // tcpPut waits for a connection, and sends for ever.
@@ -26,7 +26,7 @@ func tcpPut(c *child) error {
 	}
 }
 
-// tcpTake connects, and counts what comes.
+// tcpTake connects, and counts received bytes.
 func tcpTake(c *child) error {
 	s, err := connect(unix.AF_INET, unix.SOCK_STREAM, c.at(1, c.Port))
 	if err != nil {

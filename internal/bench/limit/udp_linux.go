@@ -10,7 +10,7 @@ import (
 // udpWire is a connected UDP socket.
 type udpWire struct {
 	socket  int
-	flags   uintptr // of the calls that receive
+	flags   uintptr // of the receiving calls
 	segment int     // the largest datagram
 	batch   int     // bytes of the datagrams that one call sends
 	buf     []byte
@@ -25,7 +25,8 @@ const (
 	udpReceives = 4        // how many at once
 )
 
-// newUDP makes the end of a wire. The role on host 1 tells its port and waits until the other has said something; the one on host 0 says it.
+// newUDP makes one end of a wire. The role on host 1 tells its port and waits for the first
+// datagram; the role on host 0 sends it.
 func newUDP(c *child) (wire, error) { return c.openUDP(busy) }
 
 func (c *child) openUDP(how waiting) (*udpWire, error) { return c.openUDPAt(how, 0) }
@@ -42,7 +43,8 @@ func (c *child) openUDPAt(how waiting, port int) (w *udpWire, err error) {
 	}
 	for _, o := range [][2]int{{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF}, {unix.SO_SNDBUFFORCE, unix.SO_SNDBUF}} {
 		if unix.SetsockoptInt(w.socket, unix.SOL_SOCKET, o[0], udpBuffer) != nil {
-			_ = unix.SetsockoptInt(w.socket, unix.SOL_SOCKET, o[1], udpBuffer) // as much as may be
+			// as much as is permitted
+			_ = unix.SetsockoptInt(w.socket, unix.SOL_SOCKET, o[1], udpBuffer)
 		}
 	}
 	if err := unix.Bind(w.socket, c.at(c.here(), port)); err != nil {
@@ -54,7 +56,7 @@ func (c *child) openUDPAt(how waiting, port int) (w *udpWire, err error) {
 	return w, w.beCalled(c)
 }
 
-// call connects to the role on host 1, and tells it where we are.
+// call connects to the role on host 1, and sends it a datagram, which shows our address.
 func (w *udpWire) call(c *child) error {
 	if err := unix.Connect(w.socket, c.at(1, c.Port)); err != nil {
 		return err
@@ -62,7 +64,7 @@ func (w *udpWire) call(c *child) error {
 	return w.send(make([]byte, numberBytes))
 }
 
-// beCalled tells the port and connects to the role that sends to it first.
+// beCalled tells the port, and connects to the role that sends the first datagram.
 func (w *udpWire) beCalled(c *child) error {
 	sa, err := unix.Getsockname(w.socket)
 	if err != nil {
@@ -109,7 +111,7 @@ func (w *udpWire) receive() ([]byte, error) {
 	return nil, fmt.Errorf("receiving: %w", errno)
 }
 
-// segments has the kernel cut what is sent, and join what comes.
+// segments makes the kernel cut outgoing data into datagrams, and join incoming datagrams.
 func (w *udpWire) segments(size int) error {
 	w.batch = max(1, min(mostBatch/size, mostPieces)) * size
 	if w.batch > size {
@@ -127,7 +129,7 @@ func (w *udpWire) join() error {
 	return nil
 }
 
-// udpFor makes an end of the wire of a ping-pong whose ends wait so.
+// udpFor makes an end of the wire of a ping-pong. how says how both ends wait.
 func udpFor(how waiting) func(*child) (wire, error) {
 	return func(c *child) (wire, error) {
 		w, err := c.openUDP(how)

@@ -9,17 +9,17 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// What comes is counted where it comes: what a network or a full socket loses was not carried. A sender that gives a
-// receiver no time loses more; both have a core.
+// Bytes are counted at the receiver: datagrams that a network or a full socket loses were not
+// carried. A sender that gives the receiver no time loses more; both have a core.
 
-// mmsghdr is what sendmmsg and recvmmsg take for each message.
+// mmsghdr is the header that sendmmsg and recvmmsg take for each message.
 type mmsghdr struct {
 	unix.Msghdr
 	n uint32
 	_ [4]byte
 }
 
-// headers makes n of them, each with a part of buf.
+// headers makes n headers, each with a part of buf.
 func headers(buf []byte, n int) []mmsghdr {
 	hs, vs := make([]mmsghdr, n), make([]unix.Iovec, n)
 	size := len(buf) / n
@@ -32,7 +32,7 @@ func headers(buf []byte, n int) []mmsghdr {
 	return hs
 }
 
-// byUDP is a role that has a socket.
+// byUDP returns a role that has a socket.
 func byUDP(do func(*child, *udpWire) error) func(*child) error {
 	return func(c *child) error {
 		w, err := c.openUDP(busy)
@@ -43,7 +43,7 @@ func byUDP(do func(*child, *udpWire) error) func(*child) error {
 	}
 }
 
-// udpTake counts what comes.
+// udpTake counts received bytes.
 func udpTake(c *child, w *udpWire) error {
 	if err := w.join(); err != nil {
 		return err
@@ -64,7 +64,8 @@ func udpTake(c *child, w *udpWire) error {
 	})
 }
 
-// datagram is how long the datagrams of a stream are: as long as messages are, if their number is what counts.
+// datagram returns the length of the datagrams of a stream. It is the length of a message if the
+// limit is a rate.
 func (c *child) datagram(w wire) int {
 	if find(c.Limit).Kind == Rate {
 		return min(c.Size, w.piece())
@@ -72,7 +73,7 @@ func (c *child) datagram(w wire) int {
 	return w.piece()
 }
 
-// udpGSO sends as many datagrams a call as fit.
+// udpGSO sends as many datagrams per call as fit.
 func udpGSO(c *child, w *udpWire) error {
 	if err := w.segments(c.datagram(w)); err != nil {
 		return err
@@ -80,10 +81,10 @@ func udpGSO(c *child, w *udpWire) error {
 	return w.pour(w.batch)
 }
 
-// udpSingle sends one datagram a call.
+// udpSingle sends one datagram per call.
 func udpSingle(c *child, w *udpWire) error { return w.pour(min(c.Size, w.segment)) }
 
-// pour sends so many bytes over and over.
+// pour sends n bytes over and over.
 func (w *udpWire) pour(n int) error {
 	for b := payload.Written(n); ; {
 		if err := w.send(b); err != nil {
@@ -92,7 +93,7 @@ func (w *udpWire) pour(n int) error {
 	}
 }
 
-// udpMany sends several datagrams a call, each by itself.
+// udpMany sends several datagrams per call, each with its own header.
 func udpMany(c *child, w *udpWire) error {
 	for hs := headers(payload.Written(mostPieces*c.datagram(w)), mostPieces); ; {
 		_, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])), uintptr(len(hs)), 0, 0, 0)

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// doorbell is a word that one side waits for and the other rings.
+// doorbell is a word that one side waits for and the other side rings.
 type doorbell struct {
 	word   *uint32
-	sleeps *uint32 // the waiter is about to sleep, or does
+	sleeps *uint32 // the waiter is about to sleep, or sleeps
 }
 
-// bells are the two doorbells, there and back, on cache lines of their own.
+// bells returns the two doorbells, one for each direction, on separate cache lines.
 func (c *child) bells() (there, back doorbell) {
 	word := func(at int) *uint32 { return (*uint32)(unsafe.Pointer(&c.mem[at])) }
 	return doorbell{word(0), word(256)}, doorbell{word(512), word(768)}
@@ -33,7 +33,7 @@ func (d doorbell) ring(n uint32) {
 	}
 }
 
-// wait returns when the word is n: after so many looks it sleeps.
+// wait returns when the word is n. After looks checks, it sleeps.
 func (d doorbell) wait(n uint32, looks int) {
 	for range looks {
 		if atomic.LoadUint32(d.word) == n {
@@ -47,7 +47,7 @@ func (d doorbell) wait(n uint32, looks int) {
 	atomic.StoreUint32(d.sleeps, 0)
 }
 
-// waitYielding returns when the word is n; between two looks others may run.
+// waitYielding returns when the word is n. It yields between two checks.
 func (d doorbell) waitYielding(n uint32) {
 	for atomic.LoadUint32(d.word) != n {
 		yield()
@@ -56,7 +56,7 @@ func (d doorbell) waitYielding(n uint32) {
 
 func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// bellPing and bellPong exchange rings of the two bells, waiting in some way.
+// bellPing and bellPong ring the two bells in turn. wait says how they wait.
 func bellPing(wait func(d doorbell, n uint32)) func(*child) error {
 	return func(c *child) error {
 		there, back := c.bells()
@@ -121,7 +121,7 @@ func signal(fd int) {
 	_, _, _ = unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&one[0])), 8)
 }
 
-// await blocks until an eventfd is not 0, and takes what is in it.
+// await blocks until an eventfd is not 0, and resets it.
 func await(fd int, b *[8]byte) error {
 	for {
 		_, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), 8)

@@ -5,46 +5,48 @@ import (
 	"time"
 )
 
-// wire carries datagrams to one other.
+// wire carries datagrams between two roles.
 type wire interface {
 	// send sends a message, in as many datagrams as it needs.
 	send(b []byte) error
-	// receive returns datagrams that have come, one behind the other, or nothing. What it returns is good until the
-	// next call. A wire that blocks waits for some, but not longer than resend.
+	// receive returns consecutive datagrams that have come, or nothing. The result is valid
+	// until the next call. A wire that blocks waits for a datagram, but not longer than resend.
 	receive() ([]byte, error)
 	// fd becomes readable when a datagram has come.
 	fd() int
-	// piece is how much of a message a datagram carries.
+	// piece returns how much of a message one datagram carries, in bytes.
 	piece() int
 }
 
-// waiting is what a role does between two looks.
+// waiting is what a role does between two checks.
 type waiting uint8
 
 const (
 	busy           waiting = iota // nothing
 	yielding                      // sched_yield
-	blocking                      // sleeps until something comes
-	yieldThenBlock                // yields for a while, and sleeps then
+	blocking                      // sleeps until a datagram comes
+	yieldThenBlock                // yields for a while, and then sleeps
 )
 
-// numberBytes are at the beginning of each datagram: the number of the message.
+// numberBytes is the length of the message's number, with which each datagram begins.
 const numberBytes = 8
 
-// resend is how long an answer may take: a network may lose what it carries.
+// resend is how long an answer may take before the message is sent again: a network may lose
+// datagrams.
 const resend = 50 * time.Millisecond
 
 // message makes a message of the job's size, with room for the number.
 func (c *child) message() []byte { return make([]byte, max(c.Size, numberBytes)) }
 
-// number puts a message's number where each of its datagrams begins.
+// number writes a message's number to the start of each of its datagrams.
 func number(b []byte, piece int, n uint64) {
 	for at := 0; at+numberBytes <= len(b); at += piece {
 		binary.LittleEndian.PutUint64(b[at:], n)
 	}
 }
 
-// pings is a role that makes round trips over a wire, and pongs is the one at its other end.
+// pings returns a role that makes round trips over a wire. pongs returns the role at its other
+// end.
 func pings(open func(*child) (wire, error), how waiting) func(*child) error {
 	return func(c *child) error {
 		w, err := open(c)
@@ -83,7 +85,7 @@ func (c *child) ping(w wire, how waiting) error {
 	})
 }
 
-// answered waits for all of message n. It is false if that does not come.
+// answered waits for all of message n. It returns false if the message does not come in time.
 func answered(w wire, how waiting, n uint64, size int) (came bool, err error) {
 	var begin time.Time
 	for got, looks := 0, 0; got < size; looks++ {
@@ -93,7 +95,7 @@ func answered(w wire, how waiting, n uint64, size int) (came bool, err error) {
 			return false, err
 		case len(b) >= numberBytes && binary.LittleEndian.Uint64(b) == n:
 			got += len(b)
-		case len(b) > 0: // of an earlier one
+		case len(b) > 0: // an earlier message
 		case how == blocking:
 			return false, nil
 		case how == yielding:
@@ -112,7 +114,7 @@ func answered(w wire, how waiting, n uint64, size int) (came bool, err error) {
 	return true, nil
 }
 
-// pong sends every message back that comes whole.
+// pong returns every message that comes whole.
 func (c *child) pong(w wire, how waiting) error {
 	back := c.message()
 	var n uint64

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// xdpBatch is how many frames are sent at a time.
+// xdpBatch is how many frames are sent in one batch.
 const xdpBatch = 64
 
 func xdpPut(c *child) error {
@@ -49,7 +49,7 @@ func xdpTake(c *child) error {
 	})
 }
 
-// xdpEcho sends datagrams back where they come from, in the driver.
+// xdpEcho returns datagrams to their sender, in the driver.
 func xdpEcho(c *child) error {
 	l, err := net.InterfaceByName(testbed.Interface)
 	if err != nil {
@@ -79,7 +79,7 @@ func xdpEcho(c *child) error {
 	select {}
 }
 
-// passAll attaches a program to our interface that does nothing.
+// passAll attaches a program that does nothing to our interface.
 func passAll() error {
 	l, err := net.InterfaceByName(testbed.Interface)
 	if err != nil {
@@ -89,7 +89,7 @@ func passAll() error {
 	return err
 }
 
-// beside does f with an XDP program on our interface.
+// beside runs f with an XDP program on our interface.
 func beside(f func(*child) error) func(*child) error {
 	return func(c *child) error {
 		if err := passAll(); err != nil {
@@ -99,10 +99,11 @@ func beside(f func(*child) error) func(*child) error {
 	}
 }
 
-// udpWithoutSum is a socket that reaches xdpEcho. A datagram that leaves here and turns round in the far driver passes nothing
-// that would fill in its checksum, so it goes without one.
+// udpWithoutSum makes a socket that reaches xdpEcho. A datagram that turns round in the far
+// driver passes no code that would fill in its checksum, so it goes without one.
 func udpWithoutSum(c *child) (wire, error) {
-	if err := passAll(); err != nil { // without a program, our end has no ring for what the far driver sends
+	// without a program, our end has no ring for frames of the far driver
+	if err := passAll(); err != nil {
 		return nil, err
 	}
 	w, err := c.openUDPAt(busy, xdpPort)

@@ -17,7 +17,7 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// An AF_XDP socket with the least around it: one queue, one peer, headers made once.
+// An AF_XDP socket with as little as possible around it: one queue, one peer, headers made once.
 
 const (
 	xskChunk = 4096 // bytes of a frame in the umem
@@ -25,30 +25,33 @@ const (
 	xdpPort  = 9    // UDP, both ways
 	xdpHead  = 42   // Ethernet, IPv4, UDP
 
-	// xskFilled is how many chunks the kernel has to put frames into, in turn: as Weft gives it. The fewer, the warmer they are; with 2,048 a
-	// round trip of 64 bytes takes 1.07 and one of 1,400 bytes 1.2 times as long, and a slow limit flatters.
+	// xskFilled is how many chunks the kernel has to put frames into, in turn; Weft gives it as
+	// many. The fewer they are, the warmer they are. With 2,048, a round trip of 64 bytes takes
+	// 1.07 times as long, and one of 1,400 bytes 1.2 times, and a slow limit flatters.
 	xskFilled = 512
 )
 
 // xdpWire sends and receives UDP datagrams by AF_XDP.
 type xdpWire struct {
-	socket         int
-	umem           []byte
-	fill, comp     xskIndex
-	rx, tx         xskIndex
-	fills, comps   []uint64
-	rxs, txs       []unix.XDPDesc
-	header         [xdpHead]byte
-	mss            int
-	free           []uint64 // chunks to send in
-	held           uint64   // chunk that the last receive returned
-	holds          bool
-	soon           uint64 // where the next datagram begins, most likely: chunks come back as they were given
-	seen           byte   // of no meaning
+	socket       int
+	umem         []byte
+	fill, comp   xskIndex
+	rx, tx       xskIndex
+	fills, comps []uint64
+	rxs, txs     []unix.XDPDesc
+	header       [xdpHead]byte
+	mss          int
+	free         []uint64 // chunks for outgoing datagrams
+	held         uint64   // chunk that the last receive returned
+	holds        bool
+	// where the next datagram most likely begins: chunks come back in the order in which they
+	// were given
+	soon           uint64
+	seen           byte // has no meaning
 	attached, prog interface{ Close() error }
 }
 
-// xskIndex are the indices of a ring, ours and the kernel's.
+// xskIndex holds the indices of a ring, ours and the kernel's.
 type xskIndex struct {
 	producer, consumer *uint32
 	ours, theirs       uint32
@@ -140,10 +143,12 @@ func (w *xdpWire) mapRings() error {
 	return failed
 }
 
-// bindTries is how often a socket asks for its queue, 5 ms apart: on a busy machine the kernel takes seconds to take it back from the one before.
+// bindTries is how often a socket tries to bind to its queue, 5 ms apart. On a busy machine the
+// kernel takes seconds to free the queue of the previous socket.
 const bindTries = 1000
 
-// bind joins the socket to queue 0. One that was closed just now may keep it for a moment.
+// bind binds the socket to queue 0. A socket that was just closed may hold the queue for a
+// moment.
 func (w *xdpWire) bind(index int) (err error) {
 	for range bindTries {
 		err = unix.Bind(w.socket, &unix.SockaddrXDP{Ifindex: uint32(index), Flags: unix.XDP_COPY})
@@ -158,13 +163,14 @@ func (w *xdpWire) bind(index int) (err error) {
 	return nil
 }
 
-// What an XDP program answers.
+// Results of an XDP program.
 const (
 	xdpPass = 2
 	xdpTX   = 3
 )
 
-// attach has the interface give our datagrams to the socket, and everything else to the kernel.
+// attach makes the interface pass our datagrams to the socket, and everything else to the
+// kernel.
 func (w *xdpWire) attach(index int) error {
 	sockets, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
@@ -184,7 +190,7 @@ func (w *xdpWire) attach(index int) error {
 	return err
 }
 
-// ours lets everything pass but UDP for xdpPort, and leaves R7 at the frame.
+// ours passes everything but UDP for xdpPort, and leaves the address of the frame in R7.
 func ours() asm.Instructions {
 	port := int32(binary.NativeEndian.Uint16([]byte{0, xdpPort}))
 	return asm.Instructions{
@@ -206,7 +212,8 @@ func pass() asm.Instructions {
 	return asm.Instructions{asm.Mov.Imm(asm.R0, xdpPass).WithSymbol("pass"), asm.Return()}
 }
 
-// attach puts a program on an interface: one that takes frames in one piece, or in several where the cable carries longer ones.
+// attach attaches a program to an interface. The program takes frames in one piece, or in
+// several if the cable carries longer frames.
 func attach(index int, ins asm.Instructions) (*ebpf.Program, link.Link, error) {
 	p, l, err := attachFor(index, ins, 0)
 	if errors.Is(err, unix.ERANGE) {
@@ -251,15 +258,15 @@ func (w *xdpWire) give(chunk uint64) {
 	atomic.StoreUint32(w.fill.producer, w.fill.ours)
 }
 
-// queue lays a datagram into the tx ring, if there is a chunk for it.
+// queue copies a datagram into the tx ring. It returns false if no chunk is free.
 func (w *xdpWire) queue(b []byte) bool {
 	to := w.reserve(len(b))
 	copy(to, b)
 	return to != nil
 }
 
-// reserve queues a datagram of n bytes and returns the room that the caller writes before kick; nil
-// if no chunk is free.
+// reserve queues a datagram of n bytes and returns the room for its payload, which the caller
+// must write before kick; nil if no chunk is free.
 func (w *xdpWire) reserve(n int) []byte {
 	if len(w.free) == 0 {
 		return nil
@@ -283,7 +290,7 @@ func (w *xdpWire) reserve(n int) []byte {
 	return f[xdpHead : xdpHead+n]
 }
 
-// kick has the kernel send what was queued, some dozens of frames at a time.
+// kick makes the kernel send the queued datagrams, some dozens of frames per call.
 func (w *xdpWire) kick() error {
 	atomic.StoreUint32(w.tx.producer, w.tx.ours)
 	for {
@@ -300,7 +307,7 @@ func (w *xdpWire) kick() error {
 	}
 }
 
-// reclaim takes back the chunks that have left.
+// reclaim takes back the chunks whose frames have left.
 func (w *xdpWire) reclaim() {
 	for end := atomic.LoadUint32(w.comp.producer); w.comp.ours != end; w.comp.ours++ {
 		w.free = append(w.free, w.comps[w.comp.ours%xskRing])
@@ -344,7 +351,8 @@ func (w *xdpWire) receive() ([]byte, error) {
 	return w.umem[d.Addr+xdpHead : d.Addr+uint64(d.Len)], nil
 }
 
-// ahead asks for the lines of the next descriptor and datagram, so that they come beside the index that tells of it, and not behind.
+// ahead loads the cache lines of the next descriptor and datagram, so they arrive together with
+// the index that announces them, and not after it.
 func (w *xdpWire) ahead() {
 	b := w.umem[w.soon:][:128]
 	w.seen += byte(w.rxs[w.rx.ours%xskRing].Len) + b[0] + b[64]

@@ -30,7 +30,7 @@ const (
 	dieSuspend  = "launcher-suspended-and-killed"
 	dieCut      = "host-cut"
 
-	sleeper = "sleeper" // what a rank leaves behind
+	sleeper = "sleeper" // a process that a rank leaves behind
 )
 
 // Deaths returns the kinds of death.
@@ -48,7 +48,7 @@ type DeathsOptions struct {
 	Grace  time.Duration
 }
 
-// DeathsRow is what the rounds of one kind came to.
+// DeathsRow is the result of the rounds of one kind.
 type DeathsRow struct {
 	Bench  string   `json:"bench"`
 	Kind   string   `json:"kind"`
@@ -60,11 +60,11 @@ type DeathsRow struct {
 	Bound  int64    `json:"bound_ns"`
 	Late   int      `json:"late"` // rounds beyond the bound
 	Left   []string `json:"left,omitempty"`
-	Said   string   `json:"said,omitempty"` // the last words of one launcher
+	Said   string   `json:"said,omitempty"` // the last line of one launcher
 }
 
-// RunDeaths makes hosts, runs jobs on them and lets them die in each way, and looks for what is left
-// behind. The error tells what was left at the end of all time, or what could not be tried.
+// RunDeaths makes hosts, runs jobs on them, ends them in each way, and looks for leftovers. The
+// error names what was left after the longest wait, or what could not be tried.
 func RunDeaths(ctx context.Context, o DeathsOptions, row func(DeathsRow) error) (err error) {
 	if len(o.Kinds) == 0 {
 		o.Kinds = Deaths()
@@ -94,11 +94,11 @@ func RunDeaths(ctx context.Context, o DeathsOptions, row func(DeathsRow) error) 
 	return errors.Join(wrong...)
 }
 
-// die is the rounds of one kind.
+// die runs the rounds of one kind.
 func (f *fleet) die(ctx context.Context, o *DeathsOptions, kind string, slots int) (DeathsRow, error) {
 	r := DeathsRow{Bench: KindDeaths, Kind: kind, Hosts: o.Hosts, Ranks: o.Ranks, Rounds: o.Rounds}
 	bound := o.Grace + time.Second
-	if kind == dieCut { // to the other hosts, it is silent
+	if kind == dieCut { // the other hosts notice its silence
 		bound += limits.UnreachableAfter
 	}
 	r.Bound = int64(bound)
@@ -134,8 +134,8 @@ type death struct {
 	stderr   lastWords
 }
 
-// victim is the host on which daemons die and links are cut: the last one, since the launcher is on
-// the first. The launcher's daemon is on the first, too.
+// victim returns the host on which daemons die and links are cut. That is the last one, since
+// the launcher is on the first. For dieOwn it is the first: the launcher's daemon is there.
 func (d *death) victim() *host {
 	if d.kind == dieOwn {
 		return d.f.hosts[0]
@@ -143,7 +143,7 @@ func (d *death) victim() *host {
 	return d.f.hosts[len(d.f.hosts)-1]
 }
 
-// round starts a job, lets it die, and returns how long anything of it stayed.
+// round starts a job, strikes it, and returns how long anything of it stayed.
 func (d *death) round(ctx context.Context) (took time.Duration, left []string, err error) {
 	if d.dir, err = os.MkdirTemp(d.f.dir, "round-"); err != nil {
 		return 0, nil, err
@@ -196,7 +196,7 @@ func (d *death) over() bool {
 	}
 }
 
-// allRun reports whether every rank has said that it runs.
+// allRun reports whether every rank has reported that it runs.
 func (d *death) allRun() bool {
 	ranks, _ := filepath.Glob(filepath.Join(d.dir, "rank.*"))
 	return len(ranks) == d.o.Ranks
@@ -214,7 +214,7 @@ func (d *death) allStopped() bool {
 	return stopped(d.launcher.Process.Pid)
 }
 
-// strike is the death.
+// strike causes the death.
 func (d *death) strike() error {
 	switch d.kind {
 	case dieDaemon, dieOwn:
@@ -253,8 +253,8 @@ func (d *death) watch(ctx context.Context) (left []string) {
 	return append(left, d.holdings()...)
 }
 
-// holdings waits until the daemons hold no more than before the job, and returns what they hold
-// after a while.
+// holdings waits until the daemons hold no more than before the job, and returns what they still
+// hold after 10 s.
 func (d *death) holdings() (left []string) {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		left = left[:0]
@@ -275,7 +275,7 @@ func (d *death) holdings() (left []string) {
 	}
 }
 
-// mend makes the fleet whole again.
+// mend repairs the fleet.
 func (d *death) mend(ctx context.Context, slots int) error {
 	h := d.victim()
 	switch d.kind {
@@ -299,5 +299,5 @@ func (d *death) mend(ctx context.Context, slots int) error {
 	return errors.Join(d.f.settle(), os.RemoveAll(d.dir))
 }
 
-// said is the last line that the launcher has printed.
+// said returns the last line that the launcher has printed.
 func (d *death) said() string { return d.stderr.line() }

@@ -16,7 +16,8 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// fleet is some hosts of a testbed, each with a NIC daemon, and a machine that has all of them.
+// fleet is a number of hosts of a testbed, each with a NIC daemon, and a machine that has all of
+// them.
 type fleet struct {
 	self  string // the weft binary
 	dir   string
@@ -37,7 +38,7 @@ type host struct {
 	holds  holdings // of the daemon, before any job
 }
 
-// machineName is what the fleet's machine is called.
+// machineName is the name of the fleet's machine.
 const machineName = "all"
 
 // settleWithin bounds every wait for something that must happen.
@@ -81,12 +82,12 @@ func newFleet(ctx context.Context, self string, hosts, slots int) (f *fleet, err
 	return f, f.assemble(ctx, slots)
 }
 
-// environment is that of every command of the fleet.
+// environment returns the environment of every command of the fleet.
 func (f *fleet) environment(socket string) []string {
 	return append(os.Environ(), "WEFT_FABRIC_FILE="+filepath.Join(f.dir, "fabric.key"), "WEFT_SOCKET="+socket)
 }
 
-// weft runs the binary on the machine itself.
+// weft runs the binary on the real machine.
 func (f *fleet) weft(args ...string) error {
 	c := exec.Command(f.self, args...)
 	c.Env = f.environment("")
@@ -96,7 +97,7 @@ func (f *fleet) weft(args ...string) error {
 	return nil
 }
 
-// identify finds out the id of the host's NIC, and by which name /proc knows the network of the host.
+// identify sets the id of the host's NIC, and the name of the host's network namespace in /proc.
 func (h *host) identify() error {
 	c := exec.Command(h.f.self, "fabric", "key", "--state-dir", h.state())
 	c.Env = h.f.environment("")
@@ -115,10 +116,10 @@ func (h *host) identify() error {
 	})
 }
 
-// state is the directory of the daemon's key.
+// state returns the directory of the daemon's key.
 func (h *host) state() string { return strings.TrimSuffix(h.socket, ".sock") + ".state" }
 
-// command is the weft binary on the host.
+// command returns a command that runs the weft binary on the host.
 func (h *host) command(ctx context.Context, args ...string) *testbed.Cmd {
 	c := h.Command(ctx, h.f.self, args...)
 	c.Env = h.f.environment(h.socket)
@@ -129,7 +130,7 @@ func (h *host) command(ctx context.Context, args ...string) *testbed.Cmd {
 func (h *host) start(ctx context.Context, slots int) error {
 	config := filepath.Join(h.f.dir, fmt.Sprintf("h%d.toml", h.Index()))
 	text := fmt.Appendf(nil, "slots = %d\nstate_dir = %q\n[grants]\n", slots, h.state())
-	for _, one := range h.f.hosts { // the daemon of root gives no roles by itself
+	for _, one := range h.f.hosts { // the daemon of root grants no roles by itself
 		text = fmt.Appendf(text, "%q = [\"observe\", \"run=root\"]\n", one.id)
 	}
 	if err := os.WriteFile(config, text, 0o600); err != nil {
@@ -165,7 +166,7 @@ func (h *host) until(ctx context.Context, what string, done func() bool) error {
 	return nil
 }
 
-// up waits until the host's NIC has a session with each other host's.
+// up waits until the host's NIC has a session with the NIC of each other host.
 func (h *host) up(ctx context.Context) error {
 	return h.until(ctx, "its NIC knows the others", func() bool {
 		out, err := h.command(ctx, "nodes", "--json").Output()
@@ -189,7 +190,7 @@ func (f *fleet) assemble(ctx context.Context, slots int) error {
 	return f.settle()
 }
 
-// settle notes what each daemon holds while no job runs.
+// settle records what each daemon holds while no job runs.
 func (f *fleet) settle() (err error) {
 	for _, h := range f.hosts {
 		if h.holds, err = holdingsOf(h.daemon.Process.Pid); err != nil {
@@ -199,7 +200,7 @@ func (f *fleet) settle() (err error) {
 	return nil
 }
 
-// close ends the daemons and takes the hosts down.
+// close ends the daemons and removes the hosts.
 func (f *fleet) close() error {
 	var errs []error
 	for _, h := range f.hosts {

@@ -17,9 +17,9 @@ type process struct {
 	args string
 }
 
-// strangers returns the processes in the network of a host other than its daemon and the given ones.
-// The network is what a process cannot leave without privileges: a new session, an empty
-// environment or a dead parent hides it from nobody here.
+// strangers returns the processes in the network of a host other than its daemon and the given
+// ones. A process cannot leave its network namespace without privileges. So a new session, an
+// empty environment or a dead parent does not hide it.
 func (h *host) strangers(but ...int) (all []process) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -49,8 +49,8 @@ func contains(all []int, one int) bool {
 	return false
 }
 
-// zombie reports whether a process has ended and only its parent has not heard of that. The parent
-// of such a process is this program or init.
+// zombie reports whether a process has ended and its parent has not yet waited for it. The
+// parent of such a process is this program or init.
 func zombie(pid int) bool {
 	p, there := procstat.Read(pid)
 	return !there || p.Ended()
@@ -62,12 +62,12 @@ func stopped(pid int) bool {
 	return there && p.State == 'T'
 }
 
-// holdings counts the descriptors of a process by kind.
+// holdings counts the file descriptors of a process by kind.
 type holdings struct {
 	memfds, sockets, others int
 }
 
-// more returns what a has that b has not, or an empty string.
+// more lists the kinds of which a has more than b. It returns an empty string if there are none.
 func (a holdings) more(b holdings) string {
 	var text []string
 	for _, kind := range []struct {

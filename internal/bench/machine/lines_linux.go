@@ -21,21 +21,22 @@ type LinesOptions struct {
 	Lines int // of each rank
 }
 
-// LinesRow is what came of them.
+// LinesRow holds the result.
 type LinesRow struct {
 	Bench    string  `json:"bench"`
 	Ranks    int     `json:"ranks"`
-	Lines    int     `json:"lines"` // that came, of all ranks
+	Lines    int     `json:"lines"` // lines that came, of all ranks
 	Bytes    int64   `json:"bytes"`
 	Seconds  float64 `json:"seconds"`
-	Launcher int64   `json:"launcher_bytes"` // the most memory that it had
+	Launcher int64   `json:"launcher_bytes"` // the largest memory of the launcher
 }
 
-// LauncherBound is how much memory the launcher may have, in bytes.
+// LauncherBound bounds the memory of the launcher, in bytes.
 const LauncherBound = 64 << 20
 
-// RunLines has ranks print numbered lines and checks each line that `weft run` prints. The error is
-// a line that was lost, torn or out of the order of its rank, or a launcher beyond LauncherBound.
+// RunLines starts ranks that print numbered lines, and checks each line that `weft run` prints.
+// The error names a line that was lost, torn or out of the order of its rank, or a launcher
+// beyond LauncherBound.
 func RunLines(ctx context.Context, o LinesOptions) (r LinesRow, err error) {
 	args := []string{"run", "-n", fmt.Sprint(o.Ranks), "--oversubscribe"}
 	victim := []string{"--", o.Self, "victim", "speaker", fmt.Sprint(o.Lines)}
@@ -101,7 +102,7 @@ func (r *LinesRow) read(out io.Reader, o LinesOptions) (wrong error) {
 	return wrong
 }
 
-// checkLine checks one line against the number that is next of its rank.
+// checkLine checks one line against the next number of its rank.
 func checkLine(line string, next []int) error {
 	fields := strings.SplitN(line, " ", 3)
 	if len(fields) != 3 {

@@ -1,8 +1,8 @@
-// Package machine measures the parallel machine in the way in which its users see it. It makes hosts
-// out of network namespaces, starts the weft binary there as NIC daemons, and runs programs with
-// `weft run`.
+// Package machine measures the parallel machine as its users see it. It makes hosts out of
+// network namespaces, starts the weft binary there as NIC daemons, and runs programs with `weft
+// run`.
 //
-//	deaths   what is left behind when a rank, a daemon, a launcher or a host dies, and for how long
+//	deaths   what a dying rank, daemon, launcher or host leaves behind, and for how long
 //	lines    whether lines of many ranks are lost, torn or out of order
 //	unread   whether input that no rank reads takes memory
 //	starts   how long programs take to start, beside the launchers of MPI
@@ -21,7 +21,7 @@ const (
 	KindUnread = "unread"
 )
 
-// median returns the median of some durations, or 0 if there is none.
+// median returns the median of some durations, or 0 if there are none.
 func median(all []time.Duration) time.Duration {
 	if len(all) == 0 {
 		return 0

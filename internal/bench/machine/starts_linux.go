@@ -13,25 +13,26 @@ import (
 // StartsOptions say how often programs that end at once are started.
 type StartsOptions struct {
 	Self   string // path of the weft binary
-	Ranks  int    // on this host, beside the launchers of MPI
+	Ranks  int    // on this host, in turns with the launchers of MPI
 	Hosts  int    // of the testbed; 0: none
 	Rounds int
 }
 
-// StartsRow is how long `true` took from start to end, by one launcher.
+// StartsRow holds how long `true` took from start to end, by one launcher.
 type StartsRow struct {
-	Bench    string  `json:"bench"`
-	Launcher string  `json:"launcher"` // weft, or the launcher of an MPI
-	Hosts    int     `json:"hosts"`
-	Ranks    int     `json:"ranks"`
-	Rounds   int     `json:"rounds"`
-	Median   int64   `json:"median_ns"`
-	Ratio    float64 `json:"ratio,omitempty"` // weft's median by this launcher's; between 16 and 64 ranks, the second by the first
-	Missing  string  `json:"missing,omitempty"`
+	Bench    string `json:"bench"`
+	Launcher string `json:"launcher"` // weft, or the launcher of an MPI
+	Hosts    int    `json:"hosts"`
+	Ranks    int    `json:"ranks"`
+	Rounds   int    `json:"rounds"`
+	Median   int64  `json:"median_ns"`
+	// weft's median by this launcher's; between 16 and 64 ranks, the second by the first
+	Ratio   float64 `json:"ratio,omitempty"`
+	Missing string  `json:"missing,omitempty"`
 }
 
-// rivals are the launchers beside which weft starts programs, with the flags for as many ranks as
-// one likes, and for root.
+// rivals are the launchers with which weft is compared, with the flags that permit any number of
+// ranks, and root.
 var rivals = []struct {
 	name string
 	argv []string

@@ -21,23 +21,25 @@ type UnreadOptions struct {
 	Time  time.Duration // how long the input is offered
 }
 
-// UnreadRow is what became of the input.
+// UnreadRow says what happened to the input.
 type UnreadRow struct {
 	Bench    string `json:"bench"`
 	Offered  int    `json:"offered_bytes"`
 	Taken    int64  `json:"taken_bytes"` // by the launcher, before the rank ended
 	Launcher int64  `json:"launcher_bytes"`
-	Growth   int64  `json:"growth_bytes"` // of the launcher and the keeper, beside the same job without input
-	Ended    int64  `json:"ended_ns"`     // from SIGTERM until the launcher ended
+	// of the launcher and the keeper, compared with the same job without input
+	Growth int64 `json:"growth_bytes"`
+	Ended  int64 `json:"ended_ns"` // from SIGTERM until the launcher ended
 }
 
-// UnreadBound is how much more memory launcher and keeper may have than without input, in bytes. The
-// garbage collector makes the memory of a process vary by some MiB from run to run.
+// UnreadBound bounds the additional memory of launcher and keeper, compared with a job without
+// input, in bytes. The garbage collector makes the memory of a process vary by several MiB from
+// run to run.
 const UnreadBound = 16 << 20
 
-// RunUnread offers input to a rank that never reads, and compares the memory of the launcher and the
-// keeper with that of the same job without input. The error tells of growth, or of a launcher that
-// does not end.
+// RunUnread offers input to a rank that never reads, and compares the memory of the launcher and
+// the keeper with that of the same job without input. It returns an error if the memory grows,
+// or if the launcher does not end.
 func RunUnread(ctx context.Context, o UnreadOptions) (r UnreadRow, err error) {
 	r = UnreadRow{Bench: KindUnread, Offered: o.Bytes}
 	without, err := r.offer(ctx, o, 0)
@@ -117,7 +119,7 @@ func (r *UnreadRow) offer(ctx context.Context, o UnreadOptions, n int) (memory i
 	return memory, nil
 }
 
-// awaitFile waits until a file is there.
+// awaitFile waits until a file exists.
 func awaitFile(ctx context.Context, path string, words *lastWords) error {
 	for end := time.Now().Add(settleWithin); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(path); err == nil {
@@ -156,7 +158,7 @@ func memoryOf(pid int) (sum int64, err error) {
 	return sum, nil
 }
 
-// residentBytes is the memory that a process has, without what it shares.
+// residentBytes returns the anonymous memory of a process, without shared memory.
 func residentBytes(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Victim is the program of the ranks: it does what the given kind of death needs. dir is where the
-// ranks report that they run, and where the file "go" appears when it is time to die.
+// Victim runs a rank for the given kind of death. In dir the ranks report that they run, and
+// there the file "go" appears when it is time to die.
 func Victim(kind, dir string) error {
 	rank := os.Getenv("WEFT_RANK")
 	if kind == sleeper { // a grandchild, without an environment
 		time.Sleep(time.Hour)
 		return nil
 	}
-	signal.Reset() // the command that this is handles signals itself
+	signal.Reset() // this command handles signals itself
 	if kind == dieDeaf {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
@@ -41,7 +41,7 @@ func Victim(kind, dir string) error {
 	}
 }
 
-// die ends rank 1 in the way of its kind. In the kind of the same name rank 2 is stopped before.
+// die ends rank 1 in the way of kind. If the kind is dieStopped, rank 2 stops itself first.
 func die(kind, rank string) {
 	pid := os.Getpid()
 	if rank == "2" {
@@ -64,7 +64,7 @@ func die(kind, rank string) {
 	time.Sleep(time.Hour)
 }
 
-// fork starts a process in a session of its own, without an environment, whose parent ends.
+// fork starts a process in its own session, without an environment, whose parent ends.
 func fork(dir string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -93,5 +93,5 @@ func Speaker(lines int) error {
 	return err
 }
 
-// padding makes lines of several lengths.
+// padding gives the lines several lengths.
 const padding = "abcdefghijklmnopqrstuvwxyz0123456789"

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// lastWords keeps the end of what a command prints.
+// lastWords keeps the end of a command's output.
 type lastWords struct {
 	mu   sync.Mutex
 	text []byte
@@ -31,7 +31,7 @@ func (w *lastWords) line() string {
 	return lines[len(lines)-1]
 }
 
-// all returns what is kept.
+// all returns the kept text.
 func (w *lastWords) all() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
