@@ -17,10 +17,11 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// weftModule is where the weft command is.
+// weftModule is the module of the weft command.
 const weftModule = "github.com/weftnet/weft"
 
-// weftBinary is the one that is named, or one that is built of the module that this one stands beside.
+// weftBinary returns the named binary. If none is named, it builds one from Weft's module, and
+// returns that.
 func weftBinary(ctx context.Context, named, dir string) (string, error) {
 	if named != "" {
 		return filepath.Abs(named)
@@ -32,7 +33,8 @@ func weftBinary(ctx context.Context, named, dir string) (string, error) {
 	}
 	binary := filepath.Join(dir, "weft")
 	var out []byte
-	for _, stamp := range []string{"auto", "false"} { // git may be unwilling to say which commit this is
+	// git may refuse to say which commit this is
+	for _, stamp := range []string{"auto", "false"} {
 		build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)), "-buildvcs="+stamp, "-o", binary, "./cmd/weft")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err = build.CombinedOutput(); err == nil {
@@ -42,9 +44,10 @@ func weftBinary(ctx context.Context, named, dir string) (string, error) {
 	return "", fmt.Errorf(where+"%w: %s", err, out)
 }
 
-// machine is what this runs on, as far as it tells.
+// machine describes this machine, as far as the kernel tells.
 func machine() contest.Machine {
-	kernel, _, _ := strings.Cut(field("/proc/sys/kernel/osrelease", ""), "-") // what comes then is the builder's
+	// the rest is the builder's
+	kernel, _, _ := strings.Cut(field("/proc/sys/kernel/osrelease", ""), "-")
 	m := contest.Machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: kernel, Go: runtime.Version()}
 	if cpu := field("/proc/cpuinfo", "model name"); cpu != "" {
 		m.CPU = cpu
@@ -55,7 +58,8 @@ func machine() contest.Machine {
 	return m
 }
 
-// field is the value of a line of a file, behind its name and = or a colon; without a name, the first line.
+// field returns the value of a line of a file, after its name and = or a colon. Without a name,
+// it returns the first line.
 func field(file, name string) string {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -72,8 +76,9 @@ func field(file, name string) string {
 	return ""
 }
 
-// commit names the Weft that was measured: by what the binary says of itself, with a + if it was built of files that differ
-// from it. It says so of a document that differs, too; of that, git is asked where the binary was built of what is here.
+// commit returns the commit of the measured Weft, as the binary records it, with a + if the
+// binary was built from files that differ from that commit. The binary counts changed documents
+// as well. If the binary was built here, commit therefore asks git about the other files.
 func commit(ctx context.Context, binary string, named bool) string {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -98,14 +103,14 @@ func commit(ctx context.Context, binary string, named bool) string {
 	return name
 }
 
-// differs reports whether files differ from their commit, other than documents and this module.
+// differs reports whether files other than documents and this module differ from their commit.
 func differs(ctx context.Context) bool {
 	out, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)docs", ":(exclude,top)bench/peers").Output()
 	return err != nil || strings.TrimSpace(string(out)) != ""
 }
 
-// processorTime is what all programs of this machine have used, and what this one has with all that it has started and waited for.
-// The kernel's own work for the network is in neither.
+// processorTime returns the processor time of all programs on this machine, and that of this
+// program with its finished children. Neither has the kernel's own work for the network.
 func processorTime() (all, ours time.Duration) {
 	const jiffy = 10 * time.Millisecond // of /proc/stat, everywhere
 	words := strings.Fields(field("/proc/stat", "cpu "))
@@ -124,7 +129,7 @@ func processorTime() (all, ours time.Duration) {
 	return all, ours
 }
 
-// othersTook returns a function that tells how many cores others have used since.
+// othersTook returns a function that returns how many cores other programs have used since.
 func othersTook() func() float64 {
 	begin := time.Now()
 	all, ours := processorTime()

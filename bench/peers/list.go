@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/tool"
 )
 
-// list is which contestants take part, and where.
+// list holds the contestants that take part, and their sites.
 type list struct {
 	f    *flags
 	self string // this program, for processes of contestants
@@ -21,14 +21,14 @@ type list struct {
 
 	here, veth *ground.Site
 	lossy      map[float64]*ground.Site
-	noHosts    error // why there are no sites but here
+	noHosts    error // why only the site here exists
 
 	contestants []*contest.Contestant
 	skipped     []contest.Skipped
 	only        *regexp.Regexp
 }
 
-// newList makes the sites, and finds out which contestants are there.
+// newList makes the sites, and finds out which contestants are available.
 func newList(ctx context.Context, f *flags, dir string) (*list, error) {
 	only, err := regexp.Compile(f.only)
 	if err != nil {
@@ -80,7 +80,7 @@ func (l *list) skip(who string, why error) {
 	l.skipped = append(l.skipped, contest.Skipped{Contestant: who, Why: why.Error()})
 }
 
-// why is which contestants were skipped, as an error.
+// why returns the skipped contestants as an error.
 func (l *list) why() error {
 	var errs []error
 	for _, s := range l.skipped {
@@ -89,18 +89,18 @@ func (l *list) why() error {
 	return errors.Join(errs...)
 }
 
-// add takes a contestant in, if it is asked for and its ground is there.
+// add adds a contestant, if it is asked for and its ground exists.
 func (l *list) add(c contest.Contestant) {
 	if l.only.MatchString(c.Name) && (c.Ground == contest.Host || l.noHosts == nil) {
 		l.contestants = append(l.contestants, &c)
 	}
 }
 
-// full are the jobs of a contestant that is on the curves.
+// full returns the jobs of a contestant that is on the curves.
 func (l *list) full() contest.Jobs { return contest.FullJobs(l.f.head, l.f.point) }
 
-// addWeft adds Weft by each of its links. It makes hosts of its own, as `weft bench` does for every
-// user. These links are plain.
+// addWeft adds Weft for each of its links. `weft bench` makes its own hosts, as it does for
+// every user. These links are plain.
 func (l *list) addWeft() {
 	weft := func(args ...string) *tool.Weft { return &tool.Weft{Binary: l.f.weft, Dir: l.dir, Args: args} }
 	l.add(contest.Contestant{Name: "Weft, shm", Ground: contest.Host, Jobs: l.full(), Often: true, Run: weft("--link", "shm").Run})
@@ -124,7 +124,7 @@ func (l *list) addWeft() {
 // payloads in clear.
 func (l *list) addSealedWeft() {
 	for _, c := range []struct {
-		plain string // the name of the contestant that does the same over plain links
+		plain string // the contestant that does the same over plain links
 		jobs  contest.Jobs
 		args  []string
 	}{
@@ -164,7 +164,7 @@ func (l *list) addGo() {
 	}
 }
 
-// addDebian adds what Debian has: programs, and libraries with programs of ours.
+// addDebian adds the contestants that Debian has: programs, and libraries with our own programs.
 func (l *list) addDebian(ctx context.Context) {
 	all := []string{contest.Latency, contest.Rate, contest.Bandwidth}
 	const most = 4 << 20
@@ -185,7 +185,7 @@ func (l *list) addDebian(ctx context.Context) {
 	}
 }
 
-// there reports whether a contestant is, and notes why not.
+// there reports whether a contestant is available, and records why not.
 func (l *list) there(who string, err error) bool {
 	if err != nil && l.only.MatchString(who) {
 		l.skip(who, err)
@@ -193,8 +193,9 @@ func (l *list) there(who string, err error) bool {
 	return err == nil
 }
 
-// addBoth adds a contestant on one host and between two. One that shares memory there takes its turn often: how far apart the two processors
-// are is most of its figures, and a virtual machine's change within a second.
+// addBoth adds a contestant on one host and between two. One that uses shared memory on one host
+// takes its turn often: its figures depend mostly on the distance of the two processors, and on
+// a virtual machine that changes within a second.
 func (l *list) addBoth(name string, jobs contest.Jobs, memory bool, notes map[string]string,
 	run func(context.Context, *ground.Site, contest.Jobs) ([]contest.Sample, error)) {
 	for _, at := range []struct {

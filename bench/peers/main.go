@@ -1,4 +1,4 @@
-// Command peers does the same work with Weft and with what a user would pick instead, in turns, in one run.
+// Command peers does the same work with Weft and with its alternatives, in turns, in one run.
 //
 //	cd bench/peers && go run .                                      # about ten minutes; needs root for hosts of their own
 //	go run . --out ../../docs/performance                           # and writes JSON, charts and the page there
@@ -6,8 +6,8 @@
 //	go run . --programs --time 2s --out ../../docs/performance      # programs in the NIC, by the length of the message
 //	go run . --rates 10,100,155Mbit --time 10s --out ../../docs/performance   # messages beside TCP, by the rate of the cable
 //
-// Contestants that are not installed are skipped, and said to be. It is a module of its own, so that Weft does not depend on those
-// that it is compared with. Linux only.
+// Contestants that are not installed are skipped, and the result says so. It is a separate
+// module, so Weft does not depend on the contestants. Linux only.
 package main
 
 import (
@@ -66,7 +66,8 @@ func main() {
 			exit(err)
 		}
 	}
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that reads no further, as head does, must not keep us from tidying up
+	// a reader that stops early, as head does, must not keep us from cleaning up
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	switch {
 	case f.rates != "":
@@ -88,11 +89,10 @@ func exit(err error) {
 	os.Exit(0)
 }
 
-// measureSealed is the default of --sealed: whether a run measures Weft over sealed links beside
-// plain ones.
+// measureSealed is the default of --sealed: whether a run measures Weft over sealed links, too.
 const measureSealed = false
 
-// flags are those of the command line.
+// flags are the flags of the command line.
 type flags struct {
 	rounds      int
 	head, point time.Duration
@@ -147,7 +147,7 @@ func parseFlags(args []string) (*flags, error) {
 	return &f, err
 }
 
-// run makes the contest and reports it.
+// run runs the contest and reports it.
 func run(ctx context.Context, f *flags, out, progress io.Writer) error {
 	dir, err := os.MkdirTemp("", "weft-peers-")
 	if err != nil {
@@ -155,7 +155,8 @@ func run(ctx context.Context, f *flags, out, progress io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	var earlier *contest.Result
-	if f.add != "" { // read first: a run of minutes must not end with a file that cannot be read
+	// read first: a run of minutes must not end with a file that cannot be read
+	if f.add != "" {
 		earlier = new(contest.Result)
 		if err := readJSON(f.add, earlier); err != nil {
 			return fmt.Errorf("--add: %w", err)
@@ -192,7 +193,7 @@ func run(ctx context.Context, f *flags, out, progress io.Writer) error {
 	return report(r, f, out)
 }
 
-// beChild is a process of a contestant: a server or a client of package gopeer, or those of pages.
+// beChild runs a process of a contestant: a server or a client of package gopeer, or of pages.
 func beChild(args []string) error {
 	switch {
 	case len(args) == 3 && args[0] == "server":
@@ -215,7 +216,7 @@ func beChild(args []string) error {
 	return fmt.Errorf("%s %q: expected server KIND ADDRESS, client KIND ADDRESS JOBS, calls PREFIX ADDRESS or pages KIND ADDRESS SERVER JOBS", childWord, args)
 }
 
-// report prints the result, and writes it where that was asked for.
+// report prints the result, and writes it to files if the flags ask for it.
 func report(r *contest.Result, f *flags, out io.Writer) error {
 	text, err := r.JSON()
 	if err != nil {
@@ -236,7 +237,7 @@ func report(r *contest.Result, f *flags, out io.Writer) error {
 	return page.WriteGoals(out, r)
 }
 
-// writeAll writes the result to a directory: as it is, as charts and as a page.
+// writeAll writes the result to a directory: as JSON, as charts and as a page.
 func writeAll(r *contest.Result, text []byte, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

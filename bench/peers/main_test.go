@@ -18,7 +18,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/ground"
 )
 
-// TestMain makes this binary one that contestants' processes can be started from.
+// TestMain makes this binary one from which contestants' processes can be started.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childWord {
 		exit(beChild(os.Args[2:]))
@@ -86,7 +86,8 @@ func TestAnInterruptedRunSaysSo(t *testing.T) {
 	}
 }
 
-// A contestant that is not installed is skipped with a line, and a run without contestants is no run.
+// A contestant that is not installed is skipped with a line, and a run without contestants
+// fails.
 func TestWhoIsMissingIsSaid(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	var out, said strings.Builder
@@ -105,8 +106,8 @@ func TestWhoIsMissingIsSaid(t *testing.T) {
 	}
 }
 
-// wireguard-go makes a TUN device in each of two network namespaces. What goes through the tunnel
-// arrives.
+// wireguard-go makes a TUN device in each of two network namespaces. The messages in the tunnel
+// arrive.
 func TestTunnelsCarryMessagesBetweenTwoHosts(t *testing.T) {
 	if s, err := ground.Between(false, 0); err != nil {
 		t.Skip(err)
@@ -142,7 +143,7 @@ func TestTunnelsCarryMessagesBetweenTwoHosts(t *testing.T) {
 	}
 }
 
-// A binary that does not know --sealed ends nothing, and the rows say so.
+// A binary that does not know --sealed does not end the run, and the rows say so.
 func TestSealedWeftIsMeasuredWhenAsked(t *testing.T) {
 	if s, err := ground.Between(false, 0); err != nil {
 		t.Skip(err)
@@ -206,7 +207,7 @@ func TestALaterRunIsAddedToAnEarlierOne(t *testing.T) {
 	}
 }
 
-// Every row that is committed says whether it is sealed, those of programs too.
+// Every committed row says whether it is sealed, those of programs too.
 func TestEveryCommittedRowHasSealed(t *testing.T) {
 	for _, name := range []string{"peers.json", programsFile} {
 		var r struct{ Rows, Elsewhere []map[string]any }
@@ -224,7 +225,7 @@ func TestEveryCommittedRowHasSealed(t *testing.T) {
 	}
 }
 
-// All that keep pages or blocks for another host do so, as far as they are installed.
+// All installed contestants that keep pages or blocks for another host do so.
 func TestPagesAndBlocksAreReadFromAnotherHost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds weft")
@@ -293,7 +294,7 @@ func TestWeftIsBuiltIfNoneIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := commit(t.Context(), binary, false); got == "unknown" {
-		t.Log("it does not say which commit it was built of") // as where there is no git
+		t.Log("it does not say which commit it was built of") // for example without git
 	} else if len(strings.TrimSuffix(got, "+")) != 12 {
 		t.Errorf("it was built of commit %q", got)
 	}
@@ -302,7 +303,7 @@ func TestWeftIsBuiltIfNoneIsNamed(t *testing.T) {
 	}
 }
 
-// What is committed was made of what is committed: a page is not mended by hand.
+// The committed page is made from the committed figures, and not edited by hand.
 func TestThePageIsThatOfItsFigures(t *testing.T) {
 	const committed = "../../docs/performance"
 	dir := t.TempDir()
@@ -327,7 +328,8 @@ func TestAResultThatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
-// asCommitted holds what was made to what is committed, and returns the files. args are those of the program that make them.
+// asCommitted compares the made files with the committed ones, and returns the made files. args
+// are the program's arguments that make them.
 func asCommitted(t *testing.T, made, committed, args string) []os.DirEntry {
 	t.Helper()
 	files, err := os.ReadDir(made)

@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/tool"
 )
 
-// addPages adds those that keep pages for another host, and those that show them as a device.
+// addPages adds the contestants that keep pages for another host, and those that show them as a
+// device.
 func (l *list) addPages() {
 	servers := make(map[string]tool.Server) // by the name of a peer
 	for _, link := range pagepeer.Links() {
@@ -46,7 +47,7 @@ func (l *list) addDevices() {
 	}
 }
 
-// addOver adds a contestant of two hosts.
+// addOver adds a contestant between two hosts.
 func (l *list) addOver(where, name string, jobs contest.Jobs, notes map[string]string, run func(context.Context, *ground.Site, contest.Jobs) ([]contest.Sample, error)) {
 	l.add(contest.Contestant{Name: name, Ground: where, Jobs: jobs, Notes: notes, Run: func(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, error) {
 		return run(ctx, l.veth, jobs)

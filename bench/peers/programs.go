@@ -10,10 +10,10 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/programs"
 )
 
-// programsFile is what a result of programs in the NIC is kept in.
+// programsFile holds a result of programs in the NIC.
 const programsFile = "programs.json"
 
-// runPrograms measures programs in the NIC, in place of the contest, and draws the charts.
+// runPrograms measures programs in the NIC, instead of the contest, and draws the charts.
 func runPrograms(ctx context.Context, f *flags, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "weft-peers-")
 	if err != nil {
@@ -33,7 +33,8 @@ func runPrograms(ctx context.Context, f *flags, out io.Writer) error {
 	return reportPrograms(r, f, out)
 }
 
-// reportPrograms writes the result and its charts where that was asked for, and prints it elsewhere.
+// reportPrograms writes the result and its charts to a directory, if the flags name one.
+// Otherwise it prints the result.
 func reportPrograms(r *programs.Result, f *flags, out io.Writer) error {
 	text, err := r.JSON()
 	if err != nil {

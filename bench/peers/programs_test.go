@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/programs"
 )
 
-// The charts of programs that are committed were made of the figures that are: none is mended by hand.
+// The committed charts of programs are made from the committed figures, and not edited by hand.
 func TestTheChartsOfProgramsAreThoseOfTheirFigures(t *testing.T) {
 	const committed = "../../docs/performance"
 	dir := t.TempDir()
@@ -26,7 +26,8 @@ func TestTheChartsOfProgramsAreThoseOfTheirFigures(t *testing.T) {
 	}
 }
 
-// A chart has a line for each series and each limit, with a dot for each length, and says on what it was measured.
+// A chart has a line for each series and each limit, with a dot for each length, and names the
+// machine.
 func TestAChartOfProgramsShowsAllFigures(t *testing.T) {
 	r := programs.Result{Commit: "abc", Date: "2026-01-02T03:04:05Z", Rounds: 5}
 	r.Machine.CPU = "Abacus"
@@ -53,7 +54,7 @@ func TestAChartOfProgramsShowsAllFigures(t *testing.T) {
 	}
 }
 
-// fakeWeft prints what weft bench program would, for the deployment that it is asked for.
+// fakeWeft stands in for weft bench program: it prints rows for the requested deployment.
 func fakeWeft(t *testing.T, script string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weft")

@@ -16,19 +16,21 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// ratesFile is what a result of messages beside TCP by the rate of the cable is kept in. A test of the documents writes the table of it.
+// ratesFile holds a result of messages and TCP by the rate of the cable. A test of the documents
+// writes its table.
 const ratesFile = "rates.json"
 
-// ratesResult is all that such a run has found out.
+// ratesResult holds everything that such a run has found.
 type ratesResult struct {
 	Machine contest.Machine   `json:"machine"`
 	Commit  string            `json:"commit"`
-	Date    string            `json:"date"` // of the beginning, RFC 3339
+	Date    string            `json:"date"` // of the start, RFC 3339
 	Command string            `json:"command"`
 	Rows    []json.RawMessage `json:"rows"` // as weft prints them
 }
 
-// runRates measures messages beside TCP over cables of several rates, in place of the contest.
+// runRates measures messages and TCP in turns over cables of several rates, instead of the
+// contest.
 func runRates(ctx context.Context, f *flags, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "weft-peers-")
 	if err != nil {
@@ -60,7 +62,7 @@ func runRates(ctx context.Context, f *flags, out io.Writer) error {
 	return writeFiles(f.out, map[string][]byte{ratesFile: text})
 }
 
-// run keeps what weft prints.
+// run runs weft and keeps its output.
 func (r *ratesResult) run(ctx context.Context, f *flags) error {
 	args := []string{"bench", "netstar", "--rate", f.rates, "--time", f.head.String(), "--json"}
 	r.Command = "weft " + strings.Join(args, " ")

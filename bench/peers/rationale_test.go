@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// ownModules are those that do not share the go.mod of Weft.
+// ownModules are the directories whose go.mod is not Weft's.
 var ownModules = []string{".", "../../examples/ontop"}
 
 func TestRationaleNamesEveryDependency(t *testing.T) {

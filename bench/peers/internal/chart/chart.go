@@ -1,5 +1,5 @@
-// Package chart draws charts as SVG, in the manner of the other pictures in docs/: on paper of their own, with colours for
-// light and for dark surroundings, and each line labelled where it ends.
+// Package chart draws charts as SVG, like the other pictures in docs/: on their own paper, with
+// colours for light and dark surroundings, and with a label at the end of each line.
 //
 //	┌──────────────────────────────────────────┐
 //	│ title                                    │
@@ -25,9 +25,9 @@ import (
 
 // Axis is one direction of a chart.
 type Axis struct {
-	Label string               // what it shows, with the unit if ticks lack it
-	Tick  func(float64) string // writes a value; nil: the ticks are named
-	At    []Tick               // named ticks; nil: as the values have it
+	Label string               // name of the axis, with the unit if ticks lack it
+	Tick  func(float64) string // formats a value; nil: the ticks have names
+	At    []Tick               // named ticks; nil: drawn from the values
 }
 
 // Tick is a place on an axis with a name.
@@ -69,7 +69,7 @@ func (s scale) at(v float64) float64 {
 	return s.from + (s.to-s.from)*math.Log(v/s.low)/math.Log(s.high/s.low)
 }
 
-// SVG draws the chart.
+// SVG returns the chart as SVG.
 func (l *Lines) SVG() []byte {
 	var xs, ys []float64
 	for _, s := range l.Series {
@@ -93,7 +93,7 @@ func (l *Lines) SVG() []byte {
 	return d.end()
 }
 
-// describe makes a text of what the lines show, for screen readers.
+// describe returns a text about the lines, for screen readers.
 func (l *Lines) describe() string {
 	var names []string
 	for _, s := range l.Series {
@@ -102,12 +102,12 @@ func (l *Lines) describe() string {
 	return fmt.Sprintf("%s, by %s: %s.", l.Y.Label, strings.ToLower(l.X.Label), strings.Join(names, "; "))
 }
 
-// around widens a range to steps of 1, 2, 5, so that no line runs along the edge.
+// around widens a range to steps of 1, 2, 5, so no line runs along the edge.
 func around(low, high float64) (float64, float64) {
 	return step(low*0.95, -1), step(high*1.05, 1)
 }
 
-// step is the next of 1, 2, 5, 10, 20 … below or above a value.
+// step returns the next of 1, 2, 5, 10, 20 … below or above a value.
 func step(v float64, direction int) float64 {
 	decade := math.Pow(10, math.Floor(math.Log10(v)))
 	steps := []float64{1, 2, 5, 10}
@@ -122,7 +122,8 @@ func step(v float64, direction int) float64 {
 	return v
 }
 
-// ticks are the decades between two values; and 2 and 5 of each where there are few decades.
+// ticks returns the decades between two values. If there are few, it also returns 2 and 5 of
+// each.
 func ticks(low, high float64) (at []float64) {
 	between := []float64{1}
 	if high/low < 2000 {
@@ -138,7 +139,7 @@ func ticks(low, high float64) (at []float64) {
 	return at
 }
 
-// axes draws the grid, the ticks and what the axes show.
+// axes draws the grid, the ticks and the labels of the axes.
 func (d *drawing) axes(l *Lines, x, y scale) {
 	for _, v := range ticks(y.low, y.high) {
 		d.line("grid", left, y.at(v), plotRight, y.at(v))
@@ -154,11 +155,12 @@ func (d *drawing) axes(l *Lines, x, y scale) {
 	d.text("label mid", (left+plotRight)/2, plotBottom+44, l.X.Label)
 }
 
-// lines draws the series, and their labels at the ends, moved apart where they would cover one another.
+// lines draws the series, and their labels at the ends. Labels that would overlap are moved
+// apart.
 func (d *drawing) lines(all []Series, x, y scale) {
 	type label struct {
 		name, style string
-		from, at    float64 // where the line ends, and where the label is
+		from, at    float64 // the end of the line, and the place of the label
 		end         float64
 	}
 	var labels []label
@@ -189,8 +191,9 @@ func (d *drawing) lines(all []Series, x, y scale) {
 	}
 }
 
-// apart moves places, in ascending order, so that none is nearer than gap to the next, and all are between two bounds if
-// they fit there, each as near to where it was as that allows.
+// apart moves places, which are in ascending order, until none is nearer than gap to the next.
+// It keeps all of them between low and high if they fit there, each as near to its old place as
+// possible.
 func apart(places []float64, gap, low, high float64) []float64 {
 	moved := slices.Clone(places)
 	for range 200 {
@@ -212,7 +215,7 @@ func apart(places []float64, gap, low, high float64) []float64 {
 	return moved
 }
 
-// drawing is an SVG that is being written.
+// drawing is an unfinished SVG.
 type drawing struct {
 	bytes.Buffer
 	height float64

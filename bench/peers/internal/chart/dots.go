@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// Dots is a chart of one figure each: a row with a name, a stem to a dot, and the figure beside it. The length of a stem on a
-// logarithmic axis says nothing, so it is thin, and the dot is what counts.
+// Dots is a chart with one figure per row: a name, a stem to a dot, and the figure. The length
+// of a stem means nothing on a logarithmic axis, so the stem is thin; the position of the dot
+// counts.
 type Dots struct {
 	Title, Source string
-	Label         string               // what the axis shows, and which end is the good one
+	Label         string               // name of the axis, and which end is better
 	Write         func(float64) string // of a figure
 	Tick          func(float64) string // of a value on the axis
 	Sections      []Section
 }
 
-// Section is some rows with a heading.
+// Section is a heading with its rows.
 type Section struct {
 	Title string
 	Rows  []Dot
@@ -38,7 +39,7 @@ const (
 	dotsTop, dotsFoot   = 66.0, 58.0
 )
 
-// SVG draws the chart.
+// SVG returns the chart as SVG.
 func (c *Dots) SVG() []byte {
 	high := dotsTop + dotsFoot
 	var values []float64
@@ -77,7 +78,7 @@ func (c *Dots) SVG() []byte {
 	return d.end()
 }
 
-// describe makes a text of what the dots show, for screen readers.
+// describe returns a text about the dots, for screen readers.
 func (c *Dots) describe() string {
 	var all []string
 	for _, s := range c.Sections {

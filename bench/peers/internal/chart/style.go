@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// colours are those of a style, on light and on dark paper.
+// colours holds the colours of a style, on light and on dark paper.
 type colours struct{ style, light, dark string }
 
-// styles has one for each contestant that can be on a chart: Weft's are warm and thick, the others' are not.
+// styles has a style for each contestant of a chart. Weft's colours are warm and its lines
+// thick.
 var styles = []colours{
 	{"weft", "#c0392b", "#ff8a7a"},
 	{"weft2", "#d9822b", "#ffc078"},
@@ -31,10 +32,11 @@ var styles = []colours{
 	{"else", "#6b6658", "#a8a498"},
 }
 
-// css is the style sheet of a chart. A viewer that knows no media queries shows the light one, which has paper of its own.
+// css returns the style sheet of a chart. A viewer without media queries shows the light chart,
+// which has its own paper.
 func css() string {
 	var light, dark strings.Builder
-	for _, c := range styles { // no variables: not all viewers know them
+	for _, c := range styles { // no variables: not all viewers support them
 		const rule = ".way.%[1]s, .stem.%[1]s { stroke: %[2]s } .dot.%[1]s, .name.%[1]s { fill: %[2]s }\n"
 		fmt.Fprintf(&light, "    "+rule, c.style, c.light)
 		fmt.Fprintf(&dark, "      "+rule, c.style, c.dark)

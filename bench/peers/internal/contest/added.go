@@ -2,19 +2,19 @@ package contest
 
 import "slices"
 
-// Added is a later run, whose rows were added to a result. Figures of two runs are not comparable:
-// the machine may have had less to do in one of them.
+// Added describes a later run whose rows were added to a result. Figures of two runs are not
+// comparable: the machine may have been less busy in one of them.
 type Added struct {
 	Machine     Machine  `json:"machine"`
 	Commit      string   `json:"commit"`
-	Date        string   `json:"date"` // of the beginning, RFC 3339
+	Date        string   `json:"date"` // of the start, RFC 3339
 	Seconds     float64  `json:"seconds"`
 	Rounds      int      `json:"rounds"`
 	Contestants []string `json:"contestants"`
 }
 
-// Add adds the rows of a later run. They replace the rows that the result has of the same
-// contestants. A contestant that the later run skipped keeps its rows.
+// Add adds the rows of a later run. They replace the result's rows of the same contestants. A
+// contestant that the later run skipped keeps its rows.
 func (r *Result) Add(later *Result) {
 	var names []string
 	for _, row := range later.Rows {
@@ -36,8 +36,8 @@ func (r *Result) Add(later *Result) {
 	r.Added = append(r.Added, Added{later.Machine, later.Commit, later.Date, later.Seconds, later.Rounds, names})
 }
 
-// RunOf returns the run that has measured a contestant: an index of Added, or -1 for the run that
-// the result began with.
+// RunOf returns the run that has measured a contestant: an index into Added, or -1 for the first
+// run of the result.
 func (r *Result) RunOf(contestant string) int {
 	return slices.IndexFunc(r.Added, func(a Added) bool { return slices.Contains(a.Contestants, contestant) })
 }

@@ -94,7 +94,8 @@ func TestACurveEndsWhereTooFewRoundTripsAreLeft(t *testing.T) {
 	}
 }
 
-// fake is a contestant that writes its name to a list, and answers with the number of the round.
+// fake returns a contestant that appends its name to turns, and answers with the number of the
+// round.
 func fake(name string, turns *[]string, fail func(round int) error) *Contestant {
 	round := 0
 	return &Contestant{Name: name, Ground: Host, Jobs: HeadJobs(time.Second), Run: func(ctx context.Context, _ Jobs) ([]Sample, error) {

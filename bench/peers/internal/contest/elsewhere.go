@@ -1,7 +1,7 @@
 package contest
 
-// Elsewhere has the figures of contestants that cannot be installed here. They were measured on a like machine, at another
-// time, so they say which order of magnitude to expect and no more.
+// Elsewhere returns the figures of contestants that cannot be installed here. They were measured
+// on a similar machine at another time, so they show only the order of magnitude.
 func Elsewhere() []Row {
 	const aeron = "Aeron 1.53"
 	head := func(ground string, roundTrip, rate, bandwidth float64) []Row {
@@ -13,7 +13,7 @@ func Elsewhere() []Row {
 	}
 	// The C media driver runs within the clients' loop; rates by batched publishing.
 	rows := append(head(Host, 690, 19.8e6, 4.5e9), head(Veth, 9750, 1.9e6, 0.33e9)...)
-	// A driver of their own for both processes, on two cores, that yields when idle.
+	// One driver for both processes, on two cores; it yields when idle.
 	rows = append(rows, Row{Contestant: aeron + ", drivers", Ground: Veth, Measure: Latency, Size: SmallSize, Value: 19e3})
 	for _, l := range []struct{ loss, goodput, p99 float64 }{{0, 0.304e9, 38e3}, {0.001, 0.287e9, 0}, {0.01, 0.220e9, 100e6}, {0.05, 0.042e9, 0}} {
 		rows = append(rows, Row{Contestant: aeron, Ground: Loss, Loss: l.loss, Measure: Bandwidth, Size: LargeSize, Value: l.goodput})

@@ -1,11 +1,11 @@
-// Package contest says what is measured, and what came of it. It starts nothing.
+// Package contest holds the measurements and their results. It starts no program.
 //
 //	round 1:   A  B  C  D        every contestant once a round; the next round begins one third further on,
-//	round 2:      B  C  D  A     so that none always follows the same neighbour
+//	round 2:      B  C  D  A     so none always follows the same neighbour
 //	  …
 //	           └──────────► Samples ──► Rows: medians of the rounds ──► table, JSON, charts
 //
-// A machine that is slow for a while is so for all, as long as rounds are short.
+// If the rounds are short, a machine that is slow for a while is slow for all contestants.
 package contest
 
 import (
@@ -16,40 +16,41 @@ import (
 	"time"
 )
 
-// What is measured.
+// Measures.
 const (
 	Latency   = "latency"   // the median of round trips, in ns
-	Rate      = "rate"      // messages a second, one way
-	Bandwidth = "bandwidth" // bytes a second, one way
-	Reads     = "reads"     // of pages or blocks from another host, a second, with ReadDepth of them under way
+	Rate      = "rate"      // messages per second, one way
+	Bandwidth = "bandwidth" // bytes per second, one way
+	// pages or blocks read from another host per second, with ReadDepth reads in flight
+	Reads = "reads"
 )
 
-// The sizes that the table is about, in bytes.
+// Sizes of the figures in the tables, in bytes.
 const (
 	SmallSize = 64
 	LargeSize = 1 << 20
 	PageSize  = 4 << 10
 )
 
-// ReadDepth is how many reads are under way where not one is at a time.
+// ReadDepth is the number of reads in flight for the measure Reads.
 const ReadDepth = 32
 
-// Job is one measurement that a contestant makes.
+// Job is one measurement by a contestant.
 type Job struct {
 	Measure string
 	Size    int // bytes of a message
 	Time    time.Duration
 }
 
-// String is the job as it is told to a process: latency:64:200, the time in ms.
+// String returns the job as a process gets it: latency:64:200, with the time in ms.
 func (j Job) String() string {
 	return fmt.Sprintf("%s:%d:%d", j.Measure, j.Size, j.Time.Milliseconds())
 }
 
-// Jobs is a list of jobs in the order in which they are done.
+// Jobs is a list of jobs, in the order in which they run.
 type Jobs []Job
 
-// String is the list as it is told to a process.
+// String returns the list as a process gets it.
 func (js Jobs) String() string {
 	words := make([]string, len(js))
 	for i, j := range js {
@@ -58,7 +59,7 @@ func (js Jobs) String() string {
 	return strings.Join(words, ",")
 }
 
-// ParseJobs reads what String wrote.
+// ParseJobs parses the text of String.
 func ParseJobs(s string) (Jobs, error) {
 	var js Jobs
 	for word := range strings.SplitSeq(s, ",") {
@@ -76,7 +77,7 @@ func ParseJobs(s string) (Jobs, error) {
 	return js, nil
 }
 
-// Sizes are those of the curves, in bytes.
+// Sizes returns the sizes of the curves of a measure, in bytes.
 func Sizes(measure string) []int {
 	if measure == Latency {
 		return []int{16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
@@ -84,7 +85,8 @@ func Sizes(measure string) []int {
 	return []int{1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20}
 }
 
-// FullJobs are the figures of the table, each for the time head, and the other points of the curves, each for the time point.
+// FullJobs returns the jobs of the table, each for the time head, and those of the other points
+// of the curves, each for the time point.
 func FullJobs(head, point time.Duration) Jobs {
 	js := Jobs{{Latency, SmallSize, head}}
 	for _, size := range Sizes(Latency) {
@@ -101,23 +103,23 @@ func FullJobs(head, point time.Duration) Jobs {
 	return js
 }
 
-// HeadJobs are the figures of the table alone.
+// HeadJobs returns the jobs of the table only.
 func HeadJobs(head time.Duration) Jobs {
 	return Jobs{{Latency, SmallSize, head}, {Rate, SmallSize, head}, {Bandwidth, LargeSize, head}}
 }
 
-// LossJobs are what is measured where packets are lost. They get more time: a stream has to lose something before it shows
-// what it makes of it, and few round trips meet a loss.
+// LossJobs returns the jobs with packet loss. They get more time: a stream must lose packets
+// before the cost shows, and few round trips meet a loss.
 func LossJobs(head time.Duration) Jobs {
 	return Jobs{{Bandwidth, LargeSize, 2 * head}, {Latency, SmallSize, 3 * head}}
 }
 
-// PageJobs are what is measured of pages: one at a time, many, and one behind the other.
+// PageJobs returns the jobs with pages: one at a time, many in flight, and in order.
 func PageJobs(head time.Duration) Jobs {
 	return Jobs{{Latency, PageSize, head}, {Reads, PageSize, head}, {Bandwidth, PageSize, head}}
 }
 
-// Upto leaves out what is longer than most bytes, and the measures that are not named.
+// Upto returns the jobs of the given measures whose size is at most most bytes.
 func (js Jobs) Upto(most int, measures ...string) Jobs {
 	var kept Jobs
 	for _, j := range js {

@@ -9,34 +9,38 @@ import (
 	"time"
 )
 
-// Contestant is a program or library that takes part, on one ground.
+// Contestant is a program or library that takes part on one ground.
 type Contestant struct {
 	Name   string
 	Ground string
 	Loss   float64
-	Sealed bool // it encrypts what it carries
+	Sealed bool // it encrypts its messages
 	Jobs   Jobs
-	Often  bool              // it takes its turn three times a round, spread over it: what it measures differs from one second to the next
-	Notes  map[string]string // by measure: what differs from what the others do
+	// it takes three turns a round, spread over it, since its figures change from one second to
+	// the next
+	Often bool
+	Notes map[string]string // by measure: how it differs from the others
 
-	// Run does the jobs once. It may leave out what the contestant cannot do, and returns what it has with an error.
-	// An error that wraps ErrRefused ends the contestant's part in the contest.
+	// Run runs the jobs once. It may leave out jobs that the contestant cannot do. With an
+	// error, it also returns the samples made before it. An error that wraps ErrRefused ends the
+	// contestant's part in the contest.
 	Run func(ctx context.Context, jobs Jobs) ([]Sample, error)
 }
 
-// Options say how the contest goes.
+// Options say how the contest runs.
 type Options struct {
 	Rounds   int
 	Patience time.Duration // for each contestant's part of a round
-	After    func()        // is called after each part: tidies up what it left behind
+	After    func()        // called after each part to remove what the part left behind
 	Progress func(line string)
 }
 
-// mostFailures is how many parts of a contestant may fail before it is left out. Each costs up to the whole patience.
+// mostFailures is how many parts of a contestant may fail before it is left out. Each failure
+// costs up to the whole patience.
 const mostFailures = 2
 
-// Run lets the contestants take turns, and fills in rows and failures of the result. Whatever happens to a contestant is
-// a line in the result. It ends early only if ctx does.
+// Run runs the contestants in turns, and fills in the rows and failures of the result. Every
+// failure of a contestant becomes a line in the result. Run ends early only if ctx does.
 func (r *Result) Run(ctx context.Context, cs []*Contestant, o Options) {
 	began := time.Now()
 	r.Date, r.Rounds = begun(began), o.Rounds
@@ -77,7 +81,8 @@ func (r *Result) Run(ctx context.Context, cs []*Contestant, o Options) {
 	r.Seconds = time.Since(began).Seconds()
 }
 
-// order is the contestants in the order of a round. Those whose turn comes often have two more, after a third and after two thirds of it.
+// order returns the turns of a round. Each contestant with Often has two more turns, after one
+// third and after two thirds of the round.
 func order(cs []*Contestant, round int) (turns []*Contestant) {
 	if len(cs) == 0 {
 		return nil
@@ -89,19 +94,19 @@ func order(cs []*Contestant, round int) (turns []*Contestant) {
 	return slices.Concat(all[:third], often, all[third:twoThirds], often, all[twoThirds:])
 }
 
-// part is a contestant's part of one round.
+// part runs a contestant's part of one round.
 func (c *Contestant) part(ctx context.Context, o Options) (samples []Sample, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Patience, fmt.Errorf("not done after %v", o.Patience))
 	defer cancel()
 	defer o.After()
 	samples, err = c.Run(ctx, c.Jobs)
 	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx) // what else went wrong came of it
+		err = context.Cause(ctx) // all other errors come of it
 	}
 	return samples, err
 }
 
-// Label is the contestant's name and ground.
+// Label returns the contestant's name and ground.
 func (c *Contestant) Label() string {
 	if c.Ground == Loss {
 		return fmt.Sprintf("%s, %v %% of loss", c.Name, 100*c.Loss)
@@ -109,7 +114,7 @@ func (c *Contestant) Label() string {
 	return c.Name + ", " + c.Ground
 }
 
-// oneLine is an error as a line of a table.
+// oneLine formats an error as one line of a table, of at most 300 bytes.
 func oneLine(err error) string {
 	if err == nil {
 		return ""

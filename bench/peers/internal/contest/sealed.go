@@ -12,7 +12,8 @@ const sealedWord = ", sealed"
 // SealedName returns the name of a contestant of Weft when its links are sealed.
 func SealedName(plain string) string { return plain + sealedWord }
 
-// twins names for each contestant that encrypts the one that does the same work in plain.
+// twins names, for each contestant that encrypts, the contestant that does the same work
+// unencrypted.
 var twins = map[string]string{
 	"Go TLS over TCP":   "Go net TCP",
 	"grpc-go, TLS":      "grpc-go",
@@ -28,7 +29,7 @@ func Twin(contestant string) string {
 	return twins[contestant]
 }
 
-// Sealed reports whether a contestant encrypts what it carries.
+// Sealed reports whether a contestant encrypts its messages.
 func (r *Result) Sealed(contestant string) bool {
 	return slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Contestant == contestant && row.Sealed })
 }
@@ -43,15 +44,15 @@ func (r *Result) SealedContestants(ground string) []string {
 	return slices.DeleteFunc(r.Contestants(ground), func(name string) bool { return !r.Sealed(name) })
 }
 
-// ErrRefused is wrapped by the error of a contestant that can do its jobs in no round, such as a
-// binary that does not know a flag. The contestant gets no further turn. Its rows have no figures,
-// and their notes say why.
+// ErrRefused is wrapped by the error of a contestant that cannot do its jobs in any round, such
+// as a binary that does not know a flag. The contestant gets no further turn. Its rows have no
+// figures, and their notes give the reason.
 var ErrRefused = errors.New("not measured")
 
-// Refused reports whether a row has no figure, but a note that says why.
+// Refused reports whether a row has no figure, but a note with the reason.
 func (r *Row) Refused() bool { return len(r.Rounds) == 0 && r.Value <= 0 && r.P99 <= 0 && r.Note != "" }
 
-// Refusals returns the contestants that were refused, each with the reason.
+// Refusals returns the refused contestants, each with the reason.
 func (r *Result) Refusals() (all []Skipped) {
 	for _, row := range r.Rows {
 		s := Skipped{row.Contestant, row.Note}
@@ -62,7 +63,7 @@ func (r *Result) Refusals() (all []Skipped) {
 	return all
 }
 
-// refusedRows returns rows without figures for the jobs of a contestant that was refused.
+// refusedRows returns rows without figures for the jobs of a refused contestant.
 func refusedRows(c *Contestant, why string) (rows []Row) {
 	for _, j := range c.Jobs {
 		rows = append(rows, Row{Contestant: c.Name, Ground: c.Ground, Loss: c.Loss, Sealed: c.Sealed, Measure: j.Measure, Size: j.Size, Note: why})

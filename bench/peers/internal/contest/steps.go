@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Steps is a distribution of round trips: how many took how long, the shortest first. Distributions of several rounds are
-// joined by Merge, whichever program has measured them and however fine their steps are.
+// Steps is a distribution of round trips: numbers of round trips by duration, the shortest
+// first. Merge joins the distributions of several rounds, of any program and any resolution.
 type Steps []Step
 
-// Step is some round trips that took the same time, as far as could be told.
+// Step is a number of round trips of the same duration, within the resolution.
 type Step struct {
 	Nanoseconds float64 `json:"ns"`
 	Count       int64   `json:"n"`
@@ -30,7 +30,7 @@ func Merge(all ...Steps) Steps {
 	return joined
 }
 
-// Total is how many round trips there are.
+// Total returns the number of round trips.
 func (s Steps) Total() (n int64) {
 	for _, step := range s {
 		n += step.Count
@@ -38,7 +38,8 @@ func (s Steps) Total() (n int64) {
 	return n
 }
 
-// At returns the time, in ns, that a percentile of the round trips did not exceed, 0 to 100. It is 0 if there are none.
+// At returns the duration, in ns, that a percentile (0 to 100) of the round trips did not
+// exceed. It is 0 if there are none.
 func (s Steps) At(percentile float64) float64 {
 	want, seen := percentile/100*float64(s.Total()), int64(0)
 	for _, step := range s {
@@ -49,7 +50,7 @@ func (s Steps) At(percentile float64) float64 {
 	return 0
 }
 
-// Percentiles are those of the curves.
+// Percentiles returns the percentiles of the curves.
 func Percentiles() []float64 {
 	return []float64{0, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 99.999}
 }
@@ -60,8 +61,8 @@ type Percentile struct {
 	Nanoseconds float64 `json:"ns"`
 }
 
-// Curve has the percentiles of which at least a few round trips are left: a percentile of one in a thousand says nothing if
-// there were only five hundred.
+// Curve returns the percentiles beyond which at least three round trips lie, and all up to the
+// median: a percentile of one in a thousand means nothing if there were only five hundred.
 func (s Steps) Curve() (points []Percentile) {
 	total := float64(s.Total())
 	for _, p := range Percentiles() {
@@ -88,7 +89,7 @@ func bucketOf(ns uint64) int {
 	return doublings*128 + int(ns>>doublings)
 }
 
-// Steps is what was counted.
+// Steps returns the counts as a distribution.
 func (h *Histogram) Steps() (s Steps) {
 	for i, n := range h.buckets {
 		if n > 0 {
@@ -98,7 +99,8 @@ func (h *Histogram) Steps() (s Steps) {
 	return s
 }
 
-// middleOf undoes bucketOf. The first 256 buckets are those without doublings.
+// middleOf inverts bucketOf. It returns the middle of a bucket. The first 256 buckets are those
+// without doublings.
 func middleOf(i int) float64 {
 	doublings := max(i/128-1, 0)
 	return (float64(i-doublings*128) + 0.5) * float64(uint64(1)<<doublings)

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// JSON is the whole result.
+// JSON returns the whole result as JSON.
 func (r *Result) JSON() ([]byte, error) {
 	b, err := json.MarshalIndent(r, "", "\t")
 	return append(b, '\n'), err
@@ -21,10 +21,10 @@ type Column struct {
 	Loss    float64
 	Measure string
 	Size    int
-	P99     bool // instead of the median
+	P99     bool // the 99th percentile instead of the median
 }
 
-// Columns are those of a ground's table.
+// Columns returns the columns of a ground's table.
 func Columns(ground string) []Column {
 	switch ground {
 	case Pages:
@@ -58,7 +58,7 @@ func Columns(ground string) []Column {
 	return cs
 }
 
-// Title says what a ground's table is about.
+// Title returns the title of a ground's table.
 func Title(ground string) string {
 	return map[string]string{
 		Host: "Two processes on one host",
@@ -70,7 +70,7 @@ func Title(ground string) string {
 	}[ground]
 }
 
-// Cell is a figure with its unit; a dash if there is none.
+// Cell returns a figure with its unit; a dash if there is none.
 func (r *Result) Cell(contestant string, c Column) string {
 	row, ok := r.Find(contestant, c.Ground, c.Loss, c.Measure, c.Size)
 	switch {
@@ -82,7 +82,7 @@ func (r *Result) Cell(contestant string, c Column) string {
 	return Figure(c.Measure, row.Value)
 }
 
-// Figure is a value of a measure with its unit, to three digits.
+// Figure formats a value of a measure with its unit, to three digits.
 func Figure(measure string, value float64) string {
 	type unit struct {
 		of   float64
@@ -108,8 +108,8 @@ func Figure(measure string, value float64) string {
 	return fmt.Sprintf("%.*f %s", digits, v, u.name)
 }
 
-// Marks returns the marks that stand behind a contestant's name: a star for figures of another run,
-// a dagger for one that encrypts.
+// Marks returns the marks after a contestant's name: a star for figures of another run, a dagger
+// for one that encrypts.
 func (r *Result) Marks(contestant string) (marks string) {
 	if r.IsElsewhere(contestant) {
 		marks += " *"

@@ -11,16 +11,17 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// carrier is what the connections of a peer written for package net go over.
+// carrier makes the connections of a peer that is written for package net.
 type carrier struct {
-	// listen returns a listener on a host's address, and what a client has to know to dial it.
+	// listen returns a listener on a host's address, and the text that a client needs to dial
+	// it.
 	listen func(ctx context.Context, addr string) (l net.Listener, at string, err error)
 
-	// open returns what dials there, and what ends it.
+	// open returns a dialer for that text, and a function that ends it.
 	open func(ctx context.Context, at string) (dial dialer, end func() error, err error)
 }
 
-// serving is what serves all connections of a listener, as a Peer has it.
+// serving returns the serve function of a Peer. It serves all connections of a listener.
 func (c *carrier) serving(serve func(l net.Listener) error) func(context.Context, string, func(string) error) error {
 	return func(ctx context.Context, addr string, ready func(string) error) error {
 		l, at, err := c.listen(ctx, addr)
@@ -36,7 +37,8 @@ func (c *carrier) serving(serve func(l net.Listener) error) func(context.Context
 
 type dialer func(ctx context.Context) (net.Conn, error)
 
-// overTCP has connections of the kernel, with a congestion control by its name; "" is the kernel's choice.
+// overTCP returns a carrier of kernel connections with a named congestion control; "" is the
+// kernel's choice.
 func overTCP(congestion string) *carrier {
 	return &carrier{
 		listen: func(ctx context.Context, addr string) (net.Listener, string, error) {
@@ -60,13 +62,13 @@ func overTCP(congestion string) *carrier {
 	}
 }
 
-// weftServer is the process that serves streams, and weftService what it serves.
+// weftServer is the process that serves streams, and weftService is its service.
 var weftServer = weft.Name{App: "peer"}
 
 const weftService = "peer"
 
-// overWeft has streams of processes with NICs of their own, on a plain link by addresses of the two
-// hosts: its peers are plain.
+// overWeft returns a carrier of streams between processes with embedded NICs. Their links are
+// plain, at addresses of the two hosts: the peers that it is compared with are plain, too.
 func overWeft(link func(addr string) weft.Link) *carrier {
 	return &carrier{
 		listen: func(ctx context.Context, addr string) (net.Listener, string, error) {
@@ -100,9 +102,9 @@ func overWeft(link func(addr string) weft.Link) *carrier {
 	}
 }
 
-// addressTowards is this host's address on the way to another one.
+// addressTowards returns this host's address on the path to another host.
 func addressTowards(ctx context.Context, at string) (netip.Addr, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "udp", at) // which sends nothing
+	c, err := new(net.Dialer).DialContext(ctx, "udp", at) // it sends nothing
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("the way to %s: %w", at, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control has sockets use a congestion control by its name.
+// control returns a function that sets the congestion control of a socket by name.
 func control(congestion string) func(network, address string, c syscall.RawConn) error {
 	return func(_, _ string, c syscall.RawConn) (err error) {
 		e := c.Control(func(fd uintptr) {
@@ -25,8 +25,9 @@ const (
 	bbr   = "bbr"
 )
 
-// haveTCP says why there is no congestion control of that name, if so. The kernel's default is not asked for: one machine
-// has this and another that, and the contestant would be another.
+// haveTCP returns an error if this machine lacks a congestion control. It does not fall back to
+// the kernel's default: the default differs between machines, so the contestant would differ,
+// too.
 func haveTCP(congestion string) func() error {
 	return func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -1,4 +1,5 @@
-// Package gopeer has the contestants that are libraries for Go. Each is two processes, client and server, that do nothing else:
+// Package gopeer holds the contestants that are libraries for Go. Each is two processes, client
+// and server, that do nothing else:
 //
 //	client                                   server
 //	  │ ── message, first byte echo ──────────► │
@@ -7,8 +8,8 @@
 //	  │ ── message, first byte last ──────────► │
 //	  │ ◄───────────────────────── the count ── │      rate, bandwidth: from the first message to the count
 //
-// All send the same messages in the same way, as far as their interfaces let them, with the defaults of each library but for
-// what refuses a message of 4 MiB.
+// All send the same messages in the same way, as far as their interfaces permit. They use the
+// defaults of each library, except for settings that refuse a message of 4 MiB.
 package gopeer
 
 import (
@@ -22,10 +23,10 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// The first byte of a message says what is to be done with it.
+// Operations of a message, in its first byte.
 const (
 	byteData = iota
-	byteLast // data, and after it the count is answered
+	byteLast // data; the server then answers with the count
 	byteEcho
 )
 
@@ -37,26 +38,28 @@ type Peer struct {
 	Name string // of the contestant
 	Kind string // on the command line of its processes
 
-	Most     int      // the longest message that it carries, in bytes
-	Measures []string // what it can be measured at
+	Most     int      // length of the longest message that it carries, in bytes
+	Measures []string // measures that it supports
 	Notes    map[string]string
-	Clean    bool // it is measured without losses, on one host and between two
-	Hosts    bool // … between two only
-	Lossy    bool // and with them
-	Sealed   bool // it encrypts what it carries
-	Tunnel   bool // it makes a network device on each host, and so is measured between two hosts only
+	Clean    bool // measured without losses, on one host and between two
+	Hosts    bool // as Clean, between two hosts only
+	Lossy    bool // measured with losses, too
+	Sealed   bool // it encrypts its messages
+	// it makes a network device on each host, and so is measured between two hosts only
+	Tunnel bool
 
-	needs func() error // says what is missing; nil: nothing ever is
+	needs func() error // returns an error if it cannot run here; nil: it always can
 	serve func(ctx context.Context, addr string, ready func(addr string) error) error
 	dial  func(ctx context.Context, addr string) (conn, error)
 }
 
 // conn is the client's side.
 type conn interface {
-	// echo sends a message, and returns when it has come back. It may change the message.
+	// echo sends a message, and returns when the echo has come. It may change the message.
 	echo(message []byte) error
 
-	// pour sends messages for as long as more answers yes, the last one marked, and returns how many have arrived.
+	// pour sends messages while more returns true, marks the last one, and returns how many have
+	// arrived.
 	pour(message []byte, more func() bool) (arrived int64, err error)
 
 	close() error
@@ -75,7 +78,7 @@ func find(kind string) (*Peer, error) {
 	return all[i], nil
 }
 
-// Serve is the server's process: it prints its address, and serves until it is killed.
+// Serve runs the server's process: it prints its address, and serves until it is killed.
 func Serve(ctx context.Context, kind, addr string, out io.Writer) error {
 	p, err := find(kind)
 	if err != nil {
@@ -87,7 +90,8 @@ func Serve(ctx context.Context, kind, addr string, out io.Writer) error {
 	})
 }
 
-// Measure is the client's process: it does the jobs with the server at addr, and prints a sample for each.
+// Measure runs the client's process: it does the jobs with the server at addr, and prints a
+// sample for each.
 func Measure(ctx context.Context, kind, addr string, jobs contest.Jobs, out io.Writer) error {
 	p, err := find(kind)
 	if err != nil {
@@ -110,7 +114,7 @@ func Measure(ctx context.Context, kind, addr string, jobs contest.Jobs, out io.W
 	return c.close()
 }
 
-// measure does one job, after a tenth of its time that does not count.
+// measure does one job, after a warm-up of a tenth of its time.
 func measure(c conn, j contest.Job) (contest.Sample, error) {
 	s := contest.Sample{Measure: j.Measure, Size: j.Size}
 	message := make([]byte, j.Size)
@@ -135,7 +139,7 @@ func measure(c conn, j contest.Job) (contest.Sample, error) {
 	return s, err
 }
 
-// bounce makes round trips for the time d. The clock is read once for each.
+// bounce makes round trips for the time d. It reads the clock once for each.
 func bounce(c conn, message []byte, d time.Duration, h *contest.Histogram) error {
 	begin := time.Now()
 	for last := time.Duration(0); last < d; {
@@ -150,8 +154,9 @@ func bounce(c conn, message []byte, d time.Duration, h *contest.Histogram) error
 	return nil
 }
 
-// pour sends for the time d, and returns how many messages arrived, and how long it took until that was known. The clock
-// is read once for 16 short messages, since it costs as much as some peers' message.
+// pour sends for the time d. It returns how many messages arrived, and the time until the count
+// was known. It reads the clock once for 16 short messages, since a reading costs as much as
+// some peers' message.
 func pour(c conn, message []byte, d time.Duration) (arrived int64, took time.Duration, err error) {
 	begin, sent := time.Now(), 0
 	every := 1
@@ -165,7 +170,7 @@ func pour(c conn, message []byte, d time.Duration) (arrived int64, took time.Dur
 	return arrived, time.Since(begin), err
 }
 
-// Available says why a peer cannot be had here, if so.
+// Available returns an error if a peer cannot run here.
 func (p *Peer) Available() error {
 	if p.needs == nil {
 		return nil

@@ -87,7 +87,7 @@ func TestAStreamCountsWhatArrivesAndForgetsItAfterwards(t *testing.T) {
 	}
 }
 
-// A sealed contestant would be no contestant of its own if a client could leave out the encryption.
+// A sealed contestant would be meaningless if a client could leave out the encryption.
 func TestPlainClientsCannotTalkToSealedServers(t *testing.T) {
 	for sealed, plain := range map[string]string{"tls": "tcp", "grpc-tls": "grpc"} {
 		s, err1 := find(sealed)

@@ -26,7 +26,7 @@ var grpcNotes = map[string]string{contest.Latency: "unary calls", contest.Rate: 
 var grpcTLSNotes = map[string]string{contest.Latency: "unary calls; TLS 1.3, AES-128-GCM", contest.Rate: "one stream of messages; TLS 1.3, AES-128-GCM",
 	contest.Bandwidth: "one stream of messages; TLS 1.3, AES-128-GCM"}
 
-// rawCodec carries bytes as they are: what is measured is the transport, and not protocol buffers.
+// rawCodec carries bytes unchanged: the transport is measured, and not protocol buffers.
 type rawCodec struct{}
 
 func (rawCodec) Name() string { return "raw" }
@@ -143,7 +143,7 @@ func (c *calls) pour(message []byte, more func() bool) (int64, error) {
 	for last := false; !last; {
 		last = !more()
 		if err := s.SendMsg(&message); err != nil {
-			return 0, errors.Join(err, s.RecvMsg(&c.answer)) // which says why
+			return 0, errors.Join(err, s.RecvMsg(&c.answer)) // it returns the cause
 		}
 	}
 	if err := s.CloseSend(); err != nil {

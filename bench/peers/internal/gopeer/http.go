@@ -13,12 +13,12 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// httpConnections is how many clients ask at a time, each over a connection of its own.
+// httpConnections is how many clients send requests concurrently, each over its own connection.
 const httpConnections = 64
 
 var httpNotes = map[string]string{contest.Latency: "a POST and its echo, one at a time", contest.Rate: fmt.Sprintf("POSTs and their echoes from %d connections", httpConnections)}
 
-// bodies has memory for messages at the server.
+// bodies holds buffers for messages at the server.
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // serveHTTP answers a POST with its body.
@@ -28,12 +28,13 @@ func serveHTTP(c *carrier) func(context.Context, string, func(string) error) err
 			body := bodies.Get().(*bytes.Buffer)
 			defer bodies.Put(body)
 			body.Reset()
-			if _, err := body.ReadFrom(r.Body); err != nil { // whole, before the answer begins: what comes behind that is dropped
+			// all of it, before the answer begins: the server drops what comes after that
+			if _, err := body.ReadFrom(r.Body); err != nil {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}
 			w.Header().Set("Content-Type", "application/octet-stream")
-			_, _ = w.Write(body.Bytes()) // a client that has gone is no matter of ours
+			_, _ = w.Write(body.Bytes()) // the client may have gone
 		}))
 	})
 }

@@ -25,8 +25,8 @@ const (
 	natsPatience = 10 * time.Second // for an answer
 )
 
-// serveNATS is the NATS server, embedded, and the client that answers. Its connection to the server is within the process,
-// the shortest that NATS has.
+// serveNATS runs an embedded NATS server, and the client that answers. Its connection to the
+// server is within the process, which is NATS's shortest path.
 func serveNATS(ctx context.Context, addr string, ready func(string) error) error {
 	s, err := server.NewServer(&server.Options{Host: addr, Port: server.RANDOM_PORT, MaxPayload: maxSize, NoSigs: true, NoLog: true})
 	if err != nil {
@@ -46,7 +46,7 @@ func serveNATS(ctx context.Context, addr string, ready func(string) error) error
 	sub, err := c.Subscribe(natsSubject, func(m *nats.Msg) {
 		switch m.Data[0] {
 		case byteEcho:
-			_ = m.Respond(m.Data) // the asking side says that no answer came
+			_ = m.Respond(m.Data) // the requester reports a missing answer
 		case byteData:
 			count++
 		case byteLast:

@@ -39,7 +39,7 @@ func dialStream(c *carrier) func(context.Context, string) (conn, error) {
 	}
 }
 
-// serveStreams serves each connection by itself.
+// serveStreams serves each connection in its own goroutine.
 func serveStreams(c *carrier) func(context.Context, string, func(string) error) error {
 	return c.serving(func(l net.Listener) error {
 		for {
@@ -49,17 +49,17 @@ func serveStreams(c *carrier) func(context.Context, string, func(string) error) 
 			}
 			go func() {
 				defer c.Close()
-				_ = serveStream(c) // the client says what is wrong
+				_ = serveStream(c) // the client reports the error
 			}()
 		}
 	})
 }
 
-// dgrams is a conn over UDP. What is lost is lost, so a wait has an end.
+// dgrams is a conn over UDP. Lost datagrams stay lost, so every wait has a timeout.
 type dgrams struct {
 	*net.UDPConn
-	asked byte  // how many questions for the count there have been
-	known int64 // the count of the last answer
+	asked byte  // number of requests for the count
+	known int64 // the count in the last answer
 }
 
 // udpPatience is how long an answer may take before it counts as lost.
@@ -90,7 +90,7 @@ func (d *dgrams) pour(message []byte, more func() bool) (int64, error) {
 		}
 	}
 	message[0] = byteLast
-	for range 10 { // the question may be lost, or the answer
+	for range 10 { // the request or the answer may be lost
 		d.asked++
 		message[1] = d.asked
 		if _, err := d.Write(message); err != nil {
@@ -107,7 +107,8 @@ func (d *dgrams) pour(message []byte, more func() bool) (int64, error) {
 	return 0, fmt.Errorf("no count after %v", 10*udpPatience)
 }
 
-// answer waits for the answer to the last question, which is all data that has ever arrived. Those to earlier ones are late.
+// answer waits for the answer to the last request, and returns it: the number of data messages
+// that have ever arrived. It skips late answers to earlier requests.
 func (d *dgrams) answer() (int64, error) {
 	if err := d.SetReadDeadline(time.Now().Add(udpPatience)); err != nil {
 		return 0, err

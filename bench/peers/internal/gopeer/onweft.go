@@ -6,7 +6,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// What is written for package net goes over TCP and, unchanged, over streams of Weft:
+// Code that is written for package net runs over TCP and, unchanged, over streams of Weft:
 //
 //	            a stream of bytes    gRPC          HTTP
 //	TCP         Go net TCP           grpc-go       net/http
@@ -25,7 +25,7 @@ func init() {
 	}
 }
 
-// xdpBetweenHosts is AF_XDP, but UDP on loopback, which has no queues to take frames from.
+// xdpBetweenHosts returns AF_XDP, or UDP on loopback, which has no queues to take frames from.
 func xdpBetweenHosts(addr string) weft.Link {
 	if at, err := netip.ParseAddrPort(addr); err == nil && at.Addr().IsLoopback() {
 		return weft.UDP(addr)

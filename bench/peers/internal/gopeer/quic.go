@@ -14,7 +14,7 @@ func init() {
 		Notes: map[string]string{contest.Latency: "one stream; always encrypted", contest.Rate: "one stream; always encrypted", contest.Bandwidth: "one stream; always encrypted"}})
 }
 
-// quicProtocol is what the two sides agree upon in their handshake.
+// quicProtocol is the protocol of the two sides in their handshake.
 const quicProtocol = "weft-bench"
 
 func serveQUIC(ctx context.Context, addr string, ready func(string) error) error {
@@ -37,7 +37,7 @@ func serveQUIC(ctx context.Context, addr string, ready func(string) error) error
 		go func() {
 			s, err := c.AcceptStream(ctx)
 			if err == nil {
-				_ = serveStream(s) // the client says what is wrong
+				_ = serveStream(s) // the client reports the error
 			}
 		}()
 	}

@@ -8,17 +8,19 @@ import (
 	"io"
 )
 
-// byteStream is a conn over what carries bytes in order. Each message is one Write: a program that wants more
-// messages a second from such a peer gathers them first, and the first then waits for the last.
+// byteStream is a conn over an ordered byte stream. Each message is one Write. A program that
+// wants more messages per second from such a peer gathers them first, and then the first waits
+// for the last.
 //
-// How long the messages are is told in a message of its own whenever it changes: 5 bytes, of which the first is byteSize.
+// Whenever the length of the messages changes, a message of 5 bytes announces the new one. Its
+// first byte is byteSize.
 type byteStream struct {
 	rw   io.ReadWriteCloser
-	end  func() error // of what has dialled
-	size int          // of the messages, as the server knows it
+	end  func() error // ends the dialer
+	size int          // of the messages, as last announced
 }
 
-// byteSize begins the message that tells the size of those that follow.
+// byteSize begins the message that announces the size of those that follow.
 const byteSize = 0xff
 
 func (s *byteStream) announce(size int) error {
@@ -66,7 +68,7 @@ func (s *byteStream) pour(message []byte, more func() bool) (int64, error) {
 
 func (s *byteStream) close() error { return errors.Join(s.rw.Close(), s.end()) }
 
-// serveStream is the server of one stream, until its end.
+// serveStream serves one stream until its end.
 func serveStream(rw io.ReadWriter) error {
 	const gather = 64 << 10
 	r := bufio.NewReaderSize(rw, gather)

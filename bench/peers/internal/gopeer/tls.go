@@ -35,10 +35,10 @@ func serverTLS(protocols ...string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, NextProtos: protocols}, nil
 }
 
-// clientTLS returns the TLS settings of a client. The client does not check the certificate: that
-// costs time in the handshake only, which no figure contains. It does check the cipher suite.
-// Without AES instructions, crypto/tls picks ChaCha20-Poly1305, and the figures would be of another
-// cipher than their notes say.
+// clientTLS returns the TLS settings of a client. The client does not check the certificate:
+// that costs time in the handshake only, and no figure includes the handshake. It does check the
+// cipher suite. Without AES instructions, crypto/tls picks ChaCha20-Poly1305, and the figures
+// would be of another cipher than their notes say.
 func clientTLS(protocols ...string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: protocols, VerifyConnection: checkSuite}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// What goes over the kernel's sockets goes through a tunnel of wireguard-go, unchanged:
+// Unchanged kernel sockets go through a tunnel of wireguard-go:
 //
 //	client ── socket ── [wg0] ── device ══ UDP, encrypted ══ device ── [wg0] ── socket ── server
 //	└────────────── one process ───────┘                     └──────── one process ────────────┘
@@ -51,7 +51,7 @@ const (
 	tunControl = "/dev/net/tun"
 )
 
-// haveTunnels returns the reason if this process cannot make TUN devices.
+// haveTunnels returns an error if this process cannot make TUN devices.
 func haveTunnels() error {
 	f, err := os.OpenFile(tunControl, os.O_RDWR, 0)
 	if err != nil {
@@ -68,16 +68,16 @@ type invitation struct {
 	endpoint  netip.AddrPort // of the server's device, outside the tunnel
 	serverKey string         // the public key of the server's device, in hexadecimal
 	clientKey string         // the private key of the client's device, in hexadecimal
-	inside    string         // where the server listens, inside the tunnel
+	inside    string         // the server's address inside the tunnel
 }
 
-// String returns the invitation as one word, for a command line. Others on this machine can read it
-// there. The tunnel carries messages of a benchmark, and lives for seconds.
+// String returns the invitation as one word, for a command line. Other users of this machine can
+// read it there. The tunnel carries messages of a benchmark, and lives for seconds.
 func (i *invitation) String() string {
 	return strings.Join([]string{i.endpoint.String(), i.serverKey, i.clientKey, i.inside}, ",")
 }
 
-// parseInvitation reads the word that String returns.
+// parseInvitation parses the text of String.
 func parseInvitation(word string) (*invitation, error) {
 	f := strings.Split(word, ",")
 	if len(f) != 4 {
@@ -107,8 +107,8 @@ func ownHost(addr netip.Addr) error {
 	return nil
 }
 
-// serveInTunnel opens the server's end of a tunnel and serves inside it. The invitation is the
-// address that it hands on.
+// serveInTunnel opens the server's end of a tunnel and serves inside it. It passes the
+// invitation to ready as the address.
 func serveInTunnel(serve func(context.Context, string, func(string) error) error) func(context.Context, string, func(string) error) error {
 	return func(ctx context.Context, addr string, ready func(string) error) error {
 		outside, err := netip.ParseAddr(addr)
@@ -178,9 +178,9 @@ func (t *tunnelled) close() error {
 	return err
 }
 
-// openTunnel makes a device with the address own, for packets to and from the address peer. Without
-// an endpoint the device waits until its peer calls. Closing the device removes its interface; so
-// does the end of this process.
+// openTunnel makes a device with the address own, for packets to and from the address peer.
+// Without an endpoint, the device waits until its peer calls. The interface is removed when the
+// device is closed, or when this process ends.
 func openTunnel(own, privateKey, peerKey, peer string, endpoint netip.AddrPort) (*device.Device, error) {
 	t, err := tun.CreateTUN(tunnelDevice, device.DefaultMTU)
 	if err != nil {

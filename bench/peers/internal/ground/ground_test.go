@@ -63,7 +63,7 @@ func TestTwoHostsReachEachOther(t *testing.T) {
 	}
 }
 
-// Sweep would end the processes of others if it did anything here.
+// If Sweep did anything here, it would end other users' processes.
 func TestOutsideASpaceOfItsOwnNothingIsSwept(t *testing.T) {
 	p := Here().Program(t.Context(), 0, "sh", "-c", "echo here; sleep 1000")
 	if _, err := p.StartServer(); err != nil {

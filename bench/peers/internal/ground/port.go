@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// AwaitPort waits until a program on p's host listens at a port: tcp or udp. It asks the kernel, since some servers
-// take any connection for their client's, and print nothing before that.
+// AwaitPort waits until a program on p's host listens at a port of network, tcp or udp. It asks
+// the kernel, since some servers take any connection for their client's, and print nothing
+// before that.
 func (p *Program) AwaitPort(ctx context.Context, network string, port int) error {
 	for {
 		if p.listens(network, port) {
@@ -36,8 +37,8 @@ func (p *Program) listens(network string, port int) bool {
 	return false
 }
 
-// hasPort looks for a socket in a table as the kernel prints it: local and foreign address in hexadecimal, then the state,
-// which is 0A for TCP that listens.
+// hasPort looks for a socket in a table of the kernel. A line has the local and the foreign
+// address in hexadecimal, then the state. A listening TCP socket has the state 0A.
 func hasPort(table, network string, port int) bool {
 	for line := range strings.SplitSeq(table, "\n") {
 		f := strings.Fields(line)

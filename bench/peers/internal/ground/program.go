@@ -15,26 +15,27 @@ import (
 	"time"
 )
 
-// Program is a process of a contestant, and the processes of its group.
+// Program is a process of a contestant, with the processes of its group.
 type Program struct {
 	*exec.Cmd
 	launch func() error
-	ctx    context.Context // its end is the program's
+	ctx    context.Context // the program is killed when it ends
 	stderr bytes.Buffer
-	ended  chan struct{} // closed when it has ended; then err is how
+	ended  chan struct{} // closed when it has ended; err is then the result
 	err    error
 }
 
 func newProgram(ctx context.Context, cmd *exec.Cmd, launch func() error) *Program {
 	cmd.SysProcAttr.Setpgid = true
-	cmd.WaitDelay = time.Second // for what it has started and what holds its output
+	cmd.WaitDelay = time.Second // for children that hold its output
 	p := &Program{Cmd: cmd, launch: launch, ctx: ctx, ended: make(chan struct{})}
 	cmd.Stderr = &p.stderr
 	return p
 }
 
-// Start starts the program. It is killed when its context ends. It is started by a thread that lives as long as it does,
-// since Linux takes the end of that thread for the end of the parent.
+// Start starts the program. The program is killed when its context ends. Start uses a thread
+// that lives as long as the program, since Linux takes the end of that thread for the end of the
+// parent.
 func (p *Program) Start() error {
 	started := make(chan error)
 	go func() {
@@ -52,7 +53,7 @@ func (p *Program) Start() error {
 	}
 	context.AfterFunc(p.ctx, func() {
 		select {
-		case <-p.ended: // its number may be another's by now
+		case <-p.ended: // its number may be another process's by now
 		default:
 			p.Kill()
 		}
@@ -60,12 +61,12 @@ func (p *Program) Start() error {
 	return nil
 }
 
-// Kill ends the program and its group, and does not wait for it.
+// Kill kills the program and its group, and does not wait.
 func (p *Program) Kill() {
 	_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL) // it may have ended
 }
 
-// End kills the program and waits until it is gone. How it ended no longer matters.
+// End kills the program and waits until it has ended. It ignores the program's error.
 func (p *Program) End() {
 	p.Kill()
 	<-p.ended
@@ -74,7 +75,7 @@ func (p *Program) End() {
 // Ended is closed when the program has ended.
 func (p *Program) Ended() <-chan struct{} { return p.ended }
 
-// Output runs the program to its end and returns what it printed.
+// Output runs the program to its end and returns its output.
 func (p *Program) Output() (string, error) {
 	var out bytes.Buffer
 	p.Stdout = &out
@@ -85,7 +86,8 @@ func (p *Program) Output() (string, error) {
 	return out.String(), p.Failure()
 }
 
-// StartServer starts the program, and returns the first line that it prints, once it does. What it prints later is thrown away.
+// StartServer starts the program, and returns its first line of output when it comes. It
+// discards later output.
 func (p *Program) StartServer() (line string, err error) {
 	out, err := p.StdoutPipe()
 	if err != nil {
@@ -103,7 +105,8 @@ func (p *Program) StartServer() (line string, err error) {
 	return strings.TrimSpace(line), nil
 }
 
-// Failure says how a program that has ended did so, in its own words; nil if all was well, or it goes on.
+// Failure returns the error of a program that has ended, in the program's own words. It returns
+// nil if there was no error, or if the program still runs.
 func (p *Program) Failure() error {
 	select {
 	case <-p.ended:

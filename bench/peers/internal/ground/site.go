@@ -4,8 +4,8 @@
 //	  └──── between two hosts ─────── program 0 [eth0]────[eth0] program 1     network namespaces, of internal/testbed
 //	                                              ▼ loss
 //
-// Whatever starts here ends here: a program gets SIGKILL when its part is over or this process ends, and whatever it has
-// started and left behind is found by [Sweep].
+// Every program that starts here ends here: it gets SIGKILL when its part is over or this
+// process ends. [Sweep] finds the processes that it has left behind.
 package ground
 
 import (
@@ -17,25 +17,27 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// Site is where two programs meet: 0 is the client's place, 1 the server's.
+// Site is a place where two programs meet: 0 is the client's place, 1 the server's.
 type Site struct {
 	bed *testbed.Testbed // nil: both on this host
 }
 
-// Here is the site on this host.
+// Here returns the site on this host.
 func Here() *Site { return &Site{} }
 
-// Between makes a site of two hosts and a cable. With lossy, what loses packets is attached, and loses the share loss.
+// Between makes a site of two hosts and a cable. If lossy is set, it attaches a program that
+// loses packets, at the rate loss.
 func Between(lossy bool, loss float64) (*Site, error) {
 	tb, err := testbed.New(testbed.Config{Hosts: 2, Lossy: lossy, Loss: loss})
 	if err != nil {
 		return nil, err
 	}
 	for i := range 2 {
-		// What a connection has learned about the path is kept for the next one to the same host, by default. Here it would be
-		// a contestant's that learned it from another's losses.
+		// By default, the kernel keeps what a connection has learned about the path for the next
+		// one to the same host. Here a contestant would inherit it from another's losses.
 		err := tb.Host(i).Do(func() error {
-			_ = os.WriteFile("/proc/sys/net/ipv4/tcp_no_metrics_save", []byte("1"), 0) // some containers do not let us
+			// some containers forbid it
+			_ = os.WriteFile("/proc/sys/net/ipv4/tcp_no_metrics_save", []byte("1"), 0)
 			return nil
 		})
 		if err != nil {
@@ -46,7 +48,7 @@ func Between(lossy bool, loss float64) (*Site, error) {
 	return &Site{tb}, nil
 }
 
-// Close takes the hosts down.
+// Close removes the hosts.
 func (s *Site) Close() error {
 	if s.bed == nil {
 		return nil
@@ -54,7 +56,7 @@ func (s *Site) Close() error {
 	return s.bed.Close()
 }
 
-// Addr is the IPv4 address of one of the two places.
+// Addr returns the IPv4 address of one of the two places.
 func (s *Site) Addr(place int) string {
 	if s.bed == nil {
 		return "127.0.0.1"

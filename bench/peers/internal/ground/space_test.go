@@ -25,14 +25,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// leaveAndSweep leaves a process behind in a session of its own, and memory, as a launcher does that was killed; and looks
-// whether both are gone after a sweep.
+// leaveAndSweep leaves a process behind in another session, and memory, as a killed launcher
+// does. It checks that both are gone after a sweep.
 func leaveAndSweep() error {
 	if err := exec.Command("sh", "-c", "setsid sleep 1000 & echo left > "+sharedFiles+"/left").Run(); err != nil {
 		return err
 	}
 	if self, _ := os.Readlink("/proc/self"); self != "1" {
-		return nil // this container forbids a /proc of one's own, so nothing can be counted
+		// this container forbids a private /proc, so nothing can be counted
+		return nil
 	}
 	if n := processes(); n < 2 {
 		return fmt.Errorf("%d processes before the sweep: nothing was left behind", n)
@@ -49,7 +50,7 @@ func leaveAndSweep() error {
 	return nil
 }
 
-// processes counts what runs, as /proc shows it.
+// processes counts the processes in /proc.
 func processes() int {
 	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	return len(found)

@@ -1,4 +1,4 @@
-// Package page makes what people read of a result: charts, and the page that has them.
+// Package page makes the charts of a result, and the page that shows them.
 package page
 
 import (
@@ -28,15 +28,15 @@ var styles = map[string]string{
 
 func styleOf(contestant string) string { return cmp.Or(styles[contestant], "else") }
 
-// label is a contestant's name with its marks.
+// label returns a contestant's name with its marks.
 func label(r *contest.Result, contestant string) string { return contestant + r.Marks(contestant) }
 
-// source says below a title where the figures come from.
+// source returns the line below a title that says where the figures come from.
 func source(r *contest.Result) string {
 	return fmt.Sprintf("%s, %d cores, Linux %s; commit %s; %s; %d rounds", r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel, r.Commit, date(r), r.Rounds)
 }
 
-// starred is source, for charts that have figures of another run.
+// starred returns source, for charts that have figures of another run.
 func starred(r *contest.Result) string { return source(r) + "; * measured elsewhere" }
 
 func date(r *contest.Result) string {
@@ -74,7 +74,7 @@ func Pictures(r *contest.Result) []Picture {
 	return append(all, sealedPictures(r)...)
 }
 
-// write is the short form of a figure, as on axes.
+// write returns a function that formats figures in their short form, as on axes.
 func write(measure string) func(float64) string {
 	return func(v float64) string {
 		s := contest.Figure(measure, v)
@@ -86,7 +86,7 @@ func write(measure string) func(float64) string {
 	}
 }
 
-// bytesName is a size as it is called.
+// bytesName formats a size.
 func bytesName(n int) string {
 	switch {
 	case n >= 1<<20:
@@ -97,8 +97,8 @@ func bytesName(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// summary is one figure of contestants, the best first, on one host and between two. who returns
-// those of a ground.
+// summary draws one figure of contestants, the best first, on one host and between two. who
+// returns the contestants of a ground.
 func summary(r *contest.Result, title, source string, who func(ground string) []string, measure string, size int, axis string) []byte {
 	c := &chart.Dots{Title: title, Source: source, Label: axis, Write: func(v float64) string { return contest.Figure(measure, v) }, Tick: write(measure)}
 	for _, ground := range []string{contest.Host, contest.Veth} {
@@ -119,7 +119,7 @@ func summary(r *contest.Result, title, source string, who func(ground string) []
 	return c.SVG()
 }
 
-// bySize is a measure of contestants by the length of messages.
+// bySize draws a measure of contestants by the length of messages.
 func bySize(r *contest.Result, title, source string, who []string, ground, measure, axis string) []byte {
 	c := &chart.Lines{Title: title, Source: source, X: chart.Axis{Label: "Length of the message"}, Y: chart.Axis{Label: axis, Tick: write(measure)}}
 	for _, size := range contest.Sizes(measure) {
@@ -132,14 +132,14 @@ func bySize(r *contest.Result, title, source string, who []string, ground, measu
 				s.Points = append(s.Points, chart.Point{X: float64(size), Y: row.Value})
 			}
 		}
-		if len(s.Points) > 1 { // one figure is in the summary
+		if len(s.Points) > 1 { // the summary shows a single figure
 			c.Series = append(c.Series, s)
 		}
 	}
 	return c.SVG()
 }
 
-// byLoss is goodput, or the 99th percentile of round trips, by the share of packets that are lost.
+// byLoss draws goodput, or the 99th percentile of round trips, by the share of lost packets.
 func byLoss(r *contest.Result, title, measure string) []byte {
 	c := &chart.Lines{Title: title, Source: lossSource(r), X: chart.Axis{Label: "Packets lost, each way"}, Y: chart.Axis{Label: "Messages of 1 MiB, one way", Tick: write(measure)}}
 	if measure == contest.Latency {
@@ -166,8 +166,8 @@ func byLoss(r *contest.Result, title, measure string) []byte {
 	return c.SVG()
 }
 
-// distribution is the percentiles of each contestant's round trips, those of all rounds together. The axis has equal room for each
-// nine: 90 %, 99 %, 99.9 %.
+// distribution draws the percentiles of each contestant's round trips, over all rounds. The axis
+// has equal room for each nine: 90 %, 99 %, 99.9 %.
 func distribution(r *contest.Result, title, ground string) []byte {
 	nines := func(p float64) float64 { return 100 / (100 - p) }
 	c := &chart.Lines{Title: title, Source: plainChart(r), X: chart.Axis{Label: "Percentile"}, Y: chart.Axis{Label: "Round trip", Tick: write(contest.Latency)}}

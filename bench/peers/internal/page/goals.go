@@ -10,14 +10,14 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// goal is a comparison with the best other that Weft set itself.
+// goal is a target of Weft: a comparison with the best other contestant.
 type goal struct {
 	number  string
 	what    string
 	weft    string
-	than    string // the other; "": the best
+	than    string // the other contestant; "": the best
 	column  contest.Column
-	their   *contest.Column // what of the other's stands beside it; nil: the same
+	their   *contest.Column // the column of the other's figure; nil: the same
 	atLeast float64         // Weft's advantage
 }
 
@@ -38,7 +38,7 @@ func goalsOf() []goal {
 	})
 }
 
-// streamGoals are those of a stream beside messages over the same link.
+// streamGoals returns the goals of a stream compared with messages over the same link.
 func streamGoals(link string) []goal {
 	veth := contest.Columns(contest.Veth)
 	return []goal{
@@ -47,7 +47,7 @@ func streamGoals(link string) []goal {
 	}
 }
 
-// advantage is how many times as good one figure is as another.
+// advantage returns how many times as good one figure is as another.
 func advantage(measure string, ours, theirs float64) float64 {
 	if measure == contest.Latency {
 		return theirs / ours
@@ -55,14 +55,14 @@ func advantage(measure string, ours, theirs float64) float64 {
 	return ours / theirs
 }
 
-// others lists the contestants that have a figure of the same run as weft, and are not Weft.
+// others lists the contestants other than Weft that have a figure of the same run as weft.
 func others(r *contest.Result, ground, weft string) []string {
 	return slices.DeleteFunc(r.Contestants(ground), func(name string) bool {
 		return contest.Weft(name) || r.IsElsewhere(name) || r.RunOf(name) != r.RunOf(weft)
 	})
 }
 
-// beside is the column of the other's figure.
+// beside returns the column of the other's figure.
 func (g *goal) beside() contest.Column {
 	if g.their != nil {
 		return *g.their
@@ -70,8 +70,9 @@ func (g *goal) beside() contest.Column {
 	return g.column
 }
 
-// other returns the one that a goal names, or the best of the others in this run; false if there is none. One that answers requests
-// is no rival of one that only sends.
+// other returns the row of the contestant that a goal names, or of the best other in this run.
+// It returns false if there is none. A contestant that answers requests is no rival of one that
+// only sends.
 func (g *goal) other(r *contest.Result) (found contest.Row, ok bool) {
 	c := g.beside()
 	if g.than != "" {
@@ -86,7 +87,7 @@ func (g *goal) other(r *contest.Result) (found contest.Row, ok bool) {
 	return found, ok
 }
 
-// verdict says whether a figure that should be at least the goal is.
+// verdict says whether a figure reaches its goal.
 func verdict(figure, goal float64) string {
 	if figure >= goal {
 		return "met"
@@ -94,15 +95,16 @@ func verdict(figure, goal float64) string {
 	return fmt.Sprintf("missed by %.0f %%", 100*(1-figure/goal))
 }
 
-// comparison is what came of a goal, in words.
+// comparison is the result of a goal, in words.
 type comparison struct{ number, what, weft, other, advantage, goal, verdict string }
 
-// line is all of it, with something between.
+// line returns all fields, with between between them.
 func (c *comparison) line(between string) string {
 	return strings.Join([]string{c.number, c.what, c.weft, c.other, c.advantage, c.goal, c.verdict}, between)
 }
 
-// compare compares Weft with the best of the others, figure by figure, and says which goals are missed.
+// compare compares Weft with the best of the others, figure by figure, and returns which goals
+// are missed.
 func compare(r *contest.Result) (all []comparison, missed map[string]bool) {
 	all, missed = compareAll(r, goalsOf())
 	lost, missedLoss := lossGoals(r)
@@ -126,7 +128,7 @@ func compareAll(r *contest.Result, goals []goal) (all []comparison, missed map[s
 	return all, missed
 }
 
-// WriteGoals prints what came of the goals, for a terminal.
+// WriteGoals prints the results of the goals, for a terminal.
 func WriteGoals(out io.Writer, r *contest.Result) error {
 	all, _ := compare(r)
 	sealed, _ := compareAll(r, sealedGoalsOf())
@@ -142,7 +144,7 @@ func WriteGoals(out io.Writer, r *contest.Result) error {
 	return w.Flush()
 }
 
-// goals says on the page what came of the goals.
+// goals writes the results of the goals to the page.
 func goals(b *strings.Builder, r *contest.Result) {
 	b.WriteString(`
 ## Weft and the best of the others
@@ -161,7 +163,8 @@ An advantage of 2 means half the time, or twice as much in the same time; below 
 	b.WriteString("\n![Messages of 64 bytes, one way](rate.svg)\n\n![Messages of 1 MiB, one way](bandwidth.svg)\n")
 }
 
-// kept is the share of the goodput that a contestant keeps with loss; 0 if that was not measured.
+// kept returns the share of the goodput that a contestant keeps with loss; 0 if it was not
+// measured.
 func kept(r *contest.Result, name string, loss float64) float64 {
 	clean, ok := r.Find(name, contest.Loss, 0, contest.Bandwidth, contest.LargeSize)
 	row, ok2 := r.Find(name, contest.Loss, loss, contest.Bandwidth, contest.LargeSize)
@@ -171,14 +174,14 @@ func kept(r *contest.Result, name string, loss float64) float64 {
 	return row.Value / clean.Value
 }
 
-// repair is the 99th percentile of round trips with loss, in ns; 0 if that was not measured.
+// repair returns the 99th percentile of round trips with loss, in ns; 0 if it was not measured.
 func repair(r *contest.Result, name string, loss float64) float64 {
 	row, _ := r.Find(name, contest.Loss, loss, contest.Latency, contest.SmallSize)
 	return row.P99
 }
 
-// lossGoals are those about what loss costs: goodput by that without loss, and the 99th percentile of round trips. It reports whether
-// that of the goodput is missed.
+// lossGoals returns the goals about the cost of loss: goodput compared with that without loss,
+// and the 99th percentile of round trips. It reports whether the goal for goodput is missed.
 func lossGoals(r *contest.Result) (all []comparison, missed bool) {
 	const weft = "Weft, udp"
 	for _, g := range []struct{ loss, atLeast float64 }{{0.01, 0.9}, {0.05, 0.75}} {

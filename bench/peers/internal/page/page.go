@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// Markdown is the page.
+// Markdown returns the page.
 func Markdown(r *contest.Result) []byte {
 	var b strings.Builder
 	heading(&b, r)
@@ -56,7 +56,7 @@ of two hosts have plain contestants only; the others have a section of their own
 `)
 }
 
-// pictures of a ground, below its table.
+// pictures lists the pictures below the table of a ground.
 var pictures = map[string][]string{
 	contest.Host: {"latency-host.svg", "bandwidth-host.svg", "hdr-host.svg"},
 	contest.Veth: {"latency-veth.svg", "bandwidth-veth.svg", "hdr-veth.svg"},
@@ -75,7 +75,7 @@ var words = map[string]string{
 		"other, a copy of each page; and from nbdkit's plugin memory on the other host, by TCP. A time is from the call that begins a read to its end.",
 }
 
-// headings of the tables.
+// headings holds the headings of the tables.
 var headings = map[string]string{contest.Host: "One host", contest.Veth: "Two hosts", contest.Loss: "Where packets are lost",
 	contest.Pages: "Pages that another host keeps", contest.Blocks: "Blocks that another host keeps"}
 
@@ -107,7 +107,7 @@ func table(b *strings.Builder, r *contest.Result, ground string) {
 	}
 }
 
-// notes says what differs between the contestants, and which are not there.
+// notes writes how the contestants differ, and which are not available.
 func notes(b *strings.Builder, r *contest.Result) {
 	b.WriteString("\n## What differs\n\n")
 	b.WriteString("- Messages to Weft have a tag and are matched; those of UCX, Open MPI and libfabric as well. Sockets, ZeroMQ, NATS, gRPC and QUIC match nothing.\n" +
@@ -116,7 +116,7 @@ func notes(b *strings.Builder, r *contest.Result) {
 		"- Contestants with a dagger encrypt. TLS, gRPC and QUIC encrypt a connection in one goroutine; wireguard-go encrypts a tunnel in one goroutine for each processor.\n" +
 		"- UCX, Open MPI and libfabric spin while they wait; Weft spins where there are processors enough, and else yields and sleeps; all others sleep in the kernel.\n" +
 		"- NATS carries each message by way of its server.\n")
-	var of []string // contestants with their notes
+	var of []string // contestants that have notes
 	measures := make(map[string][]string)
 	for _, row := range r.Rows {
 		what := fmt.Sprintf("%s: %s", row.Contestant, row.Note)

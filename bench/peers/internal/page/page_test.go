@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// result is a made-up one: Weft is twice as fast as UCX, which is slower than NATS in nothing but the rate.
+// result returns a made-up result: Weft is twice as fast as UCX, and only in the rate is UCX
+// slower than NATS.
 func result() *contest.Result {
 	r := &contest.Result{Machine: contest.Machine{CPU: "Abacus", Cores: 2, Kernel: "6.1.0-some-name"}, Commit: "abc", Date: "2026-01-02T03:04:05Z", Rounds: 5, Elsewhere: contest.Elsewhere(),
 		Skipped: []contest.Skipped{{Contestant: "ZeroMQ", Why: "no gcc: apt-get install gcc"}}, Failures: []contest.Failure{{Contestant: "NATS", Ground: contest.Loss, Loss: 0.01, Round: 3, Why: "fell over"}}}
@@ -179,8 +180,8 @@ func sealedFrom(r *contest.Result) int {
 	return slices.IndexFunc(r.Rows, func(row contest.Row) bool { return row.Sealed })
 }
 
-// Figures of two runs are not compared: the page says which were measured later, and not what
-// encryption costs them.
+// Figures of two runs are not compared: the page says which were measured later, and gives no
+// cost of encryption for them.
 func TestFiguresOfALaterRunAreNotComparedWithEarlierOnes(t *testing.T) {
 	r := result()
 	later := &contest.Result{Commit: "def", Date: "2026-02-03T04:05:06Z", Seconds: 9, Rounds: 2, Machine: contest.Machine{Others: 1.5, Load: 3}}

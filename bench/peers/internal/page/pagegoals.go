@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// pageGoals are those of network memory, by each link.
+// pageGoals returns the goals of network memory, for each link.
 func pageGoals() (all []goal) {
 	pages, blocks, veth := contest.Columns(contest.Pages), contest.Columns(contest.Blocks), contest.Columns(contest.Veth)
 	for _, link := range []string{"udp", "xdp"} {

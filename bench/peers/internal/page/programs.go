@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/programs"
 )
 
-// seriesStyles gives a series the same colour on both charts; limits are grey.
+// seriesStyles gives a series the same colour on both charts. Limits are grey.
 var seriesStyles = map[string]string{"mcp2mcp": "weft", "getdeliver": "weft2", "api": "blue", "app2app": "teal"}
 
 // Programs draws the charts of programs in the NIC, one for each deployment.
@@ -22,7 +22,7 @@ func Programs(r *programs.Result) (all []Picture) {
 	return all
 }
 
-// links says of which links the figures are.
+// links names the links of the figures: sealed, plain or both.
 func links(r *programs.Result) string {
 	sealed, plain := 0, 0
 	for _, row := range r.Rows {
@@ -41,7 +41,8 @@ func links(r *programs.Result) string {
 	return fmt.Sprintf("%d figures of sealed links and %d of plain", sealed, plain)
 }
 
-// exchanges is the round trip of each series by the length of the message. The axis is logarithmic: no bytes stand a step before the shortest message.
+// exchanges draws the round trip of each series by the length of the message. The axis is
+// logarithmic, so length 0 is one step before the shortest message.
 func exchanges(r *programs.Result, title, deployment string) []byte {
 	date, _, _ := strings.Cut(r.Date, "T")
 	m := r.Machine

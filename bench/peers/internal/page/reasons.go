@@ -8,10 +8,10 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// busy reports whether others used so much of the machine that it shows.
+// busy reports whether other programs used enough of the machine to affect the figures.
 func busy(r *contest.Result) bool { return r.Machine.Others > 0.1*float64(r.Machine.Cores) }
 
-// why has what is known of goals that are missed. What is of no use on a quiet machine is said of busy ones only.
+// why gives known reasons for missed goals. A reason with busy set only holds on a busy machine.
 var why = []struct {
 	goals []string
 	busy  bool
@@ -37,7 +37,7 @@ var why = []struct {
 		"and a run over UDP with 5 % had 0.55 now and then, [until losses counted for the round that had posted what was lost](../performance.md#loss)."},
 }
 
-// reasons says of goals that are missed where the time goes.
+// reasons writes the reasons for missed goals: where the time goes.
 func reasons(b *strings.Builder, r *contest.Result, missed map[string]bool) {
 	var lines []string
 	for _, w := range why {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// sealedGrounds are those on which contestants with encryption are compared.
+// sealedGrounds are the grounds on which contestants with encryption are compared.
 var sealedGrounds = []string{contest.Host, contest.Veth}
 
 // anySealed reports whether a contestant of these grounds encrypts.
@@ -86,8 +86,8 @@ host, so it is measured between two hosts only: the kernel's TCP or UDP runs ins
 	}
 }
 
-// sealedTable writes the figures of a ground, and what encryption costs if the same run has
-// measured the same work in plain.
+// sealedTable writes the figures of a ground. If the same run has measured the same work
+// unencrypted, it adds the cost of encryption.
 func sealedTable(b *strings.Builder, r *contest.Result, ground string) {
 	who := r.SealedContestants(ground)
 	if len(who) == 0 {
@@ -115,9 +115,9 @@ func sealedTable(b *strings.Builder, r *contest.Result, ground string) {
 	}
 }
 
-// twinOf returns the contestant that did the same work in plain in the same run; "" if there is
-// none. Figures of two runs would show what the machine did meanwhile, and not what encryption
-// costs.
+// twinOf returns the contestant that did the same work unencrypted in the same run; "" if there
+// is none. Figures of two runs would show changes of the machine, and not the cost of
+// encryption.
 func twinOf(r *contest.Result, name string) string {
 	twin := contest.Twin(name)
 	if twin == "" || r.RunOf(twin) != r.RunOf(name) {
@@ -150,7 +150,7 @@ func both(r *contest.Result, name, twin, ground, measure string, size int) (ours
 	return a.Value, b.Value, ok1 && ok2 && a.Value > 0 && b.Value > 0
 }
 
-// sealedGoalsOf are those of sealed links beside others that encrypt.
+// sealedGoalsOf returns the goals of sealed links compared with other contestants that encrypt.
 func sealedGoalsOf() []goal {
 	veth := contest.Columns(contest.Veth)
 	return []goal{{"P11", "two hosts, 1 MiB one way, sealed", contest.SealedName("Weft, udp"), "Go TLS over TCP", veth[3], nil, 1}}
@@ -167,13 +167,13 @@ func sealedGoals(b *strings.Builder, r *contest.Result) {
 	}
 }
 
-// plainChart is the source line of a chart of plain links.
+// plainChart returns the source line of a chart of plain links.
 func plainChart(r *contest.Result) string { return "plain links; " + source(r) }
 
-// lossSource is the source line of a chart that has both plain and encrypted contestants.
+// lossSource returns the source line of a chart with plain and encrypted contestants.
 func lossSource(r *contest.Result) string { return starred(r) + "; † encrypts" }
 
-// laterRuns says which rows were measured in a later run.
+// laterRuns writes which rows come from a later run.
 func laterRuns(b *strings.Builder, r *contest.Result) {
 	for _, a := range r.Added {
 		fmt.Fprintf(b, "\nA later run measured %s: commit %s, %s, %.0f s, %d rounds; others used %.1f cores during it, and the load before it was %.1f. "+

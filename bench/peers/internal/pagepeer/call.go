@@ -10,10 +10,11 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// callServer is the process that answers calls. The tag of a call is the number of a page: one with a page stores it, and an empty one is answered with it.
+// callServer is the process that answers calls. The tag of a call is the number of a page. A
+// call with a page stores it, and an empty call gets it as the answer.
 var callServer = weft.Name{App: "calls"}
 
-// ServeCalls is its process: it prints its address, and answers until it is killed.
+// ServeCalls runs that process: it prints its address, and answers until it is killed.
 func ServeCalls(ctx context.Context, prefix, addr string, out io.Writer) error {
 	link, err := weft.ParseLink(prefix + net.JoinHostPort(addr, "0"))
 	if err != nil {
@@ -29,7 +30,7 @@ func ServeCalls(ctx context.Context, prefix, addr string, out io.Writer) error {
 	return errors.Join(answerCalls(ctx, p), p.Close())
 }
 
-// answerCalls answers one call after the other: a reply of a page returns when the page is with the caller's NIC.
+// answerCalls answers calls one at a time: Reply returns when the page is at the caller's NIC.
 func answerCalls(ctx context.Context, p *weft.Process) error {
 	kept, page := make([]byte, pages*pageBytes), make([]byte, pageBytes)
 	for {
@@ -52,7 +53,7 @@ func answerCalls(ctx context.Context, p *weft.Process) error {
 	}
 }
 
-// callStore is a client of it.
+// callStore is a client of callServer.
 type callStore struct{ p *weft.Process }
 
 func openCalls(l Link) func(ctx context.Context, here, server string) (store, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/together"
 )
 
-// measure does one job, after a tenth of its time that does not count.
+// measure does one job, after a warm-up of a tenth of its time.
 func (p *Peer) measure(ctx context.Context, s store, j contest.Job) (contest.Sample, error) {
 	sample := contest.Sample{Measure: j.Measure, Size: j.Size}
 	run, err := p.work(ctx, s, j.Measure)
@@ -38,10 +38,11 @@ func (p *Peer) measure(ctx context.Context, s store, j contest.Job) (contest.Sam
 	return sample, err
 }
 
-// work reads pages for the time d, and returns how many it has read. Into h it writes how long each took, if it times them.
+// work reads pages for the time d, and returns how many it has read. If it times them, it adds
+// the durations to h.
 type work func(ctx context.Context, d time.Duration, h *contest.Histogram) (int64, error)
 
-// work is what a measure asks for. What it needs, such as connections, is made before it runs.
+// work returns the work of a measure. Its connections are made before it runs.
 func (p *Peer) work(ctx context.Context, s store, measure string) (work, error) {
 	switch measure {
 	case contest.Latency:
@@ -71,13 +72,13 @@ func (p *Peer) work(ctx context.Context, s store, measure string) (work, error) 
 	return nil, fmt.Errorf("%s cannot do that", p.Name)
 }
 
-// random draws numbers of pages from a seed.
+// random returns a function that draws numbers of pages from a seed.
 func random(seed int) func() uint64 {
 	r := rand.New(rand.NewPCG(uint64(seed), 1))
 	return func() uint64 { return r.Uint64N(pages) }
 }
 
-// timed reads one page after the other. The clock is read once for each.
+// timed reads pages one at a time. It reads the clock once for each.
 func timed(r reader, next func() uint64) work {
 	page := make([]byte, pageBytes)
 	return func(ctx context.Context, d time.Duration, h *contest.Histogram) (n int64, err error) {
@@ -98,7 +99,7 @@ func timed(r reader, next func() uint64) work {
 	}
 }
 
-// concurrent has as many readers as reads are to be under way, each with one.
+// concurrent has contest.ReadDepth readers, each with one read in flight.
 func concurrent(ctx context.Context, s store) (work, error) {
 	all := make([]work, contest.ReadDepth)
 	for i := range all {
@@ -119,7 +120,7 @@ func concurrent(ctx context.Context, s store) (work, error) {
 	}, nil
 }
 
-// atOnce has as many reads under way by one call.
+// atOnce has contest.ReadDepth reads in flight in one call.
 func atOnce(s manyAtOnce) work {
 	next := random(0)
 	free := make([][]byte, contest.ReadDepth)
@@ -148,13 +149,14 @@ func atOnce(s manyAtOnce) work {
 	}
 }
 
-// pipelined keeps as many reads under way on one connection. It asks again for as many as have been answered when no more answers
-// are here: so questions go out together where answers come together.
+// pipelined keeps contest.ReadDepth reads in flight on one connection. When no more answers are
+// buffered, it sends as many requests as were answered. So requests leave together if answers
+// come together.
 func pipelined(r pipeline) work {
 	next := random(0)
 	page := make([]byte, pageBytes)
 	return func(_ context.Context, d time.Duration, _ *contest.Histogram) (n int64, err error) {
-		var asked []uint64 // the oldest first
+		var asked []uint64 // numbers of pages, the oldest first
 		begin := time.Now()
 		for more := true; more || len(asked) > 0; more = more && time.Since(begin) < d {
 			for more && len(asked) < contest.ReadDepth {

@@ -1,13 +1,15 @@
-// Package pagepeer has the clients of contestants that keep pages of memory for another host: network memory of Weft's, a call of Weft's
-// that a page answers, Redis and memcached. Each is a process that does nothing else:
+// Package pagepeer holds the clients of contestants that keep pages of memory for another host:
+// Weft's network memory, a Weft call that a page answers, Redis and memcached. Each client is a
+// process that does nothing else:
 //
 //	this process                             the other host
 //	  │ ── page 0, page 1, … ─────────────────► │           put, before anything is measured
 //	  │ ── which page ────────────────────────► │
-//	  │ ◄─────────────────────────── the page ─ │           latency: one at a time, timed one by one; reads: 32 under way
+//	  │ ◄─────────────────────────── the page ─ │           latency: timed one at a time; reads: 32 in flight
 //	  │ ── the next, and the next ────────────► │           bandwidth: in order, by the reader ahead
 //
-// All read the same pages in the same order, and look whether each is the one that was asked for. Servers are started by package tool.
+// All clients read the same pages in the same order, and check that each is the requested one.
+// Package tool starts the servers.
 package pagepeer
 
 import (
@@ -23,28 +25,29 @@ import (
 
 const (
 	pageBytes = contest.PageSize
-	pages     = 2048 // that there are
+	pages     = 2048 // number of pages
 )
 
-// Peer is one of them.
+// Peer is one of these clients.
 type Peer struct {
 	Name     string // of the contestant
 	Kind     string // on the command line of its process
 	Measures []string
 	Notes    map[string]string
 
-	// open returns a client on the host with the address here of the server at that address.
+	// open returns a client of the server at the address server. The client is on the host with
+	// the address here.
 	open func(ctx context.Context, here, server string) (store, error)
 
-	pipelines bool // many reads are under way on one connection, in place of one on each of many
+	pipelines bool // many reads are in flight on one connection, instead of one on each of many
 }
 
 // store is a client.
 type store interface {
-	// put has the server keep a page.
+	// put stores a page at the server.
 	put(ctx context.Context, number uint64, page []byte) error
 
-	// reader returns what reads pages. One goroutine uses it.
+	// reader returns a reader of pages, for one goroutine.
 	reader(ctx context.Context) (reader, error)
 
 	close() error
@@ -55,23 +58,26 @@ type reader interface {
 	get(ctx context.Context, number uint64, page []byte) error
 }
 
-// pipeline is a reader that can have several reads under way. The answers come in the order of the questions.
+// pipeline is a reader that can have several reads in flight. The answers come in the order of
+// the requests.
 type pipeline interface {
 	reader
 	ask(number uint64)      // may wait for flush
-	flush() error           // sends what was asked
+	flush() error           // sends the requests
 	take(page []byte) error // waits for the next answer
-	here() bool             // whether part of an answer has come
+	here() bool             // reports whether part of an answer has come
 }
 
-// manyAtOnce is a store that reads many pages by one call: it asks next for them, and ends each, in any order.
+// manyAtOnce is a store that reads many pages by one call. It calls next for each request, and
+// ended for each answer, in any order.
 type manyAtOnce interface {
 	getMany(ctx context.Context, depth int, next func() (number uint64, page []byte, ok bool), ended func(number uint64, page []byte, err error)) error
 }
 
-// inOrder is a store that reads pages one behind the other, ahead of the requests.
+// inOrder is a store that reads pages in order, ahead of the requests.
 type inOrder interface {
-	// sequence returns what reads pages so, from 0 on and again from 0 after the last. It may have put them anew.
+	// sequence returns a reader of the pages from 0 on, and again from 0 after the last. It may
+	// put the pages again first.
 	sequence(ctx context.Context) (reader, error)
 }
 
@@ -88,7 +94,8 @@ func find(kind string) (*Peer, error) {
 	return all[i], nil
 }
 
-// Measure is the client's process: it puts the pages, does the jobs, and prints a sample for each.
+// Measure runs the client's process: it puts the pages, does the jobs, and prints a sample for
+// each.
 func Measure(ctx context.Context, kind, here, server string, jobs contest.Jobs, out io.Writer) error {
 	p, err := find(kind)
 	if err != nil {
@@ -120,7 +127,7 @@ func Measure(ctx context.Context, kind, here, server string, jobs contest.Jobs, 
 	return s.close()
 }
 
-// mark makes a page the one of its number.
+// mark fills a page with its number.
 func mark(page []byte, number uint64) []byte {
 	for i := 0; i < len(page); i += 8 {
 		binary.LittleEndian.PutUint64(page[i:], number)
@@ -128,7 +135,7 @@ func mark(page []byte, number uint64) []byte {
 	return page
 }
 
-// check looks whether a page is the one of its number, by its first word and its last.
+// check returns an error unless the first and the last word of a page are its number.
 func check(page []byte, number uint64) error {
 	for _, at := range []int{0, len(page) - 8} {
 		if got := binary.LittleEndian.Uint64(page[at:]); got != number {

@@ -20,12 +20,12 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// table is a server of both dialects for one connection at a time of each client, as far as clients here speak them. Its answers are those
-// of Redis 7.0 and memcached 1.6.
+// table is a server of both dialects, one for each connection, with the commands that the
+// clients here use. Its answers are those of Redis 7.0 and memcached 1.6.
 type table struct {
 	mu   sync.Mutex
 	kept map[string][]byte
-	bend func(key string) string // which key is looked up in place of key
+	bend func(key string) string // returns the key that is looked up instead of key
 }
 
 func (s *table) serve(c net.Conn) error {
@@ -58,7 +58,7 @@ func (s *table) serve(c net.Conn) error {
 	}
 }
 
-// command reads a command with the value that it stores.
+// command reads a command with its value.
 func command(r *bufio.Reader) (words []string, value []byte, isRedis bool, err error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
@@ -95,7 +95,7 @@ func command(r *bufio.Reader) (words []string, value []byte, isRedis bool, err e
 	return words, value, false, err
 }
 
-// listening starts a table that answers for the key that bend makes of the one that is asked for.
+// listening starts a table that answers for the key bend(key) instead of key.
 func listening(t *testing.T, bend func(string) string) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,7 +110,7 @@ func listening(t *testing.T, bend func(string) string) (addr string) {
 			if err != nil {
 				return
 			}
-			go func() { _ = s.serve(c) }() // the client says what is wrong
+			go func() { _ = s.serve(c) }() // the client reports the error
 		}
 	}()
 	return l.Addr().String()
@@ -118,7 +118,8 @@ func listening(t *testing.T, bend func(string) string) (addr string) {
 
 func itself(key string) string { return key }
 
-// servers are those of the peers that are tested here, by the beginning of their kind: those of Weft by UDP.
+// servers starts the servers of the tested peers, by the beginning of their kind: those of Weft
+// use UDP.
 var servers = map[string]func(t *testing.T) string{
 	"redis":         func(t *testing.T) string { return listening(t, itself) },
 	"memcached":     func(t *testing.T) string { return listening(t, itself) },
@@ -154,7 +155,7 @@ func TestEveryPeerReadsThePagesThatItHasPut(t *testing.T) {
 	for _, p := range All() {
 		start := servers[strings.TrimSuffix(p.Kind, "-pipelined")]
 		if start == nil {
-			continue // by a link that loopback has not
+			continue // its link does not work on loopback
 		}
 		tested++
 		t.Run(p.Kind, func(t *testing.T) {
@@ -204,7 +205,8 @@ func TestAPageThatIsNotThereIsAnError(t *testing.T) {
 	}
 }
 
-// What Redis and memcached have really sent, in answer to a set, a get, a get of what is not there, and nonsense.
+// These are real answers of Redis and memcached to a set, a get, a get of a missing key, and
+// nonsense.
 func TestRecordedAnswersAreRead(t *testing.T) {
 	for _, c := range []struct {
 		file string

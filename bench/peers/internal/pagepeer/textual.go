@@ -14,16 +14,18 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// dialect is a protocol of lines, by which a server keeps values under keys.
+// dialect is a line protocol of a server that keeps values under keys.
 type dialect interface {
 	appendGet(b []byte, key string) []byte
 	appendSet(b []byte, key string, value []byte) []byte
-	readValue(r *bufio.Reader, value []byte) error // the answer to get, which is as long as value
+	readValue(r *bufio.Reader, value []byte) error // the answer to get, as long as value
 	readStored(r *bufio.Reader) error              // the answer to set
 }
 
-// textual is a server that speaks a dialect, as two peers. One read on each of many connections is what a program has that asks from many
-// goroutines by a pool of connections; many on one connection have fewer system calls, and which of the two is faster is for the figures to say.
+// textual returns two peers for a server that speaks a dialect. The first has one read in flight
+// on each of many connections, like a program with many goroutines and a pool of connections.
+// The second has many reads in flight on one connection, with fewer system calls. The figures
+// show which is faster.
 func textual(name, kind string, d dialect) []*Peer {
 	open := func(ctx context.Context, _, server string) (store, error) {
 		s := &textStore{dialect: d, at: server}
@@ -43,13 +45,13 @@ func textual(name, kind string, d dialect) []*Peer {
 type textStore struct {
 	dialect dialect
 	at      string
-	first   *textConn // puts
+	first   *textConn // for puts
 
 	mu  sync.Mutex
 	all []*textConn
 }
 
-// readAtOnce is how many bytes of answers are taken from the kernel at a time: all that can be under way.
+// readAtOnce is the size of reads from the kernel, in bytes: all answers that can be in flight.
 const readAtOnce = contest.ReadDepth * 2 * pageBytes
 
 func (s *textStore) connect(ctx context.Context) (*textConn, error) {
@@ -59,7 +61,7 @@ func (s *textStore) connect(ctx context.Context) (*textConn, error) {
 		return nil, err
 	}
 	t := &textConn{Conn: c, dialect: s.dialect, in: bufio.NewReaderSize(c, readAtOnce)}
-	t.stop = context.AfterFunc(ctx, func() { c.Close() }) // ends what waits for an answer
+	t.stop = context.AfterFunc(ctx, func() { c.Close() }) // ends a read that waits for an answer
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, t)
@@ -92,7 +94,7 @@ type textConn struct {
 	net.Conn
 	dialect dialect
 	in      *bufio.Reader
-	out     []byte // asked, and not sent
+	out     []byte // requests that are not sent yet
 	stop    func() bool
 }
 
@@ -119,10 +121,10 @@ func (c *textConn) take(page []byte) error { return c.dialect.readValue(c.in, pa
 
 func (c *textConn) here() bool { return c.in.Buffered() > 0 }
 
-// key is that of a page.
+// key returns the key of a page.
 func key(number uint64) string { return "page:" + strconv.FormatUint(number, 10) }
 
-// resp is what Redis speaks.
+// resp is the protocol of Redis.
 type resp struct{}
 
 func (resp) appendGet(b []byte, key string) []byte {
@@ -133,7 +135,7 @@ func (resp) appendSet(b []byte, key string, value []byte) []byte {
 	return respArray(b, "SET", []byte(key), value)
 }
 
-// respArray is a command with its arguments.
+// respArray appends a command with its arguments.
 func respArray(b []byte, command string, args ...[]byte) []byte {
 	b = fmt.Appendf(b, "*%d\r\n$%d\r\n%s\r\n", 1+len(args), len(command), command)
 	for _, a := range args {
@@ -156,7 +158,7 @@ func (resp) readValue(r *bufio.Reader, value []byte) error {
 
 func (resp) readStored(r *bufio.Reader) error { return expect(r, "+OK") }
 
-// memcache is what memcached speaks.
+// memcache is the protocol of memcached.
 type memcache struct{}
 
 func (memcache) appendGet(b []byte, key string) []byte {
@@ -181,7 +183,7 @@ func (memcache) readValue(r *bufio.Reader, value []byte) error {
 
 func (memcache) readStored(r *bufio.Reader) error { return expect(r, "STORED") }
 
-// readLine is the next line, without its end. It is good until the next read.
+// readLine returns the next line without its end. It is valid until the next read.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
@@ -190,7 +192,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
 }
 
-// readBody fills value, and takes what must stand behind it.
+// readBody fills value, and reads the bytes that must follow it.
 func readBody(r *bufio.Reader, value []byte, end string) error {
 	if _, err := io.ReadFull(r, value); err != nil {
 		return err

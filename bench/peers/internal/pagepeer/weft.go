@@ -12,18 +12,18 @@ import (
 	"github.com/weftnet/weft/netmem"
 )
 
-// Links are those that Weft's have, by name, with what stands before an address.
+// Links returns the links of Weft's contestants.
 func Links() []Link { return []Link{{"udp", ""}, {"xdp", "xdp:"}} }
 
-// Link is one of them.
+// Link is a link by its name, with the prefix of its addresses.
 type Link struct{ Name, Prefix string }
 
-// PageServer is what the page server is called.
+// PageServer is the name of the page server.
 var PageServer = weft.Name{App: "mem"}
 
-const patience = 10 * time.Second // for the server to be found
+const patience = 10 * time.Second // bounds the search for the server
 
-// onWeft are the peers that are Weft's, by each link: network memory, and calls that a page answers.
+// onWeft returns the peers of Weft for each link: network memory, and calls that a page answers.
 func onWeft() (peers []*Peer) {
 	for _, l := range Links() {
 		peers = append(peers,
@@ -35,8 +35,8 @@ func onWeft() (peers []*Peer) {
 	return peers
 }
 
-// join makes a process on a host, with a NIC that knows the server's by a plain link, and waits for
-// the server.
+// join makes a process on a host. Its embedded NIC knows the server's over a plain link. join
+// waits for the server.
 func join(ctx context.Context, l Link, here, at string, server weft.Name) (*weft.Process, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no server %v at %s within %v", server, at, patience))
 	defer cancel()
@@ -58,7 +58,7 @@ func join(ctx context.Context, l Link, here, at string, server weft.Name) (*weft
 type pageStore struct {
 	p *weft.Process
 	*netmem.Client
-	volume *netmem.Volume // nil: it has not been asked for
+	volume *netmem.Volume // nil: not made yet
 }
 
 func openPages(l Link) func(ctx context.Context, here, server string) (store, error) {
@@ -91,7 +91,8 @@ func (s *pageStore) getMany(ctx context.Context, depth int, next func() (uint64,
 
 func (s *pageStore) reader(context.Context) (reader, error) { return s, nil }
 
-// sequence has a volume with pages of its own, by another process of the same NIC: a process has one client.
+// sequence opens a volume with its own pages, by another process of the same NIC: a process has
+// one client.
 func (s *pageStore) sequence(ctx context.Context) (reader, error) {
 	if s.volume != nil {
 		return volumeReader{s.volume}, nil

@@ -1,5 +1,6 @@
-// Package programs measures what programs in the NIC take for an exchange, beside processes, and what the ground allows: the experiments of the
-// PANIC paper, by the length of the message. It runs `weft bench program`, and keeps what that prints.
+// Package programs measures exchanges between programs in NICs by the length of the message, in
+// comparison with processes and with the limits of the machine: the experiments of the PANIC
+// paper. It runs `weft bench program`, and keeps its output.
 //
 //	weft bench program --json, for each deployment ──► Result ──► programs.json ──► package page: a chart each
 package programs
@@ -19,19 +20,19 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// Where the NICs are.
+// Places of the NICs.
 const (
 	Daemon   = "daemon"
 	Embedded = "embedded"
 )
 
-// Deployments lists them.
+// Deployments lists the places of the NICs.
 func Deployments() []string { return []string{Daemon, Embedded} }
 
-// Sizes are the lengths of the messages, in bytes.
+// Sizes returns the lengths of the messages, in bytes.
 func Sizes() []int { return []int{0, 64, 256, 1024, 4096, 8192} }
 
-// Row is what `weft bench program --json` prints of a series and size, as far as it is wanted here.
+// Row holds the fields of a row of `weft bench program --json` that are used here.
 type Row struct {
 	Series     string  `json:"series"`
 	Link       string  `json:"link"`
@@ -47,16 +48,17 @@ type Row struct {
 	Ratio      float64 `json:"ratio"`
 }
 
-// Result is all that a run has found out.
+// Result holds everything that a run has found.
 type Result struct {
 	Machine contest.Machine `json:"machine"`
 	Commit  string          `json:"commit"`
-	Date    string          `json:"date"` // of the beginning, RFC 3339
+	Date    string          `json:"date"` // of the start, RFC 3339
 	Rounds  int             `json:"rounds"`
 	Rows    []Row           `json:"rows"`
 }
 
-// Run measures all series and sizes in each deployment with a weft binary: each in each round, for so long altogether, in turns with its limit.
+// Run measures all series and sizes in each deployment with a weft binary. Each takes the time
+// each in all, spread over the rounds, in turns with its limit.
 func (r *Result) Run(ctx context.Context, weft string, each time.Duration) error {
 	r.Date = time.Now().UTC().Format(time.RFC3339)
 	sizes := strings.Trim(strings.ReplaceAll(fmt.Sprint(Sizes()), " ", ","), "[]")
@@ -93,13 +95,14 @@ func (r *Result) add(in io.Reader) error {
 	}
 }
 
-// JSON is the result as it is kept.
+// JSON returns the result as it is stored.
 func (r *Result) JSON() ([]byte, error) {
 	b, err := json.MarshalIndent(r, "", " ")
 	return append(b, '\n'), err
 }
 
-// Lines is one line of figures by length for each series, and for each limit, of a deployment, in the order in which they come.
+// Lines returns the figures by length for each series and each limit of a deployment, and their
+// names in the order in which they come.
 func (r *Result) Lines(deployment string) (names []string, by map[string]map[int]float64) {
 	by = make(map[string]map[int]float64)
 	sums := make(map[string]map[int]int)
@@ -118,7 +121,8 @@ func (r *Result) Lines(deployment string) (names []string, by map[string]map[int
 			case row.Deployment != deployment:
 			case !limits:
 				note(row.Series, row.Size, row.P50)
-			case row.Limit != "": // of several series, which are measured beside it in turn: the mean
+			// several series are measured in turns with it: the mean
+			case row.Limit != "":
 				note(LimitName(row.Limit), row.Size, row.LimitP50)
 			}
 		}
@@ -126,5 +130,5 @@ func (r *Result) Lines(deployment string) (names []string, by map[string]map[int
 	return names, by
 }
 
-// LimitName is what a limit is called beside series.
+// LimitName returns the name of a limit in a list of series.
 func LimitName(limit string) string { return "limit: " + limit }

@@ -98,7 +98,8 @@ func TestProgramsInCTellTheirSamplesAsThoseInGoDo(t *testing.T) {
 	}
 }
 
-// The sources are held to the rules of a compiler where there is one; the libraries need not be there.
+// If there is a compiler, the sources must compile without warnings. The libraries need not be
+// installed.
 func TestWhatNeedsNoLibraryCompiles(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
@@ -150,7 +151,7 @@ func TestALibraryWithoutHeadersIsMissing(t *testing.T) {
 
 var installed = flag.Bool("installed", false, "run the programs that are installed")
 
-// Where they are installed, the programs of today print what those recorded printed.
+// If the programs are installed, they print the same format as the recorded output.
 func TestInstalledOnesDoASmallJob(t *testing.T) {
 	if !*installed {
 		t.Skip("needs -args -installed, and a machine that does nothing else: some of them spin and never yield")

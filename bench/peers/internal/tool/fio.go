@@ -17,20 +17,21 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/pagepeer"
 )
 
-// Fio reads random blocks of a device by the Network Block Device protocol, once all of it is written: a block that was never
-// written need not be fetched.
+// Fio reads random blocks of a device by the Network Block Device protocol. It first writes all
+// of the device: a block that was never written need not be fetched.
 type Fio struct{ Device Device }
 
-// Device makes a device whose memory is at place 1 of a site, and returns where a program at place 0 finds it, and what takes it down again.
+// Device makes a device whose memory is at place 1 of a site. It returns the device's address
+// for a program at place 0, and a function that removes the device.
 type Device func(ctx context.Context, s *ground.Site) (uri string, end func(), err error)
 
-// NewFio finds it.
+// NewFio returns an error if fio is not installed.
 func NewFio(d Device) (*Fio, error) { return &Fio{d}, need("fio", "fio") }
 
 // deviceBytes is the size of the device.
 const deviceBytes = 8 << 20
 
-// Run does the jobs: reads one at a time, or many.
+// Run does the jobs: reads one at a time, or many in flight.
 func (f *Fio) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]contest.Sample, error) {
 	uri, end, err := f.Device(ctx, s)
 	if err != nil {
@@ -44,7 +45,8 @@ func (f *Fio) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]con
 	return parseFio(out, jobs)
 }
 
-// fioArgs has the device filled, and then does the jobs one after the other, each after a tenth of its time that does not count.
+// fioArgs returns arguments that fill the device, and then run the jobs in order, each after a
+// warm-up of a tenth of its time.
 func fioArgs(uri string, jobs contest.Jobs) []string {
 	args := []string{"--output-format=json+", "--lat_percentiles=1", "--thread", "--ioengine=nbd", "--uri=" + uri, "--size=" + strconv.Itoa(deviceBytes),
 		"--name=fill", "--rw=write", "--bs=64k", "--iodepth=16"}
@@ -64,19 +66,20 @@ func fioDepth(j contest.Job) int {
 	return contest.ReadDepth
 }
 
-// fioRun is what fio's JSON has of a job, as far as it is wanted here.
+// fioRun holds the fields of a job in fio's JSON that are used here.
 type fioRun struct {
 	Name  string `json:"jobname"`
 	Error int    `json:"error"`
 	Read  struct {
 		IOPS    float64 `json:"iops"`
 		Latency struct {
-			Bins map[string]int64 `json:"bins"` // how many took so many ns, from the call that begins a read to its end
+			// how many took so many ns, from the call that begins a read to its end
+			Bins map[string]int64 `json:"bins"`
 		} `json:"lat_ns"`
 	} `json:"read"`
 }
 
-// parseFio reads the samples of jobs out of what fio has printed. Lines of its engine stand before the JSON.
+// parseFio parses fio's output into the samples of jobs. Lines of its engine precede the JSON.
 func parseFio(out string, jobs contest.Jobs) (samples []contest.Sample, err error) {
 	var result struct {
 		Jobs []fioRun `json:"jobs"`
@@ -128,7 +131,8 @@ func (r *fioRun) sample(j contest.Job) (contest.Sample, error) {
 	return s, nil
 }
 
-// NewNbdkit finds nbdkit, with its plugin that keeps a device in memory. It serves by TCP.
+// NewNbdkit returns an error if nbdkit is not installed, or its plugin that keeps a device in
+// memory. nbdkit serves over TCP.
 func NewNbdkit() (Device, error) {
 	server := overTCP("nbdkit", func(addr, port string) []string {
 		return []string{"--foreground", "--ipaddr", addr, "--port", port, "memory", strconv.Itoa(deviceBytes)}
@@ -142,7 +146,8 @@ func NewNbdkit() (Device, error) {
 	}, need("nbdkit", "nbdkit")
 }
 
-// MemNBD is `weft mem nbd` at a unix socket in dir, with a page server at the other place and one copy of a page.
+// MemNBD returns `weft mem nbd` at a unix socket in dir, with a page server at the other place
+// and one copy of each page.
 func MemNBD(weft, dir string, link pagepeer.Link) Device {
 	server := PageServer(weft, link)
 	return func(ctx context.Context, s *ground.Site) (string, func(), error) {

@@ -13,24 +13,26 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// Libfabric is fi_pingpong with tagged messages, by the provider shm on one host and tcp between two. It knows round trips
-// only, so it has no rate, and its bandwidth is that of one message at a time.
+// Libfabric is fi_pingpong with tagged messages, by the provider shm on one host and tcp between
+// two. It measures round trips only, so it has no rate, and its bandwidth is that of one message
+// at a time.
 type Libfabric struct{}
 
-// NewLibfabric finds it.
+// NewLibfabric returns an error if fi_pingpong is not installed.
 func NewLibfabric() (*Libfabric, error) { return &Libfabric{}, need("libfabric-bin", "fi_pingpong") }
 
-// LibfabricMeasures is what it can be asked for.
+// LibfabricMeasures lists its measures.
 func LibfabricMeasures() []string { return []string{contest.Latency, contest.Bandwidth} }
 
-// LibfabricNotes say what it does differently.
+// LibfabricNotes says how it differs from the others.
 func LibfabricNotes() map[string]string {
 	return map[string]string{contest.Latency: "the mean, not the median", contest.Bandwidth: "one message at a time, there and back"}
 }
 
-// Run does the jobs on a site, a pair of programs for each size: one run tells both time and bandwidth.
+// Run does the jobs on a site, with a pair of programs for each size: one run gives both time
+// and bandwidth.
 func (*Libfabric) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) (samples []contest.Sample, err error) {
-	known := make(map[int]time.Duration) // how long a message takes one way
+	known := make(map[int]time.Duration) // one-way time of a message
 	for _, j := range jobs {
 		one, ok := known[j.Size]
 		if !ok {
@@ -73,8 +75,8 @@ func pingpong(ctx context.Context, s *ground.Site, j contest.Job) (time.Duration
 	return parsePingpong(out)
 }
 
-// parsePingpong reads a line of figures below a line of headings: usec/xfer is how long a message takes one way. It is
-// printed with two digits behind the point.
+// parsePingpong parses a line of figures below a line of headings. usec/xfer is the one-way time
+// of a message, printed with two decimals.
 func parsePingpong(out string) (time.Duration, error) {
 	var heads []string
 	for line := range strings.SplitSeq(out, "\n") {

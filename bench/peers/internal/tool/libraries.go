@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// sources are those of the contestants that are libraries for C.
+// sources holds the sources of the contestants that are libraries for C.
 //
 //go:embed csrc
 var sources embed.FS
@@ -39,10 +39,10 @@ func compile(ctx context.Context, dir, packages, compiler, name string, librarie
 	return binary, compiles(ctx, packages, argv...)
 }
 
-// ZeroMQ is libzmq by two programs in C, over ipc on one host and tcp between two.
+// ZeroMQ is libzmq in two C programs, over ipc on one host and tcp between two.
 type ZeroMQ struct{ binary, dir string }
 
-// NewZeroMQ compiles it in a directory.
+// NewZeroMQ compiles them in a directory.
 func NewZeroMQ(ctx context.Context, dir string) (*ZeroMQ, error) {
 	binary, err := compile(ctx, dir, "gcc libc6-dev libzmq3-dev", "gcc", "zmq", "-lzmq")
 	return &ZeroMQ{binary, dir}, err
@@ -68,7 +68,8 @@ func (z *ZeroMQ) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]
 	return samples, errors.Join(err, bad)
 }
 
-// OpenMPI is a program in C with two ranks, over vader (shared memory) on one host and tcp between two.
+// OpenMPI is a C program with two ranks, over vader (shared memory) on one host and tcp between
+// two.
 type OpenMPI struct{ binary, dir string }
 
 // NewOpenMPI compiles it in a directory.
@@ -90,7 +91,8 @@ func (m *OpenMPI) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([
 			return nil, err
 		}
 		defer end()
-		// By itself each host would bind its rank to its first processor, and both are the same one here.
+		// By default each host would bind its rank to its first processor, and that is the same
+		// processor here.
 		launch = []string{"taskset", "-c", "0", "mpirun", "-n", "2", "--bind-to", "none", "--host", s.Addr(0) + ":1," + s.Addr(1) + ":1", "--mca", "plm_rsh_agent", agent,
 			"--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"}
 	}
@@ -98,14 +100,15 @@ func (m *OpenMPI) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([
 		launch = append(launch, "--allow-run-as-root")
 	}
 	launcher := s.Program(ctx, 0, launch[0], append(launch[1:], m.binary, jobs.String())...)
-	launcher.Env = append(os.Environ(), "TMPDIR="+m.dir) // where it keeps its sessions
+	launcher.Env = append(os.Environ(), "TMPDIR="+m.dir) // for its sessions
 	out, err := launcher.Output()
 	samples, bad := parseSamples(out)
 	return samples, errors.Join(err, bad)
 }
 
-// agent writes what mpirun starts its daemon on another host by: as ssh would, but into the network namespace of a program
-// that does nothing there, and on the last processor.
+// agent writes the script by which mpirun starts its daemon on another host. Like ssh, the
+// script runs a command there: in the network namespace of an idle program, and on the last
+// processor.
 func (m *OpenMPI) agent(ctx context.Context, s *ground.Site) (name string, end func(), err error) {
 	if err := need("util-linux", "nsenter", "taskset"); err != nil {
 		return "", nil, err

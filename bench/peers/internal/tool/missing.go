@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Missing is what a contestant lacks, and the Debian packages that have it.
+// Missing is what a contestant lacks, with the Debian packages that provide it.
 type Missing struct {
 	What     string
 	Packages string
 }
 
-// Error says both.
+// Error names both.
 func (m *Missing) Error() string {
 	return fmt.Sprintf("no %s: apt-get install %s", m.What, m.Packages)
 }
 
-// need looks for programs.
+// need returns an error if a program is not installed.
 func need(packages string, programs ...string) error {
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
@@ -29,10 +29,11 @@ func need(packages string, programs ...string) error {
 	return nil
 }
 
-// compilePatience is how long a compiler may take.
+// compilePatience bounds the time of a compiler.
 const compilePatience = time.Minute
 
-// compiles runs a compiler. It fails where headers or libraries are not there, and then says which in its first line.
+// compiles runs a compiler. If headers or libraries are missing, the error has the compiler's
+// first line, which names them.
 func compiles(ctx context.Context, packages string, argv ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, compilePatience)
 	defer cancel()

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// Pages is a server that keeps pages at one place, and its client at the other, a process of this program.
+// Pages is a server that keeps pages at one place, and its client at the other. The client is a
+// process of this program.
 type Pages struct {
 	Self   string // this program
 	Kind   string // of package pagepeer
@@ -38,7 +39,8 @@ func (p *Pages) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]c
 	return samples, errors.Join(err, bad)
 }
 
-// overTCP starts a program that listens at a TCP port. args are what it is told, of the address and the port.
+// overTCP starts a program that listens at a TCP port. args returns its arguments for an address
+// and a port.
 func overTCP(name string, args func(addr, port string) []string) Server {
 	return func(ctx context.Context, s *ground.Site) (*ground.Program, string, error) {
 		port, err := freeport.Take()
@@ -57,24 +59,24 @@ func overTCP(name string, args func(addr, port string) []string) Server {
 	}
 }
 
-// NewRedis finds Redis. It keeps nothing on a disk.
+// NewRedis returns an error if Redis is not installed. Redis keeps nothing on disk here.
 func NewRedis() (Server, error) {
 	return overTCP("redis-server", func(addr, port string) []string {
 		return []string{"--bind", addr, "--port", port, "--protected-mode", "no", "--save", "", "--appendonly", "no"}
 	}), need("redis-server", "redis-server")
 }
 
-// NewMemcached finds memcached.
+// NewMemcached returns an error if memcached is not installed.
 func NewMemcached() (Server, error) {
 	return overTCP("memcached", func(addr, port string) []string {
-		return []string{"-l", addr, "-p", port, "-u", "root"} // the user that root becomes
+		return []string{"-l", addr, "-p", port, "-u", "root"} // the user that root switches to
 	}), need("memcached", "memcached")
 }
 
-// lent is what a page server lends: some times what is put there.
+// lent is the memory that a page server lends: several times what is put there.
 const lent = "64MiB"
 
-// PageServer is `weft mem serve`.
+// PageServer returns `weft mem serve`.
 func PageServer(weft string, link pagepeer.Link) Server {
 	return func(ctx context.Context, s *ground.Site) (*ground.Program, string, error) {
 		port, err := freeport.Take()
@@ -88,7 +90,7 @@ func PageServer(weft string, link pagepeer.Link) Server {
 	}
 }
 
-// CallServer is this program, as a server of calls.
+// CallServer returns this program as a server of calls.
 func CallServer(self string, link pagepeer.Link) Server {
 	return func(ctx context.Context, s *ground.Site) (*ground.Program, string, error) {
 		p := s.Program(ctx, 1, self, "child", "calls", link.Prefix, s.Addr(1))

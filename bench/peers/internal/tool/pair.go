@@ -32,8 +32,8 @@ func (p *Pair) Run(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, er
 	return samples, errors.Join(err, bad)
 }
 
-// parseSamples reads the samples that a process of ours has printed, one a line. A last line that was cut off by its end is
-// left out; how it ended is told by its status.
+// parseSamples parses the samples that one of our processes has printed, one per line. It leaves
+// out an incomplete last line; the process's status tells how it ended.
 func parseSamples(out string) (samples []contest.Sample, err error) {
 	whole := out[:strings.LastIndexByte(out, '\n')+1]
 	for d := json.NewDecoder(strings.NewReader(whole)); ; {

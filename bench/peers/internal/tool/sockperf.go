@@ -15,11 +15,12 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// Sockperf is UDP sockets, from C. It rests for two seconds before it measures, and then for whole ones, so round trips are all
-// that it is asked for. Its rate counts what was sent, which is no figure of the same kind as the others'.
+// Sockperf uses UDP sockets, from C. It rests for two seconds before it measures, and then
+// measures for whole seconds, so it is only used for round trips. Its rate counts sent messages,
+// which is not comparable to the others' rates.
 type Sockperf struct{}
 
-// NewSockperf finds it.
+// NewSockperf returns an error if sockperf is not installed.
 func NewSockperf() (*Sockperf, error) { return &Sockperf{}, need("sockperf", "sockperf") }
 
 // Run does jobs on a site: round trips.
@@ -64,7 +65,8 @@ var (
 	sockperfMax        = regexp.MustCompile(`<MAX> observation = +([\d.]+)`)
 )
 
-// parseSockperf reads what the client prints. Percentiles, in µs, make the steps of a distribution.
+// parseSockperf parses the client's output. Percentiles, in µs, make the steps of a
+// distribution.
 func parseSockperf(out string) (contest.Sample, error) {
 	total, most := sockperfTotal.FindStringSubmatch(out), sockperfMax.FindStringSubmatch(out)
 	if total == nil || most == nil {

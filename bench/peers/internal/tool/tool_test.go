@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/bench/peers/internal/contest"
 )
 
-// recorded is what a program has really printed.
+// recorded returns the real output of a program.
 func recorded(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
@@ -46,8 +46,8 @@ func TestWeftIsRead(t *testing.T) {
 	}
 }
 
-// A figure of a plain link never stands in a row that says sealed, and no figure of a sealed link
-// in one that says plain.
+// A figure of a plain link never appears in a row that says sealed, and no figure of a sealed
+// link in one that says plain.
 func TestAFigureOfTheOtherKindOfLinkIsRefused(t *testing.T) {
 	const plain, sealed, silent = `{"bench":"rate","size":64,"messages_per_s":1e6,"sealed":false}`, `{"bench":"rate","size":64,"messages_per_s":1e6,"sealed":true}`, `{"bench":"rate","size":64,"messages_per_s":1e6}`
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestAFigureOfTheOtherKindOfLinkIsRefused(t *testing.T) {
 	}
 }
 
-// scripted writes a program in the place of weft and returns its name.
+// scripted writes a program that stands in for weft, and returns its path.
 func scripted(t *testing.T, script string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "weft")

@@ -20,10 +20,10 @@ import (
 // UCX is ucx_perftest with its tag-matched messages, over shared memory on one host and tcp between two.
 type UCX struct{ dir string }
 
-// NewUCX finds it.
+// NewUCX returns an error if ucx_perftest is not installed.
 func NewUCX(dir string) (*UCX, error) { return &UCX{dir}, need("ucx-utils", "ucx_perftest") }
 
-// Run does the jobs on a site: all by one pair of programs, with a batch file that both read.
+// Run does all jobs on a site with one pair of programs, which both read a batch file.
 func (u *UCX) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]contest.Sample, error) {
 	port, err := freeport.Take()
 	if err != nil {
@@ -54,8 +54,8 @@ func (u *UCX) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]con
 	return samples, errors.Join(err, bad, server.Failure())
 }
 
-// ucxBatch is a line for each job: its name, and how often. The program counts repetitions and has no clock, so their number
-// is guessed from the time, so that it takes about as long.
+// ucxBatch returns a line for each job: its name, and the number of repetitions. The program
+// counts repetitions and has no clock. So their number is guessed from the time.
 func ucxBatch(jobs contest.Jobs, hosts bool) string {
 	var b strings.Builder
 	for _, j := range jobs {
@@ -72,14 +72,16 @@ func ucxBatch(jobs contest.Jobs, hosts bool) string {
 	return b.String()
 }
 
-// repetitions is how often a job is done that takes so long for a short message, and a nanosecond for two bytes more. It
-// leaves room for a machine that is busy: programs that spin and never yield then take many times as long.
+// repetitions returns how often a job runs. A short message takes the time each, and every two
+// bytes take a nanosecond more. The number leaves room for a busy machine: programs that spin and
+// never yield then take many times as long.
 func repetitions(j contest.Job, each time.Duration) int {
 	return max(int(j.Time/(10*each+time.Duration(j.Size/2))), 10)
 }
 
-// parseUCX reads comma-separated values: the name of the job, repetitions, three times in µs, of which the first is the
-// median of half a round trip, two bandwidths, and two rates, of which the second is over all of the time.
+// parseUCX parses comma-separated values: the name of the job, repetitions, three times in µs,
+// two bandwidths, and two rates. The first time is the median of half a round trip. The second
+// rate is over the whole time.
 func parseUCX(out string) (samples []contest.Sample, err error) {
 	r := csv.NewReader(strings.NewReader(out))
 	r.TrimLeadingSpace, r.FieldsPerRecord = true, 9

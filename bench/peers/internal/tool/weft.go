@@ -1,4 +1,4 @@
-// Package tool has the contestants that are programs: it runs them and reads what they print.
+// Package tool holds the contestants that are programs: it runs them and parses their output.
 package tool
 
 import (
@@ -21,12 +21,12 @@ import (
 // Weft is `weft bench`, as any user can run it.
 type Weft struct {
 	Binary string
-	Dir    string   // for the distributions that it writes
-	Args   []string // which link, which deployment, and where
+	Dir    string   // for files with distributions
+	Args   []string // link, deployment and site
 	Sealed bool     // its links are sealed
 }
 
-// Run does the jobs: those of the same kind and time together, with --size all, if there are several.
+// Run does the jobs. Jobs of the same kind and time run together, with --size all.
 func (w *Weft) Run(ctx context.Context, jobs contest.Jobs) (samples []contest.Sample, err error) {
 	for len(jobs) > 0 {
 		n := 1
@@ -43,7 +43,7 @@ func (w *Weft) Run(ctx context.Context, jobs contest.Jobs) (samples []contest.Sa
 	return samples, nil
 }
 
-// group does jobs that differ in nothing but the size.
+// group does jobs that differ only in size.
 func (w *Weft) group(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, error) {
 	args := append([]string{"bench", jobs[0].Measure, "--json", "--time", jobs[0].Time.String()}, w.Args...)
 	if w.Sealed {
@@ -87,7 +87,7 @@ func (w *Weft) group(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, 
 // sealedFlag tells `weft bench` whether links are sealed: on or off. Without it they are plain.
 const sealedFlag = "--sealed"
 
-// refusal wraps contest.ErrRefused around the error of a binary that does not take sealedFlag.
+// refusal wraps contest.ErrRefused around the error of a binary that does not accept sealedFlag.
 func (w *Weft) refusal(err error) error {
 	if w.Sealed && strings.Contains(err.Error(), sealedFlag) {
 		return fmt.Errorf("%w: this weft binary refuses %s on: %w", contest.ErrRefused, sealedFlag, err)
@@ -95,9 +95,9 @@ func (w *Weft) refusal(err error) error {
 	return err
 }
 
-// parseWeft reads the lines of `weft bench … --json`, by size. It refuses a line whose field sealed
-// differs from what was asked. A line without that field is of a binary that knows plain links
-// only.
+// parseWeft parses the lines of `weft bench … --json`, by size. It refuses a line whose field
+// sealed differs from the argument. A line without that field comes from a binary that supports
+// plain links only.
 func parseWeft(out string, sealed bool) (map[int]contest.Sample, error) {
 	rows := make(map[int]contest.Sample)
 	for d := json.NewDecoder(strings.NewReader(out)); ; {
@@ -114,7 +114,8 @@ func parseWeft(out string, sealed bool) (map[int]contest.Sample, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("weft bench: %w", err)
 		}
-		s := contest.Sample{Measure: r.Bench, Size: r.Size, Value: r.P50 + r.Rate + r.Bandwidth} // one of the three
+		// only one of the three is set
+		s := contest.Sample{Measure: r.Bench, Size: r.Size, Value: r.P50 + r.Rate + r.Bandwidth}
 		if s.Value <= 0 {
 			return nil, fmt.Errorf("weft bench told no figure for %d bytes", r.Size)
 		}
@@ -134,8 +135,8 @@ func readHDR(name string) (contest.Steps, error) {
 	return parseHDR(f)
 }
 
-// parseHDR reads a distribution as HdrHistogram prints it: a line for each step, with its value in µs, its percentile, and
-// how many round trips were no longer.
+// parseHDR parses a distribution in HdrHistogram's text format. A line is a step: its value in
+// µs, its percentile, and how many round trips were no longer.
 func parseHDR(r io.Reader) (steps contest.Steps, err error) {
 	seen := int64(0)
 	for in := bufio.NewScanner(r); in.Scan(); {
