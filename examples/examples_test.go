@@ -1,4 +1,5 @@
-// Package examples_test builds the programs of this folder, runs them, and compares what they print with what they say that they print.
+// Package examples_test builds and runs the programs of this folder, and compares their output
+// with the output that their comments show.
 package examples_test
 
 import (
@@ -21,7 +22,7 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// build compiles all programs, and returns where they are.
+// build compiles all programs, and returns their directory and names.
 func build(t *testing.T) (dir string, names []string) {
 	t.Helper()
 	if _, err := exec.LookPath("go"); err != nil {
@@ -43,7 +44,8 @@ func build(t *testing.T) (dir string, names []string) {
 	return dir, names
 }
 
-// promised are the outputs that the comment of a program shows behind "It prints", one for each case.
+// promised returns the outputs that the comment of a program shows after "It prints", one for
+// each case.
 func promised(t *testing.T, name string) (outputs []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(name, "main.go"))
@@ -89,7 +91,8 @@ func TestTheExamplesPrintWhatTheySay(t *testing.T) {
 			t.Errorf("%s shows no output", name)
 			continue
 		}
-		run(t, filepath.Join(dir, name), nowhere, outputs[len(outputs)-1]) // the last is without a daemon
+		// the last is without a daemon
+		run(t, filepath.Join(dir, name), nowhere, outputs[len(outputs)-1])
 	}
 	if runtime.GOOS != "linux" {
 		return // no daemon
@@ -127,7 +130,7 @@ func TestTheExamplesPrintWhatTheySay(t *testing.T) {
 	}
 }
 
-// A module of a user's own has the library by the commands that README gives, and its first program builds.
+// A user's own module gets the library by the commands in README, and its first program builds.
 func TestAModuleHasTheLibraryAsREADMESays(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -164,8 +167,9 @@ func TestAModuleHasTheLibraryAsREADMESays(t *testing.T) {
 		out, err := x.CombinedOutput()
 		return string(out), err
 	}
-	// What the library needs is brought first, and the commands ask no server: there is no release yet that one could tell of, and a proxy of
-	// modules may refuse to tell of a module that it does not have.
+	// The library's dependencies are downloaded first, so the commands ask no server. There is
+	// no release yet that a server could list, and a module proxy may refuse to list a module
+	// that it does not have.
 	if out, err := do("first", "go mod edit -replace github.com/weftnet/weft=../weft\ngo build -mod=mod -o own .\n"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/fabric"
 )
 
-// hydra runs a command under MPICH's launcher. The ranks have no fabric key but that of their job.
+// hydra runs a command under MPICH's launcher. The ranks have no fabric key except that of their
+// job.
 func hydra(t *testing.T, args ...string) (output string, err error) {
 	t.Helper()
 	launcher, err := exec.LookPath("mpiexec.hydra")

@@ -4,7 +4,7 @@
 //	go run . --out ../../docs/performance                           # and writes JSON, charts and the page there
 //	go run . --sealed                                               # measures Weft over sealed links, too
 //	go run . --programs --time 2s --out ../../docs/performance      # programs in the NIC, by the length of the message
-//	go run . --rates 10,100,155Mbit --time 10s --out ../../docs/performance   # messages beside TCP, by the rate of the cable
+//	go run . --rates 10,100,155Mbit --time 10s --out ../../docs/performance   # messages and TCP by cable rate
 //
 // Contestants that are not installed are skipped, and the result says so. It is a separate
 // module, so Weft does not depend on the contestants. Linux only.

@@ -1,5 +1,5 @@
-// Command attach attaches to the host's NIC daemon. If there is no daemon, it opens a NIC of its own.
-// Only the opening differs: all other calls are the same.
+// Command attach attaches to the host's NIC daemon. If there is no daemon, it opens a NIC of its
+// own. Only the opening differs: all other calls are the same.
 //
 //	weft nic &
 //	go run ./examples/attach
@@ -39,7 +39,8 @@ func run(ctx context.Context) error {
 	switch {
 	case err == nil:
 		fmt.Println("a process of the host's NIC")
-	case errors.Is(err, weft.ErrNoDaemon): // not ErrFull or ErrNotPermitted, which the operator must see
+	// not ErrFull or ErrNotPermitted, which the operator must see
+	case errors.Is(err, weft.ErrNoDaemon):
 		fmt.Println("no daemon here: a NIC inside")
 		p, err = weft.Open(ctx, weft.Config{Name: name})
 	}

@@ -1,5 +1,5 @@
-// Command call asks a server and gets an answer. Call sends a request and waits for the reply. Reply
-// answers the process that called.
+// Command call asks a server and gets an answer. Call sends a request and waits for the reply.
+// Reply answers the process that called.
 //
 //	go run ./examples/call
 //
@@ -69,9 +69,9 @@ func run(ctx context.Context) error {
 	return errors.Join(server.Close(), <-served)
 }
 
-// serve answers requests until the process is closed. An empty reply means that the server cannot do
-// what the caller asks. No caller can stop the server: not by a request that is too long, and not by
-// giving up or ending before the reply.
+// serve answers requests until the process is closed. An empty reply means that the server
+// cannot do what the caller asks. No caller can stop the server: not by a request that is too
+// long, and not by giving up or ending before the reply.
 func serve(ctx context.Context, p *weft.Process) error {
 	buf := make([]byte, 64)
 	for {

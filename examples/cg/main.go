@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// source is the right side of the equation.
+// source returns the right side of the equation at a position.
 func source(i, j int) float64 { return float64((i*j)%5) - 2 }
 
 // solve returns the residual before the first step and after each step, and the solution at rank 0.

@@ -33,7 +33,8 @@ func TestTheSolutionSatisfiesTheEquation(t *testing.T) {
 	}
 }
 
-// serial solves the equation by the same method in plain loops, with sums in the order of points.
+// serial solves the equation by the same method in plain loops. Its sums add the points in
+// order.
 func serial() []float64 {
 	const n = side * side
 	x, r, p, ap := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
@@ -84,7 +85,8 @@ func TestTheSolutionIsThatOfPlainLoops(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range serial() {
-		if math.Abs(got[i]-want) > 1000*tolerance { // the condition of the equation is about 1,700
+		// the condition number of the equation is about 1,700
+		if math.Abs(got[i]-want) > 1000*tolerance {
 			t.Fatalf("the solution at %d,%d is %v; expected %v", i/side, i%side, got[i], want)
 		}
 	}

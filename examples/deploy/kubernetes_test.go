@@ -24,7 +24,7 @@ func readDaemon(t *testing.T) (n namespace, c configMap, d daemonSet) {
 	return n, c, d
 }
 
-// configuration returns the configuration of the NIC daemon, which the daemon itself checks.
+// configuration returns the configuration of the NIC daemon, as the daemon parses it.
 func configuration(t *testing.T) daemon.Config {
 	t.Helper()
 	_, c, _ := readDaemon(t)
@@ -165,7 +165,8 @@ func TestThePodsOfAJobSetAreTheRanksOfOneJob(t *testing.T) {
 	}
 }
 
-// check fails the test if pods of a job cannot be ranks, or do not find the daemon of their node.
+// check fails the test if pods of a job cannot be ranks, or do not find the daemon of their
+// node.
 func (s jobSpec) check(t *testing.T) {
 	t.Helper()
 	pod := s.Template.Spec
@@ -188,8 +189,8 @@ func (s jobSpec) check(t *testing.T) {
 // secretKey is the value in the secret of a job.
 const secretKey = "4f6a0c2e91d3b7854f6a0c2e91d3b785"
 
-// place returns the place in the job that the pod with an index finds in its environment. The fields
-// are those of the pod, as Kubernetes sets them.
+// place returns the place in the job that the pod with an index finds in its environment. fields
+// holds the fields of the pod, as Kubernetes sets them.
 func (s jobSpec) place(t *testing.T, index int, fields map[string]string) environ.Place {
 	t.Helper()
 	env := map[string]string{"JOB_COMPLETION_INDEX": strconv.Itoa(index), "HOSTNAME": fmt.Sprintf("pod-%d", index)}

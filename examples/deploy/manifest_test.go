@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The types below are the fields of Kubernetes that the manifests use. A field that is not among them
-// fails the test, so a misspelt one does.
+// The types below have the fields of Kubernetes that the manifests use. A manifest with any
+// other field fails the test, so a misspelt field does.
 type (
 	meta struct {
 		Name, Namespace string
@@ -159,7 +159,7 @@ func read(t *testing.T, file string, into ...any) {
 	}
 }
 
-// is fails the test if an object is not of a kind.
+// is fails the test if an object has another API version or kind.
 func (o object) is(t *testing.T, apiVersion, kind string) {
 	t.Helper()
 	if o.APIVersion != apiVersion || o.Kind != kind {
@@ -167,8 +167,8 @@ func (o object) is(t *testing.T, apiVersion, kind string) {
 	}
 }
 
-// consistent fails the test if a pod mounts a volume that it does not have, or has more rights than
-// Weft needs.
+// consistent fails the test if a pod mounts a volume that it does not have, or has more rights
+// than Weft needs.
 func (p podSpec) consistent(t *testing.T) {
 	t.Helper()
 	if p.AutomountServiceAccountToken == nil || *p.AutomountServiceAccountToken {

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// The programs of a cluster with one node, as far as the script needs them. Each writes into a log.
+// cluster holds stand-ins for the programs of a cluster with one node, as far as the script
+// needs them. Each writes to a log.
 var cluster = map[string]string{
 	"scontrol": `echo node1; echo node2`,
 
@@ -47,8 +48,8 @@ echo "rank $SLURM_PROCID of $SLURM_STEP_NUM_TASKS: $*" >> "$LOG"
 [ "$SLURM_PROCID" != "$FAILS" ] || exit 3`,
 }
 
-// submit runs the script as sbatch does, with a program of which one rank may fail, and returns the
-// log and the exit status.
+// submit runs the script as sbatch does, and returns the log and the exit status. One rank of
+// its program fails if fails says so.
 func submit(t *testing.T, fails string, args ...string) (log []string, status int) {
 	t.Helper()
 	bin, file := t.TempDir(), filepath.Join(t.TempDir(), "log")
@@ -117,7 +118,8 @@ func TestTheSlurmScriptKeepsItsOptionsBeforeItsCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, commands, _ := strings.Cut(string(text), "\nset -eu\n") // sbatch reads no further than the first command
+	// sbatch reads only up to the first command
+	options, commands, _ := strings.Cut(string(text), "\nset -eu\n")
 	for _, option := range []string{"--job-name=", "--nodes=", "--ntasks-per-node=", "--time="} {
 		if !strings.Contains(options, "\n#SBATCH "+option) {
 			t.Errorf("no line #SBATCH %s stands before the first command", option)

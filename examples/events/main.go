@@ -1,5 +1,5 @@
-// Command events watches its peers. When a peer ends, an event says so. Events distinguish a NIC that
-// was closed from one that fell silent.
+// Command events watches its peers. When a peer ends, an event says so. Events distinguish a NIC
+// that was closed from one that fell silent.
 //
 //	go run ./examples/events
 //

@@ -1,6 +1,6 @@
-// Command groups adds up the numbers of four processes, and continues when one of them has ended. The
-// operations of the group then fail with the name of the ended member, and Shrink makes a new group of
-// the others.
+// Command groups adds up the numbers of four processes, and continues when one of them has
+// ended. The operations of the group then fail with the name of the ended member, and Shrink
+// makes a new group of the others.
 //
 //	go run ./examples/groups
 //
@@ -54,7 +54,7 @@ func run(ctx context.Context) error {
 	return all
 }
 
-// solve is the work of one member. The member of the highest rank ends early.
+// solve does the work of one member. The member of the highest rank ends early.
 func solve(ctx context.Context, p *weft.Process) error {
 	g, err := p.Join(ctx, "solvers", members)
 	if err != nil {
@@ -71,7 +71,8 @@ func solve(ctx context.Context, p *weft.Process) error {
 	if err := g.Barrier(ctx); err != nil || g.Rank() == members-1 {
 		return err
 	}
-	for err = nil; !errors.Is(err, weft.ErrGroupBroken); err = g.Barrier(ctx) { // until the NIC notices that end
+	// Repeat until the NIC notices that the other member has ended.
+	for err = nil; !errors.Is(err, weft.ErrGroupBroken); err = g.Barrier(ctx) {
 		if err != nil {
 			return err
 		}
@@ -86,5 +87,5 @@ func solve(ctx context.Context, p *weft.Process) error {
 	if g.Rank() == 0 {
 		fmt.Printf("without the one that had 3: %v\n", sum[0])
 	}
-	return g.Barrier(ctx) // so that no member leaves before all have the sum
+	return g.Barrier(ctx) // so no member leaves before all have the sum
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/parallel"
 )
 
-// serial is the plate after some steps, computed by a plain loop.
+// serial returns the plate after some steps, computed by a plain loop.
 func serial(n, steps int) []float64 {
 	plate, old := make([]float64, n*n), make([]float64, n*n)
 	at := func(i, j int) float64 {

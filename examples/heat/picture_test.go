@@ -79,10 +79,10 @@ func die(ctx context.Context, p *sim.Process, step uint64) error {
 	}
 }
 
-const lastCheckpoint = 6 * saveEvery // of four ranks
+const lastCheckpoint = 6 * saveEvery // the last one by four ranks
 
-// death runs the example on four simulated ranks, of which rank 2 dies after a checkpoint. It
-// returns the checkpoint from which the others go on, and the plate at the end.
+// death runs the example on four simulated ranks. Rank 2 dies after a checkpoint. death returns
+// the checkpoint from which the others go on, and the plate at the end.
 func death(t *testing.T) (before, after *snapshot) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: 1, NICs: 4})
@@ -139,8 +139,8 @@ func death(t *testing.T) (before, after *snapshot) {
 	return before, after
 }
 
-// The picture shows the last checkpoint of four ranks, and the plate that three ranks have computed
-// from it. Both have the bits of a plain loop.
+// The picture shows the last checkpoint of four ranks, and the plate that three ranks have
+// computed from it. Both have the same bits as a plain loop gives.
 func TestPictureOfHeatAfterTheDeathOfARank(t *testing.T) {
 	*side, *steps, *checkpoint = 80, 1000, t.TempDir()
 	before, after := death(t)

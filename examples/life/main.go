@@ -35,7 +35,8 @@ import (
 
 const side = 16
 
-// generations brings a glider, which moves one cell in four generations, to the opposite corner.
+// generations is the number of generations. A glider moves one cell in four generations, so here
+// it ends in the opposite corner.
 const generations = 40
 
 // alive reports whether a cell lives at the start: a glider, and a row of three.

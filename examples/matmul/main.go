@@ -21,7 +21,7 @@ import (
 
 const n = 96 // rows and columns, which are numbered from 1
 
-// left is an element of the first matrix: 1 if k divides i.
+// left returns an element of the first matrix: 1 if k divides i, else 0.
 func left(i, k int) float64 {
 	if i%k == 0 {
 		return 1
@@ -29,8 +29,9 @@ func left(i, k int) float64 {
 	return 0
 }
 
-// right is an element of the second matrix. If k divides j, it is Euler's totient of k: the count of
-// the numbers from 1 to k that have no divisor in common with k.
+// right returns an element of the second matrix. If k divides j, the element is Euler's totient
+// of k: the count of the numbers from 1 to k that have no divisor in common with k. Else it is
+// 0.
 func right(k, j int) float64 {
 	count := 0
 	if j%k == 0 {

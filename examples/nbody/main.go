@@ -29,7 +29,7 @@ type body struct{ X, Y, VX, VY, Mass float64 }
 
 type force struct{ X, Y float64 }
 
-// first is a body at the start: on a circle, and moving along it.
+// first returns a body at the start: on a circle, and moving along it.
 func first(i int) body {
 	a := 2 * math.Pi * float64(i) / count
 	r := 1 + float64(i%7)/10

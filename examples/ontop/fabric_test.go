@@ -13,10 +13,10 @@ import (
 
 var long = flag.Bool("long", false, "run the long forms of the tests, whose figures docs/stream.md has")
 
-// patience bounds what ends soon unless something is broken.
+// patience bounds waits that end soon unless something is broken.
 const patience = 2 * time.Minute
 
-// open makes a process with a NIC of its own.
+// open makes a process with an embedded NIC.
 func open(t *testing.T, cfg weft.Config) *weft.Process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -29,7 +29,8 @@ func open(t *testing.T, cfg weft.Config) *weft.Process {
 	return p
 }
 
-// behind is a dialer to services that `weft proxy` has put on the fabric: as it says, its NIC is at an address of this host.
+// behind returns a dialer to a service that `weft proxy` has put on the fabric. The proxy's NIC
+// is at an address of this host.
 func behind(t *testing.T, service, server string) *stream.Dialer {
 	t.Helper()
 	nic := freeport.Loopback(t)
@@ -38,7 +39,7 @@ func behind(t *testing.T, service, server string) *stream.Dialer {
 	return &stream.Dialer{Process: p, Timeout: patience}
 }
 
-// through is an address of TCP at this host that leads to a server by two proxies.
+// through returns a TCP address on this host that leads to a server through two proxies.
 func through(t *testing.T, service, server string) (address string) {
 	t.Helper()
 	nic, address := freeport.Loopback(t), freeport.Loopback(t)

@@ -18,8 +18,9 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// interopCases are those cases of gRPC's interop client that use no TLS and no credentials, by its names of them. One that fails says why and ends
-// the program. There is no pick_first_unary: it wants a server that says which of several it is, and gRPC's own in Go does not.
+// interopCases are the cases of gRPC's interop client that use no TLS and no credentials, by the
+// client's names. A case that fails prints the reason and ends the program. pick_first_unary is
+// left out: it needs a server that tells which of several it is, and gRPC's Go server does not.
 var interopCases = []struct {
 	name string
 	do   func(ctx context.Context, c *grpc.ClientConn, tc grpc_testing.TestServiceClient, dial func() *grpc.ClientConn)
@@ -64,14 +65,14 @@ func bare(do func(context.Context, grpc_testing.TestServiceClient)) func(context
 	}
 }
 
-// soak is 10 large calls, each of which succeeds; how soon says nothing here.
+// soak makes 10 large calls. Each must succeed; the latency does not matter here.
 func soak(ctx context.Context, channel func() (*grpc.ClientConn, func())) {
 	interop.DoSoakTest(ctx, interop.SoakTestConfig{RequestSize: 271828, ResponseSize: 314159, Iterations: 10, NumWorkers: 1,
 		PerIterationMaxAcceptableLatency: patience, OverallTimeout: patience, ChannelForTest: channel})
 }
 
-// runInterop runs the cases against a server of them. reports: it sends reports of its load every second, which no server but gRPC's own
-// program may do so often.
+// runInterop runs the cases against a server of them. reports says that the server sends load
+// reports every second. Only gRPC's own program may do so that often.
 func runInterop(t *testing.T, d *stream.Dialer, address string, reports bool) {
 	ran := 0
 	for _, c := range interopCases {
@@ -83,7 +84,8 @@ func runInterop(t *testing.T, d *stream.Dialer, address string, reports bool) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			var more []grpc.DialOption
-			if c.name == "orca_per_rpc" || c.name == "orca_oob" { // what the cases' description asks for
+			// as the description of the cases says
+			if c.name == "orca_per_rpc" || c.name == "orca_oob" {
 				more = append(more, grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"test_backend_metrics_load_balancer":{}}]}`))
 			}
 			dial := func() *grpc.ClientConn {
@@ -127,7 +129,7 @@ func TestGRPCsInteropCasesPassOverStreams(t *testing.T) {
 	}
 }
 
-// The server is gRPC's own program, which knows TCP alone.
+// The server is gRPC's own program, which supports TCP only.
 func TestGRPCsInteropServerPassesBehindAProxy(t *testing.T) {
 	server := filepath.Join(t.TempDir(), "server")
 	if out, err := exec.Command("go", "build", "-o", server, "google.golang.org/grpc/interop/server").CombinedOutput(); err != nil {

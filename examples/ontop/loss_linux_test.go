@@ -38,7 +38,7 @@ func newLossy(t *testing.T) lossy {
 	return lossy{at(0), at(1)}
 }
 
-// through is an address at the client's host that leads to the server by two proxies.
+// through returns an address on the client's host that leads to the server through two proxies.
 func (l lossy) through(t *testing.T, service, server string) string {
 	t.Helper()
 	port := func() string {
@@ -54,7 +54,8 @@ func (l lossy) through(t *testing.T, service, server string) string {
 	return address
 }
 
-// contest has a measuring program run against the server by TCP and through the proxies, in turns, and logs the ratio of the medians.
+// contest runs a measuring program against the server by TCP and through the proxies, in turns,
+// and logs the ratio of the medians.
 func contest(t *testing.T, what, tcp, proxied string, measure func(address string) float64) {
 	t.Helper()
 	rounds := 1
@@ -95,7 +96,7 @@ func TestRedisBenchmarkRunsThroughProxiesAndLoss(t *testing.T) {
 	}
 }
 
-// redisRate is the requests a second that redis-benchmark has printed, as in
+// redisRate returns the requests per second in the output of redis-benchmark, such as
 //
 //	"test","rps","avg_latency_ms",…
 //	"GET","70000.00","0.4",…

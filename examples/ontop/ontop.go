@@ -1,5 +1,8 @@
-// Package ontop runs clients that were written for TCP on streams of Weft, without a change: gRPC,
+// Package ontop runs clients that were written for TCP on streams of Weft, unchanged: gRPC,
 // Redis and PostgreSQL. Each only gets a function that dials.
+//
+//	program            client library   what it dials               server
+//	Go, on the fabric  gRPC ──────────► stream ───────────────────► stream.Listen
 //
 //	program            client library   what it dials               server
 //	Go, on the fabric  gRPC ──────────► stream ───────────────────► stream.Listen

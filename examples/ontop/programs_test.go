@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// place is where programs run.
+// place is a host on which programs run.
 type place struct {
-	ip      string // of it
+	ip      string // its address
 	command func(ctx context.Context, name string, args ...string) (c *exec.Cmd, start func() error)
 }
 
@@ -27,7 +27,7 @@ var here = place{"127.0.0.1", func(ctx context.Context, name string, args ...str
 	return c, c.Start
 }}
 
-// serve runs a program until the test ends, and returns when it has said that it is ready.
+// serve runs a program until the test ends. It returns when the program has printed ready.
 func (p place) serve(t *testing.T, ready string, as *syscall.Credential, name string, args ...string) {
 	t.Helper()
 	c, start := p.command(context.Background(), name, args...)
@@ -56,7 +56,7 @@ func (p place) serve(t *testing.T, ready string, as *syscall.Credential, name st
 				fmt.Fprintf(os.Stderr, "%s: %s\n", filepath.Base(name), s.Text())
 			}
 		}
-		_, _ = io.Copy(io.Discard, r) // behind a line that is too long
+		_, _ = io.Copy(io.Discard, r) // the rest, if a line is too long
 	}()
 	select {
 	case <-is:
@@ -120,7 +120,7 @@ var build = sync.OnceValues(func() (path string, err error) {
 	return filepath.Join(dir, "weft"), nil
 })
 
-var built string // what goes when the tests have ended
+var built string // removed when the tests have ended
 
 func TestMain(m *testing.M) {
 	status := m.Run()

@@ -68,7 +68,8 @@ func TestRedis(t *testing.T) {
 	}
 }
 
-// wakesAnother has calls wait at the server for what others send there: a subscriber, and one that pops from a list.
+// wakesAnother makes calls wait at the server for the messages of other clients: a subscriber,
+// and a pop from a list.
 func wakesAnother(ctx context.Context, t *testing.T, c *redis.Client) {
 	s := c.Subscribe(ctx, "news")
 	defer s.Close()

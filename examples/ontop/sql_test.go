@@ -20,7 +20,8 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// postgresTool is where a program of PostgreSQL is. Debian keeps those of the server out of PATH.
+// postgresTool returns the path of a program of PostgreSQL. Debian keeps the server's programs
+// out of PATH.
 func postgresTool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -34,7 +35,8 @@ func postgresTool(t *testing.T, name string) string {
 	return path
 }
 
-// postgresUser is as what PostgreSQL runs, which refuses to run as root.
+// postgresUser returns the user for PostgreSQL, which refuses to run as root; nil if this
+// process is not root.
 func postgresUser(t *testing.T) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -53,7 +55,8 @@ func postgresUser(t *testing.T) *syscall.Credential {
 	return nil
 }
 
-// postgres runs a new server, and returns its address. Its superuser is weft, its database postgres.
+// postgres runs a new server, and returns its address. Its superuser is weft, its database
+// postgres.
 func (p place) postgres(t *testing.T) string {
 	t.Helper()
 	initdb, server, as := postgresTool(t, "initdb"), postgresTool(t, "postgres"), postgresUser(t)
@@ -110,7 +113,8 @@ func TestPostgreSQL(t *testing.T) {
 	}
 }
 
-// fills writes rows, some of them long, in a transaction that stays and in one that does not, and reads them.
+// fills writes rows, some of them long, in a transaction that commits and in one that rolls
+// back, and reads them.
 func fills(ctx context.Context, t *testing.T, db *sql.DB) {
 	note := strings.Repeat("a long note, ", 1<<20/13)
 	for _, keep := range []bool{false, true} {
@@ -157,7 +161,7 @@ func fills(ctx context.Context, t *testing.T, db *sql.DB) {
 	}
 }
 
-// countsTogether has several connections add to one row.
+// countsTogether adds to one row from several connections.
 func countsTogether(ctx context.Context, t *testing.T, db *sql.DB) {
 	var all sync.WaitGroup
 	for range 8 {
@@ -176,7 +180,8 @@ func countsTogether(ctx context.Context, t *testing.T, db *sql.DB) {
 	}
 }
 
-// cancels ends a query that would take an hour, which the server is told by a connection of its own.
+// cancels ends a query that would take an hour. The client tells the server over a separate
+// connection.
 func cancels(ctx context.Context, t *testing.T, db *sql.DB) {
 	soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()

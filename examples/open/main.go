@@ -1,5 +1,5 @@
-// Command open sends one message between two processes, each with a NIC of its own. The client knows
-// the address of the server's NIC. With that address the two could also run on two hosts.
+// Command open sends one message between two processes, each with a NIC of its own. The client
+// knows the address of the server's NIC. With that address the two could also run on two hosts.
 //
 //	go run ./examples/open
 //

@@ -32,7 +32,7 @@ func TestExamplesAreRightAndFormatted(t *testing.T) {
 	}
 }
 
-// start loads an example on a NIC of its own and starts it.
+// start loads an example on a new NIC and starts it.
 func start(t *testing.T, id vm.ID, files ...string) (*mem.Fabric, *mem.NIC) {
 	t.Helper()
 	f := mem.NewFabric()
@@ -88,7 +88,7 @@ func TestPingAndPongFindOneAnotherByName(t *testing.T) {
 	}
 }
 
-// sign makes the message that filter.pdl lets through.
+// sign makes a message that filter.pdl passes.
 func sign(rest []byte) []byte {
 	const key, stir = 0x51a7c0de5eed1e55, 0x9e3779b97f4a7c15
 	b := append(make([]byte, 8), rest...)
@@ -130,7 +130,7 @@ func TestFilterLetsThroughWhatIsSigned(t *testing.T) {
 
 func TestBucketLetsThroughARate(t *testing.T) {
 	f, n := start(t, 1, "bucket.pdl")
-	f.Step = 10_000 // ns a look at the clock, in which 1,000 tokens come
+	f.Step = 10_000 // ns per reading of the clock, in which 1,000 tokens come
 	judge := func(size int) vm.Outcome {
 		return n.Machine.Dispatch(&vm.Message{Program: 1, Trigger: 1, Payload: make([]byte, size)})
 	}

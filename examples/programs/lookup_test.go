@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Each NIC has the program by another number, and one key. A process asks for each key of the others: one SEND reaches all of them.
+// Each NIC has the program under another number, with one key. A process asks for each key of
+// the others: one SEND reaches all of them.
 func TestALookUpByMulticastFindsTheNICThatHasTheKey(t *testing.T) { // PANIC-7
 	const hosts, first = 5, 430
 	each(t, hosts, func(t *testing.T, f *sim.Fabric) {
@@ -26,7 +27,8 @@ func TestALookUpByMulticastFindsTheNICThatHasTheKey(t *testing.T) { // PANIC-7
 			})
 		}
 		f.Process(0, "asker/0", func(p *sim.Process) error {
-			sleep(p, time.Second) // the keys are there, and the NICs have told one another of their programs
+			// the keys are set, and the NICs have told one another of their programs
+			sleep(p, time.Second)
 			buf := make([]byte, 64)
 			for host := 1; host < hosts; host++ {
 				if err := handled(p, first, 2, uint64(100+host), number(p)); err != nil {

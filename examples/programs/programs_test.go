@@ -40,7 +40,8 @@ func TestExamplesAreRightAndFormatted(t *testing.T) {
 	}
 }
 
-// Which of the examples can reside in the driver is said in docs/programs.md: none that needs delivery.
+// docs/programs.md lists the examples that can reside in the driver: those that need no
+// delivery.
 func TestTheExamplesThatCanResideInTheDriverAreThoseOfThePage(t *testing.T) {
 	files, err := filepath.Glob("../*/*.pdl")
 	if err != nil {
@@ -59,7 +60,7 @@ func TestTheExamplesThatCanResideInTheDriverAreThoseOfThePage(t *testing.T) {
 	}
 }
 
-// compiled is the module of an example.
+// compiled returns the module of an example.
 func compiled(t *testing.T, file string) *prog.Module {
 	t.Helper()
 	src, err := os.ReadFile(file)
@@ -73,12 +74,12 @@ func compiled(t *testing.T, file string) *prog.Module {
 	return m
 }
 
-// fabric has two NICs and a link between them that loses and repeats.
+// fabric returns two NICs and a link between them that loses, repeats and reorders.
 func fabric(seed uint64) *sim.Fabric {
 	return sim.New(sim.Config{Seed: seed, Faults: sim.Faults{Loss: 0.03, Duplicate: 0.03, Reorder: 0.03}})
 }
 
-// load puts an example into the NIC of a host and starts it.
+// load loads an example into the NIC of a host and starts it.
 func load(t *testing.T, f *sim.Fabric, host int, id vm.ID, file string) {
 	t.Helper()
 	if _, _, err := simulated.Engine(f, host).Programs().Load(nicprogram.Spec{Module: compiled(t, file), ID: id, Start: true}); err != nil {
@@ -131,7 +132,8 @@ func TestTheDirectoryAnswersProcessesOfOtherNICs(t *testing.T) { // PANIC-7
 		defer cancel()
 		directory := program.Address{NIC: sim.NICID(1), ID: 20}
 		for key := range uint64(100) {
-			if err := programs.SendHandled(ctx, directory, 1, words(key*1024, key+7)); err != nil { // all keys begin at one place
+			// all keys have the same first place
+			if err := programs.SendHandled(ctx, directory, 1, words(key*1024, key+7)); err != nil {
 				return err
 			}
 		}

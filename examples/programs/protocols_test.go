@@ -20,7 +20,7 @@ type heard struct {
 	words   []uint64
 }
 
-// hear waits for a message of program id; ok is false when none has come within a time.
+// hear waits for a message of program id. ok is false if none has come within the time.
 func hear(p *sim.Process, id program.ID, within time.Duration) (h heard, ok bool, err error) {
 	ctx, cancel := p.Runtime().WithTimeout(context.Background(), within)
 	defer cancel()
@@ -39,7 +39,8 @@ func hear(p *sim.Process, id program.ID, within time.Duration) (h heard, ok bool
 	return h, true, nil
 }
 
-// Words that a slow process has no room for go back and come again: it gets each once, and those of a NIC that begins anew are the only ones lost.
+// Words for which a slow process has no room go back and come again. The process gets each once.
+// Only the words of a restarted NIC are lost.
 func TestWhatIsReturnedComesAgainAndOnce(t *testing.T) { // PANIC-7
 	each(t, 2, func(t *testing.T, f *sim.Fabric) {
 		load(t, f, 0, 420, "resender.pdl")
@@ -85,7 +86,8 @@ func TestWhatIsReturnedComesAgainAndOnce(t *testing.T) { // PANIC-7
 	})
 }
 
-// All members hear the same, in the same order; one that begins anew hears a later part of it.
+// All members hear the same messages, in the same order. A restarted member hears a later part
+// of them.
 func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 	const members, restarts, saidEach = 3, 2, 12
 	each(t, members, func(t *testing.T, f *sim.Fabric) {
@@ -103,7 +105,7 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 		f.After(restartsAt, func() { moved(0) })
 		f.After(restarted+100*time.Millisecond, func() { moved(uint64(sim.NICID(restarts))) })
 		var lives [members]int
-		var order [members][]string // of the member's present life
+		var order [members][]string // of the member's current life
 		for host := range members {
 			f.Serve(host, fmt.Sprint("member/", host), func(p *sim.Process) error {
 				lives[host]++
@@ -135,7 +137,8 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 						if err := say(0); err != nil {
 							return err
 						}
-						if host == 0 { // it has the token when the other goes
+						// it has the token when the other NIC goes
+						if host == 0 {
 							sleep(p, restartsAt-200*time.Millisecond-f.Elapsed())
 							if err := handled(p, 430, 2, 777); err != nil {
 								return err
@@ -171,24 +174,24 @@ func TestMembersHearOneOrder(t *testing.T) { // PANIC-7
 	})
 }
 
-// A pageUser is a process that reads and writes pages, as the directory lets it.
+// A pageUser is a process that reads and writes pages with the directory's permission.
 type pageUser struct {
 	p     *sim.Process
 	place uint64
-	heeds uint64              // the count of the next message
-	early map[uint64]heard    // those that have come before it
+	heeds uint64              // the number of the next message
+	early map[uint64]heard    // messages that came early
 	mode  map[uint64]weft.Tag // of the pages that it has: 2 to read, 3 to write
 	all   []*pageUser
 }
 
 const pagesProgram = 440
 
-// ask sends to the directory, at host 0.
+// ask sends a message to the directory, at host 0.
 func (u *pageUser) ask(trigger uint32, message ...uint64) error {
 	return program.On(u.p.Weft()).SendHandled(context.Background(), program.Address{NIC: sim.NICID(0), ID: pagesProgram}, trigger, words(message...))
 }
 
-// heed takes the next message of the directory, and gives up a page if that says so.
+// heed takes the next message of the directory. If the message says so, it gives up a page.
 func (u *pageUser) heed() (h heard, ok bool, err error) {
 	for {
 		if h, ok = u.early[u.heeds]; ok {
@@ -208,7 +211,7 @@ func (u *pageUser) heed() (h heard, ok bool, err error) {
 	return h, true, nil
 }
 
-// get has the directory give a page, to read or to write.
+// get asks the directory for a page, to read or to write.
 func (u *pageUser) get(page uint64, mode weft.Tag) error {
 	if err := u.ask(uint32(mode), page, u.place); err != nil {
 		return err
@@ -232,7 +235,7 @@ func (u *pageUser) get(page uint64, mode weft.Tag) error {
 	}
 }
 
-// judge holds the directory to its promise: many read, or one writes.
+// judge checks the directory's promise: many processes read a page, or one writes it.
 func (u *pageUser) judge(page uint64) error {
 	for _, o := range u.all {
 		if other := o.mode[page]; o != u && other != 0 && (other == 3 || u.mode[page] == 3) {

@@ -23,7 +23,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Each of these runs on a link that loses, repeats and reorders, and one of the NICs begins anew in the middle, with nothing of what it had.
+// Each of these tests runs on a link that loses, repeats and reorders. One of the NICs restarts
+// in the middle, without its former state.
 
 const (
 	restartsAt = 2 * time.Second
@@ -31,7 +32,8 @@ const (
 	seeds      = 3
 )
 
-// reboots has a host's NIC and processes vanish and begin anew, with what setUp gives it.
+// reboots restarts a host's NIC and processes. setUp sets the NIC up, at first and after the
+// restart.
 func reboots(f *sim.Fabric, host int, setUp func()) {
 	setUp()
 	f.After(restartsAt, func() {
@@ -56,7 +58,7 @@ func segment(t *testing.T, f *sim.Fabric, host, size int) *shared {
 	return &shared{mem}
 }
 
-// told waits until flag 0 is set, and clears it.
+// told waits until flag 0 is set, and clears it. It returns false if the flag is not set in time.
 func (s *shared) told(p *sim.Process, within time.Duration) bool {
 	_, flags := nicprogram.SegmentSync(s.mem)
 	rt := p.Runtime()
@@ -68,14 +70,14 @@ func (s *shared) told(p *sim.Process, within time.Duration) bool {
 	return false
 }
 
-// pattern fills b with bytes that a number makes.
+// pattern fills b with bytes that depend on n.
 func pattern(b []byte, n int) {
 	for i := range b {
 		b[i] = byte(n*31 + i*7)
 	}
 }
 
-// each runs a test with some seeds, and wants the run to end.
+// each runs a test with several seeds, and fails it if the run does not end.
 func each(t *testing.T, hosts int, body func(t *testing.T, f *sim.Fabric)) {
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed+1), func(t *testing.T) {
@@ -94,7 +96,8 @@ func sleep(p *sim.Process, d time.Duration) { p.Runtime().Sleep(context.Backgrou
 // number returns the word by which programs send to a process.
 func number(p *sim.Process) uint64 { return uint64(program.On(p.Weft()).Number()) }
 
-// handled sends to a program of the own NIC until it has handled the message.
+// handled sends a message to a program of the own NIC, and waits until the program has handled
+// it.
 func handled(p *sim.Process, id program.ID, trigger uint32, message ...uint64) error {
 	return program.On(p.Weft()).SendHandled(context.Background(), program.Address{ID: id}, trigger, words(message...))
 }
@@ -119,7 +122,7 @@ func TestGetDeliverBringsBackWhatWasInTheSegment(t *testing.T) { // PANIC-42
 					return err
 				}
 				if !mine.told(p, time.Second) {
-					continue // the other NIC has it no more
+					continue // the other NIC does not have it any more
 				}
 				if !bytes.Equal(mine.mem[4096:4096+size], mine.mem[:size]) {
 					return fmt.Errorf("exchange %d of %d bytes brings back something else", n, size)
@@ -155,7 +158,8 @@ func TestApp2AppTellsBothProcesses(t *testing.T) { // PANIC-44
 			theirs = segment(t, f, 1, 8192)
 		})
 		const size = 200
-		f.Serve(1, "answers/0", func(p *sim.Process) error { // each byte the other way round
+		// the answer has all bits of each byte inverted
+		f.Serve(1, "answers/0", func(p *sim.Process) error {
 			for {
 				if !theirs.told(p, time.Second) {
 					continue
@@ -164,7 +168,7 @@ func TestApp2AppTellsBothProcesses(t *testing.T) { // PANIC-44
 					theirs.mem[i] = ^theirs.mem[4096+i]
 				}
 				if err := handled(p, 412, 1, 0, size); err != nil {
-					return nil // its NIC has gone, and it begins anew with it
+					return nil // its NIC has gone, and it restarts with the NIC
 				}
 			}
 		})
@@ -172,7 +176,7 @@ func TestApp2AppTellsBothProcesses(t *testing.T) { // PANIC-44
 		f.Process(0, "asks/0", func(p *sim.Process) error {
 			for n := 0; done < 100; n++ {
 				if done == 50 {
-					sleep(p, restarted) // the other half with the NIC that has begun anew
+					sleep(p, restarted) // the other half runs with the restarted NIC
 				}
 				pattern(mine.mem[:size], n)
 				if err := handled(p, 412, 1, uint64(sim.NICID(1)), size); err != nil {
@@ -212,7 +216,7 @@ func TestDelivertestDisplaysATimeForEachLength(t *testing.T) {
 				return fmt.Errorf("it displays %v, %v, and has delivered %d", took, err, binary.LittleEndian.Uint64(s.mem))
 			}
 			if lives == 1 {
-				sleep(p, time.Hour) // until it vanishes
+				sleep(p, time.Hour) // until the NIC vanishes
 			}
 			return nil
 		})
@@ -237,7 +241,7 @@ func guard(t *testing.T, f *sim.Fabric, host int, file string) {
 	simulated.Turn(f, host)
 }
 
-// sealed is a message that the filter lets through: its words behind a token.
+// sealed returns a message that the filter passes: its words after a token.
 func sealed(message ...uint64) []byte {
 	const key, stir = 0x51a7c0de5eed1e55, 0x9e3779b97f4a7c15
 	token := uint64(key) ^ uint64(8+8*len(message))
@@ -325,7 +329,7 @@ func TestAFlowIsShapedToItsRate(t *testing.T) {
 			rt := p.Runtime()
 			begin := rt.Now()
 			for rt.Now().Sub(begin) < 2*restarted {
-				for range 200 { // three times as much as a burst
+				for range 200 { // three times a burst
 					ctx, cancel := rt.WithTimeout(context.Background(), time.Second)
 					err := p.Send(ctx, weft.Name{App: "victim"}, 1, make([]byte, size))
 					cancel()
@@ -343,7 +347,7 @@ func TestAFlowIsShapedToItsRate(t *testing.T) {
 	})
 }
 
-// Ping is begun again when the NIC of pong has begun anew: the message that was there is lost.
+// After the NIC of pong has restarted, ping starts again: the message in it is lost.
 func TestPingIsBegunAgainWhenPongsNICWasAway(t *testing.T) { // PANIC-40
 	each(t, 2, func(t *testing.T, f *sim.Fabric) {
 		load(t, f, 0, 416, "ping.pdl")
@@ -373,7 +377,7 @@ func TestPingIsBegunAgainWhenPongsNICWasAway(t *testing.T) { // PANIC-40
 	})
 }
 
-// A directory that has begun anew is empty, and answers for what is set again.
+// A restarted directory is empty, and answers for keys that are set again.
 func TestADirectoryThatBeginsAnewIsFilledAgain(t *testing.T) { // PANIC-7
 	each(t, 2, func(t *testing.T, f *sim.Fabric) {
 		reboots(f, 1, func() { load(t, f, 1, 20, "directory.pdl") })

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// The tenant sends 2 MB as fast as it can. They leave at 100 MB/s behind a burst of 64 KiB, and all of them arrive.
+// The tenant sends 2 MB as fast as it can. The data leaves at 100 MB/s after a burst of 64 KiB,
+// and all of it arrives.
 func TestATenantSendsNoFasterThanItsShaperLetsIt(t *testing.T) { // PANIC-7
 	const size, messages, burst, perMicrosecond = 1024, 2048, 64 << 10, 100
 	each(t, 2, func(t *testing.T, f *sim.Fabric) {

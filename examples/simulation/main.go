@@ -1,6 +1,7 @@
-// Command simulation runs an application on a simulated fabric, on virtual time. The network loses,
-// repeats and damages frames, and a partition cuts the server off for five seconds. The application,
-// serve and ask, does not know that it is simulated. The same seed gives the same run.
+// Command simulation runs an application on a simulated fabric, on virtual time. The network
+// loses, repeats and damages frames, and a partition cuts the server off for five seconds. The
+// application, serve and ask, does not know that it is simulated. The same seed gives the same
+// run.
 //
 //	go run ./examples/simulation
 //
@@ -68,8 +69,8 @@ func serve(ctx context.Context, p *weft.Process) error {
 	}
 }
 
-// ask makes calls, and retries each until it succeeds. A failed call was executed once or not at all,
-// so a retry may execute it twice. For an echo that is harmless.
+// ask makes calls, and retries each until it succeeds. A failed call was executed once or not at
+// all, so a retry may execute it twice. For an echo that is harmless.
 func ask(ctx context.Context, p *weft.Process, calls int, answered *int) error {
 	server, reply := p.Peer(echo), make([]byte, 64)
 	for range calls {

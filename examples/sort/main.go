@@ -25,7 +25,7 @@ type record struct {
 	Origin int32
 }
 
-// drawn is the record with a number. Some keys occur more than once.
+// drawn returns the record with a number. Some keys occur more than once.
 func drawn(i int) record {
 	x := uint32(i) * 2654435761
 	x = (x ^ x>>15) * 2246822519

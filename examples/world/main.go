@@ -23,8 +23,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// joinWithin is how long a rank waits for the others. A cluster may need minutes to bring a program to
-// all its hosts.
+// joinWithin is how long a rank waits for the others. A cluster may need minutes to bring a
+// program to all its hosts.
 const joinWithin = 15 * time.Minute
 
 func main() {

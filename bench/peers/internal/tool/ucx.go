@@ -17,7 +17,8 @@ import (
 	"github.com/weftnet/weft/internal/freeport"
 )
 
-// UCX is ucx_perftest with its tag-matched messages, over shared memory on one host and tcp between two.
+// UCX is ucx_perftest with its tag-matched messages, over shared memory on one host and tcp
+// between two.
 type UCX struct{ dir string }
 
 // NewUCX returns an error if ucx_perftest is not installed.
