@@ -1,10 +1,10 @@
 // Command peers does the same work with Weft and with its alternatives, in turns, in one run.
 //
-//	cd bench/peers && go run .                                      # about ten minutes; needs root for hosts of their own
-//	go run . --out ../../docs/performance                           # and writes JSON, charts and the page there
+//	cd bench/peers && go run .                                      # about ten minutes; hosts need root
+//	go run . --out ../../docs/performance                           # and writes JSON, charts and the page
 //	go run . --sealed                                               # measures Weft over sealed links, too
-//	go run . --programs --time 2s --out ../../docs/performance      # programs in the NIC, by the length of the message
-//	go run . --rates 10,100,155Mbit --time 10s --out ../../docs/performance   # messages and TCP by cable rate
+//	go run . --programs --time 2s --out ../../docs/performance      # programs in the NIC, by message length
+//	go run . --rates 10,100,155Mbit --time 10s --out ../../docs/performance   # messages and TCP, by rate
 //
 // Contestants that are not installed are skipped, and the result says so. It is a separate
 // module, so Weft does not depend on the contestants. Linux only.
