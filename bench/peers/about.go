@@ -35,7 +35,8 @@ func weftBinary(ctx context.Context, named, dir string) (string, error) {
 	var out []byte
 	// git may refuse to say which commit this is
 	for _, stamp := range []string{"auto", "false"} {
-		build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)), "-buildvcs="+stamp, "-o", binary, "./cmd/weft")
+		build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)), "-buildvcs="+stamp,
+			"-o", binary, "./cmd/weft")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err = build.CombinedOutput(); err == nil {
 			return binary, nil
@@ -105,7 +106,8 @@ func commit(ctx context.Context, binary string, named bool) string {
 
 // differs reports whether files other than documents and this module differ from their commit.
 func differs(ctx context.Context) bool {
-	out, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude,top)docs", ":(exclude,top)bench/peers").Output()
+	out, err := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/",
+		":(exclude,top)docs", ":(exclude,top)bench/peers").Output()
 	return err != nil || strings.TrimSpace(string(out)) != ""
 }
 

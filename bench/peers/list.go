@@ -103,16 +103,19 @@ func (l *list) full() contest.Jobs { return contest.FullJobs(l.f.head, l.f.point
 // every user. These links are plain.
 func (l *list) addWeft() {
 	weft := func(args ...string) *tool.Weft { return &tool.Weft{Binary: l.f.weft, Dir: l.dir, Args: args} }
-	l.add(contest.Contestant{Name: "Weft, shm", Ground: contest.Host, Jobs: l.full(), Often: true, Run: weft("--link", "shm").Run})
+	l.add(contest.Contestant{Name: "Weft, shm", Ground: contest.Host, Jobs: l.full(), Often: true,
+		Run: weft("--link", "shm").Run})
 	for _, link := range []string{"udp", "xdp"} {
-		l.add(contest.Contestant{Name: "Weft, " + link, Ground: contest.Veth, Jobs: l.full(), Run: weft("--link", link, "--testbed", "veth").Run})
+		l.add(contest.Contestant{Name: "Weft, " + link, Ground: contest.Veth, Jobs: l.full(),
+			Run: weft("--link", link, "--testbed", "veth").Run})
 	}
 	l.add(contest.Contestant{Name: "Weft, udp, daemons", Ground: contest.Veth, Jobs: contest.HeadJobs(l.f.head),
 		Run: weft("--link", "udp", "--testbed", "veth", "--deployment", "daemon").Run})
 	for _, loss := range contest.Losses() {
 		for _, link := range []string{"udp", "xdp"} {
-			l.add(contest.Contestant{Name: "Weft, " + link, Ground: contest.Loss, Loss: loss, Jobs: contest.LossJobs(l.f.head),
-				Run: weft("--link", link, "--testbed", "veth", "--loss", fmt.Sprint(loss)).Run})
+			l.add(contest.Contestant{Name: "Weft, " + link, Ground: contest.Loss, Loss: loss,
+				Jobs: contest.LossJobs(l.f.head),
+				Run:  weft("--link", link, "--testbed", "veth", "--loss", fmt.Sprint(loss)).Run})
 		}
 	}
 	if l.f.sealed {
@@ -133,7 +136,8 @@ func (l *list) addSealedWeft() {
 		{"Weft, udp, daemons", contest.HeadJobs(l.f.head), []string{"--link", "udp", "--deployment", "daemon"}},
 	} {
 		w := &tool.Weft{Binary: l.f.weft, Dir: l.dir, Args: append(c.args, "--testbed", "veth"), Sealed: true}
-		l.add(contest.Contestant{Name: contest.SealedName(c.plain), Ground: contest.Veth, Sealed: true, Jobs: c.jobs, Run: w.Run})
+		l.add(contest.Contestant{Name: contest.SealedName(c.plain), Ground: contest.Veth, Sealed: true, Jobs: c.jobs,
+			Run: w.Run})
 	}
 }
 
@@ -149,16 +153,20 @@ func (l *list) addGo() {
 		if p.Clean {
 			jobs := l.full().Upto(p.Most, p.Measures...)
 			if !p.Tunnel {
-				l.add(contest.Contestant{Name: p.Name, Ground: contest.Host, Sealed: p.Sealed, Jobs: jobs, Notes: p.Notes, Run: at(l.here)})
+				l.add(contest.Contestant{Name: p.Name, Ground: contest.Host, Sealed: p.Sealed, Jobs: jobs,
+					Notes: p.Notes, Run: at(l.here)})
 			}
-			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Sealed: p.Sealed, Jobs: jobs, Notes: p.Notes, Run: at(l.veth)})
+			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Sealed: p.Sealed, Jobs: jobs, Notes: p.Notes,
+				Run: at(l.veth)})
 		}
 		if p.Hosts {
-			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Sealed: p.Sealed, Jobs: contest.HeadJobs(l.f.head).Upto(p.Most, p.Measures...), Notes: p.Notes, Run: at(l.veth)})
+			l.add(contest.Contestant{Name: p.Name, Ground: contest.Veth, Sealed: p.Sealed,
+				Jobs: contest.HeadJobs(l.f.head).Upto(p.Most, p.Measures...), Notes: p.Notes, Run: at(l.veth)})
 		}
 		for _, loss := range contest.Losses() {
 			if p.Lossy {
-				l.add(contest.Contestant{Name: p.Name, Ground: contest.Loss, Loss: loss, Sealed: p.Sealed, Jobs: contest.LossJobs(l.f.head), Notes: p.Notes, Run: at(l.lossy[loss])})
+				l.add(contest.Contestant{Name: p.Name, Ground: contest.Loss, Loss: loss, Sealed: p.Sealed,
+					Jobs: contest.LossJobs(l.f.head), Notes: p.Notes, Run: at(l.lossy[loss])})
 			}
 		}
 	}
@@ -202,8 +210,9 @@ func (l *list) addBoth(name string, jobs contest.Jobs, memory bool, notes map[st
 		ground string
 		site   *ground.Site
 	}{{contest.Host, l.here}, {contest.Veth, l.veth}} {
-		l.add(contest.Contestant{Name: name, Ground: at.ground, Jobs: jobs, Often: memory && at.ground == contest.Host, Notes: notes, Run: func(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, error) {
-			return run(ctx, at.site, jobs)
-		}})
+		l.add(contest.Contestant{Name: name, Ground: at.ground, Jobs: jobs, Often: memory && at.ground == contest.Host,
+			Notes: notes, Run: func(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, error) {
+				return run(ctx, at.site, jobs)
+			}})
 	}
 }

@@ -115,15 +115,19 @@ func parseFlags(args []string) (*flags, error) {
 	fs.DurationVar(&f.head, "time", 200*time.Millisecond, "for each figure of the table, in each round")
 	fs.DurationVar(&f.point, "point", 30*time.Millisecond, "for each other point of the curves, in each round")
 	fs.DurationVar(&f.patience, "patience", 10*time.Second, "how long a contestant's part of a round may take")
-	fs.IntVar(&f.nice, "nice", -10, "how nice all contestants are to others on this machine, -20 to 19; below 0 needs privilege")
+	fs.IntVar(&f.nice, "nice", -10,
+		"how nice all contestants are to others on this machine, -20 to 19; below 0 needs privilege")
 	fs.StringVar(&f.only, "only", "", "only contestants whose name matches this regular `expression`")
 	fs.StringVar(&f.weft, "weft", "", "the weft `binary`; it is built if none is named")
 	fs.StringVar(&f.out, "out", "", "write JSON, charts and the page to this `directory`")
 	fs.StringVar(&f.from, "from", "", "measure nothing: report what this `file` has, a JSON of an earlier run")
-	fs.StringVar(&f.add, "add", "", "add the rows of this run to those of this `file`, a JSON of an earlier run, in place of what that has of the same contestants")
+	fs.StringVar(&f.add, "add", "",
+		"add the rows of this run to those of this `file`, a JSON of an earlier run, in place of what that has of the same contestants")
 	fs.BoolVar(&f.sealed, "sealed", measureSealed, "measure Weft over sealed links too: weft bench gets --sealed on")
-	fs.BoolVar(&f.programs, "programs", false, "measure programs in the NIC instead, by the length of the message: --rounds of --time for each series and length")
-	fs.StringVar(&f.rates, "rates", "", "measure messages beside TCP instead, over cables of these `rates`, such as 10,100,155Mbit: --time for each rate and length")
+	fs.BoolVar(&f.programs, "programs", false,
+		"measure programs in the NIC instead, by the length of the message: --rounds of --time for each series and length")
+	fs.StringVar(&f.rates, "rates", "",
+		"measure messages beside TCP instead, over cables of these `rates`, such as 10,100,155Mbit: --time for each rate and length")
 	fs.BoolVar(&f.json, "json", false, "print JSON instead of a table")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
@@ -213,7 +217,8 @@ func beChild(args []string) error {
 		}
 		return pagepeer.Measure(context.Background(), args[1], args[2], args[3], jobs, os.Stdout)
 	}
-	return fmt.Errorf("%s %q: expected server KIND ADDRESS, client KIND ADDRESS JOBS, calls PREFIX ADDRESS or pages KIND ADDRESS SERVER JOBS", childWord, args)
+	return fmt.Errorf("%s %q: expected server KIND ADDRESS, client KIND ADDRESS JOBS, calls PREFIX ADDRESS or pages KIND ADDRESS SERVER JOBS",
+		childWord, args)
 }
 
 // report prints the result, and writes it to files if the flags ask for it.

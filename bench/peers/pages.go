@@ -17,7 +17,9 @@ func (l *list) addPages() {
 		servers["Weft, page-in, "+link.Name] = tool.PageServer(l.f.weft, link)
 		servers["Weft, call, "+link.Name] = tool.CallServer(l.self, link)
 	}
-	for name, find := range map[string]func() (tool.Server, error){"Redis": tool.NewRedis, "memcached": tool.NewMemcached} {
+	for name, find := range map[string]func() (tool.Server, error){
+		"Redis": tool.NewRedis, "memcached": tool.NewMemcached,
+	} {
 		if s, err := find(); l.there(name, err) {
 			servers[name], servers[name+", pipelined"] = s, s
 		}
@@ -35,7 +37,8 @@ func (l *list) addDevices() {
 	add := func(name string, d tool.Device, notes map[string]string) {
 		f, err := tool.NewFio(d)
 		if l.there(name, err) {
-			l.addOver(contest.Blocks, name, contest.PageJobs(l.f.head).Upto(contest.PageSize, contest.Latency, contest.Reads), notes, f.Run)
+			l.addOver(contest.Blocks, name, contest.PageJobs(l.f.head).Upto(contest.PageSize, contest.Latency,
+				contest.Reads), notes, f.Run)
 		}
 	}
 	for _, link := range pagepeer.Links() {
@@ -48,8 +51,12 @@ func (l *list) addDevices() {
 }
 
 // addOver adds a contestant between two hosts.
-func (l *list) addOver(where, name string, jobs contest.Jobs, notes map[string]string, run func(context.Context, *ground.Site, contest.Jobs) ([]contest.Sample, error)) {
-	l.add(contest.Contestant{Name: name, Ground: where, Jobs: jobs, Notes: notes, Run: func(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, error) {
-		return run(ctx, l.veth, jobs)
-	}})
+func (l *list) addOver(
+	where, name string, jobs contest.Jobs, notes map[string]string,
+	run func(context.Context, *ground.Site, contest.Jobs) ([]contest.Sample, error),
+) {
+	l.add(contest.Contestant{Name: name, Ground: where, Jobs: jobs, Notes: notes,
+		Run: func(ctx context.Context, jobs contest.Jobs) ([]contest.Sample, error) {
+			return run(ctx, l.veth, jobs)
+		}})
 }

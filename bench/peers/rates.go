@@ -41,7 +41,8 @@ func runRates(ctx context.Context, f *flags, out io.Writer) error {
 	if f.weft, err = weftBinary(ctx, f.weft, dir); err != nil {
 		return err
 	}
-	r := &ratesResult{Machine: machine(), Commit: commit(ctx, f.weft, named), Date: time.Now().UTC().Format(time.RFC3339)}
+	r := &ratesResult{Machine: machine(), Commit: commit(ctx, f.weft, named),
+		Date: time.Now().UTC().Format(time.RFC3339)}
 	others := othersTook()
 	if err := r.run(ctx, f); err != nil {
 		return err

@@ -70,7 +70,8 @@ func newHelpCommand() *cobra.Command {
 				return err
 			}
 			if len(rest) > 0 {
-				return usagef("arguments %s: expected the name of a command", strings.Trim(fmt.Sprintf("%q", rest), "[]"))
+				return usagef("arguments %s: expected the name of a command",
+					strings.Trim(fmt.Sprintf("%q", rest), "[]"))
 			}
 			return of.Help()
 		},

@@ -43,12 +43,15 @@ func newBenchCommand() *cobra.Command {
 		all = append(all, newBenchKind(k))
 	}
 	all = append(all, machineBenches()...)
-	return newGroup("bench", "Measure latency, rate and bandwidth", append(all, lossBench(), idleBench(), pollBench(), fairnessBench(), incastBench(),
-		groupBench(bench.KindBarrier, "Measure barriers of a group"), groupBench(bench.KindBroadcast, "Measure broadcasts to a group"),
-		groupBench(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
-		limitsBench(), hostileBench(), newBenchProgram(), vmBench(), netstarBench(), parallelBench(), contendedBench(), streamsBench(),
-		copiesBench(), pagesBench(bench.KindPageIn, "Measure reading pages of network memory"),
-		pagesBench(bench.KindPageOut, "Measure writing pages of network memory"))...)
+	return newGroup("bench", "Measure latency, rate and bandwidth",
+		append(all, lossBench(), idleBench(), pollBench(), fairnessBench(), incastBench(),
+			groupBench(bench.KindBarrier, "Measure barriers of a group"),
+			groupBench(bench.KindBroadcast, "Measure broadcasts to a group"),
+			groupBench(bench.KindAllReduce, "Measure reductions of which every member gets the result"),
+			limitsBench(), hostileBench(), newBenchProgram(), vmBench(), netstarBench(), parallelBench(),
+			contendedBench(), streamsBench(),
+			copiesBench(), pagesBench(bench.KindPageIn, "Measure reading pages of network memory"),
+			pagesBench(bench.KindPageOut, "Measure writing pages of network memory"))...)
 }
 
 func newBenchKind(k bench.Kind) *cobra.Command {
@@ -82,34 +85,42 @@ and writes where they are, as a program has it that wants bandwidth. With --json
   weft bench %[1]s --testbed veth --link xdp --against limit
   weft bench %[1]s --serve              # on one host, and on the other:
   weft bench %[1]s 10.0.0.1`, k.Name),
-		each: "size", self: &f.Self, use: " [HOST]", argument: cobra.MaximumNArgs(1), flags: f.define, check: f.complete, instead: f.side, spoilt: true,
+		each: "size", self: &f.Self, use: " [HOST]", argument: cobra.MaximumNArgs(1), flags: f.define,
+		check: f.complete, instead: f.side, spoilt: true,
 		run: f.run, head: f.Head, line: bench.Lines(k.Name),
 	}.command()
 }
 
 func (f *benchFlags) define(fs *pflag.FlagSet) {
 	choiceFlag(fs, &f.Link, "link", bench.LinkUDP, bench.Links(), "what carries the frames")
-	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(), "where the NICs are: in the processes, in daemons, or one in a daemon that both processes share")
+	choiceFlag(fs, &f.Deployment, "deployment", bench.DeployedEmbedded, bench.Deployments(),
+		"where the NICs are: in the processes, in daemons, or one in a daemon that both processes share")
 	f.Sizes = []int{f.kind.Size}
-	sizesFlag(fs, &f.Sizes, f.kind.Least, f.kind.Most, "length of a message in bytes; all: 1 B to 4 MiB, in powers of four")
+	sizesFlag(fs, &f.Sizes, f.kind.Least, f.kind.Most,
+		"length of a message in bytes; all: 1 B to 4 MiB, in powers of four")
 	timeFlag(fs, &f.Time, 5*time.Second, "how long to measure each size")
 	fs.BoolVar(&f.serve, "serve", false, "be the other side for clients from other hosts, until interrupted")
 	fs.StringVar(&f.listen, "listen", ":"+strconv.Itoa(bench.DefaultPort), "`IP:PORT` at which --serve waits")
-	choiceFlag(fs, &f.testbed, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
+	choiceFlag(fs, &f.testbed, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth},
+		"where the two sides are: on this host, or on two made for it")
 	f.seal.define(fs, "on,off measures both in turns, and tells what sealing adds")
 	shareFlag(fs, &f.Loss, "loss", "packets that a testbed loses, each way")
 	mtuFlag(fs, &f.MTU)
-	choiceFlag(fs, &f.against, "against", "", []string{"limit"}, "measure beside what the ground allows, in turns with it")
-	fs.BoolVar(&f.Apart, "apart", false, "give each side processors of its own; --against limit does so, unless this is false")
+	choiceFlag(fs, &f.against, "against", "", []string{"limit"},
+		"measure beside what the ground allows, in turns with it")
+	fs.BoolVar(&f.Apart, "apart", false,
+		"give each side processors of its own; --against limit does so, unless this is false")
 	intFlag(fs, &f.Rounds, "rounds", 9, 1, 1000, "how often they take turns; what is printed are medians")
 	if f.kind.Trips {
 		hdrFlag(fs, &f.hdr)
 	}
-	fs.BoolVar(&f.child, "child", false, "be a side of a measurement that another weft makes, and end with standard input")
+	fs.BoolVar(&f.child, "child", false,
+		"be a side of a measurement that another weft makes, and end with standard input")
 }
 
 func mtuFlag(fs *pflag.FlagSet, p *int) {
-	intFlag(fs, p, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU, "bytes that the testbed's cable carries")
+	intFlag(fs, p, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU,
+		"bytes that the testbed's cable carries")
 }
 
 // complete takes the argument and checks the combinations of flags.
@@ -117,9 +128,11 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 	fs, shared := c.Flags(), f.Deployment == bench.DeployedShared
 	switch {
 	case shared && fs.Changed("link"):
-		return usagef("--deployment shared with --link %s: expected no link, since both processes have the same NIC", f.Link)
+		return usagef("--deployment shared with --link %s: expected no link, since both processes have the same NIC",
+			f.Link)
 	case shared && !f.child && (f.serve || len(args) > 0):
-		return usagef("--deployment shared with --serve or a host: expected neither, since both processes have the same NIC")
+		return usagef(
+			"--deployment shared with --serve or a host: expected neither, since both processes have the same NIC")
 	case shared && f.testbed == testbedVeth:
 		return usagef("--deployment shared with --testbed veth: expected one or the other, since both processes have the same NIC")
 	case f.serve && len(args) > 0:
@@ -169,7 +182,8 @@ func (f *benchFlags) complete(c *cobra.Command, args []string) (err error) {
 	}
 	if len(args) > 0 {
 		if f.Host, err = hostPort(args[0]); err != nil {
-			return usagef("host %q: %w; expected an address or a name, such as 10.0.0.1 or 10.0.0.1:%d", args[0], err, bench.DefaultPort)
+			return usagef("host %q: %w; expected an address or a name, such as 10.0.0.1 or 10.0.0.1:%d",
+				args[0], err, bench.DefaultPort)
 		}
 	}
 	if err := f.Check(); err != nil {
@@ -225,7 +239,8 @@ func (f *benchFlags) side(c *cobra.Command) (is bool, err error) {
 			return err
 		}
 		_, port, _ := net.SplitHostPort(addr)
-		_, err = fmt.Fprintf(out, "Serving at %s until interrupted. On the other host: weft bench %s THIS-HOST:%s\n", addr, f.Kind, port)
+		_, err = fmt.Fprintf(out, "Serving at %s until interrupted. On the other host: weft bench %s THIS-HOST:%s\n",
+			addr, f.Kind, port)
 		return err
 	})
 }

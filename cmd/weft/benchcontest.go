@@ -24,27 +24,32 @@ type contestFlags struct {
 func contendedBench() *cobra.Command {
 	f := &contestFlags{ContestOptions: bench.ContestOptions{Kind: bench.KindContended, Over: bench.CarriedBy(),
 		Deployments: []string{bench.DeployedEmbedded}, Against: []string{bench.AgainstTCP}}}
-	return f.command("Measure Weft and TCP beside programs that compute", `Measures round trips and writes one way while other programs compute on all processors, as
+	return f.command("Measure Weft and TCP beside programs that compute",
+		`Measures round trips and writes one way while other programs compute on all processors, as
 on a machine that several services share. Weft and TCP take turns. Both do the same work, each in
 two processes of its own.`, func(fs *pflag.FlagSet) {
-		intFlag(fs, &f.Hogs, "hogs", runtime.NumCPU(), 0, 1024, "how many programs compute meanwhile, each on one processor")
-		wordsFlag(fs, &f.Over, "over", "CARRIER,…", bench.CarriedBy(), "what carries the bytes: messages (calls, in round trips) or streams")
-		f.counts(fs, "streams", "1", "how many connections, or messages, at a time")
-		f.sizes(fs, "64,64KiB,1MiB")
-	}, `  weft bench contended --hogs 2
+			intFlag(fs, &f.Hogs, "hogs", runtime.NumCPU(), 0, 1024,
+				"how many programs compute meanwhile, each on one processor")
+			wordsFlag(fs, &f.Over, "over", "CARRIER,…", bench.CarriedBy(),
+				"what carries the bytes: messages (calls, in round trips) or streams")
+			f.counts(fs, "streams", "1", "how many connections, or messages, at a time")
+			f.sizes(fs, "64,64KiB,1MiB")
+		}, `  weft bench contended --hogs 2
   weft bench contended --hogs 2 --size 1MiB --streams 16 --over stream --json
   weft bench contended --deployment daemon --against tcp,tls`)
 }
 
 // streamsBench returns the command weft bench streams.
 func streamsBench() *cobra.Command {
-	f := &contestFlags{ContestOptions: bench.ContestOptions{Kind: bench.KindStreams, Over: []string{bench.CarriedByStreams},
+	f := &contestFlags{ContestOptions: bench.ContestOptions{Kind: bench.KindStreams,
+		Over:        []string{bench.CarriedByStreams},
 		Deployments: []string{bench.DeployedEmbedded}, Against: []string{bench.AgainstTCP}}}
-	return f.command("Measure many streams at a time, beside TCP and TLS", `Measures round trips and writes one way over many streams at a time. Streams and TCP take turns.
+	return f.command("Measure many streams at a time, beside TCP and TLS",
+		`Measures round trips and writes one way over many streams at a time. Streams and TCP take turns.
 Both do the same work, each in two processes of its own.`, func(fs *pflag.FlagSet) {
-		f.counts(fs, "count", "1,4,16,64", "how many streams at a time")
-		f.sizes(fs, "1KiB,64KiB,1MiB")
-	}, `  weft bench streams
+			f.counts(fs, "count", "1,4,16,64", "how many streams at a time")
+			f.sizes(fs, "1KiB,64KiB,1MiB")
+		}, `  weft bench streams
   weft bench streams --count 1,64 --size 64KiB --against tcp,tls --json`)
 }
 
@@ -64,10 +69,14 @@ ratio of the medians and that of the bytes are medians of the rounds' ratios.`,
 		each: "case", self: &f.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			flags(fs)
-			wordsFlag(fs, &f.Deployments, "deployment", "WHERE,…", []string{bench.DeployedEmbedded, bench.DeployedDaemon}, "where the NICs are: in the processes, or in daemons")
+			wordsFlag(fs, &f.Deployments, "deployment", "WHERE,…",
+				[]string{bench.DeployedEmbedded, bench.DeployedDaemon},
+				"where the NICs are: in the processes, or in daemons")
 			wordsFlag(fs, &f.Against, "against", "WHAT,…", bench.ContestAgainst(), "what to measure beside")
-			choiceFlag(fs, &f.testbed, "testbed", testbedVeth, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
-			choiceFlag(fs, &f.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkXDP}, "what carries Weft's frames")
+			choiceFlag(fs, &f.testbed, "testbed", testbedVeth, []string{testbedLoopback, testbedVeth},
+				"where the two sides are: on this host, or on two made for it")
+			choiceFlag(fs, &f.Link, "link", bench.LinkUDP, []string{bench.LinkUDP, bench.LinkXDP},
+				"what carries Weft's frames")
 			timeFlag(fs, &f.Time, 4*time.Second, "how long to measure each case")
 			intFlag(fs, &f.Rounds, "rounds", 5, 1, 1000, "how often the two take turns; what is printed are medians")
 		},
@@ -77,18 +86,21 @@ ratio of the medians and that of the bytes are medians of the rounds' ratios.`,
 
 // counts defines the flag for the number of concurrent connections.
 func (f *contestFlags) counts(fs *pflag.FlagSet, name, value, usage string) {
-	listFlag(fs, &f.Streams, name, value, "whole numbers from 1 to "+strconv.Itoa(bench.MostCarried), func(s string) (int, bool) {
-		n, err := strconv.Atoi(s)
-		return n, err == nil && n >= 1 && n <= bench.MostCarried
-	}, usage)
+	listFlag(fs, &f.Streams, name, value,
+		"whole numbers from 1 to "+strconv.Itoa(bench.MostCarried), func(s string) (int, bool) {
+			n, err := strconv.Atoi(s)
+			return n, err == nil && n >= 1 && n <= bench.MostCarried
+		}, usage)
 }
 
 // sizes defines the flag for the lengths of messages and writes.
 func (f *contestFlags) sizes(fs *pflag.FlagSet, value string) {
-	listFlag(fs, &f.Sizes, "size", value, "numbers of bytes from 1 to "+strconv.Itoa(bench.MaxSize)+", such as 64, 4KiB or 1MiB", func(s string) (int, bool) {
-		sizes, ok := bench.ParseSizes(s)
-		return first(sizes), ok && len(sizes) == 1 && sizes[0] >= 1
-	}, "bytes of a message each way, or of a write")
+	listFlag(fs, &f.Sizes, "size", value,
+		"numbers of bytes from 1 to "+strconv.Itoa(bench.MaxSize)+", such as 64, 4KiB or 1MiB",
+		func(s string) (int, bool) {
+			sizes, ok := bench.ParseSizes(s)
+			return first(sizes), ok && len(sizes) == 1 && sizes[0] >= 1
+		}, "bytes of a message each way, or of a write")
 }
 
 func first(l []int) int {
@@ -100,7 +112,8 @@ func first(l []int) int {
 
 func (f *contestFlags) check(*cobra.Command, []string) error {
 	if f.Link == bench.LinkXDP && f.testbed != testbedVeth {
-		return usagef("--link xdp on this host: expected --testbed veth, since AF_XDP joins hosts by their network interfaces")
+		return usagef(
+			"--link xdp on this host: expected --testbed veth, since AF_XDP joins hosts by their network interfaces")
 	}
 	if err := f.Check(); err != nil {
 		return &exitError{exitUsage, err}
@@ -123,12 +136,15 @@ func (f *contestFlags) head() string {
 		where = "two hosts made for it"
 	}
 	return fmt.Sprintf("# weft bench %s: link %s, %s, %d programs compute; %v for each case, medians of %d rounds\n# %-8s %-9s %-7s %7s %8s  %22s %22s %22s\n",
-		f.Kind, f.Link, where, f.Hogs, f.Time, f.Rounds, "over", "NICs", "against", "streams", "bytes", "p50 µs, other, ratio", "p99 µs, other, ratio", "MB/s, other, ratio")
+		f.Kind, f.Link, where, f.Hogs, f.Time, f.Rounds, "over", "NICs", "against", "streams", "bytes",
+		"p50 µs, other, ratio", "p99 µs, other, ratio", "MB/s, other, ratio")
 }
 
 // contestLine formats a row for people.
 func contestLine(r bench.ContestRow) string {
 	mb := func(x float64) float64 { return x / 1e6 }
-	return fmt.Sprintf("%-10s %-9s %-7s %7d %8d  %8.1f %7.1f %5.2f  %8.1f %7.1f %5.2f  %8.1f %7.1f %5.2f\n", r.Over, r.Deployment, r.Against, r.Streams, r.Size,
-		us(r.P50), us(r.TCPP50), r.RatioP50, us(r.P99), us(r.TCPP99), r.RatioP99, mb(r.Bytes), mb(r.TCPBytes), r.RatioBytes)
+	return fmt.Sprintf("%-10s %-9s %-7s %7d %8d  %8.1f %7.1f %5.2f  %8.1f %7.1f %5.2f  %8.1f %7.1f %5.2f\n",
+		r.Over, r.Deployment, r.Against, r.Streams, r.Size,
+		us(r.P50), us(r.TCPP50), r.RatioP50, us(r.P99), us(r.TCPP99), r.RatioP99, mb(r.Bytes), mb(r.TCPBytes),
+		r.RatioBytes)
 }

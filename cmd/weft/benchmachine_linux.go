@@ -21,7 +21,8 @@ func machineBenches() []*cobra.Command {
 func deathsBench() *cobra.Command {
 	var o machine.DeathsOptions
 	return benchOf[machine.DeathsOptions, machine.DeathsRow]{
-		o: &o, name: machine.KindDeaths, short: "Look for what jobs leave behind when a rank, a daemon, a launcher or a host dies",
+		o: &o, name: machine.KindDeaths,
+		short: "Look for what jobs leave behind when a rank, a daemon, a launcher or a host dies",
 		long: `Makes hosts out of network namespaces (needs root), starts a NIC daemon on each, and runs
 jobs on them with weft run. Each job dies in one way, round after round. A row tells how long
 any process of the job stayed, and what was left: processes, memory files, sockets. The exit
@@ -31,12 +32,14 @@ status is 1 if anything was left after a minute.`, each: "way to die",
 			intFlag(fs, &o.Hosts, "hosts", 4, 2, 16, "hosts of the testbed")
 			intFlag(fs, &o.Ranks, "ranks", 8, 3, 256, "ranks of a job")
 			intFlag(fs, &o.Rounds, "rounds", 20, 1, 1000, "jobs for each way to die")
-			durationFlag(fs, &o.Grace, "grace", time.Second, 10*time.Millisecond, time.Minute, "time between SIGTERM and SIGKILL")
+			durationFlag(fs, &o.Grace, "grace", time.Second, 10*time.Millisecond, time.Minute,
+				"time between SIGTERM and SIGKILL")
 			wordsFlag(fs, &o.Kinds, "only", "WAY,…", machine.Deaths(), "only these ways to die")
 		},
 		run: machine.RunDeaths,
 		head: func() string {
-			return fmt.Sprintf("# weft bench %s: %d rounds each, %d ranks on %d hosts, grace %v\n", machine.KindDeaths, o.Rounds, o.Ranks, o.Hosts, o.Grace)
+			return fmt.Sprintf("# weft bench %s: %d rounds each, %d ranks on %d hosts, grace %v\n",
+				machine.KindDeaths, o.Rounds, o.Ranks, o.Hosts, o.Grace)
 		},
 		line: func(r machine.DeathsRow) string {
 			left := "nothing left"
@@ -63,8 +66,10 @@ if a line was lost, torn or out of its rank's order, or if the launcher had more
 		},
 		run: single(machine.RunLines),
 		line: func(r machine.LinesRow) string {
-			return fmt.Sprintf("%d lines of %d ranks in order and whole, %.1f MB in %.2f s (%.1f MB/s); launcher %.1f MiB\n",
-				r.Lines, r.Ranks, float64(r.Bytes)/1e6, r.Seconds, float64(r.Bytes)/1e6/r.Seconds, float64(r.Launcher)/(1<<20))
+			return fmt.Sprintf(
+				"%d lines of %d ranks in order and whole, %.1f MB in %.2f s (%.1f MB/s); launcher %.1f MiB\n",
+				r.Lines, r.Ranks, float64(r.Bytes)/1e6, r.Seconds, float64(r.Bytes)/1e6/r.Seconds,
+				float64(r.Launcher)/(1<<20))
 		},
 	}.command()
 }
@@ -110,7 +115,8 @@ of a testbed (needs root), where the ratio is the second median by the first.`, 
 			if r.Missing != "" {
 				return fmt.Sprintf("%-16s %s\n", r.Launcher, r.Missing)
 			}
-			line := fmt.Sprintf("%-16s %3d ranks on %d hosts: %6.1f ms", r.Launcher, r.Ranks, r.Hosts, float64(r.Median)/1e6)
+			line := fmt.Sprintf("%-16s %3d ranks on %d hosts: %6.1f ms",
+				r.Launcher, r.Ranks, r.Hosts, float64(r.Median)/1e6)
 			if r.Ratio > 0 {
 				line += fmt.Sprintf("; ratio %.2f", r.Ratio)
 			}
@@ -124,7 +130,8 @@ func ms(ns int64) int64 { return ns / int64(time.Millisecond) }
 // newVictimCommand returns the command that the ranks of these measurements run.
 func newVictimCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "victim KIND ARGUMENT", Short: "Be a rank of weft bench deaths or weft bench lines", Hidden: true, Args: cobra.ExactArgs(2),
+		Use: "victim KIND ARGUMENT", Short: "Be a rank of weft bench deaths or weft bench lines", Hidden: true,
+		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if args[0] != "speaker" {
 				return machine.Victim(args[0], args[1])

@@ -16,7 +16,8 @@ func netstarBench() *cobra.Command {
 	var o bench.NetstarOptions
 	var where string
 	return benchOf[bench.NetstarOptions, bench.NetstarRow]{
-		o: &o, sealing: &o.Sealing, name: bench.KindNetstar, short: "Measure what Net*'s interface claims: system calls of a message, timers, recovery, and messages beside TCP",
+		o: &o, sealing: &o.Sealing, name: bench.KindNetstar,
+		short: "Measure what Net*'s interface claims: system calls of a message, timers, recovery, and messages beside TCP",
 		long: `Measures what the paper of Net* claims for an interface of shared queues
 (docs/netstar.md):
 
@@ -36,8 +37,10 @@ paces; only messages are measured then.`, each: "figure",
 		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) {
 			wordsFlag(fs, &o.Parts, "only", "PART,…", bench.NetstarParts(), "only these parts")
-			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "what messages and TCP go over")
-			ratesFlag(fs, &o.Rates, "rates of the cables of two hosts, such as 10,100,155Mbit: messages beside TCP over each")
+			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth},
+				"what messages and TCP go over")
+			ratesFlag(fs, &o.Rates,
+				"rates of the cables of two hosts, such as 10,100,155Mbit: messages beside TCP over each")
 			o.Loss = 0.01
 			shareFlag(fs, &o.Loss, "loss", "frames that are lost, each way (default 1%)")
 			timeFlag(fs, &o.Time, time.Second, "how long to measure each figure")
@@ -63,7 +66,9 @@ func checkRates(c *cobra.Command, o *bench.NetstarOptions) error {
 		return nil
 	}
 	if c.Flags().Changed("testbed") && !o.Veth {
-		return usagef("--rate with --testbed %s: cables with a rate are between two hosts; expected --testbed %s, or none", testbedLoopback, testbedVeth)
+		return usagef(
+			"--rate with --testbed %s: cables with a rate are between two hosts; expected --testbed %s, or none",
+			testbedLoopback, testbedVeth)
 	}
 	if len(o.Parts) == 0 {
 		o.Parts = []string{bench.NetstarMessages}
@@ -100,29 +105,35 @@ func netstarFigures(r bench.NetstarRow) string {
 	switch {
 	case r.Beside != nil:
 		b := r.Beside
-		line := fmt.Sprintf("echo %.2f µs, TCP %.2f µs (%.2f x); %.1f MB/s, TCP %.1f MB/s (%.2f x)", us(b.MessageP50), us(b.TCPP50), b.Faster, b.MessageBytes/1e6, b.TCPBytes/1e6, b.More)
+		line := fmt.Sprintf("echo %.2f µs, TCP %.2f µs (%.2f x); %.1f MB/s, TCP %.1f MB/s (%.2f x)",
+			us(b.MessageP50), us(b.TCPP50), b.Faster, b.MessageBytes/1e6, b.TCPBytes/1e6, b.More)
 		if b.OfRate != nil {
 			line += fmt.Sprintf("; %.0f %% of the rate, TCP %.0f %%", 100*b.MessageShare, 100*b.TCPShare)
 		}
 		return line
 	case r.Calls != nil:
 		c := r.Calls
-		return fmt.Sprintf("system calls: output %.3f a message, %.3f a burst of %d, input %.3f a message; %.2f µs until they are there", c.Output, c.PerBurst, c.Burst, c.Input, us(c.P50))
+		return fmt.Sprintf("system calls: output %.3f a message, %.3f a burst of %d, input %.3f a message; %.2f µs until they are there",
+			c.Output, c.PerBurst, c.Burst, c.Input, us(c.P50))
 	case r.OfLink != nil:
 		l := r.OfLink
-		return fmt.Sprintf("system calls a message: sender %.3f, receiver %.3f; %.3f staged", l.Sender, l.Receiver, l.Staged)
+		return fmt.Sprintf("system calls a message: sender %.3f, receiver %.3f; %.3f staged",
+			l.Sender, l.Receiver, l.Staged)
 	case r.Copies != nil:
 		c := r.Copies
-		return fmt.Sprintf("copies of a message: sender %.2f (the process %.2f), receiver %.2f (the process %.2f)", c.Sender, c.SenderOwn, c.Receiver, c.ReceiverOwn)
+		return fmt.Sprintf("copies of a message: sender %.2f (the process %.2f), receiver %.2f (the process %.2f)",
+			c.Sender, c.SenderOwn, c.Receiver, c.ReceiverOwn)
 	case r.Recovery != nil:
 		c := r.Recovery
-		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d sent again, %.1f µs later (%.1f without)", 100*c.Loss, us(c.P50), us(c.CleanP50), us(c.P99), us(c.P999), c.Sent, us(c.Delay), us(c.CleanDelay))
+		return fmt.Sprintf("%.1f %% lost: p50 %.2f µs (%.2f without), p99 %.2f µs, p99.9 %.2f µs; %d sent again, %.1f µs later (%.1f without)",
+			100*c.Loss, us(c.P50), us(c.CleanP50), us(c.P99), us(c.P999), c.Sent, us(c.Delay), us(c.CleanDelay))
 	case r.Timer != nil:
 		c := r.Timer
 		return fmt.Sprintf("%.1f ns a timer (%.1f x), %.1f ns a look; %d run", c.Each, c.ToHotel, c.Look, c.Running)
 	case r.Tick != nil:
 		t := r.Tick
-		return fmt.Sprintf("found after %.2f µs, by a system call there after %.2f µs (%.0f x)", us(t.TickP50), us(t.CallP50), t.Slower)
+		return fmt.Sprintf("found after %.2f µs, by a system call there after %.2f µs (%.0f x)",
+			us(t.TickP50), us(t.CallP50), t.Slower)
 	case r.Missing != "":
 		return "not measured: " + r.Missing
 	}

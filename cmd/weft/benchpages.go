@@ -31,7 +31,8 @@ each of the two is on a host that is made for it (needs root).`, self: &o.Self, 
 			bytesFlag(fs, &page, "page", 4096, 4096, "size of a page: 4KiB or 8KiB")
 			intFlag(fs, &o.Depth, "depth", 1, 1, 256, "how many pages are under way at a time")
 			timeFlag(fs, &o.Time, 5*time.Second, "how long to measure")
-			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth}, "where the two sides are: on this host, or on two made for it")
+			choiceFlag(fs, &where, "testbed", testbedLoopback, []string{testbedLoopback, testbedVeth},
+				"where the two sides are: on this host, or on two made for it")
 		},
 		check: func(*cobra.Command, []string) error {
 			o.Page, o.Veth = int(page), where == testbedVeth
@@ -46,7 +47,8 @@ each of the two is on a host that is made for it (needs root).`, self: &o.Self, 
 		run: single(bench.RunPages),
 		line: func(r bench.PagesRow) string {
 			return fmt.Sprintf("# weft bench %s: link %s, pages of %d bytes, %d at a time\n# %10s %12s %12s %15s %8s\n%12.2f %12.2f %12.0f %15.2f %8.2f\n",
-				r.Bench, r.Link, r.Page, r.Depth, "p50 µs", "p99 µs", "pages/s", "call p50 µs", "ratio", us(r.P50), us(r.P99), r.Rate, us(r.Call), r.Ratio)
+				r.Bench, r.Link, r.Page, r.Depth, "p50 µs", "p99 µs", "pages/s", "call p50 µs", "ratio", us(r.P50),
+				us(r.P99), r.Rate, us(r.Call), r.Ratio)
 		},
 	}.command()
 }
@@ -56,11 +58,13 @@ func copiesBench() *cobra.Command {
 	const short = "Count how often pages of network memory are copied"
 	o := bench.PagesOptions{Kind: bench.KindPages}
 	return benchOf[bench.PagesOptions, bench.CopiesRow]{
-		o: &o, sealing: &o.Sealing, name: bench.KindPages, short: short, long: short + pagesLong, each: "scenario", self: &o.Self, spoilt: true,
+		o: &o, sealing: &o.Sealing, name: bench.KindPages, short: short, long: short + pagesLong, each: "scenario",
+		self: &o.Self, spoilt: true,
 		flags: func(fs *pflag.FlagSet) { pagesLinkFlag(fs, &o) },
 		run:   bench.RunCopies,
 		head: func() string {
-			return fmt.Sprintf("# weft bench %s: link %s\n# %-12s %16s %12s\n", bench.KindPages, o.Link, "scenario", "copies of a page", "p50 µs")
+			return fmt.Sprintf("# weft bench %s: link %s\n# %-12s %16s %12s\n",
+				bench.KindPages, o.Link, "scenario", "copies of a page", "p50 µs")
 		},
 		line: func(r bench.CopiesRow) string {
 			return fmt.Sprintf("%-14s %16.3f %12.2f\n", r.Scenario, r.Copies, us(r.P50))

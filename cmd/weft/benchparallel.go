@@ -42,7 +42,8 @@ ratios.`,
 		flags: func(fs *pflag.FlagSet) {
 			wordsFlag(fs, &o.Cases, "only", "CASE,…", bench.ParallelCases(), "only these cases")
 			timeFlag(fs, &o.Time, 3*time.Second, "how long to measure each case with its baseline")
-			intFlag(fs, &o.Rounds, "rounds", 9, 1, 1000, "how often a case and its baseline take turns; what is printed are medians")
+			intFlag(fs, &o.Rounds, "rounds", 9, 1, 1000,
+				"how often a case and its baseline take turns; what is printed are medians")
 			fs.StringVar(&o.Flags, "cflags", "-O2", "`FLAGS` of the compiler of MPICH's programs")
 			fs.BoolVar(&o.Small, "small", false, "measure small shapes, to see whether the results are right")
 		},
@@ -54,7 +55,8 @@ ratios.`,
 		},
 		run: bench.RunParallel,
 		head: func() string {
-			return fmt.Sprintf("# weft bench %s: %v for each case, medians of %d rounds\n# %-9s %5s %9s %12s %12s  %s\n",
+			return fmt.Sprintf(
+				"# weft bench %s: %v for each case, medians of %d rounds\n# %-9s %5s %9s %12s %12s  %s\n",
 				bench.KindParallel, o.Time, o.Rounds, "case", "ranks", "size", "µs", "baseline µs", "ratio")
 		},
 		line: parallelLine,

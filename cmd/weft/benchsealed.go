@@ -23,7 +23,8 @@ type sealedFlags struct {
 }
 
 func (f *sealedFlags) define(fs *pflag.FlagSet, both string) {
-	choiceFlag(fs, &f.links, "sealed", sealedOff, []string{sealedOn, sealedOff, sealedBoth}, "encrypt and authenticate what goes between NICs; "+both)
+	choiceFlag(fs, &f.links, "sealed", sealedOff, []string{sealedOn, sealedOff, sealedBoth},
+		"encrypt and authenticate what goes between NICs; "+both)
 	fs.StringVar(&f.fabric, "fabric", "", "`FILE` with the fabric key")
 	_ = fs.MarkHidden("fabric") // it is defined
 }
@@ -48,7 +49,9 @@ func (f *sealedFlags) withKey(run func() error) (err error) {
 }
 
 // oneByOne measures plain links, sealed links, or both in turn.
-func oneByOne[O, R any](f *sealedFlags, o *O, into *bench.Sealing, run func(context.Context, O, func(R) error) error) func(context.Context, func(R) error) error {
+func oneByOne[O, R any](
+	f *sealedFlags, o *O, into *bench.Sealing, run func(context.Context, O, func(R) error) error,
+) func(context.Context, func(R) error) error {
 	return func(ctx context.Context, row func(R) error) error {
 		return f.withKey(func() error {
 			all := []string{f.links}

@@ -120,7 +120,8 @@ func (b benchOf[O, R]) command() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, what)
 	if c.Flags().Lookup("child") == nil {
-		c.Flags().StringVar(&child, "child", "", "be a process of a measurement that another weft makes: what this says")
+		c.Flags().StringVar(&child, "child", "",
+			"be a process of a measurement that another weft makes: what this says")
 	}
 	c.Flags().Lookup("child").Hidden = true
 	return c

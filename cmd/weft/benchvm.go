@@ -25,7 +25,8 @@ index, assignments. The last row has the geometric means.`, each: "kernel", spoi
 				bench.KindVM, o.Time, "kernel", "activations", "ns each", "M/s", "x native")
 		},
 		line: func(r bench.VMRow) string {
-			return fmt.Sprintf("%16s %12d %12.2f %12.0f %9.1f\n", r.Kernel, r.Iterations, r.PerOp, r.OpsPerSec/1e6, r.NativeRatio)
+			return fmt.Sprintf("%16s %12d %12.2f %12.0f %9.1f\n",
+				r.Kernel, r.Iterations, r.PerOp, r.OpsPerSec/1e6, r.NativeRatio)
 		},
 	}.command()
 }

@@ -13,7 +13,8 @@ import (
 
 func init() {
 	register(func() *cobra.Command {
-		return newGroup("capture", "Work with captures of a NIC's frames, which weft nic --capture writes", newCaptureDecryptCommand())
+		return newGroup("capture", "Work with captures of a NIC's frames, which weft nic --capture writes",
+			newCaptureDecryptCommand())
 	})
 }
 
@@ -40,10 +41,12 @@ not in it yet is left out.`,
 			}
 			printDecrypted(c.OutOrStdout(), args[1], n)
 			if n.Torn {
-				fmt.Fprintf(c.ErrOrStderr(), "weft: %s ends within a block: its NIC still runs, or did not end in order\n", args[0])
+				fmt.Fprintf(c.ErrOrStderr(),
+					"weft: %s ends within a block: its NIC still runs, or did not end in order\n", args[0])
 			}
 			if n.BadKeys > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "weft: %s has %d lines in its secrets that are no keys\n", args[0], n.BadKeys)
+				fmt.Fprintf(c.ErrOrStderr(), "weft: %s has %d lines in its secrets that are no keys\n",
+					args[0], n.BadKeys)
 			}
 			return nil
 		},

@@ -43,9 +43,11 @@ func runCollectives(ctx context.Context, out io.Writer, seed uint64, nics int, a
 			}
 		}
 	} else {
-		fmt.Fprintf(out, "%8s %8s %8s %14s %10s %8s %12s\n", "nics", "rounds", "bound", "virtual ns", "binomial", "torus", "torus bound")
+		fmt.Fprintf(out, "%8s %8s %8s %14s %10s %8s %12s\n",
+			"nics", "rounds", "bound", "virtual ns", "binomial", "torus", "torus bound")
 		for _, r := range runs {
-			fmt.Fprintf(out, "%8d %8d %8d %14d %10d %8d %12d\n", r.NICs, r.Rounds, r.Bound, r.VirtualNS, r.Binomial, r.Torus, r.TorusBound)
+			fmt.Fprintf(out, "%8d %8d %8d %14d %10d %8d %12d\n",
+				r.NICs, r.Rounds, r.Bound, r.VirtualNS, r.Binomial, r.Torus, r.TorusBound)
 		}
 	}
 	if err != nil {

@@ -94,7 +94,8 @@ func newFabricShowCommand() *cobra.Command {
 		},
 	}
 	fabricFileFlag(c, &file)
-	c.Flags().BoolVar(&fingerprint, "fingerprint", false, "print a short name of the key, which is no secret; hosts of one fabric print the same")
+	c.Flags().BoolVar(&fingerprint, "fingerprint", false,
+		"print a short name of the key, which is no secret; hosts of one fabric print the same")
 	return c
 }
 
@@ -210,7 +211,8 @@ func newFabricKeyCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&stateDir, "state-dir", "", "state `DIRECTORY` of the daemon (default: by user); a key is made there at first use")
+	c.Flags().StringVar(&stateDir, "state-dir", "",
+		"state `DIRECTORY` of the daemon (default: by user); a key is made there at first use")
 	c.Flags().StringVar(&file, "file", "", "`FILE` with the static key")
 	atMostOne(c, "state-dir", "file")
 	return c

@@ -27,7 +27,8 @@ func newFabricCACommand() *cobra.Command {
 
 NICs that are told the public key of an authority talk only to NICs with a certificate of it. A certificate binds a NIC's id
 to its static key for a time. It says which roles the NIC has, and which names its processes may have.`
-	c.PersistentFlags().StringVar(&dir, "dir", "", "`DIRECTORY` of the authority (default: ca beside the fabric key of the user)")
+	c.PersistentFlags().StringVar(&dir, "dir", "",
+		"`DIRECTORY` of the authority (default: ca beside the fabric key of the user)")
 	return c
 }
 
@@ -103,9 +104,12 @@ certificate alone. It is no secret.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.id, "id", "", "`ID` of the NIC (default: made from its key)")
-	f.StringArrayVar(&o.roles, "role", nil, "what the NIC may ask of others, a `ROLE[=USER,USER]`: observe, program, run, admin; several by more flags")
-	f.StringSliceVar(&o.apps, "app", []string{"*"}, "`PATTERN` for application names of its processes, such as app*; several by commas or by more flags")
-	f.StringVar(&o.notBefore, "not-before", "", "`TIME` from which it is valid, as 2026-01-31 or 2026-01-31T12:00:00Z (default: an hour ago)")
+	f.StringArrayVar(&o.roles, "role", nil,
+		"what the NIC may ask of others, a `ROLE[=USER,USER]`: observe, program, run, admin; several by more flags")
+	f.StringSliceVar(&o.apps, "app", []string{"*"},
+		"`PATTERN` for application names of its processes, such as app*; several by commas or by more flags")
+	f.StringVar(&o.notBefore, "not-before", "",
+		"`TIME` from which it is valid, as 2026-01-31 or 2026-01-31T12:00:00Z (default: an hour ago)")
 	intFlag(f, &o.days, "days", 365, 1, 36500, "days for which it is valid, from --not-before or from now on")
 	return c
 }
@@ -174,7 +178,8 @@ future one, for a public key. Standard output gets the new revocation list alone
 					return err
 				}
 				fmt.Fprintln(c.OutOrStdout(), l.Text())
-				fmt.Fprintf(c.ErrOrStderr(), "revocation list %d: %d serial numbers, %d keys\n", l.Number, len(l.Serials), len(l.Keys))
+				fmt.Fprintf(c.ErrOrStderr(), "revocation list %d: %d serial numbers, %d keys\n",
+					l.Number, len(l.Serials), len(l.Keys))
 				return nil
 			})
 		},
@@ -196,7 +201,9 @@ func revokedBy(args []string, all []*trust.Certificate) (serials []uint64, keys 
 				}
 			}
 			if len(serials) == before {
-				return nil, nil, fmt.Errorf("the authority has signed no certificate for NIC %v; expected another id, a serial number or a key", id)
+				return nil, nil, fmt.Errorf(
+					"the authority has signed no certificate for NIC %v; expected another id, a serial number or a key",
+					id)
 			}
 			continue
 		}
@@ -206,7 +213,8 @@ func revokedBy(args []string, all []*trust.Certificate) (serials []uint64, keys 
 		}
 		k, err := trust.ParsePublicKey(s)
 		if errors.Is(err, trust.ErrNotAKey) {
-			return nil, nil, usagef("%q: expected a serial number of 16 hexadecimal digits, a NIC id or a public key", s)
+			return nil, nil, usagef("%q: expected a serial number of 16 hexadecimal digits, a NIC id or a public key",
+				s)
 		}
 		if err != nil {
 			return nil, nil, usagef("%w", err)

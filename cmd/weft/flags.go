@@ -139,7 +139,9 @@ func bytesFlag(fs *pflag.FlagSet, p *int64, name string, value, unit int64, usag
 	fs.Var(&checkedFlag{
 		kind: "BYTES",
 		text: byteText(value),
-		want: fmt.Sprintf("a number of bytes such as 64MiB or 8GiB, a multiple of %d and more than 0; its unit may be %s", unit, strings.Join(byteUnits, ", ")),
+		want: fmt.Sprintf(
+			"a number of bytes such as 64MiB or 8GiB, a multiple of %d and more than 0; its unit may be %s",
+			unit, strings.Join(byteUnits, ", ")),
 		set: func(s string) bool {
 			n, ok := parseBytes(s)
 			if !ok || n <= 0 || n%unit != 0 {

@@ -44,7 +44,9 @@ type untold struct {
 
 // fabricJobs asks every NIC that this host's daemon knows for its jobs, concurrently. It also
 // returns the hosts that have not listed theirs.
-func fabricJobs(ctx context.Context, conn *ctl.Conn) (jobs []ctl.JobInfo, names map[registry.NICID]string, silent []untold, err error) {
+func fabricJobs(
+	ctx context.Context, conn *ctl.Conn,
+) (jobs []ctl.JobInfo, names map[registry.NICID]string, silent []untold, err error) {
 	nodes, err := conn.Nodes(ctx)
 	if err != nil {
 		return nil, nil, nil, err
@@ -69,14 +71,17 @@ func fabricJobs(ctx context.Context, conn *ctl.Conn) (jobs []ctl.JobInfo, names 
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				silent = append(silent, untold{cmp.Or(names[nic], placeText(nic)), hostErrorText(err), errors.Is(err, ctl.ErrRefused)})
+				silent = append(silent, untold{cmp.Or(names[nic], placeText(nic)), hostErrorText(err),
+					errors.Is(err, ctl.ErrRefused)})
 			}
 			jobs = append(jobs, all...)
 		})
 	}
 	wg.Wait()
 	slices.SortFunc(silent, func(a, b untold) int { return strings.Compare(a.host, b.host) })
-	slices.SortFunc(jobs, func(a, b ctl.JobInfo) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Host, b.Host)) })
+	slices.SortFunc(jobs, func(a, b ctl.JobInfo) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Host, b.Host))
+	})
 	return jobs, names, silent, nil
 }
 
@@ -90,7 +95,8 @@ func jobsOf(ctx context.Context, conn *ctl.Conn, nic registry.NICID) ([]ctl.JobI
 	all, err := own.NIC(uint64(nic)).Jobs(ctx)
 	for i := range all {
 		if !possible(&all[i]) {
-			return nil, fmt.Errorf("it tells of ranks that no job has: %d from rank %d on, of %d", all[i].Ranks, all[i].First, all[i].Size)
+			return nil, fmt.Errorf("it tells of ranks that no job has: %d from rank %d on, of %d",
+				all[i].Ranks, all[i].First, all[i].Size)
 		}
 	}
 	return all, err
@@ -98,7 +104,8 @@ func jobsOf(ctx context.Context, conn *ctl.Conn, nic registry.NICID) ([]ctl.JobI
 
 // possible reports whether a host may have this part of a job. The host may be hostile.
 func possible(j *ctl.JobInfo) bool {
-	return j.Size >= 1 && j.Size <= limits.JobSize && j.Ranks >= 1 && j.Ranks <= limits.RanksPerHost && j.First >= 0 && j.First <= j.Size-j.Ranks
+	return j.Size >= 1 && j.Size <= limits.JobSize && j.Ranks >= 1 && j.Ranks <= limits.RanksPerHost && j.First >= 0 &&
+		j.First <= j.Size-j.Ranks
 }
 
 // shownJob returns a job with texts that are safe for a terminal. Users choose the paths of
@@ -177,7 +184,8 @@ func printJobs(out io.Writer, jobs []ctl.JobInfo, names map[registry.NICID]strin
 	fmt.Fprintln(w, "JOB\tUSER\tMACHINE\tNODE\tRANKS\tSIZE\tSTATE\tSTARTED\tPROGRAM")
 	for _, j := range jobs {
 		j = shownJob(j)
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", j.ID, j.User, cmp.Or(j.Machine, "-"), cmp.Or(names[j.NIC], nicText(j.NIC)), ranksText(&j), j.Size,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
+			j.ID, j.User, cmp.Or(j.Machine, "-"), cmp.Or(names[j.NIC], nicText(j.NIC)), ranksText(&j), j.Size,
 			j.State, time.Unix(0, j.Started).Format(time.DateTime), j.Program)
 	}
 	return w.Flush()
@@ -238,7 +246,10 @@ func checkJob(called string) error {
 
 // onJob asks for the jobs of the fabric, and calls f with the parts of the job that called
 // names.
-func onJob(c *cobra.Command, socket, called string, within time.Duration, f func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error) error {
+func onJob(
+	c *cobra.Command, socket, called string, within time.Duration,
+	f func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error,
+) error {
 	if err := checkJob(called); err != nil {
 		return err
 	}
@@ -268,7 +279,8 @@ func newJobShowCommand() *cobra.Command {
 		Short: "Show the processes of a job",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return onJob(c, socket, args[0], answerWithin, func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error {
+			return onJob(c, socket, args[0], answerWithin, func(ctx context.Context, conn *ctl.Conn,
+				parts []ctl.JobInfo, names map[registry.NICID]string) error {
 				parts, err := wholeParts(ctx, conn, parts)
 				if err != nil {
 					return err
@@ -332,7 +344,8 @@ func showJob(out io.Writer, parts []ctl.JobInfo, names map[registry.NICID]string
 			if r.Attached {
 				attached = "yes"
 			}
-			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n", r.Rank, cmp.Or(names[p.NIC], nicText(p.NIC)), r.PID, stateText(&r), attached)
+			fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\n",
+				r.Rank, cmp.Or(names[p.NIC], nicText(p.NIC)), r.PID, stateText(&r), attached)
 		}
 		if len(p.Processes) == 0 {
 			fmt.Fprintf(w, "%s\t%s\t-\t%s\t-\n", ranksText(&p), cmp.Or(names[p.NIC], nicText(p.NIC)), p.State)
@@ -360,24 +373,30 @@ SIGKILL. Processes that ranks have started end, too. The exit status of its weft
 run is not 0.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return onJob(c, socket, args[0], answerWithin+grace, func(ctx context.Context, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string) error {
+			return onJob(c, socket, args[0], answerWithin+grace, func(ctx context.Context, conn *ctl.Conn,
+				parts []ctl.JobInfo, names map[registry.NICID]string) error {
 				return killJob(ctx, c.OutOrStdout(), conn, parts, names, grace)
 			})
 		},
 	}
 	socketFlag(c, &socket)
-	durationFlag(c.Flags(), &grace, "grace", limits.JobGrace, 0, limits.MostJobGrace, "time between SIGTERM and SIGKILL")
+	durationFlag(c.Flags(), &grace, "grace", limits.JobGrace, 0, limits.MostJobGrace,
+		"time between SIGTERM and SIGKILL")
 	return c
 }
 
 // killJob ends all parts of a job concurrently. The end of one part ends the others, so a host
 // may have no part left when it is asked.
-func killJob(ctx context.Context, out io.Writer, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string, grace time.Duration) error {
+func killJob(
+	ctx context.Context, out io.Writer, conn *ctl.Conn, parts []ctl.JobInfo, names map[registry.NICID]string,
+	grace time.Duration,
+) error {
 	errs := make([]error, len(parts))
 	var wg sync.WaitGroup
 	for i, p := range parts {
 		wg.Go(func() {
-			_, err := askNIC(ctx, conn, p.NIC, &ctl.Job{What: ctl.JobKill, ID: p.ID, Grace: int64(max(grace, time.Nanosecond))})
+			_, err := askNIC(ctx, conn, p.NIC, &ctl.Job{What: ctl.JobKill, ID: p.ID,
+				Grace: int64(max(grace, time.Nanosecond))})
 			if err != nil && !errors.Is(err, ctl.ErrNoJob) {
 				errs[i] = fmt.Errorf("%s: %s", cmp.Or(names[p.NIC], nicText(p.NIC)), hostErrorText(err))
 			}

@@ -24,9 +24,12 @@ type joinFlags struct {
 
 func (f *joinFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.socket, "socket", "", socketHelp)
-	fs.StringVar(&f.listen, "listen", "", "have a NIC of one's own with this `LINK`: HOST:PORT for UDP there, xdp:HOST:PORT, or shm:NAME")
-	fs.StringSliceVar(&f.named, "node", nil, "with --listen: another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once, or shm:NAME; several by commas or by more flags")
-	fs.BoolVar(&f.plain, "plain", false, "with --listen: neither encrypt nor authenticate what goes over the link, for measurements; the other NICs must do so too")
+	fs.StringVar(&f.listen, "listen", "",
+		"have a NIC of one's own with this `LINK`: HOST:PORT for UDP there, xdp:HOST:PORT, or shm:NAME")
+	fs.StringSliceVar(&f.named, "node", nil,
+		"with --listen: another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once, or shm:NAME; several by commas or by more flags")
+	fs.BoolVar(&f.plain, "plain", false,
+		"with --listen: neither encrypt nor authenticate what goes over the link, for measurements; the other NICs must do so too")
 }
 
 // complete checks the combinations of flags.
@@ -48,7 +51,8 @@ func (f *joinFlags) complete() error {
 			f.nodes = append(f.nodes, fabric.Node{Addr: s})
 			continue
 		case own || shm.IsName(s):
-			return usagef("--node %s with --listen %s: expected shm:NAME in both or in none, since shared memory joins its own NICs alone", s, f.listen)
+			return usagef("--node %s with --listen %s: expected shm:NAME in both or in none, since shared memory joins its own NICs alone",
+				s, f.listen)
 		}
 		e := file.EntryOf(s)
 		n, err := e.Node(registry.Torus{})

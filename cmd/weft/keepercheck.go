@@ -74,7 +74,8 @@ func checkDir(dir string) error {
 // checkProgram returns a refusal if a program cannot run here, or differs from the launcher's.
 func checkProgram(path, hash string) *ctl.Refusal {
 	no := func(cure, format string, args ...any) *ctl.Refusal {
-		return &ctl.Refusal{What: ctl.RefusedProgram, Text: "program " + path + " " + fmt.Sprintf(format, args...), Cure: cure}
+		return &ctl.Refusal{What: ctl.RefusedProgram, Text: "program " + path + " " + fmt.Sprintf(format, args...),
+			Cure: cure}
 	}
 	const install = "install it at this path on this host"
 	st, err := os.Stat(path)
@@ -97,7 +98,8 @@ func checkProgram(path, hash string) *ctl.Refusal {
 	case err != nil:
 		return no("let the user read it", "cannot be read: %v", err)
 	case own != "" && own != hash:
-		return no("install the same file on all hosts of the job", "differs from the launcher's: sha256 %.12s… here, %.12s… there", own, hash)
+		return no("install the same file on all hosts of the job",
+			"differs from the launcher's: sha256 %.12s… here, %.12s… there", own, hash)
 	}
 	return nil
 }

@@ -35,7 +35,8 @@ func (k *rankStarter) stage(ctx context.Context, p *fabric.Process, manifest []b
 		return err
 	}
 	if plan.Tree.Hosts != hosts || plan.Tree.App != ctl.KeeperApplication(r.Job, r.Restart) {
-		return fmt.Errorf("a plan for %d keepers of %s; expected one for %d of this job", plan.Tree.Hosts, plan.Tree.App, hosts)
+		return fmt.Errorf("a plan for %d keepers of %s; expected one for %d of this job",
+			plan.Tree.Hosts, plan.Tree.App, hosts)
 	}
 	k.staged, err = plan.Bring(ctx, p, r.Application(), r.Host, stage.DefaultDir())
 	return err
@@ -61,7 +62,8 @@ func (k *rankStarter) start(s launch.Start, on launch.Callbacks) (launch.Set, er
 	cfg.EnvOf = func(rank int) []string { return k.environment(&s, rank, local[rank]) }
 	if s.PMI {
 		var err error
-		k.pmi, err = pmi.NewServer(pmi.ServerConfig{Name: s.App(), Size: s.Size, Ranks: s.Ranks, Mapping: s.Mapping}, on.KVS)
+		k.pmi, err = pmi.NewServer(pmi.ServerConfig{Name: s.App(), Size: s.Size, Ranks: s.Ranks, Mapping: s.Mapping},
+			on.KVS)
 		if err != nil {
 			return nil, err
 		}
@@ -94,8 +96,10 @@ func openGroup(paths []string, none string, memory int64) (*cgroup.Group, error)
 func (k *rankStarter) environment(s *launch.Start, rank, local int) []string {
 	r := k.begin.Reserve
 	env := []string{
-		"WEFT_JOB=" + s.Job, "WEFT_NAME=" + s.App(), "WEFT_RANK=" + strconv.Itoa(rank), "WEFT_SIZE=" + strconv.Itoa(s.Size),
-		"WEFT_LOCAL_RANK=" + strconv.Itoa(local), "WEFT_LOCAL_SIZE=" + strconv.Itoa(len(s.Ranks)), "WEFT_NODE=" + strconv.Itoa(r.Host),
+		"WEFT_JOB=" + s.Job, "WEFT_NAME=" + s.App(), "WEFT_RANK=" + strconv.Itoa(rank),
+		"WEFT_SIZE=" + strconv.Itoa(s.Size),
+		"WEFT_LOCAL_RANK=" + strconv.Itoa(local), "WEFT_LOCAL_SIZE=" + strconv.Itoa(len(s.Ranks)),
+		"WEFT_NODE=" + strconv.Itoa(r.Host),
 		"WEFT_RESTART=" + strconv.Itoa(s.Restart), "WEFT_SOCKET=" + k.begin.Socket,
 	}
 	if s.Machine != "" {

@@ -21,7 +21,8 @@ func init() { register(newMachineCommand) }
 
 func newMachineCommand() *cobra.Command {
 	c := newGroup("machine", "Define parallel machines out of hosts, for weft run",
-		newMachineCreateCommand(), newMachineListCommand(), newMachineShowCommand(), newMachineSetCommand(), newMachineDeleteCommand())
+		newMachineCreateCommand(), newMachineListCommand(), newMachineShowCommand(), newMachineSetCommand(),
+		newMachineDeleteCommand())
 	c.Long = c.Short + `.
 
 A machine is a name for a list of hosts. The NIC daemon of the host on which the
@@ -43,9 +44,12 @@ type machineFlags struct {
 
 func (f *machineFlags) define(c *cobra.Command) {
 	socketFlag(c, &f.socket)
-	c.Flags().StringSliceVar(&f.nodes, "nodes", nil, "hosts of the machine, a `LIST` of names or ids that weft nodes prints, in the order in which ranks fill them")
-	intFlag(c.Flags(), &f.slots, "slots", 0, 0, limits.SlotsPerHost, "ranks that a job may place on each host; 0: as many as the host offers")
-	c.Flags().StringVar(&f.link, "link", "", "`NAME` of the network that the ranks use, as in [links.NAME] of the daemons' configuration")
+	c.Flags().StringSliceVar(&f.nodes, "nodes", nil,
+		"hosts of the machine, a `LIST` of names or ids that weft nodes prints, in the order in which ranks fill them")
+	intFlag(c.Flags(), &f.slots, "slots", 0, 0, limits.SlotsPerHost,
+		"ranks that a job may place on each host; 0: as many as the host offers")
+	c.Flags().StringVar(&f.link, "link", "",
+		"`NAME` of the network that the ranks use, as in [links.NAME] of the daemons' configuration")
 }
 
 // set writes the given flags into m. It looks nothing up: the daemon does.
@@ -124,7 +128,8 @@ func findMachine(ctx context.Context, conn *ctl.Conn, name string) (*ctl.Machine
 	if len(names) > 0 {
 		have = strings.Join(names, ", ")
 	}
-	return nil, fmt.Errorf("no machine is called %q; this host's daemon keeps %s; weft machine create makes one", name, have)
+	return nil, fmt.Errorf("no machine is called %q; this host's daemon keeps %s; weft machine create makes one",
+		name, have)
 }
 
 // changeMachine sends a request about one machine to this host's daemon.
@@ -159,11 +164,14 @@ weft run says so when it is used.`,
 				return err
 			}
 			if len(m.Nodes) == 0 {
-				return usagef("--nodes is missing: expected the hosts of the machine, by names or ids that weft nodes prints")
+				return usagef(
+					"--nodes is missing: expected the hosts of the machine, by names or ids that weft nodes prints")
 			}
 			return askDaemon(c, f.socket, func(ctx context.Context, conn *ctl.Conn) error {
 				if _, err := findMachine(ctx, conn, m.Name); err == nil {
-					return fmt.Errorf("a machine called %q exists; weft machine set changes it, weft machine delete removes it", m.Name)
+					return fmt.Errorf(
+						"a machine called %q exists; weft machine set changes it, weft machine delete removes it",
+						m.Name)
 				}
 				if err := changeMachine(ctx, conn, ctl.JobMachineSet, m); err != nil {
 					return err
@@ -232,7 +240,8 @@ func newMachineListCommand() *cobra.Command {
 				w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 				fmt.Fprintln(w, "MACHINE\tUSER\tSLOTS\tNETWORK\tNODES")
 				for _, m := range all {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Name, cmp.Or(m.User, "-"), slotsText(m.Slots), cmp.Or(m.Link, "-"), strings.Join(nodeTexts(m.Nodes), ","))
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", m.Name, cmp.Or(m.User, "-"), slotsText(m.Slots),
+						cmp.Or(m.Link, "-"), strings.Join(nodeTexts(m.Nodes), ","))
 				}
 				return w.Flush()
 			})

@@ -59,8 +59,10 @@ for what touches it. A program whose pager ends is killed.`,
 	fs := c.Flags()
 	f.define(fs)
 	bytesFlag(fs, &f.resident, "resident", 0, 4096, "how much of it is local at most")
-	fs.StringVar(&f.unix, "unix", "", "give the memory at this unix socket, a `PATH` (default: one of its own, if there is a CMD)")
-	durationFlag(fs, &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour, "after what time touching a page is a SIGBUS that no server brings")
+	fs.StringVar(&f.unix, "unix", "",
+		"give the memory at this unix socket, a `PATH` (default: one of its own, if there is a CMD)")
+	durationFlag(fs, &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour,
+		"after what time touching a page is a SIGBUS that no server brings")
 	return c
 }
 
@@ -74,7 +76,8 @@ func (f *memMapFlags) complete(fs *pflag.FlagSet, args []string) error {
 	case !fs.Changed("resident"):
 		return usagef("no --resident given: expected how much of the memory is local at most, such as 1GiB")
 	case f.resident < least || f.resident%page != 0:
-		return usagef("--resident is %d bytes: expected a multiple of %d, the size of a page, and at least %d", f.resident, page, least)
+		return usagef("--resident is %d bytes: expected a multiple of %d, the size of a page, and at least %d",
+			f.resident, page, least)
 	case f.resident > f.size:
 		return usagef("--resident is %d bytes: expected at most %d, the --size", f.resident, f.size)
 	case len(args) == 0 && f.unix == "":
@@ -118,7 +121,8 @@ func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
 		return err
 	}
 	// Standard output belongs to the command, so these lines go to the error output.
-	fmt.Fprintf(errs, "%v gives %s on %s at %s, %s resident, %s\n", f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), f.unix, byteText(f.resident), keptAs(v))
+	fmt.Fprintf(errs, "%v gives %s on %s at %s, %s resident, %s\n",
+		f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), f.unix, byteText(f.resident), keptAs(v))
 	f.more = func() any { return pager.Stats() }
 	serving, stop := f.serving(ctx, v, len(args) > 0)
 	told, served := make(chan struct{}), make(chan error, 1)
@@ -135,7 +139,9 @@ func (f *memMapFlags) run(c *cobra.Command, args []string) (err error) {
 // serving returns a context for serving. With no command it is that of while, for all programs
 // that ask. With a command, an interrupt goes to the command. The command keeps its memory until
 // it ends, and its local pages even when the rest is gone.
-func (f *memMapFlags) serving(ctx context.Context, v *netmem.Volume, command bool) (within context.Context, stop func() error) {
+func (f *memMapFlags) serving(
+	ctx context.Context, v *netmem.Volume, command bool,
+) (within context.Context, stop func() error) {
 	if !command {
 		return while(ctx, v)
 	}

@@ -49,7 +49,8 @@ It needs root, and the kernel's FUSE.`,
 		},
 	}
 	f.define(c.Flags())
-	durationFlag(c.Flags(), &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour, "after what time an operation fails that no server answers")
+	durationFlag(c.Flags(), &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour,
+		"after what time an operation fails that no server answers")
 	return c
 }
 
@@ -68,7 +69,8 @@ func (f *memMountFlags) run(ctx context.Context, dir string, out, errs io.Writer
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%v shows %s on %s as %s, %s\n", f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), filepath.Join(dir, memfile.Name), keptAs(v))
+	fmt.Fprintf(out, "%v shows %s on %s as %s, %s\n",
+		f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), filepath.Join(dir, memfile.Name), keptAs(v))
 	ctx, stop := while(ctx, v)
 	told := make(chan struct{})
 	go func() { f.tell(ctx, v, out); close(told) }()

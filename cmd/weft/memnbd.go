@@ -58,7 +58,8 @@ of that authority. A client that reaches --tcp can read and write the device, so
 	fs.StringVar(&f.tcp, "tcp", "", "serve at this TCP address, `IP:PORT`")
 	fs.StringVar(&f.export, "export", "", "`NAME` of the export (default: the empty one)")
 	f.secure.define(fs)
-	durationFlag(fs, &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour, "after what time a request fails that no server answers")
+	durationFlag(fs, &f.patience, "io-timeout", 30*time.Second, time.Millisecond, time.Hour,
+		"after what time a request fails that no server answers")
 	return c
 }
 
@@ -88,8 +89,9 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 	}
 	defer func() { v.Close(); err = errors.Join(err, p.Close()) }()
 	s, err := nbd.New(nbd.Config{
-		Device: v, Export: f.export, Description: "network memory of " + f.name.String(), Block: v.PageBytes(), Timeout: f.patience,
-		TLS: f.secure.config, Clients: f.secure.clients,
+		Device: v, Export: f.export, Description: "network memory of " + f.name.String(), Block: v.PageBytes(),
+		Timeout: f.patience,
+		TLS:     f.secure.config, Clients: f.secure.clients,
 		Full: func(err error) bool { return errors.Is(err, netmem.ErrFull) },
 		Log:  func(text string) { fmt.Fprintf(errs, "weft: nbd: %s\n", text) },
 	})
@@ -101,9 +103,11 @@ func (f *memNBDFlags) run(ctx context.Context, out, errs io.Writer) (err error) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%v serves %s on %s at %s, %s\n", f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), l.Addr(), keptAs(v))
+	fmt.Fprintf(out, "%v serves %s on %s at %s, %s\n",
+		f.name, byteText(f.size), sweep.Plural(len(f.servers), "server"), l.Addr(), keptAs(v))
 	if f.secure.open {
-		fmt.Fprintf(errs, "weft: nbd: every client that reaches %s can read and write the device, since there is no --tls-ca\n", l.Addr())
+		fmt.Fprintf(errs, "weft: nbd: every client that reaches %s can read and write the device, since there is no --tls-ca\n",
+			l.Addr())
 	}
 	ctx, stop := while(ctx, v)
 	told := make(chan struct{})

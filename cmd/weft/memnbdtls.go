@@ -25,11 +25,13 @@ type nbdTLSFlags struct {
 }
 
 func (f *nbdTLSFlags) define(fs *pflag.FlagSet) {
-	fs.StringVar(&f.cert, "tls-cert", "", "with --tcp: clients must use TLS; the certificate of this server, a PEM `FILE`")
+	fs.StringVar(&f.cert, "tls-cert", "",
+		"with --tcp: clients must use TLS; the certificate of this server, a PEM `FILE`")
 	fs.StringVar(&f.key, "tls-key", "", "the private key of --tls-cert, a PEM `FILE` with mode 0600")
 	fs.StringVar(&f.ca, "tls-ca", "", "clients must have a certificate of one of the authorities in this PEM `FILE`")
 	fs.BoolVar(&f.insecure, "insecure", false, "serve other hosts without TLS")
-	intFlag(fs, &f.clients, "clients", limits.NBDClients, 1, limits.MostNBDClients, "let at most `N` clients use the device at once, and refuse others")
+	intFlag(fs, &f.clients, "clients", limits.NBDClients, 1, limits.MostNBDClients,
+		"let at most `N` clients use the device at once, and refuse others")
 }
 
 // completeTLS reads the certificates. It returns an error if other hosts could use the device
@@ -38,7 +40,8 @@ func (f *memNBDFlags) completeTLS() (err error) {
 	s := &f.secure
 	if f.unix != "" {
 		if s.cert+s.key+s.ca != "" {
-			return usagef("--tls-cert is %q, --tls-key %q and --tls-ca %q, with --unix: expected --tcp, since a unix socket has its file's mode", s.cert, s.key, s.ca)
+			return usagef("--tls-cert is %q, --tls-key %q and --tls-ca %q, with --unix: expected --tcp, since a unix socket has its file's mode",
+				s.cert, s.key, s.ca)
 		}
 		return nil
 	}
@@ -53,7 +56,8 @@ func (f *memNBDFlags) completeTLS() (err error) {
 		return fmt.Errorf("--tcp %s: %w", f.tcp, err)
 	}
 	if off && s.cert == "" && !s.insecure {
-		return usagef("--tcp %s: other hosts could read and write the device; expected --tls-cert, --tls-key and --tls-ca, or an address of 127.0.0.0/8, or --insecure", f.tcp)
+		return usagef("--tcp %s: other hosts could read and write the device; expected --tls-cert, --tls-key and --tls-ca, or an address of 127.0.0.0/8, or --insecure",
+			f.tcp)
 	}
 	f.tcp, s.open = resolved, off && s.ca == ""
 	if s.cert == "" {
@@ -75,11 +79,14 @@ func (f *nbdTLSFlags) load() (*tls.Config, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("--tls-cert %s and --tls-key %s: %w; expected a certificate and its private key in PEM", f.cert, f.key, err)
+		return nil, fmt.Errorf("--tls-cert %s and --tls-key %s: %w; expected a certificate and its private key in PEM",
+			f.cert, f.key, err)
 	}
 	now := time.Now()
 	if c := pair.Leaf; now.Before(c.NotBefore) || now.After(c.NotAfter) {
-		return nil, fmt.Errorf("--tls-cert %s: it is valid from %v to %v, and the clock says %v; renew the certificate, or set the clock", f.cert, c.NotBefore, c.NotAfter, now.UTC().Round(time.Second))
+		return nil, fmt.Errorf(
+			"--tls-cert %s: it is valid from %v to %v, and the clock says %v; renew the certificate, or set the clock",
+			f.cert, c.NotBefore, c.NotAfter, now.UTC().Round(time.Second))
 	}
 	// 1.2: the lowest version that NBD allows
 	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}

@@ -63,10 +63,14 @@ func (f *memServeFlags) define(fs *pflag.FlagSet) {
 	nameFlag(fs, &f.name, "name", "what this server is called, such as mem/0")
 	bytesFlag(fs, &f.size, "size", 0, serverPage, "how much memory to lend")
 	bytesFlag(fs, &f.quota, "quota", 0, serverPage, "how much of it one client may have (default: all)")
-	fs.StringVar(&f.spill, "spill", "", "`FILE` for what the memory has no room for; it must be new or empty, and goes with the server")
-	bytesFlag(fs, &f.file, "spill-size", 0, serverPage, "how large that file is; its space is taken at once (default: as large as --size)")
-	durationFlag(fs, &f.keep, "keep", netmem.KeepUsual, netmem.KeepLeast, 365*24*time.Hour, "after what silence of a client its pages go; they go at once when its process is known to have ended")
-	durationFlag(fs, &f.shelf, "shelve", 0, netmem.KeepLeast, 365*24*time.Hour, "store shelves, which outlive their clients, and keep a shelf for this time after its last client has ended (default: no shelves)")
+	fs.StringVar(&f.spill, "spill", "",
+		"`FILE` for what the memory has no room for; it must be new or empty, and goes with the server")
+	bytesFlag(fs, &f.file, "spill-size", 0, serverPage,
+		"how large that file is; its space is taken at once (default: as large as --size)")
+	durationFlag(fs, &f.keep, "keep", netmem.KeepUsual, netmem.KeepLeast, 365*24*time.Hour,
+		"after what silence of a client its pages go; they go at once when its process is known to have ended")
+	durationFlag(fs, &f.shelf, "shelve", 0, netmem.KeepLeast, 365*24*time.Hour,
+		"store shelves, which outlive their clients, and keep a shelf for this time after its last client has ended (default: no shelves)")
 	fs.Var(&checkedFlag{
 		kind: "NAME",
 		want: "a process, such as app/3, or an application, such as app",
@@ -79,7 +83,8 @@ func (f *memServeFlags) define(fs *pflag.FlagSet) {
 			return err == nil
 		},
 	}, "admit", "a process, or an application, that may use the server; may be repeated (default: all)")
-	fs.StringVar(&f.at.key, "key", "", "with --listen: `FILE` with the NIC's static key, made if it is not there, so that the server keeps its NIC id (default: FILE.key beside the --spill file, else a new key at each start)")
+	fs.StringVar(&f.at.key, "key", "",
+		"with --listen: `FILE` with the NIC's static key, made if it is not there, so that the server keeps its NIC id (default: FILE.key beside the --spill file, else a new key at each start)")
 	f.at.define(fs)
 }
 
@@ -135,7 +140,8 @@ func (f *memServeFlags) take(ctx context.Context, errs io.Writer) (*fabric.Proce
 			return p, err
 		}
 		if errs != nil {
-			fmt.Fprintf(errs, "weft: serve: %v; waits up to %v, in case the process is an earlier life of this server\n", err, nameWait)
+			fmt.Fprintf(errs, "weft: serve: %v; waits up to %v, in case the process is an earlier life of this server\n",
+				err, nameWait)
 			errs = nil
 		}
 		select {
@@ -152,7 +158,8 @@ func (f *memServeFlags) run(ctx context.Context, out, errs io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	cfg := netmem.ServerConfig{Bytes: int(f.size), QuotaBytes: int(f.quota), Spill: f.spill, SpillBytes: f.file, Keep: f.keep, Shelve: f.shelf}
+	cfg := netmem.ServerConfig{Bytes: int(f.size), QuotaBytes: int(f.quota), Spill: f.spill, SpillBytes: f.file,
+		Keep: f.keep, Shelve: f.shelf}
 	if len(f.admit) > 0 {
 		cfg.Admit = f.admits
 	}

@@ -59,7 +59,8 @@ pages of their volumes outlive a server: by copies, or as data + parity.`,
 	fs := c.Flags()
 	f.at.define(fs)
 	durationFlag(fs, &f.watch, "watch", 0, 10*time.Millisecond, time.Hour, "ask again and again at this interval")
-	durationFlag(fs, &f.timeout, "timeout", answerWithin, time.Millisecond, time.Hour, "how long a server may take to answer")
+	durationFlag(fs, &f.timeout, "timeout", answerWithin, time.Millisecond, time.Hour,
+		"how long a server may take to answer")
 	fs.BoolVar(&f.json, "json", false, "print one JSON object a server and reading")
 	return c
 }
@@ -80,7 +81,8 @@ func (f *memStatFlags) run(ctx context.Context, out, errs io.Writer) (err error)
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	if !f.json {
-		fmt.Fprintf(out, "%12s %-12s %10s %10s %10s %10s %10s %8s %12s %12s %10s %10s  %s\n", "time", "server", "lent", "used", "in file", "spared", "pages", "clients", "page-outs/s", "page-ins/s", "full", "refused", "coding")
+		fmt.Fprintf(out, "%12s %-12s %10s %10s %10s %10s %10s %8s %12s %12s %10s %10s  %s\n", "time", "server", "lent",
+			"used", "in file", "spared", "pages", "clients", "page-outs/s", "page-ins/s", "full", "refused", "coding")
 	}
 	last := make(map[fabric.Name]memReading)
 	for {
@@ -107,7 +109,8 @@ func (f *memStatFlags) run(ctx context.Context, out, errs io.Writer) (err error)
 }
 
 func (f *memStatFlags) ask(ctx context.Context, p *fabric.Process, name fabric.Name) (memReading, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("the server has not answered within %v", f.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout,
+		fmt.Errorf("the server has not answered within %v", f.timeout))
 	defer cancel()
 	st, err := netmem.Stat(ctx, p, name)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -127,8 +130,11 @@ func (f *memStatFlags) print(out io.Writer, last, now memReading) error {
 		}
 		return fmt.Sprintf("%.0f", float64(b-min(a, b))/now.Time.Sub(last.Time).Seconds())
 	}
-	_, err := fmt.Fprintf(out, "%12s %-12v %10s %10s %10s %10s %10d %8d %12s %12s %10d %10d  %s\n", now.Time.Format("15:04:05.000"), now.Server,
-		roundBytes(int64(now.Bytes)+now.SpillBytes), roundBytes(int64(now.UsedBytes)), roundBytes(now.SpillUsed), roundBytes(now.PlainBytes-now.KeptBytes), now.Pages, now.Clients, rate(last.PageOuts, now.PageOuts), rate(last.PageIns, now.PageIns), now.Full, now.Refused, codings(now.Volumes))
+	_, err := fmt.Fprintf(out, "%12s %-12v %10s %10s %10s %10s %10d %8d %12s %12s %10d %10d  %s\n",
+		now.Time.Format("15:04:05.000"), now.Server,
+		roundBytes(int64(now.Bytes)+now.SpillBytes), roundBytes(int64(now.UsedBytes)), roundBytes(now.SpillUsed),
+		roundBytes(now.PlainBytes-now.KeptBytes), now.Pages, now.Clients, rate(last.PageOuts, now.PageOuts),
+		rate(last.PageIns, now.PageIns), now.Full, now.Refused, codings(now.Volumes))
 	return err
 }
 

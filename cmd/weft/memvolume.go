@@ -54,8 +54,10 @@ func (f *volumeFlags) define(fs *pflag.FlagSet) {
 	}, "code", "cut each page into K shards, and keep M more, each on another server, in place of copies: M servers may be down")
 	fs.BoolVar(&f.shrink, "compress", false, "compress pages: less is sent, and servers have room for more")
 	bytesFlag(fs, &f.page, "page", 4096, 4096, "size of a page: 4KiB or 8KiB")
-	durationFlag(fs, &f.opening, "timeout", 10*time.Second, time.Millisecond, time.Hour, "how long the servers may take to answer at first")
-	durationFlag(fs, &f.report, "report", 0, 10*time.Millisecond, time.Hour, "print at this interval what the volume has and has done, a JSON object a line")
+	durationFlag(fs, &f.opening, "timeout", 10*time.Second, time.Millisecond, time.Hour,
+		"how long the servers may take to answer at first")
+	durationFlag(fs, &f.report, "report", 0, 10*time.Millisecond, time.Hour,
+		"print at this interval what the volume has and has done, a JSON object a line")
 	f.at.define(fs)
 }
 
@@ -90,7 +92,8 @@ func (f *volumeFlags) complete(fs *pflag.FlagSet, tool string) error {
 	case f.coding.Data > 0 && fs.Changed("copies"):
 		return usagef("--copies is %d and --code is %v: expected one of them", f.copies, f.coding)
 	case f.coding.Data+f.coding.Parity > len(f.servers):
-		return usagef("--code is %v: expected %d servers or more; there are %d", f.coding, f.coding.Data+f.coding.Parity, len(f.servers))
+		return usagef("--code is %v: expected %d servers or more; there are %d",
+			f.coding, f.coding.Data+f.coding.Parity, len(f.servers))
 	case f.page > 8192:
 		return usagef("--page is %d: expected 4096 or 8192", f.page)
 	case f.size%f.page != 0:
@@ -105,13 +108,16 @@ func (f *volumeFlags) complete(fs *pflag.FlagSet, tool string) error {
 // open makes the process and the volume.
 func (f *volumeFlags) open(ctx context.Context) (*fabric.Process, *netmem.Volume, error) {
 	outlivesReaders()
-	ctx, cancel := context.WithTimeoutCause(ctx, f.opening, fmt.Errorf("the servers have not answered within %v", f.opening))
+	ctx, cancel := context.WithTimeoutCause(ctx, f.opening,
+		fmt.Errorf("the servers have not answered within %v", f.opening))
 	defer cancel()
 	p, err := f.at.join(ctx, f.name)
 	if err != nil {
 		return nil, nil, err
 	}
-	v, err := netmem.Open(ctx, p, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: f.servers, Copies: f.copies, Coding: f.coding, Compress: f.shrink, PageBytes: int(f.page)}, Bytes: f.size, ReadAhead: f.readAhead})
+	v, err := netmem.Open(ctx, p, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: f.servers,
+		Copies: f.copies, Coding: f.coding, Compress: f.shrink, PageBytes: int(f.page)}, Bytes: f.size,
+		ReadAhead: f.readAhead})
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && cause != ctx.Err() {
 			err = fmt.Errorf("%w (%w)", err, cause)

@@ -59,36 +59,58 @@ Everything may stand in a TOML file, too (--config); where both say something th
 	f.StringVar(&o.file, "config", "", "TOML `FILE` with the configuration")
 	f.BoolVar(&o.check, "check", false, "check the configuration and end: exit status 0 if it is good, 2 if not")
 	f.BoolVar(&o.sample, "sample", false, "print a configuration file with every key and its default, and end")
-	f.StringVar(&o.config.ID, "id", "", "NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key); another must be bound to that key")
-	f.StringVar(&o.config.Socket, "socket", "", "unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
-	f.StringVar(&o.config.StateDir, "state-dir", "", "`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
-	f.StringVar(&o.config.Link, "link", "udp", "what carries the frames, a `NAME`: "+strings.Join(daemon.Links(), ", ")+", or one that the file defines by [links.NAME]; behind it, by commas, more of those, each with a NIC of its own")
-	choiceFlag(f, &o.config.Prefer, "prefer", "bandwidth", daemon.Preferences(), "what --link auto goes by; latency has it try AF_XDP first")
-	f.StringVar(&o.config.Listen, "listen", "", "`HOST[:PORT]` of the link, an IP or a name (default: every address, port 7700)")
+	f.StringVar(&o.config.ID, "id", "",
+		"NIC `ID`, such as 0:0:0:96:221:127:255:140 (default: made from the NIC's key); another must be bound to that key")
+	f.StringVar(&o.config.Socket, "socket", "",
+		"unix socket at which processes attach, a `PATH` (default: $WEFT_SOCKET, or by user)")
+	f.StringVar(&o.config.StateDir, "state-dir", "",
+		"`DIRECTORY` of the NIC's key and incarnation (default: by socket)")
+	f.StringVar(&o.config.Link, "link", "udp",
+		"what carries the frames, a `NAME`: "+strings.Join(daemon.Links(),
+			", ")+", or one that the file defines by [links.NAME]; behind it, by commas, more of those, each with a NIC of its own")
+	choiceFlag(f, &o.config.Prefer, "prefer", "bandwidth", daemon.Preferences(),
+		"what --link auto goes by; latency has it try AF_XDP first")
+	f.StringVar(&o.config.Listen, "listen", "",
+		"`HOST[:PORT]` of the link, an IP or a name (default: every address, port 7700)")
 	intFlag(f, &o.config.MTU, "mtu", 0, 0, 65507, "largest frame in bytes; 0: what the interface carries")
-	f.StringSliceVar(&o.nodes, "node", nil, "another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once; several by commas or by more flags")
-	f.StringSliceVar(&o.config.KeyFiles, "key-file", nil, "`FILE` with a fabric key, the one to call with first (default: $WEFT_FABRIC_FILE, or by user); several by commas or by more flags")
+	f.StringSliceVar(&o.nodes, "node", nil,
+		"another NIC, `[ID@]HOST[:PORT]`, an IP or a name that is looked up once; several by commas or by more flags")
+	f.StringSliceVar(&o.config.KeyFiles, "key-file", nil,
+		"`FILE` with a fabric key, the one to call with first (default: $WEFT_FABRIC_FILE, or by user); several by commas or by more flags")
 	f.StringVar(&o.config.Certificate, "certificate", "", "`FILE` with the certificate of this NIC")
-	f.StringSliceVar(&o.config.Authorities, "authority", nil, "public `KEY` of a certificate authority, or a file with one; with it, NICs need certificates")
-	f.StringVar(&o.config.Revocations, "revocations", "", "`FILE` with revocation lists (default: revocations in the state directory)")
+	f.StringSliceVar(&o.config.Authorities, "authority", nil,
+		"public `KEY` of a certificate authority, or a file with one; with it, NICs need certificates")
+	f.StringVar(&o.config.Revocations, "revocations", "",
+		"`FILE` with revocation lists (default: revocations in the state directory)")
 	f.BoolVar(&o.config.Plain, "plain", false, "neither encrypt nor authenticate frames: for measuring")
-	f.BoolVar(&o.plainResident, "plain-resident", false, "let datagrams of programs in drivers go unsealed, if the other NIC does so too")
+	f.BoolVar(&o.plainResident, "plain-resident", false,
+		"let datagrams of programs in drivers go unsealed, if the other NIC does so too")
 	f.BoolVar(&o.gossips, "gossip", false, "find other NICs by gossip; so does each flag of the gossip")
 	f.StringVar(&o.gossip.KeyFile, "gossip-key", "", "of earlier releases: refused, with the cure")
 	if err := f.MarkHidden("gossip-key"); err != nil {
 		panic(err)
 	}
-	f.StringVar(&o.gossip.Listen, "gossip-listen", "", "`HOST[:PORT]` of the gossip, UDP and TCP (default: the IP of --listen, port 7701)")
-	f.StringSliceVar(&o.gossip.Seeds, "seed", nil, "where another NIC gossips, `HOST[:PORT]`; several by commas or by more flags")
-	durationFlag(f, &o.failureTimeout, "failure-timeout", limits.FailureTimeout, time.Second, time.Hour, "silence after which a NIC that gossips is gone, with its names")
-	f.StringVar(&o.config.Registry, "registry", "", "TOML `FILE` with [[node]] tables and the torus, which hosts may share")
+	f.StringVar(&o.gossip.Listen, "gossip-listen", "",
+		"`HOST[:PORT]` of the gossip, UDP and TCP (default: the IP of --listen, port 7701)")
+	f.StringSliceVar(&o.gossip.Seeds, "seed", nil,
+		"where another NIC gossips, `HOST[:PORT]`; several by commas or by more flags")
+	durationFlag(f, &o.failureTimeout, "failure-timeout", limits.FailureTimeout, time.Second, time.Hour,
+		"silence after which a NIC that gossips is gone, with its names")
+	f.StringVar(&o.config.Registry, "registry", "",
+		"TOML `FILE` with [[node]] tables and the torus, which hosts may share")
 	f.BoolVar(&o.config.Static, "static", false, "NICs that are not listed may not talk to this one")
-	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, limits.LeastUnreachableAfter, limits.MostUnreachableAfter, "silence after which a NIC is given up")
-	intFlag(f, &o.config.MaxProcesses, "max-processes", limits.DefaultProcesses, 1, limits.MaxProcesses, "processes that may be attached at a time")
-	f.StringVar(&o.config.Capture, "capture", "", "`FILE` for every frame in and out, which Wireshark opens; one that exists is replaced")
-	intFlag(f, &o.captureLimit, "capture-limit", limits.CaptureFile, limits.LeastCapture, 1<<40, "bytes that the file of --capture may have")
-	intFlag(f, &o.config.CaptureSnap, "capture-snap", limits.CaptureSnap, 1, limits.MaxFrame, "bytes of each frame that --capture writes")
-	f.BoolVar(&o.config.CaptureSecrets, "capture-secrets", false, "the file of --capture also gets the keys of sealed frames, for weft capture decrypt: whoever reads it can read the frames")
+	durationFlag(f, &o.unreachableAfter, "unreachable-after", limits.UnreachableAfter, limits.LeastUnreachableAfter,
+		limits.MostUnreachableAfter, "silence after which a NIC is given up")
+	intFlag(f, &o.config.MaxProcesses, "max-processes", limits.DefaultProcesses, 1, limits.MaxProcesses,
+		"processes that may be attached at a time")
+	f.StringVar(&o.config.Capture, "capture", "",
+		"`FILE` for every frame in and out, which Wireshark opens; one that exists is replaced")
+	intFlag(f, &o.captureLimit, "capture-limit", limits.CaptureFile, limits.LeastCapture, 1<<40,
+		"bytes that the file of --capture may have")
+	intFlag(f, &o.config.CaptureSnap, "capture-snap", limits.CaptureSnap, 1, limits.MaxFrame,
+		"bytes of each frame that --capture writes")
+	f.BoolVar(&o.config.CaptureSecrets, "capture-secrets", false,
+		"the file of --capture also gets the keys of sealed frames, for weft capture decrypt: whoever reads it can read the frames")
 	choiceFlag(f, &o.config.Log, "log", "info", []string{"debug", "info", "warn", "error"}, "the least that is logged")
 	c.AddCommand(newNICStopCommand(), newNICInfoCommand(), newNICLinksCommand())
 	return c
@@ -193,8 +215,9 @@ func (o *nicOptions) mergeGossip(c *cobra.Command, conf *daemon.Config) {
 		"gossip-key":    {"key_file", func(g *daemon.Gossip) { g.KeyFile = o.gossip.KeyFile }},
 		"gossip-listen": {"listen", func(g *daemon.Gossip) { g.Listen = o.gossip.Listen }},
 		// the seeds of both count
-		"seed":            {"seeds", func(g *daemon.Gossip) { g.Seeds = append(g.Seeds, o.gossip.Seeds...) }},
-		"failure-timeout": {"failure_timeout", func(g *daemon.Gossip) { g.FailureTimeout = daemon.Duration(o.failureTimeout) }},
+		"seed": {"seeds", func(g *daemon.Gossip) { g.Seeds = append(g.Seeds, o.gossip.Seeds...) }},
+		"failure-timeout": {"failure_timeout",
+			func(g *daemon.Gossip) { g.FailureTimeout = daemon.Duration(o.failureTimeout) }},
 	} {
 		if !c.Flags().Changed(name) {
 			continue

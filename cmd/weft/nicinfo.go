@@ -44,7 +44,8 @@ func printMemory(out io.Writer, m *ctl.Memory) error {
 	fmt.Fprintf(out, "NIC %v\n", registry.NICID(m.NIC))
 	fmt.Fprintf(out, "N %d, M %d, K %d, Q %d of a VNI; P %d processes, D %d driver commands, R %d other NICs, T %d names and G %d memberships of each; heads are told every %d\n",
 		p.N, p.M, p.K, p.Q, p.P, p.D, p.R, p.T, p.G, p.HeadBatch)
-	fmt.Fprintf(out, "VNIs: %d prepared, %d idle; %d used, %d of them made on the fly\n", v.Prepared, v.Idle, v.Used, v.OnTheFly)
+	fmt.Fprintf(out, "VNIs: %d prepared, %d idle; %d used, %d of them made on the fly\n",
+		v.Prepared, v.Idle, v.Used, v.OnTheFly)
 	fmt.Fprintf(out, "one that is attached and idle takes %s of memory (at most %s), %s of it shared, and %s of address space\n\n",
 		bytesText(v.IdleBytes), bytesText(v.IdleBytesLimit), bytesText(v.IdleSharedBytes), bytesText(v.MappedBytes))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -52,7 +53,8 @@ func printMemory(out io.Writer, m *ctl.Memory) error {
 	for _, s := range m.Segments {
 		fmt.Fprintf(w, "%s\t\t\t\t%s\t%s\n", s.Name, bytesText(s.Bytes), bytesText(s.InUse))
 		for _, p := range s.Parts {
-			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\t%s\n", p.Name, numberText(p.Entries), numberText(p.Used), bytesText(p.Bytes), bytesText(p.InUse))
+			fmt.Fprintf(w, "\t%s\t%s\t%s\t%s\t%s\n",
+				p.Name, numberText(p.Entries), numberText(p.Used), bytesText(p.Bytes), bytesText(p.InUse))
 		}
 	}
 	return w.Flush()

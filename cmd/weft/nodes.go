@@ -60,10 +60,12 @@ func newNodesCommand() *cobra.Command {
 			}
 			return printNodes(ctx, n, out, asJSON)
 		})
-	c.Flags().BoolVar(&check, "check", false, "send frames of both sizes to each of them, and tell which come back; exit status 1 if some do not")
+	c.Flags().BoolVar(&check, "check", false,
+		"send frames of both sizes to each of them, and tell which come back; exit status 1 if some do not")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if check && c.Flags().Changed("nic") {
-			return usagef("--check with --nic: a NIC checks for the tools of its own host only; expected one of the two")
+			return usagef(
+				"--check with --nic: a NIC checks for the tools of its own host only; expected one of the two")
 		}
 		return nil
 	}
@@ -135,7 +137,8 @@ func printNodes(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 		if n.Frame < n.WholeFrame { // the path is narrow, or has not been tried yet
 			frame = fmt.Sprintf("%d of %d", n.Frame, n.WholeFrame)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", nicText(n.ID), cmp.Or(n.Name, "-"), addressText(&n), position, n.State, n.Processes, rtt, frame,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n",
+			nicText(n.ID), cmp.Or(n.Name, "-"), addressText(&n), position, n.State, n.Processes, rtt, frame,
 			guardText(&n), cmp.Or(n.Binding, "-"))
 	}
 	return w.Flush()
@@ -176,11 +179,13 @@ func newPsCommand() *cobra.Command {
 			return printProcesses(ctx, n, out, asJSON)
 		})
 	c.Flags().BoolVar(&fabric, "fabric", false, "list the processes of every NIC that it knows of")
-	c.Flags().BoolVar(&thrown, "thrown-out", false, "list those that it has thrown out lately, and why; only the NIC of this host tells")
+	c.Flags().BoolVar(&thrown, "thrown-out", false,
+		"list those that it has thrown out lately, and why; only the NIC of this host tells")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		for _, other := range []string{"fabric", "nic"} {
 			if thrown && c.Flags().Changed(other) {
-				return usagef("--thrown-out with --%s: a NIC tells of its own processes to the tools of its own host only; expected one of the two", other)
+				return usagef("--thrown-out with --%s: a NIC tells of its own processes to the tools of its own host only; expected one of the two",
+					other)
 			}
 		}
 		return nil
@@ -199,8 +204,10 @@ func printProcesses(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) 
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSLOT\tPID\tSENT\tRECEIVED\tMEMORY\tCOLLECTIVES\tTURNS\tSENDING\tPOSTED\tUNEXPECTED\tOLDEST\tSTAGED\tREGIONS\tREFUSED\tNOTE")
 	for _, p := range all {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%d B\t%d B\t%d\t%s\n", p.Name, p.Slot, p.PID, p.Sent, p.Received, p.Memory, p.Collectives, p.Turns,
-			p.Sending, p.Posted, p.Unexpected, time.Duration(p.Oldest).Round(time.Millisecond), p.Staged, p.RegionBytes, p.Refusals(), noteOn(&p))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%v\t%d B\t%d B\t%d\t%s\n",
+			p.Name, p.Slot, p.PID, p.Sent, p.Received, p.Memory, p.Collectives, p.Turns,
+			p.Sending, p.Posted, p.Unexpected, time.Duration(p.Oldest).Round(time.Millisecond), p.Staged, p.RegionBytes,
+			p.Refusals(), noteOn(&p))
 	}
 	return w.Flush()
 }
@@ -247,7 +254,8 @@ func printThrown(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) err
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tSLOT\tPID\tUID\tTIMES\tLAST\tWHY")
 	for _, p := range all {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n", p.Name, p.Slot, p.PID, p.UID, p.Times, time.Unix(0, p.Last).Format(time.DateTime), p.Why)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\t%s\n",
+			p.Name, p.Slot, p.PID, p.UID, p.Times, time.Unix(0, p.Last).Format(time.DateTime), p.Why)
 	}
 	return w.Flush()
 }
@@ -273,7 +281,8 @@ func printNames(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) erro
 }
 
 func newGroupsCommand() *cobra.Command {
-	return newListCommand("groups", "List the members of the groups of the whole fabric, as the NIC of this host knows them, or another one",
+	return newListCommand("groups",
+		"List the members of the groups of the whole fabric, as the NIC of this host knows them, or another one",
 		func(ctx context.Context, n ctl.NIC, out io.Writer, asJSON bool) error {
 			all, err := n.Groups(ctx)
 			if err != nil {

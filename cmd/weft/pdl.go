@@ -44,7 +44,8 @@ func newPDLCheckCommand() *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, files []string) error {
 			if target != "vm" && target != "xdp" {
-				return &exitError{exitUsage, fmt.Errorf("--target %q: expected vm, the virtual machine of a NIC, or xdp, the kernel's driver", target)}
+				return &exitError{exitUsage, fmt.Errorf(
+					"--target %q: expected vm, the virtual machine of a NIC, or xdp, the kernel's driver", target)}
 			}
 			return eachFile(c, files, func(file string) error {
 				src, err := readSource(file)
@@ -66,7 +67,8 @@ func newPDLCheckCommand() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&target, "target", "vm", "`vm|xdp`: with xdp, also say why a program cannot reside in the kernel's driver")
+	c.Flags().StringVar(&target, "target", "vm",
+		"`vm|xdp`: with xdp, also say why a program cannot reside in the kernel's driver")
 	return c
 }
 
@@ -146,7 +148,8 @@ func newPDLBuildCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "", "write the module to this `FILE`; by default the source's name with .pdlm")
+	c.Flags().StringVarP(&out, "output", "o", "",
+		"write the module to this `FILE`; by default the source's name with .pdlm")
 	return c
 }
 

@@ -30,7 +30,8 @@ func parseSegment(s string) (g givenSegment, err error) {
 	number, content, ok := strings.Cut(s, "=")
 	id, err := strconv.ParseUint(number, 10, 32)
 	if !ok || err != nil {
-		return g, usagef("--segment %q: expected ID=BYTES, ID=text:… or ID=hex:…, with an ID from 0 to 4294967295", s)
+		return g, usagef("--segment %q: expected ID=BYTES, ID=text:… or ID=hex:…, with an ID from 0 to 4294967295",
+			s)
 	}
 	if strings.Contains(content, ":") {
 		b, err := part(content)
@@ -44,7 +45,8 @@ func parseSegment(s string) (g givenSegment, err error) {
 	}
 	size, ok := parseBytes(content)
 	if !ok || size < 1 || size > limits.SegmentBytes {
-		return g, usagef("--segment %q: %q is no size, expected 1 to %d bytes, such as 4096 or 16MiB", s, content, limits.SegmentBytes)
+		return g, usagef("--segment %q: %q is no size, expected 1 to %d bytes, such as 4096 or 16MiB",
+			s, content, limits.SegmentBytes)
 	}
 	return givenSegment{uint32(id), int(size), nil}, nil
 }
@@ -111,7 +113,8 @@ var messageForm = regexp.MustCompile(`(?s)^(?:([^:@/]+)(?:@([^@/]+))?/)?([0-9]+)
 func parseMessage(spec string) (m givenMessage, err error) {
 	parts := messageForm.FindStringSubmatch(spec)
 	if parts == nil {
-		return m, usagef("message %q: expected [PROGRAM[@NIC]/]TRIGGER[:PART,PART…], with a number for the trigger", spec)
+		return m, usagef("message %q: expected [PROGRAM[@NIC]/]TRIGGER[:PART,PART…], with a number for the trigger",
+			spec)
 	}
 	n, err := strconv.ParseUint(parts[3], 10, 32)
 	if err != nil {

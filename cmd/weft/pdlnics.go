@@ -165,7 +165,8 @@ func (r *pdlRun) add(id uint64, name string) *pdlNIC {
 	if id == uint64(r.pdlRunFlags.nic) {
 		name = defaultNIC
 	}
-	n := &pdlNIC{id: id, name: name, host: len(r.nics), segments: make(map[uint32][]byte), before: make(map[vm.ID]uint64)}
+	n := &pdlNIC{id: id, name: name, host: len(r.nics), segments: make(map[uint32][]byte),
+		before: make(map[vm.ID]uint64)}
 	r.nics = append(r.nics, n)
 	return n
 }
@@ -231,7 +232,8 @@ func (r *pdlRun) receiver(m givenMessage, first pdlFile) (*pdlNIC, vm.ID, error)
 	for _, n := range among {
 		switch at, ok := n.has(name); {
 		case ok && found != nil:
-			return nil, 0, usagef("message %q: several NICs have a program %s, expected PROGRAM@NIC/TRIGGER", m.spec, m.program)
+			return nil, 0, usagef("message %q: several NICs have a program %s, expected PROGRAM@NIC/TRIGGER",
+				m.spec, m.program)
 		case ok:
 			found, id = n, at
 		}
@@ -255,5 +257,6 @@ func handles(module *prog.Module, m givenMessage) error {
 	if len(have) == 0 {
 		return usagef("message %q: program %s has no triggers", m.spec, module.Name)
 	}
-	return usagef("message %q: program %s has no trigger %d, expected one of %s", m.spec, module.Name, m.trigger, strings.Join(have, ", "))
+	return usagef("message %q: program %s has no trigger %d, expected one of %s",
+		m.spec, module.Name, m.trigger, strings.Join(have, ", "))
 }

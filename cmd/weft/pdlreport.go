@@ -31,7 +31,8 @@ func (r *pdlRun) observer(n *pdlNIC) *program.Observer {
 // observe prints the outcome of a message.
 func (r *pdlRun) observe(n *pdlNIC, m *vm.Message, o vm.Outcome) {
 	r.handled++
-	r.tell(n, fmt.Sprintf("message %d to %s, %d bytes", m.Trigger, r.name(n, m.Program), len(m.Payload)), m.Program, o, n.before[m.Program])
+	r.tell(n, fmt.Sprintf("message %d to %s, %d bytes", m.Trigger, r.name(n, m.Program), len(m.Payload)), m.Program, o,
+		n.before[m.Program])
 }
 
 // tell prints an activation and its effects.
@@ -57,10 +58,12 @@ func (r *pdlRun) effects(n *pdlNIC) {
 		fmt.Fprintf(r.out, "  %s displays %d\n", r.name(n, d.program), d.value)
 	}
 	for _, s := range n.sent {
-		fmt.Fprintf(r.out, "  %s sends %s as %d to %d%s\n", r.name(n, s.from), hexText(s.payload), s.to.Trigger, s.to.Program, r.sentText(&s))
+		fmt.Fprintf(r.out, "  %s sends %s as %d to %d%s\n",
+			r.name(n, s.from), hexText(s.payload), s.to.Trigger, s.to.Program, r.sentText(&s))
 	}
 	for _, d := range n.delivered {
-		fmt.Fprintf(r.out, "  %s delivers %s to byte %d of segment %d\n", r.name(n, d.Program), hexText(d.data), d.Offset, d.Segment)
+		fmt.Fprintf(r.out, "  %s delivers %s to byte %d of segment %d\n",
+			r.name(n, d.Program), hexText(d.data), d.Offset, d.Segment)
 	}
 	n.displayed, n.sent, n.delivered = n.displayed[:0], n.sent[:0], n.delivered[:0]
 	if set := n.setFlags(); len(set) > 0 && fmt.Sprint(set) != n.flags {
@@ -108,7 +111,8 @@ func (r *pdlRun) profile() {
 	for _, n := range r.nics {
 		for _, info := range n.programs.List() {
 			p := &info.Profile
-			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", r.name(n, info.ID), p.Activations, p.Instructions, p.Refused, p.Aborted(), info.State())
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n",
+				r.name(n, info.ID), p.Activations, p.Instructions, p.Refused, p.Aborted(), info.State())
 		}
 	}
 	w.Flush()

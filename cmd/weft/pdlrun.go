@@ -54,11 +54,14 @@ first file. A part is a number, which is a word of 64 bits, or text:…, hex:…
 			return show(c, r.run(files, c.InOrStdin()))
 		},
 	}
-	c.Flags().StringArrayVar(&f.send, "send", nil, "send this `MESSAGE`; - reads messages from standard input, one a line")
-	c.Flags().StringArrayVar(&f.segments, "segment", nil, "make a `SEGMENT`: ID=BYTES, of zeros, or ID=text:… or ID=hex:…")
+	c.Flags().StringArrayVar(&f.send, "send", nil,
+		"send this `MESSAGE`; - reads messages from standard input, one a line")
+	c.Flags().StringArrayVar(&f.segments, "segment", nil,
+		"make a `SEGMENT`: ID=BYTES, of zeros, or ID=text:… or ID=hex:…")
 	locksFlag(c.Flags(), &f.locks, "lock", "set these locks; the segment of each must be given")
 	c.Flags().TextVar(&f.nic, "nic", f.nic, "the `ID` of the NIC of programs that are given without one")
-	intFlag(c.Flags(), &f.budget, "budget", limits.ProgramBudget, 1, 1<<30, "instructions that an activation may execute; by default as many as in a NIC")
+	intFlag(c.Flags(), &f.budget, "budget", limits.ProgramBudget, 1, 1<<30,
+		"instructions that an activation may execute; by default as many as in a NIC")
 	intFlag(c.Flags(), &f.messages, "messages", 10*limits.ProgramChain, 1, 1<<30, "end after this number of messages")
 	return c
 }

@@ -26,12 +26,14 @@ func readPrivate(path string, most int64) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("%s has mode %#o: others may read or write it; expected 0600 (chmod 600 %s)", path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%s has mode %#o: others may read or write it; expected 0600 (chmod 600 %s)",
+			path, info.Mode().Perm(), path)
 	case info.Size() > most:
 		return nil, fmt.Errorf("%s has %d bytes; expected at most %d", path, info.Size(), most)
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("%s belongs to user %d, who may change it; expected a file of user %d or of root", path, owner.Uid, os.Geteuid())
+		return nil, fmt.Errorf("%s belongs to user %d, who may change it; expected a file of user %d or of root",
+			path, owner.Uid, os.Geteuid())
 	}
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(b)) > most {

@@ -22,7 +22,8 @@ func init() { register(newProgramCommand) }
 
 func newProgramCommand() *cobra.Command {
 	return newGroup("program", "Load programs into NICs, talk to them, and look at them",
-		newProgramLoadCommand(), newProgramUnloadCommand(), newProgramStartCommand(), newProgramSendCommand(), newProgramListCommand(),
+		newProgramLoadCommand(), newProgramUnloadCommand(), newProgramStartCommand(), newProgramSendCommand(),
+		newProgramListCommand(),
 		newProgramLogCommand(), newProgramProfileCommand())
 }
 
@@ -68,7 +69,9 @@ func (w *whichNICs) chosen(nodes []ctl.Node) (nics []registry.NICID, strange []e
 
 // ask calls f with the chosen NICs and the errors of chosen. NIC 0 is that of this host. Each
 // request has answerWithin.
-func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nics []registry.NICID, strange []error) error) error {
+func (w *whichNICs) ask(
+	c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nics []registry.NICID, strange []error) error,
+) error {
 	ctx, cancel := context.WithTimeout(c.Context(), loadWithin)
 	defer cancel()
 	conn, err := ctl.Dial(ctx, w.socket)
@@ -86,7 +89,8 @@ func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *de
 	if err != nil {
 		return err
 	}
-	client := &deploy.Client{Ask: func(ctx context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+	client := &deploy.Client{Ask: func(ctx context.Context, nic registry.NICID,
+		r *ctl.Program) (*ctl.ProgramReply, error) {
 		ctx, cancel := context.WithTimeout(ctx, answerWithin)
 		defer cancel()
 		// NICs are asked concurrently, and a connection carries one request at a time
@@ -101,7 +105,9 @@ func (w *whichNICs) ask(c *cobra.Command, f func(ctx context.Context, client *de
 }
 
 // each calls f for every chosen NIC. It returns an error if one failed.
-func (w *whichNICs) each(c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nic registry.NICID) error) error {
+func (w *whichNICs) each(
+	c *cobra.Command, f func(ctx context.Context, client *deploy.Client, nic registry.NICID) error,
+) error {
 	return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID, strange []error) error {
 		failed, all := len(strange), len(nics)+len(strange)
 		for _, err := range strange {
@@ -172,10 +178,12 @@ rate of a tenant, for example. A process has one guard for each direction.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("trigger") && o.Guards == "" {
-				return usagef("--trigger %d: expected with --guard NAME, the process whose messages come to the program by that trigger", trigger)
+				return usagef("--trigger %d: expected with --guard NAME, the process whose messages come to the program by that trigger",
+					trigger)
 			}
 			if o.Outgoing && o.Guards == "" {
-				return usagef("--outgoing: expected with --guard NAME, the process whose outgoing messages the program judges")
+				return usagef(
+					"--outgoing: expected with --guard NAME, the process whose outgoing messages the program judges")
 			}
 			m, _, err := readModule(args[0])
 			if err != nil {
@@ -184,11 +192,13 @@ rate of a tenant, for example. A process has one guard for each direction.`,
 			o.ID, o.Trigger, o.Start = uint32(id), uint32(trigger), !noStart
 			if o.Guards != "" && !c.Flags().Changed("trigger") {
 				if len(m.Triggers) != 1 {
-					return usagef("--guard %s: %s has %d triggers; expected --trigger, too, with the one that it sees messages by", o.Guards, m.Name, len(m.Triggers))
+					return usagef("--guard %s: %s has %d triggers; expected --trigger, too, with the one that it sees messages by",
+						o.Guards, m.Name, len(m.Triggers))
 				}
 				o.Trigger = m.Triggers[0].Number
 			}
-			return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID, strange []error) error {
+			return w.ask(c, func(ctx context.Context, client *deploy.Client, nics []registry.NICID,
+				strange []error) error {
 				if err := errors.Join(strange...); err != nil {
 					return fmt.Errorf("%w; the program is loaded nowhere", err)
 				}
@@ -197,7 +207,8 @@ rate of a tenant, for example. A process has one guard for each direction.`,
 					return err
 				}
 				for _, p := range placed {
-					fmt.Fprintf(c.OutOrStdout(), "%s is program %d of the NIC %s%s%s\n", m.Name, p.ID, placeText(p.NIC), residentText(&p), keptText(o.Replace, p.Kept))
+					fmt.Fprintf(c.OutOrStdout(), "%s is program %d of the NIC %s%s%s\n",
+						m.Name, p.ID, placeText(p.NIC), residentText(&p), keptText(o.Replace, p.Kept))
 				}
 				return notBegun(placed)
 			})
@@ -205,11 +216,15 @@ rate of a tenant, for example. A process has one guard for each direction.`,
 	}
 	w.flags(c, "load it into every NIC that this one knows, or into none")
 	intFlag(c.Flags(), &id, "id", 0, 0, 1<<31-1, "number of the program; 0: one that is free, the same on all NICs")
-	c.Flags().BoolVar(&o.Replace, "replace", false, "replace the program of that number, or else the one of its name on each NIC, between two activations; its data stays if the layout is the same")
+	c.Flags().BoolVar(&o.Replace, "replace", false,
+		"replace the program of that number, or else the one of its name on each NIC, between two activations; its data stays if the layout is the same")
 	c.Flags().BoolVar(&noStart, "no-start", false, "do not run the initialisation yet")
-	choiceFlag(c.Flags(), &o.Resident, "resident", "", []string{ctl.ResidentAuto, ctl.ResidentVM, ctl.ResidentXDP}, "announce it as resident: messages of other NICs come as datagrams, and may be lost; they are handled in the driver of the link, in the virtual machine, or in the driver if that can be")
-	c.Flags().StringVar(&o.Guards, "guard", "", "let it judge every message for this process first, a `NAME` such as app/3")
-	c.Flags().BoolVar(&o.Outgoing, "outgoing", false, "with --guard: judge what the process sends, in place of what it is sent; it can delay that")
+	choiceFlag(c.Flags(), &o.Resident, "resident", "", []string{ctl.ResidentAuto, ctl.ResidentVM, ctl.ResidentXDP},
+		"announce it as resident: messages of other NICs come as datagrams, and may be lost; they are handled in the driver of the link, in the virtual machine, or in the driver if that can be")
+	c.Flags().StringVar(&o.Guards, "guard", "",
+		"let it judge every message for this process first, a `NAME` such as app/3")
+	c.Flags().BoolVar(&o.Outgoing, "outgoing", false,
+		"with --guard: judge what the process sends, in place of what it is sent; it can delay that")
 	intFlag(c.Flags(), &trigger, "trigger", 0, 0, 1<<32-1, "the trigger by which it sees them; by default its only one")
 	return c
 }
@@ -293,7 +308,8 @@ func newProgramUnloadCommand() *cobra.Command {
 }
 
 func newProgramStartCommand() *cobra.Command {
-	return newProgramChangeCommand("start", "Start a program that was loaded and not started", ctl.ProgramStart, "is started")
+	return newProgramChangeCommand("start", "Start a program that was loaded and not started", ctl.ProgramStart,
+		"is started")
 }
 
 func newProgramSendCommand() *cobra.Command {
@@ -323,7 +339,8 @@ one, the words stand behind --, and flags before it.`,
 				return err
 			}
 			return w.each(c, func(ctx context.Context, client *deploy.Client, nic registry.NICID) error {
-				_, err := client.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramSend, ID: id, Name: name, Trigger: uint32(trigger), Bytes: payload})
+				_, err := client.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramSend, ID: id, Name: name,
+					Trigger: uint32(trigger), Bytes: payload})
 				return err
 			})
 		},
@@ -331,8 +348,11 @@ one, the words stand behind --, and flags before it.`,
 	w.flags(c, "send to the program on every NIC that this one knows")
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		var e *pflag.NotExistError
-		if errors.As(err, &e) && strings.Trim(e.GetSpecifiedShortnames(), "0123456789") == "" && e.GetSpecifiedShortnames() != "" {
-			return fmt.Errorf("-%[1]s is taken for flags: expected negative words behind --, as in %[2]s PROGRAM TRIGGER -- -%[1]s", e.GetSpecifiedShortnames(), c.CommandPath())
+		if errors.As(err, &e) && strings.Trim(e.GetSpecifiedShortnames(), "0123456789") == "" &&
+			e.GetSpecifiedShortnames() != "" {
+			return fmt.Errorf(
+				"-%[1]s is taken for flags: expected negative words behind --, as in %[2]s PROGRAM TRIGGER -- -%[1]s",
+				e.GetSpecifiedShortnames(), c.CommandPath())
 		}
 		return err
 	})
@@ -381,7 +401,8 @@ func newProgramLogCommand() *cobra.Command {
 		},
 	}
 	w.flags(c, "print those of every NIC that this one knows, each with its NIC before it")
-	intFlag(c.Flags(), &from, "from", 0, 0, 1<<62, "the first value to print, counted from 0 since the program was loaded")
+	intFlag(c.Flags(), &from, "from", 0, 0, 1<<62,
+		"the first value to print, counted from 0 since the program was loaded")
 	return c
 }
 

@@ -73,7 +73,8 @@ func printPrograms(out io.Writer, all []ctl.ProgramInfo) error {
 		if p.Guards != "" {
 			state += ", guards " + guardedText(&p)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%v\t%s\t%d\t%d\t%d\t%s\n", p.ID, p.Name, p.NIC, state, len(p.Triggers), p.Activations, aborts(&p), last)
+		fmt.Fprintf(w, "%d\t%s\t%v\t%s\t%d\t%d\t%d\t%s\n",
+			p.ID, p.Name, p.NIC, state, len(p.Triggers), p.Activations, aborts(&p), last)
 	}
 	return w.Flush()
 }

@@ -89,14 +89,19 @@ on the fabric, or a unix socket, unless there is --auth or --insecure.`,
 	fs := c.Flags()
 	fs.StringArrayVar(&f.from, "from", nil, "`ADDRESS` at which to accept connections; may be repeated")
 	fs.StringArrayVar(&f.to, "to", nil, "`ADDRESS` to which they go; as often as --from")
-	nameFlag(fs, &f.name, "name", "with --to on the fabric: what the proxy is called there (default: proxy/ and its process id)")
+	nameFlag(fs, &f.name, "name",
+		"with --to on the fabric: what the proxy is called there (default: proxy/ and its process id)")
 	fs.DurationVar(&f.drain, "drain", 10*time.Second, "after an interrupt, open connections may go on for `D`")
-	fs.StringVar(&f.tell, "status", "", "`PATH` of a unix socket at which weft stat --proxy finds the connections (default: where weft stat --proxies looks)")
+	fs.StringVar(&f.tell, "status", "",
+		"`PATH` of a unix socket at which weft stat --proxy finds the connections (default: where weft stat --proxies looks)")
 	fs.StringVar(&f.auth, "auth", "", "with --to fabric: clients authenticate as users of this `FILE`")
 	fs.BoolVar(&f.insecure, "insecure", false, "accept connections of other hosts without --auth")
-	intFlag(fs, &f.connections, "connections", limits.ProxyConnections, 1, limits.MostProxyConnections, "carry at most `N` connections at once, and refuse others")
-	fs.DurationVar(&f.keepAlive, "keepalive", stream.DefaultKeepAlive, "ask a process of the fabric that is silent for `D` whether it is there; 1s or more")
-	fs.DurationVar(&f.patience, "patience", stream.DefaultPatience, "carry on for `D` with a process of the fabric that is stopped but lives; 0: end its connections like those of a silent host")
+	intFlag(fs, &f.connections, "connections", limits.ProxyConnections, 1, limits.MostProxyConnections,
+		"carry at most `N` connections at once, and refuse others")
+	fs.DurationVar(&f.keepAlive, "keepalive", stream.DefaultKeepAlive,
+		"ask a process of the fabric that is silent for `D` whether it is there; 1s or more")
+	fs.DurationVar(&f.patience, "patience", stream.DefaultPatience,
+		"carry on for `D` with a process of the fabric that is stopped but lives; 0: end its connections like those of a silent host")
 	f.at.define(fs)
 	c.AddCommand(newProxyPassword())
 	return c
@@ -108,7 +113,8 @@ const toFabric = "fabric"
 // onFabric reports whether an address is on the fabric. TCP addresses have no slash, and paths
 // begin with a slash or a dot.
 func onFabric(address string) bool {
-	return address == toFabric || strings.Contains(address, "/") && !strings.HasPrefix(address, "/") && !strings.HasPrefix(address, ".")
+	return address == toFabric || strings.Contains(address, "/") && !strings.HasPrefix(address, "/") &&
+		!strings.HasPrefix(address, ".")
 }
 
 // complete checks the combinations of flags.
@@ -170,7 +176,9 @@ func (f *proxyFlags) completeAuth() error {
 // readUsers reads the file of --auth. Only clients of --to fabric can name its users.
 func (f *proxyFlags) readUsers() error {
 	if !slices.ContainsFunc(f.ways, func(w proxyWay) bool { return w.to == toFabric }) {
-		return usagef("--auth with --to %s: expected --to fabric, whose clients can authenticate by SOCKS5 or HTTP CONNECT", f.ways[0].to)
+		return usagef(
+			"--auth with --to %s: expected --to fabric, whose clients can authenticate by SOCKS5 or HTTP CONNECT",
+			f.ways[0].to)
 	}
 	text, err := readPrivate(f.auth, limits.PasswordFileBytes)
 	if err != nil {
@@ -205,7 +213,8 @@ func checkHostSide(address string, dialled bool) error {
 		err = errors.New("nothing can be dialled at port 0")
 	}
 	if err != nil {
-		return fmt.Errorf("%w; expected HOST:PORT, as in 127.0.0.1:8080, or the path of a unix socket, with a / in it, as in ./a.sock", err)
+		return fmt.Errorf("%w; expected HOST:PORT, as in 127.0.0.1:8080, or the path of a unix socket, with a / in it, as in ./a.sock",
+			err)
 	}
 	return nil
 }
@@ -240,7 +249,8 @@ func (f *proxyFlags) run(ctx context.Context, out, log io.Writer) (err error) {
 	}
 	err = whileItsNICIs(ctx, p, x.Run)
 	c := x.Counts()
-	fmt.Fprintf(out, "%d connections, of which %d could not be dialled and %d were reset; %d bytes there, %d back\n", c.Accepted, c.Refused, c.Reset, c.There, c.Back)
+	fmt.Fprintf(out, "%d connections, of which %d could not be dialled and %d were reset; %d bytes there, %d back\n",
+		c.Accepted, c.Refused, c.Reset, c.There, c.Back)
 	printTurnedAway(out, &c)
 	return err
 }

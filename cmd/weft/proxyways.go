@@ -21,9 +21,11 @@ type proxyWay struct {
 func (f *proxyFlags) completeWay(w *proxyWay, named bool) error {
 	switch {
 	case w.from == "" || w.to == "":
-		return usagef("--from is %q and --to is %q: expected two addresses, such as 127.0.0.1:8080 and app/0:http", w.from, w.to)
+		return usagef("--from is %q and --to is %q: expected two addresses, such as 127.0.0.1:8080 and app/0:http",
+			w.from, w.to)
 	case onFabric(w.from) == onFabric(w.to):
-		return usagef("--from %s and --to %s: expected one on the fabric, such as app/0:http, and one of this host, such as 127.0.0.1:8080", w.from, w.to)
+		return usagef("--from %s and --to %s: expected one on the fabric, such as app/0:http, and one of this host, such as 127.0.0.1:8080",
+			w.from, w.to)
 	case w.from == toFabric:
 		return usagef("--from fabric: expected a service of a process, such as app/0:http; --to may be fabric")
 	case !onFabric(w.from):
@@ -46,9 +48,11 @@ func (f *proxyFlags) completeWay(w *proxyWay, named bool) error {
 	case err != nil:
 		return usagef("%v", err)
 	case named:
-		return usagef("--name with --from %s: expected one or the other, since the proxy is called %v then", w.from, a.Process)
+		return usagef("--name with --from %s: expected one or the other, since the proxy is called %v then",
+			w.from, a.Process)
 	case f.name.App != "" && f.name != a.Process:
-		return usagef("--from %s beside services of %v: expected services of one process, since a proxy is one process", w.from, f.name)
+		return usagef("--from %s beside services of %v: expected services of one process, since a proxy is one process",
+			w.from, f.name)
 	}
 	f.name, w.service = a.Process, a.Service
 	return nil
@@ -69,7 +73,8 @@ func (f *proxyFlags) closeDoor(w *proxyWay) error {
 		if w.to != toFabric {
 			cure = "an address of 127.0.0.0/8, or --insecure"
 		}
-		return usagef("--from %s: other hosts could enter the fabric by it without a password; expected %s", w.from, cure)
+		return usagef("--from %s: other hosts could enter the fabric by it without a password; expected %s",
+			w.from, cure)
 	}
 	w.from = resolved
 	return nil
@@ -108,7 +113,8 @@ func (f *proxyFlags) open(p *fabric.Process, w *proxyWay) (x proxy.Way, err erro
 		x.Dial = func(ctx context.Context, _ net.Conn) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, hostNetwork(w.to), w.to)
 		}
-		x.Listener, err = (&stream.ListenConfig{Process: p, KeepAlive: f.keepAlive, Patience: f.patience}).Listen(w.service)
+		x.Listener, err = (&stream.ListenConfig{Process: p, KeepAlive: f.keepAlive,
+			Patience: f.patience}).Listen(w.service)
 		return x, err
 	}
 	d := &stream.Dialer{Process: p, Timeout: limits.ProxyDial, KeepAlive: f.keepAlive, Patience: f.patience}

@@ -119,7 +119,8 @@ const screenColumns = 80
 
 // fitScreen wraps the help on the flags of a command and its subcommands.
 func fitScreen(c *cobra.Command) {
-	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", screenColumns)))
+	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "Flags.FlagUsages ",
+		fmt.Sprintf("Flags.FlagUsagesWrapped %d ", screenColumns)))
 }
 
 // run is weft without its process: it runs one command line and returns the exit status.

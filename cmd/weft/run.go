@@ -102,23 +102,32 @@ func (o *runOptions) define(c *cobra.Command) {
 	f := c.Flags()
 	f.SetInterspersed(false) // the program has its own flags
 	socketFlag(c, &o.socket)
-	f.StringVarP(&o.machine, "machine", "m", "", "`NAME` of the machine to run on, of those that weft machine list prints")
+	f.StringVarP(&o.machine, "machine", "m", "",
+		"`NAME` of the machine to run on, of those that weft machine list prints")
 	f.StringSliceVar(&o.nodes, "nodes", nil, "hosts to run on, a `LIST` of names or ids that weft nodes prints")
-	f.VarP(intValue(&o.ranks, 1, 1, limits.JobSize), "ranks", "n", "number of ranks; without it, --per-node places that many on every host")
+	f.VarP(intValue(&o.ranks, 1, 1, limits.JobSize), "ranks", "n",
+		"number of ranks; without it, --per-node places that many on every host")
 	intFlag(f, &o.perNode, "per-node", 0, 0, limits.RanksPerHost, "ranks on each host; 0: as many as it has free slots")
-	f.StringArrayVar(&o.env, "env", nil, "`NAME=VALUE` for the environment of the ranks, in addition to that of weft run; NAME= makes it empty; may be repeated")
-	f.StringVar(&o.dir, "cwd", "", "working `DIRECTORY` of the ranks, which each host must have (default: the present one)")
+	f.StringArrayVar(&o.env, "env", nil,
+		"`NAME=VALUE` for the environment of the ranks, in addition to that of weft run; NAME= makes it empty; may be repeated")
+	f.StringVar(&o.dir, "cwd", "",
+		"working `DIRECTORY` of the ranks, which each host must have (default: the present one)")
 	durationFlag(f, &o.timeout, "timeout", 0, 0, 30*24*time.Hour, "end the job after this time; 0: never")
-	durationFlag(f, &o.grace, "grace", launch.DefaultGrace, time.Millisecond, launch.MaxGrace, "time between TERM and KILL")
+	durationFlag(f, &o.grace, "grace", launch.DefaultGrace, time.Millisecond, launch.MaxGrace,
+		"time between TERM and KILL")
 	onDeathFlag(c, &o.onDeath)
 	f.StringVar(&o.stdin, "stdin", "0", "who gets standard input: a `RANK`, all or none")
 	bytesFlag(f, &o.memory, "memory", 0, 4096, "limit of the memory of the job on each host (default: none)")
-	f.StringVar(&o.link, "link", "", "`NAME` of the network that the ranks use (default: that of the machine, else the daemon's first)")
+	f.StringVar(&o.link, "link", "",
+		"`NAME` of the network that the ranks use (default: that of the machine, else the daemon's first)")
 	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "place more ranks than the hosts have free slots")
-	f.BoolVar(&o.stage, "stage", false, "send the program to the hosts, which need not have it; a file that a host has had before is not sent again")
+	f.BoolVar(&o.stage, "stage", false,
+		"send the program to the hosts, which need not have it; a file that a host has had before is not sent again")
 	f.BoolVar(&o.tag, "tag", false, "print the rank before each line of output, as [RANK]")
-	f.StringVar(&o.output, "output", "", "write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; these files are replaced, and those of other ranks stay")
-	f.BoolVar(&o.json, "json", false, "print one JSON object a line: placement or refusals, output, ends of ranks, and a summary with a row for each rank")
+	f.StringVar(&o.output, "output", "",
+		"write the output of each rank to `DIRECTORY`/RANK.out and RANK.err; these files are replaced, and those of other ranks stay")
+	f.BoolVar(&o.json, "json", false,
+		"print one JSON object a line: placement or refusals, output, ends of ranks, and a summary with a row for each rank")
 }
 
 // onDeathFlag defines --on-death.
@@ -192,7 +201,8 @@ func (o *runOptions) completeDir() (err error) {
 // ownVariables are the variables that tell a rank its place. If a rank of one job starts another
 // job, it does not pass them on.
 var ownVariables = []string{
-	"WEFT_JOB", "WEFT_NAME", "WEFT_RANK", "WEFT_SIZE", "WEFT_MACHINE", "WEFT_LOCAL_RANK", "WEFT_LOCAL_SIZE", "WEFT_NODE", "WEFT_RESTART",
+	"WEFT_JOB", "WEFT_NAME", "WEFT_RANK", "WEFT_SIZE", "WEFT_MACHINE", "WEFT_LOCAL_RANK", "WEFT_LOCAL_SIZE",
+	"WEFT_NODE", "WEFT_RESTART",
 	"WEFT_SOCKET", "WEFT_LINK", "WEFT_JOB_KEY", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED", "PMI_PORT", "PMI_ID",
 }
 

@@ -122,7 +122,8 @@ func startOwnNIC(job string, ranks int, log io.Writer) (*ownNIC, error) {
 	}
 	unlimited := limits.SlotsPerHost
 	conf := daemon.Config{
-		Socket: filepath.Join(dir, "nic.sock"), StateDir: dir, Listen: "127.0.0.1:0", Static: true, Plain: true, Log: "error",
+		Socket: filepath.Join(dir, "nic.sock"), StateDir: dir, Listen: "127.0.0.1:0", Static: true, Plain: true,
+		Log:          "error",
 		MaxProcesses: min(max(limits.DefaultProcesses, ranks+ownNICProcesses), limits.MaxProcesses),
 		// others are made as ranks attach: many never attach
 		VNI:       &daemon.VNIs{Prepared: 1},
@@ -277,7 +278,8 @@ func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID)
 		}
 	}
 	if len(unknown) > 0 {
-		silent = append(silent, fmt.Sprintf("--nodes: this host's NIC knows no host %s; it knows %s; expected names or ids that weft nodes prints",
+		silent = append(silent, fmt.Sprintf(
+			"--nodes: this host's NIC knows no host %s; it knows %s; expected names or ids that weft nodes prints",
 			strings.Join(unknown, ", "), ctl.KnownHosts(cmp.Or(own.Name, h.name), known)))
 	}
 	if len(silent) > 0 {
@@ -289,8 +291,10 @@ func (h *runHost) resolve(ctx context.Context, list []string, self fabric.NICID)
 // launchOptions returns what the launcher needs to know of a job.
 func (o *runOptions) launchOptions(job, program, hash string, m *ctl.Machine, hosts []launch.Host) launch.Options {
 	return launch.Options{
-		Job: job, Machine: m.Name, Hosts: hosts, Program: program, SHA256: hash, Argv: o.argv, Env: o.environment(), Dir: o.dir,
-		Version: runVersion(), Grace: o.grace, Timeout: o.timeout, OnDeath: o.onDeath, Stdin: o.stdin, Unbuffered: o.ranks == 1, PMI: true,
+		Job: job, Machine: m.Name, Hosts: hosts, Program: program, SHA256: hash, Argv: o.argv, Env: o.environment(),
+		Dir:     o.dir,
+		Version: runVersion(), Grace: o.grace, Timeout: o.timeout, OnDeath: o.onDeath, Stdin: o.stdin,
+		Unbuffered: o.ranks == 1, PMI: true,
 		Oversubscribe: o.oversubscribe, MemoryBytes: o.memory, Link: m.Link,
 	}
 }

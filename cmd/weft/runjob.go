@@ -79,7 +79,8 @@ func (r *running) run(ctx context.Context) error {
 
 // attached attaches the launcher, places the ranks and runs the job.
 func (r *running) attached(ctx context.Context, program string, hash *hashing) (err error) {
-	r.p, err = fabric.Attach(ctx, fabric.AttachConfig{Socket: r.host.socket(r.o), Link: r.o.link, Name: launch.LauncherName(r.job)})
+	r.p, err = fabric.Attach(ctx, fabric.AttachConfig{Socket: r.host.socket(r.o), Link: r.o.link,
+		Name: launch.LauncherName(r.job)})
 	if err != nil {
 		return r.failed(err)
 	}
@@ -139,9 +140,11 @@ func (r *running) launch(ctx context.Context) error {
 	}
 	control := launch.NewControl(r.p.Runtime())
 	r.relay = newRelay(control, r.o.ranks)
-	r.screen = &console{sink: sink, in: newRunInput(r.c.InOrStdin()), note: r.noted, lost: func(err error) { r.lost(control, err) }, events: &eventQueue{}}
+	r.screen = &console{sink: sink, in: newRunInput(r.c.InOrStdin()), note: r.noted,
+		lost: func(err error) { r.lost(control, err) }, events: &eventQueue{}}
 	if r.events != nil {
-		r.events.placed = &jobEvent{Event: "placed", Job: r.job, Machine: r.opts.Machine, Size: r.o.ranks, Placement: r.placed, Hosts: hostEvents(r.opts.Hosts)}
+		r.events.placed = &jobEvent{Event: "placed", Job: r.job, Machine: r.opts.Machine, Size: r.o.ranks,
+			Placement: r.placed, Hosts: hostEvents(r.opts.Hosts)}
 	}
 	done := r.relay.start()
 	defer done()
@@ -218,7 +221,8 @@ func (r *running) noted(n launch.Note) {
 			r.later(func() { r.say("%s; the others go on", n.Text) })
 		}
 		if n.Exit != nil {
-			r.event(rankEvent{Event: "ended", rankRow: rowOf(&launch.RankEnd{Exit: *n.Exit, Node: n.Host, Known: n.Known})})
+			r.event(rankEvent{Event: "ended", rankRow: rowOf(&launch.RankEnd{Exit: *n.Exit, Node: n.Host,
+				Known: n.Known})})
 		}
 	}
 }

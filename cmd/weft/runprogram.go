@@ -18,9 +18,11 @@ func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, exec.ErrDot):
-		return "", fmt.Errorf("program %s is found in the present directory alone; write ./%s if that is meant", name, name)
+		return "", fmt.Errorf("program %s is found in the present directory alone; write ./%s if that is meant",
+			name, name)
 	case errors.Is(err, exec.ErrNotFound):
-		return "", fmt.Errorf("program %s is in no directory of PATH; expected a path with a slash, or another PATH", name)
+		return "", fmt.Errorf("program %s is in no directory of PATH; expected a path with a slash, or another PATH",
+			name)
 	case errors.Is(err, fs.ErrPermission):
 		return "", fmt.Errorf("program %s cannot be executed; chmod +x makes it executable", name)
 	case err != nil:

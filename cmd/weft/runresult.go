@@ -28,8 +28,10 @@ type rankRow struct {
 
 func rowOf(e *launch.RankEnd) rankRow {
 	row := rankRow{
-		Rank: e.Rank, Node: e.Node, PID: e.PID, Exit: e.Status, Signal: e.Signal, Core: e.Core, OOM: e.OOM, Cause: e.Cause,
-		User: int64(e.User), System: int64(e.System), MaxRSS: e.MaxRSSBytes, Unkillable: e.Unkillable, Unknown: !e.Known,
+		Rank: e.Rank, Node: e.Node, PID: e.PID, Exit: e.Status, Signal: e.Signal, Core: e.Core, OOM: e.OOM,
+		Cause: e.Cause,
+		User:  int64(e.User), System: int64(e.System), MaxRSS: e.MaxRSSBytes, Unkillable: e.Unkillable,
+		Unknown: !e.Known,
 	}
 	if e.Signal != 0 {
 		row.SignalName = signalName(signalOf(e.Signal))

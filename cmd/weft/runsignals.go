@@ -15,7 +15,8 @@ import (
 
 // forwarded are the signals that weft run passes on to its ranks.
 var forwarded = []os.Signal{
-	syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT,
+	syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+	syscall.SIGTSTP, syscall.SIGCONT,
 }
 
 // stopWithin is how long weft run waits for its ranks to stop before it stops itself.
@@ -44,7 +45,8 @@ type relay struct {
 }
 
 func newRelay(control jobControl, ranks int) *relay {
-	return &relay{control: control, ranks: ranks, stop: stopSelf, quit: os.Exit, stopped: make(map[int]bool), left: ranks, changed: make(chan struct{}, 1)}
+	return &relay{control: control, ranks: ranks, stop: stopSelf, quit: os.Exit, stopped: make(map[int]bool),
+		left: ranks, changed: make(chan struct{}, 1)}
 }
 
 // start forwards signals until the returned function is called.

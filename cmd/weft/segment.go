@@ -20,7 +20,8 @@ func init() { register(newSegmentCommand) }
 
 func newSegmentCommand() *cobra.Command {
 	c := newGroup("segment", "Make, read and write memory that programs of the NIC reach by a number",
-		newSegmentCreateCommand(), newSegmentListCommand(), newSegmentReadCommand(), newSegmentWriteCommand(), newSegmentDeleteCommand())
+		newSegmentCreateCommand(), newSegmentListCommand(), newSegmentReadCommand(), newSegmentWriteCommand(),
+		newSegmentDeleteCommand())
 	c.Long = `A segment is memory that the programs of a NIC and processes of its host share. It has a number, ID, and
 256 locks and 256 flags. Programs write to it with DELIVER and read it with GET. Go programs open it with
 Process.SharedSegment(ID, SIZE).
@@ -88,7 +89,8 @@ opens the segment with the same size.`, limits.SegmentsKept),
 		},
 	}
 	socketFlag(c, &socket)
-	choiceFlag(c.Flags(), &others, "others", ctl.OthersNone, []string{ctl.OthersNone, ctl.OthersRead, ctl.OthersWrite}, "what other users of the host may do; with write, their processes also open the segment")
+	choiceFlag(c.Flags(), &others, "others", ctl.OthersNone, []string{ctl.OthersNone, ctl.OthersRead, ctl.OthersWrite},
+		"what other users of the host may do; with write, their processes also open the segment")
 	return c
 }
 
@@ -125,7 +127,8 @@ func printSegments(out io.Writer, all []ctl.SegmentInfo) error {
 		if s.Kept {
 			kept = "yes"
 		}
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\n", s.ID, s.Bytes, s.User, s.Others, kept, s.Processes, s.Locks, s.Flags)
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\n",
+			s.ID, s.Bytes, s.User, s.Others, kept, s.Processes, s.Locks, s.Flags)
 	}
 	return w.Flush()
 }

@@ -61,7 +61,8 @@ func (f *soakFlags) define(fs *pflag.FlagSet) {
 	nameFlag(fs, &f.name, "name", "what this process is called, such as soak/0")
 	nameFlag(fs, &f.peer, "peer", "what the peer is called")
 	intFlag(fs, &f.terms.Messages, "messages", 5000, 1, 1<<30, "how many messages to exchange, each way")
-	intFlag(fs, &f.terms.Longest, "longest", 256<<10, 0, 64<<20, "length of the longest message in bytes; most are short")
+	intFlag(fs, &f.terms.Longest, "longest", 256<<10, 0, 64<<20,
+		"length of the longest message in bytes; most are short")
 	seedFlag(fs, &f.terms.Seed, "seed", 1, "what sizes and bytes are drawn from")
 	f.at.define(fs)
 	durationFlag(fs, &f.timeout, "timeout", 10*time.Minute, time.Millisecond, 1000*time.Hour, "when to give up")
@@ -109,14 +110,16 @@ func (f *soakFlags) run(ctx context.Context, out io.Writer) (err error) {
 	var progress soak.Progress
 	told := func() {}
 	if !f.json {
-		fmt.Fprintf(out, "%v and %v: %d messages each way, up to %d bytes long, from seed %d\n", f.name, f.peer, f.terms.Messages, f.terms.Longest, f.terms.Seed)
+		fmt.Fprintf(out, "%v and %v: %d messages each way, up to %d bytes long, from seed %d\n",
+			f.name, f.peer, f.terms.Messages, f.terms.Longest, f.terms.Seed)
 		told = f.tell(out, &progress)
 	}
 	r, err := soak.Run(ctx, p, f.peer, f.terms, &progress)
 	told() // before other output
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil && ctx.Err() != cause {
-			err = fmt.Errorf("%w (%w; %d messages sent, %d received)", err, cause, progress.Sent.Load(), progress.Received.Load())
+			err = fmt.Errorf("%w (%w; %d messages sent, %d received)",
+				err, cause, progress.Sent.Load(), progress.Received.Load())
 		}
 		return err
 	}

@@ -112,9 +112,12 @@ A last line for each tells what the proxies carry that this user runs; --proxies
 	nicFlag(f, &o.nic)
 	f.BoolVar(&o.json, "json", false, "print one JSON object a reading, with every counter")
 	f.BoolVar(&o.all, "all", false, "print counters that are zero, too")
-	f.StringVar(&o.proxy, "proxy", "", "show the connections of the weft proxy whose --status is `PATH`, in place of a NIC")
-	f.BoolVar(&o.proxies, "proxies", false, "show the connections of each weft proxy that this user runs, in place of a NIC")
-	durationFlag(f, &o.watch, "watch", 0, 10*time.Millisecond, time.Hour, "read again and again at this interval, and print what changed")
+	f.StringVar(&o.proxy, "proxy", "",
+		"show the connections of the weft proxy whose --status is `PATH`, in place of a NIC")
+	f.BoolVar(&o.proxies, "proxies", false,
+		"show the connections of each weft proxy that this user runs, in place of a NIC")
+	durationFlag(f, &o.watch, "watch", 0, 10*time.Millisecond, time.Hour,
+		"read again and again at this interval, and print what changed")
 	for _, other := range []string{"socket", "nic", "watch"} {
 		atMostOne(c, "proxy", "proxies", other)
 	}
@@ -245,7 +248,8 @@ func printStat(out io.Writer, o *statOptions, last, now *reading) error {
 		last = nil
 	}
 	if last == nil {
-		fmt.Fprintf(&text, "NIC %v at %s over %s%s, incarnation %d, up %v, weft %s, commit %s\n", registry.NICID(info.NIC), info.Address, linkText(info), plainText(info), info.Incarnation,
+		fmt.Fprintf(&text, "NIC %v at %s over %s%s, incarnation %d, up %v, weft %s, commit %s\n",
+			registry.NICID(info.NIC), info.Address, linkText(info), plainText(info), info.Incarnation,
 			time.Since(time.Unix(0, info.Started)).Round(time.Second), info.Version, info.Commit)
 	} else {
 		fmt.Fprintf(&text, "%s\n", now.at.Format("15:04:05.000"))
@@ -305,5 +309,6 @@ func printStatJSON(out io.Writer, now *reading) error {
 		PID         int               `json:"pid"`
 		Started     time.Time         `json:"started"`
 		Counters    map[string]uint64 `json:"counters"`
-	}{now.at, registry.NICID(info.NIC), info.Incarnation, info.Address, info.Network, info.Link, info.Guard, info.Key, info.Fabric, info.Version, info.Commit, info.PID, time.Unix(0, info.Started), counters})
+	}{now.at, registry.NICID(info.NIC), info.Incarnation, info.Address, info.Network, info.Link, info.Guard, info.Key,
+		info.Fabric, info.Version, info.Commit, info.PID, time.Unix(0, info.Started), counters})
 }

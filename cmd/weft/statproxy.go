@@ -54,7 +54,8 @@ func printProxy(out io.Writer, s *proxy.Status, connections bool) {
 		return
 	}
 	for _, c := range s.Connections {
-		fmt.Fprintf(out, "%14d  %14d  %s to %s for %v\n", c.There, c.Back, c.From, c.To, time.Since(c.Since).Round(time.Second))
+		fmt.Fprintf(out, "%14d  %14d  %s to %s for %v\n",
+			c.There, c.Back, c.From, c.To, time.Since(c.Since).Round(time.Second))
 	}
 }
 

@@ -27,7 +27,8 @@ type execOptions struct {
 }
 
 func newTestbedCommand() *cobra.Command {
-	return newGroup("testbed", "Hosts out of network namespaces, on one machine (Linux)", newExecCommand(), newSuperviseCommand())
+	return newGroup("testbed", "Hosts out of network namespaces, on one machine (Linux)", newExecCommand(),
+		newSuperviseCommand())
 }
 
 func newExecCommand() *cobra.Command {
@@ -124,13 +125,16 @@ func (o *execOptions) define(c *cobra.Command) {
 	intFlag(fs, &o.config.Hosts, "hosts", 2, 1, testbed.MaxHosts, "how many hosts")
 	intFlag(fs, &o.on, "on", -1, 0, testbed.MaxHosts-1, "run CMD on this host alone, counted from 0 (default: on all)")
 	shareFlag(fs, &o.config.Loss, "loss", "share of frames that are lost, such as 5% or 0.05")
-	ratesFlag(fs, &o.config.Rates, "rate of each host's cable each way, such as 100Mbit; or one for each host, such as 10,100,155Mbit")
+	ratesFlag(fs, &o.config.Rates,
+		"rate of each host's cable each way, such as 100Mbit; or one for each host, such as 10,100,155Mbit")
 	durationFlag(fs, &o.config.Delay, "delay", 0, 0, testbed.MostDelay, "hold each frame for D on its way")
-	durationFlag(fs, &o.config.Jitter, "jitter", 0, 0, testbed.MostDelay, "hold each frame for up to D longer, drawn for each")
+	durationFlag(fs, &o.config.Jitter, "jitter", 0, 0, testbed.MostDelay,
+		"hold each frame for up to D longer, drawn for each")
 	shareFlag(fs, &o.config.Duplicate, "duplicate", "share of frames that arrive twice, such as 1%")
 	shareFlag(fs, &o.config.Reorder, "reorder", "share of frames that the next frame overtakes, such as 5%")
 	seedFlag(fs, &o.config.Seed, "seed", 1, "what jitter, duplicates and reordering are drawn from")
-	intFlag(fs, &o.config.MTU, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU, "MTU of every link, in bytes")
+	intFlag(fs, &o.config.MTU, "mtu", testbed.DefaultMTU, testbed.LeastMTU, testbed.MostMTU,
+		"MTU of every link, in bytes")
 	durationFlag(fs, &o.grace, "grace", 5*time.Second, 0, time.Hour, "how long processes have to end after a signal")
 	testbedNameFlag(fs, &o.name, "name", "name the testbed, for --join")
 	testbedNameFlag(fs, &o.join, "join", "run CMD in the running testbed of this name")
@@ -147,7 +151,8 @@ func (o *execOptions) complete(args []string) error {
 		return nil // that testbed has its own number of hosts
 	}
 	if o.on >= o.config.Hosts {
-		return usagef("--on is %d: expected a host from 0 to %d, since --hosts is %d", o.on, o.config.Hosts-1, o.config.Hosts)
+		return usagef("--on is %d: expected a host from 0 to %d, since --hosts is %d",
+			o.on, o.config.Hosts-1, o.config.Hosts)
 	}
 	if n := len(o.config.Rates); n > 1 && n != o.config.Hosts {
 		return usagef("--rate has %d rates: expected one, or one for each of the %d hosts", n, o.config.Hosts)

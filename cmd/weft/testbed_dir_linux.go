@@ -66,11 +66,15 @@ func checkOwner(name string) error {
 	owner := info.Sys().(*syscall.Stat_t).Uid
 	switch {
 	case !info.IsDir():
-		return fmt.Errorf("%s is not the directory of a testbed: expected a directory; remove it, or choose another name", dir)
+		return fmt.Errorf(
+			"%s is not the directory of a testbed: expected a directory; remove it, or choose another name", dir)
 	case int(owner) != os.Geteuid():
-		return fmt.Errorf("testbed %s belongs to %s: expected one of this user's; choose another name, or run weft as that user", name, userText(owner))
+		return fmt.Errorf(
+			"testbed %s belongs to %s: expected one of this user's; choose another name, or run weft as that user",
+			name, userText(owner))
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("others may use %s, with mode %04o: expected the directory of a testbed, with mode 0700", dir, info.Mode().Perm())
+		return fmt.Errorf("others may use %s, with mode %04o: expected the directory of a testbed, with mode 0700",
+			dir, info.Mode().Perm())
 	}
 	return nil
 }

@@ -80,7 +80,9 @@ func sameUser(conn *net.UnixConn) error {
 		return err
 	}
 	var peer *unix.Ucred
-	if e := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil {
+	if e := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); e != nil {
 		return e
 	}
 	if err == nil && int(peer.Uid) != os.Geteuid() {

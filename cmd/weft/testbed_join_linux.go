@@ -50,7 +50,8 @@ func testbedGone(name string) error {
 	}
 	others := runningTestbeds()
 	if len(others) == 0 {
-		return fmt.Errorf("%s, nor any other of this user in %s: start one by weft testbed exec --name %s", problem, os.TempDir(), name)
+		return fmt.Errorf("%s, nor any other of this user in %s: start one by weft testbed exec --name %s",
+			problem, os.TempDir(), name)
 	}
 	return fmt.Errorf("%s: expected one of %s", problem, strings.Join(others, ", "))
 }
@@ -124,7 +125,8 @@ func readInvitation(name string, conn *net.UnixConn) (*accepted, error) {
 		return bad(err)
 	}
 	if len(files) != len(a.Addrs)+2 {
-		return bad(fmt.Errorf("%d namespaces came for %d hosts: expected two more than hosts", len(files), len(a.Addrs)))
+		return bad(fmt.Errorf("%d namespaces came for %d hosts: expected two more than hosts",
+			len(files), len(a.Addrs)))
 	}
 	a.processes, a.mounts, a.hosts = files[0], files[1], files[2:]
 	return a, nil
@@ -145,7 +147,8 @@ func runTestbedJoin(c *cobra.Command, o *execOptions) error {
 		return err
 	}
 	if o.on >= len(a.Addrs) {
-		return usagef("--on is %d: expected a host from 0 to %d, since testbed %s has %d", o.on, len(a.Addrs)-1, o.join, len(a.Addrs))
+		return usagef("--on is %d: expected a host from 0 to %d, since testbed %s has %d",
+			o.on, len(a.Addrs)-1, o.join, len(a.Addrs))
 	}
 	o.dir, o.addrs = testbedDir(o.join), strings.Join(a.Addrs, ",")
 	if err := joinEnvironment(o.dir, a); err != nil {
@@ -164,7 +167,8 @@ func runTestbedJoin(c *cobra.Command, o *execOptions) error {
 		defer door.Close()
 		return startInside(inner, a)
 	})
-	if e := (*exitError)(nil); errors.As(err, &e) && e.status == 128+int(unix.SIGKILL) && e.err == nil && !runsSoon(o.join) {
+	if e := (*exitError)(nil); errors.As(err, &e) && e.status == 128+int(unix.SIGKILL) && e.err == nil &&
+		!runsSoon(o.join) {
 		e.err = testbedEnded(o.join)
 	}
 	return err
@@ -218,7 +222,8 @@ func enterAndStart(inner *exec.Cmd, a *accepted) error {
 		func() error { return unix.Setns(int(a.processes.Fd()), unix.CLONE_NEWPID) },
 	} {
 		if err := step(); err != nil {
-			return fmt.Errorf("entering the namespaces of the testbed: %w (needs CAP_SYS_ADMIN and CAP_SYS_CHROOT in the user namespace of the testbed)", err)
+			return fmt.Errorf("entering the namespaces of the testbed: %w (needs CAP_SYS_ADMIN and CAP_SYS_CHROOT in the user namespace of the testbed)",
+				err)
 		}
 	}
 	return inner.Start()
@@ -240,7 +245,9 @@ func testbedEnded(name string) error {
 }
 
 // runTestbedSuperviseJoined is the inner half of --join.
-func runTestbedSuperviseJoined(c *cobra.Command, o *execOptions, signals <-chan os.Signal, abandoned <-chan struct{}) error {
+func runTestbedSuperviseJoined(
+	c *cobra.Command, o *execOptions, signals <-chan os.Signal, abandoned <-chan struct{},
+) error {
 	unix.CloseOnExec(doorFile)
 	s := &supervision{o: o, addrs: strings.Split(o.addrs, ","), out: newLines(c.OutOrStdout(), c.ErrOrStderr())}
 	for i := range s.addrs {

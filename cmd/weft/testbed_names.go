@@ -37,7 +37,8 @@ func (o *execOptions) completeJoin(fs *pflag.FlagSet) (err error) {
 	}
 	fs.Visit(func(f *pflag.Flag) {
 		if err == nil && !slices.Contains(ofJoining, f.Name) {
-			err = usagef("--%s with --join: testbed %s is built already; expected no flags but --on and --grace", f.Name, o.join)
+			err = usagef("--%s with --join: testbed %s is built already; expected no flags but --on and --grace",
+				f.Name, o.join)
 		}
 	})
 	return err

@@ -15,9 +15,11 @@ func (o *Options) checkAgainst() error {
 	case kindOf(o.Kind).limit == nil:
 		return fmt.Errorf("--against limit: expected none, since bench %s has no limit that is measured", o.Kind)
 	case o.Link == LinkMem:
-		return fmt.Errorf("--against limit with --link mem: expected shm, udp or xdp, since mem joins NICs of one process")
+		return fmt.Errorf(
+			"--against limit with --link mem: expected shm, udp or xdp, since mem joins NICs of one process")
 	case o.Host != "":
-		return fmt.Errorf("--against limit with a host (%s): expected none, since the limit is measured on this one", o.Host)
+		return fmt.Errorf("--against limit with a host (%s): expected none, since the limit is measured on this one",
+			o.Host)
 	case o.Lossy:
 		return fmt.Errorf("--against limit with --loss: expected one or the other, since the limits repeat nothing")
 	case slices.Max(o.Sizes) > limit.MaxSize:

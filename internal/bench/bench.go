@@ -104,7 +104,9 @@ func NewClient(p *weft.Process, server weft.Name) *Client {
 }
 
 // measure runs one plan from its call to its outcome. run sends the data.
-func (c *Client) measure(ctx context.Context, pl plan, run func(ctx context.Context) error) (outcome, time.Duration, error) {
+func (c *Client) measure(
+	ctx context.Context, pl plan, run func(ctx context.Context) error,
+) (outcome, time.Duration, error) {
 	var ready, done outcome
 	if err := c.call(ctx, tagPlan, pl, &ready); err != nil {
 		return done, 0, err

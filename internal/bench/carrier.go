@@ -107,7 +107,8 @@ func (p *carrierPlan) serve(ctx context.Context, down *undo) (at carrierAt, err 
 		go serveConns(l)
 		return at, nil
 	}
-	proc, addr, err := down.open(ctx, place{self: p.Self, deployment: p.Deployment, link: p.Link, name: ServerName, listen: p.Listen, sealing: p.Sealing})
+	proc, addr, err := down.open(ctx, place{self: p.Self, deployment: p.Deployment, link: p.Link, name: ServerName,
+		listen: p.Listen, sealing: p.Sealing})
 	if err != nil {
 		return at, err
 	}
@@ -131,16 +132,20 @@ type carrier struct {
 func (p *carrierPlan) dial(ctx context.Context, down *undo, at carrierAt) (*carrier, error) {
 	switch p.Against {
 	case AgainstTCP:
-		return &carrier{dial: func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", at.TCP) }}, nil
+		return &carrier{dial: func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", at.TCP)
+		}}, nil
 	case AgainstTLS:
 		d, err := trusting(at.Cert)
 		if err != nil {
 			return nil, err
 		}
-		return &carrier{dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", at.TCP) }}, nil
+		return &carrier{dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", at.TCP) }},
+			nil
 	}
-	proc, _, err := down.open(ctx, place{self: p.Self, deployment: p.Deployment, link: p.Link, name: ClientName, listen: p.Listen,
-		nodes: []weft.Node{{Addr: at.NIC}}, sealing: p.Sealing})
+	proc, _, err := down.open(ctx, place{self: p.Self, deployment: p.Deployment, link: p.Link, name: ClientName,
+		listen: p.Listen,
+		nodes:  []weft.Node{{Addr: at.NIC}}, sealing: p.Sealing})
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +156,8 @@ func (p *carrierPlan) dial(ctx context.Context, down *undo, at carrierAt) (*carr
 	}
 	d := stream.Dialer{Process: proc}
 	service := ServerName.String() + ":" + carrierService
-	return &carrier{p: proc, dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "", service) }}, nil
+	return &carrier{p: proc,
+		dial: func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "", service) }}, nil
 }
 
 // answer answers a question. All carriers except messages are connections, which share the code.

@@ -147,7 +147,9 @@ func pourInto(conn net.Conn, data []byte, over func() bool) (sent int64, err err
 
 // eachEcho makes round trips on all connections concurrently, and times each. begin returns a
 // function that makes one round trip of connection i.
-func eachEcho(ctx context.Context, q carrierQuestion, begin func(ctx context.Context, i int) func() error) (carrierAnswer, error) {
+func eachEcho(
+	ctx context.Context, q carrierQuestion, begin func(ctx context.Context, i int) func() error,
+) (carrierAnswer, error) {
 	all := make([]*times, q.Streams)
 	warm := warmUp(q.Time)
 	start := time.Now()
@@ -179,7 +181,9 @@ func eachEcho(ctx context.Context, q carrierQuestion, begin func(ctx context.Con
 
 // eachFlow sends one way over all connections concurrently. The time ends when all bytes have
 // arrived.
-func eachFlow(ctx context.Context, q carrierQuestion, pour func(ctx context.Context, i int, over func() bool) (int64, error)) (carrierAnswer, error) {
+func eachFlow(
+	ctx context.Context, q carrierQuestion, pour func(ctx context.Context, i int, over func() bool) (int64, error),
+) (carrierAnswer, error) {
 	var sent atomic.Int64
 	start := time.Now()
 	err := together.Run(ctx, q.Streams, func(ctx context.Context, i int) error {

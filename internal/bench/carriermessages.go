@@ -97,7 +97,9 @@ func carrierWindow(q carrierQuestion) int {
 
 // pourMessages sends until over returns true, and returns the number of bytes that were
 // delivered.
-func pourMessages(ctx context.Context, server weft.Peer, data []byte, window int, over func() bool) (sent int64, err error) {
+func pourMessages(
+	ctx context.Context, server weft.Peer, data []byte, window int, over func() bool,
+) (sent int64, err error) {
 	ring := inflight.New(window)
 	defer ring.Cancel(nil)
 	for sent == 0 || !over() {

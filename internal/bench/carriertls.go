@@ -19,7 +19,8 @@ func newCertificate() (cert tls.Certificate, err error) {
 		return cert, err
 	}
 	now := time.Now()
-	t := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{carrierHost}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour)}
+	t := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{carrierHost}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.Add(24 * time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, public, private)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, err
 }

@@ -76,7 +76,8 @@ func ContestAgainst() []string { return []string{AgainstTCP, AgainstTLS} }
 // Check returns an error if the options cannot be measured.
 func (o *ContestOptions) Check() error {
 	if most := slices.Max(o.Streams); slices.Contains(o.Over, CarriedByMessages) && most > limits.Contexts {
-		return fmt.Errorf("%d messages at a time: expected at most %d, since a process sends no more at a time; --over stream has more", most, limits.Contexts)
+		return fmt.Errorf("%d messages at a time: expected at most %d, since a process sends no more at a time; --over stream has more",
+			most, limits.Contexts)
 	}
 	if o.Link == LinkXDP && len(o.Against)*len(o.Deployments) > 1 {
 		return errors.New("--link xdp with several of --against or --deployment: expected one of each, since a queue of an interface has one AF_XDP socket")
@@ -202,7 +203,8 @@ func (c *contest) measure(ctx context.Context, down *undo, w caseOf) (ContestRow
 	}
 	var ours, theirs contestant
 	for range c.o.Rounds {
-		q := carrierQuestion{Over: w.over, Size: w.size, Streams: w.streams, Time: c.o.Time / time.Duration(4*c.o.Rounds)}
+		q := carrierQuestion{Over: w.over, Size: w.size, Streams: w.streams,
+			Time: c.o.Time / time.Duration(4*c.o.Rounds)}
 		for _, q.Echo = range []bool{true, false} {
 			if err := errors.Join(ours.ask(weft, q), theirs.ask(tcp, q)); err != nil {
 				return ContestRow{}, err

@@ -160,7 +160,8 @@ func (c *theCrew) gather(ctx context.Context, down *undo) (err error) {
 		if c.Socket != "" {
 			m.p, err = down.attach(wait, c.Socket, name)
 		} else {
-			m.p, _, err = down.open(wait, place{deployment: DeployedEmbedded, name: name, listen: "127.0.0.1:0", nodes: nodes, sealing: c.Sealing})
+			m.p, _, err = down.open(wait, place{deployment: DeployedEmbedded, name: name, listen: "127.0.0.1:0",
+				nodes: nodes, sealing: c.Sealing})
 		}
 		if err != nil {
 			return err
@@ -271,7 +272,9 @@ func (m *member) echo(ctx context.Context, e *crewEcho) error {
 
 // spread starts processes of a plan, spread over several programs. If there are fewer processes
 // than programs, each is a program.
-func (u *undo) spread(ctx context.Context, self, kind string, processes, programs int, p crewPlan) (crews []*crew, err error) {
+func (u *undo) spread(
+	ctx context.Context, self, kind string, processes, programs int, p crewPlan,
+) (crews []*crew, err error) {
 	programs = min(programs, processes)
 	for i := range programs {
 		p.First = i * processes / programs

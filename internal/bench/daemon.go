@@ -121,7 +121,8 @@ func (u *undo) startDaemon(ctx context.Context, at place) (d *daemon, err error)
 	if at.link != "" {
 		fmt.Fprintf(&config, "link = %q\n", at.link)
 	}
-	fmt.Fprintf(&config, "socket = %q\nstate_dir = %q\nlisten = %q\nlog = \"warn\"\n%s%s", d.socket, dir, at.listen, links, at.config)
+	fmt.Fprintf(&config, "socket = %q\nstate_dir = %q\nlisten = %q\nlog = \"warn\"\n%s%s",
+		d.socket, dir, at.listen, links, at.config)
 	for _, n := range at.nodes {
 		fmt.Fprintf(&config, "[[node]]\naddress = %q\n", n.Addr)
 	}

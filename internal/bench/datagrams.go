@@ -33,9 +33,11 @@ func (c *Client) datagrams(ctx context.Context, size int, d time.Duration) (s sa
 		case failed != nil:
 			return sample{}, fmt.Errorf("datagrams of %d bytes: %w", size, failed)
 		case done.Messages > left:
-			return sample{}, fmt.Errorf("bench: %d datagrams have left, %d arrived at %v", left, done.Messages, c.server)
+			return sample{}, fmt.Errorf("bench: %d datagrams have left, %d arrived at %v",
+				left, done.Messages, c.server)
 		}
-		s = sample{Iterations: done.Messages, Rate: float64(done.Messages) / took.Seconds(), Lost: 1 - float64(done.Messages)/float64(max(left, 1))}
+		s = sample{Iterations: done.Messages, Rate: float64(done.Messages) / took.Seconds(),
+			Lost: 1 - float64(done.Messages)/float64(max(left, 1))}
 	}
 	return s, nil
 }

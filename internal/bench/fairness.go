@@ -72,16 +72,20 @@ func RunFairness(ctx context.Context, o FairOptions) (r FairRow, err error) {
 	if err != nil {
 		return r, err
 	}
-	near, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", nodes: []weft.Node{{Addr: far.addr}}, config: more, sealing: o.Sealing})
+	near, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", nodes: []weft.Node{{Addr: far.addr}},
+		config: more, sealing: o.Sealing})
 	if err != nil {
 		return r, err
 	}
-	sinkPlan := crewPlan{Socket: far.socket, App: sinkApp, Count: sinks, Size: o.Size, Takes: min(fairWindow*((o.Processes+sinks-1)/sinks), mostTakes)}
+	sinkPlan := crewPlan{Socket: far.socket, App: sinkApp, Count: sinks, Size: o.Size,
+		Takes: min(fairWindow*((o.Processes+sinks-1)/sinks), mostTakes)}
 	if _, _, err := down.startCrew(ctx, o.Self, KindFairness, sinkPlan); err != nil {
 		return r, err
 	}
-	crews, err := down.spread(ctx, o.Self, KindFairness, o.Processes, o.Programs, crewPlan{Socket: near.socket, App: fairApp, Size: o.Size,
-		To: []crewTo{{sinkApp, 0, sinks}, {fairApp, 1, o.Processes}}, Window: fairWindow, Takes: min(2*fairWindow, mostTakes)})
+	crews, err := down.spread(ctx, o.Self, KindFairness, o.Processes, o.Programs,
+		crewPlan{Socket: near.socket, App: fairApp, Size: o.Size,
+			To: []crewTo{{sinkApp, 0, sinks}, {fairApp, 1, o.Processes}}, Window: fairWindow,
+			Takes: min(2*fairWindow, mostTakes)})
 	if err != nil {
 		return r, err
 	}
@@ -100,7 +104,8 @@ func measureCrews(ctx context.Context, crews []*crew, d time.Duration) (rates []
 		what string
 		into []crewReport
 		then time.Duration
-	}{{"go", before, warmUp(d)}, {"report", before, d}, {"report", after, 0}, {"drop", make([]crewReport, len(crews)), 0}} {
+	}{{"go", before, warmUp(d)}, {"report", before, d}, {"report", after, 0},
+		{"drop", make([]crewReport, len(crews)), 0}} {
 		for i, c := range crews {
 			if err := c.ask(turn.what, &turn.into[i]); err != nil {
 				return nil, err
@@ -120,7 +125,8 @@ func measureCrews(ctx context.Context, crews []*crew, d time.Duration) (rates []
 
 func fairRow(o *FairOptions, rates []float64) FairRow {
 	slices.Sort(rates)
-	r := FairRow{Bench: KindFairness, Sealed: o.Sealed, Processes: o.Processes, Size: o.Size, Jain: Jain(rates), Least: rates[0],
+	r := FairRow{Bench: KindFairness, Sealed: o.Sealed, Processes: o.Processes, Size: o.Size, Jain: Jain(rates),
+		Least:  rates[0],
 		Median: rates[len(rates)/2], Most: rates[len(rates)-1]}
 	for _, x := range rates {
 		r.Total += x

@@ -93,7 +93,8 @@ func RunHostile(ctx context.Context, o HostileOptions, out func(HostileRow) erro
 	var down undo
 	defer down.end(ctx, &err)
 	r := &hostileRun{o: o}
-	if r.daemon, err = down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", sealing: o.Sealing}); err != nil {
+	if r.daemon, err = down.startDaemon(ctx,
+		place{self: o.Self, listen: "127.0.0.1:0", sealing: o.Sealing}); err != nil {
 		return err
 	}
 	favour(r.daemon.Process.Pid)
@@ -125,7 +126,8 @@ func (r *hostileRun) judge(rows []HostileRow, out func(HostileRow) error) error 
 			return err
 		}
 		if row.ThrownOut > 0 && row.Named == "" && row.Kind != allKinds {
-			wrong = append(wrong, fmt.Errorf("bench: processes of kind %q were thrown out, and the daemon's log names none", row.Kind))
+			wrong = append(wrong, fmt.Errorf(
+				"bench: processes of kind %q were thrown out, and the daemon's log names none", row.Kind))
 		}
 		if row.Ratio > HostileBound {
 			slow = append(slow, row)
@@ -146,7 +148,8 @@ func (e *SlowError) Error() string {
 	for _, r := range *e {
 		l = append(l, fmt.Sprintf("%.2f times beside kind %q", r.Ratio, r.Kind))
 	}
-	return fmt.Sprintf("bench: round trips may take %d times as long as beside busy processes; they took %s", HostileBound, strings.Join(l, ", "))
+	return fmt.Sprintf("bench: round trips may take %d times as long as beside busy processes; they took %s",
+		HostileBound, strings.Join(l, ", "))
 }
 
 // allKinds stands for all kinds at once, one process of each.
@@ -191,7 +194,8 @@ type turns struct {
 }
 
 func (r *hostileRun) turns(kind string, busy map[int]*times) *turns {
-	t := &turns{row: HostileRow{Bench: KindHostile, Sealed: r.o.Sealed, Kind: kind, What: hostile.What(kind)}, kinds: slices.Repeat([]string{kind}, r.o.Each)}
+	t := &turns{row: HostileRow{Bench: KindHostile, Sealed: r.o.Sealed, Kind: kind, What: hostile.What(kind)},
+		kinds: slices.Repeat([]string{kind}, r.o.Each)}
 	if kind == allKinds {
 		t.kinds, t.row.What = hostile.Kinds(), "all of these at once"
 	}
@@ -259,7 +263,9 @@ func (r *hostileRun) wild(ctx context.Context, kind string, seed uint64, stop <-
 }
 
 // life runs one process. The process ends by stop, with a report on its acts, or is killed.
-func (r *hostileRun) life(ctx context.Context, kind string, seed uint64, stop <-chan struct{}, m *Misdeeds) (killed bool, err error) {
+func (r *hostileRun) life(
+	ctx context.Context, kind string, seed uint64, stop <-chan struct{}, m *Misdeeds,
+) (killed bool, err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
 	of := newChild(r.o.Self, childPlan{Hostile: &hostilePlan{kind, r.daemon.socket, seed}}.args(KindHostile)...)

@@ -30,7 +30,8 @@ func (r *hostileRun) holds() (h holding, err error) {
 		return h, err
 	}
 	h.goroutines = info.Goroutines
-	h.processes, h.staged, h.groups = counters[vni.NICProcessesNow.String()], counters[vni.NICStagedBytesNow.String()], counters[vni.NICGroupsNow.String()]
+	h.processes, h.staged, h.groups = counters[vni.NICProcessesNow.String()],
+		counters[vni.NICStagedBytesNow.String()], counters[vni.NICGroupsNow.String()]
 	proc := fmt.Sprintf("/proc/%d/", r.daemon.Process.Pid)
 	files, err := os.ReadDir(proc + "fd")
 	if err != nil {

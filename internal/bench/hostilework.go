@@ -34,7 +34,8 @@ type worker struct {
 // startWork starts the workers that echo, and attaches as the first one.
 func (u *undo) startWork(ctx context.Context, self, socket string, seed uint64) (*worker, error) {
 	for _, n := range workers[1:] {
-		echo := crewPlan{Socket: socket, App: n.App, First: int(n.Index), Count: 1, Echo: &crewEcho{From: &crewTo{workApp, 0, 1}, Tag: weft.AnyTag, Most: longestEcho}}
+		echo := crewPlan{Socket: socket, App: n.App, First: int(n.Index), Count: 1,
+			Echo: &crewEcho{From: &crewTo{workApp, 0, 1}, Tag: weft.AnyTag, Most: longestEcho}}
 		if _, _, err := u.startCrew(ctx, self, KindHostile, echo); err != nil {
 			return nil, err
 		}
@@ -50,7 +51,8 @@ func (u *undo) startWork(ctx context.Context, self, socket string, seed uint64) 
 			return nil, fmt.Errorf("bench: waiting for %v: %w", n, err)
 		}
 	}
-	return &worker{p: p, peers: workers[1:], seed: seed, to: make([]byte, longestEcho), fro: make([]byte, longestEcho)}, nil
+	return &worker{p: p, peers: workers[1:], seed: seed, to: make([]byte, longestEcho), fro: make([]byte, longestEcho)},
+		nil
 }
 
 // work exchanges messages for the time d and checks each. It records the round trips of short
@@ -80,7 +82,8 @@ func (w *worker) exchange(ctx context.Context, size int) error {
 	peer := w.peers[w.count%uint64(len(w.peers))]
 	tag, seed := weft.Tag(w.count), payload.Seed(w.seed, w.count)
 	w.count++
-	ctx, cancel := context.WithTimeoutCause(ctx, patienceAmongHostile, fmt.Errorf("no echo of message %d within %v", tag, patienceAmongHostile))
+	ctx, cancel := context.WithTimeoutCause(ctx, patienceAmongHostile,
+		fmt.Errorf("no echo of message %d within %v", tag, patienceAmongHostile))
 	defer cancel()
 	payload.Fill(w.to[:size], seed)
 	if err := w.p.Send(ctx, peer, tag, w.to[:size]); err != nil {
@@ -89,9 +92,11 @@ func (w *worker) exchange(ctx context.Context, size int) error {
 	m, err := w.p.Recv(ctx, peer, weft.AnyTag, w.fro)
 	switch {
 	case err != nil:
-		return errors.Join(fmt.Errorf("waiting for the echo of message %d from %v: %w", tag, peer, err), context.Cause(ctx))
+		return errors.Join(fmt.Errorf("waiting for the echo of message %d from %v: %w", tag, peer, err),
+			context.Cause(ctx))
 	case m.Tag != tag || m.Full != size:
-		return fmt.Errorf("%v sent a message with tag %d of %d bytes; expected %d and %d", peer, m.Tag, m.Full, tag, size)
+		return fmt.Errorf("%v sent a message with tag %d of %d bytes; expected %d and %d",
+			peer, m.Tag, m.Full, tag, size)
 	}
 	if err := payload.Check(w.fro[:size], seed); err != nil {
 		return fmt.Errorf("echo of message %d from %v: %w", tag, peer, err)

@@ -37,11 +37,14 @@ const settle = time.Second
 func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
-	daemon, err := down.startDaemon(ctx, place{self: o.Self, listen: "127.0.0.1:0", config: fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128)), sealing: o.Sealing})
+	daemon, err := down.startDaemon(ctx,
+		place{self: o.Self, listen: "127.0.0.1:0", config: fmt.Sprintf("max_processes = %d\n", max(o.Processes, 128)),
+			sealing: o.Sealing})
 	if err != nil {
 		return r, err
 	}
-	crews, err := down.spread(ctx, o.Self, KindIdle, o.Processes, o.Programs, crewPlan{Socket: daemon.socket, App: "weft-idle", Size: 64, Takes: 1})
+	crews, err := down.spread(ctx, o.Self, KindIdle, o.Processes, o.Programs,
+		crewPlan{Socket: daemon.socket, App: "weft-idle", Size: 64, Takes: 1})
 	if err != nil {
 		return r, err
 	}
@@ -56,14 +59,17 @@ func RunIdle(ctx context.Context, o IdleOptions) (r IdleRow, err error) {
 	if err != nil {
 		return r, err
 	}
-	r = IdleRow{Bench: KindIdle, Sealed: o.Sealed, Processes: o.Processes, Seconds: took.Seconds(), Daemon: fractions[0], Attached: fractions[1]}
+	r = IdleRow{Bench: KindIdle, Sealed: o.Sealed, Processes: o.Processes, Seconds: took.Seconds(),
+		Daemon: fractions[0], Attached: fractions[1]}
 	r.Core = r.Daemon + r.Attached
 	return r, daemon.alive()
 }
 
 // coreFractions returns how much of a core each group of programs uses in the time d, and the
 // actual length of that time.
-func coreFractions(ctx context.Context, d time.Duration, groups ...[]int) (fractions []float64, took time.Duration, err error) {
+func coreFractions(
+	ctx context.Context, d time.Duration, groups ...[]int,
+) (fractions []float64, took time.Duration, err error) {
 	used := make([]time.Duration, len(groups))
 	read := func() error {
 		for i, pids := range groups {

@@ -67,16 +67,20 @@ const incastWindow = 2
 func RunIncast(ctx context.Context, o IncastOptions) (r IncastRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
-	receiver, addr, err := down.startCrew(ctx, o.Self, KindIncast, crewPlan{Sealing: o.Sealing, App: incastTo.App, Count: 1, Size: o.Size, Takes: min(incastWindow*o.Senders, 48),
-		Echo: &crewEcho{Tag: tagShort, Most: shortBytes}})
+	receiver, addr, err := down.startCrew(ctx, o.Self, KindIncast,
+		crewPlan{Sealing: o.Sealing, App: incastTo.App, Count: 1, Size: o.Size, Takes: min(incastWindow*o.Senders, 48),
+			Echo: &crewEcho{Tag: tagShort, Most: shortBytes}})
 	if err != nil {
 		return r, err
 	}
-	senders, _, err := down.startCrew(ctx, o.Self, KindIncast, crewPlan{Sealing: o.Sealing, Peer: addr, App: incastApp, Count: o.Senders, Size: o.Size, To: []crewTo{incastTo}, Window: incastWindow})
+	senders, _, err := down.startCrew(ctx, o.Self, KindIncast,
+		crewPlan{Sealing: o.Sealing, Peer: addr, App: incastApp, Count: o.Senders, Size: o.Size, To: []crewTo{incastTo},
+			Window: incastWindow})
 	if err != nil {
 		return r, err
 	}
-	p, _, err := down.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: "127.0.0.1:0", nodes: []weft.Node{{Addr: addr}}, sealing: o.Sealing})
+	p, _, err := down.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: "127.0.0.1:0",
+		nodes: []weft.Node{{Addr: addr}}, sealing: o.Sealing})
 	if err != nil {
 		return r, err
 	}
@@ -88,7 +92,9 @@ func RunIncast(ctx context.Context, o IncastOptions) (r IncastRow, err error) {
 	return o.measure(ctx, p, receiver, senders)
 }
 
-func (o *IncastOptions) measure(ctx context.Context, p *weft.Process, receiver, senders *crew) (r IncastRow, err error) {
+func (o *IncastOptions) measure(
+	ctx context.Context, p *weft.Process, receiver, senders *crew,
+) (r IncastRow, err error) {
 	var sent, received crewReport
 	alone, among := newHistogram(), newHistogram()
 	phase := o.Time / (2 * incastRounds)
@@ -112,7 +118,8 @@ func (o *IncastOptions) measure(ctx context.Context, p *weft.Process, receiver, 
 	if err := receiver.ask("report", &received); err != nil {
 		return r, err
 	}
-	r = IncastRow{Bench: KindIncast, Sealed: o.Sealed, Senders: o.Senders, Size: o.Size, Drops: sent.Drops + received.Drops,
+	r = IncastRow{Bench: KindIncast, Sealed: o.Sealed, Senders: o.Senders, Size: o.Size,
+		Drops: sent.Drops + received.Drops,
 		Small: among.p50(), Small99: among.ValueAtQuantile(99), Alone: alone.p50(), Alone99: alone.ValueAtQuantile(99)}
 	var shares []float64
 	for _, n := range sent.Bytes {

@@ -63,7 +63,8 @@ func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 	var down undo
 	defer down.end(ctx, &err)
 	pair := func(loss float64) (*crew, *testbed.Testbed, error) {
-		return down.apart(ctx, &Options{Kind: KindLatency, Link: o.Link, Deployment: o.Deployment, Self: o.Self, Veth: true, Loss: loss, Lossy: true, Apart: true, MTU: o.MTU, Sealing: o.Sealing})
+		return down.apart(ctx, &Options{Kind: KindLatency, Link: o.Link, Deployment: o.Deployment, Self: o.Self,
+			Veth: true, Loss: loss, Lossy: true, Apart: true, MTU: o.MTU, Sealing: o.Sealing})
 	}
 	clean, _, err := pair(0)
 	if err != nil {
@@ -80,8 +81,9 @@ func RunLoss(ctx context.Context, o LossOptions) (r LossRow, err error) {
 		}
 	}
 	h := merged(l.trips)
-	r = LossRow{Bench: KindLoss, Sealed: o.Sealed, Link: o.Link, Deployment: o.Deployment, Loss: o.Loss, Size: o.Size, Goodput: medianOf(l.with, sample.bandwidth),
-		Clean: medianOf(l.without, sample.bandwidth), RoundTrips: h.TotalCount(), Latency: h.latency()}
+	r = LossRow{Bench: KindLoss, Sealed: o.Sealed, Link: o.Link, Deployment: o.Deployment, Loss: o.Loss, Size: o.Size,
+		Goodput: medianOf(l.with, sample.bandwidth),
+		Clean:   medianOf(l.without, sample.bandwidth), RoundTrips: h.TotalCount(), Latency: h.latency()}
 	r.RoundRatios = l.ratios()
 	r.Ratio = median(r.RoundRatios)
 	if c, err := bed.Drops(); err == nil && c.Dropped+c.Passed > 0 {
@@ -113,7 +115,8 @@ type turn struct {
 }
 
 func (l *lossRun) round(ctx context.Context, o *LossOptions, clean, lossy side) error {
-	turns := []turn{{clean, KindBandwidth, o.Size, &l.without}, {lossy, KindBandwidth, o.Size, &l.with}, {lossy, KindLatency, pingSize, &l.trips}}
+	turns := []turn{{clean, KindBandwidth, o.Size, &l.without}, {lossy, KindBandwidth, o.Size, &l.with},
+		{lossy, KindLatency, pingSize, &l.trips}}
 	if len(l.trips)%2 == 1 {
 		turns[0], turns[1] = turns[1], turns[0]
 	}

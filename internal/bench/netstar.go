@@ -24,7 +24,8 @@ const (
 
 // NetstarParts lists the subjects.
 func NetstarParts() []string {
-	return []string{NetstarMessages, NetstarCalls, NetstarLink, NetstarCopies, NetstarRecovery, NetstarTimer, NetstarTick}
+	return []string{NetstarMessages, NetstarCalls, NetstarLink, NetstarCopies, NetstarRecovery, NetstarTimer,
+		NetstarTick}
 }
 
 // NetstarOptions say what to measure.
@@ -88,7 +89,8 @@ type OfRate struct {
 // ofRate relates r to the rate.
 func (r *BesideTCP) ofRate(size int, rate int64) {
 	if rate > 0 {
-		r.OfRate = &OfRate{Wire: int64(2 * 8 * float64(size) / float64(rate) * 1e9), MessageShare: 8 * r.MessageBytes / float64(rate), TCPShare: 8 * r.TCPBytes / float64(rate)}
+		r.OfRate = &OfRate{Wire: int64(2 * 8 * float64(size) / float64(rate) * 1e9),
+			MessageShare: 8 * r.MessageBytes / float64(rate), TCPShare: 8 * r.TCPBytes / float64(rate)}
 	}
 }
 
@@ -139,10 +141,13 @@ func besideTCP(ctx context.Context, o NetstarOptions, out func(NetstarRow) error
 	return nil
 }
 
-func (o *NetstarOptions) besideOn(ctx context.Context, link string, rate int64, out func(NetstarRow) error) (err error) {
+func (o *NetstarOptions) besideOn(
+	ctx context.Context, link string, rate int64, out func(NetstarRow) error,
+) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	pair := Options{Kind: KindStream, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: o.Veth || rate > 0, Rate: rate, Sealing: o.Sealing}
+	pair := Options{Kind: KindStream, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: o.Veth || rate > 0,
+		Rate: rate, Sealing: o.Sealing}
 	s, err := down.side(ctx, &pair)
 	if err != nil {
 		return err
@@ -158,7 +163,8 @@ func (o *NetstarOptions) besideOn(ctx context.Context, link string, rate int64, 
 			MessageBytes: r.MessageBytes, TCPBytes: r.TCPBytes, More: r.MessageBytes / r.TCPBytes,
 		}
 		b.ofRate(size, rate)
-		if err = out(NetstarRow{Link: link, Deployment: DeployedEmbedded, Rate: rate, Size: size, Beside: b}); err != nil {
+		if err = out(NetstarRow{Link: link, Deployment: DeployedEmbedded, Rate: rate, Size: size,
+			Beside: b}); err != nil {
 			return err
 		}
 	}

@@ -96,7 +96,9 @@ func newCallMeter(ctx context.Context, u *undo, self string, sealing Sealing) (*
 }
 
 // measure sends bursts for the time d, at least three.
-func (m *callMeter) measure(ctx context.Context, d time.Duration, burst int, rest time.Duration, poll bool) (*CallCounts, error) {
+func (m *callMeter) measure(
+	ctx context.Context, d time.Duration, burst int, rest time.Duration, poll bool,
+) (*CallCounts, error) {
 	c := &CallCounts{Burst: burst}
 	var took, calls []int64
 	var output, input uint64

@@ -51,7 +51,9 @@ func countCopies(ctx context.Context, o NetstarOptions, out func(NetstarRow) err
 	return nil
 }
 
-func (o *NetstarOptions) copiesAt(ctx context.Context, link, deployment string, out func(NetstarRow) error) (err error) {
+func (o *NetstarOptions) copiesAt(
+	ctx context.Context, link, deployment string, out func(NetstarRow) error,
+) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
 	var m *copyMeter
@@ -105,7 +107,8 @@ type nicCopies struct {
 }
 
 func copiesIn(counters map[string]uint64) nicCopies {
-	return nicCopies{counters["nic_messages_sent"], counters["nic_messages_received"], counters["nic_copied_out"], counters["nic_copied_in"],
+	return nicCopies{counters["nic_messages_sent"], counters["nic_messages_received"], counters["nic_copied_out"],
+		counters["nic_copied_in"],
 		counters["rel_singles_copied"] + counters["link_frames_copied"]}
 }
 
@@ -226,7 +229,8 @@ func (m *copyMeter) counted(ctx context.Context, nics *[2]nicCopies, n uint64) e
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("bench: of %d messages the sender's NIC has counted %d and the receiver's %d for %v", n, from.sent, to.received, patience)
+			return fmt.Errorf("bench: of %d messages the sender's NIC has counted %d and the receiver's %d for %v",
+				n, from.sent, to.received, patience)
 		}
 	}
 }

@@ -102,8 +102,9 @@ func (o *NetstarOptions) linkCallsOf(ctx context.Context, link string, out func(
 		}
 		n := float64(grown[1]["nic_messages_received"])
 		err = out(NetstarRow{How: way.how, Link: link, Deployment: DeployedEmbedded, Size: callSize, OfLink: &LinkCalls{
-			LinkMessages: int64(n), Sender: float64(grown[0]["link_system_calls"]) / n, Receiver: float64(grown[1]["link_system_calls"]) / n,
-			Staged: float64(grown[1]["nic_unexpected"]) / n,
+			LinkMessages: int64(n), Sender: float64(grown[0]["link_system_calls"]) / n,
+			Receiver: float64(grown[1]["link_system_calls"]) / n,
+			Staged:   float64(grown[1]["nic_unexpected"]) / n,
 		}})
 		if err != nil {
 			return err

@@ -147,7 +147,8 @@ func (o *NetstarOptions) tripTime() time.Duration { return max(o.Time, 10*time.M
 func (o *NetstarOptions) recoveryOnHosts(ctx context.Context, link string, out func(NetstarRow) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	s, bed, err := down.apart(ctx, &Options{Kind: KindLatency, Link: link, Deployment: DeployedEmbedded, Self: o.Self, Veth: true, Lossy: true, Sealing: o.Sealing})
+	s, bed, err := down.apart(ctx, &Options{Kind: KindLatency, Link: link, Deployment: DeployedEmbedded, Self: o.Self,
+		Veth: true, Lossy: true, Sealing: o.Sealing})
 	if err != nil {
 		return err
 	}
@@ -171,14 +172,16 @@ func (o *NetstarOptions) recoveryOnHosts(ctx context.Context, link string, out f
 // recoveryRow compares round trips with loss to those without.
 func (o *NetstarOptions) recoveryRow(link string, clean, lossy trips) NetstarRow {
 	l := lossy.Times.latency()
-	r := &Recovery{Loss: o.Loss, RoundTrips: lossy.Times.TotalCount(), CleanP50: clean.Times.p50(), P50: l.P50, P99: l.P99, P999: l.P999,
+	r := &Recovery{Loss: o.Loss, RoundTrips: lossy.Times.TotalCount(), CleanP50: clean.Times.p50(), P50: l.P50,
+		P99: l.P99, P999: l.P999,
 		Sent: lossy.Again.sum(), Again: lossy.Again}
 	// more is retransmitted than was lost, by TCP twice as much
 	if r.Sent > 0 {
 		// share of the round trips, which are two frames; these are the longest
 		lost := 1 - (1-o.Loss)*(1-o.Loss)
 		middle := 100 * (1 - lost/2)
-		r.Delay, r.CleanDelay = lossy.Times.ValueAtQuantile(middle)-r.CleanP50, clean.Times.ValueAtQuantile(middle)-r.CleanP50
+		r.Delay, r.CleanDelay = lossy.Times.ValueAtQuantile(middle)-r.CleanP50,
+			clean.Times.ValueAtQuantile(middle)-r.CleanP50
 	}
 	row := NetstarRow{How: lossy.How, Link: link, Size: callSize, Recovery: r}
 	if lossy.How != byTCP {

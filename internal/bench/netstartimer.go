@@ -145,7 +145,9 @@ func ticks(ctx context.Context, o NetstarOptions, out func(NetstarRow) error) (e
 	if err != nil {
 		return err
 	}
-	return out(NetstarRow{Size: callSize, Tick: &Tick{Every: tickEvery.Nanoseconds(), TickP50: p50, CallP50: call.P50, Slower: float64(p50) / float64(call.P50)}})
+	return out(NetstarRow{Size: callSize,
+		Tick: &Tick{Every: tickEvery.Nanoseconds(), TickP50: p50, CallP50: call.P50,
+			Slower: float64(p50) / float64(call.P50)}})
 }
 
 // tickDelay returns the median time from the post of a command until a NIC that looks at ticks

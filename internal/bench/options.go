@@ -64,10 +64,12 @@ type Options struct {
 // Check returns an error if options that are each valid do not go together.
 func (o *Options) Check() error {
 	if (o.Link == LinkNone) != (o.Deployment == DeployedShared) {
-		return fmt.Errorf("--deployment %s with --link %s: expected shared and no link, or neither, since processes of one NIC need none", o.Deployment, o.Link)
+		return fmt.Errorf("--deployment %s with --link %s: expected shared and no link, or neither, since processes of one NIC need none",
+			o.Deployment, o.Link)
 	}
 	if joins[o.Link] != "" && o.Deployment == DeployedDaemon {
-		return fmt.Errorf("--deployment %s with --link %s: expected embedded, since %s", o.Deployment, o.Link, joins[o.Link])
+		return fmt.Errorf("--deployment %s with --link %s: expected embedded, since %s",
+			o.Deployment, o.Link, joins[o.Link])
 	}
 	if joins[o.Link] != "" && o.Host != "" {
 		return fmt.Errorf("a host (%s) with --link %s: expected --link udp, since %s", o.Host, o.Link, joins[o.Link])
@@ -94,7 +96,9 @@ func (o *Options) checkSealed() error {
 	case o.Link == LinkNone:
 		return fmt.Errorf("--sealed on with --deployment shared: expected embedded or daemon, since processes of one NIC need no link")
 	case o.BothLinks && o.Host != "":
-		return fmt.Errorf("--sealed on,off with a host (%s): expected on or off, since the server there has links of one kind", o.Host)
+		return fmt.Errorf(
+			"--sealed on,off with a host (%s): expected on or off, since the server there has links of one kind",
+			o.Host)
 	}
 	return nil
 }
@@ -121,7 +125,8 @@ func (o *Options) setting() string {
 	case o.Veth:
 		return fmt.Sprintf("link %s, %s, two hosts made for it", o.Link, nics)
 	case o.Host != "":
-		return fmt.Sprintf("here link %s, %s; the other side is %s", o.Link, deployed(o.Deployment, 1)+o.linkWords(), o.Host)
+		return fmt.Sprintf("here link %s, %s; the other side is %s",
+			o.Link, deployed(o.Deployment, 1)+o.linkWords(), o.Host)
 	}
 	return fmt.Sprintf("link %s, %s, two processes on this host", o.Link, nics)
 }

@@ -169,11 +169,13 @@ func (o *PagesOptions) with(ctx context.Context, measure func(*pager) error) (er
 	defer g.u.end(ctx, &err)
 	addr := o.Server
 	if addr == "" {
-		if addr, err = g.u.startServer(ctx, newChild(o.Self, childPlan{Pages: &pagesPlan{*o}}.args(o.Kind)...)); err != nil {
+		if addr, err = g.u.startServer(ctx, newChild(o.Self,
+			childPlan{Pages: &pagesPlan{*o}}.args(o.Kind)...)); err != nil {
 			return err
 		}
 	}
-	g.p, _, err = g.u.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: o.listen(), nodes: []weft.Node{{Addr: addr}}, sealing: o.Sealing})
+	g.p, _, err = g.u.open(ctx, place{deployment: DeployedEmbedded, name: ClientName, listen: o.listen(),
+		nodes: []weft.Node{{Addr: addr}}, sealing: o.Sealing})
 	if err != nil {
 		return err
 	}
@@ -289,7 +291,8 @@ func (g *pager) scenario(ctx context.Context, page int, do func(*netmem.Client) 
 			return r, err
 		}
 	}
-	return CopiesRow{Bench: KindPages, Sealed: g.o.Sealed, Link: g.o.Link, Copies: float64(bytes) / float64(pages*page), P50: h.p50()}, nil
+	return CopiesRow{Bench: KindPages, Sealed: g.o.Sealed, Link: g.o.Link, Copies: float64(bytes) / float64(pages*page),
+		P50: h.p50()}, nil
 }
 
 // counted is how many pages are counted together.
@@ -298,7 +301,9 @@ const counted = 64
 // copies does an operation with each page, and returns how many bytes were copied for how many
 // pages. A page that comes twice is copied twice. So batches with a repeated request are left
 // out, unless all batches have one.
-func (g *pager) copies(ctx context.Context, c *netmem.Client, h *times, op operation) (bytes uint64, pages int, err error) {
+func (g *pager) copies(
+	ctx context.Context, c *netmem.Client, h *times, op operation,
+) (bytes uint64, pages int, err error) {
 	var allBytes uint64
 	for i := uint64(0); i < pagesUsed; i += counted {
 		before, err := g.copied(ctx, c)
@@ -340,7 +345,8 @@ func (g *pager) copied(ctx context.Context, c *netmem.Client) (uint64, error) {
 func (g *pager) client(ctx context.Context, page int) (*netmem.Client, error) {
 	wait, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return netmem.NewClient(wait, g.p, netmem.ClientConfig{Servers: []netmem.ServerRef{{Name: pageServer}}, PageBytes: page})
+	return netmem.NewClient(wait, g.p, netmem.ClientConfig{Servers: []netmem.ServerRef{{Name: pageServer}},
+		PageBytes: page})
 }
 
 func fillPages(ctx context.Context, c *netmem.Client, page int) error {
@@ -368,7 +374,10 @@ func pageIn(c *netmem.Client, page int) operation {
 
 // manyPages reads or writes random pages for the time d, with o.Depth in flight, from one
 // goroutine.
-func manyPages(ctx context.Context, many func(context.Context, int, func() (uint64, []byte, bool), func(uint64, []byte, error)) error, o *PagesOptions, d time.Duration, into *times) (time.Duration, error) {
+func manyPages(
+	ctx context.Context, many func(context.Context, int, func() (uint64, []byte, bool),
+		func(uint64, []byte, error)) error, o *PagesOptions, d time.Duration, into *times,
+) (time.Duration, error) {
 	var failed error
 	free, begun := make([][]byte, o.Depth), make(map[*byte]time.Duration, o.Depth)
 	for i := range free {
@@ -415,7 +424,9 @@ func (g *pager) call(page int) operation {
 
 // times does an operation with random pages for the time d, with depth in flight, and returns
 // the actual time.
-func (g *pager) times(ctx context.Context, depth int, d time.Duration, into *times, do operation) (time.Duration, error) {
+func (g *pager) times(
+	ctx context.Context, depth int, d time.Duration, into *times, do operation,
+) (time.Duration, error) {
 	all := make([]*times, depth)
 	begun := time.Now()
 	err := together.Run(ctx, depth, func(ctx context.Context, i int) error {

@@ -177,7 +177,8 @@ func (b *parallelBench) measure(ctx context.Context, c *parallelCase) (ParallelR
 			want = base.Check
 		}
 		if work.Check != want {
-			return row, fmt.Errorf("the result is %s; expected %s, that of the baseline or of one rank", work.Check, want)
+			return row, fmt.Errorf("the result is %s; expected %s, that of the baseline or of one rank",
+				work.Check, want)
 		}
 		works, bases = append(works, work), append(bases, base)
 		row.RoundRatios = append(row.RoundRatios, c.ratio(&work, &base))

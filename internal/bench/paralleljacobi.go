@@ -32,7 +32,8 @@ var parallelWorks = map[string]parallelWork{
 	workJacobi: (*parallelRank).jacobi, workJacobiPlain: jacobiPlain, workJacobiGoroutines: jacobiGoroutines,
 	workHalo: (*parallelRank).halo, workCall: (*parallelRank).call,
 	workWaitHidden: (*parallelRank).waitHidden, workWaitAlone: (*parallelRank).waitAlone,
-	workScan: (*parallelRank).scan, workCopy: copied, workSum: (*parallelRank).sum, workSumFree: (*parallelRank).sumFree,
+	workScan: (*parallelRank).scan, workCopy: copied, workSum: (*parallelRank).sum,
+	workSumFree: (*parallelRank).sumFree,
 	workStencil: (*parallelRank).stencil, workTranspose: (*parallelRank).transpose,
 }
 

@@ -61,7 +61,8 @@ type pollBench struct {
 }
 
 func newPollBench(ctx context.Context, processes int) (*pollBench, error) {
-	e, err := nic.New(nic.Config{ID: 1, Incarnation: 1, Secrets: secret.Seeded(1), Link: mem.NewSwitch(mem.Config{}).Port(), MaxProcesses: processes})
+	e, err := nic.New(nic.Config{ID: 1, Incarnation: 1, Secrets: secret.Seeded(1),
+		Link: mem.NewSwitch(mem.Config{}).Port(), MaxProcesses: processes})
 	if err != nil {
 		return nil, err
 	}

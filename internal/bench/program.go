@@ -119,7 +119,8 @@ func (o *ProgramOptions) variants() (all []programVariant) {
 
 // MostResidentSize is the length of the longest message of an exchange with a program in the
 // driver, in bytes: the load of one frame on the default cable.
-const MostResidentSize = testbed.DefaultMTU - 28 - wire.OuterLen - wire.DatagramLen - wire.ProgramDatagramLen - wire.TagLen
+const MostResidentSize = testbed.DefaultMTU - 28 - wire.OuterLen - wire.DatagramLen -
+	wire.ProgramDatagramLen - wire.TagLen
 
 // limit names the barest program that goes the same way. It returns an empty string for
 // exchanges that begin with a sleep: no limit does.
@@ -154,7 +155,8 @@ func RunProgram(ctx context.Context, o ProgramOptions, out func(ProgramRow) erro
 	samples, limits := make([][]sample, len(all)), make([][]limit.Result, len(all))
 	rows := make([]ProgramRow, len(all))
 	for i, v := range all {
-		rows[i] = ProgramRow{Bench: KindProgram, Sealed: o.Sealed, Series: v.Series, Link: o.Link, Deployment: o.Deployment, Size: v.Size, Resident: v.Resident, Wait: v.Wait}
+		rows[i] = ProgramRow{Bench: KindProgram, Sealed: o.Sealed, Series: v.Series, Link: o.Link,
+			Deployment: o.Deployment, Size: v.Size, Resident: v.Resident, Wait: v.Wait}
 	}
 	for range o.Rounds {
 		for i, v := range all {

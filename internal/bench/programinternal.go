@@ -82,7 +82,9 @@ func RunProgramInternal(ctx context.Context, d time.Duration, sizes []int, out f
 }
 
 // measureDispatch measures a message for trigger 1 of a program.
-func measureDispatch(ctx context.Context, source string, packet []byte, d time.Duration) (ns, allocs float64, err error) {
+func measureDispatch(
+	ctx context.Context, source string, packet []byte, d time.Duration,
+) (ns, allocs float64, err error) {
 	mc, err := newMachine(source, segmentHost{segment: make([]byte, MostProgramSize)})
 	if err != nil {
 		return 0, 0, err

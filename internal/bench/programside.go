@@ -37,7 +37,8 @@ func (o *programPlan) run(ctx context.Context, in io.Reader, out io.Writer) (err
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
 	defer cancel()
-	at := place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: o.Listen, sealing: o.Sealing}
+	at := place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: o.Listen,
+		sealing: o.Sealing}
 	if o.Server != "" {
 		at.name, at.nodes = ClientName, []weft.Node{{Addr: o.Server}}
 	}
@@ -245,7 +246,8 @@ func (s *programSide) exchange(q *programAsk) func(ctx context.Context, n int) (
 		})
 	}
 	return func(ctx context.Context, n int) (took []int64, err error) {
-		if err := program.On(s.p).Send(ctx, ping, triggerGo, words(q.Peer, uint64(program.On(s.p).Number()), uint64(n))); err != nil {
+		if err := program.On(s.p).Send(ctx, ping, triggerGo,
+			words(q.Peer, uint64(program.On(s.p).Number()), uint64(n))); err != nil {
 			return nil, err
 		}
 		m, err := s.p.Recv(ctx, program.NameOf(pingProgram), triggerTook, buf)

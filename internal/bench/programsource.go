@@ -72,13 +72,15 @@ func pongSource(series string, size int) string {
 		question = "peer = SOURCE; DELIVER PACKET[0] OFFSET half INTO segment LEN PACKETLEN; SET FLAG turn"
 		more = "MESSAGE go: BEGIN GET data[0] OFFSET 0 FROM segment LEN size; SEND data[0] LEN size" + back + "peer END;"
 	}
-	return fmt.Sprintf("PROGRAM pong: %s %s TRIGGERS %s; BEGIN END; MESSAGE question: BEGIN %s END; %s END;", constants(size), vars, triggers, question, more)
+	return fmt.Sprintf("PROGRAM pong: %s %s TRIGGERS %s; BEGIN END; MESSAGE question: BEGIN %s END; %s END;",
+		constants(size), vars, triggers, question, more)
 }
 
 // constants declares the constants that both programs use.
 func constants(size int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "CONST size = %d, words = %d, half = %d, most = %d, ", size, max(1, (size+7)/8), segmentHalf(size), mostExchanges)
+	fmt.Fprintf(&b, "CONST size = %d, words = %d, half = %d, most = %d, ",
+		size, max(1, (size+7)/8), segmentHalf(size), mostExchanges)
 	fmt.Fprintf(&b, "segment = %d, turn = %d, go = %d, question = %d, answer = %d, told = %d, ping = %d, pong = %d;",
 		programSegment, programFlag, triggerGo, triggerQuestion, triggerAnswer, triggerTook, pingProgram, pongProgram)
 	return b.String()

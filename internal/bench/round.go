@@ -43,7 +43,9 @@ const leastRound = 5 * time.Millisecond
 // CheckRounds returns an error if d is too short for the number of rounds.
 func CheckRounds(d time.Duration, rounds int) error {
 	if least := time.Duration(rounds) * leastRound; d < least {
-		return fmt.Errorf("--time %v with --rounds %d: expected at least %v, or fewer rounds, since one has %v at least", d, rounds, least, leastRound)
+		return fmt.Errorf(
+			"--time %v with --rounds %d: expected at least %v, or fewer rounds, since one has %v at least",
+			d, rounds, least, leastRound)
 	}
 	return nil
 }
@@ -177,7 +179,8 @@ func (k *Kind) against(name string, samples []sample, limits []limit.Result) *Ag
 	figure := k.columns[0].of
 	l := limit.Median(limits)
 	only := l.Only(limit.Kind(k.Name))
-	a := &Against{Limit: name, LimitP50: only.P50, LimitMessagesPerS: only.MessagesPerSec, LimitBytesPerS: only.BytesPerSec, shown: figure(asRow(l))}
+	a := &Against{Limit: name, LimitP50: only.P50, LimitMessagesPerS: only.MessagesPerSec,
+		LimitBytesPerS: only.BytesPerSec, shown: figure(asRow(l))}
 	for i := range samples {
 		var r Row
 		k.fill(&r, samples[i:i+1])

@@ -73,7 +73,8 @@ func (o *Options) Head() string {
 	case o.BothLinks:
 		turns = fmt.Sprintf(", medians of %d rounds in turns", o.Rounds)
 	}
-	return fmt.Sprintf("# weft bench %s: %s\n# %s, %v for each size%s\n# %s\n", o.Kind, k.what, o.setting(), o.Time, turns, k.head(o))
+	return fmt.Sprintf("# weft bench %s: %s\n# %s, %v for each size%s\n# %s\n",
+		o.Kind, k.what, o.setting(), o.Time, turns, k.head(o))
 }
 
 // Lines returns a function that formats rows for people, in turn.
@@ -82,7 +83,8 @@ func Lines(kind string) func(r Row) string {
 	return func(r Row) string {
 		line := k.line(&r) + "\n"
 		if rows++; rows == 1 && r.Far != nil {
-			return fmt.Sprintf("# the other side says: link %s, %s\n%s", r.Far.Link, deployed(r.Far.Deployment, 1), line)
+			return fmt.Sprintf("# the other side says: link %s, %s\n%s",
+				r.Far.Link, deployed(r.Far.Deployment, 1), line)
 		}
 		return line
 	}

@@ -109,7 +109,8 @@ func (u *undo) pair(ctx context.Context, o *Options) (*weft.Process, error) {
 		listen = net.JoinHostPort(ip, "0")
 	}
 	p, _, err := u.open(ctx, place{
-		self: o.Self, deployment: o.Deployment, link: o.Link, name: ClientName, listen: listen, nodes: []weft.Node{{Addr: addr}}, sealing: o.Sealing,
+		self: o.Self, deployment: o.Deployment, link: o.Link, name: ClientName, listen: listen,
+		nodes: []weft.Node{{Addr: addr}}, sealing: o.Sealing,
 	})
 	if err != nil {
 		return nil, err
@@ -160,7 +161,8 @@ func (u *undo) inMemory(ctx context.Context) (*weft.Process, error) {
 func ServeHost(ctx context.Context, o Options, listen string, ready func(addr string) error) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
-	p, addr, err := down.open(ctx, place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName, listen: listen, sealing: o.Sealing})
+	p, addr, err := down.open(ctx, place{self: o.Self, deployment: o.Deployment, link: o.Link, name: ServerName,
+		listen: listen, sealing: o.Sealing})
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,9 @@ const (
 // RunProgramRunaways measures the rate while each of the programs runs, in turns with the rate
 // alone, and passes each row to out. Both NICs are in this process, joined by memory, so the
 // programs wait for no wire.
-func RunProgramRunaways(ctx context.Context, d time.Duration, rounds, size int, out func(RunawayRow) error) (err error) {
+func RunProgramRunaways(
+	ctx context.Context, d time.Duration, rounds, size int, out func(RunawayRow) error,
+) (err error) {
 	var down undo
 	defer func() { err = errors.Join(err, down.all()) }()
 	client, err := down.inMemory(ctx)
@@ -95,8 +97,12 @@ func RunProgramRunaways(ctx context.Context, d time.Duration, rounds, size int, 
 }
 
 // besideRunaway returns the rate while a program runs away in the client's NIC again and again.
-func besideRunaway(ctx context.Context, c *Client, body string, peer weft.NICID, size int, d time.Duration) (rate float64, stopped int64, err error) {
-	module, err := compiled(fmt.Sprintf("PROGRAM runaway: CONST peer = %d; VAR n, much[2048]; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN %s END; END;", int64(peer), body))
+func besideRunaway(
+	ctx context.Context, c *Client, body string, peer weft.NICID, size int, d time.Duration,
+) (rate float64, stopped int64, err error) {
+	module, err := compiled(fmt.Sprintf(
+		"PROGRAM runaway: CONST peer = %d; VAR n, much[2048]; TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN %s END; END;",
+		int64(peer), body))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -144,7 +150,8 @@ func runAway(ctx context.Context, p *weft.Process, at program.Address, module []
 // startRunaway loads the program, and sends it the message that makes it run away.
 func startRunaway(p *weft.Process, at program.Address, module []byte) error {
 	g, ctx := program.On(p), context.Background()
-	if _, err := g.Load(ctx, []weft.NICID{0}, module, program.Options{ID: at.ID, Replace: true, Start: true}); err != nil {
+	if _, err := g.Load(ctx, []weft.NICID{0}, module,
+		program.Options{ID: at.ID, Replace: true, Start: true}); err != nil {
 		return err
 	}
 	return g.Send(ctx, at, 1)

@@ -46,7 +46,8 @@ func (s *session) run(ctx context.Context, asked weft.Message, question []byte) 
 		return s.answer(ctx, asked, outcome{Error: fmt.Sprintf("plan: %v", err)})
 	}
 	if p := s.plan; p.Size < 0 || p.Size > MaxSize || p.Window < 1 || p.Window > windowFor(0) {
-		return s.answer(ctx, asked, outcome{Error: fmt.Sprintf("plan: %d bytes, %d at a time: more than this server takes", p.Size, p.Window)})
+		return s.answer(ctx, asked, outcome{Error: fmt.Sprintf(
+			"plan: %d bytes, %d at a time: more than this server takes", p.Size, p.Window)})
 	}
 	if s.plan.Over != "" {
 		return s.carry(ctx, asked)

@@ -41,18 +41,21 @@ func (m *machine) spoils() (why []string) {
 		why = append(why, fmt.Sprintf("pinned to %d of %d processors (taskset or a cpuset)", n, len(all)))
 	}
 	if m.may.Count() < 2 {
-		why = append(why, "one processor: the two sides take turns on it, and a round trip is two switches between them")
+		why = append(
+			why, "one processor: the two sides take turns on it, and a round trip is two switches between them")
 	} else if m.oneCore(all) {
 		why = append(why, "all processors are threads of one core: one is slower while the other works")
 	}
 	for _, cpu := range all {
 		if g := m.read("sys/devices/system/cpu", cpu, "cpufreq/scaling_governor"); g != "" && g != "performance" {
-			why = append(why, fmt.Sprintf("the governor of %s is %q: its clock goes up and down (cpupower frequency-set -g performance)", cpu, g))
+			why = append(why, fmt.Sprintf(
+				"the governor of %s is %q: its clock goes up and down (cpupower frequency-set -g performance)", cpu, g))
 			break
 		}
 	}
 	if quota, period, ok := m.quota(); ok && quota < float64(m.may.Count()) {
-		why = append(why, fmt.Sprintf("the control group allows %.2f processors, in slices of %v µs (cpu.max)", quota, period))
+		why = append(why, fmt.Sprintf("the control group allows %.2f processors, in slices of %v µs (cpu.max)",
+			quota, period))
 	}
 	load, err := strconv.ParseFloat(firstWord(m.read("proc/loadavg")), 64)
 	if err == nil && load >= 0.5 {

@@ -108,13 +108,14 @@ func (c *Client) echoes(ctx context.Context, over string, size int, d time.Durat
 	h := newHistogram()
 	var again Again
 	data, echo := payload.Written(size), make([]byte, size)
-	_, _, err := c.measure(ctx, plan{Echo: true, Over: over, Size: size, Window: 1}, c.dialled(over, func(conn net.Conn) error {
-		defer func() { again = tcpAgain(conn) }()
-		if err := bounceBytes(conn, data, echo, warmUp(d), nil); err != nil {
-			return err
-		}
-		return bounceBytes(conn, data, echo, d, h)
-	}))
+	_, _, err := c.measure(ctx, plan{Echo: true, Over: over, Size: size, Window: 1},
+		c.dialled(over, func(conn net.Conn) error {
+			defer func() { again = tcpAgain(conn) }()
+			if err := bounceBytes(conn, data, echo, warmUp(d), nil); err != nil {
+				return err
+			}
+			return bounceBytes(conn, data, echo, d, h)
+		}))
 	if err != nil {
 		return nil, again, fmt.Errorf("echoes over %s: %w", over, err)
 	}
@@ -180,7 +181,8 @@ func (c *Client) writes(ctx context.Context, over string, size int, d time.Durat
 	case err != nil:
 		return 0, fmt.Errorf("writes over %s: %w", over, err)
 	case done.Messages != sent:
-		return 0, fmt.Errorf("bench: wrote %d bytes to %v over %s, %d have arrived", sent, c.server, over, done.Messages)
+		return 0, fmt.Errorf("bench: wrote %d bytes to %v over %s, %d have arrived",
+			sent, c.server, over, done.Messages)
 	}
 	return float64(sent) / took.Seconds(), nil
 }

@@ -56,10 +56,14 @@ func RunGroup(ctx context.Context, o GroupOptions, out func(GroupRow) error) (er
 	}
 	for _, size := range o.Sizes {
 		h := newHistogram()
-		if err := together.Run(ctx, len(procs), func(ctx context.Context, i int) error { return o.member(ctx, procs[i], size, h) }); err != nil {
+		if err := together.Run(ctx, len(procs), func(ctx context.Context,
+			i int) error {
+			return o.member(ctx, procs[i], size, h)
+		}); err != nil {
 			return fmt.Errorf("%s of %d members, %d bytes: %w", o.Kind, o.Members, size, err)
 		}
-		r := GroupRow{Bench: o.Kind, Sealed: o.Sealed, Link: o.Link, Members: o.Members, Size: size, Iterations: h.TotalCount(), Latency: h.latency()}
+		r := GroupRow{Bench: o.Kind, Sealed: o.Sealed, Link: o.Link, Members: o.Members, Size: size,
+			Iterations: h.TotalCount(), Latency: h.latency()}
 		if err := out(r); err != nil {
 			return err
 		}

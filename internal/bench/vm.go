@@ -106,7 +106,8 @@ func newMachine(source string, host vm.Host) (*vm.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	mc, err := vm.New(vm.Config{Host: host, CodeWords: len(m.Code), DataWords: m.DataWords, Programs: 1, Budget: math.MaxInt32})
+	mc, err := vm.New(vm.Config{Host: host, CodeWords: len(m.Code), DataWords: m.DataWords, Programs: 1,
+		Budget: math.MaxInt32})
 	if err != nil {
 		return nil, err
 	}

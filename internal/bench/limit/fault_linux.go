@@ -110,7 +110,8 @@ func faultServe(spin bool) func(*child) error {
 
 // receiveFault returns the file descriptor that reports faults.
 func (c *child) receiveFault() (int, error) {
-	conn, err := accept(unix.AF_UNIX, unix.SOCK_SEQPACKET, handover(os.Getpid()), func(unix.Sockaddr) error { return c.ready(os.Getpid()) })
+	conn, err := accept(unix.AF_UNIX, unix.SOCK_SEQPACKET, handover(os.Getpid()),
+		func(unix.Sockaddr) error { return c.ready(os.Getpid()) })
 	if err != nil {
 		return -1, err
 	}

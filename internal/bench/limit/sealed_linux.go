@@ -192,7 +192,8 @@ func udpSealedTake(c *child, w *udpWire) error {
 	message := payload.Written(max(c.Size, udpLanding) + udpLanding)
 	at := 0
 	return c.count(func() (bytes int, err error) {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])), uintptr(len(hs)), unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])),
+			uintptr(len(hs)), unix.MSG_DONTWAIT, 0, 0)
 		if errno != 0 {
 			if errno != unix.EAGAIN && errno != unix.EINTR && errno != unix.ECONNREFUSED {
 				return 0, fmt.Errorf("recvmmsg: %w", errno)

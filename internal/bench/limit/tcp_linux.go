@@ -14,12 +14,14 @@ const tcpBytes = 256 << 10
 
 // tcpPut waits for a connection, and sends for ever.
 func tcpPut(c *child) error {
-	conn, err := accept(unix.AF_INET, unix.SOCK_STREAM, c.at(1, 0), func(at unix.Sockaddr) error { return c.ready(at.(*unix.SockaddrInet4).Port) })
+	conn, err := accept(unix.AF_INET, unix.SOCK_STREAM, c.at(1, 0),
+		func(at unix.Sockaddr) error { return c.ready(at.(*unix.SockaddrInet4).Port) })
 	if err != nil {
 		return err
 	}
 	for b := payload.Written(tcpBytes); ; {
-		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(conn), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_NOSIGNAL, 0, 0)
+		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(conn), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+			unix.MSG_NOSIGNAL, 0, 0)
 		if errno != 0 && errno != unix.EINTR {
 			return fmt.Errorf("sending: %w", errno)
 		}
@@ -34,7 +36,8 @@ func tcpTake(c *child) error {
 	}
 	b := make([]byte, tcpBytes)
 	return c.count(func() (int, error) {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+			0, 0, 0)
 		if errno != 0 && errno != unix.EINTR {
 			return 0, fmt.Errorf("receiving: %w", errno)
 		}

@@ -91,7 +91,8 @@ func (w *udpWire) piece() int { return w.segment }
 func (w *udpWire) send(b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), w.batch)
-		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(w.socket), uintptr(unsafe.Pointer(&b[0])), uintptr(n), 0, 0, 0)
+		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(w.socket), uintptr(unsafe.Pointer(&b[0])), uintptr(n),
+			0, 0, 0)
 		if errno != 0 && errno != unix.EINTR && errno != unix.ECONNREFUSED {
 			return fmt.Errorf("sending %d bytes: %w", n, errno)
 		}
@@ -101,7 +102,8 @@ func (w *udpWire) send(b []byte) error {
 }
 
 func (w *udpWire) receive() ([]byte, error) {
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(w.socket), uintptr(unsafe.Pointer(&w.buf[0])), uintptr(len(w.buf)), w.flags, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(w.socket), uintptr(unsafe.Pointer(&w.buf[0])),
+		uintptr(len(w.buf)), w.flags, 0, 0)
 	switch errno {
 	case 0:
 		return w.buf[:n], nil

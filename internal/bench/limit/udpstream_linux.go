@@ -50,7 +50,8 @@ func udpTake(c *child, w *udpWire) error {
 	}
 	hs := headers(make([]byte, udpReceives*udpLanding), udpReceives)
 	return c.count(func() (bytes int, err error) {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])), uintptr(len(hs)), unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])),
+			uintptr(len(hs)), unix.MSG_DONTWAIT, 0, 0)
 		if errno != 0 {
 			if errno != unix.EAGAIN && errno != unix.EINTR && errno != unix.ECONNREFUSED {
 				return 0, fmt.Errorf("recvmmsg: %w", errno)
@@ -96,7 +97,8 @@ func (w *udpWire) pour(n int) error {
 // udpMany sends several datagrams per call, each with its own header.
 func udpMany(c *child, w *udpWire) error {
 	for hs := headers(payload.Written(mostPieces*c.datagram(w)), mostPieces); ; {
-		_, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])), uintptr(len(hs)), 0, 0, 0)
+		_, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, uintptr(w.socket), uintptr(unsafe.Pointer(&hs[0])),
+			uintptr(len(hs)), 0, 0, 0)
 		if errno != 0 && errno != unix.EINTR && errno != unix.ECONNREFUSED {
 			return fmt.Errorf("sendmmsg: %w", errno)
 		}

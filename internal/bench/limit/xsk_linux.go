@@ -81,7 +81,8 @@ func (w *xdpWire) open() (err error) {
 	if w.socket, err = unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("%w: AF_XDP socket: %w", ErrUnavailable, err)
 	}
-	if w.umem, err = unix.Mmap(-1, 0, 2*xskRing*xskChunk, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE); err != nil {
+	if w.umem, err = unix.Mmap(-1, 0, 2*xskRing*xskChunk, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE); err != nil {
 		return err
 	}
 	reg := unix.XDPUmemReg{Addr: uint64(uintptr(unsafe.Pointer(&w.umem[0]))), Len: uint64(len(w.umem)), Size: xskChunk}
@@ -89,7 +90,8 @@ func (w *xdpWire) open() (err error) {
 		return fmt.Errorf("umem: %w", err)
 	}
 	size := uint32(xskRing)
-	for _, r := range []int{unix.XDP_UMEM_FILL_RING, unix.XDP_UMEM_COMPLETION_RING, unix.XDP_RX_RING, unix.XDP_TX_RING} {
+	for _, r := range []int{unix.XDP_UMEM_FILL_RING, unix.XDP_UMEM_COMPLETION_RING, unix.XDP_RX_RING,
+		unix.XDP_TX_RING} {
 		if err := w.set(r, unsafe.Pointer(&size), 4); err != nil {
 			return fmt.Errorf("ring: %w", err)
 		}
@@ -110,7 +112,8 @@ func (w *xdpWire) open() (err error) {
 }
 
 func (w *xdpWire) set(option int, v unsafe.Pointer, n uintptr) error {
-	if _, _, errno := unix.Syscall6(unix.SYS_SETSOCKOPT, uintptr(w.socket), unix.SOL_XDP, uintptr(option), uintptr(v), n, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_SETSOCKOPT, uintptr(w.socket), unix.SOL_XDP, uintptr(option), uintptr(v),
+		n, 0); errno != 0 {
 		return errno
 	}
 	return nil
@@ -119,17 +122,20 @@ func (w *xdpWire) set(option int, v unsafe.Pointer, n uintptr) error {
 func (w *xdpWire) mapRings() error {
 	var off unix.XDPMmapOffsets
 	n := uint32(unsafe.Sizeof(off))
-	if _, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(w.socket), unix.SOL_XDP, unix.XDP_MMAP_OFFSETS, uintptr(unsafe.Pointer(&off)), uintptr(unsafe.Pointer(&n)), 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(w.socket), unix.SOL_XDP, unix.XDP_MMAP_OFFSETS,
+		uintptr(unsafe.Pointer(&off)), uintptr(unsafe.Pointer(&n)), 0); errno != 0 {
 		return fmt.Errorf("offsets of the rings: %w", errno)
 	}
 	var failed error
 	ring := func(at int64, o unix.XDPRingOffset, entry int) (x xskIndex, entries unsafe.Pointer) {
-		m, err := unix.Mmap(w.socket, at, int(o.Desc)+xskRing*entry, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+		m, err := unix.Mmap(w.socket, at, int(o.Desc)+xskRing*entry, unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_SHARED|unix.MAP_POPULATE)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("mapping a ring: %w", err))
 			return x, nil
 		}
-		return xskIndex{producer: (*uint32)(unsafe.Pointer(&m[o.Producer])), consumer: (*uint32)(unsafe.Pointer(&m[o.Consumer]))}, unsafe.Pointer(&m[o.Desc])
+		return xskIndex{producer: (*uint32)(unsafe.Pointer(&m[o.Producer])),
+			consumer: (*uint32)(unsafe.Pointer(&m[o.Consumer]))}, unsafe.Pointer(&m[o.Desc])
 	}
 	var p unsafe.Pointer
 	w.fill, p = ring(unix.XDP_UMEM_PGOFF_FILL_RING, off.Fr, 8)
@@ -223,7 +229,8 @@ func attach(index int, ins asm.Instructions) (*ebpf.Program, link.Link, error) {
 }
 
 func attachFor(index int, ins asm.Instructions, flags uint32) (*ebpf.Program, link.Link, error) {
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "weft_limit", Type: ebpf.XDP, Instructions: ins, License: "Apache-2.0", Flags: flags})
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "weft_limit", Type: ebpf.XDP, Instructions: ins,
+		License: "Apache-2.0", Flags: flags})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: XDP program: %w", ErrUnavailable, err)
 	}

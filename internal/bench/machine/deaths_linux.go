@@ -35,7 +35,8 @@ const (
 
 // Deaths returns the kinds of death.
 func Deaths() []string {
-	return []string{dieExit, dieKilled, dieFault, dieDeaf, dieStopped, dieForked, dieDaemon, dieOwn, dieLauncher, dieHangup, dieInt, dieSuspend, dieCut}
+	return []string{dieExit, dieKilled, dieFault, dieDeaf, dieStopped, dieForked, dieDaemon, dieOwn, dieLauncher,
+		dieHangup, dieInt, dieSuspend, dieCut}
 }
 
 // DeathsOptions say which deaths to try.
@@ -149,7 +150,8 @@ func (d *death) round(ctx context.Context) (took time.Duration, left []string, e
 		return 0, nil, err
 	}
 	first := d.f.hosts[0]
-	d.launcher = first.command(ctx, "run", "-m", machineName, "-n", fmt.Sprint(d.o.Ranks), "--grace", d.o.Grace.String(), "--", d.f.self, "victim", d.kind, d.dir)
+	d.launcher = first.command(ctx, "run", "-m", machineName, "-n", fmt.Sprint(d.o.Ranks), "--grace",
+		d.o.Grace.String(), "--", d.f.self, "victim", d.kind, d.dir)
 	d.launcher.Stderr = &d.stderr
 	d.launcher.SysProcAttr.Setpgid = true
 	if err := d.launcher.Start(); err != nil {

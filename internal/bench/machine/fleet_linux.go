@@ -136,7 +136,8 @@ func (h *host) start(ctx context.Context, slots int) error {
 	if err := os.WriteFile(config, text, 0o600); err != nil {
 		return err
 	}
-	h.daemon = h.command(ctx, "nic", "--config", config, "--listen", net.JoinHostPort(h.Addr().String(), "7700"), "--node", h.f.peers)
+	h.daemon = h.command(ctx, "nic", "--config", config, "--listen", net.JoinHostPort(h.Addr().String(), "7700"),
+		"--node", h.f.peers)
 	h.log.Reset()
 	h.daemon.Stderr = &h.log
 	h.daemon.Stdout = &h.log
@@ -183,7 +184,8 @@ func (f *fleet) assemble(ctx context.Context, slots int) error {
 		}
 		ids = append(ids, h.id)
 	}
-	out, err := f.hosts[0].command(ctx, "machine", "create", machineName, "--nodes", strings.Join(ids, ","), "--slots", fmt.Sprint(slots)).CombinedOutput()
+	out, err := f.hosts[0].command(ctx, "machine", "create", machineName, "--nodes", strings.Join(ids, ","), "--slots",
+		fmt.Sprint(slots)).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("weft machine create: %w: %s", err, out)
 	}

@@ -73,7 +73,8 @@ func (a holdings) more(b holdings) string {
 	for _, kind := range []struct {
 		name      string
 		have, had int
-	}{{"memory files", a.memfds, b.memfds}, {"sockets", a.sockets, b.sockets}, {"other descriptors", a.others, b.others}} {
+	}{{"memory files", a.memfds, b.memfds}, {"sockets", a.sockets, b.sockets},
+		{"other descriptors", a.others, b.others}} {
 		if kind.have > kind.had {
 			text = append(text, fmt.Sprintf("%d %s, %d before", kind.have, kind.name, kind.had))
 		}

@@ -100,7 +100,8 @@ func runScale(ctx context.Context, o StartsOptions, row func(StartsRow) error) (
 	for range o.Rounds {
 		for i, n := range counts {
 			began := time.Now()
-			c := f.hosts[0].command(ctx, "run", "-m", machineName, "-n", fmt.Sprint(n), "--per-node", fmt.Sprint(n/o.Hosts), "--", "true")
+			c := f.hosts[0].command(ctx, "run", "-m", machineName, "-n", fmt.Sprint(n), "--per-node",
+				fmt.Sprint(n/o.Hosts), "--", "true")
 			if out, err := c.CombinedOutput(); err != nil {
 				return fmt.Errorf("weft run -n %d: %w: %s", n, err, out)
 			}

@@ -52,7 +52,8 @@ func RunUnread(ctx context.Context, o UnreadOptions) (r UnreadRow, err error) {
 	}
 	r.Growth = max(0, with-without)
 	if r.Growth > UnreadBound {
-		return r, fmt.Errorf("launcher and keeper have %d bytes more with %d bytes of unread input; at most %d", r.Growth, r.Taken, UnreadBound)
+		return r, fmt.Errorf("launcher and keeper have %d bytes more with %d bytes of unread input; at most %d",
+			r.Growth, r.Taken, UnreadBound)
 	}
 	return r, nil
 }

@@ -174,7 +174,8 @@ func (d *drawing) lines(all []Series, x, y scale) {
 		}
 		d.printf("  <polyline class=\"way %s\" points=\"%s\"/>\n", s.Style, strings.Join(path, " "))
 		for _, p := range s.Points {
-			d.printf("  <circle class=\"dot %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>\n", s.Style, x.at(p.X), y.at(p.Y), dotRadius)
+			d.printf("  <circle class=\"dot %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>\n",
+				s.Style, x.at(p.X), y.at(p.Y), dotRadius)
 		}
 		last := s.Points[len(s.Points)-1]
 		labels = append(labels, label{s.Name, s.Style, y.at(last.Y), y.at(last.Y), x.at(last.X)})
@@ -186,7 +187,8 @@ func (d *drawing) lines(all []Series, x, y scale) {
 	}
 	for i, at := range apart(wanted, labelGap, top, plotBottom) {
 		l := labels[i]
-		d.printf("  <polyline class=\"lead\" points=\"%.1f,%.1f %.1f,%.1f %.1f,%.1f\"/>\n", l.end+5, l.from, float64(plotRight+6), at, float64(plotRight+12), at)
+		d.printf("  <polyline class=\"lead\" points=\"%.1f,%.1f %.1f,%.1f %.1f,%.1f\"/>\n",
+			l.end+5, l.from, float64(plotRight+6), at, float64(plotRight+12), at)
 		d.text("name "+l.style, plotRight+16, at+4, l.name)
 	}
 }
@@ -225,9 +227,12 @@ func (d *drawing) printf(format string, args ...any) { fmt.Fprintf(&d.Buffer, fo
 
 func newDrawing(width, height float64, title, source, description string) *drawing {
 	d := &drawing{height: height}
-	d.printf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-labelledby=\"t d\">\n", width, height, width, height)
-	d.printf("  <title id=\"t\">%s</title>\n  <desc id=\"d\">%s</desc>\n  <style>\n%s  </style>\n", html.EscapeString(title), html.EscapeString(description), css())
-	d.printf("  <rect class=\"paper\" x=\"0.5\" y=\"0.5\" width=\"%.0f\" height=\"%.0f\" rx=\"10\"/>\n", width-1, height-1)
+	d.printf("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-labelledby=\"t d\">\n",
+		width, height, width, height)
+	d.printf("  <title id=\"t\">%s</title>\n  <desc id=\"d\">%s</desc>\n  <style>\n%s  </style>\n",
+		html.EscapeString(title), html.EscapeString(description), css())
+	d.printf("  <rect class=\"paper\" x=\"0.5\" y=\"0.5\" width=\"%.0f\" height=\"%.0f\" rx=\"10\"/>\n",
+		width-1, height-1)
 	d.text("head", 20, 32, title)
 	d.text("small", 20, 52, source)
 	return d

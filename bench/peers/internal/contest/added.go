@@ -27,7 +27,8 @@ func (r *Result) Add(later *Result) {
 	}
 	replaced := func(contestant string) bool { return slices.Contains(names, contestant) }
 	r.Rows = append(slices.DeleteFunc(r.Rows, func(row Row) bool { return replaced(row.Contestant) }), later.Rows...)
-	r.Failures = append(slices.DeleteFunc(r.Failures, func(f Failure) bool { return replaced(f.Contestant) }), later.Failures...)
+	r.Failures = append(slices.DeleteFunc(r.Failures, func(f Failure) bool { return replaced(f.Contestant) }),
+		later.Failures...)
 	r.Skipped = slices.DeleteFunc(r.Skipped, func(s Skipped) bool { return replaced(s.Contestant) })
 	for i := range r.Added {
 		r.Added[i].Contestants = slices.DeleteFunc(r.Added[i].Contestants, replaced)

@@ -65,7 +65,9 @@ func ParseJobs(s string) (Jobs, error) {
 	for word := range strings.SplitSeq(s, ",") {
 		f := strings.Split(word, ":")
 		if len(f) != 3 || !slices.Contains([]string{Latency, Rate, Bandwidth, Reads}, f[0]) {
-			return nil, fmt.Errorf("job %q: expected latency, rate, bandwidth or reads, bytes and milliseconds, with colons between them", word)
+			return nil, fmt.Errorf(
+				"job %q: expected latency, rate, bandwidth or reads, bytes and milliseconds, with colons between them",
+				word)
 		}
 		size, err1 := strconv.Atoi(f[1])
 		ms, err2 := strconv.Atoi(f[2])

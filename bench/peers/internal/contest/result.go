@@ -113,7 +113,8 @@ func rowsOf(c *Contestant, rounds [][]Sample) (rows []Row) {
 			if !ok {
 				i = len(rows)
 				at[k] = i
-				rows = append(rows, Row{Contestant: c.Name, Ground: c.Ground, Loss: c.Loss, Sealed: c.Sealed, Measure: s.Measure, Size: s.Size, Note: c.Notes[s.Measure]})
+				rows = append(rows, Row{Contestant: c.Name, Ground: c.Ground, Loss: c.Loss, Sealed: c.Sealed,
+					Measure: s.Measure, Size: s.Size, Note: c.Notes[s.Measure]})
 				steps = append(steps, nil)
 			}
 			rows[i].Rounds = append(rows[i].Rounds, s.Value)
@@ -136,7 +137,8 @@ func rowsOf(c *Contestant, rounds [][]Sample) (rows []Row) {
 // Find returns the row of a figure. The row is from this result or from Elsewhere.
 func (r *Result) Find(contestant, ground string, loss float64, measure string, size int) (Row, bool) {
 	for _, row := range slices.Concat(r.Rows, r.Elsewhere) {
-		if row.Contestant == contestant && row.Ground == ground && row.Loss == loss && row.Measure == measure && row.Size == size {
+		if row.Contestant == contestant && row.Ground == ground && row.Loss == loss && row.Measure == measure &&
+			row.Size == size {
 			return row, true
 		}
 	}

@@ -66,7 +66,8 @@ func (r *Result) Refusals() (all []Skipped) {
 // refusedRows returns rows without figures for the jobs of a refused contestant.
 func refusedRows(c *Contestant, why string) (rows []Row) {
 	for _, j := range c.Jobs {
-		rows = append(rows, Row{Contestant: c.Name, Ground: c.Ground, Loss: c.Loss, Sealed: c.Sealed, Measure: j.Measure, Size: j.Size, Note: why})
+		rows = append(rows, Row{Contestant: c.Name, Ground: c.Ground, Loss: c.Loss, Sealed: c.Sealed,
+			Measure: j.Measure, Size: j.Size, Note: why})
 	}
 	return rows
 }

@@ -50,10 +50,12 @@ func Columns(ground string) []Column {
 	}
 	var cs []Column
 	for _, loss := range Losses() {
-		cs = append(cs, Column{Head: fmt.Sprintf("%v %% lost", 100*loss), Ground: ground, Loss: loss, Measure: Bandwidth, Size: LargeSize})
+		cs = append(cs, Column{Head: fmt.Sprintf("%v %% lost", 100*loss), Ground: ground, Loss: loss,
+			Measure: Bandwidth, Size: LargeSize})
 	}
 	for _, loss := range Losses() {
-		cs = append(cs, Column{Head: fmt.Sprintf("99 %%, %v %% lost", 100*loss), Ground: ground, Loss: loss, Measure: Latency, Size: SmallSize, P99: true})
+		cs = append(cs, Column{Head: fmt.Sprintf("99 %%, %v %% lost", 100*loss), Ground: ground, Loss: loss,
+			Measure: Latency, Size: SmallSize, P99: true})
 	}
 	return cs
 }
@@ -123,7 +125,8 @@ func (r *Result) Marks(contestant string) (marks string) {
 // WriteTable prints all tables, for a terminal.
 func (r *Result) WriteTable(out io.Writer) error {
 	m := r.Machine
-	fmt.Fprintf(out, "# %s, %d cores, Linux %s, load %.1f before, others took %.1f cores; commit %s; medians of %d rounds, %.0f s\n", m.CPU, m.Cores, m.Kernel, m.Load, m.Others, r.Commit, r.Rounds, r.Seconds)
+	fmt.Fprintf(out, "# %s, %d cores, Linux %s, load %.1f before, others took %.1f cores; commit %s; medians of %d rounds, %.0f s\n",
+		m.CPU, m.Cores, m.Kernel, m.Load, m.Others, r.Commit, r.Rounds, r.Seconds)
 	for _, ground := range Grounds() {
 		who := r.Contestants(ground)
 		if len(who) == 0 {

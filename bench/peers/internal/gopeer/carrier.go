@@ -57,7 +57,8 @@ func overTCP(congestion string) *carrier {
 			if congestion != "" {
 				d.Control = control(congestion)
 			}
-			return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", at) }, func() error { return nil }, nil
+			return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", at) },
+				func() error { return nil }, nil
 		},
 	}
 }
@@ -72,7 +73,8 @@ const weftService = "peer"
 func overWeft(link func(addr string) weft.Link) *carrier {
 	return &carrier{
 		listen: func(ctx context.Context, addr string) (net.Listener, string, error) {
-			p, err := weft.Open(ctx, weft.Config{Name: weftServer, Plain: true, Link: link(net.JoinHostPort(addr, "0"))})
+			p, err := weft.Open(ctx, weft.Config{Name: weftServer, Plain: true,
+				Link: link(net.JoinHostPort(addr, "0"))})
 			if err != nil {
 				return nil, "", err
 			}
@@ -87,7 +89,8 @@ func overWeft(link func(addr string) weft.Link) *carrier {
 			if err != nil {
 				return nil, nil, err
 			}
-			p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Plain: true, Link: link(netip.AddrPortFrom(here, 0).String()), Nodes: []weft.Node{{Addr: at}}})
+			p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Plain: true,
+				Link: link(netip.AddrPortFrom(here, 0).String()), Nodes: []weft.Node{{Addr: at}}})
 			if err != nil {
 				return nil, nil, err
 			}

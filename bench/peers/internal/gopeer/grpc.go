@@ -17,13 +17,17 @@ import (
 
 func init() {
 	all = append(all,
-		&Peer{Name: "grpc-go", Kind: "grpc", Most: maxSize, Measures: everything, Clean: true, serve: serveGRPC(overTCP("")), dial: dialGRPC(overTCP("")), Notes: grpcNotes},
-		&Peer{Name: "grpc-go, TLS", Kind: "grpc-tls", Most: maxSize, Measures: everything, Clean: true, Sealed: true, serve: serveSealedGRPC(overTCP("")), dial: dialSealedGRPC(overTCP("")), Notes: grpcTLSNotes})
+		&Peer{Name: "grpc-go", Kind: "grpc", Most: maxSize, Measures: everything, Clean: true,
+			serve: serveGRPC(overTCP("")), dial: dialGRPC(overTCP("")), Notes: grpcNotes},
+		&Peer{Name: "grpc-go, TLS", Kind: "grpc-tls", Most: maxSize, Measures: everything, Clean: true, Sealed: true,
+			serve: serveSealedGRPC(overTCP("")), dial: dialSealedGRPC(overTCP("")), Notes: grpcTLSNotes})
 }
 
-var grpcNotes = map[string]string{contest.Latency: "unary calls", contest.Rate: "one stream of messages", contest.Bandwidth: "one stream of messages"}
+var grpcNotes = map[string]string{contest.Latency: "unary calls", contest.Rate: "one stream of messages",
+	contest.Bandwidth: "one stream of messages"}
 
-var grpcTLSNotes = map[string]string{contest.Latency: "unary calls; TLS 1.3, AES-128-GCM", contest.Rate: "one stream of messages; TLS 1.3, AES-128-GCM",
+var grpcTLSNotes = map[string]string{contest.Latency: "unary calls; TLS 1.3, AES-128-GCM",
+	contest.Rate:      "one stream of messages; TLS 1.3, AES-128-GCM",
 	contest.Bandwidth: "one stream of messages; TLS 1.3, AES-128-GCM"}
 
 // rawCodec carries bytes unchanged: the transport is measured, and not protocol buffers.
@@ -45,27 +49,29 @@ const (
 )
 
 // pourDesc is a stream of messages from the client, answered by their count.
-var pourDesc = grpc.StreamDesc{StreamName: "Pour", ClientStreams: true, Handler: func(_ any, s grpc.ServerStream) error {
-	var message []byte
-	for count := uint64(0); ; count++ {
-		switch err := s.RecvMsg(&message); {
-		case errors.Is(err, io.EOF):
-			answer := binary.BigEndian.AppendUint64(nil, count)
-			return s.SendMsg(&answer)
-		case err != nil:
-			return err
+var pourDesc = grpc.StreamDesc{StreamName: "Pour", ClientStreams: true,
+	Handler: func(_ any, s grpc.ServerStream) error {
+		var message []byte
+		for count := uint64(0); ; count++ {
+			switch err := s.RecvMsg(&message); {
+			case errors.Is(err, io.EOF):
+				answer := binary.BigEndian.AppendUint64(nil, count)
+				return s.SendMsg(&answer)
+			case err != nil:
+				return err
+			}
 		}
-	}
-}}
+	}}
 
 var grpcDesc = grpc.ServiceDesc{
 	ServiceName: grpcService,
 	HandlerType: (*any)(nil),
-	Methods: []grpc.MethodDesc{{MethodName: "Echo", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-		var message []byte
-		err := decode(&message)
-		return &message, err
-	}}},
+	Methods: []grpc.MethodDesc{{MethodName: "Echo",
+		Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			var message []byte
+			err := decode(&message)
+			return &message, err
+		}}},
 	Streams: []grpc.StreamDesc{pourDesc},
 }
 
@@ -81,13 +87,16 @@ func serveSealedGRPC(c *carrier) func(context.Context, string, func(string) erro
 }
 
 // serveGRPCWith serves calls. It makes the server's credentials when the server starts.
-func serveGRPCWith(c *carrier, credentialsOf func() (credentials.TransportCredentials, error)) func(context.Context, string, func(string) error) error {
+func serveGRPCWith(
+	c *carrier, credentialsOf func() (credentials.TransportCredentials, error),
+) func(context.Context, string, func(string) error) error {
 	return c.serving(func(l net.Listener) error {
 		creds, err := credentialsOf()
 		if err != nil {
 			return err
 		}
-		s := grpc.NewServer(grpc.Creds(creds), grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxSize), grpc.MaxSendMsgSize(maxSize))
+		s := grpc.NewServer(grpc.Creds(creds), grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(maxSize),
+			grpc.MaxSendMsgSize(maxSize))
 		s.RegisterService(&grpcDesc, struct{}{})
 		return s.Serve(l)
 	})
@@ -117,7 +126,8 @@ func dialGRPCWith(c *carrier, creds credentials.TransportCredentials) func(conte
 		}
 		client, err := grpc.NewClient("passthrough:///peer", grpc.WithTransportCredentials(creds),
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
-			grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(maxSize), grpc.MaxCallSendMsgSize(maxSize)))
+			grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(maxSize),
+				grpc.MaxCallSendMsgSize(maxSize)))
 		if err != nil {
 			return nil, errors.Join(err, end())
 		}

@@ -16,7 +16,8 @@ import (
 // httpConnections is how many clients send requests concurrently, each over its own connection.
 const httpConnections = 64
 
-var httpNotes = map[string]string{contest.Latency: "a POST and its echo, one at a time", contest.Rate: fmt.Sprintf("POSTs and their echoes from %d connections", httpConnections)}
+var httpNotes = map[string]string{contest.Latency: "a POST and its echo, one at a time",
+	contest.Rate: fmt.Sprintf("POSTs and their echoes from %d connections", httpConnections)}
 
 // bodies holds buffers for messages at the server.
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}

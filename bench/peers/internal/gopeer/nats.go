@@ -15,7 +15,8 @@ import (
 )
 
 func init() {
-	all = append(all, &Peer{Name: "NATS", Kind: "nats", Most: maxSize, Measures: everything, Clean: true, serve: serveNATS, dial: dialNATS,
+	all = append(all, &Peer{Name: "NATS", Kind: "nats", Most: maxSize, Measures: everything, Clean: true,
+		serve: serveNATS, dial: dialNATS,
 		Notes: map[string]string{contest.Latency: "request and reply by way of the server, which is in the responder's process"}})
 }
 
@@ -28,7 +29,8 @@ const (
 // serveNATS runs an embedded NATS server, and the client that answers. Its connection to the
 // server is within the process, which is NATS's shortest path.
 func serveNATS(ctx context.Context, addr string, ready func(string) error) error {
-	s, err := server.NewServer(&server.Options{Host: addr, Port: server.RANDOM_PORT, MaxPayload: maxSize, NoSigs: true, NoLog: true})
+	s, err := server.NewServer(&server.Options{Host: addr, Port: server.RANDOM_PORT, MaxPayload: maxSize, NoSigs: true,
+		NoLog: true})
 	if err != nil {
 		return err
 	}

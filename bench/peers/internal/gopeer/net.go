@@ -14,10 +14,13 @@ import (
 
 func init() {
 	all = append(all,
-		&Peer{Name: "Go net UDP", Kind: "udp", Most: 16 << 10, Measures: []string{contest.Latency, contest.Rate}, Clean: true, serve: serveUDP, dial: dialUDP,
+		&Peer{Name: "Go net UDP", Kind: "udp", Most: 16 << 10, Measures: []string{contest.Latency, contest.Rate},
+			Clean: true, serve: serveUDP, dial: dialUDP,
 			Notes: map[string]string{contest.Rate: "what has arrived; the rest is lost"}},
 		&Peer{Name: "Go net TCP", Kind: "tcp", Most: maxSize, Measures: everything, Clean: true, Lossy: true,
-			needs: haveTCP(cubic), serve: serveStreams(overTCP(cubic)), dial: dialStream(overTCP(cubic)), Notes: map[string]string{contest.Latency: "congestion control cubic", contest.Bandwidth: "congestion control cubic"}},
+			needs: haveTCP(cubic), serve: serveStreams(overTCP(cubic)), dial: dialStream(overTCP(cubic)),
+			Notes: map[string]string{contest.Latency: "congestion control cubic",
+				contest.Bandwidth: "congestion control cubic"}},
 		&Peer{Name: "Go net TCP, BBR", Kind: "bbr", Most: maxSize, Measures: everything, Lossy: true,
 			needs: haveTCP(bbr), serve: serveStreams(overTCP(bbr)), dial: dialStream(overTCP(bbr))})
 }

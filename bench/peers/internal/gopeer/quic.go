@@ -10,8 +10,10 @@ import (
 )
 
 func init() {
-	all = append(all, &Peer{Name: "quic-go", Kind: "quic", Most: maxSize, Measures: everything, Clean: true, Lossy: true, Sealed: true, serve: serveQUIC, dial: dialQUIC,
-		Notes: map[string]string{contest.Latency: "one stream; always encrypted", contest.Rate: "one stream; always encrypted", contest.Bandwidth: "one stream; always encrypted"}})
+	all = append(all, &Peer{Name: "quic-go", Kind: "quic", Most: maxSize, Measures: everything, Clean: true,
+		Lossy: true, Sealed: true, serve: serveQUIC, dial: dialQUIC,
+		Notes: map[string]string{contest.Latency: "one stream; always encrypted",
+			contest.Rate: "one stream; always encrypted", contest.Bandwidth: "one stream; always encrypted"}})
 }
 
 // quicProtocol is the protocol of the two sides in their handshake.

@@ -19,8 +19,10 @@ import (
 func init() {
 	c := overTLS(overTCP(cubic))
 	note := "TLS 1.3, AES-128-GCM, congestion control cubic"
-	all = append(all, &Peer{Name: "Go TLS over TCP", Kind: "tls", Most: maxSize, Measures: everything, Clean: true, Sealed: true,
-		needs: haveTCP(cubic), serve: serveStreams(c), dial: dialStream(c), Notes: map[string]string{contest.Latency: note, contest.Rate: note, contest.Bandwidth: note}})
+	all = append(all, &Peer{Name: "Go TLS over TCP", Kind: "tls", Most: maxSize, Measures: everything, Clean: true,
+		Sealed: true,
+		needs:  haveTCP(cubic), serve: serveStreams(c), dial: dialStream(c),
+		Notes: map[string]string{contest.Latency: note, contest.Rate: note, contest.Bandwidth: note}})
 }
 
 // suite is the cipher suite of every contestant with TLS. Weft seals with the same cipher.
@@ -40,13 +42,16 @@ func serverTLS(protocols ...string) (*tls.Config, error) {
 // cipher suite. Without AES instructions, crypto/tls picks ChaCha20-Poly1305, and the figures
 // would be of another cipher than their notes say.
 func clientTLS(protocols ...string) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: protocols, VerifyConnection: checkSuite}
+	return &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: protocols,
+		VerifyConnection: checkSuite}
 }
 
 // checkSuite refuses a connection with another cipher suite than suite.
 func checkSuite(s tls.ConnectionState) error {
 	if s.CipherSuite != suite {
-		return fmt.Errorf("the connection uses %s, expected %s: a processor without AES instructions cannot run this contestant", tls.CipherSuiteName(s.CipherSuite), tls.CipherSuiteName(suite))
+		return fmt.Errorf(
+			"the connection uses %s, expected %s: a processor without AES instructions cannot run this contestant",
+			tls.CipherSuiteName(s.CipherSuite), tls.CipherSuiteName(suite))
 	}
 	return nil
 }

@@ -31,12 +31,16 @@ func init() {
 	const how = "a TUN device of each host, ChaCha20-Poly1305"
 	tcp := overTCP(cubic)
 	all = append(all,
-		&Peer{Name: "wireguard-go, TCP", Kind: "wireguard-tcp", Most: maxSize, Measures: everything, Clean: true, Sealed: true, Tunnel: true,
+		&Peer{Name: "wireguard-go, TCP", Kind: "wireguard-tcp", Most: maxSize, Measures: everything, Clean: true,
+			Sealed: true, Tunnel: true,
 			needs: haveTunnels, serve: serveInTunnel(serveStreams(tcp)), dial: dialInTunnel(dialStream(tcp)),
-			Notes: map[string]string{contest.Latency: how + "; congestion control cubic", contest.Rate: how, contest.Bandwidth: how + "; congestion control cubic"}},
-		&Peer{Name: "wireguard-go, UDP", Kind: "wireguard-udp", Most: 16 << 10, Measures: []string{contest.Latency, contest.Rate}, Clean: true, Sealed: true, Tunnel: true,
+			Notes: map[string]string{contest.Latency: how + "; congestion control cubic", contest.Rate: how,
+				contest.Bandwidth: how + "; congestion control cubic"}},
+		&Peer{Name: "wireguard-go, UDP", Kind: "wireguard-udp", Most: 16 << 10,
+			Measures: []string{contest.Latency, contest.Rate}, Clean: true, Sealed: true, Tunnel: true,
 			needs: haveTunnels, serve: serveInTunnel(serveUDP), dial: dialInTunnel(dialUDP),
-			Notes: map[string]string{contest.Latency: how, contest.Rate: how + "; counts datagrams that arrive, the rest is lost"}})
+			Notes: map[string]string{contest.Latency: how,
+				contest.Rate: how + "; counts datagrams that arrive, the rest is lost"}})
 }
 
 const (
@@ -81,7 +85,8 @@ func (i *invitation) String() string {
 func parseInvitation(word string) (*invitation, error) {
 	f := strings.Split(word, ",")
 	if len(f) != 4 {
-		return nil, fmt.Errorf("invitation %q: expected an endpoint, two keys and an address, with commas between them", word)
+		return nil, fmt.Errorf("invitation %q: expected an endpoint, two keys and an address, with commas between them",
+			word)
 	}
 	endpoint, err := netip.ParseAddrPort(f[0])
 	if err != nil {
@@ -92,7 +97,8 @@ func parseInvitation(word string) (*invitation, error) {
 	}
 	for _, key := range f[1:3] {
 		if b, err := hex.DecodeString(key); err != nil || len(b) != device.NoisePublicKeySize {
-			return nil, fmt.Errorf("invitation %q: key %q: expected %d bytes in hexadecimal", word, key, device.NoisePublicKeySize)
+			return nil, fmt.Errorf("invitation %q: key %q: expected %d bytes in hexadecimal",
+				word, key, device.NoisePublicKeySize)
 		}
 	}
 	return &invitation{endpoint, f[1], f[2], f[3]}, nil
@@ -109,7 +115,9 @@ func ownHost(addr netip.Addr) error {
 
 // serveInTunnel opens the server's end of a tunnel and serves inside it. It passes the
 // invitation to ready as the address.
-func serveInTunnel(serve func(context.Context, string, func(string) error) error) func(context.Context, string, func(string) error) error {
+func serveInTunnel(
+	serve func(context.Context, string, func(string) error) error,
+) func(context.Context, string, func(string) error) error {
 	return func(ctx context.Context, addr string, ready func(string) error) error {
 		outside, err := netip.ParseAddr(addr)
 		if err != nil {
@@ -187,7 +195,8 @@ func openTunnel(own, privateKey, peerKey, peer string, endpoint netip.AddrPort) 
 		return nil, fmt.Errorf("making the TUN device %s: %w", tunnelDevice, err)
 	}
 	d := device.NewDevice(t, wgconn.NewDefaultBind(), device.NewLogger(device.LogLevelError, tunnelDevice+": "))
-	config := fmt.Sprintf("private_key=%s\nreplace_peers=true\npublic_key=%s\nallowed_ip=%s/32\n", privateKey, peerKey, peer)
+	config := fmt.Sprintf("private_key=%s\nreplace_peers=true\npublic_key=%s\nallowed_ip=%s/32\n",
+		privateKey, peerKey, peer)
 	if endpoint.IsValid() {
 		config += fmt.Sprintf("endpoint=%s\n", endpoint)
 	}

@@ -21,7 +21,8 @@ type Picture struct {
 var styles = map[string]string{
 	"Weft, shm": "weft", "Weft, udp": "weft", "Weft, xdp": "weft2", "Weft, udp, daemons": "weft3",
 	"UCX": "blue", "Open MPI": "teal", "libfabric": "green", "ZeroMQ": "purple", "sockperf": "olive",
-	"Go net UDP": "sand", "Go net TCP": "brown", "Go net TCP, BBR": "slate", "grpc-go": "pink", "NATS": "indigo", "quic-go": "cyan",
+	"Go net UDP": "sand", "Go net TCP": "brown", "Go net TCP, BBR": "slate", "grpc-go": "pink", "NATS": "indigo",
+	"quic-go":           "cyan",
 	"Weft, udp, sealed": "weft", "Weft, xdp, sealed": "weft2", "Weft, udp, daemons, sealed": "weft3",
 	"Go TLS over TCP": "rust", "grpc-go, TLS": "violet", "wireguard-go, TCP": "moss", "wireguard-go, UDP": "steel",
 }
@@ -33,7 +34,8 @@ func label(r *contest.Result, contestant string) string { return contestant + r.
 
 // source returns the line below a title that says where the figures come from.
 func source(r *contest.Result) string {
-	return fmt.Sprintf("%s, %d cores, Linux %s; commit %s; %s; %d rounds", r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel, r.Commit, date(r), r.Rounds)
+	return fmt.Sprintf("%s, %d cores, Linux %s; commit %s; %s; %d rounds",
+		r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel, r.Commit, date(r), r.Rounds)
 }
 
 // starred returns source, for charts that have figures of another run.
@@ -51,26 +53,34 @@ func Pictures(r *contest.Result) []Picture {
 		all = append(all, Picture{file, title, svg(title)})
 	}
 	add("round-trip.svg", "64 bytes there and back", func(title string) []byte {
-		return summary(r, title, "plain links; "+starred(r), r.PlainContestants, contest.Latency, contest.SmallSize, "median; on the left is better")
+		return summary(r, title, "plain links; "+starred(r), r.PlainContestants, contest.Latency, contest.SmallSize,
+			"median; on the left is better")
 	})
 	add("rate.svg", "Messages of 64 bytes, one way", func(title string) []byte {
-		return summary(r, title, "plain links; "+starred(r), r.PlainContestants, contest.Rate, contest.SmallSize, "millions a second; on the right is better")
+		return summary(r, title, "plain links; "+starred(r), r.PlainContestants, contest.Rate, contest.SmallSize,
+			"millions a second; on the right is better")
 	})
 	add("bandwidth.svg", "Messages of 1 MiB, one way", func(title string) []byte {
-		return summary(r, title, "plain links; "+starred(r), r.PlainContestants, contest.Bandwidth, contest.LargeSize, "GB/s; on the right is better")
+		return summary(r, title, "plain links; "+starred(r), r.PlainContestants, contest.Bandwidth, contest.LargeSize,
+			"GB/s; on the right is better")
 	})
 	for _, ground := range []string{contest.Host, contest.Veth} {
 		where := map[string]string{contest.Host: "one host", contest.Veth: "two hosts"}[ground]
 		add("latency-"+ground+".svg", "There and back by length: "+where, func(title string) []byte {
-			return bySize(r, title, plainChart(r), r.PlainContestants(ground), ground, contest.Latency, "Round trip, median")
+			return bySize(r, title, plainChart(r), r.PlainContestants(ground), ground, contest.Latency,
+				"Round trip, median")
 		})
 		add("bandwidth-"+ground+".svg", "Bandwidth by length: "+where, func(title string) []byte {
-			return bySize(r, title, plainChart(r), r.PlainContestants(ground), ground, contest.Bandwidth, "Bandwidth, one way")
+			return bySize(r, title, plainChart(r), r.PlainContestants(ground), ground, contest.Bandwidth,
+				"Bandwidth, one way")
 		})
-		add("hdr-"+ground+".svg", "Distribution of 64 bytes there and back: "+where, func(title string) []byte { return distribution(r, title, ground) })
+		add("hdr-"+ground+".svg", "Distribution of 64 bytes there and back: "+where,
+			func(title string) []byte { return distribution(r, title, ground) })
 	}
-	add("goodput-loss.svg", "Goodput where packets are lost", func(title string) []byte { return byLoss(r, title, contest.Bandwidth) })
-	add("p99-loss.svg", "The slowest of a hundred round trips where packets are lost", func(title string) []byte { return byLoss(r, title, contest.Latency) })
+	add("goodput-loss.svg", "Goodput where packets are lost",
+		func(title string) []byte { return byLoss(r, title, contest.Bandwidth) })
+	add("p99-loss.svg", "The slowest of a hundred round trips where packets are lost",
+		func(title string) []byte { return byLoss(r, title, contest.Latency) })
 	return append(all, sealedPictures(r)...)
 }
 
@@ -99,8 +109,11 @@ func bytesName(n int) string {
 
 // summary draws one figure of contestants, the best first, on one host and between two. who
 // returns the contestants of a ground.
-func summary(r *contest.Result, title, source string, who func(ground string) []string, measure string, size int, axis string) []byte {
-	c := &chart.Dots{Title: title, Source: source, Label: axis, Write: func(v float64) string { return contest.Figure(measure, v) }, Tick: write(measure)}
+func summary(
+	r *contest.Result, title, source string, who func(ground string) []string, measure string, size int, axis string,
+) []byte {
+	c := &chart.Dots{Title: title, Source: source, Label: axis,
+		Write: func(v float64) string { return contest.Figure(measure, v) }, Tick: write(measure)}
 	for _, ground := range []string{contest.Host, contest.Veth} {
 		s := chart.Section{Title: contest.Title(ground)}
 		for _, name := range who(ground) {
@@ -121,7 +134,8 @@ func summary(r *contest.Result, title, source string, who func(ground string) []
 
 // bySize draws a measure of contestants by the length of messages.
 func bySize(r *contest.Result, title, source string, who []string, ground, measure, axis string) []byte {
-	c := &chart.Lines{Title: title, Source: source, X: chart.Axis{Label: "Length of the message"}, Y: chart.Axis{Label: axis, Tick: write(measure)}}
+	c := &chart.Lines{Title: title, Source: source, X: chart.Axis{Label: "Length of the message"},
+		Y: chart.Axis{Label: axis, Tick: write(measure)}}
 	for _, size := range contest.Sizes(measure) {
 		c.X.At = append(c.X.At, chart.Tick{Value: float64(size), Name: bytesName(size)})
 	}
@@ -141,7 +155,8 @@ func bySize(r *contest.Result, title, source string, who []string, ground, measu
 
 // byLoss draws goodput, or the 99th percentile of round trips, by the share of lost packets.
 func byLoss(r *contest.Result, title, measure string) []byte {
-	c := &chart.Lines{Title: title, Source: lossSource(r), X: chart.Axis{Label: "Packets lost, each way"}, Y: chart.Axis{Label: "Messages of 1 MiB, one way", Tick: write(measure)}}
+	c := &chart.Lines{Title: title, Source: lossSource(r), X: chart.Axis{Label: "Packets lost, each way"},
+		Y: chart.Axis{Label: "Messages of 1 MiB, one way", Tick: write(measure)}}
 	if measure == contest.Latency {
 		c.Y.Label = "64 bytes there and back, 99 %"
 	}
@@ -170,7 +185,8 @@ func byLoss(r *contest.Result, title, measure string) []byte {
 // has equal room for each nine: 90 %, 99 %, 99.9 %.
 func distribution(r *contest.Result, title, ground string) []byte {
 	nines := func(p float64) float64 { return 100 / (100 - p) }
-	c := &chart.Lines{Title: title, Source: plainChart(r), X: chart.Axis{Label: "Percentile"}, Y: chart.Axis{Label: "Round trip", Tick: write(contest.Latency)}}
+	c := &chart.Lines{Title: title, Source: plainChart(r), X: chart.Axis{Label: "Percentile"},
+		Y: chart.Axis{Label: "Round trip", Tick: write(contest.Latency)}}
 	for _, p := range []float64{0, 50, 90, 99, 99.9, 99.99, 99.999} {
 		c.X.At = append(c.X.At, chart.Tick{Value: nines(p), Name: fmt.Sprintf("%v %%", p)})
 	}

@@ -34,7 +34,8 @@ func goalsOf() []goal {
 	}, pageGoals(), streamGoals("udp"), streamGoals("xdp"), []goal{
 		{"P21", "two hosts, 64 B over a stream and back", "Weft, stream, xdp", "Go net TCP", veth[0], nil, 1 / 0.7},
 		{"P21", "two hosts, gRPC, a unary call of 64 B", "Weft, grpc-go, xdp", "grpc-go", veth[0], nil, 1.3},
-		{"P21", "two hosts, HTTP, requests a second from 64 connections", "Weft, net/http, xdp", "net/http", veth[2], nil, 1.2},
+		{"P21", "two hosts, HTTP, requests a second from 64 connections", "Weft, net/http, xdp", "net/http", veth[2],
+			nil, 1.2},
 	})
 }
 
@@ -42,8 +43,10 @@ func goalsOf() []goal {
 func streamGoals(link string) []goal {
 	veth := contest.Columns(contest.Veth)
 	return []goal{
-		{"P21", "64 B over a stream and back, by a message's, " + link, "Weft, stream, " + link, "Weft, " + link, veth[0], nil, 1 / 1.3},
-		{"P21", "1 MiB over a stream, by messages of 1 MiB, " + link, "Weft, stream, " + link, "Weft, " + link, veth[3], nil, 0.85},
+		{"P21", "64 B over a stream and back, by a message's, " + link, "Weft, stream, " + link, "Weft, " + link,
+			veth[0], nil, 1 / 1.3},
+		{"P21", "1 MiB over a stream, by messages of 1 MiB, " + link, "Weft, stream, " + link, "Weft, " + link, veth[3],
+			nil, 0.85},
 	}
 }
 
@@ -122,7 +125,8 @@ func compareAll(r *contest.Result, goals []goal) (all []comparison, missed map[s
 		}
 		a := advantage(g.column.Measure, ours.Value, other.Value)
 		missed[g.number] = missed[g.number] || a < g.atLeast
-		all = append(all, comparison{g.number, g.what, r.Cell(g.weft, g.column), label(r, other.Contestant) + ", " + r.Cell(other.Contestant, g.beside()),
+		all = append(all, comparison{g.number, g.what, r.Cell(g.weft, g.column),
+			label(r, other.Contestant) + ", " + r.Cell(other.Contestant, g.beside()),
 			fmt.Sprintf("%.2f", a), fmt.Sprintf("≥ %.3g", g.atLeast), verdict(a, g.atLeast)})
 	}
 	return all, missed
@@ -193,7 +197,8 @@ func lossGoals(r *contest.Result) (all []comparison, missed bool) {
 		}
 		if ours > 0 && most > 0 {
 			missed = missed || ours < g.atLeast
-			all = append(all, comparison{"P9", fmt.Sprintf("goodput with %v %% of loss, by that without", 100*g.loss), fmt.Sprintf("%.2f", ours), fmt.Sprintf("%s, %.2f", label(r, who), most),
+			all = append(all, comparison{"P9", fmt.Sprintf("goodput with %v %% of loss, by that without", 100*g.loss),
+				fmt.Sprintf("%.2f", ours), fmt.Sprintf("%s, %.2f", label(r, who), most),
 				fmt.Sprintf("%.2f", ours/most), fmt.Sprintf("Weft ≥ %.2f", g.atLeast), verdict(ours, g.atLeast)})
 		}
 	}
@@ -205,7 +210,8 @@ func lossGoals(r *contest.Result) (all []comparison, missed bool) {
 		}
 	}
 	if ours > 0 && who != "" {
-		all = append(all, comparison{"P10", "64 B there and back with 1 % of loss, 99 %", contest.Figure(contest.Latency, ours), label(r, who) + ", " + contest.Figure(contest.Latency, least),
+		all = append(all, comparison{"P10", "64 B there and back with 1 % of loss, 99 %",
+			contest.Figure(contest.Latency, ours), label(r, who) + ", " + contest.Figure(contest.Latency, least),
 			fmt.Sprintf("%.0f", least/ours), "Weft ≤ " + contest.Figure(contest.Latency, goal), verdict(goal, ours)})
 	}
 	return all, missed

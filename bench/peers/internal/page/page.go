@@ -76,7 +76,8 @@ var words = map[string]string{
 }
 
 // headings holds the headings of the tables.
-var headings = map[string]string{contest.Host: "One host", contest.Veth: "Two hosts", contest.Loss: "Where packets are lost",
+var headings = map[string]string{contest.Host: "One host", contest.Veth: "Two hosts",
+	contest.Loss:  "Where packets are lost",
 	contest.Pages: "Pages that another host keeps", contest.Blocks: "Blocks that another host keeps"}
 
 func table(b *strings.Builder, r *contest.Result, ground string) {
@@ -131,7 +132,8 @@ func notes(b *strings.Builder, r *contest.Result) {
 	for _, what := range of {
 		fmt.Fprintf(b, "- %s (%s).\n", what, strings.Join(measures[what], ", "))
 	}
-	b.WriteString("- Aeron's C media driver ran within the loop of its clients; its rate is by publishing in batches.\n")
+	b.WriteString(
+		"- Aeron's C media driver ran within the loop of its clients; its rate is by publishing in batches.\n")
 	for _, s := range r.Refusals() {
 		fmt.Fprintf(b, "- %s: %s\n", s.Contestant, s.Why)
 	}

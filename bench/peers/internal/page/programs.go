@@ -47,8 +47,11 @@ func exchanges(r *programs.Result, title, deployment string) []byte {
 	date, _, _ := strings.Cut(r.Date, "T")
 	m := r.Machine
 	c := &chart.Lines{Title: title,
-		Source: fmt.Sprintf("two hosts, a cable, AF_XDP, %s; %s, %d cores, Linux %s; commit %s; %s; %d rounds; others used %.1f cores", links(r), m.CPU, m.Cores, m.Kernel, r.Commit, date, r.Rounds, m.Others),
-		X:      chart.Axis{Label: "Length of the message"}, Y: chart.Axis{Label: "Round trip, median", Tick: write(contest.Latency)}}
+		Source: fmt.Sprintf(
+			"two hosts, a cable, AF_XDP, %s; %s, %d cores, Linux %s; commit %s; %s; %d rounds; others used %.1f cores",
+			links(r), m.CPU, m.Cores, m.Kernel, r.Commit, date, r.Rounds, m.Others),
+		X: chart.Axis{Label: "Length of the message"},
+		Y: chart.Axis{Label: "Round trip, median", Tick: write(contest.Latency)}}
 	sizes := programs.Sizes()
 	at := func(size int) float64 {
 		if size == 0 {

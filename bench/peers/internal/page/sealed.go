@@ -23,17 +23,25 @@ func sealedPictures(r *contest.Result) []Picture {
 	}
 	return []Picture{
 		picture("sealed-round-trip.svg", "With encryption: 64 bytes, a round trip", func(title string) []byte {
-			return summary(r, title, sealedSource(r), r.SealedContestants, contest.Latency, contest.SmallSize, "median; on the left is better")
+			return summary(r, title, sealedSource(r), r.SealedContestants, contest.Latency, contest.SmallSize,
+				"median; on the left is better")
 		}),
 		picture("sealed-bandwidth.svg", "With encryption: messages of 1 MiB, one way", func(title string) []byte {
-			return summary(r, title, sealedSource(r), r.SealedContestants, contest.Bandwidth, contest.LargeSize, "GB/s; on the right is better")
+			return summary(r, title, sealedSource(r), r.SealedContestants, contest.Bandwidth, contest.LargeSize,
+				"GB/s; on the right is better")
 		}),
-		picture("sealed-latency-veth.svg", "With encryption: round trip by length, two hosts", func(title string) []byte {
-			return bySize(r, title, sealedSource(r), r.SealedContestants(contest.Veth), contest.Veth, contest.Latency, "Round trip, median")
-		}),
-		picture("sealed-bandwidth-veth.svg", "With encryption: bandwidth by length, two hosts", func(title string) []byte {
-			return bySize(r, title, sealedSource(r), r.SealedContestants(contest.Veth), contest.Veth, contest.Bandwidth, "Bandwidth, one way")
-		}),
+		picture("sealed-latency-veth.svg",
+			"With encryption: round trip by length, two hosts", func(title string) []byte {
+				return bySize(r, title, sealedSource(r), r.SealedContestants(contest.Veth), contest.Veth,
+					contest.Latency,
+					"Round trip, median")
+			}),
+		picture("sealed-bandwidth-veth.svg",
+			"With encryption: bandwidth by length, two hosts", func(title string) []byte {
+				return bySize(r, title, sealedSource(r), r.SealedContestants(contest.Veth), contest.Veth,
+					contest.Bandwidth,
+					"Bandwidth, one way")
+			}),
 	}
 }
 
@@ -51,13 +59,15 @@ func sealedSource(r *contest.Result) string {
 		}
 	}
 	if len(runs) > 1 {
-		return fmt.Sprintf("encrypted links; %s, %d cores; figures of %d runs, which the page names", r.Machine.CPU, r.Machine.Cores, len(runs))
+		return fmt.Sprintf("encrypted links; %s, %d cores; figures of %d runs, which the page names",
+			r.Machine.CPU, r.Machine.Cores, len(runs))
 	}
 	return "encrypted links; " + source(r)
 }
 
 func addedSource(a *contest.Added) string {
-	return "encrypted links; " + source(&contest.Result{Machine: a.Machine, Commit: a.Commit, Date: a.Date, Rounds: a.Rounds})
+	return "encrypted links; " + source(&contest.Result{Machine: a.Machine, Commit: a.Commit, Date: a.Date,
+		Rounds: a.Rounds})
 }
 
 // sealed writes the section about the contestants that encrypt.
@@ -102,7 +112,8 @@ func sealedTable(b *strings.Builder, r *contest.Result, ground string) {
 	if costs {
 		b.WriteString(" | beside | round trip added | 1 MiB, share of plain")
 	}
-	fmt.Fprintf(b, " |\n|---%s%s|\n", strings.Repeat("|---:", len(columns)), map[bool]string{true: "|---|---:|---:"}[costs])
+	fmt.Fprintf(b, " |\n|---%s%s|\n", strings.Repeat("|---:", len(columns)),
+		map[bool]string{true: "|---|---:|---:"}[costs])
 	for _, name := range who {
 		fmt.Fprintf(b, "| %s", bold(name, label(r, name)))
 		for _, c := range columns {
@@ -153,7 +164,8 @@ func both(r *contest.Result, name, twin, ground, measure string, size int) (ours
 // sealedGoalsOf returns the goals of sealed links compared with other contestants that encrypt.
 func sealedGoalsOf() []goal {
 	veth := contest.Columns(contest.Veth)
-	return []goal{{"P11", "two hosts, 1 MiB one way, sealed", contest.SealedName("Weft, udp"), "Go TLS over TCP", veth[3], nil, 1}}
+	return []goal{{"P11", "two hosts, 1 MiB one way, sealed", contest.SealedName("Weft, udp"), "Go TLS over TCP",
+		veth[3], nil, 1}}
 }
 
 func sealedGoals(b *strings.Builder, r *contest.Result) {
@@ -177,7 +189,8 @@ func lossSource(r *contest.Result) string { return starred(r) + "; † encrypts"
 func laterRuns(b *strings.Builder, r *contest.Result) {
 	for _, a := range r.Added {
 		fmt.Fprintf(b, "\nA later run measured %s: commit %s, %s, %.0f s, %d rounds; others used %.1f cores during it, and the load before it was %.1f. "+
-			"Compare these figures only with one another.\n", strings.Join(a.Contestants, "; "), a.Commit, a.Date, a.Seconds, a.Rounds, a.Machine.Others, a.Machine.Load)
+			"Compare these figures only with one another.\n", strings.Join(a.Contestants, "; "), a.Commit, a.Date,
+			a.Seconds, a.Rounds, a.Machine.Others, a.Machine.Load)
 	}
 }
 

@@ -71,7 +71,8 @@ type pipeline interface {
 // manyAtOnce is a store that reads many pages by one call. It calls next for each request, and
 // ended for each answer, in any order.
 type manyAtOnce interface {
-	getMany(ctx context.Context, depth int, next func() (number uint64, page []byte, ok bool), ended func(number uint64, page []byte, err error)) error
+	getMany(ctx context.Context, depth int, next func() (number uint64, page []byte, ok bool),
+		ended func(number uint64, page []byte, err error)) error
 }
 
 // inOrder is a store that reads pages in order, ahead of the requests.

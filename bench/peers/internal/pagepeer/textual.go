@@ -35,9 +35,11 @@ func textual(name, kind string, d dialect) []*Peer {
 	}
 	return []*Peer{
 		{Name: name, Kind: kind, Measures: []string{contest.Latency, contest.Reads}, open: open,
-			Notes: map[string]string{contest.Reads: fmt.Sprintf("one read on each of %d connections", contest.ReadDepth)}},
-		{Name: name + ", pipelined", Kind: kind + "-pipelined", Measures: []string{contest.Reads}, open: open, pipelines: true,
-			Notes: map[string]string{contest.Reads: fmt.Sprintf("%d reads on one connection", contest.ReadDepth)}},
+			Notes: map[string]string{contest.Reads: fmt.Sprintf("one read on each of %d connections",
+				contest.ReadDepth)}},
+		{Name: name + ", pipelined", Kind: kind + "-pipelined", Measures: []string{contest.Reads}, open: open,
+			pipelines: true,
+			Notes:     map[string]string{contest.Reads: fmt.Sprintf("%d reads on one connection", contest.ReadDepth)}},
 	}
 }
 

@@ -27,9 +27,11 @@ const patience = 10 * time.Second // bounds the search for the server
 func onWeft() (peers []*Peer) {
 	for _, l := range Links() {
 		peers = append(peers,
-			&Peer{Name: "Weft, page-in, " + l.Name, Kind: "weft-" + l.Name, Measures: []string{contest.Latency, contest.Reads, contest.Bandwidth}, open: openPages(l),
+			&Peer{Name: "Weft, page-in, " + l.Name, Kind: "weft-" + l.Name,
+				Measures: []string{contest.Latency, contest.Reads, contest.Bandwidth}, open: openPages(l),
 				Notes: map[string]string{contest.Bandwidth: "a volume reads ahead, 4 KiB a call"}},
-			&Peer{Name: "Weft, call, " + l.Name, Kind: "weft-call-" + l.Name, Measures: []string{contest.Latency}, open: openCalls(l),
+			&Peer{Name: "Weft, call, " + l.Name, Kind: "weft-call-" + l.Name, Measures: []string{contest.Latency},
+				open:  openCalls(l),
 				Notes: map[string]string{contest.Latency: "a call that 4 KiB answer, with no page server, from a process of one goroutine"}})
 	}
 	return peers
@@ -38,13 +40,15 @@ func onWeft() (peers []*Peer) {
 // join makes a process on a host. Its embedded NIC knows the server's over a plain link. join
 // waits for the server.
 func join(ctx context.Context, l Link, here, at string, server weft.Name) (*weft.Process, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no server %v at %s within %v", server, at, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience,
+		fmt.Errorf("no server %v at %s within %v", server, at, patience))
 	defer cancel()
 	link, err := weft.ParseLink(l.Prefix + net.JoinHostPort(here, "0"))
 	if err != nil {
 		return nil, err
 	}
-	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Plain: true, Link: link, Nodes: []weft.Node{{Addr: at}}})
+	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "client"}, Plain: true, Link: link,
+		Nodes: []weft.Node{{Addr: at}}})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +89,9 @@ func (s *pageStore) get(ctx context.Context, number uint64, page []byte) error {
 	return s.ReadPage(ctx, number, page)
 }
 
-func (s *pageStore) getMany(ctx context.Context, depth int, next func() (uint64, []byte, bool), ended func(uint64, []byte, error)) error {
+func (s *pageStore) getMany(
+	ctx context.Context, depth int, next func() (uint64, []byte, bool), ended func(uint64, []byte, error),
+) error {
 	return s.ReadPages(ctx, depth, next, ended)
 }
 
@@ -101,7 +107,8 @@ func (s *pageStore) sequence(ctx context.Context) (reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := netmem.Open(ctx, other, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: pageServers()}, Bytes: pages * pageBytes})
+	v, err := netmem.Open(ctx, other, netmem.VolumeConfig{ClientConfig: netmem.ClientConfig{Servers: pageServers()},
+		Bytes: pages * pageBytes})
 	if err != nil {
 		return nil, err
 	}

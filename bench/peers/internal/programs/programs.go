@@ -63,7 +63,8 @@ func (r *Result) Run(ctx context.Context, weft string, each time.Duration) error
 	r.Date = time.Now().UTC().Format(time.RFC3339)
 	sizes := strings.Trim(strings.ReplaceAll(fmt.Sprint(Sizes()), " ", ","), "[]")
 	for _, deployment := range Deployments() {
-		c := exec.CommandContext(ctx, weft, "bench", "program", "--deployment", deployment, "--size", sizes, "--against", "limit", "--json",
+		c := exec.CommandContext(ctx, weft, "bench", "program", "--deployment", deployment, "--size", sizes,
+			"--against", "limit", "--json",
 			"--time", each.String(), "--rounds", strconv.Itoa(r.Rounds))
 		var said bytes.Buffer
 		c.Stderr = &said

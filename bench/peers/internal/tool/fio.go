@@ -48,11 +48,14 @@ func (f *Fio) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([]con
 // fioArgs returns arguments that fill the device, and then run the jobs in order, each after a
 // warm-up of a tenth of its time.
 func fioArgs(uri string, jobs contest.Jobs) []string {
-	args := []string{"--output-format=json+", "--lat_percentiles=1", "--thread", "--ioengine=nbd", "--uri=" + uri, "--size=" + strconv.Itoa(deviceBytes),
+	args := []string{"--output-format=json+", "--lat_percentiles=1", "--thread", "--ioengine=nbd", "--uri=" + uri,
+		"--size=" + strconv.Itoa(deviceBytes),
 		"--name=fill", "--rw=write", "--bs=64k", "--iodepth=16"}
 	for _, j := range jobs {
-		args = append(args, "--name="+fioName(j), "--stonewall", "--rw=randread", "--bs="+strconv.Itoa(j.Size), "--iodepth="+strconv.Itoa(fioDepth(j)),
-			"--time_based", fmt.Sprintf("--runtime=%dms", j.Time.Milliseconds()), fmt.Sprintf("--ramp_time=%dms", max(j.Time/10, time.Millisecond).Milliseconds()))
+		args = append(args, "--name="+fioName(j), "--stonewall", "--rw=randread", "--bs="+strconv.Itoa(j.Size),
+			"--iodepth="+strconv.Itoa(fioDepth(j)),
+			"--time_based", fmt.Sprintf("--runtime=%dms", j.Time.Milliseconds()),
+			fmt.Sprintf("--ramp_time=%dms", max(j.Time/10, time.Millisecond).Milliseconds()))
 	}
 	return args
 }
@@ -157,7 +160,8 @@ func MemNBD(weft, dir string, link pagepeer.Link) Device {
 		}
 		_, port, _ := net.SplitHostPort(addr)
 		socket := filepath.Join(dir, "nbd-"+port)
-		p := s.Program(ctx, 0, weft, "mem", "nbd", "--server", pagepeer.PageServer.String(), "--size", strconv.Itoa(deviceBytes), "--plain", "--unix", socket,
+		p := s.Program(ctx, 0, weft, "mem", "nbd", "--server", pagepeer.PageServer.String(), "--size",
+			strconv.Itoa(deviceBytes), "--plain", "--unix", socket,
 			"--listen", link.Prefix+net.JoinHostPort(s.Addr(0), "0"), "--node", addr)
 		if _, err := p.StartServer(); err != nil {
 			pages.End()

@@ -26,7 +26,8 @@ func LibfabricMeasures() []string { return []string{contest.Latency, contest.Ban
 
 // LibfabricNotes says how it differs from the others.
 func LibfabricNotes() map[string]string {
-	return map[string]string{contest.Latency: "the mean, not the median", contest.Bandwidth: "one message at a time, there and back"}
+	return map[string]string{contest.Latency: "the mean, not the median",
+		contest.Bandwidth: "one message at a time, there and back"}
 }
 
 // Run does the jobs on a site, with a pair of programs for each size: one run gives both time
@@ -59,7 +60,8 @@ func pingpong(ctx context.Context, s *ground.Site, j contest.Job) (time.Duration
 	if s.Hosts() {
 		provider, each = "tcp", 30*time.Microsecond
 	}
-	common := []string{"-p", provider, "-e", "rdm", "-m", "tagged", "-S", strconv.Itoa(j.Size), "-I", strconv.Itoa(repetitions(j, each))}
+	common := []string{"-p", provider, "-e", "rdm", "-m", "tagged", "-S", strconv.Itoa(j.Size), "-I",
+		strconv.Itoa(repetitions(j, each))}
 	server := s.Program(ctx, 1, "fi_pingpong", append(common, "-B", strconv.Itoa(port))...)
 	if err := server.Start(); err != nil {
 		return 0, err

@@ -21,7 +21,9 @@ import (
 var sources embed.FS
 
 // compile writes the sources to dir and compiles one of them there.
-func compile(ctx context.Context, dir, packages, compiler, name string, libraries ...string) (binary string, err error) {
+func compile(
+	ctx context.Context, dir, packages, compiler, name string, libraries ...string,
+) (binary string, err error) {
 	if err := need(packages, compiler); err != nil {
 		return "", err
 	}
@@ -93,7 +95,8 @@ func (m *OpenMPI) Run(ctx context.Context, s *ground.Site, jobs contest.Jobs) ([
 		defer end()
 		// By default each host would bind its rank to its first processor, and that is the same
 		// processor here.
-		launch = []string{"taskset", "-c", "0", "mpirun", "-n", "2", "--bind-to", "none", "--host", s.Addr(0) + ":1," + s.Addr(1) + ":1", "--mca", "plm_rsh_agent", agent,
+		launch = []string{"taskset", "-c", "0", "mpirun", "-n", "2", "--bind-to", "none", "--host",
+			s.Addr(0) + ":1," + s.Addr(1) + ":1", "--mca", "plm_rsh_agent", agent,
 			"--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"}
 	}
 	if os.Getuid() == 0 {
@@ -118,7 +121,9 @@ func (m *OpenMPI) agent(ctx context.Context, s *ground.Site) (name string, end f
 		return "", nil, err
 	}
 	name = filepath.Join(m.dir, "agent")
-	script := []string{"#!/bin/sh", "shift # the host", fmt.Sprintf(`exec taskset -c %d nsenter --net=/proc/%d/ns/net sh -c "$*"`, runtime.NumCPU()-1, holder.Process.Pid), ""}
+	script := []string{"#!/bin/sh", "shift # the host",
+		fmt.Sprintf(`exec taskset -c %d nsenter --net=/proc/%d/ns/net sh -c "$*"`, runtime.NumCPU()-1,
+			holder.Process.Pid), ""}
 	if err := os.WriteFile(name, []byte(strings.Join(script, "\n")), 0o700); err != nil {
 		holder.End()
 		return "", nil, err

@@ -84,7 +84,8 @@ func PageServer(weft string, link pagepeer.Link) Server {
 			return nil, "", err
 		}
 		addr := net.JoinHostPort(s.Addr(1), strconv.Itoa(port))
-		p := s.Program(ctx, 1, weft, "mem", "serve", "--name", pagepeer.PageServer.String(), "--size", lent, "--listen", link.Prefix+addr, "--plain")
+		p := s.Program(ctx, 1, weft, "mem", "serve", "--name", pagepeer.PageServer.String(), "--size", lent, "--listen",
+			link.Prefix+addr, "--plain")
 		_, err = p.StartServer()
 		return p, addr, err
 	}
