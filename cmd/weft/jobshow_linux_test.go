@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/stuck"
 )
 
-// fullHost is a daemon that has one job, with as many ranks as a host can have.
+// fullHost starts a daemon that has one job, with as many ranks as a host can have.
 func fullHost(t *testing.T, job ctl.JobInfo) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "nic.sock")

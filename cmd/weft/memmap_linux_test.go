@@ -68,7 +68,7 @@ func TestAProgramsMemoryIsNetworkMemory(t *testing.T) {
 
 func usePaged(t *testing.T, args []string, want string) {
 	t.Helper()
-	var out, errs lockedBuffer // the program writes to them beside weft
+	var out, errs lockedBuffer // the program and weft both write to them
 	status := run(t.Context(), args, &out, &errs)
 	if status != 0 || !strings.HasSuffix(out.String(), want) || strings.Contains(errs.String(), "SIGBUS") {
 		t.Errorf("status %d: %s%s", status, out.String(), errs.String())
@@ -152,7 +152,7 @@ func TestAProgramWhosePageServersDieIsTold(t *testing.T) {
 	}
 }
 
-// Of two programs that ask at once, one gets the memory and the other says why it has none: the
+// If two programs ask at once, one gets the memory and the other says why it has none: the
 // C program as netmem.Map does.
 func TestAProgramInCSaysWhyItHasNoMemory(t *testing.T) {
 	if err := userfault.Check(); err != nil {

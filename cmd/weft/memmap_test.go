@@ -13,7 +13,7 @@ import (
 // changes by each goroutine.
 const asPaged = "WEFT_TEST_PAGED"
 
-// paged is that program.
+// paged runs that program.
 func paged(changes string) error {
 	n, err := strconv.Atoi(changes)
 	if err != nil {

@@ -173,8 +173,8 @@ func (o *nicOptions) merged(c *cobra.Command) (daemon.Config, error) {
 }
 
 // chosen puts the link of --link in place of the file's. If --link names a link, the file's
-// preference is ignored. What other flags say about it overrides what the file says about the
-// link of that name. If there are several links, the other flags apply to the first.
+// preference is ignored. The other flags about a link override the file's settings for the link
+// of that name. If there are several links, they apply to the first.
 func (o *nicOptions) chosen(c *cobra.Command, conf daemon.Config) daemon.Config {
 	if c.Flags().Changed("link") {
 		conf.Link = o.config.Link
@@ -243,7 +243,7 @@ func runNIC(c *cobra.Command, o *nicOptions) error {
 		return err
 	}
 	outlivesReaders()
-	conf.Subreaper = true // this process ends what a keeper leaves behind
+	conf.Subreaper = true // this process ends what a keeper leaves
 	d, err := daemon.New(conf, c.ErrOrStderr())
 	if err != nil {
 		return err

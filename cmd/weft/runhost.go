@@ -229,7 +229,7 @@ func (h *runHost) askSlots(ctx context.Context, m *ctl.Machine, places []runPlac
 	wg.Wait()
 }
 
-// slotsErrorText says why the slots of a host are not known. A NIC with the role observe would
+// slotsErrorText explains why the slots of a host are not known. A NIC with the role observe would
 // get an answer, but could start no ranks.
 func slotsErrorText(err error, self fabric.NICID) string {
 	switch {

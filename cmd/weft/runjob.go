@@ -39,7 +39,7 @@ type running struct {
 	restarts int
 }
 
-// runJob is weft run. A signal does not end its context: the ranks decide what a signal means.
+// runJob runs weft run. A signal does not end its context: the ranks decide what a signal means.
 func runJob(c *cobra.Command, o *runOptions) error {
 	collectLater()
 	outlivesReaders()

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// foundProxies returns the proxies that weft stat finds whose sockets are in dir. Other proxies
+// foundProxies returns the proxies in dir that weft stat finds. Other proxies
 // of this user may run on the machine.
 func foundProxies(t *testing.T, dir string) (all []proxy.Found) {
 	t.Helper()

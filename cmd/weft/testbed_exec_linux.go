@@ -62,7 +62,7 @@ func oneFabric(dir string) error {
 	return os.Setenv(fabric.FileVariable, path)
 }
 
-// runTestbedExec is the outer half.
+// runTestbedExec runs the outer half.
 func runTestbedExec(c *cobra.Command, o *execOptions) error {
 	lock, err := makeTestbedDir(o)
 	if err != nil {

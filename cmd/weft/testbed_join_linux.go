@@ -132,7 +132,7 @@ func readInvitation(name string, conn *net.UnixConn) (*accepted, error) {
 	return a, nil
 }
 
-// runTestbedJoin is the outer half of --join.
+// runTestbedJoin runs the outer half of --join.
 func runTestbedJoin(c *cobra.Command, o *execOptions) error {
 	if err := testbed.Check(); err != nil {
 		return err
@@ -244,7 +244,7 @@ func testbedEnded(name string) error {
 	return fmt.Errorf("testbed %s has ended, and ended CMD", name)
 }
 
-// runTestbedSuperviseJoined is the inner half of --join.
+// runTestbedSuperviseJoined runs the inner half of --join.
 func runTestbedSuperviseJoined(
 	c *cobra.Command, o *execOptions, signals <-chan os.Signal, abandoned <-chan struct{},
 ) error {

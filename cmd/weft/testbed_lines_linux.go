@@ -62,7 +62,7 @@ func (l *lines) copy(to io.Writer, r io.Reader, mark string) {
 // wait returns when every pipe is at its end, that is, when no process holds one any more.
 func (l *lines) wait() { l.readers.Wait() }
 
-// waitFor is wait for at most d.
+// waitFor waits like wait, for at most d.
 func (l *lines) waitFor(d time.Duration) {
 	done := make(chan struct{})
 	go func() {

@@ -35,7 +35,7 @@ type supervision struct {
 // lockFile is the file descriptor of the testbed's lock, after the lifeline.
 const lockFile = lifeline + 1
 
-// runTestbedSupervise is the inner half.
+// runTestbedSupervise runs the inner half.
 func runTestbedSupervise(c *cobra.Command, o *execOptions) error {
 	if (os.Getpid() != 1 && o.join == "") || o.dir == "" {
 		return errors.New("testbed supervise is for weft testbed exec to start")

@@ -1,4 +1,4 @@
-// Package bench measures what Weft carries between two processes: the work behind `weft bench`.
+// Package bench measures what Weft carries between two processes. `weft bench` runs it.
 //
 //	client                                  server
 //	  │ ─── Call: plan (kind, size) ────────► │ posts its receives

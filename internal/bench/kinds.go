@@ -8,9 +8,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Kind is a kind of measurement between two processes. Where the two are, what links them, and
-// which limit they are compared with, is the same for all kinds (Options). A kind is an entry in
-// kinds.
+// Kind is a kind of measurement between two processes, and an entry in kinds. All kinds have the
+// same Options: the places of the two processes, their link, and the limit for comparison.
 type Kind struct {
 	Name        string
 	Short       string // what its command does

@@ -131,7 +131,7 @@ func (r *parallelRank) plate(ctx context.Context, n int) (c *parallel.Ctx, u, ne
 	return parallel.With(ctx, s), u, next, err
 }
 
-// stepJacobi is the function of the Stencil.
+// stepJacobi computes a row of the Stencil.
 func stepJacobi(at *parallel.Window[float64], out []float64) {
 	jacobiRow(out, at.Row(-1, 0), at.Row(1, 0), at.Row(0, -1), at.Row(0, 1))
 }

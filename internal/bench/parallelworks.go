@@ -205,7 +205,7 @@ func straight(x []float64) float64 {
 	return a + b + c + d + e + f + g + h
 }
 
-// star is the function of the Stencil, as in stencil.c. It computes the positions of a row from
+// star computes a row of the Stencil, as in stencil.c. It computes the positions of a row from
 // first up to end. Five elements of the row stay in registers.
 func star(at *parallel.Window[float64], out []float64, first, end int) {
 	from, n := max(first-at.Pos[1], 0), min(end-at.Pos[1], len(out))

@@ -207,7 +207,7 @@ func (c *Client) dialled(over string, run func(conn net.Conn) error) func(ctx co
 	}
 }
 
-// carry is the server's part: it accepts one connection, and returns its bytes or counts them.
+// carry does the server's part: it accepts one connection, and returns its bytes or counts them.
 func (s *session) carry(ctx context.Context, asked weft.Message) error {
 	var l net.Listener
 	var err error

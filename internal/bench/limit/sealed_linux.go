@@ -142,7 +142,7 @@ func sealedUDP(how waiting) func(*child) (wire, error) {
 	})
 }
 
-// sealedDatagram is the length of the datagrams of a sealed stream.
+// sealedDatagram returns the length of the datagrams of a sealed stream.
 func (c *child) sealedDatagram(w wire) int {
 	if find(c.Limit).Kind == Rate {
 		return min(c.Size+sealedExtra, w.piece())

@@ -5,7 +5,7 @@
 //	deaths   what a dying rank, daemon, launcher or host leaves behind, and for how long
 //	lines    whether lines of many ranks are lost, torn or out of order
 //	unread   whether input that no rank reads takes memory
-//	starts   how long programs take to start, beside the launchers of MPI
+//	starts   how long programs take to start, by weft and by MPI launchers
 package machine
 
 import (

@@ -76,7 +76,7 @@ func fork(dir string) error {
 	return c.Run()
 }
 
-// Speaker is a rank that prints numbered lines.
+// Speaker runs a rank that prints numbered lines.
 func Speaker(lines int) error {
 	rank := os.Getenv("WEFT_RANK")
 	var b []byte

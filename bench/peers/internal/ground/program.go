@@ -72,7 +72,7 @@ func (p *Program) End() {
 	<-p.ended
 }
 
-// Ended is closed when the program has ended.
+// Ended returns a channel that is closed when the program has ended.
 func (p *Program) Ended() <-chan struct{} { return p.ended }
 
 // Output runs the program to its end and returns its output.

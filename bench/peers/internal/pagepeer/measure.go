@@ -99,7 +99,7 @@ func timed(r reader, next func() uint64) work {
 	}
 }
 
-// concurrent has contest.ReadDepth readers, each with one read in flight.
+// concurrent makes contest.ReadDepth readers, each with one read in flight.
 func concurrent(ctx context.Context, s store) (work, error) {
 	all := make([]work, contest.ReadDepth)
 	for i := range all {
@@ -120,7 +120,7 @@ func concurrent(ctx context.Context, s store) (work, error) {
 	}, nil
 }
 
-// atOnce has contest.ReadDepth reads in flight in one call.
+// atOnce keeps contest.ReadDepth reads in flight in one call.
 func atOnce(s manyAtOnce) work {
 	next := random(0)
 	free := make([][]byte, contest.ReadDepth)
