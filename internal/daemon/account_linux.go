@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// account is a user of this host, as whom a keeper runs.
+// account is the user of this host that a keeper runs as.
 type account struct {
 	name, home, shell string
 	uid               int
@@ -21,8 +21,8 @@ type account struct {
 	groups            []uint32
 }
 
-// accountOf finds the user of this host for whom an asker asks. Another NIC gives a name, which means
-// the user of that name here. The kernel gives the number of a local user.
+// accountOf finds the user of this host that an asker speaks for. Another NIC gives a name: the
+// user of that name here. The kernel gives the number of a local user.
 func accountOf(remote bool, name string, uid int) (*account, error) {
 	if !remote {
 		return accountOfUID(uid)
@@ -34,8 +34,9 @@ func accountOf(remote bool, name string, uid int) (*account, error) {
 	return accountFrom(u)
 }
 
-// accountOfUID also finds users without an entry in the user database: those of containers. Such a user
-// has no groups beside the daemon's, if it is the daemon's own, and else no account here.
+// accountOfUID also finds users without an entry in the user database, such as those of
+// containers. The daemon's own user then gets an account with the daemon's group and no others.
+// Any other such user has no account here.
 func accountOfUID(uid int) (*account, error) {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return accountFrom(u)
@@ -83,7 +84,7 @@ func shellOf(name string) string {
 	return "/bin/sh"
 }
 
-// trusted is the name by which roles know the user: that of root for every name of uid 0.
+// trusted returns the name by which roles know the user: root for every name of uid 0.
 func (a *account) trusted() string {
 	if a.uid == 0 {
 		return trust.Root
@@ -91,9 +92,9 @@ func (a *account) trusted() string {
 	return a.name
 }
 
-// environment is what a keeper gets of the environment of a login. Of the daemon's own environment only
-// XDG_CACHE_HOME comes along, and only to a keeper of the daemon's own user. There the keeper keeps
-// staged programs.
+// environment returns the environment of a keeper, that of a login. It takes only XDG_CACHE_HOME
+// from the daemon's own environment, and only for a keeper of the daemon's own user. The keeper
+// keeps staged programs there.
 func (a *account) environment() []string {
 	env := []string{"HOME=" + a.home, "USER=" + a.name, "LOGNAME=" + a.name, "SHELL=" + a.shell,
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -103,7 +104,8 @@ func (a *account) environment() []string {
 	return env
 }
 
-// credential is nil for the daemon's own user: only root can change the user and groups of a process.
+// credential returns the user and groups of a keeper. It is nil for the daemon's own user: only
+// root can change the user and groups of a process.
 func (a *account) credential() *syscall.Credential {
 	if os.Getuid() != 0 {
 		return nil

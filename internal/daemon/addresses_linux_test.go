@@ -21,8 +21,8 @@ func prefixOf(ip netip.Addr) *net.IPNet {
 	return &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(ip.BitLen(), ip.BitLen())}
 }
 
-// twoAddresses are two hosts whose daemons take frames at all addresses of their hosts. Host 1 has two, and host 0 calls
-// one of them.
+// twoAddresses returns a site of two hosts whose daemons receive at all addresses of their hosts.
+// Host 1 has two addresses, and host 0 calls one of them.
 func twoAddresses(t *testing.T, plain bool, called func(s *site) netip.Addr) *site {
 	t.Helper()
 	s := onHosts(t, "udp", testbed.Config{})
@@ -39,7 +39,7 @@ func twoAddresses(t *testing.T, plain bool, called func(s *site) netip.Addr) *si
 	return s
 }
 
-// on does something with an interface of a host.
+// on calls f with an interface of a host.
 func (s *site) on(t *testing.T, host int, device string, f func(l netlink.Link) error) {
 	t.Helper()
 	if err := s.bed.Host(host).Do(func() error {
@@ -74,7 +74,8 @@ func (s *site) prefers(t *testing.T, src netip.Addr) {
 	})
 }
 
-// exchanges exchanges messages, and has each host check the other: a session whose frames are dropped ends then.
+// exchanges exchanges messages, and makes each host check the other: a session whose frames are
+// dropped ends then.
 func exchanges(t *testing.T, s *site, then func()) (logs [2]*logWriter) {
 	t.Helper()
 	for i := range logs {
@@ -109,7 +110,8 @@ func eachGuard(t *testing.T, try func(t *testing.T, plain bool)) {
 	}
 }
 
-// As by a virtual address, a temporary one of IPv6, or `ip route … src`. Every session ended as silent.
+// Causes of such a change are a virtual address, a temporary address of IPv6, or `ip route …
+// src`. Every session used to end as silent.
 func TestASessionOutlivesAnotherPreferredAddressOfItsHost(t *testing.T) {
 	eachGuard(t, func(t *testing.T, plain bool) {
 		first := func(s *site) netip.Addr { return s.bed.Host(1).Addr() }
@@ -149,7 +151,8 @@ func TestThePlainLogTellsFromWhichAddressFramesCome(t *testing.T) {
 	wait(t, b, "a/0")
 	exchange(t, a, b, 1)
 	s.loses(t)
-	_ = b.Send(t.Context(), a.Name(), 1, []byte("from another address")) // and again, until the session is given up
+	// and repeated until the session is given up
+	_ = b.Send(t.Context(), a.Name(), 1, []byte("from another address"))
 	host := s.bed.Host(1).Addr().String()
 	logs(t, log, "level=WARN", "frames of a peer come from another address", "address="+virtual.String()+":", "from="+host+":")
 	if n := peerOf(t, s.c[0]); n.Elsewhere == "" {
@@ -157,7 +160,7 @@ func TestThePlainLogTellsFromWhichAddressFramesCome(t *testing.T) {
 	}
 }
 
-// loses takes the virtual address from host 1.
+// loses removes the virtual address from host 1.
 func (s *site) loses(t *testing.T) {
 	t.Helper()
 	s.on(t, 1, "lo", func(lo netlink.Link) error { return netlink.AddrDel(lo, &netlink.Addr{IPNet: prefixOf(virtual)}) })

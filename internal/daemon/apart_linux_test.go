@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A NIC may ask faster than keepers answer. The server that finds too many requests waiting waits itself.
+// A NIC may ask faster than keepers answer. A server that finds too many requests waiting then
+// waits itself.
 func TestRequestsThatWaitForKeepersAreBounded(t *testing.T) {
 	const most = 3
 	c := &control{waits: make(chan struct{}, most)}
@@ -30,7 +31,7 @@ func TestRequestsThatWaitForKeepersAreBounded(t *testing.T) {
 	all.Wait()
 }
 
-// A user may ask again and again that a job of its own ends in an hour.
+// A user may ask many times that its own job ends in an hour.
 func TestAKeeperThatIsToEndOftenHasOneTimer(t *testing.T) {
 	k := &keeper{cmd: exec.Command("/bin/sleep", "600"), gone: make(chan struct{})}
 	if err := k.cmd.Start(); err != nil {
@@ -44,7 +45,7 @@ func TestAKeeperThatIsToEndOftenHasOneTimer(t *testing.T) {
 		t.Errorf("%d goroutines; there were %d", now, before)
 	}
 	k.killWithin(10 * time.Millisecond)
-	k.killWithin(time.Hour) // an end that was asked for is not put off
+	k.killWithin(time.Hour) // an earlier end is not postponed
 	if err := k.cmd.Wait(); err == nil {
 		t.Error("the keeper ended by itself")
 	}

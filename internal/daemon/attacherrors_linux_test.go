@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// A program that is to open a NIC of its own where it cannot attach asks by these errors why it cannot.
+// These errors tell a program why it cannot attach, for example one that opens its own NIC in
+// that case.
 
 func TestAttachSaysThatTheNICIsFull(t *testing.T) {
 	c := configs(t, 1)[0]
@@ -47,7 +48,7 @@ func TestAttachSaysThatTheDaemonIsOfAnotherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	go func() { // a daemon of the next release, as far as this one hears of it
+	go func() { // a daemon of the next release, as far as this one sees it
 		for {
 			c, err := l.Accept()
 			if errors.Is(err, net.ErrClosed) {
@@ -75,7 +76,7 @@ func TestAttachSaysThatTheDaemonIsNotTrusted(t *testing.T) {
 	}
 }
 
-// A daemon that hangs has been "context deadline exceeded", and no more.
+// The error of a daemon that hangs used to be "context deadline exceeded" only.
 func TestAttachNamesTheDaemonThatDoesNotAnswer(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "nic.sock")
 	l, err := ctl.Listen(socket, 0o600)
@@ -108,7 +109,8 @@ func TestAttachNamesTheDaemonThatDoesNotAnswer(t *testing.T) {
 
 func TestAttachSaysThatItIsNotPermitted(t *testing.T) {
 	dir := dirForAll(t)
-	for i, allowed := range [][]int{nil, {12345}} { // a socket that no other user may connect to, and a daemon that does not serve this user
+	// A socket that no other user may connect to, and a daemon that does not serve this user.
+	for i, allowed := range [][]int{nil, {12345}} {
 		c := configs(t, 1)[0]
 		c.Socket, c.AllowUIDs = filepath.Join(dir, fmt.Sprintf("%d.sock", i)), allowed
 		run(t, c)

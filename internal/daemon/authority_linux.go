@@ -14,9 +14,9 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// Who may do what to this NIC. The kernel says which user a local client is. Another NIC has proved
-// its id, and its roles say for which of its users it may speak. No request says for itself who
-// asks.
+// The rights of the users and NICs that ask this NIC. The kernel tells the user of a local
+// client. Another NIC has proved its id, and its roles say for which of its users it may speak.
+// No request names its own asker.
 
 // localAsker is the user of a client of the socket.
 func localAsker(uid int) deploy.Asker { return deploy.Asker{UID: uid, User: secure.UserName(uid)} }
@@ -45,10 +45,11 @@ func grant(nic registry.NICID, role string) string {
 	return fmt.Sprintf("weft fabric grant %v %s --config FILE", nic, role)
 }
 
-// remoteAsker returns on whose behalf another NIC asks, if it may ask that at all.
+// remoteAsker returns the asker behind a request of another NIC, or an error if that NIC may not
+// make the request.
 func (d *Daemon) remoteAsker(nic uint64, r *ctl.Request) (deploy.Asker, error) {
 	a := deploy.Asker{NIC: registry.NICID(nic)}
-	switch r.Op { // their sites decide
+	switch r.Op { // the sites of these decide
 	case ctl.OpProgram:
 		a.User = r.Program.User
 	case ctl.OpJob:
@@ -69,7 +70,7 @@ func (d *Daemon) remoteAsker(nic uint64, r *ctl.Request) (deploy.Asker, error) {
 	return a, nil
 }
 
-// countControl counts what becomes of a request of another NIC.
+// countControl counts the outcome of a request of another NIC.
 func (d *Daemon) countControl(count func(*nic.Engine)) {
 	d.loop.Do(func(clock.Time) { count(d.engine) })
 }

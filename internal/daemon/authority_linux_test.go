@@ -54,14 +54,13 @@ func (w *watched) says(words ...string) bool {
 	return false
 }
 
-// count is a counter of the daemon.
+// count returns a counter of the daemon.
 func (w *watched) count(c vni.Counter) (n uint64) {
 	w.loop.Do(func(clock.Time) { n = w.engine.Count(c) })
 	return n
 }
 
-// startWatched starts daemons, of which the first is known to the others. change may change their
-// configurations.
+// startWatched starts daemons that all know the first. change may change their configurations.
 func startWatched(t *testing.T, n int, change func(i int, c *Config)) (all []*watched) {
 	t.Helper()
 	dir := t.TempDir()
@@ -179,7 +178,7 @@ func TestANICThatNamesAnotherUserInItsRequestLoadsNothing(t *testing.T) {
 	})
 }
 
-// held is how many servers answer a NIC, and how many of its requests wait.
+// held returns how many servers answer a NIC, and how many of its requests wait.
 func (k *desk) held(nic uint64) (serving, waiting int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -189,11 +188,11 @@ func (k *desk) held(nic uint64) (serving, waiting int) {
 	return 0, 0
 }
 
-// The review's row: a peer that takes no answers held all four servers, for 2 s each. While it does
-// so here, another peer is answered.
+// From a review: a peer that took no answers held all four servers, for 2 s each. Here, while it
+// does so, another peer is answered.
 func TestAPeerThatTakesNoAnswersLeavesServersForOthers(t *testing.T) {
 	all := startWatched(t, 3, func(i int, c *Config) {
-		if i == 1 { // so that a few answers use up all that it may be sent unasked
+		if i == 1 { // so that a few answers use up its unsolicited credit
 			c.StagingBytes = limits.LeastStagingBytes
 		}
 	})
@@ -220,7 +219,7 @@ func TestAPeerThatTakesNoAnswersLeavesServersForOthers(t *testing.T) {
 		eventually(t, "answers that the attacker takes", func() bool { return answered.Load() > now+100 })
 		release := make(chan struct{})
 		frozen := make(chan struct{})
-		asking.Go(func() { // its NIC goes on to exist, and takes nothing
+		asking.Go(func() { // its NIC stays up, and takes nothing
 			attacker.loop.Do(func(clock.Time) { close(frozen); <-release })
 		})
 		<-frozen

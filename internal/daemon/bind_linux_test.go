@@ -26,7 +26,8 @@ func stateDir(t *testing.T, c daemon.Config) string {
 	return dir
 }
 
-// staticKey returns the static key of a daemon, which is made before its first start.
+// staticKey returns the static key of a daemon. It makes the key if the daemon has not been
+// started yet.
 func staticKey(t *testing.T, c daemon.Config) trust.PrivateKey {
 	t.Helper()
 	k, err := fabric.StaticKey(stateDir(t, c))
@@ -36,14 +37,14 @@ func staticKey(t *testing.T, c daemon.Config) trust.PrivateKey {
 	return k
 }
 
-// bind gives daemon i an id, which all configurations bind to its static key.
+// bind gives daemon i an id, and makes all configurations bind the id to the daemon's static key.
 func bind(t *testing.T, configs []daemon.Config, i int, id string) {
 	t.Helper()
 	key := staticKey(t, configs[i]).Public().String()
 	configs[i].ID = id
 	for k := range configs {
 		c := &configs[k]
-		c.Nodes = slices.Clone(c.Nodes) // they may share it
+		c.Nodes = slices.Clone(c.Nodes) // the configurations may share it
 		at := slices.IndexFunc(c.Nodes, func(e file.Entry) bool { return e.Address == configs[i].Listen })
 		if at < 0 {
 			at = len(c.Nodes)
@@ -53,8 +54,8 @@ func bind(t *testing.T, configs []daemon.Config, i int, id string) {
 	}
 }
 
-// copyKey gives one daemon the static key of another, as a copied state directory does, and returns
-// the id of both.
+// copyKey gives one daemon the static key of another, as a copied state directory does, and
+// returns the id that both then have.
 func copyKey(t *testing.T, from, to daemon.Config) string {
 	t.Helper()
 	key := staticKey(t, from)
@@ -65,7 +66,7 @@ func copyKey(t *testing.T, from, to daemon.Config) string {
 	return key.Public().ID().String()
 }
 
-// grant gives all daemons these roles at each other: a daemon of root grants none by itself.
+// grant grants each daemon these roles at every other: a daemon of root grants none by itself.
 func grant(t *testing.T, configs []daemon.Config, roles ...string) {
 	t.Helper()
 	all := make(map[string][]string)

@@ -8,20 +8,22 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A caller is an operating-system process that has connections, or had some lately. What it asks for costs the daemon time
-// and memory before any VNI is concerned, so all its connections together have one allowance:
+// A caller is an operating-system process that has connections, or had some lately. Its requests
+// A caller is an operating-system process that has connections, or had some lately. Its requests
+// cost the daemon time and memory before any VNI is concerned, so all its connections share one
+// allowance:
 //
-//	connections that have not attached   at most StrangersPerProcess
-//	requests                             RequestsAtATime; RequestBurst in a row, RequestsPerSecond in the long run
-//	each time that it is thrown out      as much as ThrownOutCost requests, before it may attach again
+//	connections without a process   at most StrangersPerProcess
+//	requests                        RequestsAtATime; RequestBurst in a row, RequestsPerSecond on average
+//	each time it is thrown out      as much as ThrownOutCost requests, before it may attach again
 //
-// Requests beyond that wait; those of other callers do not.
+// Requests beyond the allowance wait. The requests of other callers do not.
 type caller struct {
 	strangers int           // connections that have not attached
 	open      int           // connections
 	turn      chan struct{} // holds a token for each request that is being served
 	allowance float64       // requests; under d.mu
-	counted   time.Time     // when it was reckoned last
+	counted   time.Time     // when the allowance was computed last
 }
 
 // client is one connection.
@@ -29,7 +31,7 @@ type client struct {
 	conn    *ctl.Client
 	caller  *caller
 	session *session  // nil: a tool, or not attached yet
-	heard   time.Time // when it asked for something last
+	heard   time.Time // when it made its last request
 }
 
 // callerOf finds the caller of a connection. With the lock held.
@@ -45,7 +47,8 @@ func (h *door) callerOf(pid int) *caller {
 	return c
 }
 
-// forgetCallers drops the callers without connections that owe nothing, and all without connections if these are too many.
+// forgetCallers drops the callers that have no connections and owe nothing. If there are still
+// too many, it drops all callers without connections.
 func (h *door) forgetCallers() {
 	for _, all := range []bool{false, true} {
 		for pid, c := range h.callers {
@@ -59,15 +62,16 @@ func (h *door) forgetCallers() {
 	}
 }
 
-// earn reckons the allowance. With the lock held.
+// earn updates the allowance. With the lock held.
 func (c *caller) earn() {
 	now := time.Now()
 	c.allowance = min(limits.RequestBurst, c.allowance+now.Sub(c.counted).Seconds()*limits.RequestsPerSecond)
 	c.counted = now
 }
 
-// enter takes a connection in. Where strangers have as many as they may have together, the one that has been silent the
-// longest is closed; a process that only holds connections is silent.
+// enter admits a connection. If strangers have as many connections as they may have together,
+// enter closes the one that has been silent longest. A process that only holds connections is
+// silent.
 func (h *door) enter(conn *ctl.Client) (*client, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +80,8 @@ func (h *door) enter(conn *ctl.Client) (*client, error) {
 	}
 	who := h.callerOf(conn.Peer.PID)
 	if who.strangers >= limits.StrangersPerProcess {
-		return nil, fmt.Errorf("%w: process %d has %d connections that have not attached; at most %d", ctl.ErrRefused, conn.Peer.PID,
+		return nil, fmt.Errorf("%w: process %d has %d connections that have not attached; at most %d",
+			ctl.ErrRefused, conn.Peer.PID,
 			who.strangers, limits.StrangersPerProcess)
 	}
 	if h.strangers >= limits.Strangers {
@@ -91,7 +96,8 @@ func (h *door) enter(conn *ctl.Client) (*client, error) {
 	return c, nil
 }
 
-// dismissOldest ends the connection of the stranger that has been silent the longest. With the lock held.
+// dismissOldest ends the connection of the stranger that has been silent longest. With the lock
+// held.
 func (h *door) dismissOldest() {
 	var oldest *client
 	for c := range h.clients {
@@ -105,7 +111,8 @@ func (h *door) dismissOldest() {
 	}
 }
 
-// leaveStrangers counts a connection as none of those any more: it has attached, or ends. With the lock held.
+// leaveStrangers counts a connection as a stranger's no longer: it has attached, or it ends. With
+// the lock held.
 func (h *door) leaveStrangers(c *client) {
 	if c.heard.IsZero() {
 		return
@@ -115,7 +122,7 @@ func (h *door) leaveStrangers(c *client) {
 	h.strangers--
 }
 
-// attached notes that a connection is a process from now on.
+// attached notes that a connection now belongs to a process.
 func (h *door) attached(c *client, s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,7 +139,8 @@ func (h *door) exit(c *client) {
 	c.caller.open--
 }
 
-// begin waits until a request of this connection may be served, and end lets the caller's next one be.
+// begin waits until a request of this connection may be served. end makes room for the caller's
+// next request.
 func (h *door) begin(c *client) {
 	c.caller.turn <- struct{}{}
 	if wait := h.spend(c, 1); wait > 0 {
@@ -145,7 +153,7 @@ func (h *door) begin(c *client) {
 
 func (c *client) end() { <-c.caller.turn }
 
-// spend takes requests off a caller's allowance, and returns how long it has to wait for that.
+// spend charges requests to a caller's allowance, and returns how long the caller must wait.
 func (h *door) spend(c *client, requests float64) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -68,7 +68,7 @@ func TestTheConnectionOfAProcessThatLeavesEnds(t *testing.T) {
 		return len(b.d.clients)
 	}
 	before := open()
-	// As ctl.Attachment.Close does, but for closing the connection.
+	// As ctl.Attachment.Close does, but without closing the connection.
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestTheConnectionOfAProcessThatLeavesEnds(t *testing.T) {
 	eventually(t, "the end of the connection", func() bool { return open() == before })
 }
 
-// Each try has been a line, a hundred a second for as long as descriptors were short.
+// Each try used to log a line, a hundred a second while descriptors were short.
 func TestADaemonWithoutDescriptorsDoesNotFillItsLog(t *testing.T) {
 	log := &lines{}
 	d, err := New(Config{Socket: filepath.Join(t.TempDir(), "nic.sock"), Listen: "127.0.0.1:0"}, log)
@@ -112,7 +112,7 @@ func TestADaemonWithoutDescriptorsDoesNotFillItsLog(t *testing.T) {
 	defer unix.Close(fd)
 	eventually(t, "its start", func() bool { return log.with("NIC is up") > 0 })
 	var was unix.Rlimit
-	lowest, err := unix.Dup(fd) // all below are in use
+	lowest, err := unix.Dup(fd) // all lower ones are in use
 	if err = errors.Join(err, unix.Close(lowest), unix.Getrlimit(unix.RLIMIT_NOFILE, &was)); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestADaemonWithoutDescriptorsDoesNotFillItsLog(t *testing.T) {
 	}
 }
 
-// lines is a log that is looked at while it is written.
+// lines is a log that can be read while it is written.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -178,7 +178,8 @@ func TestWhoIsThrownOutIsKnown(t *testing.T) { // decision 10
 func TestRequestsBeyondTheAllowanceWait(t *testing.T) {
 	b := newBench(t)
 	b.d.mu.Lock()
-	k := &client{caller: b.d.callerOf(2)} // not our own process, which would owe for all that it asks when the test ends
+	// Not our own process, which would owe for all its requests when the test ends.
+	k := &client{caller: b.d.callerOf(2)}
 	b.d.mu.Unlock()
 	wait := b.d.spend(k, 2*limits.RequestBurst)
 	if least := time.Second * limits.RequestBurst / limits.RequestsPerSecond; wait < least {
@@ -199,12 +200,13 @@ func TestRequestsBeyondTheAllowanceWait(t *testing.T) {
 	}
 }
 
-// A program that starts many processes must neither fill the table of callers nor push its debt out of it.
+// A program that starts many processes must neither fill the table of callers nor push its own
+// debt out of it.
 func TestCallersThatOweAreForgottenOnlyIfTheTableIsFullOfThem(t *testing.T) {
-	later := time.Now().Add(time.Hour) // so that no debt is paid meanwhile
+	later := time.Now().Add(time.Hour) // so that no debt is paid during the test
 	for _, owing := range []int{1, limits.Callers - 1, limits.Callers} {
 		h := newDoor(false)
-		const connected = 1 // that owes, too
+		const connected = 1 // the pid of a connected caller that owes, too
 		for pid := 1; pid <= limits.Callers; pid++ {
 			c := &caller{allowance: limits.RequestBurst, counted: time.Now()}
 			if pid <= owing {

@@ -16,7 +16,8 @@ import (
 	"github.com/weftnet/weft/internal/link/capture"
 )
 
-// captured is what a capture has: packets, how many of them hold some bytes, and how many were left out by its own count.
+// captured reads a capture. It returns the number of its packets, the number of those that hold
+// some bytes, and the number that the capture counts as left out.
 func captured(t *testing.T, path string, some []byte) (packets, hold int, dropped uint64) {
 	t.Helper()
 	f, err := os.Open(path)

@@ -37,7 +37,8 @@ func (d *Daemon) acceptFrom(l *ctl.Listener) {
 	}
 }
 
-// turnAway tells a client why it is not served, unless too many are being told already.
+// turnAway tells a client why it is not served. If too many clients are being told already, it
+// only closes the connection.
 func (d *Daemon) turnAway(c *ctl.Client, why error) {
 	select {
 	case d.turning <- struct{}{}:
@@ -50,10 +51,11 @@ func (d *Daemon) turnAway(c *ctl.Client, why error) {
 	}
 }
 
-// admit checks which user a client is, and counts it in.
+// admit checks the user of a client, and enters the client.
 func (d *Daemon) admit(c *ctl.Client) (*client, error) {
 	if !d.allowed(c) && !d.jobs.admits(c.Peer.UID) {
-		return nil, fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids", ctl.ErrRefused, c.Peer.UID)
+		return nil, fmt.Errorf("%w: user %d; expected the daemon's user, root, or one of allow_uids or allow_gids",
+			ctl.ErrRefused, c.Peer.UID)
 	}
 	return d.enter(c)
 }
@@ -68,7 +70,8 @@ func (d *Daemon) allowed(c *ctl.Client) bool {
 // owner reports whether a client is the daemon's own user or root.
 func (d *Daemon) owner(c *ctl.Client) bool { return c.Peer.UID == os.Getuid() || c.Peer.UID == 0 }
 
-// serve answers one client until it goes. If it attached, it is a process, and the process then goes with it.
+// serve answers one client until its connection ends. If the client has attached, it is a
+// process, and that process ends with the connection.
 func (d *Daemon) serve(k *client) {
 	defer d.served.Done()
 	var s *session
@@ -89,8 +92,9 @@ func (d *Daemon) serve(k *client) {
 	}
 }
 
-// letGo closes the descriptors with which a client has lost its connection. As long as that takes it keeps the slot of its process, so that no
-// more threads wait for strange file systems than there are slots; the end of the daemon does not wait.
+// letGo closes the descriptors that a client held when its connection was lost. The client keeps
+// the slot of its process until they are closed, so at most as many threads as there are slots
+// wait for slow file systems. The end of the daemon does not wait for letGo.
 func (d *Daemon) letGo(c *ctl.Client) {
 	if !c.Holds() {
 		return
@@ -107,7 +111,8 @@ func (d *Daemon) letGo(c *ctl.Client) {
 	}
 }
 
-// answerInTurn answers one request when it is its caller's turn. An error says that the client cannot be told any more.
+// answerInTurn answers one request when it is its caller's turn. It returns an error if the
+// client can no longer be told.
 func (d *Daemon) answerInTurn(k *client, s **session, r *ctl.Request) error {
 	d.begin(k)
 	defer k.end()
@@ -121,16 +126,18 @@ func (d *Daemon) answerInTurn(k *client, s **session, r *ctl.Request) error {
 	return err
 }
 
-// linkOf returns the link that a request of s is for. s may be nil: a client that is no process may ask any link.
+// linkOf returns the link that a request of s names. s may be nil: a client that is not a process
+// may name any link.
 func (d *Daemon) linkOf(s *session, r *ctl.Request) (*Daemon, error) {
 	of, err := d.called(r.Link)
 	if err == nil && s != nil && s.d != of {
-		return nil, fmt.Errorf("%w: %q of link %s by %v, a process of link %s", ctl.ErrBadRequest, r.Op, of.settings.linkName(), s.name, s.d.settings.linkName())
+		return nil, fmt.Errorf("%w: %q of link %s by %v, a process of link %s", ctl.ErrBadRequest, r.Op,
+			of.settings.linkName(), s.name, s.d.settings.linkName())
 	}
 	return of, err
 }
 
-// gone cleans up behind a client.
+// gone cleans up after a client.
 func (d *Daemon) gone(k *client, s *session, why error) {
 	d.exit(k)
 	c := k.conn
@@ -139,7 +146,7 @@ func (d *Daemon) gone(k *client, s *session, why error) {
 		err = nil
 	}
 	if s != nil {
-		if d.jobs.has(s.name) { // of other processes the end is told at once
+		if d.jobs.has(s.name) { // the end of any other process is told at once
 			d.awaitDeath(c.Peer.PID)
 		}
 		err = errors.Join(err, s.d.leave(s))
@@ -152,7 +159,7 @@ func (d *Daemon) gone(k *client, s *session, why error) {
 	}
 }
 
-// answer does what one request asks for. An error is the answer then.
+// answer serves one request. If it returns an error, that error is the answer.
 func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 	c := k.conn
 	switch r.Op {
@@ -180,7 +187,7 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 		return c.Reply(&ctl.Reply{Info: d.info()}, d.counters.fd)
 	}
 	asker := localAsker(c.Peer.UID)
-	switch r.Op { // this NIC vouches for its users: what a client says of itself counts nowhere
+	switch r.Op { // this NIC vouches for its users: a client's own word does not count
 	case ctl.OpProgram:
 		r.Program.User = asker.User
 	case ctl.OpJob:
@@ -196,8 +203,9 @@ func (d *Daemon) answer(k *client, s **session, r *ctl.Request) error {
 // errAwaitsEnd ends the service of a connection that stays open until the daemon has ended.
 var errAwaitsEnd = errors.New("the client waits for the end of the daemon")
 
-// answerShutdown begins the end. The connection of a tool is closed behind all else, when another daemon may take this one's place: so the
-// tool knows. That of a process is closed as ever.
+// answerShutdown begins the end of the daemon. A tool's connection is closed last, when another
+// daemon may take this one's place; so the tool sees when that is. A process's connection is
+// closed as usual.
 func (d *Daemon) answerShutdown(k *client, s *session) error {
 	c := k.conn
 	if !d.owner(c) {
@@ -224,24 +232,25 @@ func (d *Daemon) answerAttach(k *client, into **session, a *ctl.Attach) error {
 		d.notAttached(k.conn, a, err)
 		return err
 	}
-	*into = s // so that it ends with the connection, whatever comes now
+	*into = s // so that it ends with the connection, whatever happens next
 	k.conn.TakeMemory()
 	d.attached(k, s)
-	if s.expelled.Load() { // before it was known whose connection to end
+	if s.expelled.Load() { // before its connection was known
 		return ctl.ErrNICGone
 	}
 	d.log.Info("process attached", "process", s.name, "slot", s.slot, "pid", s.pid)
 	return s.tell(k.conn)
 }
 
-// notAttached logs that a process could not attach: its program may say so nowhere, and what is short may be the daemon's. Its end is in the log already.
+// notAttached logs that a process could not attach. The process's program may not report it, and
+// the shortage may be the daemon's. If the daemon is ending, the log says so already.
 func (d *Daemon) notAttached(c *ctl.Client, a *ctl.Attach, why error) {
 	if d.ctx.Err() == nil {
 		d.log.Warn("process not attached", "process", a.Name, "pid", c.Peer.PID, "uid", c.Peer.UID, "error", why)
 	}
 }
 
-// answerProcess does what only a process may ask for.
+// answerProcess serves the requests that only a process may make.
 func (d *Daemon) answerProcess(c *ctl.Client, of **session, r *ctl.Request) error {
 	s := *of
 	if s == nil {
@@ -268,7 +277,8 @@ func (d *Daemon) answerProcess(c *ctl.Client, of **session, r *ctl.Request) erro
 	} else {
 		err = c.Refuse(err)
 	}
-	return errors.Join(err, c.Close()) // the connection was the process; left open, it would count as no stranger's
+	// The connection was the process's. Left open, it would not count as a stranger's.
+	return errors.Join(err, c.Close())
 }
 
 // leave ends a process.

@@ -12,7 +12,7 @@ import (
 	weft "github.com/weftnet/weft"
 )
 
-// The segment of a closed process is unmapped, so that a look at it ends the program.
+// The segment of a closed process is unmapped, so a look at it ends the program.
 func TestAWatcherOfAClosedProcessOnlySaysSo(t *testing.T) {
 	c := configs(t, 1)
 	run(t, c...)
@@ -27,8 +27,8 @@ func TestAWatcherOfAClosedProcessOnlySaysSo(t *testing.T) {
 	}
 }
 
-// A group keeps a region for what it gathers, which only the group can close: a process that is closed without its groups lets it go, and all its
-// other memory.
+// A group keeps a region for its gathers, which only the group can close. A process that is
+// closed before its groups frees that region and all its other memory.
 func TestAClosedProcessLeavesNoMemoryOfItsGroups(t *testing.T) {
 	c := configs(t, 1)
 	run(t, c...)
@@ -57,11 +57,11 @@ func TestAClosedProcessLeavesNoMemoryOfItsGroups(t *testing.T) {
 			t.Errorf("a scatter of a closed process: %v; expected %v", err, weft.ErrClosed)
 		}
 		if n := shared(); i == 0 {
-			before = n // what the daemon has made beforehand is here too
+			before = n // it includes what the daemon has made beforehand
 		} else if n > before {
 			t.Errorf("%d mappings of shared memory after process %d; expected the %d after the first", n, i, before)
 		}
-		defer func() { // late: it lets go of the region, too
+		defer func() { // late: it releases the region, too
 			if err := g.Close(); err != nil {
 				t.Errorf("closing a group of a closed process: %v", err)
 			}
@@ -69,7 +69,7 @@ func TestAClosedProcessLeavesNoMemoryOfItsGroups(t *testing.T) {
 	}
 }
 
-// Ended takes no lock. Close lets the segment go that it looks at.
+// Ended takes no lock. Close releases the segment that Ended looks at.
 func TestEndedCanBeAskedBesideClose(t *testing.T) {
 	c := configs(t, 1)
 	run(t, c...)
@@ -80,7 +80,7 @@ func TestEndedCanBeAskedBesideClose(t *testing.T) {
 			t.Fatal(err)
 		}
 		var asking sync.WaitGroup
-		for range 16 { // more than there are cores, so that some are held up in the middle
+		for range 16 { // more than there are cores, so that some are preempted in the middle
 			asking.Go(func() {
 				for !o.Ended() {
 				}

@@ -23,27 +23,29 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// DefaultPort is the UDP port of a NIC's link unless told otherwise.
+// DefaultPort is the UDP port of a NIC's link unless configured otherwise.
 const DefaultPort = registry.DefaultPort
 
-// What link = "auto" goes by.
+// Values of prefer, by which link = "auto" chooses.
 const (
 	preferBandwidth = "bandwidth"
 	preferLatency   = "latency"
 )
 
-// Links are what may carry a daemon's frames; auto chooses.
+// Links returns the kinds of links that may carry a daemon's frames; auto chooses one.
 func Links() []string { return []string{"auto", "udp", "xdp", "xdp-generic"} }
 
-// Preferences are what auto may go by.
+// Preferences returns the criteria by which auto may choose.
 func Preferences() []string { return []string{preferBandwidth, preferLatency} }
 
-// Sample is a configuration file with every key and its default, all of them behind a comment sign: `weft nic --sample`.
+// Sample is a configuration file with every key and its default, each commented out: the output
+// of `weft nic --sample`.
 //
 //go:embed nic.toml
 var Sample string
 
-// Config is what a daemon is made from. Its TOML form is the file of `weft nic --config`; [Sample] has every key of it.
+// Config is the configuration of a daemon. Its TOML form is the file of `weft nic --config`;
+// [Sample] lists every key.
 type Config struct {
 	ID               string       `toml:"id"`
 	Socket           string       `toml:"socket"`
@@ -80,39 +82,42 @@ type Config struct {
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
 	Programs         *Programs    `toml:"programs"`
 
-	Grants map[string][]string `toml:"grants"` // roles by the id of a NIC, as weft fabric grant writes them
+	// Roles by the id of a NIC, as weft fabric grant writes them.
+	Grants map[string][]string `toml:"grants"`
 
-	Named map[string]Link `toml:"links"` // links by names of their own
+	Named map[string]Link `toml:"links"` // links by their own names
 
-	// Keeper is the command that starts a keeper of a job; empty: this program with the argument "keeper".
+	// Keeper is the command that starts a keeper of a job; empty: this program with the argument
+	// "keeper".
 	Keeper []string `toml:"-"`
 
-	// Subreaper makes this process the parent of processes that a keeper leaves behind, and ends them.
-	// It is for processes that do nothing beside the daemon: such a parent must reap orphans.
+	// Subreaper makes this process the parent of processes that a keeper leaves behind, and ends
+	// them. It is for processes that run nothing but the daemon: such a parent must reap orphans.
 	Subreaper bool `toml:"-"`
 
-	// Expect names a job of this user on this host, such as "job-1a2b3c4d". Its keeper starts and attaches while the
-	// daemon starts. If no reservation of the job comes, the keeper ends with the daemon. Empty: none.
+	// Expect names a job of this user on this host, such as "job-1a2b3c4d". Its keeper starts and
+	// attaches while the daemon starts. If no reservation of the job comes, the keeper ends with
+	// the daemon. Empty: none.
 	Expect string `toml:"-"`
 
 	called    string   // the name of Link, if it was one of Named
-	further   []string // names of the links that are started beside it
-	besides   bool     // this is one of those
-	ownNodes  bool     // Registry and Nodes are those of the table of called
+	further   []string // names of the other links to start
+	besides   bool     // this is one of the further links
+	ownNodes  bool     // Registry and Nodes come from the table of called
 	fabricDir string   // where root's daemon has the fabric key; empty: the state directory
 
-	lines file.Lines // of the file that it was read from, for errors
+	lines file.Lines // lines of the file that it was read from, for errors
 }
 
-// Keys are those of the configuration file.
+// Keys lists the keys of the configuration file.
 const Keys = "id, socket, state_dir, link, prefer, listen, mtu, gso, registry, torus, position, static, unreachable_after, max_processes, staging_bytes, " +
 	"region_bytes, allow_uids, allow_gids, program_uids, slots, key_files, certificate, authorities, revocations, plain, log, capture, capture_limit, capture_snap, capture_secrets, [[node]] with id, key, name, address and position, [vni] with commands, contexts, descriptors, pool_pages, max_ of each and prepared, [links.NAME] with link, prefer, listen, mtu, id, certificate, capture, registry, [[links.NAME.node]] and [links.NAME.gossip], " +
 	"[programs] with plain_resident, [grants], or [gossip] with listen, seeds and failure_timeout"
 
-// Duration is a length of time that TOML has as a string: "2s", "500ms".
+// Duration is a length of time, written as a string in TOML: "2s", "500ms".
 type Duration time.Duration
 
-// UnmarshalText reads it.
+// UnmarshalText reads a length of time as time.ParseDuration does.
 func (d *Duration) UnmarshalText(b []byte) error {
 	v, err := time.ParseDuration(string(b))
 	if err != nil {
@@ -125,7 +130,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 // MarshalText is the inverse of UnmarshalText.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// Load reads a configuration file. It checks the form only; New checks what it says.
+// Load reads a configuration file. It checks the form only; New checks the values.
 func Load(path string) (Config, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -146,12 +151,13 @@ func Parse(b []byte) (c Config, err error) {
 	return c, err
 }
 
-// Override notes that the value of key is no longer that of the file: a mistake in it is reported without a line.
+// Override notes that the value of key no longer comes from the file. A mistake in it is then
+// reported without a line.
 func (c Config) Override(key string) {
 	c.lines.Overridden(c.place(key))
 }
 
-// place is where key stands in the file: that of the link that has a name stands in its table.
+// place returns the place of key in the file. A key of a named link is in the table of that link.
 func (c Config) place(key string) string {
 	if _, named := c.lines["links."+c.called+"."+key]; c.besides || named && c.called != "" {
 		return "links." + c.called + "." + key
@@ -159,12 +165,12 @@ func (c Config) place(key string) string {
 	return key
 }
 
-// mistake is what is wrong with the value of key, with the line on which it stands.
+// mistake returns an error about the value of key, with its line in the file.
 func (c Config) mistake(key, format string, args ...any) error {
 	return c.lines.At(c.place(key), fmt.Errorf("%s: "+format, append([]any{key}, args...)...))
 }
 
-// Check names everything that is wrong with c, and reads the files that c names.
+// Check reports everything that is wrong with c. It reads the files that c names.
 func (c Config) Check() error {
 	_, err := c.started()
 	return err
@@ -178,18 +184,18 @@ type settings struct {
 	listen   netip.AddrPort
 	mtu      int
 	plain    bool              // without segmentation offload
-	nodes    registry.Registry // that the configuration lists
+	nodes    registry.Registry // listed in the configuration
 	torus    registry.Torus
-	position registry.Position // that the configuration gives this NIC, if not in the list
+	position registry.Position // set in the configuration, outside the list
 	usual    vni.Geometry      // of a process that does not ask for another
 	most     vni.Geometry      // that a process may ask for
-	prepared int               // VNIs made before a process asks
-	gossip   *gossip.Config    // what is known of it before there is a link and keys; nil: none
+	prepared int               // VNIs made before any process asks
+	gossip   *gossip.Config    // the part known before there is a link and keys; nil: none
 	trusted  trusted
 	config   Config
 }
 
-// check fills in the defaults and names everything that is wrong, for the first link.
+// check fills in the defaults for the first link, and reports everything that is wrong.
 func (c Config) check() (s settings, err error) {
 	c = c.Chosen()
 	var errs []error
@@ -207,8 +213,10 @@ func (c Config) check() (s settings, err error) {
 	if s.plain, err = c.withoutOffload(); err != nil {
 		wrong("gso", "%w", err)
 	}
-	if d := time.Duration(c.UnreachableAfter); d != 0 && (d < limits.LeastUnreachableAfter || d > limits.MostUnreachableAfter) {
-		wrong("unreachable_after", "%v; expected 10ms to 1h, as text such as \"2s\": a bare number counts nanoseconds", d)
+	if d := time.Duration(c.UnreachableAfter); d != 0 &&
+		(d < limits.LeastUnreachableAfter || d > limits.MostUnreachableAfter) {
+		wrong("unreachable_after",
+			"%v; expected 10ms to 1h, as text such as \"2s\": a bare number counts nanoseconds", d)
 	}
 	if c.MaxProcesses < 0 || c.MaxProcesses > limits.MaxProcesses {
 		wrong("max_processes", "%d; expected 1 to %d", c.MaxProcesses, limits.MaxProcesses)
@@ -253,7 +261,9 @@ func (c Config) check() (s settings, err error) {
 		wrong("socket", "%s: a # and what stands behind it name a link, to clients; expected another path", s.socket)
 	}
 	if ctl.Private(s.socket) && len(c.AllowUIDs)+len(c.AllowGIDs) > 0 {
-		wrong("allow_uids", "others cannot enter the directory of the socket %s, which is one user's own; expected `socket` with a place that they can reach", s.socket)
+		wrong("allow_uids",
+			"others cannot enter the directory of the socket %s, which is one user's own; expected `socket` with a place that they can reach",
+			s.socket)
 	}
 	if c.RegionBytes == 0 {
 		c.RegionBytes = limits.RegionBytes
@@ -269,7 +279,8 @@ func (c Config) check() (s settings, err error) {
 	return s, errors.Join(errs...)
 }
 
-// checkUsers names users and groups that there cannot be. The largest number of 32 bits stands for none.
+// checkUsers reports users and groups that cannot exist. The largest number of 32 bits means
+// "none".
 func (c Config) checkUsers(wrong func(key, format string, args ...any)) {
 	for _, l := range []struct {
 		key string
@@ -283,7 +294,8 @@ func (c Config) checkUsers(wrong func(key, format string, args ...any)) {
 	}
 }
 
-// withoutOffload is whether the kill switch of segmentation offload is thrown, here or in the environment.
+// withoutOffload reports whether segmentation offload is switched off, here or in the
+// environment.
 func (c Config) withoutOffload() (bool, error) {
 	if c.GSO != nil {
 		return !*c.GSO, nil
@@ -291,7 +303,8 @@ func (c Config) withoutOffload() (bool, error) {
 	return udp.WithoutOffload()
 }
 
-// nodes joins the list in the configuration with the file that it names. Both may say how large the torus is.
+// nodes joins the list in the configuration with the file that it names. Both may give the size
+// of the torus.
 func (c Config) nodes() (registry.Registry, registry.Torus, error) {
 	torus, err := registry.ParseTorus(c.Torus)
 	if err != nil {
@@ -306,7 +319,8 @@ func (c Config) nodes() (registry.Registry, registry.Torus, error) {
 		if none := (registry.Torus{}); torus == none {
 			torus = t
 		} else if t != none && t != torus {
-			return nil, torus, c.mistake("torus", "[%d, %d], but [%d, %d] in %s", torus.Width, torus.Height, t.Width, t.Height, c.Registry)
+			return nil, torus, c.mistake("torus", "[%d, %d], but [%d, %d] in %s", torus.Width, torus.Height,
+				t.Width, t.Height, c.Registry)
 		}
 		shared = f.Nodes()
 	}
@@ -322,8 +336,8 @@ func (c Config) nodes() (registry.Registry, registry.Torus, error) {
 	return list, torus, err
 }
 
-// paths are the socket and the state directory. State belongs to one daemon: that of the default socket has the user's
-// usual place, any other one has its own beside its socket.
+// paths returns the socket and the state directory. State belongs to one daemon: with the default
+// socket it is in the user's usual place, with any other socket it is next to that socket.
 func (c Config) paths() (socket, state string) {
 	socket, state = c.Socket, c.StateDir
 	own := socket != "" || os.Getenv("WEFT_SOCKET") != ""
@@ -348,7 +362,7 @@ func (c Config) paths() (socket, state string) {
 	return socket, state
 }
 
-// slots is how many ranks this host takes without --oversubscribe.
+// slots returns how many ranks this host takes without --oversubscribe.
 func (c Config) slots() int {
 	if c.Slots == nil {
 		return runtime.NumCPU()
@@ -356,8 +370,8 @@ func (c Config) slots() int {
 	return *c.Slots
 }
 
-// keeper is the command of a keeper. By the link in /proc, it is this very program, also if another one has
-// taken the place of its file.
+// keeper returns the command of a keeper. The link in /proc names this very program, even if
+// another one has replaced its file.
 func (c Config) keeper() []string {
 	if len(c.Keeper) > 0 {
 		return c.Keeper
@@ -365,7 +379,7 @@ func (c Config) keeper() []string {
 	return []string{"/proc/self/exe", "keeper"}
 }
 
-// maxProcesses is how many may be attached at a time.
+// maxProcesses returns how many processes may be attached at once.
 func (c Config) maxProcesses() int {
 	if c.MaxProcesses == 0 {
 		return limits.DefaultProcesses
@@ -373,18 +387,20 @@ func (c Config) maxProcesses() int {
 	return c.MaxProcesses
 }
 
-// listenAddr reads where to listen: an address as registry.Resolve does, :PORT for every address of the host, or nothing for the default port there.
+// listenAddr reads the address to listen at. It may be an address for registry.Resolve, :PORT for
+// every address of the host, or nothing for the default port at every address.
 func listenAddr(s string, port uint16) (netip.AddrPort, error) {
 	switch {
 	case s == "":
 		return netip.AddrPortFrom(netip.IPv6Unspecified(), port), nil
-	case strings.HasPrefix(s, ":") && !strings.HasPrefix(s, "::"): // which begins an IP
+	case strings.HasPrefix(s, ":") && !strings.HasPrefix(s, "::"): // "::" begins an IP
 		s = "[::]" + s
 	}
 	return registry.Resolve(s, port)
 }
 
-// ParseNode reads a node as the command line has it: ID@HOST:PORT, where the id and the port may be left out.
+// ParseNode reads a node in the form of the command line, ID@HOST:PORT. The id and the port may
+// be left out.
 func ParseNode(s string) (file.Entry, error) {
 	e := file.EntryOf(s)
 	_, err := e.Node(registry.Torus{})

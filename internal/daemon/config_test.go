@@ -198,14 +198,15 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 		"[gossip]\nfailure_timeout = \"2h\"":                `gossip.failure_timeout: 2h0m0s; expected 3.25s or more`,
 		"unreachable_after=\"1m\"\n[gossip]\nlisten=\":1\"": `gossip.failure_timeout: 10s; expected 1m1.25s or more`,
 
-		"[links.fast0]\nlisten = \"here:x\"":                 `line 2: links.fast0.listen: address "here:x": expected HOST or HOST:PORT`,
-		"[links.fast0]\nlink = \"tcp\"":                      `links.fast0.link: no link is called "tcp"; expected one of auto, udp`,
-		"[links.fast0]\nport = 1":                            `line 2: unknown key "links.fast0.port"; expected`,
-		"[links.udp]\nmtu = 9000":                            `links.udp: that is the name of a kind of links`,
-		"[links.\"fast 0\"]":                                 `links.fast 0: "fast 0"; expected a name without spaces`,
-		"link = \"fast1\"\n[links.fast0]\nmtu = 9000":        `link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fast0`,
-		"link = \"fast0\"\n[links.fast0]\nmtu = 1":           `line 3: mtu: 1; expected 0, or`,
-		"link = \"fast0\"\n[links.fast0]\nlink = \"fast0\"":  `link: no link is called "fast0"`, // a name for a kind, not for itself
+		"[links.fast0]\nlisten = \"here:x\"":          `line 2: links.fast0.listen: address "here:x": expected HOST or HOST:PORT`,
+		"[links.fast0]\nlink = \"tcp\"":               `links.fast0.link: no link is called "tcp"; expected one of auto, udp`,
+		"[links.fast0]\nport = 1":                     `line 2: unknown key "links.fast0.port"; expected`,
+		"[links.udp]\nmtu = 9000":                     `links.udp: that is the name of a kind of links`,
+		"[links.\"fast 0\"]":                          `links.fast 0: "fast 0"; expected a name without spaces`,
+		"link = \"fast1\"\n[links.fast0]\nmtu = 9000": `link: no link is called "fast1"; expected one of auto, udp, xdp, xdp-generic, fast0`,
+		"link = \"fast0\"\n[links.fast0]\nmtu = 1":    `line 3: mtu: 1; expected 0, or`,
+		// a name stands for a kind, not for itself
+		"link = \"fast0\"\n[links.fast0]\nlink = \"fast0\"":  `link: no link is called "fast0"`,
 		"prefer=\"latency\"\n[links.fast0]\nlink = \"auto\"": `prefer: "latency" has a link named already`,
 
 		"link = \"fast0,fast1\"\n[links.fast0]":                             `link: "fast1"; behind the first link expected the name of a [links.NAME]: fast0`,
@@ -232,7 +233,7 @@ func TestMistakesInAConfigurationAreNamedWithWhatWasExpected(t *testing.T) {
 	}
 }
 
-// A flag counts more than the file, so a mistake in it has no line.
+// A flag overrides the file, so a mistake in it has no line.
 func TestAMistakeThatTheFileDoesNotMakeHasNoLine(t *testing.T) {
 	c, err := Parse([]byte("mtu = 1\nlink = \"fast0\"\n[links.fast0]\nlisten = \"x:y\"\n[gossip]\nkey_file = \"x\"\n"))
 	if err != nil {
@@ -249,10 +250,11 @@ func TestAMistakeThatTheFileDoesNotMakeHasNoLine(t *testing.T) {
 			t.Errorf("%q; expected %q at %d", wrong, want, i)
 		}
 	}
-	Config{}.Override("mtu") // of no file
+	Config{}.Override("mtu") // a configuration without a file
 }
 
-// A sample with every comment sign taken away is a configuration, and one that says what is so anyway.
+// A sample with every comment sign removed is a configuration, and one that only says the
+// defaults.
 func TestTheSampleIsAConfigurationOfDefaults(t *testing.T) {
 	text := regexp.MustCompile(`(?m)^#([a-z_]+ |\[)`).ReplaceAllString(Sample, "$1")
 	said, err := Parse([]byte(text))
@@ -267,8 +269,10 @@ func TestTheSampleIsAConfigurationOfDefaults(t *testing.T) {
 			t.Errorf("the sample lacks %s", key)
 		}
 	}
-	said.Link, said.Registry, said.Listen = "auto", "", ":7700"                                                                // prefer is for auto alone
-	said.ID, said.KeyFiles, said.Certificate, said.Authorities, said.Revocations, said.Nodes[0].Key = "", nil, "", nil, "", "" // examples
+	// prefer is for auto alone
+	said.Link, said.Registry, said.Listen = "auto", "", ":7700"
+	// examples
+	said.ID, said.KeyFiles, said.Certificate, said.Authorities, said.Revocations, said.Nodes[0].Key = "", nil, "", nil, "", ""
 	s, err := said.check()
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +343,7 @@ func TestANodeOnTheCommandLineMayLackItsIDAndPort(t *testing.T) {
 	}
 }
 
-// As where its disk is full, or read-only: the error spoke of another daemon.
+// For example on a full or read-only disk: the error used to blame another daemon.
 func TestAStateDirectoryWhoseLockCannotBeMadeIsNotAnotherDaemons(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "lock"), 0o700); err != nil {
@@ -398,7 +402,7 @@ func TestTheNICIDComesFromTheKeyAndStays(t *testing.T) { // decision 1
 	}
 }
 
-// A link in it has led the incarnation into a file that its owner could not write.
+// A link in such a directory once led the incarnation into a file that its owner could not write.
 func TestAStateDirectoryThatOthersCanChangeIsRefused(t *testing.T) {
 	for _, mode := range []os.FileMode{0o770, 0o777, 0o777 | os.ModeSticky} {
 		dir := filepath.Join(t.TempDir(), "state")

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// checkText returns what is wrong with the text of a configuration; nil is nothing.
+// checkText returns what is wrong with the text of a configuration, or nil.
 func checkText(text string) error {
 	c, err := Parse([]byte(text))
 	if err == nil {
@@ -30,7 +30,7 @@ func writeText(t *testing.T, path, text string) {
 
 func TestEachBoundOfAConfigurationIsKept(t *testing.T) {
 	for _, c := range []struct {
-		key         string // with %d for the value
+		key         string // with %d in place of the value
 		least, most int64
 	}{
 		{"max_processes = %d", 0, limits.MaxProcesses},
@@ -49,7 +49,8 @@ func TestEachBoundOfAConfigurationIsKept(t *testing.T) {
 	} {
 		for _, n := range []int64{c.least, c.most} {
 			err := checkText(fmt.Sprintf(c.key, n))
-			if err != nil && !strings.Contains(err.Error(), "holds for the daemon") { // a limit of this system
+			// a limit of this system
+			if err != nil && !strings.Contains(err.Error(), "holds for the daemon") {
 				t.Errorf("%s: %v", fmt.Sprintf(c.key, n), err)
 			}
 		}
@@ -102,7 +103,8 @@ func TestWhatAConfigurationLacksIsNamed(t *testing.T) {
 	}
 }
 
-// A process gets what it asks for, within what the configuration permits, and the usual size of what it leaves open.
+// A process gets the sizes that it asks for, within the configuration's bounds, and the usual
+// sizes for the rest.
 func TestEachBoundOfAProcessesGeometryIsKept(t *testing.T) {
 	usual := vni.Geometry{Commands: 64, Contexts: 8, Descriptors: 4, PoolPages: 16}
 	s := &settings{usual: usual, most: vni.Geometry{Commands: 256, Contexts: 40, Descriptors: 8, PoolPages: 32}}

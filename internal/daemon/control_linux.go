@@ -22,13 +22,15 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// control is slot 0 of the NIC (decision 1): a process half inside the daemon, by which NICs answer one another's tools.
+// control is the process at slot 0 of the NIC (decision 1): a process half inside the daemon,
+// through which NICs answer one another's tools.
 //
 //	tool ── ctl, "nic" ──► daemon ── Call to slot 0 ──► the other NIC's daemon
-//	     ◄──────────────── daemon ◄───── Reply ─────── what it would tell a tool of its own
+//	     ◄──────────────── daemon ◄───── Reply ─────── what it would tell its own tool
 //
-// The messages are those of package ctl, and go as ordinary messages, over rel. It answers control processes only, and
-// only what their NICs have roles for (authority_linux.go).
+// The messages are those of package ctl, sent as ordinary messages over rel. control answers only
+// other control processes, and only requests for which their NICs have roles
+// (authority_linux.go).
 type control struct {
 	d       *Daemon
 	p       *proc.Process
@@ -37,26 +39,27 @@ type control struct {
 	closed  atomic.Bool
 
 	desk     *desk
-	waits    chan struct{} // has a token for each goroutine of apart
+	waits    chan struct{} // holds a token for each goroutine of apart
 	refusals refusals
 }
 
 const (
-	// controlServers is how many requests are answered concurrently. A peer that leaves its answer
-	// untaken holds one of them for answerWithin, and at most controlServersPerPeer of them at
-	// once.
+	// controlServers is how many requests are answered concurrently. A peer that does not take
+	// its answer holds one server for answerWithin. Such a peer holds at most
+	// controlServersPerPeer servers at once.
 	controlServers        = 4
 	controlServersPerPeer = controlServers / 2
 
-	// askWithin is how long another NIC may take to answer: less than tools give the daemon (5 s), so that they hear
-	// which NIC it was, and more than the default unreachable_after.
+	// askWithin is how long another NIC may take to answer. It is less than the time that tools
+	// give the daemon (5 s), so that they hear which NIC was late. It is more than the default
+	// unreachable_after.
 	askWithin = 4 * time.Second
 
 	// answerWithin is how long another NIC may take to accept an answer.
 	answerWithin = 2 * time.Second
 )
 
-// newControl makes the process half and has the engine serve it. The loop runs.
+// newControl makes the process half and registers it with the engine. The loop must be running.
 func newControl(ctx context.Context, d *Daemon) (*control, error) {
 	g := vni.DefaultGeometry(true)
 	rw, ro := g.Sizes()
@@ -75,7 +78,8 @@ func newControl(ctx context.Context, d *Daemon) (*control, error) {
 	return c, err
 }
 
-// noRegions is the memory of a process that needs none: in this address space the engine reaches everything.
+// noRegions is the memory of a process that needs no regions: the engine reaches everything in
+// this address space.
 type noRegions struct{}
 
 func (noRegions) Alloc(int, bool) (uint32, uint64, []byte, error) {
@@ -89,8 +93,8 @@ func (noRegions) Part(uint32, int, int, bool) (uint32, uint64, error) {
 }
 func (noRegions) Free(uint32) error { return nil }
 
-// Wait sleeps until ready; the loop wakes, within its poll, the waiters that it has something for. No waits here are of
-// microseconds, so Wait neither spins nor yields.
+// Wait sleeps until ready returns true. The loop, within its poll, wakes the waiters for which it
+// has something. No wait here is as short as microseconds, so Wait neither spins nor yields.
 func (c *control) Wait(ctx context.Context, ready func() bool) error {
 	err := c.waiters.Wait(ctx, func() bool { return ready() || c.closed.Load() })
 	if err == nil && !ready() {
@@ -99,14 +103,14 @@ func (c *control) Wait(ctx context.Context, ready func() bool) error {
 	return err
 }
 
-// Kick has the loop look at the queue, if it does not by itself.
+// Kick makes the loop look at the queue, unless the loop looks on every poll.
 func (c *control) Kick() {
 	if !c.half.Listening() {
 		c.d.loop.Do(func(clock.Time) { c.d.engine.Ring(0) })
 	}
 }
 
-// Wake has each waiter look again.
+// Wake wakes each waiter to look again.
 func (c *control) Wake() { c.waiters.WakeReady() }
 
 // close ends every call. The engine is closed already.
@@ -116,7 +120,7 @@ func (c *control) close() {
 	_ = c.p.Close()
 }
 
-// serve starts what answers requests until the NIC or ctx ends.
+// serve starts the goroutines that answer requests until the NIC or ctx ends.
 func (c *control) serve(ctx context.Context, all *sync.WaitGroup) {
 	k := c.desk
 	all.Go(func() {
@@ -133,7 +137,7 @@ func (c *control) serve(ctx context.Context, all *sync.WaitGroup) {
 	}
 }
 
-// receiveAll brings requests to the desk.
+// receiveAll receives requests and puts them on the desk.
 func (c *control) receiveAll(ctx context.Context, k *desk) {
 	buf := make([]byte, ctl.MaxRequest)
 	for {
@@ -152,8 +156,8 @@ func (c *control) receiveAll(ctx context.Context, k *desk) {
 	}
 }
 
-// serveOne answers a request, unless its asker has given up. The part that waits for a keeper gets a goroutine
-// of its own.
+// serveOne answers a request, unless its asker has given up. The part that waits for a keeper
+// gets its own goroutine.
 func (c *control) serveOne(ctx context.Context, a *asked, all *sync.WaitGroup) {
 	if time.Since(a.came) >= askWithin {
 		c.d.countControl((*nic.Engine).ControlDropped)
@@ -174,8 +178,9 @@ func (c *control) serveOne(ctx context.Context, a *asked, all *sync.WaitGroup) {
 	})
 }
 
-// apart calls a function in a goroutine of its own. If there are limits.ControlApart of these already, the caller
-// does it, which serves its NIC no other request meanwhile.
+// apart calls a function in its own goroutine. If limits.ControlApart such goroutines run
+// already, the caller itself calls the function, and serves no other request of its NIC
+// meanwhile.
 func (c *control) apart(all *sync.WaitGroup, do func()) {
 	select {
 	case c.waits <- struct{}{}:
@@ -188,7 +193,8 @@ func (c *control) apart(all *sync.WaitGroup, do func()) {
 	}
 }
 
-// answer is the reply to one request of a NIC, unless it was wrong already, or the part that waits.
+// answer returns the reply to one request of a NIC, or the part of the work that waits. If wrong
+// is not nil, the reply is that error.
 func (c *control) answer(ctx context.Context, from uint64, request []byte, wrong error) (*ctl.Reply, waiting) {
 	reply, rest, op, err := c.answerTo(ctx, from, request, wrong)
 	if err == nil {
@@ -200,13 +206,14 @@ func (c *control) answer(ctx context.Context, from uint64, request []byte, wrong
 	return ctl.ErrorReply(err), nil
 }
 
-// refuse counts a request for which a NIC lacks a role, and logs it now and then.
+// refuse counts a request for which a NIC lacks a role. It logs such a request at a bounded rate.
 func (c *control) refuse(from uint64, op string, err error) {
 	c.d.countControl((*nic.Engine).ControlRefused)
 	c.refusals.tell(c.d.log, from, op, err)
 }
 
-func (c *control) answerTo(ctx context.Context, from uint64, request []byte, wrong error) (reply *ctl.Reply, rest waiting, op string, err error) {
+func (c *control) answerTo(ctx context.Context, from uint64, request []byte, wrong error) (reply *ctl.Reply,
+	rest waiting, op string, err error) {
 	if wrong != nil {
 		return nil, nil, "", wrong
 	}
@@ -227,7 +234,7 @@ func (c *control) answerTo(ctx context.Context, from uint64, request []byte, wro
 	return reply, rest, r.Op, err
 }
 
-// refusals remembers which refusals the log has told lately, so that no NIC can fill it.
+// refusals remembers which refusals were logged lately, so that no NIC can fill the log.
 type refusals struct {
 	mu   sync.Mutex
 	told map[refusedOp]time.Time
@@ -238,14 +245,14 @@ type refusedOp struct {
 	op  string
 }
 
-// tell logs a refusal, once in repeatRefusalAfter for each NIC and kind of request.
+// tell logs a refusal, at most once in repeatRefusalAfter for each NIC and kind of request.
 func (f *refusals) tell(log *slog.Logger, nic uint64, op string, why error) {
 	if f.due(nic, op) {
 		log.Warn("a request of another NIC is refused", "nic", registry.NICID(nic), "what", op, "error", why)
 	}
 }
 
-// due reports whether a refusal may be logged now, and notes that it is.
+// due reports whether a refusal may be logged now, and if so notes the time.
 func (f *refusals) due(nic uint64, op string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -276,14 +283,15 @@ func (c *control) reply(ctx context.Context, m *proc.Message, r *ctl.Reply) {
 	}
 }
 
-// ask sends a request to the control process of the NIC that it is about, and returns the answer.
+// ask sends a request to the control process of the NIC that the request names, and returns the
+// answer.
 func (c *control) ask(ctx context.Context, r *ctl.Request) (*ctl.Reply, error) {
 	who := registry.NICID(r.NIC)
 	if !c.knows(r.NIC) {
 		return nil, fmt.Errorf("%w: NIC %v is not known to NIC %v", ctl.ErrNoNIC, who, c.d.id)
 	}
 	there := *r
-	there.NIC, there.Link = 0, "" // of a daemon's link the peers know the NIC only
+	there.NIC, there.Link = 0, "" // the peers know only the NIC, not the link of its daemon
 	request, err := there.Encode()
 	if err != nil {
 		return nil, err
@@ -298,7 +306,8 @@ func (c *control) ask(ctx context.Context, r *ctl.Request) (*ctl.Reply, error) {
 	case errors.Is(err, proc.ErrUnreachable):
 		return nil, fmt.Errorf("%w: NIC %v is unreachable", ctl.ErrNoAnswer, who)
 	case errors.Is(err, proc.ErrProcessGone), errors.Is(err, proc.ErrStaleGeneration):
-		return nil, fmt.Errorf("%w: NIC %v has no control process; it is inside a program, not a daemon", ctl.ErrNoAnswer, who)
+		return nil, fmt.Errorf("%w: NIC %v has no control process; it is inside a program, not a daemon",
+			ctl.ErrNoAnswer, who)
 	case errors.Is(err, proc.ErrNICGone), errors.Is(err, proc.ErrClosed), errors.Is(err, context.Canceled):
 		return nil, ctl.ErrNICGone
 	case err != nil:

@@ -30,7 +30,7 @@ func dialTool(t *testing.T, c daemon.Config) *ctl.Conn {
 	return conn
 }
 
-// idOf is the id of a daemon's NIC.
+// idOf returns the id of a daemon's NIC.
 func idOf(t *testing.T, conn *ctl.Conn) uint64 {
 	t.Helper()
 	info, _, unmap, err := conn.Stat(t.Context())
@@ -57,7 +57,7 @@ func TestToolsLookAtOtherNICsByWayOfTheirOwn(t *testing.T) { // decision 1
 		t.Errorf("stat: %+v, %d counters, %v", info, len(counters), err)
 	}
 	for end := time.Now().Add(patience); counters["nic_registrations"] != 1 || counters["nic_processes_now"] != 1 || counters["link_frames_in"] == 0; {
-		if time.Now().After(end) { // counts are published now and then
+		if time.Now().After(end) { // counts are published at intervals
 			t.Fatalf("counters of the other NIC: %v", counters)
 		}
 		if _, counters, err = far.Counters(t.Context()); err != nil {
@@ -80,7 +80,7 @@ func TestToolsLookAtOtherNICsByWayOfTheirOwn(t *testing.T) { // decision 1
 }
 
 func TestListsOfOtherNICsComeInPages(t *testing.T) {
-	const many = 131 // more than ListBytes hold, at some 400 bytes each
+	const many = 131 // more than fit in ListBytes, at some 400 bytes each
 	c := configs(t, 2)
 	grant(t, c, "observe")
 	c[1].MaxProcesses = many + 7
@@ -145,12 +145,13 @@ func TestSlot0AnswersNICsAndNotProcessesAndOutlivesNonsense(t *testing.T) {
 		if err != nil || !strings.Contains(string(reply[:m.Len]), `"error"`) {
 			t.Errorf("%.30q of a process was answered with %s, %v", request, reply[:m.Len], err)
 		}
-		if err := half.Send(t.Context(), slot0, 0, []byte(request)); err != nil { // no receive waits for an answer
+		// no receive waits for an answer
+		if err := half.Send(t.Context(), slot0, 0, []byte(request)); err != nil {
 			t.Error(err)
 		}
 	}
 	var all sync.WaitGroup
-	for range 20 { // more at a time than are answered at a time
+	for range 20 { // more concurrent requests than servers
 		all.Go(func() {
 			if _, err := dialTool(t, c[0]).NIC(idOf(t, there)).Names(context.Background()); err != nil {
 				t.Error(err)
@@ -163,7 +164,7 @@ func TestSlot0AnswersNICsAndNotProcessesAndOutlivesNonsense(t *testing.T) {
 	}
 }
 
-// rawProcess is a process half that can name slot 0, which weft.Process cannot.
+// rawProcess returns a process half that can name slot 0. weft.Process cannot.
 func rawProcess(t *testing.T, c daemon.Config, name string) *proc.Process {
 	t.Helper()
 	a, err := dialTool(t, c).Attach(t.Context(), name, nil)
@@ -220,7 +221,8 @@ func TestAnIdleDaemonWithAControlProcessCostsNoProcessor(t *testing.T) {
 		return page.Load(vni.NICPolls)
 	}
 	var n uint64
-	for end := time.Now().Add(patience); time.Now().Before(end); { // it may take its time to come to rest
+	// it may take some time to become idle
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		before := polls()
 		time.Sleep(300 * time.Millisecond)
 		if n = polls() - before; n <= 5000 {

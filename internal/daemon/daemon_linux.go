@@ -1,4 +1,5 @@
-// Package daemon is `weft nic`: one NIC for all the processes of a host, or one for each of several links (see door).
+// Package daemon is `weft nic`: one NIC for all the processes of a host, or several, one for each
+// of several links (see door).
 //
 //	                    ctl socket                                loop (one thread)
 //	process ── attach, alloc, free ──► connection's goroutine ──► Do ─┐
@@ -7,8 +8,8 @@
 //	        ── eventfd: "I posted" ─────────────────────────────────► ▲ │
 //	        ◄─────────────────────────────── a byte: "look" ────────────┘
 //
-// It makes all memory that processes share with it, and takes none from them. A process that dies, or does what no
-// working one can, is let go; the others do not notice.
+// The daemon makes all memory that processes share with it, and takes none from them. It closes a
+// process that dies or that does what no working process can. Other processes do not notice.
 package daemon
 
 import (
@@ -41,7 +42,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Daemon is one NIC, and the door by which processes reach it. A daemon with several links has a Daemon for each; they share the door.
+// Daemon is one NIC, and the door by which processes reach it. A daemon with several links has a
+// Daemon for each; they share the door.
 type Daemon struct {
 	*door
 	settings    settings
@@ -52,7 +54,7 @@ type Daemon struct {
 	key         trust.PrivateKey // static
 	fabric      []trust.FabricKey
 	keysFrom    string // where the fabric keys were found
-	keysNote    string // what the log tells of them; may be empty
+	keysNote    string // what the log says about them; may be empty
 
 	state    *state
 	link     carried
@@ -62,12 +64,12 @@ type Daemon struct {
 	loop     *poller.Loop
 	vnis     vnis
 	driver   *driver.Registrar
-	rings    driverWaiter // of driver
+	rings    driverWaiter // the waiter of driver
 	control  *control
 	programs *deploy.Site       // in the NIC
-	resident *resident.Programs // in the driver of its link; nil: none can be there
+	resident *resident.Programs // in the driver of its link; nil: not possible
 	gossip   *gossip.Registry   // nil: none
-	registry registry.Registry  // what the configuration lists, and what is heard by gossip
+	registry registry.Registry  // nodes of the configuration, and those heard by gossip
 
 	jobs     *jobs
 	machines *machines
@@ -76,14 +78,15 @@ type Daemon struct {
 	colour   atomic.Uint32
 
 	peerChanges uint64        // the loop's; see noticePeers
-	faults      uint32        // the loop's: standin.Faults, as last seen
-	peerNews    chan struct{} // has a token when there is something to look at
+	faults      uint32        // the loop's: standin.Faults as last seen
+	peerNews    chan struct{} // holds a token when there is something to look at
 
 	thrown []ctl.Thrown // under door.mu
 }
 
-// New checks the configuration and takes everything that the daemon needs: socket, state and links. Processes that connect
-// are served from Run on. The Daemon is that of the first link.
+// New checks the configuration and takes everything that the daemon needs: socket, state and
+// links. It returns the Daemon of the first link. Processes may connect at once, and are served
+// after Run is called.
 func New(c Config, logTo io.Writer) (*Daemon, error) {
 	all, err := c.started()
 	if err != nil {
@@ -91,7 +94,8 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 	}
 	h, log := newDoor(c.Subreaper), newLog(logTo, c.Log)
 	for _, s := range all {
-		d := &Daemon{door: h, settings: s, log: log, started: time.Now(), sessions: map[uint16]*session{}, segments: segments{all: map[uint32]*segment{}}, peerNews: make(chan struct{}, 1)}
+		d := &Daemon{door: h, settings: s, log: log, started: time.Now(), sessions: map[uint16]*session{},
+			segments: segments{all: map[uint32]*segment{}}, peerNews: make(chan struct{}, 1)}
 		d.jobs = &jobs{d, h.places}
 		if len(all) > 1 {
 			d.log = log.With("on", s.linkName())
@@ -105,7 +109,7 @@ func New(c Config, logTo io.Writer) (*Daemon, error) {
 	return h.links[0], nil
 }
 
-// take takes what one link needs.
+// take acquires what one link needs.
 func (d *Daemon) take() (err error) {
 	s := &d.settings
 	if err = d.identify(); err != nil {
@@ -136,7 +140,8 @@ func (d *Daemon) take() (err error) {
 	return d.joinGossip()
 }
 
-// reside lets programs reside in the driver of the link, if that is one and datagrams may go plain.
+// reside lets programs reside in the driver of the link, if the link is AF_XDP and datagrams may
+// go plain.
 func (d *Daemon) reside() {
 	if d.link.xdp == nil {
 		return
@@ -149,7 +154,8 @@ func (d *Daemon) reside() {
 	d.programs.Driver = d.resident.Prepare
 }
 
-// socketMode lets every user connect if users other than the owner are allowed: the kernel then says which user a client is.
+// socketMode returns the mode of the socket. Every user may connect if users other than the owner
+// are allowed: the kernel then tells the user of a client.
 func (c Config) socketMode() os.FileMode {
 	if len(c.AllowUIDs)+len(c.AllowGIDs) > 0 {
 		return 0o666
@@ -157,7 +163,7 @@ func (c Config) socketMode() os.FileMode {
 	return 0o600
 }
 
-// identify finds out the id of this NIC and begins a new life of it.
+// identify determines the id of this NIC and begins a new life of it.
 func (d *Daemon) identify() (err error) {
 	if d.state, err = openState(d.settings.stateDir); err != nil {
 		return err
@@ -186,9 +192,11 @@ func (d *Daemon) makeEngine() (err error) {
 	ec := nic.Config{
 		Incarnation: d.incarnation, Secrets: secret.System(rand.Reader), Link: d.link.carrier,
 		ReceiveCapacity:  uint64(d.link.Caps().ReceiveBuffer()),
-		UnreachableAfter: time.Duration(c.UnreachableAfter), FailureTimeout: c.failureTimeout(), MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
+		UnreachableAfter: time.Duration(c.UnreachableAfter), FailureTimeout: c.failureTimeout(),
+		MaxProcesses: c.maxProcesses(), StagingBytes: c.StagingBytes,
 		Clock: poller.Now, Static: c.Static, Counters: d.page, Rung: d.rings.rung, Position: d.position(),
-		Belief: nic.Belief{HearsayFromPeers: true}, // one node is enough to join: the peers hold the fabric key
+		// One node is enough to join: the peers hold the fabric key.
+		Belief: nic.Belief{HearsayFromPeers: true},
 	}
 	if err := d.settings.seal(&ec, d.key, d.fabric); err != nil {
 		return err
@@ -204,33 +212,36 @@ func (d *Daemon) makeEngine() (err error) {
 	return nil
 }
 
-// ID is the NIC's id.
+// ID returns the NIC's id.
 func (d *Daemon) ID() registry.NICID { return d.id }
 
-// Addr is where the NIC's link listens.
+// Addr returns the address at which the NIC's link listens.
 func (d *Daemon) Addr() netip.AddrPort { return d.link.Addr() }
 
-// Socket is where processes attach.
+// Socket returns the path of the socket at which processes attach.
 func (d *Daemon) Socket() string { return d.settings.socket }
 
-// Run serves every link until ctx is done or a client asks for the end, and takes leave of peers and processes then. The daemon is
-// of no more use afterwards.
+// Run serves every link until ctx is done or a client asks for the end. It then says goodbye to
+// peers and processes. The daemon cannot be used after Run returns.
 func (d *Daemon) Run(ctx context.Context) error { return d.door.run(ctx) }
 
-// tell logs what the link is and how it works.
+// tell logs the link, its properties and how it was chosen.
 func (d *Daemon) tell() {
 	if why := d.counters.unsealed; why != nil {
 		d.log.Warn("shared memory has no seals: only processes of this user may attach", "why", why)
 	}
 	d.log.Info("NIC is up", "nic", d.id, "incarnation", d.incarnation, "address", d.Addr(), "socket", d.Socket(),
-		"link", d.link.name, "version", version.Release, "commit", version.Commit(), "mtu", d.link.MTU(), "gso", d.link.Offload(), "receive_buffer", d.link.Caps().ReceiveBuffer(), "nodes", len(d.others(d.settings.nodes.Nodes())))
+		"link", d.link.name, "version", version.Release, "commit", version.Commit(), "mtu", d.link.MTU(),
+		"gso", d.link.Offload(), "receive_buffer", d.link.Caps().ReceiveBuffer(),
+		"nodes", len(d.others(d.settings.nodes.Nodes())))
 	for _, what := range d.link.why() {
 		d.log.Info("link", "what", what)
 	}
 	d.tellTrust()
 }
 
-// follow starts what serves the link until ctx is done. The loop runs, and so does the control process.
+// follow starts the goroutines that serve the link until ctx is done. The loop and the control
+// process must be running.
 func (d *Daemon) follow(ctx context.Context, rest *sync.WaitGroup) {
 	rest.Go(func() { d.watchNodes(ctx) })
 	rest.Go(func() { d.watchRevocations(ctx) })
@@ -243,7 +254,7 @@ func (d *Daemon) follow(ctx context.Context, rest *sync.WaitGroup) {
 	d.control.serve(ctx, rest)
 }
 
-// close frees what take took. Nothing runs any more.
+// close frees what take acquired. Nothing may be running any more.
 func (d *Daemon) close() error {
 	errs := []error{d.leaveGossip()}
 	if d.resident != nil {
@@ -265,8 +276,8 @@ func (d *Daemon) close() error {
 	return errors.Join(errs...)
 }
 
-// turn is called by the loop after each poll: processes that the engine threw out lose their connection, and with it
-// everything else.
+// turn is called by the loop after each poll. It closes the connections of processes that the
+// engine threw out; everything else of a process goes with its connection.
 func (d *Daemon) turn(clock.Time) {
 	d.noticePeers()
 	if n := standin.Faults(); n != d.faults {
@@ -280,7 +291,9 @@ func (d *Daemon) turn(clock.Time) {
 		}
 	}
 	for _, out := range d.engine.TakeDetached() {
-		s := d.sessions[out.Slot] // never a later process there: the engine forgets a process that it has detached when it is deleted
+		// This is never a later process of the slot: the engine forgets a detached process only
+		// when that process is deleted.
+		s := d.sessions[out.Slot]
 		if s == nil {
 			continue
 		}
@@ -289,8 +302,9 @@ func (d *Daemon) turn(clock.Time) {
 	}
 }
 
-// expelFaulty throws out the processes in whose memory pages could not be had. The engine has gone on with zeros there. A segment that this
-// happens to is zeros from then on, for all processes that share it.
+// expelFaulty throws out the processes whose memory had pages that the kernel could not provide.
+// The engine has gone on with zeros there. A segment with such a page is zeros from then on, for
+// all processes that share it.
 func (d *Daemon) expelFaulty() {
 	for _, s := range d.sessions {
 		if at := s.fault(); at != 0 && !s.expelled.Swap(true) {

@@ -130,7 +130,7 @@ func TestMemoryIsGivenBackByManyRegions(t *testing.T) {
 	c[0].RegionBytes = 5 << 30
 	run(t, c...)
 	p := mustAttach(t, c[0], "a/0")
-	for range 100 { // together far more than a process may have at a time
+	for range 100 { // in total far more than a process may have at once
 		r, err := p.Alloc(4 << 30)
 		if err != nil {
 			t.Fatal(err)
@@ -224,7 +224,7 @@ func TestAnInboxOfAnAttachedProcessReceivesOneByOne(t *testing.T) {
 	})
 }
 
-// ending passes on how an operation ends.
+// ending starts an operation and returns a channel that gets its result.
 func ending(t *testing.T, begin func(*weft.Op) error) <-chan error {
 	t.Helper()
 	o := new(weft.Op)
@@ -234,7 +234,7 @@ func ending(t *testing.T, begin func(*weft.Op) error) <-chan error {
 	return start(func() error { _, err := o.Wait(context.Background()); return err })
 }
 
-// unexpected waits until so many messages wait for a process to receive them.
+// unexpected waits until n messages wait for a process to receive them.
 func unexpected(t *testing.T, c daemon.Config, process string, n int) {
 	t.Helper()
 	conn := dialTool(t, c)
@@ -273,7 +273,7 @@ func TestAKilledClientIsGoneForEverybody(t *testing.T) {
 				return err
 			})
 		}
-		unexpected(t, c[0], "victim/0", 4) // the sends and the calls are all under way
+		unexpected(t, c[0], "victim/0", 4) // the sends and the calls are all in flight
 		if err := victim.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestAKilledClientIsGoneForEverybody(t *testing.T) {
 				t.Errorf("%s ended with %v, want process gone", what, err)
 			}
 		}
-		exchange(t, near, far, 9) // the rest goes on
+		exchange(t, near, far, 9) // the other processes go on
 		again := mustAttach(t, c[0], "victim/0")
 		wait(t, far, "victim/0")
 		exchange(t, far, again, 10) // and the name is free
@@ -310,7 +310,7 @@ func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t
 		toward := ending(t, func(o *weft.Op) error {
 			return near.Peer(name(t, "own/0")).StartSendDelivered(o, 6, make([]byte, 8<<20))
 		})
-		unexpected(t, c[1], "own/0", 1) // what is sent toward it is under way
+		unexpected(t, c[1], "own/0", 1) // the send to it is in flight
 		watch := startWatch(t)
 		if err := victim.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -319,7 +319,8 @@ func TestAKilledDaemonIsGoneForItsProcessesAndUnreachableForOthersAndComesBack(t
 			if err := ends(t, what, errs); !errors.Is(err, weft.ErrNICGone) {
 				t.Errorf("%s at the killed daemon ended with %v, want NIC gone", what, err)
 			}
-			watch.within(t, what+" at the killed daemon has ended", limits.DaemonPatience) // its socket tells, not its silence
+			// its socket tells, not its silence
+			watch.within(t, what+" at the killed daemon has ended", limits.DaemonPatience)
 		}
 		for what, errs := range map[string]<-chan error{"a receive": receiving, "a send": toward} {
 			if err := ends(t, what, errs); !errors.Is(err, weft.ErrUnreachable) {
@@ -362,7 +363,8 @@ func TestADaemonThatEndsInOrderSaysSo(t *testing.T) {
 	onLinks(t, 0, func(t *testing.T, s *site) {
 		c := s.c
 		for i := range c {
-			c[i].UnreachableAfter = daemon.Duration(time.Hour) // what ends does not end by silence
+			// no operation ends because a NIC is silent
+			c[i].UnreachableAfter = daemon.Duration(time.Hour)
 		}
 		s.run(t, 0)
 		other := s.child(t, 1)
@@ -370,7 +372,9 @@ func TestADaemonThatEndsInOrderSaysSo(t *testing.T) {
 		wait(t, near, "own/0")
 		parked := ending(t, func(o *weft.Op) error { return own.StartRecv(o, weft.AnyProcess, 5, nil) })
 		receiving := ending(t, func(o *weft.Op) error { return near.StartRecv(o, name(t, "own/0"), 6, nil) })
-		heeded(t, near) // else the receive may be one from a process that has gone, which waits for the next of its name
+		// Otherwise the receive may name a process that has gone, and wait for the next process
+		// of that name.
+		heeded(t, near)
 		conn, err := ctl.Dial(t.Context(), c[1].Socket)
 		if err != nil {
 			t.Fatal(err)
@@ -466,13 +470,16 @@ func TestProcessesComeAndGoWhileOthersTalk(t *testing.T) {
 		wait(t, a, "b/0")
 		wait(t, b, "a/0")
 		var all sync.WaitGroup
-		var came, left atomic.Int64 // guests, among them those that have gone; and the series of them that have ended
-		var between atomic.Int64    // exchanges during which guests came
+		// came counts guests, also those that have gone; left counts the series of guests that
+		// have ended.
+		var came, left atomic.Int64
+		var between atomic.Int64 // exchanges during which guests came
 		const guests, rounds = 4, 20
 		for i := range guests {
-			all.Go(func() { // comes, leaves something behind at both, and goes
+			all.Go(func() { // attaches, leaves something at both ends, and closes
 				defer left.Add(1)
-				for round := 0; (round < rounds || between.Load() == 0) && !t.Failed(); round++ { // exchanges may take longer than all rounds
+				// exchanges may take longer than all rounds
+				for round := 0; (round < rounds || between.Load() == 0) && !t.Failed(); round++ {
 					p, err := attach(t.Context(), c[i%2].Socket, fmt.Sprintf("guest/%d", i))
 					if err != nil {
 						t.Errorf("guest %d, round %d: %v", i, round, err)
@@ -512,7 +519,8 @@ func TestProcessesComeAndGoWhileOthersTalk(t *testing.T) {
 
 func TestOneNodeIsEnoughToJoinAFabric(t *testing.T) {
 	c := configs(t, 3)
-	c[0].Nodes, c[2].Nodes = c[0].Nodes[1:2], c[2].Nodes[1:2] // both know the one in the middle only
+	// both know only the daemon in the middle
+	c[0].Nodes, c[2].Nodes = c[0].Nodes[1:2], c[2].Nodes[1:2]
 	c[1].Nodes = nil
 	run(t, c...)
 	a, b := mustAttach(t, c[0], "a/0"), mustAttach(t, c[2], "b/0")
@@ -550,7 +558,8 @@ func TestWhoIsNotAllowedMayNotAttach(t *testing.T) {
 		t.Skip("only root can become another user")
 	}
 	c := configs(t, 1)[0]
-	c.AllowGIDs = []int{12345} // so that every user can connect, and the daemon has to look which user it is
+	// so that every user can connect, and the daemon has to check which user it is
+	c.AllowGIDs = []int{12345}
 	run(t, c)
 	dir := strings.TrimSuffix(c.Socket, "/0.sock")
 	for d := dir; strings.HasPrefix(d, os.TempDir()+"/"); d = d[:strings.LastIndexByte(d, '/')] {
@@ -574,7 +583,7 @@ func TestWhoIsNotAllowedMayNotAttach(t *testing.T) {
 	if out := try(12345); out != "ready\n" {
 		t.Errorf("a member of the group was told %q", out)
 	}
-	others := []uint32{12345} // behind more than a first look has room for
+	others := []uint32{12345} // after more groups than the first query has room for
 	for g := range uint32(200) {
 		others = append(others, 20000+g)
 	}
@@ -592,7 +601,7 @@ func marshal(t *testing.T, c daemon.Config) string {
 	return string(b)
 }
 
-// rawAttach attaches without a process half, as a hostile program would.
+// rawAttach attaches without a process half, as a hostile program can.
 func rawAttach(t *testing.T, c daemon.Config, name string) *ctl.Attachment {
 	t.Helper()
 	conn, err := ctl.Dial(t.Context(), c.Socket)
@@ -620,7 +629,8 @@ func TestAHostileProcessHarmsOnlyItself(t *testing.T) { // decision 10
 			defer close(stop)
 			garbage := payload(uint64(i), 2*len(h.RW))
 			for round := range 200 {
-				copy(h.RW, garbage[round*4096:]) // every word of it at some time: commands, contexts, doorbells
+				// over the rounds, every word: commands, contexts, doorbells
+				copy(h.RW, garbage[round*4096:])
 				w.Kick()
 				if w.Gone() {
 					return

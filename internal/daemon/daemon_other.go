@@ -12,15 +12,17 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// Daemon needs memfd, eventfd, epoll and packet sockets, so here New says that there is none.
+// Daemon needs memfd, eventfd, epoll and packet sockets. This system lacks them, so New always
+// fails.
 type Daemon struct{}
 
-// New checks the configuration and then says what is missing.
+// New checks the configuration and then returns an error that says what is missing.
 func New(c Config, _ io.Writer) (*Daemon, error) {
 	if _, err := c.check(); err != nil {
 		return nil, err
 	}
-	return nil, errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+	return nil, errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS +
+		"; open the NIC inside the process instead (weft.Open)")
 }
 
 // ID, Addr, Socket and Run are never called, since there is no Daemon.

@@ -10,10 +10,11 @@ import (
 	"github.com/weftnet/weft/internal/procstat"
 )
 
-// awaitDeath waits until a process that is about to end is dead, at most limits.DeathWait. A process
-// closes its connection some time before it is dead: the kernel frees its memory in between. If other
-// processes learned of the end at once, they could be dead earlier, and their keepers would take them
-// for the cause. A process that has only closed its connection is not waited for.
+// awaitDeath waits until a process that is about to end is dead, for at most limits.DeathWait. A
+// process closes its connection some time before it is dead: the kernel frees its memory in
+// between. If other processes heard of the end at once, they could die earlier than it, and their
+// keepers would take them for the cause. awaitDeath does not wait for a process that has only
+// closed its connection.
 func (d *Daemon) awaitDeath(pid int) {
 	if pid <= 0 || d.ctx.Err() != nil {
 		return

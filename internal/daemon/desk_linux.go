@@ -8,9 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// desk is where requests of other NICs wait for one of the control process's servers. Each NIC has
-// a queue of its own, and the queues take turns. A NIC that asks much, or takes no answers, holds
-// up itself alone:
+// desk holds requests of other NICs until one of the control process's servers takes them. Each
+// NIC has its own queue, and the queues take turns. A NIC that asks much, or does not take its
+// answers, delays only itself:
 //
 //	at most controlServersPerPeer servers answer one NIC
 //	at most limits.ControlWaiting requests of one NIC wait, and limits.ControlWaitingAll of all NICs
@@ -18,13 +18,13 @@ import (
 type desk struct {
 	mu      sync.Mutex
 	news    sync.Cond
-	queues  map[uint64]*peerQueue // by NIC, of those that wait or are served
+	queues  map[uint64]*peerQueue // by NIC, for NICs with waiting or served requests
 	turns   []uint64              // NICs with a queue; the first was served longest ago
 	waiting int                   // requests in all queues
 	closed  bool
 }
 
-// peerQueue is what one NIC waits for.
+// peerQueue holds the requests of one NIC.
 type peerQueue struct {
 	requests []asked // oldest first
 	serving  int     // servers that answer it
@@ -34,7 +34,7 @@ type peerQueue struct {
 type asked struct {
 	m    proc.Message
 	body []byte
-	bad  error // why it is refused whatever it says; nil: it is not
+	bad  error // why it is refused, whatever its content; nil: it is not
 	came time.Time
 }
 
@@ -85,7 +85,7 @@ func (k *desk) take() (a asked, ok bool) {
 	return asked{}, false
 }
 
-// done says that a request of a NIC was served.
+// done notes that a request of a NIC was served.
 func (k *desk) done(nic uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,7 +103,7 @@ func (k *desk) done(nic uint64) {
 	k.news.Signal()
 }
 
-// close ends all takes.
+// close ends all calls of take.
 func (k *desk) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 func askedBy(nic uint64) asked { return asked{m: proc.Message{NIC: nic}} }
 
-// takes takes n requests, none of which is done, and says whose they are.
+// takes takes n requests without ending any, and returns their NICs.
 func (k *desk) takes(t *testing.T, n int) (nics []uint64) {
 	t.Helper()
 	for range n {
@@ -35,7 +35,7 @@ func TestANICThatAsksMuchHoldsHalfOfTheServersAtMost(t *testing.T) {
 	if got := k.takes(t, 2); got[0] != 1 || got[1] != 1 {
 		t.Fatalf("served are %v", got)
 	}
-	k.put(askedBy(2)) // all the others of NIC 1 stand before it
+	k.put(askedBy(2)) // all the others of NIC 1 are before it
 	k.put(askedBy(3))
 	if got := k.takes(t, 2); got[0] != 2 || got[1] != 3 {
 		t.Errorf("while two requests of NIC 1 are served, those of NICs %v follow; want 2 and 3", got)

@@ -11,17 +11,18 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// A door is the one socket of a daemon, and its accounts of the callers. The links behind it are engines of their own,
-// each with its NIC id, its loop and its processes (NETSTAR-8):
+// A door is the one socket of a daemon, with its accounts of the callers. The links behind it are
+// separate engines, each with its NIC id, its loop and its processes (NETSTAR-8):
 //
 //	           ┌─ "fast0" ─► Daemon: engine, loop, control process ── frames ── link
 //	socket ────┤
 //	           └─ "slow0" ─► Daemon: engine, loop, control process ── frames ── link
 //
-// A request names its link; one that names none is for the first. A connection that has attached stays with the link of its process.
+// A request names its link. A request without a name is for the first link. A connection that has
+// attached stays with the link of its process.
 type door struct {
 	links  []*Daemon // at least one
-	places *places   // for ranks of jobs, whatever link those use
+	places *places   // for ranks of jobs, on any link
 
 	listener *ctl.Listener
 
@@ -33,16 +34,19 @@ type door struct {
 	callers   map[int]*caller // by pid
 	strangers int             // connections that have not attached
 	closing   bool
-	awaiting  []*ctl.Client // wait for the end of their connection, which is the daemon's; see answerShutdown
-	served    sync.WaitGroup
-	turning   chan struct{} // has a token for each client that is being turned away
+	// They wait for the end of their connection, which is the daemon's end; see answerShutdown.
+	awaiting []*ctl.Client
+	served   sync.WaitGroup
+	turning  chan struct{} // holds a token for each client that is being turned away
 }
 
 func newDoor(subreaper bool) *door {
-	return &door{places: newPlaces(subreaper), clients: map[*client]bool{}, callers: map[int]*caller{}, ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16)}
+	return &door{places: newPlaces(subreaper), clients: map[*client]bool{}, callers: map[int]*caller{},
+		ctx: context.Background(), stop: func() {}, turning: make(chan struct{}, 16)}
 }
 
-// take takes what the daemon needs, the socket first: the process that has it is the one daemon.
+// take acquires what the daemon needs, the socket first: only one process can hold it, and that
+// one is the daemon.
 func (h *door) take() (err error) {
 	first := h.links[0]
 	s := &first.settings
@@ -67,7 +71,7 @@ func (h *door) take() (err error) {
 	return h.provideFiles()
 }
 
-// of returns err with the name of the link that it concerns, if there are several.
+// of returns err, with the name of the link that it concerns if there are several links.
 func (h *door) of(d *Daemon, err error) error {
 	if err == nil || len(h.links) == 1 {
 		return err
@@ -75,7 +79,7 @@ func (h *door) of(d *Daemon, err error) error {
 	return fmt.Errorf("link %s: %w", d.settings.linkName(), err)
 }
 
-// called returns the link with that name. The empty name is that of the first.
+// called returns the link with that name, or the first link if the name is empty.
 func (h *door) called(name string) (*Daemon, error) {
 	if name == "" {
 		return h.links[0], nil
@@ -117,9 +121,10 @@ func (h *door) run(ctx context.Context) error {
 	return errors.Join(err, h.close())
 }
 
-// serveAll serves until ctx is done, and then lets all processes go. The loops run.
+// serveAll serves until ctx is done, and then ends all processes. The loops must be running.
 func (h *door) serveAll(ctx context.Context) error {
-	coming, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin) // a signal that comes meanwhile is an orderly end, too
+	// A signal that comes meanwhile is an orderly end, too.
+	coming, cancel := context.WithTimeout(context.WithoutCancel(ctx), askWithin)
 	defer cancel()
 	var err error
 	for _, d := range h.links {
@@ -138,7 +143,7 @@ func (h *door) serveAll(ctx context.Context) error {
 	h.places.close() // before the NICs: the keepers tell their launchers why
 	for _, d := range h.links {
 		d.log.Info("NIC is going down")
-		d.loop.Do(d.engine.Close) // peers get a goodbye, processes see the word and are woken
+		d.loop.Do(d.engine.Close) // peers get a goodbye; processes see its word and wake
 		d.control.close()
 	}
 	err = h.hangUp()
@@ -164,7 +169,7 @@ func (h *door) hangUp() error {
 	return h.listener.Close()
 }
 
-// close frees what New took. Nothing runs any more.
+// close frees what New acquired. Nothing may be running any more.
 func (h *door) close() error {
 	var errs []error
 	if h.listener != nil {
@@ -185,12 +190,14 @@ func (h *door) close() error {
 // list describes the links to a tool.
 func (h *door) list() (l []ctl.Link) {
 	for _, d := range h.links {
-		l = append(l, ctl.Link{Name: d.settings.linkName(), Kind: d.link.now(), NIC: d.id, Address: d.Addr().String(), Processes: len(d.processes())})
+		l = append(l, ctl.Link{Name: d.settings.linkName(), Kind: d.link.now(), NIC: d.id,
+			Address: d.Addr().String(), Processes: len(d.processes())})
 	}
 	return l
 }
 
-// giveProcessors gives every loop a processor of the Go scheduler, and the other goroutines two. A loop never gives up
-// its own. A goroutine in a system call keeps one until the runtime notices, which can take 10 ms. With only one processor
-// beside the loops, nothing would be answered in this time.
+// giveProcessors gives every loop its own processor of the Go scheduler, and the other goroutines
+// two. A loop never yields its processor. A goroutine in a system call keeps one until the
+// runtime notices, which can take 10 ms. With only one processor for all goroutines but the
+// loops, nothing would be answered in that time.
 func giveProcessors(loops int) { runtime.GOMAXPROCS(max(loops+2, runtime.GOMAXPROCS(0))) }

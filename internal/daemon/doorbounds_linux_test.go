@@ -34,7 +34,8 @@ func connected(t *testing.T) *ctl.Client {
 	return c
 }
 
-// enterAs has a process connect. Its connections are one, so that many need no descriptors.
+// enterAs enters a process as a caller. Its connections are all the same one, so that many need
+// no descriptors.
 func enterAs(t *testing.T, h *door, conn *ctl.Client, pid int) *client {
 	t.Helper()
 	conn.Peer.PID = pid
@@ -60,11 +61,11 @@ func TestTheStrangerThatWasSilentTheLongestMakesWay(t *testing.T) {
 	if h.strangers != limits.Strangers-1 || process.caller.strangers != limits.StrangersPerProcess-1 || !process.heard.IsZero() {
 		t.Errorf("with one that has attached there are %d strangers, %d of its caller", h.strangers, process.caller.strangers)
 	}
-	enterAs(t, h, conn, 1000) // takes the place of the one that has attached
+	enterAs(t, h, conn, 1000) // takes the stranger's place that the attached one left
 	if all[1].heard.IsZero() {
 		t.Error("a stranger makes way though there is room")
 	}
-	h.spend(all[1], 1) // it has asked for something
+	h.spend(all[1], 1) // it has made a request
 	enterAs(t, h, conn, 1001)
 	if all[1].heard.IsZero() || !all[2].heard.IsZero() || all[2].caller.strangers != limits.StrangersPerProcess-2 || h.strangers != limits.Strangers {
 		t.Errorf("the one that was silent the longest has made way: %v; there are %d strangers", all[2].heard.IsZero(), h.strangers)
@@ -93,7 +94,7 @@ func TestNoConnectionEntersAtTheEnd(t *testing.T) {
 	}
 }
 
-// The end of a daemon waits for no caller that owes.
+// The end of a daemon does not wait for a caller that owes.
 func TestARequestOfACallerThatOwesWaitsForItsTurnOrTheEnd(t *testing.T) {
 	h := newDoor(false)
 	ctx, cancel := context.WithCancel(t.Context())

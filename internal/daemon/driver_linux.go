@@ -7,14 +7,15 @@ import (
 	"github.com/weftnet/weft/internal/poller"
 )
 
-// driverWaiter lets goroutines of the daemon, which is the driver of its NIC (QNIX-49), wait for the NIC. The loop polls
-// until the last of them has gone, so each waiter is answered.
+// driverWaiter lets goroutines of the daemon wait for the NIC. The daemon is the driver of its
+// NIC (QNIX-49). The loop polls until the last of these goroutines has ended, so each waiter is
+// answered.
 type driverWaiter struct {
 	loop    *poller.Loop
 	waiters idle.Waiters
 }
 
-// rung is called by the engine, within its poll.
+// rung wakes the waiters. The engine calls it, within its poll.
 func (w *driverWaiter) rung() { w.waiters.WakeReady() }
 
 func (w *driverWaiter) Wait(ctx context.Context, ready func() bool) error {

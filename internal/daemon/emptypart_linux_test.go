@@ -7,7 +7,8 @@ import (
 	weft "github.com/weftnet/weft"
 )
 
-// Several parts have to lie in regions. Parts of no bytes are none: the one beside them may lie anywhere.
+// If there are several parts, they must lie in regions. A part of no bytes does not count: the
+// other one may lie anywhere.
 func TestADatagramComesIntoOnePartBesideEmptyOnes(t *testing.T) {
 	c := configs(t, 1)
 	run(t, c...)

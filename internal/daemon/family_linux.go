@@ -18,15 +18,15 @@ import (
 	"github.com/weftnet/weft/internal/procstat"
 )
 
-// family is the child processes of this process. Each keeper adopts the orphans of its job. If a keeper
-// dies, its children become children of the daemon, which is a child subreaper too: family finds them, kills
-// them, and reaps them.
+// family is the child processes of this process. Each keeper adopts the orphans of its job. If a
+// keeper dies, its children become children of the daemon, which is a child subreaper too. family
+// then finds, kills and reaps them.
 type family struct {
 	subreaper bool
 
 	mu    sync.Mutex
-	own   map[int]bool // keepers that are not reaped
-	elder map[int]bool // children from before the daemon
+	own   map[int]bool // keepers that are not reaped yet
+	elder map[int]bool // children from before the daemon started
 }
 
 // adopt makes this process the parent of orphans among its descendants.
@@ -69,7 +69,7 @@ func (f *family) wait(c *exec.Cmd) error {
 	return err
 }
 
-// reapOrphans reaps orphans that end, until done.
+// reapOrphans reaps orphans that end, until done is closed.
 func (f *family) reapOrphans(done <-chan struct{}) {
 	if !f.subreaper {
 		return
@@ -87,8 +87,9 @@ func (f *family) reapOrphans(done <-chan struct{}) {
 	}
 }
 
-// reap reaps the orphans that have ended. A pid that wait may still use is left alone. /proc is read only if such
-// a pid hides the orphans: most calls find nothing, and a scan of /proc takes some milliseconds.
+// reap reaps the orphans that have ended. It leaves a pid alone that wait may still use. It reads
+// /proc only if such a pid hides the orphans: most calls find nothing, and a scan of /proc takes
+// some milliseconds.
 func (f *family) reap() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,20 +110,21 @@ func (f *family) reap() {
 	}
 }
 
-// leftovers are the processes that a keeper, which has ended, has left: orphans which are younger than it, and
-// their descendants. If this process is the first of its container, other orphans come to it as well, so
-// those must be the job's user's.
+// leftovers returns the processes that an ended keeper has left: the orphans that are younger
+// than the keeper, and their descendants. If this process is the first of its container, other
+// orphans come to it as well; then only those of the job's user count.
 func (f *family) leftovers(since uint64, uid int) map[int]process {
 	if childless() {
 		return nil
 	}
 	all := processTable()
-	f.mu.Lock() // behind the table: start holds the lock until own has what it forked
+	f.mu.Lock() // after the table: start holds the lock until own has its fork
 	own := maps.Clone(f.own)
 	f.mu.Unlock()
 	found := make(map[int]process)
 	for pid, p := range all {
-		if p.Parent == os.Getpid() && !own[pid] && !f.elder[pid] && p.Began >= since && (os.Getpid() != 1 || p.uid(pid) == uid) {
+		if p.Parent == os.Getpid() && !own[pid] && !f.elder[pid] && p.Began >= since &&
+			(os.Getpid() != 1 || p.uid(pid) == uid) {
 			found[pid] = p
 		}
 	}
@@ -145,8 +147,8 @@ func (f *family) leftovers(since uint64, uid int) map[int]process {
 	return found
 }
 
-// endLeftovers kills the leftovers of a keeper, and returns those that SIGKILL did not end within the time. It
-// stops them first, so that they cannot fork faster than they are killed.
+// endLeftovers kills the leftovers of a keeper, and returns those that SIGKILL did not end within
+// the time. It stops them first, so that they cannot fork faster than it kills them.
 func (f *family) endLeftovers(since uint64, uid int, within time.Duration) (unkillable []int) {
 	if !f.subreaper {
 		return nil
@@ -168,8 +170,8 @@ func (f *family) endLeftovers(since uint64, uid int, within time.Duration) (unki
 	}
 }
 
-// childless reports whether this process has no child, and so no descendant: the orphans below it become its
-// children. Threads count as one process.
+// childless reports whether this process has no child, and so no descendant: the orphans below it
+// become its children. Threads count as one process.
 func childless() bool {
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
 	return errors.Is(err, unix.ECHILD)
@@ -182,19 +184,19 @@ func endedChild() int {
 	if err != nil {
 		return 0
 	}
-	// si_pid is the first field of a union behind three numbers. The union holds pointers.
+	// si_pid is the first field of a union that follows three numbers. The union holds pointers.
 	const word = unsafe.Sizeof(uintptr(0))
 	behind := unsafe.Offsetof(info.Code) + unsafe.Sizeof(info.Code)
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), (behind+word-1)/word*word)))
 }
 
-// leftoversEvery is how often leftovers are looked for until there are none.
+// leftoversEvery is the interval between two looks for leftovers.
 const leftoversEvery = 2 * time.Millisecond
 
 // process is a row of the table of processes.
 type process struct{ procstat.Stat }
 
-// uid is the user of a process; -1 if it has ended.
+// uid returns the user of a process, or -1 if the process has ended.
 func (p process) uid(pid int) int {
 	var st unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil {
@@ -203,7 +205,7 @@ func (p process) uid(pid int) int {
 	return int(st.Uid)
 }
 
-// signal sends a signal to the process, and to no later one with its pid.
+// signal sends a signal to the process, and not to a later process with the same pid.
 func (p process) signal(pid int, sig unix.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -218,7 +220,7 @@ func (p process) signal(pid int, sig unix.Signal) {
 	}
 }
 
-// processTable reads /proc. Processes that end meanwhile may be missing.
+// processTable reads /proc. Processes that end during the call may be missing.
 func processTable() map[int]process {
 	all := make(map[int]process)
 	for _, pid := range procstat.PIDs() {
@@ -229,7 +231,8 @@ func processTable() map[int]process {
 	return all
 }
 
-// startOf is when a process began, in clock ticks since boot; the largest number if it has ended.
+// startOf returns when a process began, in clock ticks since boot. If the process has ended, it
+// returns the largest number.
 func startOf(pid int) uint64 {
 	p, ok := procstat.Read(pid)
 	if !ok {

@@ -39,8 +39,8 @@ func TestAnEndedChildIsFoundWithoutProc(t *testing.T) {
 	}
 }
 
-// A keeper that is forked while the leftovers of another one are looked for is a child like those. Taken for one of
-// them, it would be killed.
+// A keeper may be forked while the leftovers of another one are searched. It is a child like
+// those; if it were taken for one of them, it would be killed.
 func TestAKeeperThatStartsMeanwhileIsNoLeftover(t *testing.T) {
 	f := family{own: make(map[int]bool), elder: make(map[int]bool)}
 	for pid, p := range processTable() {

@@ -7,20 +7,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a daemon needs of file descriptors.
+// Numbers of file descriptors that a daemon needs.
 const (
-	filesPerProcess  = 3   // its connection, the eventfd by which it rings, the socket by which it is woken
-	filesPerPrepared = 2   // the memory of a VNI that is idle; those of one in use are its process's
-	filesBesides     = 128 // link, gossip, epoll, log, tools, and what processes need for a moment while they attach
+	filesPerProcess  = 3 // its connection, the eventfd that it rings, the socket that wakes it
+	filesPerPrepared = 2 // the memory of an idle VNI; the memory of a used one is its process's
+	// Link, gossip, epoll, log, tools, and what processes need for a moment while they attach.
+	filesBesides = 128
 )
 
-// filesNeeded is how many descriptors so many processes need at a time.
+// filesNeeded returns how many descriptors the daemon needs for that many processes.
 func filesNeeded(processes, prepared int) int {
 	return filesBesides + filesPerProcess*processes + filesPerPrepared*prepared
 }
 
-// raiseFiles raises the limit on file descriptors to what is needed, and returns what it is then. The soft limit the Go
-// runtime has raised already; the hard one only root may raise.
+// raiseFiles raises the limit on file descriptors to the needed number, and returns the new
+// limit. The Go runtime has raised the soft limit already; only root may raise the hard limit.
 func raiseFiles(needed int) (limit int, err error) {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
@@ -30,14 +31,16 @@ func raiseFiles(needed int) (limit int, err error) {
 		return int(min(r.Cur, 1<<30)), nil
 	}
 	for _, most := range []uint64{max(r.Max, uint64(needed)), r.Max} {
-		if unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: min(most, max(uint64(needed), r.Cur)), Max: most}) == nil {
+		if unix.Setrlimit(unix.RLIMIT_NOFILE,
+			&unix.Rlimit{Cur: min(most, max(uint64(needed), r.Cur)), Max: most}) == nil {
 			return int(min(most, uint64(needed))), nil
 		}
 	}
 	return int(r.Cur), nil
 }
 
-// provideFiles raises the limit on descriptors for as many processes as may attach to all links, or logs how many will find some.
+// provideFiles raises the limit on descriptors for all processes that may attach to all links. If
+// that fails, it logs for how many the limit is enough.
 func (h *door) provideFiles() error {
 	d := h.links[0]
 	p, prepared := len(h.links)*d.settings.config.maxProcesses(), len(h.links)*d.settings.prepared
@@ -54,11 +57,12 @@ func (h *door) provideFiles() error {
 	return nil
 }
 
-// explainFiles adds to an error what can be done about it, if descriptors are short.
+// explainFiles adds the cure to an error that is due to a lack of descriptors.
 func explainFiles(err error) error {
 	var r unix.Rlimit
 	if !errors.Is(err, unix.EMFILE) || unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the daemon may have %d file descriptors; raise its limit (ulimit -n, or LimitNOFILE of systemd)", err, r.Cur)
+	return fmt.Errorf("%w: the daemon may have %d file descriptors; raise its limit (ulimit -n, or LimitNOFILE of systemd)",
+		err, r.Cur)
 }

@@ -35,8 +35,9 @@ func accepted(t *testing.T, pid int) *ctl.Client {
 	return conn
 }
 
-// Where strangers have all the connections that they may have, a new one takes the place of the one that has been silent the longest. Neither an
-// attached process nor a tool that has just asked loses its connection.
+// If strangers have all the connections that they may have, a new one displaces the one that has
+// been silent longest. Neither an attached process nor a tool that has just asked loses its
+// connection.
 func TestAFloodOfConnectionsEndsTheOneThatIsSilentTheLongest(t *testing.T) {
 	h := newDoor(false)
 	var pid int
@@ -54,7 +55,7 @@ func TestAFloodOfConnectionsEndsTheOneThatIsSilentTheLongest(t *testing.T) {
 	h.attached(attached, &session{})
 	all := []*client{enter(time.Hour), enter(2 * time.Hour), enter(time.Minute), enter(30 * time.Minute)}
 	for _, next := range []int{1, 0, 2} {
-		if next == 2 { // the fourth is not silent any more
+		if next == 2 { // the fourth is silent no longer
 			h.begin(all[3])
 			all[3].end()
 		}
@@ -121,7 +122,7 @@ func TestAnAttachThatIsRefusedLeavesNothing(t *testing.T) {
 	}
 }
 
-// Any user may ask which NICs there are. Only its own user and root end a daemon.
+// Any user may list the NICs. Only its own user and root may end a daemon.
 func TestAnotherUserDoesNotEndADaemon(t *testing.T) {
 	b := newBench(t)
 	other := accepted(t, 4711)

@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// VNIs is the [vni] table of the configuration: how large the virtual network interfaces of processes are (QNIX-61) that
-// do not ask for another size, and how large they may be.
+// VNIs is the [vni] table of the configuration. It holds the sizes of the virtual network
+// interfaces of processes (QNIX-61) that ask for no other size, and the largest sizes that a
+// process may ask for.
 type VNIs struct {
 	Commands    int `toml:"commands"`
 	Contexts    int `toml:"contexts"`
@@ -28,9 +29,9 @@ type VNIs struct {
 type parameter struct {
 	key    string // in the file
 	name   string // with QNIX's letter
-	also   string // what else is expected of it
+	also   string // a further condition
 	least  int
-	limit  int // what no configuration exceeds
+	limit  int // the bound of every configuration
 	usual  int
 	of     func(*vni.Geometry) *int
 	asked  func(*ctl.Geometry) int
@@ -39,17 +40,25 @@ type parameter struct {
 
 // parameters are N, M, K and Q.
 var parameters = []parameter{
-	{"commands", "commands (N)", ", a multiple of 8", 16, limits.MaxCommands, limits.Commands, func(g *vni.Geometry) *int { return &g.Commands },
-		func(a *ctl.Geometry) int { return a.Commands }, func(v *VNIs) (*int, *int) { return &v.Commands, &v.MaxCommands }},
-	{"contexts", "contexts (M)", "", 1, limits.MaxContexts, limits.Contexts, func(g *vni.Geometry) *int { return &g.Contexts },
-		func(a *ctl.Geometry) int { return a.Contexts }, func(v *VNIs) (*int, *int) { return &v.Contexts, &v.MaxContexts }},
-	{"descriptors", "descriptors (K)", "", 1, limits.Descriptors, limits.Descriptors, func(g *vni.Geometry) *int { return &g.Descriptors },
-		func(a *ctl.Geometry) int { return a.Descriptors }, func(v *VNIs) (*int, *int) { return &v.Descriptors, &v.MaxDescriptors }},
-	{"pool_pages", "pool pages (Q)", "", 1, limits.MaxPoolPages, limits.PoolPages, func(g *vni.Geometry) *int { return &g.PoolPages },
-		func(a *ctl.Geometry) int { return a.PoolPages }, func(v *VNIs) (*int, *int) { return &v.PoolPages, &v.MaxPoolPages }},
+	{"commands", "commands (N)", ", a multiple of 8", 16, limits.MaxCommands, limits.Commands,
+		func(g *vni.Geometry) *int { return &g.Commands },
+		func(a *ctl.Geometry) int { return a.Commands },
+		func(v *VNIs) (*int, *int) { return &v.Commands, &v.MaxCommands }},
+	{"contexts", "contexts (M)", "", 1, limits.MaxContexts, limits.Contexts,
+		func(g *vni.Geometry) *int { return &g.Contexts },
+		func(a *ctl.Geometry) int { return a.Contexts },
+		func(v *VNIs) (*int, *int) { return &v.Contexts, &v.MaxContexts }},
+	{"descriptors", "descriptors (K)", "", 1, limits.Descriptors, limits.Descriptors,
+		func(g *vni.Geometry) *int { return &g.Descriptors },
+		func(a *ctl.Geometry) int { return a.Descriptors },
+		func(v *VNIs) (*int, *int) { return &v.Descriptors, &v.MaxDescriptors }},
+	{"pool_pages", "pool pages (Q)", "", 1, limits.MaxPoolPages, limits.PoolPages,
+		func(g *vni.Geometry) *int { return &g.PoolPages },
+		func(a *ctl.Geometry) int { return a.PoolPages },
+		func(v *VNIs) (*int, *int) { return &v.PoolPages, &v.MaxPoolPages }},
 }
 
-// geometry checks the configuration's sizes and fills in what it leaves open.
+// geometry checks the sizes in the configuration and fills in the missing ones.
 func (c Config) geometry() (usual, most vni.Geometry, prepared int, err error) {
 	var v VNIs
 	if c.VNI != nil {
@@ -61,13 +70,15 @@ func (c Config) geometry() (usual, most vni.Geometry, prepared int, err error) {
 			*m = p.limit
 		}
 		if *m < p.least || *m > p.limit {
-			return usual, most, 0, c.lines.At("vni.max_"+p.key, fmt.Errorf("vni: at most %d %s; expected a bound of %d to %d", *m, p.name, p.least, p.limit))
+			return usual, most, 0, c.lines.At("vni.max_"+p.key,
+				fmt.Errorf("vni: at most %d %s; expected a bound of %d to %d", *m, p.name, p.least, p.limit))
 		}
 		if *u == 0 {
 			*u = min(p.usual, *m)
 		}
 		if *u < p.least || *u > *m {
-			return usual, most, 0, c.lines.At("vni."+p.key, fmt.Errorf("vni: %d %s; expected %d to %d%s", *u, p.name, p.least, *m, p.also))
+			return usual, most, 0, c.lines.At("vni."+p.key,
+				fmt.Errorf("vni: %d %s; expected %d to %d%s", *u, p.name, p.least, *m, p.also))
 		}
 		*p.of(&usual), *p.of(&most) = *u, *m
 	}
@@ -78,13 +89,14 @@ func (c Config) geometry() (usual, most vni.Geometry, prepared int, err error) {
 		v.Prepared = min(limits.Processes, c.maxProcesses())
 	}
 	if v.Prepared < 0 || v.Prepared > c.maxProcesses() {
-		return usual, most, 0, c.mistake("vni.prepared", "%d; expected up to max_processes, %d", v.Prepared, c.maxProcesses())
+		return usual, most, 0, c.mistake("vni.prepared", "%d; expected up to max_processes, %d", v.Prepared,
+			c.maxProcesses())
 	}
 	return usual, most, v.Prepared, nil
 }
 
-// choose is the geometry of a process that asks for one: what it leaves open is as usual, but for the commands, which are
-// enough for its contexts.
+// choose returns the geometry of a process. A size that the process leaves open is the usual one,
+// but the number of commands is enough for the process's contexts.
 func (s *settings) choose(a *ctl.Geometry) (vni.Geometry, error) {
 	g := s.usual
 	if a == nil {
@@ -106,6 +118,6 @@ func (s *settings) choose(a *ctl.Geometry) (vni.Geometry, error) {
 	return g, g.Validate()
 }
 
-// commandsPerContext is how many commands a process gets for each of its contexts, unless it asks for another number: one
-// for an operation and one for a Cancel in each list.
+// commandsPerContext is how many commands a process gets for each of its contexts, unless it asks
+// for another number: one for an operation and one for a Cancel in each list.
 const commandsPerContext = 4

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// controlCalls are the calls of a process that ask its daemon over the socket.
+// controlCalls returns the calls of a process that send its daemon a request over the socket.
 func controlCalls(t *testing.T, p *weft.Process) map[string]func() error {
 	return map[string]func() error{
 		"AppGroup":        func() error { _, err := p.AppGroup(t.Context()); return err },

@@ -11,18 +11,18 @@ import (
 	"github.com/weftnet/weft/internal/registry/gossip"
 )
 
-// DefaultGossipPort is the UDP and TCP port of gossip unless told otherwise.
+// DefaultGossipPort is the UDP and TCP port of gossip unless configured otherwise.
 const DefaultGossipPort = 7701
 
-// Gossip is the part of a Config that has NICs find one another without a list of nodes.
+// Gossip is the part of a Config by which NICs find one another without a list of nodes.
 type Gossip struct {
 	Listen         string   `toml:"listen"`
 	Seeds          []string `toml:"seeds"`
-	KeyFile        string   `toml:"key_file"` // of earlier releases: refused with the cure
+	KeyFile        string   `toml:"key_file"` // a key of earlier releases: refused, with the cure
 	FailureTimeout Duration `toml:"failure_timeout"`
 }
 
-// gossip checks the part. ip is that of the link.
+// gossip checks the Gossip part and returns it as a gossip.Config. ip is the address of the link.
 func (c Config) gossip(ip netip.Addr) (*gossip.Config, error) {
 	if c.Gossip == nil {
 		return nil, nil
@@ -44,8 +44,9 @@ func (c Config) gossip(ip netip.Addr) (*gossip.Config, error) {
 		g.Seeds = append(g.Seeds, a)
 	}
 	if c.Gossip.KeyFile != "" {
-		wrong("key_file", errors.New("the gossip has no key of its own any more: its key is made from the fabric key; remove key_file, "+
-			"run weft fabric show on one host, and give what it prints to weft fabric join on each of the others"))
+		wrong("key_file",
+			errors.New("the gossip has no key of its own any more: its key is made from the fabric key; remove key_file, "+
+				"run weft fabric show on one host, and give what it prints to weft fabric join on each of the others"))
 	}
 	if g.FailureTimeout, err = c.detection(); err != nil {
 		wrong("failure_timeout", err)
@@ -53,7 +54,8 @@ func (c Config) gossip(ip netip.Addr) (*gossip.Config, error) {
 	return g, errors.Join(errs...)
 }
 
-// failureTimeout is the silence after which a NIC and its names are gone; 0 is the engine's default.
+// failureTimeout returns the silence after which a NIC and its names are gone; 0 means the
+// engine's default.
 func (c Config) failureTimeout() time.Duration {
 	if c.Gossip == nil {
 		return 0
@@ -61,8 +63,8 @@ func (c Config) failureTimeout() time.Duration {
 	return time.Duration(c.Gossip.FailureTimeout)
 }
 
-// detection is how long the gossip may take to notice that a NIC is gone. What remains of the failure timeout is for the
-// engine, which asks a peer that seems gone itself before it forgets it.
+// detection returns how long the gossip may take to notice that a NIC is gone. The engine gets
+// the rest of the failure timeout: it asks a peer that seems gone before it forgets the peer.
 func (c Config) detection() (time.Duration, error) {
 	whole, asking := c.failureTimeout(), time.Duration(c.UnreachableAfter)
 	if whole == 0 {
@@ -79,7 +81,7 @@ func (c Config) detection() (time.Duration, error) {
 	return d, nil
 }
 
-// ParseSeed reads the address of a seed: the IP or the name of its host, and a port, which may be left out.
+// ParseSeed reads a seed address: the IP or the name of its host, and an optional port.
 func ParseSeed(s string) (netip.AddrPort, error) {
 	at, err := registry.Resolve(s, DefaultGossipPort)
 	switch {

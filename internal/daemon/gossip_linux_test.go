@@ -16,20 +16,22 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// gossiping are the configurations of n daemons that have no list of nodes: the first is the seed of all.
+// gossiping returns the configurations of n daemons without a list of nodes. The gossip address
+// of the first is the seed address of all.
 func gossiping(t *testing.T, n int) []daemon.Config {
 	t.Helper()
 	seed := freeport.Loopback(t)
 	all := configs(t, n)
 	for i := range all {
-		all[i].Nodes, all[i].UnreachableAfter = nil, 0 // the default, that the failure timeout may be it too
+		// the default, so that the failure timeout may also be the default
+		all[i].Nodes, all[i].UnreachableAfter = nil, 0
 		all[i].Gossip = &daemon.Gossip{Listen: "127.0.0.1:0", Seeds: []string{seed}}
 	}
 	all[0].Gossip.Listen = seed
 	return all
 }
 
-// namesAt are the names that a daemon lists, reachable or not.
+// namesAt returns the names that a daemon lists, reachable or not.
 func namesAt(t *testing.T, c daemon.Config) (names []string) {
 	t.Helper()
 	conn, err := ctl.Dial(t.Context(), c.Socket)
@@ -90,7 +92,7 @@ func TestDaemonsFindOneAnotherByGossipFromOneSeed(t *testing.T) {
 	})
 	lists(t, c[0], name...) // the late process has ended with its test
 
-	outer := t // what returns stays beyond its subtest
+	outer := t // a process that comes back outlives its subtest
 	for i, who := range []string{"the seed", "another"} {
 		t.Run("the names of a killed daemon vanish everywhere and come back: "+who, func(t *testing.T) {
 			watch := startWatch(t)
@@ -131,7 +133,8 @@ func TestDaemonsFindOneAnotherByGossipFromOneSeed(t *testing.T) {
 func TestADaemonThatEndsInOrderLeavesTheGossipAtOnce(t *testing.T) {
 	c := gossiping(t, 2)
 	for i := range c {
-		c[i].Gossip.FailureTimeout = daemon.Duration(time.Hour) // a NIC that leaves is not gone by its silence
+		// so that a NIC that leaves is not found gone by its silence
+		c[i].Gossip.FailureTimeout = daemon.Duration(time.Hour)
 	}
 	log := run(t, c[0])
 	other := child(t, "daemon", marshal(t, c[1]))

@@ -20,12 +20,14 @@ import (
 
 const (
 	teamSize      = 8
-	teamBroadcast = 200_000 // bytes; two of them are staged for a member that is stopped
+	teamBroadcast = 200_000 // bytes; two of them are staged for a stopped member
 	teamRounds    = 5
 )
 
 func init() {
-	roles["member"] = func(arg string) error { // NAME at SOCKET in the team, that stops itself once it is a member, and goes on when it can
+	// NAME at SOCKET, in the team. It stops itself once it is a member, and goes on when it is
+	// continued.
+	roles["member"] = func(arg string) error {
 		name, socket, _ := cutAt(arg)
 		p, err := attach(context.Background(), socket, name)
 		if err != nil {
@@ -51,7 +53,7 @@ func init() {
 	}
 }
 
-// received takes part in the k-th broadcast of the team, and looks at the bytes.
+// received takes part in the k-th broadcast of the team, and checks the bytes.
 func received(ctx context.Context, g *weft.Group, k int) error {
 	buf := make([]byte, teamBroadcast)
 	if err := g.Broadcast(ctx, 0, buf); err != nil || !bytes.Equal(buf, payload(uint64(k), teamBroadcast)) {
@@ -65,9 +67,10 @@ func cutAt(s string) (name, socket string, ok bool) {
 	return string(b), string(a), ok
 }
 
-// Attached processes stage what they broadcast and reduce, and a stopped one in the middle of the tree delays no member
-// below it: of eight members on four hosts, 4 has 5 and 6 below it, and 6 has 7. What its NIC has no room for it fetches from
-// the root when it goes on, and only the root waits for that.
+// Attached processes stage their broadcasts and reductions, and a stopped one in the middle of
+// the tree delays no member below it: of eight members on four hosts, 4 has 5 and 6 below it, and
+// 6 has 7. When the stopped member goes on, it fetches from the root what its NIC had no room
+// for, and only the root waits for that.
 func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 	const stopped = 4
 	c := configs(t, 4)
@@ -104,7 +107,8 @@ func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 		}
 		return nil
 	})
-	const before = 3 // the third goes by though there is no room for the stopped one; then the root waits
+	// The third passes although there is no room for the stopped member; then the root waits.
+	const before = 3
 	each := func(from, to int) {
 		t.Helper()
 		var served []<-chan error
@@ -134,7 +138,7 @@ func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 	default:
 	}
 	for deadline := time.Now().Add(patience); counted(t, c[stopped%len(c)], vni.NICCollectivesLate) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) { // counts are published now and then
+		if time.Now().After(deadline) { // counts are published at intervals
 			t.Fatal("nothing is to be fetched; the test shows too little")
 		}
 	}
@@ -150,8 +154,8 @@ func TestAttachedMembersAreServedPastOneThatIsStopped(t *testing.T) {
 	}
 }
 
-// listsGroups looks at what weft groups would print: the application's group, to which all belong anyway, and the one that
-// they have joined. A process is told the same.
+// listsGroups checks the output of weft groups: the application's group, to which all processes
+// belong anyway, and the group that they have joined. A process is told the same.
 func listsGroups(t *testing.T, c daemon.Config, p *weft.Process) {
 	t.Helper()
 	conn, err := ctl.Dial(t.Context(), c.Socket)
@@ -178,7 +182,7 @@ func listsGroups(t *testing.T, c daemon.Config, p *weft.Process) {
 	}
 }
 
-// counted is what a daemon has counted.
+// counted returns a counter of a daemon.
 func counted(t *testing.T, c daemon.Config, n vni.Counter) uint64 {
 	t.Helper()
 	conn, err := ctl.Dial(t.Context(), c.Socket)
@@ -198,7 +202,8 @@ func counted(t *testing.T, c daemon.Config, n vni.Counter) uint64 {
 	return page.Load(n)
 }
 
-// One file with the torus and all positions does for every host (QNIX-52): each NIC finds its own in it, and tells the others.
+// One file with the torus and all positions is enough for every host (QNIX-52): each NIC finds
+// its own position in it, and tells the others.
 func TestNICsFindTheirPositionsInTheSharedFile(t *testing.T) {
 	c := configs(t, 3)
 	text := "torus = [3, 1]\n"
@@ -253,7 +258,8 @@ func TestNICsFindTheirPositionsInTheSharedFile(t *testing.T) {
 	}
 }
 
-// A long collective has several pieces under way, each of which has a context until the process that waits has ended it.
+// A long collective has several pieces in flight. Each has a context until the waiting process
+// has ended it.
 func TestALongCollectiveNeedsNoMoreContextsThanThereAre(t *testing.T) {
 	c := configs(t, 1)[0]
 	run(t, c)

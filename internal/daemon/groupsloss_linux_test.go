@@ -20,7 +20,8 @@ import (
 
 var long = flag.Bool("long", false, "run the long forms of the tests: 10,000 barriers and broadcasts over a network with loss, and five minutes of processes and daemons that are killed")
 
-// lossyHosts are daemons, each a process in a network namespace of its own, on a network that loses frames.
+// lossyHosts returns daemons, each a process in its own network namespace, on a network that
+// loses frames.
 func lossyHosts(t *testing.T, n int, link string, loss float64) (*testbed.Testbed, []daemon.Config) {
 	t.Helper()
 	tb, all := lossyConfigs(t, n, link, loss)
@@ -37,7 +38,7 @@ func beginHost(t *testing.T, h *testbed.Host, c daemon.Config) *exec.Cmd {
 	return begin(t, cmd.Cmd, cmd.Start, "daemon", marshal(t, c))
 }
 
-// lossyConfigs is lossyHosts of which none is started.
+// lossyConfigs is like lossyHosts, but starts no daemon.
 func lossyConfigs(t *testing.T, n int, link string, loss float64) (*testbed.Testbed, []daemon.Config) {
 	t.Helper()
 	tb, err := testbed.New(testbed.Config{Hosts: n, Loss: loss})
@@ -55,7 +56,7 @@ func lossyConfigs(t *testing.T, n int, link string, loss float64) (*testbed.Test
 		listen := fmt.Sprintf("%v:%d", tb.Host(i).Addr(), daemon.DefaultPort)
 		nodes = append(nodes, file.Entry{Address: listen})
 		all[i] = daemon.Config{Link: link, Socket: filepath.Join(dir, fmt.Sprintf("%d.sock", i)), Listen: listen, Log: "warn",
-			UnreachableAfter: daemon.Duration(unreachableAfter)} // no bad luck with probes
+			UnreachableAfter: daemon.Duration(unreachableAfter)} // lost probes end no session
 	}
 	for i := range all {
 		all[i].Nodes = nodes
@@ -97,7 +98,7 @@ func getThrough(t *testing.T, link string) {
 					return err
 				}
 			}
-			return g.Barrier(ctx) // what was sent last is acknowledged before a member leaves
+			return g.Barrier(ctx) // the last messages are acknowledged before a member leaves
 		}))
 	}
 	for i, m := range members {
@@ -113,8 +114,8 @@ func getThrough(t *testing.T, link string) {
 	t.Logf("%d barriers and as many broadcasts, while %d frames were lost and %d were not", times, drops.Dropped, drops.Passed)
 }
 
-// barrierAndBroadcast is one round: no member may leave the barrier before all have entered it, and all must have the bytes of
-// the root, which is another one each time.
+// barrierAndBroadcast runs one round: no member may leave the barrier before all have entered it,
+// and all must get the bytes of the root, which differs in each round.
 func barrierAndBroadcast(ctx context.Context, g *weft.Group, entered []atomic.Int64, k int) error {
 	entered[g.Rank()].Store(int64(k + 1))
 	if err := g.Barrier(ctx); err != nil {

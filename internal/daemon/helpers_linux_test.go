@@ -29,17 +29,18 @@ import (
 )
 
 const (
-	// unreachableAfter of the daemons in these tests. It is long: a daemon that a busy machine does not let run is not gone.
+	// unreachableAfter is the value of these tests' daemons. It is long: a daemon that a busy
+	// machine does not run is not gone.
 	unreachableAfter = 20 * time.Second
 
-	// soonUnreachable is that of daemons which are killed.
+	// soonUnreachable is the value of daemons that are killed.
 	soonUnreachable = 2 * time.Second
 
 	// patience bounds waits that end soon unless something is broken.
 	patience = time.Minute
 )
 
-// The test binary runs itself as a daemon or as a client: then it has a role.
+// The test binary runs itself as a daemon or as a client. The variable then holds its role.
 const roleVariable = "WEFT_DAEMON_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -61,7 +62,7 @@ func TestMain(m *testing.M) {
 	os.Exit(fabrictest.Run(m))
 }
 
-// roles are what a child process may be. Each prints "ready" when it is.
+// roles holds the roles of child processes. Each prints "ready" when it is ready.
 var roles = map[string]func(arg string) error{
 	"daemon": func(arg string) error {
 		var c daemon.Config
@@ -75,7 +76,8 @@ var roles = map[string]func(arg string) error{
 		fmt.Println("ready")
 		return d.Run(context.Background())
 	},
-	"client": func(arg string) error { // NAME at SOCKET, that waits for a message which does not come
+	// NAME at SOCKET: waits for a message that does not come
+	"client": func(arg string) error {
 		name, socket, _ := strings.Cut(arg, " at ")
 		p, err := attach(context.Background(), socket, name)
 		if err != nil {
@@ -85,7 +87,7 @@ var roles = map[string]func(arg string) error{
 		_, err = p.Recv(context.Background(), weft.AnyProcess, 999, make([]byte, 1))
 		return err
 	},
-	"crowd": func(arg string) error { // N at SOCKET: so many processes that do nothing
+	"crowd": func(arg string) error { // N at SOCKET: N processes that do nothing
 		n, socket, _ := strings.Cut(arg, " at ")
 		many, err := strconv.Atoi(n)
 		if err != nil {
@@ -112,7 +114,8 @@ var roles = map[string]func(arg string) error{
 		fmt.Println("ready")
 		return hang()
 	},
-	"loader": func(arg string) error { // NIC at SOCKET: loads a program into a NIC, 0 being the socket's
+	// NIC at SOCKET: loads a program into a NIC; 0 is the NIC of the socket
+	"loader": func(arg string) error {
 		nic, socket, _ := strings.Cut(arg, " at ")
 		id, err := strconv.ParseUint(nic, 10, 64)
 		if err != nil {
@@ -140,14 +143,14 @@ var roles = map[string]func(arg string) error{
 	},
 }
 
-// child runs a role in a process of its own and waits until it is ready.
+// child runs a role in a new process and waits until it is ready.
 func child(t *testing.T, role, arg string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("/proc/self/exe")
 	return begin(t, c, c.Start, role, arg)
 }
 
-// begin starts the test binary in a role, somehow, and waits until it is ready.
+// begin starts the test binary in a role by calling start, and waits until it is ready.
 func begin(t *testing.T, c *exec.Cmd, start func() error, role, arg string) *exec.Cmd {
 	t.Helper()
 	if c.Env == nil {
@@ -204,7 +207,7 @@ func (w *logWriter) String() string {
 	return w.text.String()
 }
 
-// configs are those of n daemons that know one another. Ports are free ones.
+// configs returns the configurations of n daemons that know one another, with free ports.
 func configs(t *testing.T, n int) []daemon.Config {
 	t.Helper()
 	dir := t.TempDir()
@@ -222,7 +225,7 @@ func configs(t *testing.T, n int) []daemon.Config {
 	return all
 }
 
-// granting has daemons give one another roles: a daemon of root gives none by itself.
+// granting makes daemons grant one another roles: a daemon of root grants none by itself.
 func granting(t *testing.T, all []daemon.Config, roles ...string) {
 	t.Helper()
 	for i := range all {
@@ -305,7 +308,8 @@ func wait(t *testing.T, p *weft.Process, other string) {
 	}
 }
 
-// heeded waits until p's NIC has read all that p has asked of it: a message to itself stands behind that in the queue.
+// heeded waits until p's NIC has read all commands of p: a message to itself comes after them in
+// the queue.
 func heeded(t *testing.T, p *weft.Process) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -319,7 +323,7 @@ func heeded(t *testing.T, p *weft.Process) {
 	}
 }
 
-// payload is n bytes that no other seed gives.
+// payload returns n bytes that differ for each seed.
 func payload(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
@@ -341,7 +345,8 @@ func ends(t *testing.T, what string, errs <-chan error) error {
 	}
 }
 
-// stopwatch holds to its bound what users are promised within a time. What the machine was late by does not count.
+// stopwatch checks the bound on a time that users are promised. The lateness of the machine does
+// not count.
 type stopwatch struct {
 	began time.Time
 	late  *lateness.Meter
@@ -361,7 +366,7 @@ func (w stopwatch) within(t *testing.T, what string, d time.Duration) {
 	}
 }
 
-// start runs f and passes on how it ended.
+// start runs f in a goroutine, and returns a channel that gets its result.
 func start(f func() error) <-chan error {
 	c := make(chan error, 1)
 	go func() { c <- f() }()

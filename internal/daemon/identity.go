@@ -12,21 +12,21 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// state is what a daemon keeps from one life to the next, in a directory of its own:
+// state is what a daemon keeps from one life to the next, in its own directory:
 //
-//	lock         held while the daemon lives: two lives of one NIC at a time would deny each other
+//	lock         held while the daemon lives: two concurrent lives of one NIC would deny each other
 //	nic.key      its static key (package fabric), made at the first start; mode 0600
 //	fabric.key   the fabric key of root's daemon, unless the configuration names others
 //	revocations  the newest revocation lists, unless the configuration names another file
 //	incarnation  the number of its latest life
 //	machines.json  the parallel machines that users have made
-//	links/NAME   for each link beside the first: its lock, nic.key and incarnation
+//	links/NAME   for each link but the first: its lock, nic.key and incarnation
 type state struct {
 	dir  string
 	lock *os.File
 }
 
-// openState takes the directory, and makes it if need be.
+// openState locks the directory, and makes it if need be.
 func openState(dir string) (*state, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
@@ -46,8 +46,9 @@ func openState(dir string) (*state, error) {
 
 func (s *state) close() error { return s.lock.Close() }
 
-// nextIncarnation begins a new life. Its number is larger than that of every earlier one, also when the clock went back
-// or the directory was lost: the time in nanoseconds, or the stored number plus one if that is more.
+// nextIncarnation begins a new life. Its number is larger than that of every earlier life, even
+// if the clock went back or the directory was lost. It is the time in nanoseconds, or the stored
+// number plus one if that is larger.
 func (s *state) nextIncarnation(now time.Time) (uint64, error) {
 	path := filepath.Join(s.dir, "incarnation")
 	b, err := os.ReadFile(path)
@@ -67,7 +68,8 @@ func (s *state) nextIncarnation(now time.Time) (uint64, error) {
 	return next, nil
 }
 
-// replaceFile writes a file whole or not at all: also when the host dies meanwhile, there is the old or the new one.
+// replaceFile writes a file whole or not at all: if the host dies meanwhile, the old or the new
+// file is there.
 func replaceFile(path string, b []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// identity is a directory with the secrets of a NIC: a fabric key, and in state the static key,
-// whose holder has a certificate of an authority.
+// identity is a directory with the secrets of a NIC: a fabric key, a static key in the directory
+// state, and a certificate of that key by an authority.
 type identity struct {
 	dir string
 	ca  trust.CAKey

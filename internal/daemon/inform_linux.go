@@ -21,8 +21,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// inform answers requests about this NIC, or by way of its control process about another. The asker
-// may ask that, but for requests about programs: their site decides.
+// inform answers requests about this NIC or, through its control process, about another NIC. The
+// asker may make the request. For requests about programs, their site decides that.
 func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl.Reply, error) {
 	if r.NIC != 0 && r.NIC != uint64(d.id) {
 		return d.control.ask(ctx, r)
@@ -54,20 +54,23 @@ func (d *Daemon) inform(ctx context.Context, a deploy.Asker, r *ctl.Request) (*c
 		page, next := ctl.Page(d.processes(), r.From)
 		return &ctl.Reply{Processes: page, Next: next}, nil
 	}
-	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job", ctl.ErrBadRequest, r.Op)
+	return nil, fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job",
+		ctl.ErrBadRequest, r.Op)
 }
 
 func (d *Daemon) info() *ctl.Info {
-	i := &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(), Network: d.settings.linkName(), Link: d.link.now(),
-		Version: version.Release, Commit: version.Commit(), PID: os.Getpid(), Started: d.started.UnixNano(), Goroutines: runtime.NumGoroutine(),
-		Guard: ctl.GuardPlain, Key: d.key.Public().String()}
+	i := &ctl.Info{NIC: uint64(d.id), Incarnation: d.incarnation, Address: d.Addr().String(),
+		Network: d.settings.linkName(), Link: d.link.now(),
+		Version: version.Release, Commit: version.Commit(), PID: os.Getpid(), Started: d.started.UnixNano(),
+		Goroutines: runtime.NumGoroutine(),
+		Guard:      ctl.GuardPlain, Key: d.key.Public().String()}
 	if !d.settings.config.Plain {
 		i.Guard, i.Fabric = ctl.GuardSealed, d.fabric[0].Fingerprint()
 	}
 	return i
 }
 
-// counts are the counters by name, from the page that local tools map.
+// counts returns the counters by name, from the page that local tools map.
 func (d *Daemon) counts() map[string]uint64 {
 	m := map[string]uint64{}
 	for i, name := range vni.Names() {
@@ -76,7 +79,8 @@ func (d *Daemon) counts() map[string]uint64 {
 	return m
 }
 
-// The lists are made anew for each page; what changes meanwhile may be missing or twice, as with any such list.
+// The lists are made anew for each page. An entry that changes meanwhile may be missing or appear
+// twice.
 
 func (d *Daemon) known() (all []nic.NodeInfo) {
 	d.loop.Do(func(clock.Time) { all = d.engine.Nodes() })
@@ -89,7 +93,7 @@ func (d *Daemon) nodes() (l []ctl.Node) {
 		for _, a := range n.Addrs() {
 			listed[a] = n
 		}
-		named[n.ID] = n.Name // that of none is asked for
+		named[n.ID] = n.Name // id 0 is never looked up
 	}
 	for _, n := range d.known() {
 		state := "down"
@@ -105,12 +109,13 @@ func (d *Daemon) nodes() (l []ctl.Node) {
 		if n.Binding != trust.Unbound {
 			c.Key, c.Binding = n.Key.String(), n.Binding.String()
 		}
-		if c.Name = listed[n.Addr].Name; c.Name == "" && n.ID != 0 { // it may answer from another address than the list has
+		// It may answer from another address than the list has.
+		if c.Name = listed[n.Addr].Name; c.Name == "" && n.ID != 0 {
 			c.Name = named[c.ID]
 		}
 		if at := listed[n.Addr].At; n.Position.Width > 0 {
 			c.Position = []int{int(n.Position.X), int(n.Position.Y)}
-		} else if at.Known { // it has yet to tell its own
+		} else if at.Known { // it has not told its own yet
 			c.Position = []int{at.X, at.Y}
 		}
 		l = append(l, c)
@@ -118,7 +123,8 @@ func (d *Daemon) nodes() (l []ctl.Node) {
 	return l
 }
 
-// guardOf says how the frames of a session with a NIC are guarded; empty if there is none.
+// guardOf returns how the frames of a session with a NIC are guarded, or "" if there is no
+// session.
 func guardOf(n *nic.NodeInfo) string {
 	switch {
 	case !n.Up:
@@ -135,7 +141,8 @@ func (d *Daemon) names() (l []ctl.Name) {
 	var all []nic.NameInfo
 	d.loop.Do(func(clock.Time) { all = d.engine.Names() })
 	for _, n := range all {
-		l = append(l, ctl.Name{Name: n.Name.String(), NIC: registry.NICID(n.NIC), Slot: n.Slot, Generation: n.Gen, Unreachable: !n.Reachable})
+		l = append(l, ctl.Name{Name: n.Name.String(), NIC: registry.NICID(n.NIC), Slot: n.Slot, Generation: n.Gen,
+			Unreachable: !n.Reachable})
 	}
 	return l
 }
@@ -145,7 +152,8 @@ func (d *Daemon) members() (l []ctl.Member) {
 	d.loop.Do(func(clock.Time) { all = slices.Concat(d.engine.Applications(), d.engine.Groups().Groups()) })
 	for _, g := range all {
 		for _, m := range g.Members {
-			l = append(l, ctl.Member{Group: g.Name, Epoch: g.Epoch, Size: g.Size, State: g.State, Name: m.Name.String(), NIC: registry.NICID(m.NIC),
+			l = append(l, ctl.Member{Group: g.Name, Epoch: g.Epoch, Size: g.Size, State: g.State,
+				Name: m.Name.String(), NIC: registry.NICID(m.NIC),
 				Slot: m.Slot, Generation: m.Gen})
 		}
 	}
@@ -169,7 +177,7 @@ func (d *Daemon) processes() (l []ctl.Process) {
 	return l
 }
 
-// told is what tools are told of a process.
+// told returns what tools are told about a process.
 func told(p *nic.ProcessInfo) ctl.Process {
 	q := ctl.Process{
 		Name: p.Name.String(), Slot: p.Slot, Generation: p.Generation, PID: int(p.PID),
@@ -177,8 +185,9 @@ func told(p *nic.ProcessInfo) ctl.Process {
 		Sending: p.Sending, Rooms: p.Rooms,
 		Commands: p.Commands, Turns: p.Turns, Crowded: p.Crowded, Held: p.Held,
 		Sent: p.Sent, SentBytes: p.SentBytes, Received: p.Received, ReceivedBytes: p.ReceivedBytes,
-		Truncated: p.Truncated, CameUnexpected: p.Account.Unexpected, Memory: p.Memory, Collectives: p.Collectives, LongestWait: int64(p.LongestWait),
-		Rings: p.Rings, EmptyRings: p.EmptyRings,
+		Truncated: p.Truncated, CameUnexpected: p.Account.Unexpected, Memory: p.Memory, Collectives: p.Collectives,
+		LongestWait: int64(p.LongestWait),
+		Rings:       p.Rings, EmptyRings: p.EmptyRings,
 	}
 	for status, n := range p.Refused {
 		if n > 0 {
@@ -191,14 +200,15 @@ func told(p *nic.ProcessInfo) ctl.Process {
 	return q
 }
 
-// checkWithin bounds how long a connectivity check may take: with the default unreachable_after a node that is not there
-// is given up before that.
+// checkWithin bounds how long a connectivity check may take. With the default unreachable_after,
+// the engine gives up an absent node earlier than that.
 const checkWithin = 3 * time.Second
 
-// checkStep is how often a check that is under way is looked at.
+// checkStep is the interval at which a running check is polled.
 const checkStep = 10 * time.Millisecond
 
-// check tells how the connectivity checks of all nodes ended; if asked, it begins them first, and waits.
+// check returns how the connectivity checks of all nodes ended. If begin is true, it starts them
+// first and waits.
 func (d *Daemon) check(begin bool) (l []ctl.Check) {
 	if begin {
 		d.loop.Do(d.engine.CheckAll)
@@ -211,7 +221,8 @@ func (d *Daemon) check(begin bool) (l []ctl.Check) {
 		refused = refusedSince(d.engine.Refusals(), now.Add(-d.settings.refusedAgainWithin()))
 	})
 	for _, n := range d.known() {
-		c := ctl.Check{ID: registry.NICID(n.ID), Address: n.Addr.String(), OK: n.Check == rel.CheckOK, Text: n.CheckText}
+		c := ctl.Check{ID: registry.NICID(n.ID), Address: n.Addr.String(), OK: n.Check == rel.CheckOK,
+			Text: n.CheckText}
 		if n.Check == rel.CheckRunning {
 			c.Text = fmt.Sprintf("no answer within %v", checkWithin)
 		}
@@ -223,20 +234,24 @@ func (d *Daemon) check(begin bool) (l []ctl.Check) {
 	return append(l, d.checkGossip()...)
 }
 
-// keyCure says how to compare the fabric keys of two hosts.
+// keyCure tells the user how to compare the fabric keys of two hosts.
 const keyCure = "compare what `weft fabric show --fingerprint` prints on both hosts; `weft fabric join` gives a host the key"
 
-// checkGossip tells which seeds have not let this NIC join, and whether others have another key. A
-// NIC that finds no other by gossip knows no node that it could check.
+// checkGossip lists the seeds that have not let this NIC join, and reports whether other NICs
+// have another key. A NIC that finds no other NIC by gossip knows no node to check.
 func (d *Daemon) checkGossip() (l []ctl.Check) {
 	if d.gossip == nil {
 		return nil
 	}
 	for _, s := range d.gossip.Silent() {
-		l = append(l, ctl.Check{Address: s.Seed.String(), Text: fmt.Sprintf("the seed has not let this NIC join the gossip: %s; if it runs, its fabric key may differ: %s", s.Why, keyCure)})
+		l = append(l, ctl.Check{Address: s.Seed.String(),
+			Text: fmt.Sprintf("the seed has not let this NIC join the gossip: %s; if it runs, its fabric key may differ: %s",
+				s.Why, keyCure)})
 	}
 	if n := d.gossip.Unopened(); n > 0 && len(l) == 0 { // one cause, one line
-		l = append(l, ctl.Check{Address: d.gossip.Addr().String(), Text: fmt.Sprintf("the gossip of others does not open with the fabric key of this NIC, %d times so far: %s", n, keyCure)})
+		l = append(l, ctl.Check{Address: d.gossip.Addr().String(),
+			Text: fmt.Sprintf("the gossip of others does not open with the fabric key of this NIC, %d times so far: %s",
+				n, keyCure)})
 	}
 	return l
 }

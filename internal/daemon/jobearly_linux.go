@@ -8,16 +8,16 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// early is the part of a job that is made before the job's reservation comes.
+// early is the part of a job that is made before its reservation comes.
 type early struct {
 	id   string
-	of   *Daemon       // on the link of which it is
+	of   *Daemon       // the link of the job
 	made chan struct{} // closed when job is final
-	job  *job          // nil after an error; the reservation then starts a keeper, and reports what is wrong
+	job  *job          // nil after an error; the reservation then starts a keeper and reports it
 }
 
-// startEarly begins to make the control group of a job of this user, and to start its keeper, which attaches at once.
-// The daemon goes on meanwhile.
+// startEarly begins to make the control group of a job of this user and to start its keeper,
+// which attaches at once. It does not wait for either.
 func (j *jobs) startEarly(id string) {
 	if id == "" {
 		return
@@ -53,8 +53,8 @@ func (j *jobs) makeEarly(id string) *job {
 	return b
 }
 
-// takeEarly gives a job the keeper and the control group that were made for it, and returns the keeper; nil if there
-// is none. It waits until they are made.
+// takeEarly gives a job the keeper and the control group that were made for it, and returns the
+// keeper, or nil if there is none. It waits until they are made.
 func (j *jobs) takeEarly(b *job) *keeper {
 	j.mu.Lock()
 	e := j.early
@@ -71,8 +71,8 @@ func (j *jobs) takeEarly(b *job) *keeper {
 	return e.job.keeper
 }
 
-// dropEarly ends the early keeper if no reservation has taken it. An early keeper has started no rank. The caller holds
-// mu.
+// dropEarly ends the early keeper if no reservation has taken it. An early keeper has started no
+// rank. The caller holds mu.
 func (j *places) dropEarly() {
 	e := j.early
 	if e == nil {

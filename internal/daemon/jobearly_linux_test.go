@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/daemon"
 )
 
-// keepersOf are the keepers that this process has started and not reaped.
+// keepersOf counts the keepers of one kind that this process has started and not reaped.
 func keepersOf(t *testing.T, how string) (n int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

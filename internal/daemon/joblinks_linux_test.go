@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// A job uses the link by which its launcher is attached. The slots are the host's, whatever link the ranks use (NETSTAR-8).
+// A job uses the link on which its launcher is attached. The slots belong to the host, whichever
+// link the ranks use (NETSTAR-8).
 func TestJobsOfTwoLinksShareTheSlotsOfTheHost(t *testing.T) {
 	c, slots := twoLinks(t, 1)[0], 4
 	c.Slots, c.Keeper = &slots, keeping("starts")

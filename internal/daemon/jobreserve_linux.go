@@ -16,8 +16,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// reserve takes places for ranks of a job and starts its keeper, or returns every cause why not. An asker
-// without the role learns that, and nothing else about this host.
+// reserve takes places for ranks of a job and starts its keeper, or returns every reason for a
+// refusal. An asker without the role learns that reason only, and nothing else about this host.
 func (j *jobs) reserve(ctx context.Context, a deploy.Asker, r *ctl.Reserve) (*ctl.JobReply, later) {
 	if no := j.mayRun(a, nil); no != nil {
 		return j.refuse(a, *no), nil
@@ -32,7 +32,8 @@ func (j *jobs) reserve(ctx context.Context, a deploy.Asker, r *ctl.Reserve) (*ct
 	}
 }
 
-// enter counts a reservation in, unless there are too many: of the same NIC, of the same user of this host, or of all.
+// enter admits a reservation, unless there are too many: of the same NIC, of the same user of
+// this host, or in total.
 func (j *jobs) enter(a deploy.Asker) (leave func(), no *ctl.Refusal) {
 	busy := func(text string) *ctl.Refusal {
 		return &ctl.Refusal{What: ctl.RefusedHost, Text: text, Cure: "try again in a second"}
@@ -54,7 +55,8 @@ func (j *jobs) enter(a deploy.Asker) (leave func(), no *ctl.Refusal) {
 		return nil, busy(fmt.Sprintf("the daemon works on as many reservations as it can, %d of NIC %v", n, a.NIC))
 	case a.NIC == 0 && bounded(a.UID) && n >= limits.ReservesOfUser:
 		<-j.reserving
-		return nil, busy(fmt.Sprintf("the daemon works on %d reservations of user %s; it leaves the others to other users", n, a.User))
+		return nil, busy(fmt.Sprintf("the daemon works on %d reservations of user %s; it leaves the others to other users",
+			n, a.User))
 	}
 	j.reservers[of]++
 	return func() {
@@ -73,7 +75,8 @@ type reserver struct {
 	uid int
 }
 
-// bounded reports whether a user leaves room for others: not root, and not the user of this daemon.
+// bounded reports whether a user must leave room for others: every user but root and the user of
+// this daemon.
 func bounded(uid int) bool { return uid != 0 && uid != os.Getuid() }
 
 // ofUser counts the jobs of a user here. The caller holds mu.
@@ -86,8 +89,8 @@ func (j *jobs) ofUser(uid int) (n int) {
 	return n
 }
 
-// refuse makes the reply that refuses a reservation. Those of other NICs are logged, each cause once in a
-// while.
+// refuse makes the reply that refuses a reservation. Refusals of other NICs are logged, each
+// cause at a bounded rate.
 func (j *jobs) refuse(a deploy.Asker, all ...ctl.Refusal) *ctl.JobReply {
 	if a.NIC == 0 {
 		return &ctl.JobReply{NIC: j.d.id, Refusals: all}
@@ -95,14 +98,15 @@ func (j *jobs) refuse(a deploy.Asker, all ...ctl.Refusal) *ctl.JobReply {
 	for _, r := range all {
 		if r.What == ctl.RefusedRole {
 			j.d.control.refuse(uint64(a.NIC), ctl.OpJob, fmt.Errorf("%w: %s", ctl.ErrRefused, r.Text))
-		} else if j.d.control.refusals.due(uint64(a.NIC), ctl.OpJob+" "+r.What) { // no matter of rights
-			j.d.log.Info("ranks of another NIC's job are refused", "nic", a.NIC, "user", a.User, "what", r.What, "refusal", r.Text)
+		} else if j.d.control.refusals.due(uint64(a.NIC), ctl.OpJob+" "+r.What) { // no rights
+			j.d.log.Info("ranks of another NIC's job are refused", "nic", a.NIC, "user", a.User, "what", r.What,
+				"refusal", r.Text)
 		}
 	}
 	return &ctl.JobReply{NIC: j.d.id, Refusals: all}
 }
 
-// reserveNow does what reserve describes. It takes as long as a keeper takes to begin.
+// reserveNow does the work of reserve. It takes as long as a keeper takes to begin.
 func (j *jobs) reserveNow(ctx context.Context, a deploy.Asker, r *ctl.Reserve) *ctl.JobReply {
 	who, err := accountOf(a.NIC != 0, a.User, a.UID)
 	if err == nil {
@@ -115,10 +119,11 @@ func (j *jobs) reserveNow(ctx context.Context, a deploy.Asker, r *ctl.Reserve) *
 		all = append(all, *no)
 	}
 	if r.Version != version.Release {
-		all = append(all, ctl.Refusal{What: ctl.RefusedVersion, Text: fmt.Sprintf("the daemon has version %s of Weft, the launcher %s", version.Release, r.Version),
+		all = append(all, ctl.Refusal{What: ctl.RefusedVersion,
+			Text: fmt.Sprintf("the daemon has version %s of Weft, the launcher %s", version.Release, r.Version),
 			Cure: "install the same version on all hosts of the job"})
 	}
-	able := len(all) == 0 // to start a keeper, which knows further causes
+	able := len(all) == 0 // able to start a keeper, which finds further causes
 	all = append(all, j.unfit(a, r)...)
 	if !able {
 		return j.refuse(a, append(all, j.lacking(who, r)...)...)
@@ -131,19 +136,22 @@ func (j *jobs) reserveNow(ctx context.Context, a deploy.Asker, r *ctl.Reserve) *
 	}
 	all = append(all, j.begin(ctx, b, r)...)
 	if len(all) == 0 {
-		b.log.Info("ranks are reserved", "ranks", b.Ranks, "first", b.First, "size", b.Size, "keeper", b.keeper.cmd.Process.Pid)
+		b.log.Info("ranks are reserved", "ranks", b.Ranks, "first", b.First, "size", b.Size,
+			"keeper", b.keeper.cmd.Process.Pid)
 		return &ctl.JobReply{NIC: j.d.id, Ready: true, PID: b.keeper.cmd.Process.Pid, Keeper: j.keeperOf(r)}
 	}
 	j.drop(b)
 	return j.refuse(a, all...)
 }
 
-// unfit lists the causes that lie in the request, and not in this host.
+// unfit lists the reasons for a refusal that lie in the request, not in this host.
 func (j *jobs) unfit(a deploy.Asker, r *ctl.Reserve) (all []ctl.Refusal) {
 	own := a.NIC == 0
 	if own && (r.Launcher.NIC != j.d.id || !j.launches(a.UID, r.Launcher)) || !own && r.Launcher.NIC != a.NIC {
-		all = append(all, ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("the launcher is not process %d of NIC %v, which asks",
-			r.Launcher.Slot, r.Launcher.NIC), Cure: "attach the launcher to the daemon that passes its reservations on"})
+		all = append(all, ctl.Refusal{What: ctl.RefusedHost,
+			Text: fmt.Sprintf("the launcher is not process %d of NIC %v, which asks",
+				r.Launcher.Slot, r.Launcher.NIC),
+			Cure: "attach the launcher to the daemon that passes its reservations on"})
 	}
 	if own := j.d.settings.linkName(); r.Link != "" && r.Link != own {
 		all = append(all, j.otherLink(r.Link, own))
@@ -151,17 +159,19 @@ func (j *jobs) unfit(a deploy.Asker, r *ctl.Reserve) (all []ctl.Refusal) {
 	return all
 }
 
-// otherLink refuses a reservation that names another link than that of this NIC.
+// otherLink refuses a reservation that names a link other than that of this NIC.
 func (j *jobs) otherLink(named, own string) ctl.Refusal {
 	if _, err := j.d.called(named); err != nil {
-		return ctl.Refusal{What: ctl.RefusedLink, Text: fmt.Sprintf("the daemon has no link %q; it has %s", named, j.d.linkNames()),
+		return ctl.Refusal{What: ctl.RefusedLink,
+			Text: fmt.Sprintf("the daemon has no link %q; it has %s", named, j.d.linkNames()),
 			Cure: fmt.Sprintf("start it with --link and [links.%s] in its configuration, or leave --link out", named)}
 	}
 	return ctl.Refusal{What: ctl.RefusedLink, Text: fmt.Sprintf("NIC %v is on the link %q of its daemon", j.d.id, own),
 		Cure: fmt.Sprintf("name the hosts by their NICs on %s, which `weft nic links` lists there", named)}
 }
 
-// launches reports whether a process of this NIC has an address, and is a user's.
+// launches reports whether at is the address of a process of this NIC that belongs to the user.
+// Any process is root's.
 func (j *jobs) launches(uid int, at ctl.Address) (is bool) {
 	j.d.loop.Do(func(clock.Time) {
 		s := j.d.sessions[at.Slot]
@@ -170,7 +180,8 @@ func (j *jobs) launches(uid int, at ctl.Address) (is bool) {
 	return is
 }
 
-// keeperOf returns the address of a job's keeper on this host, or nil if the keeper has not attached.
+// keeperOf returns the address of a job's keeper on this host, or nil if the keeper has not
+// attached.
 func (j *jobs) keeperOf(r *ctl.Reserve) (at *ctl.Address) {
 	name, err := vni.MakeName(ctl.KeeperApplication(r.Job, r.Restart), uint32(1+r.Host))
 	if err != nil {
@@ -186,7 +197,8 @@ func (j *jobs) keeperOf(r *ctl.Reserve) (at *ctl.Address) {
 	return at
 }
 
-// ipOf returns the IP address at which this NIC reaches another one; it is empty if there is none.
+// ipOf returns the IP address at which this NIC reaches another one; it is empty if none is
+// known.
 func (j *jobs) ipOf(id registry.NICID) (ip string) {
 	if id == j.d.id {
 		return ""
@@ -208,8 +220,8 @@ func (j *jobs) lacking(who *account, r *ctl.Reserve) []ctl.Refusal {
 	return j.short(who, r)
 }
 
-// short lists what lacking returns. The caller holds the lock. The
-// argument who is nil if the user does not exist on this host.
+// short lists what lacking returns. The caller holds the lock. who is nil if the user does not
+// exist on this host.
 func (j *jobs) short(who *account, r *ctl.Reserve) (all []ctl.Refusal) {
 	slots, most := j.slots(), j.d.settings.config.maxProcesses()-1 // the keeper is a process, too
 	switch free := slots - j.taken; {
@@ -217,14 +229,17 @@ func (j *jobs) short(who *account, r *ctl.Reserve) (all []ctl.Refusal) {
 		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: "this host takes no ranks: slots is 0",
 			Cure: "set slots in the configuration of its daemon, or leave the host out"})
 	case r.Ranks > most:
-		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: fmt.Sprintf("%d ranks; the NIC has room for %d", r.Ranks, most),
+		all = append(all, ctl.Refusal{What: ctl.RefusedSlots,
+			Text: fmt.Sprintf("%d ranks; the NIC has room for %d", r.Ranks, most),
 			Cure: "raise max_processes in the configuration of its daemon"})
 	case r.Ranks > free && !r.Oversubscribe:
-		all = append(all, ctl.Refusal{What: ctl.RefusedSlots, Text: fmt.Sprintf("%d of %d slots free, %d needed", max(0, free), slots, r.Ranks),
+		all = append(all, ctl.Refusal{What: ctl.RefusedSlots,
+			Text: fmt.Sprintf("%d of %d slots free, %d needed", max(0, free), slots, r.Ranks),
 			Cure: "add --oversubscribe"})
 	}
 	if b := j.all[r.Application()]; b != nil {
-		all = append(all, ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("%s has ranks on this host already", b.ID),
+		all = append(all, ctl.Refusal{What: ctl.RefusedHost,
+			Text: fmt.Sprintf("%s has ranks on this host already", b.ID),
 			Cure: "start the job under another id"})
 	}
 	if no := j.full(who); no != nil {
@@ -233,22 +248,26 @@ func (j *jobs) short(who *account, r *ctl.Reserve) (all []ctl.Refusal) {
 	return all
 }
 
-// full refuses a job for which there is no room beside the others, of its user or of all. The caller holds mu.
+// full refuses a job if there is no room for one more, of its user or in total. The caller holds
+// mu.
 func (j *jobs) full(who *account) *ctl.Refusal {
 	if len(j.all) >= limits.JobsPerHost {
-		return &ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("%d jobs have ranks on this host", len(j.all)), Cure: "wait until one has ended"}
+		return &ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("%d jobs have ranks on this host", len(j.all)),
+			Cure: "wait until one has ended"}
 	}
 	if who == nil || !bounded(who.uid) {
 		return nil
 	}
 	if n := j.ofUser(who.uid); n >= limits.JobsOfUser {
-		return &ctl.Refusal{What: ctl.RefusedHost, Text: fmt.Sprintf("%d jobs of user %s have ranks on this host, as many as one user may have", n, who.name),
+		return &ctl.Refusal{What: ctl.RefusedHost,
+			Text: fmt.Sprintf("%d jobs of user %s have ranks on this host, as many as one user may have", n, who.name),
 			Cure: "wait until one has ended, or end one by weft job kill"}
 	}
 	return nil
 }
 
-// take enters a job, with its slots unless it is refused. The job is nil if it cannot even be tried.
+// take enters a job. The job gets its slots unless it is refused. take returns a nil job if the
+// job cannot even be tried.
 func (j *jobs) take(who *account, r *ctl.Reserve, refused bool) (*job, []ctl.Refusal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -259,9 +278,10 @@ func (j *jobs) take(who *account, r *ctl.Reserve, refused bool) (*job, []ctl.Ref
 	if j.all[r.Application()] != nil || j.full(who) != nil {
 		return nil, short
 	}
-	b := &job{on: j.d, account: who, done: make(chan struct{}), JobInfo: ctl.JobInfo{ID: r.Application(), NIC: j.d.id, User: who.name, Machine: r.Machine,
-		Program: r.Program, Host: r.Host, First: r.First, Ranks: r.Ranks, Size: r.Size, Restart: r.Restart,
-		Started: time.Now().UnixNano(), Launcher: r.Launcher}}
+	b := &job{on: j.d, account: who, done: make(chan struct{}),
+		JobInfo: ctl.JobInfo{ID: r.Application(), NIC: j.d.id, User: who.name, Machine: r.Machine,
+			Program: r.Program, Host: r.Host, First: r.First, Ranks: r.Ranks, Size: r.Size, Restart: r.Restart,
+			Started: time.Now().UnixNano(), Launcher: r.Launcher}}
 	b.log = j.d.log.With("job", b.ID, "user", who.name)
 	if !refused && len(short) == 0 {
 		b.slots = r.Ranks
@@ -272,19 +292,21 @@ func (j *jobs) take(who *account, r *ctl.Reserve, refused bool) (*job, []ctl.Ref
 	return b, short
 }
 
-// begin starts the keeper of a job and waits for its answer. After it, the job ends with its keeper, or has
-// ended.
+// begin starts the keeper of a job and waits for its answer. After begin, the job either has
+// ended or ends with its keeper.
 func (j *jobs) begin(ctx context.Context, b *job, r *ctl.Reserve) []ctl.Refusal {
 	socket, err := j.openSocket(b)
 	var k *keeper
 	if err == nil {
-		k, err = j.keeperFor(b, &ctl.KeeperBegin{Reserve: r, Socket: socket, User: b.account.name, Launcher: j.ipOf(r.Launcher.NIC)})
+		k, err = j.keeperFor(b, &ctl.KeeperBegin{Reserve: r, Socket: socket, User: b.account.name,
+			Launcher: j.ipOf(r.Launcher.NIC)})
 	}
 	if err != nil {
 		b.endGroup()
 		j.forget(b)
 		j.live.Done()
-		return []ctl.Refusal{{What: ctl.RefusedHost, Text: fmt.Sprintf("the keeper cannot be started as user %s: %v", b.account.name, err),
+		return []ctl.Refusal{{What: ctl.RefusedHost,
+			Text: fmt.Sprintf("the keeper cannot be started as user %s: %v", b.account.name, err),
 			Cure: "see the log of the daemon"}}
 	}
 	j.mu.Lock()
@@ -302,7 +324,8 @@ func (j *jobs) begin(ctx context.Context, b *job, r *ctl.Reserve) []ctl.Refusal 
 	return m.Refusals
 }
 
-// keeperFor returns the keeper of a job, which knows what to keep: the one that has started early, or a new one.
+// keeperFor returns the keeper of a job, after telling it what to keep: the keeper that was
+// started early, or a new one.
 func (j *jobs) keeperFor(b *job, begin *ctl.KeeperBegin) (*keeper, error) {
 	k := j.takeEarly(b)
 	if k == nil {
@@ -316,11 +339,11 @@ func (j *jobs) keeperFor(b *job, begin *ctl.KeeperBegin) (*keeper, error) {
 	if k == nil {
 		return j.startKeeper(b, first)
 	}
-	_ = k.link.Tell(first) // if it has ended, firstAnswer says so
+	_ = k.link.Tell(first) // if it has ended, firstAnswer reports it
 	return k, nil
 }
 
-// firstAnswer waits for what a keeper says of its reservation, for limits.KeeperWithin at most.
+// firstAnswer waits for the keeper's answer to its reservation, for at most limits.KeeperWithin.
 func (k *keeper) firstAnswer(ctx context.Context) (*ctl.FromKeeper, error) {
 	late := time.NewTimer(limits.KeeperWithin)
 	defer late.Stop()
@@ -337,7 +360,8 @@ func (k *keeper) firstAnswer(ctx context.Context) (*ctl.FromKeeper, error) {
 	}
 }
 
-// drop ends a job that is refused, and waits for that, so that its slots are free for the next request.
+// drop ends a refused job, and waits until its slots are free for the next request, for at most
+// limits.KeeperExtra.
 func (j *jobs) drop(b *job) {
 	if b.keeper != nil {
 		b.keeper.kill()

@@ -11,12 +11,12 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// Who may do what with jobs:
+// The rights to jobs:
 //
 //	            local user                               user of another NIC
 //	reserve     for itself                               the NIC's role run covers the user
-//	list        everybody who may connect                role observe, or run for the user
-//	kill        the job's user, the daemon's, root       role run for the user, if the job is its; role admin
+//	list        every user that may connect              role observe, or run for the user
+//	kill        the job's user, the daemon's, root       role run for the user, for its own job; role admin
 //
 // A daemon that is not root starts ranks as its own user only.
 
@@ -26,7 +26,8 @@ func (d *Daemon) allows(nic registry.NICID, role trust.Role, user string) (may b
 	return may
 }
 
-// mayRun refuses to start ranks as a user for an asker. account is nil if the user does not exist here.
+// mayRun returns a refusal if an asker may not start ranks as a user, and else nil. The argument
+// who is nil if the user does not exist here.
 func (j *jobs) mayRun(a deploy.Asker, who *account) *ctl.Refusal {
 	if a.NIC == 0 {
 		return nil // asks for itself
@@ -43,20 +44,23 @@ func (j *jobs) mayRun(a deploy.Asker, who *account) *ctl.Refusal {
 		Cure: fmt.Sprintf("`%s` on this host gives it the role run", grant(a.NIC, "run="+name))}
 }
 
-// runsAs refuses users that are not here, or as whom this daemon cannot start processes.
+// runsAs refuses a user that does not exist here, or one for which this daemon cannot start
+// processes.
 func runsAs(who *account, err error) *ctl.Refusal {
 	switch {
 	case err != nil:
-		return &ctl.Refusal{What: ctl.RefusedUser, Text: err.Error(), Cure: "make the user on this host, with the same name"}
+		return &ctl.Refusal{What: ctl.RefusedUser, Text: err.Error(),
+			Cure: "make the user on this host, with the same name"}
 	case os.Getuid() != 0 && who.uid != os.Getuid():
 		return &ctl.Refusal{What: ctl.RefusedUser,
-			Text: fmt.Sprintf("the daemon runs as user %d and starts processes as no other; user %s is %d", os.Getuid(), who.name, who.uid),
+			Text: fmt.Sprintf("the daemon runs as user %d and starts processes as no other; user %s is %d",
+				os.Getuid(), who.name, who.uid),
 			Cure: "start the daemon as root, or run the job as the daemon's user"}
 	}
 	return nil
 }
 
-// mayLook refuses an asker that may not see the jobs here.
+// mayLook returns an error if an asker may not see the jobs here.
 func (j *jobs) mayLook(a deploy.Asker) error {
 	if a.NIC == 0 || j.d.allows(a.NIC, trust.Observe, "") || j.d.allows(a.NIC, trust.Run, a.User) {
 		return nil
@@ -65,7 +69,7 @@ func (j *jobs) mayLook(a deploy.Asker) error {
 		ctl.ErrRefused, a, j.d.id, grant(a.NIC, "run="+a.User), grant(a.NIC, "observe"))
 }
 
-// mayKill refuses an asker that may not end a job.
+// mayKill returns an error if an asker may not end a job.
 func (j *jobs) mayKill(a deploy.Asker, b *job) error {
 	switch {
 	case a.NIC == 0 && (a.UID == b.account.uid || a.UID == 0 || a.UID == os.Getuid()):
@@ -77,5 +81,6 @@ func (j *jobs) mayKill(a deploy.Asker, b *job) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %v may not end %s, a job of user %s; `%s` or `%s` on the host of NIC %v lets it",
-		ctl.ErrRefused, a, b.ID, b.account.name, grant(a.NIC, "run="+b.account.trusted()), grant(a.NIC, "admin"), j.d.id)
+		ctl.ErrRefused, a, b.ID, b.account.name, grant(a.NIC, "run="+b.account.trusted()),
+		grant(a.NIC, "admin"), j.d.id)
 }

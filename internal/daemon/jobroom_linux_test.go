@@ -16,7 +16,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// places of a host with so many slots, and a NIC with room for so many processes. No daemon runs.
+// hostOf returns the jobs of a host with some slots, and a NIC with room for some processes. No
+// daemon runs.
 func hostOf(slots, processes int) *jobs {
 	d := &Daemon{id: 7, log: slog.New(slog.NewTextHandler(io.Discard, nil)), control: &control{}}
 	d.settings.config.Slots, d.settings.config.MaxProcesses = &slots, processes
@@ -28,11 +29,11 @@ var bob = &account{uid: anotherUser, name: "bob"}
 func TestEachReasonForWhichAHostTakesNoRanksIsGiven(t *testing.T) {
 	for _, c := range []struct {
 		what                        string
-		slots, processes, there     int // of which ranks of another job take some
+		slots, processes, there     int // there: slots that another job has taken
 		ranks                       int
 		oversubscribe, same, closed bool
-		refused                     []string // what the refusals are about
-		tried                       bool     // the job is entered all the same, for its keeper to look further
+		refused                     []string // the subjects of the refusals
+		tried                       bool     // the job is entered; its keeper looks for more causes
 	}{
 		{"all slots", 4, 5, 0, 4, false, false, false, nil, true},
 		{"one rank more than slots", 4, 10, 0, 5, false, false, false, []string{ctl.RefusedSlots}, true},
@@ -91,7 +92,8 @@ func TestEachReasonForWhichAHostTakesNoRanksIsGiven(t *testing.T) {
 	}
 }
 
-// A job whose request is refused already has a keeper that looks for further causes, and no slots.
+// If a request is refused already, its job has a keeper that looks for further causes, and no
+// slots.
 func TestAJobThatIsRefusedTakesNoSlots(t *testing.T) {
 	j := hostOf(4, 10)
 	b, no := j.take(bob, &ctl.Reserve{Job: "job-00000001", Ranks: 2}, true)
@@ -108,7 +110,7 @@ func TestAnotherNICHoldsSoManyReservationsAndLeavesNothing(t *testing.T) {
 	var leave []func()
 	for nic := range 2 {
 		for i := range limits.ReservesOfPeer {
-			f, no := j.enter(deploy.Asker{NIC: 8 + 1<<nic, User: fmt.Sprint(i)}) // of whatever user
+			f, no := j.enter(deploy.Asker{NIC: 8 + 1<<nic, User: fmt.Sprint(i)}) // of any user
 			if no != nil {
 				t.Fatalf("reservation %d of NIC %d: %+v", i, nic, no)
 			}

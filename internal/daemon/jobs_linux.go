@@ -18,49 +18,50 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// jobs are the parts of jobs that are on this host. Each has a keeper, a process of the job's user:
+// jobs holds the parts of jobs that are on this host. Each has a keeper, a process of the job's
+// user:
 //
-//	reserve ─► slots taken ─► keeper started ─► it says ready: the launcher may start ranks
+//	reserve ─► slots taken ─► keeper started ─► it is ready: the launcher may start ranks
 //	                                        └─► it refuses, or is late: killed
-//	the keeper ends ─► what it left is killed ─► slots free
+//	the keeper ends ─► its leftovers are killed ─► slots free
 //
-// Slots are taken exactly as long as the keeper lives.
+// Slots are taken for exactly the life of the keeper.
 //
-// Slots are the host's: all links of a daemon share them.
+// Slots belong to the host: all links of a daemon share them.
 type jobs struct {
-	d *Daemon // the link by which a request comes
+	d *Daemon // the link of the request
 	*places
 }
 
-// places are what a host offers to jobs.
+// places is what a host offers to jobs.
 type places struct {
 	family    family
-	reserving chan struct{} // has a token for each reservation that is worked on
+	reserving chan struct{} // holds a token for each reservation in progress
 
 	mu        sync.Mutex
 	all       map[string]*job  // by id
 	taken     int              // slots
-	reservers map[reserver]int // reservations that are worked on
+	reservers map[reserver]int // reservations in progress
 	closed    bool
 	early     *early         // waits for its reservation; nil: none
-	live      sync.WaitGroup // jobs whose end is not handled
+	live      sync.WaitGroup // jobs whose end is not handled yet
 
 	groupless sync.Once // logs why jobs get no control group
 }
 
 // job is the part of one job on this host.
 type job struct {
-	ctl.JobInfo // but for its state and processes, which the keeper knows
+	ctl.JobInfo // without its state and processes, which the keeper knows
 
 	on      *Daemon // the link of its ranks
 	account *account
 	log     *slog.Logger
-	slots   int           // that it has taken; 0 if it is refused, and its keeper only looks for further causes
+	slots   int           // 0 if it is refused, and its keeper only looks for further causes
 	keeper  *keeper       // nil until it is started
-	group   *cgroup.Group // nil: this daemon can make none
-	noGroup string        // why not
+	group   *cgroup.Group // nil: this daemon cannot make one
+	noGroup string        // why there is no group
 	socket  *ctl.Listener // nil: the user may connect to the daemon's
-	done    chan struct{} // closed when all that the job had is free
+	done    chan struct{} // closed when everything of the job is free
 }
 
 func newPlaces(subreaper bool) *places {
@@ -71,7 +72,7 @@ func newPlaces(subreaper bool) *places {
 // later completes a request that waits for a process. It runs without holding up other requests.
 type later func() (*ctl.JobReply, int, error)
 
-// waiting is later with the reply whole.
+// waiting is like later, but returns the whole reply.
 type waiting func() (*ctl.Reply, error)
 
 // jobAnswer answers a request about jobs, or returns the part of it that waits.
@@ -114,7 +115,7 @@ func (j *jobs) answer(ctx context.Context, a deploy.Asker, r *ctl.Request) (*ctl
 	return nil, 0, nil, fmt.Errorf("%w: NIC %v does not answer %q to %v", ctl.ErrBadRequest, j.d.id, q.What, a)
 }
 
-// slots is how many ranks this host offers to take.
+// slots returns how many ranks this host offers to take.
 func (j *jobs) slots() int { return j.d.settings.config.slots() }
 
 // list returns the jobs here, or one job with its ranks.
@@ -143,7 +144,8 @@ func (j *jobs) list(a deploy.Asker, id string, from int) (*ctl.JobReply, int, la
 	}, nil
 }
 
-// stuck tells where the ranks of a job stand, also of one that another launcher has started.
+// stuck returns where the ranks of a job stand. The job may be one that another launcher has
+// started.
 func (j *jobs) stuck(a deploy.Asker, id string, from int) (*ctl.JobReply, int, later, error) {
 	if err := j.mayLook(a); err != nil {
 		return nil, 0, nil, err
@@ -163,7 +165,7 @@ func (j *jobs) stuck(a deploy.Asker, id string, from int) (*ctl.JobReply, int, l
 	}, nil
 }
 
-// snapshot is the jobs here, in the order of their ids.
+// snapshot returns the jobs here, in the order of their ids.
 func (j *jobs) snapshot() (l []*job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -193,8 +195,8 @@ func (b *job) info() ctl.JobInfo {
 	return i
 }
 
-// attached marks the ranks of a job that are processes of this NIC. A keeper can report ranks of its own job
-// only.
+// attached marks the ranks of a job that are processes of this NIC. It drops reports of ranks
+// that are not the job's.
 func (j *jobs) attached(b *job, ranks []ctl.RankInfo) []ctl.RankInfo {
 	here := make(map[string]bool)
 	for _, p := range j.d.processes() {
@@ -207,8 +209,8 @@ func (j *jobs) attached(b *job, ranks []ctl.RankInfo) []ctl.RankInfo {
 	return ranks
 }
 
-// kill ends a job on this host. The part that waits takes until the keeper knows: a keeper may leave its packets
-// unread for some time.
+// kill ends a job on this host. The part that waits takes until the keeper knows: a keeper may
+// leave its packets unread for some time.
 func (j *jobs) kill(a deploy.Asker, id string, grace time.Duration) (later, error) {
 	b, err := j.find(id)
 	if err != nil {
@@ -224,7 +226,8 @@ func (j *jobs) kill(a deploy.Asker, id string, grace time.Duration) (later, erro
 	}, nil
 }
 
-// who describes the user who made a request, for the text of an error: the user, the host and the NIC.
+// who describes the user who made a request, for the text of an error: the user, the host and the
+// NIC.
 func (j *jobs) who(a deploy.Asker) string {
 	if a.NIC == 0 {
 		return fmt.Sprintf("user %s on %s (NIC %v)", a.User, j.d.host(), j.d.id)
@@ -249,7 +252,7 @@ func (j *jobs) admits(uid int) bool {
 	return false
 }
 
-// mayClaim refuses a name of a job that is another user's.
+// mayClaim returns an error if a name belongs to a job of another user.
 func (j *jobs) mayClaim(uid int, name vni.Name) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -257,7 +260,8 @@ func (j *jobs) mayClaim(uid int, name vni.Name) error {
 	if b == nil || uid == 0 || uid == b.account.uid {
 		return nil
 	}
-	return fmt.Errorf("%w: user %d may not be %v: %s is a job of user %s", ctl.ErrRefused, uid, name, b.ID, b.account.name)
+	return fmt.Errorf("%w: user %d may not be %v: %s is a job of user %s", ctl.ErrRefused, uid, name,
+		b.ID, b.account.name)
 }
 
 // of returns the job here that a name belongs to, or nil. The caller holds mu.
@@ -272,7 +276,7 @@ func (j *places) has(name vni.Name) bool {
 	return j.of(name) != nil
 }
 
-// using lists the jobs here that use a machine of this daemon, on whatever link.
+// using lists the jobs here that use a machine of this daemon, on any link.
 func (j *places) using(machine string) (ids []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -285,7 +289,7 @@ func (j *places) using(machine string) (ids []string) {
 	return ids
 }
 
-// attend waits for the end of a job's keeper, and then frees what the job had.
+// attend waits for the end of a job's keeper, and then frees everything of the job.
 func (j *jobs) attend(b *job) {
 	defer j.live.Done()
 	err := j.family.wait(b.keeper.cmd)
@@ -299,10 +303,11 @@ func (j *jobs) attend(b *job) {
 	b.log.Info("job is gone", "keeper", b.keeper.cmd.Process.Pid, "end", howEnded(err))
 }
 
-// makeGroup makes the control group of a job, if this daemon may. Without one, the keeper and the daemon end the
-// processes of a job by their parents.
+// makeGroup makes the control group of a job, if this daemon may. Without a group, the keeper and
+// the daemon find the processes of a job by their parents to end them.
 func (b *job) makeGroup() {
-	// Several hosts of a job may be daemons of one machine, as in tests: the index of the host tells them apart.
+	// Several hosts of a job may be daemons of one machine, as in tests. The index of the host
+	// distinguishes them.
 	id, restart, _ := strings.Cut(b.ID, ".")
 	name := fmt.Sprintf("%s-%d", id, b.Host)
 	if restart != "" {
@@ -312,20 +317,22 @@ func (b *job) makeGroup() {
 	if err != nil {
 		b.noGroup = noGroupText(err, name)
 		b.on.jobs.groupless.Do(func() {
-			b.on.log.Log(context.Background(), grouplessLevel(os.Getuid()), "jobs get no control group, and so no limit of memory", "error", b.noGroup)
+			b.on.log.Log(context.Background(), grouplessLevel(os.Getuid()),
+				"jobs get no control group, and so no limit of memory", "error", b.noGroup)
 		})
 		return
 	}
 	b.group = g
 }
 
-// noGroupText is the system's reason for which a control group could not be made, for one line.
+// noGroupText returns, on one line, the system's reason why a control group could not be made.
 func noGroupText(err error, name string) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "cgroup: "), "make "+name+": ")
 	return strings.ReplaceAll(text, "\n", "; ")
 }
 
-// grouplessLevel is at which level a daemon of a user logs that it cannot make control groups. Root expects that it can.
+// grouplessLevel returns the level at which a daemon of this user logs that it cannot make
+// control groups. Root expects that it can.
 func grouplessLevel(uid int) slog.Level {
 	if uid == 0 {
 		return slog.LevelWarn
@@ -333,7 +340,7 @@ func grouplessLevel(uid int) slog.Level {
 	return slog.LevelInfo
 }
 
-// endGroup kills what is left in the control group, and removes it.
+// endGroup kills the processes left in the control group, and removes it.
 func (b *job) endGroup() {
 	if b.group == nil {
 		return
@@ -344,8 +351,8 @@ func (b *job) endGroup() {
 	}
 }
 
-// sweep ends jobs of an earlier daemon that was killed together with their keepers. A group may be
-// sweepAge old before its keeper is in it.
+// sweep ends jobs that an earlier daemon left when it was killed together with their keepers. A
+// group may be up to sweepAge old before its keeper enters it.
 func (j *places) sweep(ctx context.Context, log *slog.Logger) {
 	for _, after := range []time.Duration{0, 2 * sweepAge} {
 		select {
@@ -365,7 +372,7 @@ func (j *places) sweep(ctx context.Context, log *slog.Logger) {
 
 const sweepAge = 10 * time.Second
 
-// howEnded says how a keeper ended.
+// howEnded returns how a keeper ended, as text.
 func howEnded(err error) string {
 	if err == nil {
 		return "exit status 0"
@@ -373,7 +380,7 @@ func howEnded(err error) string {
 	return err.Error()
 }
 
-// forget frees what a job had.
+// forget frees the socket, the slots and the entry of a job.
 func (j *jobs) forget(b *job) {
 	if b.socket != nil {
 		if err := b.socket.Close(); err != nil {
@@ -387,8 +394,8 @@ func (j *jobs) forget(b *job) {
 	close(b.done)
 }
 
-// close ends all jobs: the keepers tell their launchers why, and end their ranks. Those that take longer than
-// limits.JobGrace and limits.KeeperExtra are killed.
+// close ends all jobs. The keepers tell their launchers why, and end their ranks. close kills
+// keepers that take longer than limits.JobGrace and limits.KeeperExtra.
 func (j *places) close() {
 	j.mu.Lock()
 	j.closed = true
@@ -405,7 +412,7 @@ func (j *places) close() {
 	j.live.Wait()
 }
 
-// host is the name of this host in texts.
+// host returns the name of this host for messages.
 func (d *Daemon) host() string {
 	own := d.isOwn()
 	for _, n := range d.registry.Nodes() {

@@ -15,13 +15,15 @@ import (
 	"github.com/weftnet/weft/internal/version"
 )
 
-// A launching host has a job's launcher, attached to its daemon, and asks for places by it.
+// A launching host has a job's launcher, attached to its daemon. The launcher asks for places
+// through it.
 type launching struct {
 	conn     *ctl.Conn
 	launcher ctl.Address
 }
 
-// aJob is another one in each run of the tests, as its control group is the host's. Children have the parent's.
+// aJob differs in each run of the tests, since its control group is the host's. Children take the
+// id of their parent.
 var aJob = func() string {
 	const variable = "WEFT_TEST_JOB"
 	if os.Getenv(variable) == "" && !isKeeper() {
@@ -41,7 +43,7 @@ func launch(t *testing.T, c daemon.Config) *launching {
 	return &launching{conn: dialTool(t, c), launcher: ctl.Address{NIC: registry.NICID(a.NIC), Slot: a.Slot, Generation: a.Generation}}
 }
 
-// wants is a reservation of ranks that nothing speaks against.
+// wants returns a reservation of ranks that no host refuses.
 func (l *launching) wants(ranks int, change ...func(*ctl.Reserve)) *ctl.Job {
 	r := &ctl.Reserve{Job: aJob, Ranks: ranks, Size: ranks, Launcher: l.launcher, Program: "/bin/true", Dir: "/", Version: version.Release}
 	for _, f := range change {
@@ -60,7 +62,7 @@ func (l *launching) reserve(t *testing.T, nic uint64, j *ctl.Job) *ctl.JobReply 
 	return r
 }
 
-// causes are what a reply is refused for.
+// causes returns the causes of a refusal.
 func causes(r *ctl.JobReply) (all []string) {
 	for _, no := range r.Refusals {
 		all = append(all, no.What)
@@ -68,7 +70,8 @@ func causes(r *ctl.JobReply) (all []string) {
 	return all
 }
 
-// withSlots are daemons that start keepers of a kind, with a number of slots each.
+// withSlots returns configurations of daemons that start keepers of one kind, with the same
+// number of slots each.
 func withSlots(t *testing.T, n, slots int, how string) []daemon.Config {
 	t.Helper()
 	all := configs(t, n)
@@ -78,8 +81,8 @@ func withSlots(t *testing.T, n, slots int, how string) []daemon.Config {
 	return all
 }
 
-// pair runs two daemons, and returns the launcher at the first and the id of the second, which has taken notice
-// of the first.
+// pair runs two daemons. It returns the launcher at the first, and the id of the second, which
+// already knows the first.
 func pair(t *testing.T, c []daemon.Config, roles ...string) (*launching, uint64) {
 	t.Helper()
 	grant(t, c, roles...)
@@ -89,7 +92,7 @@ func pair(t *testing.T, c []daemon.Config, roles ...string) (*launching, uint64)
 	return l, idOf(t, dialTool(t, c[1]))
 }
 
-// me is how this user is named to other NICs.
+// me returns the name of this user for other NICs.
 func me() string {
 	if os.Getuid() == 0 {
 		return "root"
@@ -183,7 +186,7 @@ func TestSlotsOfAKeeperThatDiesAreFree(t *testing.T) {
 			jobs, err := l.conn.NIC(0).Jobs(t.Context())
 			return err == nil && len(jobs) == 0
 		})
-		for _, k := range j.Processes { // by the control group, if there can be one
+		for _, k := range j.Processes { // ended by the control group, if there can be one
 			if running(k.PID) && os.Getuid() == 0 {
 				t.Errorf("rank %d still runs", k.Rank)
 			}

@@ -7,12 +7,13 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// settleWithin bounds how long a request about slots waits for jobs that end. A keeper whose ranks have ended takes
-// some milliseconds.
+// settleWithin bounds how long a request about slots waits for ending jobs. A keeper whose ranks
+// have ended takes some milliseconds.
 const settleWithin = time.Second
 
-// settle waits until enough slots are free, or no job is ending. A launcher returns as soon as its ranks have ended, and
-// a moment before its keepers have. The next job of a script would find their slots taken.
+// settle waits until enough slots are free, or no job is ending. A launcher returns as soon as
+// its ranks have ended, a moment before its keepers have. Without the wait, the next job of a
+// script would find those slots taken.
 func (j *jobs) settle(ctx context.Context, enough func(free int) bool) {
 	late := time.NewTimer(settleWithin)
 	defer late.Stop()
@@ -46,7 +47,7 @@ func (j *jobs) ending(enough func(free int) bool) *job {
 	return nil
 }
 
-// free answers how many slots are free.
+// free answers a request for the number of free slots.
 func (j *jobs) free(ctx context.Context) (*ctl.JobReply, int, error) {
 	j.settle(ctx, func(free int) bool { return free == j.slots() })
 	j.mu.Lock()

@@ -77,7 +77,7 @@ func TestOneUserCannotHoldAllJobsOfAHost(t *testing.T) {
 	}
 }
 
-// A directory that is missing is no matter of rights.
+// A missing directory is not a question of rights.
 func TestARefusalThatIsNoMatterOfRightsIsNoWarning(t *testing.T) {
 	var out bytes.Buffer
 	d := &Daemon{log: slog.New(slog.NewTextHandler(&out, nil)), control: &control{}}

@@ -7,15 +7,16 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// The daemon's socket may be closed to the user of a job: without allow_uids only the daemon's user and root
-// can connect. The job then has a socket of its own beside it, which is the user's, with mode 0600, and is
-// there as long as the job:
+// The daemon's socket may be closed to the user of a job: without allow_uids only the daemon's
+// user and root can connect. The job then has its own socket next to the daemon's. It belongs to
+// the user, has mode 0600, and exists as long as the job:
 //
 //	/run/weft/nic.sock                root, 0600
 //	/run/weft/nic.sock.job-1a2b3c4d   the job's user, 0600
 const jobSocketInfix = ".job-"
 
-// openSocket returns the path by which processes of a job reach this link of the daemon, and makes its socket if need be.
+// openSocket returns the path by which processes of a job reach this link of the daemon. It makes
+// the job's socket if need be.
 func (j *jobs) openSocket(b *job) (path string, err error) {
 	d := j.d
 	path, link := d.Socket(), ""
@@ -37,10 +38,11 @@ func (j *jobs) openSocket(b *job) (path string, err error) {
 	return path + link, nil
 }
 
-// removeJobSockets removes the sockets of jobs that an earlier daemon has left. The lock of the daemon's own
-// socket is held.
+// removeJobSockets removes the sockets of jobs that an earlier daemon has left. The caller holds
+// the lock of the daemon's own socket.
 func (d *Daemon) removeJobSockets() {
-	left, _ := filepath.Glob(escapeGlob(d.Socket()) + jobSocketInfix + "*") // an error is one of the pattern
+	// An error concerns the pattern only.
+	left, _ := filepath.Glob(escapeGlob(d.Socket()) + jobSocketInfix + "*")
 	for _, path := range left {
 		if err := ctl.RemoveSocket(path); err != nil {
 			d.log.Warn("socket of an earlier job", "error", err)
@@ -48,7 +50,7 @@ func (d *Daemon) removeJobSockets() {
 	}
 }
 
-// escapeGlob makes a pattern that matches the path itself.
+// escapeGlob returns a pattern that matches exactly the path.
 func escapeGlob(path string) string {
 	var b []byte
 	for _, c := range []byte(path) {

@@ -25,8 +25,8 @@ func init() {
 	roles["claimer"] = claim
 }
 
-// ask is a role: a process that launches a job by the daemon at SOCKET, and prints what NIC answers to its
-// reservation.
+// ask is a role: a process that launches a job through the daemon at SOCKET, and prints NIC's
+// answer to its reservation.
 func ask(arg string) error { // NIC at SOCKET
 	nic, socket, _ := strings.Cut(arg, " at ")
 	id, err := strconv.ParseUint(nic, 10, 64)
@@ -50,7 +50,8 @@ func ask(arg string) error { // NIC at SOCKET
 	want := &ctl.Job{What: ctl.JobReserve, User: "root", Reserve: &ctl.Reserve{Job: aJob, Ranks: 1, Size: 1, Launcher: at,
 		Program: "/bin/true", Dir: "/", Version: version.Release}}
 	r, err := conn.NIC(id).Job(ctx, want)
-	for end := time.Now().Add(patience); errors.Is(err, ctl.ErrNoNIC) && time.Now().Before(end); { // it has yet to be heard of
+	// the NIC is not known yet
+	for end := time.Now().Add(patience); errors.Is(err, ctl.ErrNoNIC) && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 		r, err = conn.NIC(id).Job(ctx, want)
 	}
@@ -88,7 +89,7 @@ func usersPair(t *testing.T, how string, change func(c []daemon.Config), granted
 	return c, idOf(t, dialTool(t, c[1]))
 }
 
-// outsiderAsks is the answer of a NIC to a reservation of an outsider.
+// outsiderAsks returns the answer of a NIC to a reservation of an outsider.
 func outsiderAsks(t *testing.T, c daemon.Config, nic uint64, change ...func(*syscall.SysProcAttr)) (r ctl.JobReply) {
 	t.Helper()
 	x := outsider()
@@ -119,11 +120,11 @@ func TestAKeeperRunsAsTheUserWhomTheRoleCovers(t *testing.T) {
 	}
 }
 
-// The daemon believes the kernel, and not the request, which names root.
+// The request names root, but the daemon believes the kernel.
 func TestAUserWhomNoRoleCoversStartsNothing(t *testing.T) {
 	t.Setenv("TMPDIR", "/run") // no process of a user namespace trusts a socket below /tmp
 	c, there := usersPair(t, "starts", nil, "run=root,alice", "observe")
-	asRoot := func(a *syscall.SysProcAttr) { // of a user namespace of its own
+	asRoot := func(a *syscall.SysProcAttr) { // in its own user namespace
 		a.Credential = &syscall.Credential{Uid: 0, Gid: 0}
 		a.Cloneflags = syscall.CLONE_NEWUSER
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: outsiderUID, Size: 1}}

@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// place enters a job of a user, with a keeper that only has a number.
+// place enters a job of a user, with a keeper that has only a pid.
 func (j *jobs) place(id string, who *account, of *Daemon) *job {
 	b := &job{on: of, account: who, log: j.d.log, done: make(chan struct{}), keeper: &keeper{cmd: &exec.Cmd{Process: &os.Process{Pid: -1}}}}
 	b.ID = id
@@ -31,7 +31,7 @@ func ids(all []*job) (l []string) {
 	return l
 }
 
-// Each link of a daemon is a NIC of its own, and shows the jobs on it.
+// Each link of a daemon is a separate NIC, and shows its own jobs.
 func TestALinkShowsItsOwnJobsThatHaveAKeeper(t *testing.T) {
 	j := hostOf(4, 10)
 	other := &Daemon{id: 8}
@@ -160,7 +160,8 @@ func TestAKeeperReportsRanksOfItsOwnJob(t *testing.T) {
 	}
 }
 
-// At the end of a daemon its keepers learn that it stops, and a keeper without a link is ended at once.
+// At the end of a daemon its keepers are told that it stops. A keeper without a link is killed at
+// once.
 func TestTheEndOfADaemonIsTheEndOfItsJobs(t *testing.T) {
 	j := hostOf(4, 10)
 	k, end := aKeeper(t)

@@ -21,29 +21,30 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// keeper is the process that starts and ends the ranks of one job on this host. It runs as the job's
-// user, so the daemon believes nothing that it says but of its own job.
+// keeper is the process that starts and ends the ranks of one job on this host. It runs as the
+// job's user, so the daemon believes it about its own job only.
 type keeper struct {
 	cmd   *exec.Cmd
 	link  *ctl.KeeperLink
 	began uint64 // its start, in clock ticks since boot: leftovers are younger
 
-	answer chan *ctl.FromKeeper // its first packet; closed at its end
+	answer chan *ctl.FromKeeper // the keeper's first packet; closed at its end
 	gone   chan struct{}        // closed when the process was reaped
-	said   atomic.Value         // the last line of its standard error, a string
+	said   atomic.Value         // a string: the last line of its standard error
 	mute   chan struct{}        // closed when its standard error has ended
 
 	mu      sync.Mutex
-	started []int // pids of the ranks; nil: it waits for the launcher
+	started []int // pids of the ranks; nil: the keeper waits for the launcher
 	ending  bool
-	limit   *time.Timer                    // kills it
-	latest  time.Time                      // when limit does so
-	report  []ctl.RankInfo                 // parts of the report that is coming
-	waiting map[chan<- []ctl.RankInfo]bool // for it
+	limit   *time.Timer                    // kills the keeper
+	latest  time.Time                      // when limit fires
+	report  []ctl.RankInfo                 // received parts of the current report
+	waiting map[chan<- []ctl.RankInfo]bool // askers that wait for the report
 }
 
-// startKeeper starts the keeper of a job as its user, in the job's control group if that has version 2. The keeper
-// finds its first packet at the start, so it knows what to remove even if the daemon dies now.
+// startKeeper starts the keeper of a job as its user, in the job's control group if that has
+// version 2. The keeper has its first packet when it starts, so it knows what to remove even if
+// the daemon dies now.
 func (j *jobs) startKeeper(b *job, first *ctl.ToKeeper) (*keeper, error) {
 	command := j.d.settings.config.keeper()
 	a, group := b.account, b.group
@@ -65,11 +66,14 @@ func (j *jobs) startKeeper(b *job, first *ctl.ToKeeper) (*keeper, error) {
 		return nil, errors.Join(explainFiles(err), link.Close())
 	}
 	defer says.Close()
-	k := &keeper{link: link, answer: make(chan *ctl.FromKeeper, 1), gone: make(chan struct{}), mute: make(chan struct{}), waiting: make(map[chan<- []ctl.RankInfo]bool)}
+	k := &keeper{link: link, answer: make(chan *ctl.FromKeeper, 1), gone: make(chan struct{}),
+		mute: make(chan struct{}), waiting: make(map[chan<- []ctl.RankInfo]bool)}
 	k.cmd = &exec.Cmd{Path: command[0], Args: append([]string{"weft"}, command[1:]...), Dir: "/", Env: a.environment(),
-		Stderr: says, ExtraFiles: []*os.File{theirs}, SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: a.credential()}}
+		Stderr: says, ExtraFiles: []*os.File{theirs},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: a.credential()}}
 	inside := func() {}
-	if group != nil && group.Unified != "" { // in version 1, a thread of the daemon would have to enter, and to end
+	// In version 1, a thread of the daemon would have to enter the group, and to end.
+	if group != nil && group.Unified != "" {
 		if inside, err = (&cgroup.Group{Unified: group.Unified}).EnterKeeper(k.cmd.SysProcAttr); err != nil {
 			return nil, errors.Join(err, said.Close(), link.Close())
 		}
@@ -85,8 +89,8 @@ func (j *jobs) startKeeper(b *job, first *ctl.ToKeeper) (*keeper, error) {
 	return k, nil
 }
 
-// logLines logs what a keeper says on its standard error, line by line. What it says beyond the bound is
-// discarded. Ranks do not inherit this pipe; if one does, it holds up this goroutine and nothing else.
+// logLines logs the standard error of a keeper, line by line. It discards lines beyond the bound.
+// Ranks do not inherit this pipe; if one does, it delays only this goroutine.
 func (k *keeper) logLines(f *os.File, log *slog.Logger) {
 	defer close(k.mute)
 	defer f.Close()
@@ -106,8 +110,9 @@ func (k *keeper) logLines(f *os.File, log *slog.Logger) {
 	}
 }
 
-// lastWords is what a keeper that has ended said last, behind a colon. They may come after its end. A process that has
-// inherited its standard error is not waited for.
+// lastWords returns the last line that an ended keeper wrote to its standard error, after a
+// colon. The line may come after the keeper's end. lastWords waits at most lastWordsWithin, since
+// another process may have inherited the standard error.
 func (k *keeper) lastWords() string {
 	select {
 	case <-k.mute:
@@ -128,7 +133,7 @@ func (k *keeper) listen() {
 	for {
 		m, err := k.link.Answered()
 		if err != nil {
-			if !errors.Is(err, io.EOF) { // a keeper that talks nonsense is none
+			if !errors.Is(err, io.EOF) { // the packet was malformed
 				k.kill()
 			}
 			return
@@ -142,7 +147,7 @@ func (k *keeper) listen() {
 	}
 }
 
-// take notes what a keeper says of its ranks.
+// take notes the keeper's message about its ranks.
 func (k *keeper) take(m *ctl.FromKeeper) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -155,14 +160,14 @@ func (k *keeper) take(m *ctl.FromKeeper) {
 	}
 	if m.Report {
 		for c := range k.waiting {
-			c <- slices.Clone(k.report) // each asker marks its own
+			c <- slices.Clone(k.report) // each asker marks its own copy
 		}
 		clear(k.waiting)
 		k.report = nil
 	}
 }
 
-// ranks asks the keeper for its ranks. The result is nil if it does not answer within
+// ranks asks the keeper for its ranks. It returns nil if the keeper does not answer within
 // limits.ReportWithin.
 func (k *keeper) ranks() []ctl.RankInfo {
 	c := make(chan []ctl.RankInfo, 1)
@@ -187,7 +192,7 @@ func (k *keeper) ranks() []ctl.RankInfo {
 	return nil
 }
 
-// state is the keeper's part of a JobInfo.
+// state returns the keeper's part of a JobInfo.
 func (k *keeper) state() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -200,8 +205,8 @@ func (k *keeper) state() string {
 	return ctl.JobRunning
 }
 
-// end asks the keeper to end its ranks for a user, and kills it if it takes limits.KeeperExtra longer than the
-// grace.
+// end asks the keeper to end its ranks on behalf of a user. It kills the keeper if that takes
+// limits.KeeperExtra longer than the grace.
 func (k *keeper) end(grace time.Duration, by string) {
 	k.mu.Lock()
 	k.ending = true
@@ -212,8 +217,8 @@ func (k *keeper) end(grace time.Duration, by string) {
 	k.killWithin(grace + limits.KeeperExtra)
 }
 
-// killWithin kills the keeper after a time, unless it ends before. The earliest end that was asked for counts: one
-// timer is enough, however often a user asks.
+// killWithin kills the keeper after a time, unless it ends before. The earliest time asked for
+// counts, so one timer is enough, however often a user asks.
 func (k *keeper) killWithin(d time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -229,7 +234,7 @@ func (k *keeper) killWithin(d time.Duration) {
 	k.latest = end
 }
 
-// ended ends the timer of a keeper that has ended.
+// ended notes that the keeper has ended, and stops its timer.
 func (k *keeper) ended() {
 	close(k.gone)
 	k.mu.Lock()

@@ -21,7 +21,7 @@ const keeperArgument = "a-keeper"
 
 func isKeeper() bool { return len(os.Args) == 3 && os.Args[1] == keeperArgument }
 
-// keeping is the command of such a keeper.
+// keeping returns the command of such a keeper.
 func keeping(how string) []string { return []string{"/proc/self/exe", keeperArgument, how} }
 
 // keep is the keeper of a job in these tests. It starts no ranks unless how says so.
@@ -43,7 +43,7 @@ func keep(how string) error {
 			{What: ctl.RefusedDir, Text: "no directory " + m.Begin.Reserve.Dir, Cure: "make it"},
 			{What: ctl.RefusedProgram, Text: "no program " + m.Begin.Reserve.Program, Cure: "install it"},
 		}})
-	case "tells": // what it is
+	case "tells": // its environment
 		dir, _ := os.Getwd()
 		sid, _ := unix.Getsid(0)
 		groups, _ := os.Getgroups()
@@ -55,7 +55,7 @@ func keep(how string) error {
 		fmt.Fprintln(os.Stderr, "no memory for a keeper")
 		os.Exit(3)
 	case "nonsense":
-		for fd := 3; fd < 16; fd++ { // whichever the link has become
+		for fd := 3; fd < 16; fd++ { // one of these is the link
 			_, _ = unix.Write(fd, []byte(`{"ready":7}`))
 		}
 		hang()
@@ -66,8 +66,8 @@ func keep(how string) error {
 	return err
 }
 
-// hang never returns. A select without cases would do if the runtime did not end a program
-// in which no goroutine can run: whether one still can at that moment is chance.
+// hang never returns. A select without cases would be enough, but the runtime ends a program in
+// which no goroutine can run, and whether one can is chance.
 func hang() error {
 	for {
 		time.Sleep(time.Hour)
@@ -129,8 +129,8 @@ func keepOn(l *ctl.KeeperLink, b *ctl.KeeperBegin, how string) error {
 	}
 }
 
-// startRanks starts processes that sleep. If they shall be left, they are in sessions of their own, have an
-// empty environment, and lose their parent.
+// startRanks starts processes that sleep. If left is set, each is in its own session, has an
+// empty environment, and loses its parent.
 func startRanks(r *ctl.Reserve, left bool) (all []ctl.RankInfo, err error) {
 	for i := range r.Ranks {
 		c := exec.Command("/bin/sleep", "600")
@@ -159,7 +159,7 @@ func running(pid int) bool {
 	return !strings.HasPrefix(rest, "Z")
 }
 
-// eventually waits until something is true.
+// eventually waits until is returns true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {

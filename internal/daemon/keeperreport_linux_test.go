@@ -6,7 +6,8 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// Several tools may ask for the ranks of one job at the same time. Each marks those that are attached.
+// Several tools may ask for the ranks of one job at the same time. Each answer marks the attached
+// ranks in its own copy.
 func TestEachAskerHasAReportOfItsOwn(t *testing.T) {
 	askers := []chan []ctl.RankInfo{make(chan []ctl.RankInfo, 1), make(chan []ctl.RankInfo, 1), make(chan []ctl.RankInfo, 1)}
 	k := &keeper{waiting: make(map[chan<- []ctl.RankInfo]bool)}

@@ -19,7 +19,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// aKeeper is the daemon's side of a keeper, whose other end is the test's. Its process sleeps.
+// aKeeper returns the daemon's side of a keeper, and the other end of its link for the test. The
+// keeper's process sleeps.
 func aKeeper(t *testing.T) (k *keeper, end *ctl.KeeperLink) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -141,7 +142,8 @@ func TestAKeeperThatIsGoneReportsNothingAndKeepsNoAsker(t *testing.T) {
 	}
 }
 
-// The earliest end counts, and a keeper that ends in time is not killed: another process may have its number.
+// The earliest end counts. A keeper that ends in time is not killed: another process may have its
+// pid by then.
 func TestAKeeperIsKilledAtTheEarliestEndThatWasAskedFor(t *testing.T) {
 	k, _ := aKeeper(t)
 	k.killWithin(time.Hour)
@@ -160,7 +162,7 @@ func TestAKeeperIsKilledAtTheEarliestEndThatWasAskedFor(t *testing.T) {
 	if k.ended(); k.limit.Stop() {
 		t.Error("the end of a keeper leaves its timer")
 	}
-	(&keeper{gone: make(chan struct{})}).ended() // one without a timer
+	(&keeper{gone: make(chan struct{})}).ended() // a keeper without a timer
 }
 
 func TestAKeeperLearnsWhoEndsItsJobAndThatOneWithoutALinkIsKilled(t *testing.T) {
@@ -179,7 +181,7 @@ func TestAKeeperLearnsWhoEndsItsJobAndThatOneWithoutALinkIsKilled(t *testing.T) 
 	k.limit.Stop()
 }
 
-// A keeper that says what no keeper says is ended. One that ends in order is not killed.
+// A keeper that sends a malformed packet is killed. One that ends in order is not.
 func TestWhatAKeeperSaysFirstIsItsAnswerAndNonsenseEndsIt(t *testing.T) {
 	k, end := aKeeper(t)
 	go k.listen()

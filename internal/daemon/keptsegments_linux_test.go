@@ -24,7 +24,7 @@ func segmentConn(t *testing.T) (conn *ctl.Conn, attach func(name string) *weft.P
 	return conn, func(name string) *weft.Process { return mustAttach(t, c, name) }
 }
 
-// A program works on a segment that a tool has made, with no process that has it.
+// A program works on a segment that a tool has made and no process shares.
 func TestAProgramUsesASegmentThatAToolHasMade(t *testing.T) {
 	conn, attach := segmentConn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -53,7 +53,8 @@ func TestAProgramUsesASegmentThatAToolHasMade(t *testing.T) {
 	}
 }
 
-// All bytes of a long segment come and go, in pieces; a part that does not fit writes none.
+// All bytes of a long segment can be written and read, in pieces. A write that does not fit
+// writes nothing.
 func TestALongSegmentIsWrittenAndReadInPieces(t *testing.T) {
 	conn, _ := segmentConn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -83,7 +84,7 @@ func TestALongSegmentIsWrittenAndReadInPieces(t *testing.T) {
 	}
 }
 
-// A segment that processes have goes with the last of them, after a tool has deleted it.
+// After a tool has deleted a segment, it is freed with the last process that shares it.
 func TestADeletedSegmentStaysForTheProcessesThatHaveIt(t *testing.T) {
 	conn, attach := segmentConn(t)
 	ctx := t.Context()

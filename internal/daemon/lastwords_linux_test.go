@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The kernel may close a keeper's link before the daemon has read what the keeper said last.
+// The kernel may close a keeper's link before the daemon has read the keeper's last line.
 func TestLastWordsThatComeBehindTheEndAreHeard(t *testing.T) {
 	said, says, err := os.Pipe()
 	if err != nil {

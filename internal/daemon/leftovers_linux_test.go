@@ -17,7 +17,7 @@ import (
 	"github.com/weftnet/weft/internal/version"
 )
 
-// sleepers are the processes that keepers of a daemon have left.
+// sleepers returns the processes that keepers of a daemon have left.
 func sleepers(daemon int) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range all {
@@ -30,7 +30,7 @@ func sleepers(daemon int) (pids []int) {
 	return pids
 }
 
-// childrenOf are the processes whose parent is pid, zombies included.
+// childrenOf counts the processes whose parent is pid, zombies included.
 func childrenOf(pid int) (n int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range all {
@@ -43,8 +43,8 @@ func childrenOf(pid int) (n int) {
 	return n
 }
 
-// leaves has a daemon's keeper leave processes that ignore SIGTERM, in sessions and with environments of their
-// own, and dies. All of them end.
+// leaves checks a keeper that dies and leaves processes that ignore SIGTERM, with their own
+// sessions and environments. All of them end.
 func leaves(t *testing.T, daemonPID int, r *ctl.JobReply) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -123,7 +123,7 @@ func TestSocketsOfJobsOfADeadDaemonAreRemoved(t *testing.T) {
 	}
 }
 
-// A flood of reservations starts a bounded number of keepers, and holds up nothing else.
+// A flood of reservations starts a bounded number of keepers, and delays nothing else.
 func TestAFloodOfReservationsIsBounded(t *testing.T) {
 	c := withSlots(t, 2, 1000, "silent")
 	l, there := pair(t, c, "run="+me(), "observe")

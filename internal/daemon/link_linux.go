@@ -18,19 +18,19 @@ import (
 // carrier is a link that explains itself.
 type carrier interface {
 	link.Driver
-	Explain() string // sentences with "; " between them
-	Offload() string // the segmentation offload that is in use
+	Explain() string // sentences separated by "; "
+	Offload() string // the segmentation offload in use
 }
 
-// carried is the link of a NIC: which one it is, and how it came to be chosen if it was not named.
+// carried is the link of a NIC, with its name and, if auto chose it, the reason.
 type carried struct {
 	carrier
 	name   string
 	choice string
-	xdp    *xdp.Driver // the link itself, if it is AF_XDP; nil: it is not
+	xdp    *xdp.Driver // the link itself if it is AF_XDP, else nil
 }
 
-// now is the kind of the link as it is at present.
+// now returns the present kind of the link.
 func (c *carried) now() string {
 	if c.xdp != nil && !c.xdp.Attached() {
 		return "udp (" + c.name + " has lost its interface)"
@@ -47,7 +47,7 @@ func (d *Daemon) followLink(ctx context.Context) {
 	d.link.xdp.Follow(ctx, do, func(text string) { d.log.Warn("link", "what", text) })
 }
 
-// why is what the log says of the link, a sentence each.
+// why returns what the log says about the link, one sentence each.
 func (c *carried) why() (said []string) {
 	if c.choice != "" {
 		said = append(said, c.choice)
@@ -55,7 +55,8 @@ func (c *carried) why() (said []string) {
 	return append(said, strings.Split(c.Explain(), "; ")...)
 }
 
-// openLink makes the link that the configuration asks for, and says by which name of the configuration's own if by any.
+// openLink makes the link that the configuration asks for. If the configuration names the link,
+// the choice says so.
 func (d *Daemon) openLink() (carried, error) {
 	c, err := d.openKind()
 	if name := d.settings.config.called; err == nil && name != "" {
@@ -64,13 +65,15 @@ func (d *Daemon) openLink() (carried, error) {
 	return c, err
 }
 
-// openKind makes a link of the kind that the configuration asks for (decision 12). One that was asked for by name is had or refused:
+// openKind makes a link of the kind that the configuration asks for (decision 12). It fails if a
+// kind that was asked for by name cannot be made:
 //
 //	udp          works everywhere
 //	xdp          AF_XDP, native
 //	xdp-generic  the same by the kernel's emulation, for interfaces whose driver has no XDP
-//	auto         prefer = "bandwidth": UDP, since an XDP program costs many interfaces their segmentation offload
-//	             prefer = "latency": AF_XDP where it can be had, else UDP; where listen is every address, at the only one if there is one
+//	auto         prefer = "bandwidth": UDP, since XDP costs many interfaces their segmentation offload
+//	             prefer = "latency": AF_XDP where possible, else UDP; if listen is every address,
+//	             AF_XDP at the host's only one
 func (d *Daemon) openKind() (carried, error) {
 	c := &d.settings.config
 	switch {
@@ -82,7 +85,8 @@ func (d *Daemon) openKind() (carried, error) {
 		return named("udp", u, err, "")
 	case c.Prefer != preferLatency:
 		u, err := d.openUDP()
-		return named("udp", u, err, "auto: UDP rather than AF_XDP, which costs the bandwidth of segmentation offload; prefer = \"latency\" would try it")
+		return named("udp", u, err,
+			"auto: UDP rather than AF_XDP, which costs the bandwidth of segmentation offload; prefer = \"latency\" would try it")
 	}
 	x, choice, err := d.openLatency()
 	if err == nil {
@@ -92,7 +96,8 @@ func (d *Daemon) openKind() (carried, error) {
 	return named("udp", u, uerr, fmt.Sprintf("auto: UDP, though latency is preferred, because of %v", err))
 }
 
-// named makes a carried of what an open has returned; a failed one had no more than a nil pointer.
+// named makes a carried from the result of an open. It returns an empty one on an error, where d
+// is a nil pointer.
 func named[D carrier](name string, d D, err error, choice string) (carried, error) {
 	if err != nil {
 		return carried{}, err
@@ -101,7 +106,8 @@ func named[D carrier](name string, d D, err error, choice string) (carried, erro
 	return carried{d, name, choice, x}, nil
 }
 
-// openLatency makes AF_XDP without having been told to. It needs one address, and takes the only one of this host for every one.
+// openLatency tries AF_XDP for auto. AF_XDP needs one address: if listen is every address,
+// openLatency takes the only one of this host.
 func (d *Daemon) openLatency() (x *xdp.Driver, choice string, err error) {
 	at, choice := d.settings.listen, "auto: AF_XDP, as latency is preferred"
 	if at.Addr().IsUnspecified() {
@@ -126,10 +132,11 @@ func (d *Daemon) openUDP() (*udp.Driver, error) {
 	return udp.Listen(udp.Config{Addr: s.listen, MTU: s.mtu, NoOffload: s.plain, Log: d.linkSays})
 }
 
-// linkSays logs what the link has to say. It does so from the engine's thread, which does not wait for a log.
+// linkSays logs a message of the link. It does so in a new goroutine, since the engine's thread
+// must not wait for a log.
 func (d *Daemon) linkSays(text string) { go d.log.Warn("link", "what", text) }
 
-// captured is a link whose frames are written to a file as well.
+// captured is a link whose frames are also written to a file.
 type captured struct {
 	*capture.Driver
 	below carrier
@@ -137,22 +144,23 @@ type captured struct {
 
 var _ secure.KeyRecorder = captured{}
 
-// Explain says how the link below works.
+// Explain returns how the link below works.
 func (c captured) Explain() string { return c.below.Explain() }
 
-// Offload says what the link below has.
+// Offload returns the segmentation offload of the link below.
 func (c captured) Offload() string { return c.below.Offload() }
 
-// capture has the frames of the link written to a file, if the configuration names one.
+// capture begins to write the frames of the link to a file, if the configuration names one.
 func (d *Daemon) capture() error {
 	c := &d.settings.config
 	if c.Capture == "" {
 		return nil
 	}
-	w, err := capture.Open(d.link.carrier, c.Capture, poller.Now, capture.Config{Name: d.link.name, Limit: c.CaptureLimit, Snap: c.CaptureSnap,
-		Secrets: c.CaptureSecrets,
-		Log:     func(text string) { d.log.Info("link", "what", text) },
-		Failed:  func(text string) { d.log.Warn("link", "what", text) }})
+	w, err := capture.Open(d.link.carrier, c.Capture, poller.Now,
+		capture.Config{Name: d.link.name, Limit: c.CaptureLimit, Snap: c.CaptureSnap,
+			Secrets: c.CaptureSecrets,
+			Log:     func(text string) { d.log.Info("link", "what", text) },
+			Failed:  func(text string) { d.log.Warn("link", "what", text) }})
 	if err == nil {
 		d.link.carrier = captured{w, d.link.carrier}
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// opened opens the link that a configuration asks for, on a host or on this one, and returns its name and what the log says of it.
-// Just after another the kernel may still be taking back the queue of that one.
+// opened opens the link that a configuration asks for, on a host or on this one. It returns the
+// link's name and what the log says about it. Shortly after another link was closed, the kernel
+// may not have taken back its queue yet.
 func opened(t *testing.T, h *testbed.Host, c Config, at netip.AddrPort) (name, why string) {
 	t.Helper()
 	c.Listen = at.String()
@@ -71,7 +72,8 @@ func TestTheChoiceOfALinkIsExplained(t *testing.T) {
 	}
 }
 
-// The kill switch is in the configuration or, where that says nothing, in the environment, and it is of all sockets.
+// The kill switch is in the configuration or, if that says nothing, in the environment. It
+// applies to all sockets.
 func TestSegmentationOffloadIsSwitchedOffOnEachLink(t *testing.T) {
 	const is = "no segmentation offload, as configured"
 	for _, link := range []string{"udp", "xdp"} {
@@ -106,7 +108,8 @@ func TestSegmentationOffloadIsSwitchedOffOnEachLink(t *testing.T) {
 	}
 }
 
-// AF_XDP needs one address. Where listen is every one, the only one will do; if there are several, the log names them.
+// AF_XDP needs one address. If listen is every address, the only one of the host is enough; if
+// there are several, the log names them.
 func TestWhoPrefersLatencyAndListensEverywhereGetsAFXDPAtTheOnlyAddress(t *testing.T) {
 	host := twoHosts(t).Host(0)
 	try := func(listen, name string, says ...string) {
@@ -143,7 +146,8 @@ func TestWhoPrefersLatencyAndListensEverywhereGetsAFXDPAtTheOnlyAddress(t *testi
 	if host.Addr6().IsValid() {
 		address(netlink.AddrDel, host.Addr6().String()+"/64")
 	}
-	try("[::]:0", "xdp", "at "+four+" and "+only) // the interface's address that is good on its cable only does not count
+	// the interface's address that is valid on its cable only does not count
+	try("[::]:0", "xdp", "at "+four+" and "+only)
 	address(netlink.AddrAdd, "10.99.0.1/24")
 	try("0.0.0.0:0", "udp", "the address is 0.0.0.0, which is every one", four, "10.99.0.1 (eth0)", "; name it by listen")
 	address(netlink.AddrDel, "10.99.0.1/24")
@@ -151,7 +155,7 @@ func TestWhoPrefersLatencyAndListensEverywhereGetsAFXDPAtTheOnlyAddress(t *testi
 	try("[::]:0", "udp", "the address is ::; expected one of a network interface, and none is up that has one")
 }
 
-// twoHosts is a testbed, or a reason to skip.
+// twoHosts returns a testbed of two hosts, or skips the test.
 func twoHosts(t *testing.T) *testbed.Testbed {
 	t.Helper()
 	bed, err := testbed.New(testbed.Config{Hosts: 2})
@@ -172,7 +176,8 @@ func TestWhoPrefersLatencyGetsAFXDPWhereItCanBeHad(t *testing.T) {
 		want, says string
 	}{
 		{Config{Link: "auto", Prefer: preferBandwidth}, "udp", "auto: UDP"},
-		{Config{Link: "auto", Prefer: preferLatency}, "xdp", "native, copying (zero-copy: "}, // a veth has no zero-copy, and the log says so
+		// a veth has no zero-copy, and the log says so
+		{Config{Link: "auto", Prefer: preferLatency}, "xdp", "native, copying (zero-copy: "},
 		{Config{Link: "xdp-generic"}, "xdp-generic", "generic, copying"},
 	} {
 		name, why := opened(t, bed.Host(0), test.config, netip.AddrPortFrom(bed.Host(0).Addr(), 0))
@@ -185,7 +190,7 @@ func TestWhoPrefersLatencyGetsAFXDPWhereItCanBeHad(t *testing.T) {
 	}
 }
 
-// A list that all hosts share has it with a zone.
+// A list that all hosts share has such an address with a zone.
 func TestANICKnowsItsOwnLinkLocalAddress(t *testing.T) {
 	own := ownAddrs(netip.MustParseAddrPort("[::]:7700"))
 	interfaces, err := net.Interfaces()

@@ -19,7 +19,7 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// site is two daemons that know one another, on this host or each on one of its own.
+// site is two daemons that know one another, both on this host or each on its own.
 type site struct {
 	c   []daemon.Config
 	bed *testbed.Testbed // nil: this host
@@ -50,7 +50,7 @@ func (s *site) run(t *testing.T, i int) *logWriter {
 	return w
 }
 
-// child runs the ith daemon in a process of its own.
+// child runs the ith daemon in its own process.
 func (s *site) child(t *testing.T, i int) *exec.Cmd {
 	t.Helper()
 	if s.bed == nil {
@@ -60,8 +60,8 @@ func (s *site) child(t *testing.T, i int) *exec.Cmd {
 	return begin(t, c.Cmd, c.Start, "daemon", marshal(t, s.c[i]))
 }
 
-// onLinks runs a test over every link that a daemon may have: on one host, and between hosts whose network loses a part of
-// all frames.
+// onLinks runs a test over every kind of link that a daemon may have: on one host, and between
+// hosts whose network loses some of all frames.
 func onLinks(t *testing.T, loss float64, test func(t *testing.T, s *site)) {
 	t.Run("udp", func(t *testing.T) { test(t, &site{c: configs(t, 2)}) })
 	for _, link := range []string{"udp", "xdp"} {
@@ -69,7 +69,7 @@ func onLinks(t *testing.T, loss float64, test func(t *testing.T, s *site)) {
 	}
 }
 
-// onHosts is two daemons with a link between hosts.
+// onHosts returns two daemons with a link between hosts.
 func onHosts(t *testing.T, link string, c testbed.Config) *site {
 	t.Helper()
 	c.Hosts = 2
@@ -93,8 +93,8 @@ func onHosts(t *testing.T, link string, c testbed.Config) *site {
 	return s
 }
 
-// A user who asks for AF_XDP by name and may not have it is told why. One who leaves the choice to the daemon gets another
-// link, and the log says why (decision 12).
+// A user who asks for AF_XDP by name and may not have it is told why. If the daemon may choose,
+// it takes another link, and the log says why (decision 12).
 func TestALinkThatCannotBeHadIsRefusedByNameAndReplacedIfNobodyNamedIt(t *testing.T) {
 	bed, err := testbed.New(testbed.Config{Hosts: 2})
 	if errors.Is(err, testbed.ErrUnavailable) {
@@ -108,7 +108,7 @@ func TestALinkThatCannotBeHadIsRefusedByNameAndReplacedIfNobodyNamedIt(t *testin
 	for _, test := range []struct {
 		c    daemon.Config
 		user uint32
-		want []string // in what it says
+		want []string // in its output
 	}{
 		{daemon.Config{Link: "xdp", Listen: listen}, 65534, []string{"failed: ", "interface eth0: ", "AF_XDP unavailable", "needs CAP_NET_ADMIN"}},
 		{daemon.Config{Link: "auto", Prefer: "latency", Listen: listen}, 65534, []string{"ready", "link=udp", "AF_XDP unavailable", "needs CAP_NET_ADMIN"}},
@@ -117,7 +117,7 @@ func TestALinkThatCannotBeHadIsRefusedByNameAndReplacedIfNobodyNamedIt(t *testin
 		{daemon.Config{Link: "xdp", Listen: "127.0.0.1:0"}, 0, []string{"failed: ", "AF_XDP unavailable: the address is 127.0.0.1; expected one of a network interface"}},
 		{daemon.Config{Link: "auto", Prefer: "latency", Listen: "127.0.0.1:0"}, 0, []string{"ready", "link=udp", "AF_XDP unavailable: the address is 127.0.0.1"}},
 	} {
-		dir, err := os.MkdirTemp("", "weft") // not the test's own, where another user may not go
+		dir, err := os.MkdirTemp("", "weft") // not t.TempDir, which another user may not enter
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,8 @@ func TestALinkThatCannotBeHadIsRefusedByNameAndReplacedIfNobodyNamedIt(t *testin
 		}
 		test.c.Socket, test.c.StateDir = dir+"/sock", dir+"/state"
 		x := bed.Host(0).Command(t.Context(), "/proc/self/exe")
-		x.Env = append(os.Environ(), fabric.FileVariable+"=", roleVariable+"=daemon="+marshal(t, test.c)) // the file of the tests is root's
+		// the key file of the tests is root's
+		x.Env = append(os.Environ(), fabric.FileVariable+"=", roleVariable+"=daemon="+marshal(t, test.c))
 		x.SysProcAttr.Credential = &syscall.Credential{Uid: test.user, Gid: test.user}
 		said := &logWriter{t: t, done: true}
 		x.Stdout, x.Stderr = said, said

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 )
 
-// logLevel reads the level below which nothing is logged.
+// logLevel reads the lowest level that is logged.
 func logLevel(s string) (slog.Level, error) {
 	switch s {
 	case "debug":
@@ -21,10 +21,10 @@ func logLevel(s string) (slog.Level, error) {
 	return 0, fmt.Errorf("%q; expected debug, info, warn, or error", s)
 }
 
-// newLog returns the daemon's log: one line of text an event.
+// newLog returns the daemon's log, with one line of text for each event.
 func newLog(w io.Writer, level string) *slog.Logger {
 	l, err := logLevel(level)
-	if err != nil { // check has refused it before
+	if err != nil { // check has refused such a level already
 		l = slog.LevelInfo
 	}
 	return slog.New(newLimited(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l})))

@@ -9,15 +9,16 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// limited is a log that no process can flood. Of what is said of one process in the same words it prints LogLines lines at
-// once and one each LogEvery. The next line that is printed says how many were not. What is of no process is always printed. Those whose PID is not
-// known (0), such as all of another PID namespace, are one.
+// limited is a log that no process can flood. It prints at most LogLines lines about one process
+// with the same message at once, and then one each LogEvery. The next printed line says how many
+// were left out. Lines about no process are always printed. All processes with an unknown PID
+// (0), such as all of another PID namespace, count as one.
 type limited struct {
 	slog.Handler
 	*said
 }
 
-// said counts lines by what they say and of which process.
+// said counts lines by their message and their process.
 type said struct {
 	mu     sync.Mutex
 	counts map[lineKey]*lineCount
@@ -34,7 +35,8 @@ type lineCount struct {
 	missed int
 }
 
-// mostCounts bounds what is remembered: beyond it all is forgotten, and of each process a few lines more may be printed.
+// mostCounts bounds the counts. If there are more, all are forgotten, and a few more lines of
+// each process may be printed.
 const mostCounts = 4096
 
 func newLimited(h slog.Handler) slog.Handler {
@@ -63,7 +65,7 @@ func (l *limited) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// count reports whether a line may be printed, and how many were not since the last.
+// count reports whether a line may be printed, and how many were left out since the last one.
 func (s *said) count(k lineKey, now time.Time) (missed int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ func TestNobodyFloodsTheLogAndOthersAreStillHeard(t *testing.T) {
 	}
 }
 
-// A host sees many processes in its life, and each that is logged of is counted.
+// A host sees many processes in its life, and the log counts each process that a line is about.
 func TestTheCountsOfTheLogAreBounded(t *testing.T) {
 	h := newLimited(slog.NewTextHandler(io.Discard, nil)).(*limited)
 	log := slog.New(h)

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A daemon that took a bad file for an empty one would lose all machines with the next change.
+// If a daemon took a bad file for an empty one, it would lose all machines at the next change.
 func TestAFileOfMachinesThatCannotBeReadKeepsTheDaemonFromStarting(t *testing.T) {
 	for text, want := range map[string]string{
 		"{":                            "move the file away",

@@ -12,7 +12,7 @@ import (
 
 var alice, root = deploy.Asker{UID: 1001, User: "alice"}, deploy.Asker{User: "root"}
 
-// kept are machines in a directory, and that directory.
+// kept returns the machines of a new directory, and the directory.
 func kept(t *testing.T) (m *machines, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -38,7 +38,7 @@ func TestAMachineThatRootChangesStaysItsCreators(t *testing.T) {
 	}
 }
 
-// The next daemon has only what is in the file.
+// The next daemon knows only the file.
 func TestAMachineThatCannotBeWrittenIsAsItWas(t *testing.T) {
 	m, dir := kept(t)
 	if err := m.set(alice, ctl.Machine{Name: "old", Slots: 1}); err != nil {

@@ -17,10 +17,12 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// machines are the definitions of parallel machines that users of this host have made. Every user who may
-// attach may read and use each of them. Only its creator and root may change or delete it.
+// machines holds the definitions of parallel machines that users of this host have made. Every
+// user that may attach may read and use each of them. Only its creator and root may change or
+// delete it.
 //
-// They are in the file machines.json of the state directory. A change is in the file before it is answered.
+// They are in the file machines.json of the state directory. A change is written to the file
+// before it is answered.
 type machines struct {
 	path string
 
@@ -28,7 +30,7 @@ type machines struct {
 	all map[string]ctl.Machine // by name
 }
 
-// machinesFile is the form of the file.
+// machinesFile is the format of the file.
 type machinesFile struct {
 	Version  int           `json:"version"`
 	Machines []ctl.Machine `json:"machines"`
@@ -60,7 +62,7 @@ func openMachines(dir string) (*machines, error) {
 	return m, nil
 }
 
-// sorted lists the machines by name. With the lock held.
+// sorted lists the machines by name. The caller holds the lock.
 func (m *machines) sorted() []ctl.Machine {
 	l := make([]ctl.Machine, 0, len(m.all))
 	for _, one := range m.all {
@@ -104,7 +106,7 @@ func (m *machines) set(a deploy.Asker, one ctl.Machine) error {
 	}
 	m.all[one.Name] = one
 	err := m.write()
-	if err != nil { // memory and file stay the same
+	if err != nil { // memory and file stay equal
 		if delete(m.all, one.Name); replaces {
 			m.all[one.Name] = old
 		}
@@ -112,7 +114,8 @@ func (m *machines) set(a deploy.Asker, one ctl.Machine) error {
 	return err
 }
 
-// room refuses one more machine of a user. With the lock held.
+// room returns an error if there is no room for one more machine of a user. The caller holds the
+// lock.
 func (m *machines) room(user string) error {
 	own := 0
 	for _, one := range m.all {
@@ -141,7 +144,8 @@ func (m *machines) delete(a deploy.Asker, name string, using []string) error {
 		return err
 	}
 	if len(using) > 0 {
-		return fmt.Errorf("%w: machine %s: %s; `weft job kill` ends a job", ctl.ErrInUse, name, strings.Join(using, ", "))
+		return fmt.Errorf("%w: machine %s: %s; `weft job kill` ends a job", ctl.ErrInUse, name,
+			strings.Join(using, ", "))
 	}
 	delete(m.all, name)
 	err := m.write()
@@ -151,15 +155,16 @@ func (m *machines) delete(a deploy.Asker, name string, using []string) error {
 	return err
 }
 
-// mayChange refuses users other than the creator of a machine and root.
+// mayChange returns an error unless the asker is the creator of the machine or root.
 func mayChange(a deploy.Asker, m ctl.Machine) error {
 	if a.UID == 0 || a.User == m.User {
 		return nil
 	}
-	return fmt.Errorf("%w: machine %s is user %s's; only that user and root may change it", ctl.ErrRefused, m.Name, m.User)
+	return fmt.Errorf("%w: machine %s is user %s's; only that user and root may change it",
+		ctl.ErrRefused, m.Name, m.User)
 }
 
-// write replaces the file. With the lock held.
+// write replaces the file. The caller holds the lock.
 func (m *machines) write() error {
 	b, err := json.MarshalIndent(machinesFile{machinesVersion, m.sorted()}, "", "  ")
 	if err == nil {
@@ -193,7 +198,8 @@ func (j *jobs) machineAnswer(a deploy.Asker, r *ctl.Request) (*ctl.JobReply, int
 	return reply, 0, err
 }
 
-// setMachine keeps a machine, whose nodes are those of the link that it names, or of the one by which the request comes.
+// setMachine keeps a machine. Its nodes are those of the link that it names, or of the link of
+// the request.
 func (j *jobs) setMachine(a deploy.Asker, m *ctl.Machine) error {
 	of, err := j.d, error(nil)
 	if m.Link != "" {
@@ -212,7 +218,7 @@ func (j *jobs) setMachine(a deploy.Asker, m *ctl.Machine) error {
 // mostUnknown bounds the hosts that an error names.
 const mostUnknown = 16
 
-// resolve finds the NIC of each node that has a name only, and the name of each that has a NIC only. The
+// resolve finds the NIC of each node given by name, and the name of each node given by NIC. The
 // error names the first nodes that are not known, and those that are.
 func (d *Daemon) resolve(m ctl.Machine) (ctl.Machine, error) {
 	if len(m.Nodes) == 0 {
@@ -239,7 +245,8 @@ func (d *Daemon) resolve(m ctl.Machine) (ctl.Machine, error) {
 		if n.NIC == 0 {
 			unknown = append(unknown, n.Name)
 		} else if seen[n.NIC] {
-			return m, fmt.Errorf("%w: machine %s has node %s twice", ctl.ErrBadRequest, m.Name, cmp.Or(n.Name, n.NIC.String()))
+			return m, fmt.Errorf("%w: machine %s has node %s twice", ctl.ErrBadRequest, m.Name,
+				cmp.Or(n.Name, n.NIC.String()))
 		}
 		seen[n.NIC] = true
 	}

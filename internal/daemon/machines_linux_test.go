@@ -15,13 +15,13 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// machine asks a daemon about machines.
+// machine sends a daemon a request about machines.
 func machine(t *testing.T, c *ctl.Conn, what string, m ctl.Machine) (*ctl.JobReply, error) {
 	t.Helper()
 	return c.NIC(0).Job(t.Context(), &ctl.Job{What: what, Machine: &m})
 }
 
-// one daemon until stop is called.
+// runUntil runs one daemon until stop is called.
 func runUntil(t *testing.T, c daemon.Config) (stop func()) {
 	t.Helper()
 	d, err := daemon.New(c, &logWriter{t: t})

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// atOnce runs f for 0 … n−1, some of them at a time, and returns what went wrong.
+// atOnce runs f for 0 … n−1, at most some of them concurrently, and returns the errors.
 func atOnce(n, some int, f func(i int) error) error {
 	var all sync.WaitGroup
 	next := make(chan int)
@@ -43,7 +43,8 @@ func atOnce(n, some int, f func(i int) error) error {
 	return err
 }
 
-// 1,024 processes attach to one daemon, each sends to its neighbour, and they leave. Eight times as many as it prepares for.
+// 1,024 processes attach to one daemon, each sends to its neighbour, and they leave. They are
+// eight times as many as the daemon prepares for.
 func TestAThousandProcessesAttachToOneDaemon(t *testing.T) {
 	const many, some = 1024, 32
 	c := configs(t, 1)[0]
@@ -85,11 +86,12 @@ func TestAThousandProcessesAttachToOneDaemon(t *testing.T) {
 		t.Error("one more is attached than max_processes allows")
 	}
 	stage("left", func(i int) error { return procs[i].Close() })
-	last := mustAttach(t, c, "last/0") // there is room again
+	last := mustAttach(t, c, "last/0") // now there is room again
 	last.Close()
 }
 
-// A daemon refuses a program with more than 64 connections that have not attached, which so many goroutines would all have at once.
+// A daemon refuses a program with more than 64 connections that have not attached. Hundreds of
+// goroutines would open more at once.
 func TestAProgramAttachesHundredsOfProcessesAtOnce(t *testing.T) {
 	const many = 5 * limits.StrangersPerProcess
 	c := configs(t, 1)[0]
@@ -109,16 +111,16 @@ func TestAProgramAttachesHundredsOfProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// heldBytes is what this program holds of heap and stacks.
+// heldBytes returns the bytes of heap and stacks that this program holds.
 func heldBytes() int64 {
 	runtime.GC()
-	runtime.GC() // stacks shrink in the first, and are freed
+	runtime.GC() // stacks shrink in the first run, and are freed in the second
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// What `weft nic info` says that an idle VNI costs is what it does cost, and is bounded.
+// An idle VNI costs what `weft nic info` says, and no more than the bound.
 func TestAnIdleVNICostsWhatIsStated(t *testing.T) {
 	const many = 200
 	c := configs(t, 1)[0]
@@ -144,7 +146,8 @@ func TestAnIdleVNICostsWhatIsStated(t *testing.T) {
 	child(t, "crowd", fmt.Sprintf("%d at %s", many, c.Socket))
 	var shared, own int64
 	var v ctl.VNIs
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // the daemon comes to rest
+	// Until the daemon is idle.
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		after := memory()
 		shared, own, v = (used(after)-used(before))/many, (heldBytes()-held)/many, after.VNIs
 		if shared == v.IdleSharedBytes && own+shared <= v.IdleBytes || time.Now().After(end) {

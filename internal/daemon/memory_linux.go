@@ -26,19 +26,21 @@ func newHugeMemory(name string, size int) (*memory, error) {
 	return m, nil
 }
 
-// memory is shared memory that the daemon made (decision 10), or a region's, which a process may have made. No process can make it shorter
-// while the NIC uses it, nor map for writing what only the NIC writes, whatever it does with the descriptor.
+// memory is shared memory that the daemon made (decision 10), or the memory of a region, which a
+// process may have made. Whatever a process does with its descriptor, it cannot make the memory
+// shorter while the NIC uses it, nor map for writing what only the NIC writes.
 //
-// Where a page of it cannot be had nevertheless, since the huge pages have run out, zeros take the place of all of it (package standin).
+// If the kernel cannot provide a page nevertheless, since the huge pages have run out, zeros
+// replace all of the memory (package standin).
 type memory struct {
 	fd    int
 	mem   []byte
 	guard *standin.Memory
 
-	unsealed error // why it has no seals; nil: it has
+	unsealed error // why it has no seals; nil: it has them
 }
 
-// newMemory makes and maps size bytes, zeroed. Nothing of it is touched.
+// newMemory makes and maps size bytes, zeroed. It touches none of them.
 func newMemory(name string, size int, nicOnly bool) (*memory, error) {
 	file, err := memfd.Create("weft " + name)
 	if err != nil {
@@ -64,7 +66,8 @@ func (m *memory) init(size int, nicOnly bool) (err error) {
 	}
 	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	if nicOnly {
-		seals |= unix.F_SEAL_FUTURE_WRITE // our mapping was before; every later one is read-only
+		// Our mapping exists already; every later one is read-only.
+		seals |= unix.F_SEAL_FUTURE_WRITE
 	}
 	if err := file.Seal(seals); err != nil || file.Sealed || !nicOnly {
 		return err
@@ -77,8 +80,9 @@ func (m *memory) init(size int, nicOnly bool) (err error) {
 	return unix.Close(fd)
 }
 
-// mayHave reports whether a process of a user may have the memory. Without seals a process could
-// make it shorter, so only processes of the daemon's own user may have it.
+// mayHave returns an error if a process of a user may not have the memory. Without seals a
+// process could make it shorter, so only processes of the daemon's own user and root's may have
+// it.
 func (m *memory) mayHave(uid int) error {
 	if m.unsealed == nil || uid == os.Geteuid() || uid == 0 {
 		return nil
@@ -97,13 +101,13 @@ func (m *memory) shared() error {
 	return unix.Close(fd)
 }
 
-// mapped is a memory of which only the mapping is ours, and is there already.
+// mapped returns a memory for an existing mapping. The descriptor is not ours.
 func mapped(mem []byte) (*memory, error) {
 	g, err := standin.Guard(mem)
 	return &memory{fd: -1, mem: mem, guard: g}, err
 }
 
-// close unmaps. No goroutine may touch the memory any more.
+// close unmaps the memory. No goroutine may touch it any more.
 func (m *memory) close() error {
 	err := m.shared()
 	m.release()
@@ -114,7 +118,8 @@ func (m *memory) close() error {
 	return err
 }
 
-// release has faults in the memory be faults again: it is about to be unmapped.
+// release ends the guard of the memory, which is about to be unmapped: faults in it are faults
+// again.
 func (m *memory) release() {
 	if m.guard != nil {
 		m.guard.Release()
@@ -122,7 +127,7 @@ func (m *memory) release() {
 	}
 }
 
-// fault is the address at which a page could not be had; 0 if there is none.
+// fault returns the address of a page that the kernel could not provide, or 0 if there was none.
 func (m *memory) fault() uintptr {
 	if m.guard == nil {
 		return 0

@@ -16,12 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connectionBytes is what the daemon needs for the connection of a process, beside its VNI: the session, a goroutine whose
-// stack has seen a request, and the connection with its buffers.
+// connectionBytes is what the daemon needs for the connection of a process, besides its VNI: the
+// session, a goroutine whose stack has held a request, and the connection with its buffers.
 const connectionBytes = 24 << 10
 
-// idleVNI is what a VNI costs whose process is attached and does nothing: the pages that it shares with the process, the
-// engine's tables, and its connection.
+// idleVNI returns the cost in bytes of the VNI of a process that is attached and does nothing:
+// the pages shared with the process, the engine's tables, and its connection. shared is the first
+// of these alone.
 func idleVNI(g vni.Geometry) (all, shared int64) {
 	rw, ro := g.Sizes()
 	from, to := g.PoolRange()
@@ -29,13 +30,17 @@ func idleVNI(g vni.Geometry) (all, shared int64) {
 	return shared + nic.ProcessBytes(g) + connectionBytes, shared
 }
 
-// memoryMap is the NIC's memory map: six segments, of which the engine knows those of its tables (QNIX-56).
+// memoryMap returns the NIC's memory map: six segments. The engine knows those of its tables
+// (QNIX-56).
 func (d *Daemon) memoryMap() *ctl.Memory {
 	g := d.settings.usual
 	rw, ro := g.Sizes()
-	m := &ctl.Memory{NIC: uint64(d.id), VNIs: ctl.VNIs{Prepared: d.settings.prepared, IdleBytesLimit: limits.IdleVNIBytes, MappedBytes: int64(rw + ro)},
-		Parameters: ctl.Parameters{N: g.Commands, M: g.Contexts, K: g.Descriptors, Q: g.PoolPages, P: d.settings.config.maxProcesses(),
-			D: limits.DriverCommands, R: limits.Peers, T: limits.NamesPerNIC, G: limits.SeatsPerNIC, HeadBatch: driver.HeadBatch}}
+	m := &ctl.Memory{NIC: uint64(d.id),
+		VNIs: ctl.VNIs{Prepared: d.settings.prepared, IdleBytesLimit: limits.IdleVNIBytes, MappedBytes: int64(rw + ro)},
+		Parameters: ctl.Parameters{N: g.Commands, M: g.Contexts, K: g.Descriptors, Q: g.PoolPages,
+			P: d.settings.config.maxProcesses(),
+			D: limits.DriverCommands, R: limits.Peers, T: limits.NamesPerNIC, G: limits.SeatsPerNIC,
+			HeadBatch: driver.HeadBatch}}
 	m.VNIs.IdleBytes, m.VNIs.IdleSharedBytes = idleVNI(g)
 	var engine []nic.Segment
 	d.loop.Do(func(clock.Time) { engine = d.engine.MemoryMap() })
@@ -57,7 +62,7 @@ func segmentOf(s nic.Segment) ctl.Segment {
 	return c
 }
 
-// segment is the memory of all VNIs: what is mapped, and how much of it has pages.
+// segment returns the memory of all VNIs: the mapped bytes, and how many of them have pages.
 func (v *vnis) segment(count *ctl.VNIs) nic.Segment {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -83,7 +88,8 @@ func inPages(mem []byte) (bytes int64) {
 		return 0
 	}
 	pages := make([]byte, (len(mem)+os.Getpagesize()-1)/os.Getpagesize())
-	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[0])), uintptr(len(mem)), uintptr(unsafe.Pointer(&pages[0]))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(&mem[0])), uintptr(len(mem)),
+		uintptr(unsafe.Pointer(&pages[0]))); errno != 0 {
 		return 0
 	}
 	for _, p := range pages {
@@ -92,14 +98,15 @@ func inPages(mem []byte) (bytes int64) {
 	return bytes
 }
 
-// programSegment is the daemon's own code, of which the control program is a part.
+// programSegment returns the segment of the daemon's own code. The control program is a part of
+// it.
 func programSegment() nic.Segment {
 	size, inUse := programText()
 	return nic.Segment{Name: nic.SegmentProgram, Parts: []nic.SegmentPart{{Name: "code", Bytes: size, InUse: inUse}}}
 }
 
-// programText finds the mapping of the running program's code, and how much of it is in memory. Where the kernel does not
-// tell, it is 0.
+// programText returns the size of the mapping of the running program's code, and how much of it
+// is in memory. Both are 0 if the kernel does not tell.
 func programText() (size, inUse int64) {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/registry/file"
 )
 
-// A host with several interfaces has each under a name of its own, and chooses by it (NETSTAR-8).
+// A host with several interfaces gives each its own name, and chooses by it (NETSTAR-8).
 func TestALinkIsChosenByTheNameThatTheConfigurationGivesIt(t *testing.T) {
 	c := Config{Link: "fast1", Prefer: preferLatency, MTU: 1400, Named: map[string]Link{
 		"fast0": {Link: "xdp", Listen: "127.0.0.2:7700"},
@@ -31,7 +31,8 @@ func TestALinkIsChosenByTheNameThatTheConfigurationGivesIt(t *testing.T) {
 	}
 }
 
-// Lists of NICs and files are of one network: a further link has only its own, the first those of the whole file if it has none.
+// Lists of NICs and files belong to one network. A further link has only its own. The first link
+// without any has those of the whole file.
 func TestEachLinkHasItsOwnNodesAndTheFirstThoseOfTheFile(t *testing.T) {
 	dir := t.TempDir()
 	c := Config{Socket: dir + "/sock", Link: "fast0, slow0,bare0", Listen: "127.0.0.1:0", Nodes: []file.Entry{{Address: "127.0.0.9:9"}}, Named: map[string]Link{

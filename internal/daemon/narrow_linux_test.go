@@ -19,8 +19,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// The switch carries 1,300 bytes and drops longer frames without a word, from the start or in the middle. Everything comes
-// through, and the tools say what is the matter.
+// The switch carries 1,300 bytes and silently drops longer frames, from the start or later. All
+// messages arrive, and the tools report the narrow path.
 func TestAPathThatCarriesLessThanItsEndsIsFoundAndCrossed(t *testing.T) {
 	for _, link := range []string{"udp", "xdp"} {
 		t.Run(link, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAPathThatCarriesLessThanItsEndsIsFoundAndCrossed(t *testing.T) {
 				var n ctl.Node
 				for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					if n = peerOf(t, s.c[0]); n.Frame > mtu-28-24 && n.Frame <= mtu-28+4 {
-						break // with the room that the kernel leaves for a VLAN's tag
+						break // with the room that the kernel leaves for a VLAN tag
 					}
 				}
 				if n.Frame <= mtu-28-24 || n.Frame > mtu-28+4 {
@@ -64,7 +64,7 @@ func TestAPathThatCarriesLessThanItsEndsIsFoundAndCrossed(t *testing.T) {
 	}
 }
 
-// peerOf is the one other NIC that a daemon knows.
+// peerOf returns the one other NIC that a daemon knows.
 func peerOf(t *testing.T, c daemon.Config) ctl.Node {
 	t.Helper()
 	conn, err := ctl.Dial(t.Context(), c.Socket)
@@ -79,7 +79,7 @@ func peerOf(t *testing.T, c daemon.Config) ctl.Node {
 	return all[0]
 }
 
-// counters are a daemon's, by name.
+// counters returns a daemon's counters, by name.
 func counters(t *testing.T, c daemon.Config) map[string]uint64 {
 	t.Helper()
 	conn, err := ctl.Dial(t.Context(), c.Socket)
@@ -103,8 +103,8 @@ func counters(t *testing.T, c daemon.Config) map[string]uint64 {
 	return all
 }
 
-// Host 1 is the router between hosts 0 and 2, of which the latter has an address behind a network of 1,300 bytes. It
-// complains of longer frames, and neither NIC needs to listen.
+// Host 1 is the router between hosts 0 and 2. Host 2 has an address behind a network of 1,300
+// bytes. The router reports longer frames, and neither NIC needs to hear that.
 func TestAPathBehindARouterThatCarriesLessIsFoundAndCrossed(t *testing.T) {
 	for _, link := range []string{"udp", "xdp"} {
 		t.Run(link, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestAPathBehindARouterThatCarriesLessIsFoundAndCrossed(t *testing.T) {
 	}
 }
 
-// The kernel then refuses what is too long, or loses it without a word, over AF_XDP.
+// The kernel then refuses frames that are too long or, over AF_XDP, loses them silently.
 func TestAnInterfaceMayCarryLessThanWhenTheDaemonStarted(t *testing.T) {
 	for _, link := range []string{"udp", "xdp"} {
 		t.Run(link, func(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/internal/registry/gossip"
 )
 
-// joinGossip starts to gossip if the configuration has it so. What the configuration lists stands before what is heard.
+// joinGossip starts the gossip if the configuration asks for it. The configuration's nodes
+// precede those that the gossip finds.
 func (d *Daemon) joinGossip() (err error) {
 	d.registry = d.settings.nodes
 	if d.settings.gossip == nil {
@@ -30,7 +31,8 @@ func (d *Daemon) joinGossip() (err error) {
 	return nil
 }
 
-// leaveGossip says goodbye to the others' registries, so that they need not wait. It may be called twice.
+// leaveGossip says goodbye to the other members of the gossip, so that they need not wait for a
+// timeout. It may be called twice.
 func (d *Daemon) leaveGossip() error {
 	if d.gossip == nil {
 		return nil
@@ -38,7 +40,7 @@ func (d *Daemon) leaveGossip() error {
 	return d.gossip.Close()
 }
 
-// others leaves this NIC out of a list that all hosts share.
+// others returns a list that all hosts share without this NIC.
 func (d *Daemon) others(all []registry.Node) (others []registry.Node) {
 	own := d.isOwn()
 	for _, n := range all {
@@ -49,7 +51,7 @@ func (d *Daemon) others(all []registry.Node) (others []registry.Node) {
 	return others
 }
 
-// nameNodes has programs find the NICs of a list by their names, this one too.
+// nameNodes tells programs the names of the NICs of a list, this one included.
 func (d *Daemon) nameNodes(all []registry.Node) {
 	own := d.isOwn()
 	d.loop.Do(func(clock.Time) {
@@ -66,7 +68,7 @@ func (d *Daemon) nameNodes(all []registry.Node) {
 	})
 }
 
-// isOwn tells which nodes of a list are this NIC itself.
+// isOwn returns a function that reports whether a node of a list is this NIC itself.
 func (d *Daemon) isOwn() func(registry.Node) bool {
 	own := ownAddrs(d.link.Addr())
 	return func(n registry.Node) bool {
@@ -74,7 +76,8 @@ func (d *Daemon) isOwn() func(registry.Node) bool {
 	}
 }
 
-// position is where this NIC is on the torus (QNIX-52): where the configuration says, or the list that all hosts share.
+// position returns the place of this NIC on the torus (QNIX-52), from the configuration or from
+// the list that all hosts share.
 func (d *Daemon) position() nic.Position {
 	at, own := d.settings.position, d.isOwn()
 	for _, n := range d.settings.nodes.Nodes() {
@@ -89,7 +92,8 @@ func (d *Daemon) position() nic.Position {
 	return nic.Position{X: uint16(at.X), Y: uint16(at.Y), Width: uint16(t.Width), Height: uint16(t.Height)}
 }
 
-// ownAddrs are the addresses at which a link is reached: all of the host's if it is bound to none.
+// ownAddrs returns the addresses at which a link is reached: all those of the host if the link is
+// bound to none.
 func ownAddrs(a netip.AddrPort) map[netip.AddrPort]bool {
 	own := map[netip.AddrPort]bool{a: true}
 	if !a.Addr().IsUnspecified() {
@@ -100,7 +104,7 @@ func ownAddrs(a netip.AddrPort) map[netip.AddrPort]bool {
 		return own
 	}
 	for _, i := range interfaces {
-		all, _ := i.Addrs() // of one that has just gone there are none
+		all, _ := i.Addrs() // an interface that has just gone has none
 		for _, at := range all {
 			p, err := netip.ParsePrefix(at.String())
 			if err != nil {
@@ -108,7 +112,8 @@ func ownAddrs(a netip.AddrPort) map[netip.AddrPort]bool {
 			}
 			ip := p.Addr().Unmap()
 			zones := []string{""}
-			if ip.Is6() && ip.IsLinkLocalUnicast() { // by which it is reached with the link alone, which has two names
+			// It is reached with the zone only, which has two names.
+			if ip.Is6() && ip.IsLinkLocalUnicast() {
 				zones = append(zones, i.Name, strconv.Itoa(i.Index))
 			}
 			for _, zone := range zones {
@@ -119,13 +124,13 @@ func ownAddrs(a netip.AddrPort) map[netip.AddrPort]bool {
 	return own
 }
 
-// retryNodesEvery is how often the engine is asked again to take a node that it has refused.
+// retryNodesEvery is the interval at which a node that the engine has refused is offered again.
 const retryNodesEvery = time.Second
 
-// watchNodes keeps the engine's nodes those of the registry.
+// watchNodes keeps the engine's nodes equal to those of the registry.
 func (d *Daemon) watchNodes(ctx context.Context) {
 	f := follower{d: d, have: make(map[registry.Node]bool), refused: make(map[registry.Node]bool)}
-	for _, n := range d.others(d.settings.nodes.Nodes()) { // which the engine was made with
+	for _, n := range d.others(d.settings.nodes.Nodes()) { // these the engine has from the start
 		f.have[n] = true
 	}
 	d.nameNodes(d.settings.nodes.Nodes())
@@ -145,11 +150,11 @@ type follower struct {
 
 	mu      sync.Mutex
 	want    []registry.Node
-	have    map[registry.Node]bool // that the engine was told of
-	refused map[registry.Node]bool // that it did not take; logged once
+	have    map[registry.Node]bool // nodes that the engine has
+	refused map[registry.Node]bool // nodes that it refused; logged once
 }
 
-// follow makes all the list that the engine should have.
+// follow makes all the list of the nodes that the engine should have.
 func (f *follower) follow(all []registry.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,8 +163,8 @@ func (f *follower) follow(all []registry.Node) {
 	f.apply()
 }
 
-// retry offers the engine again what it has refused: it takes no NIC at a new address as long as it has a session with
-// it at the old one.
+// retry offers the engine its refused nodes again. The engine takes no NIC at a new address while
+// it has a session with that NIC at the old one.
 func (f *follower) retry(ctx context.Context) {
 	tick := time.NewTicker(retryNodesEvery)
 	defer tick.Stop()
@@ -177,7 +182,8 @@ func (f *follower) retry(ctx context.Context) {
 	}
 }
 
-// apply tells the engine what has changed: first which NICs are gone, since another may have the id or the address now.
+// apply tells the engine the changes. It first removes NICs that are gone, since another NIC may
+// have the id or the address now.
 func (f *follower) apply() {
 	want := make(map[registry.Node]bool, len(f.want))
 	for _, n := range f.want {

@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A program that does not print why it could not attach leaves its host's operator nothing but the daemon's log.
+// If a program does not print why it could not attach, its host's operator has only the daemon's
+// log.
 func TestTheLogSaysWhichProcessCouldNotAttach(t *testing.T) {
 	c := configs(t, 1)[0]
 	c.MaxProcesses = 1
@@ -31,7 +32,7 @@ func TestTheLogSaysWhichProcessCouldNotAttach(t *testing.T) {
 	refused("late/0", "all 1 have one", weft.Geometry{})
 }
 
-// lineWith is the first line of a text that has a part.
+// lineWith returns the first line of a text that contains part.
 func lineWith(text, part string) string {
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, part) {

@@ -9,10 +9,11 @@ import (
 	"testing"
 )
 
-// outsiderUID is another user than root, as which a test can have a process of its binary run.
+// outsiderUID is a user other than root, as which a test can run its binary.
 const outsiderUID = 65534
 
-// dirForAll is a directory into which any user may go, as into the test's own they may not. It skips where the test cannot become another user.
+// dirForAll returns a directory that any user may enter; t.TempDir is not one. It skips the test
+// if the test cannot become another user.
 func dirForAll(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -29,15 +30,16 @@ func dirForAll(t *testing.T) string {
 	return dir
 }
 
-// outsider is the test's binary, to be run by another user.
+// outsider returns the command that runs the test's binary as another user.
 func outsider() *exec.Cmd {
 	x := exec.Command("/proc/self/exe")
 	x.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: outsiderUID, Gid: outsiderUID}}
-	x.Env = append(os.Environ(), fabric.FileVariable+"=", "HOME=/nonexistent") // the fabric key of the tests is this user's
+	// the fabric key of the tests is this user's
+	x.Env = append(os.Environ(), fabric.FileVariable+"=", "HOME=/nonexistent")
 	return x
 }
 
-// outsiderRuns has another user run a process in a role until the test ends, and waits until it is ready.
+// outsiderRuns runs a role as another user until the test ends. It waits until the role is ready.
 func outsiderRuns(t *testing.T, role, arg string) {
 	t.Helper()
 	x := outsider()
@@ -50,7 +52,7 @@ func outsiderRuns(t *testing.T, role, arg string) {
 	}, role, arg)
 }
 
-// outsiderSays is what a process in a role prints that another user runs.
+// outsiderSays runs a role as another user, and returns its output.
 func outsiderSays(t *testing.T, role string) string {
 	t.Helper()
 	x := outsider()

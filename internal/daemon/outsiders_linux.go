@@ -11,12 +11,12 @@ import (
 	"github.com/weftnet/weft/internal/rel"
 )
 
-// outsiders are the addresses from which frames come that do not belong to this fabric, or to this
-// kind of link, as the log has told: each once. Anybody can send such frames, from any address, so
-// the log tells of limits.Refusals addresses at most in repeatRefusalAfter.
+// outsiders remembers addresses whose frames do not belong to this fabric, or to this kind of
+// link, and that the log has told, each once. Any host can send such frames from any address, so
+// the log names at most limits.Refusals addresses in repeatRefusalAfter.
 type outsiders struct {
 	told map[outsider]bool
-	full time.Time // since when there has been no room
+	full time.Time // when told became full
 }
 
 type outsider struct {
@@ -24,12 +24,12 @@ type outsider struct {
 	why  error
 }
 
-// outside reports whether a NIC is refused before it can say who it is.
+// outside reports whether why refuses a NIC before it can prove its id.
 func outside(why error) bool {
 	return errors.Is(why, rel.ErrFabric) || errors.Is(why, rel.ErrPlain) || errors.Is(why, rel.ErrSealed)
 }
 
-// outsideText says why it is.
+// outsideText returns the reason as text.
 func outsideText(why error) string {
 	switch {
 	case errors.Is(why, rel.ErrFabric):
@@ -40,7 +40,7 @@ func outsideText(why error) string {
 	return "its link is sealed, and that of this NIC is plain"
 }
 
-// outsideCure says what mends it.
+// outsideCure returns the cure as text.
 func outsideCure(why error) string {
 	if errors.Is(why, rel.ErrFabric) {
 		return "compare what weft fabric show --fingerprint prints on both hosts; weft fabric join takes over the key of the other host"
@@ -66,11 +66,12 @@ func (o *outsiders) tell(log *slog.Logger, r *nic.Refusal, now time.Time) {
 	log.Warn("frames of a NIC are refused: "+outsideText(r.Why), "address", r.Addr, "mend", outsideCure(r.Why))
 	if len(o.told) == limits.Refusals {
 		o.full = now
-		log.Warn("such frames come from many addresses; the log tells of no more of them for a while", "for", repeatRefusalAfter)
+		log.Warn("such frames come from many addresses; the log tells of no more of them for a while",
+			"for", repeatRefusalAfter)
 	}
 }
 
-// has reports whether the log has told of an address.
+// has reports whether the log has named an address.
 func (o *outsiders) has(addr link.Addr) bool {
 	for k := range o.told {
 		if k.addr == addr {

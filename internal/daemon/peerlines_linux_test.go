@@ -17,7 +17,7 @@ import (
 	"github.com/weftnet/weft/internal/rel"
 )
 
-// linesOf is a log of peers, and what returns the lines since it was called last.
+// linesOf returns a log of peers, and a function that returns the lines since its last call.
 func linesOf() (l *peerLog, lines func() []string) {
 	var out bytes.Buffer
 	l = &peerLog{d: &Daemon{log: slog.New(slog.NewTextHandler(&out, nil))}, up: map[nic.NodeInfo]int{}, silent: map[link.Addr]bool{},
@@ -31,7 +31,7 @@ func linesOf() (l *peerLog, lines func() []string) {
 	}
 }
 
-// wantLines wants one line for each text, in whatever order, which has all its words.
+// wantLines expects one line for each text, in any order, that has all words of the text.
 func wantLines(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -137,7 +137,7 @@ func TestARefusedNICIsToldAgainAfterAWhileIfItStillCalls(t *testing.T) {
 	look("a sealed link", refused(rel.ErrSealed, 1), "its link is sealed, and that of this NIC is plain")
 }
 
-// Anybody can send frames of another fabric from many addresses.
+// Any host can send frames of another fabric from many addresses.
 func TestTheLogTellsOfSoManyAddressesOfOutsiders(t *testing.T) {
 	l, lines := linesOf()
 	now := time.Unix(1000, 0)
@@ -148,7 +148,8 @@ func TestTheLogTellsOfSoManyAddressesOfOutsiders(t *testing.T) {
 	for i := range limits.Refusals + 5 {
 		call(i)
 	}
-	if n := len(lines()); n != limits.Refusals+1 { // with the one that no more follow
+	// with the line that says that no more follow
+	if n := len(lines()); n != limits.Refusals+1 {
 		t.Errorf("%d lines; expected %d", n, limits.Refusals+1)
 	}
 	now = now.Add(repeatRefusalAfter - 1)

@@ -30,7 +30,7 @@ func logs(t *testing.T, log *logWriter, words ...string) {
 	t.Fatalf("no line of the log has all of %q", words)
 }
 
-// impatient are configurations of daemons that give a silent NIC up soon.
+// impatient returns configurations of daemons that give up a silent NIC soon.
 func impatient(t *testing.T, n int) []daemon.Config {
 	c := configs(t, n)
 	for i := range c {
@@ -39,7 +39,7 @@ func impatient(t *testing.T, n int) []daemon.Config {
 	return c
 }
 
-// The classic copy of a host, with its key: both NICs were silent about each other.
+// The usual case is a copied host with its key: both NICs used to be silent about each other.
 func TestTwoNICsOfOneIDSaySo(t *testing.T) {
 	c := impatient(t, 2)
 	copyKey(t, c[0], c[1])
@@ -49,7 +49,7 @@ func TestTwoNICsOfOneIDSaySo(t *testing.T) {
 	checked(t, c[0], "has the id of this one")
 }
 
-// checked has a daemon check its nodes, and expects one that fails with a text.
+// checked makes a daemon check its nodes, and expects one to fail with a text.
 func checked(t *testing.T, c daemon.Config, want string) {
 	t.Helper()
 	all := checks(t, c)
@@ -61,8 +61,8 @@ func checked(t *testing.T, c daemon.Config, want string) {
 	t.Errorf("the check says %+v; expected %q", all, want)
 }
 
-// checks has a daemon check its nodes. A peer that is silent is then given up after unreachable_after, and not when the
-// next idle probe would find it.
+// checks makes a daemon check its nodes. A silent peer is then given up after unreachable_after,
+// and not only when the next idle probe finds it.
 func checks(t *testing.T, c daemon.Config) []ctl.Check {
 	t.Helper()
 	conn, err := ctl.Dial(t.Context(), c.Socket)
@@ -83,7 +83,7 @@ func TestANodeThatNeverAnswersIsLogged(t *testing.T) {
 	c.Nodes = append(c.Nodes, file.Entry{Address: nowhere})
 	log := run(t, c)
 	logs(t, log, "level=WARN", "a node does not answer", "address="+nowhere)
-	time.Sleep(2 * time.Second) // and further attempts, which are no news
+	time.Sleep(2 * time.Second) // further attempts are not logged
 	if n := strings.Count(log.String(), "a node does not answer"); n != 1 {
 		t.Errorf("it is logged %d times; expected once", n)
 	}
@@ -98,7 +98,8 @@ func TestARefusedNICIsLogged(t *testing.T) {
 	logs(t, refused, "a node does not answer", "address="+c[0].Listen, "refuses this NIC")
 }
 
-// A host's clock has gone back, and its state directory is lost. The other NICs kept it out without a word, and nodes sent it a hello for each answer.
+// The clock of a host has gone back, and its state directory is lost. The other NICs used to
+// refuse it silently, and nodes sent it a hello for each answer.
 func TestANICWhoseIncarnationHasGoneBackIsLogged(t *testing.T) {
 	c := impatient(t, 2)
 	c[1].StateDir = filepath.Join(t.TempDir(), "state")

@@ -35,7 +35,8 @@ func (l logLines) await(t *testing.T, text string) {
 	}
 }
 
-// The log has told of peers up to a second late: it looked for news once a second. Here no tick ever comes.
+// The log used to report peers up to a second late, since it looked for news once a second. Here
+// no tick ever comes.
 func TestThatAPeerComesOrGoesIsLoggedWithoutATick(t *testing.T) {
 	log := make(logLines, 100)
 	prepare := func(log io.Writer, nodes ...file.Entry) *Daemon {

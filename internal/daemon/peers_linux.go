@@ -22,22 +22,27 @@ import (
 )
 
 const (
-	// lookAtPathsEvery is how often the log may have news of what paths carry.
+	// lookAtPathsEvery is the interval at which the log may report the frame sizes of paths.
 	lookAtPathsEvery = time.Second
 
-	// repeatRefusalAfter is when the log tells again that a NIC is refused which still says hello.
+	// repeatRefusalAfter is the interval at which the log repeats that a NIC is refused, while
+	// that NIC still says hello.
 	repeatRefusalAfter = 10 * time.Minute
 )
 
-// peerLog tells in the log which peers come and go and why, which never answer, and which are refused.
+// peerLog logs the peers that come and go and why, those that never answer, and those that are
+// refused.
 type peerLog struct {
-	d       *Daemon
-	up      map[nic.NodeInfo]int // with the longest frame that reaches it, if its path is narrow
-	silent  map[link.Addr]bool   // that have not answered, as the log has told
+	d *Daemon
+	// Its value is the longest frame that reaches the peer, if its path is narrow.
+	up      map[nic.NodeInfo]int
+	silent  map[link.Addr]bool // nodes that the log has called silent
 	refused map[refusalKey]toldRefusal
 	outside outsiders
 
-	elsewhere map[link.Addr]link.Addr // from which frames of a peer come that are dropped, as the log has told
+	// By the address of a peer: the other address from which its frames come and are dropped, as
+	// logged.
+	elsewhere map[link.Addr]link.Addr
 }
 
 type refusalKey struct {
@@ -51,19 +56,20 @@ type toldRefusal struct {
 	times uint64
 }
 
-// noticePeers is called by the loop after each poll, and wakes watchPeers when a session has begun or ended.
+// noticePeers wakes watchPeers when a session has begun or ended. The loop calls it after each
+// poll.
 func (d *Daemon) noticePeers() {
 	if n := d.engine.Changes(); n != d.peerChanges {
 		d.peerChanges = n
 		select {
 		case d.peerNews <- struct{}{}:
-		default: // it will look at all of it
+		default: // one look finds all the news
 		}
 	}
 }
 
-// watchPeers logs what happens between this NIC and others: sessions at once, paths at each tick. For those it reads the counters page,
-// which costs the engine nothing.
+// watchPeers logs what happens between this NIC and others: sessions at once, paths at each tick.
+// For the paths it reads the counters page, which costs the engine nothing.
 func (d *Daemon) watchPeers(ctx context.Context, tick <-chan time.Time) {
 	l := peerLog{d: d, up: map[nic.NodeInfo]int{}, silent: map[link.Addr]bool{}, refused: map[refusalKey]toldRefusal{},
 		elsewhere: map[link.Addr]link.Addr{}}
@@ -86,7 +92,7 @@ func (d *Daemon) watchPeers(ctx context.Context, tick <-chan time.Time) {
 	}
 }
 
-// look asks the engine, and logs what is new.
+// look asks the engine for its nodes and refusals, and logs the news.
 func (l *peerLog) look() {
 	var all []nic.NodeInfo
 	var refused []nic.Refusal
@@ -97,13 +103,15 @@ func (l *peerLog) look() {
 	l.silence(all)
 }
 
-// sessions logs how the peers that are up differ from those that were. A peer that restarted has another incarnation, and so went and came.
+// sessions logs how the peers that are up differ from those before. A restarted peer has another
+// incarnation, so it is logged as down and up.
 func (l *peerLog) sessions(all []nic.NodeInfo) {
 	log := l.d.log
 	are, ended, silent := map[nic.NodeInfo]int{}, map[uint64]error{}, map[link.Addr]string{}
 	for _, n := range all {
 		if n.Up {
-			are[nic.NodeInfo{ID: n.ID, Incarnation: n.Incarnation, Addr: n.Addr, WholeFrame: n.WholeFrame, Key: n.Key, Binding: n.Binding, Suite: n.Suite}] = n.Narrow
+			are[nic.NodeInfo{ID: n.ID, Incarnation: n.Incarnation, Addr: n.Addr, WholeFrame: n.WholeFrame,
+				Key: n.Key, Binding: n.Binding, Suite: n.Suite}] = n.Narrow
 			silent[n.Addr] = n.NoAnswerAt
 			ended[n.ID] = rel.ErrRestarted // if another life of it was up
 		} else {
@@ -114,7 +122,8 @@ func (l *peerLog) sessions(all []nic.NodeInfo) {
 	for n := range l.up {
 		if _, is := are[n]; !is {
 			why, level := endOf(ended[n.ID])
-			log.Log(context.Background(), level, "peer is down", "nic", registry.NICID(n.ID), "address", n.Addr, "why", why)
+			log.Log(context.Background(), level, "peer is down", "nic", registry.NICID(n.ID),
+				"address", n.Addr, "why", why)
 		}
 	}
 	for n, narrow := range are {
@@ -122,23 +131,27 @@ func (l *peerLog) sessions(all []nic.NodeInfo) {
 		if !old {
 			n.Up = true
 			if no := silent[n.Addr]; no != "" {
-				log.Warn("a node answers at one address of its host and not at others", "nic", registry.NICID(n.ID), "address", n.Addr, "no_answer_at", no)
+				log.Warn("a node answers at one address of its host and not at others", "nic", registry.NICID(n.ID),
+					"address", n.Addr, "no_answer_at", no)
 			}
-			log.Info("peer is up", "nic", registry.NICID(n.ID), "address", n.Addr, "incarnation", n.Incarnation, "guard", cmp.Or(n.Suite, guardOf(&n)), "id_by", n.Binding)
+			log.Info("peer is up", "nic", registry.NICID(n.ID), "address", n.Addr, "incarnation", n.Incarnation,
+				"guard", cmp.Or(n.Suite, guardOf(&n)), "id_by", n.Binding)
 		}
 		switch {
 		case narrow == was:
 		case narrow > 0:
 			log.Warn("the path to a peer carries less than both ends", "nic", registry.NICID(n.ID), "address", n.Addr,
-				"frame", narrow, "of", n.WholeFrame, "mend", "a network with the MTU of the hosts, or an MTU of the hosts that it carries")
+				"frame", narrow, "of", n.WholeFrame,
+				"mend", "a network with the MTU of the hosts, or an MTU of the hosts that it carries")
 		default:
-			log.Info("the path to a peer carries whole frames again", "nic", registry.NICID(n.ID), "address", n.Addr, "frame", n.WholeFrame)
+			log.Info("the path to a peer carries whole frames again", "nic", registry.NICID(n.ID),
+				"address", n.Addr, "frame", n.WholeFrame)
 		}
 	}
 	l.up = are
 }
 
-// moves logs the peers that are up at another address than before, in the same session.
+// moves logs the peers that are up in the same session at another address than before.
 func (l *peerLog) moves(are map[nic.NodeInfo]int) {
 	for was, narrow := range maps.Clone(l.up) {
 		for is := range are {
@@ -154,7 +167,8 @@ func (l *peerLog) moves(are map[nic.NodeInfo]int) {
 	}
 }
 
-// elsewheres logs peers whose frames come from another address than that at which they are called, and are dropped.
+// elsewheres logs peers whose frames come from an address other than the one at which they are
+// called. Such frames are dropped.
 func (l *peerLog) elsewheres(all []nic.NodeInfo) {
 	told := make(map[link.Addr]link.Addr, len(l.elsewhere))
 	for _, n := range all {
@@ -162,18 +176,19 @@ func (l *peerLog) elsewheres(all []nic.NodeInfo) {
 			continue
 		}
 		if told[n.Addr] = n.Elsewhere; l.elsewhere[n.Addr] != n.Elsewhere {
-			l.d.log.Warn("frames of a peer come from another address, and are dropped", "nic", registry.NICID(n.ID), "address", n.Addr,
+			l.d.log.Warn("frames of a peer come from another address, and are dropped", "nic", registry.NICID(n.ID),
+				"address", n.Addr,
 				"from", n.Elsewhere, "mend", elsewhereCure)
 		}
 	}
 	l.elsewhere = told
 }
 
-// elsewhereCure is what a user can do.
+// elsewhereCure tells the user the cure.
 const elsewhereCure = "sealed links, whose sessions follow a peer, or a peer that sends from the address at which it is called: " +
 	"an address of its own in listen there, and no translator between"
 
-// endOf says why a session has ended, and how much that matters.
+// endOf returns why a session has ended, and the level at which to log it.
 func endOf(why error) (string, slog.Level) {
 	var elsewhere *rel.ElsewhereError
 	switch {
@@ -186,29 +201,33 @@ func endOf(why error) (string, slog.Level) {
 	case errors.Is(why, rel.ErrForgotten), why == nil:
 		return "neither the list of nodes nor the gossip has it any more", slog.LevelInfo
 	case errors.As(why, &elsewhere):
-		return fmt.Sprintf("it is silent at %v, and its frames come from another address, %v", elsewhere.Addr, elsewhere.From), slog.LevelWarn
+		return fmt.Sprintf("it is silent at %v, and its frames come from another address, %v", elsewhere.Addr,
+			elsewhere.From), slog.LevelWarn
 	case errors.Is(why, rel.ErrUnreachable):
 		return "it is silent", slog.LevelWarn
 	}
 	return why.Error(), slog.LevelWarn
 }
 
-// silence logs nodes that have not answered for long enough to be given up, each once until it is up.
+// silence logs nodes that were given up because they did not answer. It logs each once until the
+// node is up.
 func (l *peerLog) silence(all []nic.NodeInfo) {
 	for _, n := range all {
 		switch {
 		case n.Up:
 			delete(l.silent, n.Addr)
-		case l.outside.has(n.Addr): // which says why it does not answer
+		case l.outside.has(n.Addr): // its log line says why it does not answer
 		case n.Incarnation == 0 && n.Ended != nil && !l.silent[n.Addr]:
 			l.silent[n.Addr] = true
 			l.d.log.Warn("a node does not answer", "address", n.Addr, "for", l.d.settings.unreachableAfter(),
-				"why", "no NIC listens there, something on the way filters frames, or it refuses this NIC, as its log then says", "next", "it is called on")
+				"why",
+				"no NIC listens there, something on the way filters frames, or it refuses this NIC, as its log then says",
+				"next", "it is called on")
 		}
 	}
 }
 
-// refusals logs NICs that said hello and were not let in.
+// refusals logs NICs that said hello and were refused.
 func (l *peerLog) refusals(refused []nic.Refusal, nodes []nic.NodeInfo, now time.Time) {
 	next := make(map[refusalKey]toldRefusal, len(refused))
 	for _, r := range refused {
@@ -231,7 +250,8 @@ func (l *peerLog) tellRefusal(r *nic.Refusal, nodes []nic.NodeInfo) {
 	id := registry.NICID(r.NIC)
 	switch {
 	case errors.Is(r.Why, names.ErrOwnID), errors.Is(r.Why, trust.ErrOwnID):
-		l.d.log.Error("another NIC has the id of this one: neither lets the other in", "nic", id, "address", r.Addr, "own_address", l.d.Addr(),
+		l.d.log.Error("another NIC has the id of this one: neither lets the other in", "nic", id, "address", r.Addr,
+			"own_address", l.d.Addr(),
 			"mend", "an id of its own for each: remove nic.key from the state directory of a copied host")
 	case errors.Is(r.Why, names.ErrUnknown):
 		l.d.log.Warn("a NIC is refused that is not in the configuration, which is static", "nic", id, "address", r.Addr)
@@ -242,8 +262,10 @@ func (l *peerLog) tellRefusal(r *nic.Refusal, nodes []nic.NodeInfo) {
 				before = n.Incarnation
 			}
 		}
-		l.d.log.Warn("a NIC is refused, since its incarnation was larger before", "nic", id, "address", r.Addr, "before", before,
-			"mend", "its state directory as it was, or the number before in the file incarnation there: its host's clock has gone back")
+		l.d.log.Warn("a NIC is refused, since its incarnation was larger before", "nic", id,
+			"address", r.Addr, "before", before,
+			"mend",
+			"its state directory as it was, or the number before in the file incarnation there: its host's clock has gone back")
 	case errors.Is(r.Why, names.ErrKnownID):
 		l.d.log.Warn("a NIC is refused, since another one with its id is up", "nic", id, "address", r.Addr)
 	default: // of package trust, with the cure
@@ -251,18 +273,20 @@ func (l *peerLog) tellRefusal(r *nic.Refusal, nodes []nic.NodeInfo) {
 	}
 }
 
-// refusedAgainWithin is for how long a refusal tells of now: a NIC that is still refused has said hello again by then.
+// refusedAgainWithin returns how long a refusal counts as current: a NIC that is still refused
+// says hello again within this time.
 func (s *settings) refusedAgainWithin() time.Duration {
 	return 2*s.unreachableAfter() + limits.RetryAtMost
 }
 
-// refusedSince leaves out the refusals of NICs that have not said hello since then: they have ended, or been let in.
+// refusedSince returns the refusals of NICs that have said hello since then. The other NICs have
+// ended, or have been let in.
 func refusedSince(all []nic.Refusal, then clock.Time) []nic.Refusal {
 	return slices.DeleteFunc(all, func(r nic.Refusal) bool { return r.Last < then })
 }
 
-// refusedAt says why a NIC is not let in; empty: it is not refused. One that is back from elsewhere may be refused at another address than
-// that at which it is looked for at the moment.
+// refusedAt returns why a NIC is refused, or "" if it is not. A NIC that returned from elsewhere
+// may be refused at another address than the one at which it is called at the moment.
 func refusedAt(all []nic.Refusal, id uint64, addr link.Addr) string {
 	for _, r := range all {
 		switch {
@@ -284,7 +308,7 @@ func refusedAt(all []nic.Refusal, id uint64, addr link.Addr) string {
 	return ""
 }
 
-// unreachableAfter is the silence after which a NIC is given up.
+// unreachableAfter returns the silence after which a NIC is given up.
 func (s *settings) unreachableAfter() time.Duration {
 	if d := time.Duration(s.config.UnreachableAfter); d != 0 {
 		return d

@@ -16,13 +16,14 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// Three hosts on a network that loses 4 % of the frames, two processes on each, which stream messages to all others. Processes
-// and daemons are killed again and again, and daemons stand still. Each process keeps a diary in a file, which outlives it; from these the test judges what
-// each received of each other (decision 6).
+// Three hosts are on a network that loses 4 % of the frames. Each has two processes, which stream
+// messages to all others. Again and again, processes and daemons are killed, and daemons are
+// stopped. Each process keeps a diary in a file that outlives it. From the diaries the test
+// judges what each process received from each other (decision 6).
 
 const streamers = 6 // processes, two on each host
 
-// stage is the hosts, and the present lives of their processes.
+// stage holds the hosts, and the present lives of their processes.
 type stage struct {
 	t       *testing.T
 	tb      *testbed.Testbed
@@ -44,7 +45,7 @@ type streamerLife struct {
 
 func (st *stage) host(process int) int { return process % len(st.configs) }
 
-// nicAt is the id of the NIC of a host.
+// nicAt returns the id of the NIC of a host.
 func nicAt(host int) uint32 { return uint32(host + 1) }
 
 // enter begins a life of a process.
@@ -66,7 +67,7 @@ func (st *stage) enter(process int) {
 	st.present[process], st.all = lf, append(st.all, lf)
 }
 
-// killProcess ends a process, and begins another of its name.
+// killProcess kills a process, and begins another of the same name.
 func (st *stage) killProcess(process int) {
 	lf := st.present[process]
 	lf.cmd.Process.Kill()
@@ -74,7 +75,8 @@ func (st *stage) killProcess(process int) {
 	st.enter(process)
 }
 
-// flood has the processes of a host flood the others, and returns in the middle of it: messages of theirs that have come wait for lost ones.
+// flood makes the processes of a host flood the others, and returns in the middle of it: some of
+// their messages have arrived and wait for lost ones.
 func (st *stage) flood(host int) {
 	st.t.Helper()
 	for i, lf := range st.present {
@@ -87,7 +89,8 @@ func (st *stage) flood(host int) {
 	time.Sleep(floodTime/4 + time.Duration(st.rng.Int64N(int64(floodTime/4))))
 }
 
-// stopDaemon has a daemon stand still in the middle of a flood, for so long that the others give it up, or nearly. All processes live on.
+// stopDaemon stops a daemon in the middle of a flood, for so long that the others give it up, or
+// nearly. All processes live on.
 func (st *stage) stopDaemon(host int) {
 	st.t.Helper()
 	st.flood(host)
@@ -101,7 +104,8 @@ func (st *stage) stopDaemon(host int) {
 	}
 }
 
-// killDaemon ends a daemon in the middle of a flood. Its processes end by themselves. It comes back after a while, and others with their names.
+// killDaemon kills a daemon in the middle of a flood. Its processes end by themselves. After a
+// while, the daemon comes back, and other processes with their names.
 func (st *stage) killDaemon(host int) {
 	st.t.Helper()
 	st.flood(host)
@@ -171,7 +175,7 @@ func TestWhatAProcessReceivesOfAnotherIsAPrefixOfWhatThatOneSent(t *testing.T) {
 	}
 }
 
-// rest waits until each of the last lives has heard from each other, and ends them.
+// rest waits until each of the last lives has heard from every other, and then ends them.
 func (st *stage) rest() {
 	st.t.Helper()
 	for end := time.Now().Add(patience); !st.allHeard(); time.Sleep(200 * time.Millisecond) {
@@ -204,7 +208,7 @@ func (st *stage) allHeard() bool {
 	return true
 }
 
-// judgeDiaries holds what each life has received of each other against what that one has sent.
+// judgeDiaries compares what each life has received from each other with what that one has sent.
 func judgeDiaries(t *testing.T, all []*streamerLife) {
 	t.Helper()
 	type message struct {
@@ -231,8 +235,10 @@ func judgeDiaries(t *testing.T, all []*streamerLife) {
 		}
 	}
 	for i, lf := range all {
-		last := map[uint32]uint32{}   // message, by life
-		ends := map[uint32][]uint32{} // what was the last when the end of a session was told; a first message may still be unread then
+		last := map[uint32]uint32{} // message, by life
+		// The last message at the time when the end of a session was reported. A first message
+		// may still be unread then.
+		ends := map[uint32][]uint32{}
 		for _, e := range diaries[i] {
 			switch e.kind {
 			case diaryEnded:
@@ -281,15 +287,16 @@ func judgeDiaries(t *testing.T, all []*streamerLife) {
 	}
 }
 
-// A diary is a file of entries of diaryBytes each, one a write, so that it is whole up to the moment of a kill.
+// A diary is a file of entries of diaryBytes each. Each entry is one write, so the file is whole
+// up to the moment of a kill.
 type diaryEntry struct {
 	kind    byte
 	process byte   // the receiver, or the sender
-	life    uint32 // which sent, or got; of diaryEnded, the NIC
+	life    uint32 // the sender's or receiver's; in diaryEnded, the NIC
 	seq     uint32
 }
 
-const anyNIC = 0 // events were missed: the session with any NIC may have ended
+const anyNIC = 0 // events were missed: any session may have ended
 
 const (
 	diarySent = iota + 1

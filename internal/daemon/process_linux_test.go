@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/together"
 )
 
-// What every process has to do, the attached ones of two daemons do, too.
+// Attached processes of two daemons pass the tests for every process.
 func TestAttachedProcessesDoWhatEveryProcessDoes(t *testing.T) {
 	onLinks(t, 0.05, func(t *testing.T, s *site) {
 		s.run(t, 0)
@@ -32,7 +32,7 @@ func TestAttachedProcessesDoWhatEveryProcessDoes(t *testing.T) {
 	})
 }
 
-// A program that guards an attached process judges each message for it, by whichever way it comes.
+// A program that guards an attached process judges each message for it, on every path.
 func TestAFilterStandsBeforeAnAttachedProcess(t *testing.T) { // PANIC-7
 	onLinks(t, 0.05, func(t *testing.T, s *site) {
 		s.run(t, 0)
@@ -67,7 +67,7 @@ func TestAGuardJudgesWhatAnAttachedProcessSends(t *testing.T) { // PANIC-7
 	})
 }
 
-// The library and the application that the simulator runs share processes of daemons as well.
+// The library and the application of the simulator also share processes of daemons.
 func TestALibrarySharesAttachedProcessesWithAnApplication(t *testing.T) {
 	onLinks(t, 0.05, func(t *testing.T, s *site) {
 		s.run(t, 0)

@@ -8,11 +8,11 @@ import (
 	"github.com/weftnet/weft/internal/procstat"
 )
 
-// mostThreads bounds how many threads of a process are looked at.
+// mostThreads bounds how many threads of a process are examined.
 const mostThreads = 256
 
-// processState returns the state of a process from /proc, as in ctl.RankInfo; empty if it is not known.
-// The threads of a process differ: it runs if one of them does.
+// processState returns the state of a process from /proc, in the words of ctl.RankInfo, or "" if
+// it is not known. The threads of a process differ: the process runs if one of them does.
 func processState(pid int) string {
 	p, ok := procstat.Read(pid)
 	switch {

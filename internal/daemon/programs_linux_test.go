@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/secure"
 )
 
-// The configuration of a NIC says which local users may change its programs. For a request of
-// another NIC it is not asked: that NIC needs the role program for its user.
+// The configuration of a NIC says which local users may change its programs. It does not apply to
+// a request of another NIC: that NIC needs the role program for its user.
 func TestEachNICGoesByItsOwnProgramUIDs(t *testing.T) { // PANIC-22
 	dir := dirForAll(t)
 	c := configs(t, 2)
@@ -25,7 +25,8 @@ func TestEachNICGoesByItsOwnProgramUIDs(t *testing.T) { // PANIC-22
 	for i := range c {
 		p := mustAttach(t, c[i], fmt.Sprintf("a/%d", i))
 		nics[i] = uint64(p.Address().NIC)
-		if _, err := p.WaitName(t.Context(), mustAttach(t, c[1-i], fmt.Sprintf("b/%d", i)).Name()); err != nil { // the daemons know each other
+		// the daemons know each other
+		if _, err := p.WaitName(t.Context(), mustAttach(t, c[1-i], fmt.Sprintf("b/%d", i)).Name()); err != nil {
 			t.Fatal(err)
 		}
 	}

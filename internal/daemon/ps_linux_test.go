@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// A process of barriers and of remote memory has had nothing but zeros beside its name.
+// A process with barriers and remote memory only used to be listed with nothing but zeros.
 func TestPsCountsCollectivesRemoteMemoryAndWhatWaitsInStaging(t *testing.T) {
 	c := configs(t, 2)
 	run(t, c...)
@@ -58,7 +58,7 @@ func TestPsCountsCollectivesRemoteMemoryAndWhatWaitsInStaging(t *testing.T) {
 	}
 }
 
-// listed is what a daemon tells of a process.
+// listed returns what a daemon tells tools about a process.
 func listed(t *testing.T, socket, name string) ctl.Process {
 	t.Helper()
 	conn, err := ctl.Dial(t.Context(), socket)

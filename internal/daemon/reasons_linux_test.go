@@ -19,7 +19,7 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// A user acts upon the reason: a NIC that was closed is no fault of the network.
+// A user acts on the reason: the end of a closed NIC is not a fault of the network.
 func TestTheLogSaysHowASessionEnded(t *testing.T) {
 	a, b := netip.MustParseAddrPort("10.0.0.1:7700"), netip.MustParseAddrPort("10.0.0.2:7700")
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestTheStateOfAProcessIsThatOfItsThreads(t *testing.T) {
 	if err := errors.Join(x.Process.Signal(unix.SIGCONT), x.Process.Kill()); err != nil {
 		t.Fatal(err)
 	}
-	becomes(ctl.RankEnded) // nothing has waited for it
+	becomes(ctl.RankEnded) // nothing has reaped it
 	if s := processState(os.Getpid()); s != ctl.RankRunning {
 		t.Errorf("this process, which runs, is %s", s)
 	}
@@ -78,7 +78,8 @@ func TestAUserWhoIsNotOnThisHostGetsNoKeeper(t *testing.T) {
 		t.Errorf("a user of another NIC without an account is %+v", a)
 	}
 	const none = 2_000_000_011
-	if a, err := accountOf(false, "root", none); err == nil { // the name of a local user counts nowhere
+	// the name of a local user does not count
+	if a, err := accountOf(false, "root", none); err == nil {
 		t.Errorf("a user without an account is %+v", a)
 	}
 	if no := runsAs(nil, errors.New("none")); no == nil || no.What != ctl.RefusedUser || no.Cure == "" {
@@ -99,7 +100,7 @@ func TestAUserWhoIsNotOnThisHostGetsNoKeeper(t *testing.T) {
 	}
 }
 
-// A keeper of another user must not use the cache of the daemon's.
+// A keeper of another user must not use the cache of the daemon's user.
 func TestTheCacheOfTheDaemonIsForKeepersOfItsUser(t *testing.T) {
 	own := &account{name: "me", uid: os.Getuid(), home: "/h", shell: "/bin/sh"}
 	for _, cache := range []string{"", "/cache"} {
@@ -133,7 +134,7 @@ func TestTheSystemsReasonsFitIntoOneLine(t *testing.T) {
 	}
 }
 
-// A NIC that is refused again and again fills no log, and each kind of request is told.
+// A NIC that is refused again and again does not fill the log. Each kind of request is logged.
 func TestARefusalIsToldOnceForEachNICAndKindOfRequest(t *testing.T) {
 	var f refusals
 	for i, c := range []struct {

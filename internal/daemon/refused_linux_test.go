@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/refusal/refusaltest"
 )
 
-// daemonUnder runs a daemon where the system refuses, and returns what part says of it.
+// daemonUnder returns a function that runs a daemon on a system that refuses calls, and returns
+// the result of part.
 func daemonUnder(c daemon.Config, part func(socket string) string) func() string {
 	return func() string {
 		c.Listen, c.Socket = "127.0.0.1:0", filepath.Join(os.Getenv("WEFT_TEST_DIR"), "a.sock")
@@ -32,7 +33,8 @@ func daemonUnder(c daemon.Config, part func(socket string) string) func() string
 	}
 }
 
-// alloc attaches a process that registers memory, and returns what comes of it.
+// alloc returns a function that attaches a process, registers memory, and returns the result as
+// text.
 func alloc(bytes int) func(socket string) string {
 	return func(socket string) string {
 		p, err := attach(context.Background(), socket, "a/0")

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// mappings counts those of this process that are of memory with a name.
+// mappings counts the mappings of this process whose memory has this name.
 func mappings(t *testing.T, name string) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")
@@ -24,7 +24,7 @@ func mappings(t *testing.T, name string) int {
 	return strings.Count(string(b), "/memfd:"+name)
 }
 
-// descriptors counts those of this process that are of memory with a name.
+// descriptors counts the descriptors of this process whose memory has this name.
 func descriptors(t *testing.T, name string) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -39,7 +39,7 @@ func descriptors(t *testing.T, name string) (n int) {
 	return n
 }
 
-// A process may ask for memory that it does not get as often as it likes.
+// A process may ask any number of times for memory that it does not get.
 func TestARefusedRegionOrSegmentLeavesNoMemoryMapped(t *testing.T) {
 	b := newBench(t)
 	s := b.session(0)
@@ -73,7 +73,7 @@ func TestARefusedRegionOrSegmentLeavesNoMemoryMapped(t *testing.T) {
 		}
 	}
 	had := func(bytes int64) { b.d.loop.Do(func(clock.Time) { s.bytes = bytes }) }
-	had(b.d.settings.config.RegionBytes - 5000) // which is less than the pages are
+	had(b.d.settings.config.RegionBytes - 5000) // less than the bytes of the pages
 	refused("memory whose pages are beyond the quota", ctl.ErrNoMemory, func() error { return s.take(nil, given) })
 	refused("a region whose pages are beyond the quota", ctl.ErrNoMemory, func() error { return s.alloc(nil, &ctl.Alloc{Bytes: 5000}) })
 	had(0)

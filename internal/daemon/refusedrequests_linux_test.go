@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// raw connects to a daemon, and returns what sends a request and returns the reply. It sends what no client of ours does.
+// raw connects to a daemon, and returns a function that sends a request and returns the reply. It
+// sends requests that no client of ours sends.
 func raw(t *testing.T, socket string) func(request string) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -55,7 +56,7 @@ func (d *Daemon) held() string {
 	return fmt.Sprintf("%d processes with %d regions of %d bytes, %d segments and %d VNIs", sessions, regions, bytes, segments, len(d.vnis.used))
 }
 
-// allDescriptors counts those of this process.
+// allDescriptors counts the descriptors of this process.
 func allDescriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
@@ -129,7 +130,7 @@ func TestARefusedRequestSaysWhyAndLeavesNothing(t *testing.T) {
 	eventually(t, "no descriptor more than before", func() bool { return allDescriptors(t) <= open })
 }
 
-// A process that is thrown out has lost its NIC, while its connection may still have requests.
+// A process that is thrown out has lost its NIC. Its connection may still hold requests.
 func TestNothingIsGivenToAProcessThatIsThrownOut(t *testing.T) {
 	b := newBench(t)
 	p := b.parts[0]

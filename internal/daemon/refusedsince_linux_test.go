@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/rel"
 )
 
-// A check of a node that is not there does not answer with the refusal of a NIC that was there once.
+// A check of an absent node does not report the refusal of a NIC that was there once.
 func TestARefusalOfLongAgoIsNoReasonOfACheck(t *testing.T) {
 	now := clock.Time(time.Hour)
 	within := (&settings{}).refusedAgainWithin()
@@ -26,7 +26,8 @@ func TestARefusalOfLongAgoIsNoReasonOfACheck(t *testing.T) {
 	}
 }
 
-// A NIC that is refused where it was named is said to be, also while it is looked for where it was last. Another one with its id is not meant.
+// If a NIC is refused at the address where it was named, the check says so, even while the NIC is
+// sought at its last address. Another NIC with the same id is not meant.
 func TestACheckNamesARefusalAtAnotherAddress(t *testing.T) {
 	for why, told := range map[error]bool{rel.ErrOutdated: true, names.ErrKnownID: false} {
 		all := []nic.Refusal{{NIC: 2, Addr: mem.Address(2), Why: why, Times: 1}}

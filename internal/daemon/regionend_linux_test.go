@@ -7,7 +7,8 @@ import (
 	weft "github.com/weftnet/weft"
 )
 
-// A daemon's regions take whole pages. What others reach ends where the handle says all the same, as where the NIC is in the program.
+// A daemon's regions take whole pages. Nevertheless other processes reach no further than the
+// handle says, as with a NIC inside the program.
 func TestARegionEndsWhereItsHandleSays(t *testing.T) {
 	c := configs(t, 1)
 	run(t, c...)

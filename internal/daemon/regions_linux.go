@@ -13,13 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Regions are memory that a process shares with the NIC, so that messages go without a copy, and others PUT and GET. The daemon makes them, or the
-// process does, of memory that cannot be made shorter, and sends a descriptor.
+// Regions are memory that a process shares with the NIC, so that its messages need no copy, and
+// other processes can PUT and GET. The daemon makes the memory and sends the descriptor, or the
+// process makes it and sends the descriptor. Either way no process can make it shorter.
 
-// alloc makes memory that the NIC knows, within what the process may have of it.
+// alloc makes a region, within the quota of the process.
 func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 	if a.Bytes < 1 || a.Bytes > limits.MaxRegion {
-		return fmt.Errorf("%w: region of %d bytes; expected 1 to %d", ctl.ErrBadRequest, a.Bytes, int64(limits.MaxRegion))
+		return fmt.Errorf("%w: region of %d bytes; expected 1 to %d", ctl.ErrBadRequest, a.Bytes,
+			int64(limits.MaxRegion))
 	}
 	m, err := s.newRegion(a)
 	if err != nil {
@@ -30,7 +32,8 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 	s.d.loop.Do(func(clock.Time) {
 		if s.expelled.Load() {
 			err = ctl.ErrNICGone
-		} else if r.ID, r.Key, err = s.d.engine.AddRegion(s.slot, m.mem[:a.Bytes:a.Bytes]); err == nil { // not the rest of its last page
+			// The region ends at a.Bytes, without the rest of its last page.
+		} else if r.ID, r.Key, err = s.d.engine.AddRegion(s.slot, m.mem[:a.Bytes:a.Bytes]); err == nil {
 			s.regions[r.ID] = m
 			s.bytes += size
 		}
@@ -41,7 +44,7 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 	return errors.Join(c.Reply(&ctl.Reply{Region: &r}, m.fd), m.shared())
 }
 
-// newRegion makes the memory of a region, if the process may have so much.
+// newRegion makes the memory of a region, if the quota of the process allows it.
 func (s *session) newRegion(a *ctl.Alloc) (m *memory, err error) {
 	size := (a.Bytes + limits.PageBytes - 1) / limits.PageBytes * limits.PageBytes
 	refuse := func(size int64) error {
@@ -71,7 +74,8 @@ func (s *session) newRegion(a *ctl.Alloc) (m *memory, err error) {
 	return m, nil
 }
 
-// take makes a region of memory that the process has made, and sent a descriptor of, within what it may have.
+// take makes a region of memory that the process has made and sent a descriptor of, within the
+// quota of the process.
 func (s *session) take(c *ctl.Client, a *ctl.Register) error {
 	m, err := s.mapGiven(a)
 	if err != nil {
@@ -89,7 +93,8 @@ func (s *session) take(c *ctl.Client, a *ctl.Register) error {
 	s.d.loop.Do(func(clock.Time) {
 		if s.expelled.Load() {
 			err = ctl.ErrNICGone
-		} else if r.ID, r.Key, err = s.d.engine.AddMemory(s.slot, nic.Memory{Bytes: m.Bytes, Sealed: a.Sealed}); err == nil {
+		} else if r.ID, r.Key, err = s.d.engine.AddMemory(s.slot,
+			nic.Memory{Bytes: m.Bytes, Sealed: a.Sealed}); err == nil {
 			s.regions[r.ID] = mem
 			s.bytes += size
 		}
@@ -100,10 +105,12 @@ func (s *session) take(c *ctl.Client, a *ctl.Register) error {
 	return c.Reply(&ctl.Reply{Region: &r})
 }
 
-// mapGiven maps memory that a process has sent. Package ctl has seen to it that it cannot be made shorter.
+// mapGiven maps memory that a process has sent. Package ctl has checked that no process can make
+// it shorter.
 func (s *session) mapGiven(a *ctl.Register) (*filemem.Mapping, error) {
 	if a.Bytes < 1 || a.Bytes > limits.MaxRegion {
-		return nil, fmt.Errorf("%w: region of %d bytes; expected 1 to %d", ctl.ErrBadRequest, a.Bytes, int64(limits.MaxRegion))
+		return nil, fmt.Errorf("%w: region of %d bytes; expected 1 to %d", ctl.ErrBadRequest, a.Bytes,
+			int64(limits.MaxRegion))
 	}
 	if a.Bytes > s.d.settings.config.RegionBytes-s.bytes {
 		return nil, s.tooMuch(a.Bytes)
@@ -118,15 +125,17 @@ func (s *session) mapGiven(a *ctl.Register) (*filemem.Mapping, error) {
 	return m, nil
 }
 
-// tooMuch says that the process may not have a region of so many bytes more.
+// tooMuch returns the error for a region of size bytes that exceeds the quota of the process.
 func (s *session) tooMuch(size int64) error {
-	return fmt.Errorf("%w: region of %d bytes: %v has %d registered, and its quota is %d (region_bytes)", ctl.ErrNoMemory, size, s.name, s.bytes, s.d.settings.config.RegionBytes)
+	return fmt.Errorf("%w: region of %d bytes: %v has %d registered, and its quota is %d (region_bytes)",
+		ctl.ErrNoMemory, size, s.name, s.bytes, s.d.settings.config.RegionBytes)
 }
 
-// part gives a process a handle of a part of one of its regions.
+// part gives a process a handle for a part of one of its regions.
 func (s *session) part(c *ctl.Client, a *ctl.Part) (err error) {
 	if a.Offset < 0 || a.Bytes < 1 {
-		return fmt.Errorf("%w: a part of %d bytes from %d on; expected 1 or more, from 0 or more", ctl.ErrBadRequest, a.Bytes, a.Offset)
+		return fmt.Errorf("%w: a part of %d bytes from %d on; expected 1 or more, from 0 or more",
+			ctl.ErrBadRequest, a.Bytes, a.Offset)
 	}
 	r := ctl.Region{Bytes: a.Bytes}
 	s.d.loop.Do(func(clock.Time) {
@@ -142,8 +151,8 @@ func (s *session) part(c *ctl.Client, a *ctl.Part) (err error) {
 	return c.Reply(&ctl.Reply{Region: &r})
 }
 
-// free takes memory back. The engine refuses while operations of the process's own are in it; once it agrees, nothing of
-// it touches the memory again.
+// free takes memory back. The engine refuses while the process's own operations use it. Once the
+// engine agrees, it does not touch the memory again.
 func (s *session) free(c *ctl.Client, f *ctl.Free) (err error) {
 	var m *memory
 	s.d.loop.Do(func(now clock.Time) {

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The daemon makes the memory that Alloc gives, and reaches none that is a process's own. It makes it of huge pages if that is asked for and if there are some, and counts them whole.
+// The daemon makes the memory that Alloc returns, and reaches no private memory of a process. It
+// makes it of huge pages if asked and if there are some, and counts them whole.
 func TestMemoryOfAttachedProcessesIsTheDaemons(t *testing.T) {
 	c := configs(t, 1)[0]
 	c.RegionBytes = 6 << 20
@@ -50,7 +51,8 @@ func TestMemoryOfAttachedProcessesIsTheDaemons(t *testing.T) {
 	}
 }
 
-// memfd is memory that can be sealed, of so many bytes, with these seals. It is skipped where it cannot be had.
+// memfd returns sealable memory of the given size, with these seals. It skips the test if the
+// system cannot provide it.
 func memfd(t *testing.T, size, flags, seals int) *os.File {
 	t.Helper()
 	fd, err := unix.MemfdCreate("weft test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags)
@@ -73,7 +75,8 @@ func seal(t *testing.T, f *os.File, seals int) {
 	}
 }
 
-// Memory of a process is a region of a daemon's NIC, too: it is the same memory wherever it is mapped, with the rights and shares of any region.
+// Memory of a process is a region of a daemon's NIC, too: it is the same memory wherever it is
+// mapped, with the rights and shares of any region.
 func TestMemoryOfAProcessesOwnIsARegionAtADaemon(t *testing.T) {
 	c := configs(t, 2)
 	run(t, c...)
@@ -113,7 +116,8 @@ func TestMemoryOfAProcessesOwnIsARegionAtADaemon(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}
-	served, err := b.RegisterFile(f, offset, size, weft.ReadOnly) // the same memory once more, with other rights
+	// the same memory once more, with other rights
+	served, err := b.RegisterFile(f, offset, size, weft.ReadOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +140,8 @@ func TestMemoryOfAProcessesOwnIsARegionAtADaemon(t *testing.T) {
 	}
 }
 
-// What is sealed against writing is served. What could go away, or be long in coming, is refused with what would be taken, and the process goes on.
+// Memory sealed against writing is accepted. Memory that could go away, or be slow to arrive, is
+// refused; the error says what would be accepted, and the process goes on.
 func TestADaemonTakesMemoryThatLastsAndNoOther(t *testing.T) {
 	c := configs(t, 1)[0]
 	c.RegionBytes = 1 << 20
@@ -198,7 +203,7 @@ func TestADaemonTakesMemoryThatLastsAndNoOther(t *testing.T) {
 	}
 }
 
-// Huge pages of a process are mapped, and counted, whole.
+// Huge pages of a process are mapped and counted whole.
 func TestHugePagesOfAProcessesOwnAreARegion(t *testing.T) {
 	c := configs(t, 1)[0]
 	run(t, c)
@@ -219,8 +224,8 @@ func TestHugePagesOfAProcessesOwnAreARegion(t *testing.T) {
 	}
 }
 
-// A process whose library does not look at what it sends loses its connection. The daemon goes on, and keeps no descriptor; nor does the memory
-// go away under it that has been taken, whatever the process tries.
+// A process whose library does not check what it sends loses its connection. The daemon goes on,
+// and keeps no descriptor. Memory that the daemon has accepted stays, whatever the process tries.
 func TestADaemonOutlivesAProcessThatSendsItBadMemory(t *testing.T) {
 	c := configs(t, 1)[0]
 	run(t, c)
@@ -278,7 +283,8 @@ func TestADaemonOutlivesAProcessThatSendsItBadMemory(t *testing.T) {
 	}
 }
 
-// What a daemon refuses has the errors that a NIC in the program has: for a region or share too many, and for a region that is in use.
+// A daemon refuses with the same errors as a NIC inside the program: for a region or share too
+// many, and for a region in use.
 func TestRegionsOfAttachedProcessesAreRefusedByErrorsToTestFor(t *testing.T) {
 	c := configs(t, 1)[0]
 	run(t, c)

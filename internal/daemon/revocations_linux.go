@@ -13,11 +13,12 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// lookAtRevocationsEvery is how often the file of the revocation lists is read. It is small.
+// lookAtRevocationsEvery is the interval at which the file of the revocation lists is read. The
+// file is small.
 const lookAtRevocationsEvery = time.Second
 
-// watchRevocations follows the file of the revocation lists until ctx is done, and keeps the file
-// up to date with what the engine has learnt elsewhere.
+// watchRevocations follows the file of the revocation lists until ctx is done. It adds to the
+// file what the engine has learnt elsewhere.
 func (d *Daemon) watchRevocations(ctx context.Context) {
 	f := revocationFile{d: d, path: d.settings.trusted.revocations, known: d.settings.trusted.lists}
 	if f.path == "" || d.settings.config.Plain {
@@ -39,9 +40,9 @@ func (d *Daemon) watchRevocations(ctx context.Context) {
 type revocationFile struct {
 	d     *Daemon
 	path  string
-	known [][]byte // that the log has told of
+	known [][]byte // lists that are logged
 	last  string   // error of the last look
-	told  string   // error that the log has told of
+	told  string   // error that was logged last
 }
 
 func (f *revocationFile) look() {
@@ -50,7 +51,7 @@ func (f *revocationFile) look() {
 		f.last, f.told = "", ""
 		return
 	}
-	// At the first look, somebody may be writing the file.
+	// At the first look, another program may be writing the file.
 	if text := err.Error(); text != f.last {
 		f.last = text
 	} else if text != f.told {
@@ -59,7 +60,7 @@ func (f *revocationFile) look() {
 	}
 }
 
-// follow brings the lists of the file to the engine, and the newer ones of the engine to the file.
+// follow copies the lists of the file to the engine, and newer lists of the engine to the file.
 func (f *revocationFile) follow() error {
 	lists, err := fabric.ReadRevocations(f.path)
 	if err != nil {
@@ -81,7 +82,8 @@ func (f *revocationFile) follow() error {
 	for i, l := range have {
 		b := l.Append(nil)
 		if !holds(f.known, b) {
-			f.d.log.Info("a newer revocation list", "authority", l.CA, "number", l.Number, "certificates", len(l.Serials), "keys", len(l.Keys))
+			f.d.log.Info("a newer revocation list", "authority", l.CA, "number", l.Number,
+				"certificates", len(l.Serials), "keys", len(l.Keys))
 		}
 		encoded[i], same = b, same && holds(lists, b)
 	}

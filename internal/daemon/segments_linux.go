@@ -12,16 +12,18 @@ import (
 	"github.com/weftnet/weft/internal/refusal"
 )
 
-// Segments are memory that programs in the NIC and processes share, known by a number (PANIC-23). The daemon makes the memory when the first
-// process asks for a number, gives it to others of the same user, and takes it back when the last lets go or dies. A segment that a tool makes stays
-// until a tool deletes it (segmenttools_linux.go). Where programs can reside in
-// the driver of the link, it is memory that they reach too (internal/resident).
+// Segments are memory that programs in the NIC and processes share, known by a number (PANIC-23).
+// The daemon makes the memory when the first process asks for a number, and gives it to other
+// processes of the same user. It frees the memory when the last process releases it or dies. A
+// segment that a tool makes stays until a tool deletes it (segmenttools_linux.go). If programs
+// can reside in the driver of the link, a segment is memory that they reach too
+// (internal/resident).
 type segments struct {
-	making sync.Mutex          // one is made or taken back at a time
+	making sync.Mutex          // held while a segment is made or freed
 	all    map[uint32]*segment // changed with both this lock and the loop's
 }
 
-// segment is one that is there.
+// segment is one existing segment.
 type segment struct {
 	mem   *memory
 	close func() error
@@ -30,17 +32,18 @@ type segment struct {
 	users map[*session]int
 
 	others string // what other users may do: ctl.OthersNone, …
-	kept   bool   // a tool has made it: it stays without users
+	kept   bool   // made by a tool: it stays without users
 }
 
-// share makes or finds a segment for a process, and answers with its memory.
+// share finds or makes a segment for a process, and answers with its memory.
 func (s *session) share(c *ctl.Client, r *ctl.SharedSegment) error {
 	if r.Bytes < 1 || r.Bytes > limits.SegmentBytes {
 		return fmt.Errorf("%w: segment of %d bytes; expected 1 to %d", ctl.ErrBadRequest, r.Bytes, limits.SegmentBytes)
 	}
 	size := (r.Bytes + 7) / 8 * 8
 	if quota := s.d.settings.config.RegionBytes; size > quota-s.bytes {
-		return fmt.Errorf("%w: segment of %d bytes: %v has %d registered, and its quota is %d (region_bytes)", ctl.ErrNoMemory, size, s.name, s.bytes, quota)
+		return fmt.Errorf("%w: segment of %d bytes: %v has %d registered, and its quota is %d (region_bytes)",
+			ctl.ErrNoMemory, size, s.name, s.bytes, quota)
 	}
 	all := &s.d.segments
 	all.making.Lock()
@@ -73,11 +76,11 @@ func (s *session) share(c *ctl.Client, r *ctl.SharedSegment) error {
 	return c.Reply(&ctl.Reply{Segment: &ctl.SharedSegment{ID: r.ID, Bytes: size + program.SegmentTail}}, g.mem.fd)
 }
 
-// makeSegment makes a segment that no process shares yet, with the lock held.
+// makeSegment makes a segment that no process shares yet. The caller holds the lock.
 func (d *Daemon) makeSegment(id uint32, size int64, uid int) (*segment, error) {
 	g := &segment{bytes: size, uid: uid, users: make(map[*session]int), others: ctl.OthersNone}
 	total := int(size) + program.SegmentTail
-	var apart error // why programs in the driver do without
+	var apart error // why programs in the driver do not reach it
 	if d.resident != nil {
 		m, err := d.resident.AddSegment(id, int(size))
 		if apart = err; err == nil {
@@ -109,7 +112,8 @@ func (d *Daemon) makeSegment(id uint32, size int64, uid int) (*segment, error) {
 	return g, nil
 }
 
-// dropSegment takes a segment back if no process shares it and no tool keeps it, with the lock held.
+// dropSegment frees a segment if no process shares it and no tool keeps it. The caller holds the
+// lock.
 func (d *Daemon) dropSegment(id uint32) (err error) {
 	g := d.segments.all[id]
 	if g == nil || len(g.users) > 0 || g.kept {
@@ -122,7 +126,7 @@ func (d *Daemon) dropSegment(id uint32) (err error) {
 	return errors.Join(err, g.close())
 }
 
-// unshare has a process let go of a segment.
+// unshare releases a segment for a process.
 func (s *session) unshare(c *ctl.Client, r *ctl.SharedSegment) error {
 	all := &s.d.segments
 	all.making.Lock()
@@ -141,7 +145,7 @@ func (s *session) unshare(c *ctl.Client, r *ctl.SharedSegment) error {
 	return errors.Join(s.d.dropSegment(r.ID), c.Reply(&ctl.Reply{}))
 }
 
-// unshareAll has a process that has gone let go of all.
+// unshareAll releases all segments of a process that has gone.
 func (s *session) unshareAll() error {
 	all := &s.d.segments
 	all.making.Lock()

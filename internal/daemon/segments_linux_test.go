@@ -48,7 +48,8 @@ func segment(t *testing.T, p *weft.Process, bytes int) *weft.SharedSegment {
 	return s
 }
 
-// Two processes of a daemon and a program share a segment: one writes and starts the program, the other sleeps until a flag says that it has answered.
+// Two processes of a daemon and a program share a segment: one writes and starts the program, the
+// other sleeps until a flag reports the program's answer.
 func TestProcessesOfADaemonShareASegmentWithAProgram(t *testing.T) { // PANIC-23, PANIC-24, PANIC-25
 	c := configs(t, 1)[0]
 	run(t, c)
@@ -122,7 +123,8 @@ func TestASegmentThatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
-// A process that dies lets go of its segments: what programs see is what the processes that live see.
+// A process that dies releases its segments. Programs see the same memory as the living
+// processes.
 func TestASegmentGoesWithTheLastProcess(t *testing.T) {
 	c := configs(t, 1)[0]
 	run(t, c)
@@ -146,7 +148,8 @@ func TestASegmentGoesWithTheLastProcess(t *testing.T) {
 	if err := mine.Close(); err != nil {
 		t.Error(err)
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // the daemon hears of its death
+	// until the daemon knows of the death
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		s, err := p.SharedSegment(2, 100)
 		if err == nil {
 			if got := s.Bytes()[0]; got != 0 {
@@ -160,7 +163,8 @@ func TestASegmentGoesWithTheLastProcess(t *testing.T) {
 	}
 }
 
-// Close unmaps a segment. Its locks and flags are clear then, also to what looks at them at that moment.
+// Close unmaps a segment. Its locks and flags then read as clear, also for a goroutine that reads
+// them at that moment.
 func TestAClosedSegmentIsNotLookedAt(t *testing.T) {
 	c := configs(t, 1)[0]
 	run(t, c)

@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A tool is a client of a user, as the kernel tells its daemon.
+// A tool is a client of one user. The daemon learns the user from the kernel.
 type tool struct {
 	t   *testing.T
 	d   *watched
@@ -84,7 +84,7 @@ func TestOnlyTheOwnerOfASegmentAndThoseWhomItLetsUseIt(t *testing.T) {
 	one.must(ctl.SegmentTool{Do: ctl.SegmentDelete, ID: 9})
 }
 
-// A user of a job is let in for its processes alone.
+// A user who is admitted for a job may only run its processes.
 func TestAUserWhoOnlyHasJobsMakesNoSegments(t *testing.T) {
 	d, _, _, _ := segmentDaemon(t)
 	stranger := &tool{t, d, 70003}
@@ -97,7 +97,8 @@ func TestAUserWhoOnlyHasJobsMakesNoSegments(t *testing.T) {
 
 func TestTheSegmentsThatAUserKeepsAreBounded(t *testing.T) {
 	d, _, one, two := segmentDaemon(t)
-	one.must(ctl.SegmentTool{Do: ctl.SegmentCreate, ID: 1, Bytes: 4090}) // 4,096 by eights: the quota
+	// rounded up to 4,096: the quota
+	one.must(ctl.SegmentTool{Do: ctl.SegmentCreate, ID: 1, Bytes: 4090})
 	if _, err := one.ask(ctl.SegmentTool{Do: ctl.SegmentCreate, ID: 2, Bytes: 1}); !errors.Is(err, ctl.ErrNoMemory) || !strings.Contains(err.Error(), "region_bytes") {
 		t.Errorf("beyond the quota: %v", err)
 	}
@@ -111,7 +112,8 @@ func TestTheSegmentsThatAUserKeepsAreBounded(t *testing.T) {
 	if _, err := two.ask(ctl.SegmentTool{Do: ctl.SegmentCreate, ID: 3, Bytes: 8}); !errors.Is(err, ctl.ErrTaken) {
 		t.Errorf("the number of another user's segment: %v", err)
 	}
-	two.must(ctl.SegmentTool{Do: ctl.SegmentCreate, ID: 5000, Bytes: 8}) // what one user keeps is no one else's
+	// what one user keeps does not count for another
+	two.must(ctl.SegmentTool{Do: ctl.SegmentCreate, ID: 5000, Bytes: 8})
 	if n := len(d.listSegments()); n != limits.SegmentsKept+1 {
 		t.Errorf("%d segments are listed, expected %d", n, limits.SegmentsKept+1)
 	}
@@ -162,7 +164,8 @@ func TestRefusedRequestsAboutSegmentsAreCounted(t *testing.T) {
 	if _, err := conn.CreateSegment(t.Context(), 1, 8, ""); !errors.Is(err, ctl.ErrTaken) {
 		t.Error(err)
 	}
-	if _, err := conn.ReadSegment(t.Context(), 1, 0, 9); !errors.Is(err, ctl.ErrBadRequest) { // refused by the client
+	// refused by the client
+	if _, err := conn.ReadSegment(t.Context(), 1, 0, 9); !errors.Is(err, ctl.ErrBadRequest) {
 		t.Error(err)
 	}
 	if err := conn.WriteSegment(t.Context(), 2, 0, nil); !errors.Is(err, ctl.ErrNoSegment) {

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// Two processes sleep until a program clears the lock of a segment that they share. It sets no flag, so the cleared lock alone wakes both.
+// Two processes sleep until a program clears the lock of a segment that they share. The program
+// sets no flag, so the cleared lock alone wakes both.
 func TestAProgramThatClearsALockWakesEveryProcessThatWaitsForIt(t *testing.T) { // PANIC-24
 	c := configs(t, 1)[0]
 	run(t, c)

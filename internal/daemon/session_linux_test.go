@@ -26,7 +26,8 @@ func newBench(t *testing.T) *bench {
 	return newBenchOf(t, Config{})
 }
 
-// newBenchOf is newBench with a configuration, but for where the daemon listens.
+// newBenchOf is like newBench, with a configuration. It sets the daemon's socket and address
+// itself.
 func newBenchOf(t *testing.T, c Config) *bench {
 	t.Helper()
 	c.Socket, c.Listen = filepath.Join(t.TempDir(), "nic.sock"), "127.0.0.1:0"
@@ -63,7 +64,7 @@ func newBenchOf(t *testing.T, c Config) *bench {
 	return b
 }
 
-// session is the daemon's side of process i.
+// session returns the daemon's side of process i.
 func (b *bench) session(i int) (s *session) {
 	b.d.loop.Do(func(clock.Time) { s = b.d.sessions[b.parts[i].Slot] })
 	return s
@@ -78,7 +79,7 @@ func (b *bench) post(t *testing.T, i int, c vni.Command) {
 	b.d.loop.Do(func(clock.Time) { b.d.engine.Ring(b.parts[i].Slot) })
 }
 
-// receive posts a receive into a region, by which the engine will hold on to it.
+// receive posts a receive into a region, so that the engine holds the region.
 func (b *bench) receive(t *testing.T, i int, region uint32, n uint64) int {
 	t.Helper()
 	p := b.halfs[i]
@@ -132,7 +133,8 @@ func TestMemoryInUseIsNotTakenBack(t *testing.T) { // decision 10
 func TestAFaultInAProcessesMemoryThrowsOutThatProcessOnly(t *testing.T) { // decision 10
 	b := newBench(t)
 	s := b.session(0)
-	if err := unix.Mprotect(s.vni.rw.mem, unix.PROT_NONE); err != nil { // as if its memory could not be had
+	// as if its memory could not be provided
+	if err := unix.Mprotect(s.vni.rw.mem, unix.PROT_NONE); err != nil {
 		t.Fatal(err)
 	}
 	b.d.loop.Do(func(clock.Time) { b.d.engine.Ring(s.slot) })

@@ -71,14 +71,16 @@ func links(t *testing.T, c daemon.Config) []ctl.Link {
 	return l
 }
 
-// One daemon serves two networks at a time. The user picks one by its name when a process attaches (NETSTAR-8).
+// One daemon serves two networks at once. The user picks one by its name when a process attaches
+// (NETSTAR-8).
 func TestProcessesOfTwoLinksOfOneDaemonExchangeOnTheirOwnAlone(t *testing.T) {
 	c := twoLinks(t, 2)
 	run(t, c...)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, link := range []string{"fast0", "slow0"} {
-		a, b := on(t, c[0], link, "both/0"), on(t, c[1], link, "both/1") // a name is one of its network
+		// a name belongs to one network
+		a, b := on(t, c[0], link, "both/0"), on(t, c[1], link, "both/1")
 		wait(t, a, "both/1")
 		if err := a.Send(ctx, b.Name(), 1, []byte(link)); err != nil {
 			t.Fatal(err)
@@ -182,13 +184,13 @@ func TestALinkThatCannotStartIsNamedAndNothingIsKept(t *testing.T) {
 	if err := taken.Close(); err != nil {
 		t.Fatal(err)
 	}
-	run(t, c...) // whose socket, state and other link are free
+	run(t, c...) // the socket, state and other link are free
 	if l := links(t, c[0]); len(l) != 2 {
 		t.Errorf("the links are %+v", l)
 	}
 }
 
-// A link's processes are thrown out alone, and a connection stays with its link.
+// Processes of one link are thrown out without the others, and a connection stays with its link.
 func TestAProcessThatIsThrownOutOfOneLinkLeavesTheOthersAlone(t *testing.T) {
 	c := twoLinks(t, 1)
 	run(t, c...)

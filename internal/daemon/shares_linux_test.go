@@ -24,7 +24,7 @@ func TestAProcessThatSharesASegmentTwiceKeepsItUntilItLetsGoTwice(t *testing.T) 
 			}
 		})
 	}
-	for range 2 { // another time it is as at first
+	for range 2 { // the second share is like the first
 		_, leave, err := b.parts[0].Share(t.Context(), 2, 200)
 		if err != nil {
 			t.Fatal(err)

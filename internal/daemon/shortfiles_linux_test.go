@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// withDescriptors calls f while the process may open only so many more descriptors.
+// withDescriptors calls f while the process may open only that many more descriptors.
 func withDescriptors(t *testing.T, more int, f func()) {
 	t.Helper()
 	var was unix.Rlimit
@@ -26,7 +26,7 @@ func withDescriptors(t *testing.T, more int, f func()) {
 			t.Fatal(err)
 		}
 	}()
-	highest := 0 // that is open: all below are filled
+	highest := 0 // the highest open descriptor: all lower ones are filled
 	for range allDescriptors(t) + 64 {
 		fd, err := unix.Dup(2)
 		if err != nil {
@@ -45,7 +45,8 @@ func withDescriptors(t *testing.T, more int, f func()) {
 	f()
 }
 
-// Each step of an attach and of a region takes descriptors. Whichever of them fails, nothing is left of the steps before.
+// Each step of an attach and of a region takes descriptors. Whichever step fails, nothing is left
+// of the earlier ones.
 func TestWhateverStepLacksADescriptorLeavesNothing(t *testing.T) {
 	b := newBench(t)
 	client := &ctl.Client{Peer: ctl.Peer{PID: os.Getpid(), UID: os.Getuid()}}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A daemon that is stopped neither answers nor goes: a caller that waits for it has a context, and a context that ends ends the
-// call.
+// A stopped daemon neither answers nor closes. A caller that waits for it has a context.Context,
+// whose end ends the call.
 func TestAStoppedDaemonHoldsNobodyBeyondItsPatience(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes as long as patience with a daemon does")
@@ -52,13 +52,15 @@ func TestAStoppedDaemonHoldsNobodyBeyondItsPatience(t *testing.T) {
 	if err := d.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	r, s := mustAttach(t, c[0], "r/0"), mustAttach(t, c[0], "s/0") // it has survived its processes
+	// the daemon has survived its processes
+	r, s := mustAttach(t, c[0], "r/0"), mustAttach(t, c[0], "s/0")
 	wait(t, r, "s/0")
 	exchange(t, r, s, 2)
 }
 
-// A request that has not been answered leaves open what the daemon has given or taken: to its process the daemon is gone. Before, messages went on, and
-// no region could be made any more, or closed.
+// A request without an answer leaves open what the daemon has given or taken, so the daemon
+// counts as gone for its process. Previously messages went on, but no region could be made or
+// closed any more.
 func TestADaemonThatAnswersNoRequestIsGoneToItsProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes as long as patience with a daemon does")
@@ -70,7 +72,8 @@ func TestADaemonThatAnswersNoRequestIsGoneToItsProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Gather(t.Context(), 0, make([]byte, 100), make([]byte, 100)); err != nil { // it keeps a region
+	// the group keeps a region
+	if err := g.Gather(t.Context(), 0, make([]byte, 100), make([]byte, 100)); err != nil {
 		t.Fatal(err)
 	}
 	var regions []*weft.Region
@@ -106,7 +109,7 @@ func TestADaemonThatAnswersNoRequestIsGoneToItsProcess(t *testing.T) {
 	if err := d.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	for { // as soon as the daemon has found its process gone
+	for { // until the daemon has found its process gone
 		_, err := attach(t.Context(), c[0].Socket, "p/0")
 		if err == nil {
 			return
@@ -117,13 +120,14 @@ func TestADaemonThatAnswersNoRequestIsGoneToItsProcess(t *testing.T) {
 	}
 }
 
-// stop stops a child, all its threads.
+// stop stops all threads of a child.
 func stop(t *testing.T, c *exec.Cmd) {
 	t.Helper()
 	if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WSTOPPED, nil); err != nil { // one thread is told, and stops the others
+	// one thread gets the signal, and stops the others
+	if err := unix.Waitid(unix.P_PID, c.Process.Pid, nil, unix.WSTOPPED, nil); err != nil {
 		t.Fatal(err)
 	}
 }

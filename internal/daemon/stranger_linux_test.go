@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// This attack worked once: attaching was refused, and the link took messages all the same. A host
-// without the fabric key, which is all that another user has, opens no session.
+// This attack worked once: attaching was refused, but the link still took messages. A host
+// without the fabric key, such as another user, opens no session.
 func TestAHostWithoutTheFabricKeySendsNoMessage(t *testing.T) {
 	c := configs(t, 1)[0]
 	run(t, c)

@@ -15,15 +15,16 @@ import (
 	weft "github.com/weftnet/weft"
 )
 
-// A streamer sends numbered messages to all others until its daemon has gone or its input ends: now and then some, and for a while
-// as fast as they are taken when it is told to, by a byte. It notes in its diary how each sending ended, and what it has received.
+// A streamer sends numbered messages to all others until its daemon has gone or its input ends.
+// It sends some at intervals. When it gets a byte, it sends for a while as fast as the messages
+// are taken. Its diary holds the result of each send, and what the streamer has received.
 
 func init() { roles["streamer"] = streamer }
 
 type streamerConfig struct {
 	Socket, Diary string
 	Index         int
-	Life          uint32 // of all lives of the test
+	Life          uint32 // number among all lives of the test
 }
 
 const (
@@ -31,8 +32,8 @@ const (
 	mostStreamed = 40_000
 	mostBurst    = 40               // messages
 	sendPatience = 30 * time.Second // a Send that takes longer hangs
-	floodTime    = time.Second      // for which it sends without a pause
-	quietTime    = 2 * time.Second  // nothing comes any more when nothing has come for so long
+	floodTime    = time.Second      // how long it sends without a pause
+	quietTime    = 2 * time.Second  // after this silence, no more messages come
 )
 
 type streaming struct {
@@ -57,7 +58,9 @@ func streamer(arg string) (err error) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	for { // its name is that of another until the daemon and the name's home know that this one has gone
+	// another process has its name until the daemon and the name's home know that the other has
+	// gone
+	for {
 		if s.p, err = weft.Attach(ctx, weft.AttachConfig{Socket: s.Socket, Name: streamerName(s.Index)}); err == nil {
 			break
 		}
@@ -121,7 +124,7 @@ func parseDiary(b []byte) diaryEntry {
 	return diaryEntry{b[0], b[1], binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])}
 }
 
-// streamed makes the bytes of a message.
+// streamed fills b with the bytes of a message.
 func streamed(b []byte, life, seq uint32, process byte) {
 	binary.LittleEndian.PutUint32(b, life)
 	binary.LittleEndian.PutUint32(b[4:], seq)
@@ -155,7 +158,7 @@ func (s *streaming) send(ctx context.Context, to int) error {
 	return nil
 }
 
-// burst sends n messages, from number first on, with as many under way as find contexts.
+// burst sends n messages, from number first on, with as many in flight as there are contexts.
 func (s *streaming) burst(ctx context.Context, rng *rand.Rand, to int, first uint32, n int, memory []byte) (failed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendPatience)
 	defer cancel()
@@ -187,7 +190,7 @@ func (s *streaming) burst(ctx context.Context, rng *rand.Rand, to int, first uin
 		err := start(o, weft.Tag(rng.IntN(3)), b)
 		for ; errors.Is(err, weft.ErrQueueFull); err = start(o, weft.Tag(rng.IntN(3)), b) {
 			if len(flight) == 0 {
-				time.Sleep(50 * time.Microsecond) // another has all contexts
+				time.Sleep(50 * time.Microsecond) // another send has all contexts
 			} else if err := finish(); err != nil {
 				return failed, err
 			}
@@ -216,8 +219,9 @@ func drawStreamed(rng *rand.Rand) int {
 	return streamHeader + rng.IntN(800)
 }
 
-// receive notes all that comes, and when it is told of the end of a session: before it gets anything of the next, and perhaps before it has got all
-// of the one that has ended, which waits for it.
+// receive notes all messages, and when the end of a session is reported. That is before it gets
+// any message of the next session, and perhaps before it has got all of the ended one, whose
+// messages wait for it.
 func (s *streaming) receive(ctx context.Context) error {
 	over, cancel := context.WithCancel(ctx)
 	cancel()

@@ -12,8 +12,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// stuck lists the ranks of a job on this host, by rank, with their states and where they stand. known
-// are the ranks that a keeper has told of; the NIC adds those that are attached, whoever started them.
+// stuck lists the ranks of a job on this host, by rank, with their states and where they stand.
+// known are the ranks that a keeper has reported. The NIC adds the attached ranks, whichever
+// launcher started them.
 func (d *Daemon) stuck(job string, known []ctl.RankInfo) []ctl.RankInfo {
 	var all []nic.Standing
 	d.loop.Do(func(now clock.Time) {
@@ -37,7 +38,7 @@ func (d *Daemon) stuck(job string, known []ctl.RankInfo) []ctl.RankInfo {
 	return ranks
 }
 
-// standing is a Standing as tools are told it.
+// standing translates a Standing for tools.
 func standing(s *nic.Standing) *ctl.Standing {
 	t := &ctl.Standing{Parked: s.Parked, MoreGroups: s.MoreGroups, MoreWaits: s.MoreWaits, MoreUnread: s.MoreUnread}
 	for i := range s.Groups {
@@ -45,26 +46,31 @@ func standing(s *nic.Standing) *ctl.Standing {
 	}
 	for i := range s.Waits {
 		w := &s.Waits[i]
-		t.Waits = append(t.Waits, ctl.Wait{What: w.What, Why: w.Why, Peer: nameText(w.Peer), At: address(w.At), Any: w.Any, Unreachable: w.Unreachable,
-			Port: uint16(w.Tag >> vni.PortShift), Tag: w.Tag & vni.TagMask, AnyTag: w.AnyTag, Bytes: w.Bytes, Left: w.Left, For: int64(w.For)})
+		t.Waits = append(t.Waits, ctl.Wait{What: w.What, Why: w.Why, Peer: nameText(w.Peer), At: address(w.At),
+			Any: w.Any, Unreachable: w.Unreachable,
+			Port: uint16(w.Tag >> vni.PortShift), Tag: w.Tag & vni.TagMask, AnyTag: w.AnyTag, Bytes: w.Bytes,
+			Left: w.Left, For: int64(w.For)})
 	}
 	for _, u := range s.Unread {
-		t.Unread = append(t.Unread, ctl.Unread{From: nameText(u.From), At: address(u.At), Port: uint16(u.Tag >> vni.PortShift), Tag: u.Tag & vni.TagMask,
+		t.Unread = append(t.Unread, ctl.Unread{From: nameText(u.From), At: address(u.At),
+			Port: uint16(u.Tag >> vni.PortShift), Tag: u.Tag & vni.TagMask,
 			Bytes: u.Bytes, For: int64(u.For)})
 	}
 	return t
 }
 
 func groupStanding(g *coll.Standing) ctl.GroupStanding {
-	t := ctl.GroupStanding{Group: g.Key.Application(), Index: g.Key.Index, Part: vni.IsPart(&g.Key), State: g.State, Size: g.Size, Present: g.Present, Rank: g.Rank,
-		Under: g.Under, Done: g.Done, For: int64(g.For), Mismatch: g.Mismatch, Lost: nameText(g.Lost), LostAt: address(g.LostAt)}
+	t := ctl.GroupStanding{Group: g.Key.Application(), Index: g.Key.Index, Part: vni.IsPart(&g.Key), State: g.State,
+		Size: g.Size, Present: g.Present, Rank: g.Rank,
+		Under: g.Under, Done: g.Done, For: int64(g.For), Mismatch: g.Mismatch, Lost: nameText(g.Lost),
+		LostAt: address(g.LostAt)}
 	if g.In.Kind != "" {
 		t.In = &ctl.GroupStep{Number: g.In.Number, Kind: g.In.Kind, Root: nameText(g.In.Name)}
 	}
 	return t
 }
 
-// nameText is a name, or nothing if it is not known.
+// nameText returns a name as text, or "" if it is not known.
 func nameText(n vni.Name) string {
 	if n.IsZero() {
 		return ""

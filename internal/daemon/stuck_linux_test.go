@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/daemon"
 )
 
-// stuckPair is two daemons with two ranks of a job each, and a tool at the first that asks both.
+// stuckPair is two daemons with two ranks of a job each, and a tool at the first daemon that asks
+// both.
 type stuckPair struct {
 	t     *testing.T
 	ranks []*weft.Process // rank r is on host r/2
@@ -62,7 +63,7 @@ func (s *stuckPair) until(r int, what string, ok func(*ctl.Standing) bool) {
 	s.t.Errorf("%s: rank %d stands so: %+v", what, r, last)
 }
 
-// waits runs call, which blocks, and fails the test unless the NIC tells this of it.
+// waits runs call, which blocks. It fails the test unless the NIC reports this wait.
 func (s *stuckPair) waits(r int, what string, want ctl.Wait, call func(context.Context) error) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())

@@ -8,13 +8,14 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// One program that comes back again and again has one entry, so that it pushes no other out of the table.
+// A program that returns again and again has one entry, so that it displaces no other from the
+// table.
 func TestTheTableOfThrownOutProcessesHasOneEntryForEachProgram(t *testing.T) {
 	d := &Daemon{door: newDoor(false)}
 	out := func(pid, uid int) { d.remember(ctl.Thrown{PID: pid, UID: uid, Times: 1}) }
 	out(1, 1)
 	out(2, 1)
-	out(2, 2) // another user's, in another PID namespace
+	out(2, 2) // of another user, in another PID namespace
 	for range 3 * limits.ThrownOut {
 		out(2, 1)
 	}

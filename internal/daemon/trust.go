@@ -18,12 +18,12 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// trusted is what the configuration says of other NICs, and of this one's certificate.
+// trusted holds what the configuration says about other NICs, and about this one's certificate.
 type trusted struct {
 	certificate []byte // encoded; nil without one
 	authorities []trust.CAPublic
 	revocations string   // the file of the lists; empty without authorities
-	lists       [][]byte // that it held
+	lists       [][]byte // lists that the file held
 	grants      map[nicid.ID]trust.Roles
 }
 
@@ -49,7 +49,8 @@ func (c Config) trusted(stateDir string, wrong func(key, format string, args ...
 		case err != nil:
 			wrong("certificate", "%w", err)
 		case len(c.Authorities) == 0:
-			wrong("certificate", "no authority is named; expected authorities with the public key that weft fabric ca show prints")
+			wrong("certificate",
+				"no authority is named; expected authorities with the public key that weft fabric ca show prints")
 		default:
 			t.certificate = certificate.Append(nil)
 		}
@@ -63,7 +64,8 @@ func (c Config) trusted(stateDir string, wrong func(key, format string, args ...
 			wrong("revocations", "%w", err)
 		}
 	case c.Revocations != "":
-		wrong("revocations", "no authority is named; expected authorities with the public key that weft fabric ca show prints")
+		wrong("revocations",
+			"no authority is named; expected authorities with the public key that weft fabric ca show prints")
 	}
 	t.grants = make(map[nicid.ID]trust.Roles)
 	for text, roles := range c.Grants {
@@ -78,7 +80,7 @@ func (c Config) trusted(stateDir string, wrong func(key, format string, args ...
 	return t
 }
 
-// bound returns which ids the list of nodes binds to which keys.
+// bound returns the keys to which the list of nodes binds ids.
 func bound(nodes []registry.Node) map[nicid.ID]trust.PublicKey {
 	ids := make(map[nicid.ID]trust.PublicKey)
 	for _, n := range nodes {
@@ -89,12 +91,12 @@ func bound(nodes []registry.Node) map[nicid.ID]trust.PublicKey {
 	return ids
 }
 
-// usersOwn reports whether the daemon is a user's, and not root's: then the holders of its fabric
-// key are the user's own processes.
+// usersOwn reports whether the daemon is a user's, and not root's. The holders of its fabric key
+// are then the user's own processes.
 func usersOwn() bool { return os.Geteuid() != 0 }
 
-// fabricKeys returns the keys of the fabric, and where they were found. Unless mayMake is true, no
-// key is made; there may be none then. The note, if any, is for the log.
+// fabricKeys returns the keys of the fabric, and where they were found. Unless mayMake is true,
+// it makes no key; there may be none then. The note, if any, is for the log.
 func (s *settings) fabricKeys(mayMake bool) (keys []trust.FabricKey, source, note string, err error) {
 	if files := s.config.KeyFiles; len(files) > 0 {
 		if keys, err = fabric.LoadFiles(files); err != nil {
@@ -120,8 +122,8 @@ func (s *settings) fabricKeys(mayMake bool) (keys []trust.FabricKey, source, not
 	return fabric.LoadOrMake(path)
 }
 
-// staticKey returns the static key in the state directory. Unless mayMake is true, no file is made,
-// and the key may be one that is drawn now.
+// staticKey returns the static key in the state directory. Unless mayMake is true, it makes no
+// file, and the key may be a fresh one.
 func (s *settings) staticKey(mayMake bool) (k trust.PrivateKey, err error) {
 	path := filepath.Join(s.stateDir, fabric.StaticKeyName)
 	_, err = os.Stat(path)
@@ -136,8 +138,9 @@ func (s *settings) staticKey(mayMake bool) (k trust.PrivateKey, err error) {
 	return fabric.StaticKey(s.stateDir)
 }
 
-// seal makes the links of an engine sealed, and gives it its id. The error says what is wrong with
-// the keys, the id or the certificate, and how to cure it. On a plain link it finds the id only.
+// seal makes the links of an engine sealed, and gives it its id. The error says what is wrong
+// with the keys, the id or the certificate, and names the cure. On a plain link seal only sets
+// the id.
 func (s *settings) seal(c *nic.Config, key trust.PrivateKey, keys []trust.FabricKey) error {
 	if s.config.Plain {
 		if c.ID = uint64(s.id); c.ID == 0 {
@@ -148,7 +151,8 @@ func (s *settings) seal(c *nic.Config, key trust.PrivateKey, keys []trust.Fabric
 	o := secure.Options{
 		ID: s.id, Key: key, Fabric: keys, Certificate: s.trusted.certificate, PlainResident: s.config.plainResident(),
 		Policy: trust.PolicyConfig{
-			Bound: bound(s.nodes.Nodes()), Authorities: s.trusted.authorities, Revocations: s.trusted.lists, Grants: s.trusted.grants,
+			Bound: bound(s.nodes.Nodes()), Authorities: s.trusted.authorities,
+			Revocations: s.trusted.lists, Grants: s.trusted.grants,
 		},
 	}
 	if usersOwn() {
@@ -157,7 +161,7 @@ func (s *settings) seal(c *nic.Config, key trust.PrivateKey, keys []trust.Fabric
 	return secure.Apply(c, o)
 }
 
-// checkKeys checks the keys that there are, and what the configuration says of them. It makes none.
+// checkKeys checks the existing keys and the configuration about them. It makes no key.
 func (s *settings) checkKeys() error {
 	keys, _, _, err := s.fabricKeys(false)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// tellTrust logs how links are guarded, and by which keys.
+// tellTrust logs whether links are sealed, and by which keys.
 func (d *Daemon) tellTrust() {
 	s := &d.settings
 	if s.config.Plain {
@@ -16,7 +16,8 @@ func (d *Daemon) tellTrust() {
 	if d.keysNote != "" {
 		d.log.Warn("fabric", "what", d.keysNote)
 	}
-	d.log.Info("links are sealed", "key", d.key.Public(), "fabric", d.fabric[0].Fingerprint(), "fabric_keys", len(d.fabric), "from", d.keysFrom,
+	d.log.Info("links are sealed", "key", d.key.Public(), "fabric", d.fabric[0].Fingerprint(),
+		"fabric_keys", len(d.fabric), "from", d.keysFrom,
 		"authorities", len(s.trusted.authorities), "plain_resident", s.config.plainResident())
 }
 

@@ -57,7 +57,7 @@ func counter(t *testing.T, c daemon.Config, name string) uint64 {
 	return page.Load(vni.Counter(at))
 }
 
-// becomes waits until something is so.
+// becomes waits until ok returns true.
 func becomes(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -83,7 +83,7 @@ func TestDaemonsWithOtherFabricKeysExchangeNothingAndEachSaysSoOnce(t *testing.T
 		says(t, logs[i], "level=WARN", "mac1 does not verify; the fabric keys may differ", "address="+c[1-i].Listen, "weft fabric show --fingerprint", "weft fabric join")
 		checked(t, c[i], "mac1 does not verify; the fabric keys may differ")
 	}
-	told := make([]uint64, len(c)) // frames that were refused when the log had told of them
+	told := make([]uint64, len(c)) // refused frames at the time of the log line
 	for i := range c {
 		told[i] = counter(t, c[i], "drop_mac")
 	}
@@ -151,7 +151,7 @@ func TestAPlainAndASealedDaemonRefuseEachOther(t *testing.T) {
 	}
 }
 
-// certified gives each daemon a certificate of one authority.
+// certified gives each daemon a certificate by one authority.
 func certified(t *testing.T, c []daemon.Config) trust.CAKey {
 	t.Helper()
 	ca, err := trust.NewCAKey(rand.Reader)
@@ -223,7 +223,7 @@ func TestANICWhoseIDIsBoundToAnotherKeyIsRefused(t *testing.T) {
 	checked(t, c[0], "bound to another static key")
 }
 
-// The file is the daemon's memory of lists: one that is older than what the daemon knows is
+// The file is the daemon's store of lists: a list in it that is older than the daemon's is
 // replaced.
 func TestADaemonKeepsTheNewestRevocationList(t *testing.T) {
 	c := configs(t, 1)

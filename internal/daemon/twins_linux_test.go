@@ -28,7 +28,8 @@ func attachRank(t *testing.T, c daemon.Config, incarnation int) (*weft.Process, 
 	return p, err
 }
 
-// The daemon takes the name from the earlier process. So this process need not answer, and may hang.
+// The daemon takes the name from the earlier process. So the earlier process need not answer, and
+// may hang.
 func TestANewerPodOfARankReplacesTheEarlierOneOnAnotherHost(t *testing.T) {
 	c := configs(t, 2)
 	log := run(t, c...)

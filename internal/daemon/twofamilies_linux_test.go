@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/registry/file"
 )
 
-// resolves makes host have some addresses until the test ends. No question leaves this program.
+// resolves makes host resolve to some addresses until the test ends. No query leaves this
+// program.
 func resolves(t *testing.T, host string, addrs ...netip.Addr) {
 	t.Helper()
 	before := net.DefaultResolver
@@ -25,7 +26,7 @@ func resolves(t *testing.T, host string, addrs ...netip.Addr) {
 	}}
 }
 
-// answerNames answers the questions of a resolver by TCP: each message has its length before it.
+// answerNames answers the queries of a resolver over TCP, where each message follows its length.
 func answerNames(c net.Conn, host string, addrs []netip.Addr) {
 	defer c.Close()
 	for {
@@ -59,7 +60,8 @@ func answerNames(c net.Conn, host string, addrs []netip.Addr) {
 	}
 }
 
-// A name has addresses of both families, and the NIC there listens at one of them. Only IPv4 was tried.
+// A name has addresses of both families, and the NIC there listens at one of them. Only IPv4 used
+// to be tried.
 func TestANodeIsFoundAtTheAddressOfItsNameThatAnswers(t *testing.T) {
 	if c, err := net.ListenPacket("udp6", "[::1]:0"); err != nil {
 		t.Skip("this host has no IPv6:", err)

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/nic"
 )
 
-// An attach that no NIC confirms in time names that cause, and not only a deadline that its caller never set.
+// If no NIC confirms an attach in time, the error names that cause, and not only a deadline that
+// the caller never set.
 func TestAnAttachThatNoNICConfirmsNamesTheCause(t *testing.T) {
 	err := unconfirmed(context.DeadlineExceeded)
 	if !errors.Is(err, ctl.ErrNoAnswer) || !strings.Contains(err.Error(), "no NIC has confirmed the name of the process within 4s") {

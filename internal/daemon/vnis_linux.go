@@ -11,18 +11,20 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// vnis makes the memory of virtual network interfaces. Some are made before a process asks (QNIX-2), since what is short will
-// then be short when the daemon starts; more are made as they are needed (QNIX-4).
+// vnis makes the memory of virtual network interfaces. Some are made before any process asks
+// (QNIX-2), so that a shortage shows when the daemon starts. More are made as they are needed
+// (QNIX-4).
 //
 //	prepare ──► idle ── take ──► used ── give ──► unmapped
 //	              ▲                        │
 //	              └────── a new one ───────┘  unless there are enough
 //
-// No memory is used a second time: its process keeps a mapping for as long as it likes, and would see what its successor
-// does. Memory that is idle has no pages: the kernel gives them as they are touched.
+// No memory is used a second time: its process may keep a mapping for as long as it likes, and
+// would see the data of its successor. Idle memory has no pages: the kernel provides them as they
+// are touched.
 type vnis struct {
-	geometry vni.Geometry // the usual one, of those made beforehand
-	prepared int          // how many of the usual geometry are there at least, idle or used
+	geometry vni.Geometry // the usual one, of prepared VNIs
+	prepared int          // how many of the usual geometry there are at least, idle or used
 
 	mu    sync.Mutex
 	idle  []*vniMemory
@@ -33,17 +35,18 @@ type vnis struct {
 // vniMemory is the memory of one VNI.
 type vniMemory struct {
 	rw, ro *memory
-	usual  bool // geometry
-	onFly  bool // made when it was asked for
+	usual  bool // of the usual geometry
+	onFly  bool // made on request
 }
 
-// sameSizes compares geometries but for the colour, on which no size depends.
+// sameSizes reports whether two geometries are equal but for the colour, on which no size
+// depends.
 func sameSizes(a, b vni.Geometry) bool {
 	a.Colour, b.Colour = 0, 0
 	return a == b
 }
 
-// prepare makes the VNIs that are there before a process asks.
+// prepare makes the VNIs that exist before a process asks.
 func (v *vnis) prepare(g vni.Geometry, n int) error {
 	v.geometry, v.prepared, v.ready, v.used = g, n, n, make(map[*vniMemory]struct{})
 	for range n {
@@ -57,7 +60,7 @@ func (v *vnis) prepare(g vni.Geometry, n int) error {
 	return nil
 }
 
-// take hands out memory for a VNI, zeroed, of which all but the pool's pages are there.
+// take returns zeroed memory for a VNI. All pages but the pool's are present.
 func (v *vnis) take(g vni.Geometry) (m *vniMemory, err error) {
 	usual := sameSizes(g, v.geometry)
 	v.mu.Lock()
@@ -88,8 +91,9 @@ func (v *vnis) take(g vni.Geometry) (m *vniMemory, err error) {
 	return m, nil
 }
 
-// give takes back the memory of a VNI that no goroutine of the daemon touches any more, and makes another in its place if it was one of
-// those made beforehand. A lack of memory then is no error of the process that goes: the next one will hear of it.
+// give takes back the memory of a VNI that no goroutine of the daemon touches any more. If it was
+// one of those made beforehand, give makes another in its place. A lack of memory is then not
+// reported to the process that goes: the next one will see it.
 func (v *vnis) give(m *vniMemory) error {
 	v.mu.Lock()
 	delete(v.used, m)
@@ -117,7 +121,7 @@ func (v *vnis) give(m *vniMemory) error {
 	return err
 }
 
-// close frees what is idle.
+// close frees the idle VNIs.
 func (v *vnis) close() error {
 	var errs []error
 	for _, m := range v.idle {
@@ -140,11 +144,12 @@ func newVNIMemory(g vni.Geometry) (*vniMemory, error) {
 	return m, nil
 }
 
-// mapped is its size in bytes.
+// mapped returns the size in bytes.
 func (m *vniMemory) mapped() int { return len(m.rw.mem) + len(m.ro.mem) }
 
-// provide has the kernel give the pages that every process uses, so that their lack is seen here and not on the data path.
-// Those of the pool come as they are used: they are nine tenths of a VNI, and most processes use few.
+// provide makes the kernel provide the pages that every process uses, so that a shortage shows
+// here and not on the data path. The pool's pages come as they are used: they are nine tenths of
+// a VNI, and most processes use few of them.
 func (m *vniMemory) provide(g vni.Geometry) error {
 	from, to := g.PoolRange()
 	for _, part := range []struct {
@@ -153,13 +158,16 @@ func (m *vniMemory) provide(g vni.Geometry) error {
 	}{{m.rw, 0, from}, {m.rw, to, len(m.rw.mem)}, {m.ro, 0, len(m.ro.mem)}} {
 		err := unix.Madvise(part.m.mem[part.from:part.to], unix.MADV_POPULATE_WRITE)
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
-			// Linux before 5.14, or a filter of system calls: the pages are then there, and mapped as they are touched.
-			if err = nil; part.m.unsealed == nil { // else its descriptor may be one that only reads
+			// Before Linux 5.14, or under a filter of system calls: the pages then exist, and are
+			// mapped as they are touched.
+			// Else its descriptor may be read-only.
+			if err = nil; part.m.unsealed == nil {
 				err = unix.Fallocate(part.m.fd, 0, int64(part.from), int64(part.to-part.from))
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("shared memory of %d bytes: %w", part.to-part.from, refusal.Of("fallocate", int64(part.to-part.from), err))
+			return fmt.Errorf("shared memory of %d bytes: %w", part.to-part.from,
+				refusal.Of("fallocate", int64(part.to-part.from), err))
 		}
 	}
 	return nil

@@ -51,8 +51,8 @@ func (d *Daemon) attachment(t *testing.T, name string, g *ctl.Geometry) (*ctl.At
 	return a, nil
 }
 
-// A process that has gone keeps its mapping. No other process may be given that memory, not even scrubbed: the former process
-// would see what its successor does.
+// A process that has gone keeps its mapping. No other process may get that memory, not even
+// scrubbed: the former process would see the data of its successor.
 func TestNobodyIsGivenTheMemoryOfAProcessThatHasGone(t *testing.T) {
 	const prepared = 4
 	d := runDaemon(t, Config{VNI: &VNIs{Prepared: prepared}})
