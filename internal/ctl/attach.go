@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/idle"
 )
 
-// Attachment is a process's VNI at a daemon: its memory, and the ways to ring and to be woken.
+// Attachment is a process's VNI at a daemon: its memory, and the descriptors that ring the NIC
+// and wake the process.
 type Attachment struct {
 	Attached
 	RW []byte // shared with the NIC
@@ -20,26 +21,26 @@ type Attachment struct {
 
 	conn *Conn
 	kick int         // eventfd
-	wake *os.File    // the socket that wakes
-	gone atomic.Bool // nothing comes any more
+	wake *os.File    // the socket that wakes us
+	gone atomic.Bool // the daemon has gone, or we have closed
 
 	closing atomic.Bool // by us
 
 	shutting sync.Once
-	shutErr  error // of what shut closed
+	shutErr  error // of shut
 
 	mu       sync.Mutex
 	regions  map[uint32][]byte
 	unmapped bool
 }
 
-// Attach makes the caller a process of the daemon's NIC under name, "app/index". geometry may be nil. The connection
-// becomes the attachment's, which closes it.
+// Attach makes the caller a process of the daemon's NIC under name, "app/index". geometry may be
+// nil. The attachment takes over the connection, and closes it.
 func (c *Conn) Attach(ctx context.Context, name string, geometry *Geometry) (*Attachment, error) {
 	return c.AttachAs(ctx, &Attach{Name: name, Geometry: geometry})
 }
 
-// AttachAs is Attach of any request.
+// AttachAs is like Attach, for any Attach request.
 func (c *Conn) AttachAs(ctx context.Context, as *Attach) (*Attachment, error) {
 	r, fds, err := c.call(ctx, &Request{Op: OpAttach, Attach: as}, 4)
 	if err != nil {
@@ -52,7 +53,8 @@ func (c *Conn) AttachAs(ctx context.Context, as *Attach) (*Attachment, error) {
 	a := &Attachment{Attached: *r.Attached, conn: c, regions: make(map[uint32][]byte)}
 	c.lost = a.GiveUp
 	a.kick = fds[2]
-	a.wake = os.NewFile(uintptr(fds[3]), "weft wake") // non-blocking already, so the runtime waits for it
+	// non-blocking already, so the runtime waits for it
+	a.wake = os.NewFile(uintptr(fds[3]), "weft wake")
 	defer closeAll(fds[:2])
 	if a.RW, err = mapMemory(fds[0], true); err != nil {
 		return nil, errors.Join(err, a.Close(), a.Unmap())
@@ -63,7 +65,8 @@ func (c *Conn) AttachAs(ctx context.Context, as *Attach) (*Attachment, error) {
 	return a, nil
 }
 
-// Alloc makes n bytes of zeroed memory that the NIC knows, mapped here. n is rounded up to whole pages, which may be huge.
+// Alloc makes a region of n zeroed bytes and maps it. n is rounded up to whole pages, which may
+// be huge.
 func (a *Attachment) Alloc(ctx context.Context, n int, huge bool) (id uint32, key uint64, mem []byte, err error) {
 	if n <= 0 {
 		return 0, 0, nil, fmt.Errorf("alloc of %d bytes; expected at least 1", n)
@@ -86,9 +89,12 @@ func (a *Attachment) Alloc(ctx context.Context, n int, huge bool) (id uint32, ke
 	return r.Region.ID, r.Region.Key, mem, nil
 }
 
-// Register has the NIC map n bytes from offset on of the memory behind a descriptor, which stays the caller's.
-func (a *Attachment) Register(ctx context.Context, fd int, offset int64, n int, sealed bool) (id uint32, key uint64, err error) {
-	r, _, err := a.conn.call(ctx, &Request{Op: OpRegister, Given: &Register{Offset: offset, Bytes: int64(n), Sealed: sealed}}, 0, fd)
+// Register makes a region of n bytes, from offset on, of the memory behind a descriptor. The
+// descriptor stays the caller's.
+func (a *Attachment) Register(ctx context.Context, fd int, offset int64, n int, sealed bool) (id uint32,
+	key uint64, err error) {
+	r, _, err := a.conn.call(ctx, &Request{Op: OpRegister,
+		Given: &Register{Offset: offset, Bytes: int64(n), Sealed: sealed}}, 0, fd)
 	if err != nil {
 		return 0, 0, a.explain(err)
 	}
@@ -98,9 +104,12 @@ func (a *Attachment) Register(ctx context.Context, fd int, offset int64, n int, 
 	return r.Region.ID, r.Region.Key, nil
 }
 
-// Part makes n bytes of a region from offset on one of their own for others, which they may only read if it is sealed. Free ends it.
-func (a *Attachment) Part(ctx context.Context, of uint32, offset, n int, sealed bool) (id uint32, key uint64, err error) {
-	r, _, err := a.conn.call(ctx, &Request{Op: OpPart, Part: &Part{Region: of, Offset: int64(offset), Bytes: int64(n), Sealed: sealed}}, 0)
+// Part makes a region of its own, for other processes, of n bytes of a region from offset on. If
+// it is sealed, others may only read it. Free ends it.
+func (a *Attachment) Part(ctx context.Context, of uint32, offset, n int, sealed bool) (id uint32,
+	key uint64, err error) {
+	r, _, err := a.conn.call(ctx, &Request{Op: OpPart,
+		Part: &Part{Region: of, Offset: int64(offset), Bytes: int64(n), Sealed: sealed}}, 0)
 	if err != nil {
 		return 0, 0, a.explain(err)
 	}
@@ -110,10 +119,12 @@ func (a *Attachment) Part(ctx context.Context, of uint32, offset, n int, sealed 
 	return r.Region.ID, r.Region.Key, nil
 }
 
-// Free gives a region back and unmaps it; its memory may not be used any more. While operations of the process are in it,
-// Free fails with ErrRegionBusy and the region stays. When the daemon is gone, or does not answer before ctx ends, the memory is unmapped all the same.
+// Free gives a region back and unmaps it. Its memory may not be used any more. Free fails with
+// ErrRegionBusy while operations of the process use the region, which then stays. If the daemon
+// is gone, or does not answer before ctx ends, Free unmaps the memory nevertheless.
 func (a *Attachment) Free(ctx context.Context, id uint32) error {
-	// Out of the table first: as soon as the daemon has agreed, another Alloc may get the same id.
+	// Remove it from the table first: as soon as the daemon has agreed, another Alloc may get the
+	// same id.
 	a.mu.Lock()
 	mem := a.regions[id]
 	delete(a.regions, id)
@@ -134,7 +145,8 @@ func (a *Attachment) Free(ctx context.Context, id uint32) error {
 	return unmapMemory(mem)
 }
 
-// explain prefers "gone" to whatever the socket said, but for how long a daemon has not answered.
+// explain turns any error of the socket into ErrNICGone if the daemon is gone, but keeps for how
+// long a daemon has not answered.
 func (a *Attachment) explain(err error) error {
 	switch {
 	case !a.gone.Load(), errors.Is(err, ErrClosed):
@@ -145,14 +157,16 @@ func (a *Attachment) explain(err error) error {
 	return ErrNICGone
 }
 
-// silentError is of the request by which a daemon counts as gone, since it has not answered it.
+// silentError is the error of a request that a daemon has not answered. The daemon counts as
+// gone.
 type silentError struct{ err error }
 
 func (e *silentError) Error() string   { return e.err.Error() }
 func (e *silentError) Unwrap() []error { return []error{ErrNICGone, e.err} }
 
-// GiveUp has the daemon count as gone, as one does that is stopped or hangs: every Wait ends with ErrNICGone, and every request, those under way
-// among them. A daemon that goes on later finds the connection at its end, and the process gone. After Close it does nothing.
+// GiveUp treats the daemon as gone, since it is stopped or hangs. Every Wait ends with
+// ErrNICGone, and so does every request, also one in flight. If the daemon goes on later, it
+// finds the connection ended, and ends the process. After Close, GiveUp does nothing.
 func (a *Attachment) GiveUp() {
 	if a.closing.Load() {
 		return
@@ -162,7 +176,7 @@ func (a *Attachment) GiveUp() {
 	_ = a.shut()
 }
 
-// shut closes the connection, and the wake socket, whose end listen finds.
+// shut closes the connection and the wake socket. That ends listen.
 func (a *Attachment) shut() error {
 	a.shutting.Do(func() { a.shutErr = errors.Join(a.conn.Close(), a.wake.Close()) })
 	return a.shutErr
@@ -171,19 +185,22 @@ func (a *Attachment) shut() error {
 // leaveWithin bounds how long Close waits for the daemon.
 const leaveWithin = 2 * time.Second
 
-// Close leaves the daemon: the process is gone for all others and its name is free when Close returns; every Wait ends
-// with ErrClosed. The memory stays mapped until Unmap, for goroutines that may still look at it.
+// Close leaves the daemon. When it returns, the process is gone for all others, its name is free,
+// and every Wait ends with ErrClosed. The memory stays mapped until Unmap, for goroutines that
+// may still look at it.
 func (a *Attachment) Close() error {
 	if a.closing.Swap(true) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWithin)
 	defer cancel()
-	_, _, _ = a.conn.call(ctx, &Request{Op: OpLeave}, 0) // a daemon that does not answer sees the end of the connection
+	// A silent daemon sees the end of the connection later.
+	_, _, _ = a.conn.call(ctx, &Request{Op: OpLeave}, 0)
 	return a.shut()
 }
 
-// Unmap unmaps the VNI and what regions are left, and closes the rest. No goroutine may be inside a call any more.
+// Unmap unmaps the VNI and the remaining regions, and closes the descriptors. No goroutine may be
+// inside a call any more.
 func (a *Attachment) Unmap() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -206,22 +223,25 @@ func (a *Attachment) Unmap() error {
 	return errors.Join(errs...)
 }
 
-// Hooks are the words of the VNI that waiting needs. Package ctl does not know the layout.
+// Hooks gives access to the words of the VNI that waiting needs. Package ctl does not know their
+// layout.
 type Hooks struct {
-	Listening func() bool   // whether the NIC looks at the command queue unasked
-	Sleeping  func(bool)    // says to the NIC that it has to wake us, or no longer
-	WaitsAt   func(int)     // says at which processor we look for what we wait for; -1: we no longer do. May be nil
-	Awake     time.Duration // how long to look before sleeping; zero: idle.Awake
+	Listening func() bool // reports whether the NIC looks at the command queue unasked
+	Sleeping  func(bool)  // tells the NIC whether it has to wake us
+	// WaitsAt tells at which processor we look for a completion, or -1 when we stop. It may be
+	// nil.
+	WaitsAt func(int)
+	Awake   time.Duration // how long to look before sleeping; zero: idle.Awake
 }
 
-// Waiter is how goroutines of an attached process wait: they look at their doorbells for a while, then sleep until the
-// NIC wakes the process.
+// Waiter is how goroutines of an attached process wait. They look at their doorbells for a while,
+// and then sleep until the NIC wakes the process.
 type Waiter struct {
 	a       *Attachment
 	hooks   Hooks
-	looking atomic.Bool // a goroutine spins or yields for all; one is enough
-	pace    idle.Pace   // of that one
-	at      int         // the processor at which that was when it last asked; -1: unknown
+	looking atomic.Bool // one goroutine spins or yields for all
+	pace    idle.Pace   // of that goroutine
+	at      int         // its processor when it last asked; -1: unknown
 	giveWay func()      // letRun, made once
 	waiters idle.Waiters
 	closed  atomic.Bool
@@ -229,7 +249,8 @@ type Waiter struct {
 	kicks, wakes atomic.Uint64 // system calls
 }
 
-// SystemCalls counts those that the process has made so far: to have the NIC look at its commands, and to hear that it was woken.
+// SystemCalls returns how many system calls the process has made so far: kicks to make the NIC
+// look at its commands, and reads of wakes.
 func (w *Waiter) SystemCalls() (kicks, wakes uint64) { return w.kicks.Load(), w.wakes.Load() }
 
 // Waiter starts to listen for wake-ups. It is called once.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process attaches to a daemon that answers as the test says.
+// process attaches to a daemon whose answers the test chooses.
 func process(t *testing.T, a *answers) *Attachment {
 	t.Helper()
 	memory := lastingMemory(t)
@@ -82,7 +82,7 @@ func TestWhatAProcessAsksForReachesItsDaemon(t *testing.T) {
 	}
 }
 
-// A segment that cannot be mapped must not stay shared: nothing would let it go.
+// A segment that cannot be mapped must not stay shared: nothing would release it.
 func TestASegmentThatCannotBeUsedIsLetGo(t *testing.T) {
 	a := &answers{}
 	p := process(t, a)
@@ -145,7 +145,7 @@ func mapped(mem []byte) bool {
 	return unix.Madvise(mem[:1:1], unix.MADV_NORMAL) == nil
 }
 
-// A daemon that hangs must not keep the memory of a process that has given it up.
+// A daemon that hangs must not hold the memory of a process that has given it up.
 func TestAProcessThatGivesUpItsDaemonIsFreeOfIt(t *testing.T) {
 	a := &answers{}
 	p := process(t, a)
@@ -196,7 +196,8 @@ func TestARequestInFlightEndsWhenItsDaemonIsGivenUp(t *testing.T) {
 	}
 }
 
-// The caller of a request that is not answered learns both: that its time is over, and that the daemon counts as gone.
+// The caller of an unanswered request learns both: that its time is over, and that the daemon
+// counts as gone.
 func TestARequestThatIsNotAnsweredInTimeGivesTheDaemonUp(t *testing.T) {
 	a := &answers{}
 	p := process(t, a)

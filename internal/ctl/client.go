@@ -16,32 +16,37 @@ import (
 	"time"
 )
 
-// Conn is a connection to a daemon. Its methods are safe from many goroutines; requests go one after the other.
+// Conn is a connection to a daemon. Its methods are safe for concurrent use; requests go one
+// after the other.
 type Conn struct {
 	c      *net.UnixConn
-	socket string // for the texts of errors, as is the daemon
+	socket string // for error texts, like daemon
 	daemon Peer
-	link   string // that requests are for; empty: the first
+	link   string // the link of the requests; empty: the first
 
-	mu     sync.Mutex
-	p      *packets
-	owed   *Request // whose caller has given up: its reply comes before any other
-	broken error    // why the connection can be used no more
+	mu sync.Mutex
+	p  *packets
+	// The caller of this request has given up. Its reply comes before any other.
+	owed   *Request
+	broken error // why the connection is unusable
 
 	abandoned atomic.Bool // by GiveUp of the attachment
-	lost      func()      // GiveUp, if a process has attached by it
+	lost      func()      // GiveUp, if a process has attached on it
 }
 
-// Dial connects to the daemon that listens at socket, or, if that is empty, at the first of Sockets that has one. A # and the name of a link
-// may stand behind the socket. The error is ErrNoDaemon if there is none, and ErrNotTrusted if there is one that neither root nor this user nor
-// the owner of its place has started.
+// Dial connects to the daemon that listens at socket. If socket is empty, it is the first of
+// Sockets that has a daemon. A # and the name of a link may follow the socket. The error is
+// ErrNoDaemon if there is no daemon, and ErrNotTrusted unless root, this user or the owner of the
+// socket's place has started it.
 func Dial(ctx context.Context, socket string) (*Conn, error) { return DialLink(ctx, socket, "") }
 
-// DialLink is Dial for one of the daemon's links. If link is empty, it is that of the socket, or, if no socket is named, that of $WEFT_LINK.
-// The daemon refuses requests for a link that it does not have with ErrNoLink.
+// DialLink is like Dial, for one of the daemon's links. If link is empty, it is that of the
+// socket or, if no socket is named, that of $WEFT_LINK. The daemon refuses requests for a link
+// that it does not have with ErrNoLink.
 func DialLink(ctx context.Context, socket, link string) (*Conn, error) {
 	if runtime.GOOS != "linux" {
-		return nil, errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+		return nil, errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS +
+			"; open the NIC inside the process instead (weft.Open)")
 	}
 	socket, link = chooseLink(socket, link)
 	c, err := dialOrFind(ctx, socket)
@@ -58,8 +63,9 @@ func dialOrFind(ctx context.Context, socket string) (*Conn, error) {
 	return find(ctx, Sockets())
 }
 
-// find connects to the first daemon that there is at one of the places. One that cannot be used, or is not to be trusted, does not keep the
-// next from being tried: else a stranger could keep this user from the host's daemon by being the first at a place.
+// find connects to the first daemon at one of the places. If one cannot be used or trusted, find
+// tries the next. Otherwise a stranger could keep this user from the host's daemon by being first
+// at a place.
 func find(ctx context.Context, places []string) (*Conn, error) {
 	var errs []error
 	for _, socket := range places {
@@ -75,7 +81,8 @@ func find(ctx context.Context, places []string) (*Conn, error) {
 		}
 	}
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("%w that serves this user listens at %s: %w", ErrNoDaemon, strings.Join(places, " or "), errors.Join(errs...))
+		return nil, fmt.Errorf("%w that serves this user listens at %s: %w", ErrNoDaemon,
+			strings.Join(places, " or "), errors.Join(errs...))
 	}
 	return nil, fmt.Errorf("%w listens at %s; `weft nic` starts one", ErrNoDaemon, strings.Join(places, " or "))
 }
@@ -117,7 +124,8 @@ func connect(ctx context.Context, socket string) (net.Conn, error) {
 	return d.DialContext(ctx, network, name)
 }
 
-// Another connects to the same daemon once more, for requests that shall wait for none of this connection's.
+// Another opens a second connection to the same daemon, for requests that must not wait for those
+// of this connection.
 func (c *Conn) Another(ctx context.Context) (*Conn, error) {
 	other, err := dialAt(ctx, c.socket)
 	if err == nil {
@@ -126,12 +134,14 @@ func (c *Conn) Another(ctx context.Context) (*Conn, error) {
 	return other, err
 }
 
-// Close ends the connection. A process that attached by it is gone for the daemon.
+// Close ends the connection. If a process attached on it, the daemon ends the process.
 func (c *Conn) Close() error { return c.c.Close() }
 
-// call sends r, with descriptors that stay the caller's, and receives the reply, with wanted descriptors, which are then the caller's. If ctx ends
-// first, the reply to a request that forgoes it is left for the next call to read; another one leaves the connection unusable, since what the
-// daemon has given or taken by it would not be known. To a process that has attached by the connection the daemon is gone then.
+// call sends r with the given descriptors, which stay the caller's. It receives the reply with
+// wanted descriptors, which then belong to the caller. If ctx ends first and the request forgoes
+// its reply, the reply is left for the next call to read. Any other request leaves the connection
+// unusable, since it is not known what the daemon has given or taken. For a process that has
+// attached on the connection, the daemon is then gone.
 func (c *Conn) call(ctx context.Context, r *Request, wanted int, given ...int) (*Reply, []int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,7 +180,8 @@ func (c *Conn) call(ctx context.Context, r *Request, wanted int, given ...int) (
 	return reply, fds, nil
 }
 
-// until has ctx end what is under way on the connection, by a deadline in the past. restore takes that back, so that it ends nothing later.
+// until makes the end of ctx end any operation on the connection, by a deadline in the past.
+// restore removes that deadline, so that it does not end later operations.
 func (c *Conn) until(ctx context.Context) (restore func()) {
 	set := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -185,8 +196,9 @@ func (c *Conn) until(ctx context.Context) (restore func()) {
 	}
 }
 
-// exchange is one request and its reply. The daemon's refusal is an *Error. A packet is sent whole or not at all, so what is cut short leaves a
-// reply owed at most, which the next request waits for first.
+// exchange sends one request and receives its reply. A refusal of the daemon is an *Error. A
+// packet is sent whole or not at all. So an interruption leaves at most one reply owed, which the
+// next request reads first.
 func (c *Conn) exchange(r *Request, given []int) (*Reply, []int, error) {
 	if c.owed != nil {
 		_, fds, err := c.p.receive()
@@ -215,7 +227,7 @@ func (c *Conn) exchange(r *Request, given []int) (*Reply, []int, error) {
 	return &reply, fds, nil
 }
 
-// explain turns an error of the socket into what it means, for a call that began then.
+// explain turns an error of the socket into its meaning, for a call that began at began.
 func (c *Conn) explain(ctx context.Context, began time.Time, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -223,7 +235,8 @@ func (c *Conn) explain(ctx context.Context, began time.Time, err error) error {
 			time.Since(began).Round(time.Millisecond), ctx.Err())
 	case errors.Is(err, net.ErrClosed) && !c.abandoned.Load():
 		return ErrClosed
-	case errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, net.ErrClosed), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE),
+		errors.Is(err, syscall.ECONNRESET):
 		return ErrNICGone
 	}
 	return err
@@ -235,11 +248,12 @@ type NIC struct {
 	id uint64
 }
 
-// NIC is the NIC with an id, as the daemon reaches it; 0 is the daemon's own. What is asked of it fails with ErrNoNIC if
-// the daemon does not know it, and with ErrNoAnswer if it does not answer in time.
+// NIC returns a view of the NIC with an id, as the daemon reaches it; 0 is the daemon's own. Its
+// requests fail with ErrNoNIC if the daemon does not know the NIC, and with ErrNoAnswer if the
+// NIC does not answer in time.
 func (c *Conn) NIC(id uint64) NIC { return NIC{c, id} }
 
-// Nodes lists the NICs that it knows.
+// Nodes lists the NICs that the NIC knows.
 func (n NIC) Nodes(ctx context.Context) ([]Node, error) {
 	return list(ctx, n, OpNodes, func(r *Reply) []Node { return r.Nodes })
 }
@@ -254,12 +268,12 @@ func (n NIC) Groups(ctx context.Context) ([]Member, error) {
 	return list(ctx, n, OpGroups, func(r *Reply) []Member { return r.Groups })
 }
 
-// Processes lists its own processes.
+// Processes lists the NIC's own processes.
 func (n NIC) Processes(ctx context.Context) ([]Process, error) {
 	return list(ctx, n, OpProcesses, func(r *Reply) []Process { return r.Processes })
 }
 
-// Memory returns its memory map.
+// Memory returns the NIC's memory map.
 func (n NIC) Memory(ctx context.Context) (*Memory, error) {
 	r, _, err := n.c.call(ctx, &Request{Op: OpMemory, NIC: n.id}, 0)
 	if err != nil {
@@ -271,8 +285,8 @@ func (n NIC) Memory(ctx context.Context) (*Memory, error) {
 	return r.Memory, nil
 }
 
-// Counters returns what it says of itself and its counters by name, as they are now. id must not be 0: Conn.Stat is for
-// the daemon's own NIC.
+// Counters returns the NIC's info, and its present counters by name. id must not be 0: use
+// Conn.Stat for the daemon's own NIC.
 func (n NIC) Counters(ctx context.Context) (*Info, map[string]uint64, error) {
 	r, _, err := n.c.call(ctx, &Request{Op: OpStat, NIC: n.id}, 0)
 	if err != nil {
@@ -284,7 +298,7 @@ func (n NIC) Counters(ctx context.Context) (*Info, map[string]uint64, error) {
 	return r.Info, r.Counters, nil
 }
 
-// Nodes lists the NICs that the daemon's knows.
+// Nodes lists the NICs that the daemon's NIC knows.
 func (c *Conn) Nodes(ctx context.Context) ([]Node, error) { return c.NIC(0).Nodes(ctx) }
 
 // Names lists the processes of the whole fabric.
@@ -293,13 +307,15 @@ func (c *Conn) Names(ctx context.Context) ([]Name, error) { return c.NIC(0).Name
 // Processes lists the processes of the daemon's own NIC.
 func (c *Conn) Processes(ctx context.Context) ([]Process, error) { return c.NIC(0).Processes(ctx) }
 
-// Thrown lists the processes that it has thrown out lately, the latest last. Only the daemon's own NIC tells.
+// Thrown lists the processes that the NIC has thrown out lately, the latest last. Only the
+// daemon's own NIC answers it.
 func (n NIC) Thrown(ctx context.Context) ([]Thrown, error) {
 	return list(ctx, n, OpThrown, func(r *Reply) []Thrown { return r.Thrown })
 }
 
-// Check has it check the way to every NIC that it knows, in two sizes of frame (USNIC-61). That takes as long as the daemon
-// waits for answers, a few seconds at most. Only the daemon's own NIC does that: others are only looked at.
+// Check makes the NIC check the path to every NIC that it knows, with frames of two sizes
+// (USNIC-61). It takes as long as the daemon waits for answers, a few seconds at most. Only the
+// daemon's own NIC does that: other NICs only answer questions.
 func (n NIC) Check(ctx context.Context) ([]Check, error) {
 	return list(ctx, n, OpCheck, func(r *Reply) []Check { return r.Checks })
 }
@@ -319,13 +335,15 @@ func list[T any](ctx context.Context, n NIC, op string, of func(*Reply) []T) (al
 	}
 }
 
-// Shutdown asks the daemon to end as it would on SIGTERM. It returns when the daemon has agreed; Ended waits until it has ended.
+// Shutdown asks the daemon to end as on SIGTERM. It returns when the daemon has agreed; Ended
+// waits until the daemon has ended.
 func (c *Conn) Shutdown(ctx context.Context) error {
 	_, _, err := c.call(ctx, &Request{Op: OpShutdown}, 0)
 	return err
 }
 
-// Ended waits, after Shutdown, until the daemon has let go of all that it had: its link, socket and state are the next one's then.
+// Ended waits, after Shutdown, until the daemon has released everything. Its link, socket and
+// state are then free for the next daemon.
 func (c *Conn) Ended(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -336,15 +354,16 @@ func (c *Conn) Ended(ctx context.Context) error {
 	c.broken = ErrNICGone
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("the daemon at %s (process %d) has not ended for %v: %w", c.socket, c.daemon.PID, time.Since(began).Round(time.Millisecond), ctx.Err())
+		return fmt.Errorf("the daemon at %s (process %d) has not ended for %v: %w", c.socket, c.daemon.PID,
+			time.Since(began).Round(time.Millisecond), ctx.Err())
 	case err == nil:
 		return fmt.Errorf("the daemon at %s has answered what was not asked", c.socket)
 	}
-	return nil // whether it closed the connection or died
+	return nil // the daemon has closed the connection or died
 }
 
-// Stat returns what the daemon says of itself and its counters, mapped read-only: reading them does not disturb the daemon. unmap
-// lets them go.
+// Stat returns the daemon's info and its counters. The counters are mapped read-only: reading
+// them does not disturb the daemon. unmap unmaps them.
 func (c *Conn) Stat(ctx context.Context) (info *Info, counters []byte, unmap func() error, err error) {
 	r, fds, err := c.call(ctx, &Request{Op: OpStat}, 1)
 	if err != nil {

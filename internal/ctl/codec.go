@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-// decode reads one message strictly: the whole of b is one JSON object and every field of it is known.
+// decode reads one message strictly: all of b must be one JSON object, whose fields are all
+// known.
 func decode(b []byte, into any) error {
 	if len(b) > MaxMessage {
 		return fmt.Errorf("%w: message of %d bytes; at most %d", ErrBadRequest, len(b), MaxMessage)
@@ -44,7 +45,7 @@ func DecodeRequest(b []byte) (*Request, error) {
 	return &r, r.check()
 }
 
-// DecodeReply reads a reply as a client does. A refusal is an error, an *Error.
+// DecodeReply reads a reply as a client does. It returns a refusal as an *Error.
 func DecodeReply(b []byte) (*Reply, error) {
 	var r Reply
 	if err := decode(b, &r); err != nil {
@@ -65,5 +66,5 @@ func (r *Request) Encode() ([]byte, error) {
 // Encode writes a reply as the daemon does.
 func (r *Reply) Encode() ([]byte, error) { return encode(r) }
 
-// ErrorReply is the reply that says err.
+// ErrorReply returns the reply that reports err.
 func ErrorReply(err error) *Reply { return &Reply{Error: errorFor(err)} }

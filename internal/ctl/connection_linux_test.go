@@ -57,7 +57,7 @@ func TestAWaitEndsWithItsContextAndAWakeHasItLookAgain(t *testing.T) {
 	}
 }
 
-// Another is a connection of its own, to the same link of the same daemon.
+// Another returns a separate connection, to the same link of the same daemon.
 func TestAnotherConnectionWaitsForNoneOfTheFirst(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)

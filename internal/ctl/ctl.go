@@ -1,7 +1,8 @@
-// Package ctl has the messages between a host's processes and tools, and its NIC daemon.
+// Package ctl defines the messages between a host's processes and tools, and its NIC daemon.
 //
-// They go over a unix socket of packets (SOCK_SEQPACKET), one JSON object in a packet, strictly decoded: a field that
-// the other side does not know is an error. Descriptors travel beside them (SCM_RIGHTS).
+// They go over a unix socket of packets (SOCK_SEQPACKET), one JSON object per packet, strictly
+// decoded: a field that the other side does not know is an error. Descriptors travel with them
+// (SCM_RIGHTS).
 //
 //	process or tool                                      daemon
 //	  {"version":1,"op":"attach","attach":{…}}  ───────►
@@ -24,17 +25,18 @@
 //	                                            ◄───────  {"job":{"ready":true,"pid":7}} or {"job":{"refusals":[…]}}
 //	  …                                         ◄───────  {"error":{"code":"name-taken","text":"…"}}
 //
-// A tool that asks about another NIC names it in "nic"; the daemon then sends the request on, without that, as a message
-// to the NIC's control process (slot 0), and passes on its answer, which is of the same form but has no descriptors:
-// "stat" brings the counters by name.
+// A tool that asks about another NIC names it in "nic". The daemon then sends the request,
+// without that field, as a message to the NIC's control process (slot 0), and returns its answer.
+// The answer has the same form but no descriptors: "stat" returns the counters by name.
 //
-// One request is answered by one reply, in order. The connection that attached is the process: when it ends, the
-// process is gone, also without a leave, and behind the answer to a leave the daemon ends it; when the daemon ends it before, the NIC is gone.
+// Each request gets one reply, in order. The connection that attached is the process: when it
+// ends, the process is gone, also without a leave. After the answer to a leave, the daemon ends
+// the connection. If the daemon ends it earlier, the NIC is gone.
 //
 //	rw    memory that the process and the NIC write (internal/vni)
 //	ro    memory that only the NIC writes; the descriptor cannot be mapped for writing
-//	kick  eventfd: the process adds one when the NIC no longer listens to its queue; the NIC never reads it
-//	wake  socket: one packet of one byte comes when something happened to a process that said that it sleeps
+//	kick  eventfd: the process adds one if the NIC does not listen to its queue; the NIC never reads it
+//	wake  socket: a packet of one byte comes when something happened to a process that said that it sleeps
 package ctl
 
 import (
@@ -50,22 +52,26 @@ const Version = 1
 // MaxMessage is the longest message, in bytes. Lists that are longer come in several replies.
 const MaxMessage = 64 << 10
 
-// MaxRequest is the longest request, in bytes. A reservation with two paths of PATH_MAX fits, and a
-// machine of 256 nodes. Each connection of a daemon has memory for one.
+// MaxRequest is the longest request, in bytes. It has room for a reservation with two paths of
+// PATH_MAX, and for a machine of 256 nodes. Each connection of a daemon has memory for one
+// request.
 const MaxRequest = 16384
 
-// maxProcessRequest is the longest request of a connection that has attached: what only tools ask for is
-// longer. An idle process so costs its daemon less.
+// maxProcessRequest is the longest request of a connection that has attached. Only tools send
+// longer ones. So an idle process costs its daemon less.
 const maxProcessRequest = 4096
 
-// maxDescriptors is how many descriptors travel with one reply at most. With a request of a process travels one, if it is "register", and else none.
+// maxDescriptors is how many descriptors travel with one reply at most. A "register" request of a
+// process carries one descriptor, all other requests none.
 const maxDescriptors = 8
 
-// ListBytes is how many bytes the entries of a list take at most in one reply: half of MaxMessage, since the rest of the
-// reply needs room too. Entries are counted as they are encoded: a process with its counts may take 400 bytes or 2,000.
+// ListBytes is how many bytes the entries of a list take at most in one reply: half of
+// MaxMessage, since the rest of the reply needs room too. Entries are counted as encoded: a
+// process with its counts may take 400 bytes or 2,000.
 const ListBytes = MaxMessage / 2
 
-// Errors of a client. Those that the daemon reports are *Error, and unwrap to one of these where there is one.
+// Errors of a client. Errors that the daemon reports are *Error; they unwrap to one of these if
+// one fits.
 var (
 	ErrNoDaemon   = errors.New("no NIC daemon")
 	ErrNICGone    = errors.New("the NIC daemon is gone")
@@ -90,15 +96,17 @@ var (
 	ErrNoSegment  = errors.New("no such segment")
 )
 
-// Codes of Error, and what they unwrap to.
+// codes holds the values of Error.Code, and the errors to which they unwrap.
 var codes = map[string]error{
 	"name-taken": ErrNameTaken, "no-slot": ErrNoSlot, "version": ErrVersion, "refused": ErrRefused,
-	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory, "nic-gone": ErrNICGone,
-	"no-nic": ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken, "no-job": ErrNoJob, "no-machine": ErrNoMachine, "in-use": ErrInUse,
+	"bad-request": ErrBadRequest, "no-region": ErrNoRegion, "region-busy": ErrRegionBusy, "no-memory": ErrNoMemory,
+	"nic-gone": ErrNICGone,
+	"no-nic":   ErrNoNIC, "no-answer": ErrNoAnswer, "no-program": ErrNoProgram, "number-taken": ErrTaken,
+	"no-job": ErrNoJob, "no-machine": ErrNoMachine, "in-use": ErrInUse,
 	"no-link": ErrNoLink, "no-segment": ErrNoSegment, "superseded": ErrSuperseded,
 }
 
-// Error is what a daemon answers when it does not do what was asked.
+// Error is the answer of a daemon that does not serve a request.
 type Error struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
@@ -125,31 +133,34 @@ func errorFor(err error) *Error {
 
 // Ops of a Request.
 const (
-	OpAttach    = "attach"    // become a process of this NIC
-	OpLeave     = "leave"     // be one no longer; the answer comes when the name is free
-	OpAlloc     = "alloc"     // memory that other processes can put to and get from, and that needs no copy here
-	OpRegister  = "register"  // the same of memory that the process has, whose descriptor comes with it
-	OpPart      = "part"      // a part of it for processes that may reach that alone
-	OpFree      = "free"      // give it back, or the part
-	OpShare     = "share"     // a segment: memory that programs in the NIC reach by a number, made or shared
-	OpUnshare   = "unshare"   // let it go
+	OpAttach = "attach" // become a process of this NIC
+	OpLeave  = "leave"  // stop being one; the answer comes when the name is free
+	// Make memory that others can put to and get from, and that needs no copy here.
+	OpAlloc    = "alloc"
+	OpRegister = "register" // the same for memory of the process, whose descriptor comes along
+	OpPart     = "part"     // a part of it, for processes that may reach only that part
+	OpFree     = "free"     // give back a region, or a part
+	// Make or share a segment: memory that programs in the NIC reach by a number.
+	OpShare     = "share"
+	OpUnshare   = "unshare"   // release a segment
 	OpStat      = "stat"      // the counters
 	OpNodes     = "nodes"     // the NICs that this one knows
 	OpNames     = "names"     // the processes of the fabric
 	OpProcesses = "processes" // the processes of this NIC
 	OpGroups    = "groups"    // the groups of the fabric, member by member
 	OpMemory    = "memory"    // the memory map of the NIC (QNIX-56)
-	OpCheck     = "check"     // whether frames of both sizes reach the NICs that this one knows, and come back (USNIC-61)
-	OpThrown    = "thrown"    // the processes that it has thrown out lately
-	OpProgram   = "program"   // programs in the NIC: load, list, …
-	OpSegments  = "segments"  // the segments of this NIC
-	OpSegment   = "segment"   // make, read, write or delete one, for a tool
-	OpLinks     = "links"     // the links of the daemon, each with a NIC of its own
-	OpJob       = "job"       // jobs and machines: reserve, list, kill, …
-	OpShutdown  = "shutdown"  // end the daemon as a signal would
+	// Check that frames of both sizes reach the NICs that this one knows, and return.
+	OpCheck    = "check"
+	OpThrown   = "thrown"   // the processes that this NIC has thrown out lately
+	OpProgram  = "program"  // programs in the NIC: load, list, …
+	OpSegments = "segments" // the segments of this NIC
+	OpSegment  = "segment"  // make, read, write or delete a segment, for a tool
+	OpLinks    = "links"    // the links of the daemon, each with its own NIC
+	OpJob      = "job"      // jobs and machines: reserve, list, kill, …
+	OpShutdown = "shutdown" // end the daemon like a signal
 )
 
-// Request is what a client sends.
+// Request is the message of a client.
 type Request struct {
 	Version int            `json:"version"`
 	Op      string         `json:"op"`
@@ -158,17 +169,20 @@ type Request struct {
 	Given   *Register      `json:"register,omitempty"`
 	Part    *Part          `json:"part,omitempty"`
 	Free    *Free          `json:"free,omitempty"`
-	Segment *SharedSegment `json:"segment,omitempty"` // of share and unshare
+	Segment *SharedSegment `json:"segment,omitempty"` // for share and unshare
 	Tool    *SegmentTool   `json:"segment_tool,omitempty"`
 	Program *Program       `json:"program,omitempty"`
 	Job     *Job           `json:"job,omitempty"`
-	From    int            `json:"from,omitempty"`       // of a list: index of the first entry wanted
-	NIC     uint64         `json:"nic,omitempty,string"` // the NIC that it is about; 0: the daemon's own
-	Link    string         `json:"link,omitempty"`       // the link of the daemon that it is for; empty: the first
+	// For a list: index of the first entry wanted.
+	From int `json:"from,omitempty"`
+	// The NIC of the request; 0: the daemon's own.
+	NIC uint64 `json:"nic,omitempty,string"`
+	// The daemon's link of the request; empty: the first.
+	Link string `json:"link,omitempty"`
 }
 
-// Remote reports whether one NIC may ask another for r: requests that only look, and those about programs and jobs, which the
-// other NIC authorises. The answer has no descriptors.
+// Remote reports whether one NIC may ask another for r. Such requests only read state, or are
+// about programs and jobs, which the other NIC authorises. The answer has no descriptors.
 func (r *Request) Remote() bool {
 	switch r.Op {
 	case OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpProgram:
@@ -179,24 +193,30 @@ func (r *Request) Remote() bool {
 	return false
 }
 
-// forgoes reports whether its reply may be lost on a client: r only looks, or is about programs, whose client asks again or takes back.
+// forgoes reports whether a client may lose the reply to r. Such a request only reads state, or
+// is about programs: their client asks again, or undoes the change.
 func (r *Request) forgoes() bool {
 	return r.Remote() || r.Op == OpCheck || r.Op == OpThrown || r.Op == OpSegments || r.Op == OpLinks
 }
 
-// check says what is wrong with r, before it is looked at closely.
+// check reports what is wrong with the form of r.
 func (r *Request) check() error {
 	switch {
 	case r.Version != Version:
-		return fmt.Errorf("%w: got version %d, this daemon has %d; use the weft of the same build", ErrVersion, r.Version, Version)
-	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpRegister && r.Given == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil, (r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpSegment && r.Tool == nil, r.Op == OpProgram && r.Program == nil, r.Op == OpJob && r.Job == nil:
+		return fmt.Errorf("%w: got version %d, this daemon has %d; use the weft of the same build", ErrVersion,
+			r.Version, Version)
+	case r.Op == OpAttach && r.Attach == nil, r.Op == OpAlloc && r.Alloc == nil, r.Op == OpRegister &&
+		r.Given == nil, r.Op == OpPart && r.Part == nil, r.Op == OpFree && r.Free == nil,
+		(r.Op == OpShare || r.Op == OpUnshare) && r.Segment == nil, r.Op == OpSegment && r.Tool == nil,
+		r.Op == OpProgram && r.Program == nil, r.Op == OpJob && r.Job == nil:
 		return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, r.Op)
 	case r.From < 0:
 		return fmt.Errorf("%w: list from entry %d", ErrBadRequest, r.From)
 	case r.Link != "" && !IsLinkName(r.Link):
 		return fmt.Errorf("%w: link %.80q; expected the name of one", ErrBadRequest, r.Link)
 	case r.NIC != 0 && !r.Remote():
-		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job", ErrBadRequest, r.Op)
+		return fmt.Errorf("%w: %q of another NIC; expected stat, nodes, names, groups, processes, memory, program, or job",
+			ErrBadRequest, r.Op)
 	}
 	switch r.Op {
 	case OpSegment:
@@ -205,7 +225,8 @@ func (r *Request) check() error {
 		return r.Program.check()
 	case OpJob:
 		return r.Job.check()
-	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpSegments, OpLinks, OpShutdown:
+	case OpAttach, OpLeave, OpAlloc, OpRegister, OpPart, OpFree, OpShare, OpUnshare, OpStat, OpNodes, OpNames,
+		OpProcesses, OpGroups, OpMemory, OpCheck, OpThrown, OpSegments, OpLinks, OpShutdown:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %q", ErrBadRequest, r.Op)
@@ -216,13 +237,13 @@ type Attach struct {
 	Name     string    `json:"name"`               // app/index
 	Geometry *Geometry `json:"geometry,omitempty"` // nil: the daemon's choice
 
-	// Of a process of a rank; see vni.Life.
+	// For a process of a rank; see vni.Life.
 	Incarnation uint64 `json:"incarnation,omitempty"`
 	JobKey      []byte `json:"job_key,omitempty"` // 32 bytes, or none
 }
 
-// Geometry is the size of a VNI (QNIX-61): N commands, M contexts, K descriptors a context, Q pages of buffer pool. In a
-// request, 0 is the daemon's choice.
+// Geometry is the size of a VNI (QNIX-61): N commands, M contexts, K descriptors per context, Q
+// pages of buffer pool. In a request, 0 means the daemon's choice.
 type Geometry struct {
 	Commands    int `json:"commands"`
 	Contexts    int `json:"contexts"`
@@ -238,19 +259,21 @@ type Attached struct {
 	Geometry   Geometry `json:"geometry"`
 }
 
-// Alloc asks for memory of so many bytes; the daemon rounds up to pages.
+// Alloc asks for a region of Bytes bytes; the daemon rounds up to pages.
 type Alloc struct {
 	Bytes int64 `json:"bytes"`
 	Huge  bool  `json:"huge,omitempty"` // in huge pages
 }
 
-// Register asks that so many bytes of memory be a region, from an offset on.
+// Register asks to make a region of Bytes bytes of given memory, from Offset on.
 type Register struct {
 	Offset int64 `json:"offset"`
 	Bytes  int64 `json:"bytes"`
-	Sealed bool  `json:"sealed,omitempty"` // all may only read it
+	Sealed bool  `json:"sealed,omitempty"` // all processes may only read it
 
-	FD int `json:"-"` // of the memory, which came with the request: until Client.LetGo
+	// FD is the descriptor of the memory, which came with the request. It is valid until
+	// Client.LetGo.
+	FD int `json:"-"`
 }
 
 // Part asks for a handle of a part of a region.
@@ -261,7 +284,7 @@ type Part struct {
 	Sealed bool   `json:"sealed,omitempty"` // others may only read it
 }
 
-// Region is memory that the NIC knows.
+// Region describes memory that the NIC knows.
 type Region struct {
 	ID    uint32 `json:"id"`
 	Key   uint64 `json:"key,string"`
@@ -276,54 +299,65 @@ type Free struct {
 // SharedSegment names memory that programs in the NIC share with processes.
 type SharedSegment struct {
 	ID    uint32 `json:"id"`
-	Bytes int64  `json:"bytes,omitempty"` // of its data; in a reply, of all that is to be mapped
+	Bytes int64  `json:"bytes,omitempty"` // of its data; in a reply, of the whole memory to map
 }
 
-// Info is what a daemon says of itself.
+// Info describes a daemon.
 type Info struct {
 	NIC         uint64 `json:"nic,string"`
 	Incarnation uint64 `json:"incarnation,string"`
 	Address     string `json:"address"`
 	Name        string `json:"name"`    // of the link, by which clients choose it
 	Network     string `json:"network"` // by which clients choose it
-	Link        string `json:"link"`    // its kind: udp, xdp or xdp-generic, or in words that it has lost its interface
-	Version     string `json:"version"` // of Weft, and the commit that the daemon was built from
-	Commit      string `json:"commit"`
-	Guard       string `json:"guard"`  // of its links: GuardSealed or GuardPlain
-	Key         string `json:"key"`    // its static key
-	Fabric      string `json:"fabric"` // fingerprint of the fabric key that it calls with; empty on a plain link
-	PID         int    `json:"pid"`
-	Started     int64  `json:"started"` // Unix time in nanoseconds
-	Goroutines  int    `json:"goroutines"`
+	// Its kind: udp, xdp or xdp-generic, or a text that it has lost its interface.
+	Link       string `json:"link"`
+	Version    string `json:"version"` // of Weft
+	Commit     string `json:"commit"`
+	Guard      string `json:"guard"`  // of its links: GuardSealed or GuardPlain
+	Key        string `json:"key"`    // its static key
+	Fabric     string `json:"fabric"` // fingerprint of the first fabric key; empty on a plain link
+	PID        int    `json:"pid"`
+	Started    int64  `json:"started"` // Unix time in nanoseconds
+	Goroutines int    `json:"goroutines"`
 }
 
-// How the frames of a session are guarded.
+// Values of Guard: how the frames of a session are guarded.
 const (
 	GuardSealed = "sealed" // encrypted and authenticated
-	GuardProved = "proved" // both NICs have proved who they are; the frames do not leave the host
+	GuardProved = "proved" // both NICs have proved their ids; the frames do not leave the host
 	GuardPlain  = "plain"  // not at all
 )
 
 // Node is a NIC as another one knows it.
 type Node struct {
-	ID          registry.NICID `json:"id,omitempty"`   // as eight octets, as everywhere; none: it has never told
-	Name        string         `json:"name,omitempty"` // by which programs and tools may call it
-	Address     string         `json:"address"`
-	Elsewhere   string         `json:"elsewhere,omitempty"` // another address, from which frames of it come that are dropped
-	State       string         `json:"state"`               // up or down
-	Incarnation uint64         `json:"incarnation,string"`  // of its present life; 0: it was never up
-	Processes   int            `json:"processes"`           // of it that can be reached
-	RTT         int64          `json:"rtt_ns"`              // 0: never measured
-	Frame       int            `json:"frame"`               // bytes of the longest frame that is known to reach it; 0: it is down
-	WholeFrame  int            `json:"whole_frame"`         // bytes of the longest that both NICs take
-	Guard       string         `json:"guard,omitempty"`     // of its session: GuardSealed, GuardProved or GuardPlain; none: it is down
-	Suite       string         `json:"suite,omitempty"`     // the AEAD of sealed frames
-	Key         string         `json:"key,omitempty"`       // the static key that it has proved
-	Binding     string         `json:"binding,omitempty"`   // what ties its id to the key: key (the id is made from it), configuration or certificate
-	Position    []int          `json:"position,omitempty"`  // x and y on the torus; none: it has none, or has not told
+	// As eight octets; none: the NIC has never told it.
+	ID      registry.NICID `json:"id,omitempty"`
+	Name    string         `json:"name,omitempty"` // the name for programs and tools
+	Address string         `json:"address"`
+	// Another address, from which frames of the NIC come and are dropped.
+	Elsewhere   string `json:"elsewhere,omitempty"`
+	State       string `json:"state"`              // up or down
+	Incarnation uint64 `json:"incarnation,string"` // of its present life; 0: never up
+	Processes   int    `json:"processes"`          // reachable ones of the NIC
+	RTT         int64  `json:"rtt_ns"`             // 0: not measured
+	// Bytes of the longest frame known to reach it; 0: down.
+	Frame int `json:"frame"`
+	// Bytes of the longest frame that both NICs take.
+	WholeFrame int `json:"whole_frame"`
+	// Guard is how a session with the NIC is guarded: GuardSealed, GuardProved or GuardPlain;
+	// empty: down.
+	Guard string `json:"guard,omitempty"`
+	Suite string `json:"suite,omitempty"` // the AEAD of sealed frames
+	// The static key that the NIC has proved.
+	Key string `json:"key,omitempty"`
+	// Binding tells what ties the id to the key: key (the id is made from it), configuration or
+	// certificate.
+	Binding string `json:"binding,omitempty"`
+	// X and y on the torus; none: no position, or not told.
+	Position []int `json:"position,omitempty"`
 }
 
-// Check is how the connectivity check of a node ended.
+// Check is the result of the connectivity check of a node.
 type Check struct {
 	ID      registry.NICID `json:"id,omitempty"`
 	Address string         `json:"address"`
@@ -331,7 +365,7 @@ type Check struct {
 	Text    string         `json:"text,omitempty"` // why it failed
 }
 
-// Name is a process of the fabric, as the NIC's name table has it.
+// Name is a process of the fabric, as in the NIC's name table.
 type Name struct {
 	Name       string         `json:"name"`
 	NIC        registry.NICID `json:"nic"`
@@ -343,10 +377,12 @@ type Name struct {
 
 // Member is a member of a group of the fabric (QNIX-54).
 type Member struct {
-	Group      string         `json:"group"`
-	Epoch      uint32         `json:"epoch"` // how often the group has shrunk
-	Size       int            `json:"size"`  // members that it has, or waits for; 0: that is not known
-	State      string         `json:"state"` // gathering, complete, broken; application: its processes that live
+	Group string `json:"group"`
+	Epoch uint32 `json:"epoch"` // how often the group has shrunk
+	// Members that the group has, or waits for; 0: not known.
+	Size int `json:"size"`
+	// Gathering, complete or broken; application: the living processes of one.
+	State      string         `json:"state"`
 	Name       string         `json:"name"`
 	NIC        registry.NICID `json:"nic"`
 	Slot       uint16         `json:"slot"`
@@ -361,36 +397,38 @@ type Process struct {
 	PID        int    `json:"pid"`
 	Posted     int    `json:"posted"`     // receives that wait for a message
 	Unexpected int    `json:"unexpected"` // messages that wait for a receive
-	Oldest     int64  `json:"oldest_ns"`  // how long the first of those has waited
-	Staged     int    `json:"staged"`     // bytes of staging that those take
-	Credit     int    `json:"credit"`     // bytes that other NICs may send it without asking
-	Sending    int    `json:"sending"`    // sends, PUTs and GETs under way
-	Rooms      int    `json:"rooms"`      // segments of those that are queued or not acknowledged
+	Oldest     int64  `json:"oldest_ns"`  // how long the first of these has waited
+	Staged     int    `json:"staged"`     // bytes of staging that these take
+	Credit     int    `json:"credit"`     // bytes that other NICs may send it unasked
+	Sending    int    `json:"sending"`    // sends, PUTs and GETs in flight
+	Rooms      int    `json:"rooms"`      // their segments that are queued or not acknowledged
 	Regions    int    `json:"regions"`
 
 	RegionBytes int64 `json:"region_bytes"`
 
-	// What follows only grows.
-	Commands       uint64 `json:"commands"`
-	Turns          uint64 `json:"turns"`   // packets and other steps of its sends
-	Crowded        uint64 `json:"crowded"` // times that its turns stopped because it had as many rooms as were left
-	Held           uint64 `json:"held"`    // sends that had neither credit nor room for one more permission request
-	Sent           uint64 `json:"sent"`    // messages
+	// The following counts only grow.
+	Commands uint64 `json:"commands"`
+	Turns    uint64 `json:"turns"` // packets and other steps of its sends
+	// Times that its turns stopped since it had as many rooms as were left.
+	Crowded uint64 `json:"crowded"`
+	// Sends without credit and without room for one more permission request.
+	Held           uint64 `json:"held"`
+	Sent           uint64 `json:"sent"` // messages
 	SentBytes      uint64 `json:"sent_bytes"`
 	Received       uint64 `json:"received"`
 	ReceivedBytes  uint64 `json:"received_bytes"`
 	Truncated      uint64 `json:"truncated"`
 	Memory         uint64 `json:"memory"`          // PUTs and GETs
 	Collectives    uint64 `json:"collectives"`     // operations of groups, joins included
-	CameUnexpected uint64 `json:"came_unexpected"` // messages that came before it had asked for them
-	LongestWait    int64  `json:"longest_wait_ns"` // of those
+	CameUnexpected uint64 `json:"came_unexpected"` // messages that came before a receive for them
+	LongestWait    int64  `json:"longest_wait_ns"` // of these
 	Rings          uint64 `json:"rings"`
-	EmptyRings     uint64 `json:"empty_rings"` // of those, without a command
+	EmptyRings     uint64 `json:"empty_rings"` // rings without a command
 
-	Refused map[string]uint64 `json:"refused,omitempty"` // operations that failed, by how they ended
+	Refused map[string]uint64 `json:"refused,omitempty"` // operations that failed, by status
 }
 
-// Refusals is how many operations of p failed.
+// Refusals returns how many operations of p failed.
 func (p *Process) Refusals() (n uint64) {
 	for _, k := range p.Refused {
 		n += k
@@ -398,7 +436,8 @@ func (p *Process) Refusals() (n uint64) {
 	return n
 }
 
-// Thrown is a process that the daemon has thrown out. Those of one program, one after the other, are one.
+// Thrown is a process that the daemon has thrown out. Successive processes of one program are one
+// Thrown.
 type Thrown struct {
 	Name       string `json:"name"`
 	Slot       uint16 `json:"slot"`
@@ -410,7 +449,7 @@ type Thrown struct {
 	Times      int    `json:"times"`
 }
 
-// Reply is what a daemon answers. At most one of the fields is set, beside Next and Counters.
+// Reply is the answer of a daemon. At most one of the fields is set, besides Next and Counters.
 type Reply struct {
 	Error     *Error         `json:"error,omitempty"`
 	Attached  *Attached      `json:"attached,omitempty"`
@@ -430,6 +469,7 @@ type Reply struct {
 	Links     []Link         `json:"links,omitempty"`
 	Job       *JobReply      `json:"job,omitempty"`
 
-	Counters map[string]uint64 `json:"counters,omitempty"` // beside Info, from another NIC
-	Next     int               `json:"next,omitempty"`     // of a list: where it goes on; 0: that was all
+	Counters map[string]uint64 `json:"counters,omitempty"` // with Info, from another NIC
+	// Next is the index of a list's next entry; 0: no more.
+	Next int `json:"next,omitempty"`
 }

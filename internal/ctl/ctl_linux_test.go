@@ -23,7 +23,7 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// serve answers every request with what f makes of it, until the test ends.
+// serve answers every request by f, until the test ends.
 func serve(t *testing.T, f func(c *Client, r *Request) error) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nic.sock")
@@ -96,7 +96,7 @@ func TestASecondListenerIsRefusedByNameAndAStaleSocketIsReplaced(t *testing.T) {
 	if !errors.Is(err, ErrSocketTaken) || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
 		t.Errorf("second Listen = %v, want the id of the process that has the socket", err)
 	}
-	l.l.Close() // as a killed daemon leaves it: the socket's file is there, the lock is not held
+	l.l.Close() // as a killed daemon leaves it: the file is there, the lock is free
 	l.lock.Close()
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal("the test wants a stale socket:", err)
@@ -119,7 +119,7 @@ func TestASecondListenerIsRefusedByNameAndAStaleSocketIsReplaced(t *testing.T) {
 
 func TestASocketMayHaveALongPath(t *testing.T) {
 	tmp := t.TempDir()
-	for n := range 300 { // among them all about the longest that an address holds
+	for n := range 300 { // among them all lengths around the longest in an address
 		path := tmp + strings.Repeat("/", 1+n%2) + strings.Repeat("d/", n/2) + "nic.sock"
 		if _, err := Dial(t.Context(), path); !errors.Is(err, ErrNoDaemon) || !strings.Contains(err.Error(), path) {
 			t.Fatalf("%d bytes, before a daemon listens: %v", len(path), err)
@@ -138,7 +138,8 @@ func TestASocketMayHaveALongPath(t *testing.T) {
 	}
 }
 
-// A daemon makes its socket under another name and moves it: Go's errors have that name.
+// A daemon makes its socket under another name and then moves it. Go's errors contain the first
+// name.
 func TestAnErrorOfALostClientHasNoNameThatTheSocketNoLongerHas(t *testing.T) {
 	left, errs := make(chan struct{}), make(chan error, 2)
 	path := serve(t, func(c *Client, _ *Request) error {
@@ -201,7 +202,7 @@ func TestListsOfAnyLengthArriveWhole(t *testing.T) {
 	}
 }
 
-// widest is a process with all counts as long as they get, and refusals of every kind.
+// widest returns a process with counts of the greatest length, and refusals of every kind.
 func widest(i int) Process {
 	p := Process{Name: fmt.Sprintf("%s/%d", strings.Repeat("x", 24), 1<<32-1-i), Slot: 4095, Generation: 1<<32 - 1, Refused: map[string]uint64{}}
 	v := reflect.ValueOf(&p).Elem()
@@ -308,7 +309,8 @@ func TestARequestWithDescriptorsIsRefusedAndNoneIsKept(t *testing.T) { // decisi
 	}
 }
 
-// A process sends one descriptor, of memory that lasts, with "register" alone. All others end its connection, and none is kept.
+// A process may send one descriptor, of lasting memory, and only with "register". Any other
+// descriptor ends its connection, and none is kept.
 func TestOnlyMemoryThatLastsComesWithARequest(t *testing.T) { // decision 10
 	shrinks := memfd(t, 4096)
 	lasts := memfd(t, 4096)
@@ -422,7 +424,7 @@ func TestPeerCredentialsAreTheKernels(t *testing.T) {
 	}
 }
 
-// attachment is one whose daemon is the test: words stands for the VNI's.
+// words stands for the words of the VNI of an attachment whose daemon is the test.
 type words struct{ listening, sleeping atomic.Bool }
 
 func attachTest(t *testing.T) (a *Attachment, kick, wake int, stop func()) {
@@ -458,7 +460,7 @@ func TestAnAttachedProcessHasItsMemoryAndCannotWriteTheNICs(t *testing.T) {
 }
 
 func TestAnAttachThatCannotMapItsMemoryKeepsNothing(t *testing.T) {
-	rw, empty := memfd(t, 8192), memfd(t, 0) // what is empty cannot be mapped
+	rw, empty := memfd(t, 8192), memfd(t, 0) // empty memory cannot be mapped
 	path := serve(t, func(c *Client, r *Request) error {
 		if r.Op != OpAttach {
 			return c.Reply(&Reply{})
@@ -486,7 +488,8 @@ func TestAnAttachThatCannotMapItsMemoryKeepsNothing(t *testing.T) {
 	if _, err := dial(t, path).Attach(t.Context(), "app/3", nil); err == nil || !strings.Contains(err.Error(), "map 0 bytes") {
 		t.Fatalf("attach = %v", err)
 	}
-	for deadline := time.Now().Add(time.Minute); events() != before; time.Sleep(time.Millisecond) { // the other side has its own for a moment
+	// the other side has its own for a moment
+	for deadline := time.Now().Add(time.Minute); events() != before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d eventfds are open; %d were", events(), before)
 		}
@@ -501,7 +504,8 @@ func TestAParkedProcessIsWokenByAByteAndNoWakeUpIsLost(t *testing.T) {
 	for i := range 200 {
 		var done atomic.Bool
 		go func() {
-			time.Sleep(time.Duration(i%8) * 100 * time.Microsecond) // while it spins, yields, sleeps
+			// While it spins, yields, sleeps.
+			time.Sleep(time.Duration(i%8) * 100 * time.Microsecond)
 			done.Store(true)
 			if w.sleeping.Load() {
 				unix.SendmsgN(wake, []byte{1}, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
@@ -592,8 +596,8 @@ func TestAnAttachedProcessWaitsWithoutAllocating(t *testing.T) {
 	a, _, _, stop := attachTest(t)
 	defer stop()
 	var w words
-	// It never parks, since nothing would wake it: what it waits for comes by its own looks. The third look is the last before
-	// it parks, if it finds that a thread beside it computes.
+	// It never parks, since nothing would wake it: its own looks find the completion. The third
+	// look is the last before it parks, if a thread computes on its core.
 	waiter := a.Waiter(Hooks{Listening: w.listening.Load, Sleeping: w.sleeping.Store, Awake: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

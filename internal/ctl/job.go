@@ -14,12 +14,12 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// What a Job request asks for.
+// Values of Job.What.
 const (
 	JobReserve       = "reserve" // places for ranks on one host, and a keeper there
 	JobList          = "list"    // the jobs of the NIC, or the one with an ID
 	JobKill          = "kill"    // ends a job on the NIC's host
-	JobStuck         = "stuck"   // what the ranks of a job wait for
+	JobStuck         = "stuck"   // where the ranks of a job wait
 	JobSlots         = "slots"   // how many slots the host offers, and how many are free
 	JobMachineSet    = "machine-set"
 	JobMachineGet    = "machine-get"
@@ -27,39 +27,46 @@ const (
 	JobMachineDelete = "machine-delete"
 )
 
-// Job is a request about jobs and machines. What says which of the other fields count.
+// Job is a request about jobs and machines. The field What tells which other fields count.
 type Job struct {
 	What string `json:"what"`
 
-	// User is the user who asks, between NICs: the asking NIC vouches for the name. The daemon sets
-	// it for its local clients; a client's own value counts nowhere.
+	// User is the asking user, between NICs: the asking NIC vouches for the name. For local
+	// clients the daemon sets it; it ignores a client's own value.
 	User string `json:"user,omitempty"`
 
 	Reserve *Reserve `json:"reserve,omitempty"`
-	ID      string   `json:"id,omitempty"`       // of a job, with its restart number if that is not 0
-	Grace   int64    `json:"grace_ns,omitempty"` // of kill: between SIGTERM and SIGKILL; 0: limits.JobGrace
-	Machine *Machine `json:"machine,omitempty"`  // of set; of get and delete the name alone counts
+	// ID is a job's id, with its restart number if that is not 0.
+	ID string `json:"id,omitempty"`
+	// Grace is the time between SIGTERM and SIGKILL of kill; 0: limits.JobGrace.
+	Grace   int64    `json:"grace_ns,omitempty"`
+	Machine *Machine `json:"machine,omitempty"` // of set; get and delete only use the name
 }
 
 // Reserve asks one host for places for some ranks of a job, and for a keeper there. The places stay
 // taken until the keeper ends.
 type Reserve struct {
-	Job           string  `json:"job"`               // "job-1a2b3c4d"
-	Restart       int     `json:"restart,omitempty"` // how often the job was started again
-	Host          int     `json:"host"`              // index of this host in the job; the keeper is JOB.run/(1+Host)
-	First         int     `json:"first"`             // lowest rank here
-	Ranks         int     `json:"ranks"`             // how many are here
-	Size          int     `json:"size"`              // ranks of the whole job
-	Machine       string  `json:"machine,omitempty"`
-	Launcher      Address `json:"launcher"`         // of JOB.run/0; its NIC must be the NIC that asks
-	Program       string  `json:"program"`          // absolute path
-	SHA256        string  `json:"sha256,omitempty"` // of the launcher's file, in hex; empty: not compared
-	Staged        bool    `json:"staged,omitempty"` // the program comes by staging: the keeper does not look for it yet
-	Dir           string  `json:"dir"`              // working directory of the ranks; absolute
-	Version       string  `json:"version"`          // of the launcher's Weft; must equal the daemon's
-	Oversubscribe bool    `json:"oversubscribe,omitempty"`
-	Link          string  `json:"link,omitempty"`         // by name; empty: the daemon's own
-	MemoryBytes   int64   `json:"memory_bytes,omitempty"` // limit of the job's memory on this host; 0: none
+	Job     string `json:"job"`               // "job-1a2b3c4d"
+	Restart int    `json:"restart,omitempty"` // how often the job was restarted
+	// Index of this host in the job; the keeper is JOB.run/(1+Host).
+	Host     int     `json:"host"`
+	First    int     `json:"first"` // lowest rank here
+	Ranks    int     `json:"ranks"` // how many are here
+	Size     int     `json:"size"`  // ranks of the whole job
+	Machine  string  `json:"machine,omitempty"`
+	Launcher Address `json:"launcher"` // of JOB.run/0; its NIC must be the asking NIC
+	Program  string  `json:"program"`  // absolute path
+	// SHA256 is the hash of the launcher's file, in hex; empty: not compared.
+	SHA256 string `json:"sha256,omitempty"`
+	// The program comes by staging; the keeper does not look for it.
+	Staged bool   `json:"staged,omitempty"`
+	Dir    string `json:"dir"` // working directory of the ranks; absolute
+	// Version is that of the launcher's Weft; it must equal the daemon's.
+	Version       string `json:"version"`
+	Oversubscribe bool   `json:"oversubscribe,omitempty"`
+	Link          string `json:"link,omitempty"` // by name; empty: the daemon's own
+	// Limit of the job's memory on this host; 0: none.
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 }
 
 // Address is one process of the fabric, in one life.
@@ -69,7 +76,7 @@ type Address struct {
 	Generation uint32         `json:"generation"`
 }
 
-// What a Refusal is about.
+// Values of Refusal.What.
 const (
 	RefusedHost    = "host"
 	RefusedVersion = "version"
@@ -83,7 +90,7 @@ const (
 	RefusedMemory  = "memory"
 )
 
-// Refusal is one cause for which a host takes no ranks, and its cure.
+// Refusal is one reason why a host takes no ranks, and its cure.
 type Refusal struct {
 	What string `json:"what"`
 	Text string `json:"text"`
@@ -92,16 +99,20 @@ type Refusal struct {
 
 // JobReply answers a Job request.
 type JobReply struct {
-	Ready    bool           `json:"ready,omitempty"`    // of reserve: the keeper waits for its start
-	Refusals []Refusal      `json:"refusals,omitempty"` // of reserve, if it is not ready: all causes
-	NIC      registry.NICID `json:"nic,omitempty"`      // of the host that answers
-	Name     string         `json:"name,omitempty"`     // of that host; of slots
-	PID      int            `json:"pid,omitempty"`      // of the keeper
-	Keeper   *Address       `json:"keeper,omitempty"`   // of the keeper, if it is ready: the launcher need not wait for its name
-	Jobs     []JobInfo      `json:"jobs,omitempty"`
-	Machines []Machine      `json:"machines,omitempty"`
-	Slots    int            `json:"slots,omitempty"` // that the host offers
-	Free     int            `json:"free,omitempty"`  // of those; below 0 if the host is oversubscribed
+	// Ready means, for reserve, that the keeper waits for the start.
+	Ready bool `json:"ready,omitempty"`
+	// Refusals holds, for reserve, all causes if it is not ready.
+	Refusals []Refusal      `json:"refusals,omitempty"`
+	NIC      registry.NICID `json:"nic,omitempty"`  // of the host that answers
+	Name     string         `json:"name,omitempty"` // of that host; of slots
+	PID      int            `json:"pid,omitempty"`  // of the keeper
+	// Its address, if it is ready: the launcher need not wait for its name.
+	Keeper   *Address  `json:"keeper,omitempty"`
+	Jobs     []JobInfo `json:"jobs,omitempty"`
+	Machines []Machine `json:"machines,omitempty"`
+	Slots    int       `json:"slots,omitempty"` // offered by the host
+	// Free slots; below 0 if the host is oversubscribed.
+	Free int `json:"free,omitempty"`
 }
 
 // States of a JobInfo.
@@ -111,7 +122,7 @@ const (
 	JobEnding   = "ending"
 )
 
-// JobInfo describes the part of a job that is on one host.
+// JobInfo describes the part of a job on one host.
 type JobInfo struct {
 	ID        string         `json:"job"` // with its restart number if that is not 0
 	NIC       registry.NICID `json:"nic,omitempty"`
@@ -127,38 +138,41 @@ type JobInfo struct {
 	Keeper    int            `json:"keeper"`  // pid
 	Started   int64          `json:"started"` // Unix time of the reservation, in nanoseconds
 	Launcher  Address        `json:"launcher"`
-	Processes []RankInfo     `json:"processes,omitempty"` // of the list of one job
+	Processes []RankInfo     `json:"processes,omitempty"` // only in the list of one job
 }
 
 // RankInfo describes one rank.
 type RankInfo struct {
-	Rank     int    `json:"rank"`
-	PID      int    `json:"pid"`
-	State    string `json:"state"`              // running, sleeping, stopped, traced, uninterruptible, ended, from /proc
-	Cause    string `json:"cause,omitempty"`    // of one that has ended, if that is known: "exited with status 3"
-	Attached bool   `json:"attached,omitempty"` // it is a process of the daemon's NIC
+	Rank int `json:"rank"`
+	PID  int `json:"pid"`
+	// From /proc: running, sleeping, stopped, traced, uninterruptible or ended.
+	State string `json:"state"`
+	// Cause is how an ended rank ended, if known: "exited with status 3".
+	Cause    string `json:"cause,omitempty"`
+	Attached bool   `json:"attached,omitempty"` // the rank is a process of the daemon's NIC
 
-	Standing *Standing `json:"standing,omitempty"` // of one that is attached: the answer to "stuck"
+	// In the answer to "stuck", for an attached rank.
+	Standing *Standing `json:"standing,omitempty"`
 }
 
 // Machine is a parallel machine: hosts under a name.
 type Machine struct {
 	Name  string        `json:"name"`
 	Nodes []MachineNode `json:"nodes,omitempty"`
-	Slots int           `json:"slots,omitempty"` // of each node; 0: as many as the host offers
+	Slots int           `json:"slots,omitempty"` // of each node; 0: all that the host offers
 	Link  string        `json:"link,omitempty"`
-	User  string        `json:"user,omitempty"` // who made it; set by the daemon
+	User  string        `json:"user,omitempty"` // the creator; set by the daemon
 }
 
-// MachineNode is one host of a machine. In a request, either field may be left out: the daemon looks the
-// other one up.
+// MachineNode is one host of a machine. In a request, either field may be left out: the daemon
+// finds the other one.
 type MachineNode struct {
 	Name string         `json:"name,omitempty"`
 	NIC  registry.NICID `json:"nic,omitempty"`
 }
 
-// JobApplication returns the application of a job's ranks. It is the ID of the job where one is listed or
-// killed.
+// JobApplication returns the application of a job's ranks. It is also the ID of the job in the
+// requests list and kill.
 func JobApplication(job string, restart int) string {
 	if restart == 0 {
 		return job
@@ -166,11 +180,11 @@ func JobApplication(job string, restart int) string {
 	return fmt.Sprintf("%s.%d", job, restart)
 }
 
-// KeeperApplication returns the application of a job's launcher, which has index 0, and of its keepers, which
-// have 1 + host.
+// KeeperApplication returns the application of a job's launcher and keepers. The launcher has
+// index 0, and a keeper has 1 + host.
 func KeeperApplication(job string, restart int) string { return JobApplication(job, restart) + ".run" }
 
-// Application is the application of the ranks.
+// Application returns the application of the ranks.
 func (r *Reserve) Application() string { return JobApplication(r.Job, r.Restart) }
 
 var (
@@ -181,18 +195,20 @@ var (
 	hexSHA256   = pattern(`^[0-9a-f]{64}$`)
 )
 
-// pattern compiles an expression when it is first used: every start of a program would pay for all of them.
+// pattern returns a function that compiles an expression at its first use. Otherwise every start
+// of a program would pay for all of them.
 func pattern(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 
-// mostRestarts has four digits, so that JOB.RESTART.run is an application's name.
+// mostRestarts has four digits, so that JOB.RESTART.run is a valid application name.
 const mostRestarts = 9999
 
-// remote reports whether one NIC may ask another for j. Machines belong to the daemon that keeps them.
+// remote reports whether one NIC may ask another for j. Machines belong to the daemon that keeps
+// them.
 func (j *Job) remote() bool { return !strings.HasPrefix(j.What, "machine-") }
 
-// check says what is wrong with a request about jobs.
+// check reports what is wrong with a request about jobs.
 func (j *Job) check() error {
 	switch j.What {
 	case JobReserve:
@@ -200,9 +216,10 @@ func (j *Job) check() error {
 			return fmt.Errorf("%w: %q comes without its arguments", ErrBadRequest, j.What)
 		}
 		return j.Reserve.check()
-	case JobStuck: // of a job that others have started, too
+	case JobStuck: // also of a job that another launcher has started
 		if !application().MatchString(j.ID) || len(j.ID) > limits.NameBytes {
-			return fmt.Errorf("%w: job %.40q; expected the application of its ranks, such as job-1a2b3c4d", ErrBadRequest, j.ID)
+			return fmt.Errorf("%w: job %.40q; expected the application of its ranks, such as job-1a2b3c4d",
+				ErrBadRequest, j.ID)
 		}
 		return nil
 	case JobKill:
@@ -227,7 +244,7 @@ func (j *Job) check() error {
 	return nil
 }
 
-// check says what no reservation can be, whatever the host has.
+// check reports what is wrong with a reservation for any host.
 func (r *Reserve) check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: reserve: "+format, append([]any{ErrBadRequest}, args...)...)
@@ -266,7 +283,7 @@ func (r *Reserve) check() error {
 
 const machineNameRule = "expected 1 to 64 letters, digits, '.', '_' or '-', with a letter or digit first"
 
-// CheckMachineName says what is wrong with the name of a machine.
+// CheckMachineName reports what is wrong with the name of a machine.
 func CheckMachineName(name string) error {
 	if validMachine(name) {
 		return nil
@@ -278,15 +295,17 @@ func validMachine(name string) bool {
 	return len(name) <= limits.MachineNameBytes && machineName().MatchString(name)
 }
 
-// check says what no machine can be.
+// check reports what is wrong with a machine.
 func (m *Machine) check() error {
 	switch {
 	case !validMachine(m.Name):
 		return fmt.Errorf("%w: machine %.80q; %s", ErrBadRequest, m.Name, machineNameRule)
 	case len(m.Nodes) > limits.MachineNodes:
-		return fmt.Errorf("%w: machine %s has %d nodes; expected at most %d", ErrBadRequest, m.Name, len(m.Nodes), limits.MachineNodes)
+		return fmt.Errorf("%w: machine %s has %d nodes; expected at most %d", ErrBadRequest, m.Name, len(m.Nodes),
+			limits.MachineNodes)
 	case m.Slots < 0 || m.Slots > limits.SlotsPerHost:
-		return fmt.Errorf("%w: machine %s has %d slots a node; expected 0 to %d", ErrBadRequest, m.Name, m.Slots, limits.SlotsPerHost)
+		return fmt.Errorf("%w: machine %s has %d slots a node; expected 0 to %d", ErrBadRequest, m.Name, m.Slots,
+			limits.SlotsPerHost)
 	case len(m.Link) > 64:
 		return fmt.Errorf("%w: machine %s: link %.80q; expected at most 64 bytes", ErrBadRequest, m.Name, m.Link)
 	}
@@ -303,7 +322,7 @@ func (m *Machine) check() error {
 	return nil
 }
 
-// Job asks the NIC something about jobs or machines.
+// Job sends the NIC a request about jobs or machines, and returns the answer.
 func (n NIC) Job(ctx context.Context, j *Job) (*JobReply, error) {
 	r, err := n.job(ctx, j, 0)
 	if err != nil {
@@ -354,7 +373,7 @@ func (n NIC) Machines(ctx context.Context) (all []Machine, err error) {
 	return all, err
 }
 
-// pages asks for a list that comes in several replies.
+// pages requests a list that comes in several replies.
 func (n NIC) pages(ctx context.Context, what string, take func(*JobReply)) error {
 	for from := 0; ; {
 		r, err := n.job(ctx, &Job{What: what}, from)

@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A keeper starts ranks as "begin" says: a second "begin", or another packet before it, is of a daemon gone wrong.
+// A keeper starts ranks as "begin" says. A second "begin", or another packet before it, comes
+// from a broken daemon.
 func TestAKeeperTakesItsPacketsInOneOrder(t *testing.T) {
 	await, report := &ToKeeper{Await: &KeeperAwait{}}, &ToKeeper{Report: true}
 	begin := &ToKeeper{Begin: &KeeperBegin{Reserve: wholeReserve()}}
@@ -45,7 +46,7 @@ func TestAKeeperTakesItsPacketsInOneOrder(t *testing.T) {
 	}
 }
 
-// A keeper runs as a user. What it says stays in the daemon's memory.
+// A keeper runs as a user, and its messages stay in the daemon's memory.
 func TestEachBoundOfAKeepersPacketIsKept(t *testing.T) {
 	third := strings.Repeat("x", limits.JobRefusalBytes/3)
 	refusal := Refusal{What: third, Text: third, Cure: strings.Repeat("x", limits.JobRefusalBytes-2*len(third))}

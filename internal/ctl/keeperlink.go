@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// KeeperFD is the descriptor by which a keeper reaches its daemon: a socket of packets, one JSON object in
-// each, strictly decoded. The end of the connection is the end of the other side.
+// KeeperFD is the descriptor by which a keeper reaches its daemon: a socket of packets, one JSON
+// object in each, strictly decoded. If the connection ends, the other side has ended.
 //
 //	daemon                                             keeper
 //	  {"await":{"name":NAME,"socket":PATH,…}}     ────►  only to a keeper that starts before its reservation
@@ -23,10 +23,10 @@ import (
 //	  {"report":true}                             ────►
 //	                                              ◄───  {"ranks":[…]}, …, {"ranks":[…],"report":true}
 //	  {"kill":{"grace_ns":1000000000}}            ────►  the keeper ends its ranks, and then itself
-//	  {"stops":true}                              ────►  the daemon ends in order, as for an upgrade: so does the keeper
+//	  {"stops":true}                              ────►  the daemon ends in order, and so does the keeper
 const KeeperFD = 3
 
-// ToKeeper is what a daemon sends its keeper. One of the fields is set.
+// ToKeeper is a packet of a daemon to its keeper. One of the fields is set.
 type ToKeeper struct {
 	Await  *KeeperAwait `json:"await,omitempty"`
 	Begin  *KeeperBegin `json:"begin,omitempty"`
@@ -35,40 +35,42 @@ type ToKeeper struct {
 	Stops  bool         `json:"stops,omitempty"` // the daemon ends when its keepers have ended
 }
 
-// KeeperAwait is what a keeper may do before the reservation comes: attach. It is the first packet to a keeper that
-// starts early.
+// KeeperAwait is the first packet to a keeper that starts early. Before the reservation comes,
+// the keeper may only attach.
 type KeeperAwait struct {
-	Name   string   `json:"name"` // as which the keeper attaches
+	Name   string   `json:"name"` // the name under which the keeper attaches
 	Socket string   `json:"socket"`
 	Cgroup []string `json:"cgroup,omitempty"`
 }
 
-// KeeperBegin is the first packet to a keeper, or the one behind KeeperAwait.
+// KeeperBegin is the first packet to a keeper, or the one after KeeperAwait.
 type KeeperBegin struct {
 	Reserve *Reserve `json:"reserve"`
 	Socket  string   `json:"socket"` // of the daemon, for the keeper and its ranks
-	User    string   `json:"user"`   // that the keeper runs as
+	User    string   `json:"user"`   // the user of the keeper
 
-	// Launcher is the IP address of the launcher's NIC, as this host's NIC reaches it. It is empty if
-	// that NIC is this one, or has no IP address.
+	// Launcher is the IP address of the launcher's NIC, as this host's NIC reaches it. It is
+	// empty if that NIC is this one, or has no IP address.
 	Launcher string `json:"launcher,omitempty"`
 
-	// Cgroup is the directories of the job's control group, which cgroup.Open opens. The keeper is in
-	// the part of it that is for the keeper.
+	// Cgroup holds the directories of the job's control group, for cgroup.Open. The keeper is in
+	// the part of the group that is for the keeper.
 	Cgroup []string `json:"cgroup,omitempty"`
 
-	// NoCgroup says why the daemon could make no control group. It is empty if the daemon has made one.
+	// NoCgroup says why the daemon could not make a control group. It is empty if the daemon has
+	// made one.
 	NoCgroup string `json:"no_cgroup,omitempty"`
 	Root     bool   `json:"root,omitempty"` // the daemon is root
 }
 
 // KeeperKill asks a keeper to end its ranks.
 type KeeperKill struct {
-	Grace int64  `json:"grace_ns"`     // between SIGTERM and SIGKILL
-	By    string `json:"by,omitempty"` // who asked for it, for a person: "user alice on h1 (NIC 0:0:0:0:0:0:0:1)"
+	Grace int64 `json:"grace_ns"` // between SIGTERM and SIGKILL
+	// The user who asked for it, as text for people: "user alice on h1 (NIC 0:0:0:0:0:0:0:1)".
+	By string `json:"by,omitempty"`
 }
 
-// FromKeeper is what a keeper sends its daemon. One of the fields is set.
+// FromKeeper is a packet of a keeper to its daemon. One of the fields is set.
 type FromKeeper struct {
 	Ready    bool       `json:"ready,omitempty"`
 	Refusals []Refusal  `json:"refusals,omitempty"`
@@ -81,8 +83,8 @@ type FromKeeper struct {
 // keeperSendWithin bounds how long the other side may leave packets unread.
 const keeperSendWithin = 2 * time.Second
 
-// KeeperLink is one end of the connection between a daemon and a keeper. Send is safe for concurrent use;
-// Receive is for one goroutine.
+// KeeperLink is one end of the connection between a daemon and a keeper. Tell and Answer are safe
+// for concurrent use; Told and Answered are for one goroutine.
 type KeeperLink struct {
 	c    *net.UnixConn
 	mu   sync.Mutex
@@ -109,7 +111,8 @@ func NewKeeperLink(f *os.File) (*KeeperLink, error) {
 	return &KeeperLink{c: u, p: newPackets(u, MaxMessage, 0), within: keeperSendWithin}, nil
 }
 
-// OpenKeeperLink opens the keeper's end, KeeperFD. A process that no daemon has started has none.
+// OpenKeeperLink opens the keeper's end, KeeperFD. It fails in a process that no daemon has
+// started.
 func OpenKeeperLink() (*KeeperLink, error) {
 	l, err := NewKeeperLink(os.NewFile(KeeperFD, "keeper link"))
 	if err != nil {
@@ -127,7 +130,7 @@ func (l *KeeperLink) Tell(m *ToKeeper) error { return l.send(m) }
 // Answer sends a packet to the daemon.
 func (l *KeeperLink) Answer(m *FromKeeper) error { return l.send(m) }
 
-// EachReport cuts a report into as many packets as it takes, and sends them.
+// EachReport splits a report into packets, and sends them.
 func EachReport(ranks []RankInfo, send func(*FromKeeper) error) error {
 	for from := 0; ; {
 		page, next := Page(ranks, from)
@@ -147,7 +150,7 @@ func (l *KeeperLink) send(m any) error {
 	return l.p.send(m)
 }
 
-// Told receives a packet of the daemon. io.EOF says that the daemon is gone.
+// Told receives a packet of the daemon. It returns io.EOF if the daemon is gone.
 func (l *KeeperLink) Told() (*ToKeeper, error) {
 	var m ToKeeper
 	if err := l.receive(&m); err != nil {
@@ -160,7 +163,7 @@ func (l *KeeperLink) Told() (*ToKeeper, error) {
 	return &m, nil
 }
 
-// Answered receives a packet of the keeper. io.EOF says that the keeper is gone.
+// Answered receives a packet of the keeper. It returns io.EOF if the keeper is gone.
 func (l *KeeperLink) Answered() (*FromKeeper, error) {
 	var m FromKeeper
 	if err := l.receive(&m); err != nil {
@@ -173,7 +176,7 @@ func (l *KeeperLink) Answered() (*FromKeeper, error) {
 }
 
 func (l *KeeperLink) receive(into any) error {
-	b, _, err := l.p.receive() // the kernel lets go of descriptors
+	b, _, err := l.p.receive() // the kernel discards descriptors
 	switch {
 	case errors.Is(err, net.ErrClosed):
 		return io.EOF
@@ -183,13 +186,15 @@ func (l *KeeperLink) receive(into any) error {
 	return decode(b, into)
 }
 
-// check says what is wrong with a packet of a daemon. past says that Begin has come, and soon that some packet has.
+// check reports what is wrong with a packet of a daemon. past means that Begin has come, soon
+// that any packet has.
 func (m *ToKeeper) check(past, soon bool) error {
 	switch {
 	case m.Await != nil && m.Begin == nil && !soon:
 		return nil
 	case past == (m.Begin != nil) || m.Await != nil:
-		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other, but for an \"await\" before it", ErrBadRequest)
+		return fmt.Errorf("%w: the first packet to a keeper has \"begin\", and no other, but for an \"await\" before it",
+			ErrBadRequest)
 	case m.Begin != nil && m.Begin.Reserve == nil:
 		return fmt.Errorf("%w: \"begin\" without \"reserve\"", ErrBadRequest)
 	case m.Begin != nil:
@@ -198,8 +203,8 @@ func (m *ToKeeper) check(past, soon bool) error {
 	return nil
 }
 
-// check says what is wrong with a packet of a keeper. The keeper runs as a user: it is no more trusted than
-// that user's processes.
+// check reports what is wrong with a packet of a keeper. The keeper runs as a user, and is
+// trusted no more than that user's processes.
 func (m *FromKeeper) check() error {
 	switch {
 	case len(m.Refusals) > limits.JobRefusals:
@@ -214,7 +219,8 @@ func (m *FromKeeper) check() error {
 	}
 	for _, r := range m.Ranks {
 		if len(r.State)+len(r.Cause) > limits.RankStateBytes || r.Standing != nil {
-			return fmt.Errorf("%w: a rank with more than %d bytes of state, or with what only the NIC knows", ErrBadRequest, limits.RankStateBytes)
+			return fmt.Errorf("%w: a rank with more than %d bytes of state, or with what only the NIC knows",
+				ErrBadRequest, limits.RankStateBytes)
 		}
 	}
 	return nil

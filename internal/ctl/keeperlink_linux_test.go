@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeperLinks are the two ends of the connection between a daemon and a keeper.
+// keeperLinks returns the two ends of the connection between a daemon and a keeper.
 func keeperLinks(t *testing.T) (daemon, keeper *KeeperLink) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -29,7 +29,7 @@ func keeperLinks(t *testing.T) (daemon, keeper *KeeperLink) {
 	return ends[0], ends[1]
 }
 
-// The daemon sends under the lock of all jobs, so a keeper that is stopped would stop them all.
+// The daemon sends under the lock of all jobs, so a stopped keeper would block them all.
 func TestAKeeperThatReadsNothingStopsNoSender(t *testing.T) {
 	daemon, keeper := keeperLinks(t)
 	daemon.within = time.Millisecond

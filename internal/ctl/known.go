@@ -8,7 +8,7 @@ import (
 // mostKnown bounds the hosts that KnownHosts lists.
 const mostKnown = 16
 
-// KnownHosts lists the hosts that a daemon knows, for the error about one that it does not know: own,
+// KnownHosts lists the hosts that a daemon knows, for the error about an unknown one: own first,
 // and then the nodes, each by its name or else by the id of its NIC.
 func KnownHosts(own string, nodes []Node) string {
 	all := []string{own}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A daemon may answer late, refuse, or send more descriptors than were asked for. The client closes what comes with such replies.
+// A daemon may answer late, refuse, or send more descriptors than requested. The client closes
+// the descriptors of such replies.
 func TestTheDescriptorsOfRepliesThatAreNotTakenAreClosed(t *testing.T) {
 	fd := memfd(t, 4096)
 	answers := make(chan func(c *Client) error, 3)
@@ -28,7 +29,7 @@ func TestTheDescriptorsOfRepliesThatAreNotTakenAreClosed(t *testing.T) {
 			t.Fatalf("a question that is not answered: %v", err)
 		}
 		answers <- name(fd, fd) // late
-		answers <- name(fd)     // one more than was asked for
+		answers <- name(fd)     // one more than requested
 		if _, err := c.Names(t.Context()); err == nil {
 			t.Fatal("a reply with a descriptor that was not asked for is taken")
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A daemon keeps what a client sends until its request is answered.
+// A daemon keeps the descriptors of a client until it has answered the request.
 func TestDescriptorsThatCameAreLetGoOnce(t *testing.T) {
 	daemon, c := accepted(t)
 	daemon.TakeMemory()

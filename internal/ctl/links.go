@@ -9,31 +9,33 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// A daemon may have several links, each with a NIC, processes and peers of its own, behind one socket. Clients name the link
-// in each request.
+// A daemon may have several links behind one socket, each with its own NIC, processes and peers.
+// Clients name the link in each request.
 //
 //	/run/weft/nic.sock         the first link
 //	/run/weft/nic.sock#fast0   the link fast0
-//	#fast0                     the link fast0 of the daemon that an empty socket stands for
+//	#fast0                     the link fast0 of the daemon at the default socket
 //
-// $WEFT_SOCKET may name a link in the same way, and $WEFT_LINK may name it alone.
+// $WEFT_SOCKET may name a link in the same way, and $WEFT_LINK may name only the link.
 
 // MaxLinkName is the longest name of a link, in bytes.
 const MaxLinkName = 32
 
-// LinkVariable names the link of clients that name neither a socket nor a link.
+// LinkVariable is the environment variable with the link of clients that name neither a socket
+// nor a link.
 const LinkVariable = "WEFT_LINK"
 
 // Link is one of a daemon's links.
 type Link struct {
-	Name      string         `json:"name"` // by which clients choose it
+	Name      string         `json:"name"` // the name by which clients choose it
 	Kind      string         `json:"kind"` // udp, xdp or xdp-generic
 	NIC       registry.NICID `json:"nic"`
 	Address   string         `json:"address"`
-	Processes int            `json:"processes"` // that are attached
+	Processes int            `json:"processes"` // attached ones
 }
 
-// IsLinkName reports whether a link may have that name: a letter or digit, and behind it letters, digits and . _ -
+// IsLinkName reports whether a link may have that name: a letter or digit, followed by letters,
+// digits and . _ -
 func IsLinkName(s string) bool {
 	for i, r := range s {
 		alnum := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
@@ -44,7 +46,8 @@ func IsLinkName(s string) bool {
 	return s != "" && len(s) <= MaxLinkName
 }
 
-// CutLink separates a socket from the name of a link behind its last #. A # in the name of a directory is none.
+// CutLink separates a socket from the name of a link after its last #. A # in the name of a
+// directory does not count.
 func CutLink(socket string) (path, link string) {
 	if i := strings.LastIndexByte(socket, '#'); i >= 0 && !strings.Contains(socket[i:], "/") {
 		return socket[:i], socket[i+1:]
@@ -52,8 +55,9 @@ func CutLink(socket string) (path, link string) {
 	return socket, ""
 }
 
-// chooseLink returns where to dial, and the link to name there: the one that is given, the one in the text of the socket, or,
-// for clients that name neither, that of $WEFT_LINK.
+// chooseLink returns the path to dial and the link to name there. The link is the given one, or
+// the one in the text of the socket. For clients that name neither, it is that of $WEFT_SOCKET or
+// $WEFT_LINK.
 func chooseLink(socket, link string) (path, name string) {
 	path, in := CutLink(socket)
 	if link = cmp.Or(link, in); link == "" && path == "" {

@@ -34,7 +34,7 @@ func TestTheLastNumberSignOfASocketSeparatesItsLink(t *testing.T) {
 	}
 }
 
-// A program that names its socket must not change its link by what its environment says of another one.
+// If a program names its socket, the environment must not change its link.
 func TestTheEnvironmentNamesTheLinkOnlyOfClientsThatNameNeither(t *testing.T) {
 	for _, c := range []struct{ socketEnv, linkEnv, socket, link, path, want string }{
 		{"", "", "/s", "", "/s", ""},

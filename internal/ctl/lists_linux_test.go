@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// lists are the methods that collect a list of several replies: each returns what it has found, in order. part makes
-// the reply with the entries from one index to another.
+// lists holds the methods that collect a list from several replies. Each returns its entries in
+// order. part makes the reply with the entries from one index to another.
 var lists = map[string]struct {
 	ask  func(ctx context.Context, c *Conn) ([]string, error)
 	part func(from, to int) *Reply
@@ -153,7 +153,7 @@ func TestEachListIsAskedForPageByPageUntilItsEnd(t *testing.T) {
 	a := &answers{}
 	c := dial(t, a.serve(t))
 	for what, l := range lists {
-		a.set(func(r *Request) (*Reply, []int) { // pages of two of five entries
+		a.set(func(r *Request) (*Reply, []int) { // five entries in pages of two
 			reply := l.part(r.From, min(r.From+2, 5))
 			if r.From+2 < 5 {
 				reply.Next = r.From + 2
@@ -172,7 +172,7 @@ func TestEachListIsAskedForPageByPageUntilItsEnd(t *testing.T) {
 	}
 }
 
-// A broken daemon must not keep its client in a list for ever.
+// A broken daemon must not keep its client in an endless list.
 func TestAListThatGoesOnWhereItBeganEnds(t *testing.T) {
 	a := &answers{}
 	c := dial(t, a.serve(t))

@@ -12,12 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrLocked is what LockFile ends with when another process has the lock.
+// ErrLocked is the error of LockFile if another process has the lock.
 var ErrLocked = errors.New("locked")
 
-// LockFile takes the lock at path for as long as the file stays open; the kernel lets it go when the process dies.
-// The file says which process has it, and is never removed: two daemons could then hold locks on two files of one name.
-// A link at path is not followed: in a directory where others may write, it could lead to a file that is not the caller's to cut short.
+// LockFile takes the lock at path for as long as the file stays open. The kernel releases it when
+// the process dies. The file names the process that has the lock, and is never removed: otherwise
+// two daemons could hold locks on two files of one name. LockFile does not follow a link at path.
+// In a directory that others may write to, a link could lead to a file that is not the caller's
+// to truncate.
 func LockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -1,6 +1,7 @@
 package ctl
 
-// Memory is the memory map of a NIC (QNIX-56) and the numbers that it was made by (QNIX-61).
+// Memory is the memory map of a NIC (QNIX-56) and the parameters from which it was made
+// (QNIX-61).
 type Memory struct {
 	NIC        uint64     `json:"nic,string"`
 	Parameters Parameters `json:"parameters"`
@@ -8,7 +9,7 @@ type Memory struct {
 	Segments   []Segment  `json:"segments"`
 }
 
-// Parameters are QNIX's.
+// Parameters holds the parameters of QNIX.
 type Parameters struct {
 	N         int `json:"n"` // commands of a VNI
 	M         int `json:"m"` // contexts
@@ -22,25 +23,26 @@ type Parameters struct {
 	HeadBatch int `json:"head_batch"`
 }
 
-// VNIs says how many virtual network interfaces there are, and what one costs that no process uses.
+// VNIs counts the virtual network interfaces, and tells what an idle one costs.
 type VNIs struct {
-	Prepared int `json:"prepared"`   // made before a process asks
-	Idle     int `json:"idle"`       // of those, waiting
+	Prepared int `json:"prepared"`   // made before any process asks
+	Idle     int `json:"idle"`       // prepared ones that wait
 	Used     int `json:"used"`       // by processes
-	OnTheFly int `json:"on_the_fly"` // of those, made when they were asked for
+	OnTheFly int `json:"on_the_fly"` // used ones that were made on request
 
-	// Bytes of one of the usual geometry whose process is attached and does nothing, and the most that it may be. One that
-	// waits for a process has no memory, only file descriptors.
+	// IdleBytes are the bytes of one VNI of the usual geometry whose process is attached and does
+	// nothing; IdleBytesLimit is their limit. A VNI that waits for a process has no memory, only
+	// file descriptors.
 	IdleBytes       int64 `json:"idle_bytes"`
-	IdleSharedBytes int64 `json:"idle_shared_bytes"` // of those, shared with the process
+	IdleSharedBytes int64 `json:"idle_shared_bytes"` // the part shared with the process
 	IdleBytesLimit  int64 `json:"idle_bytes_limit"`
-	MappedBytes     int64 `json:"mapped_bytes"` // of one: address space
+	MappedBytes     int64 `json:"mapped_bytes"` // address space of one VNI
 }
 
-// Segment is one of the six.
+// Segment is one of the six segments of the memory map.
 type Segment struct {
 	Name  string        `json:"name"`
-	Bytes int64         `json:"bytes"` // that it takes; of memory that is mapped, address space
+	Bytes int64         `json:"bytes"` // memory that it takes; for mapped memory, address space
 	InUse int64         `json:"in_use_bytes"`
 	Parts []SegmentPart `json:"parts"`
 }
@@ -48,7 +50,7 @@ type Segment struct {
 // SegmentPart is a table or a pool of a segment.
 type SegmentPart struct {
 	Name    string `json:"name"`
-	Entries int    `json:"entries"` // there can be, or have been made; 0: it has none, or no bound of its own
+	Entries int    `json:"entries"` // possible ones, or those made; 0: no entries, or no own bound
 	Used    int    `json:"used"`
 	Bytes   int64  `json:"bytes"`
 	InUse   int64  `json:"in_use_bytes"`

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapMemory maps the whole of the memory behind fd, shared.
+// mapMemory maps all of the memory behind fd, shared.
 func mapMemory(fd int, write bool) ([]byte, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -18,7 +18,7 @@ func mapMemory(fd int, write bool) ([]byte, error) {
 	return mapBytes(fd, int(st.Size), write)
 }
 
-// mapBytes maps so much of the memory behind fd, shared.
+// mapBytes maps n bytes of the memory behind fd, shared.
 func mapBytes(fd, n int, write bool) ([]byte, error) {
 	prot := unix.PROT_READ
 	if write {
@@ -38,8 +38,9 @@ func unmapMemory(b []byte) error {
 	return nil
 }
 
-// one is what is added to an eventfd to signal it.
+// one is the value that signals an eventfd.
 var one = binary.NativeEndian.AppendUint64(nil, 1)
 
-// ring signals an eventfd. It does not block: the descriptor says so, and the counter does not fill up by ones.
+// ring signals an eventfd. It does not block: the descriptor is non-blocking, and increments of
+// one do not fill the counter.
 func ring(fd int) { _, _ = unix.Write(fd, one) }

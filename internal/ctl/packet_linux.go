@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network is the kind of socket: packets keep messages apart, and the end of the connection is seen.
+// network is the kind of socket: it preserves message boundaries, and reports the end of the
+// connection.
 const network = "unixpacket"
 
 // packets sends and receives messages with descriptors.
@@ -21,22 +22,23 @@ type packets struct {
 	oob []byte
 }
 
-// newPackets takes in messages of so many bytes, with so many descriptors. Where none are wanted the kernel lets go of
-// those that come without ever making them ours.
+// newPackets receives messages of at most longest bytes, with the given number of descriptors. If
+// no descriptors are expected, the kernel discards those that come without ever giving them to
+// us.
 func newPackets(c *net.UnixConn, longest, descriptors int) *packets {
 	p := &packets{c: c, buf: make([]byte, longest)}
 	p.expect(descriptors)
 	return p
 }
 
-// expect has so many descriptors be taken in with each message from the next one on.
+// expect sets how many descriptors are received with each message from the next one on.
 func (p *packets) expect(descriptors int) {
 	if descriptors > 0 {
 		p.oob = make([]byte, unix.CmsgSpace(4*descriptors))
 	}
 }
 
-// shorten bounds the messages from the next one on.
+// shorten bounds the length of messages from the next one on.
 func (p *packets) shorten(longest int) { p.buf = make([]byte, longest) }
 
 // send sends one message. The descriptors stay the caller's.
@@ -53,7 +55,8 @@ func (p *packets) send(m any, fds ...int) error {
 	return withoutAddress(err)
 }
 
-// withoutAddress leaves out what Go adds to an error of a socket: the name under which a daemon made it, before it was put in place.
+// withoutAddress removes the address that Go adds to an error of a socket. That is the name under
+// which a daemon made the socket before moving it to its place.
 func withoutAddress(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -62,8 +65,9 @@ func withoutAddress(err error) error {
 	return err
 }
 
-// receive returns the next message, which is valid until the next receive, and the descriptors that came with it,
-// which are the caller's, with an error, too. io.EOF says that the other side is gone.
+// receive returns the next message, which is valid until the next receive. It also returns the
+// descriptors that came with it; they belong to the caller, even if there is an error. io.EOF
+// means that the other side is gone.
 func (p *packets) receive() (b []byte, fds []int, err error) {
 	n, oobn, flags, _, err := p.c.ReadMsgUnix(p.buf, p.oob) // close-on-exec is set by the runtime
 	if err != nil {
@@ -74,7 +78,8 @@ func (p *packets) receive() (b []byte, fds []int, err error) {
 	}
 	fds, err = descriptors(p.oob[:oobn])
 	if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
-		err = fmt.Errorf("%w: message longer than %d bytes, or with more descriptors than are expected", ErrBadRequest, len(p.buf))
+		err = fmt.Errorf("%w: message longer than %d bytes, or with more descriptors than are expected",
+			ErrBadRequest, len(p.buf))
 	}
 	if err == nil && n == 0 {
 		err = io.EOF
@@ -85,7 +90,7 @@ func (p *packets) receive() (b []byte, fds []int, err error) {
 	return p.buf[:n], fds, nil
 }
 
-// descriptors takes the descriptors out of control messages.
+// descriptors extracts the descriptors from control messages.
 func descriptors(oob []byte) (fds []int, err error) {
 	if len(oob) == 0 {
 		return nil, nil
@@ -105,10 +110,10 @@ func descriptors(oob []byte) (fds []int, err error) {
 // Peer is the process at the other end of a connection, as the kernel knows it.
 type Peer struct {
 	PID, UID int
-	GIDs     []int // the group that it runs as, and the others of its user
+	GIDs     []int // the process's group, and its supplementary groups
 }
 
-// peer asks the kernel.
+// peer asks the kernel for the process at the other end.
 func peer(c *net.UnixConn) (Peer, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -130,12 +135,14 @@ func peer(c *net.UnixConn) (Peer, error) {
 	return Peer{PID: int(cred.Pid), UID: int(cred.Uid), GIDs: append([]int{int(cred.Gid)}, groups...)}, nil
 }
 
-// peerGroups are the supplementary groups of the process at the other end; none before Linux 4.13.
+// peerGroups returns the supplementary groups of the process at the other end. Before Linux 4.13
+// it returns none.
 func peerGroups(fd uintptr) (l []int) {
 	groups := make([]uint32, 64)
 	for {
-		size := uint32(4 * len(groups)) // in bytes; the kernel says what it would be
-		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS, uintptr(unsafe.Pointer(&groups[0])), uintptr(unsafe.Pointer(&size)), 0)
+		size := uint32(4 * len(groups)) // in bytes; the kernel returns the needed size
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_PEERGROUPS,
+			uintptr(unsafe.Pointer(&groups[0])), uintptr(unsafe.Pointer(&size)), 0)
 		switch n := int(size) / 4; {
 		case errno == unix.ERANGE && n > len(groups):
 			groups = make([]uint32, n)

@@ -10,8 +10,9 @@ import (
 
 const network = "unixpacket"
 
-// errNoPackets says why nothing here works: no other system has packet sockets, memfd and eventfd together.
-var errNoPackets = errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+// errNoPackets says why nothing here works: only Linux has packet sockets, memfd and eventfd.
+var errNoPackets = errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS +
+	"; open the NIC inside the process instead (weft.Open)")
 
 type packets struct{}
 
@@ -31,12 +32,12 @@ func peer(*net.UnixConn) (Peer, error) { return Peer{}, errNoPackets }
 
 func closeAll([]int) {}
 
-// Reach is for the sockets of daemons, which are only on Linux.
+// Reach always fails: only Linux has sockets of daemons.
 func Reach(string) (string, func() error, error) { return "", nil, errNoPackets }
 
 func checkPrivate(string) error                   { return errNoPackets }
 func makeDirectory(string) error                  { return errNoPackets }
 func vouched(*net.UnixConn, string) (Peer, error) { return Peer{}, errNoPackets }
 
-// CheckState looks at nothing: a daemon does not start here.
+// CheckState checks nothing: a daemon does not start here.
 func CheckState(string) error { return nil }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A page without an entry would end the list, since it goes on where it began.
+// A page without an entry would end the list, since the next page would begin at the same index.
 func TestAnEntryLongerThanAPageIsAPage(t *testing.T) {
 	all := []string{"short", strings.Repeat("x", ListBytes), strings.Repeat("y", 2*ListBytes), "last"}
 	var got []string

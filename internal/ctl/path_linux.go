@@ -8,11 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longestPath is what fits into the address of a socket, beside the zero at its end.
+// longestPath is the longest path in the address of a socket, without the zero at its end.
 const longestPath = len(unix.RawSockaddrUnix{}.Path) - 1
 
-// Reach returns a path to a socket that fits into its address: a longer one leads there by its directory, which must be
-// kept open as long as the path is used. A temporary directory may well have a name of half the length by itself.
+// Reach returns a path to a socket that fits into a socket address. A longer path is shortened
+// through the file descriptor of its directory, which must stay open while the path is used. The
+// name of a temporary directory alone may take half of the length.
 func Reach(path string) (short string, done func() error, err error) {
 	if len(path) <= longestPath {
 		return path, func() error { return nil }, nil

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// accepted is the daemon's end of a connection whose other end is quiet.
+// accepted returns the daemon's end of a connection whose other end is quiet.
 func accepted(t *testing.T) (daemon *Client, quiet *Conn) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nic.sock")
@@ -39,7 +39,8 @@ func ends(t *testing.T, what string, f func() error) error {
 	}
 }
 
-// A client that reads no replies would keep the slot of its process, and the end of the daemon waiting.
+// Without a bound, a client that reads no replies would hold the slot of its process, and delay
+// the end of the daemon.
 func TestAClientThatReadsNothingHoldsUpNoReply(t *testing.T) {
 	daemon, _ := accepted(t)
 	daemon.patience = time.Millisecond
@@ -54,7 +55,8 @@ func TestAClientThatReadsNothingHoldsUpNoReply(t *testing.T) {
 	}
 }
 
-// The daemon turns only a few clients away at once. Those that ask nothing must not keep the others from their reason.
+// The daemon turns only a few clients away at once. Clients that send no request must not keep
+// the others from learning their reason.
 func TestAClientThatAsksNothingIsTurnedAwayAllTheSame(t *testing.T) {
 	daemon, quiet := accepted(t)
 	daemon.askPatience = time.Millisecond

@@ -8,13 +8,15 @@ import (
 	"slices"
 )
 
-// Programs other than daemons leave sockets where tools of the same user find them without being told a path: each kind of program in a directory
-// of its own, beside the sockets of daemons. These directories are the user's alone, mode 0700, so what is in them the user has put there.
+// Programs other than daemons leave sockets where tools of the same user find them without being
+// told a path. Each kind of program has its own directory next to the sockets of daemons. These
+// directories are the user's alone, with mode 0700, so only the user can have put anything there.
 
-// Places are the directories in which programs of a kind may have left sockets, the first choice first:
+// Places returns the directories in which programs of a kind may have left sockets, the first
+// choice first:
 //
-//	beside $WEFT_SOCKET, if it is set
-//	beside the default sockets of the user's own daemon; for root beside the host's
+//	next to $WEFT_SOCKET, if it is set
+//	next to the default sockets of the user's own daemon; for root next to the host's
 func Places(kind string) (all []string) {
 	add := func(dir string) {
 		if dir = filepath.Join(dir, kind); !slices.Contains(all, dir) {
@@ -34,7 +36,7 @@ func Places(kind string) (all []string) {
 	return all
 }
 
-// MakePlace makes the first of the Places that can be made and is the user's alone.
+// MakePlace makes the first of the Places that can be made and belongs to the user alone.
 func MakePlace(kind string) (dir string, err error) {
 	var errs []error
 	for _, dir := range Places(kind) {
@@ -48,7 +50,7 @@ func MakePlace(kind string) (dir string, err error) {
 }
 
 func makePlace(dir string) error {
-	if err := makeDirectory(dir); err != nil { // the one above
+	if err := makeDirectory(dir); err != nil { // its parent
 		return err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -57,8 +59,8 @@ func makePlace(dir string) error {
 	return checkPrivate(dir)
 }
 
-// Left lists the sockets that programs of a kind have left in the Places. The error is of places that are not the user's alone; what is there
-// is not listed.
+// Left lists the sockets that programs of a kind have left in the Places. It does not list those
+// in a place that is not the user's alone; the error names such places.
 func Left(kind string) (sockets []string, err error) {
 	var errs []error
 	for _, dir := range Places(kind) {
@@ -69,7 +71,8 @@ func Left(kind string) (sockets []string, err error) {
 			errs = append(errs, err)
 			continue
 		}
-		found, _ := filepath.Glob(filepath.Join(dir, "*.sock")) // an error is one of the pattern
+		// An error concerns the pattern only.
+		found, _ := filepath.Glob(filepath.Join(dir, "*.sock"))
 		sockets = append(sockets, found...)
 	}
 	return sockets, errors.Join(errs...)

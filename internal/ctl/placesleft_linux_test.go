@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// A directory in which others can put a socket is none for a daemon, but for one in which nobody removes another's.
+// A daemon refuses a directory in which others can put a socket, unless no user there can remove
+// files of another.
 func TestADirectoryIsTakenIfOthersCannotPutTheirSocketThere(t *testing.T) {
 	for mode, good := range map[os.FileMode]bool{0o755: true, 0o700: true, 0o775: false, 0o757: false, 0o777: false, 0o777 | os.ModeSticky: true} {
 		dir := directory(t, filepath.Join(t.TempDir(), "run"), os.Getuid(), mode)
@@ -30,7 +31,7 @@ func TestADirectoryIsTakenIfOthersCannotPutTheirSocketThere(t *testing.T) {
 	}
 }
 
-// A directory that others can enter holds nothing of a user's programs.
+// A directory that others can enter holds no sockets of a user's programs.
 func TestSocketsThatProgramsHaveLeftAreFoundInPlacesOfTheUserAlone(t *testing.T) {
 	top := directory(t, filepath.Join(t.TempDir(), "top"), os.Getuid(), 0o755)
 	t.Setenv(socketVariable, filepath.Join(top, "nic.sock"))
@@ -49,7 +50,7 @@ func TestSocketsThatProgramsHaveLeftAreFoundInPlacesOfTheUserAlone(t *testing.T)
 	if l, _ := mine(); len(l) > 0 {
 		t.Errorf("before there is a place: %q", l)
 	}
-	for range 2 { // the second finds it
+	for range 2 { // the second call finds it
 		dir, err := MakePlace("pools")
 		if err != nil || dir != filepath.Join(top, "pools") {
 			t.Fatalf("the place is %q, %v", dir, err)
@@ -82,7 +83,7 @@ func TestSocketsThatProgramsHaveLeftAreFoundInPlacesOfTheUserAlone(t *testing.T)
 
 func TestASocketForOneUserIsThatUsersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "job.sock")
-	for range 2 { // the second replaces it
+	for range 2 { // the second call replaces it
 		l, err := ListenFor(path, os.Getuid())
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +98,7 @@ func TestASocketForOneUserIsThatUsersAlone(t *testing.T) {
 	if _, err := ListenFor(filepath.Join(path, "below"), os.Getuid()); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("listen for user %d", os.Getuid())) {
 		t.Errorf("a socket below a socket: %v", err)
 	}
-	for _, other := range []string{path + ".new", path} { // what is no socket is nobody's to remove
+	for _, other := range []string{path + ".new", path} { // anything but a socket stays
 		os.Remove(other)
 		if err := os.WriteFile(other, []byte("precious"), 0o600); err != nil {
 			t.Fatal(err)

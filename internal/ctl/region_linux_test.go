@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// As soon as the daemon has agreed to a Free, the next Alloc of another goroutine may get the same id and enter its own
-// memory under it. Were the old memory still to be looked up then, the new one would be unmapped.
+// As soon as the daemon has agreed to a Free, the next Alloc of another goroutine may get the
+// same id and enter its own memory under it. If Free looked up the old memory only then, it would
+// unmap the new one.
 func TestFreeLooksItsMemoryUpBeforeTheIdCanBeAnothers(t *testing.T) {
 	const id = 3
 	a := &Attachment{regions: make(map[uint32][]byte)}
@@ -67,7 +68,8 @@ func TestARegionThatCannotBeMappedIsGivenBack(t *testing.T) {
 	a := &Attachment{regions: make(map[uint32][]byte)}
 	a.conn = dial(t, serve(t, func(c *Client, r *Request) error {
 		if r.Op == OpAlloc {
-			return c.Reply(&Reply{Region: &Region{ID: 7, Bytes: r.Alloc.Bytes}}, memfd(t, 0)) // what is empty cannot be mapped
+			// empty memory cannot be mapped
+			return c.Reply(&Reply{Region: &Region{ID: 7, Bytes: r.Alloc.Bytes}}, memfd(t, 0))
 		}
 		freed.Store(r.Free.Region)
 		return c.Reply(&Reply{})

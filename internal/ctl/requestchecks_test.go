@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// remoteOps are the operations that one NIC may ask another for.
+// remoteOps holds the operations that one NIC may ask another for.
 var remoteOps = []string{OpStat, OpNodes, OpNames, OpProcesses, OpGroups, OpMemory, OpProgram, OpJob}
 
 // wholeRequests returns a good request of each operation.
@@ -59,7 +59,7 @@ func TestARequestOfEachOperationIsTakenAndNoneWithoutItsArguments(t *testing.T) 
 	}
 }
 
-// A process must not attach, allocate or end the daemon at another NIC by way of its own.
+// A process must not attach, allocate or end the daemon at another NIC through its own.
 func TestOnlyRequestsThatLookOrThatTheOtherNICAuthorisesGoToAnotherNIC(t *testing.T) {
 	for _, r := range wholeRequests() {
 		r.NIC = 7

@@ -11,10 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each test here has callers of an attached process, what listens for its wake-ups, and its daemon take a few steps in every order. The wake
-// socket is a real one. What the NIC and the process share beside it is plain, with a step where it is an atomic word.
+// Each test here runs a few steps of the callers of an attached process, of the listener for its
+// wake-ups, and of its daemon, in every order. The wake socket is a real one. All other memory
+// that the NIC and the process share is plain, with a step where the real one is an atomic word.
 
-// comes reports whether a read of the wake socket returns at once. The rewritten source waits for that.
+// comes reports whether a read of the wake socket returns at once. The rewritten source waits for
+// that.
 func (a *Attachment) comes() bool {
 	c, err := a.wake.SyscallConn()
 	if err != nil {
@@ -25,13 +27,13 @@ func (a *Attachment) comes() bool {
 	return n > 0
 }
 
-var _ = (*Attachment).comes // else nothing uses it in the source as it stands
+var _ = (*Attachment).comes // otherwise the source as it stands does not use it
 
 // scheduledDaemon is the other end of an attachment.
 type scheduledDaemon struct {
 	r        *interleave.Run
 	wake     int
-	sleeping bool // the process has said so
+	sleeping bool // the process has said that it sleeps
 }
 
 // attached makes a waiter and its daemon for one schedule.
@@ -74,7 +76,7 @@ func (d *scheduledDaemon) end() {
 	}
 }
 
-// condition is what a caller waits for: a word that the NIC writes.
+// condition returns the condition of a caller: a word that the NIC writes.
 func condition(of *bool) func() bool {
 	return func() bool {
 		interleave.Step()
@@ -105,7 +107,7 @@ func TestEveryScheduleOfAWakeUpAndAnAttachedProcess(t *testing.T) {
 	})
 }
 
-// One of the two looks for both, or each sleeps.
+// One of the two callers looks for both, or both sleep.
 func TestEveryScheduleOfTwoOfAnAttachedProcess(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 2, Least: 500}, func(r *interleave.Run) {
 		_, w, d := attached(t, r)
@@ -144,7 +146,7 @@ func TestEveryScheduleOfTheEndOfADaemon(t *testing.T) {
 	})
 }
 
-// What came before the end counts, whenever it is seen.
+// A completion before the end counts, whenever it is seen.
 func TestEveryScheduleOfACompletionBeforeTheEnd(t *testing.T) {
 	interleave.Explore(t, interleave.Options{Delays: 3, Least: 100}, func(r *interleave.Run) {
 		_, w, d := attached(t, r)
@@ -171,7 +173,7 @@ func TestEveryScheduleOfAnAttachmentThatIsClosed(t *testing.T) {
 		})
 		r.Go("closer", func() {
 			interleave.Step()
-			_ = a.Close() // of a connection that has ended
+			_ = a.Close() // the connection has ended
 		})
 	})
 }

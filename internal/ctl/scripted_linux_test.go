@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answers serves each request with a reply and descriptors, which stay the caller's, and notes the requests.
+// answers serves each request with a reply and descriptors, which stay the caller's, and notes
+// the requests.
 type answers struct {
 	mu    sync.Mutex
 	of    func(r *Request) (*Reply, []int)
@@ -25,7 +26,7 @@ func (a *answers) serve(t *testing.T) string {
 		a.asked = append(a.asked, *r)
 		reply, fds := a.of(r)
 		a.mu.Unlock()
-		if r.Op == OpLinks { // of a caller that sends memory next
+		if r.Op == OpLinks { // the caller sends memory next
 			c.TakeMemory()
 		}
 		err := c.Reply(reply, fds...)
@@ -34,22 +35,22 @@ func (a *answers) serve(t *testing.T) string {
 	})
 }
 
-// set replaces what the daemon answers from now on, and forgets what was asked.
+// set replaces the daemon's answers from now on, and forgets the requests so far.
 func (a *answers) set(of func(r *Request) (*Reply, []int)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.of, a.asked = of, nil
 }
 
-// requests returns what was asked since set.
+// requests returns the requests since set.
 func (a *answers) requests() []Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.asked)
 }
 
-// questions are the methods that need a part of their reply: each by the part that its reply lacks, and how
-// many descriptors come with it.
+// questions holds the methods that need a part of their reply, with the part that the reply
+// lacks, and the number of descriptors that come with it.
 var questions = []struct {
 	lacks  string
 	fds    int
@@ -132,7 +133,8 @@ func wrong(err error, right bool) error {
 	return err
 }
 
-// A daemon of another build, or a broken one, may leave out a part: the caller gets an error and no descriptor stays open.
+// A broken daemon, or one of another build, may leave out a part. The caller then gets an error,
+// and no descriptor stays open.
 func TestAReplyThatLacksItsPartIsAnErrorAndLeavesNothingOpen(t *testing.T) {
 	a := &answers{of: func(*Request) (*Reply, []int) { return &Reply{}, nil }}
 	path := a.serve(t)
@@ -180,7 +182,8 @@ func TestAReplyThatLacksItsPartIsAnErrorAndLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// closedAgain waits until no more descriptors are open than before: the other end closes its own a moment later.
+// closedAgain waits until no more descriptors are open than before: the other end closes its
+// descriptors a moment later.
 func closedAgain(t *testing.T, what string, before int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); openFiles(t) > before; time.Sleep(time.Millisecond) {
@@ -190,7 +193,7 @@ func closedAgain(t *testing.T, what string, before int) {
 	}
 }
 
-// lastingMemory is memory of one page that cannot be made shorter.
+// lastingMemory returns memory of one page that cannot be made shorter.
 func lastingMemory(t *testing.T) int {
 	t.Helper()
 	fd := memfd(t, 4096)

@@ -5,9 +5,11 @@ import (
 	"errors"
 )
 
-// Share makes the segment with a number at the daemon, with so many bytes of data, or shares one that is there, and maps it: its data, and the locks
-// and flags behind it. leave lets it go; nothing may use the memory any more then.
-func (a *Attachment) Share(ctx context.Context, id uint32, bytes int) (mem []byte, leave func(context.Context) error, err error) {
+// Share makes the segment with a number at the daemon, with bytes bytes of data, or shares the
+// existing one. It maps the data, and the locks and flags that follow it. leave releases the
+// segment; its memory may not be used afterwards.
+func (a *Attachment) Share(ctx context.Context, id uint32, bytes int) (mem []byte,
+	leave func(context.Context) error, err error) {
 	r, fds, err := a.conn.call(ctx, &Request{Op: OpShare, Segment: &SharedSegment{ID: id, Bytes: int64(bytes)}}, 1)
 	if err != nil {
 		return nil, nil, a.explain(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// aSegment answers as a daemon does that has one segment.
+// aSegment answers like a daemon that has one segment.
 func aSegment(mem []byte) func(r *Request) (*Reply, []int) {
 	return func(r *Request) (*Reply, []int) {
 		s := r.Tool
@@ -23,7 +23,7 @@ func aSegment(mem []byte) func(r *Request) (*Reply, []int) {
 	}
 }
 
-// held returns what is in the memory of a daemon's segment.
+// held returns the content of a daemon's segment.
 func held(a *answers, mem []byte) []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +84,8 @@ func TestAReadBehindTheEndOfASegmentAsksForNoByte(t *testing.T) {
 	}
 }
 
-// Each request of a read or write may fail. The caller gets that error, and no later request follows.
+// Each request of a read or write may fail. The caller gets that error, and no later request
+// follows.
 func TestAReadOrWriteOfASegmentEndsWithTheFirstPieceThatFails(t *testing.T) {
 	mem := make([]byte, 3*SegmentPiece)
 	a := &answers{of: aSegment(mem)}
@@ -105,7 +106,7 @@ func TestAReadOrWriteOfASegmentEndsWithTheFirstPieceThatFails(t *testing.T) {
 			t.Errorf("request %d of a read fails: %d bytes, %v after %d requests", n, len(data), err, len(a.requests()))
 		}
 		if n == 4 {
-			break // a write has no request that only looks
+			break // a write has no request that only reads
 		}
 		failAt(n, ErrorReply(ErrNoSegment))
 		if err := c.WriteSegment(t.Context(), 3, 0, make([]byte, len(mem))); !errors.Is(err, ErrNoSegment) || len(a.requests()) != n {

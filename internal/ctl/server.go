@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/filemem"
 )
 
-// ErrSocketTaken is what Listen ends with when another daemon listens there.
+// ErrSocketTaken is the error of Listen if another daemon listens there.
 var ErrSocketTaken = errors.New("another daemon has the socket")
 
 // Listener is the daemon's end of the socket.
@@ -24,12 +24,14 @@ type Listener struct {
 	once sync.Once
 }
 
-// Listen makes the socket at path. A lock beside it (path + ".lock") tells a daemon that lives from a socket that one
-// left behind: that is removed, whereas the living one's is an error that names it. mode is the socket's; connecting
-// needs permission to write. A directory in which strangers could put another socket is refused (ErrNotTrusted).
+// Listen makes the socket at path. A lock next to it (path + ".lock") distinguishes a living
+// daemon from a stale socket. Listen removes a stale socket, and returns an error that names the
+// living daemon. mode is the socket's; connecting needs permission to write. Listen refuses a
+// directory in which strangers could put another socket (ErrNotTrusted).
 func Listen(path string, mode os.FileMode) (*Listener, error) {
 	if runtime.GOOS != "linux" {
-		return nil, errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS + "; open the NIC inside the process instead (weft.Open)")
+		return nil, errors.New("a NIC daemon needs Linux, this is " + runtime.GOOS +
+			"; open the NIC inside the process instead (weft.Open)")
 	}
 	if err := makeDirectory(path); err != nil {
 		return nil, err
@@ -48,8 +50,8 @@ func Listen(path string, mode os.FileMode) (*Listener, error) {
 	return &Listener{path: path, l: l, lock: lock}, nil
 }
 
-// ListenFor makes a further socket of a daemon, to which only root and the user uid can connect. It has no lock of its own:
-// its path must be below that of a socket of the caller's.
+// ListenFor makes a further socket of a daemon, to which only root and the user uid can connect.
+// It has no own lock: its path must be below that of a socket of the caller's.
 func ListenFor(path string, uid int) (*Listener, error) {
 	l, err := listen(path, 0o600, uid)
 	if err != nil {
@@ -58,8 +60,9 @@ func ListenFor(path string, uid int) (*Listener, error) {
 	return &Listener{path: path, l: l}, nil
 }
 
-// listen replaces what an earlier daemon left at path, with the lock held. No process can connect before the mode and the owner
-// are set: the socket is made under another name and then moved to its place.
+// listen replaces a socket that an earlier daemon left at path. The caller holds the lock. No
+// process can connect before the mode and the owner are set: listen makes the socket under
+// another name, and then moves it to its place.
 func listen(path string, mode os.FileMode, uid int) (*net.UnixListener, error) {
 	making := path + ".new"
 	if err := RemoveSocket(making); err != nil {
@@ -89,7 +92,8 @@ func listen(path string, mode os.FileMode, uid int) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// RemoveSocket removes a socket, and nothing else that may be at path. There may be nothing.
+// RemoveSocket removes the socket at path. It returns an error if path is anything but a socket,
+// and nil if there is nothing.
 func RemoveSocket(path string) error {
 	st, err := os.Lstat(path)
 	switch {
@@ -103,7 +107,7 @@ func RemoveSocket(path string) error {
 	return os.Remove(path)
 }
 
-// Close stops listening, removes the socket, and lets the lock go. A second Close does nothing.
+// Close stops listening, removes the socket, and releases the lock. A second Close does nothing.
 func (l *Listener) Close() (err error) {
 	l.once.Do(func() {
 		err = errors.Join(RemoveSocket(l.path), l.l.Close())
@@ -124,7 +128,8 @@ func (l *Listener) Accept() (*Client, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &Client{Peer: p, c: c, p: newPackets(c, MaxRequest, 0), patience: replyWithin, askPatience: turnAwayWithin}, nil
+	return &Client{Peer: p, c: c, p: newPackets(c, MaxRequest, 0), patience: replyWithin,
+		askPatience: turnAwayWithin}, nil
 }
 
 // Client is the daemon's end of one connection.
@@ -132,25 +137,25 @@ type Client struct {
 	Peer Peer
 
 	c     *net.UnixConn
-	mu    sync.Mutex // one reply at a time
+	mu    sync.Mutex // held during one reply
 	p     *packets
-	given []int // descriptors that came
+	given []int // received descriptors
 
 	patience, askPatience time.Duration // replyWithin, turnAwayWithin
 }
 
-// replyWithin bounds how long a client may leave its replies unread.
+// replyWithin is how long a client may leave its replies unread.
 const replyWithin = 5 * time.Second
 
-// turnAwayWithin bounds how long an unwanted client may take to ask.
+// turnAwayWithin is how long an unwanted client may take to send its request.
 const turnAwayWithin = time.Second
 
-// Receive waits for the next request. One that cannot be understood is answered here; the error then says that the
-// connection is to be closed. io.EOF says that the client is gone.
+// Receive waits for the next request. It answers a malformed request itself; its error then means
+// that the caller must close the connection. io.EOF means that the client is gone.
 func (c *Client) Receive() (*Request, error) {
 	b, fds, err := c.p.receive()
 	c.given = append(c.given, fds...)
-	if errors.Is(err, ErrBadRequest) { // too long, or with descriptors of one that may send none
+	if errors.Is(err, ErrBadRequest) { // too long, or with descriptors that the client may not send
 		return nil, errors.Join(err, c.Refuse(err))
 	}
 	if err != nil {
@@ -166,15 +171,17 @@ func (c *Client) Receive() (*Request, error) {
 	return r, nil
 }
 
-// TakeMemory lets the client, which has become a process, send memory of its own. Before, the kernel lets go of each descriptor that
-// comes. Its requests have at most 4,096 bytes from now on.
+// TakeMemory lets the client, which has become a process, send its own memory. Before that, the
+// kernel discards each descriptor that comes. From now on, requests of the client have at most
+// 4,096 bytes.
 func (c *Client) TakeMemory() {
 	c.p.expect(1)
 	c.p.shorten(maxProcessRequest)
 }
 
-// give gives a request its descriptor, which has to be one of memory that lasts. One of another kind ends the connection, since to close it may
-// take as long as the program does whose file system it is of: a client that means well has looked at it before.
+// give assigns a request its descriptor, which must be of lasting memory. A descriptor of another
+// kind ends the connection: closing it may take as long as the program that serves its file
+// system likes. An honest client has checked it before.
 func (c *Client) give(r *Request, fds []int) error {
 	switch {
 	case r.Op != OpRegister && len(fds) > 0:
@@ -191,7 +198,7 @@ func (c *Client) give(r *Request, fds []int) error {
 	return nil
 }
 
-// Reply answers, with descriptors that stay the caller's.
+// Reply sends the answer, with descriptors that stay the caller's.
 func (c *Client) Reply(r *Reply, fds ...int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,11 +208,13 @@ func (c *Client) Reply(r *Reply, fds ...int) error {
 	return c.p.send(r, fds...)
 }
 
-// Refuse answers with an error; what it wraps of this package's sentinels, the client will find.
+// Refuse answers with an error. The client's error wraps the same sentinel of this package, if
+// err wraps one.
 func (c *Client) Refuse(err error) error { return c.Reply(ErrorReply(err)) }
 
-// TurnAway answers the first request with an error and closes: an unwanted client shall know why. It waits for the
-// request, since closing with one unread would lose the answer, but not for long.
+// TurnAway answers the first request with an error and closes the connection, so that an unwanted
+// client learns the reason. It waits for the request, since closing the connection with an unread
+// request would lose the answer. It waits at most turnAwayWithin.
 func (c *Client) TurnAway(err error) error {
 	if e := c.c.SetReadDeadline(time.Now().Add(c.askPatience)); e != nil {
 		return errors.Join(e, c.Close())
@@ -219,18 +228,19 @@ func (c *Client) TurnAway(err error) error {
 // Close ends the connection.
 func (c *Client) Close() error { return c.c.Close() }
 
-// Holds reports whether descriptors have come that LetGo has not closed.
+// Holds reports whether there are received descriptors that LetGo has not closed.
 func (c *Client) Holds() bool { return len(c.given) > 0 }
 
-// LetGo closes the descriptors that have come, once their request is answered. Behind an error of Receive it may take as long as the process that sent
-// them likes.
+// LetGo closes the received descriptors, once their request is answered. After an error of
+// Receive it may take as long as the sending process likes.
 func (c *Client) LetGo() {
 	closeAll(c.given)
 	c.given = c.given[:0]
 }
 
-// Page cuts the part of a list that the next reply carries, as many entries as ListBytes hold but one at least, and says
-// where the one after goes on; 0 is nowhere.
+// Page returns the part of a list for the next reply, from index from on, and the index at which
+// the part after it begins, or 0 at the end. The part has at most ListBytes bytes, but at least
+// one entry.
 func Page[T any](all []T, from int) (page []T, next int) {
 	from = min(from, len(all))
 	size := 0

@@ -7,31 +7,36 @@ import (
 	"strconv"
 )
 
-// HostSocket is where the daemon of the whole host listens: the one that root starts without saying where.
+// HostSocket is the socket of the daemon of the whole host: the one that root starts without a
+// path.
 const HostSocket = "/run/weft/nic.sock"
 
-// socketVariable names the socket of processes and tools that are told none.
+// socketVariable is the environment variable with the socket of processes and tools that name
+// none.
 const socketVariable = "WEFT_SOCKET"
 
-// ErrNotTrusted says that a socket could be that of another user than it should be: of a daemon that a stranger started, or in a
-// directory that a stranger can change. A daemon makes and seals the memory that it shares with a process; a false one need not.
+// ErrNotTrusted means that a socket may belong to the wrong user: the daemon was started by a
+// stranger, or a stranger can change the directory. A daemon makes and seals the memory that it
+// shares with a process; a false daemon need not.
 var ErrNotTrusted = errors.New("not trusted")
 
-// Sockets are the places where a daemon that serves this user may listen when nothing is said of the place, the first choice first. A
-// daemon takes the first, and clients try each in turn:
+// Sockets returns the places where a daemon that serves this user may listen if no place is
+// given, the first choice first. A daemon takes the first, and clients try each in turn:
 //
 //	$WEFT_SOCKET                    alone, if it is set
 //	$XDG_RUNTIME_DIR/weft/nic.sock  the user's own daemon
-//	/run/user/UID/weft/nic.sock     the same for cron, su and services, which have the directory and not the variable
-//	TMPDIR/weft-UID/nic.sock        the same where there is no runtime directory
-//	/run/weft/nic.sock              the host's; for root the only one
+//	/run/user/UID/weft/nic.sock     the same for cron, su and services, which lack the variable
+//	TMPDIR/weft-UID/nic.sock        the same if there is no runtime directory
+//	/run/weft/nic.sock              the host's daemon; for root the only place
 //
-// All but the first are places whose directories only the user or root can make, or are checked for it: see checkPrivate, makeDirectory and vouched.
+// Only the user or root can make the directories of all places but the first, or they are checked
+// for that: see checkPrivate, makeDirectory and vouched.
 func Sockets() []string {
 	return thisUser().sockets()
 }
 
-// account is a user, and the directory below which the system keeps a directory for each user that is logged in.
+// account is a user, and the directory in which the system keeps a directory for each user that
+// is logged in.
 type account struct {
 	uid     int
 	runtime string
@@ -39,7 +44,7 @@ type account struct {
 
 func thisUser() account { return account{os.Getuid(), "/run/user"} }
 
-// sockets are the Sockets of a user, in this process's environment.
+// sockets returns the Sockets of a user, in this process's environment.
 func (a account) sockets() (all []string) {
 	if s, _ := CutLink(os.Getenv(socketVariable)); s != "" {
 		return []string{s}
@@ -53,10 +58,11 @@ func (a account) sockets() (all []string) {
 	return append(all, HostSocket)
 }
 
-// DefaultSocket is where a daemon listens that is not told where.
+// DefaultSocket returns the socket of a daemon that is given none.
 func DefaultSocket() string { return Sockets()[0] }
 
-// Private reports whether path is one of the user's own default sockets. Their directories are the user's alone, mode 0700.
+// Private reports whether path is one of the user's own default sockets. Their directories belong
+// to the user alone, with mode 0700.
 func Private(path string) bool {
 	if os.Getuid() == 0 {
 		return false
@@ -69,7 +75,7 @@ func Private(path string) bool {
 	return false
 }
 
-// privateDirectories are where a user's own daemon may have its socket.
+// privateDirectories returns the directories where a user's own daemon may have its socket.
 func (a account) privateDirectories() (all []string) {
 	uid := strconv.Itoa(a.uid)
 	usual := filepath.Join(a.runtime, uid)

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// What the test's binary does when it is started as another user: listen at a socket until its input ends, or dial one.
+// The variable holds the role of the test's binary when it is started as another user: it listens
+// at a socket until its input ends, or dials one.
 const roleVariable = "WEFT_CTL_ROLE"
 
 func TestMain(m *testing.M) {
@@ -44,11 +45,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// as starts this binary as another user, and returns the first line that it prints. A daemon lives until the test ends.
+// as starts this binary as another user, and returns the first line that it prints. A daemon
+// lives until the test ends.
 func as(t *testing.T, uid uint32, tmp, role, path string) string {
 	t.Helper()
 	x := exec.Command("/proc/self/exe")
-	x.Env = []string{roleVariable + "=" + role + "=" + path, "TMPDIR=" + tmp} // as cron's: no XDG_RUNTIME_DIR, no WEFT_SOCKET
+	// like cron's environment: no XDG_RUNTIME_DIR, no WEFT_SOCKET
+	x.Env = []string{roleVariable + "=" + role + "=" + path, "TMPDIR=" + tmp}
 	x.Dir = "/"
 	x.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	in, err := x.StdinPipe()
@@ -72,7 +75,8 @@ func as(t *testing.T, uid uint32, tmp, role, path string) string {
 	return line
 }
 
-// ownTmp is a directory as /tmp is, which all users write to, below one that only root does.
+// ownTmp returns a directory like /tmp, to which all users may write, below one to which only
+// root may.
 func ownTmp(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -90,7 +94,7 @@ func ownTmp(t *testing.T) string {
 	return tmp
 }
 
-// directory makes one that belongs to a user.
+// directory makes a directory that belongs to a user.
 func directory(t *testing.T, path string, uid int, mode os.FileMode) string {
 	t.Helper()
 	if err := errors.Join(os.Mkdir(path, 0o700), os.Chmod(path, mode), os.Chown(path, uid, uid)); err != nil {
@@ -108,9 +112,10 @@ func says(t *testing.T, what, got string, want ...string) {
 	}
 }
 
-const stranger, user = 65533, 65532 // uids that nothing else here has
+const stranger, user = 65533, 65532 // uids that nothing else uses
 
-// A user who made /tmp/weft-UID first could once have the processes of user UID attach to another daemon.
+// Once, a user who made /tmp/weft-UID first could make the processes of user UID attach to
+// another daemon.
 func TestAStrangersDaemonIsNotAttachedTo(t *testing.T) {
 	tmp := ownTmp(t)
 	dir := directory(t, filepath.Join(tmp, fmt.Sprintf("weft-%d", user)), stranger, 0o755)
@@ -121,12 +126,13 @@ func TestAStrangersDaemonIsNotAttachedTo(t *testing.T) {
 	says(t, "the user's daemon", as(t, user, tmp, "listen", socket), "not trusted", dir, fmt.Sprintf("is user %d's", stranger))
 }
 
-// A place whose name says nothing of its user is as bad if a stranger could have made it.
+// A place whose name does not tell its user is as bad if a stranger could have made it.
 func TestADaemonIsTrustedByWhoseItsPlaceIs(t *testing.T) {
 	tmp := ownTmp(t)
 	root := filepath.Dir(tmp)
 	theirs := filepath.Join(directory(t, filepath.Join(tmp, "weft"), stranger, 0o755), "nic.sock")
-	service := filepath.Join(directory(t, filepath.Join(root, "run"), stranger, 0o755), "nic.sock") // as systemd makes /run/weft for a service's user
+	// as systemd makes /run/weft for a service's user
+	service := filepath.Join(directory(t, filepath.Join(root, "run"), stranger, 0o755), "nic.sock")
 	for _, s := range []string{theirs, service} {
 		says(t, "a daemon at "+s, as(t, stranger, tmp, "listen", s), "ready")
 	}
@@ -160,7 +166,7 @@ func TestADaemonRefusesADirectoryThatOthersCanChange(t *testing.T) {
 	}
 }
 
-// Daemon and clients have one list of places: a client without a socket of its own user's finds the host's.
+// Daemon and clients have one list of places. A client whose user has no daemon finds the host's.
 func TestAClientTriesThePlacesInTurn(t *testing.T) {
 	one := serve(t, func(c *Client, _ *Request) error { return c.Reply(&Reply{}) })
 	none := filepath.Join(t.TempDir(), "nic.sock")
@@ -193,7 +199,7 @@ func TestTheHostsSocketIsTheLastPlaceOfAUserAndTheOnlyOneOfRoot(t *testing.T) {
 	}
 }
 
-// The document had no word of the directory for temporary files, which any user can make.
+// The document did not mention the directory for temporary files, which any user can make.
 func TestThePlacesInTheDocumentAreTriedInItsOrder(t *testing.T) {
 	document, err := os.ReadFile("../../docs/nic.md")
 	if err != nil {
@@ -234,7 +240,7 @@ func TestThePlacesInTheDocumentAreTriedInItsOrder(t *testing.T) {
 	try("a user who is not logged in", account{user, tmp}, want[2:])
 }
 
-// A daemon that hangs has been "context deadline exceeded", and no more.
+// The error of a daemon that hangs used to be "context deadline exceeded" only.
 func TestACallThatIsNotAnsweredNamesTheDaemon(t *testing.T) {
 	socket := serve(t, func(*Client, *Request) error { return nil })
 	c := dial(t, socket)

@@ -25,7 +25,8 @@ func (w *Waiter) listen() {
 	}
 }
 
-// Kick tells the NIC that a command was posted, if it does not look by itself. The post must be visible by then.
+// Kick tells the NIC that a command was posted, if the NIC does not look unasked. The command
+// must be visible before Kick is called.
 func (w *Waiter) Kick() {
 	if !w.hooks.Listening() {
 		w.kicks.Add(1)
@@ -33,16 +34,16 @@ func (w *Waiter) Kick() {
 	}
 }
 
-// Wake has each waiter look again at what it waits for.
+// Wake makes each waiter check its condition again.
 func (w *Waiter) Wake() { w.waiters.WakeReady() }
 
 // Gone reports whether the daemon has gone or the attachment was closed.
 func (w *Waiter) Gone() bool { return w.a.gone.Load() }
 
-// Wait returns nil as soon as ready returns true. It ends with ctx's error when ctx is done, with ErrNICGone when the
-// daemon is gone, and with ErrClosed when the attachment was closed.
+// Wait returns nil as soon as ready returns true. It returns ctx's error when ctx is done,
+// ErrNICGone when the daemon is gone, and ErrClosed when the attachment was closed.
 //
-// ready is called from several goroutines: it may load atomics and nothing that blocks.
+// ready is called from several goroutines: it may load atomics, and must not block.
 func (w *Waiter) Wait(ctx context.Context, ready func() bool) error {
 	for {
 		if ready() {
@@ -67,7 +68,7 @@ func (w *Waiter) Wait(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// end says why nothing comes any more. What came before still counts.
+// end returns why a wait ends. A completion that came before the end still counts.
 func (w *Waiter) end(ready func() bool) error {
 	switch {
 	case ready():
@@ -82,11 +83,13 @@ var epoch = time.Now()
 
 func sinceEpoch() clock.Time { return clock.Time(time.Since(epoch)) }
 
-// turn lets others run once, and reports whether what is waited for is there then. Where processes that share a core wait for one another it
-// mostly is, and what look does besides would be time of both.
+// turn lets other threads run once, and reports whether the condition is true afterwards. If
+// processes that share a core wait for one another, it mostly is. The further work of look would
+// then cost time of both.
 func (w *Waiter) turn(ready func() bool) bool { return w.pace.Turn(w.giveWay, sinceEpoch) && ready() }
 
-// letRun lets others run once. Meanwhile the waiting word says on which processor this process waits, as look found it last.
+// letRun lets other threads run once. Meanwhile the waiting word holds the processor of this
+// process, as look last found it.
 func (w *Waiter) letRun() {
 	idle.Enter()
 	w.hooks.WaitsAt(w.at)
@@ -125,8 +128,8 @@ func (w *Waiter) look(ctx context.Context, ready func() bool) bool {
 	return true
 }
 
-// park sleeps until ready, the end, or ctx. Add has told the NIC that we sleep; what happened before it took notice is
-// seen by the last look.
+// park sleeps until ready, the end, or ctx. Add has told the NIC that we sleep. The last look
+// sees anything that happened before the NIC noticed that.
 func (w *Waiter) park(ctx context.Context, ready func() bool) error {
 	p := w.waiters.Add(ready)
 	defer w.waiters.Remove(p)

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Standing is where an attached process stands: what it has asked its NIC for that has not ended, and its
-// places in groups. The NIC knows it, so the program need not cooperate. The lists are bounded; the oldest
-// entries come first.
+// Standing is where an attached process stands: its requests to its NIC that have not ended, and
+// its places in groups. The NIC knows it, so the program need not cooperate. The lists are
+// bounded; the oldest entries come first.
 type Standing struct {
-	Parked bool `json:"parked,omitempty"` // a thread of it sleeps until the NIC tells it something
+	Parked bool `json:"parked,omitempty"` // a thread of it sleeps until the NIC wakes it
 
 	Groups     []GroupStanding `json:"groups,omitempty"`
-	MoreGroups int             `json:"more_groups,omitempty"` // that Groups does not list
+	MoreGroups int             `json:"more_groups,omitempty"` // groups that Groups does not list
 	Waits      []Wait          `json:"waits,omitempty"`
 	MoreWaits  int             `json:"more_waits,omitempty"`
 	Unread     []Unread        `json:"unread,omitempty"`
@@ -21,39 +21,50 @@ type Standing struct {
 
 // GroupStanding is the place of one process in a group.
 type GroupStanding struct {
-	Group   string `json:"group"`
-	Index   uint32 `json:"index,omitempty"` // tells groups with one name apart: its epoch, and the number of a part
-	Part    bool   `json:"part,omitempty"`  // it was split off a group, and its name means nothing to a reader
-	State   string `json:"state"`           // joining, open or broken
-	Size    int    `json:"size,omitempty"`  // members that the group has, or that the join waits for; 0: not known
-	Present int    `json:"present"`         // members that are there
-	Rank    int    `json:"rank"`            // in the group; -1 while it joins
+	Group string `json:"group"`
+	// Distinguishes groups of one name: epoch, and number of a part.
+	Index uint32 `json:"index,omitempty"`
+	// It was split off a group, and its name means nothing to people.
+	Part  bool   `json:"part,omitempty"`
+	State string `json:"state"` // joining, open or broken
+	// Members of the group, or those that the join waits for; 0: not known.
+	Size    int `json:"size,omitempty"`
+	Present int `json:"present"` // members present
+	Rank    int `json:"rank"`    // in the group; -1 while it joins
 
-	In    *GroupStep `json:"in,omitempty"`    // the oldest operation whose end it awaits; of a broken group, the operation that failed
+	// The oldest operation whose end it awaits. For a broken group, the operation that failed.
+	In    *GroupStep `json:"in,omitempty"`
 	Under int        `json:"under,omitempty"` // operations whose end it awaits
-	Done  uint32     `json:"done"`            // number of the last operation up to which all have ended well; 0 is the join
-	For   int64      `json:"for_ns"`          // since it entered In, or since its last operation ended if it is in none
+	// Number of the last operation up to which all have succeeded; 0 is the join.
+	Done uint32 `json:"done"`
+	// Since it entered In or, if it is in none, since its last operation ended.
+	For int64 `json:"for_ns"`
 
-	Mismatch bool     `json:"mismatch,omitempty"` // of a broken group: its members did different things
-	Lost     string   `json:"lost,omitempty"`     // else the member that has gone
+	// Mismatch means that a group broke since its members called different operations.
+	Mismatch bool     `json:"mismatch,omitempty"`
+	Lost     string   `json:"lost,omitempty"` // otherwise the member that has gone
 	LostAt   *Address `json:"lost_at,omitempty"`
 }
 
 // GroupStep is an operation of a group as one member has asked for it.
 type GroupStep struct {
-	Number uint32 `json:"number"`         // among the operations of the member in this group, from 1
+	Number uint32 `json:"number"`         // among the member's operations in this group, from 1
 	Kind   string `json:"kind"`           // join, barrier, broadcast, reduce
-	Root   string `json:"root,omitempty"` // name of the root; none: the operation has none
+	Root   string `json:"root,omitempty"` // name of the root; empty: the operation has none
 }
 
-// Wait is an operation of a process that has not ended. A receive or an inbox may be posted while its process
-// does something else.
+// Wait is an operation of a process that has not ended. A receive or an inbox may be posted while
+// its process does something else.
 type Wait struct {
-	What string `json:"what"`          // receive, reply, probe, datagram, inbox, send, answer, put, get, name, multicast, program
-	Why  string `json:"why,omitempty"` // of a send: name, order, turn, link, room, permission, accept, acknowledge, copies; of a receive: arriving
+	// One of receive, reply, probe, datagram, inbox, send, answer, put, get, name, multicast and
+	// program.
+	What string `json:"what"`
+	// For a send: name, order, turn, link, room, permission, accept, acknowledge or copies. For a
+	// receive: arriving.
+	Why string `json:"why,omitempty"`
 
-	Peer        string   `json:"peer,omitempty"` // name of the process that it waits for
-	At          *Address `json:"at,omitempty"`   // its address, if that is known
+	Peer        string   `json:"peer,omitempty"` // name of the awaited process
+	At          *Address `json:"at,omitempty"`   // its address, if known
 	Any         bool     `json:"any,omitempty"`  // any process may end the wait
 	Unreachable bool     `json:"unreachable,omitempty"`
 
@@ -85,9 +96,9 @@ const (
 	RankEnded           = "ended"
 )
 
-// Stuck returns the part of a job that is on the NIC's host: its ranks, by rank, each with its state and where it
-// stands. It returns also processes that the daemon did not start, if the application of their names is job. Of
-// such a job, only ID, NIC and Processes are set.
+// Stuck returns the part of a job on the NIC's host: its ranks, by rank, each with its state and
+// standing. It also returns processes that the daemon did not start, if the application of their
+// names is job. For such a job, only ID, NIC and Processes are set.
 func (n NIC) Stuck(ctx context.Context, job string) (part JobInfo, err error) {
 	for from := 0; ; {
 		r, err := n.job(ctx, &Job{What: JobStuck, ID: job}, from)
