@@ -8,12 +8,13 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// Asker is the user on whose behalf a request comes. The kernel or a proven NIC says who it is, and
-// never the request. Uploads and preparations belong to their asker.
+// Asker is the user on whose behalf a request comes. The kernel or a proven NIC tells that user;
+// the request never does. Uploads and preparations belong to their asker.
 type Asker struct {
-	NIC  registry.NICID // that passes the request on, and has proved its id; 0: the user is one of this host
-	User string         // the user's name; if NIC is not 0, that NIC vouches for it
-	UID  int            // the user's number if NIC is 0; else 0
+	// The NIC that sends the request, and has proved its id; 0: a user of this host.
+	NIC  registry.NICID
+	User string // the user's name; if NIC is not 0, that NIC vouches for it
+	UID  int    // the user's number if NIC is 0; else 0
 }
 
 // String describes the asker.
@@ -24,24 +25,24 @@ func (a Asker) String() string {
 	return fmt.Sprintf("NIC %v, for its user %q,", a.NIC, a.User)
 }
 
-// owner is the asker as the table of programs knows owners.
+// owner returns the asker as an owner in the table of programs.
 func (a Asker) owner() program.Owner {
 	return program.Owner{NIC: uint64(a.NIC), User: a.User, UID: a.UID}
 }
 
-// Rights are what an asker may do at a NIC. The zero value allows nothing.
+// Rights holds what an asker may do at a NIC. The zero value allows nothing.
 type Rights struct {
 	Look     bool // list programs, and read what they display
 	Change   bool // load, start and unload programs, and send to them
-	GuardAny bool // let programs guard processes of every user, and not of the asker alone
+	GuardAny bool // let programs guard processes of every user, not only the asker's
 
-	Cure string // what gives a right that is missing
+	Cure string // how to get a missing right
 }
 
-// Everything is what users may do with the NIC inside their own program.
+// Everything returns the rights of any asker at a NIC inside the user's own program: all of them.
 func Everything(Asker) Rights { return Rights{Look: true, Change: true, GuardAny: true} }
 
-// refuse reports why an asker may not do what a request asks for; nil: it may.
+// refuse returns why an asker may not make a request, or nil if it may.
 func (s *Site) refuse(a Asker, rights *Rights, do string) error {
 	what := "change programs of NIC %v nor send to them"
 	switch do {

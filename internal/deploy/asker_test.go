@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A NIC without a role is told who could give it one, whatever its request says.
+// A NIC without a role is told how to get one, whatever its request says.
 func TestANICWithoutARoleIsRefusedWithTheCure(t *testing.T) {
 	s := newFabric(t, 1).sites[0]
 	for _, do := range []string{ctl.ProgramPut, ctl.ProgramUnload, ctl.ProgramSend, ctl.ProgramList, ctl.ProgramLog} {
@@ -48,8 +48,8 @@ func (f *fabric) attachTo(nic int, name, user string) {
 	f.engines[nic].Poll(f.now)
 }
 
-// A guard judges processes of its loader. Others need the role admin, whatever they may do with
-// programs.
+// A guard judges processes of its loader. Other askers need the role admin, whatever rights to
+// programs they have.
 func TestOnlyTheOwnerOfAProcessOrAnAdminGuardsIt(t *testing.T) {
 	alice, bob := deploy.Asker{UID: 1, User: "alice"}, deploy.Asker{UID: 2, User: "bob"}
 	remoteAlice, remoteBob, admin := deploy.Asker{NIC: 8, User: "alice"}, deploy.Asker{NIC: 8, User: "bob"}, deploy.Asker{NIC: 7, User: "bob"}
@@ -94,7 +94,7 @@ func TestNoOtherUserTakesAGuardAway(t *testing.T) {
 	}
 }
 
-// guard has an asker load a program that may guard.
+// guard makes an asker load a program that may guard.
 func (f *fabric) guard(by deploy.Asker, o deploy.Options) error {
 	f.t.Helper()
 	f.by = by

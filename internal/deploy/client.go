@@ -13,40 +13,46 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// Client asks the sites of NICs. Ask sends one request to one NIC, 0 being the own, and returns the answer. Where several NICs are asked at the
-// same time, each is by a goroutine of its own.
+// Client sends requests to the sites of NICs. Ask sends one request to one NIC, 0 being the own,
+// and returns the answer. If several NICs are asked at once, each request has its own goroutine.
 type Client struct {
 	Ask func(ctx context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error)
 
-	// InTurn has NICs asked one after the other, each with its whole time all the same: for an Ask that belongs to one goroutine.
+	// InTurn means that NICs are asked one after the other, each with its full time. It is for an
+	// Ask that belongs to one goroutine.
 	InTurn bool
 }
 
-// Options say how a program is to be loaded.
+// Options tells how to load a program.
 type Options struct {
-	ID       uint32 // 0: one that is free, the same on all NICs; with Replace, see there
-	Replace  bool   // the program of that number; if that is 0, on each NIC the one of the module's name, whatever its number, or none if none has the name
-	Start    bool
-	Resident string // messages of other NICs come as datagrams: to the driver ("xdp"), to the virtual machine ("vm"), to the driver if it can be ("auto"); empty: reliably
-	Guards   string // the process that it filters messages for, app/index; empty: none
-	Outgoing bool   // it filters what that process sends, in place of what it is sent
-	Trigger  uint32 // by which it sees them
+	ID uint32 // 0: a free one, the same on all NICs; with Replace, see there
+	// Replace replaces the program with the number ID. If ID is 0, it replaces on each NIC the
+	// program with the module's name, whatever its number, or none if none has the name.
+	Replace bool
+	Start   bool
+	// Resident is the place of a resident program, to which messages of other NICs come as
+	// datagrams: in the driver ("xdp"), in the virtual machine ("vm"), or in the driver if
+	// possible ("auto"). If it is empty, the program is not resident; messages come reliably.
+	Resident string
+	Guards   string // the process whose messages it filters, app/index; empty: none
+	Outgoing bool   // it filters what that process sends, not what it receives
+	Trigger  uint32 // the trigger of filtered messages
 }
 
-// Placed is where a program has been put.
+// Placed describes a program loaded into one NIC.
 type Placed struct {
 	NIC  registry.NICID
 	ID   uint32
-	Kept bool // the data of the one that it has replaced
+	Kept bool // it kept the data of the replaced program
 
 	Resident string // where a resident program is, "vm" or "xdp"
-	Why      string // it is not in the driver, where that was left to the NIC
-	Aborted  string // why its initialisation was, after which it is stopped; empty: it was not
+	Why      string // why it is not in the driver, if the NIC chose
+	Aborted  string // why its initialisation was aborted, so it is stopped; empty: it was not
 
 	key uint64
 }
 
-// At says at which NIC something went wrong, unless the error does.
+// At adds to an error the NIC at which it occurred, unless the error names it.
 func At(nic registry.NICID, err error) error {
 	if nic != 0 && strings.Contains(err.Error(), nic.String()) {
 		return err
@@ -54,7 +60,7 @@ func At(nic registry.NICID, err error) error {
 	return fmt.Errorf("%s: %w", called(nic), err)
 }
 
-// called is a NIC in words.
+// called returns a NIC in words.
 func called(nic registry.NICID) string {
 	if nic == 0 {
 		return "the NIC of this host"
@@ -62,12 +68,13 @@ func called(nic registry.NICID) string {
 	return fmt.Sprintf("NIC %v", nic)
 }
 
-// rollBackWithin bounds how long each NIC is asked to take back what it has prepared: longer than a daemon waits for another's answer. What cannot be
-// asked forgets by itself what is not in its place.
+// rollBackWithin bounds how long each NIC is asked to undo what it has prepared: longer than a
+// daemon waits for another's answer. A NIC that cannot be asked forgets what it has only prepared
+// by itself.
 const rollBackWithin = 5 * time.Second
 
-// Load puts a module into all of some NICs, or into none. The error names the NICs that have failed, and says of those from which it could not
-// be taken back.
+// Load puts a module into all of some NICs, or into none. The error names the NICs that have
+// failed, and those whose program could not be taken back.
 func (c *Client) Load(ctx context.Context, nics []registry.NICID, module []byte, o Options) ([]Placed, error) {
 	all, err := c.prepareAll(ctx, nics, module, o)
 	if err != nil {
@@ -77,18 +84,20 @@ func (c *Client) Load(ctx context.Context, nics []registry.NICID, module []byte,
 		p := &all[i]
 		r, err := c.Ask(ctx, p.NIC, &ctl.Program{Do: ctl.ProgramCommit, Key: p.key})
 		if err != nil {
-			return nil, fmt.Errorf("%s, which had prepared it: %w; %s", called(p.NIC), err, takenBack(c.rollBack(ctx, all)))
+			return nil, fmt.Errorf("%s, which had prepared it: %w; %s", called(p.NIC), err,
+				takenBack(c.rollBack(ctx, all)))
 		}
 		p.Kept, p.Aborted = r.Kept, r.Why
 	}
-	for _, p := range all { // one that does not hear it makes it final by itself
+	for _, p := range all { // a NIC that does not get this makes the program final by itself
 		_, _ = c.Ask(ctx, p.NIC, &ctl.Program{Do: ctl.ProgramSettle, Key: p.key})
 	}
 	return all, nil
 }
 
-// prepareAll has all NICs prepare a module, or none. Where the number is chosen here and has been taken when it is asked for, by what another
-// loads at the same time, another is chosen: so often as a NIC may have others prepared, which its list does not show.
+// prepareAll makes all NICs prepare a module, or none. If the client chose the number, another
+// load at the same time may have taken it; then prepareAll chooses another. It tries as often as
+// a NIC may have other programs prepared, since a NIC's list does not show those.
 func (c *Client) prepareAll(ctx context.Context, nics []registry.NICID, module []byte, o Options) ([]Placed, error) {
 	for from, tries := uint32(1), limits.ProgramPrepared; ; tries-- {
 		number, places, err := c.places(ctx, nics, module, o, from)
@@ -114,12 +123,13 @@ func (c *Client) prepareAll(ctx context.Context, nics []registry.NICID, module [
 	}
 }
 
-// prepare brings a module to a NIC and has it prepare it.
+// prepare sends a module to a NIC and makes the NIC prepare it.
 func (c *Client) prepare(ctx context.Context, nic registry.NICID, module []byte, o Options) (Placed, error) {
 	key := uint64(0)
 	for at := 0; at < len(module) || at == 0; {
 		n := min(ctl.ProgramPiece, len(module)-at)
-		r, err := c.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramPut, Key: key, Total: len(module), Offset: at, Bytes: module[at : at+n]})
+		r, err := c.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramPut, Key: key, Total: len(module), Offset: at,
+			Bytes: module[at : at+n]})
 		if err != nil {
 			return Placed{}, err
 		}
@@ -128,7 +138,8 @@ func (c *Client) prepare(ctx context.Context, nic registry.NICID, module []byte,
 			break
 		}
 	}
-	r, err := c.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramPrepare, Key: key, ID: o.ID, Replace: o.Replace, Start: o.Start, Resident: o.Resident,
+	r, err := c.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramPrepare, Key: key, ID: o.ID, Replace: o.Replace,
+		Start: o.Start, Resident: o.Resident,
 		Guards: o.Guards, Outgoing: o.Outgoing, Trigger: o.Trigger})
 	if err != nil {
 		return Placed{}, err
@@ -136,8 +147,8 @@ func (c *Client) prepare(ctx context.Context, nic registry.NICID, module []byte,
 	return Placed{NIC: nic, ID: r.ID, Resident: r.Resident, Why: r.Why, key: r.Key}, nil
 }
 
-// rollBack has NICs take back what they have prepared or committed, and describes those that do not. Each has the same time, however many of
-// the others do not answer.
+// rollBack makes NICs take back what they have prepared or committed, and describes those that do
+// not. Each NIC has the same time, however many others do not answer.
 func (c *Client) rollBack(ctx context.Context, all []Placed) (left []string) {
 	why := make([]error, len(all))
 	undo := func(i int) {
@@ -162,7 +173,7 @@ func (c *Client) rollBack(ctx context.Context, all []Placed) (left []string) {
 	return left
 }
 
-// takenBack says what has become of a program that some NICs may have had in its place already.
+// takenBack says what happened to a program that some NICs may have committed already.
 func takenBack(left []string) string {
 	if len(left) == 0 {
 		return "the program was taken back from all NICs"
@@ -170,12 +181,14 @@ func takenBack(left []string) string {
 	return "the program could not be taken back from " + strings.Join(left, ", ") + "; the other NICs are as before"
 }
 
-// forgotten says what becomes of what NICs have prepared and do not take back; nothing if there is no such NIC.
+// forgotten says what happens to preparations that NICs do not take back. It returns "" if there
+// are none.
 func forgotten(left []string) string {
 	if len(left) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; it could not be taken back from %s: what is prepared there is forgotten within %v", strings.Join(left, ", "), limits.PrepareWithin)
+	return fmt.Sprintf("; it could not be taken back from %s: what is prepared there is forgotten within %v",
+		strings.Join(left, ", "), limits.PrepareWithin)
 }
 
 // List lists the programs of a NIC.
@@ -205,10 +218,13 @@ func (c *Client) Info(ctx context.Context, nic registry.NICID, id uint32, name s
 	return &r.Programs[0], nil
 }
 
-// Log returns what a program has displayed, from a value on, and the number of the first that is returned. It comes in pieces: of a program that
-// goes on meanwhile, it is what was kept at first. If some of that is overwritten before it is fetched, what stands before it is left out, too.
-func (c *Client) Log(ctx context.Context, nic registry.NICID, id uint32, name string, from uint64) (values []int64, first uint64, err error) {
-	end := uint64(0) // of what was kept at first
+// Log returns the values that a program has displayed, from a number on, and the number of the
+// first one. They come in pieces. If the program goes on meanwhile, Log returns what was kept at
+// the first request. If some of that is overwritten before it is fetched, Log also leaves out the
+// values before it.
+func (c *Client) Log(ctx context.Context, nic registry.NICID, id uint32, name string, from uint64) (values []int64,
+	first uint64, err error) {
+	end := uint64(0) // the end of what was kept at the first request
 	for at := from; ; {
 		r, err := c.Ask(ctx, nic, &ctl.Program{Do: ctl.ProgramLog, ID: id, Name: name, From: at})
 		if err != nil {

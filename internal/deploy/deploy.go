@@ -1,11 +1,13 @@
-// Package deploy puts programs into NICs: into one, or into all of a fabric or none (PANIC-2, PANIC-22). A Site is the NIC's side of it; a Client
-// asks sites, by whichever way leads to them:
+// Package deploy puts programs into NICs: into one, or into all or none of a fabric (PANIC-2,
+// PANIC-22). A Site is the NIC's side. A Client sends requests to sites, by any path that leads
+// to them:
 //
 //	Client ── put, put, …, prepare ──► Site: verified, in memory   on every NIC; if one fails, undo on all
 //	       ── commit ────────────────► in its place                on every NIC; if one fails, undo on all
 //	       ── settle ────────────────► final
 //
-// Requests and answers are those of package ctl, as a tool, a daemon, and a program with a NIC inside have them.
+// Requests and answers are those of package ctl. Tools, daemons, and programs with a NIC inside
+// use them alike.
 package deploy
 
 import (
@@ -24,24 +26,25 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// Site answers requests about the programs of one NIC. It may be used by many goroutines.
+// Site answers requests about the programs of one NIC. It is safe for concurrent use.
 type Site struct {
 	// NIC is the NIC's id.
 	NIC registry.NICID
-	// Do calls f when the engine is its caller's, and has it polled soon.
+	// Do calls f while its goroutine owns the engine, and makes the engine poll soon.
 	Do func(f func(t *program.Table))
-	// May returns what an asker may do. It is asked at each request.
+	// May returns what an asker may do. It is called for each request.
 	May func(a Asker) Rights
 
-	// Driver has programs reside in the driver of the link. It fails, with the reason, if that or this program cannot; nil: there is no such link.
+	// Driver makes a program reside in the driver of the link. It fails, with the reason, if the
+	// driver or this program cannot. It is nil if there is no such link.
 	Driver func(id vm.ID, m *prog.Module) (program.Resident, error)
 
 	mu      sync.Mutex
-	uploads []*upload // the oldest first
+	uploads []*upload // oldest first
 	lastKey uint64
 }
 
-// upload is a module that comes in pieces.
+// upload is a module that arrives in pieces.
 type upload struct {
 	key  uint64
 	by   Asker
@@ -49,7 +52,7 @@ type upload struct {
 	got  int
 }
 
-// Answer does what a request asks for, if its asker may do that.
+// Answer serves a request, if its asker may make it.
 func (s *Site) Answer(a Asker, r *ctl.Program) (reply *ctl.ProgramReply, err error) {
 	rights := s.May(a)
 	if err := s.refuse(a, &rights, r.Do); err != nil {
@@ -65,7 +68,7 @@ func (s *Site) Answer(a Asker, r *ctl.Program) (reply *ctl.ProgramReply, err err
 	return reply, sentinel(err)
 }
 
-// onTable does what needs the engine alone.
+// onTable serves the requests that need only the engine.
 func (s *Site) onTable(t *program.Table, a Asker, rights *Rights, r *ctl.Program) (*ctl.ProgramReply, error) {
 	switch r.Do {
 	case ctl.ProgramCommit, ctl.ProgramUndo, ctl.ProgramSettle:
@@ -83,7 +86,7 @@ func (s *Site) onTable(t *program.Table, a Asker, rights *Rights, r *ctl.Program
 				len(ids), s.NIC, r.Name, strings.Trim(fmt.Sprint(ids), "[]"))
 		}
 		if len(ids) == 1 {
-			id = ids[0] // else 0, which is none's
+			id = ids[0] // otherwise 0, which no program has
 		}
 	}
 	if r.Do == ctl.ProgramUnload {
@@ -101,7 +104,7 @@ func (s *Site) onTable(t *program.Table, a Asker, rights *Rights, r *ctl.Program
 	return nil, fmt.Errorf("%w: NIC %v has none with the number %d", program.ErrNoProgram, s.NIC, id)
 }
 
-// onProgram does what a request asks for with one program.
+// onProgram serves a request about one program.
 func (s *Site) onProgram(t *program.Table, r *ctl.Program, id vm.ID) (*ctl.ProgramReply, error) {
 	switch r.Do {
 	case ctl.ProgramList:
@@ -130,7 +133,7 @@ func (s *Site) onProgram(t *program.Table, r *ctl.Program, id vm.ID) (*ctl.Progr
 	return s.log(t, id, r.From)
 }
 
-// onPrepared does what a request asks for with a preparation of the user that asks.
+// onPrepared serves a request about a preparation of the asker.
 func onPrepared(t *program.Table, a Asker, r *ctl.Program) (*ctl.ProgramReply, error) {
 	switch owner, err := t.PreparedBy(r.Key); {
 	case err != nil:
@@ -148,7 +151,7 @@ func onPrepared(t *program.Table, a Asker, r *ctl.Program) (*ctl.ProgramReply, e
 	return &ctl.ProgramReply{ID: uint32(id), Kept: kept, Why: failedToBegin(t, id)}, err
 }
 
-// notStarted says why a program cannot be started.
+// notStarted returns why a program cannot be started.
 func notStarted(t *program.Table, id vm.ID) error {
 	info, ok := t.Info(id)
 	switch {
@@ -157,10 +160,12 @@ func notStarted(t *program.Table, id vm.ID) error {
 	case info.Running:
 		return fmt.Errorf("start program %d: %w: %s runs", id, ErrOutcome, info.Module.Name)
 	}
-	return fmt.Errorf("start program %d: %w: %s is stopped; replace it to have it begin anew", id, ErrOutcome, info.Module.Name)
+	return fmt.Errorf("start program %d: %w: %s is stopped; replace it to have it begin anew", id,
+		ErrOutcome, info.Module.Name)
 }
 
-// failedToBegin says why the initialisation of a program that is not running was aborted; empty if it was not.
+// failedToBegin returns why the initialisation of a stopped program was aborted, or "" if it was
+// not.
 func failedToBegin(t *program.Table, id vm.ID) string {
 	info, ok := t.Info(id)
 	if !ok || info.Running || !info.Unbegun {
@@ -169,10 +174,10 @@ func failedToBegin(t *program.Table, id vm.ID) string {
 	return fmt.Sprintf("%v, line %d", info.LastAbort, info.Profile.LastLine)
 }
 
-// ErrBegin is what a program that was aborted in its initialisation is stopped for.
+// ErrBegin means that a program is stopped since its initialisation was aborted.
 var ErrBegin = errors.New("its initialisation was aborted, and it is stopped")
 
-// ErrOutcome is why a program that is loaded could not be started.
+// ErrOutcome is the error for a loaded program that cannot be started.
 var ErrOutcome = errors.New("it is not waiting to be started")
 
 // put takes a piece of a module.
@@ -194,7 +199,8 @@ func (s *Site) put(a Asker, r *ctl.Program) (*ctl.ProgramReply, error) {
 		return nil, badRequest("no module has come under key %d", r.Key)
 	}
 	if r.Offset != u.got || len(r.Bytes) > len(u.body)-u.got {
-		return nil, badRequest("%d bytes at %d of a module of which %d of %d have come", len(r.Bytes), r.Offset, u.got, len(u.body))
+		return nil, badRequest("%d bytes at %d of a module of which %d of %d have come", len(r.Bytes), r.Offset,
+			u.got, len(u.body))
 	}
 	u.got += copy(u.body[u.got:], r.Bytes)
 	return &ctl.ProgramReply{Key: u.key}, nil
@@ -209,7 +215,7 @@ func (s *Site) upload(key uint64, a Asker) *upload {
 	return nil
 }
 
-// prepare verifies a module that has come, and takes memory for it.
+// prepare verifies an uploaded module, and takes memory for it.
 func (s *Site) prepare(a Asker, rights *Rights, r *ctl.Program) (*ctl.ProgramReply, error) {
 	s.mu.Lock()
 	u := s.upload(r.Key, a)
@@ -227,8 +233,9 @@ func (s *Site) prepare(a Asker, rights *Rights, r *ctl.Program) (*ctl.ProgramRep
 	if err != nil {
 		return nil, badRequest("%w", err)
 	}
-	spec := program.Spec{Module: m, ID: vm.ID(r.ID), Replace: r.Replace, Start: r.Start, Resident: r.Resident != "", Trigger: r.Trigger,
-		Owner: a.owner(), GuardAny: rights.GuardAny}
+	spec := program.Spec{Module: m, ID: vm.ID(r.ID), Replace: r.Replace, Start: r.Start, Resident: r.Resident != "",
+		Trigger: r.Trigger,
+		Owner:   a.owner(), GuardAny: rights.GuardAny}
 	if r.Outgoing && r.Guards == "" {
 		return nil, badRequest("a guard of outgoing messages names no process; expected one, such as app/3")
 	}
@@ -252,7 +259,8 @@ func (s *Site) prepare(a Asker, rights *Rights, r *ctl.Program) (*ctl.ProgramRep
 	return reply, sentinel(err)
 }
 
-// reside has a program that is prepared reside where it is to. The kernel looks at it for some milliseconds, in which the engine goes on.
+// reside puts a prepared program where it is to reside. The kernel checks it for some
+// milliseconds; the engine goes on meanwhile.
 func (s *Site) reside(where string, spec *program.Spec, reply *ctl.ProgramReply) error {
 	reply.Resident = ctl.ResidentVM
 	if where == ctl.ResidentVM {
@@ -276,7 +284,8 @@ func (s *Site) enterDriver(spec *program.Spec, key uint64) error {
 		return fmt.Errorf("%s cannot reside in the driver: the link of NIC %v is not AF_XDP", spec.Module.Name, s.NIC)
 	}
 	if !spec.Guards.IsZero() {
-		return fmt.Errorf("%s cannot reside in the driver: it guards %v, whose messages come by other ways too", spec.Module.Name, spec.Guards)
+		return fmt.Errorf("%s cannot reside in the driver: it guards %v, whose messages come by other ways too",
+			spec.Module.Name, spec.Guards)
 	}
 	r, err := s.Driver(spec.ID, spec.Module)
 	if err != nil {
@@ -289,7 +298,7 @@ func (s *Site) enterDriver(spec *program.Spec, key uint64) error {
 	return err
 }
 
-// log is a part of what a program has displayed.
+// log returns a part of the values that a program has displayed.
 func (s *Site) log(t *program.Table, id vm.ID, from uint64) (*ctl.ProgramReply, error) {
 	values, first, err := t.Log(id, from)
 	if err != nil {
@@ -306,10 +315,13 @@ func (s *Site) log(t *program.Table, id vm.ID, from uint64) (*ctl.ProgramReply, 
 func describe(nic registry.NICID, programs ...program.Info) (l []ctl.ProgramInfo) {
 	for _, p := range programs {
 		m := p.Module
-		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: nic, State: p.State(), Owner: ownerUID(p.Spec.Owner), OwnerNIC: registry.NICID(p.Spec.Owner.NIC),
+		i := ctl.ProgramInfo{ID: uint32(p.ID), Name: m.Name, NIC: nic, State: p.State(),
+			Owner: ownerUID(p.Spec.Owner), OwnerNIC: registry.NICID(p.Spec.Owner.NIC),
 			OwnerUser: p.Spec.Owner.User, Resident: residence(&p), Lacks: p.Lacks,
-			Hash: fmt.Sprintf("%x", m.Hash())[:16], Code: len(m.Code), Data: m.DataWords, Activations: p.Profile.Activations,
-			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown, Dropped: p.Dropped, Delayed: p.Delayed, Lost: lost(p.Lost)}
+			Hash: fmt.Sprintf("%x", m.Hash())[:16], Code: len(m.Code), Data: m.DataWords,
+			Activations:  p.Profile.Activations,
+			Instructions: p.Profile.Instructions, Time: p.Profile.Time, Refused: p.Profile.Refused, Shown: p.Shown,
+			Dropped: p.Dropped, Delayed: p.Delayed, Lost: lost(p.Lost)}
 		if p.LastAbort != vm.None {
 			i.Why, i.Line = p.LastAbort.String(), p.Profile.LastLine
 		}
@@ -332,7 +344,7 @@ func describe(nic registry.NICID, programs ...program.Info) (l []ctl.ProgramInfo
 	return l
 }
 
-// lost names what was lost in the driver; nil is nothing.
+// lost returns the losses in the driver by name, or nil if there are none.
 func lost(l program.Losses) map[string]uint64 {
 	if l == (program.Losses{}) {
 		return nil
@@ -351,7 +363,7 @@ func ownerUID(o program.Owner) int {
 	return o.UID
 }
 
-// residence says where a program resides; empty if it does not.
+// residence returns where a program resides, or "" if it does not.
 func residence(p *program.Info) string {
 	switch {
 	case p.InDriver:
@@ -362,7 +374,7 @@ func residence(p *program.Info) string {
 	return ""
 }
 
-// sentinel translates the engine's refusals for the other side of a socket.
+// sentinel translates the engine's errors to those of package ctl.
 func sentinel(err error) error {
 	if errors.Is(err, program.ErrNoProgram) || errors.Is(err, program.ErrNoTrigger) {
 		return &refusal{err, ctl.ErrNoProgram}
@@ -379,12 +391,13 @@ func sentinel(err error) error {
 	return err
 }
 
-// badRequest is a refusal that says what is wrong with a request.
+// badRequest returns a refusal that says what is wrong with a request.
 func badRequest(format string, args ...any) error {
 	return &refusal{fmt.Errorf(format, args...), ctl.ErrBadRequest}
 }
 
-// refusal is an error that is one of package ctl, too, without the words of that: what users read says no more than what is the matter.
+// refusal is an error that also wraps an error of package ctl. Its text leaves out the words of
+// that error, so that users read only what is wrong.
 type refusal struct {
 	error
 	is error

@@ -23,7 +23,7 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A fabric is some NICs of which each can be asked, as long as it lives.
+// A fabric is some NICs, each of which can be asked as long as it lives.
 type fabric struct {
 	t       *testing.T
 	now     clock.Time
@@ -32,9 +32,10 @@ type fabric struct {
 	asked   []string // "what NIC", in order
 	by      deploy.Asker
 	client  deploy.Client
-	mu      sync.Mutex // NICs may be asked at the same time
+	mu      sync.Mutex // NICs may be asked concurrently
 
-	// fails is asked before each request whether it gets there, and silent whether its answer never comes.
+	// fails is called before each request, and returns an error if the request does not arrive.
+	// silent reports whether its answer never comes.
 	fails  func(id registry.NICID, do string) error
 	silent func(id registry.NICID, do string) bool
 }
@@ -67,13 +68,13 @@ func newFabric(t *testing.T, n int) *fabric {
 	return f
 }
 
-// rights are those of users below 10, and of users that other NICs vouch for. User 0 and those of
-// NIC 7 may guard any process.
+// rights allows users below 10, and users that other NICs vouch for. User 0 and the users of NIC
+// 7 may guard any process.
 func rights(a deploy.Asker) deploy.Rights {
 	return deploy.Rights{Look: a.NIC != 9, Change: a.UID < 10 && a.NIC != 9, GuardAny: a == deploy.Asker{} || a.NIC == 7, Cure: "expected one of program_uids"}
 }
 
-// all are the NICs.
+// all returns the ids of the NICs.
 func (f *fabric) all() (ids []registry.NICID) {
 	for _, s := range f.sites {
 		ids = append(ids, s.NIC)
@@ -81,7 +82,7 @@ func (f *fabric) all() (ids []registry.NICID) {
 	return ids
 }
 
-// states is what each NIC says of its programs: "number name state" for each.
+// states returns the programs of each NIC: "number name state" for each.
 func (f *fabric) states() (all []string) {
 	for _, s := range f.sites {
 		r, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramList})
@@ -104,7 +105,7 @@ func (f *fabric) wantStates(want ...string) {
 	}
 }
 
-// wantClean wants no NIC to have anything left of what was to be loaded.
+// wantClean expects that a load has left nothing on any NIC.
 func (f *fabric) wantClean() {
 	f.t.Helper()
 	for i, e := range f.engines {
@@ -127,7 +128,7 @@ func compiled(t *testing.T, source string) []byte {
 
 var errDead = errors.New("it does not answer")
 
-// A NIC that cannot be reached is named, and no other has the program.
+// The error names a NIC that cannot be reached, and no other NIC has the program.
 func TestAProgramIsLoadedNowhereIfOneNICCannotBeReached(t *testing.T) { // PANIC-2
 	for dead := range registry.NICID(4) {
 		f := newFabric(t, 4)
@@ -146,7 +147,8 @@ func TestAProgramIsLoadedNowhereIfOneNICCannotBeReached(t *testing.T) { // PANIC
 	}
 }
 
-// A NIC that dies when all have prepared is named, and the others have again what they had, with its data.
+// The error names a NIC that dies after all have prepared. The other NICs have their former
+// program again, with its data.
 func TestOneNICThatDiesBetweenPrepareAndCommitHasTheOthersRolledBack(t *testing.T) { // PANIC-2
 	for dead := range registry.NICID(4) {
 		dead++
@@ -190,7 +192,7 @@ func TestOneNICThatDiesBetweenPrepareAndCommitHasTheOthersRolledBack(t *testing.
 		for _, e := range f.engines {
 			e.Poll(f.now)
 		}
-		f.wantClean() // the one that was cut off has forgotten by itself
+		f.wantClean() // the NIC that was cut off has forgotten it by itself
 		count(dead, 42)
 	}
 }
@@ -227,11 +229,11 @@ func TestWhoMayNotLoadIsToldWhoMay(t *testing.T) {
 	}
 }
 
-// strangers are others than the local user 0: a user of this host, and users of the same name and
-// number of other NICs.
+// strangers are askers other than the local user 0: another user of this host, and users of other
+// NICs with the same name or number.
 var strangers = []deploy.Asker{{UID: 3}, {NIC: 7}, {NIC: 8, User: "root"}}
 
-// A key names a preparation to the user that has made it alone.
+// Only the user who made a preparation can name it by its key.
 func TestNoOtherUserCommitsOrUndoesAPreparation(t *testing.T) { // PANIC-22
 	s := newFabric(t, 1).sites[0]
 	r, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, s, compiled(t, fmt.Sprintf(counting, 0))), ID: 5})
@@ -252,7 +254,7 @@ func TestNoOtherUserCommitsOrUndoesAPreparation(t *testing.T) { // PANIC-22
 	}
 }
 
-// Pieces of a module come in their order, from the user that has begun it, and are no longer than it.
+// Pieces of a module must come in order, from the user who began it, and must not exceed it.
 func TestPiecesOfAModuleThatDoNotFitAreRefused(t *testing.T) {
 	s := newFabric(t, 1).sites[0]
 	begin := func() uint64 {
@@ -288,7 +290,7 @@ func TestPiecesOfAModuleThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// whole brings a module to a site.
+// whole uploads a module to a site.
 func whole(t *testing.T, s *deploy.Site, module []byte) uint64 {
 	t.Helper()
 	r, err := s.Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPut, Total: len(module), Bytes: module})
@@ -301,13 +303,15 @@ func whole(t *testing.T, s *deploy.Site, module []byte) uint64 {
 const flooding = `PROGRAM flooding: VAR n, i; TRIGGERS 1; BEGIN END;
 MESSAGE 1: BEGIN i = 0; WHILE i < 3000 DO BEGIN DISPLAY n; n = n + 1; i = i + 1 END END; END;`
 
-// A log comes in pieces. Of a program that displays faster than they are fetched it ends all the same, and none of what is returned is missing.
+// A log comes in pieces. It ends even if the program displays faster than the pieces are fetched,
+// and nothing within the returned values is missing.
 func TestTheLogOfAProgramThatDisplaysAllTheTimeEnds(t *testing.T) { // PANIC-26
 	f := newFabric(t, 1)
 	if _, err := f.client.Load(t.Context(), f.all(), compiled(t, flooding), deploy.Options{ID: 5, Start: true}); err != nil {
 		t.Fatal(err)
 	}
-	for _, messages := range []int{1, 2} { // between two pieces: less than the log keeps, and more
+	// Between two pieces: fewer values than the log keeps, and more.
+	for _, messages := range []int{1, 2} {
 		asked := 0
 		f.fails = func(_ registry.NICID, do string) error {
 			if asked++; asked > 50 {
@@ -332,7 +336,7 @@ func TestTheLogOfAProgramThatDisplaysAllTheTimeEnds(t *testing.T) { // PANIC-26
 	}
 }
 
-// A request that picked one of them could unload the wrong program, and leave the other running.
+// If a request picked one of them, it could unload the wrong program and leave the other running.
 func TestANameOfTwoProgramsIsRefusedWithTheirNumbers(t *testing.T) {
 	f := newFabric(t, 1)
 	var ids []uint32
@@ -358,7 +362,7 @@ func TestANameOfTwoProgramsIsRefusedWithTheirNumbers(t *testing.T) {
 	}
 }
 
-// A tool names a program as its source does: case does not matter there.
+// A tool names a program like its source does: case does not matter.
 func TestAProgramIsFoundByItsNameAsTheSourceHasIt(t *testing.T) { // PANIC-36
 	f := newFabric(t, 1)
 	if _, err := f.client.Load(t.Context(), f.all(), compiled(t, fmt.Sprintf(strings.ReplaceAll(counting, "counting", "Counting"), 0)), deploy.Options{Start: true}); err != nil {
@@ -377,7 +381,7 @@ func TestAProgramIsFoundByItsNameAsTheSourceHasIt(t *testing.T) { // PANIC-36
 	}
 }
 
-// Any user who may load programs may begin to bring modules, and end none.
+// Any user who may load programs may begin uploads and finish none.
 func TestModulesThatComeAtATimeAreBounded(t *testing.T) {
 	s := newFabric(t, 1).sites[0]
 	put := func(key uint64, at int) (uint64, error) {
@@ -402,7 +406,7 @@ func TestModulesThatComeAtATimeAreBounded(t *testing.T) {
 	}
 }
 
-// inDriver is a program in a driver that is none.
+// inDriver stands for a program in a driver.
 type inDriver struct {
 	program.Resident
 	closed int
@@ -410,7 +414,8 @@ type inDriver struct {
 
 func (r *inDriver) Close() error { r.closed++; return nil }
 
-// A program is compiled for the driver while the engine goes on, so its preparation may have ended by then.
+// The engine goes on while a program is compiled for the driver, so its preparation may have
+// ended by then.
 func TestAProgramWhosePreparationHasEndedLeavesTheDriver(t *testing.T) {
 	f := newFabric(t, 1)
 	r := &inDriver{}

@@ -20,7 +20,7 @@ const endless = "PROGRAM endless: VAR n; TRIGGERS 1; BEGIN WHILE 0 < 1 DO n = n 
 // endlessWhenAsked has a message that is aborted.
 const endlessWhenAsked = "PROGRAM asked: VAR n; TRIGGERS 1, 4; BEGIN n = 0 END; MESSAGE 1: BEGIN WHILE 0 < 1 DO n = n + 1 END; MESSAGE 4: BEGIN n = 0 END; END;"
 
-// ask has the first NIC do something with a program by its number.
+// ask sends a request to the first NIC.
 func (f *fabric) ask(by deploy.Asker, r ctl.Program) (*ctl.ProgramReply, error) {
 	return f.sites[0].Answer(by, &r)
 }
@@ -144,7 +144,7 @@ func TestRefusalsOfAProgramAreTheirSentinels(t *testing.T) {
 	f.wantClean()
 }
 
-// driven is a program in a driver that handles nothing there.
+// driven is a program in a driver that handles no message there.
 type driven struct {
 	inDriver
 	lost program.Losses
@@ -202,7 +202,8 @@ func TestAProgramResidesWhereItIsToAndSaysWhere(t *testing.T) {
 	}
 }
 
-// One answer carries so many values, and says where the next one goes on only if there is more.
+// One answer carries ctl.ProgramValues values. It says where the next one goes on only if there
+// are more.
 func TestALogIsCutIntoAnswersThatFit(t *testing.T) {
 	for _, shown := range []int{0, 1, ctl.ProgramValues - 1, ctl.ProgramValues, ctl.ProgramValues + 1, 2*ctl.ProgramValues + 1, limits.ProgramLog + 3} {
 		f := newFabric(t, 1)

@@ -39,7 +39,7 @@ func TestAListTellsEachCauseOfAborts(t *testing.T) {
 	}
 }
 
-// A guard in the driver would not see the messages that come by other ways.
+// A guard in the driver would not see the messages that come on other paths.
 func TestAGuardIsNotGivenToTheDriver(t *testing.T) {
 	for where, good := range map[string]bool{ctl.ResidentXDP: false, ctl.ResidentAuto: true} {
 		f := newFabric(t, 1)

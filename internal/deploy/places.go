@@ -9,29 +9,33 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// Which number a program has on each NIC:
+// The number of a program on each NIC:
 //
 //	--id N            N
-//	--id N --replace  N, in the place of what has it
-//	                  one that is free on all NICs
-//	--replace         where there is one of the module's name: its number there, as the NIC finds it;
-//	                  elsewhere that of the first NIC that has one, if it is free, or else one that is
+//	--id N --replace  N, in place of the program with this number
+//	                  a number that is free on all NICs
+//	--replace         on a NIC with a program of the module's name: its number, as the NIC finds it;
+//	                  elsewhere that of the first NIC that has one, if it is free, or else a free one
 //
-// A program of another name is replaced only by its number. What a list says may have changed when the module is prepared, so the NIC
-// decides: it finds the name itself, and a number that was taken meanwhile is refused.
+// A program of another name is replaced only by its number. A list may be out of date when the
+// module is prepared, so the NIC decides: it finds the name itself, and refuses a number that was
+// taken meanwhile.
 
-// places are the options for each NIC. number is the one that was chosen here, from some number on; 0: none was.
-func (c *Client) places(ctx context.Context, nics []registry.NICID, module []byte, o Options, from uint32) (number uint32, places []Options, err error) {
+// places returns the options for each NIC. number is the one chosen here, at least from; 0 means
+// that none was chosen.
+func (c *Client) places(ctx context.Context, nics []registry.NICID, module []byte, o Options,
+	from uint32) (number uint32, places []Options, err error) {
 	places = slices.Repeat([]Options{o}, len(nics))
 	if o.ID != 0 || len(nics) == 1 {
 		return 0, places, nil
 	}
 	name := ""
-	if m, err := prog.Decode(module); err == nil && o.Replace { // what is no module is refused by each NIC
+	// Each NIC refuses bytes that are not a module.
+	if m, err := prog.Decode(module); err == nil && o.Replace {
 		name = m.Name
 	}
-	taken := map[uint32]bool{} // on a NIC that is to get a number from here
-	var first uint32           // that a program of the name has
+	taken := map[uint32]bool{} // on a NIC whose number is chosen here
+	var first uint32           // number of the first program of the name
 	var lacking []int
 	for i, nic := range nics {
 		l, err := c.List(ctx, nic)

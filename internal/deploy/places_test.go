@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// named is a module with a name that displays a number.
+// named returns a module with a name, which displays a number.
 func named(t *testing.T, name string, n int) []byte {
 	t.Helper()
 	return compiled(t, fmt.Sprintf("PROGRAM %s: VAR n; TRIGGERS 1; BEGIN n = %d END; MESSAGE 1: BEGIN DISPLAY n END; END;", name, n))
@@ -37,7 +37,8 @@ func (f *fabric) load(name string, o deploy.Options) (ids []uint32, err error) {
 	return ids, err
 }
 
-// By its name a program is replaced wherever it is, and nothing else is, though it has another number on each NIC.
+// A program is replaced by its name on every NIC, whatever its number there, and no other program
+// is replaced.
 func TestAProgramIsReplacedByItsNameOnEachNIC(t *testing.T) { // PANIC-2
 	f := newFabric(t, 3)
 	f.put(1, "pong", 1)
@@ -52,7 +53,8 @@ func TestAProgramIsReplacedByItsNameOnEachNIC(t *testing.T) { // PANIC-2
 	f.wantClean()
 }
 
-// Where there is none of the name, the program gets the number that it has elsewhere if that is free, and never that of another program.
+// On a NIC without a program of that name, the program gets the number that it has elsewhere if
+// that is free. It never takes the number of another program.
 func TestWhereNoneHasTheNameAFreeNumberIsTaken(t *testing.T) {
 	for _, c := range []struct {
 		victim uint32 // of NIC 3
@@ -76,7 +78,7 @@ func inOrder(a, b string) []string {
 	return []string{a, b}
 }
 
-// By its number any program is replaced: that was asked for.
+// A request by number replaces any program, as asked.
 func TestByItsNumberAProgramOfAnotherNameIsReplaced(t *testing.T) {
 	f := newFabric(t, 2)
 	f.put(2, "victim", 5)
@@ -99,10 +101,11 @@ func TestANumberIsChosenThatIsFreeOnAllNICs(t *testing.T) { // PANIC-2
 	f.wantClean()
 }
 
-// A number that another tool takes while this one looks is given up, and the next is tried.
+// If another tool takes the number while this one looks, this one tries the next number.
 func TestANumberThatWasTakenMeanwhileIsNotInsistedOn(t *testing.T) {
 	f := newFabric(t, 2)
-	r, err := f.sites[1].Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, f.sites[1], named(t, "other", 1)), ID: 1}) // which no list shows
+	// no list shows a prepared program
+	r, err := f.sites[1].Answer(deploy.Asker{}, &ctl.Program{Do: ctl.ProgramPrepare, Key: whole(t, f.sites[1], named(t, "other", 1)), ID: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +119,7 @@ func TestANumberThatWasTakenMeanwhileIsNotInsistedOn(t *testing.T) {
 	f.wantClean()
 }
 
-// A number that was asked for is insisted on.
+// A requested number is not exchanged for another.
 func TestATakenNumberThatWasAskedForIsRefused(t *testing.T) {
 	f := newFabric(t, 2)
 	f.put(2, "victim", 5)
@@ -127,8 +130,8 @@ func TestATakenNumberThatWasAskedForIsRefused(t *testing.T) {
 	f.wantClean()
 }
 
-// NICs that are silent when all is taken back do not keep the others from being asked, each with all its time, and the error says what has
-// become of it on each.
+// NICs that are silent during the rollback do not keep the others from being asked, each with its
+// full time. The error says what happened on each NIC.
 func TestSilentNICsDoNotKeepTheOthersFromBeingRolledBack(t *testing.T) { // PANIC-2
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric(t, 6)
@@ -138,7 +141,8 @@ func TestSilentNICsDoNotKeepTheOthersFromBeingRolledBack(t *testing.T) { // PANI
 			switch {
 			case id == 6 && do == ctl.ProgramCommit:
 				return errDead
-			case do == ctl.ProgramUndo && time.Since(begun) > 0: // it is the bubble's time, which stands still while there is something to do
+			// this is the bubble's time, which stands still while there is something to do
+			case do == ctl.ProgramUndo && time.Since(begun) > 0:
 				t.Errorf("NIC %d is asked when another has been given up", id)
 			}
 			return nil
@@ -159,7 +163,7 @@ func TestSilentNICsDoNotKeepTheOthersFromBeingRolledBack(t *testing.T) { // PANI
 	})
 }
 
-// With nothing left anywhere, the error says so.
+// If nothing is left anywhere, the error says so.
 func TestWhatWasTakenBackFromAllIsSaidToBe(t *testing.T) {
 	f := newFabric(t, 3)
 	f.fails = func(id registry.NICID, do string) error {
@@ -174,7 +178,8 @@ func TestWhatWasTakenBackFromAllIsSaidToBe(t *testing.T) {
 	f.wantClean()
 }
 
-// A NIC that has prepared and cannot be told forgets it by itself, and the error says when.
+// A NIC that has prepared and cannot be told forgets the program by itself, and the error says
+// when.
 func TestWhatCannotBeTakenBackBeforeItIsInPlaceIsForgotten(t *testing.T) {
 	f := newFabric(t, 3)
 	f.fails = func(id registry.NICID, do string) error {
@@ -189,7 +194,7 @@ func TestWhatCannotBeTakenBackBeforeItIsInPlaceIsForgotten(t *testing.T) {
 	}
 }
 
-// A client that belongs to one goroutine asks one NIC after the other, and each has its whole time.
+// A client that belongs to one goroutine asks one NIC after the other, each with its full time.
 func TestInTurnEachNICHasItsWholeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFabric(t, 4)
@@ -208,7 +213,8 @@ func TestInTurnEachNICHasItsWholeTime(t *testing.T) {
 	})
 }
 
-// The context of a load may end in its middle. The NICs that have the program by then are asked to take it back nevertheless.
+// The context of a load may end in the middle. The NICs that have the program by then are asked
+// to take it back nevertheless.
 func TestALoadWhoseContextEndsIsTakenBackEverywhere(t *testing.T) { // PANIC-2
 	for _, when := range []string{ctl.ProgramPrepare, ctl.ProgramCommit} {
 		for at := range registry.NICID(3) {

@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// A load is many requests. Whichever of them fails, the load fails unless it was the last word, and nothing is left.
+// A load is many requests. If any of them fails, the load fails and leaves nothing, unless that
+// was the final one.
 func TestALoadThatFailsAtAnyOfItsRequestsLeavesNothing(t *testing.T) {
 	for n, failed := 1, true; failed; n++ {
 		f := newFabric(t, 3)
@@ -29,7 +30,8 @@ func TestALoadThatFailsAtAnyOfItsRequestsLeavesNothing(t *testing.T) {
 		placed, err := f.client.Load(t.Context(), f.all(), compiled(t, fmt.Sprintf(counting, 0)), deploy.Options{Start: true})
 		failed = at != ""
 		f.fails = func(registry.NICID, string) error { return nil }
-		if !failed || at == ctl.ProgramSettle { // one that does not hear it makes it final by itself
+		// A NIC that does not get it makes the program final by itself.
+		if !failed || at == ctl.ProgramSettle {
 			if err != nil || len(placed) != 3 {
 				t.Errorf("request %d, %q, fails: %v on %d NICs", n, at, err, len(placed))
 			}
@@ -44,7 +46,7 @@ func TestALoadThatFailsAtAnyOfItsRequestsLeavesNothing(t *testing.T) {
 	}
 }
 
-// sent is a client that keeps the requests that it makes of one NIC, and answers them as a NIC does.
+// sent keeps the requests of a client to one NIC, and answers them like a NIC.
 type sent struct {
 	requests []ctl.Program
 	answer   func(r *ctl.Program) (*ctl.ProgramReply, error)
@@ -60,7 +62,8 @@ func (s *sent) client() *deploy.Client {
 	}}
 }
 
-// Each piece goes under the key that the answer to the piece before it brought, and the last bytes are no piece too many.
+// Each piece goes under the key from the answer to the piece before. The last bytes make no extra
+// piece.
 func TestAModuleOfAnyLengthIsBroughtInPiecesThatFit(t *testing.T) {
 	for _, size := range []int{0, 1, ctl.ProgramPiece - 1, ctl.ProgramPiece, ctl.ProgramPiece + 1, 2 * ctl.ProgramPiece, 5000} {
 		module := make([]byte, size)
@@ -96,7 +99,7 @@ func TestAModuleOfAnyLengthIsBroughtInPiecesThatFit(t *testing.T) {
 	}
 }
 
-// Another tool that takes each number as it is chosen keeps a load from its end only for so long.
+// If another tool takes each number as it is chosen, the load gives up after some tries.
 func TestALoadThatFindsEachNumberTakenGivesUp(t *testing.T) {
 	prepared := 0
 	s := &sent{answer: func(r *ctl.Program) (*ctl.ProgramReply, error) {

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/program"
 )
 
-// The interface of a NIC is deleted and made anew. The program in its driver answers there again, with the variables that it had.
+// The interface of a NIC is deleted and made anew. The program in its driver then answers there
+// again, with its former variables.
 func TestAProgramInTheDriverAnswersAgainWhenTheInterfaceIsBack(t *testing.T) {
 	n, bed := newNICOn(t)
 	client := n.client.(*xdp.Driver)
@@ -54,7 +55,8 @@ func TestAProgramInTheDriverAnswersAgainWhenTheInterfaceIsBack(t *testing.T) {
 	}
 	n.answered(8, 12)
 	n.engine.do(func(table *program.Table) {
-		if info, _ := table.Info(programID); !info.InDriver || info.Profile.Activations != 4 { // the initialisation is one
+		// The initialisation counts as one.
+		if info, _ := table.Info(programID); !info.InDriver || info.Profile.Activations != 4 {
 			t.Errorf("in the driver: %v; %d activations", info.InDriver, info.Profile.Activations)
 		}
 	})

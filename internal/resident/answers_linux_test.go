@@ -15,8 +15,9 @@ import (
 	"github.com/weftnet/weft/pdl/ebpf"
 )
 
-// sizes are lengths of answers, in bytes: small ones, those about the question's 24 bytes, those about the
-// room that drivers leave behind a short frame, and those about what one frame carries.
+// sizes returns lengths of answers, in bytes: small ones, those around the question's 24 bytes,
+// those around the room that drivers leave after a short frame, and those around the capacity of
+// one frame.
 func sizes() (all []int) {
 	for n := 8; n < ebpf.MostMessage; n += 52 {
 		all = append(all, n)
@@ -29,8 +30,8 @@ func sizes() (all []int) {
 	return slices.Compact(all)
 }
 
-// answersOf is a program that has a trigger for each size, and counts its activations in the first word
-// of its answers. Trigger 1 displays the count.
+// answersOf returns a program that has a trigger for each size, and counts its activations in the
+// first word of its answers. Trigger 1 displays the count.
 func answersOf(all []int) string {
 	var triggers, blocks strings.Builder
 	for _, n := range all {
@@ -40,9 +41,9 @@ func answersOf(all []int) string {
 	return fmt.Sprintf("PROGRAM answers: VAR n, v[248]; TRIGGERS 1%s; BEGIN v[246] = 77 END;\nMESSAGE 1: BEGIN DISPLAY n END;\n%sEND;", &triggers, &blocks)
 }
 
-// A question of 24 bytes has one outcome for each length of the answer: the driver answers, or the engine gets
-// the question and the program in the driver has changed nothing. No answer is lost, and the engine counts
-// once for each question.
+// A question of 24 bytes has one outcome for each length of the answer: the driver answers, or
+// the engine gets the question and the program in the driver has changed nothing. No answer is
+// lost, and the engine counts once for each question.
 func TestEachQuestionIsAnsweredOnceByTheDriverOrTheEngine(t *testing.T) {
 	for _, mtu := range []int{1500, 3400} {
 		t.Run(fmt.Sprint(mtu), func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestEachQuestionIsAnsweredOnceByTheDriverOrTheEngine(t *testing.T) {
 	}
 }
 
-// outcome waits for the answer to the last question, or for the question where the engine receives.
+// outcome waits for the answer to the last question, or for the question itself at the engine.
 func (n *nicTest) outcome() (answer, handed []byte) {
 	n.t.Helper()
 	var here, there linktest.Inbox

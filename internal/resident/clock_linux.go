@@ -2,9 +2,9 @@ package resident
 
 import "golang.org/x/sys/unix"
 
-// kernelClock is the clock that programs in the driver read, in ns.
+// kernelClock returns the clock that programs in the driver read, in nanoseconds.
 func kernelClock() int64 {
 	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // fails for no clock that there is
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // fails only for unknown clocks
 	return t.Nano()
 }

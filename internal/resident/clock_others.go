@@ -2,5 +2,5 @@
 
 package resident
 
-// kernelClock is of no meaning where no program can reside in a driver.
+// kernelClock returns 0: no program can reside in a driver here.
 func kernelClock() int64 { return 0 }

@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/program"
 )
 
-// Close waits for what carries displays: its caller ends the engine next.
+// Close waits for the goroutines that copy displayed values, since its caller ends the engine
+// next.
 func TestCloseWaitsUntilNothingIsCarriedAnyMore(t *testing.T) {
 	n := newNIC(t)
 	gathering, over := n.gathers()

@@ -29,28 +29,30 @@ const (
 	peerNIC   = 0x0102030405060708
 )
 
-// keys are those of a session with the peer.
+// keys are the keys of a session with the peer.
 var keys = rel.DriverKeys{Index: 0x1234, Cookie: 0xfeedface, Most: 1472, ReplyIndex: 99, ReplyCookie: 7777}
 
-// A nicTest is a NIC's programs on a host of their own, and another NIC's link on the host that a cable joins it to.
+// A nicTest is a NIC's programs on one host, and another NIC's link on a second host, joined by a
+// cable.
 type nicTest struct {
 	t        *testing.T
 	programs *Programs
 	client   link.Driver
 	server   *xdp.Driver
 	engine   *engine
-	keys     rel.DriverKeys // of the session that is open
+	keys     rel.DriverKeys // of the open session
 	counter  uint64         // of its frames
 }
 
-// newNIC has no program yet. The test is skipped, with the reason, where there can be no drivers.
+// newNIC returns a nicTest without a program. It skips the test, with the reason, if there can be
+// no drivers.
 func newNIC(t *testing.T) *nicTest {
 	t.Helper()
 	n, _ := newNICOn(t)
 	return n
 }
 
-// newNICOn is newNIC, with the hosts.
+// newNICOn is like newNIC, and also returns the hosts.
 func newNICOn(t *testing.T) (*nicTest, *testbed.Testbed) {
 	t.Helper()
 	bed := hosts(t, testbed.Config{Hosts: 2})
@@ -70,7 +72,7 @@ func hosts(t *testing.T, cfg testbed.Config) *testbed.Testbed {
 	return bed
 }
 
-// listen is an AF_XDP driver on a host.
+// listen returns an AF_XDP driver on a host.
 func listen(t *testing.T, h *testbed.Host, at netip.Addr) (d *xdp.Driver) {
 	t.Helper()
 	err := h.Do(func() (err error) {
@@ -87,7 +89,7 @@ func listen(t *testing.T, h *testbed.Host, at netip.Addr) (d *xdp.Driver) {
 	return d
 }
 
-// newNICOf is a NIC with a link, and the link of the other.
+// newNICOf returns a NIC with the link server, and the other NIC's link client.
 func newNICOf(t *testing.T, client link.Driver, server *xdp.Driver) *nicTest {
 	e := &engine{changed: make(chan struct{}, 1)}
 	e.table = program.New(program.Config{NIC: 7, Counts: make([]uint64, len(vni.Names()))}, e)
@@ -97,12 +99,12 @@ func newNICOf(t *testing.T, client link.Driver, server *xdp.Driver) *nicTest {
 	return n
 }
 
-// engine is that of the NIC, as far as programs need one: its caller is the holder of the lock.
+// engine is the part of a NIC's engine that programs need. The holder of the lock owns it.
 type engine struct {
 	mu      sync.Mutex
 	table   *program.Table
 	rang    []uint32
-	changed chan struct{} // has something when the table was the driver's
+	changed chan struct{} // holds a token when the table was used
 }
 
 func (e *engine) do(f func(*program.Table)) {
@@ -131,7 +133,7 @@ func (e *engine) GuardOutgoing(vni.Name, program.OutgoingFunc, program.Whose) {}
 func (e *engine) UserOf(vni.Name) (string, bool)                              { return "", false }
 func (e *engine) Deliver(vm.ID, program.Arrival) bool                         { return true }
 
-// load has a program reside, as a daemon does.
+// load makes a program reside, as a daemon does.
 func (n *nicTest) load(source string, replace bool) {
 	n.t.Helper()
 	m := module(n.t, source)
@@ -206,7 +208,7 @@ func (n *nicTest) answered(want uint64, trigger uint32, words ...uint64) {
 	}
 }
 
-// answer is the next message of the program to program 416.
+// answer returns the next message of the program to program 416.
 func (n *nicTest) answer() []byte {
 	n.t.Helper()
 	var in linktest.Inbox
@@ -214,7 +216,7 @@ func (n *nicTest) answer() []byte {
 	return n.opened(in.Frames[0])
 }
 
-// opened is the message in a frame that answers.
+// opened returns the message in an answering frame.
 func (n *nicTest) opened(frame []byte) []byte {
 	n.t.Helper()
 	end, err := wire.Open(frame, n.keys.ReplyCookie)
@@ -232,7 +234,7 @@ func (n *nicTest) opened(frame []byte) []byte {
 	return message
 }
 
-// passes sends a message, and expects its frame to come to the NIC.
+// passes sends a message, and expects the NIC to get its frame.
 func (n *nicTest) passes(trigger uint32, words ...uint64) {
 	n.t.Helper()
 	frame := n.send(trigger, words...)
@@ -243,7 +245,7 @@ func (n *nicTest) passes(trigger uint32, words ...uint64) {
 	}
 }
 
-// eventually waits until the table, or what it has told the engine, is as said.
+// eventually waits until is returns true for the table, or for its reports to the engine.
 func (n *nicTest) eventually(what string, is func(*program.Table) bool) {
 	n.t.Helper()
 	late := time.After(patience)

@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/pdl/ebpf"
 )
 
-// setSegment has all programs find a segment by its number, those that reside in the driver already too; nil takes it from them. If one cannot
-// be compiled with it, none finds it.
+// setSegment makes all programs find a segment by its number, also those in the driver already.
+// nil removes the segment. If one program cannot be compiled with the segment, none finds it.
 func (p *Programs) setSegment(id uint32, s *ebpf.Segment) error {
 	p.linking.Lock()
 	defer p.linking.Unlock()
@@ -30,7 +30,8 @@ func (p *Programs) setSegment(id uint32, s *ebpf.Segment) error {
 	return nil
 }
 
-// relink has the programs that there are find other segments. The engine goes on while they are compiled.
+// relink makes the existing programs find other segments. The engine goes on while they are
+// compiled.
 func (p *Programs) relink(segments map[uint32]ebpf.Segment) (err error) {
 	var links []*ebpf.Relink
 	defer func() {
@@ -56,7 +57,7 @@ func (p *Programs) relink(segments map[uint32]ebpf.Segment) (err error) {
 	return err
 }
 
-// relinks begins that for all programs which use segments.
+// relinks begins the relink of all programs that use segments.
 func (p *Programs) relinks(segments map[uint32]ebpf.Segment) (links []*ebpf.Relink, err error) {
 	p.listing.Lock()
 	some := len(p.all) > 0
@@ -64,7 +65,7 @@ func (p *Programs) relinks(segments map[uint32]ebpf.Segment) (links []*ebpf.Reli
 	if !some {
 		return nil, nil
 	}
-	p.cfg.Do(func(*program.Table) { // programs come and go when the engine is ours
+	p.cfg.Do(func(*program.Table) { // programs come and go only while the engine is ours
 		p.listing.Lock()
 		defer p.listing.Unlock()
 		for r := range p.all {

@@ -1,13 +1,14 @@
-// Package resident has programs of a NIC reside in the driver of its link: it joins what compiles them (pdl/ebpf) to the NIC's programs
-// (internal/program) and to the driver that gives its frames to others first (internal/link/xdp).
+// Package resident makes programs of a NIC reside in the driver of its link. It joins the
+// compiler (pdl/ebpf), the NIC's programs (internal/program), and the driver, which can show its
+// frames to other programs first (internal/link/xdp).
 //
-//	Prepare: compiled, and loaded into the kernel ──► program.Table: Commit ──► Enter: it gets the datagrams that come for it
-//	sessions of the NIC ── Session, EndSession ─────► whose datagrams are answered there
-//	what programs display ── a ring ── a goroutine ─► program.Table: the log of the program
-//	where they set flags  ── a ring ── a goroutine ─► program.Table: the processes that sleep
+//	Prepare: compiled, and loaded into the kernel ──► program.Table: Commit ──► Enter: it gets its datagrams
+//	sessions of the NIC ── Session, EndSession ─────► their datagrams are answered in the driver
+//	displayed values ── a ring ── a goroutine ──────► program.Table: the log of the program
+//	flags that are set ── a ring ── a goroutine ────► program.Table: the processes that sleep
 //
-// The first program brings the chain of programs to the interface, which stays as long as the NIC: a NIC without resident programs has
-// nothing in front of its sockets.
+// The first program brings the chain of programs to the interface. The chain stays as long as the
+// NIC. A NIC without resident programs has nothing in front of its sockets.
 package resident
 
 import (
@@ -30,47 +31,52 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// Link is a driver whose frames other programs can see first.
+// Link is a driver that can show its frames to other programs first.
 type Link interface {
 	Addr() netip.AddrPort
 	Frames() (tagged, pieces bool)
 	Chain(steps *cilium.Map, first, on uint32) error
 }
 
-// Config says whose programs these are.
+// Config gives the link and the engine of the programs.
 type Config struct {
 	Link Link
-	// Do calls f when the engine is its caller's.
+	// Do calls f while its goroutine owns the engine.
 	Do func(f func(t *program.Table))
 	// Now is the engine's clock, by which programs measure time.
 	Now func() clock.Time
 }
 
-// Programs are those in the driver of one NIC. Prepare and Close may be called by many goroutines, the rest by the engine's caller.
+// Programs holds the programs in the driver of one NIC. Prepare and Close are safe for concurrent
+// use; the rest is for the owner of the engine.
 type Programs struct {
 	cfg Config
 
-	linking  sync.Mutex // programs are compiled for the segments that there are, or these change; taken before mu, and without the engine
+	// Held while programs are compiled for the present segments, or while the segments change. It
+	// is taken before mu, and without the engine.
+	linking  sync.Mutex
 	mu       sync.Mutex
 	host     *ebpf.Host // nil until the first program
 	closed   bool
-	segments map[uint32]ebpf.Segment // that are there
-	readers  sync.WaitGroup          // of what programs display, and of where they set flags
-	gather   func()                  // has what is displayed gather: sleeps, but in tests
+	segments map[uint32]ebpf.Segment // the existing ones
+	readers  sync.WaitGroup          // of displayed values, and of flags
+	// Waits while displayed values gather: it sleeps, except in tests.
+	gather func()
 
-	sessions map[uint64]rel.DriverKeys // by NIC, as the driver knows them; the engine's
+	// By NIC, as the driver knows them; for the owner of the engine.
+	sessions map[uint64]rel.DriverKeys
 
-	listing sync.Mutex             // taken last
-	all     map[*resident]struct{} // those that are not closed
+	listing sync.Mutex             // the last lock to take
+	all     map[*resident]struct{} // those not closed yet
 }
 
-// New returns programs of which none is there yet.
+// New returns an empty Programs.
 func New(cfg Config) *Programs {
 	return &Programs{cfg: cfg, segments: make(map[uint32]ebpf.Segment), all: make(map[*resident]struct{}),
 		sessions: make(map[uint64]rel.DriverKeys), gather: func() { time.Sleep(showPause) }}
 }
 
-// ErrSealed is why no program can reside in the driver of a sealed link.
+// ErrSealed is the reason why no program can reside in the driver of a sealed link.
 var ErrSealed = errors.New("the link is sealed, and the keys of its frames never enter eBPF maps; plain_resident = true under [programs], " +
 	"or Config.PlainResident, on both NICs lets datagrams of programs go unsealed")
 
@@ -79,7 +85,8 @@ func Sealed(_ vm.ID, m *prog.Module) (program.Resident, error) {
 	return nil, fmt.Errorf("%s cannot reside in the driver: %w", m.Name, ErrSealed)
 }
 
-// Prepare compiles a program for the driver and gives it to the kernel. It gets no messages yet. The error says why it cannot reside there.
+// Prepare compiles a program for the driver and loads it into the kernel. The program gets no
+// messages yet. The error says why the program cannot reside there.
 func (p *Programs) Prepare(id vm.ID, m *prog.Module) (program.Resident, error) {
 	if reasons := ebpf.Check(m); reasons != nil {
 		return nil, fmt.Errorf("%s cannot reside in the driver: %w", m.Name, reasons)
@@ -93,7 +100,8 @@ func (p *Programs) Prepare(id vm.ID, m *prog.Module) (program.Resident, error) {
 	p.mu.Lock()
 	segments := p.segments
 	p.mu.Unlock()
-	obj, err := ebpf.Compile(m, ebpf.Options{ID: uint32(id), Service: wire.ServiceProgram, Path: p.path(), Segments: segments})
+	obj, err := ebpf.Compile(m, ebpf.Options{ID: uint32(id), Service: wire.ServiceProgram, Path: p.path(),
+		Segments: segments})
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot reside in the driver: %w", m.Name, err)
 	}
@@ -108,13 +116,14 @@ func (p *Programs) Prepare(id vm.ID, m *prog.Module) (program.Resident, error) {
 	return r, nil
 }
 
-// path is how frames come to the interface.
+// path returns the form of the frames at the interface.
 func (p *Programs) path() ebpf.Path {
 	tagged, _ := p.cfg.Link.Frames()
 	return ebpf.Path{VLAN: tagged, IPv6: !p.cfg.Link.Addr().Addr().Unmap().Is4()}
 }
 
-// begin makes what programs share, and puts it in front of the sockets, with the first program.
+// begin makes what the programs share, and puts it in front of the sockets. The first program
+// calls it.
 func (p *Programs) begin() (*ebpf.Host, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +138,7 @@ func (p *Programs) begin() (*ebpf.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.host = host // sessions are told while the engine is ours
+	p.host = host // sessions are reported while the engine is ours
 	p.cfg.Do(func(t *program.Table) {
 		if err = p.cfg.Link.Chain(host.Steps(), ebpf.StepDispatch, ebpf.StepOn); err == nil {
 			t.SetDriver(driver{p, host})
@@ -145,17 +154,20 @@ func (p *Programs) begin() (*ebpf.Host, error) {
 	return host, nil
 }
 
-// driver is what the engine tells of its sessions.
+// driver receives the engine's reports about its sessions.
 type driver struct {
 	p    *Programs
 	host *ebpf.Host
 }
 
-// Session implements program.Driver. The counter of replies begins at 1 with a session, and goes on through it.
+// Session implements program.Driver. The counter of replies begins at 1 with a session, and goes
+// on through it.
 func (d driver) Session(nic uint64, keys rel.DriverKeys) {
-	d.EndSession(nic) // of one before
-	s := ebpf.Session{NIC: nic, Cookie: keys.Cookie, Most: keys.Most, ReplyIndex: keys.ReplyIndex, ReplyCookie: keys.ReplyCookie, ReplyCounter: 1}
-	if d.host.SetSession(keys.Index, s) == nil { // else its datagrams go to the engine, which handles them
+	d.EndSession(nic) // of an earlier session
+	s := ebpf.Session{NIC: nic, Cookie: keys.Cookie, Most: keys.Most, ReplyIndex: keys.ReplyIndex,
+		ReplyCookie: keys.ReplyCookie, ReplyCounter: 1}
+	// Otherwise the engine gets its datagrams and handles them.
+	if d.host.SetSession(keys.Index, s) == nil {
 		d.p.sessions[nic] = keys
 	}
 }
@@ -163,21 +175,23 @@ func (d driver) Session(nic uint64, keys rel.DriverKeys) {
 // EndSession implements program.Driver.
 func (d driver) EndSession(nic uint64) {
 	if keys, ok := d.p.sessions[nic]; ok {
-		_ = d.host.RemoveSession(keys.Index) // frames of a session that has ended are in order for nothing
+		// Frames of a session that has ended are not kept in order for any other.
+		_ = d.host.RemoveSession(keys.Index)
 		delete(d.p.sessions, nic)
 	}
 }
 
-// showPause is how long what is displayed gathers, so that a program that displays much does not keep this process awake.
+// showPause is how long displayed values gather, so that a program that displays much does not
+// keep this process awake.
 const showPause = 50 * time.Millisecond
 
-// shown is a number that a program has displayed.
+// shown is a value that a program has displayed.
 type shown struct {
 	program vm.ID
 	value   int64
 }
 
-// show carries what programs display to their logs, until the host is closed.
+// show copies the displayed values of programs to their logs, until the host is closed.
 func (p *Programs) show(host *ebpf.Host) {
 	defer p.readers.Done()
 	next := func(deadline time.Time) (s shown, err error) {
@@ -198,8 +212,8 @@ func (p *Programs) show(host *ebpf.Host) {
 	}
 }
 
-// ring rings the processes for whose segments programs have set a flag, until the host is closed. It does not wait for what is displayed: a process sleeps
-// until its flag is set.
+// ring wakes the processes in whose segments programs have set a flag, until the host is closed.
+// It does not wait for displayed values: a process sleeps until its flag is set.
 func (p *Programs) ring(host *ebpf.Host) {
 	defer p.readers.Done()
 	for {
@@ -211,8 +225,8 @@ func (p *Programs) ring(host *ebpf.Host) {
 	}
 }
 
-// rung rings the processes of the segments in the records of a ring. If there are many records, the ring may have been full, and lacks others: so all
-// segments ring.
+// rung wakes the processes of the segments in the records of a ring. If there are many records,
+// the ring may have been full and may lack others, so all segments ring.
 func rung(t *program.Table, all []uint32) {
 	if len(all) > ebpf.MostTold/4 {
 		t.RangAll()
@@ -224,7 +238,8 @@ func rung(t *program.Table, all []uint32) {
 	}
 }
 
-// batch waits for a record, and takes with it those that are there already, about as many as a ring holds at most. The error says that no more will come.
+// batch waits for a record. It returns it with those that are present already, at most about as
+// many as a ring holds. The error means that no more will come.
 func batch[T any](next func(deadline time.Time) (T, error)) (all []T, err error) {
 	r, err := next(time.Time{})
 	for err == nil {
@@ -239,7 +254,8 @@ func batch[T any](next func(deadline time.Time) (T, error)) (all []T, err error)
 	return all, err
 }
 
-// Close takes everything out of the driver. The engine must not be polled any more, or its link be closed.
+// Close removes everything from the driver. Before it, the engine must no longer be polled, or
+// its link must be closed.
 func (p *Programs) Close() error {
 	p.mu.Lock()
 	host := p.host
@@ -253,7 +269,7 @@ func (p *Programs) Close() error {
 	return err
 }
 
-// resident is a program in the driver, as the engine sees it.
+// resident is a program in the driver as the engine sees it.
 type resident struct {
 	r  *ebpf.Resident
 	of *Programs

@@ -20,8 +20,9 @@ import (
 	"github.com/weftnet/weft/pdl/vm"
 )
 
-// A program enters the driver with the variables that the virtual machine has begun, is replaced there, and leaves with those that it has
-// then: after that, messages come to the NIC.
+// A program enters the driver with the variables that the virtual machine has initialised, is
+// replaced there, and leaves with the variables that it then has. After that, messages come to
+// the NIC.
 func TestAProgramEntersTheDriverAndLeavesWithItsVariables(t *testing.T) {
 	n := newNIC(t)
 	n.load(echoSource, false)
@@ -47,7 +48,8 @@ func TestAProgramEntersTheDriverAndLeavesWithItsVariables(t *testing.T) {
 	n.answered(18, 12)
 }
 
-// Messages of a session are answered while it is open. Of a peer that begins another, only the frames of that one are.
+// Messages of a session are answered while it is open. If a peer begins another session, only the
+// frames of that one are answered.
 func TestSessionsThatEndAreAnsweredNoMore(t *testing.T) {
 	n := newNIC(t)
 	n.load(echoSource, false)
@@ -68,7 +70,7 @@ func TestSessionsThatEndAreAnsweredNoMore(t *testing.T) {
 	n.answered(9, 12)
 }
 
-// The index of a session that has ended becomes another NIC's.
+// The index of an ended session goes to another NIC.
 func TestTheEndOfASessionEndsNoneOfAnotherNIC(t *testing.T) {
 	n := newNIC(t)
 	n.load(echoSource, false)
@@ -77,7 +79,7 @@ func TestTheEndOfASessionEndsNoneOfAnotherNIC(t *testing.T) {
 	n.part()
 	const other = peerNIC + 1
 	n.engine.do(func(*program.Table) { driver{n.programs, n.programs.host}.Session(other, keys) })
-	n.part() // once more
+	n.part() // a second time
 	n.counter = 0
 	n.answered(7, 12)
 	next := keys
@@ -90,15 +92,17 @@ func TestTheEndOfASessionEndsNoneOfAnotherNIC(t *testing.T) {
 
 const returnSource = `PROGRAM back: TRIGGERS 12; BEGIN END; MESSAGE 12: BEGIN SEND PACKET[0] LEN PACKETLEN AS 10 TO 416 AT SOURCE END; END;`
 
-// Over IPv6 a program in the driver answers, too, short messages and the longest that there are. The other end is the kernel's, which
-// drops what has no checksum or a wrong one.
+// A program in the driver also answers over IPv6, short messages and the longest possible. The
+// other end is the kernel's, which drops frames without a checksum or with a wrong one.
 func TestAProgramInTheDriverAnswersOverIPv6(t *testing.T) {
 	bed := hosts(t, testbed.Config{Hosts: 2, MTU: 3600})
 	if !bed.Host(0).Addr6().IsValid() {
 		t.Skip("this kernel has no IPv6")
 	}
 	server := listen(t, bed.Host(1), bed.Host(1).Addr6())
-	listen(t, bed.Host(0), bed.Host(0).Addr6()) // veth gives the kernel what a driver answers only where a program is at the other end, too
+	// A veth passes the driver's answers to the kernel only if there is a program at the other
+	// end, too.
+	listen(t, bed.Host(0), bed.Host(0).Addr6())
 	var client *udp.Driver
 	err := bed.Host(0).Do(func() (err error) {
 		client, err = udp.Listen(udp.Config{Addr: netip.AddrPortFrom(bed.Host(0).Addr6(), 0)})
@@ -130,7 +134,8 @@ type empty struct{}
 
 func (empty) Read([]byte, uint64) {}
 
-// A program that stops in the driver is stopped: what comes to the engine for it is refused, too, though nothing has asked for its state since.
+// A program that stops in the driver is stopped. Messages for it that come to the engine are
+// refused, too, even if nothing has asked for its state since.
 func TestAProgramThatStopsInTheDriverTakesNoMessagesOfTheEngine(t *testing.T) {
 	n := newNIC(t)
 	n.load(`PROGRAM stops: VAR n; TRIGGERS 1, 2; BEGIN END; MESSAGE 1: BEGIN n = n + 1; DISPLAY n END;
@@ -156,7 +161,8 @@ MESSAGE 2: BEGIN SEND n LEN 8 AS 10 TO 416 AT SOURCE; STOP END; END;`, false)
 	})
 }
 
-// A program in the driver that the engine stops, here for messages to itself, is stopped in the driver, too.
+// A program in the driver that the engine stops, here for messages to itself, is stopped in the
+// driver, too.
 func TestAProgramThatTheEngineStopsIsStoppedInTheDriver(t *testing.T) { // PANIC-5
 	n := newNIC(t)
 	n.load(`PROGRAM self: VAR n; TRIGGERS 1, 2; BEGIN END; MESSAGE 1: BEGIN n = n + 1; SEND n LEN 8 AS 1 TO 415 AT SOURCE END;
@@ -187,7 +193,8 @@ MESSAGE 2: BEGIN SEND n LEN 8 AS 10 TO 416 AT SOURCE END; END;`, false)
 	})
 }
 
-// Of a program that was aborted in the driver for several causes the last is listed, with its line, also when it has left the driver.
+// If a program was aborted in the driver for several causes, the last is listed, with its line,
+// also after it has left the driver.
 func TestTheLastOfSeveralAbortsInTheDriverIsListed(t *testing.T) {
 	n := newNIC(t)
 	const source = `PROGRAM fails: VAR n; TRIGGERS 1, 2; BEGIN END;
@@ -220,7 +227,8 @@ MESSAGE 2: BEGIN n = PACKET[7] END; END;`
 	want(2, vm.OutOfPacket, 3)
 }
 
-// What the engine does of a program in the driver it does with the variables there, and allocates nothing for it.
+// The engine handles a message of a program in the driver with the variables there, and allocates
+// nothing for it.
 func TestTheEngineHandlesAMessageOfAProgramInTheDriverWithoutAllocating(t *testing.T) {
 	n := newNIC(t)
 	n.load("PROGRAM counts: VAR n, v[1000]; TRIGGERS 1; BEGIN n = 40 END; MESSAGE 1: BEGIN n = n + 1; v[999] = n END; END;", false)
@@ -231,12 +239,12 @@ func TestTheEngineHandlesAMessageOfAProgramInTheDriverWithoutAllocating(t *testi
 			}
 			table.Run(0)
 		}
-		handle() // the first makes what is used again
+		handle() // the first call makes what later calls reuse
 		if got := testing.AllocsPerRun(100, handle); got != 0 {
 			t.Errorf("a message allocates %v times", got)
 		}
 		info, _ := table.Info(programID)
-		if !info.InDriver || info.Profile.Activations != 103 { // the initialisation is one
+		if !info.InDriver || info.Profile.Activations != 103 { // the initialisation counts as one
 			t.Errorf("in the driver: %v; %d activations", info.InDriver, info.Profile.Activations)
 		}
 		if err := table.Unload(programID); err != nil {
@@ -270,7 +278,8 @@ func TestWhatIsDisplayedComesToTheLogInOrder(t *testing.T) {
 	n.shows(want...)
 }
 
-// A program in the driver reaches a segment of its NIC: it delivers, sees locks and clears them, and rings where it sets a flag.
+// A program in the driver reaches a segment of its NIC: it delivers, reads and clears locks, and
+// rings when it sets a flag.
 func TestAFlagOfASegmentRings(t *testing.T) {
 	n := newNIC(t)
 	s, err := n.programs.AddSegment(1, 64)
@@ -293,7 +302,8 @@ func TestAFlagOfASegmentRings(t *testing.T) {
 	n.shows(1, 0)
 }
 
-// gathers has what programs display gather until over is closed. gathering tells when it begins to, and its ring is read no more.
+// gathers makes displayed values gather until over is closed. gathering gets a value when that
+// begins; from then on the ring is not read.
 func (n *nicTest) gathers() (gathering <-chan struct{}, over chan struct{}) {
 	began, over := make(chan struct{}), make(chan struct{})
 	n.programs.gather = func() {
@@ -306,7 +316,8 @@ func (n *nicTest) gathers() (gathering <-chan struct{}, over chan struct{}) {
 	return began, over
 }
 
-// While what programs display gathers, before it is carried to their logs, a flag that one of them sets rings all the same.
+// While displayed values gather, before they are copied to the logs, a flag that a program sets
+// rings nevertheless.
 func TestAFlagRingsWhileDisplaysGather(t *testing.T) {
 	n := newNIC(t)
 	s, err := n.programs.AddSegment(1, 64)
@@ -327,7 +338,8 @@ func TestAFlagRingsWhileDisplaysGather(t *testing.T) {
 	n.shows(7) // what was displayed since still gathers
 }
 
-// What is lost in the driver is said of the program: a message whose counter was taken, and values for which the ring has no room.
+// Losses in the driver are reported with the program: a message whose counter was taken, and
+// values for which the ring has no room.
 func TestWhatIsLostInTheDriverIsSaid(t *testing.T) {
 	n := newNIC(t)
 	gathering, over := n.gathers()
@@ -338,7 +350,7 @@ MESSAGE 2: BEGIN DISPLAY n END;
 END;`, false)
 	n.meet(keys)
 	n.send(2)
-	<-gathering // the ring is read no more: else it would be while the program displays
+	<-gathering // the ring is not read now: otherwise it would be, while the program displays
 	lost := func(what string, is func(program.Losses) bool) {
 		t.Helper()
 		n.eventually(what, func(table *program.Table) bool { info, _ := table.Info(programID); return is(info.Lost) })
@@ -355,8 +367,8 @@ END;`, false)
 	})
 }
 
-// A segment that is made when a program is in the driver is found, until it is taken away; the program goes on with its variables meanwhile, and another
-// that is made under the number is another.
+// A program in the driver finds a segment that is made later, until it is removed. The program
+// goes on with its variables meanwhile. A new segment with the same number is a different one.
 func TestAProgramInTheDriverFindsSegmentsThatComeLater(t *testing.T) {
 	n := newNIC(t)
 	n.load(`PROGRAM keep: VAR n, v; TRIGGERS 1, 12; BEGIN END;
@@ -410,7 +422,8 @@ func TestSegmentsThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// A segment is hidden while it is mapped: then another has its number, also when the first is closed.
+// A segment is hidden while it is mapped. Then another may have its number, also when the first
+// is closed.
 func TestASegmentThatIsHiddenMakesWayForAnother(t *testing.T) {
 	n := newNIC(t)
 	n.load(takeSource, false)
@@ -438,7 +451,8 @@ func TestASegmentThatIsHiddenMakesWayForAnother(t *testing.T) {
 	}
 }
 
-// Closing ends what carries displays, however many come, and afterwards nothing is answered.
+// Close ends the copying of displayed values, however many come, and afterwards nothing is
+// answered.
 func TestClosingWhileAProgramDisplays(t *testing.T) {
 	n := newNIC(t)
 	n.load(takeSource, false)
@@ -476,7 +490,8 @@ func (u *unchained) Chain(steps *cilium.Map, first, on uint32) error {
 	return u.Driver.Chain(steps, first, on)
 }
 
-// A link that refuses the chain refuses the program. The next one finds everything as if there had been none.
+// A link that refuses the chain refuses the program. For the next program, everything is as
+// before.
 func TestALinkThatRefusesTheChainRefusesTheProgram(t *testing.T) {
 	n := newNIC(t)
 	n.programs.cfg.Link = &unchained{n.server, 1}

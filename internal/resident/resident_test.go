@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/pdl/prog"
 )
 
-// bare is a link that nothing comes to.
+// bare is a link that receives nothing.
 type bare struct{ chained int }
 
 func (*bare) Addr() netip.AddrPort                      { return netip.MustParseAddrPort("10.0.0.1:7700") }
@@ -36,7 +36,8 @@ BEGIN n = 5 END;
 MESSAGE 12: BEGIN n = n + 1; SEND n LEN 8 AS 10 TO 416 AT SOURCE END;
 END;`
 
-// What cannot be in the driver is refused before anything is put in front of the sockets, and the error says why.
+// A program that cannot be in the driver is refused before anything is put in front of the
+// sockets, and the error says why.
 func TestWhatCannotResideIsRefusedWithTheReason(t *testing.T) {
 	link := new(bare)
 	p := New(Config{Link: link, Do: func(func(*program.Table)) { t.Error("the engine was asked for") }, Now: func() clock.Time { return 0 }})

@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/pdl/ebpf"
 )
 
-// The ring between the driver and the engine is bounded, and drops what it has no room for. Behind many records processes of all segments look,
-// since one that sleeps is woken by nothing else.
+// The ring between the driver and the engine is bounded, and drops records if it is full. After
+// many records the processes of all segments look, since nothing else wakes a sleeping process.
 func TestBehindManyRecordsAllSegmentsRing(t *testing.T) {
 	e := &engine{}
 	e.table = program.New(program.Config{NIC: 7, Counts: make([]uint64, len(vni.Names()))}, e)

@@ -15,23 +15,27 @@ import (
 
 // A Segment is memory that programs in the driver reach, and that processes can map.
 type Segment struct {
-	Fd    int          // what processes map
-	Bytes []byte       // the data, locks and flags behind it, and the rest of the page
-	Hide  func() error // programs in the driver find it no more, and another may have its number. Close does it, too
+	Fd    int    // descriptor that processes map
+	Bytes []byte // the data, the locks and flags after it, and the rest of the page
+	// Hide removes the segment from programs in the driver, and frees its number. Close does so,
+	// too.
+	Hide  func() error
 	Close func() error
 }
 
 // mmapable is BPF_F_MMAPABLE.
 const mmapable = 1 << 10
 
-// AddSegment makes a segment with so many bytes of data. Programs find it by its number, those too that are in the driver already. The engine
-// must not be its caller's, nor when the segment is closed.
+// AddSegment makes a segment with bytes bytes of data. Programs find it by its number, also those
+// in the driver already. The caller must not own the engine, neither here nor when it closes the
+// segment.
 func (p *Programs) AddSegment(id uint32, bytes int) (s *Segment, err error) {
 	if bytes > ebpf.MostSegment {
 		return nil, fmt.Errorf("segment %d in the driver: %d bytes; at most %d", id, bytes, ebpf.MostSegment)
 	}
 	total := bytes + program.SegmentTail
-	m, err := cilium.NewMap(&cilium.MapSpec{Name: "weft_segment", Type: cilium.Array, KeySize: 4, ValueSize: uint32(total), MaxEntries: 1, Flags: mmapable})
+	m, err := cilium.NewMap(&cilium.MapSpec{Name: "weft_segment", Type: cilium.Array, KeySize: 4,
+		ValueSize: uint32(total), MaxEntries: 1, Flags: mmapable})
 	if err != nil {
 		return nil, fmt.Errorf("segment %d in the driver: %w", id, err)
 	}

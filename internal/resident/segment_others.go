@@ -12,5 +12,5 @@ type Segment struct {
 	Close func() error
 }
 
-// AddSegment needs a driver, which is not here.
+// AddSegment fails with ebpf.ErrUnavailable: it needs a driver.
 func (p *Programs) AddSegment(uint32, int) (*Segment, error) { return nil, ebpf.ErrUnavailable }
