@@ -26,7 +26,7 @@ type Conn struct {
 
 	mu sync.Mutex
 	p  *packets
-	// The caller of this request has given up. Its reply comes before any other.
+	// owed is a request whose caller has given up. Its reply comes before any other.
 	owed   *Request
 	broken error // why the connection is unusable
 

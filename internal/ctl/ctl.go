@@ -173,11 +173,11 @@ type Request struct {
 	Tool    *SegmentTool   `json:"segment_tool,omitempty"`
 	Program *Program       `json:"program,omitempty"`
 	Job     *Job           `json:"job,omitempty"`
-	// For a list: index of the first entry wanted.
+	// From is, for a list, the index of the first entry wanted.
 	From int `json:"from,omitempty"`
-	// The NIC of the request; 0: the daemon's own.
+	// NIC is the NIC of the request; 0: the daemon's own.
 	NIC uint64 `json:"nic,omitempty,string"`
-	// The daemon's link of the request; empty: the first.
+	// Link is the daemon's link of the request; empty: the first.
 	Link string `json:"link,omitempty"`
 }
 
@@ -309,7 +309,8 @@ type Info struct {
 	Address     string `json:"address"`
 	Name        string `json:"name"`    // of the link, by which clients choose it
 	Network     string `json:"network"` // by which clients choose it
-	// Its kind: udp, xdp or xdp-generic, or a text that it has lost its interface.
+	// Link is the kind of the link: udp, xdp or xdp-generic, or a text that it has lost its
+	// interface.
 	Link       string `json:"link"`
 	Version    string `json:"version"` // of Weft
 	Commit     string `json:"commit"`
@@ -330,30 +331,30 @@ const (
 
 // Node is a NIC as another one knows it.
 type Node struct {
-	// As eight octets; none: the NIC has never told it.
+	// ID is written as eight octets; none: the NIC has never told it.
 	ID      registry.NICID `json:"id,omitempty"`
 	Name    string         `json:"name,omitempty"` // the name for programs and tools
 	Address string         `json:"address"`
-	// Another address, from which frames of the NIC come and are dropped.
+	// Elsewhere is another address, from which frames of the NIC come and are dropped.
 	Elsewhere   string `json:"elsewhere,omitempty"`
 	State       string `json:"state"`              // up or down
 	Incarnation uint64 `json:"incarnation,string"` // of its present life; 0: never up
 	Processes   int    `json:"processes"`          // reachable ones of the NIC
 	RTT         int64  `json:"rtt_ns"`             // 0: not measured
-	// Bytes of the longest frame known to reach it; 0: down.
+	// Frame is the length in bytes of the longest frame known to reach the NIC; 0: down.
 	Frame int `json:"frame"`
-	// Bytes of the longest frame that both NICs take.
+	// WholeFrame is the length in bytes of the longest frame that both NICs take.
 	WholeFrame int `json:"whole_frame"`
 	// Guard is how a session with the NIC is guarded: GuardSealed, GuardProved or GuardPlain;
 	// empty: down.
 	Guard string `json:"guard,omitempty"`
 	Suite string `json:"suite,omitempty"` // the AEAD of sealed frames
-	// The static key that the NIC has proved.
+	// Key is the static key that the NIC has proved.
 	Key string `json:"key,omitempty"`
 	// Binding tells what ties the id to the key: key (the id is made from it), configuration or
 	// certificate.
 	Binding string `json:"binding,omitempty"`
-	// X and y on the torus; none: no position, or not told.
+	// Position is x and y on the torus; none: no position, or not told.
 	Position []int `json:"position,omitempty"`
 }
 
@@ -379,9 +380,9 @@ type Name struct {
 type Member struct {
 	Group string `json:"group"`
 	Epoch uint32 `json:"epoch"` // how often the group has shrunk
-	// Members that the group has, or waits for; 0: not known.
+	// Size counts the members that the group has, or waits for; 0: not known.
 	Size int `json:"size"`
-	// Gathering, complete or broken; application: the living processes of one.
+	// State is gathering, complete or broken; or application, for the living processes of one.
 	State      string         `json:"state"`
 	Name       string         `json:"name"`
 	NIC        registry.NICID `json:"nic"`
@@ -409,9 +410,9 @@ type Process struct {
 	// The following counts only grow.
 	Commands uint64 `json:"commands"`
 	Turns    uint64 `json:"turns"` // packets and other steps of its sends
-	// Times that its turns stopped since it had as many rooms as were left.
+	// Crowded counts the times that its turns stopped since it had as many rooms as were left.
 	Crowded uint64 `json:"crowded"`
-	// Sends without credit and without room for one more permission request.
+	// Held counts sends without credit and without room for one more permission request.
 	Held           uint64 `json:"held"`
 	Sent           uint64 `json:"sent"` // messages
 	SentBytes      uint64 `json:"sent_bytes"`

@@ -48,7 +48,7 @@ type Job struct {
 type Reserve struct {
 	Job     string `json:"job"`               // "job-1a2b3c4d"
 	Restart int    `json:"restart,omitempty"` // how often the job was restarted
-	// Index of this host in the job; the keeper is JOB.run/(1+Host).
+	// Host is the index of this host in the job; the keeper is JOB.run/(1+Host).
 	Host     int     `json:"host"`
 	First    int     `json:"first"` // lowest rank here
 	Ranks    int     `json:"ranks"` // how many are here
@@ -58,14 +58,14 @@ type Reserve struct {
 	Program  string  `json:"program"`  // absolute path
 	// SHA256 is the hash of the launcher's file, in hex; empty: not compared.
 	SHA256 string `json:"sha256,omitempty"`
-	// The program comes by staging; the keeper does not look for it.
+	// Staged means that the program comes by staging, so the keeper does not look for it yet.
 	Staged bool   `json:"staged,omitempty"`
 	Dir    string `json:"dir"` // working directory of the ranks; absolute
 	// Version is that of the launcher's Weft; it must equal the daemon's.
 	Version       string `json:"version"`
 	Oversubscribe bool   `json:"oversubscribe,omitempty"`
 	Link          string `json:"link,omitempty"` // by name; empty: the daemon's own
-	// Limit of the job's memory on this host; 0: none.
+	// MemoryBytes is the limit of the job's memory on this host; 0: none.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 }
 
@@ -106,12 +106,12 @@ type JobReply struct {
 	NIC      registry.NICID `json:"nic,omitempty"`  // of the host that answers
 	Name     string         `json:"name,omitempty"` // of that host; of slots
 	PID      int            `json:"pid,omitempty"`  // of the keeper
-	// Its address, if it is ready: the launcher need not wait for its name.
+	// Keeper is the keeper's address, if it is ready: the launcher need not wait for its name.
 	Keeper   *Address  `json:"keeper,omitempty"`
 	Jobs     []JobInfo `json:"jobs,omitempty"`
 	Machines []Machine `json:"machines,omitempty"`
 	Slots    int       `json:"slots,omitempty"` // offered by the host
-	// Free slots; below 0 if the host is oversubscribed.
+	// Free counts the free slots; it is below 0 if the host is oversubscribed.
 	Free int `json:"free,omitempty"`
 }
 
@@ -145,13 +145,13 @@ type JobInfo struct {
 type RankInfo struct {
 	Rank int `json:"rank"`
 	PID  int `json:"pid"`
-	// From /proc: running, sleeping, stopped, traced, uninterruptible or ended.
+	// State comes from /proc: running, sleeping, stopped, traced, uninterruptible or ended.
 	State string `json:"state"`
 	// Cause is how an ended rank ended, if known: "exited with status 3".
 	Cause    string `json:"cause,omitempty"`
 	Attached bool   `json:"attached,omitempty"` // the rank is a process of the daemon's NIC
 
-	// In the answer to "stuck", for an attached rank.
+	// Standing is set in the answer to "stuck", for an attached rank.
 	Standing *Standing `json:"standing,omitempty"`
 }
 

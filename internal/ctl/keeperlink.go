@@ -66,7 +66,7 @@ type KeeperBegin struct {
 // KeeperKill asks a keeper to end its ranks.
 type KeeperKill struct {
 	Grace int64 `json:"grace_ns"` // between SIGTERM and SIGKILL
-	// The user who asked for it, as text for people: "user alice on h1 (NIC 0:0:0:0:0:0:0:1)".
+	// By is the asking user, as text for people: "user alice on h1 (NIC 0:0:0:0:0:0:0:1)".
 	By string `json:"by,omitempty"`
 }
 

@@ -10,10 +10,10 @@ import (
 
 // Values of Program.Do.
 const (
-	// Takes a piece of a module. The first piece has key 0; the answer holds the key for the
-	// others.
+	// ProgramPut takes a piece of a module. The first piece has key 0; the answer holds the key
+	// for the others.
 	ProgramPut = "put"
-	// Verifies the module that was put under a key, and takes memory for it.
+	// ProgramPrepare verifies the module that was put under a key, and takes memory for it.
 	ProgramPrepare = "prepare"
 	ProgramCommit  = "commit" // puts the prepared program in its place
 	ProgramUndo    = "undo"   // undoes the commit, or the preparation
@@ -50,14 +50,15 @@ type Program struct {
 	Bytes   []byte `json:"bytes,omitempty"`  // of a module, or a message
 	Replace bool   `json:"replace,omitempty"`
 	Start   bool   `json:"start,omitempty"`
-	// ResidentVM, ResidentXDP or ResidentAuto; empty: not resident
+	// Resident is ResidentVM, ResidentXDP or ResidentAuto; empty: not resident.
 	Resident string `json:"resident,omitempty"`
 	Guards   string `json:"guards,omitempty"`
-	// Guard what the process sends, not what it receives.
+	// Outgoing guards what the process sends, not what it receives.
 	Outgoing bool   `json:"outgoing,omitempty"`
 	Trigger  uint32 `json:"trigger,omitempty"`
 	From     uint64 `json:"from,omitempty"` // for a log: the first value wanted
-	// Between NICs: the user that asks, for whom the asking NIC vouches. A tool leaves it empty.
+	// User is the asking user, between NICs: the asking NIC vouches for it. A tool leaves it
+	// empty.
 	User string `json:"user,omitempty"`
 }
 
@@ -66,9 +67,9 @@ type ProgramReply struct {
 	Key  uint64 `json:"key,omitempty,string"`
 	ID   uint32 `json:"id,omitempty"`
 	Kept bool   `json:"kept,omitempty"` // the data of the replaced program was kept
-	// Place of a prepared program: ResidentVM or ResidentXDP.
+	// Resident is the place of a prepared program: ResidentVM or ResidentXDP.
 	Resident string `json:"resident,omitempty"`
-	// Why it is not in the driver, if the NIC chose.
+	// Why tells why the program is not in the driver, if the NIC chose.
 	Why      string        `json:"why,omitempty"`
 	Outcome  string        `json:"outcome,omitempty"`
 	Programs []ProgramInfo `json:"programs,omitempty"`
@@ -85,17 +86,17 @@ type ProgramInfo struct {
 	State string         `json:"state"`          // running, loaded, or stopped
 	Why   string         `json:"why,omitempty"`  // of its last abort
 	Line  int            `json:"line,omitempty"` // source line of the abort
-	// The local user that loaded it; -1: a user of another NIC.
+	// Owner is the local user that loaded it; -1: a user of another NIC.
 	Owner    int            `json:"owner"`
 	OwnerNIC registry.NICID `json:"owner_nic,omitempty"` // that NIC
-	// The user's name, here or there; empty if the NIC is inside a program.
+	// OwnerUser is the user's name, here or there; empty if the NIC is inside a program.
 	OwnerUser string `json:"owner_user,omitempty"`
-	// ResidentVM or ResidentXDP; empty: not resident
+	// Resident is ResidentVM or ResidentXDP; empty: not resident.
 	Resident string `json:"resident,omitempty"`
 	// Lacks tells which segments a program in the driver lacks there, and why.
 	Lacks  string `json:"lacks,omitempty"`
 	Guards string `json:"guards,omitempty"`
-	// It judges what the guarded process sends.
+	// Outgoing means that it judges what the guarded process sends.
 	Outgoing     bool     `json:"outgoing,omitempty"`
 	Triggers     []uint32 `json:"triggers"`
 	Hash         string   `json:"hash"`
@@ -104,10 +105,10 @@ type ProgramInfo struct {
 	Activations  uint64   `json:"activations"`
 	Instructions uint64   `json:"instructions"`
 	Time         int64    `json:"time_ns"`
-	// Messages for an unknown trigger, or while it did not run.
+	// Refused counts messages for an unknown trigger, or while it did not run.
 	Refused uint64 `json:"refused"`
 	Shown   uint64 `json:"shown"` // values displayed
-	// Messages that it kept from the guarded process, or refused it.
+	// Dropped counts messages that it kept from the guarded process, or refused it.
 	Dropped uint64            `json:"dropped"`
 	Delayed uint64            `json:"delayed,omitempty"` // messages of the guarded process
 	Aborts  map[string]uint64 `json:"aborts,omitempty"`

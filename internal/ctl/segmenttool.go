@@ -33,7 +33,7 @@ type SegmentTool struct {
 	Bytes  int64  `json:"bytes,omitempty"`  // of a new segment, or to read
 	Offset int64  `json:"offset,omitempty"` // of the first byte to read or write
 	Data   []byte `json:"data,omitempty"`   // to write
-	// Bytes that later requests write after Data; they must fit, too.
+	// After counts the bytes that later requests write after Data; they must fit, too.
 	After int64 `json:"after,omitempty"`
 	// Others is what other users may do with a new segment; empty: OthersNone.
 	Others string `json:"others,omitempty"`

@@ -22,22 +22,23 @@ type Standing struct {
 // GroupStanding is the place of one process in a group.
 type GroupStanding struct {
 	Group string `json:"group"`
-	// Distinguishes groups of one name: epoch, and number of a part.
+	// Index distinguishes groups of one name: epoch, and number of a part.
 	Index uint32 `json:"index,omitempty"`
-	// It was split off a group, and its name means nothing to people.
+	// Part means that it was split off a group, and that its name means nothing to people.
 	Part  bool   `json:"part,omitempty"`
 	State string `json:"state"` // joining, open or broken
-	// Members of the group, or those that the join waits for; 0: not known.
+	// Size counts the members of the group, or those that the join waits for; 0: not known.
 	Size    int `json:"size,omitempty"`
 	Present int `json:"present"` // members present
 	Rank    int `json:"rank"`    // in the group; -1 while it joins
 
-	// The oldest operation whose end it awaits. For a broken group, the operation that failed.
+	// In is the oldest operation whose end it awaits. For a broken group, the operation that
+	// failed.
 	In    *GroupStep `json:"in,omitempty"`
 	Under int        `json:"under,omitempty"` // operations whose end it awaits
-	// Number of the last operation up to which all have succeeded; 0 is the join.
+	// Done is the number of the last operation up to which all have succeeded; 0 is the join.
 	Done uint32 `json:"done"`
-	// Since it entered In or, if it is in none, since its last operation ended.
+	// For is the time since it entered In or, if it is in none, since its last operation ended.
 	For int64 `json:"for_ns"`
 
 	// Mismatch means that a group broke since its members called different operations.
@@ -56,11 +57,11 @@ type GroupStep struct {
 // Wait is an operation of a process that has not ended. A receive or an inbox may be posted while
 // its process does something else.
 type Wait struct {
-	// One of receive, reply, probe, datagram, inbox, send, answer, put, get, name, multicast and
-	// program.
+	// What is one of receive, reply, probe, datagram, inbox, send, answer, put, get, name,
+	// multicast and program.
 	What string `json:"what"`
-	// For a send: name, order, turn, link, room, permission, accept, acknowledge or copies. For a
-	// receive: arriving.
+	// Why is, for a send: name, order, turn, link, room, permission, accept, acknowledge or
+	// copies. For a receive: arriving.
 	Why string `json:"why,omitempty"`
 
 	Peer        string   `json:"peer,omitempty"` // name of the awaited process

@@ -82,7 +82,7 @@ type Config struct {
 	Gossip           *Gossip      `toml:"gossip"` // nil: none
 	Programs         *Programs    `toml:"programs"`
 
-	// Roles by the id of a NIC, as weft fabric grant writes them.
+	// Grants holds roles by the id of a NIC, as weft fabric grant writes them.
 	Grants map[string][]string `toml:"grants"`
 
 	Named map[string]Link `toml:"links"` // links by their own names

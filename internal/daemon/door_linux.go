@@ -34,7 +34,8 @@ type door struct {
 	callers   map[int]*caller // by pid
 	strangers int             // connections that have not attached
 	closing   bool
-	// They wait for the end of their connection, which is the daemon's end; see answerShutdown.
+	// awaiting holds clients that wait for the end of their connection, which is the daemon's
+	// end; see answerShutdown.
 	awaiting []*ctl.Client
 	served   sync.WaitGroup
 	turning  chan struct{} // holds a token for each client that is being turned away

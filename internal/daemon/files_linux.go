@@ -11,7 +11,8 @@ import (
 const (
 	filesPerProcess  = 3 // its connection, the eventfd that it rings, the socket that wakes it
 	filesPerPrepared = 2 // the memory of an idle VNI; the memory of a used one is its process's
-	// Link, gossip, epoll, log, tools, and what processes need for a moment while they attach.
+	// filesBesides covers link, gossip, epoll, log, tools, and the short needs of attaching
+	// processes.
 	filesBesides = 128
 )
 

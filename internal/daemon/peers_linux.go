@@ -34,14 +34,15 @@ const (
 // refused.
 type peerLog struct {
 	d *Daemon
-	// Its value is the longest frame that reaches the peer, if its path is narrow.
+	// up holds the peers that are up, each with the longest frame that reaches it if its path is
+	// narrow.
 	up      map[nic.NodeInfo]int
 	silent  map[link.Addr]bool // nodes that the log has called silent
 	refused map[refusalKey]toldRefusal
 	outside outsiders
 
-	// By the address of a peer: the other address from which its frames come and are dropped, as
-	// logged.
+	// elsewhere holds, by the address of a peer, the other address from which its frames come and
+	// are dropped, as logged.
 	elsewhere map[link.Addr]link.Addr
 }
 

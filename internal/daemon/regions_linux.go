@@ -32,8 +32,8 @@ func (s *session) alloc(c *ctl.Client, a *ctl.Alloc) error {
 	s.d.loop.Do(func(clock.Time) {
 		if s.expelled.Load() {
 			err = ctl.ErrNICGone
-			// The region ends at a.Bytes, without the rest of its last page.
 		} else if r.ID, r.Key, err = s.d.engine.AddRegion(s.slot, m.mem[:a.Bytes:a.Bytes]); err == nil {
+			// The region ends at a.Bytes, and not with its last page.
 			s.regions[r.ID] = m
 			s.bytes += size
 		}

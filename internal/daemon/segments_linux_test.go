@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// turnSource negates eight words of segment 2 if lock 3 is set, then clears the lock and sets flag 5.
+// turnSource negates eight words of segment 2 if lock 3 is set, then clears the lock and sets
+// flag 5.
 const turnSource = `PROGRAM turn: VAR v[8], i; TRIGGERS 1;
 BEGIN END;
 MESSAGE 1: BEGIN

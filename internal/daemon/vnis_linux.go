@@ -158,9 +158,9 @@ func (m *vniMemory) provide(g vni.Geometry) error {
 	}{{m.rw, 0, from}, {m.rw, to, len(m.rw.mem)}, {m.ro, 0, len(m.ro.mem)}} {
 		err := unix.Madvise(part.m.mem[part.from:part.to], unix.MADV_POPULATE_WRITE)
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
-			// Before Linux 5.14, or under a filter of system calls: the pages then exist, and are
-			// mapped as they are touched.
-			// Else its descriptor may be read-only.
+			// Before Linux 5.14, or under a filter of system calls, fallocate makes the pages,
+			// and they are mapped as they are touched. Memory without seals is left out: its
+			// descriptor may be read-only.
 			if err = nil; part.m.unsealed == nil {
 				err = unix.Fallocate(part.m.fd, 0, int64(part.from), int64(part.to-part.from))
 			}

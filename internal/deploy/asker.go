@@ -11,7 +11,7 @@ import (
 // Asker is the user on whose behalf a request comes. The kernel or a proven NIC tells that user;
 // the request never does. Uploads and preparations belong to their asker.
 type Asker struct {
-	// The NIC that sends the request, and has proved its id; 0: a user of this host.
+	// NIC is the NIC that sends the request, and has proved its id; 0: a user of this host.
 	NIC  registry.NICID
 	User string // the user's name; if NIC is not 0, that NIC vouches for it
 	UID  int    // the user's number if NIC is 0; else 0

@@ -27,9 +27,9 @@ type attempt struct {
 	hosts     []*host
 	at        map[weft.Address]*host
 	ranks     []rank
-	readers   []int // ranks that read input and live
+	readers   []int // living ranks that read input
 	failed    *failure
-	failures  []failure // that have a time
+	failures  []failure // failures that have a time
 	begun     bool      // starts were queued
 	ending    bool
 	ended     time.Duration // the launcher's clock when it ended the job
@@ -38,22 +38,22 @@ type attempt struct {
 	refusals  []HostRefusal
 	survivors []HostSurvivor
 	kvsBytes  int   // put into the key-value space
-	severed   error // the NIC of this process is gone
+	severed   error // set when the NIC of this process is gone
 }
 
 // rank is what the launcher knows of a rank.
 type rank struct {
 	RankEnd
 	host  *host
-	over  bool // it has ended, or counts as ended
-	wants bool // it has read its input
+	over  bool // the rank has ended, or counts as ended
+	wants bool // the rank has read its input
 }
 
 // failure is a failure of an attempt.
 type failure struct {
 	status int
 	cause  string
-	retry  bool    // a restart may mend it
+	retry  bool    // a restart may help
 	when   *moment // of a rank's death or a host's loss; otherwise nil
 }
 
@@ -88,7 +88,7 @@ func (a *attempt) unlock() {
 
 func (a *attempt) tell(n Note) { a.notes = append(a.notes, n) }
 
-// run is the life of the attempt from the first reservation to the last end.
+// run runs the attempt, from the first reservation to the last end.
 func (a *attempt) run() *Result {
 	defer a.cancel()
 	a.reserve()
@@ -117,8 +117,8 @@ func (a *attempt) until(holds func() bool) {
 	}
 }
 
-// finish waits until the end of every host is known and acknowledged, or until the deadline. Before
-// the deadline, it asks the daemons to end keepers that do not do so themselves.
+// finish waits until the end of every host is known and acknowledged, or until the deadline.
+// Before the deadline, it asks the daemons to end keepers that do not end by themselves.
 func (a *attempt) finish() {
 	for insisted := false; a.o.Defect != mutate.LaunchRestartHasty; {
 		a.mu.Lock()
@@ -172,8 +172,8 @@ func (a *attempt) over() bool {
 	return a.ending || a.severed != nil
 }
 
-// fail notes a failure. The first one counts, unless decide finds an earlier one. The caller holds the
-// lock.
+// fail notes a failure. The first one counts, unless decide finds an earlier one. The caller
+// holds the lock.
 func (a *attempt) fail(f failure) {
 	if f.when != nil && a.o.Defect != mutate.LaunchLastCause {
 		a.failures = append(a.failures, f)
@@ -184,8 +184,8 @@ func (a *attempt) fail(f failure) {
 	}
 }
 
-// end asks every keeper to end its ranks. A second call can only shorten the grace. The caller holds
-// the lock.
+// end asks every keeper to end its ranks. A second call can only shorten the grace. The caller
+// holds the lock.
 func (a *attempt) end(grace time.Duration) {
 	if a.ending && grace >= a.grace {
 		return
@@ -203,7 +203,7 @@ func (a *attempt) end(grace time.Duration) {
 	a.hungry.Open()
 }
 
-// stop ends the attempt because of a wish.
+// stop ends the attempt because of a wish of the user.
 func (a *attempt) stop(e *ending) {
 	a.lock()
 	defer a.unlock()
@@ -244,8 +244,8 @@ func (a *attempt) signal(s int) {
 	}
 }
 
-// rankOver records the end of a rank at a moment, and applies the policy to a failure. The caller holds
-// the lock.
+// rankOver records the end of a rank at a moment, and applies the policy to a failure. The caller
+// holds the lock.
 func (a *attempt) rankOver(e Exit, known bool, when moment) {
 	r := &a.ranks[e.Rank]
 	if r.over {
@@ -257,7 +257,7 @@ func (a *attempt) rankOver(e Exit, known bool, when moment) {
 		a.tell(Note{Kind: NoteRank, Host: r.Node, Rank: e.Rank, Exit: &e, Known: known})
 		return
 	}
-	cause := e.phrase() // of a host, if the end of the rank is not known
+	cause := e.phrase() // the cause of the host, if the end of the rank is not known
 	if known {
 		cause = fmt.Sprintf("rank %d on %s: %s", e.Rank, r.Node, cause)
 	}
@@ -276,7 +276,7 @@ func (a *attempt) leaves(rank int) {
 	}
 }
 
-// retriable returns the failure if a restart may mend it.
+// retriable returns the failure if a restart may help, and otherwise nil.
 func (a *attempt) retriable() *failure {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -291,7 +291,7 @@ func (a *attempt) retriable() *failure {
 	return a.failed
 }
 
-// result collects what became of the job.
+// result returns the result of the job.
 func (a *attempt) result() *Result {
 	a.lock()
 	defer a.unlock()
@@ -301,7 +301,10 @@ func (a *attempt) result() *Result {
 			r.Unknown = append(r.Unknown, h.Name+": "+why)
 		}
 	}
-	slices.SortStableFunc(r.Refusals, func(x, y HostRefusal) int { return cmp.Compare(a.indexOf(x.Host), a.indexOf(y.Host)) })
+	slices.SortStableFunc(r.Refusals, func(x,
+		y HostRefusal) int {
+		return cmp.Compare(a.indexOf(x.Host), a.indexOf(y.Host))
+	})
 	if a.begun && !a.all(func(h *host) bool { return h.unstarted }) {
 		for i := range a.ranks {
 			if !a.ranks[i].over {
@@ -323,8 +326,8 @@ func (a *attempt) indexOf(name string) int {
 	return slices.IndexFunc(a.hosts, func(h *host) bool { return h.Name == name })
 }
 
-// survived reports whether the job has shrunk and gone on: at least one rank has ended with status 0,
-// and nothing but deaths of ranks has failed.
+// survived reports whether the job has shrunk and gone on: at least one rank has ended with
+// status 0, and there were no failures but deaths of ranks.
 func (a *attempt) survived() bool {
 	if a.o.OnDeath.Policy != Shrink || a.ending || a.severed != nil {
 		return false

@@ -17,13 +17,14 @@ const (
 // Console is the source of a job's input and the destination of its output. Run calls Output from
 // one goroutine, Input from another one, and Note from several, one at a time.
 type Console interface {
-	// Output writes what a rank wrote: whole lines, except in an unbuffered job and for a line that
-	// is incomplete. While Output waits, the ranks that write wait too. After an error, Run ends the
-	// job as a shell ends a writer whose reader is gone.
+	// Output writes the output of a rank: whole lines, except in an unbuffered job and for an
+	// incomplete line. While Output waits, the ranks that write wait too. After an error, Run
+	// ends the job as a shell ends a writer whose reader is gone.
 	Output(rank, stream int, lines []byte) error
 
-	// Input returns the next piece of input: at most one line of a terminal, and at most 64 KiB. Run
-	// calls it only when every rank that reads has read what it got. The error is io.EOF at the end.
+	// Input returns the next piece of input: at most one line of a terminal, and at most 64 KiB.
+	// Run calls it only when every reading rank has read its input. The error is io.EOF at the
+	// end.
 	Input(ctx context.Context) (piece []byte, err error)
 
 	// Note reports an event. It must not wait.
@@ -39,15 +40,15 @@ type Control struct {
 	end     *ending
 }
 
-// ending is the wish to end a job.
+// ending is a wish to end a job.
 type ending struct {
 	status int
 	cause  string
 	now    bool // without grace
 }
 
-// maxSignals bounds the signals that wait. A user who sends more loses the rest, as the kernel loses
-// a signal that is already pending.
+// maxSignals bounds the signals that wait. Further signals are lost, as the kernel loses a signal
+// that is already pending.
 const maxSignals = 64
 
 // NewControl returns the control of a job whose launcher has the given runtime.
@@ -63,8 +64,8 @@ func (c *Control) Signal(s syscall.Signal) {
 	c.gate.Open()
 }
 
-// End ends the job: each rank gets TERM, and after the grace KILL. The status and the cause are those
-// of the job, unless a rank has failed before.
+// End ends the job: each rank gets TERM, and after the grace KILL. The job gets this status and
+// cause, unless a rank has failed before.
 func (c *Control) End(status int, cause string) { c.set(ending{status: status, cause: cause}) }
 
 // Kill ends the job like End, but without a grace. It also shortens the grace of a job that already
@@ -80,7 +81,7 @@ func (c *Control) set(e ending) {
 	c.gate.Open()
 }
 
-// next waits for signals or for the wish to end, and takes both.
+// next waits for signals or for the wish to end, and returns and clears both.
 func (c *Control) next(ctx context.Context) ([]syscall.Signal, *ending, error) {
 	for {
 		c.mu.Lock()

@@ -58,8 +58,8 @@ func steps(t *testing.T, hosts int) int {
 	return len(j.Events)
 }
 
-// Whoever dies, and at whichever step: no rank starts unless all hosts were ready, no rank and no
-// keeper is left, every slot becomes free, and a launcher that lives returns.
+// At every step and for every death: no rank starts unless all hosts were ready, no rank and no
+// keeper is left, every slot becomes free, and a living launcher returns.
 func TestNothingIsLeftWhoeverDiesAtWhicheverStep(t *testing.T) {
 	const hosts = 4
 	n := steps(t, hosts)
@@ -118,7 +118,8 @@ func TestACutHostEndsTheJobOnBothSides(t *testing.T) {
 	if r.Status != launch.StatusFailed || !strings.HasPrefix(r.Cause, "host h2: NIC unreachable for 2") || len(r.Unknown) != 1 {
 		t.Errorf("%+v", r)
 	}
-	const bound = time.Second + 2*time.Second + time.Second + time.Second // the cut, unreachable_after, grace, and 1 s
+	// The cut, unreachable_after, grace, and 1 s.
+	const bound = time.Second + 2*time.Second + time.Second + time.Second
 	if emptied == 0 || emptied > bound {
 		t.Errorf("the last rank ended after %v; expected at most %v", emptied, bound)
 	}
@@ -184,7 +185,8 @@ func TestAJobRestartsOnAHostThatComesBack(t *testing.T) {
 
 func TestAKeeperWithoutAStartGivesItsSlotsBack(t *testing.T) {
 	j := newJob(2, 1, hello)
-	j.Hosts[1].Refuse = func(*ctl.Reserve) []ctl.Refusal { // while it thinks, host 0 has its keeper wait
+	// While it thinks, the keeper of host 0 waits.
+	j.Hosts[1].Refuse = func(*ctl.Reserve) []ctl.Refusal {
 		j.Hosts[1].Think(50 * time.Second)
 		return []ctl.Refusal{{What: ctl.RefusedRole, Text: "no"}}
 	}

@@ -11,9 +11,10 @@
 //	   │ ◄────────────────────────────────────────────────────── gone ─── │ all its ranks have ended
 //	   │ ack ───────────────────────────────────────────────────────────► │ exits
 //
-// If one host refuses, no rank starts anywhere. A keeper waits for messages from the address of the
-// launcher, so it notices the end of the launcher's process, daemon or host, and then ends its
-// ranks. The launcher watches its keepers in the same way: the ranks of a lost host count as failed.
+// If one host refuses, no rank starts anywhere. A keeper waits for messages from the address of
+// the launcher, so it notices the end of the launcher's process, daemon or host, and then ends
+// its ranks. The launcher watches its keepers in the same way: the ranks of a lost host count as
+// failed.
 //
 // Output travels as ordinary messages, so permissions stop a keeper whose launcher is slow, and its
 // pipes then stop its ranks. No daemon lies in this path.

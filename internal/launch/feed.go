@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// feed passes the console's input to the ranks that read it. It asks the console only when each of
-// them has read what it got, so typed-ahead input stays in the terminal. A restart goes on with the
-// input that no rank has got.
+// feed passes the console's input to the ranks that read it. It asks the console only when each
+// of them has read its input, so typed-ahead input stays in the terminal. A restart continues
+// with the input that no rank has received.
 func (l *launcher) feed() {
 	for {
 		if !l.awaitHunger() {
@@ -33,7 +33,7 @@ func (l *launcher) feed() {
 	}
 }
 
-// awaitHunger waits until every rank that reads wants more. It returns false at the end of Run.
+// awaitHunger waits until every reading rank wants more. It returns false at the end of Run.
 func (l *launcher) awaitHunger() bool {
 	for !l.attempt().isHungry() {
 		if l.hungry.Wait(l.ctx) != nil {

@@ -2,30 +2,33 @@ package launch
 
 import "time"
 
-// A job ends with the status of its first failure. The reports of failures may come in another order:
-// output of a rank comes before its end, a host may be slow, and a host that is lost is noticed late.
-// So the launcher ends the job at the first report, and compares the times of the failures at the end.
+// A job ends with the status of its first failure. The reports of failures may come in another
+// order: the output of a rank comes before its end, a host may be slow, and the loss of a host is
+// noticed late. So the launcher ends the job at the first report, and compares the times of the
+// failures at the end.
 //
-// The keepers note when ranks die, by their own clocks. Messages of the launcher tell a keeper the
-// launcher's clock. The message that came fastest shows best how far that clock is ahead:
+// The keepers note when ranks die, by their own clocks. Messages of the launcher tell a keeper
+// the launcher's clock. The fastest message shows best how far that clock is ahead:
 //
 //	clock in the message ─ keeper's clock at its arrival ≤ launcher's clock ─ keeper's clock
 //
-// If ranks have failed on several hosts before the launcher ended the job, this is not exact enough: the
-// launcher then asks these keepers for their clocks before they end. An answer gives the other bound:
+// If ranks have failed on several hosts before the launcher ended the job, this is not exact
+// enough. The launcher then asks these keepers for their clocks before they end. An answer gives
+// the other bound:
 //
 //	launcher's clock ─ keeper's clock ≤ launcher's clock at the arrival of an answer ─ clock in it
 
-// ahead is how far the clock of the launcher is ahead of a keeper's, in nanoseconds.
+// ahead is how far the launcher's clock is ahead of a keeper's, in nanoseconds.
 type ahead time.Duration
 
 // clockAsks is how often the launcher asks a keeper for its clock. The fastest messages count.
 const clockAsks = 8
 
-// skew is what the launcher knows of the clock of a keeper. The truth is between low and high.
+// skew is what the launcher knows about the clock of a keeper. The true difference is between low
+// and high.
 type skew struct {
 	low, high ahead
-	asks      int // questions that are not answered
+	asks      int // unanswered requests
 }
 
 func (s *skew) ahead() ahead {
@@ -47,7 +50,7 @@ type endedMsg struct {
 // clock returns the keeper's clock at a time.
 func (k *keeper) clock(t time.Time) time.Duration { return max(t.Sub(k.born), 0) }
 
-// heardClock takes the launcher's clock in a message that has just come.
+// heardClock notes the launcher's clock from a message that has just arrived.
 func (k *keeper) heardClock(launcher time.Duration) {
 	a := ahead(launcher - k.clock(k.rt.Now()))
 	k.mu.Lock()
@@ -62,7 +65,7 @@ func (k *keeper) answer(m askMsg) {
 	_ = k.say(clockMsg{m.clock, k.clock(k.rt.Now())})
 }
 
-// ended makes the message about the end of a rank.
+// ended returns the message about the end of a rank.
 func (k *keeper) ended(e Exit) *endedMsg {
 	died := e.Died
 	if died.IsZero() {
@@ -96,11 +99,12 @@ func (l *launcher) stamped(m message) message {
 	return m
 }
 
-// newSkew returns what is known of a clock before the first message.
+// newSkew returns the skew before the first message.
 func newSkew() skew { return skew{low: ahead(-ever), high: ahead(ever)} }
 
-// asks asks the keeper of a host for its clock if a rank there may be the first that failed. It reports
-// whether the last message to the keeper has to wait for answers. The caller holds the lock.
+// asks asks the keeper of a host for its clock if a rank there may be the first that failed. It
+// reports whether the last message to the keeper must wait for the answers. The caller holds the
+// lock.
 func (a *attempt) asks(h *host) bool {
 	if len(a.hosts) < 2 || !a.ending {
 		return false
@@ -115,7 +119,7 @@ func (a *attempt) asks(h *host) bool {
 	return false
 }
 
-// answered takes an answer of a keeper that is otherwise done. The caller holds the lock.
+// answered handles an answer of a keeper that is otherwise done. The caller holds the lock.
 func (a *attempt) answered(h *host, m clockMsg) {
 	now := a.clock(a.rt.Now())
 	h.skew.low = max(h.skew.low, ahead(m.asked-m.clock))
@@ -145,9 +149,9 @@ func (m moment) time() time.Duration {
 // now returns the present moment.
 func (a *attempt) now() moment { return moment{at: a.clock(a.rt.Now())} }
 
-// decide makes the earliest failure the one that counts. Deaths of ranks and losses of hosts compete.
-// Another failure, such as a wish of the user, counts if it was the first to be known: it is not
-// reported, and so not late. The caller holds the lock.
+// decide makes the earliest failure the one that counts. Deaths of ranks and losses of hosts
+// compete. Another failure, such as a wish of the user, counts if it was the first known one: it
+// is not reported by a message, and so is never late. The caller holds the lock.
 func (a *attempt) decide() {
 	if a.failed == nil || a.failed.when == nil {
 		return

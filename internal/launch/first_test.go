@@ -8,11 +8,12 @@ import (
 	"github.com/weftnet/weft/internal/launch/launchtest"
 )
 
-// culprit makes a program in which rank 2 fails at 50 ms, and the others fail 1 ms later because of it.
-// The end of rank 2 is reported late.
+// culprit makes a program in which rank 2 fails at 50 ms, and the others fail 1 ms later because
+// of it. The end of rank 2 is reported late.
 func culprit(late time.Duration) func(*launchtest.Rank) launch.Exit {
 	return func(r *launchtest.Rank) launch.Exit {
-		r.Sleep(50*time.Millisecond - time.Duration(r.Number)*100*time.Microsecond) // the ranks start one after the other
+		// The ranks start one after the other.
+		r.Sleep(50*time.Millisecond - time.Duration(r.Number)*100*time.Microsecond)
 		if r.Number == 2 {
 			r.Drains = late
 			return launch.Exit{Status: 3}
@@ -55,8 +56,8 @@ func TestARestartNamesTheEarliestDeath(t *testing.T) {
 	}
 }
 
-// The keeper is killed with its rank, and the launcher waits for its last messages. Meanwhile, the other
-// ranks fail because of it.
+// The keeper is killed with its rank, and the launcher waits for its last messages. Meanwhile,
+// the other ranks fail because of it.
 func TestAKilledKeeperIsTheCauseThoughOtherRanksFailMeanwhile(t *testing.T) {
 	j := newJob(3, 1, func(r *launchtest.Rank) launch.Exit {
 		if r.Number == 1 {
@@ -83,7 +84,7 @@ func TestACutHostIsTheCauseThoughOtherRanksFailBeforeItIsNoticed(t *testing.T) {
 	}
 }
 
-// What the user asked for is no failure that a later report can precede.
+// A wish of the user is not a failure that a later report can precede.
 func TestAWishOfTheUserStaysTheCause(t *testing.T) {
 	j := newJob(2, 1, func(r *launchtest.Rank) launch.Exit {
 		r.Sleep(50 * time.Millisecond)

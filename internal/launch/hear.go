@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// hear takes the messages of the launcher. It receives those of all processes, and drops the others:
-// left alone, they would fill the memory in which messages of the launcher wait.
+// hear takes the messages of the launcher. It receives the messages of all processes and drops
+// all others: otherwise they would fill the memory in which messages of the launcher wait.
 func (k *keeper) hear() {
 	buf := make([]byte, maxMessage)
 	within, cancel := k.rt.WithTimeout(k.ctx, StartWithin)
@@ -84,7 +84,7 @@ func (k *keeper) watch() {
 	if k.ctx.Err() != nil || k.o.Defect == mutate.KeeperNoLifeline {
 		return
 	}
-	_ = k.rt.Sleep(k.ctx, lastWords) // its last message may be an acknowledgement
+	_ = k.rt.Sleep(k.ctx, lastWords) // the launcher's last message may be an acknowledgement
 	k.mute()
 	gone := fmt.Errorf("the launcher is gone: %w", err)
 	if err == nil {
@@ -94,8 +94,8 @@ func (k *keeper) watch() {
 	k.end(gone, k.patience())
 }
 
-// begin takes the start. A start that comes too late shows that the launcher has not had the last
-// message.
+// begin takes the start. A start that comes too late shows that the launcher has not received the
+// keeper's last message.
 func (k *keeper) begin(text []byte) error {
 	s, err := parseStart(text)
 	if err == nil {
@@ -119,11 +119,14 @@ func (k *keeper) fits(s *Start) error {
 	r := k.reserved
 	switch {
 	case s.Job != r.Job || s.Restart != r.Restart || s.Size != r.Size:
-		return fmt.Errorf("%w: start of %s with %d ranks; reserved was %s with %d", errMalformed, s.App(), s.Size, r.Application(), r.Size)
+		return fmt.Errorf("%w: start of %s with %d ranks; reserved was %s with %d", errMalformed, s.App(), s.Size,
+			r.Application(), r.Size)
 	case len(s.Ranks) != r.Ranks || s.Ranks[0] != r.First || s.Ranks[len(s.Ranks)-1] != r.First+r.Ranks-1:
-		return fmt.Errorf("%w: start of ranks %d…; reserved were %d to %d", errMalformed, s.Ranks[0], r.First, r.First+r.Ranks-1)
+		return fmt.Errorf("%w: start of ranks %d…; reserved were %d to %d", errMalformed, s.Ranks[0], r.First,
+			r.First+r.Ranks-1)
 	case s.Program != r.Program || s.Dir != r.Dir:
-		return fmt.Errorf("%w: start of %s in %s; reserved was %s in %s", errMalformed, s.Program, s.Dir, r.Program, r.Dir)
+		return fmt.Errorf("%w: start of %s in %s; reserved was %s in %s", errMalformed, s.Program,
+			s.Dir, r.Program, r.Dir)
 	}
 	return nil
 }
@@ -157,8 +160,8 @@ func (k *keeper) heed(m message) error {
 	return nil
 }
 
-// input feeds a rank. The launcher sends only what the rank wants, so an error means that the rank
-// has ended.
+// input feeds a rank. The launcher sends only input that the rank wants, so an error means that
+// the rank has ended.
 func (k *keeper) input(m stdinMsg) error {
 	set, err := k.ranks()
 	if set == nil {
@@ -172,8 +175,9 @@ func (k *keeper) input(m stdinMsg) error {
 	return nil
 }
 
-// ranks returns the ranks. If they are being started, it waits until all of them have started: those
-// that have begun may already want input. After the end of the job there are none, and no error.
+// ranks returns the ranks. If they are being started, it waits until all of them have started:
+// ranks that have begun may already want input. After the end of the job there are none, and no
+// error.
 func (k *keeper) ranks() (Set, error) {
 	k.mu.Lock()
 	begun := k.start != nil || k.why != nil
@@ -188,7 +192,7 @@ func (k *keeper) ranks() (Set, error) {
 	return k.set, nil
 }
 
-// stage brings staged content here, and tells the launcher what was refused.
+// stage brings staged content to this host, and tells the launcher the refusals.
 func (k *keeper) stage(m stageMsg) error {
 	k.mu.Lock()
 	twice := k.stages || k.start != nil

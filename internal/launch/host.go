@@ -21,7 +21,7 @@ const (
 	hostReady                    // its keeper waits for the start
 	hostStarted                  // the start was queued
 	hostGone                     // its keeper has reported that no rank is left
-	hostLost                     // its keeper cannot be reached, or is not to be believed
+	hostLost                     // its keeper cannot be reached, or cannot be trusted
 )
 
 // host is the launcher's view of one host.
@@ -31,12 +31,12 @@ type host struct {
 	keeper weft.Address
 	state  hostState
 	why    string    // why it is lost
-	heard  time.Time // the last time that it showed life
+	heard  time.Time // the last sign of life
 	skew   skew
 
 	ctx   context.Context // of messages to its keeper; ends early if the host is lost
 	quit  context.CancelFunc
-	hears netip.AddrPort // where its keeper takes notices; not valid: not known
+	hears netip.AddrPort // address of its keeper for notices; not valid: not known
 	knows bool           // its keeper knows that the launcher ends
 
 	queue  []message // for its keeper, in order
@@ -56,7 +56,7 @@ func (h *host) done() bool {
 	return h.state == hostRefused || h.state == hostGone || h.state == hostLost
 }
 
-// settled reports whether the host is done, and knows it.
+// settled reports whether the host is done, and its keeper knows that.
 func (h *host) settled() bool {
 	return h.state == hostAsked || h.done() && (!h.sends || h.silent)
 }
@@ -80,8 +80,8 @@ func (h *host) post(m message) {
 	}
 }
 
-// send sends a host's queue until its keeper has the acknowledgement of its end, or is lost. A
-// message to an idle host notices that the host is silent.
+// send sends a host's queue until its keeper has the acknowledgement of its end, or is lost.
+// Messages to an idle host show whether the host is silent.
 func (a *attempt) send(h *host) {
 	defer func() {
 		a.lock()
@@ -159,8 +159,8 @@ func (a *attempt) causeOf(h *host, err error) string {
 	return fmt.Sprintf("NIC unreachable for %v", a.rt.Now().Sub(h.heard).Round(100*time.Millisecond))
 }
 
-// lastWords is how long messages of a process that has ended may wait in this process's inbox before
-// the launcher gives them up.
+// lastWords is how long the launcher waits for messages of an ended process that are still in its
+// inbox.
 const lastWords = 100 * time.Millisecond
 
 // keeperGone handles the end of a keeper's process. The messages that it sent before come first.
@@ -169,7 +169,7 @@ func (a *attempt) keeperGone(h *host, when moment) {
 	a.lose(h, "its keeper ended without a report", when)
 }
 
-// lossOf returns when a host was lost: one that became silent, when it was last heard.
+// lossOf returns when a host was lost. For a silent host, that is when it was last heard.
 func (a *attempt) lossOf(h *host, err error) moment {
 	if !errors.Is(err, weft.ErrUnreachable) {
 		return a.now()
@@ -204,21 +204,21 @@ func (a *attempt) lose(h *host, why string, when moment) {
 	a.release()
 }
 
-// dismiss asks the keeper of a lost host once more to end its ranks. The keeper gets the message if
-// the way to the host is there again, or if only the launcher believes that it is lost.
+// dismiss asks the keeper of a lost host once more to end its ranks. The keeper gets the message
+// if the path to the host works again, or if only the launcher takes the host for lost.
 func (a *attempt) dismiss(h *host) {
 	_ = within(a.ctx, a.rt, Patience, func(ctx context.Context) error {
 		return a.p.PeerAt(h.keeper).SendDelivered(ctx, tag, a.stamped(endMsg{}).append(nil))
 	})
 }
 
-// distrust gives up a host whose keeper sends what no keeper sends.
+// distrust gives up a host whose keeper sent a malformed message.
 func (a *attempt) distrust(h *host, err error) {
 	a.rt.Go(func() { a.kill(h) })
 	a.lose(h, fmt.Sprintf("its keeper sent a %v", err), a.now())
 }
 
-// watch takes the events about keepers, which come at once when a keeper or its NIC ends.
+// watch handles the events about keepers. They come at once when a keeper or its NIC ends.
 func (l *launcher) watch() {
 	w := l.p.Watch()
 	defer w.Close()

@@ -20,8 +20,8 @@ func launcherOf(r *ctl.Reserve) weft.Address {
 	return weft.Address{NIC: weft.NICID(r.Launcher.NIC), Slot: r.Launcher.Slot, Generation: r.Launcher.Generation}
 }
 
-// A keeper runs as the user, so it may be anything. What no keeper sends costs its host its place in the
-// job, and nothing else.
+// A keeper runs as the user, so it may be any program. If it sends a message that no keeper
+// sends, its host loses its place in the job, and nothing else happens.
 func TestAKeeperThatSendsNonsenseLosesItsHostOnly(t *testing.T) {
 	for what, b := range map[string][]byte{
 		"no bytes":            {},
@@ -57,8 +57,8 @@ func TestAKeeperThatSendsNonsenseLosesItsHostOnly(t *testing.T) {
 	}
 }
 
-// A stranger can send to the launcher and to the keepers what it likes. Nothing of it counts, and it
-// takes no room from the job.
+// A stranger can send any messages to the launcher and to the keepers. They have no effect, and
+// take no room from the job.
 func TestStrangersNeitherSpeakForKeepersNorBlockThem(t *testing.T) {
 	j := newJob(3, 1, func(r *launchtest.Rank) launch.Exit {
 		for range 100 {
@@ -157,7 +157,8 @@ func TestStagingComesBeforeAnyRank(t *testing.T) {
 		if string(manifest) != "content of life 0" || hosts != 3 {
 			return fmt.Errorf("%q for %d hosts", manifest, hosts)
 		}
-		err := p.Runtime().Sleep(ctx, 40*time.Second) // longer than a keeper waits for a start without staging
+		// Longer than a keeper waits for a start without staging.
+		err := p.Runtime().Sleep(ctx, 40*time.Second)
 		brought++
 		return err
 	}

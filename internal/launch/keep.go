@@ -10,11 +10,11 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Set is the processes of a job on one host: *ranks.Set, or a fake in package sim. Its methods may
-// be called concurrently, and before all ranks have started. Only End and Wait may wait.
+// Set holds the processes of a job on one host: *ranks.Set, or a fake in package sim. Its methods
+// may be called concurrently, and before all ranks have started. Only End and Wait may wait.
 type Set interface {
 	Feed(rank int, b []byte) error // queues input of a rank
-	CloseStdin(rank int)           // ends the input of a rank after what was fed
+	CloseStdin(rank int)           // ends the input of a rank, after the fed input
 	Signal(sig syscall.Signal)     // sends a signal to the process group of every rank
 
 	// End sends TERM and CONT, waits at most the grace, and then kills everything. It names the
@@ -25,9 +25,9 @@ type Set interface {
 	Inspect() []ctl.RankInfo
 }
 
-// Callbacks are what a Set reports to its keeper. A Set may call them from several goroutines, and
-// calls them one after the other for one rank and stream. Output waits while the launcher is slow.
-// The last Output of a rank comes before its Ended.
+// Callbacks are the calls by which a Set reports to its keeper. A Set may call them from several
+// goroutines, and calls them one after the other for one rank and stream. Output waits while the
+// launcher is slow. The last Output of a rank comes before its Ended.
 type Callbacks struct {
 	Output func(rank, stream int, lines []byte) error
 	Want   func(rank int) // the rank has read all its input
@@ -41,11 +41,11 @@ type KVS interface {
 	// Put stores a value. Other hosts see it after the next Barrier.
 	Put(key, value string) error
 
-	// Get returns a value that a rank of this host has put, or that a Barrier brought.
+	// Get returns a value that a rank of this host has put, or that a Barrier has brought.
 	Get(key string) (value string, ok bool)
 
-	// Barrier waits until every host of the job has called it. The server calls it once all its ranks
-	// have entered the barrier.
+	// Barrier waits until every host of the job has called it. The server calls it once all its
+	// ranks have entered the barrier.
 	Barrier(ctx context.Context) error
 
 	// Abort ends the job with a rank's status and message.
@@ -54,34 +54,35 @@ type KVS interface {
 
 // Lifeline is a keeper's connection to its daemon: *ctl.KeeperLink, or a fake in package sim.
 type Lifeline interface {
-	// Told waits for the daemon's next word. An error means that the daemon is gone. Told need not
-	// heed ctx: a keeper that ends does not wait for it.
+	// Told waits for the daemon's next message. An error means that the daemon is gone. Told need
+	// not obey ctx: a keeper that ends does not wait for it.
 	Told(ctx context.Context) (*ctl.ToKeeper, error)
 
 	Answer(*ctl.FromKeeper) error
 }
 
-// KeepOptions are what a keeper needs beside its reservation.
+// KeepOptions is what a keeper needs besides its reservation.
 type KeepOptions struct {
-	// Defect is a mistake that the simulation must find; it is empty but in tests.
+	// Defect is a mistake that the simulation must find; it is empty except in tests.
 	Defect mutate.LaunchDefect
 
 	// Start starts the ranks: all of them, or none and an error.
 	Start func(Start, Callbacks) (Set, error)
 
-	// Notices opens the datagrams to a port of the launcher's host, which carry news past the NICs. It
-	// returns nil if there is no such way. It may be nil.
+	// Notices opens the datagrams to a port of the launcher's host. They carry news without the
+	// NICs. Notices returns nil if there is no such path. It may be nil.
 	Notices func(port uint16) (Datagrams, error)
 
-	// Stage brings staged content to this host before Start. hosts is the number of the job's hosts,
-	// whose keepers bring the content concurrently. An error is a refusal. Stage may be nil.
+	// Stage brings staged content to this host before Start. hosts is the number of the job's
+	// hosts, whose keepers bring the content concurrently. An error is a refusal. Stage may be
+	// nil.
 	Stage func(ctx context.Context, p *weft.Process, manifest []byte, hosts int) error
 }
 
-// Keep is the keeper of a job's ranks on one host, from its reservation to the end of its ranks. The
-// process p has the name KeeperName(r). Keep returns nil if the launcher has acknowledged the end of
-// all ranks, and otherwise the reason for their end. In both cases no rank is left, except those that
-// SIGKILL did not end.
+// Keep is the keeper of a job's ranks on one host, from its reservation to the end of its ranks.
+// The process p has the name KeeperName(r). Keep returns nil if the launcher has acknowledged the
+// end of all ranks, and otherwise the reason for their end. In both cases no rank is left, except
+// those that SIGKILL did not end.
 //
 // Keep ends the ranks if the launcher or the daemon is gone, if either of them asks for it, if ctx
 // ends, or if the start does not come within StartWithin. After the last rank has ended, Keep waits

@@ -20,7 +20,7 @@ import (
 //	watch       the end of the launcher
 //	obeyDaemon  words of the daemon
 //	follow      the end of the caller's context
-//	hearNotices the launcher's news past the NICs
+//	hearNotices the launcher's notices, which do not use the NICs
 type keeper struct {
 	p        *weft.Process
 	rt       weft.Runtime
@@ -42,8 +42,8 @@ type keeper struct {
 	started *weft.Gate // open once set is final
 
 	mu      sync.Mutex
-	start   *Start        // the launcher's, once it has come
-	stages  bool          // staged content is on its way
+	start   *Start        // the launcher's start, once it has come
+	stages  bool          // staged content is coming
 	set     Set           // nil before the ranks have started
 	why     error         // why the ranks end; nil: no reason yet
 	grace   time.Duration // of that end
@@ -51,16 +51,17 @@ type keeper struct {
 	ahead   ahead
 	synced  bool // ahead is known
 	acked   bool
-	again   bool // the launcher has not had the last message
+	again   bool // the launcher has not received the last message
 	ends    int  // calls of Set.End that have not returned
 	over    bool // Set.Wait has returned
 	lived   []Survivor
-	notices *notices // nil: there is no way past the NICs
+	notices *notices // nil: there is no path without the NICs
 }
 
 func newKeeper(p *weft.Process, r *ctl.Reserve, o KeepOptions, daemon Lifeline) *keeper {
 	k := &keeper{p: p, rt: p.Runtime(), reserved: r, o: o, daemon: daemon}
-	k.launcherAt = weft.Address{NIC: weft.NICID(r.Launcher.NIC), Slot: r.Launcher.Slot, Generation: r.Launcher.Generation}
+	k.launcherAt = weft.Address{NIC: weft.NICID(r.Launcher.NIC), Slot: r.Launcher.Slot,
+		Generation: r.Launcher.Generation}
 	k.born = k.rt.Now()
 	k.launcher = p.PeerAt(k.launcherAt)
 	k.ctx, k.cancel = k.rt.WithTimeout(context.Background(), ever)
@@ -86,7 +87,7 @@ func killedBy(user string) error {
 	return fmt.Errorf("%w by %s", errKilled, user)
 }
 
-// run is the life of the keeper.
+// run runs the keeper, from its reservation to its report.
 func (k *keeper) run() error {
 	k.until(func() bool { return k.why != nil || k.start != nil })
 	var sum Summary
@@ -124,7 +125,7 @@ func (k *keeper) change(fn func()) {
 	k.gate.Open()
 }
 
-// end ends the ranks. The first reason counts, and the shortest grace.
+// end ends the ranks. The first reason and the shortest grace count.
 func (k *keeper) end(why error, grace time.Duration) {
 	k.change(func() {
 		first := k.why == nil
@@ -147,7 +148,8 @@ func (k *keeper) endSet(s Set, grace time.Duration) {
 	stops := errors.Is(why, errStops)
 	k.rt.Go(func() {
 		_ = k.daemon.Answer(&ctl.FromKeeper{Ending: true})
-		if stops || errors.Is(why, errKilled) { // before the ranks' ends, whose cause it is
+		// Before the ends of the ranks, since it is their cause.
+		if stops || errors.Is(why, errKilled) {
 			k.sayWithin(time.Second, endingMsg{stops, short(why.Error())})
 		}
 		lived := s.End(grace)
@@ -174,7 +176,7 @@ func (k *keeper) runRanks() Summary {
 	k.started.Open()
 	k.tellPIDs(set)
 	k.until(func() bool { return k.over || k.why != nil })
-	k.change(func() { // what ranks have left behind ends too
+	k.change(func() { // processes that ranks have left end too
 		if k.ends == 0 {
 			k.endSet(set, 0)
 		}
@@ -186,8 +188,8 @@ func (k *keeper) runRanks() Summary {
 	return Summary{Survivors: k.lived}
 }
 
-// drain waits until the output of the ended ranks is with the launcher, if the launcher lives. The
-// end of a process that SIGKILL does not end is not waited for.
+// drain waits until the launcher has the output of the ended ranks, if the launcher lives. It
+// does not wait for a process that SIGKILL does not end.
 func (k *keeper) drain() {
 	k.mu.Lock()
 	stuck := len(k.lived) > 0
@@ -210,9 +212,8 @@ func (k *keeper) tellPIDs(s Set) {
 	_ = k.daemon.Answer(&ctl.FromKeeper{Started: pids})
 }
 
-// report sends the last message and waits for its acknowledgement. It sends the message again if the
-// launcher shows that it has not had it. Only the end of a job that the launcher knows is worth a
-// wait.
+// report sends the last message and waits for its acknowledgement. It repeats the message if the
+// launcher shows that it has not received it. It waits only for an end that the launcher knows.
 func (k *keeper) report(sum Summary) error {
 	k.change(func() {
 		if k.why != nil && sum.Failure == "" && !errors.Is(k.why, errAsked) {
@@ -242,7 +243,8 @@ func (k *keeper) report(sum Summary) error {
 	}
 }
 
-// parted reports whether no acknowledgement is to be waited for. The caller holds the lock.
+// parted reports whether the keeper need not wait for an acknowledgement. The caller holds the
+// lock.
 func (k *keeper) parted() bool {
 	return k.acked || k.gone != nil || k.why != nil && !errors.Is(k.why, errAsked)
 }
@@ -268,7 +270,7 @@ func (k *keeper) sayWithin(d time.Duration, m message) {
 	_ = within(k.sends, k.rt, d, func(ctx context.Context) error { return k.launcher.Send(ctx, tag, m.append(nil)) })
 }
 
-// callbacks passes on what the ranks do.
+// callbacks returns the callbacks of the ranks. They report to the launcher.
 func (k *keeper) callbacks() Callbacks {
 	c := Callbacks{
 		Output: func(rank, stream int, lines []byte) error {
@@ -299,8 +301,8 @@ func (k *keeper) callbacks() Callbacks {
 	return c
 }
 
-// short bounds a text of a message. It makes the text valid UTF-8, as JSON does: a path may hold any bytes, and
-// JSON would lengthen the text beyond the bound.
+// short bounds a text of a message. It makes the text valid UTF-8, as JSON does: a path may hold
+// any bytes, and JSON would lengthen the text beyond the bound.
 func short(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	end := min(len(text), maxAbortText)
@@ -322,8 +324,9 @@ func (k *keeper) follow(ctx context.Context) {
 	}
 }
 
-// obeyDaemon takes the words of the daemon. The end of the link is the end of the daemon. The ranks do
-// not outlive a daemon that is upgraded either: its NIC, to which they are attached, ends with it.
+// obeyDaemon handles the messages of the daemon. The end of the link is the end of the daemon.
+// The ranks do not outlive a daemon that is upgraded either: its NIC, to which they are attached,
+// ends with it.
 func (k *keeper) obeyDaemon() {
 	for {
 		m, err := k.daemon.Told(k.ctx)
@@ -352,7 +355,8 @@ func (k *keeper) obeyDaemon() {
 	}
 }
 
-// patience returns the grace of an end that nobody chose: that of the start, or none before it.
+// patience returns the grace of an end that no user asked for: that of the start, or 0 before the
+// start.
 func (k *keeper) patience() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -73,7 +73,8 @@ func batches(entries []entry, send func(more bool, part []entry) error) error {
 	}
 }
 
-// kvs is the key-value space as one keeper has it: what its ranks put, and what barriers brought.
+// kvs is the key-value space of one keeper: the values that its ranks put, and those that
+// barriers brought.
 type kvs struct {
 	k    *keeper
 	gate *weft.Gate
@@ -81,7 +82,7 @@ type kvs struct {
 	mu       sync.Mutex
 	values   map[string]string
 	put      []entry // since the last barrier
-	bytes    int     // of all that was put here
+	bytes    int     // of all values put here
 	entered  bool    // a barrier waits
 	released bool
 }
@@ -114,7 +115,8 @@ func (s *kvs) Get(key string) (value string, ok bool) {
 	return value, ok
 }
 
-// Barrier sends what was put here, and waits until every host has done so.
+// Barrier sends the values put here since the last barrier, and waits until every host has done
+// so.
 func (s *kvs) Barrier(ctx context.Context) error {
 	s.mu.Lock()
 	if s.entered {
@@ -137,7 +139,7 @@ func (s *kvs) isReleased() bool {
 	return s.released
 }
 
-// release takes what a barrier has brought.
+// release stores the values that a barrier has brought.
 func (s *kvs) release(m releaseMsg) {
 	s.mu.Lock()
 	for _, e := range m.entries {

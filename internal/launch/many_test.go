@@ -14,12 +14,13 @@ import (
 
 var long = flag.Bool("long", false, "run the long forms")
 
-// A launch of many hosts is measured on a network whose latency is long beside everything else, so a
-// round is a latency. The NICs know the launcher's NIC and no other: if each knew all others, the
-// gossip of names alone would send a million messages. The protocol needs no more, because the hosts
-// of a job exchange nothing with one another to start. The rounds hold those in which NICs ask one
-// another for credit, before the first message between two processes. The names of the keepers are
-// confirmed before. That takes two rounds more, if all NICs know one another.
+// The test measures a launch on many hosts, on a network whose latency is long compared to
+// everything else, so a round is a latency. The NICs know only the launcher's NIC: if each knew
+// all others, the gossip of names alone would send a million messages. The protocol needs no
+// more, because the hosts of a job exchange nothing with one another to start. The rounds include
+// those in which NICs ask one another for credit, before the first message between two processes.
+// The names of the keepers are confirmed before. That takes two rounds more, if all NICs know one
+// another.
 func TestALaunchTakesThreeMessagesAHostAndFewRounds(t *testing.T) {
 	const latency = 10 * time.Millisecond
 	hosts := 256

@@ -13,9 +13,9 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A NIC whose daemon is killed says nothing: other hosts notice that only by its silence. The keeper
-// of that host outlives the daemon for the grace, and so does the launcher. They pass the NICs by with
-// notices, which are datagrams of a fixed length. Numbers are little-endian:
+// A NIC whose daemon is killed sends nothing, so other hosts notice its end only by its silence.
+// The keeper of that host outlives the daemon for the grace, and so does the launcher. They
+// bypass the NICs with notices, which are datagrams of a fixed length. Numbers are little-endian:
 //
 //	"weft" 4 │ version 1 │ kind 1 │ host 2 │ job 4 │ restart 4 │ HMAC-SHA256 of all before it 32
 //
@@ -25,8 +25,9 @@ import (
 //	       ── daemon gone ──────────►   the host is lost
 //	       ◄── launcher gone ────────   the keeper ends its ranks
 //
-// The sender repeats a notice until it is acknowledged, at most noticeTries times. The facts are final,
-// so a replay tells nothing new. If no notice arrives, silence tells the same later.
+// The sender repeats a notice until it is acknowledged, at most noticeTries times. The facts are
+// final, so a replay changes nothing. If no notice arrives, the silence of the NIC shows the same
+// later.
 const (
 	noticeVersion  = 1
 	noticeMACAt    = 16
@@ -40,7 +41,7 @@ const (
 	noticeHello        noticeKind = 1
 	noticeDaemonGone   noticeKind = 2
 	noticeLauncherGone noticeKind = 3
-	noticeAck          noticeKind = 0x80 // with the kind that is acknowledged
+	noticeAck          noticeKind = 0x80 // combined with the acknowledged kind
 )
 
 // A notice is sent noticeTries times. The pause after each try is twice the pause before: 150 ms in
@@ -50,8 +51,8 @@ const (
 	noticePause = 10 * time.Millisecond
 )
 
-// Datagrams carry notices between a launcher and the keepers of its job, past the NICs. Send and
-// Receive may be called concurrently.
+// Datagrams carries notices between a launcher and the keepers of its job, without the NICs. Send
+// and Receive may be called concurrently.
 type Datagrams interface {
 	// Send sends a datagram. It does not wait. A keeper's socket sends to the launcher only, and
 	// ignores the address.
@@ -63,19 +64,19 @@ type Datagrams interface {
 	Close() error
 }
 
-// NoticePort is where and how a launcher hears its keepers past the NICs. It is part of a Start.
+// NoticePort is the port and the key for notices to a launcher. It is part of a Start.
 type NoticePort struct {
 	Port uint16 `json:"port"`
 	Key  []byte `json:"key"` // 32 random bytes, which the ranks do not get
 }
 
-// Notices is the launcher's side of the datagrams past the NICs. Run closes Datagrams.
+// Notices is the launcher's side of the datagrams without the NICs. Run closes Datagrams.
 type Notices struct {
 	NoticePort
 	Datagrams Datagrams
 }
 
-// check refuses a port that no launcher offers.
+// check reports whether a launcher can offer this port, or none.
 func (n *NoticePort) check() bool { return n == nil || n.Port != 0 && len(n.Key) == noticeKeyBytes }
 
 // notice is one datagram.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every datagram but that of a process of the job is refused.
+// Every datagram is refused unless a process of the job sent it.
 func TestOnlyTheKeyOfTheJobOpensANotice(t *testing.T) {
 	key := slices.Repeat([]byte{3}, noticeKeyBytes)
 	want := notice{noticeDaemonGone, 513, 9}

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// notices is the keeper's side of the datagrams past the NICs.
+// notices is the keeper's side of the datagrams without the NICs.
 type notices struct {
 	NoticePort
 	d        Datagrams
@@ -17,7 +17,7 @@ type notices struct {
 
 var errLauncherCut = errors.New("the launcher's NIC daemon is gone")
 
-// openNotices opens the way past the NICs, if the launcher offers one and if this host has one.
+// openNotices opens the path without the NICs, if the launcher offers one and this host has one.
 func (k *keeper) openNotices() {
 	at := k.start.Notices
 	if at == nil || k.o.Notices == nil {
@@ -32,7 +32,7 @@ func (k *keeper) openNotices() {
 	k.rt.Go(func() { k.notify(noticeHello, func() bool { return k.notices.greeted }) })
 }
 
-// closeNotices closes that way, once the launcher knows what it must.
+// closeNotices closes that path, once the launcher knows all it needs.
 func (k *keeper) closeNotices() {
 	k.until(func() bool { return k.notices == nil || !k.notices.telling })
 	if k.notices == nil {
@@ -41,7 +41,7 @@ func (k *keeper) closeNotices() {
 	_ = k.notices.d.Close()
 }
 
-// hearNotices takes the notices of the launcher.
+// hearNotices receives the notices of the launcher.
 func (k *keeper) hearNotices() {
 	buf := make([]byte, noticeBytes+1)
 	for {
@@ -56,7 +56,7 @@ func (k *keeper) hearNotices() {
 	}
 }
 
-// noticed handles a notice of the launcher. It reports false if no launcher sends it.
+// noticed handles a notice of the launcher. It returns false if no launcher sends such a notice.
 func (k *keeper) noticed(kind noticeKind) bool {
 	switch kind {
 	case noticeHello | noticeAck:
@@ -74,7 +74,8 @@ func (k *keeper) noticed(kind noticeKind) bool {
 	return true
 }
 
-// tellDaemonGone tells the launcher that no word comes through the NIC any more. report waits for it.
+// tellDaemonGone tells the launcher that no more messages come through the NIC. report waits for
+// it.
 func (k *keeper) tellDaemonGone() {
 	k.mu.Lock()
 	open := k.notices != nil

@@ -2,7 +2,7 @@ package launch
 
 import "net/netip"
 
-// hearNotices takes the notices of the keepers.
+// hearNotices receives the notices of the keepers.
 func (l *launcher) hearNotices() {
 	n := l.o.Notices
 	buf := make([]byte, noticeBytes+1)
@@ -18,8 +18,8 @@ func (l *launcher) hearNotices() {
 	}
 }
 
-// noticed handles the notice of a keeper. It reports false if no keeper of the job sends it. Notices to
-// an earlier attempt are late, and tell nothing.
+// noticed handles the notice of a keeper. It returns false if no keeper of the job sends such a
+// notice. Notices to an earlier attempt are late, and change nothing.
 func (a *attempt) noticed(m notice, from netip.AddrPort) bool {
 	if m.host >= len(a.hosts) || m.restart > a.number {
 		return false
@@ -56,8 +56,8 @@ func (a *attempt) notify(h *host, to netip.AddrPort, n notice) {
 	_ = a.o.Notices.Datagrams.Send(to, n.seal(a.o.Job, a.o.Notices.Key))
 }
 
-// partFromKeepers tells the keepers that the launcher ends because its own NIC has ended. Without it
-// they notice only the silence of that NIC.
+// partFromKeepers tells the keepers that the launcher ends because its own NIC has ended.
+// Otherwise they notice only the silence of that NIC.
 func (a *attempt) partFromKeepers() {
 	if a.o.Notices == nil {
 		return

@@ -11,15 +11,15 @@ import (
 	"github.com/weftnet/weft/internal/launch/launchtest"
 )
 
-// deaf ranks end by KILL only.
+// deaf is the program of ranks that only KILL ends.
 func deaf(r *launchtest.Rank) launch.Exit {
 	r.IgnoresTerm = true
 	r.Sleep(time.Hour)
 	return launch.Exit{}
 }
 
-// A daemon that dies is silent to other hosts. The notices past the NICs end the job without a wait
-// for silence: within the grace and one second, also if most of them are lost.
+// A daemon that dies is silent to other hosts. The notices end the job without a wait for that
+// silence: within the grace and one second, even if most of them are lost.
 func TestTheJobOfADeadDaemonEndsWithoutAWaitForSilence(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -62,8 +62,8 @@ func TestTheJobOfADeadDaemonEndsWithoutAWaitForSilence(t *testing.T) {
 	}
 }
 
-// Datagrams of others change nothing, and are counted. A hello that is sent again from elsewhere does
-// not take the place of the keeper.
+// Foreign datagrams change nothing, and are counted. A hello that is repeated from another
+// address does not replace the keeper's.
 func TestForgedAndRepeatedNoticesChangeNothing(t *testing.T) {
 	j := newJob(3, 1, sleeps(5*time.Second))
 	net := j.Beside(&j.options)

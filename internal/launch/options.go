@@ -28,9 +28,9 @@ const (
 	// MaxGrace is the longest grace.
 	MaxGrace = limits.MostJobGrace
 
-	// ReserveWithin is how long the launcher waits for a host's answer to a Reserve. RestartWithin is
-	// how long it repeats refused reservations of a restart: the slots of the earlier ranks become
-	// free when their keepers have ended.
+	// ReserveWithin is how long the launcher waits for a host's answer to a Reserve.
+	// RestartWithin is how long it repeats refused reservations of a restart: the slots of the
+	// earlier ranks become free when their keepers have ended.
 	ReserveWithin = 15 * time.Second
 	RestartWithin = 10 * time.Second
 
@@ -38,36 +38,37 @@ const (
 	// become free.
 	StartWithin = 30 * time.Second
 
-	// PingEvery is the time after which the launcher sends a keeper a message, to notice a silent
-	// host, if it has sent none.
+	// PingEvery is the time after which the launcher sends a keeper a message, if it has sent
+	// none. So it notices a silent host.
 	PingEvery = 500 * time.Millisecond
 
-	// Patience is how long the launcher waits beyond the grace for keepers that should end. It then
-	// names what it does not know, and returns.
+	// Patience is how long the launcher waits beyond the grace for keepers that should end. It
+	// then names the hosts whose end it does not know, and returns.
 	Patience = 5 * time.Second
 
-	// InFlight is how many reservations a launcher makes concurrently. A job on 1,024 hosts then starts
-	// in 9 message delays, if the launcher's process has a context for each of them.
+	// InFlight is how many reservations a launcher makes concurrently. A job on 1,024 hosts then
+	// starts in 9 message delays, if the launcher's process has a context for each of them.
 	InFlight = 1024
 )
 
-// Exit statuses that stand for no rank's own status.
+// Exit statuses that are not a rank's own.
 const (
 	StatusTimeout = 124 // the job has reached Options.Timeout
 	StatusFailed  = 125 // the launcher failed, or a host was lost
 	StatusRefused = 126 // a host refused, or could not start its ranks
 )
 
-// Desk asks the daemon of a host for places. A refusal is a reply with refusals. An error means that
-// the host gave no answer, and counts as a refusal of the kind "host".
+// Desk asks the daemon of a host for places. A refusal is a reply with refusals. An error means
+// that the host gave no answer, and counts as a refusal of the kind "host".
 //
 // Run calls Reserve from several goroutines.
 type Desk interface {
 	Reserve(ctx context.Context, nic weft.NICID, r *ctl.Reserve) (*ctl.JobReply, error)
 }
 
-// Killer is a Desk that can ask a daemon to end a job's part on its host. Run asks for it if a keeper
-// does not end its ranks within the grace and half of Patience, or sends malformed messages.
+// Killer is a Desk that can ask a daemon to end a job's part on its host. Run asks for it if a
+// keeper does not end its ranks within the grace and half of Patience, or sends malformed
+// messages.
 type Killer interface {
 	// Kill ends the ranks of ctl.JobApplication(job, restart) and their keeper at once.
 	Kill(ctx context.Context, nic weft.NICID, id string) error
@@ -80,7 +81,7 @@ type Host struct {
 	Ranks []int
 }
 
-// Policy says what a job does when a rank fails.
+// Policy tells what a job does when a rank fails.
 type Policy uint8
 
 // The policies.
@@ -88,8 +89,8 @@ const (
 	// End ends all other ranks. The first failure decides the status of the job.
 	End Policy = iota
 
-	// Shrink lets the other ranks go on, and notes the failure. The status of the job is 0 if at least
-	// one rank ends with 0, and otherwise that of the first failure.
+	// Shrink lets the other ranks go on, and notes the failure. The status of the job is 0 if at
+	// least one rank ends with 0, and otherwise that of the first failure.
 	Shrink
 
 	// Restart ends all other ranks and begins the job again, with a new application for its ranks:
@@ -155,15 +156,15 @@ type Options struct {
 	Key           []byte
 	Link          string // name of the network, or empty
 
-	// Defect is a mistake that the simulation must find; it is empty but in tests.
+	// Defect is a mistake that the simulation must find; it is empty except in tests.
 	Defect mutate.LaunchDefect
 
 	// Stage is the staged content, or nil. Each host gets it after all are reserved and before any
 	// rank starts.
 	Stage *Stage
 
-	// Notices carries news past the NICs. Without it, the other hosts notice a killed daemon by the
-	// silence of its NIC.
+	// Notices carries news without the NICs. If it is nil, the other hosts notice a killed daemon
+	// only by the silence of its NIC.
 	Notices *Notices
 
 	// AtTimeout is called at the timeout, before the job is ended. The job ends after AtTimeout has
@@ -171,10 +172,10 @@ type Options struct {
 	AtTimeout func(ctx context.Context)
 }
 
-// Stage is content that the launcher has and that each host needs before its ranks start.
+// Stage is content of the launcher that each host needs before its ranks start.
 type Stage struct {
-	// Manifest returns what the keepers get to know of the content, of at most 64 KiB. The keepers
-	// and the launcher of an attempt have different applications if restart is not 0: see
+	// Manifest returns the description of the content for the keepers, of at most 64 KiB. The
+	// keepers and the launcher of an attempt have different applications if restart is not 0: see
 	// ctl.KeeperApplication.
 	Manifest func(restart int) []byte
 
@@ -182,7 +183,8 @@ type Stage struct {
 	Serve func(ctx context.Context, p *weft.Process, restart int) error
 }
 
-// Start is the second phase of a launch: all that a keeper needs to start its ranks.
+// Start is the message of the second phase of a launch: all that a keeper needs to start its
+// ranks.
 type Start struct {
 	Job         string   `json:"job"`
 	Restart     int      `json:"restart,omitempty"`
@@ -200,13 +202,14 @@ type Start struct {
 	MemoryBytes int64    `json:"memory_bytes,omitempty"`
 	Link        string   `json:"link,omitempty"`
 	PMI         bool     `json:"pmi,omitempty"`
-	Mapping     string   `json:"mapping,omitempty"` // which ranks share a host, as PMI-1 tells it
-	Key         []byte   `json:"key,omitempty"`
+	// Mapping tells which ranks share a host, in the form of PMI-1.
+	Mapping string `json:"mapping,omitempty"`
+	Key     []byte `json:"key,omitempty"`
 
-	Notices *NoticePort `json:"notices,omitempty"` // nil: the launcher hears nothing past the NICs
+	Notices *NoticePort `json:"notices,omitempty"` // nil: the launcher takes no notices
 }
 
-// App returns the application name of the ranks. A restart has an application of its own.
+// App returns the application name of the ranks. Each restart has its own application.
 func (m *Start) App() string { return ctl.JobApplication(m.Job, m.Restart) }
 
 // NewJob returns a job name that no other job has: the runtime draws 32 random bits.

@@ -10,8 +10,8 @@ import (
 )
 
 // receive takes the messages of the keepers, in order. It writes output itself: while the console
-// waits, the keepers wait too. It receives the messages of all processes, and drops the others: left
-// alone, they would fill the memory in which messages of the keepers wait.
+// waits, the keepers wait too. It receives the messages of all processes and drops all others:
+// otherwise they would fill the memory in which messages of the keepers wait.
 func (l *launcher) receive() {
 	inbox, err := l.p.Inbox(weft.AnyProcess, weft.AnyTag, maxMessage)
 	if err != nil {
@@ -33,8 +33,8 @@ func (l *launcher) receive() {
 	}
 }
 
-// dispatch passes a message to the current attempt if one of its keepers sent it. The address of the
-// sender decides: NICs vouch for it.
+// dispatch passes a message to the current attempt if one of its keepers sent it. The address of
+// the sender decides: NICs vouch for it.
 func (l *launcher) dispatch(m *weft.Message) {
 	a := l.attempt()
 	a.mu.Lock()
@@ -103,7 +103,7 @@ func rankOf(m message) int {
 	return -1
 }
 
-// heed changes the state by a message. The caller holds the lock.
+// heed applies a message to the state. The caller holds the lock.
 func (a *attempt) heed(h *host, m message) error {
 	if _, gone := m.(*Summary); !gone && h.state != hostStarted {
 		if c, answer := m.(clockMsg); answer && h.state == hostGone && h.skew.asks > 0 {
@@ -144,13 +144,14 @@ func (a *attempt) heed(h *host, m message) error {
 		a.fail(f)
 		a.end(a.o.grace())
 	case abortMsg:
-		a.fail(failure{status: m.status & 0xff, cause: fmt.Sprintf("rank %d on %s: aborted: %s", m.rank, h.Name, m.text), retry: true})
+		a.fail(failure{status: m.status & 0xff,
+			cause: fmt.Sprintf("rank %d on %s: aborted: %s", m.rank, h.Name, m.text), retry: true})
 		a.end(a.o.grace())
 	}
 	return nil
 }
 
-// gone handles the last message of a keeper, which may come again until it is acknowledged.
+// gone handles the last message of a keeper, which may be repeated until it is acknowledged.
 func (a *attempt) gone(h *host, m *Summary) {
 	if h.done() {
 		return
@@ -173,7 +174,7 @@ func (a *attempt) gone(h *host, m *Summary) {
 		cause = "its keeper did not report the end of the rank"
 	}
 	cause = fmt.Sprintf("host %s: %s", h.Name, cause)
-	if before < hostStarted { // it had no rank
+	if before < hostStarted { // the host had no rank
 		if !a.ending {
 			a.fail(failure{status: StatusFailed, cause: cause, retry: true})
 			a.end(a.o.grace())
@@ -190,8 +191,8 @@ func (a *attempt) gone(h *host, m *Summary) {
 	a.release()
 }
 
-// unstarted handles a host that could start none of its ranks: it refuses them late. The ranks have no
-// end of which a Note could tell. The caller holds the lock.
+// unstarted handles a host that could start none of its ranks: that is a late refusal. The ranks
+// have no end for a Note. The caller holds the lock.
 func (a *attempt) unstarted(h *host, why, cause string) {
 	h.unstarted = true
 	a.refusals = append(a.refusals, HostRefusal{Host: h.Name, Refusal: ctl.Refusal{What: ctl.RefusedProgram, Text: why,
@@ -209,14 +210,14 @@ func (a *attempt) unstarted(h *host, why, cause string) {
 	a.release()
 }
 
-// Statuses as a shell has them: of a writer whose reader is gone, 128 + SIGPIPE, and of a job that a
-// daemon was asked to end, 128 + SIGTERM.
+// Statuses as in a shell: 128 + SIGPIPE for a writer whose reader is gone, and 128 + SIGTERM for
+// a job that a daemon was asked to end.
 const (
 	brokenPipe = 128 + 13
 	asked      = 128 + 15
 )
 
-// output writes what a rank wrote. After an error the job ends, and all other output is dropped.
+// output writes the output of a rank. After an error the job ends, and further output is dropped.
 func (a *attempt) output(m outputMsg) {
 	if a.deaf {
 		return
@@ -227,7 +228,7 @@ func (a *attempt) output(m outputMsg) {
 	}
 }
 
-// enter takes a keeper's part of a barrier.
+// enter handles a keeper's part of a barrier.
 func (a *attempt) enter(h *host, m barrierMsg) error {
 	if !a.o.PMI {
 		return fmt.Errorf("%w: a barrier in a job without PMI", errMalformed)

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// manyRanks is a set of as many ranks as a host can have.
+// manyRanks is a set with the largest number of ranks of a host.
 type manyRanks struct{ Set }
 
 func (manyRanks) Inspect() []ctl.RankInfo {
@@ -22,7 +22,7 @@ func (manyRanks) Inspect() []ctl.RankInfo {
 	return all
 }
 
-// asksOnce is a daemon that asks for one report, and takes packets as long as the link does.
+// asksOnce is a daemon that requests one report, and receives packets like the link.
 type asksOnce struct {
 	end   context.CancelFunc
 	asked bool

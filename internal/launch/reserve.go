@@ -12,9 +12,9 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// reserve asks all hosts concurrently. It collects the refusals of all of them, and ends the attempt
-// if there is one. A restart repeats refused requests for a while, because the slots of the earlier
-// ranks become free only when their keepers have ended.
+// reserve asks all hosts concurrently. It collects the refusals of all of them, and ends the
+// attempt if there is one. A restart repeats refused requests for a while, because the slots of
+// the earlier ranks become free only when their keepers have ended.
 func (a *attempt) reserve() {
 	repeat := a.rt.Now()
 	if a.number > 0 {
@@ -61,7 +61,7 @@ func refusalCause(l []HostRefusal) string {
 	return text
 }
 
-// ask asks one host, again until a time if the host refuses.
+// ask asks one host. If the host refuses, it repeats the request until the time repeat.
 func (a *attempt) ask(h *host, repeat time.Time) {
 	for {
 		refusals := a.askOnce(h)
@@ -87,8 +87,7 @@ func (a *attempt) ask(h *host, repeat time.Time) {
 	}
 }
 
-// passes reports whether a refusal may pass by itself when the ranks of an earlier attempt have
-// ended.
+// passes reports whether a refusal may go away when the ranks of an earlier attempt have ended.
 func passes(r ctl.Refusal) bool { return r.What == ctl.RefusedSlots || r.What == ctl.RefusedHost }
 
 // askOnce asks one host. Without a refusal the host is ready, and its keeper is known.
@@ -113,7 +112,7 @@ func (a *attempt) askOnce(h *host) []ctl.Refusal {
 	return a.meet(h, KeeperName(ask), reply.Keeper)
 }
 
-// unanswered is the refusal of a host that gave no answer.
+// unanswered returns the refusal for a host that gave no answer.
 func unanswered(err error) ctl.Refusal {
 	r := ctl.Refusal{What: ctl.RefusedHost, Text: err.Error(), Cure: "look whether the host is up: weft nodes"}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -122,9 +121,9 @@ func unanswered(err error) ctl.Refusal {
 	return r
 }
 
-// meet finds the address of a keeper. The keeper is the process with its name on the NIC of its host:
-// no other host can take its place. The host tells the address with its answer. So the launcher need
-// not wait until the name has reached its NIC.
+// meet finds the address of a keeper. The keeper is the process with its name on the NIC of its
+// host: no other host can replace it. The host's answer contains the address, so the launcher
+// need not wait until the name has reached its NIC.
 func (a *attempt) meet(h *host, name weft.Name, told *ctl.Address) []ctl.Refusal {
 	if told != nil {
 		return a.met(h, name, weft.Address{NIC: weft.NICID(told.NIC), Slot: told.Slot, Generation: told.Generation})
@@ -140,10 +139,11 @@ func (a *attempt) meet(h *host, name weft.Name, told *ctl.Address) []ctl.Refusal
 	return a.met(h, name, at)
 }
 
-// met takes the address of a keeper, and begins to talk to it.
+// met notes the address of a keeper, and begins to send to it.
 func (a *attempt) met(h *host, name weft.Name, at weft.Address) []ctl.Refusal {
 	if at.NIC != h.NIC {
-		return []ctl.Refusal{{What: ctl.RefusedHost, Text: fmt.Sprintf("the name of its keeper, %v, belongs to a process on NIC %v", name, at.NIC),
+		return []ctl.Refusal{{What: ctl.RefusedHost,
+			Text: fmt.Sprintf("the name of its keeper, %v, belongs to a process on NIC %v", name, at.NIC),
 			Cure: "look at that process with weft ps, and start the job again"}}
 	}
 	a.lock()
@@ -157,8 +157,8 @@ func (a *attempt) met(h *host, name weft.Name, at weft.Address) []ctl.Refusal {
 	return nil
 }
 
-// stage brings staged content to every host, and waits until each has it. Serve goes on for keepers
-// that pass the content on.
+// stage brings staged content to every host, and waits until each has it. Serve goes on for
+// keepers that serve the content to others.
 func (a *attempt) stage() {
 	if a.o.Stage == nil || a.over() {
 		return
@@ -183,7 +183,7 @@ func (a *attempt) stage() {
 	}
 }
 
-// start is the second phase. It is reached only if every host is ready.
+// start begins the second phase, if every host is ready.
 func (a *attempt) start() {
 	if a.over() {
 		return

@@ -12,24 +12,28 @@ import (
 
 // Exit is the end of one rank.
 type Exit struct {
-	Rank        int           `json:"rank"`
-	PID         int           `json:"pid"`
-	Status      int           `json:"exit"`             // of a rank that exited; 0 if a signal ended it
-	Signal      int           `json:"signal,omitempty"` // that ended it, or 0
-	Core        bool          `json:"core,omitempty"`   // it left a core file
-	OOM         string        `json:"oom,omitempty"`    // which memory ran out, such as "cgroup limit 512 MiB"
-	Cause       string        `json:"cause,omitempty"`  // a phrase such as "exited with status 3"; empty for status 0
+	Rank int `json:"rank"`
+	PID  int `json:"pid"`
+	// Status is that of a rank that exited; it is 0 if a signal ended the rank.
+	Status int  `json:"exit"`
+	Signal int  `json:"signal,omitempty"` // the signal that ended it, or 0
+	Core   bool `json:"core,omitempty"`   // it left a core file
+	// OOM tells which memory ran out, such as "cgroup limit 512 MiB".
+	OOM string `json:"oom,omitempty"`
+	// Cause is a phrase such as "exited with status 3"; empty for status 0.
+	Cause       string        `json:"cause,omitempty"`
 	User        time.Duration `json:"user_ns"`
 	System      time.Duration `json:"system_ns"`
 	MaxRSSBytes int64         `json:"max_rss_bytes"`
 	Unkillable  bool          `json:"unkillable,omitempty"` // SIGKILL did not end it
 
-	// Died is when the rank died, as its host has noted. A zero time stands for the time of the report.
-	// Ranks of one host have different times, in the order of their deaths. A Result does not have it.
+	// Died is when the rank died, as noted by its host. A zero time means the time of the report.
+	// Ranks of one host have different times, in the order of their deaths. It is not set in a
+	// Result.
 	Died time.Time `json:"-"`
 }
 
-// Failed reports whether the rank ended with something else than status 0.
+// Failed reports whether the rank ended otherwise than with status 0.
 func (e *Exit) Failed() bool {
 	return e.Status != 0 || e.Signal != 0 || e.Cause != "" || e.Unkillable
 }
@@ -103,9 +107,9 @@ type Result struct {
 	Cause     string         // sentence that explains a Status other than 0
 	Refusals  []HostRefusal  // of hosts that refused, or could not start their ranks
 	Restarts  int            // how often the job began again
-	Survivors []HostSurvivor // processes that nothing could end
+	Survivors []HostSurvivor // processes that even SIGKILL did not end
 	Unknown   []string       // hosts whose end the launcher does not know, each with the reason
-	Strangers int            // messages and datagrams of others than the processes of the job
+	Strangers int            // messages and datagrams from outside the job
 }
 
 // NoteKind is the kind of a Note.
@@ -114,13 +118,14 @@ type NoteKind uint8
 // The kinds of notes.
 const (
 	NoteStarted  NoteKind = iota // all hosts have taken their start
-	NoteRank                     // Rank has ended: Exit; of a failure, Text is the cause
+	NoteRank                     // Rank has ended: Exit; for a failure, Text is the cause
 	NoteStopped                  // Rank was stopped by a signal
 	NoteResumed                  // Rank was continued
 	NoteHostLost                 // Host is lost; Text is the reason
-	NoteFailure                  // a failure ends the job; Text is its cause. A later report may name an earlier failure
-	NoteRestart                  // the job begins again; Text is a sentence
-	NoteTimeout                  // the job has reached its timeout, and is being ended
+	// A failure ends the job; Text is its cause. A later report may name an earlier failure.
+	NoteFailure
+	NoteRestart // the job begins again; Text is a sentence
+	NoteTimeout // the job has reached its timeout, and is being ended
 )
 
 // Note is an event of a running job.

@@ -21,9 +21,9 @@ const ever = 100 * 365 * 24 * time.Hour
 // Run runs a job and waits for its end. The process p has the name LauncherName(o.Job). control may
 // be nil. If ctx ends, the job is ended as by Control.End.
 //
-// If a host refuses, no rank starts, and the Result holds the refusals of all hosts. Run fails only
-// if o is invalid; every other end is a Result. The caller closes p after Run, also because a keeper
-// that Run has not reached ends when p does.
+// If a host refuses, no rank starts, and the Result holds the refusals of all hosts. Run fails
+// only if o is invalid; every other end is a Result. The caller closes p after Run, also because
+// a keeper that Run has not reached ends when p does.
 //
 // If the console does not return from Output or Input, Run returns without them: no later call
 // follows.
@@ -55,8 +55,8 @@ func Run(ctx context.Context, p *weft.Process, d Desk, o Options, c Console, con
 	return l.run(a), nil
 }
 
-// launcher is one call of Run. It makes an attempt for the start of the job and for each restart. Its
-// goroutines pass what happens to the current attempt:
+// launcher is one call of Run. It makes an attempt for the start of the job and for each restart.
+// Its goroutines pass events to the current attempt:
 //
 //	receive       messages of the keepers; it also writes output
 //	watch         events about the keepers' ends
@@ -64,7 +64,7 @@ func Run(ctx context.Context, p *weft.Process, d Desk, o Options, c Console, con
 //	obey          the user's signals and wishes
 //	follow        the end of the caller's context
 //	awaitTimeout  the timeout
-//	hearNotices   what keepers tell past the NICs
+//	hearNotices   notices of the keepers, which do not use the NICs
 type launcher struct {
 	p       *weft.Process
 	rt      weft.Runtime
@@ -87,8 +87,8 @@ type launcher struct {
 	strangers int
 }
 
-// run makes attempts until one needs no restart. If a restart is refused, the job has ended as the
-// attempt before it.
+// run makes attempts until one needs no restart. If a restart is refused, the job has the result
+// of the attempt before it.
 func (l *launcher) run(a *attempt) (r *Result) {
 	for last := (*Result)(nil); ; last = r {
 		r = a.run()
@@ -105,7 +105,8 @@ func (l *launcher) run(a *attempt) (r *Result) {
 		if a = newAttempt(l, a.number+1); l.use(a) != nil {
 			break
 		}
-		l.note(Note{Kind: NoteRestart, Text: fmt.Sprintf("restart %d of %d: %s", a.number, l.o.OnDeath.Restarts, cause.cause)})
+		l.note(Note{Kind: NoteRestart, Text: fmt.Sprintf("restart %d of %d: %s", a.number,
+			l.o.OnDeath.Restarts, cause.cause)})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,7 +114,7 @@ func (l *launcher) run(a *attempt) (r *Result) {
 	return r
 }
 
-// use makes an attempt the current one, and returns the wish that forbids it.
+// use makes an attempt the current one, and returns the wish that forbids it, or nil.
 func (l *launcher) use(a *attempt) *ending {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +122,7 @@ func (l *launcher) use(a *attempt) *ending {
 	return l.stopped
 }
 
-// addStrangers counts messages and datagrams of others than the processes of the job.
+// addStrangers counts messages and datagrams from outside the job.
 func (l *launcher) addStrangers(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +135,7 @@ func (l *launcher) attempt() *attempt {
 	return l.current
 }
 
-// stop ends the job for a reason that no restart mends.
+// stop ends the job for a reason that forbids a restart.
 func (l *launcher) stop(e *ending) {
 	l.mu.Lock()
 	l.stopped = e
@@ -143,7 +144,7 @@ func (l *launcher) stop(e *ending) {
 	a.stop(e)
 }
 
-// obey passes the user's signals and wishes on.
+// obey passes the user's signals and wishes to the attempt.
 func (l *launcher) obey() {
 	for {
 		signals, end, err := l.control.next(l.ctx)
@@ -218,7 +219,7 @@ func (o *Options) readers() ([]int, error) {
 	return []int{n}, nil
 }
 
-// check refuses what no host could take.
+// check returns an error for options that no host could accept.
 func (o *Options) check() error {
 	switch {
 	case len(o.Hosts) == 0 || len(o.Hosts) > limits.JobHosts:
@@ -230,7 +231,8 @@ func (o *Options) check() error {
 	case o.Grace < 0 || o.Grace > MaxGrace:
 		return fmt.Errorf("launch: grace %v; expected 0 to %v", o.Grace, MaxGrace)
 	case o.Notices != nil && !o.Notices.check():
-		return fmt.Errorf("launch: notices at port %d with a key of %d bytes; expected a port and %d bytes", o.Notices.Port, len(o.Notices.Key), noticeKeyBytes)
+		return fmt.Errorf("launch: notices at port %d with a key of %d bytes; expected a port and %d bytes",
+			o.Notices.Port, len(o.Notices.Key), noticeKeyBytes)
 	case o.Timeout < 0:
 		return fmt.Errorf("launch: timeout %v; expected more than 0, or 0 for none", o.Timeout)
 	}
@@ -238,7 +240,8 @@ func (o *Options) check() error {
 	seen := make(map[weft.NICID]string)
 	for _, h := range o.Hosts {
 		if len(h.Ranks) == 0 || len(h.Ranks) > limits.RanksPerHost {
-			return fmt.Errorf("launch: %d ranks on host %s; expected 1 to %d", len(h.Ranks), h.Name, limits.RanksPerHost)
+			return fmt.Errorf("launch: %d ranks on host %s; expected 1 to %d", len(h.Ranks), h.Name,
+				limits.RanksPerHost)
 		}
 		if other, twice := seen[h.NIC]; twice {
 			return fmt.Errorf("launch: hosts %s and %s have the NIC %v; expected each host once", other, h.Name, h.NIC)
@@ -295,7 +298,7 @@ func (o *Options) start(restart int, h *Host, readers []int) *Start {
 	return s
 }
 
-// mapping returns which ranks share a host, as PMI-1 tells it.
+// mapping returns the ranks that share a host, in the form of PMI-1.
 func (o *Options) mapping() string {
 	var hosts []int
 	for i := range o.Hosts {
@@ -304,7 +307,7 @@ func (o *Options) mapping() string {
 	return pmi.Mapping(hosts)
 }
 
-// reserve returns what a host is asked for.
+// reserve returns the reservation for a host.
 func (o *Options) reserve(restart, index int, launcher weft.Address) *ctl.Reserve {
 	h := &o.Hosts[index]
 	return &ctl.Reserve{

@@ -30,7 +30,7 @@ func newJob(hosts, perHost int, program func(*launchtest.Rank) launch.Exit) *job
 	return j
 }
 
-// run runs the job, and checks the invariants of the world after everything had time to end.
+// run runs the job, and checks the invariants of the world after everything has had time to end.
 func (j *job) run(t *testing.T) *launch.Result {
 	t.Helper()
 	if err := j.World.Run(j.start(), 10*time.Minute, 40*time.Second); err != nil {

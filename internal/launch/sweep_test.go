@@ -17,9 +17,10 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// sweep is a job on an unreliable network, with a death, from one seed. The seed decides everything:
+// sweep is a job on an unreliable network, with a death, from one seed. The seed decides
+// everything:
 //
-//	hosts, ranks, policy │ losses, copies, delays, partitions that heal │ who dies, and at which step
+//	hosts, ranks, policy │ losses, copies, delays, partitions that heal │ the death, and its step
 //
 // A stranger sends forged messages to the launcher and to the keepers.
 type sweep struct {
@@ -28,7 +29,7 @@ type sweep struct {
 	faults bool
 	death  *death // nil: none
 	at     int    // step of the death
-	host   int    // that dies
+	host   int    // the host of the death
 
 	failing  int // rank that fails in the first life; -1: none
 	launcher *sim.Process
@@ -85,7 +86,8 @@ func (s *sweep) program(r *launchtest.Rank) launch.Exit {
 	return launch.Exit{}
 }
 
-// last is how long the ranks stay that do not fail: until they are ended, if one fails.
+// last returns how long the ranks stay that do not fail. If one fails, they stay until they are
+// ended.
 func (s *sweep) last(life int) time.Duration {
 	if s.failing >= 0 && life == 0 && s.options.OnDeath.Policy != launch.Shrink {
 		return time.Minute
@@ -106,8 +108,8 @@ func (s *sweep) step(e launchtest.Event) {
 	}
 }
 
-// oneLife notes ranks of an earlier life of the job that live beside those of a later one, on hosts
-// that the launcher reached.
+// oneLife notes ranks of an earlier life of the job that live together with ranks of a later
+// life, on hosts that the launcher reached.
 func (s *sweep) oneLife() {
 	for _, n := range s.console.Notes {
 		if n.Kind == launch.NoteHostLost {
@@ -129,7 +131,8 @@ func (s *sweep) oneLife() {
 	}
 }
 
-// stranger sends what only a launcher or a keeper may send, to all that there is.
+// stranger sends messages that only a launcher or a keeper may send, to the launcher and all
+// keepers.
 func (s *sweep) stranger(p *sim.Process) error {
 	ctx := context.Background()
 	for round := range 40 {
@@ -141,9 +144,11 @@ func (s *sweep) stranger(p *sim.Process) error {
 				return err
 			}
 			name := weft.Name{App: s.options.Job + ".run", Index: uint32(i + 1)}
-			_ = p.Peer(name).Send(ctx, 1, append(append([]byte{1}, make([]byte, 9)...), start...)) // a start
+			// A start.
+			_ = p.Peer(name).Send(ctx, 1, append(append([]byte{1}, make([]byte, 9)...), start...))
 			ended := fmt.Sprintf(`{"rank":%d,"pid":1,"exit":99}`, round%s.ranks())
-			_ = p.Peer(launch.LauncherName(s.options.Job)).Send(ctx, 1, append([]byte{0x43}, ended...)) // an end
+			// An end.
+			_ = p.Peer(launch.LauncherName(s.options.Job)).Send(ctx, 1, append([]byte{0x43}, ended...))
 		}
 		if err := p.Runtime().Sleep(ctx, time.Millisecond); err != nil {
 			return err
@@ -223,7 +228,7 @@ func (s *sweep) refuses() bool {
 	return false
 }
 
-// Whatever the network loses and whoever dies, the promises of a launch hold.
+// The promises of a launch hold, whatever the network loses and whichever process dies.
 func TestALaunchKeepsItsPromisesOnAnUnreliableNetwork(t *testing.T) {
 	seeds := uint64(150)
 	if *long {

@@ -23,20 +23,20 @@ import (
 // processes arrive in the order in which they were sent.
 const tag = 1
 
-// lifelineTag is the tag of a receive that no message matches: the receive fails when the sender has
-// ended.
+// lifelineTag is the tag of a receive that no message matches. The receive fails when the sender
+// has ended.
 const lifelineTag = 2
 
 type kind byte
 
 const (
-	kindStart   kind = 1 // clock 8 · more 1 · JSON Start, or a piece of it: the Start is whole if more is 0
+	kindStart   kind = 1 // clock 8 · more 1 · JSON Start, or a piece of it; more is 0 in the last
 	kindStdin   kind = 2 // rank 4 · bytes; none: the end of the input
 	kindSignal  kind = 3 // signal 4
 	kindEnd     kind = 4 // clock 8 · grace in nanoseconds 8
 	kindAck     kind = 5 // the launcher has all it needs
-	kindPing    kind = 6 // clock 8: its delivery tells that the host lives
-	kindRelease kind = 7 // more 1 · entries of the key-value space: the barrier is over if more is 0
+	kindPing    kind = 6 // clock 8: its delivery shows that the host lives
+	kindRelease kind = 7 // more 1 · entries of the key-value space; more is 0: the barrier is over
 	kindStage   kind = 8 // hosts 4 · JSON manifest
 	kindAsk     kind = 9 // clock 8: the keeper answers at once
 
@@ -45,10 +45,10 @@ const (
 	kindState   kind = 0x42 // rank 4 · stopped 1
 	kindEnded   kind = 0x43 // JSON Exit with the time of death
 	kindGone    kind = 0x44 // JSON Summary
-	kindBarrier kind = 0x45 // more 1 · entries of the key-value space: the keeper waits if more is 0
+	kindBarrier kind = 0x45 // more 1 · entries of the key-value space; more is 0: the keeper waits
 	kindAbort   kind = 0x46 // rank 4 · status 4 · text
 	kindStaged  kind = 0x47 // JSON list of refusals; none: the host has all content
-	kindEnding  kind = 0x48 // again 1 · text: why the keeper ends its ranks on its own, and whether a restart may help
+	kindEnding  kind = 0x48 // again 1 · text: why the keeper ends its ranks. Again: restart may help
 	kindClock   kind = 0x49 // clock of the kindAsk 8 · the keeper's own clock 8
 )
 
@@ -114,15 +114,17 @@ type (
 	}
 )
 
-// Summary is the last message of a keeper: all its ranks have ended, or none has started.
+// Summary is the last message of a keeper. All its ranks have ended, or none has started.
 type Summary struct {
 	// Failure tells why no rank has started, or why the keeper ended its ranks on its own.
-	Failure    string        `json:"failure,omitempty"`
-	NotStarted bool          `json:"not_started,omitempty"` // Failure is why no rank could be started
-	Refusals   []ctl.Refusal `json:"refusals,omitempty"`    // causes of Failure that have a cure
+	Failure string `json:"failure,omitempty"`
+	// NotStarted means that Failure is why no rank could be started.
+	NotStarted bool          `json:"not_started,omitempty"`
+	Refusals   []ctl.Refusal `json:"refusals,omitempty"` // causes of Failure that have a cure
 	Survivors  []Survivor    `json:"survivors,omitempty"`
-	Strangers  int           `json:"strangers,omitempty"` // datagrams to the keeper that no launcher of the job sent
-	Ahead      ahead         `json:"ahead_ns,omitempty"`
+	// Strangers counts datagrams to the keeper that no launcher of the job sent.
+	Strangers int   `json:"strangers,omitempty"`
+	Ahead     ahead `json:"ahead_ns,omitempty"`
 }
 
 func (m startMsg) append(b []byte) []byte {
@@ -151,7 +153,7 @@ func (m barrierMsg) append(b []byte) []byte { return putEntries(b, kindBarrier, 
 
 func (m outputMsg) append(b []byte) []byte { return append(m.head(b), m.data...) }
 
-// head appends all of the message but its data, so that the data need not be copied.
+// head appends the message without its data, so that the data need not be copied.
 func (m outputMsg) head(b []byte) []byte {
 	return append(putRank(b, kindOutput, m.rank), byte(m.stream))
 }
@@ -230,8 +232,9 @@ func parseStart(text []byte) (*Start, error) {
 // errMalformed is the cause of each error of parse.
 var errMalformed = errors.New("malformed message")
 
-// parse reads a message that a keeper (fromKeeper) or a launcher sent. The message keeps parts of b.
-// parse checks all that does not depend on the job: ranks are from 0 to limits.JobSize-1.
+// parse reads a message that a keeper (fromKeeper) or a launcher sent. The message keeps parts of
+// b. parse checks everything that does not depend on the job: ranks are from 0 to
+// limits.JobSize-1.
 func parse(b []byte, fromKeeper bool) (message, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", errMalformed)
@@ -251,7 +254,7 @@ func parse(b []byte, fromKeeper bool) (message, error) {
 	return m, nil
 }
 
-// fields takes the fields of a message from the front of b. Its first error stays.
+// fields reads the fields of a message from the front of b. It keeps its first error.
 type fields struct {
 	b   []byte
 	err error
@@ -358,7 +361,7 @@ func (f *fields) byte(low, high byte) byte {
 
 func (f *fields) flag() bool { return f.byte(0, 1) == 1 }
 
-// rest returns all bytes to the end.
+// rest returns all remaining bytes.
 func (f *fields) rest(most int) []byte {
 	if len(f.b) > most {
 		f.fail("%d bytes; expected at most %d", len(f.b), most)

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// fromLauncher and fromKeeper are one message of each kind.
+// fromLauncher and fromKeeper hold one message of each kind.
 var (
 	fromLauncher = []message{
 		startMsg{time.Second, true, []byte(`{"argv":`)}, stdinMsg{3, []byte("a line\n")}, stdinMsg{3, nil}, signalMsg{15},
@@ -43,7 +43,7 @@ func TestEveryMessageArrivesAsItWasSent(t *testing.T) {
 	}
 }
 
-// normal returns a message with nil in place of empty data.
+// normal returns a message with nil instead of empty data.
 func normal(m message) message {
 	if s, ok := m.(stdinMsg); ok && len(s.data) == 0 {
 		return stdinMsg{rank: s.rank}
@@ -171,7 +171,7 @@ func TestAStartThatNoLauncherSendsIsRefused(t *testing.T) {
 	}
 }
 
-// A message that parses has the same bytes again, unless JSON is in it.
+// A parsed message encodes to the same bytes again, unless JSON is in it.
 func FuzzParse(f *testing.F) {
 	for i, list := range [][]message{fromLauncher, fromKeeper} {
 		for _, m := range list {

@@ -52,18 +52,19 @@ type Config struct {
 type Programs struct {
 	cfg Config
 
-	// Held while programs are compiled for the present segments, or while the segments change. It
-	// is taken before mu, and without the engine.
+	// linking is held while programs are compiled for the present segments, or while the segments
+	// change. It is taken before mu, and without the engine.
 	linking  sync.Mutex
 	mu       sync.Mutex
 	host     *ebpf.Host // nil until the first program
 	closed   bool
 	segments map[uint32]ebpf.Segment // the existing ones
 	readers  sync.WaitGroup          // of displayed values, and of flags
-	// Waits while displayed values gather: it sleeps, except in tests.
+	// gather waits while displayed values gather: it sleeps, except in tests.
 	gather func()
 
-	// By NIC, as the driver knows them; for the owner of the engine.
+	// sessions holds the sessions by NIC, as the driver knows them. It is for the owner of the
+	// engine.
 	sessions map[uint64]rel.DriverKeys
 
 	listing sync.Mutex             // the last lock to take
@@ -175,7 +176,7 @@ func (d driver) Session(nic uint64, keys rel.DriverKeys) {
 // EndSession implements program.Driver.
 func (d driver) EndSession(nic uint64) {
 	if keys, ok := d.p.sessions[nic]; ok {
-		// Frames of a session that has ended are not kept in order for any other.
+		// An error does no harm: an ended session has no more valid frames.
 		_ = d.host.RemoveSession(keys.Index)
 		delete(d.p.sessions, nic)
 	}

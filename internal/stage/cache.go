@@ -30,7 +30,8 @@ const (
 	lockName   = "lock"
 )
 
-// writableByOthers are the permission bits by which others than the owner change a directory.
+// writableByOthers are the permission bits that let users other than the owner change a
+// directory.
 const writableByOthers fs.FileMode = 0o022
 
 // Cache is the Store of one user on one host: a directory of files, each named by its hash. Several
@@ -48,7 +49,8 @@ func DefaultDir() string {
 		return filepath.Join(d, "weft", "stage")
 	}
 	home := os.Getenv("HOME")
-	if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil { // HOME may be another user's
+	// HOME may be another user's
+	if u, err := user.LookupId(strconv.Itoa(os.Geteuid())); err == nil {
 		home = u.HomeDir
 	}
 	if st, err := os.Stat(home); err == nil && st.IsDir() && filepath.IsAbs(home) && home != "/" && owned(st) {
@@ -57,9 +59,9 @@ func DefaultDir() string {
 	return filepath.Join(os.TempDir(), "weft-stage-"+strconv.Itoa(os.Geteuid()))
 }
 
-// OpenCache opens the cache in a directory, which it makes if need be. It fails with [ErrUnsafe] if
-// the directory is not the user's, does not have mode 0700, or stands where other users could put
-// another in its place. Together the files in it take at most 4 GiB.
+// OpenCache opens the cache in a directory, which it makes if need be. It fails with [ErrUnsafe]
+// if the directory is not the user's, does not have mode 0700, or is where other users could
+// replace it. All files in it take at most 4 GiB together.
 func OpenCache(dir string) (*Cache, error) {
 	c, err := openCache(dir, limits.StagedCacheBytes)
 	if err != nil {
@@ -100,12 +102,14 @@ func checkPlace(dir string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	if uid := above.Sys().(*syscall.Stat_t).Uid; uid != 0 && !owned(above) { // the sticky bit does not bind the owner
+	// The sticky bit does not bind the owner.
+	if uid := above.Sys().(*syscall.Stat_t).Uid; uid != 0 && !owned(above) {
 		return nil, fmt.Errorf("%w: %s belongs to user %d; expected user %d or root; set XDG_CACHE_HOME to a directory of this user",
 			ErrUnsafe, filepath.Dir(dir), uid, os.Geteuid())
 	}
 	if above.Mode()&writableByOthers != 0 && above.Mode()&fs.ModeSticky == 0 {
-		return nil, fmt.Errorf("%w: %s has mode %#o; `chmod go-w %s` mends it", ErrUnsafe, filepath.Dir(dir), above.Mode().Perm(), filepath.Dir(dir))
+		return nil, fmt.Errorf("%w: %s has mode %#o; `chmod go-w %s` mends it", ErrUnsafe, filepath.Dir(dir),
+			above.Mode().Perm(), filepath.Dir(dir))
 	}
 	st, err := os.Lstat(dir)
 	if err != nil {
@@ -118,19 +122,21 @@ func checkPlace(dir string) (fs.FileInfo, error) {
 func private(dir string, st fs.FileInfo) error {
 	switch {
 	case !st.IsDir():
-		return fmt.Errorf("%w: %s is not a directory; expected one of user %d with mode 0700; remove it, or set XDG_CACHE_HOME", ErrUnsafe, dir, os.Geteuid())
+		return fmt.Errorf("%w: %s is not a directory; expected one of user %d with mode 0700; remove it, or set XDG_CACHE_HOME",
+			ErrUnsafe, dir, os.Geteuid())
 	case !owned(st):
 		return fmt.Errorf("%w: %s belongs to user %d; expected user %d; set XDG_CACHE_HOME to a directory of this user",
 			ErrUnsafe, dir, st.Sys().(*syscall.Stat_t).Uid, os.Geteuid())
 	case st.Mode().Perm() != 0o700:
-		return fmt.Errorf("%w: %s has mode %#o; expected 0700; `chmod 700 %s` mends it", ErrUnsafe, dir, st.Mode().Perm(), dir)
+		return fmt.Errorf("%w: %s has mode %#o; expected 0700; `chmod 700 %s` mends it", ErrUnsafe, dir,
+			st.Mode().Perm(), dir)
 	}
 	return nil
 }
 
 func owned(st fs.FileInfo) bool { return int(st.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() }
 
-// prepare makes the directories of the cache, and removes what processes that died have left.
+// prepare makes the directories of the cache, and removes files that dead processes have left.
 func (c *Cache) prepare(seen fs.FileInfo) error {
 	st, err := c.root.Stat(".")
 	if err != nil {
@@ -162,7 +168,7 @@ func (c *Cache) prepare(seen fs.FileInfo) error {
 // Close releases the cache. Contents and places that were returned stay valid.
 func (c *Cache) Close() error { return c.root.Close() }
 
-// lock waits until no other process adds or removes something.
+// lock waits until no other process adds or removes anything.
 func (c *Cache) lock() (unlock func(), err error) {
 	f, err := c.openLock(lockName)
 	if err != nil {
@@ -197,7 +203,7 @@ func (c *Cache) sweepDrafts() error {
 	return err
 }
 
-// sweepJobs removes the directories of jobs whose keeper does not hold their lock any more.
+// sweepJobs removes the directories of jobs whose keeper no longer holds their lock.
 func (c *Cache) sweepJobs() error {
 	jobs, err := fs.ReadDir(c.root.FS(), jobsDir)
 	for _, d := range jobs {
@@ -218,7 +224,7 @@ func (c *Cache) sweepJobs() error {
 	return err
 }
 
-// gone forgives that a file is not there, which may have been removed from another host.
+// gone returns nil for a missing file, which another host may have removed, and otherwise err.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

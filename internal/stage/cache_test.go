@@ -208,7 +208,7 @@ func TestTheCacheRefusesTheDirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
-// The owner of a directory can put another one in the place of what is in it, also with the sticky bit.
+// The owner of a directory can replace its entries, also with the sticky bit.
 func TestTheCacheRefusesAPlaceInTheDirectoryOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a directory of another user")
@@ -266,7 +266,7 @@ func TestTheOldestEntriesMakeRoom(t *testing.T) {
 		if err := c.root.Chtimes(entry(files[i]), old, old); err != nil {
 			t.Fatal(err)
 		}
-		if i == 2 && !c.has(t, files[0]) { // which makes it the latest
+		if i == 2 && !c.has(t, files[0]) { // has makes the file the latest
 			t.Error("the first file has gone too early")
 		}
 	}

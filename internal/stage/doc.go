@@ -8,18 +8,19 @@
 //	   ▲                         │ checks each chunk, stores it, passes it on
 //	   └── asked instead of a parent that has died, that is silent, or that sends a wrong chunk
 //
-// A request is a call on a port of its own, and the reply is the chunk:
+// A request is a call on a separate port, and the reply is the chunk:
 //
 //	request:  sha256 of the file (32 bytes) │ number of the chunk (4, little-endian)
 //	reply:    code (1 byte) │ the chunk, if the code is "here"
 //
-// In a chain the launcher's host sends the file once, however many hosts there are. With more hosts
-// than a chain suits, each host has two children.
+// In a chain the launcher's host sends the file once, however many hosts there are. If there are
+// too many hosts for a chain, each host has two children.
 //
-// A [Cache] keeps the content in a directory of the user, and places it into the directory of a job:
+// A [Cache] keeps the content in a directory of the user, and places it into the directory of a
+// job:
 //
 //	ROOT (0700)/entries/SHA256   content that was complete; its hash is checked before each use
 //	            drafts/NUMBER    content that is arriving
 //	            jobs/JOB-HOST/   the directory of one job on one host; jobs/JOB-HOST.lock is its lock
-//	            lock             held for the moments in which one of the above comes or goes
+//	            lock             held while one of the above is added or removed
 package stage

@@ -28,7 +28,7 @@ func (c *Cache) Have(m *Manifest) (Content, error) {
 		return nil, err
 	}
 	now := time.Now()
-	_ = c.root.Chtimes(entry(m), now, now) // it is the last to make room
+	_ = c.root.Chtimes(entry(m), now, now) // it is now the last to be removed for room
 	return f, nil
 }
 
@@ -66,9 +66,11 @@ func (c *Cache) Draft(m *Manifest) (Draft, error) {
 		return nil, err
 	}
 	if m.SizeBytes > c.bound {
-		return nil, fmt.Errorf("a file of %d bytes; expected at most the %d bytes of the cache %s", m.SizeBytes, c.bound, c.path)
+		return nil, fmt.Errorf("a file of %d bytes; expected at most the %d bytes of the cache %s",
+			m.SizeBytes, c.bound, c.path)
 	}
-	// The number only has to differ from that of other drafts: O_EXCL refuses a name that exists.
+	// The number only has to differ from those of other drafts: O_EXCL refuses a name that
+	// exists.
 	name := draftsDir + "/" + strconv.FormatUint(rand.Uint64(), 16)
 	f, err := c.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -89,7 +91,8 @@ type draft struct {
 	name string // "": it has become an entry
 }
 
-// Close implements [Draft]. Until then nobody can execute the file, since it is open for writing.
+// Close implements [Draft]. Until then no process can execute the file, since it is open for
+// writing.
 func (d *draft) Close() error {
 	err := d.File.Close()
 	if d.name != "" {

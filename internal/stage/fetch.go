@@ -65,7 +65,7 @@ func (n *Node) fetch(ctx context.Context, store Store) (err error) {
 }
 
 // tellChildren answers the children that wait for a file that will not come, so that they ask the
-// launcher at once. A child that does not take its answer has a second.
+// launcher at once. A child has one second to take its answer.
 func (n *Node) tellChildren() {
 	run := n.Process.Runtime()
 	ctx, cancel := run.WithTimeout(n.ctx, time.Second)
@@ -79,7 +79,7 @@ type fetch struct {
 	n     *Node
 	draft Draft
 	from  atomic.Int32 // the host that is asked, or Launcher
-	next  atomic.Int32 // the chunk that no goroutine has asked for
+	next  atomic.Int32 // the first chunk that no goroutine has asked for
 	left  atomic.Int32 // goroutines
 	err   error        // the first, under n.mu
 	stop  context.CancelFunc
@@ -96,7 +96,8 @@ func (f *fetch) all(ctx context.Context) error {
 			f.some(ctx)
 		})
 	}
-	if err := f.n.Process.Runtime().WaitUntil(context.Background(), func() bool { return f.left.Load() == 0 }); err != nil {
+	if err := f.n.Process.Runtime().WaitUntil(context.Background(),
+		func() bool { return f.left.Load() == 0 }); err != nil {
 		f.failed(err) // the process is closed
 	}
 	f.n.mu.Lock()
@@ -128,7 +129,7 @@ func (f *fetch) some(ctx context.Context) {
 	}
 }
 
-// one gets one chunk. If the parent does not deliver it, the launcher does.
+// one gets one chunk. If the parent does not deliver it, one asks the launcher.
 func (f *fetch) one(ctx context.Context, chunk int, buf []byte) error {
 	for {
 		from := int(f.from.Load())
@@ -146,8 +147,8 @@ func (f *fetch) one(ctx context.Context, chunk int, buf []byte) error {
 	}
 }
 
-// ask asks a process for a chunk until it is no longer busy, and checks what it sends. A parent has
-// limited time; the launcher has as long as it lives.
+// ask asks a process for a chunk until it is no longer busy, and checks what it sends. A parent
+// has limited time; the launcher has no limit while it lives.
 func (f *fetch) ask(ctx context.Context, from, chunk int, buf []byte) ([]byte, error) {
 	n, run := f.n, f.n.Process.Runtime()
 	if from != Launcher {
@@ -182,12 +183,13 @@ func (f *fetch) check(from weft.Name, chunk int, reply []byte) ([]byte, error) {
 		return nil, fmt.Errorf("chunk %d: %v %v", chunk, from, code(reply[0]))
 	case !f.n.Manifest.right(chunk, reply[1:]):
 		f.n.counts.wrong.Add(1)
-		return nil, fmt.Errorf("%w: chunk %d from %v; start the job again if the file has changed", ErrContent, chunk, from)
+		return nil, fmt.Errorf("%w: chunk %d from %v; start the job again if the file has changed",
+			ErrContent, chunk, from)
 	}
 	return reply[1:], nil
 }
 
-// keep stores a chunk and lets the children have it.
+// keep stores a chunk, and makes it available to the children.
 func (f *fetch) keep(chunk int, b []byte) error {
 	offset, _ := f.n.Manifest.span(chunk)
 	if _, err := f.draft.WriteAt(b, offset); err != nil {

@@ -35,8 +35,8 @@ type Manifest struct {
 	// SHA256 is the hash of the whole content, as 64 lower-case hexadecimal digits.
 	SHA256 string `json:"sha256"`
 
-	// Sums holds the SHA-256 of every chunk, one after the other, 32 bytes each. A chunk has 256 KiB,
-	// and in a file of more than 256 MiB it has 1 MiB.
+	// Sums holds the SHA-256 of every chunk, one after the other, 32 bytes each. A chunk has 256
+	// KiB, and in a file of more than 256 MiB it has 1 MiB.
 	Sums []byte `json:"sums"`
 }
 
@@ -46,9 +46,9 @@ const (
 	ModeData    fs.FileMode = 0o400
 )
 
-// Describe reads a file of a given length and returns its manifest. It fails with [ErrManifest] if
-// the file is longer than 1 GiB, or if the name or the mode is not allowed, and with [ErrContent] if
-// the file does not have that length.
+// Describe reads a file of a given length and returns its manifest. It fails with [ErrManifest]
+// if the file is longer than 1 GiB, or if the name or the mode is not allowed, and with
+// [ErrContent] if the file does not have that length.
 func Describe(file io.Reader, sizeBytes int64, name string, mode fs.FileMode) (*Manifest, error) {
 	m := &Manifest{Name: name, Mode: mode, SizeBytes: sizeBytes}
 	if sizeBytes < 0 || sizeBytes > limits.StagedFileBytes {
@@ -84,14 +84,18 @@ func (m *Manifest) Check() error {
 		return fmt.Errorf("%w: name %.140q; expected the name of a file, of 1 to %d printable characters, without a directory",
 			ErrManifest, m.Name, limits.StagedName)
 	case m.Mode != ModeProgram && m.Mode != ModeData:
-		return fmt.Errorf("%w: mode %#o; expected %#o or %#o", ErrManifest, uint32(m.Mode), uint32(ModeProgram), uint32(ModeData))
+		return fmt.Errorf("%w: mode %#o; expected %#o or %#o", ErrManifest, uint32(m.Mode),
+			uint32(ModeProgram), uint32(ModeData))
 	case m.SizeBytes < 0 || m.SizeBytes > limits.StagedFileBytes:
 		return tooLong(m.SizeBytes)
 	case len(m.Sums) != m.Chunks()*sha256.Size:
-		return fmt.Errorf("%w: %d bytes of hashes; expected %d for %d chunks", ErrManifest, len(m.Sums), m.Chunks()*sha256.Size, m.Chunks())
+		return fmt.Errorf("%w: %d bytes of hashes; expected %d for %d chunks", ErrManifest, len(m.Sums),
+			m.Chunks()*sha256.Size, m.Chunks())
 	}
-	if sum, err := hex.DecodeString(m.SHA256); err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != m.SHA256 {
-		return fmt.Errorf("%w: sha256 %.70q; expected %d lower-case hexadecimal digits", ErrManifest, m.SHA256, 2*sha256.Size)
+	if sum, err := hex.DecodeString(m.SHA256); err != nil || len(sum) != sha256.Size ||
+		hex.EncodeToString(sum) != m.SHA256 {
+		return fmt.Errorf("%w: sha256 %.70q; expected %d lower-case hexadecimal digits", ErrManifest,
+			m.SHA256, 2*sha256.Size)
 	}
 	return nil
 }
@@ -147,7 +151,8 @@ func (m *Manifest) whole(file io.ReaderAt) error {
 		return err
 	}
 	if is := hex.EncodeToString(sum.Sum(nil)); n != m.SizeBytes || is != m.SHA256 {
-		return fmt.Errorf("%w: %d bytes or more with sha256 %s; expected %d bytes with sha256 %s", ErrContent, n, is, m.SizeBytes, m.SHA256)
+		return fmt.Errorf("%w: %d bytes or more with sha256 %s; expected %d bytes with sha256 %s", ErrContent, n,
+			is, m.SizeBytes, m.SHA256)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Config is what a process knows of the file that it stages.
+// Config describes a process and the file that it stages.
 type Config struct {
 	Process  *weft.Process
 	Manifest *Manifest
@@ -31,22 +31,22 @@ type Node struct {
 	calls   atomic.Int32 // requests that it is answering
 
 	mu      sync.RWMutex
-	content io.ReaderAt // what is there of the file; nil: nothing
-	held    Content     // to close; nil: the caller's
-	there   []bool      // which chunks; nil: all
-	why     error       // the file will not come
+	content io.ReaderAt // the present part of the file; nil: nothing
+	held    Content     // content to close; nil: it is the caller's
+	there   []bool      // the present chunks; nil: all
+	why     error       // why the file will not come
 
 	counts counts
 }
 
-// Stats counts what a Node did.
+// Stats holds the counts of a Node.
 type Stats struct {
-	FetchedBytes uint64 // received from other hosts, and right; 0 if the host had the content
+	FetchedBytes uint64 // received from other hosts, and correct; 0 if the host had the content
 	ServedBytes  uint64 // sent to other hosts
 	WrongChunks  uint64 // received, and refused because their hash differed
 	LostParents  uint64 // 1 if this host turned from its parent to the launcher
 	Refused      uint64 // requests that no keeper of the job sends
-	Busy         uint64 // requests that were put off
+	Busy         uint64 // requests that were answered with busy
 }
 
 type counts struct{ fetched, served, wrong, lost, refused, busy atomic.Uint64 }
@@ -57,9 +57,9 @@ func (n *Node) Stats() Stats {
 	return Stats{c.fetched.Load(), c.served.Load(), c.wrong.Load(), c.lost.Load(), c.refused.Load(), c.busy.Load()}
 }
 
-// Serve answers the requests of the keepers in the launcher, which has the file. The content must
-// stay readable until [Node.Close] has returned. Serve fails with weft.ErrPortInUse if the process
-// stages another file.
+// Serve answers the requests of the keepers, in the launcher, which has the file. The content
+// must stay readable until [Node.Close] has returned. Serve fails with weft.ErrPortInUse if the
+// process stages another file.
 func Serve(cfg Config, content io.ReaderAt) (*Node, error) {
 	n, err := newNode(cfg)
 	if err != nil {
@@ -83,10 +83,10 @@ func newNode(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// begin starts the goroutine that takes the requests.
+// begin starts the goroutine that receives the requests.
 func (n *Node) begin() { n.run(n.serve) }
 
-// run starts a goroutine for which Close waits.
+// run starts a goroutine. Close waits for it.
 func (n *Node) run(fn func()) {
 	n.running.Add(1)
 	n.Process.Runtime().Go(func() {
@@ -96,13 +96,13 @@ func (n *Node) run(fn func()) {
 	})
 }
 
-// Close ends the answers of the node and closes its content. Children that still lack something ask
+// Close ends the answers of the node and closes its content. Children that still lack chunks ask
 // the launcher.
 func (n *Node) Close() error {
 	n.stop()
 	err := n.Process.Runtime().WaitUntil(context.Background(), func() bool { return n.running.Load() == 0 })
 	if errors.Is(err, weft.ErrClosed) || errors.Is(err, weft.ErrNICGone) {
-		err = nil // nobody can ask any more
+		err = nil // no process can ask any more
 	}
 	err = errors.Join(err, n.port.Close())
 	n.mu.Lock()
@@ -115,7 +115,7 @@ func (n *Node) Close() error {
 	return err
 }
 
-// serve takes requests. Each one that must wait for its chunk gets a goroutine.
+// serve receives requests. A request that must wait for its chunk gets its own goroutine.
 func (n *Node) serve() {
 	buf := make([]byte, requestBytes)
 	for {

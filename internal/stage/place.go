@@ -15,11 +15,11 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Place is the directory of one job on one host. No other user can see what is in it.
+// Place is the directory of one job on one host. No other user can see its files.
 type Place struct {
 	c    *Cache
 	name string   // below jobsDir
-	lock *os.File // held as long as the job is there
+	lock *os.File // held for the life of the job
 }
 
 // Place makes the directory of a job on a host. A job is named like the application of its ranks.
@@ -68,9 +68,9 @@ func (p *Place) make() (err error) {
 func (p *Place) Dir() string { return filepath.Join(p.c.path, jobsDir, p.name) }
 
 // Put places content into the directory under the name and with the mode of its manifest, and
-// returns the path. The content is one that the cache returned: Put links its file into the
-// directory. If the entry of the cache is not that file any more, or if the mode differs, Put
-// copies the content.
+// returns the path. The content must come from the cache: Put links its file into the directory.
+// If the entry of the cache is no longer that file, or if the mode differs, Put copies the
+// content.
 func (p *Place) Put(m *Manifest, content Content) (path string, err error) {
 	if err := m.Check(); err != nil {
 		return "", err
@@ -84,7 +84,7 @@ func (p *Place) Put(m *Manifest, content Content) (path string, err error) {
 	return filepath.Join(p.Dir(), m.Name), nil
 }
 
-// link links the file of the content, and reports whether it has.
+// link links the file of the content, and reports whether it succeeded.
 func (p *Place) link(m *Manifest, content Content, name string) bool {
 	f, is := content.(*os.File)
 	if !is || m.Mode != ModeProgram || p.c.root.Link(entry(m), name) != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Plan is the message by which a launcher tells its keepers what is staged, and by which way.
+// Plan is the message that tells keepers which file is staged, and along which tree.
 type Plan struct {
 	Manifest *Manifest `json:"manifest"`
 	Tree     Tree      `json:"tree"`
@@ -31,7 +31,8 @@ func NewPlan(launcher weft.Name, app string, hosts int, m *Manifest) *Plan {
 func ReadPlan(text []byte) (*Plan, error) {
 	p := new(Plan)
 	if len(text) > limits.StagedPlanBytes {
-		return nil, fmt.Errorf("%w: a plan of %d bytes; expected at most %d", ErrManifest, len(text), limits.StagedPlanBytes)
+		return nil, fmt.Errorf("%w: a plan of %d bytes; expected at most %d", ErrManifest, len(text),
+			limits.StagedPlanBytes)
 	}
 	if err := json.Unmarshal(text, p); err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrManifest, err)
@@ -54,7 +55,8 @@ func ReadPlan(text []byte) (*Plan, error) {
 func (p *Plan) Serve(ctx context.Context, launcher *weft.Process, content io.ReaderAt) (Stats, error) {
 	cfg := Config{Process: launcher, Manifest: p.Manifest, Tree: p.Tree, Host: Launcher}
 	n, err := Serve(cfg, content)
-	for tries := 0; errors.Is(err, weft.ErrPortInUse) && tries < 100; tries++ { // the Serve before a restart is ending
+	// The Serve before a restart is ending.
+	for tries := 0; errors.Is(err, weft.ErrPortInUse) && tries < 100; tries++ {
 		if err := launcher.Runtime().Sleep(ctx, 20*time.Millisecond); err != nil {
 			return Stats{}, nil
 		}
@@ -81,9 +83,10 @@ type Staged struct {
 }
 
 // Bring brings the file of a plan into the directory of a job on the keeper's host. It uses the
-// cache in the directory cacheDir, usually [DefaultDir]. Until [Staged.Close], the keeper passes the
-// file on to its children.
-func (p *Plan) Bring(ctx context.Context, keeper *weft.Process, job string, host int, cacheDir string) (*Staged, error) {
+// cache in the directory cacheDir, usually [DefaultDir]. Until [Staged.Close], the keeper serves
+// the file to its children.
+func (p *Plan) Bring(ctx context.Context, keeper *weft.Process, job string, host int,
+	cacheDir string) (*Staged, error) {
 	if host < 0 || host >= p.Tree.Hosts {
 		return nil, fmt.Errorf("%w: host %d; expected 0 to %d", ErrManifest, host, p.Tree.Hosts-1)
 	}
@@ -109,7 +112,7 @@ func (p *Plan) Bring(ctx context.Context, keeper *weft.Process, job string, host
 // Stats returns the counts so far.
 func (s *Staged) Stats() Stats { return s.node.Stats() }
 
-// Close removes the directory of the job, and passes the file on no more. Call it after the ranks
+// Close removes the directory of the job, and stops serving the file. Call it after the ranks
 // have ended.
 func (s *Staged) Close() (err error) {
 	if s.node != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A script with much behind its end is long, and can be run.
+// longScript returns a script that is long, with much text after its end, and can be run.
 func longScript() []byte {
 	return append([]byte("#!/bin/sh\necho staged\nexit 0\n"), bytes.Repeat([]byte("# weft\n"), 500_000)...)
 }
 
-// TestKeepersRunAProgramThatOnlyTheLauncherHas stages over UDP, and each keeper has a cache of its
-// own, as on hosts that share nothing.
+// TestKeepersRunAProgramThatOnlyTheLauncherHas stages over UDP, and each keeper has its own
+// cache, as on hosts that share nothing.
 func TestKeepersRunAProgramThatOnlyTheLauncherHas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -68,7 +68,7 @@ func (d *memoryDraft) Close() error {
 	return nil
 }
 
-// tree is a launcher with its keepers, each on a host of its own, in a simulation.
+// tree is a launcher with its keepers, each on its own host, in a simulation.
 type tree struct {
 	*sim.Fabric
 	t       *testing.T
@@ -77,13 +77,14 @@ type tree struct {
 	Tree
 	stores []*memory
 	nodes  []*Node // of the keepers that have the file
-	ends   []error // of those that have not
+	ends   []error // of the keepers that do not have it
 	took   []time.Duration
 	root   *Node
 	procs  []*sim.Process // 0: the launcher
 }
 
-// newTree stages a file of a size from host 0 to the others when the fabric runs.
+// newTree makes a tree that stages a file of a given size from host 0 to the others when the
+// fabric runs.
 func newTree(t *testing.T, cfg sim.Config, size int, stores []*memory) *tree {
 	t.Helper()
 	program := make([]byte, size)

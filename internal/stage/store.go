@@ -23,8 +23,8 @@ type Draft interface {
 	io.ReaderAt
 	io.WriterAt
 
-	// Commit checks the hash of the whole, and makes the draft the content for later Haves. It fails
-	// with ErrContent if the hash differs. The draft can be read until Close.
+	// Commit checks the hash of the whole file, and makes the draft the content for later calls
+	// of Have. It fails with ErrContent if the hash differs. The draft can be read until Close.
 	Commit() (Content, error)
 
 	// Close ends the draft, and discards it if Commit has not succeeded.

@@ -44,8 +44,8 @@ func (m *Manifest) putRequest(b *[requestBytes]byte, chunk int) {
 	binary.LittleEndian.PutUint32(b[sha256.Size:], uint32(chunk))
 }
 
-// parseRequest returns the chunk that a request asks for. ok is false if the request is malformed or
-// about another file.
+// parseRequest returns the chunk that a request asks for. ok is false if the request is malformed
+// or about another file.
 func (m *Manifest) parseRequest(b []byte) (chunk int, ok bool) {
 	if len(b) != requestBytes || hex.EncodeToString(b[:sha256.Size]) != m.SHA256 {
 		return 0, false

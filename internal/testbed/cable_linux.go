@@ -2,8 +2,8 @@ package testbed
 
 import "errors"
 
-// DeleteCable deletes the cable between the two hosts of a testbed that has no bridge: the interfaces of both are gone,
-// with their addresses.
+// DeleteCable deletes the cable between the two hosts of a testbed without a bridge. The
+// interfaces of both hosts are then gone, with their addresses.
 func (t *Testbed) DeleteCable() error {
 	if t.bridge != nil || len(t.hosts) != 2 {
 		return errors.New("testbed: delete the cable: the hosts have a bridge; expected two hosts with one cable")
@@ -23,8 +23,8 @@ func (t *Testbed) DeleteCable() error {
 	return nil
 }
 
-// RenewCable makes the cable that DeleteCable has deleted, with the same addresses. It returns when the cable carries
-// frames.
+// RenewCable makes the cable that DeleteCable has deleted, with the same addresses. It returns
+// when the cable carries frames.
 func (t *Testbed) RenewCable() error {
 	if err := t.buildCable(); err != nil {
 		return err

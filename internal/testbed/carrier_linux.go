@@ -11,29 +11,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shaped switch is a goroutine in place of the kernel's bridge:
+// A shaped switch is a goroutine that replaces the kernel's bridge:
 //
 //	host 0 [eth0]────[port0 ▼]┐
 //	host 1 [eth0]────[port1 ▼]┤ carrier      ▼ loss program
 //	host 2 [eth0]────[port2 ▼]┘
 //
-// The carrier reads the frames of each port by a packet socket, holds each frame until it is due, and writes the frame
-// to the port of its receiver. The kernel's netem does the same, but many kernels are built without it, and it draws
-// its numbers from no seed.
+// The carrier reads the frames of each port from a packet socket, holds each frame until it is
+// due, and writes the frame to the port of its receiver. The kernel's netem does the same, but
+// many kernels are built without it, and it draws its numbers from no seed.
 //
-// A frame keeps its virtio header between the sockets. The header says which checksum is still to be computed, so the
-// kernel computes it as it would behind a bridge.
+// A frame keeps its virtio header between the sockets. The header says which checksum is still to
+// be computed, so the kernel computes it as it would after a bridge.
 
 const (
 	virtioHeaderBytes = 10 // struct virtio_net_hdr
 
-	// longestFrame is what a port carries: the greatest MTU, Ethernet's header, and a tag of a VLAN.
+	// longestFrame is the length of the longest frame of a port, in bytes: the greatest MTU,
+	// Ethernet's header, and a VLAN tag.
 	longestFrame = virtioHeaderBytes + MostMTU + headerBytes + 4
 
-	// portBufferBytes is the room for frames that a port has received and the carrier has not read.
+	// portBufferBytes is the room for frames that a port has received and the carrier has not
+	// read yet.
 	portBufferBytes = 8 << 20
 
-	// burst bounds the frames that are read from one port before frames that are due leave.
+	// burst bounds the frames that are read from one port before due frames leave.
 	burst = 64
 )
 
@@ -56,7 +58,7 @@ func newCarrier(c *Config) (*carrier, error) {
 	return &carrier{stop: stop, held: newHeld(c)}, nil
 }
 
-// addPort opens a link of the namespace that the calling thread is in, as the port of the next host.
+// addPort opens a link in the namespace of the calling thread, as the port of the next host.
 func (c *carrier) addPort(name string, index int) error {
 	sysctl("ipv6/conf/"+name+"/disable_ipv6", "1") // a port has no address
 	if err := offloadOff(name); err != nil {
@@ -83,7 +85,7 @@ func (c *carrier) addPort(name string, index int) error {
 	return nil
 }
 
-// offloadOff tells a link not to merge frames that it receives: each frame has a fate of its own.
+// offloadOff tells a link not to merge frames that it receives: each frame has its own fate.
 func offloadOff(name string) error {
 	const setGRO = 0x2c // ETHTOOL_SGRO
 	value := struct{ command, data uint32 }{setGRO, 0}
@@ -98,7 +100,8 @@ func offloadOff(name string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); e != 0 {
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&request))); e != 0 {
 		return e
 	}
 	return nil
@@ -113,7 +116,8 @@ func (c *carrier) start() {
 	}()
 }
 
-// run carries frames until close. Ppoll takes its timeout in nanoseconds, where Go's timers are a millisecond late.
+// run carries frames until close. Ppoll takes its timeout in nanoseconds, while Go's timers are a
+// millisecond late.
 func (c *carrier) run() {
 	fds := []unix.PollFd{{Fd: int32(c.stop), Events: unix.POLLIN}}
 	for _, fd := range c.ports {
@@ -122,7 +126,8 @@ func (c *carrier) run() {
 	buf := make([]byte, longestFrame)
 	for {
 		if _, err := unix.Ppoll(fds, c.timeout(), nil); err != nil && err != unix.EINTR {
-			panic(fmt.Sprintf("testbed: the switch cannot poll its ports: %v", err)) // only for descriptors that are not ours
+			// This fails only for foreign descriptors.
+			panic(fmt.Sprintf("testbed: the switch cannot poll its ports: %v", err))
 		}
 		if fds[0].Revents != 0 {
 			return
@@ -148,7 +153,8 @@ func (c *carrier) timeout() *unix.Timespec {
 	return &left
 }
 
-// read takes the frames that have come to a port. A port whose link is down has an error instead, once.
+// read takes the frames that a port has received. If the link of a port is down, the port returns
+// an error once.
 func (c *carrier) read(port int, buf []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +170,8 @@ func (c *carrier) read(port int, buf []byte) {
 	}
 }
 
-// deliver writes the frames that are due. What a port does not take is dropped, as by any switch.
+// deliver writes the frames that are due. Like any switch, it drops a frame that the port does
+// not take.
 func (c *carrier) deliver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +189,7 @@ func (c *carrier) deliver() {
 	}
 }
 
-// receiver returns the host that a frame is for. It returns false for a frame that goes to all hosts.
+// receiver returns the host that a frame is for. known is false for a frame to all hosts.
 func receiver(frame []byte) (host int, known bool) {
 	prefix := mac(0)[:4]
 	if string(frame[:4]) != string(prefix) {
@@ -191,7 +198,7 @@ func receiver(frame []byte) (host int, known bool) {
 	return int(binary.BigEndian.Uint16(frame[4:6])) - 1, true
 }
 
-// counters returns what the switch has done.
+// counters returns the counts of the switch.
 func (c *carrier) counters() ShapeCounters {
 	c.mu.Lock()
 	defer c.mu.Unlock()

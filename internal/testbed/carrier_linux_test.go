@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// numbered sends n datagrams, each with its number, and returns the numbers in the order in which they come: each
-// number, and the copies that the switch says it has made.
+// numbered sends n datagrams, each with its number. It returns the numbers in the order of
+// arrival: each number, and the copies that the switch has counted.
 func numbered(t *testing.T, tb *testbed.Testbed, n int) (order []int) {
 	t.Helper()
 	a, b := listen(t, tb.Host(0), tb.Host(0).Addr()), listen(t, tb.Host(1), tb.Host(1).Addr())
@@ -36,7 +36,7 @@ func numbered(t *testing.T, tb *testbed.Testbed, n int) (order []int) {
 		take(i - 50) // so that no queue overflows
 	}
 	take(n)
-	// The kernel sends frames of IPv6 too, now and then, so the switch may have copied some more.
+	// The kernel sometimes sends frames of IPv6 too, so the switch may have copied more frames.
 	for copies := int(tb.Shaped().Duplicated - before.Duplicated); len(order) < n+copies; {
 		b.SetReadDeadline(time.Now().Add(2 * time.Second))
 		if _, err := b.Read(buf); err != nil {
@@ -110,7 +110,8 @@ func TestAReaderOfDatagramsSeesThemOvertakeOneAnother(t *testing.T) {
 	}
 }
 
-// A stream of TCP has segments that the kernel would cut behind the switch, and checksums that it would compute there.
+// A TCP stream has segments that the kernel would cut after the switch, and checksums that it
+// would compute there.
 func TestAStreamOfTCPIsWholeBehindAShapedSwitch(t *testing.T) {
 	tb := build(t, testbed.Config{Hosts: 2, Delay: time.Millisecond, Jitter: time.Millisecond, Duplicate: 0.01, Reorder: 0.01, Loss: 0.001, Seed: 1})
 	var l net.Listener

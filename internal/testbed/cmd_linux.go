@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Cmd is a command that runs on a host. It is an exec.Cmd in all but how it is started, so start it by the methods of
-// this type. It gets SIGKILL when the testbed is closed or this process ends. To set more of SysProcAttr, change the
-// fields that it has and keep Pdeathsig.
+// Cmd is a command that runs on a host. It is like an exec.Cmd, except that it must be started by
+// the methods of this type. It gets SIGKILL when the testbed is closed or this process ends. To
+// set more of SysProcAttr, change its fields and keep Pdeathsig.
 type Cmd struct {
 	*exec.Cmd
 	ns *namespace
@@ -22,7 +22,8 @@ func newCmd(ctx context.Context, ns *namespace, name string, args ...string) *Cm
 	return &Cmd{c, ns}
 }
 
-// Start starts the command and does not wait for it. A child is where the thread is that starts it.
+// Start starts the command and does not wait for it. A child is in the namespace of the thread
+// that starts it.
 func (c *Cmd) Start() error {
 	var err error
 	if e := c.ns.call(func() { err = c.Cmd.Start() }); e != nil {
@@ -39,8 +40,8 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Output runs the command and returns its standard output. If it fails, the exec.ExitError carries its standard
-// error, unless that has been sent elsewhere.
+// Output runs the command and returns its standard output. If it fails, the exec.ExitError
+// carries its standard error, unless Stderr is set.
 func (c *Cmd) Output() ([]byte, error) {
 	if c.Stdout != nil {
 		return nil, errors.New("testbed: Stdout already set")

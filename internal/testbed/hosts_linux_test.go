@@ -22,10 +22,10 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// patience bounds waits that end at once unless something is broken.
+// patience bounds waits that end soon unless something is broken.
 const patience = time.Minute
 
-// build makes a testbed for one test, or skips it where there can be none.
+// build makes a testbed for one test, or skips the test if a testbed is not possible.
 func build(t *testing.T, c testbed.Config) *testbed.Testbed {
 	t.Helper()
 	tb, err := testbed.New(c)
@@ -57,7 +57,7 @@ func listen(t *testing.T, h *testbed.Host, addr netip.Addr) *net.UDPConn {
 
 func port(c *net.UDPConn) netip.AddrPort { return c.LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// exchange sends a datagram from a to b and another back.
+// exchange sends a datagram from a to b, and another from b to a.
 func exchange(t *testing.T, a, b *net.UDPConn) {
 	t.Helper()
 	buf := make([]byte, 16)
@@ -111,7 +111,7 @@ func TestOneHostTalksToItself(t *testing.T) {
 
 func TestHostsAreReachedWithoutAskingForNeighbours(t *testing.T) {
 	tb := build(t, testbed.Config{Hosts: 2, Lossy: true})
-	if err := tb.Host(1).SetLoss(1); err != nil { // so it could not answer
+	if err := tb.Host(1).SetLoss(1); err != nil { // so that it cannot answer
 		t.Fatal(err)
 	}
 	for _, addr := range []func(*testbed.Host) netip.Addr{(*testbed.Host).Addr, (*testbed.Host).Addr6} {
@@ -136,7 +136,7 @@ func drops(t *testing.T, h *testbed.Host) testbed.Counters {
 	return c
 }
 
-// flood sends n datagrams from a to b, which are not read.
+// flood sends n datagrams from a to b. They are not read.
 func flood(t *testing.T, a, b *net.UDPConn, n int) {
 	t.Helper()
 	for range n {
@@ -146,7 +146,7 @@ func flood(t *testing.T, a, b *net.UDPConn, n int) {
 	}
 }
 
-// counted waits until the program of h has seen n frames more than it had at before.
+// counted waits until the program of h has counted n frames more than before.
 func counted(t *testing.T, h *testbed.Host, before testbed.Counters, n int) testbed.Counters {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -165,7 +165,7 @@ func counted(t *testing.T, h *testbed.Host, before testbed.Counters, n int) test
 
 func TestFramesAreLostAtTheRateThatIsSet(t *testing.T) {
 	const n = 20000
-	const burst = 100 // half of what a cable holds until the kernel finds the time to run the program
+	const burst = 100 // half of what a cable holds before the kernel runs the program
 	tb := build(t, testbed.Config{Hosts: 2, Loss: 0.05})
 	for i, h := range []*testbed.Host{tb.Host(0), tb.Host(1)} {
 		a, b := listen(t, h, h.Addr()), listen(t, tb.Host(1-i), tb.Host(1-i).Addr())
@@ -187,7 +187,7 @@ func TestFramesAreLostAtTheRateThatIsSet(t *testing.T) {
 			if got, slack := float64(c.Dropped)/total, 6*math.Sqrt(p*(1-p)/total); math.Abs(got-p) > slack {
 				t.Errorf("host %d lost a share of %.4f, want %v ± %.4f", i, got, p, slack)
 			}
-			// What host i sends crosses the program of host i and no other.
+			// Frames of host i cross the program of host i and no other.
 			if d := drops(t, tb.Host(1-i)); d.Passed+d.Dropped-other.Passed-other.Dropped > 100 {
 				t.Errorf("host %d sent, and the program of host %d counted: %+v before, %+v after", i, 1-i, other, d)
 			}
@@ -199,7 +199,8 @@ func TestWhatIsCountedAsPassedArrives(t *testing.T) {
 	const n = 200 // fits into a receive buffer
 	tb := build(t, testbed.Config{Hosts: 2, Loss: 0.3})
 	a, b := listen(t, tb.Host(0), tb.Host(0).Addr()), listen(t, tb.Host(1), tb.Host(1).Addr())
-	// IPv6 may have announced itself meanwhile, so the counters bound what arrives from above and nearly from below.
+	// IPv6 may have sent announcements meanwhile, so the counters are an upper bound of the
+	// arrivals, and nearly a lower bound.
 	before := drops(t, tb.Host(0))
 	flood(t, a, b, n)
 	counted(t, tb.Host(0), before, n)
@@ -220,7 +221,7 @@ func TestWhatIsCountedAsPassedArrives(t *testing.T) {
 		}
 		arrived++
 	}
-	c := counted(t, tb.Host(0), before, n+1) // what came before the last has been counted before it
+	c := counted(t, tb.Host(0), before, n+1) // earlier frames were counted before the last one
 	if uint64(arrived) > c.Passed || arrived > n-int(c.Dropped)+10 || arrived < n-int(c.Dropped) {
 		t.Errorf("%d of %d datagrams arrived, the program counted %+v", arrived, n, c)
 	}
@@ -289,7 +290,8 @@ func TestASwitchMayCarryLessThanItsHosts(t *testing.T) {
 		from, to := tb.Host(way[0]), tb.Host(way[1])
 		a, b := listen(t, from, from.Addr()), listen(t, to, to.Addr())
 		forbidFragments(t, a)
-		for _, n := range []int{1500 - 28, 1300 - 28 + 20, 1300 - 28} { // a few bytes more may pass: room for a VLAN's tag
+		// A few bytes more may pass: room for a VLAN tag.
+		for _, n := range []int{1500 - 28, 1300 - 28 + 20, 1300 - 28} {
 			if _, err := a.WriteToUDPAddrPort(make([]byte, n), port(b)); err != nil {
 				t.Fatalf("%d bytes: %v", n, err)
 			}
@@ -396,7 +398,7 @@ func TestAProgramHasTheShareOfTheProcessorsThatItWasStartedWith(t *testing.T) {
 			}
 		}
 		want := may.Count()
-		if n > want { // each has all
+		if n > want { // each host has all
 			want *= n
 		}
 		if sum != want {
@@ -456,7 +458,7 @@ func TestDoReturnsToWhereItCameFrom(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for range 50 { // threads that have been on a host are used again
+	for range 50 { // threads that were on a host are reused
 		done := make(chan uint64)
 		go func() { done <- inode(t) }()
 		if got := <-done; got != home {
@@ -492,7 +494,8 @@ func TestDoCarriesGoexitOver(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsNamed runs itself as a user who may have namespaces but no BPF, and as one who may have neither.
+// TestWhatIsMissingIsNamed runs itself as a user with rights to namespaces but not to BPF, and as
+// one with neither.
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	const key = "WEFT_TESTBED_TEST_PRINTS_ERROR"
 	if os.Getenv(key) != "" {
@@ -556,7 +559,8 @@ func TestNothingIsLeftAfterClose(t *testing.T) {
 	}
 }
 
-// namespaces lists the network namespaces that threads of this process are in or that it holds open.
+// namespaces lists the network namespaces of this process's threads, and those that it holds
+// open.
 func namespaces(t *testing.T) map[string]bool {
 	t.Helper()
 	found := make(map[string]bool)
@@ -578,7 +582,7 @@ func namespaces(t *testing.T) map[string]bool {
 	return found
 }
 
-// newNamespaces lists the namespaces that are there and were not before.
+// newNamespaces lists the present namespaces that are not in before.
 func newNamespaces(t *testing.T, before map[string]bool) map[string]bool {
 	now := namespaces(t)
 	for ns := range before {

@@ -11,28 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What an XDP program answers.
+// Results of an XDP program.
 const (
 	xdpDrop = 1
 	xdpPass = 2
 )
 
-// lossPort is the loss program on one port of the switch, with its two maps of one entry each: the threshold, which
-// only we write, and the counters, which only the program writes.
+// lossPort is the loss program on one port of the switch, with its two maps of one entry each:
+// the threshold, which only we write, and the counters, which only the program writes.
 type lossPort struct {
 	threshold, counters *ebpf.Map
 	program             *ebpf.Program
 	attached            link.Link
 
-	mu     sync.Mutex // excludes close from the rest
+	mu     sync.Mutex // excludes close from the other methods
 	closed bool
 }
 
-// attachLoss loads a loss program and attaches it to a link of the namespace that the calling thread is in. It passes
-// every frame until set is called.
+// attachLoss loads a loss program and attaches it to a link in the namespace of the calling
+// thread. It passes every frame until set is called.
 //
-// Native mode, never generic: a generic program sees what a host sends before it is cut into frames, and would lose
-// forty frames at once.
+// It uses native mode, never generic: a generic program sees a send of a host before it is cut
+// into frames, and would lose forty frames at once.
 func attachLoss(index int) (*lossPort, error) {
 	p := &lossPort{}
 	if err := p.attach(index); err != nil {
@@ -57,7 +57,8 @@ func (p *lossPort) attach(index int) (err error) {
 		Flags:        unix.BPF_F_XDP_HAS_FRAGS, // frames longer than a page come in pieces
 	})
 	switch {
-	case errors.Is(err, unix.EINVAL): // the program is always the same one, so it is the kernel that is too old for it
+	// The program is always the same, so the kernel is too old for it.
+	case errors.Is(err, unix.EINVAL):
 		return fmt.Errorf("%w: loading the loss program: %w (needs Linux 5.18 or later)", ErrUnavailable, err)
 	case err != nil:
 		return explain("loading the loss program", err)
@@ -73,8 +74,8 @@ func newArray(name string, valueSize uint32) (*ebpf.Map, error) {
 	return ebpf.NewMap(&ebpf.MapSpec{Name: name, Type: ebpf.Array, KeySize: 4, ValueSize: valueSize, MaxEntries: 1})
 }
 
-// lossProgram draws 32 random bits for every frame and drops it if they are below the threshold. The threshold has 64
-// bits, so that 1<<32 is above every draw.
+// lossProgram draws 32 random bits for every frame and drops it if they are below the threshold.
+// The threshold has 64 bits, so that 1<<32 is above every draw.
 //
 //	counters:  0 dropped  8 passed
 func lossProgram(threshold, counters int) asm.Instructions {
@@ -110,7 +111,7 @@ func (p *lossPort) set(probability float64) error {
 	return nil
 }
 
-// read returns what the program has counted.
+// read returns the program's counters.
 func (p *lossPort) read() (Counters, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +125,7 @@ func (p *lossPort) read() (Counters, error) {
 	return Counters{Dropped: v[0], Passed: v[1]}, nil
 }
 
-// close detaches the program and frees it with its maps. It takes a port that is only half made.
+// close detaches the program and frees it with its maps. The port may be only partly made.
 func (p *lossPort) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +133,7 @@ func (p *lossPort) close() {
 	if p.attached != nil {
 		p.attached.Close()
 	}
-	p.program.Close() // these take nil
+	p.program.Close() // these methods accept nil
 	p.counters.Close()
 	p.threshold.Close()
 }

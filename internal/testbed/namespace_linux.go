@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is a nameless network namespace. A descriptor and one thread hold it, so that it ends with this process
-// whatever happens to the process.
+// namespace is a nameless network namespace. A descriptor and one thread hold it, so that it ends
+// with this process, however the process ends.
 //
-// The thread also starts the processes that live in the namespace. They ask for SIGKILL at the death of their parent,
-// and by parent the kernel means the very thread that started them; a thread of the Go scheduler's choosing might end at
-// any time and take them with it.
+// The thread also starts the processes in the namespace. They ask for SIGKILL at the death of
+// their parent, and the kernel takes the starting thread for the parent. A thread that the Go
+// scheduler chooses might end at any time, and they would die with it.
 type namespace struct {
 	fd    int
 	calls chan func() // run one after the other on the namespace's thread
@@ -24,7 +24,7 @@ type namespace struct {
 	closed bool
 }
 
-// newNamespace makes an empty namespace: a loopback link that is down, and nothing else.
+// newNamespace makes an empty namespace: it has only a loopback link, which is down.
 func newNamespace() (*namespace, error) {
 	ns := &namespace{calls: make(chan func())}
 	made := make(chan error)
@@ -47,7 +47,8 @@ func newNamespace() (*namespace, error) {
 	return ns, nil
 }
 
-// call runs f on the namespace's own thread and returns when f has. Keep f short: there is one such thread.
+// call runs f on the namespace's own thread, and returns when f returns. Keep f short: there is
+// one such thread.
 func (ns *namespace) call(f func()) error {
 	ns.mu.RLock()
 	defer ns.mu.RUnlock()
@@ -60,8 +61,8 @@ func (ns *namespace) call(f func()) error {
 	return nil
 }
 
-// do runs fn on a thread that is in the namespace for as long as fn runs. A runtime.Goexit in fn, as of a test that
-// fails, is carried over to the caller.
+// do runs fn on a thread that is in the namespace while fn runs. If fn calls runtime.Goexit, as a
+// failing test does, so does the caller.
 func (ns *namespace) do(fn func() error) error {
 	var err error
 	returned := false
@@ -76,11 +77,12 @@ func (ns *namespace) do(fn func() error) error {
 		defer unix.Close(back)
 		if err = ns.enter(); err != nil {
 			returned = true
-			runtime.UnlockOSThread() // it never left
+			runtime.UnlockOSThread() // it is still in its namespace
 			return
 		}
 		defer func() {
-			// A thread that finds no way back stays locked to this goroutine and dies with it.
+			// A thread that cannot return to its namespace stays locked to this goroutine and
+			// dies with it.
 			if unix.Setns(back, unix.CLONE_NEWNET) == nil {
 				runtime.UnlockOSThread()
 			}
@@ -95,7 +97,7 @@ func (ns *namespace) do(fn func() error) error {
 	return err
 }
 
-// enter moves the calling thread, which must be locked, into the namespace.
+// enter moves the calling thread into the namespace. The thread must be locked.
 func (ns *namespace) enter() error {
 	ns.mu.RLock()
 	defer ns.mu.RUnlock()
@@ -108,8 +110,8 @@ func (ns *namespace) enter() error {
 	return nil
 }
 
-// close gives up the namespace. The processes that its thread started are killed. The namespace itself lives on for as
-// long as a socket does that was opened in it.
+// close gives up the namespace, and kills the processes that its thread started. The namespace
+// itself lives on while a socket exists that was opened in it.
 func (ns *namespace) close() error {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -121,8 +123,9 @@ func (ns *namespace) close() error {
 	return unix.Close(ns.fd)
 }
 
-// onOwnThread runs f in a goroutine that is locked to its thread. If f returns with the thread still locked, the thread
-// ends. It is never the process's first thread, which cannot end and by which /proc/PID/ns describes the process.
+// onOwnThread runs f in a goroutine that is locked to its thread. If f returns with the thread
+// still locked, the thread ends. It is never the first thread of the process: that one cannot
+// end, and /proc/PID/ns describes the process by it.
 func onOwnThread(f func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -131,7 +134,7 @@ func onOwnThread(f func()) {
 			return
 		}
 		other := make(chan struct{})
-		go func() { // runs elsewhere, since this thread is taken until other is closed
+		go func() { // runs on another thread, since this one is locked until other is closed
 			runtime.LockOSThread()
 			close(other)
 			f()
@@ -146,14 +149,15 @@ func currentNamespace() (int, error) {
 	return unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 }
 
-// sysctl sets a network parameter of the namespace that the calling thread is in. Its failure is not an error: some
-// containers mount /proc/sys read-only, and the parameters set here only save time and noise.
+// sysctl sets a network parameter in the namespace of the calling thread. It ignores failures:
+// some containers mount /proc/sys read-only, and the parameters set here only save time and
+// noise.
 func sysctl(name, value string) {
 	_ = os.WriteFile("/proc/sys/net/"+name, []byte(value), 0)
 }
 
-// explain wraps an error of the kernel's. Where it means that testbeds cannot be had, it wraps ErrUnavailable and says
-// what would help.
+// explain wraps an error of the kernel. If the error means that a testbed is not possible,
+// explain wraps ErrUnavailable and names the cure.
 func explain(doing string, err error) error {
 	var advice string
 	switch {

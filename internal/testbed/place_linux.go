@@ -7,11 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is a host of a testbed that another process holds. It is for starting commands there.
+// Place is a host of a testbed that another process holds. It serves to start commands there.
 type Place struct{ ns *namespace }
 
-// Namespace opens the network namespace of the host, for NewPlace in another process. The namespace lives at least until
-// the file is closed, and links to other hosts go when the testbed is closed.
+// Namespace opens the network namespace of the host, for NewPlace in another process. The
+// namespace lives at least until the file is closed. Its links to other hosts go when the testbed
+// is closed.
 func (h *Host) Namespace() (*os.File, error) {
 	h.ns.mu.RLock()
 	defer h.ns.mu.RUnlock()
@@ -25,7 +26,7 @@ func (h *Host) Namespace() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "namespace of a host"), nil
 }
 
-// NewPlace returns the host that a file of Host.Namespace names, and takes over the file.
+// NewPlace returns the host of a file from Host.Namespace, and takes over the file.
 func NewPlace(f *os.File) (*Place, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	f.Close()
@@ -51,10 +52,11 @@ func NewPlace(f *os.File) (*Place, error) {
 	return &Place{ns}, nil
 }
 
-// Command makes a command that will run on the host; see Cmd. It gets SIGKILL when this process ends, or by Close.
+// Command makes a command that will run on the host; see Cmd. It gets SIGKILL when this process
+// ends, or from Close.
 func (p *Place) Command(ctx context.Context, name string, args ...string) *Cmd {
 	return newCmd(ctx, p.ns, name, args...)
 }
 
-// Close kills the commands that run.
+// Close kills the running commands.
 func (p *Place) Close() error { return p.ns.close() }

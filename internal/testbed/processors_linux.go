@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shares divides the processors that this process may use into n shares, of those that follow one another. It is nil if there are fewer.
+// shares divides the processors that this process may use into n shares of consecutive ones. It
+// returns nil if there are fewer than n.
 func shares(n int) ([]unix.CPUSet, error) {
 	var may unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &may); err != nil {
@@ -25,8 +26,8 @@ func shares(n int) ([]unix.CPUSet, error) {
 	return s, nil
 }
 
-// setApart gives each host its share of the processors, and so all commands that are started on it. Where there are fewer processors
-// than hosts, the hosts share all of them.
+// setApart gives each host, and so all commands started on it, its share of the processors. If
+// there are fewer processors than hosts, the hosts share all of them.
 func (t *Testbed) setApart() error {
 	s, err := shares(len(t.hosts))
 	if s == nil {
@@ -43,8 +44,8 @@ func (t *Testbed) setApart() error {
 	return nil
 }
 
-// Apart calls f on a thread that has share i of n of the processors, so that a program which f starts has it too; all of them where there
-// are fewer than n.
+// Apart calls f on a thread that has share i of n of the processors, so that a program started by
+// f has it too. If there are fewer than n processors, it has all of them.
 func Apart(i, n int, f func() error) error {
 	s, err := shares(n)
 	if err != nil {
@@ -62,6 +63,6 @@ func Apart(i, n int, f func() error) error {
 	if err := unix.SchedSetaffinity(0, &s[i]); err != nil {
 		return explain("taking a share of the processors", err)
 	}
-	defer unix.SchedSetaffinity(0, &all) // what was allowed is
+	defer unix.SchedSetaffinity(0, &all) // the former set is still allowed
 	return f()
 }

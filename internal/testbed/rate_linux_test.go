@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// transfer sends n bytes over TCP and returns how long it took until all were there.
+// transfer sends n bytes over TCP and returns how long it took until all had arrived.
 func transfer(t *testing.T, from, to *testbed.Host, n int) time.Duration {
 	t.Helper()
 	var l net.Listener
@@ -54,11 +54,12 @@ func transfer(t *testing.T, from, to *testbed.Host, n int) time.Duration {
 	return time.Since(began)
 }
 
-// A cable with a rate carries no more than that, each way; others are as fast as theirs.
+// A cable with a rate carries no more than that, each way. Other cables have their own rates.
 func TestACableCarriesNoMoreThanItsRate(t *testing.T) {
 	const slow, fast, n = 8_000_000, 80_000_000, 100_000
 	tb := build(t, testbed.Config{Hosts: 3, Rates: []int64{slow, fast, fast}})
-	at := func(rate int64) time.Duration { // what n bytes take, less what a bucket holds and what TCP takes for granted
+	// The time of n bytes, less those that a bucket holds and those that TCP does not count.
+	at := func(rate int64) time.Duration {
 		return time.Duration(float64(n-4*testbed.DefaultMTU) * 8 / float64(rate) * float64(time.Second))
 	}
 	for _, way := range []struct{ from, to int }{{0, 1}, {1, 0}} {
@@ -75,8 +76,8 @@ func TestACableCarriesNoMoreThanItsRate(t *testing.T) {
 	}
 }
 
-// bypassing returns a function that sends a UDP datagram from one host to a socket on another, past the queue of the sender's card,
-// as AF_XDP does.
+// bypassing returns a function that sends a UDP datagram from one host to a socket on another.
+// The datagram bypasses the queue of the sender's card, as with AF_XDP.
 func bypassing(t *testing.T, from, to *testbed.Host, at netip.AddrPort, n int) func() error {
 	t.Helper()
 	var fd, index int
@@ -117,9 +118,9 @@ func bypassing(t *testing.T, from, to *testbed.Host, at netip.AddrPort, n int) f
 	}
 }
 
-// AF_XDP passes by the queue of its host's card. The switch paces what it sends.
+// AF_XDP bypasses the queue of its host's card. The switch paces its frames.
 func TestFramesThatPassByTheirCardsQueueArePacedByTheSwitch(t *testing.T) {
-	const rate, bytes, count = 8_000_000, 1000, 80 // no more than the switch's queue holds
+	const rate, bytes, count = 8_000_000, 1000, 80 // no more than fit in the switch's queue
 	tb := build(t, testbed.Config{Hosts: 2, Rates: []int64{rate}})
 	to := listen(t, tb.Host(1), tb.Host(1).Addr())
 	send := bypassing(t, tb.Host(0), tb.Host(1), port(to), bytes)

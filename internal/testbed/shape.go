@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Bounds of what a shaped switch does to frames.
+// Bounds of a shaped switch.
 const (
 	// MostDelay bounds Config.Delay and Config.Jitter.
 	MostDelay = 10 * time.Second
@@ -16,11 +16,12 @@ const (
 	// overtakenWithin is how long a reordered frame waits for a later frame to overtake it.
 	overtakenWithin = 10 * time.Millisecond
 
-	// heldBytes bounds the frames that a shaped switch holds. It drops a frame that exceeds the bound: 64 MiB are 5 s of
-	// 100 Mbit/s, or 50 ms of 10 Gbit/s.
+	// heldBytes bounds the bytes of the frames that a shaped switch holds. It drops a frame that
+	// exceeds the bound. 64 MiB are 5 s of 100 Mbit/s, or 50 ms of 10 Gbit/s.
 	heldBytes = 64 << 20
 
-	// perFrameBytes is charged for a held frame besides its bytes, so that short frames are bounded too.
+	// perFrameBytes is charged for a held frame besides its bytes, so that short frames are
+	// bounded too.
 	perFrameBytes = 128
 )
 
@@ -56,8 +57,8 @@ type fate struct {
 	reorder          bool
 }
 
-// fates draws the fates of the frames of one sender, in the order in which it sends them. The same seed and sender
-// draw the same fates, whatever other hosts do.
+// fates draws the fates of the frames of one sender, in the order in which it sends them. The
+// same seed and sender give the same fates, whatever other hosts do.
 type fates struct {
 	rng    *rand.Rand
 	config *Config
@@ -67,7 +68,8 @@ func newFates(c *Config, sender int) *fates {
 	return &fates{rand.New(rand.NewPCG(c.Seed, uint64(sender))), c}
 }
 
-// next draws all numbers for each frame, so that one rate does not change what another rate draws.
+// next draws all numbers for each frame, so that one probability does not change the draws for
+// another.
 func (f *fates) next() fate {
 	c := f.config
 	first, second := f.rng.Float64(), f.rng.Float64()
@@ -89,7 +91,7 @@ type heldFrame struct {
 	bytes []byte
 }
 
-// held is the frames that wait in a shaped switch.
+// held holds the frames that wait in a shaped switch.
 type held struct {
 	frames  frameHeap
 	bytes   int    // of all frames, with perFrameBytes each
@@ -99,11 +101,13 @@ type held struct {
 	counts  ShapeCounters
 }
 
-// ShapeCounters is what a shaped switch has done to frames.
+// ShapeCounters counts what a shaped switch has done to frames.
 type ShapeCounters struct {
 	Carried    uint64 // frames that hosts sent
 	Duplicated uint64 // of these: carried twice
-	Reordered  uint64 // of these: overtaken by a later frame of their sender, or held for want of one
+	// Reordered counts the frames that a later frame of their sender overtook, or that were held
+	// since there was none.
+	Reordered  uint64
 	Overflowed uint64 // dropped, because the switch or the receiver had no room
 }
 
@@ -122,7 +126,7 @@ func (h *held) take(now time.Time, from int, frame []byte) {
 	late := h.waiting[from]
 	due := now.Add(fate.delay)
 	switch {
-	case late != nil && late.index >= 0: // this frame overtakes it
+	case late != nil && late.index >= 0: // this frame overtakes the late one
 		h.hold(due, from, frame)
 		late.due, late.order = due, h.number()
 		heap.Fix(&h.frames, late.index)
@@ -145,7 +149,7 @@ func (h *held) number() uint64 {
 	return h.counter
 }
 
-// hold returns nil if the switch has no room for the frame.
+// hold copies a frame into the switch. It returns nil if the switch has no room for it.
 func (h *held) hold(due time.Time, from int, frame []byte) *heldFrame {
 	if h.bytes+len(frame)+perFrameBytes > heldBytes {
 		h.counts.Overflowed++

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// arrivals takes one frame of each sender after the other, a millisecond apart, and returns the frames in the order
-// in which they leave. A frame is one byte: its number.
+// arrivals takes one frame of each sender after the other, a millisecond apart, and returns the
+// frames in the order in which they leave. A frame is one byte: its number.
 func arrivals(t *testing.T, c Config, frames int) (order []byte, h *held) {
 	t.Helper()
 	if err := c.validate(); err != nil {
@@ -108,7 +108,7 @@ func TestAReorderedFrameThatNoOtherFollowsLeavesAllTheSame(t *testing.T) {
 	h := newHeld(&Config{Hosts: 2, Reorder: 1})
 	now := time.Unix(1000, 0)
 	h.take(now, 0, []byte{1})
-	h.take(now, 1, []byte{2}) // of another sender: it overtakes none
+	h.take(now, 1, []byte{2}) // from another sender: it overtakes no frame
 	if f := h.leave(now.Add(overtakenWithin - 1)); f != nil {
 		t.Errorf("frame %d left early", f.bytes)
 	}

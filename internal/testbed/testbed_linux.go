@@ -12,7 +12,7 @@ type Testbed struct {
 	config Config
 	hosts  []*Host
 	bridge *namespace // the switch's; nil if two hosts share a cable
-	shaped *carrier   // in place of a bridge; nil if frames pass as they are
+	shaped *carrier   // replaces the bridge; nil if frames pass unchanged
 
 	once sync.Once
 }
@@ -26,8 +26,8 @@ type Host struct {
 	loss   *lossPort // on the switch's end of the cable; nil if there is none
 }
 
-// New builds a testbed: when it returns, every host reaches every other. It takes some milliseconds a host. The error
-// wraps ErrUnavailable if there can be no testbed here.
+// New builds a testbed: when it returns, every host reaches every other. It takes some
+// milliseconds for each host. The error wraps ErrUnavailable if a testbed is not possible here.
 func New(c Config) (*Testbed, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func (t *Testbed) build() error {
 	return nil
 }
 
-// Check reports whether New could succeed here, as far as that can be told without building anything. Its error is
-// nil or wraps ErrUnavailable. Loss may need more.
+// Check reports whether New can succeed here, as far as that shows without building a testbed.
+// Its error is nil or wraps ErrUnavailable. Loss may need more rights than Check tests.
 func Check() error {
 	ns, err := newNamespace()
 	if err != nil {
@@ -90,11 +90,11 @@ func Check() error {
 // Hosts returns how many hosts there are.
 func (t *Testbed) Hosts() int { return len(t.hosts) }
 
-// Host returns a host by its index, from 0. An index that is not there is the caller's mistake and panics.
+// Host returns a host by its index, from 0. It panics if there is no such host.
 func (t *Testbed) Host(i int) *Host { return t.hosts[i] }
 
-// SetLoss sets the probability, 0 to 1, that a frame is lost, for all hosts. With 1 nothing passes. It fails if the
-// testbed was built without loss programs; see Config.Lossy.
+// SetLoss sets the probability, 0 to 1, that a frame is lost, for all hosts. With 1 nothing
+// passes. It fails if the testbed was built without loss programs; see Config.Lossy.
 func (t *Testbed) SetLoss(p float64) error {
 	for _, h := range t.hosts {
 		if err := h.SetLoss(p); err != nil {
@@ -104,7 +104,7 @@ func (t *Testbed) SetLoss(p float64) error {
 	return nil
 }
 
-// Drops returns what the loss programs have counted, all together; zeros if there are none.
+// Drops returns the sums of the loss programs' counters, or zeros if there are none.
 func (t *Testbed) Drops() (Counters, error) {
 	var sum Counters
 	for _, h := range t.hosts {
@@ -118,7 +118,7 @@ func (t *Testbed) Drops() (Counters, error) {
 	return sum, nil
 }
 
-// Shaped returns what the switch has done to frames; zeros if it only forwards them.
+// Shaped returns the counts of the switch, or zeros if it only forwards frames.
 func (t *Testbed) Shaped() ShapeCounters {
 	if t.shaped == nil {
 		return ShapeCounters{}
@@ -126,8 +126,9 @@ func (t *Testbed) Shaped() ShapeCounters {
 	return t.shaped.counters()
 }
 
-// Close takes the testbed down. Processes that still run in it are killed, not waited for. Sockets that were opened by
-// Host.Do keep their host alive, without a way to any other, until they are closed. Closing twice is harmless.
+// Close takes the testbed down. It kills processes that still run in it, and does not wait for
+// them. Sockets that were opened by Host.Do keep their host alive, without a path to any other,
+// until they are closed. Closing twice is harmless.
 func (t *Testbed) Close() error {
 	t.once.Do(func() {
 		if t.shaped != nil {
@@ -152,10 +153,12 @@ func (h *Host) Index() int { return h.index }
 // Addr returns the host's IPv4 address. It can be bound at once.
 func (h *Host) Addr() netip.Addr { return addr4(h.index) }
 
-// Addr6 returns the host's IPv6 address, or the zero Addr if the kernel has no IPv6. It can be bound at once.
+// Addr6 returns the host's IPv6 address, or the zero Addr if the kernel has no IPv6. It can be
+// bound at once.
 func (h *Host) Addr6() netip.Addr { return h.addr6 }
 
-// SetLoss is Testbed.SetLoss for the frames that this host sends. With 1 the host hears and is not heard.
+// SetLoss is like Testbed.SetLoss, for the frames that this host sends. With 1 the host receives
+// frames, but none of its own arrives.
 func (h *Host) SetLoss(p float64) error {
 	switch {
 	case !(p >= 0 && p <= 1):
@@ -166,8 +169,8 @@ func (h *Host) SetLoss(p float64) error {
 	return h.loss.set(p)
 }
 
-// SetPlugged pulls the cable of the host out of the switch, or plugs it in again. Without its cable
-// the host neither hears nor is heard. SetPlugged fails if there is no switch.
+// SetPlugged pulls the cable of the host out of the switch, or plugs it in again. Without its
+// cable the host neither receives frames nor sends any. SetPlugged fails if there is no switch.
 func (h *Host) SetPlugged(plugged bool) error {
 	if h.bridge == nil {
 		return fmt.Errorf("testbed: host %d has no switch; build with Config.Lossy", h.index)
@@ -191,8 +194,9 @@ func (h *Host) SetPlugged(plugged bool) error {
 	return nil
 }
 
-// RemoveLink deletes the link of a host with its addresses, as if its network card were taken out. It fails unless the kernel's bridge is
-// the switch: build with Config.Lossy or more than two hosts, and without a delay or the like.
+// RemoveLink deletes the link of a host with its addresses, as if its network card were removed.
+// It fails unless the kernel's bridge is the switch: build with Config.Lossy or more than two
+// hosts, and without Delay, Jitter, Duplicate and Reorder.
 func (t *Testbed) RemoveLink(host int) error {
 	h := t.hosts[host]
 	if h.bridge == nil || t.shaped != nil {
@@ -216,8 +220,9 @@ func (t *Testbed) RemoveLink(host int) error {
 	return nil
 }
 
-// RestoreLink makes the link that RemoveLink deleted anew, with its name, addresses and neighbours, its rate, and Config.Loss. It returns
-// when the host reaches the others again. The counters of its loss program begin at 0.
+// RestoreLink makes the link that RemoveLink deleted again, with its name, addresses, neighbours
+// and rate, and with Config.Loss. It returns when the host reaches the others again. The counters
+// of its loss program begin at 0.
 func (t *Testbed) RestoreLink(host int) error {
 	h := t.hosts[host]
 	if h.bridge == nil || t.shaped != nil {
@@ -255,9 +260,10 @@ func (t *Testbed) RestoreLink(host int) error {
 	return h.awaitAddr6()
 }
 
-// SetPathMTU has the switch carry no more than n bytes a frame to and from the host, LeastMTU or less too, and drop longer ones
-// without a word, as a switch between larger ones would. The host's own link keeps its MTU. It fails if there is no switch; without
-// loss programs there, what segmentation offload sends in one piece passes uncut, and so is not dropped.
+// SetPathMTU makes the switch carry frames of at most n bytes to and from the host, and silently
+// drop longer ones, like a switch between larger ones. n may be LeastMTU or less. The host's own
+// link keeps its MTU. SetPathMTU fails if there is no switch. If the switch has no loss programs,
+// a send of segmentation offload passes uncut and is not dropped.
 func (h *Host) SetPathMTU(n int) error {
 	if h.bridge == nil {
 		return fmt.Errorf("testbed: host %d has no switch; build with Config.Lossy", h.index)
@@ -277,7 +283,7 @@ func (h *Host) SetPathMTU(n int) error {
 	return nil
 }
 
-// Drops is Testbed.Drops for the frames that this host has sent.
+// Drops is like Testbed.Drops, for the frames that this host has sent.
 func (h *Host) Drops() (Counters, error) {
 	if h.loss == nil {
 		return Counters{}, nil
@@ -285,9 +291,10 @@ func (h *Host) Drops() (Counters, error) {
 	return h.loss.read()
 }
 
-// Do runs fn on a thread that is on the host, and returns what fn returns. Sockets that fn opens belong to the host and
-// may be used from anywhere afterwards. Goroutines that fn starts are not on the host; beware of calls that start some,
-// such as net.Dial of a host name. A test may fail inside fn as it may outside.
+// Do runs fn on a thread that is on the host, and returns the result of fn. Sockets that fn opens
+// belong to the host and may be used from anywhere afterwards. Goroutines that fn starts are not
+// on the host. Beware of calls that start some, such as net.Dial of a host name. A test may fail
+// inside fn as outside.
 func (h *Host) Do(fn func() error) error { return h.ns.do(fn) }
 
 // Command makes a command that will run on the host; see Cmd.

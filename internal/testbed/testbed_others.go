@@ -10,17 +10,19 @@ import (
 	"runtime"
 )
 
-// Testbed needs Linux. On other systems its methods are there so that users compile; none can be had.
+// Testbed needs Linux. On other systems its methods exist so that its users compile; New always
+// fails.
 type Testbed struct{}
 
-// Host needs Linux, as Testbed does.
+// Host needs Linux, like Testbed.
 type Host struct{}
 
-// Cmd needs Linux, as Testbed does.
+// Cmd needs Linux, like Testbed.
 type Cmd struct{ *exec.Cmd }
 
 func unavailable() error {
-	return fmt.Errorf("%w on %s: hosts are made of Linux network namespaces; run it on Linux, or in a virtual machine or privileged container with it", ErrUnavailable, runtime.GOOS)
+	return fmt.Errorf("%w on %s: hosts are made of Linux network namespaces; run it on Linux, or in a virtual machine or privileged container with it",
+		ErrUnavailable, runtime.GOOS)
 }
 
 // New returns an error that wraps ErrUnavailable.

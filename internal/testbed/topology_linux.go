@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Addresses are made from a host's index, so that a log line tells which host it speaks of. Host 0 has
+// Addresses are made from a host's index, so that a log line shows its host. Host 0 has
 //
 //	10.87.0.1/16    fd87:5745:4654::1/64    02:57:45:46:00:01
 
@@ -20,14 +20,15 @@ const (
 	bits4 = 16
 	bits6 = 64
 
-	// firstIndex is the interface index of the first link that addCable makes. It is far from those that the kernel
-	// gives out, because the kernel takes a link whose peer has the same index for one without a peer, and then takes
-	// up to a second to notice that the other end is up.
+	// firstIndex is the interface index of the first link that addCable makes. It is far from the
+	// indexes that the kernel gives out. If a link and its peer have the same index, the kernel
+	// takes the link for one without a peer, and then takes up to a second to notice that the
+	// other end is up.
 	firstIndex = 1000
 
-	// patience is how long a link may take to come up, and an address. It takes milliseconds, but seconds while XDP programs
-	// come and go elsewhere: each keeps the lock of all links until RCU has had a grace period, and workers of the kernel's
-	// are passed over.
+	// patience is how long a link or an address may take to come up. It takes milliseconds, but
+	// seconds while XDP programs come and go elsewhere: each holds the lock of all links until an
+	// RCU grace period has passed, and workers of the kernel are passed over.
 	patience = time.Minute
 )
 
@@ -38,7 +39,8 @@ func addr4(i int) netip.Addr {
 
 func addr6(i int) netip.Addr {
 	n := i + 1
-	return netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x87, 2: 0x57, 3: 0x45, 4: 0x46, 5: 0x54, 14: byte(n >> 8), 15: byte(n)})
+	return netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x87, 2: 0x57, 3: 0x45, 4: 0x46, 5: 0x54,
+		14: byte(n >> 8), 15: byte(n)})
 }
 
 func mac(i int) net.HardwareAddr {
@@ -46,7 +48,8 @@ func mac(i int) net.HardwareAddr {
 	return net.HardwareAddr{0x02, 0x57, 0x45, 0x46, byte(n >> 8), byte(n)}
 }
 
-// buildCable joins host 0 and host 1. Links are made in the namespaces where they stay and are never seen elsewhere.
+// buildCable joins host 0 and host 1. It makes the links in their final namespaces, so they are
+// never seen elsewhere.
 func (t *Testbed) buildCable() error {
 	nl, err := t.hosts[0].ns.netlink()
 	if err != nil {
@@ -56,7 +59,7 @@ func (t *Testbed) buildCable() error {
 	return t.addCable(nl, Interface, mac(0), t.hosts[1])
 }
 
-// addCable makes a veth pair: one end where nl is, the other in the host to.
+// addCable makes a veth pair: one end in the namespace of nl, the other in the host to.
 func (t *Testbed) addCable(nl *netlink.Handle, name string, hw net.HardwareAddr, to *Host) error {
 	veth := netlink.NewVeth(netlink.NewLinkAttrs())
 	veth.Name, veth.MTU, veth.HardwareAddr, veth.Index = name, t.config.mtu(), hw, firstIndex+to.index
@@ -95,7 +98,8 @@ func (t *Testbed) buildSwitch() (err error) {
 	return nil
 }
 
-// buildBridge makes the bridge, or the carrier in its place, and returns the function that joins a port to it.
+// buildBridge makes the bridge, or a carrier instead, and returns the function that joins a port
+// to it.
 func (t *Testbed) buildBridge(nl *netlink.Handle) (join func(netlink.Link) error, err error) {
 	if t.config.shaped() {
 		if t.shaped, err = newCarrier(&t.config); err != nil {
@@ -107,7 +111,7 @@ func (t *Testbed) buildBridge(nl *netlink.Handle) (join func(netlink.Link) error
 	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU = bridgeName, t.config.mtu()
-	snooping := false // no host asks for groups here, so multicast goes to all
+	snooping := false // no host joins groups here, so multicast goes to all
 	bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
 	if err := nl.LinkAdd(bridge); err != nil {
 		return nil, explain("making a bridge", err)
@@ -167,8 +171,9 @@ func (t *Testbed) addPort(nl *netlink.Handle, h *Host, join func(netlink.Link) e
 
 func portName(i int) string { return fmt.Sprintf("port%d", i) }
 
-// awaitLinks returns when every link carries frames and every address is in use. A link whose other end comes up is started by a worker of the
-// kernel's, some time later, and loses what is sent before.
+// awaitLinks returns when every link carries frames and every address is in use. When the other
+// end of a link comes up, a kernel worker starts the link some time later. Until then the link
+// loses frames.
 func (t *Testbed) awaitLinks() error {
 	if t.bridge != nil {
 		ports := make([]string, len(t.hosts))
@@ -190,8 +195,8 @@ func (t *Testbed) awaitLinks() error {
 	return nil
 }
 
-// awaitAddr6 returns when the host takes its IPv6 address for its own. That too is a worker's work, without duplicate
-// address detection as with it.
+// awaitAddr6 returns when the host uses its IPv6 address. A kernel worker does that too, with or
+// without duplicate address detection.
 func (h *Host) awaitAddr6() error {
 	if !h.addr6.IsValid() {
 		return nil
@@ -207,7 +212,8 @@ func (h *Host) awaitAddr6() error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("testbed: host %d has not taken up %v after %v (routes %v, error %v)", h.index, h.addr6, patience, routes, err)
+			return fmt.Errorf("testbed: host %d has not taken up %v after %v (routes %v, error %v)", h.index,
+				h.addr6, patience, routes, err)
 		}
 	}
 }
@@ -268,7 +274,7 @@ func (h *Host) configure(hosts int) error {
 	return h.meet(nl, eth.Attrs().Index, hosts)
 }
 
-// meet enters all other hosts in the neighbour tables.
+// meet enters all other hosts into the neighbour tables.
 func (h *Host) meet(nl *netlink.Handle, link, hosts int) error {
 	for i := range hosts {
 		if i == h.index {
@@ -288,7 +294,7 @@ func (h *Host) meet(nl *netlink.Handle, link, hosts int) error {
 	return nil
 }
 
-// address is an address that is used at once, without asking first whether another has it.
+// address returns an address that is used at once, without asking whether another host has it.
 func address(a netip.Addr, bits int) *netlink.Addr {
 	return &netlink.Addr{
 		IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())},
@@ -296,7 +302,8 @@ func address(a netip.Addr, bits int) *netlink.Addr {
 	}
 }
 
-// noIPv6 reports whether adding an IPv6 address failed because the kernel has none, or has it switched off for good.
+// noIPv6 reports whether adding an IPv6 address failed because the kernel has no IPv6, or has it
+// disabled permanently.
 func noIPv6(err error) bool {
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
 		return true
@@ -305,10 +312,11 @@ func noIPv6(err error) bool {
 	return e != nil || errors.Is(err, unix.EACCES)
 }
 
-// netlink opens a route socket in the namespace. It stays there, whichever thread uses it.
+// netlink opens a route socket in the namespace. The socket stays there, whichever thread uses
+// it.
 func (ns *namespace) netlink() (nl *netlink.Handle, err error) {
 	err = ns.do(func() error {
-		// These hold for links that are yet to be made.
+		// These apply to links that are made later.
 		sysctl("ipv6/conf/default/disable_ipv6", "0")
 		sysctl("ipv6/conf/default/accept_dad", "0")
 		sysctl("ipv6/conf/default/router_solicitations", "0")

@@ -33,7 +33,7 @@ func TestALargeSendIsDrawnForFrameByFrame(t *testing.T) {
 	if _, err := a.WriteToUDPAddrPort(make([]byte, frames*size), port(b)); err != nil {
 		t.Fatal(err)
 	}
-	counted(t, tb.Host(0), before, frames) // waits until so many have been seen
+	counted(t, tb.Host(0), before, frames) // waits until the program has counted them
 }
 
 func TestTheHostsOwnEndTakesAProgramOfTheHosts(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/launch"
 )
 
-// Console records what a job writes, and has its input.
+// Console records the output of a job, and holds its input.
 type Console struct {
 	Lines []string // input
 	Asked int      // calls of Input
@@ -24,7 +24,7 @@ func NewConsole(lines ...string) *Console {
 	return &Console{Lines: lines, Text: make(map[int]*strings.Builder)}
 }
 
-// Output records what a rank wrote.
+// Output records the output of a rank.
 func (c *Console) Output(rank, stream int, lines []byte) error {
 	if c.Slow != nil {
 		if err := c.Slow(); err != nil {
@@ -38,7 +38,7 @@ func (c *Console) Output(rank, stream int, lines []byte) error {
 	return nil
 }
 
-// Of returns what a rank wrote.
+// Of returns the output of a rank.
 func (c *Console) Of(rank int) string {
 	if c.Text[rank] == nil {
 		return ""

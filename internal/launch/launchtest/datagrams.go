@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Datagrams is a network beside that of the NICs. Its datagrams take 100 µs.
+// Datagrams is a second network, without the NICs. Its datagrams take 100 µs.
 type Datagrams struct {
 	w    *World
 	ends map[netip.AddrPort]*End
@@ -39,16 +39,17 @@ type datagram struct {
 	b    []byte
 }
 
-// hostAddr is the address of a host.
+// hostAddr returns the address of a host.
 func hostAddr(host int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 0, byte(host >> 8), byte(host)})
 }
 
-// Beside gives the hosts datagrams past their NICs, and lets a job use them.
+// Beside gives the hosts datagrams without their NICs, and lets a job use them.
 func (w *World) Beside(o *launch.Options) *Datagrams {
 	w.beside = &Datagrams{w: w, ends: make(map[netip.AddrPort]*End), next: 5000}
 	end := w.beside.End(0)
-	o.Notices = &launch.Notices{Datagrams: end, NoticePort: launch.NoticePort{Port: end.at.Port(), Key: slices.Repeat([]byte{7}, 32)}}
+	o.Notices = &launch.Notices{Datagrams: end,
+		NoticePort: launch.NoticePort{Port: end.at.Port(), Key: slices.Repeat([]byte{7}, 32)}}
 	return w.beside
 }
 

@@ -33,15 +33,15 @@ type Rank struct {
 	KVS          launch.KVS
 
 	IgnoresTerm bool // only KILL ends it
-	Unkillable  bool // nothing but the end of its keeper ends it
+	Unkillable  bool // only the end of its keeper ends it
 	Signals     []syscall.Signal
 
-	Drains time.Duration // the end is reported so long after the death
+	Drains time.Duration // how long after its death the end is reported
 
 	set     *set
 	ctx     context.Context // ends when the rank is killed
 	kill    context.CancelFunc
-	signal  int // that ended it
+	signal  int // the signal that ended it
 	stopped bool
 	alive   bool
 	reads   bool
@@ -56,7 +56,8 @@ const ever = 100 * 365 * 24 * time.Hour
 func newSet(w *World, p *sim.Process, s launch.Start, c launch.Callbacks) *set {
 	t := &set{w: w, p: p, rt: p.Runtime(), start: s, c: c, over: p.Runtime().NewGate()}
 	for _, n := range s.Ranks {
-		r := &Rank{Number: n, Size: s.Size, App: s.App(), Restart: s.Restart, KVS: c.KVS, set: t, reads: slices.Contains(s.Stdin, n)}
+		r := &Rank{Number: n, Size: s.Size, App: s.App(), Restart: s.Restart, KVS: c.KVS, set: t,
+			reads: slices.Contains(s.Stdin, n)}
 		r.ctx, r.kill = t.rt.WithTimeout(context.Background(), ever)
 		r.fed, r.resumed = t.rt.NewGate(), t.rt.NewGate()
 		t.ranks = append(t.ranks, r)

@@ -1,6 +1,6 @@
-// Package launchtest is a simulated machine for package launch: hosts with daemons, keepers and ranks,
-// on virtual time. The launcher and the keepers are those of package launch. The daemons and the
-// ranks are fakes, whose invariants a World checks.
+// Package launchtest is a simulated machine for package launch: hosts with daemons, keepers and
+// ranks, on virtual time. The launcher and the keepers are those of package launch. The daemons
+// and the ranks are fakes, whose invariants a World checks.
 package launchtest
 
 import (
@@ -35,7 +35,7 @@ type World struct {
 	// Program is what each rank does. It returns the rank's end.
 	Program func(r *Rank) launch.Exit
 
-	// At is called at every step. It may be nil.
+	// At is called at each step. It may be nil.
 	At func(Event)
 
 	// Stage is launch.KeepOptions.Stage of every keeper.
@@ -50,7 +50,7 @@ type World struct {
 	Defect mutate.LaunchDefect
 
 	Events []Event
-	beside *Datagrams // nil: there is no way past the NICs
+	beside *Datagrams // nil: there is no path without the NICs
 	broken []string
 	voted  map[string]map[int]bool // by application: the hosts that were ready
 }
@@ -65,10 +65,10 @@ type Host struct {
 	down   bool // its daemon has ended
 	warm   *warm
 
-	// Keep takes the place of launch.Keep on this host, unless it is nil.
+	// Keep replaces launch.Keep on this host, unless it is nil.
 	Keep func(p *sim.Process, r *ctl.Reserve) error
 
-	// Refuse returns what the host refuses. It may be nil.
+	// Refuse returns the refusals of the host. It may be nil.
 	Refuse func(*ctl.Reserve) []ctl.Refusal
 
 	Keepers []*Keeper
@@ -92,7 +92,7 @@ const deskTag = 7
 // deskName returns the name of the process that plays the daemon of a host.
 func deskName(host int) weft.Name { return weft.Name{App: "desk", Index: uint32(host)} }
 
-// New makes a World whose hosts have a number of slots each.
+// New makes a World whose hosts have the same number of slots each.
 func New(cfg sim.Config, slots int) *World {
 	w := &World{F: sim.New(cfg), voted: make(map[string]map[int]bool)}
 	for i := range max(cfg.NICs, 1) {
@@ -125,16 +125,18 @@ func (w *World) Options(perHost int) launch.Options {
 }
 
 // Launch starts a launcher on host 0, and calls done with its result.
-func (w *World) Launch(o launch.Options, c launch.Console, control func(*launch.Control), done func(*launch.Result)) *sim.Process {
+func (w *World) Launch(o launch.Options, c launch.Console, control func(*launch.Control),
+	done func(*launch.Result)) *sim.Process {
 	return w.F.Process(0, launch.LauncherName(o.Job).String(), func(p *sim.Process) error {
-		for i := range w.Hosts { // as nodes are known before a job is
+		for i := range w.Hosts { // nodes are known before a job starts
 			if _, err := p.WaitName(context.Background(), deskName(i)); err != nil {
 				return err
 			}
 			if w.Hosts[i].warm == nil {
 				continue
 			}
-			if _, err := p.WaitName(context.Background(), launch.KeeperName(&ctl.Reserve{Job: o.Job, Host: i})); err != nil {
+			if _, err := p.WaitName(context.Background(),
+				launch.KeeperName(&ctl.Reserve{Job: o.Job, Host: i})); err != nil {
 				return err
 			}
 		}
@@ -216,7 +218,7 @@ func (k *Keeper) Alive() int {
 	return k.set.alive()
 }
 
-// desk is the launcher's way to the daemons.
+// desk is the launcher's access to the daemons.
 type desk struct {
 	w *World
 	p *sim.Process
@@ -248,7 +250,7 @@ func (d desk) Kill(_ context.Context, nic weft.NICID, id string) error {
 	return nil
 }
 
-// serve answers requests, each in a function of its own.
+// serve answers each request in its own goroutine.
 func (h *Host) serve(p *sim.Process) {
 	for {
 		m, err := p.RecvAlloc(context.Background(), weft.AnyProcess, deskTag, 64<<10)
@@ -370,7 +372,7 @@ func (k *Keeper) look(daemon *sim.Process) {
 	case k.Over:
 	case k.Process.Over():
 		k.ended(daemon)
-	case k.host.down && k.vote == nil: // it finds no daemon to attach to
+	case k.host.down && k.vote == nil: // the keeper finds no daemon to attach to
 		k.host.w.F.Kill(k.Process)
 		k.ended(daemon)
 	default:
@@ -378,7 +380,7 @@ func (k *Keeper) look(daemon *sim.Process) {
 	}
 }
 
-// ended is what the kernel and the daemon do at the end of a keeper.
+// ended does what the kernel and the daemon do at the end of a keeper.
 func (k *Keeper) ended(daemon *sim.Process) {
 	if k.Over {
 		return
@@ -394,8 +396,8 @@ func (k *Keeper) ended(daemon *sim.Process) {
 	}
 }
 
-// Run lets time pass until a launcher has ended, and then for a while, in which all that is lost must
-// end too. It returns the invariants that are broken then.
+// Run lets time pass until a launcher has ended, and then for a while, in which all lost
+// processes must end too. It returns the invariants that are broken then.
 func (w *World) Run(launcher *sim.Process, timeout, after time.Duration) error {
 	for until := w.F.Elapsed() + timeout; !launcher.Over(); {
 		if err := w.Pass(100 * time.Millisecond); err != nil {
@@ -422,7 +424,8 @@ func (k *Keeper) start(p *sim.Process, s launch.Start, c launch.Callbacks) (laun
 	w := k.host.w
 	w.step(Event{What: "start", Host: k.host.index})
 	if n := len(w.Hosts); len(w.voted[s.App()]) < n {
-		w.breaks("host %d starts ranks of %s, but only %d of %d hosts were ready", k.host.index, s.App(), len(w.voted[s.App()]), n)
+		w.breaks("host %d starts ranks of %s, but only %d of %d hosts were ready", k.host.index, s.App(),
+			len(w.voted[s.App()]), n)
 	}
 	k.set = newSet(w, p, s, c)
 	k.set.run()
@@ -480,7 +483,7 @@ func (l *link) close() {
 	}
 }
 
-// Told waits for the daemon's next word.
+// Told waits for the daemon's next message.
 func (l *link) Told(ctx context.Context) (*ctl.ToKeeper, error) {
 	for len(l.queue) == 0 {
 		if l.closed {
@@ -495,7 +498,7 @@ func (l *link) Told(ctx context.Context) (*ctl.ToKeeper, error) {
 	return m, nil
 }
 
-// Answer keeps what the keeper says.
+// Answer keeps the keeper's message.
 func (l *link) Answer(m *ctl.FromKeeper) error {
 	l.Said = append(l.Said, m)
 	return nil
