@@ -307,16 +307,17 @@ type Info struct {
 	NIC         uint64 `json:"nic,string"`
 	Incarnation uint64 `json:"incarnation,string"`
 	Address     string `json:"address"`
-	Name        string `json:"name"`    // of the link, by which clients choose it
-	Network     string `json:"network"` // by which clients choose it
+	Name        string `json:"name"`    // not set: see Network
+	Network     string `json:"network"` // name of the link, by which clients choose it
 	// Link is the kind of the link: udp, xdp or xdp-generic, or a text that it has lost its
 	// interface.
-	Link       string `json:"link"`
-	Version    string `json:"version"` // of Weft
-	Commit     string `json:"commit"`
-	Guard      string `json:"guard"`  // of its links: GuardSealed or GuardPlain
-	Key        string `json:"key"`    // its static key
-	Fabric     string `json:"fabric"` // fingerprint of the first fabric key; empty on a plain link
+	Link    string `json:"link"`
+	Version string `json:"version"` // of Weft
+	Commit  string `json:"commit"`  // the commit that the daemon was built from
+	Guard   string `json:"guard"`   // of its links: GuardSealed or GuardPlain
+	Key     string `json:"key"`     // its static key
+	// Fabric is the fingerprint of the fabric key that the NIC calls with; empty on a plain link.
+	Fabric     string `json:"fabric"`
 	PID        int    `json:"pid"`
 	Started    int64  `json:"started"` // Unix time in nanoseconds
 	Goroutines int    `json:"goroutines"`

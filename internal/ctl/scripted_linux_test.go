@@ -49,8 +49,8 @@ func (a *answers) requests() []Request {
 	return slices.Clone(a.asked)
 }
 
-// questions holds the methods that need a part of their reply, with the part that the reply
-// lacks, and the number of descriptors that come with it.
+// questions holds the methods that need a part of their reply. lacks is the missing part, and fds
+// the number of descriptors that come with the reply.
 var questions = []struct {
 	lacks  string
 	fds    int

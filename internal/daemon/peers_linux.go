@@ -25,13 +25,13 @@ const (
 	// lookAtPathsEvery is the interval at which the log may report the frame sizes of paths.
 	lookAtPathsEvery = time.Second
 
-	// repeatRefusalAfter is the interval at which the log repeats that a NIC is refused, while
-	// that NIC still says hello.
+	// repeatRefusalAfter is the interval at which the log repeats the refusal of a NIC that still
+	// says hello.
 	repeatRefusalAfter = 10 * time.Minute
 )
 
-// peerLog logs the peers that come and go and why, those that never answer, and those that are
-// refused.
+// peerLog logs the peers that come and go with the reason, the silent nodes, and the refused
+// NICs.
 type peerLog struct {
 	d *Daemon
 	// up holds the peers that are up, each with the longest frame that reaches it if its path is

@@ -48,7 +48,7 @@ const (
 	kindBarrier kind = 0x45 // more 1 · entries of the key-value space; more is 0: the keeper waits
 	kindAbort   kind = 0x46 // rank 4 · status 4 · text
 	kindStaged  kind = 0x47 // JSON list of refusals; none: the host has all content
-	kindEnding  kind = 0x48 // again 1 · text: why the keeper ends its ranks. Again: restart may help
+	kindEnding  kind = 0x48 // again 1 · text: why the keeper ends its ranks; again: may restart
 	kindClock   kind = 0x49 // clock of the kindAsk 8 · the keeper's own clock 8
 )
 

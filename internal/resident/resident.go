@@ -239,8 +239,8 @@ func rung(t *program.Table, all []uint32) {
 	}
 }
 
-// batch waits for a record. It returns it with those that are present already, at most about as
-// many as a ring holds. The error means that no more will come.
+// batch waits for a record. It returns it with the records already present, at most about as many
+// as a ring holds. The error means that no more will come.
 func batch[T any](next func(deadline time.Time) (T, error)) (all []T, err error) {
 	r, err := next(time.Time{})
 	for err == nil {
@@ -255,8 +255,8 @@ func batch[T any](next func(deadline time.Time) (T, error)) (all []T, err error)
 	return all, err
 }
 
-// Close removes everything from the driver. Before it, the engine must no longer be polled, or
-// its link must be closed.
+// Close removes everything from the driver. Before it, the engine must be closed, or no longer
+// polled.
 func (p *Programs) Close() error {
 	p.mu.Lock()
 	host := p.host
