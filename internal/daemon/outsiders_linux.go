@@ -24,7 +24,7 @@ type outsider struct {
 	why  error
 }
 
-// outside reports whether why refuses a NIC before it can prove its id.
+// outside reports whether why is a refusal that comes before a NIC can prove its id.
 func outside(why error) bool {
 	return errors.Is(why, rel.ErrFabric) || errors.Is(why, rel.ErrPlain) || errors.Is(why, rel.ErrSealed)
 }

@@ -311,7 +311,8 @@ func (o *Options) mapping() string {
 func (o *Options) reserve(restart, index int, launcher weft.Address) *ctl.Reserve {
 	h := &o.Hosts[index]
 	return &ctl.Reserve{
-		Job: o.Job, Restart: restart, Host: index, First: h.Ranks[0], Ranks: len(h.Ranks), Size: o.size(), Machine: o.Machine,
+		Job: o.Job, Restart: restart, Host: index, First: h.Ranks[0], Ranks: len(h.Ranks), Size: o.size(),
+		Machine:  o.Machine,
 		Launcher: ctl.Address{NIC: nicID(launcher.NIC), Slot: launcher.Slot, Generation: launcher.Generation},
 		Program:  o.Program, SHA256: o.SHA256, Staged: o.Stage != nil, Dir: o.Dir, Version: o.Version,
 		Oversubscribe: o.Oversubscribe, Link: o.Link, MemoryBytes: o.MemoryBytes,
