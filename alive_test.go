@@ -10,10 +10,12 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// The answer is the NIC's, for a Peer by name and by address. A process that has ended lives by neither.
+// The NIC of the process answers, for a Peer by name and by address. A process that has ended is
+// alive for neither.
 func TestAliveAsksTheNICOfThePeer(t *testing.T) {
 	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 2})
-	busy := func(p *sim.Process) error { p.Runtime().Sleep(context.Background(), time.Hour); return nil } // it receives nothing
+	// Receives nothing.
+	busy := func(p *sim.Process) error { p.Runtime().Sleep(context.Background(), time.Hour); return nil }
 	far, near, cut := f.Serve(0, "far/0", busy), f.Serve(1, "near/0", busy), f.Serve(0, "cut/0", busy)
 	f.Process(1, "asks/0", func(p *sim.Process) error {
 		ctx := context.Background()

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// What a program does in the steady state costs no memory, whatever carries it: links, NICs and processes together.
+// In the steady state, a program's operations allocate no memory on any link: neither in the
+// links, nor in the NICs, nor in the processes.
 func TestMessagesInTheSteadyStateAllocateNothing(t *testing.T) { // P12
 	if testing.Short() {
 		t.Skip("short runs may be for the race detector, with which system calls allocate")
@@ -23,8 +24,9 @@ func TestMessagesInTheSteadyStateAllocateNothing(t *testing.T) { // P12
 	})
 }
 
-// steadyAllocs is how many allocations a turn costs once it is in its steady state. At first names are asked for, pools grow where frames
-// are lost for a while, and the kernel has news of a new interface's neighbours and routes, which the link then asks for.
+// steadyAllocs returns the allocations of a turn in the steady state. At first the processes ask
+// for names, pools grow while frames are lost, and the kernel reports the neighbours and routes
+// of a new interface, for which the link then asks.
 func steadyAllocs(turn func()) float64 {
 	got := 1.0
 	for try := 0; try < 40 && got != 0; try++ {
@@ -33,11 +35,11 @@ func steadyAllocs(turn func()) float64 {
 	return got
 }
 
-// exchanging returns what sends a message to b, and the same back to a.
+// exchanging returns a function that sends a message to b, and one of the same size back to a.
 func exchanging(t *testing.T, ctx context.Context, a, b *weft.Process, size int) func() {
 	t.Helper()
 	msg, buf := make([]byte, size), make([]byte, size)
-	var ofA, ofB [2]weft.Op // what each sends, and receives
+	var ofA, ofB [2]weft.Op // the send and the receive of each process
 	oneWay := func(from, to *weft.Process, sent, received *weft.Op) {
 		if err := to.StartRecv(received, from.Name(), 1, buf); err != nil {
 			t.Fatal(err)
@@ -55,7 +57,7 @@ func exchanging(t *testing.T, ctx context.Context, a, b *weft.Process, size int)
 	return func() { oneWay(a, b, &ofA[0], &ofB[1]); oneWay(b, a, &ofB[0], &ofA[1]) }
 }
 
-// Every form that takes an Op allocates nothing.
+// No form that takes an Op allocates memory.
 func TestEveryStartFormIntoAnOpAllocatesNothing(t *testing.T) { // P12
 	if testing.Short() {
 		t.Skip("short runs may be for the race detector, with which system calls allocate")

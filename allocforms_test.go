@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// allocForms returns a turn of each form of operation between a and b. to is b as a sees it, and from
-// is a as b sees it.
+// allocForms returns one turn of each form of operation between a and b. The function to returns
+// a's Peer for b, and from returns b's Peer for a.
 func allocForms(t *testing.T, ctx context.Context, a, b *weft.Process, to, from func() weft.Peer) map[string]func() error {
 	t.Helper()
 	region, err := b.Alloc(4096)
@@ -20,7 +20,7 @@ func allocForms(t *testing.T, ctx context.Context, a, b *weft.Process, to, from 
 	h := region.Handle()
 	msg, buf := make([]byte, 100), make([]byte, 100)
 	many := [][]byte{msg, msg[:50], msg, msg[:1]}
-	var out, also, in weft.Op // two of a, one of b
+	var out, also, in weft.Op // two operations of a, one of b
 	recv := func(p weft.Peer, err error) error {
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func allocForms(t *testing.T, ctx context.Context, a, b *weft.Process, to, from 
 	}
 }
 
-// sentDatagram ignores that a link has no room for a datagram.
+// sentDatagram ignores the error of a link that has no room for a datagram.
 func sentDatagram(err error) error {
 	if errors.Is(err, weft.ErrNoMemory) {
 		return nil
@@ -85,7 +85,7 @@ func sentDatagram(err error) error {
 	return err
 }
 
-// self returns p as it sees itself, by name or by address as of has it.
+// self returns p's Peer for itself: by name or by address, as in the Peer of.
 func self(p *weft.Process, of weft.Peer) weft.Peer {
 	if of.Name() == weft.AnyProcess {
 		return p.PeerAt(p.Address())
@@ -93,13 +93,15 @@ func self(p *weft.Process, of weft.Peer) weft.Peer {
 	return p.Peer(p.Name())
 }
 
-// eachPeer runs a test with b as a sees it, and a as b sees it: by name and by address.
+// eachPeer runs a test with Peers by name and with Peers by address: a's Peer for b, and b's Peer
+// for a.
 func eachPeer(a, b *weft.Process, test func(how string, to, from func() weft.Peer)) {
 	test("by name", func() weft.Peer { return a.Peer(b.Name()) }, func() weft.Peer { return b.Peer(a.Name()) })
 	test("by address", func() weft.Peer { return a.PeerAt(b.Address()) }, func() weft.Peer { return b.PeerAt(a.Address()) })
 }
 
-// skipWhereTheKernelAllocates skips the links with system calls in short runs, which may be for the race detector.
+// skipWhereTheKernelAllocates skips links with system calls in short runs, which may be for the
+// race detector.
 func skipWhereTheKernelAllocates(t *testing.T, n *network) {
 	t.Helper()
 	if testing.Short() && !n.onSwitch() {
@@ -160,7 +162,7 @@ func TestCallAndReplyAllocateNothing(t *testing.T) { // P12
 	})
 }
 
-// reply answers calls until a message comes that is none.
+// reply answers calls until it receives a message that is not a call.
 func reply(ctx context.Context, p *weft.Process, from weft.Name) error {
 	buf := make([]byte, 100)
 	for {

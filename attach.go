@@ -106,8 +106,8 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 			return nil, err
 		}
 		cfg.Name = by.name // ctl finds the socket and the link of the launcher by itself
-		// Only the PMI server may know the name of the job. Its connection serves once, so a program
-		// that finds no daemon must be able to call Open with it.
+		// Only the PMI server may know the name of the job. Its connection serves once, so a
+		// program that finds no daemon must be able to call Open with it.
 		learn = func(ctx context.Context) error {
 			err := by.learnName(ctx)
 			cfg.Name = by.name
@@ -160,9 +160,11 @@ func Attach(ctx context.Context, cfg AttachConfig) (*Process, error) {
 // them.
 var asking = make(chan struct{}, limits.StrangersPerProcess/2)
 
-// ask waits for its turn, connects to the daemon and attaches. It calls learn between the two, which
-// completes the name.
-func ask(ctx context.Context, cfg *AttachConfig, life *vni.Life, learn func(context.Context) error) (*ctl.Conn, *ctl.Attachment, error) {
+// ask waits for its turn, connects to the daemon and attaches. Between connecting and attaching,
+// it calls learn, which completes the name.
+func ask(
+	ctx context.Context, cfg *AttachConfig, life *vni.Life, learn func(context.Context) error,
+) (*ctl.Conn, *ctl.Attachment, error) {
 	select {
 	case asking <- struct{}{}:
 		defer func() { <-asking }()
@@ -192,9 +194,11 @@ var refusals = []struct{ of, is error }{
 	{ctl.ErrRefused, ErrNotPermitted}, {fs.ErrPermission, ErrNotPermitted},
 	{ctl.ErrNoDaemon, ErrNoDaemon}, {ctl.ErrNotTrusted, ErrNotTrusted}, {ctl.ErrVersion, ErrOtherVersion},
 	{ctl.ErrNoSlot, ErrFull}, {driver.ErrNoSlot, ErrFull},
-	{ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken}, {ctl.ErrSuperseded, ErrNameLost}, {nic.ErrSuperseded, ErrNameLost},
+	{ctl.ErrNameTaken, ErrNameTaken}, {nic.ErrNameTaken, ErrNameTaken},
+	{ctl.ErrSuperseded, ErrNameLost}, {nic.ErrSuperseded, ErrNameLost},
 	{ctl.ErrNoAnswer, ErrUnreachable},
-	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoLink, ErrBadArgument}, {ctl.ErrNoMemory, ErrNoMemory}, {nic.ErrRegions, ErrNoMemory},
+	{ctl.ErrBadRequest, ErrBadArgument}, {ctl.ErrNoLink, ErrBadArgument},
+	{ctl.ErrNoMemory, ErrNoMemory}, {nic.ErrRegions, ErrNoMemory},
 	{ctl.ErrRegionBusy, ErrRegionInUse}, {nic.ErrRegionBusy, ErrRegionInUse},
 }
 
@@ -204,7 +208,8 @@ func severed(err error) error {
 	switch {
 	case errors.Is(err, ctl.ErrClosed):
 		return ErrClosed
-	case errors.Is(err, ctl.ErrNICGone) && errors.Is(err, context.DeadlineExceeded): // no answer in time
+	// no answer in time
+	case errors.Is(err, ctl.ErrNICGone) && errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", ErrNICGone, err)
 	case errors.Is(err, ctl.ErrNICGone):
 		return ErrNICGone
@@ -222,9 +227,9 @@ func refusal(who string, err error) error {
 	return fmt.Errorf("weft: attach %s: %w", who, severed(err))
 }
 
-// explain returns the error of an Attach of a process with this name. If only the PMI server knows the
-// name of the job, the name has no application: the error tells rank and launcher, and what needs no
-// daemon.
+// explain returns the error of an Attach of a process with this name. If only the PMI server
+// knows the name of the job, the name has no application. In that case the error gives the rank
+// and the launcher, and says what needs no daemon.
 func (l *launched) explain(name Name, err error) error {
 	if l.place.Launcher == "" || name.App != "" {
 		return refusal(name.String(), err)
@@ -246,8 +251,8 @@ func shareRefusal(err error) error {
 	return err
 }
 
-// refused is the error of an Attach that was refused. Each lower layer has put its own name for the
-// reason in front of the text.
+// refused is the error of an Attach that was refused. Each lower layer has put its own name for
+// the reason in front of the text.
 type refused struct {
 	who string // the process: its name, or its rank
 	is  error  // the reason as an error of this package
@@ -339,7 +344,8 @@ func (m *attachedMemory) Register(mem []byte, of *proc.File, sealed bool) (uint3
 		const text = "%w: a NIC daemon cannot reach %d bytes of this program's memory; use Alloc, AllocHuge or RegisterFile"
 		return 0, 0, fmt.Errorf(text, ErrBadArgument, len(mem))
 	}
-	if err := filemem.Lasting(of.FD); err != nil { // the daemon would refuse the file and end the connection
+	// The daemon would refuse the file and end the connection.
+	if err := filemem.Lasting(of.FD); err != nil {
 		return 0, 0, fmt.Errorf("%w: to a NIC daemon: %w", ErrBadArgument, err)
 	}
 	ctx, cancel := daemonPatience()

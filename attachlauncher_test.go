@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Under mpiexec.hydra only the PMI server knows the name of the job, so the process has none yet.
+// Under mpiexec.hydra only the PMI server knows the name of the job, so the process has no name
+// yet.
 func TestARankThatFindsNoDaemonIsToldItsRankAndWhatNeedsNoDaemon(t *testing.T) {
 	t.Setenv("PMI_SIZE", "4")
 	t.Setenv("PMI_FD", "9")

@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// BenchmarkRoundTrip is a message there and one back, between two NICs of this program. `weft bench latency` measures
-// between two programs.
+// BenchmarkRoundTrip measures the round trip of a message between two NICs of this program. `weft
+// bench latency` measures it between two programs.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, l := range []struct {
 		name string
@@ -52,8 +52,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// BenchmarkMulticast is a message to several processes, on 8 other NICs of this program, by one command; and beside it the
-// same by a send to each, all under way at once.
+// BenchmarkMulticast measures a message to several processes on 8 other NICs of this program: by
+// one command, and by concurrent sends to each process.
 func BenchmarkMulticast(b *testing.B) {
 	for _, l := range []struct {
 		name string
@@ -121,7 +121,7 @@ func multicasts(b *testing.B, cfg weft.Config, multicast bool, n, size int) {
 	}
 }
 
-// hall opens a source and n receivers, the latter on so many NICs.
+// hall opens a source and n receivers. The receivers share the given number of NICs.
 func hall(b *testing.B, cfg weft.Config, nics, n int) (ctx context.Context, source *weft.Process, receivers []*weft.Process) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b.Cleanup(cancel)
@@ -155,8 +155,9 @@ func hall(b *testing.B, cfg weft.Config, nics, n int) (ctx context.Context, sour
 	return ctx, source, receivers
 }
 
-// BenchmarkMessage is the work of one short message at both ends, by one goroutine: neither end waits for the other. lone sends
-// and receives in turns, burst so many at a time.
+// BenchmarkMessage measures the work of one short message at both ends. One goroutine does this
+// work, so neither end waits for the other. lone sends and receives in turns. burst keeps 64
+// messages in flight.
 func BenchmarkMessage(b *testing.B) {
 	b.Run("lone", func(b *testing.B) {
 		ctx, p, q := pair(b, on(weft.Config{Link: weft.NewSwitch().Link()}))

@@ -16,13 +16,14 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// captured are the packets of a capture, by direction. The file must be whole, and end with its counts.
+// captured returns the packets of a capture, by direction. The file must be complete, and end
+// with its counts.
 func captured(t *testing.T, path string) (in, out [][]byte, counts pcapgo.NgInterfaceStatistics) {
 	t.Helper()
 	return capturedWith(t, path, func([]byte, time.Time) {})
 }
 
-// capturedWith is captured that also shows each packet with its time.
+// capturedWith is like captured, and also passes each packet and its time to the function packet.
 func capturedWith(t *testing.T, path string, packet func(data []byte, at time.Time)) (in, out [][]byte, counts pcapgo.NgInterfaceStatistics) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -151,7 +152,7 @@ func TestACaptureHasTheFramesOfANICOnEachLinkAndLeavesItItsShortWays(t *testing.
 			for _, p := range in {
 				n += bytes.Count(p, []byte("a long message. "))
 			}
-			if n < 9_000 { // but for those at the ends of frames
+			if n < 9_000 { // all but the bytes at the ends of frames
 				t.Errorf("%d bytes of a long message are in the file of its receiver; want %d", n*16, len(long))
 			}
 		})
@@ -184,7 +185,7 @@ func TestAMessageAfterAPauseIsInTheCaptureWithTheTimeAtWhichItLeft(t *testing.T)
 		}
 	}
 	send("before the pause")
-	time.Sleep(700 * time.Millisecond) // the NIC is idle for 400 of them at least
+	time.Sleep(700 * time.Millisecond) // the NIC is idle for at least 400 ms of these
 	began := time.Now()
 	send("after the pause")
 	ended := time.Now()
@@ -197,7 +198,7 @@ func TestAMessageAfterAPauseIsInTheCaptureWithTheTimeAtWhichItLeft(t *testing.T)
 			return
 		}
 		found = true
-		const drift = 200 * time.Millisecond // of the wall clock, since the file began
+		const drift = 200 * time.Millisecond // of the wall clock since the file was created
 		if at.Before(began.Add(-drift)) || at.After(ended.Add(drift)) {
 			t.Errorf("the message is of %v; it was sent from %v to %v", at, began, ended)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/link/capture"
 )
 
-// exchanged are the files of a sealed pair that has sent 20 messages each way, and what their logs
-// say.
+// exchanged returns the capture files and the logs of a sealed pair that has sent 20 messages
+// each way.
 func exchanged(t *testing.T, secrets bool) (files []string, question, answer []byte, said string) {
 	t.Helper()
 	files = []string{filepath.Join(t.TempDir(), "a.pcapng"), filepath.Join(t.TempDir(), "b.pcapng")}
@@ -115,7 +115,7 @@ func TestACaptureWithSecretsCanBeDecryptedAndShowsEachMessage(t *testing.T) {
 		for _, p := range append(in, out...) {
 			pieces += bytes.Count(p, []byte("a long message. "))
 		}
-		if pieces < 9_000 { // but for those at the ends of frames
+		if pieces < 9_000 { // all but the bytes at the ends of frames
 			t.Errorf("%d bytes of a long message are in copy %d", pieces*16, i)
 		}
 		if text := "capture to " + files[i] + ": the file holds keys"; strings.Count(said, text) != 1 {

@@ -60,7 +60,7 @@ func TestNICsWithCertificatesTalkAndOthersStayOut(t *testing.T) {
 	if err := b.Send(ctx, a.Name(), 1, []byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	open(weft.Config{Nodes: at}, weft.Name{App: "c"}) // holds the fabric key, and nothing else
+	open(weft.Config{Nodes: at}, weft.Name{App: "c"}) // holds only the fabric key
 	if p, err := weft.Open(ctx, func() weft.Config { c := certified(t, ca, "d", 3); c.Name = weft.Name{App: "e"}; return c }()); err == nil {
 		p.Close()
 		t.Error("a process has a name that its NIC's certificate does not allow")

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// What asks the NIC nothing fails on a closed process, too.
+// Calls that ask the NIC nothing also fail on a closed process.
 func TestCallsOfAClosedProcessThatAskTheNICNothingFail(t *testing.T) {
 	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Link: weft.NewSwitch().Link()})
 	if err != nil {
@@ -27,7 +27,7 @@ func TestCallsOfAClosedProcessThatAskTheNICNothingFail(t *testing.T) {
 	}
 }
 
-// It would have made one, which no process could let go.
+// The call would have made a segment that no process could release.
 func TestAClosedProcessGetsNoSegmentOfANICThatGoesOn(t *testing.T) {
 	n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
@@ -65,7 +65,8 @@ func TestAnOffsetFarBeyondARegionIsOutOfRange(t *testing.T) {
 	}
 }
 
-// Slots are used again, and so are the numbers of regions: what is left of a process takes nothing from the next one at its slot.
+// Slots are reused, and so are the numbers of regions. A region that outlives its process must
+// take nothing from the next process at its slot.
 func TestARegionOfAClosedProcessIsNotThatOfTheNextProcessAtItsSlot(t *testing.T) {
 	n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link()})
 	if err != nil {
@@ -106,7 +107,8 @@ func TestARegionOfAClosedProcessIsNotThatOfTheNextProcessAtItsSlot(t *testing.T)
 	}
 }
 
-// An answer is an operation of its port, too. Also a method that is added tomorrow.
+// A Reply is also an operation of its port. The test covers every method, and so also a method
+// that is added later.
 func TestEveryOperationOfAClosedPortFails(t *testing.T) {
 	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Link: weft.NewSwitch().Link()})
 	if err != nil {
@@ -161,7 +163,8 @@ func TestEveryOperationOfAClosedPortFails(t *testing.T) {
 	}
 }
 
-// At a daemon Close settles what start forms have begun. A NIC in the program has receives that nothing settles before their user asks.
+// With a daemon, Close ends the operations that start forms have begun. A NIC in the program has
+// receives that end only when their user asks for them.
 func TestAReceiveThatCloseHasEndedIsNotSaidToBeCancelled(t *testing.T) {
 	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}, Link: weft.NewSwitch().Link()})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// plainErrors are the methods that fail with an error that belongs to no operation.
+// plainErrors lists the methods whose error belongs to no operation.
 var plainErrors = map[string]string{
 	"Runtime.Sleep": "returns ctx's error",
 	"Gate.Wait":     "returns ctx's error",
@@ -23,14 +23,14 @@ var plainErrors = map[string]string{
 	"NIC.Nodes": "is no operation of a process", "NIC.Attach": "makes a process",
 }
 
-// stillWorks are the methods that succeed on a closed process.
+// stillWorks lists the methods that succeed on a closed process.
 var stillWorks = map[string]string{
 	"Process.Close": "does nothing again", "NIC.Close": "does nothing again", "Port.Close": "releases a number",
 	"Region.Close": "releases the memory", "Share.Close": "does nothing again", "Group.Close": "does nothing again",
 	"SharedSegment.Close": "releases the memory", "Runtime.Sleep": "needs no NIC", "Gate.Wait": "needs no NIC",
 }
 
-// closedWorld is a closed process, and all objects that it made.
+// closedWorld holds a closed process and all objects that it made.
 type closedWorld struct {
 	receivers []any
 	functions map[string]any
@@ -83,13 +83,14 @@ func newClosedWorld(t *testing.T, ctx context.Context, p, q *weft.Process) *clos
 	return w
 }
 
-// call calls a function with arguments that an open process takes, and returns its error.
+// call calls a function with arguments that an open process accepts, and returns its error.
 func (w *closedWorld) call(f reflect.Value) error {
 	var in []reflect.Value
 	for i := range f.Type().NumIn() {
 		of := f.Type().In(i)
 		switch x, ok := w.arguments[of]; {
-		case of.Kind() == reflect.Pointer && strings.HasSuffix(of.Elem().Name(), "Op"): // each is used once
+		// A new one for each call.
+		case of.Kind() == reflect.Pointer && strings.HasSuffix(of.Elem().Name(), "Op"):
 			in = append(in, reflect.New(of.Elem()))
 		case ok:
 			in = append(in, reflect.ValueOf(x))
@@ -103,7 +104,7 @@ func (w *closedWorld) call(f reflect.Value) error {
 	}
 	out := call(in)
 	err, _ := out[len(out)-1].Interface().(error)
-	if all := out[0]; all.Kind() == reflect.Func { // a sequence that ends with the error
+	if all := out[0]; all.Kind() == reflect.Func { // an iterator that ends with the error
 		for _, e := range all.Seq2() {
 			err, _ = e.Interface().(error)
 		}
@@ -111,13 +112,13 @@ func (w *closedWorld) call(f reflect.Value) error {
 	return err
 }
 
-// returnsError reports whether a function returns an error, or a sequence of them.
+// returnsError reports whether a function returns an error, or an iterator over errors.
 func returnsError(f reflect.Type) bool {
 	n := f.NumOut()
 	return n > 0 && (f.Out(n-1) == reflect.TypeFor[error]() || f.Out(0).Kind() == reflect.Func && f.Out(0).CanSeq2())
 }
 
-// Also a method that is added tomorrow.
+// The test covers every method, and so also a method that is added later.
 func TestEveryErrorOfAClosedProcessIsPublic(t *testing.T) {
 	ctx, p, q := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	w := newClosedWorld(t, ctx, p, q)
@@ -150,7 +151,7 @@ func TestEveryErrorOfAClosedProcessIsPublic(t *testing.T) {
 	for name, f := range w.functions {
 		look(name, reflect.ValueOf(f))
 	}
-	for _, of := range w.receivers { // at the end, since it ends what other methods use
+	for _, of := range w.receivers { // last, because Close ends objects that other methods use
 		if v := reflect.ValueOf(of); v.MethodByName("Close").IsValid() && v.MethodByName("Close").Type().NumOut() == 1 {
 			look(reflect.Indirect(v).Type().Name()+".Close", v.MethodByName("Close"))
 		}
@@ -162,7 +163,7 @@ func TestEveryErrorOfAClosedProcessIsPublic(t *testing.T) {
 
 func closes(method string) bool { return strings.HasSuffix(method, ".Close") }
 
-// mustBePublic checks that an error is one that users can take apart.
+// mustBePublic checks that users can take an error apart by the public types and errors.
 func mustBePublic(t *testing.T, name string, err error) {
 	t.Helper()
 	var op *weft.OpError
@@ -177,7 +178,7 @@ func mustBePublic(t *testing.T, name string, err error) {
 	}
 }
 
-// With a context that has ended, every operation fails with an error of this package too.
+// If the context has ended, every operation also fails with an error of this package.
 func TestEveryErrorOfAnEndedContextIsPublic(t *testing.T) {
 	ctx, p, q := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	w := newClosedWorld(t, ctx, p, q)

@@ -23,9 +23,9 @@ import (
 	"github.com/weftnet/weft/internal/trust"
 )
 
-// Config configures a NIC inside this process. Only Name is required, and not even Name if a launcher
-// started the program. If every other field is zero, the NIC uses UDP on loopback, on a port that the
-// system chooses.
+// Config configures a NIC inside this process. Only Name is required, and not even Name if a
+// launcher started the program. If every other field is zero, the NIC uses UDP on loopback, on a
+// port that the system chooses.
 type Config struct {
 	// Name is the name of the process that [Open] attaches. [OpenNIC] ignores Name.
 	//
@@ -286,7 +286,9 @@ func (c *Config) network() (d link.Driver, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("weft: %w", err)
 	}
-	if byXDP { // never by default: an XDP program disables the interface's segmentation offload for all programs
+	// Never by default: an XDP program disables the interface's segmentation offload for all
+	// programs.
+	if byXDP {
 		d, err = xdp.Listen(xdp.Config{Addr: addr, Generic: generic, NoOffload: plain, Log: c.later()})
 	} else {
 		d, err = udp.Listen(udp.Config{Addr: addr, NoOffload: plain, Log: c.later()})

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/link/udp"
 )
 
-// A number without a unit counts nanoseconds, in which no peer answers: a daemon has always refused that, a program's own NIC took it.
+// A number without a unit counts nanoseconds, and no peer answers within a few nanoseconds. A
+// daemon always refused such a time, but the NIC of a program accepted it.
 func TestATimeInWhichNothingAnswersIsRefused(t *testing.T) {
 	for _, d := range []time.Duration{-1, 3, 9 * time.Millisecond, 2 * time.Hour} {
 		n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.NewSwitch().Link(), UnreachableAfter: d})
@@ -24,7 +25,7 @@ func TestATimeInWhichNothingAnswersIsRefused(t *testing.T) {
 	}
 }
 
-// The error for a link that there is not names the links that there are.
+// The error for an unknown link names the links that exist.
 func TestAnAddressThatIsNoneIsRefusedWithTheFormsThatThereAre(t *testing.T) {
 	for _, listen := range []string{"auto:10.0.0.1:7000", "here", "xdp:here", "127.0.0.1:"} {
 		n, err := weft.OpenNIC(t.Context(), weft.Config{Link: weft.UDP(listen)})

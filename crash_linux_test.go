@@ -22,7 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary runs itself as a process with a NIC of its own, which echoes: then it has a configuration.
+// The test binary runs itself as a process with its own NIC that echoes messages. If the variable
+// is set, it holds the configuration of this process.
 const echoVariable = "WEFT_TEST_ECHO"
 
 func TestMain(m *testing.M) {
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(fabrictest.Run(m))
 }
 
-// echoForEver opens a NIC, prints its address, and sends every message back where it came from.
+// echoForEver opens a NIC, prints its address, and sends every message back to its sender.
 func echoForEver(config string) error {
 	var c weft.Config
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
@@ -43,7 +44,8 @@ func echoForEver(config string) error {
 	}
 	ctx := context.Background()
 	p, err := weft.Open(ctx, c)
-	// The kernel takes the queue of an AF_XDP socket back when it finds the time, also from one that was killed.
+	// The kernel releases the queue of an AF_XDP socket with a delay, also after its process was
+	// killed.
 	for end := time.Now().Add(time.Minute); errors.Is(err, unix.EBUSY) && time.Now().Before(end); {
 		p, err = weft.Open(ctx, c)
 	}
@@ -62,7 +64,8 @@ func echoForEver(config string) error {
 	}
 }
 
-// echoing starts such a process, and returns how to stop it, so that it may go on, and to kill it, and where its NIC listens.
+// echoing starts such a process. It returns functions that stop, continue and kill the process,
+// and the address of its NIC.
 func echoing(t *testing.T, h *testbed.Host, c weft.Config) (stop func() (goOn func()), kill func(), addr string) {
 	t.Helper()
 	config, err := json.Marshal(c)
@@ -87,7 +90,8 @@ func echoing(t *testing.T, h *testbed.Host, c weft.Config) (stop func() (goOn fu
 		if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WSTOPPED, nil); err != nil { // one thread is told, and stops the others
+		// One thread is signalled, and stops the others.
+		if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WSTOPPED, nil); err != nil {
 			t.Fatal(err)
 		}
 		return func() { _ = cmd.Process.Signal(unix.SIGCONT) }
@@ -104,7 +108,7 @@ func echoing(t *testing.T, h *testbed.Host, c weft.Config) (stop func() (goOn fu
 	return stop, kill, strings.TrimSpace(line)
 }
 
-// place is where a NIC listens that keeps its address in all its lives.
+// place returns the host and the address of a NIC that keeps its address when it restarts.
 func place(t *testing.T, n *network) (h *testbed.Host, listen string) {
 	t.Helper()
 	h, listen = n.host()
@@ -117,7 +121,7 @@ func place(t *testing.T, n *network) (h *testbed.Host, listen string) {
 	return h, listen
 }
 
-// echo is a process of another program that sends back what comes, with a NIC of its own.
+// echo is a process of another program, with its own NIC, that sends every message back.
 type echo struct {
 	weft.Config
 	host *testbed.Host
@@ -125,7 +129,8 @@ type echo struct {
 	kill func()
 }
 
-// besideEcho starts one on another NIC, and a process here that has talked to it.
+// besideEcho starts an echo on another NIC, and a process here that has exchanged messages with
+// it.
 func besideEcho(t *testing.T, n *network, unreachableAfter time.Duration) (ctx context.Context, p *weft.Process, other echo) {
 	t.Helper()
 	if n.onSwitch() {
@@ -139,7 +144,8 @@ func besideEcho(t *testing.T, n *network, unreachableAfter time.Duration) (ctx c
 		t.Fatal(err)
 	}
 	keyFile := filepath.Join(t.TempDir(), "nic.key")
-	key, err := fabric.StaticKeyFile(keyFile) // so that it is the same NIC in each of its lives
+	// The same key, so that it is the same NIC after each restart.
+	key, err := fabric.StaticKeyFile(keyFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +169,7 @@ func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		const unreachableAfter = time.Second
 		ctx, p, other := besideEcho(t, n, unreachableAfter)
-		other.stop() // or it receives all there is before it is killed
+		other.stop() // otherwise it would receive everything before it is killed
 		var receive weft.Op
 		if err := p.StartRecv(&receive, other.Name, 5, make([]byte, 10)); err != nil {
 			t.Fatal(err)
@@ -183,12 +189,13 @@ func TestAKilledNICIsUnreachableAndComesBack(t *testing.T) {
 			t.Errorf("it took %v to notice; expected 2 × %v at most", d, unreachableAfter)
 		}
 		other.Nodes = []weft.Node{{ID: p.NIC().ID(), Addr: p.NIC().Addr()}}
-		echoing(t, other.host, other.Config) // the same NIC, in another life
+		echoing(t, other.host, other.Config) // the same NIC, restarted
 		thereAndBack(t, ctx, p, other.Name)
 	})
 }
 
-// A process that is stopped answers no more than one that is gone. When it goes on, so do the processes that talk to it.
+// A stopped process answers as little as a process that is gone. When it continues, its peers can
+// communicate with it again.
 func TestAStoppedNICIsUnreachableUntilItGoesOn(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, other := besideEcho(t, n, 500*time.Millisecond)
@@ -201,7 +208,7 @@ func TestAStoppedNICIsUnreachableUntilItGoesOn(t *testing.T) {
 	})
 }
 
-// thereAndBack sends messages to a process that echoes, and compares what comes back.
+// thereAndBack sends messages to a process that echoes, and compares the replies.
 func thereAndBack(t *testing.T, ctx context.Context, p *weft.Process, echo weft.Name) {
 	t.Helper()
 	if _, err := p.WaitName(ctx, echo); err != nil {

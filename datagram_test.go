@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A datagram may be lost on each of these links, so the sender repeats it until it has come.
+// A datagram may be lost on each of these links, so the sender repeats it until it arrives.
 func TestADatagramIsPutWhereItsReceiveWantsIt(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
@@ -48,7 +48,8 @@ func TestADatagramIsPutWhereItsReceiveWantsIt(t *testing.T) {
 	})
 }
 
-// What a start form has left to go with others leaves by a Flush, though its process calls nothing else.
+// Flush sends the datagram that a start form has held back, even if the process makes no other
+// call.
 func TestAFlushHasADatagramLeave(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, p, q := pair(t, n)
@@ -59,7 +60,8 @@ func TestAFlushHasADatagramLeave(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.Flush()
-			within, cancel := context.WithTimeout(ctx, 20*time.Millisecond) // it may be lost
+			// The datagram may be lost.
+			within, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			m, err := recv.Wait(within)
 			cancel()
 			if came = err == nil; came && m.Len != 5 {
@@ -75,7 +77,7 @@ func TestAFlushHasADatagramLeave(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Error(err)
 		}
-		p.Flush() // of a closed process it does nothing
+		p.Flush() // on a closed process, Flush does nothing
 	})
 }
 
@@ -101,7 +103,8 @@ func TestADatagramThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// The NIC lets go of a receive when it says that it has ended: whichever goroutine polls, the Op may be used again at once. The race detector says whether that is so.
+// The NIC releases a receive before it reports the end of the receive. So the Op may be used
+// again at once, whichever goroutine polls. The race detector checks this.
 func TestReceivesOfDatagramsAreBegunAgainAtOnceWhicheverGoroutinePolls(t *testing.T) {
 	ctx, p, q := pair(t, on(weft.Config{Link: weft.UDP("127.0.0.1:0")}))
 	const receivers, posted, each = 4, 16, 400

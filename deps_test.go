@@ -14,12 +14,14 @@ import (
 	"testing"
 )
 
-// importRules is the import picture: "a < b" says that b may import a, and whatever a may import. Where several stand
-// between commas, each may be imported by each on the right. Rules end with the line or with two spaces. Every package
-// must occur. The folder internal/ is left out of names; "weft" is the root.
+// importRules is the import picture: "a < b" means that b may import a, and every package that a
+// may import. If several packages stand between commas, each package on the right may import each
+// of them. Rules end at the end of the line or at two spaces. Every package must occur. Names
+// omit the folder internal/; "weft" is the root.
 //
-// Tests may import what they like: the picture is about what users of a package compile. docs/architecture.md shows the
-// same picture to readers, and a test holds the two together.
+// Tests may import any package, because the picture shows only the packages that users of a
+// package compile. docs/architecture.md shows the same picture to readers, and a test compares
+// the two.
 const importRules = `
 NONE < limits, mutate, testbed, version    limits < all but clock    NONE < target < clock, nicid
 NONE < payload, together, freeport, lateness, picture, crc, copier  NONE < plain < weft, parallel  link/udp < link/xdp
@@ -56,7 +58,7 @@ weft < examples/{open,attach,call,memory,multicast,groups,events,world}      wef
 everything < cmd/weft
 `
 
-// rootModules are the modules of others that importing weft may bring along. netlink brings netns.
+// rootModules lists the modules of others that an import of weft may add. netlink adds netns.
 var rootModules = []string{
 	"golang.org/x/sys",
 	"github.com/cilium/ebpf",
@@ -68,22 +70,22 @@ var rootModules = []string{
 
 const module = "github.com/weftnet/weft"
 
-// short is a package's name in the rules; ok is false for packages of others.
+// short returns a package's name in the rules. ok is false for packages of others.
 func short(path string) (name string, ok bool) {
 	if path == module {
 		return "weft", true
 	}
 	name, ok = strings.CutPrefix(path, module+"/")
-	if name == "program" { // the public face of internal/program
+	if name == "program" { // the public interface to internal/program
 		return "weft/program", true
 	}
 	return strings.TrimPrefix(name, "internal/"), ok
 }
 
-// relation says of each package which others it may import.
+// relation says which packages each package may import.
 type relation map[string]map[string]bool
 
-// parseRules reads an import picture into the relation that it stands for.
+// parseRules parses an import picture into its relation.
 func parseRules(text string) (relation, error) {
 	rules, err := splitRules(text)
 	if err != nil {
@@ -145,7 +147,7 @@ func splitRules(text string) (rules [][][]string, err error) {
 	return rules, nil
 }
 
-// add enters that each of high may import each of low.
+// add records that each package of high may import each package of low.
 func (r relation) add(low, high []string) error {
 	low, high = r.expand(low, high), r.expand(high, low)
 	for _, h := range high {
@@ -159,7 +161,8 @@ func (r relation) add(low, high []string) error {
 	return nil
 }
 
-// expand replaces the words for many packages. Other is the opposite side, which the words leave out.
+// expand replaces the words that stand for many packages. other is the opposite side, which these
+// words exclude.
 func (r relation) expand(list, other []string) []string {
 	var names []string
 	for _, name := range list {
@@ -179,7 +182,7 @@ func (r relation) expand(list, other []string) []string {
 	return names
 }
 
-// close adds what follows, and fails if a package comes to be below itself.
+// close adds the indirect imports, and fails if a package would import itself.
 func (r relation) close() error {
 	for via := range r {
 		for _, may := range r {
@@ -196,7 +199,7 @@ func (r relation) close() error {
 	return nil
 }
 
-// violations lists what a graph of imports does that it may not.
+// violations lists the imports of a graph that the relation does not permit.
 func (r relation) violations(graph map[string][]string) (list []string) {
 	for _, path := range slices.Sorted(maps.Keys(graph)) {
 		name, _ := short(path)
@@ -214,7 +217,7 @@ func (r relation) violations(graph map[string][]string) (list []string) {
 	return list
 }
 
-// listed is what `go list -json` says of a package, as far as it matters here.
+// listed holds the fields of a package's `go list -json` output that the test needs.
 type listed struct {
 	ImportPath string
 	Standard   bool
@@ -223,7 +226,7 @@ type listed struct {
 	Module     *struct{ Path string }
 }
 
-// goList runs go list for each system that Weft has code of its own for, and joins what it says.
+// goList runs go list for each system for which Weft has its own code, and joins the results.
 func goList(t *testing.T, args ...string) map[string]*listed {
 	t.Helper()
 	found := make(map[string]*listed)
@@ -267,7 +270,7 @@ func TestImportsPointOneWay(t *testing.T) {
 	graph := make(map[string][]string)
 	for path, p := range goList(t, "./...") {
 		if len(p.GoFiles) == 0 {
-			continue // a folder of tests
+			continue // a folder that holds only tests
 		}
 		graph[path] = slices.Compact(slices.Sorted(slices.Values(p.Imports)))
 	}
@@ -289,7 +292,8 @@ func TestWeftBringsFewModulesAlong(t *testing.T) {
 	}
 }
 
-// foreign lists the packages of modules that are not allowed, among all that root imports, each with the way to it.
+// foreign lists the packages that root imports, directly or indirectly, from modules that are not
+// allowed. Each entry includes the import path that leads to the package.
 func foreign(packages map[string]*listed, root string, allowed []string) (list []string) {
 	from := map[string]string{root: ""}
 	for queue := []string{root}; len(queue) > 0; queue = queue[1:] {
@@ -304,7 +308,7 @@ func foreign(packages map[string]*listed, root string, allowed []string) (list [
 				way = at + " → " + way
 			}
 			list = append(list, way)
-			continue // what it imports in turn is no news
+			continue // its imports add no news
 		}
 		for _, i := range p.Imports {
 			if _, seen := from[i]; !seen {
@@ -316,7 +320,8 @@ func foreign(packages map[string]*listed, root string, allowed []string) (list [
 	return list
 }
 
-// The documents show the picture in a block of their own; it may be laid out in its own way, but must say the same.
+// The document shows the picture in its own block. The layout may differ, but the content must be
+// the same.
 func TestArchitectureShowsTheImportPicture(t *testing.T) {
 	const file = "docs/architecture.md"
 	text, err := os.ReadFile(file)
@@ -340,7 +345,7 @@ func TestArchitectureShowsTheImportPicture(t *testing.T) {
 	}
 }
 
-// differences lists what another relation says otherwise.
+// differences lists the differences between two relations.
 func (r relation) differences(other relation) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		if other[name] == nil {

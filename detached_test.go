@@ -11,8 +11,9 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A NIC throws a process out in the middle of a long message, here since it rings for nothing. Its receive ends by that, and what is still to come of the message leaves the
-// memory alone, which is the program's again.
+// The NIC expels a process in the middle of a long message, here because the process rings its
+// doorbell without a command. The expulsion ends the receive. The rest of the message must not
+// change the memory, because the memory belongs to the program again.
 func TestTheMemoryOfAProcessThatIsThrownOutIsLeftAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -47,10 +48,11 @@ func TestTheMemoryOfAProcessThatIsThrownOutIsLeftAlone(t *testing.T) {
 		held, goOn := make(chan struct{}), make(chan struct{})
 		go a.nic.poller.Do(func(clock.Time) { close(held); <-goOn })
 		<-held
-		for last := before; last != copied(); time.Sleep(time.Millisecond) { // what has left comes in
+		// Frames in flight arrive.
+		for last := before; last != copied(); time.Sleep(time.Millisecond) {
 			last = copied()
 		}
-		if resume = func() { close(goOn) }; op.Ended() { // it has all left
+		if resume = func() { close(goOn) }; op.Ended() { // everything has been sent
 			resume()
 			if _, err := op.Wait(ctx); err != nil || <-sent != nil {
 				t.Fatal(err)

@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// evenThen are the calls that a context which has ended does not keep from their work: they hand out what is there already, or wait for nothing.
+// evenThen lists the calls that do their work even if their context has ended: they return a
+// result that is already available, or wait for nothing.
 var evenThen = map[string]string{
 	"Watcher.Next":        "returns a queued event",
 	"Gate.Wait":           "returns if the gate is open",
@@ -23,7 +24,7 @@ var evenThen = map[string]string{
 	"Runtime.WithTimeout": "derives a context",
 }
 
-// Every method with a context looks at it before it does anything, and its error names the peer of the call.
+// Every method with a context checks the context first, and its error names the peer of the call.
 func TestEveryCallLooksAtItsContextFirstAndNamesThePeer(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	w := newEndedWorld(t, ctx, a, b)
@@ -57,7 +58,7 @@ func TestEveryCallLooksAtItsContextFirstAndNamesThePeer(t *testing.T) {
 	w.mustStillWork(t, ctx, a, b)
 }
 
-// endedWorld is what such calls are made of.
+// endedWorld holds the receivers and arguments of such calls.
 type endedWorld struct {
 	region    *weft.Region
 	group     *weft.Group
@@ -101,7 +102,7 @@ func newEndedWorld(t *testing.T, ctx context.Context, a, b *weft.Process) *ended
 	return w
 }
 
-// mustRefuse calls a function and expects the context's error of it.
+// mustRefuse calls a function, and expects it to return the context's error.
 func (w *endedWorld) mustRefuse(t *testing.T, name string, recv, f reflect.Value, over context.Context) {
 	t.Helper()
 	in := []reflect.Value{reflect.ValueOf(over)}
@@ -119,7 +120,7 @@ func (w *endedWorld) mustRefuse(t *testing.T, name string, recv, f reflect.Value
 	}
 	out := f.Call(in)
 	err, _ := out[len(out)-1].Interface().(error)
-	if all := out[0]; all.Kind() == reflect.Func { // a sequence that ends with the error
+	if all := out[0]; all.Kind() == reflect.Func { // an iterator that ends with the error
 		for _, e := range all.Seq2() {
 			err, _ = e.Interface().(error)
 		}
@@ -135,13 +136,13 @@ func (w *endedWorld) mustRefuse(t *testing.T, name string, recv, f reflect.Value
 	}
 }
 
-// peerOf returns the text by which the error of a call names the one peer of the call, or "".
+// peerOf returns the text with which the error of a call names the only peer of the call, or "".
 func (w *endedWorld) peerOf(receiver reflect.Value, in []reflect.Value) string {
 	name := w.arguments[reflect.TypeFor[weft.Name]()].(weft.Name)
 	nic := w.arguments[reflect.TypeFor[weft.Address]()].(weft.Address).NIC.String()
 	if receiver.IsValid() {
 		if _, ok := receiver.Interface().(*weft.NIC); ok {
-			return "" // the name is of a new process
+			return "" // the name is the name of a new process
 		}
 		if r, ok := receiver.Interface().(weft.Peer); ok {
 			return map[bool]string{true: name.String(), false: nic}[r.Name() == name]
@@ -158,7 +159,7 @@ func (w *endedWorld) peerOf(receiver reflect.Value, in []reflect.Value) string {
 	return ""
 }
 
-// mustStillWork uses what the calls have left alone.
+// mustStillWork uses the objects that the calls must not have affected.
 func (w *endedWorld) mustStillWork(t *testing.T, ctx context.Context, a, b *weft.Process) {
 	t.Helper()
 	if err := w.group.Barrier(ctx); err != nil {

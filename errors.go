@@ -10,26 +10,47 @@ import (
 // The errors of operations. An operation wraps its error in an [OpError] or a [GroupError]. Test
 // for the error with errors.Is.
 var (
-	ErrUnreachable     = proc.ErrUnreachable     // the peer's NIC is silent, or has ended the session
-	ErrProcessGone     = proc.ErrProcessGone     // the peer has ended
-	ErrStaleGeneration = proc.ErrStaleGeneration // the address is that of an earlier process
-	ErrNameUnknown     = proc.ErrNameUnknown     // no live NIC knows the name
-	ErrNameLost        = proc.ErrNameLost        // another process has this process's name: a newer one of its rank, or one beyond a partition
-	ErrTruncated       = proc.ErrTruncated       // the message is longer than the buffer
-	ErrQueueFull       = proc.ErrQueueFull       // too many operations are in flight
-	ErrClosed          = proc.ErrClosed          // this process, its NIC, or the object of the call is closed
-	ErrNICGone         = proc.ErrNICGone         // this process's NIC has ended
-	ErrBadArgument     = proc.ErrBadArgument     // an argument is invalid; the error's text names the argument
-	ErrRegion          = proc.ErrRegion          // the handle names no open region, or does not permit writing
-	ErrRange           = proc.ErrRange           // the access goes beyond the end of the region
-	ErrCancelled       = proc.ErrCancelled       // Cancel withdrew the operation; from Reply: the caller has given up
-	ErrNoProgram       = proc.ErrNoProgram       // the NIC lacks the program or trigger, or the program takes no messages
-	ErrProgramFailed   = proc.ErrProgramFailed   // the program in the NIC aborted, or was busy for too long
-	ErrFiltered        = proc.ErrFiltered        // a filter in front of the receiver dropped the message
-	ErrRefused         = proc.ErrRefused         // a program that guards this process refused the message
-	ErrNoReceiver      = proc.ErrNoReceiver      // from SendDelivered: the receiver has never received on that port
-	ErrNoMemory        = proc.ErrNoMemory        // a quota or the memory is used up, or a table of the NIC is full
-	ErrRegionInUse     = proc.ErrRegionInUse     // from Region.Close: an operation in flight uses the region
+	// ErrUnreachable: the peer's NIC is silent, or has ended the session.
+	ErrUnreachable = proc.ErrUnreachable
+	// ErrProcessGone: the peer has ended.
+	ErrProcessGone = proc.ErrProcessGone
+	// ErrStaleGeneration: the address is that of an earlier process.
+	ErrStaleGeneration = proc.ErrStaleGeneration
+	// ErrNameUnknown: no live NIC knows the name.
+	ErrNameUnknown = proc.ErrNameUnknown
+	// ErrNameLost: another process has this process's name: a newer one of its rank, or one
+	// beyond a partition.
+	ErrNameLost = proc.ErrNameLost
+	// ErrTruncated: the message is longer than the buffer.
+	ErrTruncated = proc.ErrTruncated
+	// ErrQueueFull: too many operations are in flight.
+	ErrQueueFull = proc.ErrQueueFull
+	// ErrClosed: this process, its NIC, or the object of the call is closed.
+	ErrClosed = proc.ErrClosed
+	// ErrNICGone: this process's NIC has ended.
+	ErrNICGone = proc.ErrNICGone
+	// ErrBadArgument: an argument is invalid; the error's text names the argument.
+	ErrBadArgument = proc.ErrBadArgument
+	// ErrRegion: the handle names no open region, or does not permit writing.
+	ErrRegion = proc.ErrRegion
+	// ErrRange: the access goes beyond the end of the region.
+	ErrRange = proc.ErrRange
+	// ErrCancelled: Cancel withdrew the operation, or Reply came after the caller had given up.
+	ErrCancelled = proc.ErrCancelled
+	// ErrNoProgram: the NIC lacks the program or trigger, or the program takes no messages.
+	ErrNoProgram = proc.ErrNoProgram
+	// ErrProgramFailed: the program in the NIC aborted, or was busy for too long.
+	ErrProgramFailed = proc.ErrProgramFailed
+	// ErrFiltered: a filter in front of the receiver dropped the message.
+	ErrFiltered = proc.ErrFiltered
+	// ErrRefused: a program that guards this process refused the message.
+	ErrRefused = proc.ErrRefused
+	// ErrNoReceiver comes from SendDelivered: the receiver has never received on that port.
+	ErrNoReceiver = proc.ErrNoReceiver
+	// ErrNoMemory: a quota or the memory is used up, or a table of the NIC is full.
+	ErrNoMemory = proc.ErrNoMemory
+	// ErrRegionInUse comes from Region.Close: an operation in flight uses the region.
+	ErrRegionInUse = proc.ErrRegionInUse
 
 	// ErrPortInUse comes from Process.Port: another Port of the process has the number.
 	ErrPortInUse = errors.New("the port is in use")
@@ -55,11 +76,16 @@ var (
 	// Weft.
 	ErrOtherVersion = errors.New("the daemon speaks another version")
 
-	ErrGroupBroken   = proc.ErrGroupBroken   // a member of the group has left or ended
-	ErrGroupSize     = proc.ErrGroupSize     // the group has a different size, or already has all its members
-	ErrGroupJoined   = proc.ErrGroupJoined   // this process is already in the group
-	ErrNoGroup       = proc.ErrNoGroup       // this process has left the group
-	ErrGroupMismatch = proc.ErrGroupMismatch // the members called different operations
+	// ErrGroupBroken: a member of the group has left or ended.
+	ErrGroupBroken = proc.ErrGroupBroken
+	// ErrGroupSize: the group has a different size, or already has all its members.
+	ErrGroupSize = proc.ErrGroupSize
+	// ErrGroupJoined: this process is already in the group.
+	ErrGroupJoined = proc.ErrGroupJoined
+	// ErrNoGroup: this process has left the group.
+	ErrNoGroup = proc.ErrNoGroup
+	// ErrGroupMismatch: the members called different operations.
+	ErrGroupMismatch = proc.ErrGroupMismatch
 )
 
 // OpError reports which operation failed, with which peer, and why.

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// wanted matches a text that says what was expected with another word.
+// wanted matches an error text that uses another word for "expected".
 var wanted = regexp.MustCompile(`[:;,(] (want|wanted|wants) `)
 
 func TestEveryErrorSaysExpectedAndNotWant(t *testing.T) {

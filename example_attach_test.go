@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A program uses the host's NIC daemon if one runs, and else a NIC of its own. Only the opening
+// A program uses the host's NIC daemon if one runs, and otherwise its own NIC. Only the opening
 // differs. Other errors, such as ErrNotPermitted, are for the operator.
 func ExampleAttach() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

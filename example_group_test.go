@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// member is what each of the three members does. They call the same operations in the same order.
+// member is the function of each of the three members. They call the same operations in the same
+// order.
 func member(ctx context.Context, p *weft.Process) error {
 	g, err := p.Join(ctx, "solvers", 3)
 	if err != nil {
@@ -25,7 +26,7 @@ func member(ctx context.Context, p *weft.Process) error {
 	if err := g.Broadcast(ctx, 0, limit); err != nil {
 		return err
 	}
-	sum := []int64{int64(g.Rank()), 1} // of the ranks, and of the members
+	sum := []int64{int64(g.Rank()), 1} // the sum of the ranks, and the number of members
 	if err := weft.AllReduce(ctx, g, weft.Sum, sum); err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func member(ctx context.Context, p *weft.Process) error {
 	return g.Barrier(ctx) // no member closes the group before all are done
 }
 
-// Three processes work together. They are on one NIC here; they could as well be on three hosts.
+// Three processes work together. Here they are on one NIC; they could also be on three hosts.
 func ExampleGroup() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

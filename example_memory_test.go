@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// The owner of a region sends its handle. The receiver writes and reads the region, and the owner
-// takes no part. Both processes are on one NIC here; they could as well be on two hosts.
+// The owner of a region sends its handle. The receiver writes and reads the region without the
+// owner's help. Here both processes are on one NIC; they could also be on two hosts.
 func ExampleProcess_Put() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -57,7 +57,7 @@ func ExampleProcess_Put() {
 	// Output: afar
 }
 
-// A Share gives others a part of a region, here for reading only.
+// A Share gives other processes access to a part of a region, here for reading only.
 func ExampleRegion_Share() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// One command to the NIC sends a message to three processes. Each receives it as any other.
+// One command to the NIC sends a message to three processes. Each process receives it like any
+// other message.
 func ExampleProcess_Multicast() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Open makes a NIC inside this program. If the address has a port of 0, the system chooses one;
-// NIC.Addr tells it, and Config.Nodes of other programs names it.
+// Open makes a NIC inside this program. If the address has port 0, the system chooses a port.
+// NIC.Addr returns the address, and other programs set it in Config.Nodes.
 func ExampleOpen() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -33,7 +33,8 @@ func ExampleOpen() {
 	// opened reader/3
 }
 
-// A second process on the NIC of the first shares its link. A name has one owner at a time.
+// A second process on the NIC of the first process shares its link. A name has one owner at a
+// time.
 func ExampleNIC_Attach() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

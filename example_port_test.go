@@ -20,7 +20,7 @@ func ExampleProcess_Port() {
 		log.Fatal(err)
 	}
 	defer p.Close()
-	port, err := p.Port(100) // the number that the users of the library agree on
+	port, err := p.Port(100) // the number that all users of the library use
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A Switch joins NICs of one program without a network. Addresses work as on any other link.
+// A Switch connects NICs of one program without a network. Addresses work as on any other link.
 func ExampleSwitch_Link() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Two processes, each with a NIC of its own, exchange a message. One of them knows the address of
-// the other. They could as well be on two hosts.
+// Two processes, each with its own NIC, exchange a message. One of them knows the address of the
+// other. They could also be on two hosts.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// The host learns that its guest has ended. A process gets events only for the peers that it has
-// exchanged messages with.
+// The host learns that its guest has ended. A process gets events only about peers with which it
+// has exchanged messages.
 func ExampleProcess_Watch() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Each of these tests holds something that stopped a newcomer.
+// Each of these tests covers a problem that stopped a new user.
 
 func TestNICsOnASwitchKnowOneAnother(t *testing.T) {
 	sw := weft.NewSwitch()
@@ -23,7 +23,7 @@ func TestNICsOnASwitchKnowOneAnother(t *testing.T) {
 		return p
 	}
 	gone := open("gone")
-	if err := gone.Close(); err != nil { // its port is on the switch no more
+	if err := gone.Close(); err != nil { // its port is no longer on the switch
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

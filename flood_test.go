@@ -51,13 +51,13 @@ func (t *tap) Commit(n int) {
 	t.Driver.Commit(n)
 }
 
-// Caps are those of waiting: frames leave by Commit, one by one.
+// Caps returns only the capabilities for waiting, so every frame leaves by Commit, one by one.
 func (t *tap) Caps() link.Caps {
 	c := t.Driver.Caps()
 	return link.Caps{Fd: c.Fd, Sleep: c.Sleep, Awake: c.Awake}
 }
 
-// sample returns a copy of one of the newest frames, nil if there is none yet.
+// sample returns a copy of one of the newest frames, or nil if there is none yet.
 func (t *tap) sample(r *rand.Rand) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,9 +67,10 @@ func (t *tap) sample(r *rand.Rand) []byte {
 	return append([]byte(nil), t.frames[r.IntN(len(t.frames))]...)
 }
 
-// battlefield is where a NIC is attacked: here over loopback, or on host 0, by the peer's own host 1 and by host 2.
+// battlefield is the place of an attack on a NIC. The attack comes over loopback, or reaches host
+// 0 from the peer's host 1 and from host 2.
 type battlefield struct {
-	listen string // of a NIC; on a host, the prefix of its address
+	listen string // address of a NIC; on a host, the prefix of its address
 	bed    *testbed.Testbed
 }
 
@@ -90,7 +91,7 @@ func (w *battlefield) do(t *testing.T, host int, f func() error) {
 	}
 }
 
-// open opens a NIC, on the link that wrap makes of its own.
+// open opens a NIC on the link that wrap makes of the NIC's link.
 func (w *battlefield) open(t *testing.T, host int, wrap func(link.Driver) link.Driver) (n *NIC) {
 	t.Helper()
 	c := Config{Link: Link{text: w.listen}}
@@ -133,7 +134,8 @@ var attacks = []attack{
 	}},
 	{"forged, with the live index and a good CRC", func(r *rand.Rand, live []byte) []byte {
 		n := len(live) - wire.TagLen
-		binary.LittleEndian.PutUint64(live[8:], binary.LittleEndian.Uint64(live[8:])+uint64(r.IntN(1<<20))) // a counter to come
+		// A later counter.
+		binary.LittleEndian.PutUint64(live[8:], binary.LittleEndian.Uint64(live[8:])+uint64(r.IntN(1<<20)))
 		copy(live[wire.OuterLen:n], noise(r, n-wire.OuterLen))
 		wire.Seal(live, n, r.Uint64())
 		return live
@@ -167,7 +169,7 @@ func noise(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// Over shared memory, and over a switch, only NICs send.
+// Over shared memory and over a switch, only NICs can send.
 func TestAFloodOfBadFramesIsCountedAndStopsNobody(t *testing.T) {
 	for _, l := range []struct {
 		name, listen string
@@ -191,16 +193,17 @@ func TestAFloodOfBadFramesIsCountedAndStopsNobody(t *testing.T) {
 	}
 }
 
-// hold has two processes exchange messages while the NIC of one is under attack.
+// hold makes two processes exchange messages while the NIC of one of them is under attack.
 func (w *battlefield) hold(t *testing.T) {
-	d, least := time.Second/2, 1000 // each way
+	d, least := time.Second/2, 1000 // in each direction
 	if *long {
 		d, least = 5*time.Second, 10_000
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var tapB *tap
-	na := w.open(t, 0, func(d link.Driver) link.Driver { return d }) // with all that its link can do beyond link.Driver
+	// With all capabilities of its link.
+	na := w.open(t, 0, func(d link.Driver) link.Driver { return d })
 	nb := w.open(t, 1, func(d link.Driver) link.Driver { tapB = &tap{Driver: d}; return tapB })
 	if err := nb.AddNode(Node{ID: na.ID(), Addr: na.Addr()}); err != nil {
 		t.Fatal(err)
@@ -223,8 +226,8 @@ func (w *battlefield) hold(t *testing.T) {
 	end()
 	t.Logf("%d frames came from elsewhere and %d from the peer's address", elsewhere.Load(), spoofed.Load())
 	c := na.Counters()
-	// Frames from elsewhere may be those of a peer that has moved. So the links look at them as at
-	// frames from the peer's address.
+	// Frames from another address may come from a peer that has moved. So the links examine them
+	// in the same way as frames from the peer's address.
 	for _, cause := range []string{"drop_kind", "drop_tag", "drop_replay"} {
 		if c[cause] == 0 {
 			t.Errorf("no frame was counted as %s: %v", cause, dropped(c))
@@ -232,7 +235,8 @@ func (w *battlefield) hold(t *testing.T) {
 	}
 }
 
-// attack floods na until end: from another address, and if there may be raw sockets, from the very address of its peer nb.
+// attack floods na until the caller calls end. The frames come from another address. If raw
+// sockets are permitted, frames also come from the address of na's peer nb.
 func (w *battlefield) attack(t *testing.T, na, nb *NIC, tapB *tap) (elsewhere, spoofed *atomic.Uint64, end func()) {
 	t.Helper()
 	elsewhere, spoofed = new(atomic.Uint64), new(atomic.Uint64)
@@ -265,7 +269,7 @@ func (w *battlefield) attack(t *testing.T, na, nb *NIC, tapB *tap) (elsewhere, s
 	return elsewhere, spoofed, end
 }
 
-// floodWith sends bad frames as fast as it can until stop.
+// floodWith sends bad frames as fast as it can until stop is closed.
 func floodWith(tp *tap, sent *atomic.Uint64, stop chan struct{}, send func([]byte) error) {
 	r := rand.New(rand.NewPCG(1, uint64(sent.Load())))
 	for i := 0; ; i++ {
@@ -279,15 +283,16 @@ func floodWith(tp *tap, sent *atomic.Uint64, stop chan struct{}, send func([]byt
 			continue
 		}
 		if f := attacks[i%len(attacks)].make(r, live); len(f) > 0 {
-			if send(f) == nil { // a full socket buffer is no news
+			if send(f) == nil { // a full socket buffer is expected
 				sent.Add(1)
 			}
 		}
 	}
 }
 
-// exchangeFor sends messages from a to b until d is over and least have arrived, and returns how many did and the
-// longest time without any.
+// exchangeFor sends messages from a to b until d has passed and at least least messages have
+// arrived. It returns the number of messages that arrived and the longest gap between two
+// arrivals.
 func exchangeFor(t *testing.T, ctx context.Context, a, b *Process, d time.Duration, least int) (messages int, gap time.Duration) {
 	t.Helper()
 	end := time.Now().Add(d)

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/link/capture"
 )
 
-// followed is a link that is attached to a network interface, which may go and come back.
+// followed is a link on a network interface that may disappear and reappear.
 type followed interface {
 	Follow(ctx context.Context, do func(func()), say func(text string))
 }

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Memory that an operation may not write, or cannot read, is found before the operation is entered: the member leaves the group instead.
+// Memory that an operation must not write, or cannot read, is found before the member enters the
+// operation. The member then leaves the group.
 func TestGatheringLooksAtRegisteredMemoryFirst(t *testing.T) {
 	const size = 64
 	ctx, groups, procs := crowd(t, on(weft.Config{}), 2, 2)
@@ -22,7 +23,8 @@ func TestGatheringLooksAtRegisteredMemoryFirst(t *testing.T) {
 	if err := unix.Mprotect(gone, unix.PROT_NONE); err != nil {
 		t.Fatal(err)
 	}
-	// What is read may be ReadOnly, and what is not looked at may be anything.
+	// Memory that is only read may be ReadOnly. Memory that the operation ignores may be
+	// anything.
 	own, two := make([]byte, size), make([]byte, 2*size)
 	together(t, 2, func(i int) error {
 		g, out := groups[i], make([]byte, 2*size)

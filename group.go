@@ -28,12 +28,12 @@ import (
 // but the process stays in the group.
 //
 // If members call different operations, give different roots, or reduce vectors with different
-// lengths, element types or operators, the operation fails at every member with [ErrGroupMismatch].
-// All later operations fail with the same error, until the members call [Group.Shrink].
-// [Group.Broadcast] and [Reduce] describe the different lengths that only a later operation
-// detects. One mismatch ends only with the contexts: the root is in a reduction and waits for a
-// member that is itself waiting in a broadcast. A broadcast is also the first step of every operation that
-// gathers or scatters.
+// lengths, element types or operators, the operation fails at every member with
+// [ErrGroupMismatch]. All later operations fail with the same error, until the members call
+// [Group.Shrink]. [Group.Broadcast] and [Reduce] describe the different lengths that only a later
+// operation detects. One mismatch ends only with the contexts: the root is in a reduction and
+// waits for a member that is itself waiting in a broadcast. A broadcast is also the first step of
+// every operation that gathers or scatters.
 //
 // A group accepts no new members. To replace a member that has ended, the remaining members close
 // the group. Then these members and the new process join the group again. If the new process joins
@@ -132,15 +132,16 @@ func (g *Group) Member(rank int) Name { return nameOf(g.g.Member(rank).Name) }
 // same name and a later epoch. Every remaining member must call Shrink. Shrink returns when the
 // remaining members agree on the list of remaining members.
 //
-// If one more member leaves or ends during Shrink, the others agree on a new list in a later epoch.
-// At some members, Shrink may have returned before. The group that it returned there is broken: its
-// operations fail with [ErrGroupBroken]. When these members call Shrink of that group, they come
-// into one group with the members whose Shrink has not returned. So a member that calls Shrink after
-// each [ErrGroupBroken] waits for every remaining member, and is never left behind.
+// If one more member leaves or ends during Shrink, the others agree on a new list in a later
+// epoch. At some members, Shrink may have returned before. The group that it returned there is
+// broken: its operations fail with [ErrGroupBroken]. When these members call Shrink of that
+// group, they come into one group with the members whose Shrink has not returned. So a member
+// that calls Shrink after each [ErrGroupBroken] waits for every remaining member, and is never
+// left behind.
 //
-// If ctx ends, Shrink fails with its error, and the process stays in the old group. A process has at
-// most 128 memberships, with those that a shrink has not ended yet. Beyond that, Shrink fails with
-// [ErrNoMemory].
+// If ctx ends, Shrink fails with its error, and the process stays in the old group. A process has
+// at most 128 memberships. This number includes memberships that an unfinished shrink still
+// holds. Beyond that, Shrink fails with [ErrNoMemory].
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	n, err := g.g.Shrink(ctx)
 	shrunk, err := newGroup(g.p, n, err)

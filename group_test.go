@@ -42,7 +42,7 @@ func crowd(t testing.TB, net *network, nics, n int) (context.Context, []*weft.Gr
 	return ctx, groups, procs
 }
 
-// together runs one function for each member at the same time.
+// together runs one function for each member concurrently.
 func together(t testing.TB, n int, f func(i int) error) {
 	t.Helper()
 	errs := make([]error, n)
@@ -65,9 +65,9 @@ func together(t testing.TB, n int, f func(i int) error) {
 func TestAGroupDoesThingsTogether(t *testing.T) {
 	links(t, func(t *testing.T, net *network) {
 		const n = 5
-		barriers := 5 // before the collectives of each round
+		barriers := 5 // barriers before the collectives of each round
 		if testing.Short() {
-			barriers = 2 // one that follows upon another
+			barriers = 2 // two in a row
 		}
 		ctx, groups, _ := crowd(t, net, 3, n)
 		together(t, n, func(i int) error {
@@ -87,7 +87,7 @@ func TestAGroupDoesThingsTogether(t *testing.T) {
 	})
 }
 
-// collectives does one of each, and looks at the results.
+// collectives calls each collective operation once, and checks the results.
 func collectives(ctx context.Context, g *weft.Group, k int) error {
 	n, me := g.Size(), g.Rank()
 	size := []int{0, 100, 20_000, 1 << 20}[k]
@@ -98,7 +98,7 @@ func collectives(ctx context.Context, g *weft.Group, k int) error {
 	if err := g.Broadcast(ctx, k%n, buf); err != nil || !bytes.Equal(buf, want) {
 		return fmt.Errorf("broadcast of %d bytes: equal %v, %w", size, bytes.Equal(buf, want), err)
 	}
-	v := make([]int64, 1+size/16) // the longest goes in parts
+	v := make([]int64, 1+size/16) // the longest vector is reduced in parts
 	f := make([]float64, 3)
 	sum := int64(0)
 	for i := range v {
@@ -144,7 +144,8 @@ func collectives(ctx context.Context, g *weft.Group, k int) error {
 	return nil
 }
 
-// A member with a longer buffer was told that all of it had come.
+// In an earlier version, a member with a longer buffer got no error and believed that the whole
+// buffer was filled.
 func TestABroadcastOfAnotherLengthFails(t *testing.T) {
 	links(t, func(t *testing.T, net *network) {
 		ctx, groups, _ := crowd(t, net, 2, 3)
@@ -160,7 +161,8 @@ func TestABroadcastOfAnotherLengthFails(t *testing.T) {
 	})
 }
 
-// The pieces that both have are as long, so that only what follows shows the difference.
+// The pieces that both members have are equally long, so only the next operation shows the
+// difference.
 func TestABroadcastThatIsLongerByWholePiecesFailsTheNextOperation(t *testing.T) {
 	for longer := range 2 {
 		ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
@@ -220,7 +222,7 @@ func TestAThousandBarriersAndBroadcastsGetThroughLoss(t *testing.T) {
 		case testing.Short():
 			times = 100
 		case n.Faults == nil || !n.onSwitch():
-			times = 200 // a thousand by one link with loss
+			times = 200 // a thousand takes too long on one link with loss
 		}
 		ctx, groups, _ := crowd(t, n, 4, 4)
 		entered := make([]atomic.Int64, 4)
@@ -270,7 +272,8 @@ func TestABarrierWhoseContextEndsIsGivenUpByAll(t *testing.T) {
 		}
 		var ge *weft.GroupError
 		if err := groups[2].Barrier(ctx); !errors.As(err, &ge) || ge.Dead != procs[1].Name() ||
-			err.Error() != "weft: barrier in group w: w/1 has left or ended: the group is broken" { // it lives
+			// w/1 still lives.
+			err.Error() != "weft: barrier in group w: w/1 has left or ended: the group is broken" {
 			t.Errorf("barrier of the third: %v", err)
 		}
 	})
@@ -296,15 +299,18 @@ func TestErrorsOfGroupsNameTheGroup(t *testing.T) {
 				t.Errorf("%s: %v; expected a GroupError with %q", c.what, c.err, c.is)
 			}
 		}
-		together(t, 2, func(i int) error { return groups[i].Barrier(ctx) }) // and nothing of this has harmed the group
+		// None of this has harmed the group.
+		together(t, 2, func(i int) error { return groups[i].Barrier(ctx) })
 	})
 }
 
-// The member alone knows of it, and the others have entered what it cannot: they were left waiting.
+// Only the member knows of its error, and the others have entered the operation. In an earlier
+// version they waited for it without end.
 func TestAMemberWithAWrongArgumentDoesNotKeepTheOthersWaiting(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, groups, procs := crowd(t, n, 2, 3)
-		one, all := func() []byte { return make([]byte, 1) }, func() []byte { return make([]byte, 3) } // for each member of its own
+		// New slices for each member.
+		one, all := func() []byte { return make([]byte, 1) }, func() []byte { return make([]byte, 3) }
 		for i, c := range []struct {
 			what       string
 			wrong, fit func(g *weft.Group) error
@@ -336,7 +342,7 @@ func TestAMemberWithAWrongArgumentDoesNotKeepTheOthersWaiting(t *testing.T) {
 					return nil
 				}
 				err := c.fit(g)
-				if err == nil { // a root of a broadcast does not wait for it
+				if err == nil { // the root of a broadcast does not wait for the member
 					err = g.Barrier(ctx)
 				}
 				if !errors.Is(err, weft.ErrGroupBroken) || !errors.As(err, &ge) || ge.Dead != procs[0].Name() {
@@ -348,12 +354,13 @@ func TestAMemberWithAWrongArgumentDoesNotKeepTheOthersWaiting(t *testing.T) {
 	})
 }
 
-// The others find the root's region closed, or the root gone, before they know that the group is broken. They left it then, each by itself, and none could shrink it.
+// The others find the root's region closed, or the root gone, before they know that the group is
+// broken. In an earlier version each of them then left the group, and none could shrink it.
 func TestARootThatEndsWhileOthersReachItsRegionIsNamedAndTheGroupShrinks(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		const part = 40_000
 		for what, c := range map[string]struct {
-			form uint32 // by which members know the operation
+			form uint32 // the number by which members know the operation
 			do   func(ctx context.Context, g *weft.Group) error
 		}{
 			"a gather":  {1, func(ctx context.Context, g *weft.Group) error { return g.Gather(ctx, 0, make([]byte, part), nil) }},
@@ -364,7 +371,9 @@ func TestARootThatEndsWhileOthersReachItsRegionIsNamedAndTheGroupShrinks(t *test
 			if err != nil {
 				t.Fatal(err)
 			}
-			region, err := r.Handle().MarshalBinary() // what a root shows all, but for the form and the length of a part
+			// The description that a root shows to all members. It lacks the form and the length
+			// of a part.
+			region, err := r.Handle().MarshalBinary()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -394,7 +403,8 @@ func TestARootThatEndsWhileOthersReachItsRegionIsNamedAndTheGroupShrinks(t *test
 	})
 }
 
-// The two ways in which a group has no place: it has all its members, or others expect another size.
+// A join does not fit in two cases: the group has all its members, or the others expect another
+// size.
 func TestAJoinThatDoesNotFitSaysWhichSizesAreMeant(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	third, err := b.NIC().Attach(ctx, weft.Name{App: "c"})
@@ -414,7 +424,8 @@ func TestAJoinThatDoesNotFitSaysWhichSizesAreMeant(t *testing.T) {
 			}
 		}
 	}
-	// Of two that gather a group of different sizes one finds no place: the second, or if neither knew of the other, that with the higher name.
+	// Two processes join one group with different sizes, so one join fails: the later one or, if
+	// neither NIC knew of the other join, that of the process with the higher name.
 	gather, cancel := context.WithCancel(ctx)
 	type join struct {
 		size int

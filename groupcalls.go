@@ -53,8 +53,8 @@ func (g *Group) Scatter(ctx context.Context, root int, send, recv []byte) error 
 // becomes part i of recv at member j.
 //
 // If the part length of some members differs from that of others, any of these members may fail
-// with [ErrBadArgument] and leave the group. Every other member fails with [ErrGroupBroken] and the name of a member that
-// left.
+// with [ErrBadArgument] and leave the group. Every other member fails with [ErrGroupBroken] and
+// the name of a member that left.
 func (g *Group) AllToAll(ctx context.Context, send, recv []byte) error {
 	return groupError(g.g.AllToAll(ctx, send, recv))
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// matrix is a two by two matrix of numbers below a prime. Their product is associative and not
-// commutative, so a result shows the order of the factors. It has an odd number of words.
+// matrix is a 2×2 matrix of numbers below a prime. The product of matrices is associative but not
+// commutative, so a result shows the order of the factors. A matrix has an odd number of words.
 type matrix struct {
 	e    [2][2]uint32
-	rank uint32 // of the first factor
+	rank uint32 // rank of the first factor
 }
 
 func multiply(into, from []matrix) {
@@ -39,7 +39,7 @@ func TestReductionsByAFunctionKeepTheOrderOfRanks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for n := 1; n <= 6; n++ {
 		ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), min(n, 3), n)
-		for _, length := range []int{0, 1, 7, 1000, 60_001} { // the last one in parts
+		for _, length := range []int{0, 1, 7, 1000, 60_001} { // the last length is reduced in parts
 			members := make([][]matrix, n)
 			for i := range members {
 				members[i] = make([]matrix, length)
@@ -70,7 +70,7 @@ func TestReductionsByAFunctionKeepTheOrderOfRanks(t *testing.T) {
 
 func TestAReductionByAFunctionRefusesElementsThatCannotTravel(t *testing.T) {
 	ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 1)
-	again := func() *weft.Group { // the one before was left
+	again := func() *weft.Group { // the process has left the group of the call before
 		g, err := procs[0].Join(ctx, "again", 1)
 		if err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestReductionsOfOtherLengthsByAFunctionFailAtAllMembers(t *testing.T) {
 			into[i] += from[i]
 		}
 	}
-	for _, length := range []int{5, 1 << 20} { // gathered, and in parts
+	for _, length := range []int{5, 1 << 20} { // reduced by gathering, and in parts
 		for odd := range 3 {
 			ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 3)
 			together(t, 3, func(i int) error {
@@ -141,7 +141,8 @@ func TestReductionsOfOtherLengthsByAFunctionFailAtAllMembers(t *testing.T) {
 
 func TestReductionsOfElementsOfOtherSizesByAFunctionFailAtAllMembers(t *testing.T) {
 	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
-	for _, n := range []int{1, 1 << 18} { // gathered, and in parts: as many bytes at both members
+	// reduced by gathering, and in parts: the same number of bytes at both members
+	for _, n := range []int{1, 1 << 18} {
 		var again [2]*weft.Group
 		together(t, 2, func(i int) (err error) {
 			if i == 0 {
@@ -162,11 +163,11 @@ func TestReductionsOfElementsOfOtherSizesByAFunctionFailAtAllMembers(t *testing.
 	}
 }
 
-// A program that recovers the panic goes on without the group, and so do the others. Goexit ends
-// the goroutine of a test that has failed.
+// A program that recovers the panic continues without the group, and so do the other members.
+// Goexit ends the goroutine of a test that has failed.
 func TestAFunctionThatDoesNotReturnLeavesTheGroup(t *testing.T) {
 	for what, end := range map[string]func(){"panics": func() { panic("a defect of the program") }, "exits": runtime.Goexit} {
-		for _, n := range []int{1, 1 << 19} { // gathered, and in parts
+		for _, n := range []int{1, 1 << 19} { // reduced by gathering, and in parts
 			ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
@@ -190,7 +191,8 @@ func TestAFunctionThatDoesNotReturnLeavesTheGroup(t *testing.T) {
 	}
 }
 
-// Its runner ends with it, and what was started after it is run all the same.
+// The goroutine that ran the operation ends too, and operations that were started later still
+// run.
 func TestAStartedReductionWhoseFunctionEndsItsGoroutineIsDone(t *testing.T) {
 	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
 	var first, second weft.GroupOp
@@ -212,7 +214,7 @@ func TestAStartedReductionWhoseFunctionEndsItsGoroutineIsDone(t *testing.T) {
 	}
 }
 
-// The words by which the members of a long reduction agree are a vector of integers too.
+// The words by which the members of a long reduction agree are also a vector of integers.
 func TestAShortReductionBesideALongOneFailsAtBothMembers(t *testing.T) {
 	for n := 1; n <= 16; n++ {
 		ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 2)
@@ -221,7 +223,7 @@ func TestAShortReductionBesideALongOneFailsAtBothMembers(t *testing.T) {
 		together(t, 2, func(i int) error {
 			v := make([]int64, []int{n, 1 << 18}[i])
 			if err := weft.AllReduce(ctx, groups[i], weft.And, v); !errors.Is(err, weft.ErrGroupMismatch) {
-				cancel() // the other member waits, maybe
+				cancel() // the other member may still be waiting
 				return fmt.Errorf("%d elements beside %d: %v; expected %w", n, 1<<18, err, weft.ErrGroupMismatch)
 			}
 			return nil
@@ -230,7 +232,7 @@ func TestAShortReductionBesideALongOneFailsAtBothMembers(t *testing.T) {
 }
 
 // Three processes look for the largest value and for the process that has it. They start the
-// reduction, and could compute meanwhile.
+// reduction, and could compute while it runs.
 func ExampleStartAllReduceFunc() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

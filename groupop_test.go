@@ -12,8 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Every form is started, and a call is made in between. All run in the order in which they were
-// made.
+// Every form is started, and one blocking call is made in between. All operations run in the
+// order in which they were called or started.
 func TestStartedOperationsRunInTheirOrder(t *testing.T) {
 	links(t, func(t *testing.T, net *network) {
 		const n = 3
@@ -32,13 +32,14 @@ func TestStartedOperationsRunInTheirOrder(t *testing.T) {
 				err := errors.Join(
 					g.StartBarrier(ctx, &o[0]),
 					weft.StartAllReduce(ctx, g, &o[1], weft.Sum, sum),
-					weft.StartAllReduce(ctx, g, &o[2], weft.Sum, sum), // takes what the one before has left
+					// Reduces the result of the one before.
+					weft.StartAllReduce(ctx, g, &o[2], weft.Sum, sum),
 					g.StartBroadcast(ctx, &o[3], 1, buf),
-					g.StartGather(ctx, &o[4], 2, buf, all), // as this does
+					g.StartGather(ctx, &o[4], 2, buf, all), // sends the result of the one before
 					g.StartAllGather(ctx, &o[5], buf, every),
 					g.StartScatter(ctx, &o[6], 2, all, part),
 					g.StartAllToAll(ctx, &o[7], every, to),
-					weft.Reduce(ctx, g, 0, weft.Max, at), // waits for those before
+					weft.Reduce(ctx, g, 0, weft.Max, at), // waits for the operations before
 					g.StartGatherParts(ctx, &o[8], 0, part, gathered),
 					g.StartAllGatherParts(ctx, &o[9], part, allGathered),
 					g.StartScatterParts(ctx, &o[10], 0, gathered, scattered),
@@ -53,7 +54,8 @@ func TestStartedOperationsRunInTheirOrder(t *testing.T) {
 				if err = errors.Join(err, late); err != nil || !done {
 					return fmt.Errorf("round %d: %w", round, err)
 				}
-				one := bytes.Repeat([]byte{1}, 2*n) // what rank 1 has broadcast, and all have gathered
+				// Rank 1 broadcast these bytes, and all members gathered them.
+				one := bytes.Repeat([]byte{1}, 2*n)
 				if sum[0] != n*n || at[0] != 2 || i == 1 && product[0] != 6 || i != 1 && product[0] != i+1 || first[0] != 0 {
 					return fmt.Errorf("round %d: the reductions made %d, %d, %d and %d", round, sum[0], at[0], product[0], first[0])
 				}
@@ -102,7 +104,7 @@ func TestStartedOperationsOfAGroupAreBounded(t *testing.T) {
 	if err := ops[0].Wait(short); !errors.Is(err, context.Canceled) {
 		t.Errorf("a wait that was given up: %v", err)
 	}
-	for range limits.GroupStarted { // the group is as before
+	for range limits.GroupStarted { // the group has not changed
 		if err := groups[1].Barrier(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +119,7 @@ func TestStartedOperationsOfAGroupAreBounded(t *testing.T) {
 	}
 }
 
-// It has not entered the operation, so the others do not wait for it.
+// The process has not entered the operation, so the others do not wait for it.
 func TestAnOperationWhoseContextEndsBeforeItsTurnLeavesTheProcessInTheGroup(t *testing.T) {
 	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 2)
 	g := groups[0]
@@ -151,7 +153,8 @@ func TestAnOperationWhoseContextEndsInFlightLeavesTheGroup(t *testing.T) {
 	if err := errors.Join(groups[0].StartGather(over, &first, 0, make([]byte, 1), make([]byte, 2)), groups[0].StartBarrier(ctx, &second)); err != nil {
 		t.Fatal(err)
 	}
-	if err := groups[1].Broadcast(ctx, 0, make([]byte, 40)); err != nil { // the first step of a gather: where the root has room
+	// A gather begins with a broadcast in which the root announces its region.
+	if err := groups[1].Broadcast(ctx, 0, make([]byte, 40)); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -227,7 +230,8 @@ func TestAllThatWaitForAGroupOpHearOfItsEnd(t *testing.T) {
 	})
 }
 
-// What it was before must not pass for the result of a start that has failed.
+// After a failed start, the result of the earlier operation must not pass for the result of the
+// new one.
 func TestAGroupOpWhoseStartFailsHasThatErrorAsItsResult(t *testing.T) {
 	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 1, 1)
 	g := groups[0]

@@ -9,9 +9,9 @@ import "context"
 //
 // If a member's send differs in length from the root's slice for that member, that member fails
 // with [ErrBadArgument] and leaves the group. Every other member, including the root, fails with
-// [ErrGroupBroken] and the name of that member. The root fails with
-// [ErrBadArgument] and leaves the group if recv does not have one slice for each member, or if the
-// root's slice in recv is not as long as the root's own argument send.
+// [ErrGroupBroken] and the name of that member. The root fails with [ErrBadArgument] and leaves
+// the group if recv does not have one slice for each member, or if the root's slice in recv is
+// not as long as the root's own argument send.
 func (g *Group) GatherParts(ctx context.Context, root int, send []byte, recv [][]byte) error {
 	return groupError(g.g.GatherParts(ctx, root, send, recv))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// lengthsOf draws how long the part of each member is for each other one: nothing, a little, or
-// many pages.
+// lengthsOf draws the length of the part from each member to each other member: 0 bytes, a few,
+// or many pages.
 func lengthsOf(rng *rand.Rand, n int) [][]int {
 	all := make([][]int, n)
 	for i := range all {
@@ -23,7 +23,7 @@ func lengthsOf(rng *rand.Rand, n int) [][]int {
 	return all
 }
 
-// places makes room for parts.
+// places allocates slices of the given lengths.
 func places(lengths []int) (all [][]byte) {
 	for _, n := range lengths {
 		all = append(all, make([]byte, n))
@@ -38,7 +38,7 @@ func TestPartsOfAnyLengthReachTheirMembers(t *testing.T) {
 		ctx, groups, _ := crowd(t, net, 3, n)
 		for round := range 4 {
 			length, root := lengthsOf(rng, n), rng.IntN(n)
-			own := make([]int, n) // of those that are gathered or scattered
+			own := make([]int, n) // lengths for gather and scatter
 			for i := range own {
 				own[i] = length[i][i]
 			}
@@ -75,12 +75,13 @@ func TestPartsOfAnyLengthReachTheirMembers(t *testing.T) {
 	})
 }
 
-// The member that has another length is the one that finds it out: it says which lengths those are,
-// and the others name it.
+// The member whose length differs detects the difference: its error gives both lengths, and the
+// errors of the others name that member.
 func TestAPartOfAnotherLengthFailsAtItsMemberAndTheOthersNameIt(t *testing.T) {
 	part := func(n int) []byte { return make([]byte, n) }
 	all := func() [][]byte { return places([]int{3, 4, 5}) }
-	odd := func() [][]byte { return places([]int{3, 9, 5}) } // at rank 2, for that of rank 1
+	// At rank 2, the length for rank 1 differs.
+	odd := func() [][]byte { return places([]int{3, 9, 5}) }
 	for _, c := range []struct {
 		what  string
 		wrong int // rank
@@ -105,7 +106,8 @@ func TestAPartOfAnotherLengthFailsAtItsMemberAndTheOthersNameIt(t *testing.T) {
 		{"a scatter", 2, func(ctx context.Context, g *weft.Group, i int) error {
 			return g.ScatterParts(ctx, 1, all(), part([]int{3, 4, 0}[i]))
 		}},
-		{"an all-to-all", 1, func(ctx context.Context, g *weft.Group, i int) error { // rank 2 expects 9 bytes of it
+		// Rank 2 expects 9 bytes from rank 1.
+		{"an all-to-all", 1, func(ctx context.Context, g *weft.Group, i int) error {
 			from, to := places([]int{3, 3, 3}), places([]int{3, 3, 3})
 			if i == 2 {
 				to[1] = part(9)
@@ -130,7 +132,7 @@ func TestAPartOfAnotherLengthFailsAtItsMemberAndTheOthersNameIt(t *testing.T) {
 	}
 }
 
-// The bytes that go between the members of these operations have the same lengths.
+// The bytes that the members exchange in these operations have the same lengths.
 func TestDifferentOperationsThatLookAlikeFailAtAllMembers(t *testing.T) {
 	const n = 3
 	type do = func(ctx context.Context, g *weft.Group) error
@@ -167,7 +169,7 @@ func TestDifferentOperationsThatLookAlikeFailAtAllMembers(t *testing.T) {
 					f = pair[1]
 				}
 				if err := f(ctx, groups[i]); !errors.Is(err, weft.ErrGroupMismatch) {
-					cancel() // others wait, maybe
+					cancel() // the others may still be waiting
 					return fmt.Errorf("%s, which rank %d does: %v; expected %w", what, odd, err, weft.ErrGroupMismatch)
 				}
 				g, err := groups[i].Shrink(ctx)

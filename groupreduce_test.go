@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// serially is what a reduction should come to, as one process would compute it: the operator on two
-// elements after the other.
+// serially returns the expected result of a reduction. It applies the operator to two elements
+// after the other, as one process would.
 func serially[T weft.Element](o weft.Operator, members [][]T) []T {
 	result := slices.Clone(members[0])
 	for _, v := range members[1:] {
@@ -34,7 +34,7 @@ func combined[T weft.Element](o weft.Operator, a, b T) T {
 	case weft.Max:
 		return max(a, b)
 	}
-	var bits uint64 // of integers, of which no bit is lost here
+	var bits uint64 // for integers, which lose no bits here
 	switch x, y := uint64(int64(a)), uint64(int64(b)); o {
 	case weft.And:
 		bits = x & y
@@ -46,11 +46,11 @@ func combined[T weft.Element](o weft.Operator, a, b T) T {
 	return T(bits)
 }
 
-// celsius is a type of a program's own.
+// celsius is a type that a program defines.
 type celsius float32
 
-// reducesLike reduces vectors of T by every operator that T has, and compares the results with
-// those of one process.
+// reducesLike reduces vectors of T with every operator that T supports, and compares the results
+// with those of serially.
 func reducesLike[T weft.Element](t *testing.T, ctx context.Context, groups []*weft.Group, seed uint64, draw func(*rand.Rand) T, floats bool) {
 	t.Helper()
 	n := len(groups)
@@ -59,9 +59,11 @@ func reducesLike[T weft.Element](t *testing.T, ctx context.Context, groups []*we
 	if floats {
 		operators = operators[:3]
 	}
-	long := operators[rng.IntN(len(operators))] // one of them in parts too, which takes a while
+	// One operator also reduces in parts, which takes long.
+	long := operators[rng.IntN(len(operators))]
 	for _, o := range operators {
-		lengths := []int{0, 1, 2*rng.IntN(20) + 3, 400 + rng.IntN(400)} // the last has more than one piece
+		// The last has more than one piece.
+		lengths := []int{0, 1, 2*rng.IntN(20) + 3, 400 + rng.IntN(400)}
 		if o == long {
 			lengths = append(lengths, n*16384+rng.IntN(3))
 		}
@@ -104,7 +106,8 @@ func TestReductionsOfEveryTypeComeToWhatOneProcessComputes(t *testing.T) {
 		reducesLike(t, ctx, groups, seed, func(r *rand.Rand) int64 { return int64(r.Uint64()) }, false)
 		reducesLike(t, ctx, groups, seed, func(r *rand.Rand) uint32 { return r.Uint32() }, false)
 		reducesLike(t, ctx, groups, seed, func(r *rand.Rand) uint64 { return r.Uint64() }, false)
-		reducesLike(t, ctx, groups, seed, func(r *rand.Rand) float32 { return float32(r.IntN(1000)) / 8 }, true) // sums are exact
+		// the sums are exact
+		reducesLike(t, ctx, groups, seed, func(r *rand.Rand) float32 { return float32(r.IntN(1000)) / 8 }, true)
 		reducesLike(t, ctx, groups, seed, func(r *rand.Rand) float64 { return float64(r.IntN(1e6)-5e5) / 8 }, true)
 		reducesLike(t, ctx, groups, seed, func(r *rand.Rand) celsius { return celsius(r.IntN(100)) }, true)
 	}
@@ -127,7 +130,8 @@ func TestANaNMakesTheResultNaN(t *testing.T) {
 	}
 }
 
-// Types of the same width have the same bits, so only the NICs' operators tell them apart.
+// Types of the same width have the same size in memory, so only the NICs' operators tell them
+// apart.
 func TestMembersThatReduceOtherTypesDisagree(t *testing.T) {
 	for what, odd := range map[string]func(ctx context.Context, g *weft.Group) error{
 		"uint32": func(ctx context.Context, g *weft.Group) error {

@@ -43,7 +43,7 @@ func TestAGroupSplitsByColor(t *testing.T) {
 			if err := weft.AllReduce(ctx, g, weft.Or, v); err != nil || v[0] != map[int]uint32{7: 1 | 4 | 32, 0: 8 | 16}[color] {
 				return fmt.Errorf("the members of color %d are %b: %w", color, v[0], err)
 			}
-			if err := groups[i].Barrier(ctx); err != nil { // the whole goes on
+			if err := groups[i].Barrier(ctx); err != nil { // the whole group is still usable
 				return err
 			}
 			return g.Close()
@@ -51,7 +51,8 @@ func TestAGroupSplitsByColor(t *testing.T) {
 	})
 }
 
-// Parts of parts, and several splits of one group, at the same time: none is taken for another.
+// Parts are split again, and several groups split at the same time. No group may be taken for
+// another.
 func TestPartsOfPartsAreGroupsOfTheirOwn(t *testing.T) {
 	const n = 8
 	ctx, groups, _ := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 4, n)
@@ -106,7 +107,7 @@ func TestThePartOfAPartHasABoundedName(t *testing.T) {
 	}
 }
 
-// Its parts count on from those of the group before it.
+// The numbers of its parts continue after those of the group before the shrink.
 func TestAGroupThatHasShrunkSplitsAgain(t *testing.T) {
 	ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 3)
 	together(t, 3, func(i int) error {
@@ -147,7 +148,8 @@ func TestAGroupThatHasShrunkSplitsAgain(t *testing.T) {
 	})
 }
 
-// The others have split already, and wait for the member, whichever color it would have had.
+// The others have already called Split and wait for the member, whatever its color would have
+// been.
 func TestASplitFailsWithTheNameOfAMemberThatDoesNotCome(t *testing.T) {
 	for what, leave := range map[string]func(g *weft.Group, p *weft.Process) error{
 		"closes the group":   func(g *weft.Group, _ *weft.Process) error { return g.Close() },
@@ -201,7 +203,7 @@ func TestAGroupSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// A process that gives a split up leaves the group, as with every operation.
+// A process that gives up a split leaves the group, as with every operation.
 func TestASplitWhoseContextEndsIsGivenUpByAll(t *testing.T) {
 	ctx, groups, procs := crowd(t, on(weft.Config{Link: weft.NewSwitch().Link()}), 2, 3)
 	over, cancel := context.WithCancel(ctx)
@@ -226,7 +228,7 @@ func TestASplitWhoseContextEndsIsGivenUpByAll(t *testing.T) {
 	})
 }
 
-// Four processes split into the even and the odd ones, and each half adds up what it has.
+// Four processes split into the even and the odd ranks, and each half adds up its values.
 func ExampleGroup_Split() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -8,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// Segmentation offload can be switched off for programs that embed their NIC, without their doing.
+// A user can switch off segmentation offload for programs that embed their NIC, without a change
+// of the programs.
 func TestTheEnvironmentSwitchesSegmentationOffloadOff(t *testing.T) {
 	batched := func() uint64 {
 		ctx, a, b := pair(t, on(weft.Config{}))
@@ -43,7 +44,7 @@ func TestTheEnvironmentSwitchesSegmentationOffloadOff(t *testing.T) {
 	}
 }
 
-// Beside AF_XDP there is a UDP socket, and it obeys the same switch.
+// An AF_XDP link also has a UDP socket, and this socket obeys the same switch.
 func TestTheEnvironmentSwitchesSegmentationOffloadOffBesideAFXDP(t *testing.T) {
 	for environment, want := range map[string]bool{"false": true, "true": false} {
 		bed := newBed(t, testbed.Config{Hosts: 2})

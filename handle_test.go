@@ -123,7 +123,8 @@ func TestAHandleKeepsItsValueInBinaryForm(t *testing.T) {
 	}
 }
 
-// A text or bytes that no program has written are an invalid argument, and the error says what is expected.
+// A text or bytes that no program wrote are an invalid argument, and the error says what is
+// expected.
 func TestMalformedTextsAreInvalidArguments(t *testing.T) {
 	var name weft.Name
 	var id weft.NICID

@@ -34,10 +34,10 @@ type Inbox struct {
 	from  Name         // the sender of the last message
 	addr  Address      // the address of that sender
 
-	sender uint64 // the number of the sender that from and addr are
+	sender uint64 // number of the sender that from and addr describe
 }
 
-// senders numbers the senders of all Inboxes, anew each time that one changes.
+// senders numbers the senders of all Inboxes. Each change of sender takes a new number.
 var senders atomic.Uint64
 
 // Inbox opens an Inbox for messages from the process with the name sender, or from any process if
@@ -72,8 +72,8 @@ func (b *Inbox) Next(ctx context.Context) (m Message, err error) {
 // Message. For a short message, this copy takes about half of the time of a receive. If NextInto
 // fails with an error other than [ErrTruncated], it does not change *m.
 //
-// Between calls, leave *m as NextInto wrote it, or zero it: NextInto writes From and Addr only if the
-// sender differs from the last one.
+// Between calls, leave *m as NextInto wrote it, or zero it: NextInto writes From and Addr only if
+// the sender differs from the last one.
 func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 	if err := ctx.Err(); err != nil {
 		return &OpError{Op: "receive", Peer: b.peer, Err: err}
@@ -86,7 +86,7 @@ func (b *Inbox) NextInto(ctx context.Context, m *Message) error {
 		b.from, b.addr = b.names.name(&b.half.From), Address{NICID(b.half.NIC), b.half.Slot, b.half.Gen}
 		b.sender = senders.Add(1)
 	}
-	if m.sender != b.sender { // it is written only if it differs, which costs less
+	if m.sender != b.sender { // written only if it differs, which costs less
 		m.From, m.Addr, m.sender = b.from, b.addr, b.sender
 	}
 	m.Tag, m.Len, m.Full, m.token = Tag(b.half.Tag&vni.TagMask), b.half.Len, int(b.half.Full), b.half.Token

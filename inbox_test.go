@@ -69,13 +69,14 @@ func TestManyMessagesArriveInTheirOrder(t *testing.T) { // decision 5
 				for i := range messages {
 					messages[i] = fmt.Append(nil, c*many+i)
 				}
-				messages[many/2] = append(messages[many/2], make([]byte, c*1000)...) // some are long
+				// Some are long.
+				messages[many/2] = append(messages[many/2], make([]byte, c*1000)...)
 				if k, err := p.Peer(q.Name()).SendMany(ctx, 1, messages); err != nil || k != many {
 					sent <- fmt.Errorf("%d of %d were sent: %w", k, many, err)
 					return
 				}
 				for i := range messages {
-					clear(messages[i]) // they are ours again
+					clear(messages[i]) // the caller may use them again
 				}
 			}
 			sent <- nil
@@ -106,7 +107,8 @@ func TestManyMessagesLeaveBesideThoseThatAnotherProcessHolds(t *testing.T) {
 		}
 		holder, sender, one, other := attach(2, "holder"), attach(2, "sender"), attach(0, "one"), attach(1, "other")
 		in, from := inbox(t, other, sender.Name(), 1, 0), inbox(t, one, holder.Name(), 1, 0)
-		for _, p := range []*weft.Process{holder, sender} { // by the queue, which opens the pairs
+		// By the command queue, which opens the pairs.
+		for _, p := range []*weft.Process{holder, sender} {
 			for _, to := range []weft.Name{one.Name(), other.Name()} {
 				if _, err := p.WaitName(ctx, to); err != nil {
 					t.Fatal(err)
@@ -120,7 +122,8 @@ func TestManyMessagesLeaveBesideThoseThatAnotherProcessHolds(t *testing.T) {
 		if err := toOther.SendDelivered(ctx, 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		const rounds = limits.Contexts / 2 // none waits for an end: all may be under way at a time, where frames are lost
+		// No send waits for its end. If frames are lost, all sends may be in flight at once.
+		const rounds = limits.Contexts / 2
 		for range rounds {
 			if err := toOne.StartSend(new(weft.Op), 1, []byte("held")); err != nil {
 				t.Fatal(err)
@@ -156,14 +159,15 @@ func TestSendManySaysWhatItHasSent(t *testing.T) {
 		if sent, err := toQ.SendMany(ctx, 1, nil); sent != 0 || err != nil {
 			t.Errorf("nothing: %d, %v", sent, err)
 		}
-		// The first message of all waits until the pair is open, and may arrive although its SendMany says that it failed.
+		// The very first message waits until the pair is open, and may arrive although its
+		// SendMany fails.
 		if err := toQ.SendDelivered(ctx, 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := q.Recv(ctx, p.Name(), 1, nil); err != nil {
 			t.Fatal(err)
 		}
-		messages[1] = make([]byte, 1<<20) // it is not received
+		messages[1] = make([]byte, 1<<20) // q does not receive it
 		given, giveUp := context.WithCancel(ctx)
 		go func() {
 			if _, err := q.Recv(ctx, p.Name(), 1, make([]byte, 1)); err != nil {
@@ -260,7 +264,8 @@ func TestAnInboxEndsWithItsSenderAndWithItsProcess(t *testing.T) { // decision 7
 		ctx, p, q := pair(t, n)
 		toQ := p.Peer(q.Name())
 		in := inbox(t, q, p.Name(), 1, 0)
-		// Its receive is posted by the first Next. One for a name that no process has any more waits for the next process of that name.
+		// The first Next posts the receive of the Inbox. A receive for a name that no process has
+		// any more waits for the next process with that name.
 		if err := toQ.SendDelivered(ctx, 1, []byte("words")); err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +290,8 @@ func TestAnInboxEndsWithItsSenderAndWithItsProcess(t *testing.T) { // decision 7
 			_, err := other.Next(ctx)
 			ended <- err
 		}()
-		time.Sleep(time.Millisecond) // it waits by now, or finds the process closed: either must end it
+		// Next waits by now, or finds the process closed: in both cases it must end.
+		time.Sleep(time.Millisecond)
 		if err := q.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +306,7 @@ func TestAnInboxWhoseBatchWasFullWhenItsSenderWentSaysSoWhenAllIsRead(t *testing
 		ctx, p, q := pair(t, n)
 		toQ := p.Peer(q.Name())
 		in := inbox(t, q, p.Name(), 1, 0)
-		const many = 5000 // more than a batch has
+		const many = 5000 // more than fit in a batch
 		messages := make([][]byte, many)
 		sent := make(chan error, 1)
 		go func() {
@@ -308,7 +314,7 @@ func TestAnInboxWhoseBatchWasFullWhenItsSenderWentSaysSoWhenAllIsRead(t *testing
 			sent <- errors.Join(err, toQ.SendDelivered(ctx, 1, []byte("the last")), p.Close())
 		}()
 		for i := range many + 1 {
-			if i == many/2 { // all has come by now that will, or waits for credit
+			if i == many/2 { // by now every message has arrived or waits for credit
 				time.Sleep(10 * time.Millisecond)
 			}
 			if _, err := in.Next(ctx); err != nil {
@@ -324,7 +330,8 @@ func TestAnInboxWhoseBatchWasFullWhenItsSenderWentSaysSoWhenAllIsRead(t *testing
 	})
 }
 
-// The sender of one Inbox has ended, and another Inbox takes the receive context before the first is asked again, or closed.
+// The sender of one Inbox ends. Then another Inbox takes the receive context, before the program
+// asks the first Inbox again or closes it.
 func TestAnInboxLeavesItsContextToAnotherWhenItsSenderHasEnded(t *testing.T) { // decision 7
 	for _, closed := range []bool{false, true} {
 		ctx := t.Context()
@@ -357,13 +364,14 @@ func TestAnInboxLeavesItsContextToAnotherWhenItsSenderHasEnded(t *testing.T) { /
 		}
 		first, second := inbox(t, q, a.Name(), weft.AnyTag, 0), inbox(t, q, b.Name(), weft.AnyTag, 0)
 		send(a, "one")
-		gets(first, "one") // with the first Next its receive is posted
+		gets(first, "one") // the first Next posts the receive
 		send(a, "two")
 		var gone weft.Op
 		if err := q.StartRecv(&gone, a.Name(), 9, make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
-		others := make([]weft.Op, 63) // they take every other receive context; gone goes the straight way
+		// These take every other receive context; gone takes the direct path.
+		others := make([]weft.Op, 63)
 		for i := range others {
 			if err := q.StartRecvDatagram(&others[i], 7, make([]byte, 10)); err != nil {
 				t.Fatal(err)
@@ -389,7 +397,7 @@ func TestAnInboxLeavesItsContextToAnotherWhenItsSenderHasEnded(t *testing.T) { /
 			}
 		}
 		long := strings.Repeat("x", 50_000)
-		for range 40 { // the NIC has to look how far the ring was read
+		for range 40 { // the NIC has to check how far the ring was read
 			send(b, long)
 			gets(second, long)
 		}

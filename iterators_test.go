@@ -11,7 +11,7 @@ import (
 
 func TestInboxAllGoesOnAfterATruncatedMessageAndEndsWithItsContext(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
-	const size = 256 << 10 // the least that an Inbox keeps
+	const size = 256 << 10 // the minimum that an Inbox keeps
 	in, err := b.Inbox(a.Name(), 1, size)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestInboxAllGoesOnAfterATruncatedMessageAndEndsWithItsContext(t *testing.T)
 		case errors.Is(err, context.Canceled):
 			last = err
 			ended++
-			continue // the sequence ends all the same
+			continue // the iterator still ends
 		case err != nil && (!errors.Is(err, weft.ErrTruncated) || m.Full <= size):
 			t.Errorf("a message of %d bytes: %v", m.Full, err)
 		case err == nil && m.Full > size:
@@ -62,7 +62,7 @@ func TestInboxAllGoesOnAfterATruncatedMessageAndEndsWithItsContext(t *testing.T)
 	if err := a.Send(ctx, b.Name(), 1, []byte("last")); err != nil {
 		t.Fatal(err)
 	}
-	for m, err := range in.All(ctx) { // a loop may end the sequence
+	for m, err := range in.All(ctx) { // a loop may end the iteration early
 		if err != nil || string(m.Data) != "last" {
 			t.Errorf("a later sequence returns %q, %v", m.Data, err)
 		}

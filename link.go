@@ -52,7 +52,7 @@ func NewSwitch() *Switch { return &Switch{mem.NewSwitch(mem.Config{})} }
 // already on the switch, and those NICs get to know the new NIC. So [Config.Nodes] can stay empty.
 func (s *Switch) Link() Link {
 	if s == nil {
-		s = new(Switch) // NewSwitch has not made it: OpenNIC says so
+		s = new(Switch) // NewSwitch did not make it; OpenNIC returns the error
 	}
 	return Link{sw: s}
 }
@@ -60,8 +60,8 @@ func (s *Switch) Link() Link {
 // linkKind describes a kind of link, and the addresses of such a link.
 type linkKind struct{ link, address string }
 
-// kindOf returns the kind of link to which an address belongs. A frame to an address of another kind
-// would go to an invented host.
+// kindOf returns the kind of link to which an address belongs. A frame to an address of another
+// kind would go to an invented host.
 func kindOf(a netip.AddrPort) linkKind {
 	switch {
 	case shm.Is(a):
@@ -72,7 +72,7 @@ func kindOf(a netip.AddrPort) linkKind {
 	return linkKind{"a link of UDP or XDP", "one of a host, such as 10.0.0.1:7000"}
 }
 
-// others returns the addresses of the NICs on the switch, but for one.
+// others returns the addresses of the NICs on the switch, except own.
 func (s *Switch) others(own netip.AddrPort) []netip.AddrPort {
 	if s == nil {
 		return nil

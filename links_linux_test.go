@@ -15,14 +15,15 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// The other causes are those of TestALinkThatCannotBeHadIsRefusedWithTheCause.
+// TestALinkThatCannotBeHadIsRefusedWithTheCause covers the other causes.
 func TestAFXDPIsRefusedToWhoHasNoPrivilegesWithTheCause(t *testing.T) {
 	bed := newBed(t, testbed.Config{Hosts: 1})
 	config, err := json.Marshal(weft.Config{Name: weft.Name{App: "a"}, ID: 1, Link: weft.XDP(fmt.Sprintf("%v:0", bed.Host(0).Addr()))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a NIC that opens would never end
+	// A NIC that opens would run for ever.
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	nobody := bed.Host(0).Command(ctx, "/proc/self/exe")
 	nobody.Env = append(os.Environ(), echoVariable+"="+string(config))

@@ -14,20 +14,20 @@ import (
 	"github.com/weftnet/weft/internal/testbed"
 )
 
-// network is a way in which the NICs of one test are joined.
+// network describes how the NICs of one test are connected.
 type network struct {
-	weft.Config                  // of each NIC; of one on a host of its own, Listen is but the prefix of its address
-	bed         *testbed.Testbed // hosts for a NIC each; nil: all NICs are on this one
-	used        int              // of the hosts
+	weft.Config                  // of each NIC; on its own host, Link is a prefix
+	bed         *testbed.Testbed // a host for each NIC; nil: all NICs are on this host
+	used        int              // number of hosts in use
 }
 
-// onSwitch reports whether a Switch joins the NICs, which are then of one program.
+// onSwitch reports whether a Switch connects the NICs. Such NICs belong to one program.
 func (n *network) onSwitch() bool { return n.Link.String() == "switch" }
 
-// on is a network of NICs on this host.
+// on returns a network of NICs on this host.
 func on(cfg weft.Config) *network { return &network{Config: cfg} }
 
-// host is where the next NIC belongs, nil for this host, and the address at which it listens there.
+// host returns the host for the next NIC, or nil for this host, and the NIC's address there.
 func (n *network) host() (h *testbed.Host, listen string) {
 	if n.bed == nil {
 		return nil, n.Link.String()
@@ -37,7 +37,7 @@ func (n *network) host() (h *testbed.Host, listen string) {
 	return h, fmt.Sprintf("%v%v:7700", n.Link, h.Addr())
 }
 
-// add opens one more NIC, where it belongs.
+// add opens one more NIC on its host.
 func (n *network) add(t testing.TB, open func(c weft.Config) error) {
 	t.Helper()
 	c := n.Config
@@ -89,7 +89,7 @@ func pair(t testing.TB, n *network) (ctx context.Context, a, b *weft.Process) {
 	return ctx, a, b
 }
 
-// hosts opens several NICs, each of which knows those before it.
+// hosts opens several NICs. Each NIC knows the NICs before it.
 func hosts(t testing.TB, n *network, many int) (all []*weft.NIC) {
 	t.Helper()
 	t.Cleanup(func() { closeAll(t, all) })
@@ -107,7 +107,8 @@ func hosts(t testing.TB, n *network, many int) (all []*weft.NIC) {
 	return all
 }
 
-// closeAll closes NICs at the same time: one whose last frames are lost waits for an answer, and so may the next.
+// closeAll closes NICs concurrently: a NIC whose last frames are lost waits for an answer, and so
+// may the next.
 func closeAll(t testing.TB, all []*weft.NIC) {
 	t.Helper()
 	together(t, len(all), func(i int) error { return all[i].Close() })
@@ -116,13 +117,14 @@ func closeAll(t testing.TB, all []*weft.NIC) {
 // mostHosts is how many NICs a test on all links may have.
 const mostHosts = 4
 
-// links runs a test on every link: as it is, and where frames are lost, doubled, reordered and damaged. A link that
-// promises none of that takes its promise back then (decision 12).
+// links runs a test on every link: without faults, and with frames that are lost, duplicated,
+// reordered and damaged. With faults, a link that promises none of these takes back its promise
+// (decision 12).
 func links(t *testing.T, test func(t *testing.T, n *network)) {
 	bad := &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}
 	for _, l := range []struct {
 		name   string
-		link   weft.Link // shared memory and AF_XDP are had on Linux alone
+		link   weft.Link // shared memory and AF_XDP exist only on Linux
 		faults *weft.Faults
 		bed    *testbed.Config
 	}{
@@ -150,7 +152,7 @@ func links(t *testing.T, test func(t *testing.T, n *network)) {
 	t.Run("switch", func(t *testing.T) { test(t, on(weft.Config{Link: weft.NewSwitch().Link()})) })
 }
 
-// newBed makes hosts for a test, which is skipped where none may be made.
+// newBed makes hosts for a test. It skips the test if the hosts cannot be made.
 func newBed(t *testing.T, c testbed.Config) *testbed.Testbed {
 	t.Helper()
 	bed, err := testbed.New(c)
@@ -164,7 +166,7 @@ func newBed(t *testing.T, c testbed.Config) *testbed.Testbed {
 	return bed
 }
 
-// A link that is asked for by name is had or refused, with the cause.
+// A link that is requested by name is opened, or refused with the cause.
 func TestALinkThatCannotBeHadIsRefusedWithTheCause(t *testing.T) {
 	for link, want := range map[weft.Link]string{
 		weft.XDP("127.0.0.1:0"): "127.0.0.1",

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a daemon logs of its link is told to a program that embeds its NIC.
+// A program that embeds its NIC gets the same information about its link that a daemon logs.
 func TestTheLinkExplainsItselfToWhoeverEmbedsANIC(t *testing.T) {
 	said := make(chan string, 1)
 	c := Config{Log: SaidLog(func(text string) { said <- text })}
@@ -20,7 +20,7 @@ func TestTheLinkExplainsItselfToWhoeverEmbedsANIC(t *testing.T) {
 
 	held := make(chan struct{})
 	c.Log = SaidLog(func(text string) { <-held; said <- text })
-	c.later()("another way") // does not wait for the log
+	c.later()("another way") // must not wait for the log
 	close(held)
 	if got := <-said; got != "link: another way" {
 		t.Errorf("the link says %q later", got)

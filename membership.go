@@ -64,7 +64,9 @@ func (p *Process) joinAll(ctx context.Context, all []Membership) error {
 		})
 	}
 	joins.Wait()
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil && !errors.Is(err, context.Canceled) }); i >= 0 {
+	if i := slices.IndexFunc(errs, func(err error) bool {
+		return err != nil && !errors.Is(err, context.Canceled)
+	}); i >= 0 {
 		return errs[i]
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -107,7 +107,7 @@ func TestEmbeddedNICsHavePositionsOnATorus(t *testing.T) { // QNIX-52
 			var h *weft.NIC
 			n.add(t, func(c weft.Config) (err error) {
 				if i == 0 {
-					refusesPositions(t, c) // and lets go of what its link has taken
+					refusesPositions(t, c) // and releases the resources of its link
 				}
 				c.Nodes, c.Position = nodes, weft.Position{X: i % side, Y: i / side, Width: side, Height: side}
 				h, err = weft.OpenNIC(t.Context(), c)

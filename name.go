@@ -9,7 +9,7 @@ import (
 // Name is the name of a process: an application and an index, written "app/3". At most one live
 // process of the fabric has a given name. The zero Name is [AnyProcess].
 type Name struct {
-	App   string // 1 to 24 characters: a–z, 0–9, '.', '_', '-'; not "nic" or "program", which NICs use
+	App   string // 1 to 24 characters: a–z, 0–9, '.', '_', '-'; not "nic" or "program"
 	Index uint32 // distinguishes the processes of an application
 }
 

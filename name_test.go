@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// An Event of a NIC, and a Message of a sender whose name is not known here, have no name.
+// An Event about a NIC has no name. A Message has no name if the sender's name is not known here.
 func TestWhatWasWrittenWithoutANameCanBeReadAgain(t *testing.T) {
 	for _, from := range []weft.Name{{}, {App: "any"}, {App: "a", Index: 3}} {
 		text, err := json.Marshal(weft.Message{From: from, Addr: weft.Address{NIC: 1}, Tag: 7})

@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Names that meet in one place of the cache are told apart, whether they were learnt from a send or from a receive.
+// Names that share one place of the cache stay distinct, whether they came from a send or from a
+// receive.
 func TestNamesThatMeetInTheCacheStayApart(t *testing.T) {
 	var c nameCache
 	names := []Name{{"alpha", 1}, {"alpha", 65}, {"a", 1}, {"aleph", 129}, {"beta", 0}}

@@ -43,8 +43,8 @@ type NIC struct {
 	site   *deploy.Site      // loads programs
 	log    *slog.Logger      // nil: no log
 
-	unfollow func()             // ends what keeps the link attached
-	resident *resident.Programs // programs in the driver of the link; nil: the link cannot run programs
+	unfollow func()             // ends the work that keeps the link attached
+	resident *resident.Programs // programs in the link's driver; nil: the link cannot run any
 
 	mu       sync.Mutex
 	procs    map[*Process]struct{}
@@ -62,19 +62,19 @@ type NIC struct {
 // the NIC. If some of the nodes in cfg.Nodes do not answer, Open waits for their answers for at
 // most half a second.
 //
-// Open fails with [ErrNameTaken] if another process of the fabric has the name, and with [ErrNameLost]
-// if that process is a newer process of this process's rank; see [Process.World]. It fails with
-// [ErrBadArgument] if the configuration or a variable of the environment is invalid, with
-// [ErrNoLauncher] if cfg.Name is empty and no launcher started the program, and with a [GroupError]
-// if the process cannot join a group. Other errors come from the system, for example if an address
-// is in use.
+// Open fails with [ErrNameTaken] if another process of the fabric has the name, and with
+// [ErrNameLost] if that process is a newer process of this process's rank; see [Process.World].
+// It fails with [ErrBadArgument] if the configuration or a variable of the environment is
+// invalid, with [ErrNoLauncher] if cfg.Name is empty and no launcher started the program, and
+// with a [GroupError] if the process cannot join a group. Other errors come from the system, for
+// example if an address is in use.
 //
-// If cfg.Name is empty, the launcher has a PMI-1 server, and cfg.Nodes is empty, Open needs no further
-// configuration: the NICs of all ranks learn each other's addresses from this server. Unless the
-// configuration or $WEFT_FABRIC_FILE names a fabric key, or Plain is set, rank 0 draws a key for this
-// job, and the other ranks get it from the server. If cfg.Link is empty and the ranks are on several
-// hosts, the NIC listens at the address of its host. Open takes over the connection to the server, so
-// an MPI library in the same program cannot use it.
+// If cfg.Name is empty, the launcher has a PMI-1 server, and cfg.Nodes is empty, Open needs no
+// further configuration: the NICs of all ranks learn each other's addresses from this server.
+// Unless the configuration or $WEFT_FABRIC_FILE names a fabric key, or Plain is set, rank 0 draws
+// a key for this job, and the other ranks get it from the server. If cfg.Link is empty and the
+// ranks are on several hosts, the NIC listens at the address of its host. Open takes over the
+// connection to the server, so an MPI library in the same program cannot use it.
 //
 // If a program is killed and restarted, Open may fail with [ErrNameTaken] until the fabric notices
 // that the earlier NIC is gone. The fabric notices within 10 s, or within twice
@@ -136,7 +136,8 @@ func openNIC(cfg Config, d link.Driver) (n *NIC, err error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	n.id = NICID(ec.ID)
-	ec.HearsayFromPeers = true // one node is enough to join: peers hold the fabric key, or a plain link is private
+	// One node is enough to join: peers hold the fabric key, or a plain link is private.
+	ec.HearsayFromPeers = true
 	caps := d.Caps()
 	if caps.ReceiveBuffer != nil {
 		ec.ReceiveCapacity = uint64(caps.ReceiveBuffer())
@@ -174,9 +175,10 @@ func (n *NIC) ID() NICID { return n.id }
 // Addr returns the address at which the NIC listens. Other NICs can use this address as Node.Addr.
 func (n *NIC) Addr() string { return n.addr }
 
-// AddNode tells the NIC about another NIC. If node.Addr has a host name, AddNode looks up the host
-// name. AddNode fails with [ErrBadArgument] if the node is malformed, has the NIC's own id, or has an
-// address of another kind than the NIC's link, and with [ErrClosed] if the NIC is closed.
+// AddNode tells the NIC about another NIC. If node.Addr has a host name, AddNode looks up the
+// host name. AddNode fails with [ErrBadArgument] if the node is malformed, has the NIC's own id,
+// or has an address of another kind than the NIC's link. It fails with [ErrClosed] if the NIC is
+// closed.
 func (n *NIC) AddNode(node Node) error {
 	if err := n.alive(); err != nil {
 		return err
@@ -379,7 +381,9 @@ func newSegment() (*vni.Segment, error) {
 }
 
 // register registers a process with the engine, which then serves it.
-func (n *NIC) register(ctx context.Context, name vni.Name, seg *vni.Segment, life vni.Life) (slot uint16, gen uint32, err error) {
+func (n *NIC) register(
+	ctx context.Context, name vni.Name, seg *vni.Segment, life vni.Life,
+) (slot uint16, gen uint32, err error) {
 	slot, err = n.driver.Take(os.Getpid())
 	if err != nil {
 		return 0, 0, err
@@ -436,6 +440,7 @@ func (n *NIC) shut() error {
 		errs = append(errs, n.resident.Close())
 	}
 	errs = append(errs, n.poller.Close())
-	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) }) // in Do, as Counters uses the link
+	// In Do, because Counters uses the link.
+	n.poller.Do(func(clock.Time) { errs = append(errs, n.link.Close()) })
 	return errors.Join(errs...)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/link/mem"
 )
 
-// duringAttach is a context that calls a function when Attach waits for the NIC to take the process in.
+// duringAttach is a context that calls a function when Attach waits for the NIC to register the
+// process.
 type duringAttach struct {
 	context.Context
 	once sync.Once
@@ -41,7 +42,7 @@ func TestAProcessThatAttachesWhileItsNICClosesIsClosedToo(t *testing.T) {
 		close(waits)
 	}}
 	var p *Process
-	n.poller.Do(func(clock.Time) { // so that the NIC takes nothing in before Attach waits for it
+	n.poller.Do(func(clock.Time) { // inside Do, the NIC registers no process before Attach waits
 		go func() {
 			var err error
 			p, err = n.Attach(c, Name{App: "late"})
@@ -61,7 +62,8 @@ func TestAProcessThatAttachesWhileItsNICClosesIsClosedToo(t *testing.T) {
 	}
 }
 
-// slowLink takes until another call has returned to close, or a while if that one waits for it.
+// slowLink closes only after another call has returned, or after 50 ms if that call waits for
+// slowLink.
 type slowLink struct {
 	link.Driver
 	closing chan struct{}
@@ -111,7 +113,8 @@ func TestEveryCloseReturnsWhenTheNICHasEnded(t *testing.T) {
 	}
 }
 
-// What a NIC has counted can be asked for at any time. The race detector looks whether the link, which has counted some of it, is closed meanwhile.
+// The counters of a NIC can be read at any time. Some counters belong to the link, so the race
+// detector checks that the link is not closed while they are read.
 func TestTheCountersOfANICAreReadWhileItCloses(t *testing.T) {
 	for what, cfg := range map[string]Config{"memory": {Link: NewSwitch().Link()}, "UDP": {Link: UDP("127.0.0.1:0")}} {
 		for range 5 {

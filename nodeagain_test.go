@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A program that begins anew at its address has another NIC, with another id unless its configuration has one. A NIC that knows no more of it than the address
-// finds it again, though the program knows no other.
+// A program that restarts at its address has a new NIC. The NIC has a new id unless the program's
+// configuration sets the id. A NIC that knows only the address finds the new NIC, although the
+// new NIC knows no other.
 func TestANodeNamedByItsAddressMayBecomeAnotherNIC(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Frames to an address of another kind would go to an invented host, and the node would be silent.
+// Frames to an address of another kind would go to an invented host, and the node would be
+// silent.
 func TestANodeHasAnAddressOfTheKindThatTheLinkHas(t *testing.T) {
 	sw := weft.NewSwitch()
 	onSwitch, err := weft.OpenNIC(t.Context(), weft.Config{Link: sw.Link()})

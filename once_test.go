@@ -17,8 +17,10 @@ import (
 	"testing"
 )
 
-// onceRules are the rules of the core that must stand in one place each: what, the objects that stand for it, and the functions of
-// the packages below that write such a field or call such a function. A new place to do one of these things is a mistake, or a row here.
+// onceRules lists the rules of the core that must be implemented in one place each. A row holds
+// the rule, the objects that stand for it, and the functions in the packages below that write
+// such a field or call such a function. A new place that does one of these things is a mistake,
+// or needs a new row here.
 var onceRules = []struct {
 	what    string
 	objects []string // "package.Type.field", "package.Type.method" or "package.Function"
@@ -40,7 +42,7 @@ var onceRules = []struct {
 	{"calls a filter", []string{"nic.guard.filter"}, []string{"nic.Engine.drops"}},
 }
 
-// oncePackages are looked through.
+// oncePackages lists the packages that the test examines.
 var oncePackages = []string{"internal/rel", "internal/nic"}
 
 func TestEachRuleOfTheCoreStandsInOnePlace(t *testing.T) {
@@ -60,19 +62,19 @@ func TestEachRuleOfTheCoreStandsInOnePlace(t *testing.T) {
 	}
 }
 
-// uses says of each field by which functions it is written, and of each function by which it is called.
+// uses records which functions write each field, and which functions call each function.
 type uses struct {
 	exists map[string]bool
 	by     map[string][]string
 }
 
-// goPackage is a row of go list.
+// goPackage is one package in the output of go list.
 type goPackage struct {
 	ImportPath, Export, Dir string
 	GoFiles                 []string
 }
 
-// goExports lists packages of this module and those that they import, with the files for the type checker.
+// goExports lists packages of this module and their imports, with the files for the type checker.
 func goExports(t *testing.T, packages []string) map[string]goPackage {
 	t.Helper()
 	args := []string{"list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles"}
@@ -141,7 +143,8 @@ func usesOf(t *testing.T, packages []string) uses {
 	return u
 }
 
-// look enters what one function writes and calls. An address that is taken counts as written.
+// look records the fields that one function writes and the functions that it calls. If a function
+// takes the address of a field, the field counts as written.
 func (u *uses) look(info *types.Info, by string, body ast.Node) {
 	enter := func(e ast.Expr) {
 		switch e := ast.Unparen(e).(type) {
@@ -176,19 +179,19 @@ func (u *uses) look(info *types.Info, by string, body ast.Node) {
 	})
 }
 
-// selected is the name of a field or method by the type that has it.
+// selected returns the name of a field or method, prefixed by the type that declares it.
 func selected(s *types.Selection) string {
 	if s.Kind() != types.FieldVal {
 		return objectName(s.Obj())
 	}
 	t := s.Recv()
-	for _, i := range s.Index()[:len(s.Index())-1] { // through embedded ones
+	for _, i := range s.Index()[:len(s.Index())-1] { // through embedded fields
 		t = deref(t).Underlying().(*types.Struct).Field(i).Type()
 	}
 	return fmt.Sprintf("%s.%s", typeName(t), s.Obj().Name())
 }
 
-// objectName is the name of a function or method.
+// objectName returns the name of a function or method.
 func objectName(o types.Object) string {
 	f, ok := o.(*types.Func)
 	if !ok || f.Pkg() == nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// An Op that has not been begun, or whose start has failed, is no operation: it ends at once, and says why.
+// An Op that was never begun, or whose start failed, holds no operation: its calls return an
+// error at once.
 func TestAnOpThatHasNotBegunIsRefused(t *testing.T) {
 	ctx, p, _ := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()}))
 	var never, failed weft.Op
@@ -28,7 +29,8 @@ func TestAnOpThatHasNotBegunIsRefused(t *testing.T) {
 	}
 }
 
-// Decision 16, as the program sees it: an Op that is used again, and the name of a sender that is known.
+// The test covers decision 16 as the program sees it: an Op that is used again, and the name of a
+// known sender.
 func TestOperationsThatBeginInAUsedOpAllocateNothing(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		if testing.Short() && !n.onSwitch() {

@@ -18,8 +18,9 @@ import (
 // [ErrStaleGeneration]. If the NIC of that process was closed too, they fail with [ErrUnreachable]
 // after Config.UnreachableAfter. These operations never reach a later process with the same name.
 //
-// The promises are the same for both kinds of Peer. Messages to one process keep their order even if
-// some are sent through a Peer made from a name, and others through a Peer made from an address.
+// The promises are the same for both kinds of Peer. Messages to one process keep their order even
+// if some are sent through a Peer made from a name, and others through a Peer made from an
+// address.
 type Peer struct {
 	p  *port
 	k  *knownName // nil: the Peer was made from an address
@@ -92,8 +93,8 @@ func errNoPeer(op string) error {
 // nothing about a NIC that lies.
 //
 // Alive fails with [ErrProcessGone] or [ErrStaleGeneration] if the process has ended, with
-// [ErrNameUnknown] if no process has the peer's name, and with [ErrUnreachable] if the NIC is silent
-// for Config.UnreachableAfter.
+// [ErrNameUnknown] if no process has the peer's name, and with [ErrUnreachable] if the NIC is
+// silent for Config.UnreachableAfter.
 func (r Peer) Alive(ctx context.Context) error {
 	if r.p == nil {
 		return errNoPeer("ask")

@@ -149,7 +149,7 @@ func TestAPeerReachesOnlyItsOwnRegions(t *testing.T) {
 		"by name": a.Peer(b.Name()), "by address": a.PeerAt(b.Address()),
 		"by name of a port": port.Peer(b.Name()), "by address of a port": port.PeerAt(b.Address()),
 	} {
-		for range 2 { // also when the name is known
+		for range 2 { // the second time the name is known
 			mustAll(t, what+" with the handle of another process", handleOperations(ctx, peer, third.Handle()), weft.ErrBadArgument)
 			mustAll(t, what+" with the zero handle", handleOperations(ctx, peer, weft.Handle{}), weft.ErrBadArgument)
 			mustAll(t, what, handleOperations(ctx, peer, own.Handle()), nil)
@@ -177,7 +177,8 @@ func TestAPeerReachesOnlyItsOwnRegions(t *testing.T) {
 	}
 }
 
-// A name may move to a new process. The Peer then accepts that one's handles and none of the old process.
+// A name may pass to a new process. The Peer then accepts the handles of the new process, and no
+// handle of the old process.
 func TestAPeerFollowsItsNameToANewProcess(t *testing.T) {
 	for seed := range uint64(20) {
 		f := sim.New(sim.Config{Seed: sim.Seed(seed), NICs: 3})
@@ -222,7 +223,7 @@ func TestAPeerFollowsItsNameToANewProcess(t *testing.T) {
 				}
 			}
 			f.Kill(server)
-			if host != 1 { // the other NICs hear that the name is free
+			if host != 1 { // wait until the other NICs know that the name is free
 				if err := p.Runtime().Sleep(ctx, 100*time.Millisecond); err != nil {
 					return err
 				}
@@ -263,7 +264,7 @@ func TestAPeerFollowsItsNameToANewProcess(t *testing.T) {
 	}
 }
 
-// A datagram goes to the process with a name as to the one at an address.
+// A datagram reaches the process by name as well as by address.
 func TestADatagramGoesByNameAsByAddress(t *testing.T) {
 	for what, config := range map[string]weft.Config{
 		"switch": {Link: weft.NewSwitch().Link()}, "UDP": {Link: weft.UDP("127.0.0.1:0")},
@@ -313,10 +314,10 @@ func startedDatagram(ctx context.Context, to weft.Peer) error {
 	return err
 }
 
-// sentDatagrams numbers datagrams, so that none is taken for another.
+// sentDatagrams numbers the datagrams, so that they are distinct.
 var sentDatagrams atomic.Int64
 
-// mustHearDatagram sends a datagram until one arrives, since each may be lost.
+// mustHearDatagram sends datagrams until one arrives, because each may be lost.
 func mustHearDatagram(t *testing.T, ctx context.Context, what string, send func([]byte) error, at *weft.Process, from weft.Name) {
 	t.Helper()
 	var recv weft.Op
@@ -340,7 +341,7 @@ func mustHearDatagram(t *testing.T, ctx context.Context, what string, send func(
 		if err != nil || m.From != from {
 			t.Fatalf("a datagram %s comes as %+v, %v", what, m, err)
 		}
-		if string(buf[:m.Len]) == data { // else it is an earlier one
+		if string(buf[:m.Len]) == data { // otherwise it is an earlier datagram
 			return
 		}
 	}

@@ -22,7 +22,7 @@ type Process struct {
 	addr       Address
 	nic        *NIC // the embedded NIC; nil with a daemon
 	closeNIC   bool
-	groups     map[string]*Group     // the groups that it joined when it attached
+	groups     map[string]*Group     // the groups that the process joined when it attached
 	world      atomic.Pointer[Group] // the open group of World
 	known      nameCache
 	ports      portsTaken
@@ -30,9 +30,10 @@ type Process struct {
 	askProgram func(context.Context, nicid.ID, *ctl.Program) (*ctl.ProgramReply, error)
 
 	// share makes or finds a segment, and returns the function that releases it.
-	share   func(id uint32, size int) (mem []byte, leave func() error, err error)
-	calls   func() (kicks, wakes uint64) // nil with an embedded NIC
-	leave   func() error                 // makes the NIC forget the process, after every operation has ended
+	share func(id uint32, size int) (mem []byte, leave func() error, err error)
+	calls func() (kicks, wakes uint64) // nil with an embedded NIC
+	// leave makes the NIC forget the process, after every operation has ended.
+	leave   func() error
 	closing sync.Once
 	ended   endErrors
 }

@@ -70,7 +70,9 @@ func TestPutAndGetReachARegionWithoutItsOwner(t *testing.T) { // USNIC-31, USNIC
 			if err := a.Put(ctx, h, (1<<20)-n, want[:n/3], want[n/3:]); err != nil {
 				t.Fatalf("put of %d bytes: %v", n, err)
 			}
-			b.NIC().Counters() // takes the NIC's lock, so that also the race detector sees what is ordered by messages
+			// Counters takes the NIC's lock, so the race detector also sees the order that
+			// messages establish.
+			b.NIC().Counters()
 			if !bytes.Equal(r.Bytes()[(1<<20)-n:], want) {
 				t.Fatalf("put of %d bytes: the region has others", n)
 			}
@@ -141,7 +143,7 @@ func TestAReceiveWhoseContextEndsLosesNothing(t *testing.T) { // decision 9
 				}
 			}
 		}()
-		defer func() { <-sent }() // b must not end before its NIC has acknowledged the last
+		defer func() { <-sent }() // b must not end before its NIC has acknowledged the last message
 		buf := make([]byte, messages*37)
 		for next := 0; next < messages; {
 			short, cancel := context.WithTimeout(ctx, time.Duration(1+next%7)*50*time.Microsecond)
@@ -206,10 +208,13 @@ func TestWhoWaitsForAProcessThatEndsIsTold(t *testing.T) {
 		}
 		var send weft.Op
 		toC := a.Peer(c.Name())
-		if err := toC.StartSendDelivered(&send, 1, make([]byte, 1<<20)); err != nil { // long, and not received
+		// The message is long, and is not received.
+		if err := toC.StartSendDelivered(&send, 1, make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)
 		}
-		if err := toC.SendDelivered(ctx, 2, nil); err != nil { // by the queue, behind those two: both are under way
+		// This send takes the command queue behind the two operations before, so both are in
+		// flight.
+		if err := toC.SendDelivered(ctx, 2, nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Close(); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// A process loads a program into its NIC, talks to it from there and from another NIC, and hears from it.
+// A process loads a program into its NIC, exchanges messages with it from there and from another
+// NIC, and receives its output.
 func TestAProcessLoadsAProgramAndTalksToIt(t *testing.T) { // PANIC-19, PANIC-22
 	m, err := pdl.Compile("double.pdl", []byte(`PROGRAM double: VAR n; TRIGGERS 1;
 BEGIN END;
@@ -62,7 +63,8 @@ END;`))
 	})
 }
 
-// A program finds another NIC by the name that its node has in the configuration, with its id or, before that is known, by its address.
+// A program finds another NIC by the name of the node in the configuration. It uses the node's id
+// or, before the id is known, the node's address.
 func TestAProgramFindsANodeByItsName(t *testing.T) {
 	ctx, server, client := pair(t, on(weft.Config{}))
 	if err := client.NIC().AddNode(weft.Node{Addr: server.NIC().Addr(), Name: "far"}); err != nil {

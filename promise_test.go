@@ -109,7 +109,7 @@ func TestAttachSaysThatThereIsNoDaemon(t *testing.T) {
 }
 
 func TestANodeThatIsDownIsKnownUntilItIsRemoved(t *testing.T) {
-	_, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()})) // a is among the nodes that b was told of
+	_, a, b := pair(t, on(weft.Config{Link: weft.NewSwitch().Link()})) // b's configuration lists a
 	node := weft.Node{ID: a.NIC().ID(), Addr: a.NIC().Addr()}
 	known := func() (up, all bool) {
 		l, err := b.NIC().Nodes()
@@ -150,7 +150,7 @@ func TestANodeThatIsDownIsKnownUntilItIsRemoved(t *testing.T) {
 	becomes(false, false)
 }
 
-// Each form of a start that has a place for its Op allocates nothing.
+// No start form that uses a given Op allocates memory.
 func TestTheIntoFormsAllocateNothing(t *testing.T) { // P12
 	if testing.Short() {
 		t.Skip("short runs may be for the race detector, with which system calls allocate")

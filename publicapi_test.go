@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// publicPackages are those that users import.
+// publicPackages lists the packages that users import.
 var publicPackages = []string{".", "stream", "netmem", "sim", "program", "parallel"}
 
-// publicMethods bounds how many methods a type may have in `go doc -all`.
+// publicMethods limits the number of methods that a type may have in `go doc -all`.
 var publicMethods = map[string]int{"weft.Process": 45, "weft.Port": 20}
 
 func TestPublicTypesNameNoInternalType(t *testing.T) {
@@ -55,7 +55,8 @@ func TestTheLargestPublicTypesHaveFewMethods(t *testing.T) {
 	}
 }
 
-// A constant whose value another package gives shows only that package's name in its documentation.
+// If a constant takes its value from another package, its documentation shows only the name
+// there, not the value.
 func TestConstantsOfOtherPackagesShowTheirValues(t *testing.T) {
 	eachPublic(t, func(t *testing.T, p *checked) {
 		for _, f := range p.files {
@@ -70,7 +71,7 @@ func TestConstantsOfOtherPackagesShowTheirValues(t *testing.T) {
 	})
 }
 
-// showsValue looks for the value of each constant in its comments.
+// showsValue checks that the comments of each constant contain its value.
 func (p *checked) showsValue(t *testing.T, g *ast.GenDecl, s *ast.ValueSpec) {
 	foreign := false
 	for _, v := range s.Values {
@@ -105,7 +106,7 @@ func hexOf(v constant.Value) string {
 	return "0x" + s
 }
 
-// checked is a package after the type checker has seen it.
+// checked is a package that the type checker has processed.
 type checked struct {
 	types *types.Package
 	files []*ast.File
@@ -123,7 +124,7 @@ func (p *checked) refuse(o types.Object, path []string) {
 	p.look(o.Type(), path)
 }
 
-// declared looks at what a type declaration shows: its right side and its methods.
+// declared checks what a type declaration shows: its right side and its methods.
 func (p *checked) declared(name *types.TypeName, path []string) {
 	if name.IsAlias() {
 		p.look(types.Unalias(name.Type()), path)
@@ -138,7 +139,7 @@ func (p *checked) declared(name *types.TypeName, path []string) {
 	}
 }
 
-// look walks through a type as its documentation shows it.
+// look walks through a type in the same way as its documentation shows it.
 func (p *checked) look(t types.Type, path []string) {
 	switch t := t.(type) {
 	case *types.Named:

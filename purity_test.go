@@ -14,28 +14,33 @@ import (
 	"testing"
 )
 
-// pureFolders hold the protocol, which is a value: input and now give output. They start no goroutine, read no clock,
-// never sleep, make no system call and draw no randomness but from a seed, so that every run can be repeated.
+// pureFolders lists the folders of the protocol. The protocol is a value: its input and the time
+// determine its output. The code in these folders starts no goroutine, reads no clock, never
+// sleeps, makes no system call, and draws randomness only from a seed. So every run can be
+// repeated.
 var pureFolders = []string{
 	"internal/clock", "internal/environ", "internal/freelist", "internal/limits", "internal/mutate", "internal/nicid", "internal/seal", "internal/secret", "internal/trust", "internal/wire", "internal/vni", "internal/driver", "internal/hotel", "internal/rel", "internal/names", "internal/coll", "internal/tree", "internal/relay", "internal/hsn", "internal/paging", "internal/program",
 	"internal/nic",
 	"pdl",
 }
 
-// withoutPurity are folders within those that give the kernel what the others have made.
+// withoutPurity lists folders inside pureFolders whose code passes the results of the others to
+// the kernel.
 var withoutPurity = []string{"pdl/ebpf"}
 
-// impureImports are packages whose use would be such a thing, or would tempt to it. A "/" at the end stands for all below.
+// impureImports lists the packages that do one of these things or tempt a programmer to do so. A
+// "/" at the end stands for all packages below.
 var impureImports = []string{"os", "os/", "net", "net/http", "syscall", "log", "crypto/rand", "golang.org/x/sys/", "math/rand"}
 
-// pureSelectors are the names that a pure package may use of packages that also have others.
+// pureSelectors lists the names that a pure package may use from packages that also have
+// forbidden names.
 var pureSelectors = map[string][]string{
 	"time":         {"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"},
 	"math/rand/v2": {"Rand", "New", "Source", "PCG", "NewPCG", "ChaCha8", "NewChaCha8", "Zipf", "NewZipf"},
 	"runtime":      {"KeepAlive"},
 }
 
-// impurities lists what a file of a pure package does that it may not.
+// impurities lists the violations in a file of a pure package.
 func impurities(name string, src any) ([]string, error) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, name, src, parser.SkipObjectResolution)

@@ -21,14 +21,14 @@ type Message struct {
 	Data []byte
 
 	token  proc.Token
-	sender uint64 // what From and Addr are, as the Inbox that wrote them counts; 0: no Inbox did
+	sender uint64 // the number that an Inbox gave From and Addr; 0: no Inbox wrote them
 }
 
 // IsCall reports whether the message is the request of a [Peer.Call]. The sender of such a message
 // waits for a [Process.Reply].
 func (m *Message) IsCall() bool { return m.token.IsCall() }
 
-// set fills m in place: to return a Message by value is slower.
+// set fills m in place, because returning a Message by value is slower.
 func (m *Message) set(names *nameCache, pm *proc.Message) {
 	m.From = names.name(&pm.From)
 	m.Addr = Address{NICID(pm.NIC), pm.Slot, pm.Gen}
@@ -50,7 +50,8 @@ func (m *Message) set(names *nameCache, pm *proc.Message) {
 // If ctx ends first, Recv returns ctx's error, and no message is lost. If a message is already
 // arriving when ctx ends, Recv returns the message and a nil error.
 func (p *port) Recv(ctx context.Context, sender Name, tag Tag, buf []byte) (m Message, err error) {
-	k := p.names.known(&sender) // inlined, unlike find: a call is 1 % of a round trip over shared memory
+	// known is inlined, unlike find: a call is 1 % of a round trip over shared memory.
+	k := p.names.known(&sender)
 	if k == nil {
 		k = p.names.learn(sender)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/refusal/refusaltest"
 )
 
-// The kernel would end a program that touches a region for which its cgroup has no room.
+// The kernel would kill a program that touches a region for which its cgroup has no memory.
 func TestARegionThatTheCgroupHasNoRoomForIsRefused(t *testing.T) {
 	said := refusaltest.RunLimited(t, "alloc", 100<<20, func() string {
 		p, err := weft.Open(context.Background(), weft.Config{Name: weft.Name{App: "app"}, Link: weft.NewSwitch().Link()})

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// An operation that has been started uses its region from then on, whether the NIC has looked at it or not.
+// A started operation uses its region from its start, even before the NIC has looked at the
+// operation.
 func TestARegionStaysWhileAnOperationThatWasStartedUsesIt(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{}))
 	if _, err := a.WaitName(ctx, b.Name()); err != nil {
@@ -21,13 +22,15 @@ func TestARegionStaysWhileAnOperationThatWasStartedUsesIt(t *testing.T) {
 	for round := range uint64(20) {
 		open := func() (*weft.Region, error) { return a.Register(pages(t, 1<<20/os.Getpagesize()), weft.ReadWrite) }
 		if round%2 == 1 {
-			open = func() (*weft.Region, error) { return a.Alloc(64 << 20) } // mapped, and unmapped by Close, as huge pages are
+			// A region of this size is mapped, and Close unmaps it, like one of huge pages.
+			open = func() (*weft.Region, error) { return a.Alloc(64 << 20) }
 		}
 		r, err := open()
 		if err != nil {
 			t.Fatal(err)
 		}
-		mem := r.Bytes()[:1<<20] // asks for permission, which the receiver gives below
+		// A message of this length asks for permission, which the receiver gives below.
+		mem := r.Bytes()[:1<<20]
 		copy(mem, pattern(round, len(mem)))
 		var op weft.Op
 		if err := a.Peer(b.Name()).StartSend(&op, 1, mem); err != nil {
@@ -48,7 +51,8 @@ func TestARegionStaysWhileAnOperationThatWasStartedUsesIt(t *testing.T) {
 	}
 }
 
-// A size that is valid may be more than the system has. Where it has any number of such regions, the number of regions is bounded.
+// A valid size may exceed the memory of the system. If the system can map any number of such
+// regions, the limit on the number of regions applies.
 func TestMemoryThatIsNotThereIsAnErrorOfAlloc(t *testing.T) {
 	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}})
 	if err != nil {
@@ -72,7 +76,7 @@ func TestMemoryThatIsNotThereIsAnErrorOfAlloc(t *testing.T) {
 	}
 }
 
-// A region that is mapped apart from Go's heap is one like any other.
+// A region that is mapped outside of Go's heap works like any other.
 func TestALargeRegionIsARegionLikeAnyOther(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{}))
 	const n = 64<<20 + 5
@@ -90,7 +94,7 @@ func TestALargeRegionIsARegionLikeAnyOther(t *testing.T) {
 	}
 }
 
-// The number of regions and shares is bounded, and the error is one to test for.
+// The number of regions and shares is limited. Beyond the limit, the error is ErrNoMemory.
 func TestARegionOrShareTooManyIsRefusedForLackOfRoom(t *testing.T) {
 	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}})
 	if err != nil {
@@ -100,7 +104,7 @@ func TestARegionOrShareTooManyIsRefusedForLackOfRoom(t *testing.T) {
 	fillRegions(t, p)
 }
 
-// fillRegions has a process open as many regions and shares as it may, and one too many.
+// fillRegions makes a process open the maximum number of regions and shares, and one more.
 func fillRegions(t *testing.T, p *weft.Process) {
 	t.Helper()
 	r, err := p.Alloc(100)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pages maps anonymous memory that ends with the test.
+// pages maps anonymous memory and unmaps it at the end of the test.
 func pages(t testing.TB, n int) []byte {
 	t.Helper()
 	b, err := unix.Mmap(-1, 0, n*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
@@ -44,7 +44,7 @@ func TestRegisteredMemoryIsARegionLikeAnyOther(t *testing.T) {
 	links(t, func(t *testing.T, n *network) {
 		ctx, a, b := pair(t, n)
 		mem := pages(t, 80)
-		own := mem[13 : len(mem)-3] // it begins and ends anywhere
+		own := mem[13 : len(mem)-3] // begins and ends at arbitrary addresses
 		r := register(t, b, own, weft.ReadWrite)
 		data, back := pattern(1, len(own)), make([]byte, len(own))
 		if err := a.Put(ctx, r.Handle(), 0, data); err != nil || !bytes.Equal(own, data) {
@@ -69,7 +69,8 @@ func TestRegisteredMemoryIsARegionLikeAnyOther(t *testing.T) {
 	})
 }
 
-// A file that may only be read is served, by its handle and by shares of it, and not written.
+// Other processes can read a file that is registered for reading, by its handle and by its
+// shares, but cannot write to it.
 func TestMemoryThatIsRegisteredReadOnlyIsServedAndNotWritten(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{}))
 	data := pattern(2, 3*os.Getpagesize())
@@ -120,7 +121,7 @@ func TestMemoryThatIsRegisteredReadOnlyIsServedAndNotWritten(t *testing.T) {
 	}
 }
 
-// writes are operations of b that would write to a part.
+// writes returns the errors of b's operations that would write to a part.
 func writes(ctx context.Context, a, b *weft.Process, part []byte) map[string]error {
 	_, recv := b.Recv(ctx, a.Name(), 5, part)
 	_, datagram := b.RecvDatagram(ctx, 5, part)
@@ -132,7 +133,7 @@ func writes(ctx context.Context, a, b *weft.Process, part []byte) map[string]err
 	}
 }
 
-// reads are operations of b that would read a part.
+// reads returns the errors of b's operations that would read a part.
 func reads(ctx context.Context, a, b *weft.Process, part []byte) map[string]error {
 	toA := b.Peer(a.Name())
 	_, many := toA.SendMany(ctx, 5, [][]byte{part[:40], part[:40]})
@@ -147,7 +148,7 @@ func reads(ctx context.Context, a, b *weft.Process, part []byte) map[string]erro
 	}
 }
 
-// handleOf is a handle that a would refuse.
+// handleOf returns a handle that makes a PUT or GET fail at a.
 func handleOf(a *weft.Process) weft.Handle {
 	r, err := a.Alloc(1)
 	if err != nil {
@@ -157,20 +158,21 @@ func handleOf(a *weft.Process) weft.Handle {
 	return r.Handle()
 }
 
-// sends counts what a NIC has been asked to let leave.
+// sends returns the number of operations that a NIC was asked to send.
 func sends(n *weft.NIC) uint64 {
 	c := n.Counters()
 	return c["nic_messages_sent"] + c["nic_puts"] + c["nic_gets"] + c["nic_datagrams_sent"]
 }
 
-// Memory that has been unmapped is found before anything is sent, by whichever operation needs it: its owner's and another process's.
+// Every operation finds unmapped memory before it sends anything, whether its own process or
+// another process owns the memory.
 func TestRegisteredMemoryThatIsUnmappedIsFoundByEveryOperation(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{}))
 	mem := pages(t, 40)
 	if _, err := b.Register(mem[:0], weft.ReadWrite); !errors.Is(err, weft.ErrBadArgument) {
 		t.Errorf("no memory: %v", err)
 	}
-	register(t, b, pages(t, 2), weft.ReadWrite) // there may be several
+	register(t, b, pages(t, 2), weft.ReadWrite) // a process may register several regions
 	r := register(t, b, mem, weft.ReadWrite)
 	if _, err := b.Register(mem[4096:5000], weft.ReadOnly); !errors.Is(err, weft.ErrBadArgument) || !strings.Contains(err.Error(), "open region") {
 		t.Errorf("memory that is registered already: %v", err)
@@ -217,7 +219,7 @@ func TestRegisteredMemoryThatIsUnmappedIsFoundByEveryOperation(t *testing.T) {
 	}
 }
 
-// Others of the same NIC are answered without a link.
+// Processes of the same NIC get their answers without a link.
 func TestRegisteredMemoryIsLookedAtForProcessesOfItsNICToo(t *testing.T) {
 	all := hosts(t, on(weft.Config{}), 1)
 	a, err := all[0].Attach(t.Context(), weft.Name{App: "a"})
@@ -248,7 +250,7 @@ func TestRegisteredMemoryIsLookedAtForProcessesOfItsNICToo(t *testing.T) {
 	}
 }
 
-// Where huge pages are set aside a region has them, and where there are none this is told.
+// If huge pages are reserved, a region uses them. If there are none, the error says so.
 func TestHugePagesAreHadOrTheErrorSaysWhyNot(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{}))
 	r, err := b.AllocHuge(3 << 20)

@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// fileOf is a file with some bytes that ends with the test.
+// fileOf returns a file with the given bytes, and closes it at the end of the test.
 func fileOf(t *testing.T, data []byte) *os.File {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(t.TempDir(), "data"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -65,7 +65,8 @@ func TestAPartOfAFileIsARegion(t *testing.T) {
 	})
 }
 
-// A file that is open for reading is served, and an operation of its own process that would write there is refused as well as others' PUTs.
+// Other processes can read a file that is open for reading. The NIC refuses their PUTs, and also
+// refuses operations of the file's own process that would write to the file.
 func TestAFileThatIsRegisteredReadOnlyIsServedAndNotWritten(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{}))
 	data := pattern(2, 2*os.Getpagesize())
@@ -97,7 +98,8 @@ func TestAFileThatIsRegisteredReadOnlyIsServedAndNotWritten(t *testing.T) {
 	}
 }
 
-// Of a file that has become shorter what is left can be used, and what is gone fails before anything is sent.
+// If a file becomes shorter, the remaining part stays usable. Operations on the missing part fail
+// before anything is sent.
 func TestAFileThatBecomesShorterIsFoundByEveryOperation(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{}))
 	page := os.Getpagesize()
@@ -185,7 +187,8 @@ func TestWhatCannotBeARegionOfAFileIsToldInNumbers(t *testing.T) {
 	}
 }
 
-// isMapped reports whether a file is mapped in this program, where the system tells that.
+// isMapped reports whether a file is mapped in this program. known is false if the system does
+// not tell.
 func isMapped(name string) (is, known bool) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	return strings.Contains(string(maps), name), err == nil

@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// runtimeCases are functions that know a *weft.Process alone. Each returns the same results in real
+// runtimeCases are functions that use only a *weft.Process. Each returns the same results in real
 // time and in virtual time.
 var runtimeCases = []struct {
 	name string
@@ -71,7 +71,7 @@ var runtimeCases = []struct {
 		return []any{past.Err(), before, far.Err()}
 	}},
 	{"functions that Go starts", "<nil> [0 1 2]", func(p *weft.Process) []any {
-		var order []int // one function after the other
+		var order []int // the functions run one after the other
 		var done atomic.Int32
 		for i := range 3 {
 			p.Runtime().Go(func() {
@@ -92,7 +92,7 @@ var runtimeCases = []struct {
 		short, cancelShort := p.Runtime().WithTimeout(context.Background(), time.Millisecond)
 		defer cancelShort()
 		yes, no := func() bool { return true }, func() bool { return false }
-		p.Runtime().Wake() // nothing waits
+		p.Runtime().Wake() // nothing is waiting
 		return []any{
 			p.Runtime().WaitUntil(context.Background(), yes), p.Runtime().WaitUntil(ended, yes),
 			p.Runtime().WaitUntil(short, no),
@@ -123,7 +123,7 @@ func gateResults(p *weft.Process) []any {
 	g := p.Runtime().NewGate()
 	shut := g.Wait(ended)
 	g.Open()
-	g.Open() // opened twice is opened once
+	g.Open() // the second Open has no effect
 	first, second := g.Wait(ended), g.Wait(ended)
 	p.Runtime().Go(g.Open)
 	third := g.Wait(ctx)
@@ -132,7 +132,7 @@ func gateResults(p *weft.Process) []any {
 	return []any{shut, first, second, third, g.Wait(short)}
 }
 
-// The methods of Runtime mean the same in real time and in virtual time.
+// The methods of Runtime have the same results in real time and in virtual time.
 func TestRuntimeHasTheSameResultsInRealTimeAndInASimulation(t *testing.T) {
 	for _, c := range runtimeCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestRuntimeHasTheSameResultsInRealTimeAndInASimulation(t *testing.T) {
 	}
 }
 
-// mustBeTheSameError compares two results by errors.Is and by their types.
+// mustBeTheSameError compares two errors by errors.Is and by their types.
 func mustBeTheSameError(t *testing.T, real, virtual any) {
 	t.Helper()
 	a, _ := real.(error)
@@ -174,7 +174,7 @@ func mustBeTheSameError(t *testing.T, real, virtual any) {
 	}
 }
 
-// A wrong call in a simulation names the calls that are right.
+// If a function of a simulation uses real time, the error names the right call.
 func TestASimulationNamesTheCallsOfRuntimeInItsErrors(t *testing.T) {
 	f := sim.New(sim.Config{Seed: sim.Seed(1)})
 	f.Process(0, "a/0", func(p *sim.Process) error {

@@ -5,7 +5,8 @@ import (
 	"log/slog"
 )
 
-// SaidLog is a log whose sentences go to a function, each with its message before it.
+// SaidLog returns a log that passes each sentence to a function, prefixed by the message of its
+// record.
 func SaidLog(say func(text string)) *slog.Logger { return slog.New(sayer(say)) }
 
 type sayer func(text string)

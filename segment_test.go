@@ -15,8 +15,8 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// A process writes into a segment and sets a lock; a program reads it, answers in the segment, clears the lock and sets a flag, which wakes
-// the process.
+// A process writes to a segment and sets a lock. A program reads the segment, writes its answer
+// there, clears the lock and sets a flag. The flag wakes the process.
 func TestAProcessAndAProgramShareASegment(t *testing.T) { // PANIC-23, PANIC-24, PANIC-33
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -28,7 +28,7 @@ func TestAProcessAndAProgramShareASegment(t *testing.T) { // PANIC-23, PANIC-24,
 	shareSegment(ctx, t, p)
 }
 
-// shareSegment has a process and a program of its NIC work on a segment in turns.
+// shareSegment makes a process and a program of its NIC work on a segment in turns.
 func shareSegment(ctx context.Context, t *testing.T, p *weft.Process) {
 	t.Helper()
 	m, err := pdl.Compile("turn.pdl", []byte(`PROGRAM turn: VAR v[8], i; TRIGGERS 1;
@@ -89,7 +89,8 @@ END;`))
 	}
 }
 
-// The memory of a segment may be gone after Close: its locks and flags are clear then, whatever they were.
+// After Close, the memory of a segment may be unmapped. All its locks and flags then read as
+// clear.
 func TestLocksAndFlagsOfAClosedSegmentAreClear(t *testing.T) {
 	p, err := weft.Open(t.Context(), weft.Config{Name: weft.Name{App: "a"}})
 	if err != nil {
@@ -145,7 +146,8 @@ func TestALockOrFlagThatNoSegmentHasIsNamed(t *testing.T) {
 	}
 }
 
-// A process that ends leaves no segment behind: not its size, its contents, nor a lock that it had set. What it has mapped stays memory.
+// When the last process of a segment ends, the segment ends with its size, its contents and its
+// locks. The memory stays mapped in the processes that mapped it.
 func TestASegmentGoesWithTheLastProcessThatHasIt(t *testing.T) { // PANIC-23
 	ctx := t.Context()
 	n, err := weft.OpenNIC(ctx, weft.Config{})
@@ -195,7 +197,8 @@ func TestASegmentGoesWithTheLastProcessThatHasIt(t *testing.T) { // PANIC-23
 			t.Error(err)
 		}
 	}
-	if _, err := c.SharedSegment(2, 64); !errors.Is(err, weft.ErrBadArgument) { // it is there still
+	// The segment still exists.
+	if _, err := c.SharedSegment(2, 64); !errors.Is(err, weft.ErrBadArgument) {
 		t.Errorf("the segment, shorter: %v", err)
 	}
 	if _, err := b.SharedSegment(2, 128); !errors.Is(err, weft.ErrClosed) {

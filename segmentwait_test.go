@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// clearing opens a process with segment 2 and a program 9 that clears lock 3 of it.
+// clearing opens a process with segment 2 and with program 9, which clears lock 3 of the segment.
 func clearing(ctx context.Context, t *testing.T) (*weft.Process, *weft.SharedSegment) {
 	t.Helper()
 	p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "a"}})
@@ -34,7 +34,8 @@ func clearing(ctx context.Context, t *testing.T) (*weft.Process, *weft.SharedSeg
 	return p, s
 }
 
-// asleep starts so many calls of WaitLock for lock 3, and returns where their errors come.
+// asleep starts the given number of WaitLock calls for lock 3, and returns a channel with their
+// errors.
 func asleep(ctx context.Context, s *weft.SharedSegment, waiters int) <-chan error {
 	woken := make(chan error, waiters)
 	for range waiters {
@@ -56,7 +57,8 @@ func TestAClearedLockWakesEveryWaiter(t *testing.T) { // PANIC-24
 		}
 		woken := asleep(ctx, s, 3)
 		if round%10 == 0 {
-			time.Sleep(5 * time.Millisecond) // the waiters sleep; in the other rounds they meet the clear on their way
+			// The waiters are asleep; in the other rounds the clear happens before they sleep.
+			time.Sleep(5 * time.Millisecond)
 		}
 		select {
 		case err := <-woken:

@@ -38,8 +38,9 @@ type sharedSegment struct {
 	mem   []byte
 	users map[*Process]int // number of open SharedSegments of each live process
 	open  int              // number of open SharedSegments, including those of ended processes
-	hide  func() error     // hides the segment from programs in the driver of the link; may be called repeatedly
-	close func() error     // frees the memory
+	// hide hides the segment from programs in the driver of the link. It may be called repeatedly.
+	hide  func() error
+	close func() error // frees the memory
 }
 
 // SharedSegment opens the segment with the number id. If no process of this NIC has the segment,
@@ -180,8 +181,8 @@ func (s *SharedSegment) Bytes() []byte {
 }
 
 // Lock sets lock i, 0 to 255. If the lock was clear, Lock returns true, and the caller now holds
-// the lock. A program in the NIC clears the lock, and WaitLock waits for that. Lock returns false if the segment is closed, and
-// panics if i is out of range.
+// the lock. A program in the NIC clears the lock, and WaitLock waits for that. Lock returns false
+// if the segment is closed, and panics if i is out of range.
 func (s *SharedSegment) Lock(i int) bool {
 	return s.look("lock", s.locks, i, func(lock *uint32) bool { return atomic.SwapUint32(lock, 1) == 0 })
 }

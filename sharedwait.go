@@ -34,7 +34,9 @@ func isClear(word *uint32) bool { return !isSet(word) }
 // wait waits until take, called with the i-th of words, returns true. Between the calls of take it
 // sleeps until the word is ready to take. It looks at the word again before it sleeps, so it misses
 // no wake-up.
-func (s *SharedSegment) wait(ctx context.Context, what string, words []uint32, i int, is, take func(*uint32) bool) error {
+func (s *SharedSegment) wait(
+	ctx context.Context, what string, words []uint32, i int, is, take func(*uint32) bool,
+) error {
 	fail := func(err error) error { return segmentError(fmt.Sprintf("wait for %s %d of", what, i), s.id, err) }
 	if i < 0 || i >= len(words) {
 		return fail(fmt.Errorf("%w: expected 0 to %d", ErrBadArgument, len(words)-1))

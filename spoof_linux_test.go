@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spoofer returns a function that sends UDP datagrams which claim to come from another socket's address. It needs a raw
-// socket.
+// spoofer returns a function that sends UDP datagrams with the source address of another socket.
+// It needs a raw socket.
 func spoofer(from, to netip.AddrPort) (send func([]byte) error, done func(), err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {

@@ -13,8 +13,10 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// BenchmarkStep takes the way of a message of 64 bytes over shared memory apart: each step does what the one before it does,
-// and more, for both ends, by one goroutine. So neither end waits, and no cache line travels. docs/performance.md reads the figures.
+// BenchmarkStep splits the path of a 64-byte message over shared memory into steps. Each step
+// does the work of the step before and more, for both ends. One goroutine does this work, so
+// neither end waits, and no cache line moves between cores. docs/performance.md explains the
+// figures.
 func BenchmarkStep(b *testing.B) {
 	b.Run("clock", func(b *testing.B) {
 		var now clock.Time
@@ -44,7 +46,7 @@ func BenchmarkStep(b *testing.B) {
 	b.Run("posted", stepPosted)
 }
 
-// neighbours are two processes on two NICs of this host, which have met.
+// neighbours returns two processes on two NICs of this host that have already communicated.
 func neighbours(b *testing.B) (p, q *Process) {
 	ctx := b.Context()
 	open := func(name string, nodes ...Node) *Process {
@@ -79,7 +81,8 @@ func exchange(b *testing.B, ctx context.Context, p, q *Process, buf []byte) {
 	}
 }
 
-// stepLink is the ring alone: a frame as long as that of the message, written, looked at and let go.
+// stepLink measures only the ring: it writes, reads and releases a frame as long as that of the
+// message.
 func stepLink(b *testing.B) {
 	listen := func() *shm.Driver {
 		d, err := shm.Listen(shm.Config{})
@@ -126,10 +129,11 @@ func (c *counter) ReceiveRun(now clock.Time, from link.Addr, frames []byte, size
 	link.Each(c, now, from, frames, size)
 }
 
-// posted is whether a Post has sent its message.
+// posted reports whether a Post has sent its message.
 func posted(_ clock.Time, ok bool) bool { return ok }
 
-// stepEngines is the two engines with their link: the name, credit, headers, matching, the copy.
+// stepEngines measures the two engines with their link: the name, credit, headers, matching and
+// the copy.
 func stepEngines(b *testing.B) {
 	p, q := neighbours(b)
 	from, to, buf := vniName(b, p.name), vniName(b, q.name), make([]byte, 64)
@@ -139,8 +143,10 @@ func stepEngines(b *testing.B) {
 			b.ResetTimer()
 			for range b.N {
 				for !posted(out.Post(&to, 1, buf)) {
-					p.nic.engine.Poll(now)                                                         // takes in credit
-					if room := out.Send(&vni.StraightSend{To: to, Tag: 1, Len: 64}); room != nil { // the end of the ring is in the way
+					// Processes credit.
+					p.nic.engine.Poll(now)
+					// The end of the ring is in the way.
+					if room := out.Send(&vni.StraightSend{To: to, Tag: 1, Len: 64}); room != nil {
 						copy(room, buf)
 						out.Sent()
 						break
@@ -153,14 +159,15 @@ func stepEngines(b *testing.B) {
 					b.Fatal("a message was not met")
 				}
 				if in.Due() != clock.Never {
-					q.nic.engine.Poll(now) // gives it
+					q.nic.engine.Poll(now) // sends credit
 				}
 			}
 		})
 	})
 }
 
-// stepPosted is the same for a receive that is posted before its message comes, and polls.
+// stepPosted is like stepEngines, but the receive is posted before its message arrives, and
+// polls.
 func stepPosted(b *testing.B) {
 	p, q := neighbours(b)
 	w := &vni.StraightReceive{From: vniName(b, p.name), Tag: 1, Buf: make([]byte, 64)}
@@ -175,7 +182,7 @@ func stepPosted(b *testing.B) {
 				}
 				room := out.Send(&vni.StraightSend{To: to, Tag: 1, Len: 64})
 				for ; room == nil; room = out.Send(&vni.StraightSend{To: to, Tag: 1, Len: 64}) {
-					p.nic.engine.Poll(now) // takes in credit
+					p.nic.engine.Poll(now) // processes credit
 				}
 				copy(room, msg)
 				out.Sent()
@@ -187,7 +194,7 @@ func stepPosted(b *testing.B) {
 	})
 }
 
-// stepProcesses is all that Send and Recv do.
+// stepProcesses measures all the work of Send and Recv.
 func stepProcesses(b *testing.B) {
 	p, q := neighbours(b)
 	ctx, buf := context.Background(), make([]byte, 64)

@@ -6,8 +6,9 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// BenchmarkStream is what one short message costs both sides, and their NICs, together: one goroutine does all of it, so
-// that nothing waits for another processor. `weft bench rate` measures between two programs.
+// BenchmarkStream measures the cost of one short message for both ends and their NICs together.
+// One goroutine does all the work, so nothing waits for another core. `weft bench rate` measures
+// between two programs.
 func BenchmarkStream(b *testing.B) {
 	const window = 32
 	ctx, p, q := pair(b, on(weft.Config{Link: weft.NewSwitch().Link()}))

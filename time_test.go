@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// timely is code that knows of *weft.Process alone. It must run the same in real and in virtual time.
+// timely is code that uses only a *weft.Process. It must run in the same way in real time and in
+// virtual time.
 func timely(p *weft.Process) error {
 	ctx, rt := context.Background(), p.Runtime()
 	begun := rt.Now()

@@ -8,11 +8,12 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A message that TrySend has taken is on its way and its memory the caller's again, also of several frames. What it has not taken has not left.
+// If TrySend returns true, the message is in flight and the caller may use its memory, even for a
+// message of several frames. If TrySend returns false, it has sent nothing.
 func TestTrySendTakesAMessageAtOnceOrNotAtAll(t *testing.T) {
 	ctx, a, b := pair(t, on(weft.Config{Link: weft.UDP("127.0.0.1:0")}))
 	toB := a.Peer(b.Name())
-	if err := toB.SendDelivered(ctx, 1); err != nil { // so that the pair is open
+	if err := toB.SendDelivered(ctx, 1); err != nil { // opens the pair
 		t.Fatal(err)
 	}
 	if _, err := b.Recv(ctx, weft.AnyProcess, 1, nil); err != nil {
@@ -21,7 +22,8 @@ func TestTrySendTakesAMessageAtOnceOrNotAtAll(t *testing.T) {
 	for _, n := range []int{0, 8, 4 << 10, 16 << 10} {
 		want := bytes.Repeat([]byte{byte(n>>8) + 1}, n)
 		data := bytes.Clone(want)
-		for !toB.TrySend(2, data[:n/3], data[n/3:]) { // the helper may have a command to read just then
+		// The polling helper of the NIC may have a command to read just then.
+		for !toB.TrySend(2, data[:n/3], data[n/3:]) {
 			time.Sleep(time.Millisecond)
 			if ctx.Err() != nil {
 				t.Fatalf("%d bytes are never taken", n)

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// openTwin opens a process of a rank, which the launcher may have started before.
+// openTwin opens a process of a rank for which the launcher may already have started another
+// process.
 func openTwin(t *testing.T, sw *weft.Switch, rank, size, incarnation int, key string) (*weft.Process, error) {
 	t.Helper()
 	launched(t, "job", rank, size)
@@ -29,7 +30,7 @@ func openTwin(t *testing.T, sw *weft.Switch, rank, size, incarnation int, key st
 
 const jobKey = "0123456789abcdef"
 
-// twin opens a process of a rank of two, which must succeed.
+// twin opens a process of one of two ranks. The open must succeed.
 func twin(t *testing.T, sw *weft.Switch, rank, incarnation int) *weft.Process {
 	t.Helper()
 	p, err := openTwin(t, sw, rank, 2, incarnation, jobKey)

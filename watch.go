@@ -15,12 +15,18 @@ type EventKind uint32
 
 // The kinds of events.
 const (
-	EventMissed      EventKind = 0                               // 0: a Watcher of given peers missed events
-	EventUnreachable EventKind = EventKind(vni.EventUnreachable) // 1: a NIC is silent
-	EventRestarted   EventKind = EventKind(vni.EventRestarted)   // 2: a NIC has restarted
-	EventProcessGone EventKind = EventKind(vni.EventProcessGone) // 3: a process has ended
-	EventNameLost    EventKind = EventKind(vni.EventNameLost)    // 4: another process now has this process's name
-	EventClosed      EventKind = EventKind(vni.EventClosed)      // 5: a NIC was closed; see Process.Watch
+	// EventMissed (0): a Watcher of given peers missed events.
+	EventMissed EventKind = 0
+	// EventUnreachable (1): a NIC is silent.
+	EventUnreachable EventKind = EventKind(vni.EventUnreachable)
+	// EventRestarted (2): a NIC has restarted.
+	EventRestarted EventKind = EventKind(vni.EventRestarted)
+	// EventProcessGone (3): a process has ended.
+	EventProcessGone EventKind = EventKind(vni.EventProcessGone)
+	// EventNameLost (4): another process now has this process's name.
+	EventNameLost EventKind = EventKind(vni.EventNameLost)
+	// EventClosed (5): a NIC was closed; see Process.Watch.
+	EventClosed EventKind = EventKind(vni.EventClosed)
 )
 
 // Event reports that a NIC has ended or is silent, that a process has ended, or that this process
@@ -29,7 +35,7 @@ const (
 type Event struct {
 	Kind    EventKind
 	Name    Name    // the name of the process that ended; AnyProcess if the name is not known
-	Addr    Address // the address of the process; if the event is about a NIC, Slot and Generation are 0
+	Addr    Address // the address of the process; for a NIC, Slot and Generation are 0
 	InDoubt uint64  // an upper bound on the number of lost messages whose sends had succeeded
 	Missed  uint64  // the number of earlier events that the Watcher did not fetch in time
 
@@ -55,9 +61,9 @@ type Watcher struct {
 // event. A NIC detects that another NIC is silent only while an operation between the two NICs is
 // in flight. A receive is such an operation.
 //
-// If a NIC is closed, a process gets an EventProcessGone for each process of that NIC that it knows.
-// An EventClosed for the NIC follows, but only if the NIC has sent something to the process. Wait
-// for EventProcessGone to learn that a peer has ended.
+// If a NIC is closed, a process gets an EventProcessGone for each process of that NIC that it
+// knows. An EventClosed for the NIC follows, but only if the NIC has sent something to the
+// process. Wait for EventProcessGone to learn that a peer has ended.
 //
 // If a session with a NIC ends and a new session begins, the process gets the event before the
 // first message of the new session. After the process has received a message of the new session,

@@ -19,11 +19,14 @@ var ErrNoLauncher = environ.ErrNone
 
 // Place is the place of a process in a parallel job, as the launcher of the job gave it.
 type Place struct {
-	Launcher string // "weft run", "PMI-1", "Open MPI", "srun", "JobSet", "Indexed Job" or "LeaderWorkerSet"
-	Rank     int    // 0 to Size−1
-	Size     int    // number of ranks in the job, 1 to 4096
-	Restart  int    // how many times the launcher has restarted the job
-	Machine  string // name of the parallel machine; empty if the launcher names no machine
+	// Launcher is "weft run", "PMI-1", "Open MPI", "srun", "JobSet", "Indexed Job" or
+	// "LeaderWorkerSet".
+	Launcher string
+
+	Rank    int    // 0 to Size−1
+	Size    int    // number of ranks in the job, 1 to 4096
+	Restart int    // how many times the launcher has restarted the job
+	Machine string // name of the parallel machine; empty if the launcher names no machine
 }
 
 // Place returns the place of the process in its job. If [Attach] or [Open] got a name from the
@@ -44,12 +47,13 @@ func (p *Process) Place() Place { return p.place }
 // another name. So the processes of an earlier run never join the group.
 //
 // A launcher may also start one rank anew while the earlier process of the rank still lives, as
-// Kubernetes does. If the variable WEFT_JOB_KEY holds the same secret of at least 16 characters at all
-// ranks, the newer process takes the name over. All later operations of the earlier process fail with
-// [ErrNameLost], and its [Watcher] reports [EventNameLost]. The two processes are never both in a group.
-// The newer process is the process that started later by its host's clock. If the variable
-// WEFT_INCARNATION is set at both processes, the higher number is the newer one. Without WEFT_JOB_KEY,
-// the newer process fails with [ErrNameTaken] while the earlier one lives.
+// Kubernetes does. If the variable WEFT_JOB_KEY holds the same secret of at least 16 characters
+// at all ranks, the newer process takes over the name. All later operations of the earlier
+// process fail with [ErrNameLost], and its [Watcher] reports [EventNameLost]. The two processes
+// are never both in a group. The newer process is the process that started later by its host's
+// clock. If the variable WEFT_INCARNATION is set at both processes, the process with the higher
+// number is the newer one. Without WEFT_JOB_KEY, the newer process fails with [ErrNameTaken]
+// while the earlier one lives.
 func (p *Process) World(ctx context.Context) (*Group, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &GroupError{Op: "join", Group: p.name.App, Err: err}
@@ -80,20 +84,21 @@ func (p *Process) joinedWorld(g *Group) {
 	}
 }
 
-// began is the incarnation of this program's ranks, unless the environment gives one. A later process
-// of a rank has a higher one, if the clocks of the hosts differ by less than a restart takes.
+// began is the incarnation of this program's ranks, unless the environment gives one. A later
+// process of a rank has a higher incarnation, if the clocks of the hosts differ by less than a
+// restart takes.
 var began = uint64(time.Now().UnixNano())
 
-// launched is what the environment says of a process that the program does not name.
+// launched holds the environment's description of a process that the program does not name.
 type launched struct {
-	name  Name  // without an application if only the PMI server knows the name of the job
+	name  Name  // without an application if only the PMI server knows the job's name
 	place Place // without a size if only the PMI server knows it
 	pmi   environ.PMI
 	life  vni.Life
 }
 
-// fromLauncher reads the environment of this program. field is the field of the configuration that
-// holds no name.
+// fromLauncher reads the environment of this program. field is the configuration field that holds
+// no name.
 func fromLauncher(field string) (launched, error) {
 	e, err := environ.From(os.Getenv)
 	switch {

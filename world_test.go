@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// launched sets the environment of one rank as weft run sets it.
+// launched sets the environment of one rank in the same way as weft run.
 func launched(t *testing.T, app string, rank, size int) {
 	t.Helper()
 	t.Setenv("WEFT_NAME", app)

@@ -28,10 +28,11 @@ import (
 const (
 	jobKey = "weft-fabric-key"
 	nicKey = "weft-nic-"
-	ownKey = "own" // value of jobKey: rank 0 has a fabric key from elsewhere
+	ownKey = "own" // value of jobKey if rank 0 has a fabric key from elsewhere
 )
 
-// dial connects to the launcher's PMI server, and learns from it what the environment does not say.
+// dial connects to the launcher's PMI server, and asks it for the values that the environment
+// lacks.
 func (l *launched) dial(ctx context.Context) (c *pmi.Client, err error) {
 	if c, err = pmi.Dial(ctx, pmi.At{FD: l.pmi.FD, Port: l.pmi.Port, ID: l.pmi.ID}); err != nil {
 		return nil, fmt.Errorf("weft: %w", err)
@@ -75,8 +76,9 @@ func (l *launched) open(ctx context.Context, cfg *Config) (n *NIC, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// A rank that fails closes its connection without finalizing. The launcher then ends all ranks:
-	// the others would wait in a barrier. Before that, this rank has time to print the error.
+	// A rank that fails closes its connection without finalizing. The launcher then ends all
+	// ranks, because the others would wait in a barrier. Before that, this rank has time to print
+	// the error.
 	if n, err = l.openAmongRanks(ctx, cfg, c); err != nil {
 		time.AfterFunc(lastWords, func() { _ = c.Close() })
 		return nil, err
@@ -87,7 +89,7 @@ func (l *launched) open(ctx context.Context, cfg *Config) (n *NIC, err error) {
 	return n, nil
 }
 
-// lastWords is how long a rank that fails lives on at least.
+// lastWords is the time that a failing rank keeps running, at least.
 const lastWords = time.Second
 
 // openAmongRanks opens the NIC, and exchanges keys and addresses with the other ranks.
@@ -120,8 +122,8 @@ func (l *launched) openAmongRanks(ctx context.Context, cfg *Config, c *pmi.Clien
 	return n, nil
 }
 
-// agreeOnKey gives all ranks one fabric key that rank 0 draws. A rank whose fabric key comes from a
-// file, or that needs none, keeps it so. All ranks enter the barrier.
+// agreeOnKey gives all ranks one fabric key that rank 0 draws. A rank keeps its own key if its
+// fabric key comes from a file, or if it needs no key. All ranks enter the barrier.
 func (l *launched) agreeOnKey(ctx context.Context, cfg *Config, c *pmi.Client) error {
 	own := cfg.Plain || cfg.Fabric != "" || os.Getenv(fabric.FileVariable) != ""
 	if l.place.Rank == 0 {
@@ -161,8 +163,9 @@ func (l *launched) agreeOnKey(ctx context.Context, cfg *Config, c *pmi.Client) e
 	return nil
 }
 
-// introduce tells the other ranks the id and the address of this NIC, and this NIC those of the
-// others. host replaces the address of a NIC that listens at every address of its host.
+// introduce publishes the id and the address of this NIC to the other ranks, and adds the other
+// ranks' NICs to this NIC. host replaces the address of a NIC that listens at every address of
+// its host.
 func (l *launched) introduce(ctx context.Context, n *NIC, host string, c *pmi.Client) error {
 	addr := n.Addr()
 	if a, err := netip.ParseAddrPort(addr); err == nil && a.Addr().IsUnspecified() {
@@ -191,9 +194,9 @@ func (l *launched) introduce(ctx context.Context, n *NIC, host string, c *pmi.Cl
 	return nil
 }
 
-// allPeers is the number of ranks up to which a NIC learns all others from the launcher. A launcher
-// answers one request at a time, so the time for all ranks grows with the square of their number. In
-// larger jobs each NIC learns a few others, and these tell it about the rest.
+// allPeers is the number of ranks up to which a NIC learns all others from the launcher. A
+// launcher answers requests one by one, so the time for all ranks grows with the square of their
+// number. In larger jobs each NIC learns a few others, and these tell it about the rest.
 const allPeers = 128
 
 // peersOf returns the ranks whose NICs a rank learns from the launcher: all others, or those at

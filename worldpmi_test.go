@@ -44,7 +44,7 @@ func rank(ctx context.Context, s *pmi.Server, rank, size int, cfg Config) (*Proc
 	if err != nil {
 		return nil, err
 	}
-	fd, err := syscall.Dup(int(child.Fd())) // launched takes the descriptor over
+	fd, err := syscall.Dup(int(child.Fd())) // launched takes over the file descriptor
 	if err := errors.Join(err, child.Close()); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func openRanks(t *testing.T, cfgs []Config) (procs []*Process, errs []error, val
 	for i := range ranks {
 		wait.Go(func() {
 			if procs[i], errs[i] = rank(ctx, s, i, len(ranks), cfgs[i]); errs[i] != nil {
-				cancel() // as a launcher ends the others
+				cancel() // a launcher would also end the others
 			}
 		})
 	}
@@ -127,7 +127,7 @@ func TestRanksOfAPMIServerAgreeOnAKeyAndFindEachOther(t *testing.T) {
 		t.Errorf("the application is %s; expected %s", procs[0].Name().App, want)
 	}
 
-	// A NIC with the key of the user's fabric is not of the job.
+	// A NIC with the user's fabric key does not belong to the job.
 	other, err := OpenNIC(ctx, Config{Nodes: []Node{{Addr: procs[0].NIC().Addr()}}})
 	if err != nil {
 		t.Fatal(err)
