@@ -370,7 +370,7 @@ func TestAnInboxLeavesItsContextToAnotherWhenItsSenderHasEnded(t *testing.T) { /
 		if err := q.StartRecv(&gone, a.Name(), 9, make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
-		// These take every other receive context; gone takes the direct path.
+		// These take every other receive context; gone takes the straight way.
 		others := make([]weft.Op, 63)
 		for i := range others {
 			if err := q.StartRecvDatagram(&others[i], 7, make([]byte, 10)); err != nil {

@@ -46,7 +46,7 @@ func TestLoneMessagesAreMetAndAllocateNothing(t *testing.T) { // USNIC-28, USNIC
 		}
 		met := func() uint64 { return a.NIC().Counters()["nic_met"] + b.NIC().Counters()["nic_met"] - before }
 		for met() < want { // on a slow machine other goroutines poll in between
-			if ctx.Err() != nil { // the direct path does not check the context
+			if ctx.Err() != nil { // the straight way does not check the context
 				t.Fatalf("%d messages were met in the time that there is; expected %d", met(), want)
 			}
 			exchange()

@@ -6,9 +6,9 @@ import (
 	"github.com/weftnet/weft/internal/poller"
 )
 
-// newStraight returns the direct path of the process at slot. The calls of the process send and
-// receive messages on it without the command queue. newStraight fails with ErrClosed if the
-// process or the NIC is closed.
+// newStraight returns the straight way of the process at slot: the process sends and receives
+// messages by calls of the NIC, without the command queue. newStraight fails with ErrClosed if
+// the process or the NIC is closed.
 func (n *NIC) newStraight(slot uint16, gen uint32) (d *nic.Direct, err error) {
 	n.poller.Do(func(clock.Time) {
 		if way := n.engine.Straight(slot, gen, poller.Now); way != nil {

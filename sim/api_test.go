@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Users cannot name what internal packages have, so nothing of them is in what sim exports.
+// Users cannot name types of internal packages, so sim exports none of them.
 func TestNothingInternalIsInTheExportedAPI(t *testing.T) {
 	files := token.NewFileSet()
 	names, err := filepath.Glob("*.go")
@@ -44,7 +44,7 @@ func TestNothingInternalIsInTheExportedAPI(t *testing.T) {
 	}
 }
 
-// nameOf is what stands before the dot.
+// nameOf returns the name before the dot.
 func nameOf(s *ast.SelectorExpr, ok bool) (string, bool) {
 	if !ok {
 		return "", false
@@ -56,7 +56,7 @@ func nameOf(s *ast.SelectorExpr, ok bool) (string, bool) {
 	return x.Name, true
 }
 
-// internals are the internal packages that a file imports, by the names that it has for them.
+// internals returns the internal packages that a file imports, by their local names.
 func internals(f *ast.File) map[string]bool {
 	names := make(map[string]bool)
 	for _, i := range f.Imports {
@@ -67,7 +67,8 @@ func internals(f *ast.File) map[string]bool {
 	return names
 }
 
-// exports are the types of what a file exports: of functions, and of the exported fields of types.
+// exports returns the types that a file exports: those of functions, and those of exported fields
+// of types.
 func exports(f *ast.File) (list []ast.Node) {
 	for _, d := range f.Decls {
 		switch d := d.(type) {
@@ -94,7 +95,8 @@ func receiver(d *ast.FuncDecl) *ast.Ident {
 	return t.(*ast.Ident)
 }
 
-// visible is a type, or of a structure its exported and embedded fields.
+// visible returns the type itself or, for a struct, the types of its exported and embedded
+// fields.
 func visible(of ast.Expr) (list []ast.Node) {
 	s, ok := of.(*ast.StructType)
 	if !ok {

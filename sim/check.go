@@ -42,7 +42,7 @@ func (c *Config) check() {
 }
 
 func within[T int | float64](field string, value, least, most T) {
-	if !(value >= least && value <= most) { // written so that it refuses NaN too
+	if !(value >= least && value <= most) { // in this form it also refuses NaN
 		panic(fmt.Sprintf("sim: Config.%s is %v; expected %v to %v", field, value, least, most))
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/clock"
 )
 
-// epoch is the wall-clock time at which every fabric begins. It lies in the future: a real deadline
-// below one of our contexts is then the earlier one, so realDeadline notices it.
+// epoch is the wall-clock time at which every fabric begins. It lies in the future. So if a
+// context with a real deadline is derived from one of our contexts, its deadline is the earlier
+// one, and realDeadline notices it.
 var epoch = time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func wall(t clock.Time) time.Time { return epoch.Add(time.Duration(t)) }

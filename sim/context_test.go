@@ -30,7 +30,8 @@ func TestAnOperationWithATimeoutThatHasPassedIsNotCarriedOut(t *testing.T) {
 	}
 }
 
-// A context may have yet to end in the instant of its deadline. A sleep below it lets others go on until it has.
+// At the instant of its deadline, a context may not have ended yet. Sleeping below it lets other
+// tasks run until it ends.
 func TestASleepAtTheDeadlineOfItsContextLetsTheContextEnd(t *testing.T) {
 	f := New(Config{Seed: Seed(1)})
 	f.Process(0, "self/0", func(p *Process) error {

@@ -8,9 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// An ask is a request of a host's driver to its NIC: register a process, or delete it. The driver
-// posts its requests in order, as soon as there is room and a slot, and reads the answers after
-// each turn of the NIC.
+// An ask is a request of a host's driver to its NIC: to register or to delete a process. The
+// driver posts its requests in order, as soon as there is room and a slot, and reads the answers
+// after each turn of the NIC.
 //
 //	asked ──► posted ──► answered: a process begins, or its slot is free
 //

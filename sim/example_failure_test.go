@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// A failed run says how to repeat it. The same seed gives the same run, to the nanosecond.
+// The error of a failed run says how to repeat the run. The same seed gives the same run, to the
+// nanosecond.
 func ExampleFailure() {
 	run := func(seed uint64) (failure *sim.Failure) {
 		f := sim.New(sim.Config{Seed: seed, NICs: 2, Faults: sim.Faults{Loss: 0.3}})

@@ -15,8 +15,8 @@ import (
 
 var counter = weft.Name{App: "counter"}
 
-// serve counts the requests of each client. A client numbers its requests and repeats those that
-// fail, so serve counts each number once.
+// serve counts the requests of each client. A client numbers its requests and repeats each failed
+// request, so serve counts each number once.
 func serve(ctx context.Context, p *weft.Process, total *int) error {
 	counted := make(map[weft.Name]uint64) // the last number of each client
 	request := make([]byte, 8)
@@ -75,8 +75,8 @@ func simulate(seed uint64) (total int, err error) {
 	return total, err
 }
 
-// A test tries several seeds. If one fails, its error tells the seed, and the test repeats the run
-// with WEFT_SIM_SEED in its environment.
+// A test tries several seeds. If one fails, the error contains the seed. The same test with
+// WEFT_SIM_SEED in its environment repeats the run.
 func Example() {
 	for seed := range uint64(3) {
 		total, err := simulate(sim.Seed(seed))

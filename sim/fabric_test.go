@@ -205,7 +205,7 @@ func TestTheNamesOfADeadNICVanishThoughNobodySendsToIt(t *testing.T) {
 			if len(l) != want || slices.ContainsFunc(l, func(n nic.NameInfo) bool { return !n.Reachable }) {
 				t.Errorf("%s NIC %d lists %v", when, host, l)
 			}
-			processes := 1 // its own
+			processes := 1 // the NIC's own process
 			for _, n := range simulated.Engine(f, host).Nodes() {
 				processes += n.Processes
 			}

@@ -11,14 +11,23 @@ import (
 // zero value causes no faults. Methods of Fabric, such as Partition and Kill, cause faults at
 // chosen times.
 type Faults struct {
-	Loss      float64       // rate of lost frames
-	LossBurst float64       // mean number of frames lost in a burst; 0 means 1. A burst ends within 2 ms
-	Duplicate float64       // rate of frames that arrive twice, the second time up to DelayMax later
-	Reorder   float64       // rate of frames that later frames overtake
-	Corrupt   float64       // rate of frames with one to four damaged bytes
-	Truncate  float64       // rate of frames cut short
-	Delay     float64       // rate of frames that arrive up to DelayMax late and delay the frames behind them
-	DelayMax  time.Duration // longest delay; at least 10 × Link.Latency, even if the field is smaller
+	// Loss is the rate of lost frames.
+	Loss float64
+	// LossBurst is the mean number of frames lost in a burst. 0 means 1. A burst ends within 2 ms.
+	LossBurst float64
+	// Duplicate is the rate of frames that arrive twice, the second time up to DelayMax later.
+	Duplicate float64
+	// Reorder is the rate of frames that later frames overtake.
+	Reorder float64
+	// Corrupt is the rate of frames with one to four damaged bytes.
+	Corrupt float64
+	// Truncate is the rate of frames cut short.
+	Truncate float64
+	// Delay is the rate of frames that arrive up to DelayMax late and delay the frames behind them.
+	Delay float64
+	// DelayMax is the longest delay. It is at least 10 × Link.Latency, even if the field is
+	// smaller.
+	DelayMax time.Duration
 
 	Partitions Episodes // a random set of NICs is cut off from the rest
 	Clogs      Episodes // frames from one NIC to another are held up, then all are delivered
@@ -124,7 +133,7 @@ func (net *network) lose(at *path) bool {
 	return true
 }
 
-// duplicate sends a copy, sometimes so late that its session is over.
+// duplicate sends a copy of a frame, sometimes so late that the frame's session is over.
 func (net *network) duplicate(f *frame, arrives clock.Time) {
 	net.counts.Duplicated++
 	c := net.newFrame()

@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// A NIC that stands still has no turn, also not by a Flush: what was left to it leaves when it goes on.
+// A stalled NIC has no turn, and Flush gives it none. Messages that wait there are sent when the
+// NIC continues.
 func TestAFlushGivesNoTurnToANICThatStandsStill(t *testing.T) {
 	for seed := range uint64(20) {
 		frames := 0

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// members runs a function in each of n processes, two to a host, once they are a group.
+// members starts n processes, two on each host, joins them in a group, and runs a function in
+// each.
 func members(t *testing.T, seed uint64, hooks simulated.Hooks, faults sim.Faults, n int, main func(p *sim.Process, g *weft.Group) error) {
 	t.Helper()
 	f := sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: (n + 1) / 2, Faults: faults}, hooks))
@@ -79,7 +80,7 @@ func TestAGroupOutlivesItsMembersOneByOne(t *testing.T) {
 			me := g.Rank()
 			for alive := 6; alive > 1; alive-- {
 				p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(2000))*time.Microsecond)
-				if me == 6-alive { // ends without a word, at some moment of the others' barriers
+				if me == 6-alive { // ends silently, at some moment of the others' barriers
 					return nil
 				}
 				for err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// append16 appends the elements of higher ranks to those of lower ranks: a number in base 16 that
-// says in which order they were combined.
+// append16 appends the elements of higher ranks to those of lower ranks. The result is a number
+// in base 16 that shows the order of the combination.
 func append16(into, from []uint64) {
 	for i := range into {
 		digits := 0
@@ -32,7 +32,7 @@ func TestStartedReductionsOfGroupsKeepTheirOrderUnderLoss(t *testing.T) {
 	for seed := range uint64(4) {
 		members(t, seed, simulated.Hooks{Pool: seed%2 == 0}, sim.Faults{Loss: 0.03, Reorder: 0.05, Duplicate: 0.02}, n, func(p *sim.Process, g *weft.Group) error {
 			ctx := context.Background()
-			for _, length := range []int{1, 3, 40_001} { // the last one in parts
+			for _, length := range []int{1, 3, 40_001} { // the last length is reduced in parts
 				var ops [4]weft.GroupOp
 				sum, product := slices.Repeat([]float32{1}, length), slices.Repeat([]uint64{uint64(g.Rank() + 1)}, length)
 				from, to := make([][]byte, n), make([][]byte, n)
@@ -71,13 +71,13 @@ func TestStartedReductionsOfGroupsKeepTheirOrderUnderLoss(t *testing.T) {
 	}
 }
 
-// A member without memory for the parts of others: the vectors are broadcast instead.
+// If a member has no memory for the parts of others, the vectors are broadcast instead.
 func TestAMemberWithoutMemoryReducesLongVectorsByAFunctionToo(t *testing.T) {
 	const n, length = 3, limits.GatheredReduction/8/3 + 1
 	members(t, 1, simulated.Hooks{}, sim.Faults{}, n, func(p *sim.Process, g *weft.Group) error {
 		ctx := context.Background()
 		var regions []*weft.Region
-		for g.Rank() == 1 && len(regions) < limits.Regions { // all that it may have
+		for g.Rank() == 1 && len(regions) < limits.Regions { // all regions that it may have
 			r, err := p.Alloc(1)
 			if err != nil {
 				return err
@@ -107,8 +107,8 @@ func TestAMemberWithoutMemoryReducesLongVectorsByAFunctionToo(t *testing.T) {
 	})
 }
 
-// A member dies at some moment of the others' splits, alone or with its NIC: the splits end at all
-// of them, and the survivors split without it.
+// A member dies at some moment of the others' splits, alone or with its NIC. The splits fail at
+// all other members, and the survivors split without the dead member.
 func TestAMemberThatDiesLeavesSplitsOfGroupsToTheOthers(t *testing.T) {
 	const n = 5
 	failed := 0
@@ -122,7 +122,7 @@ func TestAMemberThatDiesLeavesSplitsOfGroupsToTheOthers(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if joined++; joined == n { // else the others would wait for it to join
+			if joined++; joined == n { // otherwise the others would wait for it to join
 				f.After(time.Duration(seed*17%2000)*time.Microsecond, die)
 			}
 			for err == nil {
@@ -155,7 +155,8 @@ func TestAMemberThatDiesLeavesSplitsOfGroupsToTheOthers(t *testing.T) {
 			if name := fmt.Sprintf("m/%d", i); i != dies {
 				f.Process(i, name, main)
 			} else {
-				p := f.Serve(i, name, func(p *sim.Process) error { _ = main(p); return nil }) // it fails as its NIC does
+				// The function fails when its NIC stops.
+				p := f.Serve(i, name, func(p *sim.Process) error { _ = main(p); return nil })
 				die = func() {
 					if seed%3 == 0 {
 						f.StopNIC(i)
@@ -174,7 +175,7 @@ func TestAMemberThatDiesLeavesSplitsOfGroupsToTheOthers(t *testing.T) {
 	}
 }
 
-// Nested splits, while frames are lost: each part is a group of its own.
+// Groups are split repeatedly while frames are lost. Each part is a separate group.
 func TestGroupsSplitUnderLoss(t *testing.T) {
 	const n = 7
 	for seed := range uint64(6) {

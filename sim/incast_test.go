@@ -12,9 +12,10 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// TestAnIncastLosesNothingAndKeepsShortMessagesShort has fifteen NICs send 1 MiB messages to one, each two at a time, whose
-// queue holds 208 KiB and whose host is busy for a millisecond now and then, so that all that is under way stands in the
-// queue; a sixteenth exchanges 64 bytes with it meanwhile (decision 8).
+// In this incast, fifteen NICs send 1 MiB messages to one NIC, two at a time each. The receiving
+// NIC's queue holds 208 KiB, and its host is busy for a millisecond now and then, so all bytes in
+// flight wait in the queue. Meanwhile a sixteenth NIC exchanges messages of 64 bytes with the
+// receiver (decision 8).
 func TestAnIncastLosesNothingAndKeepsShortMessagesShort(t *testing.T) {
 	const senders, size, lasting = 15, 1 << 20, 100 * time.Millisecond
 	f := sim.New(simulated.Hooked(sim.Config{Seed: 1, NICs: senders + 2}, simulated.Hooks{Check: (*nic.Engine).Limits}))

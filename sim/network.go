@@ -14,13 +14,24 @@ import (
 
 // Link describes the network without faults. Zero fields take the defaults.
 type Link struct {
-	MTU       int           // longest frame, in bytes; 1452 by default, as for UDP over IPv6 on Ethernet
-	Latency   time.Duration // delay between any two ports, without the time to send the frame; 20 µs by default
-	Jitter    time.Duration // longest random delay added to Latency; it reorders no frames; 5 µs by default
-	Bandwidth int64         // bytes per second that a port sends; 1.25 GB/s by default
-	SendQueue int           // bytes that may wait in a port to be sent; 256 KiB by default
-	RecvQueue int           // bytes that may wait in a port for its NIC; 208 KiB by default; a full queue drops frames
-	Reliable  bool          // no frame is lost, duplicated, reordered or damaged by Faults
+	// MTU is the length of the longest frame in bytes: 1452 by default, as for UDP over IPv6 on
+	// Ethernet.
+	MTU int
+	// Latency is the delay between any two ports, without the time to send the frame: 20 µs by
+	// default.
+	Latency time.Duration
+	// Jitter is the longest random delay that is added to Latency: 5 µs by default. It reorders
+	// no frames.
+	Jitter time.Duration
+	// Bandwidth is the number of bytes per second that a port sends: 1.25 GB/s by default.
+	Bandwidth int64
+	// SendQueue is the number of bytes that may wait in a port to be sent: 256 KiB by default.
+	SendQueue int
+	// RecvQueue is the number of bytes that may wait in a port for its NIC: 208 KiB by default. A
+	// full queue drops frames.
+	RecvQueue int
+	// Reliable means that Faults lose, duplicate, reorder and damage no frame.
+	Reliable bool
 }
 
 func (l *Link) setDefaults() {

@@ -12,7 +12,7 @@ import (
 
 var _ link.Driver = (*port)(nil)
 
-// sink counts what arrives at a port.
+// sink records the frames that arrive at a port.
 type sink struct {
 	port   *port
 	frames [][]byte
@@ -34,7 +34,7 @@ func (k *sink) arrived() {
 	}
 }
 
-// pair makes two ports of which the second keeps what it gets.
+// pair makes two ports. The second one records the frames that it gets.
 func pair(seed uint64, l Link, f Faults) (*network, *Counts, *sink) {
 	counts := new(Counts)
 	net := newNetwork(newSched(seed), seed, 2, l, f, counts)
@@ -44,7 +44,7 @@ func pair(seed uint64, l Link, f Faults) (*network, *Counts, *sink) {
 	return net, counts, k
 }
 
-// send sends numbered frames of n bytes, one every gap.
+// send sends numbered frames of n bytes, separated by gap.
 func (net *network) send(frames, n int, gap time.Duration) {
 	for i := range frames {
 		net.s.push(net.s.now.Add(time.Duration(i)*gap), call(func() {
@@ -75,7 +75,7 @@ func TestAFaultlessNetworkKeepsEveryFrameAndTheirOrder(t *testing.T) {
 
 func TestBandwidthAndLatencyAreKept(t *testing.T) {
 	net, _, k := pair(1, Link{Latency: time.Millisecond, Jitter: 1, Bandwidth: 1_000_000, SendQueue: 1 << 20}, Faults{})
-	net.send(100, 1000, 0) // 1 ms each on the wire
+	net.send(100, 1000, 0) // each takes 1 ms on the wire
 	first, last := time.Duration(k.at[0]), time.Duration(k.at[99])
 	if first.Round(100*time.Microsecond) != 2*time.Millisecond || last.Round(100*time.Microsecond) != 101*time.Millisecond {
 		t.Errorf("the first came after %v, the last after %v", first, last)

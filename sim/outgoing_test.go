@@ -18,7 +18,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// shaper lets a byte leave each microsecond. It counts in nanoseconds when the next message may leave.
+// shaper lets one byte leave each microsecond. Its variable free holds the time in nanoseconds at
+// which the next message may leave.
 const shaper = `PROGRAM shaper: CONST ns_per_byte = 1000; VAR now, free; TRIGGERS 1;
 BEGIN END;
 MESSAGE 1: BEGIN
@@ -29,7 +30,7 @@ MESSAGE 1: BEGIN
 END;
 END;`
 
-// guardOutgoing loads a program that judges what a process of host 0 sends.
+// guardOutgoing loads a program that guards the messages that a process of host 0 sends.
 func guardOutgoing(t *testing.T, f *sim.Fabric, process, source string) vm.ID {
 	t.Helper()
 	m, err := pdl.Compile("guard.pdl", []byte(source))
@@ -49,8 +50,9 @@ func guardOutgoing(t *testing.T, f *sim.Fabric, process, source string) vm.ID {
 	return id
 }
 
-// A tenant sends messages of all lengths to two receivers, over links that lose, duplicate and reorder frames. Each receiver gets its
-// messages in order, no faster than the guard lets them leave, and a neighbour in the same NIC is not delayed.
+// A tenant sends messages of all lengths to two receivers, over links that lose, duplicate and
+// reorder frames. Each receiver gets its messages in order, and no faster than the guard permits.
+// A neighbour on the same NIC is not delayed.
 func TestAGuardShapesWhatAProcessSendsAndKeepsItsOrder(t *testing.T) { // PANIC-7
 	for seed := range uint64(6) {
 		for _, faults := range []sim.Faults{{}, {Loss: 0.02, Duplicate: 0.02, Reorder: 0.05}} {
@@ -72,7 +74,7 @@ func shapeTenant(t *testing.T, seed uint64, faults sim.Faults) {
 		total += n
 	}
 	receivers := []weft.Name{{App: "sink", Index: 1}, {App: "sink", Index: 2}}
-	var began, ended time.Time // of the tenant's messages: the first leaves, the last is received
+	var began, ended time.Time // the tenant's first message leaves; the last one is received
 	for i, name := range receivers {
 		f.Process(1+i, name.String(), func(p *sim.Process) error {
 			buf := make([]byte, 64<<10)
@@ -86,7 +88,7 @@ func shapeTenant(t *testing.T, seed uint64, faults sim.Faults) {
 				}
 			}
 			ended = p.Runtime().Now()
-			p.Runtime().Sleep(ctx, time.Second) // until the tenant has heard that all of it came
+			p.Runtime().Sleep(ctx, time.Second) // until the tenant knows that everything arrived
 			return nil
 		})
 	}
@@ -154,7 +156,7 @@ func shapeTenant(t *testing.T, seed uint64, faults sim.Faults) {
 	}
 }
 
-// pourAll sends numbered messages of these lengths, several of them in flight.
+// pourAll sends numbered messages of the given lengths, with several in flight.
 func pourAll(ctx context.Context, p *sim.Process, to weft.Name, lengths []int) error {
 	var ops [8]weft.Op
 	for k := range len(lengths) + len(ops) {
@@ -175,8 +177,9 @@ func pourAll(ctx context.Context, p *sim.Process, to weft.Name, lengths []int) e
 	return nil
 }
 
-// What keeps a guard from a verdict refuses the message, and its sender hears so: a DROP, an error, a delay that is too long, a budget that
-// is used up. Without the guard the process sends as before.
+// If a guard gives no verdict, the message is refused and its sender gets an error. The causes
+// are a DROP, an error, a delay that is too long, and an exhausted budget. Without the guard, the
+// process sends as before.
 func TestWhatAGuardRefusesDoesNotLeaveAndItsSenderHearsSo(t *testing.T) { // PANIC-7
 	for what, body := range map[string]string{
 		"drops":                  "DROP",

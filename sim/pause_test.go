@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// A paused process does nothing, and its NIC receives for it. It goes on afterwards, late timers first or not. A kill ends it at once.
+// A paused process does nothing, and its NIC receives for it. Afterwards the process continues,
+// whichever of its late timers fires first. A kill ends a paused process at once.
 func TestAPausedProcessDoesNothingUntilItsPauseEnds(t *testing.T) {
 	const pause = 45 * time.Second
 	f := New(Config{Seed: Seed(1)})

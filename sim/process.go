@@ -189,7 +189,7 @@ func (p *Process) leave() {
 	}
 }
 
-// unregister asks the driver to delete the process, unless that has happened.
+// unregister asks the driver to delete the process, unless it was already deleted.
 func (p *Process) unregister() error {
 	n := p.host
 	if i := slices.Index(n.procs, p); i >= 0 {
@@ -199,7 +199,7 @@ func (p *Process) unregister() error {
 	return nil
 }
 
-// askToLeave asks the driver to delete the process, once.
+// askToLeave asks the driver to delete the process, at most once.
 func (p *Process) askToLeave() {
 	if !p.leaving && !p.host.withdraw(p) {
 		p.host.ask(p, true)
@@ -220,7 +220,7 @@ func (p *Process) unplug() {
 	p.wakeAll()
 }
 
-// abandon unwinds the functions that the run leaves behind.
+// abandon unwinds the functions that still run at the end of the run.
 func (p *Process) abandon() {
 	for _, t := range p.tasks {
 		p.f.s.abandon(t)

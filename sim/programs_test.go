@@ -24,7 +24,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// load puts a program into the NIC of a host, and starts it.
+// load places a program in the NIC of a host and starts it.
 func load(t *testing.T, f *sim.Fabric, host int, id vm.ID, source string) vm.ID {
 	t.Helper()
 	id = place(t, f, host, id, source)
@@ -60,13 +60,13 @@ func shown(t *testing.T, e *nic.Engine, id vm.ID) []int64 {
 	return values
 }
 
-// pong answers what the paper's ping sends, from where it lies.
+// pong answers the messages of the paper's ping program from the memory in which they arrived.
 const pong = `PROGRAM pong: TRIGGERS 12;
 BEGIN END;
 MESSAGE 12: BEGIN SEND PACKET[0] LEN PACKETLEN AS 10 TO ping AT SOURCE END;
 END;`
 
-// sample is one of the paper's programs as it stands.
+// sample returns one of the paper's programs unchanged.
 func sample(t *testing.T, name string) string {
 	t.Helper()
 	dir := os.Getenv("WEFT_PDL_SAMPLES")
@@ -80,14 +80,17 @@ func sample(t *testing.T, name string) string {
 	return string(b)
 }
 
-// PANIC-37, PANIC-41: the program of Figure 4 exchanges 100 messages with its peer and shows when they went and came.
+// PANIC-37, PANIC-41: the program of Figure 4 exchanges 100 messages with its peer, and displays
+// the times of sending and receiving.
 func TestThePapersPingRunsBetweenTwoNICs(t *testing.T) {
-	source, there := sample(t, "ping.pdl"), uint64(0x60<<32|0xdd7f_ff8c) // where the paper's peer is
+	// The NIC id of the paper's peer.
+	source, there := sample(t, "ping.pdl"), uint64(0x60<<32|0xdd7f_ff8c)
 	for _, faults := range []sim.Faults{{}, {Loss: 0.05, Duplicate: 0.05, Reorder: 0.05}} {
 		f := sim.New(simulated.Hooked(sim.Config{Seed: 7, Faults: faults}, simulated.Hooks{IDs: []uint64{1, there}}))
 		load(t, f, 1, 415, pong)
 		ping := place(t, f, 0, 0, source)
-		if err := f.Settle(time.Second); err != nil { // the NICs tell one another of their programs
+		// The NICs tell each other about their programs.
+		if err := f.Settle(time.Second); err != nil {
 			t.Fatal(err)
 		}
 		start(f, 0, ping)
@@ -160,7 +163,8 @@ END;`
 	}
 }
 
-// A process has a number, too, by which a program answers it, of its NIC and of another.
+// A process also has a number, by which a program answers it. The process may be on the program's
+// NIC or on another one.
 func TestAProgramAnswersAProcess(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1, Faults: sim.Faults{Loss: 0.05, Duplicate: 0.05}})
 	const source = `PROGRAM double: VAR n; TRIGGERS 1;
@@ -194,7 +198,7 @@ END;`
 	}
 }
 
-// A simulated process loads programs into its NIC by the calls that it has anywhere.
+// A simulated process loads programs into its NIC by the same calls as a real process.
 func TestASimulatedProcessLoadsAProgramAndTalksToIt(t *testing.T) {
 	m, err := pdl.Compile("twice.pdl", []byte(`PROGRAM twice: VAR n; TRIGGERS 1; BEGIN END;
 MESSAGE 1: BEGIN n = PACKET[1] * 2; DISPLAY n; SEND n LEN 8 AS 33 TO PACKET[0] AT SOURCE END; END;`))

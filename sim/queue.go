@@ -3,8 +3,8 @@ package sim
 import "github.com/weftnet/weft/internal/clock"
 
 // happening is an object that the scheduler calls: a frame arrives, a NIC has its turn, a task
-// resumes, a timer fires. n is the number that the event was pushed with. Most objects tell stale
-// events by it.
+// resumes, a timer fires. n is the number that the event was pushed with. Most objects recognize
+// stale events by it.
 type happening interface{ happen(n uint64) }
 
 // event is one entry of the queue. The tie orders simultaneous events. It is drawn from the seed,

@@ -16,18 +16,19 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// twins is a job of two ranks. Rank 0 has one process. Rank 1 has several, on two hosts, which start
-// at drawn times and in any order of their incarnations, and which meet partitions and restarts. A
-// process of another job claims the name, too. Rank 0 notes with which process it is in a group.
+// twins is a job of two ranks. Rank 0 has one process. Rank 1 has several processes on two hosts.
+// They start at random times, in any order of their incarnations, and meet partitions and
+// restarts. A process of another job also claims the name. Rank 0 notes which process of rank 1
+// is with it in a group.
 type twins struct {
 	f       *sim.Fabric
 	rng     *rand.Rand
 	of      map[*sim.Process]*twin
 	all     []*twin
 	begins  *twin
-	calm    bool // nothing is cut off or restarts
-	groups  int  // that rank 0 has been in
-	partner int  // in the present group; 0: not known
+	calm    bool // no partitions or restarts
+	groups  int  // groups in which rank 0 has been
+	partner int  // rank 1's process in the present group; 0: not known
 	broken  []error
 }
 
@@ -39,7 +40,7 @@ type twin struct {
 	joined  bool
 }
 
-// alive reports whether the process runs and has not been told of a newer one.
+// alive reports whether the process runs and has not been told of a newer process.
 func (w *twin) alive() bool { return w.refused == nil && !w.p.Over() && !w.p.Detached() }
 
 // member reports whether the process lives, belongs to the job, and has been in a group.
@@ -50,7 +51,7 @@ const (
 
 	foreign     = 9                // number of the process of another job
 	twinsRun    = 40 * time.Second // of virtual time
-	twinsSettle = 15 * time.Second // without disturbances, before the end
+	twinsSettle = 15 * time.Second // without partitions or restarts, before the end
 )
 
 func newTwins(seed uint64, defect mutate.Defect) *twins {
@@ -73,7 +74,7 @@ func newTwins(seed uint64, defect mutate.Defect) *twins {
 	return w
 }
 
-// later starts a process of rank 1 at a drawn time.
+// later starts a process of rank 1 at a random time.
 func (w *twins) later(i int, one *twin) {
 	w.all = append(w.all, one)
 	at, host := time.Duration(i)*4*time.Second+time.Duration(w.rng.Int64N(int64(4*time.Second))), 1+w.rng.IntN(2)
@@ -99,7 +100,7 @@ func (w *twins) life(p any) vni.Life {
 	return l
 }
 
-// disturb cuts hosts off, or restarts one of rank 1, while there is time to settle.
+// disturb cuts hosts off, or restarts a host of rank 1, as long as enough time is left to settle.
 func (w *twins) disturb() {
 	at := time.Duration(w.rng.Int64N(int64(twinsRun - twinsSettle - 5*time.Second)))
 	lasts := time.Duration(w.rng.Int64N(int64(4 * time.Second)))
@@ -120,7 +121,7 @@ func (w *twins) disturb() {
 	})
 }
 
-// rankOne joins the world and reduces, until it is told that there is a newer process.
+// rankOne joins the world and reduces, until it learns of a newer process.
 func (w *twins) rankOne(p *sim.Process, one *twin) {
 	w.inWorld(p, func(ctx context.Context, g *weft.Group) error {
 		one.joined = true
@@ -147,8 +148,9 @@ func (w *twins) rankZero(p *sim.Process) error {
 	return nil
 }
 
-// met is the invariant: no two processes of a rank are in one group, and none of another job is while
-// one of this job is. A NIC that was cut off may lose the names of its processes to any other.
+// met checks the invariant: no two processes of a rank are in one group, and no process of
+// another job is in a group while a process of this job is. A NIC that was cut off may lose the
+// names of its processes to any other.
 func (w *twins) met(number int) {
 	switch {
 	case number == foreign && w.calm && w.partner != foreign && slices.ContainsFunc(w.all, (*twin).member):
@@ -161,12 +163,12 @@ func (w *twins) met(number int) {
 
 func (w *twins) breaks(format string, args ...any) {
 	if len(w.broken) > 0 {
-		return // the others follow from the first
+		return // the other errors follow from the first
 	}
 	w.broken = append(w.broken, fmt.Errorf("after %v: "+format, append([]any{w.f.Elapsed()}, args...)...))
 }
 
-// inWorld joins the world again and again, and works in it until the work fails.
+// inWorld joins the world repeatedly, and works in it until the work fails.
 func (w *twins) inWorld(p *sim.Process, work func(context.Context, *weft.Group) error) {
 	for w.f.Elapsed() < twinsRun && !p.Detached() {
 		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 3*time.Second)
@@ -181,7 +183,7 @@ func (w *twins) inWorld(p *sim.Process, work func(context.Context, *weft.Group) 
 			_ = g.Close()
 		}
 		if errors.Is(err, weft.ErrNameLost) {
-			return // told of a newer process
+			return // a newer process has the name
 		}
 		if p.Runtime().Sleep(context.Background(), 50*time.Millisecond) != nil {
 			return
@@ -189,14 +191,15 @@ func (w *twins) inWorld(p *sim.Process, work func(context.Context, *weft.Group) 
 	}
 }
 
-// run returns what is wrong with the run: broken invariants, and processes that should have been told.
+// run returns the errors of the run: broken invariants, and processes that should have learned of
+// a newer one but did not.
 func (w *twins) run() error {
 	err := w.f.Run(5 * time.Minute)
 	return errors.Join(append(w.broken, err)...)
 }
 
-// settled returns what is wrong shortly before the end: of the processes that live, only the newest
-// has the rank.
+// settled returns the errors shortly before the end: among the live processes, only the newest
+// may have the rank.
 func (w *twins) settled() {
 	newest, live := 0, 0
 	for _, o := range w.all {
@@ -222,8 +225,8 @@ func runTwins(seed uint64, defect mutate.Defect) error {
 	return w.run()
 }
 
-// Two live processes of one rank are never both in a group, whatever partitions and restarts they
-// meet. The newer one stays.
+// Two live processes of one rank are never both in a group, despite partitions and restarts. The
+// newer one stays.
 func TestTwoProcessesOfARankAreNeverBothInAGroup(t *testing.T) {
 	for seed := range uint64(twinsSeeds) {
 		if err := runTwins(seed, mutate.None); err != nil {

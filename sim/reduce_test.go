@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// folded is what a reduction of long vectors should come to: the elements of all members, in the order of their ranks, one after the other.
+// folded returns the expected result of a reduction of long vectors: it combines the elements of
+// all members in the order of their ranks.
 func folded[T weft.Element](n, length int, of func(rank, i int) T, f func(a, b T) T) []T {
 	v := make([]T, length)
 	for i := range v {
@@ -27,7 +28,7 @@ func folded[T weft.Element](n, length int, of func(rank, i int) T, f func(a, b T
 	return v
 }
 
-// vectorOf is the vector of a member.
+// vectorOf returns the vector of a member.
 func vectorOf[T weft.Element](rank, length int, of func(rank, i int) T) []T {
 	v := make([]T, length)
 	for i := range v {
@@ -38,9 +39,11 @@ func vectorOf[T weft.Element](rank, length int, of func(rank, i int) T) []T {
 
 func TestLongVectorsAreReducedAsOneProcessWould(t *testing.T) {
 	whole := func(rank, i int) int64 { return int64((rank+3)*(i+7)) ^ int64(i)<<40 }
-	broken := func(rank, i int) float64 { return math.Sqrt(float64(rank+2)) * float64(i%1000) / 7 } // sums depend on their order
+	// The sums depend on the order of the elements.
+	broken := func(rank, i int) float64 { return math.Sqrt(float64(rank+2)) * float64(i%1000) / 7 }
 	for n := 2; n <= 5; n++ {
-		for _, length := range []int{n * 8192, n*8192 + 1, n*8192 + n - 1, 100_003} { // the last parts are shorter, or empty
+		// The last parts are shorter, or empty.
+		for _, length := range []int{n * 8192, n*8192 + 1, n*8192 + n - 1, 100_003} {
 			members(t, uint64(length), simulated.Hooks{Pool: length%2 == 0}, sim.Faults{Loss: 0.02, Reorder: 0.05, Duplicate: 0.02}, n, func(p *sim.Process, g *weft.Group) error {
 				ctx, me := context.Background(), g.Rank()
 				for _, o := range []struct {
@@ -54,7 +57,7 @@ func TestLongVectorsAreReducedAsOneProcessWould(t *testing.T) {
 				}
 				v, want := vectorOf(me, length, broken), folded(n, length, broken, func(a, b float64) float64 { return a + b })
 				if me != n-1 {
-					want = slices.Clone(v) // stays as it is
+					want = slices.Clone(v) // must not change
 				}
 				if err := weft.Reduce(ctx, g, n-1, weft.Sum, v); err != nil || !slices.Equal(v, want) {
 					return fmt.Errorf("sum of %d floats at the last of %d members: equal %v, %w", length, n, slices.Equal(v, want), err)
@@ -65,7 +68,8 @@ func TestLongVectorsAreReducedAsOneProcessWould(t *testing.T) {
 	}
 }
 
-// A member without memory for the parts of others has all of them reduce as short vectors are, and has no other effect.
+// If a member has no memory for the parts of others, all members reduce the vectors like short
+// ones. This has no other effect.
 func TestAMemberWithoutMemoryReducesLongVectorsToo(t *testing.T) {
 	const n, length = 3, 3*8192 + 5
 	of := func(rank, i int) int64 { return int64(rank*i + 1) }
@@ -73,7 +77,7 @@ func TestAMemberWithoutMemoryReducesLongVectorsToo(t *testing.T) {
 		ctx := context.Background()
 		want := folded(n, length, of, func(a, b int64) int64 { return a + b })
 		var regions []*weft.Region
-		for g.Rank() == 1 && len(regions) < limits.Regions { // all that it may have
+		for g.Rank() == 1 && len(regions) < limits.Regions { // all regions that it may have
 			r, err := p.Alloc(1)
 			if err != nil {
 				return err
@@ -159,7 +163,8 @@ func TestLongVectorsThatDoNotFitFailAtAllMembers(t *testing.T) {
 	}
 }
 
-// A member dies at some moment of the others' reductions: each of them learns which, and goes on without it.
+// A member dies at some moment of the others' reductions. Each of the others learns the member's
+// name, and continues without it.
 func TestAMemberThatDiesLeavesLongReductionsToTheOthers(t *testing.T) {
 	const n, length = 4, 4*8192 + 3
 	of := func(rank, i int) int64 { return int64(rank + i) }

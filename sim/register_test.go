@@ -12,11 +12,13 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// A simulated NIC uses memory that its application has, with the rights that are given.
+// A simulated NIC uses memory that the application already has, with the given rights.
 func TestSimulatedProcessesRegisterTheirMemory(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 1})
 	mem := []byte("what others may read only")
-	handles := make(chan weft.Handle, 1) // filled before it is taken: in virtual time nothing waits for it
+	// The channel is filled before it is read, because nothing in virtual time waits for a
+	// channel.
+	handles := make(chan weft.Handle, 1)
 	f.Process(0, "a/0", func(p *sim.Process) error {
 		r, err := p.Register(mem, weft.ReadOnly)
 		if err != nil {
@@ -47,7 +49,7 @@ func TestSimulatedProcessesRegisterTheirMemory(t *testing.T) {
 	}
 }
 
-// So it does with a part of a file.
+// The same holds for a part of a file.
 func TestSimulatedProcessesRegisterFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, []byte("0123456789"), 0o600); err != nil {

@@ -63,8 +63,9 @@ func (s *sched) step(limit clock.Time) bool {
 	return true
 }
 
-// passTo moves time to an instant if no event comes before or at it and the run does not end first.
-// It reports whether it did. A NIC that is the only busy one need not go through the queue.
+// passTo moves time to an instant if no event comes before or at it and the run does not end
+// first. It reports whether it moved time. So a NIC that is the only busy one need not go through
+// the queue.
 func (s *sched) passTo(at clock.Time) bool {
 	if at > s.limit || s.queue.len() > 0 && s.queue.heap[0].at <= at {
 		return false

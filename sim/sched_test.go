@@ -127,7 +127,7 @@ func TestBlockingOutsideOfTheOwnCoroutineIsABug(t *testing.T) {
 	}
 }
 
-// inTask runs f as a task and the schedule to its end.
+// inTask runs f as a task, and runs the schedule to its end.
 func inTask(t *testing.T, f func(s *sched, me *task)) {
 	t.Helper()
 	s := newSched(11)

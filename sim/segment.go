@@ -10,8 +10,9 @@ import (
 	"github.com/weftnet/weft/internal/program"
 )
 
-// Segment is memory that programs in a NIC reach by a number, made by [Fabric.Segment]. Processes of
-// the host open it with SharedSegment. A Segment stays until Delete, or until its NIC stops.
+// Segment is memory that programs in a NIC reach by a number. [Fabric.Segment] makes it, and
+// processes of the host open it with SharedSegment. A Segment stays until Delete, or until its
+// NIC stops.
 type Segment struct {
 	n     *node
 	id    uint32
@@ -29,9 +30,9 @@ type segment struct {
 
 // Segment makes a segment of the NIC of a host, with all bytes zero, as the command weft segment
 // create does. The argument bytes is the length, 1 byte to 64 MiB. It is rounded up to a multiple
-// of 8. Segment fails with [weft.ErrBadArgument] if bytes is out of range, if the NIC is stopped, if
-// it has 1,024 segments, or if it has one with this number. Segment panics if the host does not
-// exist.
+// of 8. Segment fails with [weft.ErrBadArgument] if bytes is out of range, or if the NIC is
+// stopped, has 1,024 segments, or has a segment with this number. Segment panics if the host does
+// not exist.
 func (f *Fabric) Segment(host int, id uint32, bytes int) (*Segment, error) {
 	if host < 0 || host >= len(f.nodes) {
 		panic(fmt.Sprintf("sim: segment %d on host %d; expected 0 to %d", id, host, len(f.nodes)-1))
@@ -102,7 +103,7 @@ func (n *node) dropSegment(id uint32, s *segment) {
 
 // leaveSegments releases every segment of a process that ends.
 func (n *node) leaveSegments(p *Process) {
-	for id, s := range n.segments { // the order shows nowhere
+	for id, s := range n.segments { // the order has no effect
 		if s.users[p] > 0 {
 			delete(s.users, p)
 			n.dropSegment(id, s)

@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// delivertest gives the segment the same first word as in a daemon: 4,096, the last length.
+// delivertest writes the same first word to the segment as in a daemon: 4,096, the last length.
 func TestDelivertestRunsInASimulatedNIC(t *testing.T) {
 	source, err := os.ReadFile("../examples/programs/delivertest.pdl")
 	if err != nil {
@@ -49,7 +49,8 @@ MESSAGE 1: BEGIN IF LOCK(515) THEN BEGIN
     GET v OFFSET 8 FROM 2 LEN 8; v = -v; DELIVER v OFFSET 16 INTO 2 LEN 8; CLEAR LOCK 515; SET FLAG 517
 END END; END;`
 
-// Two processes and a program work on one segment in turns; the flag wakes the process that waits for it.
+// Two processes and a program work on one segment in turns. The flag wakes the process that waits
+// for it.
 func TestSimulatedProcessesShareASegmentWithAProgram(t *testing.T) {
 	f := sim.New(sim.Config{Seed: sim.Seed(1), NICs: 1})
 	id := load(t, f, 0, 9, turn)
@@ -124,7 +125,7 @@ func TestASimulatedSegmentGoesWithTheLastThatHasIt(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if _, err := p.SharedSegment(2, 8); err != nil { // which the end of the process releases
+		if _, err := p.SharedSegment(2, 8); err != nil { // the end of the process releases it
 			return err
 		}
 		kept.Delete()

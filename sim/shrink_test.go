@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Two members end within 60 µs of each other, so that the second ends while the others shrink the
-// group because of the first. Every other member must come into the same group of four.
+// Two members end within 60 µs of each other. So the second one ends while the others shrink the
+// group because of the first one. Every other member must come into the same group of four.
 func TestSurvivorsOfADeathDuringAShrinkComeTogether(t *testing.T) {
 	seeds := uint64(300)
 	if testing.Short() {
@@ -35,14 +35,14 @@ func TestSurvivorsOfADeathDuringAShrinkComeTogether(t *testing.T) {
 
 const (
 	shrinkMembers  = 6
-	shrinkBarriers = 100 // of the members that are left, after which they have come together
+	shrinkBarriers = 100 // barriers of the remaining members; after them, they are in one group
 )
 
 // shrinkDeath is one run of six members, two of which end.
 type shrinkDeath struct {
 	seed    uint64
 	last    *weft.Group
-	through int // members that have done their barriers
+	through int // members that have finished their barriers
 }
 
 func (s *shrinkDeath) member(p *sim.Process, i int) error {
@@ -80,7 +80,8 @@ func (s *shrinkDeath) member(p *sim.Process, i int) error {
 	return g.Close()
 }
 
-// end ends the process of two members after a while, and returns whether that has happened.
+// end ends the process of each of two members after a while. It returns a flag that is set when
+// it ends the process.
 func (s *shrinkDeath) end(p *sim.Process, i int) *bool {
 	ended := new(bool)
 	first, second := int(s.seed%shrinkMembers), int((s.seed+1)%shrinkMembers)

@@ -48,7 +48,8 @@ func (s *straight) Send(m vni.StraightSend) []byte {
 	if s.refused() {
 		return nil
 	}
-	m.Hold = m.Hold && s.rng.IntN(2) > 0 // a message that may wait is sent at once in half of the cases
+	// A message that may wait is sent at once in half of the cases.
+	m.Hold = m.Hold && s.rng.IntN(2) > 0
 	return s.Direct.Send(m)
 }
 

@@ -19,9 +19,11 @@ import (
 //	          ▲              │ park
 //	          └── wake ── parked ── unwind (killed, or the run has ended)
 type task struct {
-	s     *sched
-	name  string
-	owner any // the process that the coroutine belongs to; only compared, and asked whether it is paused
+	s    *sched
+	name string
+	// owner is the process that the coroutine belongs to. The scheduler only compares it, and
+	// asks whether it is paused.
+	owner any
 
 	next  func() (struct{}, bool)
 	stop  func()
@@ -98,7 +100,8 @@ func (t *task) happen(turn uint64) {
 	t.s.lookAtForeign()
 }
 
-// pausedUntil returns the end of the pause of the task's process. It is in the past if there is none.
+// pausedUntil returns the end of the pause of the task's process. Without a pause, the end is in
+// the past.
 func (t *task) pausedUntil() clock.Time {
 	if p, ok := t.owner.(*Process); ok {
 		return p.paused

@@ -32,11 +32,11 @@ const othersPoll = 8
 // restTime is the longest time between two polls of a sender that waits for room.
 const restTime = 40 * time.Microsecond
 
-// helperTime is the longest time until a turn that no caller asks for, as of package poller's
-// helper.
+// helperTime is the longest time until a turn that no caller asks for. In package poller a helper
+// takes such turns.
 const helperTime = 100 * time.Microsecond
 
-// mine reports whether the process still has the NIC that it began with.
+// mine reports whether the process still has its first NIC.
 func (t *turns) mine() bool { return t.p.host.engine == t.engine && !t.p.gone && !t.p.over }
 
 // stalled reports whether the host stands still. A call that is refused in that time has not

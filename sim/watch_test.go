@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Several watchers of one process see silence and an orderly end as what they are, each of its own peers.
+// Several watchers of one process distinguish silence from an orderly end. Each watches its own
+// peers.
 func TestWatchersTellSilenceFromAnOrderlyEnd(t *testing.T) {
 	f := New(Config{Seed: Seed(1), NICs: 3})
 	silent, closes := weft.Name{App: "silent"}, weft.Name{App: "closes"}
@@ -53,10 +54,11 @@ func TestWatchersTellSilenceFromAnOrderlyEnd(t *testing.T) {
 	}
 }
 
-// A process that has received from another, and has sent it nothing, is told of its end: once, and by an address that a later Send by it
-// does not have told again.
+// If a process has received from another process but has sent it nothing, it learns of the end of
+// that process: once, and by the process's address. A later Send must not make the NIC report the
+// same end again.
 func TestAReceiverIsToldWhenTheSenderEnds(t *testing.T) {
-	for _, host := range []int{0, 1} { // of the receiver's NIC, and of another
+	for _, host := range []int{0, 1} { // both on one NIC, and on two
 		f := New(Config{Seed: Seed(1)})
 		sender, receiver := weft.Name{App: "sender"}, weft.Name{App: "receiver"}
 		f.Process(host, sender.String(), func(p *Process) error {
@@ -94,7 +96,7 @@ func TestAReceiverIsToldWhenTheSenderEnds(t *testing.T) {
 	}
 }
 
-// A watcher that does not keep up is told how many events it has missed, and another misses none.
+// A watcher that falls behind learns how many events it has missed. Another watcher misses none.
 func TestAWatcherThatFallsBehindIsToldHowManyItMissed(t *testing.T) {
 	const peers, kept = 100, 64
 	f := New(Config{Seed: Seed(1)})
