@@ -10,8 +10,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// The ranks of a machine that has failed close it, and make another one over the same group. Late
-// messages of the first one must not reach the other one.
+// When a machine has failed, its ranks close it, and make another one over the same group. Late
+// messages of the first machine must not reach the other one.
 func TestAnotherMachineOverTheSameGroup(t *testing.T) {
 	for seed := range uint64(20) {
 		f := sim.New(sim.Config{Seed: seed, NICs: 3, Faults: sim.Faults{Loss: 0.1, Duplicate: 0.05, Reorder: 0.2}})
@@ -26,7 +26,7 @@ func TestAnotherMachineOverTheSameGroup(t *testing.T) {
 						for n := 0; err == nil && n < 20; n++ {
 							pause(p)
 							if n == 5 && k%2 == 0 && i == k/2 {
-								err = sumsOf(m, 41) // and the others 40
+								err = sumsOf(m, 41) // the other ranks use 40
 							} else {
 								err = sumsOf(m, 40)
 							}

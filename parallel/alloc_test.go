@@ -39,7 +39,8 @@ func TestNoOperationAllocatesForEachElement(t *testing.T) {
 		if long > short+2 {
 			t.Errorf("%s allocates %v times for 2,000 elements and %v times for 200,000", name, short, long)
 		}
-		if name != "Scan" && name != "ReduceAxis" && long > 100 { // those may allocate for each of 1,024 blocks
+		// Scan and ReduceAxis may allocate for each of 1,024 blocks.
+		if name != "Scan" && name != "ReduceAxis" && long > 100 {
 			t.Errorf("%s allocates %v times", name, long)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// rankCounts are numbers of ranks that must give the same bits.
+// rankCounts lists numbers of ranks that must give the same bits.
 var rankCounts = []int{1, 2, 3, 5, 8}
 
 // unevenFloat is a number whose sums round differently in each order.
@@ -68,8 +68,8 @@ func TestAScanOfFloatsHasTheSameBitsOnAnyNumberOfRanks(t *testing.T) {
 	}
 }
 
-// conjugate solves a tridiagonal system by conjugate gradients, and returns the steps and the last
-// residual.
+// conjugate solves a tridiagonal system by conjugate gradients, and returns the number of steps
+// and the last residual.
 func conjugate(m *Machine, length int) (steps int, rr float64, err error) {
 	s, err := NewShape(context.Background(), m, Axis{Len: length, Halo: 1})
 	if err != nil {

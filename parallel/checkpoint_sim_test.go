@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// saver computes heat in steps with a checkpoint after every 5, from the last checkpoint on.
+// saver computes heat in steps. It starts from the last checkpoint, and saves a checkpoint after
+// every 5 steps.
 type saver struct {
 	store parallel.Store
 	n     int
@@ -63,8 +64,8 @@ func (a *saver) run(ctx context.Context, m *parallel.Machine) (float64, error) {
 	return parallel.Reduce(c, a.next, parallel.Sum[float64]())
 }
 
-// Ranks die one after another, each at some moment of the work. The others shrink and go on from
-// the last checkpoint, and get the bits of a run without a death.
+// Ranks die one after another, each at some moment of the work. The others shrink and continue
+// from the last checkpoint. The result has the same bits as that of a run without a death.
 func TestAfterShrinkTheResultHasTheBitsOfAnUndisturbedRun(t *testing.T) {
 	want, err := heat(t.Context(), machineOfOne(t), 200, 40)
 	if err != nil {
@@ -105,7 +106,7 @@ func TestAfterShrinkTheResultHasTheBitsOfAnUndisturbedRun(t *testing.T) {
 					case err == nil:
 						err = m.Close()
 						if ended || errors.Is(err, parallel.ErrRankGone) {
-							return nil // a rank died after the work
+							return nil // a rank died after all had finished
 						}
 						return err
 					case !errors.Is(err, parallel.ErrRankGone):
@@ -140,7 +141,8 @@ func TestAfterARestartTheResultHasTheBitsOfAnUndisturbedRun(t *testing.T) {
 	for seed := range uint64(5) {
 		dir := parallel.Dir(t.TempDir())
 		simulated(t, seed, sim.Faults{}, 4, func(p *sim.Process, m *parallel.Machine) error {
-			_, err := (&saver{store: dir, n: 200, steps: 23}).run(context.Background(), m) // and then the job dies
+			// Then the job dies.
+			_, err := (&saver{store: dir, n: 200, steps: 23}).run(context.Background(), m)
 			return err
 		})
 		simulated(t, seed, sim.Faults{}, 3, func(p *sim.Process, m *parallel.Machine) error {

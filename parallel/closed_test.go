@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// calls are operations on a machine that has ended.
+// callsOf calls operations on a machine that has ended, and returns their errors.
 func callsOf(m *Machine, s *Shape, v *Var[int]) map[string]error {
 	ctx := context.Background()
 	_, reduce := Reduce(With(ctx, s), v, Sum[int]())
@@ -22,8 +22,9 @@ func callsOf(m *Machine, s *Shape, v *Var[int]) map[string]error {
 	_, load := Load(ctx, m, newShelf(), Named("v", v))
 	return map[string]error{
 		"Reduce": reduce, "StartHalo": start, "NewShape": shape, "Shrink": shrink, "Load": load, "Barrier": m.Barrier(ctx),
-		"Save":            Save(ctx, m, newShelf(), 1, Named("v", v)),
-		"Stencil, itself": Stencil(With(ctx, s), v, v, Value(0), nil), // does not communicate before it fails
+		"Save": Save(ctx, m, newShelf(), 1, Named("v", v)),
+		// Does not communicate before it fails.
+		"Stencil, itself": Stencil(With(ctx, s), v, v, Value(0), nil),
 	}
 }
 
@@ -55,8 +56,8 @@ func TestOperationsOfAClosedMachineFail(t *testing.T) {
 	}
 }
 
-// Both machines use the same port. What the program does with the old one must not reach the new
-// one.
+// Both machines use the same port. Operations of the program on the old machine must not reach
+// the new one.
 func TestTheOldMachineDoesNotDisturbTheNewOne(t *testing.T) {
 	f := sim.New(sim.Config{Seed: 3, NICs: 3})
 	for i := range 3 {
@@ -144,7 +145,7 @@ func TestAProgramMayInitializeAgainAfterClose(t *testing.T) {
 	}
 }
 
-// A Close within an operation does nothing, and the machine goes on.
+// A Close within an operation fails and does nothing, and the machine stays usable.
 func TestACloseWithinAnOperationIsAnError(t *testing.T) {
 	m := newMachine(nil, nil, nil, 0)
 	s := must(NewShape(context.Background(), m, Axis{Len: 5}))
@@ -159,8 +160,8 @@ func TestACloseWithinAnOperationIsAnError(t *testing.T) {
 	}
 }
 
-// A rank that finds two halos in flight waits for them in another order than its neighbors, with
-// other operations in between.
+// A rank with two halos in flight waits for them in another order than its neighbors, with other
+// operations in between.
 func TestTwoHalosInFlight(t *testing.T) {
 	onRanks(t, 4, func(m *Machine) error {
 		s := must(NewShape(context.Background(), m, Axis{Len: 11, Halo: 2}))
@@ -201,7 +202,7 @@ func TestTwoHalosInFlight(t *testing.T) {
 	})
 }
 
-// Where passes on the error of its function.
+// Where returns the error of its function.
 func TestAnErrorInWhereEndsIt(t *testing.T) {
 	m := newMachine(nil, nil, nil, 0)
 	s := must(NewShape(context.Background(), m, Axis{Len: 5}))
@@ -229,7 +230,7 @@ func TestDataThatNoOperationExpectsIsAnError(t *testing.T) {
 	m, _, b = waiting()
 	m.seq += 2 * historyLen
 	if err := m.take(b); err == nil && len(m.wants) != 0 {
-		return // the data of an exchange in flight, such as a halo
+		return // the data belongs to an exchange in flight, such as a halo
 	}
 	m.wants = nil
 	if err := m.take(b); err == nil || len(m.early) != 0 {

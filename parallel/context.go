@@ -13,7 +13,7 @@ import (
 // active positions. [With] makes a Ctx in which every position is active, and [Ctx.Where] narrows
 // it.
 //
-// A Ctx must not be used after its context has ended, and not by two goroutines at once.
+// A Ctx must not be used after its context has ended, and not by two goroutines concurrently.
 type Ctx struct {
 	ctx  context.Context
 	s    *Shape
@@ -38,11 +38,11 @@ func (c *Ctx) Context() context.Context { return c.ctx }
 // Everywhere returns the Ctx in which all positions are active.
 func (c *Ctx) Everywhere() *Ctx { return c.root }
 
-// Where calls then with the active positions at which mask is true, and afterwards other with the
-// active positions at which it is false. Every rank calls both functions, even if none of its
-// positions is active. So both may contain collective operations. Where reads mask once, at the
-// start. The function other may be nil. If then fails, Where returns its error without calling
-// other.
+// Where calls the function then with the active positions at which mask is true. Afterwards it
+// calls the function other with the active positions at which mask is false. Every rank calls
+// both functions, even if none of its positions is active. So both may contain collective
+// operations. Where reads mask once, at the start. The function other may be nil. If then fails,
+// Where returns its error without calling other.
 //
 // Where fails with [ErrBadArgument] if mask has another shape.
 func (c *Ctx) Where(mask *Var[bool], then, other func(c *Ctx) error) error {
@@ -126,9 +126,9 @@ func (c *Ctx) spans(b *box, back bool, f func(r *row)) {
 	})
 }
 
-// flat reports whether the active positions of every box of this rank are one run, which is so on a
-// shape of one axis without a mask. Loops over blocks then need no call for each run, and allocate
-// nothing.
+// flat reports whether the active positions of every box of this rank form one run. That is the
+// case on a shape of one axis without a mask. Loops over blocks then need no call for each run,
+// and allocate nothing.
 func (c *Ctx) flat() bool { return c.mask == nil && len(c.s.axes) == 1 }
 
 // eachBlock calls f for each block of this rank, in order.
@@ -168,7 +168,8 @@ func (c *Ctx) collective(what description, body func() error) error {
 	return m.end(c.ctx, body())
 }
 
-// failAs makes the machine fail at every rank because of a call that does not communicate.
+// failAs makes the machine fail at every rank because a call that does not communicate has
+// failed.
 func (m *Machine) failAs(op string, err error) error {
 	if !m.busy.CompareAndSwap(false, true) {
 		return &RankError{m.rank, op, errors.Join(err, ErrBusy)}

@@ -159,7 +159,7 @@ func TestBadCoordinatesOfCallsThatDoNotCommunicateFailTheNextOperation(t *testin
 	}
 }
 
-// strange are floats that compare or add in their own ways, with different bits of NaN.
+// strange holds floats with special comparison or addition, and NaNs with different bits.
 var strange = []float64{
 	0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.Float64frombits(0x7ff8_0000_dead_beef),
 	math.Float64frombits(0xfff8_0000_0000_0001), math.SmallestNonzeroFloat64, -math.SmallestNonzeroFloat64,
@@ -167,7 +167,7 @@ var strange = []float64{
 }
 
 // strangeResults returns the bits of all results of operations on strange floats, in the order of
-// indices. few says how many different floats there are.
+// indices. few is the number of different floats.
 func strangeResults(t *testing.T, ranks, length, few int) []uint64 {
 	t.Helper()
 	all := make([]uint64, 0, 20*length)
@@ -270,7 +270,7 @@ func TestNaNWinsInMinAndMaxAndComesFirstInASort(t *testing.T) {
 	}
 }
 
-// same compares the floats of a variable, where NaN equals NaN.
+// same compares the floats of a variable. NaN equals NaN.
 func same(v *Var[float64], want []float64) error {
 	for i, x := range v.Row() {
 		if w := want[v.s.local.lo[0]+i]; x != w && (x == x || w == w) {
@@ -280,7 +280,7 @@ func same(v *Var[float64], want []float64) error {
 	return nil
 }
 
-// padded has bytes between its fields, which have no meaning.
+// padded has bytes without meaning between its fields.
 type padded struct {
 	A int8
 	B int64
@@ -305,7 +305,8 @@ func TestElementsWithPaddingTravelWhole(t *testing.T) {
 	})
 }
 
-// A border of another value would go unnoticed: only the ranks at the ends look at it.
+// Without a check, a different border would go unnoticed, because only the ranks at the ends use
+// it.
 func TestRanksWithDifferentBordersAreAMismatch(t *testing.T) {
 	for name, do := range map[string]func(c *Ctx, v *Var[int], b Border[int]) error{
 		"Shift": func(c *Ctx, v *Var[int], b Border[int]) error { return Shift(c, must(New[int](c.s)), v, 0, 1, b) },
@@ -366,8 +367,8 @@ func TestRanksThatSendToDifferentShapesAreAMismatch(t *testing.T) {
 	}
 }
 
-// Every operation does what a serial loop does, on lengths near the number of ranks and the number
-// of blocks.
+// Every operation has the same result as a serial loop, on lengths near the number of ranks and
+// the number of blocks.
 func TestFewPositions(t *testing.T) {
 	lists := [][]Axis{{{Len: 1}}, {{Len: 1, Torus: true, Halo: 1}}, {{Len: 2, Halo: 2}}, {{Len: 7, Torus: true, Halo: 7}},
 		{{Len: 1}, {Len: 1}}, {{Len: 3, Whole: true, Halo: 1}, {Len: 2, Halo: 1}},

@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// The errors of this package. Test for them with errors.Is. Each holds on every rank: if an
-// operation fails at one rank, this rank tells all the others.
+// The errors of this package. Test for them with errors.Is. An error is the same on every rank:
+// if an operation fails at one rank, this rank reports the error to all the others.
 var (
 	// ErrMismatch means that two ranks called different operations, or the same operation with
 	// different shapes, element types, operators or arguments. The error is a *[MismatchError].
@@ -37,12 +37,12 @@ var (
 	// ErrClosed means that the machine is closed.
 	ErrClosed = errors.New("the machine is closed")
 
-	// ErrInitialized means that the program, or the process, has a machine already. [Init] and [On]
-	// return it.
+	// ErrInitialized means that the program, or the process, already has a machine. [Init] and
+	// [On] return it.
 	ErrInitialized = errors.New("there is a machine already")
 
-	// ErrNoCheckpoint means that the store holds no whole checkpoint of these variables. [Load]
-	// returns it.
+	// ErrNoCheckpoint means that the store holds no complete checkpoint of these variables.
+	// [Load] returns it.
 	ErrNoCheckpoint = errors.New("no whole checkpoint")
 )
 
@@ -62,11 +62,11 @@ func (e *MismatchError) Error() string {
 // Unwrap returns [ErrMismatch].
 func (e *MismatchError) Unwrap() error { return ErrMismatch }
 
-// RankError reports the rank at which an operation failed, and the reason. If the rank is another
-// one, Err has the text of the reason there, and matches the same errors of this package, of
+// RankError reports the rank at which an operation failed, and the reason. If it is another rank,
+// Err has the text of that rank's reason. Err then matches the same errors of this package and of
 // package context, and [weft.ErrGroupBroken].
 type RankError struct {
-	Rank int    // the rank that failed, or that is gone; −1 if it is not known
+	Rank int    // the rank that failed or is gone; −1 if it is not known
 	Op   string // the operation at the rank that reports the failure
 	Err  error  // the reason
 }
@@ -82,13 +82,14 @@ func (e *RankError) Error() string {
 // Unwrap returns the reason.
 func (e *RankError) Unwrap() error { return e.Err }
 
-// causes are the errors that keep their identity on the way to another rank. A code is an index.
+// causes are the errors that keep their identity when they are sent to another rank. A code is an
+// index.
 var causes = [...]error{
 	ErrMismatch, ErrBadArgument, ErrStaleHalo, ErrCollision, ErrRankGone, ErrBusy, ErrClosed, ErrNoCheckpoint,
 	context.Canceled, context.DeadlineExceeded, weft.ErrGroupBroken,
 }
 
-// noCause is the code of an error that is none of causes.
+// noCause is the code of an error that is not in causes.
 const noCause = 0xff
 
 // causeOf returns the code of an error.
@@ -101,7 +102,7 @@ func causeOf(err error) byte {
 	return noCause
 }
 
-// told is an error that another rank has told.
+// told is an error that another rank has reported.
 type told struct {
 	text  string
 	cause error

@@ -40,7 +40,7 @@ func variable[T any](s *parallel.Shape, f func(pos []int) T) *parallel.Var[T] {
 func squares(pos []int) int { return pos[0] * pos[0] }
 func zeros([]int) int       { return 0 }
 
-// check ends an example that fails.
+// check ends an example that has failed.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
@@ -79,7 +79,7 @@ func Example() {
 	// Output: the sum is 499500
 }
 
-// Where runs both functions on every rank. So each of them may reduce.
+// Where runs both functions on every rank. So each of the two functions may reduce.
 func ExampleCtx_Where() {
 	ctx := context.Background()
 	m, s := start(ctx, parallel.Axis{Len: 8})
@@ -198,7 +198,7 @@ func ExampleStencil() {
 	// Output: [0 2 5 10 17 26 37 18]
 }
 
-// A program that starts an exchange itself can compute something else before it waits.
+// A program that starts an exchange by StartHalo can compute something else before it waits.
 func ExampleStartHalo() {
 	ctx := context.Background()
 	m, s := start(ctx, parallel.Axis{Len: 8, Halo: 1, Torus: true})
@@ -292,7 +292,8 @@ func ExampleGather() {
 	// Output: [0 1 4 9 16 25 36 49]
 }
 
-// A program saves its variables now and then. At its start, it continues from the last checkpoint.
+// A program saves its variables from time to time. At its start, it continues from the last
+// checkpoint.
 func ExampleSave() {
 	dir, err := os.MkdirTemp("", "checkpoint")
 	check(err)
@@ -312,7 +313,8 @@ func ExampleSave() {
 	// Output: step 100 [0 1 4 9 16 25 36 49]
 }
 
-// A checkpoint in network memory. Two other processes lend 1 MiB each, and each page is on both.
+// The example keeps a checkpoint in network memory. Two other processes lend 1 MiB each, and each
+// page is on both.
 func ExampleSave_networkMemory() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -327,7 +329,7 @@ func ExampleSave_networkMemory() {
 		servers = append(servers, netmem.ServerRef{Name: p.Name()})
 		nodes = append(nodes, weft.Node{Addr: p.NIC().Addr()})
 	}
-	for _, step := range []uint64{1, 2} { // each is a program of its own
+	for _, step := range []uint64{1, 2} { // each step is a separate program
 		p, err := weft.Open(ctx, weft.Config{Name: weft.Name{App: "squares", Index: uint32(step)}, Nodes: nodes})
 		check(err)
 		store, err := netmem.OpenShelf(ctx, p, netmem.ShelfConfig{
@@ -355,7 +357,7 @@ func ExampleSave_networkMemory() {
 	// loaded step 1 [0 1 4 9 16 25 36 49]
 }
 
-// After a rank has ended, the others go on with a smaller machine.
+// After a rank has ended, the others continue with a smaller machine.
 func ExampleMachine_Shrink() {
 	work := func(ctx context.Context, m *parallel.Machine) error { return m.Barrier(ctx) }
 

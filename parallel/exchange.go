@@ -18,12 +18,12 @@ const historyLen = 4 * mostAhead
 type piece struct {
 	to   int
 	data []byte
-	unit int // each part has a multiple of unit bytes; 0 and more than maxData: no matter
+	unit int // each part has a multiple of unit bytes; 0 and more than maxData mean any length
 }
 
 // A want is data that an exchange expects from a rank. If open is true, the sender decides the
-// length, at most limit bytes, and the exchange allocates buf. If each is not nil, the data has size
-// bytes, and each gets every part in place of buf.
+// length, at most limit bytes, and the exchange allocates buf. If each is not nil, the data has
+// size bytes, and each gets every part in place of buf.
 type want struct {
 	from  int
 	buf   []byte
@@ -39,7 +39,7 @@ type want struct {
 	done  bool
 }
 
-// held is a message that came before the operation that expects it.
+// held is a message that arrived before the operation that expects it.
 type held struct {
 	head header
 	data []byte
@@ -95,7 +95,7 @@ func (m *Machine) end(ctx context.Context, err error) error {
 }
 
 // settle sends the check of the operation if no data went to the next rank, keeps the lower rank
-// from falling behind too far, and waits until the data of the operation may change.
+// from falling behind too far, and waits until the caller may change the data of the operation.
 func (m *Machine) settle(ctx context.Context) error {
 	if err := m.lag(ctx); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (m *Machine) settle(ctx context.Context) error {
 	return m.flush(ctx, m.seq)
 }
 
-// lag is settle without waiting for the data.
+// lag is like settle, but does not wait for the data.
 func (m *Machine) lag(ctx context.Context) error {
 	if m.size == 1 {
 		return nil
@@ -119,9 +119,9 @@ func (m *Machine) lag(ctx context.Context) error {
 	return nil
 }
 
-// flush waits until the data of an operation may change. It must not wait for the data of another
-// operation, such as a halo in flight: two ranks that both do so receive nothing, and wait for each
-// other.
+// flush waits until the caller may change the data of an operation. It must not wait for the data
+// of another operation, such as a halo in flight: two ranks that both did so would receive
+// nothing, and would wait for each other.
 func (m *Machine) flush(ctx context.Context, seq uint64) error {
 	if m.size == 1 {
 		return nil
@@ -129,7 +129,7 @@ func (m *Machine) flush(ctx context.Context, seq uint64) error {
 	return m.w.flush(ctx, seq)
 }
 
-// check tells the next rank what this rank does, unless it has been told with data.
+// check describes this rank's operation to the next rank, unless data has already described it.
 func (m *Machine) check(ctx context.Context) error {
 	if m.checked || m.defect == mutate.ParallelCheckUnsent {
 		return nil
@@ -201,8 +201,9 @@ func (m *Machine) toSelf(data []byte, wants []want) error {
 	return nil
 }
 
-// part returns the length of the parts in which the data travels. Data of up to four short messages
-// travels in short ones: these leave at once, and need no poll by the other rank to end.
+// part returns the length of the parts in which the data travels. Data of up to four short
+// messages travels in short messages: these leave at once, and end without a poll by the other
+// rank.
 func (p *piece) part() int {
 	n := maxData
 	if len(p.data) <= 4*shortBytes {
@@ -257,7 +258,7 @@ func (m *Machine) take(b []byte) error {
 	var h header
 	data, ok := h.parse(b)
 	if !ok || h.epoch != m.epoch || int(h.rank) >= m.size {
-		return nil // of an earlier machine
+		return nil // from an earlier machine
 	}
 	if h.kind == kindFault {
 		return m.heard(data)
@@ -295,7 +296,7 @@ func (m *Machine) wanted(h *header) *want {
 	return nil
 }
 
-// fill copies one part of a message to where it is wanted, or hands it to each.
+// fill copies one part of a message to its destination, or passes it to each.
 func (m *Machine) fill(w *want, h *header, data []byte) error {
 	if !w.begun {
 		w.begun = true
@@ -345,7 +346,7 @@ func (m *Machine) over(w *want) {
 	}
 }
 
-// deliverEarly gives the early messages that are wanted now to their wants.
+// deliverEarly passes early messages to their wants, if there are such wants now.
 func (m *Machine) deliverEarly() error {
 	kept := m.early[:0]
 	for i := range m.early {

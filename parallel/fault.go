@@ -19,7 +19,7 @@ func (m *Machine) fail(err error) error {
 	switch {
 	case m.fault != nil:
 		return m.fault
-	case m.closed: // its wire may belong to the machine that Shrink returned
+	case m.closed: // its wire may now belong to the machine that Shrink returned
 		return &RankError{m.rank, m.now.name(), ErrClosed}
 	}
 	if errors.Is(err, ErrRankGone) {
@@ -29,7 +29,7 @@ func (m *Machine) fail(err error) error {
 	var of *RankError
 	if !errors.As(err, &mismatch) && !errors.As(err, &of) {
 		err = &RankError{m.rank, m.now.name(), err}
-	} else if of != nil && of.Op == "" { // of a wire, which knows no operations
+	} else if of != nil && of.Op == "" { // from a wire, which knows no operations
 		err = &RankError{of.Rank, m.now.name(), of.Err}
 	}
 	m.fault = err
@@ -40,8 +40,8 @@ func (m *Machine) fail(err error) error {
 	return err
 }
 
-// lastWords looks for the fault that a rank told before it left, and returns it. If there is none,
-// it returns err.
+// lastWords looks for the fault that a rank reported before it left, and returns it. If there is
+// none, it returns err.
 func (m *Machine) lastWords(err error) error {
 	ctx, cancel := m.within(lastWordsWithin)
 	defer cancel()
@@ -57,20 +57,22 @@ func (m *Machine) lastWords(err error) error {
 	return err
 }
 
-// tell sends a fault to all other ranks, as far as this is possible within a second, and leaves.
+// tell sends a fault to all other ranks, as far as this is possible within a second, and leaves
+// the machine.
 func (m *Machine) tell(err error) {
 	ctx, cancel := m.within(tellWithin)
 	defer cancel()
 	if !m.heardFault && !errors.Is(err, ErrRankGone) && m.defect != mutate.ParallelFaultUntold {
 		data := encodeFault(err)
 		for i := range m.size - 1 {
-			_ = m.post(ctx, kindFault, &piece{to: (m.rank + 1 + i) % m.size, data: data}) // a rank that has left needs none
+			// A rank that has left needs no fault.
+			_ = m.post(ctx, kindFault, &piece{to: (m.rank + 1 + i) % m.size, data: data})
 		}
 	}
 	_ = m.w.abandon(ctx, false)
 }
 
-// maxFault is the largest length of a fault, so that every NIC takes it at once.
+// maxFault is the maximum length of a fault, so that every NIC accepts it at once.
 const maxFault = 4 << 10
 
 // encodeFault encodes an error as a cause, two ranks and two texts.
@@ -91,7 +93,7 @@ func encodeFault(err error) []byte {
 	return b[:min(len(b), maxFault)]
 }
 
-// heard returns the error that another rank has told.
+// heard returns the error that another rank has reported.
 func (m *Machine) heard(b []byte) error {
 	m.heardFault = true
 	if len(b) < 9 {

@@ -31,7 +31,8 @@ func moveAll[T any](c *Ctx, v *Var[T], root int, all []T, code byte) error {
 	})
 }
 
-// own returns the elements of this rank in the order of indices, in place if they lie like that.
+// own returns the elements of this rank in the order of indices. If they lie in memory in this
+// order, own returns that memory.
 func own[T any](v *Var[T]) []T {
 	if v.s.count == 0 {
 		return nil

@@ -77,13 +77,13 @@ type haloExchange[T any] struct {
 	isFull bool
 }
 
-// haloSide is the halo at one end of the divided axis. Each side is an exchange of its own, so most
-// of its pieces are one strip, which is sent from where it lies.
+// haloSide is the halo at one end of the divided axis. Each side is a separate exchange, so most
+// of its pieces are one strip, which is sent without a copy.
 type haloSide struct {
 	pieces []piece
 	packed []func() []byte // makes the data of each piece
 	wants  []want
-	direct []bool    // the data of a want arrives in its place
+	direct []bool    // the data of a want arrives at its destination
 	strips [][]strip // of each want
 }
 
@@ -126,8 +126,8 @@ func startHalo[T any](c *Ctx, v *Var[T], border Border[T]) (*haloExchange[T], er
 	return x, nil
 }
 
-// constant reports whether all that an exchange with a border of one value writes at the ends of
-// the axes is this value. It is not so if an axis is a torus.
+// constant reports whether an exchange with a border of one value writes only this value at the
+// ends of the axes. If an axis is a torus, it does not.
 func (x *haloExchange[T]) constant() bool {
 	for _, a := range x.v.s.axes {
 		if a.Torus {
@@ -222,7 +222,8 @@ func (v *Var[T]) thick(at, n int) []T {
 	return v.mem[from : from+n*s.stride[0]]
 }
 
-// place returns where the data of strips arrives: in the halo itself if it is one strip there.
+// place returns the memory in which the data of strips arrives: the halo itself if the data is
+// one strip there.
 func place[T any](v *Var[T], list []strip) (to []T, direct bool) {
 	s := v.s
 	if len(list) == 1 && s.div == 0 {
@@ -235,7 +236,7 @@ func place[T any](v *Var[T], list []strip) (to []T, direct bool) {
 	return make([]T, n), false
 }
 
-// fillWhole fills the halos of the axes that every rank holds whole.
+// fillWhole fills the halos of the axes that no rank divides.
 func (x *haloExchange[T]) fillWhole() {
 	if x.isFull {
 		return
@@ -297,7 +298,7 @@ func (x *haloExchange[T]) fillOwn(wrap bool) {
 	}
 }
 
-// finish waits for the data and puts it in its place.
+// finish waits for the data and copies it to its destination.
 func (x *haloExchange[T]) finish(ctx context.Context) error {
 	m := x.v.s.m
 	if !m.busy.CompareAndSwap(false, true) {
@@ -332,7 +333,7 @@ func (x *haloExchange[T]) finish(ctx context.Context) error {
 	return err
 }
 
-// unpack copies the data that did not arrive in its place.
+// unpack copies the data that did not arrive at its destination.
 func (x *haloExchange[T]) unpack() {
 	s := x.v.s
 	for i := range x.sides {

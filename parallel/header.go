@@ -21,12 +21,12 @@ const (
 	headerLen   = 40 + describeLen
 	describeLen = 64
 
-	// maxMessage is the smallest limit that an Inbox has, so its ring stays small.
+	// maxMessage is the minimum size of an Inbox, so the Inbox's ring stays small.
 	maxMessage = 256 << 10
 	maxData    = (maxMessage - headerLen) &^ 63
 
-	// shortBytes is the length up to which the data of a message waits at the receiver's NIC, with
-	// the header.
+	// shortBytes is the length up to which the data of a message can wait at the receiver's NIC,
+	// together with the header.
 	shortBytes = (16<<10 - headerLen) &^ 7
 )
 
@@ -76,8 +76,8 @@ func (h *header) parse(b []byte) (data []byte, ok bool) {
 	return data, fits && h.kind >= kindData && h.kind <= kindFault
 }
 
-// A description says which operation a rank has called, in 64 bytes. Two ranks have called the same
-// operation if their descriptions are equal.
+// A description identifies the operation that a rank has called, in 64 bytes. Two ranks have
+// called the same operation if their descriptions are equal.
 //
 //	0  code   1  axis + 1   2  flags   4  element size u32   8  shape u32   12  other shape u32
 //	    or a hash of the value beyond a border

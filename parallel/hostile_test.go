@@ -42,9 +42,9 @@ func TestEveryCutMessageIsRefused(t *testing.T) {
 	}
 }
 
-// A changed message is discarded, kept for a later operation, or an error. It never leaves the
-// machine with more memory than the message has, and never fills a want with anything but eight
-// bytes of data.
+// A changed message is discarded, kept for a later operation, or an error. The machine never
+// keeps more memory than the message has, and never fills a want with anything but eight bytes of
+// data.
 func TestAChangedMessageDoesNoHarm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -68,7 +68,7 @@ func TestAChangedMessageDoesNoHarm(t *testing.T) {
 
 func TestAMessageOfAnEarlierMachineIsDiscarded(t *testing.T) {
 	m, w, b := waiting()
-	b[0] = 2 // its epoch
+	b[0] = 2 // the message's epoch
 	if err := m.take(b); err != nil || w.begun || len(m.early) != 0 {
 		t.Errorf("%v, %+v, %d kept", err, w, len(m.early))
 	}

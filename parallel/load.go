@@ -12,11 +12,12 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Load sets variables from the newest whole checkpoint of a store, and returns its step. It may run
-// on another number of ranks than Save. If blocks of the newest checkpoint are damaged or missing,
-// Load takes the one before. If neither is whole, Load fails with [ErrNoCheckpoint] at every rank,
-// with the reasons that this rank knows. Then Load changes no variable, and the machine goes on. If
-// Load can read no manifest from the store, it fails with the error of the store.
+// Load sets variables from the newest complete checkpoint of a store, and returns its step. The
+// number of ranks may differ from that of Save. If blocks of the newest checkpoint are damaged or
+// missing, Load takes the one before. If neither is complete, Load fails with [ErrNoCheckpoint]
+// at every rank, with the reasons that this rank knows. Then Load changes no variable, and the
+// machine stays usable. If Load can read no manifest from the store, it fails with the error of
+// the store.
 //
 // If a variable has other lengths, another divided axis or another element type than in the
 // checkpoint, Load fails with [ErrBadArgument]. The checkpoint may have more variables.
@@ -46,7 +47,8 @@ func noCheckpoint(why error) error {
 	return fmt.Errorf("%w: %w", ErrNoCheckpoint, why)
 }
 
-// load loads the newest whole checkpoint. If there is none, why has the reasons of this rank.
+// load loads the newest complete checkpoint. If there is none, why holds the reasons of this
+// rank.
 func load(
 	ctx context.Context, m *Machine, store Store, plan *manifest, vars []Saved,
 ) (step uint64, found bool, why, err error) {
@@ -193,7 +195,7 @@ func setBlocks(m *Machine, b []byte, saved Saved) {
 	}
 }
 
-// allTell returns the byte of each rank.
+// allTell exchanges one byte per rank, and returns the bytes of all ranks.
 func allTell(ctx context.Context, m *Machine, x byte) ([]byte, error) {
 	all, own := make([]byte, m.size), []byte{x}
 	pieces, wants := make([]piece, m.size), make([]want, m.size)

@@ -19,7 +19,8 @@ import (
 // If an operation fails at one rank, it fails at every rank, and so do all later operations, with
 // the same reason. Then [Machine.Shrink] makes a new machine of the ranks that are left.
 //
-// One goroutine at a time may be in an operation of a machine. A second one fails with [ErrBusy].
+// One goroutine at a time may be in an operation of a machine. An operation in a second goroutine
+// fails with [ErrBusy].
 type Machine struct {
 	rank, size int
 	epoch      uint32
@@ -35,15 +36,15 @@ type Machine struct {
 	broken error // a call that does not communicate has failed: the next operation fails
 
 	seq        uint64                  // number of the last operation that began
-	phase      uint32                  // of the current exchange in it
+	phase      uint32                  // number of the current exchange in that operation
 	checked    bool                    // the next rank knows the current operation
 	lower      uint64                  // last operation of the lower rank that is known here
 	now        description             // the current operation
 	past       [historyLen]description // the last operations, by their numbers
 	wants      []*want                 // data that exchanges in flight expect
 	early      []held                  // messages of later operations or phases
-	head       [headerLen]byte         // of the message that is posted
-	heardFault bool                    // another rank has told the fault
+	head       [headerLen]byte         // header of the message that is posted
+	heardFault bool                    // another rank has reported the fault
 	shapes     uint32                  // number of shapes made so far
 	defect     mutate.ParallelDefect   // for tests
 }
@@ -52,8 +53,8 @@ type Machine struct {
 var initialized atomic.Bool
 
 // Init returns the machine of the job in which a launcher, such as weft run, has started this
-// program. It waits until all ranks have joined. If the launcher names a daemon, the rank uses this
-// daemon. Otherwise the rank opens a NIC of its own. If no launcher started the program, the
+// program. It waits until all ranks have joined. If the launcher names a daemon, the rank uses
+// this daemon. Otherwise the rank opens its own NIC. If no launcher started the program, the
 // machine has one rank and needs no network.
 //
 // Close the machine at the end. A program has one machine from Init at a time: a second Init fails
@@ -98,9 +99,9 @@ func fromLauncher(ctx context.Context) (*Machine, error) {
 }
 
 // On returns the machine whose ranks are the members of a group. Every member must call On.
-// Programs that attach to their NIC themselves use it, and programs in package sim. The machine
-// uses port 0xff02 of the process p, and two groups of its own. A process has one machine at a
-// time: a second On fails with [ErrInitialized]. Close does not close p or g.
+// Programs that attach to their NIC themselves use On, and so do programs in package sim. The
+// machine uses port 0xff02 of the process p, and two groups that it makes itself. A process has
+// one machine at a time: a second On fails with [ErrInitialized]. Close does not close p or g.
 func On(ctx context.Context, p *weft.Process, g *weft.Group) (*Machine, error) {
 	w, err := newWeftWire(ctx, p, g)
 	if errors.Is(err, weft.ErrPortInUse) {
@@ -148,7 +149,8 @@ func (m *Machine) Barrier(ctx context.Context) error {
 	return m.end(ctx, m.gatherOnce(ctx))
 }
 
-// gatherOnce waits until every rank is here: in round k, a rank waits for the rank 2ᵏ below it.
+// gatherOnce waits until every rank has called it: in round k, a rank waits for the rank 2ᵏ below
+// it.
 func (m *Machine) gatherOnce(ctx context.Context) error {
 	for d := 1; d < m.size; d *= 2 {
 		wants := []want{{from: (m.rank + m.size - d) % m.size}}
@@ -177,7 +179,7 @@ func (m *Machine) Close() error {
 			err = m.end(ctx, m.gatherOnce(ctx))
 		}
 	} else {
-		err = nil // the program knows it from its operation
+		err = nil // the operation already returned the error to the program
 	}
 	m.closed = true
 	if m.w != nil {
@@ -186,7 +188,7 @@ func (m *Machine) Close() error {
 	return errors.Join(err, m.release())
 }
 
-// release gives back what Init took.
+// release releases the resources that Init acquired.
 func (m *Machine) release() error {
 	var err error
 	if m.owned {
@@ -203,9 +205,9 @@ func (m *Machine) release() error {
 // knows no shape and no variable of the old one: make them anew and call [Load], or compute them
 // again.
 //
-// If one more rank ends while the others shrink, Shrink goes on without that rank. At some ranks it
-// may have returned before. The machine that it returned there fails with [ErrRankGone]. When these
-// ranks call Shrink again, all ranks that are left get the same machine.
+// If one more rank ends while the others shrink, Shrink continues without that rank. At some
+// ranks Shrink may have returned before. The machine that it returned there fails with
+// [ErrRankGone]. When these ranks call Shrink again, all remaining ranks get the same machine.
 //
 // If ctx ends, Shrink fails at this rank. The other ranks wait until this rank calls Shrink again
 // or closes its process.
@@ -240,10 +242,11 @@ func (m *Machine) Shrink(ctx context.Context) (*Machine, error) {
 }
 
 const (
-	// tellWithin is how long a rank that fails tries to tell the others.
+	// tellWithin is the time for which a failing rank tries to tell the others.
 	tellWithin = time.Second
 
-	// lastWordsWithin is how long a rank waits for the reason for which another rank has left.
+	// lastWordsWithin is the time for which a rank waits for the reason why another rank has
+	// left.
 	lastWordsWithin = 200 * time.Millisecond
 )
 

@@ -19,11 +19,11 @@ import (
 //	           axes u32  { length u64 }  blocks u32  { CRC-32C of the elements of a block }
 //	           parts u32  { first block u32  offset u64 }
 //
-// A part has consecutive blocks without a gap. A variable has one part, unless the store needs each
-// rank to begin at a multiple of some number of bytes. Then each rank that has blocks may begin a
-// part.
+// A part has consecutive blocks without a gap. A variable has one part, unless the store requires
+// each rank to begin at a multiple of some number of bytes. Then each rank that has blocks may
+// begin a part.
 //
-// Numbers are little-endian. Elements are as they lie in memory.
+// Numbers are little-endian. Elements have the same layout as in memory.
 const manifestMagic = "WEFTCKP2"
 
 const (
@@ -127,13 +127,13 @@ func (f *manifest) decode(b []byte) error {
 		}
 		f.vars = append(f.vars, v)
 	}
-	if r.short || len(r.b) != 0 || f.serial == math.MaxUint64 { // no checkpoint can follow it
+	if r.short || len(r.b) != 0 || f.serial == math.MaxUint64 { // no checkpoint could follow it
 		return errManifest
 	}
 	return nil
 }
 
-// decodeParts reads the parts of a variable, and reports whether each block has a place.
+// decodeParts reads the parts of a variable, and reports whether the parts cover every block.
 func (sv *savedVar) decodeParts(r *reader) bool {
 	n := r.u32()
 	if n > mostBlocks || (n == 0) != (len(sv.sums) == 0) {
@@ -172,7 +172,7 @@ func (r *reader) bytes(n int) []byte {
 func (r *reader) u32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
 func (r *reader) u64() uint64 { return binary.LittleEndian.Uint64(r.bytes(8)) }
 
-// fits returns an error if a variable of a program is not the one of a checkpoint.
+// fits returns an error if a program's variable does not match the checkpoint's.
 func (sv *savedVar) fits(want *savedVar) error {
 	switch {
 	case sv.size != want.size || sv.typeName != want.typeName:

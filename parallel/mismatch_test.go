@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// odd is a case in which one rank does something else than the others.
+// odd is a case in which one rank calls another operation than the others.
 type odd struct {
 	name   string
 	others func(c *Ctx, v *Var[float64]) error
@@ -17,7 +17,7 @@ type odd struct {
 	want   []string // parts of the error at every rank
 }
 
-// others holds one more shape of each machine.
+// others holds a second shape for each machine.
 var others sync.Map
 
 func other(m *Machine) *Shape {

@@ -14,8 +14,8 @@ type Op[T any] struct {
 	Identity T
 	Join     func(a, b T) T
 
-	// fold returns the combination of all elements of a run, in a fixed order of its own. nil: in
-	// order.
+	// fold returns the combination of all elements of a run, in a fixed order that fold chooses.
+	// nil: in order.
 	fold func(run []T) T
 	// scan is the loop of a scan along a run. It returns the combination of acc and the run. nil: a
 	// loop over Join.

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// A world is what a property test computes with on every rank: a random shape, variables with
-// random elements, a random mask, and all of them in one slice, in the order of indices.
+// A world is the input of a property test on every rank: a random shape, variables with random
+// elements, and a random mask. The slices hold the elements of all ranks, in the order of
+// indices.
 type world struct {
 	axes    []Axis
 	total   int
@@ -70,7 +71,7 @@ func drawWorldOf(rng *rand.Rand, axes []Axis) *world {
 	return w
 }
 
-// stride is that of an axis in the order of indices.
+// stride returns the step of an axis in the order of indices.
 func (w *world) stride(axis int) int {
 	n := 1
 	for _, a := range w.axes[axis+1:] {
@@ -79,7 +80,7 @@ func (w *world) stride(axis int) int {
 	return n
 }
 
-// coordinate is that of a position.
+// coordinate returns the coordinate of a position on an axis.
 func (w *world) coordinate(index, axis int) int { return index / w.stride(axis) % w.axes[axis].Len }
 
 // line lists the active positions on the line of a position, in order.
@@ -94,7 +95,7 @@ func (w *world) line(index int) (list []int) {
 	return list
 }
 
-// at2 is a 2×2 matrix: an operator that does not commute joins them.
+// at2 is a 2×2 matrix. Its operator is not commutative.
 type at2 [4]uint32
 
 func joinAt2(a, b at2) at2 {
@@ -120,7 +121,7 @@ func expect[T comparable](v *Var[T], want func(index int) T) error {
 	return err
 }
 
-// A property runs an operation on a rank and compares its result with that of a serial loop.
+// A property runs an operation on a rank and compares the result with that of a serial loop.
 type property struct {
 	name string
 	run  func(w *world, c *Ctx, m *Machine) error
@@ -142,7 +143,7 @@ var properties = []property{
 		least, err2 := Reduce(c, ints(c.s, w.a), Min[int]())
 		v := must(New[at2](c.s))
 		Fill(v, func(pos []int) at2 { return matrixOf(w.a[c.s.Index(pos...)]) })
-		if c.s.div != 0 { // the order of blocks is not that of indices
+		if c.s.div != 0 { // the order of blocks is not the order of indices
 			v = must(on(c.s, func([]int) at2 { return matrixOf(3) }))
 		}
 		product, err3 := Reduce(c, v, matrices)
@@ -245,7 +246,7 @@ var properties = []property{
 	}},
 	{"stencil", func(w *world, c *Ctx, m *Machine) error {
 		v := ints(c.s, w.a)
-		// The second time with the plan of the first one, and then with other borders.
+		// The second exchange uses the plan of the first, and later ones have other borders.
 		for _, border := range []Border[int]{Value(5), Value(5), Torus[int](), Value(7), Value(8)} {
 			d := fresh(c.s)
 			if err := Stencil(c, d, v, border, w.around); err != nil {
@@ -390,7 +391,7 @@ var properties = []property{
 	}},
 }
 
-// scanned is the result of a scan of matrices at an active position.
+// scanned returns the result of a scan of matrices at an active position.
 func (w *world) scanned(i int, o ScanOpt) at2 {
 	if !w.mask[i] {
 		return at2{}
@@ -435,7 +436,7 @@ func (w *world) before(i int, o ScanOpt) (list []int) {
 	return line[lo : at+1]
 }
 
-// around sums the elements at all distances within the halo, each with a weight of its own.
+// around sums the elements at all distances within the halo, each with a different weight.
 func (w *world) around(at *Window[int], out []int) {
 	clear(out)
 	w.distances(func(weight int, d []int) {
@@ -490,7 +491,7 @@ func (w *world) aroundAt(index int, border Border[int]) int {
 	return sum
 }
 
-// propertySeeds are the seeds of the worlds. WEFT_PARALLEL_SEED gives one of its own.
+// propertySeeds returns the seeds of the worlds. WEFT_PARALLEL_SEED replaces them by one seed.
 func propertySeeds(t *testing.T, n uint64) (seeds []uint64) {
 	if s := os.Getenv("WEFT_PARALLEL_SEED"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)

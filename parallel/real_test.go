@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/parallel"
 )
 
-// machines opens the machine of n ranks, each with a NIC of its own, on a switch in memory.
+// machines opens the machine of n ranks, each with its own NIC, on a switch in memory.
 func machines(t *testing.T, n int) []*parallel.Machine {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -69,7 +69,7 @@ func TestHeatOnRealNICsHasTheBitsOfOneRank(t *testing.T) {
 }
 
 func TestLongElementsTravelInParts(t *testing.T) {
-	const length = 1 << 20 // 8 MiB, of which half moves to the other rank
+	const length = 1 << 20 // 8 MiB; half of it moves to the other rank
 	list := machines(t, 2)
 	err := together.Run(t.Context(), 2, func(ctx context.Context, i int) error {
 		s, err := parallel.NewShape(ctx, list[i], parallel.Axis{Len: length})
@@ -117,7 +117,7 @@ func TestRealRanksThatDivergeFailWithBothNames(t *testing.T) {
 	}
 }
 
-// A long edge stays at its sender until the receiver looks for it. An operation in between, in
+// A long edge stays at its sender until the receiver waits for it. An operation in between, in
 // which the ranks exchange nothing, does not wait for it.
 func TestAnOperationBetweenTheStartAndTheEndOfALongHalo(t *testing.T) {
 	list := machines(t, 2)

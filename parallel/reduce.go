@@ -46,7 +46,7 @@ func reduce[T any](c *Ctx, v *Var[T], op *Op[T]) (T, error) {
 	return result[0], nil
 }
 
-// oneOfEach is the defect of a tree whose nodes are the ranks.
+// oneOfEach implements a defect for tests: a tree whose nodes are the ranks.
 func oneOfEach[T any](t *tree[T], nodes [][]node[T], op *Op[T]) [][]node[T] {
 	list := make([]node[T], len(nodes))
 	for r := range nodes {

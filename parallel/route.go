@@ -54,7 +54,7 @@ func Get[T any](c *Ctx, dst *Var[T], at *Var[int], src *Var[T]) error {
 	})
 }
 
-// elements returns the elements of this rank for which another rank asks.
+// elements returns the elements of this rank that another rank requests.
 func (v *Var[T]) elements(asker int, indices []int) ([]T, error) {
 	s, values := v.s, make([]T, len(indices))
 	for i, index := range indices {
@@ -122,8 +122,8 @@ type letter[T any] struct {
 	x        T
 }
 
-// deliver sets the elements of dst from the letters of all ranks, in the order of ranks, which is
-// that of blocks.
+// deliver sets the elements of dst from the letters of all ranks, in the order of ranks. This is
+// also the order of blocks.
 func deliver[T any](dst *Var[T], wants []want, collide *Op[T]) error {
 	s := dst.s
 	senders := make([]int, len(dst.mem)) // index of the first sender plus 1
@@ -155,7 +155,7 @@ type route struct {
 	at     *Var[int]
 	to     *Shape
 	counts []int // number of active positions that name a position of each rank
-	ranks  []int // of each active position, in the order of blocks
+	ranks  []int // rank for each active position, in the order of blocks
 }
 
 func newRoute(c *Ctx, at *Var[int], to *Shape) (*route, error) {
@@ -182,7 +182,7 @@ func newRoute(c *Ctx, at *Var[int], to *Shape) (*route, error) {
 	return rt, bad
 }
 
-// lists returns an empty list for each rank, with room for the positions that it holds.
+// lists returns an empty list for each rank, with capacity for the positions that the rank holds.
 func (rt *route) lists() [][]int {
 	lists := make([][]int, len(rt.counts))
 	for r, n := range rt.counts {
@@ -191,8 +191,8 @@ func (rt *route) lists() [][]int {
 	return lists
 }
 
-// each calls f for each active position, which is position i of a row, in the order of blocks. The
-// rank q holds the position with the index that it names.
+// each calls f for each active position, in the order of blocks. The position is position i of
+// the row r, and names an index. The rank q holds the position with this index.
 func (rt *route) each(f func(q, index int, r *row, i int)) {
 	k := 0
 	rt.c.eachBlock(func(b *box) {

@@ -1,9 +1,9 @@
 package parallel
 
-// Rows calls f for each run of active positions of this rank, in the order of indices. A run lies
-// in memory in one piece, along the last axis, so f can loop over it like over any slice. The
-// argument pos holds the coordinates of the first element of the run. The function f may change the
-// elements. It must not keep pos or run.
+// Rows calls f for each run of active positions of this rank, in the order of indices. A run is
+// contiguous in memory, along the last axis, so f can loop over it like over any slice. The
+// argument pos holds the coordinates of the first element of the run. The function f may change
+// the elements. It must not keep pos or run.
 //
 // Rows does not communicate. If v has another shape than c, it does nothing, and the next operation
 // of the machine fails with [ErrBadArgument]. So do Rows2, Rows3, Map, Map2 and Pcoord.

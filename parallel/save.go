@@ -41,13 +41,13 @@ func (n named[T]) read(from []byte, b *box) {
 	n.v.s.rows(b, false, func(r *row) { from = from[copy(bytesOf(n.v.mem[r.off:r.off+r.n]), from):] })
 }
 
-// chunkBytes is how many bytes of a variable one write or read has, unless a block has more.
+// chunkBytes is the number of bytes of a variable in one write or read, unless a block has more.
 const chunkBytes = 4 << 20
 
-// Save writes a checkpoint of variables to a store. The argument step is a number of the program,
-// which Load returns. The store keeps this checkpoint and the one before. If Save does not complete
-// at every rank, for example because a rank dies, the one before stays whole. When Save returns
-// nil, the checkpoint survives a crash.
+// Save writes a checkpoint of variables to a store. The argument step is a number that the
+// program chooses and that Load returns. The store keeps this checkpoint and the one before. If
+// Save does not complete at every rank, for example because a rank dies, the one before stays
+// complete. When Save returns nil, the checkpoint survives a crash.
 //
 // The checkpoint does not depend on the number of ranks. Halos and masks are not saved. A
 // checkpoint has at most 256 variables, all on shapes of the machine m.
@@ -91,12 +91,12 @@ func save(ctx context.Context, m *Machine, store Store, f *manifest, vars []Save
 			return err
 		}
 	}
-	return rootSays(ctx, m, nil) // the manifest is there
+	return rootSays(ctx, m, nil) // the manifest is stored
 }
 
 var slotNames = [2]string{"a", "b"}
 
-// alignOf returns the number of bytes at whose multiples a rank may begin to write to a store.
+// alignOf returns a number of bytes: a rank may begin to write to a store only at its multiples.
 func alignOf(store Store) int {
 	if a, ok := store.(interface{ Align() int }); ok {
 		return a.Align()
@@ -167,9 +167,9 @@ func describeSaved(code byte, step uint64, align int, vars []Saved) description 
 	return d
 }
 
-// readManifests returns the whole manifests of a store, the newest first, and the slot of each. If
-// the store cannot read an object, readManifests also returns its error. A manifest that is missing
-// or damaged is no error.
+// readManifests returns the complete manifests of a store, the newest first, and the slot of
+// each. If the store cannot read an object, readManifests also returns its error. A missing or
+// damaged manifest is no error.
 func readManifests(ctx context.Context, store Store) (list []*manifest, slots []int, err error) {
 	for slot, name := range slotNames {
 		f := new(manifest)
@@ -189,8 +189,9 @@ func readManifests(ctx context.Context, store Store) (list []*manifest, slots []
 }
 
 // chooseSlot returns the slot of the older checkpoint, and gives the new one its serial number.
-// Rank 0 looks, and tells the others. It fails if the store cannot read a manifest: the new
-// checkpoint could replace the newest one, or look older than it.
+// Rank 0 reads the manifests, and tells the others. If the store cannot read a manifest,
+// chooseSlot fails: otherwise the new checkpoint could replace the newest one, or look older than
+// it.
 func chooseSlot(ctx context.Context, m *Machine, store Store, f *manifest) (int, error) {
 	b := make([]byte, 9)
 	if m.rank == 0 {
@@ -262,7 +263,7 @@ func writeBlocks(
 	return sums, nil
 }
 
-// gatherSums gives the checksums of all blocks to rank 0.
+// gatherSums sends the checksums of all blocks to rank 0.
 func gatherSums(ctx context.Context, m *Machine, f *manifest, vars []Saved, own []uint32) error {
 	var pieces []piece
 	wants, parts := []want(nil), make([][]uint32, m.size)

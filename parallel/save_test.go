@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// shelf is a Store in memory that can break.
+// shelf is a Store in memory that can fail.
 type shelf struct {
 	mu      sync.Mutex
 	objects map[string][]byte
@@ -184,7 +184,7 @@ func TestADamagedBlockLoadsTheCheckpointBefore(t *testing.T) {
 		onRanks(t, 2, func(m *Machine) error {
 			step, err := loadStep(m, dir, axes)
 			if want == 0 && errors.Is(err, ErrNoCheckpoint) {
-				return m.Barrier(context.Background()) // the machine goes on
+				return m.Barrier(context.Background()) // the machine stays usable
 			}
 			if err == nil && step != want {
 				err = fmt.Errorf("%s damaged: step %d; expected %d", object, step, want)
@@ -237,8 +237,8 @@ func TestEveryCutAndEveryChangedByteOfAManifestIsRefused(t *testing.T) {
 	}
 }
 
-// pagedShelf is a shelf as one rank sees it. It is an error if two ranks write one page of an
-// object between two manifests.
+// pagedShelf is one rank's view of a shelf. If two ranks write one page of an object between two
+// manifests, pagedShelf reports an error.
 type pagedShelf struct {
 	*shelf
 	rank   int
@@ -306,13 +306,13 @@ func TestRanksWhoseStoresAlignDifferentlyFail(t *testing.T) {
 	}
 }
 
-// unreadable is a store whose manifests cannot be read now.
+// unreadable is a store whose manifests cannot be read at the moment.
 type unreadable struct{ *shelf }
 
 func (unreadable) Read(context.Context, string, int) ([]byte, error) { return nil, errBroken }
 
-// A store that fails is not taken for an empty one: the program would begin anew, or replace its
-// newest checkpoint.
+// A store that fails is not treated as empty. Otherwise the program would start from the
+// beginning, or replace its newest checkpoint.
 func TestAStoreThatCannotBeReadIsNotAnEmptyOne(t *testing.T) {
 	axes, store := []Axis{{Len: 37}}, newShelf()
 	onRanks(t, 2, func(m *Machine) error { return saveStep(m, store, axes, 1) })
@@ -334,7 +334,7 @@ func TestAStoreThatCannotBeReadIsNotAnEmptyOne(t *testing.T) {
 	})
 }
 
-// Load tells why there is no checkpoint, at the ranks that know.
+// Load returns the reason why there is no checkpoint, at the ranks that know it.
 func TestANoCheckpointErrorHasItsReason(t *testing.T) {
 	axes, store := []Axis{{Len: 37}}, newShelf()
 	onRanks(t, 2, func(m *Machine) error { return saveStep(m, store, axes, 1) })
@@ -342,7 +342,7 @@ func TestANoCheckpointErrorHasItsReason(t *testing.T) {
 	told, errs := 0, make([]error, 2)
 	onRanks(t, 2, func(m *Machine) error {
 		_, errs[m.Rank()] = loadStep(m, store, axes)
-		return m.Barrier(context.Background()) // the machine goes on
+		return m.Barrier(context.Background()) // the machine stays usable
 	})
 	for r, err := range errs {
 		if !errors.Is(err, ErrNoCheckpoint) {

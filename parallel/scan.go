@@ -21,10 +21,10 @@ type ScanOpt struct {
 	Segments *Var[bool]
 }
 
-// Scan sets each active element of dst to the combination of the active elements of src on the same
-// line along an axis, from the start of the line, or of the segment, up to this element. The
-// variables must differ. With Reverse, the result at a position combines this element and those
-// above it, in the order of positions.
+// Scan sets each active element of dst to the combination of the active elements of src on the
+// same line along an axis. The combination goes from the start of the line, or of the segment, up
+// to this element. The variables must differ. With Reverse, the result at a position combines
+// this element and the elements above it, in the order of positions.
 //
 // The bits do not depend on the number of ranks. On the axis that the ranks divide, an element
 // combines the blocks before its own, in pairs as in [Reduce], and then the elements of its own
@@ -55,8 +55,8 @@ func Scan[T any](c *Ctx, dst, src *Var[T], axis int, op Op[T], o ScanOpt) error 
 	})
 }
 
-// A scanner is the local part of a scan: it combines the lines of a box with acc, and writes the
-// results of the box, of which acc holds the combination of what comes before.
+// A scanner is the local part of a scan. It combines the lines of a box with acc. It also writes
+// the results of the box; acc then holds the combination of the elements before the box.
 type scanner[E any] struct {
 	identity E
 	join     func(a, b E) E
@@ -113,8 +113,8 @@ func (sc *scanner[E]) run(c *Ctx, l *lines, back bool) error {
 	return nil
 }
 
-// nodesBefore returns the nodes of the ranks that come before this one in a scan, in the order of
-// the scan. own holds those of this rank.
+// nodesBefore returns the nodes of the ranks before this one in a scan, in the order of the scan.
+// own holds the nodes of this rank.
 func nodesBefore[E any](c *Ctx, own *tree[E], back bool) ([][]node[E], error) {
 	m := c.s.m
 	nodes, err := gatherNodes(c.ctx, c.s, own, back)
@@ -156,7 +156,7 @@ func scanLines[T any](c *Ctx, dst, src *Var[T], axis int, op *Op[T], o ScanOpt) 
 				for i, x := range run {
 					acc[line+i] = join(acc[line+i], x)
 				}
-			case op.fold != nil: // the given operators are commutative
+			case op.fold != nil: // operators with a fold are commutative
 				acc[line] = op.total(acc[line], run)
 			case o.Reverse:
 				for i := len(run) - 1; i >= 0; i-- {

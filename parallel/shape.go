@@ -27,7 +27,7 @@ type Axis struct {
 	// Len is the number of coordinates, 0 to Len−1. It is at least 1.
 	Len int
 
-	// Whole keeps the axis in one piece. The machine divides the first axis that is not Whole among
+	// Whole keeps the axis undivided. The machine divides the first axis that is not Whole among
 	// its ranks. Each rank holds all coordinates of the other axes.
 	Whole bool
 
@@ -64,9 +64,10 @@ type Box struct {
 // index i·20+j.
 //
 // One axis is divided: the first one that is not Whole. It is cut into up to 1024 blocks, which
-// depend on its length alone. Each rank holds a contiguous sequence of blocks, as many as any other
-// rank or one more. If the axis has fewer coordinates than the machine has ranks, some ranks hold
-// no position. Reductions and scans combine blocks in an order that does not depend on the ranks.
+// depend on its length alone. Each rank holds a contiguous sequence of blocks. The numbers of
+// blocks of two ranks differ by at most one. If the axis has fewer coordinates than the machine
+// has ranks, some ranks hold no position. Reductions and scans combine blocks in an order that
+// does not depend on the ranks.
 type Shape struct {
 	m      *Machine
 	axes   []Axis
@@ -78,15 +79,15 @@ type Shape struct {
 
 	local  box          // the coordinates of this rank
 	count  int          // number of positions of this rank
-	stride [MaxAxes]int // in the memory of a variable
-	plain  [MaxAxes]int // in the local box without halos
-	global [MaxAxes]int // in the index of a position
-	origin int          // of the first position in the memory of a variable
+	stride [MaxAxes]int // step of an axis in the memory of a variable
+	plain  [MaxAxes]int // step of an axis in the local box without halos
+	global [MaxAxes]int // step of an axis in the index of a position
+	origin int          // offset of the first position in the memory of a variable
 	room   int          // elements of a variable with its halos
 	total  int          // number of positions on all ranks
 }
 
-// A box is a Box of a fixed size. Its coordinates are those of the local box, unless told
+// A box is a Box of a fixed size. Its coordinates are those of the local box, unless stated
 // otherwise.
 type box struct {
 	lo, n [MaxAxes]int
@@ -112,8 +113,8 @@ func NewShape(ctx context.Context, m *Machine, axes ...Axis) (*Shape, error) {
 	return s, nil
 }
 
-// describeAxes returns the description of NewShape: a hash of the axes, and as much of their text
-// as fits.
+// describeAxes returns the description of NewShape: a hash of the axes, and the beginning of
+// their text.
 func describeAxes(axes []Axis) description {
 	texts := make([]string, len(axes))
 	for i, a := range axes {
@@ -153,7 +154,7 @@ func (s *Shape) check() error {
 	return nil
 }
 
-// layOut computes which blocks each rank holds, and how a variable lies in memory.
+// layOut computes the blocks of each rank, and the layout of a variable in memory.
 func (s *Shape) layOut() {
 	length, ranks := s.axes[s.div].Len, s.m.size
 	s.blocks = min(length, mostBlocks)
@@ -275,14 +276,14 @@ func (s *Shape) slab(from, n int) box {
 
 // A row is a run of positions along the last axis.
 type row struct {
-	off int          // of the first position in the memory of a variable
+	off int          // offset of the first position in the memory of a variable
 	at  int          // the number of the first position in the local box
 	n   int          // number of positions
-	pos [MaxAxes]int // of the first position, in the coordinates of the local box
+	pos [MaxAxes]int // coordinates of the first position in the local box
 }
 
-// rows calls f for each row of a box, in the order of indices, or backward if back is true. The box
-// may include halos. Then at has no meaning.
+// rows calls f for each row of a box, in the order of indices, or backward if back is true. If
+// the box includes halos, the field at has no meaning.
 func (s *Shape) rows(b *box, back bool, f func(r *row)) {
 	last := len(s.axes) - 1
 	lines := 1
@@ -355,8 +356,8 @@ func (s *Shape) index(r *row) int {
 	return index
 }
 
-// place returns where the position with an index lies: its coordinate on the divided axis, and, if
-// this rank holds it, its offset in the memory of a variable.
+// place returns the coordinate on the divided axis of the position with an index. If this rank
+// holds the position, place also returns its offset in the memory of a variable.
 func (s *Shape) place(index int) (x, off int) {
 	off = s.origin
 	for i := range s.axes {

@@ -14,12 +14,12 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// library is a fabric with page servers that store shelves. The ranks of a job are two to a host.
+// library is a fabric with page servers that store shelves. Two ranks of a job share a host.
 type library struct {
 	f       *sim.Fabric
 	refs    []netmem.ServerRef
 	servers []*sim.Process
-	dead    time.Duration // of the clients; 0: the default
+	dead    time.Duration // time after which a client counts as dead; 0: the default
 }
 
 const rankHosts = 3
@@ -45,11 +45,11 @@ func newLibrary(t *testing.T, seed uint64, bytes int, faults sim.Faults) *librar
 	return l
 }
 
-// rankMain is what a rank does with its machine and the store.
+// rankMain is the function of a rank. It gets the rank's machine and the store.
 type rankMain func(p *sim.Process, m *parallel.Machine, store *netmem.Shelf) error
 
-// job runs n ranks with a machine and their store, until all of them have ended. If within is above
-// 0, the ranks are killed after that time.
+// job runs n ranks with a machine and their store, until all of them have ended. If within is
+// above 0, job kills the ranks after that time.
 func (l *library) job(t *testing.T, name string, n int, within time.Duration, main rankMain) {
 	t.Helper()
 	left, ranks := n, []*sim.Process(nil)
@@ -104,8 +104,9 @@ func (l *library) rank(p *sim.Process, name string, n int, main rankMain) error 
 
 var lossy = sim.Faults{Loss: 0.02, Duplicate: 0.02, Reorder: 0.02}
 
-// All ranks are killed at some moment of their work, and then a page server. A job with another
-// name and another number of ranks continues from the checkpoint in the memory of the others.
+// All ranks are killed at some moment of their work, and then a page server is killed. A job with
+// another name and another number of ranks continues from the checkpoint in the memory of the
+// other servers.
 func TestAJobContinuesFromNetworkMemory(t *testing.T) {
 	want, err := heat(t.Context(), machineOfOne(t), 200, 40)
 	if err != nil {
@@ -143,7 +144,8 @@ func TestAJobContinuesFromNetworkMemory(t *testing.T) {
 	}
 }
 
-// Ranks die at some moment, also during a Save. The others shrink and continue from network memory.
+// Ranks die at some moment, possibly during a Save. The others shrink and continue from network
+// memory.
 func TestAfterShrinkNetworkMemoryHasAWholeCheckpoint(t *testing.T) {
 	want, err := heat(t.Context(), machineOfOne(t), 200, 40)
 	if err != nil {
@@ -174,7 +176,7 @@ func TestAfterShrinkNetworkMemoryHasAWholeCheckpoint(t *testing.T) {
 					return fmt.Errorf("seed %d: %v; expected %v", seed, got, want)
 				case err == nil:
 					if err = m.Close(); ended || errors.Is(err, parallel.ErrRankGone) {
-						return nil // a rank died after the work
+						return nil // a rank died after all had finished
 					}
 					return err
 				case !errors.Is(err, parallel.ErrRankGone):
@@ -194,7 +196,8 @@ func TestAfterShrinkNetworkMemoryHasAWholeCheckpoint(t *testing.T) {
 	}
 }
 
-// Two of three page servers die. Each page was on two servers, so pages are lost, and each rank says so.
+// Two of three page servers die. Each page was on two servers, so pages are lost, and each rank
+// reports the loss.
 func TestALostCheckpointIsAnErrorThatNamesTheServers(t *testing.T) {
 	l := newLibrary(t, 1, 1<<20, sim.Faults{})
 	l.dead = 100 * time.Millisecond
@@ -229,7 +232,8 @@ func TestALostCheckpointIsAnErrorThatNamesTheServers(t *testing.T) {
 	})
 }
 
-// The servers are too small for a checkpoint. Save fails at every rank, and the one before stays.
+// The servers are too small for a checkpoint. Save fails at every rank, and the previous
+// checkpoint stays.
 func TestACheckpointForWhichThereIsNoRoomLeavesTheOneBefore(t *testing.T) {
 	l := newLibrary(t, 1, 128<<10, sim.Faults{})
 	l.job(t, "first", 3, 0, func(p *sim.Process, m *parallel.Machine, store *netmem.Shelf) error {

@@ -31,8 +31,8 @@ func Keep[T any]() Border[T] { return Border[T]{kind: borderKeep} }
 // flags returns the flags of a Border in a description.
 func (b *Border[T]) flags() byte { return [...]byte{0, flagTorus, flagKeep}[b.kind] }
 
-// into adds the border of a variable to a description: its flags, and a hash of its value. Elements
-// with padding have no hash, because equal ones may differ in their bytes.
+// into adds the border of a variable to a description: its flags, and a hash of its value.
+// Elements with padding have no hash, because equal elements may differ in their bytes.
 func (b *Border[T]) into(d description, v *varInfo) description {
 	d[2] |= b.flags()
 	if b.kind != borderValue || !v.dense {
@@ -48,14 +48,14 @@ func (b *Border[T]) into(d description, v *varInfo) description {
 
 // A strip is a number of coordinates of the divided axis that one rank sends to another.
 type strip struct {
-	at   int // first coordinate at the receiver; beyond its ends in a halo
+	at   int // first coordinate at the receiver; may lie in a halo
 	from int // first coordinate at the sender
 	n    int
 }
 
-// strips lists what rank r holds of the coordinates that the receiver wants: coordinate x of its
-// part from at to at+n−1 comes from x+by. If wrap is true, the axis is a torus, and |by| is at most
-// its length.
+// strips lists the coordinates that rank r holds among those that the receiver wants: coordinate
+// x of its part, from at to at+n−1, comes from x+by. If wrap is true, the axis is a torus, and
+// |by| is at most its length.
 func (s *Shape) strips(r, at, n, by int, wrap bool) (list []strip) {
 	length, from, to := s.axes[s.div].Len, s.start[r], s.start[r+1]
 	for k := -1; k <= 1; k++ {
@@ -132,7 +132,7 @@ func (sh *shifter[T]) copy(b box, distance int) {
 }
 
 // beyond sets the active elements whose source lies beyond an end of the axis. This rank holds n
-// coordinates of it, from lo on.
+// coordinates of the axis, starting at lo.
 func (sh *shifter[T]) beyond(lo, n int) {
 	if sh.wrap || sh.border.kind == borderKeep {
 		return
@@ -185,7 +185,7 @@ func (sh *shifter[T]) between() error {
 	return nil
 }
 
-// pack copies strips of a variable into one slice. If the strips lie in memory like that, it
+// pack copies strips of a variable into one slice. If the strips are contiguous in memory, it
 // returns this memory.
 func pack[T any](v *Var[T], list []strip) []T {
 	s := v.s
@@ -201,7 +201,8 @@ func pack[T any](v *Var[T], list []strip) []T {
 	return to
 }
 
-// gapless reports whether all axes but the first have no halo, so that slabs lie in one piece.
+// gapless reports whether all axes but the first have no halo, so that slabs are contiguous in
+// memory.
 func (s *Shape) gapless() bool {
 	for _, a := range s.axes[1:] {
 		if a.Halo != 0 {

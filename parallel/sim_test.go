@@ -12,7 +12,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// simulated runs a function on n ranks in a simulation, two to a host.
+// simulated runs a function on n ranks in a simulation, with two ranks on each host.
 func simulated(
 	t *testing.T, seed uint64, faults sim.Faults, n int, main func(p *sim.Process, m *parallel.Machine) error,
 ) {
@@ -125,7 +125,7 @@ func sumOrMax(m *parallel.Machine, most bool) error {
 func TestRanksThatDivergeInASimulationFailWithBothNames(t *testing.T) {
 	for seed := range uint64(6) {
 		simulated(t, seed, sim.Faults{Loss: 0.02}, 5, func(p *sim.Process, m *parallel.Machine) error {
-			err := sumOrMax(m, m.Rank() == int(seed)%5) // a rank that is slow fails before its Reduce
+			err := sumOrMax(m, m.Rank() == int(seed)%5) // a slow rank fails before its Reduce
 			var mismatch *parallel.MismatchError
 			if !errors.As(err, &mismatch) || mismatch.Rank != int(seed)%5 && mismatch.Other != int(seed)%5 {
 				return fmt.Errorf("rank %d: %w; expected a mismatch with rank %d", m.Rank(), err, seed%5)
@@ -147,7 +147,8 @@ func TestAMachineOutlivesItsRanks(t *testing.T) {
 			for alive := 5; ; alive-- {
 				var got float64
 				var err error
-				if first == 5-alive && alive > 1 { // ends without a word, at some moment of the others' work
+				// Ends silently, at some moment of the others' work.
+				if first == 5-alive && alive > 1 {
 					p.Runtime().Sleep(ctx, time.Duration(p.Rand().IntN(2000))*time.Microsecond)
 					return nil
 				}
@@ -190,9 +191,10 @@ func TestASecondMachineIsAnError(t *testing.T) {
 	})
 }
 
-// A long shift has more parts than a process can have sends in flight. Both ranks send first.
+// A long shift has more parts than a process can have sends in flight. Both ranks send before
+// they receive.
 func TestALongShiftInBothDirections(t *testing.T) {
-	const length = 6 << 20 // 24 MiB each way
+	const length = 6 << 20 // 24 MiB in each direction
 	simulated(t, 1, sim.Faults{}, 2, func(p *sim.Process, m *parallel.Machine) error {
 		ctx := context.Background()
 		s, err := parallel.NewShape(ctx, m, parallel.Axis{Len: length})
@@ -220,8 +222,8 @@ func TestALongShiftInBothDirections(t *testing.T) {
 	})
 }
 
-// Rank 1 gives up while it waits for rank 2, which is late. All ranks get this as their error, also
-// the late one, and can shrink.
+// Rank 1 gives up while it waits for rank 2, which is late. All ranks, including the late one,
+// get rank 1's error, and can shrink.
 func TestADeadlineOfOneRankEndsTheOperationOfAll(t *testing.T) {
 	for seed := range uint64(4) {
 		simulated(t, seed, sim.Faults{Loss: 0.02}, 4, func(p *sim.Process, m *parallel.Machine) error {
@@ -251,7 +253,7 @@ func TestADeadlineOfOneRankEndsTheOperationOfAll(t *testing.T) {
 	}
 }
 
-// A host is cut off. Each side notices that the ranks of the other side are gone.
+// A host is cut off from the others. Each side detects that the ranks of the other side are gone.
 func TestACutHostIsSeenOnBothSides(t *testing.T) {
 	for seed := range uint64(4) {
 		f := sim.New(sim.Config{Seed: seed, NICs: 3})
@@ -282,8 +284,8 @@ func TestACutHostIsSeenOnBothSides(t *testing.T) {
 	}
 }
 
-// One more rank ends while the others shrink. The others must all go on with one machine, after one
-// more Shrink at most of each.
+// One more rank ends while the others shrink. The others must all continue with one machine, and
+// each needs at most one more Shrink.
 func TestADeathDuringAShrinkLeavesTheOthersOnOneMachine(t *testing.T) {
 	seeds := uint64(30)
 	if testing.Short() {
@@ -307,7 +309,8 @@ func TestADeathDuringAShrinkLeavesTheOthersOnOneMachine(t *testing.T) {
 				if first, second := int(seed)%6, int(seed/6+seed+1)%6; i == first || i == second {
 					p.Start("death", func(p *sim.Process) error {
 						at := time.Millisecond
-						if i == second { // the others wait 200 ms for a reason, and then shrink
+						// The others wait 200 ms for a reason, and then shrink.
+						if i == second {
 							at += 200*time.Millisecond + time.Duration(p.Rand().IntN(200_000))*time.Nanosecond
 						}
 						p.Runtime().Sleep(ctx, at)

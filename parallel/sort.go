@@ -6,11 +6,11 @@ import (
 	"unsafe"
 )
 
-// Rank sets each active element of dst to the number of active elements of key on the same line
-// along an axis that come before it if the line is sorted: those that are smaller, and those that
-// are equal and have a lower coordinate. NaN comes before all other floats. So the ranks of a line
-// with n active positions are 0 to n−1. To sort several variables by one key, call Rank and then
-// [Send].
+// Rank sets each active element of dst to the position that the element of key would have in its
+// line along an axis if the line were sorted. That is the number of active elements of the line
+// that are smaller, or that are equal and have a lower coordinate. NaN comes before all other
+// floats. So the ranks of a line with n active positions are 0 to n−1. To sort several variables
+// by one key, call Rank and then [Send].
 func Rank[T cmp.Ordered](c *Ctx, dst *Var[int], key *Var[T], axis int) error {
 	return c.collective(describe(opRank, axis, 0, 0).of(&key.varInfo), func() error {
 		err := firstError(c.check(&dst.varInfo, &key.varInfo), c.s.checkAxis(axis), notSame(dst, key))
@@ -51,13 +51,13 @@ func notSame[T any](dst *Var[int], key *Var[T]) error {
 	return nil
 }
 
-// entry is an active element on its way. Entries are sorted by line, then by key, then by
-// coordinate. The line is that of a box that is whole on the sorted axis, numbered alike on all
-// ranks.
+// entry is an active element that is sent to another rank. Entries are sorted by line, then by
+// key, then by coordinate. The line is a line of a box that is whole on the sorted axis. All
+// ranks number these lines in the same way.
 type entry[T any] struct {
 	line, x int // line, and coordinate on the sorted axis
 	key     T
-	rank    int // its number in its line, once all are sorted
+	rank    int // its number in its line, once all entries are sorted
 }
 
 func compareEntries[T cmp.Ordered](a, b *entry[T]) int {
@@ -199,7 +199,7 @@ func allGather[E any](c *Ctx, list []E, limit func(rank int) int) ([][]E, error)
 	return lists, nil
 }
 
-// tail says how many entries a rank has on its last line.
+// tail holds the number of entries that a rank has on its last line.
 type tail struct{ line, n int }
 
 // number numbers the entries of each line. A line may begin on a lower rank.

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// result is what a rank tells about a position of another rank.
+// result is a value that a rank computed for a position of another rank.
 type result[T any] struct {
 	line, x int
 	value   T
@@ -72,8 +72,8 @@ func (so *sorter[T]) ownerOf(x int) int {
 	return so.c.s.ownerOf(x)
 }
 
-// coordinates marks results that name the number of an active position on a line by a negative
-// number: ^k.
+// coordinates marks results that name the number k of an active position on a line, instead of a
+// coordinate, by the negative number ^k.
 func (so *sorter[T]) coordinates(parts [][]result[T]) [][]result[T] {
 	for _, list := range parts {
 		for i := range list {

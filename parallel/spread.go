@@ -1,8 +1,8 @@
 package parallel
 
-// Spread sets each active element of dst to the element of src on the same line along an axis that
-// has the coordinate at. The variables must differ. It does not matter whether the position of that
-// element is active.
+// Spread sets each active element of dst to the element of src that lies on the same line along
+// an axis and has the coordinate at. The variables must differ. The position of that element need
+// not be active.
 func Spread[T any](c *Ctx, dst, src *Var[T], axis, at int) error {
 	what := describe(opSpread, axis, 0, int64(at)).of(&src.varInfo)
 	return c.collective(what, func() error {

@@ -16,7 +16,7 @@ func exchanged(m *Machine) (*Ctx, *Var[int]) {
 	return c, v
 }
 
-// writers are all calls that write to a variable.
+// writers lists all calls that write to a variable.
 var writers = map[string]func(c *Ctx, v, other *Var[int]) error{
 	"Fill":  func(c *Ctx, v, _ *Var[int]) error { Fill(v, func([]int) int { return 1 }); return nil },
 	"Row":   func(c *Ctx, v, _ *Var[int]) error { v.Row()[0] = 1; return nil },
@@ -103,7 +103,7 @@ func TestReadingLeavesAHaloFresh(t *testing.T) {
 	}
 }
 
-// The variable beside has a halo of its own.
+// The variable beside has its own halo.
 func TestBesideNeedsAFreshHaloOfTheSameShape(t *testing.T) {
 	for name, do := range map[string]func(c *Ctx, beside *Var[int]) (*Var[int], error){
 		"fresh":         func(c *Ctx, beside *Var[int]) (*Var[int], error) { return beside, nil },

@@ -14,8 +14,8 @@ type Window[T any] struct {
 // Len returns the number of positions of the run.
 func (w *Window[T]) Len() int { return w.n }
 
-// Row returns the elements at a distance from the run: element i of the slice lies by the given
-// number of coordinates on each axis from position i of the run. Without arguments, Row returns the
+// Row returns the elements at a distance from the run. On each axis, element i of the slice lies
+// the given number of coordinates from position i of the run. Without arguments, Row returns the
 // run itself. The program must not change the elements. If a distance is greater than the halo of
 // its axis, the Stencil fails with [ErrBadArgument].
 func (w *Window[T]) Row(distance ...int) []T {
@@ -45,9 +45,9 @@ func (w *Window[T]) wrongRow(distance []int) {
 	}
 }
 
-// Beside returns the window of another variable at the same run. The variable has the same axes,
-// and its halo must be fresh: after the last change of the variable, an exchange by [StartHalo] has
-// completed. If not, the Stencil fails with [ErrStaleHalo].
+// Beside returns the window of another variable at the same run. The variable must have the same
+// axes, and its halo must be fresh: after the last change of the variable, an exchange by
+// [StartHalo] has completed. If not, the Stencil fails with [ErrStaleHalo].
 func Beside[T, U any](at *Window[T], v *Var[U]) Window[U] {
 	switch {
 	case v.s != at.v.s:
@@ -58,14 +58,14 @@ func Beside[T, U any](at *Window[T], v *Var[U]) Window[U] {
 	return Window[U]{Pos: at.Pos, v: v, off: at.off, n: at.n}
 }
 
-// stencilFault is what a Window panics with. Stencil and Around return its error.
+// stencilFault is the value with which a Window panics. Stencil and Around return its error.
 type stencilFault struct{ err error }
 
 // Stencil calls f for each run of active positions of this rank, with the elements of src at the
-// run and around it. The function f computes the elements of dst at the run, which it gets as out.
-// Stencil exchanges the halos of src. While they are in flight, it calls f for the positions that
-// need no halo. So the order of the runs is not that of the indices. The variables must differ, and
-// f must not keep its arguments.
+// run and around it. The function f computes the elements of dst at the run, and writes them to
+// out. Stencil exchanges the halos of src. While the halos are in flight, it calls f for the
+// positions that need no halo. So the runs do not come in the order of indices. The variables
+// must differ, and f must not keep its arguments.
 //
 // The shape needs a halo as wide as the distances that f gives to [Window.Row]. The border gives
 // the elements beyond the ends of the axes. Errors of the exchange name the operation StartHalo.
@@ -117,7 +117,8 @@ func stencilArguments[T, U any](c *Ctx, dst *Var[U], src *Var[T]) error {
 	return c.check(&dst.varInfo, &src.varInfo)
 }
 
-// inside divides the local box into the positions whose surroundings this rank holds, and the rest.
+// inside divides the local box into the positions whose surroundings this rank holds, and the
+// other positions.
 func (s *Shape) inside() (inner box, edges []box) {
 	h, n := s.axes[s.div].Halo, s.local.n[s.div]
 	at := s.local.lo[s.div]

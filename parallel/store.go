@@ -12,9 +12,10 @@ import (
 // has a short name of letters and a dot. [Dir] is a Store in a directory. In network memory, use a
 // shelf of package netmem, which each rank opens with the same key.
 //
-// If a Store has a method Align() int, Align returns a number of bytes above 0, the same at all
-// ranks. Then each rank begins to write at a multiple of it, and no two ranks write between two
-// multiples. A [Shelf of package netmem] has this method, because it writes whole pages.
+// If a Store has a method Align() int, Align returns a number of bytes above 0, which must be the
+// same at all ranks. Then each rank begins to write at a multiple of it, and no two ranks write
+// between two multiples. A [Shelf of package netmem] has this method, because it writes whole
+// pages.
 //
 // [Shelf of package netmem]: https://pkg.go.dev/github.com/weftnet/weft/netmem#Shelf
 type Store interface {
@@ -26,15 +27,15 @@ type Store interface {
 	// shorter.
 	ReadAt(ctx context.Context, object string, b []byte, offset int64) error
 
-	// Sync returns when all that this rank has written to an object survives a crash.
+	// Sync waits until everything that this rank has written to an object survives a crash.
 	Sync(ctx context.Context, object string) error
 
-	// Replace replaces an object by one with the bytes b. After a crash, the object is the old one
-	// or the new one. When Replace returns, the new one survives a crash.
+	// Replace replaces an object by one with the bytes b. After a crash, the object is either the
+	// old one or the new one. When Replace returns, the new one survives a crash.
 	Replace(ctx context.Context, object string, b []byte) error
 
-	// Read returns a whole object. It fails with an error that matches fs.ErrNotExist if there is
-	// none, and with any error if the object has more than most bytes.
+	// Read returns a complete object. If there is no such object, Read fails with an error that
+	// matches fs.ErrNotExist. If the object has more than most bytes, it fails with any error.
 	Read(ctx context.Context, object string, most int) ([]byte, error)
 }
 
@@ -44,7 +45,7 @@ type Dir string
 
 func (d Dir) path(object string) string { return filepath.Join(string(d), object) }
 
-// open opens a file to read. It refuses a pipe, which would wait for a writer.
+// open opens a file to read. It refuses a pipe, because opening a pipe waits for a writer.
 func (d Dir) open(object string) (*os.File, error) {
 	info, err := os.Stat(d.path(object))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// unread is a Store of which some objects cannot be read.
+// unread is a Store in which some objects cannot be read.
 type unread struct {
 	*shelf
 	objects string
@@ -31,8 +31,8 @@ func (u unread) Read(ctx context.Context, object string, most int) ([]byte, erro
 	return u.shelf.Read(ctx, object, most)
 }
 
-// If rank 0 cannot read the newest manifest, a Save must not replace this checkpoint, and must not
-// begin again with the lowest serial number: a later Load would take an old checkpoint.
+// If rank 0 cannot read the newest manifest, a Save must not replace this checkpoint. It must not
+// restart at the lowest serial number either: a later Load would then take an old checkpoint.
 func TestASaveThatCannotReadAManifestChangesNothing(t *testing.T) {
 	axes := []Axis{{Len: 20}}
 	for _, objects := range []string{"a.manifest", "b.manifest", "a.manifest b.manifest"} {
@@ -76,7 +76,7 @@ func TestALoadThatCannotReadAManifestTakesTheOtherOrFails(t *testing.T) {
 	}
 }
 
-// log is a Store that remembers the order of calls.
+// log is a Store that records the order of calls.
 type log struct {
 	*shelf
 	mu    sync.Mutex
@@ -211,12 +211,12 @@ func TestALongCheckpoint(t *testing.T) {
 	})
 }
 
-// A failed Load leaves the variables as they were, also at the ranks whose parts are whole.
+// A failed Load does not change the variables, not even at ranks whose parts are complete.
 func TestALoadThatFindsNoWholeCheckpointChangesNothing(t *testing.T) {
 	axes := []Axis{{Len: 30}}
 	store := newShelf()
 	onRanks(t, 3, func(m *Machine) error { return saveStep(m, store, axes, 1) })
-	store.objects["a.data"][len(store.objects["a.data"])-1] ^= 1 // of rank 2
+	store.objects["a.data"][len(store.objects["a.data"])-1] ^= 1 // in the part of rank 2
 	onRanks(t, 3, func(m *Machine) error {
 		s := must(NewShape(context.Background(), m, axes...))
 		u, n := must(on(s, func([]int) float64 { return -5 })), must(on(s, func([]int) uint16 { return 9 }))
@@ -229,19 +229,20 @@ func TestALoadThatFindsNoWholeCheckpointChangesNothing(t *testing.T) {
 	})
 }
 
-// sealed returns a manifest with a right checksum.
+// sealed returns a manifest with a correct checksum.
 func sealed(b []byte) []byte {
 	sum := crc32.Checksum(b, castagnoli)
 	return append(b, byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24))
 }
 
-// An attacker knows how to make a checksum.
+// An attacker can compute a correct checksum.
 func TestManifestsWithWrongNumbersDoNoHarm(t *testing.T) {
 	sum := crc32.Checksum(make([]byte, 8), castagnoli)
 	u := savedVar{name: "u", size: 8, lengths: []int{5}, sums: []uint32{sum, sum, sum, sum, sum}, parts: []part{{0, 0}}}
 	copy(u.typeName[:], "int")
 	whole := (&manifest{step: 3, serial: 4, vars: []savedVar{u}}).encode()
-	const afterName = len(manifestMagic) + 8 + 8 + 4 + maxNameLen // a step may be any number, and a name ends with a zero
+	// A step may be any number, and a name ends with a zero.
+	const afterName = len(manifestMagic) + 8 + 8 + 4 + maxNameLen
 	for i := len(manifestMagic); i+4 <= len(whole)-4; i++ {
 		for _, x := range []string{"\xff\xff\xff\xff", "\xff\xff\xff\x7f", "\x00\x00\x00\x00", "\x00\x00\x00\x80"} {
 			b := append([]byte(nil), whole[:len(whole)-4]...)
@@ -304,7 +305,7 @@ func TestDirReplacesAnObjectAtOnce(t *testing.T) {
 	}
 }
 
-// A pipe has no end, and opening it waits for a writer.
+// A pipe has no end, and opening a pipe waits for a writer.
 func TestAPipeInADirIsAnError(t *testing.T) {
 	d := Dir(t.TempDir())
 	if err := syscall.Mkfifo(d.path("a.manifest"), 0o600); err != nil {
@@ -323,7 +324,7 @@ func TestAPipeInADirIsAnError(t *testing.T) {
 	}
 }
 
-// The files of a directory to which nothing can be written. All ranks get the reason.
+// Nothing can be written to the files of the directory. All ranks get the reason.
 func TestADirThatCannotBeWrittenIsAnErrorOfAllRanks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

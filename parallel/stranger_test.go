@@ -11,8 +11,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Any process that can reach a rank may send to its port. Here one sends messages that name a rank
-// as their sender, and too short and too long ones.
+// Any process that can reach a rank may send to its port. Here a process sends messages that name
+// a rank as their sender, and messages that are too short or too long.
 func TestMessagesOfAStrangerAreDiscarded(t *testing.T) {
 	for seed := range uint64(3) {
 		f := sim.New(sim.Config{Seed: seed, NICs: 3})
@@ -43,7 +43,7 @@ func TestMessagesOfAStrangerAreDiscarded(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			p.Runtime().Sleep(context.Background(), time.Millisecond) // the ranks have names
+			p.Runtime().Sleep(context.Background(), time.Millisecond) // now the ranks have names
 			sent, lie := 0, encodeFault(&RankError{1, "Scan", errors.New("a lie")})
 			for n := uint64(1); over == 0; n++ {
 				ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Millisecond)
@@ -71,7 +71,7 @@ func TestMessagesOfAStrangerAreDiscarded(t *testing.T) {
 	}
 }
 
-// The error names the rank that is gone, by its number in the machine and not in the job.
+// The error names the lost rank by its number in the machine, not by its number in the job.
 func TestTheErrorNamesTheRankThatIsGone(t *testing.T) {
 	for _, victims := range [][]int{{0, 2}, {1, 0}, {3, 2}, {2, 0}} {
 		f := sim.New(sim.Config{Seed: 5, NICs: 4})
@@ -89,7 +89,7 @@ func TestTheErrorNamesTheRankThatIsGone(t *testing.T) {
 					}
 					if m.rank == victim {
 						p.Runtime().Sleep(ctx, time.Duration(p.Rand().IntN(2000))*time.Microsecond)
-						return nil // the process ends without a word
+						return nil // the process ends silently
 					}
 					for err == nil {
 						err = sumsOf(m, 40)
@@ -109,8 +109,8 @@ func TestTheErrorNamesTheRankThatIsGone(t *testing.T) {
 	}
 }
 
-// A rank that fails tells why before it leaves, so the others get its reason and not that it is
-// gone.
+// A failing rank reports its error before it leaves, so the others get this error and not
+// ErrRankGone.
 func TestAllRanksGetTheReasonOfTheFirst(t *testing.T) {
 	for seed := range uint64(10) {
 		f := sim.New(sim.Config{Seed: seed, NICs: 4, Faults: sim.Faults{Loss: 0.05, Reorder: 0.1}})
@@ -123,7 +123,8 @@ func TestAllRanksGetTheReasonOfTheFirst(t *testing.T) {
 					var err error
 					for n := 0; err == nil; n++ {
 						pause(p)
-						at := must(on(s, func(pos []int) int { return pos[0] + n/5*m.rank/3*20 })) // rank 3 fails in step 5
+						// Rank 3 fails in step 5.
+						at := must(on(s, func(pos []int) int { return pos[0] + n/5*m.rank/3*20 }))
 						err = Get(With(ctx, s), must(New[int](s)), at, must(New[int](s)))
 					}
 					var of *RankError
@@ -140,8 +141,8 @@ func TestAllRanksGetTheReasonOfTheFirst(t *testing.T) {
 	}
 }
 
-// A program may have as many sends of its own in flight as its process can have. Then a rank waits
-// until it can send, and takes no other rank for gone.
+// A program may have as many sends in flight as its process permits. A rank then waits until it
+// can send, and does not mistake another rank for gone.
 func TestSendsOfTheProgramThatFillTheQueueDelayAnOperation(t *testing.T) {
 	const bytes = 1 << 20
 	simulatedMachines(t, 2, func(p *sim.Process, m *Machine) error {
@@ -164,7 +165,7 @@ func TestSendsOfTheProgramThatFillTheQueueDelayAnOperation(t *testing.T) {
 				p.Runtime().Sleep(ctx, 5*time.Millisecond)
 				for b := make([]byte, bytes); ; {
 					if _, err := own.Recv(ctx, weft.AnyProcess, 7, b); err != nil {
-						return nil // the end of the process
+						return nil // the process has ended
 					}
 				}
 			})
@@ -181,7 +182,7 @@ func TestSendsOfTheProgramThatFillTheQueueDelayAnOperation(t *testing.T) {
 	})
 }
 
-// simulatedMachines runs a function on n ranks, each on a host of its own.
+// simulatedMachines runs a function on n ranks, each on its own host.
 func simulatedMachines(t *testing.T, n int, main func(p *sim.Process, m *Machine) error) {
 	t.Helper()
 	f := sim.New(sim.Config{Seed: 1, NICs: n})

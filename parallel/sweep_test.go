@@ -13,8 +13,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// A sweep runs one job in a simulation with random faults. The seed decides everything. The job has
-// a defect, or none. If it does something wrong, run returns an error.
+// A sweep runs one job in a simulation with random faults. The seed decides everything. The job
+// may have a defect. If the job misbehaves, run returns an error.
 type sweep struct {
 	seed   uint64
 	defect mutate.ParallelDefect
@@ -63,14 +63,15 @@ func (w *sweep) run() error {
 	return f.Run(time.Minute)
 }
 
-// pause lets a rank do something else for a moment.
+// pause makes a rank idle for a moment.
 func pause(p *sim.Process) {
 	if p.Rand().IntN(3) == 0 {
 		p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(300))*time.Microsecond)
 	}
 }
 
-// properties compares operations with serial loops, and a sum with that of one rank.
+// properties compares the results of operations with those of serial loops, and a sum with that
+// of one rank.
 func (w *sweep) properties() func(p *sim.Process, m *Machine) error {
 	world := drawWorld(w.rng)
 	world.root = w.rng.IntN(w.ranks)
@@ -106,7 +107,8 @@ func (w *sweep) properties() func(p *sim.Process, m *Machine) error {
 	}
 }
 
-// diverging lets one rank do something else at some moment. All ranks must get its name.
+// diverging makes one rank call another operation at some moment. The error at every rank must
+// name this rank.
 func (w *sweep) diverging() func(p *sim.Process, m *Machine) error {
 	which, when, how := w.rng.IntN(w.ranks), w.rng.IntN(20), w.rng.IntN(4)
 	return func(p *sim.Process, m *Machine) error {
@@ -124,7 +126,7 @@ func (w *sweep) diverging() func(p *sim.Process, m *Machine) error {
 				_, err = Reduce(c, v, Max[int]())
 			case how == 0:
 				_, err = Reduce(c, v, Sum[int]())
-			case how == 1 && odd: // it waits for another rank, which waits for it
+			case how == 1 && odd: // it waits for another rank, and that rank waits for it
 				err = Spread(c, d, v, 0, s.start[(which+1)%w.ranks])
 			case how == 1:
 				err = Spread(c, d, v, 0, s.start[which])
@@ -145,7 +147,7 @@ func (w *sweep) diverging() func(p *sim.Process, m *Machine) error {
 	}
 }
 
-// mustName returns an error unless err is a mismatch with a rank.
+// mustName returns an error unless err is a mismatch that names the rank.
 func (w *sweep) mustName(err error, which int) error {
 	var mismatch *MismatchError
 	if !errors.As(err, &mismatch) || mismatch.Rank != which && mismatch.Other != which {
@@ -154,7 +156,7 @@ func (w *sweep) mustName(err error, which int) error {
 	return nil
 }
 
-// dying lets ranks end one after another. The others must notice, shrink and compute on.
+// dying makes ranks end one after another. The others must notice, shrink and continue.
 func (w *sweep) dying() func(p *sim.Process, m *Machine) error {
 	length := 20 + w.rng.IntN(300)
 	return func(p *sim.Process, m *Machine) error {
@@ -180,7 +182,7 @@ func (w *sweep) dying() func(p *sim.Process, m *Machine) error {
 	}
 }
 
-// sumsOf scans a variable and compares.
+// sumsOf scans a variable and checks the result.
 func sumsOf(m *Machine, length int) error {
 	s, err := NewShape(context.Background(), m, Axis{Len: length})
 	if err != nil {
@@ -193,8 +195,8 @@ func sumsOf(m *Machine, length int) error {
 	return expect(d, func(i int) int { return i * (i + 1) / 2 })
 }
 
-// saving saves steps to a store that breaks, or whose newest data is damaged at one rank's part,
-// and loads.
+// saving saves several steps and then loads. The store fails, or the newest data is damaged in
+// one rank's part.
 func (w *sweep) saving() func(p *sim.Process, m *Machine) error {
 	store, axes := newShelf(), []Axis{{Len: 5 + w.rng.IntN(60)}}
 	damage, breaks := w.rng.IntN(2) == 0, w.rng.IntN(4*w.ranks)
@@ -206,7 +208,7 @@ func (w *sweep) saving() func(p *sim.Process, m *Machine) error {
 			}
 		}
 		want := 3
-		if damage { // of step 3, which is in slot a
+		if damage { // the data of step 3, which is in slot a
 			if m.rank == 0 {
 				store.objects[name][int(at*float64(len(store.objects[name])))] ^= 8
 			}
@@ -232,7 +234,7 @@ func (w *sweep) saving() func(p *sim.Process, m *Machine) error {
 	}
 }
 
-// torn saves step 4 to a store that breaks after some calls, and mends it.
+// torn saves step 4 to a store that fails after some calls, and repairs the store.
 func (w *sweep) torn(m *Machine, store *shelf, axes []Axis, breaks int) error {
 	if err := m.Barrier(context.Background()); err != nil {
 		return err
@@ -265,7 +267,7 @@ func TestTheSweepFindsNothingInASoundMachine(t *testing.T) {
 	}
 }
 
-// mostSeeds is within how many seeds the sweep must find a defect.
+// mostSeeds is the number of seeds within which the sweep must find a defect.
 const mostSeeds = 1000
 
 func TestTheSweepFindsEachDefect(t *testing.T) {

@@ -8,14 +8,14 @@ import (
 // Transpose calls f for runs of active positions of this rank, with the elements of src at the
 // exchanged coordinates: out[k] is the element of dst at the coordinates pos[0] and pos[1]+k, and
 // in[k] is the element of src at the coordinates pos[1]+k and pos[0]. The function f computes the
-// elements of out. It must not change in, and must not keep its arguments. The order of the runs is
-// not that of the indices. To copy, call the builtin function copy in f.
+// elements of out. It must not change in, and must not keep its arguments. The runs do not come
+// in the order of indices. To copy, call the builtin function copy in f.
 //
 // The variables have two axes each, and each axis of dst is as long as the other axis of src. The
 // variable dst has the shape of c. The variables must differ. All elements of src take part, active
 // or not. If src or dst does not fit, Transpose fails with [ErrBadArgument].
 //
-// For the elements that this rank sends, src keeps twice their memory.
+// For the elements that this rank sends, src keeps twice the memory of these elements.
 func Transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out []U, in []T)) error {
 	m := c.s.m
 	if err := m.begin(c.ctx, describe(opTranspose, noAxis, 0, 0).of(&src.varInfo).other(dst.s)); err != nil {
@@ -38,9 +38,9 @@ func Transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out
 	return nil
 }
 
-// transpose hands the parts to f as they come, so the data lies in no other place in between. Its
-// sends stay in flight: they end when the other ranks poll, and these may compute for a while first.
-// So the exchanges use two buffers in turns.
+// transpose passes the parts to f as they arrive, so the data needs no other memory in between.
+// Its sends stay in flight: they end when the other ranks poll, and these may compute for a while
+// first. So the exchanges alternate between two buffers.
 func transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out []U, in []T)) error {
 	m := c.s.m
 	dst.version++
@@ -71,7 +71,8 @@ func transpose[T, U any](c *Ctx, dst *Var[U], src *Var[T], f func(pos []int, out
 	if err := m.start(c.ctx, t.pieces[1], t.wants); err != nil {
 		return err
 	}
-	// Long messages flow while both ranks poll. So no rank goes on until the others have its data.
+	// Long messages make progress only while both ranks poll. So no rank continues until the
+	// others have its data.
 	if err := m.finish(c.ctx, t.wants); err != nil {
 		return err
 	}
@@ -101,18 +102,18 @@ func turnable(to, from *Shape) error {
 
 // A turn is the exchange of a transposition of one variable, with its memory.
 //
-//	src of rank p          dst of rank q: the coordinates are exchanged, and the overlap
-//	· · · · ·              · · · · of the two is what p sends to q, in the order of dst
-//	■ ■ ■ ■ ■   ──────►    ■ ■ ■ ■
+// src of rank p          dst of rank q: the coordinates are exchanged, and the overlap
+// · · · · ·              · · · · of the two is the data that p sends to q, in the order of dst
+// ■ ■ ■ ■ ■   ──────►    ■ ■ ■ ■
 type turn[T any] struct {
 	have    *Shape      // of src
 	to      *Shape      // of dst
 	pieces  [2][]piece  // of the last exchange and of this one
-	sets    [2][]func() // set their data
-	seqs    [2]uint64   // the operations that sent them
+	sets    [2][]func() // functions that set the data of the pieces
+	seqs    [2]uint64   // the operations that sent the pieces
 	wants   []want      // with a buf if a row is longer than a message
-	from    []box       // what each want covers, in the coordinates of dst
-	scratch []T         // a part that does not lie as elements must
+	from    []box       // the box of each want, in the coordinates of dst
+	scratch []T         // a copy of a part that is not aligned for its elements
 }
 
 func newTurn[T any](src *Var[T], to *Shape) *turn[T] {
@@ -147,8 +148,9 @@ func (t *turn[T]) piece(src *Var[T], to int, b box) (piece, func()) {
 	}
 }
 
-// pack sets all that this rank sends. To transpose each part just before it leaves would keep the
-// part in a cache, but takes longer: the parts before it do not flow meanwhile.
+// pack sets all the data that this rank sends. If it transposed each part just before the part
+// leaves, the part would stay in a cache. But that takes longer, because the earlier parts make
+// no progress meanwhile.
 func (t *turn[T]) pack() {
 	for _, set := range t.sets[1] {
 		set()
@@ -158,7 +160,7 @@ func (t *turn[T]) pack() {
 // rowBytes returns the bytes of a row of a box.
 func rowBytes[T any](b *box) int { return b.n[1] * int(unsafe.Sizeof(*new(T))) }
 
-// rows returns the rows of a box that a part of its data has.
+// rows returns the rows of a box that one part of its data contains.
 func (t *turn[T]) rows(b *box, n, offset int) (box, error) {
 	unit, rows := rowBytes[T](b), *b
 	if n%unit != 0 || offset%unit != 0 {
@@ -179,7 +181,7 @@ func (t *turn[T]) elements(part []byte) []T {
 	return t.scratch[:copy(bytesOf(t.scratch), part)/int(unsafe.Sizeof(*new(T)))]
 }
 
-// overlap returns what rank p holds of the elements of dst of rank q, in the coordinates of dst.
+// overlap returns the elements of rank q's dst that rank p holds, in the coordinates of dst.
 func (t *turn[T]) overlap(p, q int) (b box) {
 	have, want := t.have.part(p), t.to.part(q)
 	for i := range 2 {
@@ -190,7 +192,8 @@ func (t *turn[T]) overlap(p, q int) (b box) {
 	return b
 }
 
-// receipts returns an exchange by which each rank tells the senders that it has received all.
+// receipts returns an exchange by which each rank tells the senders that it has received all
+// data.
 func (t *turn[T]) receipts() (pieces []piece, wants []want) {
 	for i := range t.wants {
 		pieces = append(pieces, piece{to: t.wants[i].from})
@@ -202,7 +205,7 @@ func (t *turn[T]) receipts() (pieces []piece, wants []want) {
 }
 
 // tileSide is the side of the squares in which elements are transposed: a square of numbers of 8
-// bytes and its transpose fit in the first cache.
+// bytes and its transpose fit in the first-level cache.
 const tileSide = 32
 
 // eachTile calls f for each tile of a box.
@@ -217,8 +220,9 @@ func eachTile(b *box, f func(x *box)) {
 	}
 }
 
-// turnTile writes a tile, whose coordinates are those of dst, to memory with step elements a row. It
-// takes four rows of src at a time, and so writes elements together that lie together.
+// turnTile writes a tile to memory with step elements per row. The tile's coordinates are those
+// of dst. turnTile reads four rows of src together, so that it writes neighboring elements
+// together.
 func turnTile[T any](to []T, step int, src *Var[T], x *box) {
 	s := src.s
 	at := s.origin + (x.lo[1]-s.local.lo[0])*s.stride[0] + x.lo[0] - s.local.lo[1]
@@ -258,7 +262,7 @@ func turnFrom[T, U any](c *Ctx, dst *Var[U], from []T, b box, pos []int, f func(
 	for i := range 2 {
 		b.lo[i] -= s.local.lo[i]
 	}
-	if c.mask == nil { // the runs of a tile are short, so each call counts
+	if c.mask == nil { // the runs of a tile are short, so the cost of each call matters
 		off, n := s.origin+b.lo[0]*s.stride[0]+b.lo[1], b.n[1]
 		for i := range b.n[0] {
 			pos[0], pos[1] = b.lo[0]+i+s.local.lo[0], b.lo[1]+s.local.lo[1]

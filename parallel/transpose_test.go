@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// drawTurn draws two shapes of which one is the other transposed.
+// drawTurn draws a shape and its transpose.
 func drawTurn(rng *rand.Rand) (to, from []Axis) {
 	a, b := 1+rng.IntN(90), 1+rng.IntN(90)
 	draw := func(x, y int) []Axis {
@@ -67,7 +67,7 @@ func TestTransposeRefusesShapesThatDoNotFit(t *testing.T) {
 	for _, axes := range [][]Axis{{{Len: 3}}, {{Len: 4}, {Len: 3}}, {{Len: 3}, {Len: 4}}, nil} {
 		m := newMachine(nil, nil, nil, 0)
 		s := must(NewShape(ctx, m, Axis{Len: 3}, Axis{Len: 3}))
-		dst, src := must(New[int](s)), v // of another machine
+		dst, src := must(New[int](s)), v // v belongs to another machine
 		if axes != nil {
 			src = must(New[int](must(NewShape(ctx, m, axes...))))
 		}
@@ -94,7 +94,8 @@ func TestTransposeAgainAllocatesNoMemoryForElements(t *testing.T) {
 	}
 }
 
-// The rows that a rank gets are shorter than a message, as long as several, or nearly as long as one.
+// The rows of a rank are shorter than a message, as long as several messages, or nearly as long
+// as one.
 func TestTransposeExchangesLongRows(t *testing.T) {
 	for _, n := range []int{5000, 2 * (maxData/8 - 1), 2 * (maxData/8 + 1), 150_000} {
 		onRanks(t, 2, func(m *Machine) error {

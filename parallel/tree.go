@@ -3,19 +3,19 @@ package parallel
 import "context"
 
 // A tree combines the blocks of a shape. A node of the tree covers 2ᵏ blocks, and its first block
-// is a multiple of 2ᵏ. So the nodes do not depend on which rank holds a block. The tree keeps only
-// the largest nodes that are complete:
+// is a multiple of 2ᵏ. So the nodes do not depend on the distribution of blocks to ranks. The
+// tree keeps only the largest complete nodes:
 //
 //	block  0 1 2 3 4 5 6 7 8 9 10    the nodes after block 10:  [0,8) [8,10) [10,11)
 //	rank   0 0 0 0 1 1 1 1 2 2 2     rank 1 sends [4,8), which makes [0,8) with [0,4)
 //
-// A node holds one value for each line. A shape of one axis has one line. If the divided axis is
-// one of several, the other axes have a line for each of their positions.
+// A node holds one value for each line. A shape of one axis has one line. A shape of several axes
+// has one line for each position of the axes that are not divided.
 type tree[E any] struct {
 	join  func(a, b E) E
 	lines int
 	nodes []node[E]
-	spare [][]E // slices that nodes have left behind
+	spare [][]E // slices of former nodes, for reuse
 }
 
 type node[E any] struct {
@@ -54,7 +54,7 @@ func (t *tree[E]) take() []E {
 	return make([]E, t.lines)
 }
 
-// prefix sets to to the combination of all blocks so far.
+// prefix sets the slice to to the combination of all blocks so far.
 func (t *tree[E]) prefix(to []E, identity E) {
 	if len(t.nodes) == 0 {
 		for i := range to {
@@ -91,7 +91,8 @@ func treeOf[E any](like *tree[E], nodes [][]node[E]) *tree[E] {
 	return t
 }
 
-// spans lists the nodes that the blocks from a to b−1 leave in a tree, as first and number.
+// spans lists the nodes that a tree holds after the blocks from a to b−1. An entry holds the
+// first block and the number of blocks.
 func spans(a, b int) (list [][2]int) {
 	for a < b {
 		n := 1
@@ -104,7 +105,8 @@ func spans(a, b int) (list [][2]int) {
 	return list
 }
 
-// blocksOf returns the blocks of a rank as the tree counts them: from the last one if back is true.
+// blocksOf returns the blocks of a rank as the tree counts them. If back is true, the tree counts
+// from the last block.
 func (s *Shape) blocksOf(rank int, back bool) (a, b int) {
 	if back {
 		return s.blocks - s.first[rank+1], s.blocks - s.first[rank]
@@ -112,8 +114,8 @@ func (s *Shape) blocksOf(rank int, back bool) (a, b int) {
 	return s.first[rank], s.first[rank+1]
 }
 
-// gatherNodes exchanges the nodes of all ranks. own holds those of this rank. It returns the nodes
-// of each rank.
+// gatherNodes exchanges the nodes of all ranks, and returns the nodes of each rank. own holds the
+// nodes of this rank.
 func gatherNodes[E any](ctx context.Context, s *Shape, own *tree[E], back bool) ([][]node[E], error) {
 	m := s.m
 	var mine []E

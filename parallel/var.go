@@ -14,7 +14,7 @@ import (
 // operation of this package.
 type Var[T any] struct {
 	varInfo
-	mem  []T // the local box with its halos, in the order of indices
+	mem  []T // elements of the local box with its halos, in the order of indices
 	halo *haloExchange[T]
 
 	turned *turn[T]
@@ -27,11 +27,11 @@ type varInfo struct {
 	dense    bool     // no padding: equal elements have equal bytes
 	typeName [28]byte // the end of the name of the element type
 	version  uint64   // increases with each write
-	fresh    uint64   // the version of which the halo is a copy
+	fresh    uint64   // the version that the halo holds
 }
 
-// mostBytes is the largest size of the elements of a variable at one rank. It is less than what
-// make refuses with a panic.
+// mostBytes is the maximum size of the elements of a variable at one rank. It is less than the
+// size at which make panics.
 const mostBytes = 1 << 46
 
 // New returns a variable with zero elements. It fails with [ErrBadArgument] if elements of type T
@@ -57,12 +57,12 @@ func New[T any](s *Shape) (*Var[T], error) {
 	return v, nil
 }
 
-// badNew returns an error of [New], which fails at this rank alone.
+// badNew returns an error of [New], which fails only at this rank.
 func badNew(format string, args ...any) error {
 	return fmt.Errorf("parallel: New: %w", badArgument(format, args...))
 }
 
-// filled returns the number of bytes of a plain type that are no padding.
+// filled returns the number of bytes of a plain type that are not padding.
 func filled(t reflect.Type) uintptr {
 	switch t.Kind() {
 	case reflect.Array:
@@ -81,9 +81,9 @@ func filled(t reflect.Type) uintptr {
 func (v *Var[T]) Shape() *Shape { return v.s }
 
 // Row returns the elements of this rank with the given coordinates on all axes but the last. They
-// lie in memory one after another, in the order of the last axis. The program may change them until
-// its next operation of the machine: Row marks the halo as stale. Row returns nil if this rank
-// holds none of these positions.
+// are contiguous in memory, in the order of the last axis. The program may change them until its
+// next operation of the machine: Row marks the halo as stale. Row returns nil if this rank holds
+// none of these positions.
 func (v *Var[T]) Row(pos ...int) []T {
 	s, last := v.s, len(v.s.axes)-1
 	if len(pos) != last || s.count == 0 {
@@ -100,8 +100,8 @@ func (v *Var[T]) Row(pos ...int) []T {
 	return v.mem[off : off+s.local.n[last] : off+s.local.n[last]]
 }
 
-// At returns the element at a position. It reports false if another rank holds the position, or if
-// the shape has no such position.
+// At returns the element at a position. If another rank holds the position, or if the shape has
+// no such position, here is false.
 func (v *Var[T]) At(pos ...int) (x T, here bool) {
 	if v.s.Owner(pos...) != v.s.m.rank {
 		return x, false
@@ -127,9 +127,9 @@ func Fill[T any](v *Var[T], f func(pos []int) T) {
 	})
 }
 
-// makeLarge returns n zero elements for memory that operations walk across. With ordinary pages, a
-// processor spends much of such a walk on the translation of addresses: in a transposed order,
-// neighbours lie a page or more apart.
+// makeLarge returns memory for n zero elements that operations do not access in sequence. With
+// ordinary pages, a processor spends much of such an access on the translation of addresses: in a
+// transposed order, neighbors lie a page or more apart.
 func makeLarge[T any](n int) []T {
 	mem := make([]T, n)
 	hugepage.Advise(bytesOf(mem))
@@ -144,8 +144,8 @@ func bytesOf[T any](v []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(v[0])))
 }
 
-// elementsOf returns memory as elements. The memory has the alignment of T: it comes from bytesOf,
-// or from an allocation whose length is a multiple of the size of T.
+// elementsOf returns memory as elements. The memory has the alignment of T: it comes from
+// bytesOf, or from an allocation whose length is a multiple of the size of T.
 func elementsOf[T any](b []byte) []T {
 	if len(b) == 0 {
 		return nil

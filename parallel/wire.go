@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// post returns errWireFull: a rank must receive before it sends more. Two ranks that only wait for
-// their sends would wait for each other.
+// post returns errWireFull if a rank must receive before it sends more. If two ranks only waited
+// for their sends, they would wait for each other.
 var errWireFull = errors.New("too many messages in flight")
 
 // A wire carries messages between the ranks of a machine, in order for each pair of ranks. One
@@ -30,14 +30,14 @@ type wire interface {
 	// gone. It receives nothing, so a long post ends only when the other rank receives it.
 	flush(ctx context.Context, seq uint64) error
 
-	// abandon tells the other ranks that this rank takes part no more, unless the end is orderly. A
-	// shrink or a leave follows. A second call does nothing.
+	// abandon tells the other ranks that this rank no longer takes part, unless the end is
+	// orderly. A shrink or a leave follows. A second call does nothing.
 	abandon(ctx context.Context, orderly bool) error
 
 	// leave abandons the other ranks and closes the wire. With an orderly end, all ranks call it.
 	leave(ctx context.Context, orderly bool) error
 
-	// shrink returns a wire of the ranks that are left, and the epoch of their machine. All of them
+	// shrink returns a wire of the remaining ranks, and the epoch of their machine. All of them
 	// call it.
 	shrink(ctx context.Context) (wire, uint32, error)
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A memoryNet joins the ranks of a test in memory.
+// A memoryNet connects the ranks of a test in memory.
 type memoryNet struct {
 	mu     sync.Mutex
 	cond   *sync.Cond
 	queues [][][]byte
-	dead   []bool // left without the others
+	dead   []bool // ranks that have left alone
 }
 
 // memoryWire is the wire of a rank of a memoryNet.
@@ -98,7 +98,7 @@ func each(t *testing.T, n int, main func(m *Machine) error) []error {
 			if errs[r] = tried(main, m); errs[r] == nil {
 				errs[r] = m.Close()
 			} else {
-				m.w.abandon(context.Background(), false) // as a process that ends
+				m.w.abandon(context.Background(), false) // in the same way as a process that ends
 			}
 		})
 	}
@@ -116,7 +116,8 @@ func each(t *testing.T, n int, main func(m *Machine) error) []error {
 func onRanks(t *testing.T, n int, main func(m *Machine) error) {
 	t.Helper()
 	for r, err := range each(t, n, main) {
-		if err != nil && (r == n-1 || !errors.Is(err, ErrRankGone)) { // the first rank that failed by itself
+		// The error of the first rank that failed by itself.
+		if err != nil && (r == n-1 || !errors.Is(err, ErrRankGone)) {
 			t.Fatalf("rank %d of %d: %v", r, n, err)
 		}
 	}
@@ -131,7 +132,7 @@ func on[T any](s *Shape, f func(pos []int) T) (*Var[T], error) {
 	return v, err
 }
 
-// unexpected is what must panics with.
+// unexpected is the value with which must panics.
 type unexpected struct{ err error }
 
 // must returns x. If err is not nil, it ends the function of the rank with this error.

@@ -14,13 +14,12 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// machinePort is the port of a process on which the ranks of its machine talk.
+// machinePort is the port of a process on which the ranks of its machine communicate.
 const machinePort = 0xff02
 
 // weftWire is a wire over a process of Weft. Two groups watch over the ranks. In the first group
 // all ranks but rank 0 start a barrier. In the second group only rank 0 starts one. So each rank
-// stands in a barrier that never completes before the end, and that fails as soon as a rank is
-// gone:
+// waits in a barrier that completes only at the end, and that fails as soon as a rank is gone:
 //
 //	group   rank 0      other ranks
 //	first   watches     barrier ──► fails if a rank ends
@@ -40,10 +39,10 @@ type weftWire struct {
 	unseen bool // for tests: a defect
 }
 
-// A guard is the barrier in which this rank stands.
+// A guard is the barrier in which this rank waits.
 type guard struct {
 	op     weft.GroupOp
-	left   atomic.Bool // the failure of the barrier means nothing any more
+	left   atomic.Bool // the barrier may fail without meaning
 	broken atomic.Pointer[RankError]
 }
 
@@ -72,7 +71,7 @@ func newWeftWire(ctx context.Context, p *weft.Process, g *weft.Group) (*weftWire
 	return w, nil
 }
 
-// over makes the members of g the ranks.
+// over makes the members of g the ranks of the wire.
 func (w *weftWire) over(ctx context.Context, g *weft.Group) error {
 	w.g, w.peers, w.names = g, nil, nil
 	for i := range g.Size() {
@@ -94,16 +93,16 @@ func (w *weftWire) over(ctx context.Context, g *weft.Group) error {
 	return nil
 }
 
-// epoch returns a number that differs for two machines with the same processes, also if both are
-// over the same group: each Split of a group has another name.
+// epoch returns a number that differs for two machines with the same processes, even if both are
+// over the same group: each Split gives its groups new names.
 func (w *weftWire) epoch() uint32 {
 	h := fnv.New32a()
 	fmt.Fprint(h, w.g.Name(), w.g.Epoch(), w.guards[0].Name())
 	return h.Sum32()
 }
 
-// closeGuards leaves the groups of the guards. Close of a group fails only if the group is left
-// already.
+// closeGuards leaves the groups of the guards. Close of a group fails only if this process has
+// already left the group.
 func (w *weftWire) closeGuards() {
 	for _, g := range w.guards {
 		if g != nil {
@@ -112,7 +111,7 @@ func (w *weftWire) closeGuards() {
 	}
 }
 
-// watch starts the barrier in which this rank stands until the end.
+// watch starts the barrier in which this rank waits until the end.
 func (w *weftWire) watch() error {
 	d := new(guard)
 	w.guard = d
@@ -134,8 +133,8 @@ func (w *weftWire) watch() error {
 		}
 		d.broken.Store(lost(err, names))
 		run.Wake()
-		// A message to itself ends a receive that waits; see next. A process that is closed
-		// receives no more.
+		// A message to this process itself ends a receive that waits; see next. A closed process
+		// receives no more messages.
 		_ = w.port.Send(context.Background(), w.p.Name(), 0)
 	})
 	return nil
@@ -160,7 +159,7 @@ func (w *weftWire) rank() int          { return w.g.Rank() }
 func (w *weftWire) size() int          { return w.g.Size() }
 func (w *weftWire) world() *weft.Group { return w.g }
 
-// post sends at once what the NIC accepts at once, and starts to send the rest.
+// post sends at once if the NIC accepts the message at once. Otherwise it starts a send.
 func (w *weftWire) post(ctx context.Context, to int, head *[headerLen]byte, data []byte) error {
 	var s *posted
 	if n := len(w.spare); n > 0 {
@@ -180,7 +179,7 @@ func (w *weftWire) post(ctx context.Context, to int, head *[headerLen]byte, data
 			w.sends = append(w.sends, s)
 			return nil
 		}
-		if !errors.Is(err, weft.ErrQueueFull) { // the queue may be full of other sends of the program
+		if !errors.Is(err, weft.ErrQueueFull) { // other sends of the program may fill the queue
 			w.spare = append(w.spare, s)
 			return gone(to, err)
 		}
@@ -212,10 +211,11 @@ func (w *weftWire) reap(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// lookAgainAfter is after which time a rank looks whether it may send more, if no message comes.
+// lookAgainAfter is the time after which a rank checks whether it may send more, if no message
+// arrives.
 const lookAgainAfter = 100 * time.Microsecond
 
-// lookAgain ends a receive soon by a message of this process to itself; see next.
+// lookAgain ends a receive soon, by a message of this process to itself; see next.
 func (w *weftWire) lookAgain() {
 	run := w.p.Runtime()
 	run.Go(func() {
@@ -261,8 +261,8 @@ func (w *weftWire) flushOne(ctx context.Context, i int) error {
 	return nil
 }
 
-// flushShort waits for the short sends in flight, among which is the fault of a rank that fails. A
-// long send may wait for a receiver that has failed too.
+// flushShort waits for the short sends in flight. They include the fault that a failing rank
+// sends. A long send may wait for a receiver that has failed too.
 func (w *weftWire) flushShort(ctx context.Context) {
 	for _, s := range w.sends {
 		if len(s.parts[1]) <= shortBytes && w.p.Runtime().WaitUntil(ctx, s.op.Ended) != nil {
@@ -279,7 +279,7 @@ func (w *weftWire) next(ctx context.Context, last bool) ([]byte, error) {
 			return nil, err
 		}
 		if err := w.inbox.NextInto(ctx, &w.m); errors.Is(err, weft.ErrTruncated) {
-			continue // of no rank
+			continue // not from a rank
 		} else if err != nil {
 			return nil, err
 		}
@@ -288,7 +288,7 @@ func (w *weftWire) next(ctx context.Context, last bool) ([]byte, error) {
 		}
 		b := w.m.Data
 		if len(b) < headerLen {
-			continue // of no rank
+			continue // not from a rank
 		}
 		if r := binary.LittleEndian.Uint32(b[4:]); int(r) < len(w.names) && w.names[r] == w.m.From {
 			return b, nil
@@ -323,14 +323,14 @@ func (w *weftWire) abandon(ctx context.Context, orderly bool) error {
 	w.closeGuards()
 	for _, s := range w.sends {
 		s.op.Cancel()
-		_, _ = s.op.Wait(ctx) // a rank that fails has told its error
+		_, _ = s.op.Wait(ctx) // a failing rank has already sent its error
 	}
 	w.sends = nil
 	return err
 }
 
-// shrink makes the members that are left the ranks. If one more rank ends before the guards stand,
-// it begins again. The other ranks that are left do that, too, or their guards are broken.
+// shrink makes the remaining members the ranks. If one more rank ends before the guards are in
+// place, it begins again. The other remaining ranks do the same, or their guards are broken.
 func (w *weftWire) shrink(ctx context.Context) (wire, uint32, error) {
 	if err := w.abandon(ctx, false); err != nil {
 		return nil, 0, err
