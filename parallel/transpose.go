@@ -102,9 +102,9 @@ func turnable(to, from *Shape) error {
 
 // A turn is the exchange of a transposition of one variable, with its memory.
 //
-// src of rank p          dst of rank q: the coordinates are exchanged, and the overlap
-// · · · · ·              · · · · of the two is the data that p sends to q, in the order of dst
-// ■ ■ ■ ■ ■   ──────►    ■ ■ ■ ■
+//	src of rank p          dst of rank q: the coordinates are exchanged, and the overlap
+//	· · · · ·              · · · · of the two is the data that p sends to q, in the order of dst
+//	■ ■ ■ ■ ■   ──────►    ■ ■ ■ ■
 type turn[T any] struct {
 	have    *Shape      // of src
 	to      *Shape      // of dst

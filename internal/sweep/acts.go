@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// act does what is due after so many messages.
+// act carries out the acts that are due after the messages sent so far.
 func (w *world) act() {
 	sent := w.plan.messages - w.toSend
 	w.acts = slices.DeleteFunc(w.acts, func(a act) bool {
@@ -22,7 +22,7 @@ func (w *world) act() {
 	})
 }
 
-// actsAtOnce makes paths narrow that are so before the first session opens.
+// actsAtOnce narrows the paths that are narrow before the first session opens.
 func (w *world) actsAtOnce() {
 	w.acts = slices.DeleteFunc(w.acts, func(a act) bool {
 		if a.kind != actNarrow || a.after > 0 {
@@ -92,7 +92,8 @@ func (w *world) part(hosts []int, lasting time.Duration) {
 	})
 }
 
-// narrow has some paths from a host carry less. That is no excuse: every message comes through all the same.
+// narrow makes some paths from a host carry shorter frames. This excuses no failure: every
+// message must still arrive.
 func (w *world) narrow(host int, a act) {
 	others := w.rng.Perm(w.plan.nics)[:1+w.rng.IntN(3)]
 	w.log("frames of more than %d bytes from %d to %v vanish for %v", a.longest, host, others, a.lasting)
@@ -109,7 +110,8 @@ func (w *world) narrow(host int, a act) {
 	})
 }
 
-// stopNIC lets a NIC vanish with its processes' attachments, and come back with new processes of the same names.
+// stopNIC stops a NIC, so that its processes lose their attachments. Later it starts the NIC
+// again, with new processes of the same names.
 func (w *world) stopNIC(host int, lasting time.Duration) {
 	if simulated.Engine(w.f, host) == nil {
 		w.actEnded()
@@ -118,7 +120,8 @@ func (w *world) stopNIC(host int, lasting time.Duration) {
 	w.touch(host)
 	w.countNIC(host)
 	var names []string
-	var early []*sim.Process // that wait for their names, and would go on to wait for the next NIC
+	// Processes that wait for their names. They would otherwise wait for the next NIC.
+	var early []*sim.Process
 	for _, name := range w.names {
 		if lf := w.lives[name]; lf.host == host {
 			w.end(lf)
@@ -142,7 +145,7 @@ func (w *world) stopNIC(host int, lasting time.Duration) {
 	})
 }
 
-// kill ends a process without warning; another takes its name after a while.
+// kill ends a process without warning. After a while, another process takes its name.
 func (w *world) kill(lasting time.Duration) {
 	name := w.victim()
 	lf := w.lives[name]
@@ -162,7 +165,7 @@ func (w *world) kill(lasting time.Duration) {
 	})
 }
 
-// victim draws the process that is to be killed: if it can, one to which a message is under way.
+// victim draws the process to kill: if possible, one that is the receiver of a message in flight.
 func (w *world) victim() string {
 	o := w.l.order
 	for range 10 {

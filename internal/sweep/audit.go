@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// audit holds the whole ledger against the promises that can be judged only at the end.
-// excused says whether something has happened that explains why an operation from one process to another failed.
+// audit compares the whole ledger with the promises that can be judged only at the end. excused
+// reports whether an event of the run explains the failure of an operation from one process to
+// another.
 func (l *ledger) audit(excused func(m *message) bool, living map[string]*life) {
 	lost := map[doubt]int{}
 	for _, m := range l.order {
@@ -19,25 +20,28 @@ func (l *ledger) audit(excused func(m *message) bool, living map[string]*life) {
 	l.auditOrder()
 }
 
-// counted reports whether a message that is lost after its send has succeeded is one of those in doubt. Over a reliable link a NIC keeps no account
-// of single frames that it has handed to the link; but what takes several frames, and it may be short for all that, is over only when the peer has
-// confirmed it, or is in doubt.
+// counted reports whether the sender's NIC counts a message that is lost after its send succeeded
+// among the messages in doubt. Over a reliable link, a NIC keeps no account of single frames that
+// it has passed to the link. A message of several frames, which may still be short, ends only
+// when the peer has confirmed it, or counts as in doubt.
 func (l *ledger) counted(m *message) bool { return !l.trusting || m.size > l.frame }
 
-// mayBeForAncestor reports whether a message may have gone to the process that had its receiver's name before, because
-// the news of that one's end was still under way. Its NIC acknowledged it then and refused it, and when the refusal is lost
-// with the session, it is none of those in doubt: it went with its receiver.
+// mayBeForAncestor reports whether a message may have reached the process that had its receiver's
+// name before, because the news of that process's end was still in flight. The NIC then
+// acknowledged the message and refused it. If the refusal is lost with the session, the message
+// is not among those in doubt: it ended with its receiver.
 func (l *ledger) mayBeForAncestor(m *message, receiver *life) bool {
 	return receiver.heir && m.posted < receiver.born+l.newsTake
 }
 
-// doubt is a life and a host that it was told to be lost.
+// doubt is a life, and a host whose loss was reported to it.
 type doubt struct {
 	life *life
 	host int
 }
 
-// auditDoubts compares how many messages were lost with how many the sender was told of (decision 6).
+// auditDoubts compares the number of lost messages with the number that was reported to the
+// sender (decision 6).
 func (l *ledger) auditDoubts(lost map[doubt]int) {
 	for d, n := range lost {
 		told := 0
@@ -52,10 +56,10 @@ func (l *ledger) auditDoubts(lost map[doubt]int) {
 	}
 }
 
-// auditMessage judges one message. It reports whether the message was lost after its send had succeeded, as can happen
-// with a peer.
+// auditMessage judges one message. It reports whether the message was lost after its send had
+// succeeded, which can happen if a peer is lost.
 func (l *ledger) auditMessage(m *message, excused func(m *message) bool, receiver *life) (lost bool) {
-	// Only a receiver that lived before the message was posted, and until the end, has had to take it.
+	// Only a receiver that lived from before the post until the end must have received it.
 	lived := receiver != nil && receiver.clean && receiver.born < m.posted
 	switch m.outcome {
 	case pending:
@@ -63,7 +67,9 @@ func (l *ledger) auditMessage(m *message, excused func(m *message) bool, receive
 			l.violate("%v has not ended", m)
 		}
 	case succeeded:
-		switch { // a message to a process that ended, and whose successor has its name, went with it
+		// If the receiver ended and another process took its name, the message ended with the
+		// receiver.
+		switch {
 		case m.deliveries > 0 || !lived:
 		case m.accept:
 			l.violate("%v was reported delivered and never came", m)
@@ -81,16 +87,17 @@ func (l *ledger) auditMessage(m *message, excused func(m *message) bool, receive
 	return false
 }
 
-// toldOf reports whether a life has been told something after it posted m.
+// toldOf reports whether a life has received a given kind of event after it posted m.
 func (lf *life) toldOf(m *message, what func(event) bool) bool {
 	return slices.ContainsFunc(lf.events, func(e event) bool { return e.at >= m.posted && what(e) })
 }
 
-// auditOrder looks at every two messages from one life to another.
+// auditOrder compares every two messages from one life to another.
 //
-// If receive a was posted before receive b, both fit both messages, and the earlier message is b's, then the matcher has
-// broken the order: when it had the earlier message in hand, a was posted or was about to be, and b was not before it.
-// Only a message that a had matched and that its sender then gave up can explain it: a went back to its place too late.
+// If receive a was posted before receive b, both receives fit both messages, and b got the
+// earlier message, then the matcher has broken the order: when it matched the earlier message, a
+// was posted or about to be posted, and b was not before it. There is one excuse: a had matched a
+// message that its sender then gave up, and a returned to its place too late.
 func (l *ledger) auditOrder() {
 	type pair struct{ from, to *life }
 	taken := map[pair][]*message{}
@@ -114,7 +121,8 @@ func (l *ledger) auditOrder() {
 	slices.Sort(l.violations)
 }
 
-// occupied reports whether the receive that took m may have been matched for a while by a message that was given up.
+// occupied reports whether the receive that took m may have been matched temporarily to a message
+// that was given up.
 func (l *ledger) occupied(m *message) bool {
 	return slices.ContainsFunc(l.order, func(o *message) bool {
 		return o.to == m.to && o.outcome != succeeded && m.by.fits(o) && o.deliveries == 0

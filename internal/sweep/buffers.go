@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// buffers lends out memory for messages, by powers of two. What was given back last is lent first, so that a NIC that
-// still reads or writes it is found out.
+// buffers lends out memory for messages, by powers of two. It lends the buffer that was returned
+// last first. So a NIC that still reads or writes a returned buffer is detected.
 type buffers struct {
 	free [32][][]byte
 }
 
-// spare keeps the buffers of runs that are over for the runs to come. Their contents do not matter to them.
+// spare keeps the buffers of ended runs for later runs. Later runs do not depend on the contents.
 var spare = sync.Pool{New: func() any { return new(buffers) }}
 
 func newBuffers() *buffers { return spare.Get().(*buffers) }
@@ -30,7 +30,8 @@ func (b *buffers) take(n int) []byte {
 	return make([]byte, n, 1<<c)
 }
 
-// put takes a buffer back. It is spoilt at once, so that a late reader finds something else in it.
+// put takes a buffer back. It overwrites the buffer at once, so that a late reader finds
+// different bytes.
 func (b *buffers) put(p []byte) {
 	scribble(p)
 	c := class(cap(p))

@@ -9,18 +9,20 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// A call is a message that wants a reply. The ledger knows it as a message; the reply is held against it here.
+// A call is a message that expects a reply. The ledger handles it as a message; this file checks
+// the reply.
 
-// callTime bounds a call: its receiver may be killed, or have too small a buffer to see what it is.
+// callTime limits a call, because its receiver may be killed, or may have a buffer that is too
+// small to identify the call.
 const callTime = 50 * time.Millisecond
 
 const (
-	leastCall  = idBytes // so that it can be told which call it is
+	leastCall  = idBytes // long enough to identify the call
 	mostCall   = 2000
 	replyBytes = 40
 )
 
-// replyOf is the id whose noise answers a message.
+// replyOf returns the id whose noise answers a message.
 func replyOf(id uint64) uint64 { return ^id }
 
 // call sends a message and waits for its reply.
@@ -47,7 +49,7 @@ func (lf *life) call(rng *rand.Rand) error {
 	return lf.excuse(err)
 }
 
-// answer replies to a message, if it is a call that can be recognised.
+// answer replies to a message if it is a call that can be identified.
 func (lf *life) answer(m *proc.Message, b []byte) error {
 	if !m.IsCall() || len(b) < idBytes {
 		return nil
@@ -57,7 +59,7 @@ func (lf *life) answer(m *proc.Message, b []byte) error {
 	fill(replyOf(id), reply)
 	ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), callTime)
 	defer cancel()
-	err := lf.half.Reply(ctx, m, reply) // it may fail: the caller need not wait any more, nor live
+	err := lf.half.Reply(ctx, m, reply) // may fail: the caller may have given up or ended
 	lf.w.bufs.put(reply)
 	if errors.Is(err, proc.ErrCancelled) {
 		lf.w.l.givenUp(id, lf.name, lf.now())
@@ -65,7 +67,8 @@ func (lf *life) answer(m *proc.Message, b []byte) error {
 	return lf.excuse(err)
 }
 
-// givenUp notes that a reply was refused since its caller waits no longer: the time of the call is over, or the caller has ended.
+// givenUp notes that a reply was refused because its caller no longer waits: the time of the call
+// is over, or the caller has ended.
 func (l *ledger) givenUp(id uint64, to string, now time.Duration) {
 	m := l.messages[copyID{id, to}]
 	if m != nil && m.outcome == pending && !m.from.ended && now < m.posted+callTime {

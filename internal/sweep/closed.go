@@ -6,23 +6,25 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// A life closes its region now and then, in the middle of the PUTs and GETs of others, and opens another. What was the region's memory
-// is poisoned at once and kept. A region ends with its life, too:
+// From time to time a life closes its region, during the PUTs and GETs of others, and opens
+// another. The memory of the closed region is filled with poison at once and kept. A region also
+// ends with its life:
 //
-//	open ──┬─ Close ──────► all of it is poison: a GET that brings poison, a byte that is none ──► the memory was used after its end
-//	       └─ end of life ─┴► its handle is used on: a PUT or GET that succeeds ──────────────────► a handle outlives its region
+//	open ──┬─ Close ────────► only poison: a GET of poison, or another byte ──► used after its end
+//	       └─ life ends ─┴──► handle still used: a PUT or GET succeeds ───────► it outlives its region
 
-// poison is what fills the memory of a closed region. Neither noise nor zeros look like it over many bytes.
+// poison fills the memory of a closed region. Noise and zeros differ from it over many bytes.
 const poison = 0xa5
 
-// closedRegion is a region whose end has come.
+// closedRegion is a region that has ended.
 type closedRegion struct {
 	owner *life
 	*region
 	poisoned bool
 }
 
-// renew closes the life's region and opens another. It does nothing while an operation of the life itself uses the region.
+// renew closes the life's region and opens another. It does nothing while an operation of the
+// same life uses the region.
 func (lf *life) renew() error {
 	if err := lf.region.own.Close(); isNICGone(err) {
 		return errEnded
@@ -42,7 +44,7 @@ func (lf *life) renew() error {
 	return nil
 }
 
-// bury remembers the region of a life, which no operation may reach from now on.
+// bury remembers the region of a life. From now on, no operation may reach it.
 func (w *world) bury(lf *life) {
 	if lf.region != nil {
 		w.closed = append(w.closed, closedRegion{lf, lf.region, !lf.ended})
@@ -50,13 +52,15 @@ func (w *world) bury(lf *life) {
 	}
 }
 
-// noiseOfRegion is the id of the noise in one more region. Each has its own, so that bytes of another are found out.
+// noiseOfRegion returns the id of the noise in a new region. Each region has different noise, so
+// that bytes from another region are detected.
 func (w *world) noiseOfRegion() uint64 {
 	w.regions++
 	return 1<<40 + w.regions
 }
 
-// checkClosed says what is wrong with the memory of closed regions: it must be as their ends have left it.
+// checkClosed reports changes in the memory of closed regions: it must be as it was when the
+// region ended.
 func (w *world) checkClosed() {
 	for _, c := range w.closed {
 		for i, b := range c.mem {
@@ -68,15 +72,16 @@ func (w *world) checkClosed() {
 	}
 }
 
-// target is a region that a PUT or GET goes to, and its owner. One that is closed must refuse it.
+// target is the region of a PUT or GET, and its owner. A closed region must refuse the operation.
 type target struct {
 	*region
 	owner  *life
 	closed bool
-	wrong  bool // the key is not the region's
+	wrong  bool // the key is not the region's key
 }
 
-// target draws one: mostly the region of a life, at times one that was closed, which may be of a process that has ended.
+// target draws a target: usually the region of a life, and sometimes a closed region, whose
+// process may have ended.
 func (w *world) target(rng *rand.Rand) target {
 	if n := len(w.closed); n > 0 && rng.IntN(12) == 0 {
 		c := w.closed[n-1-rng.IntN(min(n, 8))]
@@ -86,7 +91,7 @@ func (w *world) target(rng *rand.Rand) target {
 	return target{region: lf.region, owner: lf, wrong: rng.IntN(16) == 0}
 }
 
-// handle is the handle of a region, or one with a key that is not the region's.
+// handle returns the handle of a region, or a handle with a wrong key.
 func (t *target) handle() proc.Handle {
 	h := t.own.Handle()
 	if t.wrong {
@@ -95,5 +100,5 @@ func (t *target) handle() proc.Handle {
 	return h
 }
 
-// hasEnded reports whether the region was closed meanwhile.
+// hasEnded reports whether the region has been closed in the meantime.
 func (t *target) hasEnded() bool { return t.owner.region != t.region }

@@ -16,33 +16,36 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Rounds is what collective operations over so many NICs took.
+// Rounds holds the cost of collective operations over a number of NICs.
 type Rounds struct {
-	NICs      int   `json:"nics"`
-	Rounds    int   `json:"rounds"`     // that the busiest NIC went through in one barrier
-	Bound     int   `json:"bound"`      // ⌈log2 NICs⌉, of a barrier and of a binomial tree
-	VirtualNS int64 `json:"virtual_ns"` // from the first entry to the last exit, of one barrier, in ns of virtual time
+	NICs   int `json:"nics"`
+	Rounds int `json:"rounds"` // of the busiest NIC in one barrier
+	Bound  int `json:"bound"`  // ⌈log2 NICs⌉, for a barrier and for a binomial tree
+	// VirtualNS is the virtual time in ns from the first entry to the last exit of one barrier.
+	VirtualNS int64 `json:"virtual_ns"`
 
-	Binomial   int `json:"binomial"`    // the longest way from the root of a binomial tree, in steps
-	Torus      int `json:"torus"`       // and of one on a torus that is as square as can be
-	TorusBound int `json:"torus_bound"` // log2 of half its row, and of half its column
+	// The longest path from the root of a binomial tree, in steps.
+	Binomial   int `json:"binomial"`
+	Torus      int `json:"torus"`       // the same on a torus that is as square as possible
+	TorusBound int `json:"torus_bound"` // log2 of half the row, plus log2 of half the column
 }
 
-// Kept reports whether the bounds were kept.
+// Kept reports whether all values are within their bounds.
 func (r Rounds) Kept() bool {
 	return r.Rounds <= r.Bound && r.Binomial <= r.Bound && r.Torus <= r.TorusBound
 }
 
 const (
-	roundBarriers = 4                // measured together
+	roundBarriers = 4                // number of barriers that are measured together
 	roundLimit    = 10 * time.Minute // of virtual time
-	roundPairs    = 2 * time.Second  // by when all pairs are open
+	roundPairs    = 2 * time.Second  // time by which all pairs are open
 	roundPause    = 10 * time.Millisecond
 )
 
-// Collectives runs barriers, broadcasts and reductions over 2, 4, 8 … most NICs, one process on each, without positions and
-// on a torus. Each NIC knows those that its rounds and trees lead to, since a thousand NICs that all know each other are
-// half a million pairs; the group is told to them directly.
+// Collectives runs barriers, broadcasts and reductions over 2, 4, 8 … most NICs, with one process
+// on each, both without positions and on a torus. Each NIC knows only the NICs to which its
+// rounds and trees lead, because a thousand NICs that all know each other form half a million
+// pairs. So the NICs learn the members of the group directly.
 func Collectives(ctx context.Context, seed uint64, most int) ([]Rounds, error) {
 	var all []Rounds
 	for n := 2; n <= most; n *= 2 {
@@ -73,15 +76,15 @@ func collective(seed uint64, n int) (r Rounds, err error) {
 		Binomial: plain.deepest, Torus: square.deepest, TorusBound: bits.Len(uint(width/2)) + bits.Len(uint(n/width/2))}, nil
 }
 
-// crowd is a fabric of n NICs with a process each, which are one group.
+// crowd is a fabric of n NICs with one process each. The processes form one group.
 type crowd struct {
 	seed          uint64
 	n             int
-	width         int // of the torus; 0: none
+	width         int // width of the torus; 0: no torus
 	f             *sim.Fabric
-	entered, left time.Time // the first and the last of the barriers
+	entered, left time.Time // the first entry and the last exit of the barriers
 	rounds        int       // signals of the busiest NIC in one barrier
-	deepest       int       // the longest way in the tree of rank 0
+	deepest       int       // the longest path in the tree of rank 0
 }
 
 func (c *crowd) run() error {
@@ -103,7 +106,7 @@ func (c *crowd) run() error {
 	return c.f.Run(roundLimit)
 }
 
-// member is the main function of one.
+// member is the main function of one process.
 func (c *crowd) member(p *sim.Process, i int) error {
 	p.Runtime().Sleep(context.Background(), roundPairs)
 	g, err := p.Join(context.Background(), "all", c.n)
@@ -122,7 +125,7 @@ func (c *crowd) member(p *sim.Process, i int) error {
 	}
 	c.left = p.Runtime().Now()
 	c.rounds = max(c.rounds, (count()-first+roundBarriers-1)/roundBarriers)
-	p.Runtime().Sleep(context.Background(), roundPause) // what comes next has signals too
+	p.Runtime().Sleep(context.Background(), roundPause) // later operations send signals too
 	depth, err := c.depth(i)
 	if err != nil {
 		return err
@@ -131,7 +134,7 @@ func (c *crowd) member(p *sim.Process, i int) error {
 	return together(g, i, int64(c.n)*int64(c.n-1)/2)
 }
 
-// depth is how many steps the data of rank 0 has taken to a member, by what the NICs on its way say.
+// depth returns the number of steps from rank 0 to a member, according to the NICs on the path.
 func (c *crowd) depth(rank int) (depth int, err error) {
 	key, err := vni.MakeName("all", 0)
 	for rank != 0 && err == nil {
@@ -145,7 +148,7 @@ func (c *crowd) depth(rank int) (depth int, err error) {
 	return depth, err
 }
 
-// together looks whether a broadcast and a reduction of all members come out right.
+// together checks the results of a broadcast and a reduction of all members.
 func together(g *weft.Group, rank int, sum int64) error {
 	buf := make([]byte, 8)
 	if rank == 0 {
@@ -161,7 +164,7 @@ func together(g *weft.Group, rank int, sum int64) error {
 	return nil
 }
 
-// tellSeats tells every NIC of the members at all others.
+// tellSeats tells every NIC about the members at all other NICs.
 func tellSeats(f *sim.Fabric, n int) {
 	var all []*coll.Table
 	for i := range n {

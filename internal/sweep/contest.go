@@ -18,27 +18,29 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// contest is a small fabric beside the one of a run, whose processes claim the same names at the same moments, at any of
-// its NICs. It has promises of its own (decision 15):
+// contest is a small fabric in addition to the fabric of a run. Its processes claim the same
+// names at the same moments, at any of its NICs. It has its own promises (decision 15):
 //
-//	as long as the fabric is connected, no two processes have one name, and none loses its name
-//	a process that is refused is told which one has the name; that one has it, or had it a moment ago
-//	a name that is looked up leads to the process that has it, or had it a moment ago
-//	of two that have kept one name on two sides of a partition, the one at the NIC with the lower id keeps it
-//	when everything has come to rest, also after partitions, a name has one owner at most, and every NIC finds that one
-//	names of processes that have gone, and of NICs that have, are gone everywhere
+//	as long as the fabric is connected, no two processes have the same name, and none loses its name
+//	a process that is refused is told which process has the name; that process has it, or had it a moment ago
+//	the lookup of a name returns the process that has it, or had it a moment ago
+//	if two processes kept one name on two sides of a partition, the one at the NIC with the lower id keeps it
+//	at rest, also after partitions, a name has at most one owner, and every NIC finds this owner
+//	the names of processes and of NICs that are gone are gone everywhere
 type contest struct {
 	f       *sim.Fabric
 	rng     *rand.Rand
 	nics    int
 	names   []vni.Name
-	stormy  bool // the fabric is divided now and then, and NICs vanish
+	stormy  bool // the fabric is partitioned at times, and NICs vanish
 	closing bool
-	gone    bool // a NIC has vanished: its next life is a newcomer, to which the claims that it sees first hold
-	all     []*contender
-	done    uint64
-	polls   int
-	found   []string
+	// A NIC has vanished. Its next life is a newcomer, for which the claims that it sees first
+	// are valid.
+	gone  bool
+	all   []*contender
+	done  uint64
+	polls int
+	found []string
 }
 
 // contender is a process that claims a name.
@@ -50,11 +52,11 @@ type contender struct {
 	died bool // it was killed; its claim may not have been answered
 	fate fate
 	came time.Duration // when it claimed the name
-	held bool          // that later, since its NIC was not there
+	held bool          // this will be later, because its NIC was not running
 	got  time.Duration // when it got the name
 	gone time.Duration // when it ended, lost its name or vanished
 	told string        // refused: which process has the name
-	were []uint16      // slots at which it claimed the name in earlier lives of its NIC
+	were []uint16      // slots from which it claimed the name in earlier lives of its NIC
 }
 
 type fate uint8
@@ -69,10 +71,10 @@ const (
 
 const (
 	contestLasts = 3 * time.Second
-	newsTakes    = time.Second // for all NICs to hear of an end, with frames lost
+	newsTakes    = time.Second // until all NICs know of an end, with frames lost
 )
 
-// runContest makes the contest of a seed, and returns what it has found and how many claims were made.
+// runContest runs the contest of a seed, and returns the violations and the number of claims.
 func runContest(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x6e616d6573))
 	c := &contest{rng: rng, nics: 2 + rng.IntN(5), stormy: rng.IntN(3) == 0}
@@ -99,7 +101,7 @@ func (c *contest) violate(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf("contest, at %v: ", c.f.Elapsed())+fmt.Sprintf(format, args...))
 }
 
-// check audits a NIC now and then.
+// check audits a NIC from time to time.
 func (c *contest) check(e *nic.Engine) error {
 	if c.polls++; c.polls%checkEvery != 0 {
 		return nil
@@ -107,7 +109,7 @@ func (c *contest) check(e *nic.Engine) error {
 	return e.Limits()
 }
 
-// main holds round after round, and then looks at what every NIC knows.
+// main runs one round after another, and then checks what every NIC knows.
 func (c *contest) main(p *sim.Process) error {
 	c.division(p)
 	for until := c.f.Elapsed() + contestLasts; c.f.Elapsed() < until; {
@@ -120,12 +122,14 @@ func (c *contest) main(p *sim.Process) error {
 	}
 	c.closing = true
 	c.finale(p)
-	p.Runtime().Sleep(context.Background(), 20*time.Second) // for what is divided to meet, and what has gone to be forgotten
+	// Time for the partitions to heal, and for the NICs to forget the processes and NICs that are
+	// gone.
+	p.Runtime().Sleep(context.Background(), 20*time.Second)
 	c.atRest()
 	return nil
 }
 
-// round has some processes claim one name, at once or nearly so.
+// round makes some processes claim one name, simultaneously or nearly so.
 func (c *contest) round() {
 	name := pick(c.rng, c.names...)
 	spread := pick(c.rng, 0, 30*time.Microsecond, time.Millisecond)
@@ -135,7 +139,8 @@ func (c *contest) round() {
 	}
 }
 
-// enter starts a process of a host that claims a name. It may die while its claim is in flight.
+// enter starts a process on a host that claims a name. The process may die while its claim is in
+// flight.
 func (c *contest) enter(name vni.Name, host int) {
 	m := c.claim(name, host)
 	if c.rng.IntN(8) == 0 {
@@ -143,7 +148,7 @@ func (c *contest) enter(name vni.Name, host int) {
 	}
 }
 
-// claim starts a process of a host that claims a name.
+// claim starts a process on a host that claims a name.
 func (c *contest) claim(name vni.Name, host int) *contender {
 	m := &contender{c: c, name: name, host: host}
 	c.all = append(c.all, m)
@@ -153,7 +158,7 @@ func (c *contest) claim(name vni.Name, host int) *contender {
 	return m
 }
 
-// dies kills a contender, mostly while its claim is on its way.
+// dies kills a contender, usually while its claim is in flight.
 func (m *contender) dies() {
 	if m.proc.Over() {
 		return
@@ -163,7 +168,7 @@ func (m *contender) dies() {
 	m.leaves(ended)
 }
 
-// main is a contender that has the name. It keeps it for a while.
+// main is the function of a contender that has the name. It keeps the name for a while.
 func (m *contender) main(p *sim.Process) error {
 	c := m.c
 	for _, o := range c.all {
@@ -192,9 +197,9 @@ func (m *contender) main(p *sim.Process) error {
 	return nil
 }
 
-// loses checks that a name was lost to one that claimed it, and that the NIC of the winner has the
-// lower id if both had the name for longer than news takes: each was confirmed on its own side of a
-// partition.
+// loses checks that a name was lost to a process that claimed it. If both processes had the name
+// for longer than newsTakes, each was confirmed on its own side of a partition, and the winner's
+// NIC must have the lower id.
 func (m *contender) loses(half *vni.Process) {
 	for ev, _, ok := half.NextEvent(); ok; ev, _, ok = half.NextEvent() {
 		if ev.Kind != vni.EventNameLost {
@@ -217,7 +222,7 @@ func (m *contender) leaves(f fate) {
 	}
 }
 
-// refused takes the end of a claim.
+// refused handles the end of a claim.
 func (c *contest) refused(process any, err error) {
 	p := process.(*sim.Process)
 	i := slices.IndexFunc(c.all, func(m *contender) bool { return m.proc == p || m.proc == nil && m.fate == claims && m.host == p.Host() })
@@ -228,10 +233,10 @@ func (c *contest) refused(process any, err error) {
 	c.all[i].fate, c.all[i].gone, c.all[i].told = refused, c.f.Elapsed(), err.Error()
 }
 
-// storm divides the fabric for a while, or takes a NIC away.
+// storm partitions the fabric for a while, or stops a NIC.
 func (c *contest) storm() {
 	lasting := time.Duration(c.rng.ExpFloat64() * float64(2*time.Second))
-	host := 1 + c.rng.IntN(c.nics-1) // the umpire's stays
+	host := 1 + c.rng.IntN(c.nics-1) // the umpire's NIC stays
 	if c.rng.IntN(2) == 0 {
 		c.f.After(lasting, c.f.Partition(host))
 		return
@@ -242,7 +247,7 @@ func (c *contest) storm() {
 	}
 }
 
-// vanish takes a NIC away, with the names of its processes.
+// vanish stops a NIC. The names of its processes end with it.
 func (c *contest) vanish(host int) {
 	for _, m := range c.all {
 		switch {
@@ -259,7 +264,7 @@ func (c *contest) vanish(host int) {
 	c.f.StopNIC(host)
 }
 
-// owner finds the contender that has a name by its own account.
+// owner returns the contender that considers itself the owner of a name.
 func (c *contest) owner(name vni.Name) *contender {
 	for _, m := range c.all {
 		if m.name == name && m.fate == has {
@@ -269,7 +274,7 @@ func (c *contest) owner(name vni.Name) *contender {
 	return nil
 }
 
-// look looks a name up at some NIC.
+// look looks up a name at some NIC.
 func (c *contest) look() {
 	name, host := pick(c.rng, c.names...), c.rng.IntN(c.nics)
 	e := simulated.Engine(c.f, host)
@@ -285,7 +290,8 @@ func (c *contest) look() {
 	}
 }
 
-// at finds the contender with an address. Of one that died before it was answered the generation is not known.
+// at returns the contender with an address. If a contender died before its claim was answered,
+// its generation is not known.
 func (c *contest) at(name vni.Name, at vni.Address) (found *contender) {
 	for _, m := range c.all {
 		if slot, gen := simulated.Slot(m.proc); m.name == name && nicID(m.host) == at.NIC && slot == at.Slot && (gen == at.Gen || found == nil && m.died) {
@@ -295,7 +301,7 @@ func (c *contest) at(name vni.Name, at vni.Address) (found *contender) {
 	return found
 }
 
-// atRest looks at what every NIC knows when nothing has changed for long.
+// atRest checks what every NIC knows after a long time without changes.
 func (c *contest) atRest() {
 	for host := range c.nics {
 		e := simulated.Engine(c.f, host)
@@ -329,7 +335,7 @@ func (c *contest) atRest() {
 
 var address = regexp.MustCompile(`slot (\d+) of NIC ([\d:]+)$`)
 
-// judge looks at how a claim ended.
+// judge checks how a claim ended.
 func (c *contest) judge(m *contender) {
 	for _, o := range c.all {
 		if o != m && o.name == m.name && o.fate == has && m.fate == has {

@@ -9,7 +9,7 @@ import (
 
 func TestWhoeverClaimsANameAtOnceThereIsOneOwner(t *testing.T) { // decision 15
 	first, claims := sim.Seed(1), uint64(0)
-	for i := range uint64(seeds(50, 150, 4000)) { // each seed of a sweep has one, too
+	for i := range uint64(seeds(50, 150, 4000)) { // each seed of a sweep also has one
 		found, n := runContest(first+i, mutate.None)
 		for _, v := range found {
 			t.Errorf("seed %d: %s", first+i, v)

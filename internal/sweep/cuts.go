@@ -7,10 +7,11 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// A cut ends a session in the middle of a stream: a process sends many short messages to one other, on a link that loses some, and
-// then its NIC vanishes or is cut off. So messages that have come wait for one that never will.
+// A cut ends a session in the middle of a stream. A process sends many short messages to one
+// other process, on a link that loses some. Then its NIC vanishes or is cut off. So messages that
+// have arrived wait for a message that never will.
 
-// drawCuts has every second lossy fabric that is not spared cut some streams.
+// drawCuts makes every second lossy fabric that is not spared cut some streams.
 func (p *plan) drawCuts(rng *rand.Rand) {
 	if p.faults.Loss == 0 || len(p.acts) == 0 || rng.IntN(2) > 0 {
 		return
@@ -24,7 +25,7 @@ func (p *plan) drawCuts(rng *rand.Rand) {
 	}
 }
 
-// cut has a process of a host begin a stream, and cuts the host off soon.
+// cut makes a process of a host begin a stream, and soon cuts the host off.
 func (w *world) cut(host int, a act) {
 	from, to := w.streamer(host), pick(w.rng, w.names...)
 	if from == nil || w.homes[to] == host {
@@ -45,7 +46,7 @@ func (w *world) cut(host int, a act) {
 	})
 }
 
-// streamer is a life at a host that its NIC serves; nil if there is none.
+// streamer returns a life at a host that its NIC serves, or nil if there is none.
 func (w *world) streamer(host int) *life {
 	for _, name := range w.names {
 		if lf := w.lives[name]; lf.host == host && !lf.ended && lf.half != nil {
@@ -55,7 +56,7 @@ func (w *world) streamer(host int) *life {
 	return nil
 }
 
-// mostStreamed bounds a stream; a cut mostly ends it before.
+// mostStreamed limits a stream. Usually a cut ends it before.
 const mostStreamed = 150
 
 // stream sends short messages to one process, as fast as it can.
@@ -65,7 +66,7 @@ func (lf *life) stream(rng *rand.Rand, to string) error {
 	var err error
 	for n := 0; n < mostStreamed && w.phase == load && !lf.ended && err == nil; n++ {
 		size := idBytes + rng.IntN(200)
-		if rng.IntN(6) == 0 { // in pieces, of which some may be lost
+		if rng.IntN(6) == 0 { // in pieces, some of which may be lost
 			size = 2000 + rng.IntN(4000)
 		}
 		var s sending
@@ -74,7 +75,8 @@ func (lf *life) stream(rng *rand.Rand, to string) error {
 			flight = append(flight, s)
 		}
 		for i := 0; i < len(flight) && err == nil; i++ {
-			if s := flight[i]; s.op.over() || len(flight) > 2 { // so that the process knows soon what has left
+			// So the process soon knows which messages have left.
+			if s := flight[i]; s.op.over() || len(flight) > 2 {
 				flight = append(flight[:i], flight[i+1:]...)
 				err = lf.finish(rng, s)
 				i--
@@ -87,7 +89,7 @@ func (lf *life) stream(rng *rand.Rand, to string) error {
 	for ; len(flight) > 0 && err == nil; flight = flight[1:] {
 		err = lf.finish(rng, flight[0])
 	}
-	if !lf.ended { // else the world has counted it out
+	if !lf.ended { // otherwise the world has already subtracted it
 		lf.senders--
 		w.sending--
 	}

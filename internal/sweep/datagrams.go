@@ -10,14 +10,15 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// datagrams are sent from NIC to NIC beside everything else, by a service that has no other purpose. A datagram may be lost. It must not come twice,
-// from another NIC, to another NIC, or with other bytes than those that it was sent with.
+// datagrams are sent from NIC to NIC in addition to all other traffic, by a service that has no
+// other purpose. A datagram may be lost. It must not arrive twice, from another NIC, at another
+// NIC, or with other bytes than were sent.
 type datagrams struct {
 	rng    *rand.Rand
 	nics   int
-	every  int                   // polls
-	id     func(host int) uint64 // of a NIC
-	heard  map[*nic.Engine]bool  // those whose datagrams are looked at
+	every  int                   // polls between two sends
+	id     func(host int) uint64 // the id of a host's NIC
+	heard  map[*nic.Engine]bool  // NICs whose datagrams are checked
 	sent   map[uint32]sentDatagram
 	number uint32
 	came   uint64
@@ -32,15 +33,15 @@ type sentDatagram struct {
 
 const (
 	datagramService = 7
-	datagramsEvery  = 1500 // polls
-	leastDatagram   = 4    // its number
+	datagramsEvery  = 1500 // polls between two sends
+	leastDatagram   = 4    // room for the number of the datagram
 )
 
 func newDatagrams(seed uint64, nics int, wrong func(format string, args ...any)) *datagrams {
 	return &datagrams{rng: rand.New(rand.NewPCG(seed, 0x6461746167)), nics: nics, every: datagramsEvery, id: nicID, heard: map[*nic.Engine]bool{}, sent: map[uint32]sentDatagram{}, wrong: wrong}
 }
 
-// polled has a NIC that has just been polled listen, and now and then send.
+// polled makes a NIC that has just been polled listen and, from time to time, send.
 func (d *datagrams) polled(e *nic.Engine, sends bool) {
 	if !d.heard[e] {
 		d.heard[e] = true
@@ -53,7 +54,8 @@ func (d *datagrams) polled(e *nic.Engine, sends bool) {
 	if to == e.ID() {
 		return
 	}
-	// Most of a few lengths, so that pieces of several of one length are under way at a time.
+	// Most datagrams have one of a few lengths, so that pieces of several datagrams of one length
+	// are in flight concurrently.
 	n := []int{leastDatagram + d.rng.IntN(200), 3000, 6000, leastDatagram + d.rng.IntN(wire.MaxDatagram+1-leastDatagram)}[d.rng.IntN(4)]
 	for range 1 + d.rng.IntN(3) {
 		b := e.Datagram(to, datagramService, n)
@@ -66,7 +68,7 @@ func (d *datagrams) polled(e *nic.Engine, sends bool) {
 	}
 }
 
-// fillDatagram writes what a datagram says: its number, then bytes that follow from it.
+// fillDatagram writes the contents of a datagram: its number, and bytes derived from it.
 func fillDatagram(b []byte, number uint32) {
 	binary.LittleEndian.PutUint32(b, number)
 	for i := leastDatagram; i < len(b); i++ {
@@ -74,7 +76,7 @@ func fillDatagram(b []byte, number uint32) {
 	}
 }
 
-// take judges a datagram that has come.
+// take judges a datagram that has arrived.
 func (d *datagrams) take(to, from uint64, payload []byte) {
 	if len(payload) < leastDatagram {
 		d.wrong("NIC %v has received a datagram of %d bytes", nicid.ID(to), len(payload))

@@ -17,17 +17,17 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// team is a small fabric beside the one of a run, whose processes are one group and do things together, while frames are
-// lost and members end. It has promises of its own:
+// team is a small fabric in addition to the fabric of a run. Its processes form one group and
+// call collective operations, while frames are lost and members end. It has its own promises:
 //
 //	a barrier lets no member through before all have entered it
-//	a broadcast brings the root's bytes, a reduction the right result
-//	everything ends; it fails only because of a member that has gone, and names that one
-//	what a member has completed before it ends completes for the others
-//	processes that join a group of fewer get the same members, or none
+//	a broadcast delivers the root's bytes, and a reduction the right result
+//	every operation ends; it fails only because of a member that is gone, and names that member
+//	an operation that a member has completed before its end completes for the others
+//	processes that join a group of fewer members get the same members, or no group
 //	the survivors shrink to a group of exactly themselves
-//	no NIC holds more than its limits, or other than it has counted
-//	in the end every NIC has given back what it held, and forgotten the group
+//	no NIC exceeds its limits or differs from its own counts
+//	in the end every NIC has released its resources and forgotten the group
 type team struct {
 	f       *sim.Fabric
 	rng     *rand.Rand
@@ -35,29 +35,34 @@ type team struct {
 	members int
 	nics    int
 	rounds  int
-	ends    map[int]int   // by rank in the first group: the operation before which the member ends
-	crash   bool          // not it alone, but its NIC with all that are there
-	crashed time.Duration // when that was, the last time
-	unsure  int           // how often the first member joins and thinks better of it
+	ends    map[int]int   // by rank in the first group: the operation before which a member ends
+	crash   bool          // a member does not end alone: its NIC crashes with all its members
+	crashed time.Duration // time of the last crash
+	unsure  int           // how often the first member joins and gives up
 	joined  int           // members that are in the first group
 	gone    map[weft.Name]bool
-	entered map[string]map[weft.Name]bool // by group and operation: the members that have entered it
-	through map[string]map[weft.Name]bool // and those for which it has completed
-	crowd   map[weft.Name][]weft.Name     // the members of the group that a process of the crowd has joined
-	done    uint64
-	polls   int
-	found   []string
+	// By group and operation: the members that have entered it.
+	entered map[string]map[weft.Name]bool
+	through map[string]map[weft.Name]bool // and the members for which it has completed
+	// Members of the group that each process of the crowd has joined.
+	crowd map[weft.Name][]weft.Name
+	done  uint64
+	polls int
+	found []string
 }
 
 const (
 	teamLimit  = 3 * time.Minute // of virtual time
 	teamSettle = 4 * time.Second
-	teamSilent = 8 * time.Second            // until a NIC is given up: long, so that probes have no bad luck
-	teamNews   = teamSilent + 2*time.Second // until every member knows; one that is not told finds out later
-	teamWaits  = time.Second                // for what is said of joins that have been given up
+	// Until a NIC is given up: long, so that lost probes do not suffice.
+	teamSilent = 8 * time.Second
+	// Until every member knows; a member that is not told finds out later.
+	teamNews  = teamSilent + 2*time.Second
+	teamWaits = time.Second // for the news of joins that were given up
 )
 
-// runTeam makes the team run of a seed, and returns what it has found and how many collective operations were done.
+// runTeam runs the team of a seed, and returns the violations and the number of collective
+// operations.
 func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x7465616d))
 	t := &team{rng: rng, seed: seed, members: 2 + rng.IntN(7), rounds: 6 + rng.IntN(10), ends: map[int]int{}, gone: map[weft.Name]bool{},
@@ -90,7 +95,7 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	for host := range hosts {
 		e := simulated.Engine(t.f, host)
 		if e == nil {
-			continue // it has crashed
+			continue // the NIC has crashed
 		}
 		for _, leak := range e.Leaks() {
 			t.violate("NIC %d leaks: %s", host, leak)
@@ -104,7 +109,7 @@ func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	return t.found, t.done
 }
 
-// checkLimits asks a NIC now and then whether it keeps its own limits.
+// checkLimits checks from time to time whether a NIC keeps its own limits.
 func (t *team) checkLimits(e *nic.Engine) error {
 	if t.polls++; t.polls%checkEvery != 0 {
 		return nil
@@ -112,8 +117,8 @@ func (t *team) checkLimits(e *nic.Engine) error {
 	return e.Limits()
 }
 
-// silent reports whether all of some members are on NICs that have crashed: a NIC that has never waited for those has not
-// noticed, and no other is there to tell it.
+// silent reports whether all the given members are on NICs that have crashed. A NIC that has
+// never waited for these members has not noticed the crash, and no other NIC is left to tell it.
 func (t *team) silent(members []coll.Member) bool {
 	return len(members) > 0 && !slices.ContainsFunc(members, func(m coll.Member) bool { return simulated.Engine(t.f, int(m.NIC-nicID(0))) != nil })
 }
@@ -122,7 +127,8 @@ func (t *team) violate(format string, args ...any) {
 	t.found = append(t.found, "team: "+fmt.Sprintf(format, args...))
 }
 
-// member is the main function of one. It goes on from group to group until it ends or all rounds are done.
+// member is the main function of one process. It continues from group to group until it ends or
+// all rounds are done.
 func (t *team) member(p *sim.Process, i int) error {
 	self := weft.Name{App: "team", Index: uint32(i)}
 	g, err := t.join(p, i)
@@ -136,8 +142,9 @@ func (t *team) member(p *sim.Process, i int) error {
 	return nil
 }
 
-// join joins the first group. One member may be unsure, and give up the join a few times before it means it: the others
-// let the news of that arrive, so that they join a group of the members that mean it.
+// join joins the first group. One member may be unsure, and give up its join a few times before
+// the final one. The others wait for the news of that, so that they join a group of members that
+// stay.
 func (t *team) join(p *sim.Process, i int) (*weft.Group, error) {
 	if i > 0 && t.unsure > 0 {
 		p.Runtime().Sleep(context.Background(), teamWaits)
@@ -153,7 +160,7 @@ func (t *team) join(p *sim.Process, i int) (*weft.Group, error) {
 	return p.Join(context.Background(), "team", t.members)
 }
 
-// work is what a member does in the group.
+// work runs the rounds of a member in the group.
 func (t *team) work(p *sim.Process, g *weft.Group, self weft.Name) error {
 	for next := 0; next < t.rounds; next++ {
 		p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(500))*time.Microsecond)
@@ -167,14 +174,16 @@ func (t *team) work(p *sim.Process, g *weft.Group, self weft.Name) error {
 			}
 		}
 	}
-	if err := g.Barrier(context.Background()); err != nil && !t.blamesTheDead(err) { // a member that is through may leave before we know
+	// A member that has finished may leave before this member knows.
+	if err := g.Barrier(context.Background()); err != nil && !t.blamesTheDead(err) {
 		return err
 	}
 	t.gone[self] = true
 	return g.Close()
 }
 
-// end ends a member, and if the run is one of crashes, all that are on its NIC. That is back after a while.
+// end ends a member. In a run with crashes, it ends all members on the same NIC. The NIC restarts
+// after a while.
 func (t *team) end(p *sim.Process, self weft.Name) {
 	for t.crash && t.joined < t.members {
 		p.Runtime().Sleep(context.Background(), time.Millisecond)
@@ -194,7 +203,8 @@ func (t *team) end(p *sim.Process, self weft.Name) {
 	}
 }
 
-// recover shrinks a broken group, and has its members agree on the operation to go on after.
+// recover shrinks a broken group, and makes its members agree on the operation after which they
+// continue.
 func (t *team) recover(p *sim.Process, g *weft.Group, next int, err error) (*weft.Group, int, error) {
 	if late := t.f.Elapsed() - t.crashed; t.crash && late > teamNews {
 		t.violate("a member on host %d learned only after %v that a NIC of members has crashed", p.Host(), late)
@@ -223,13 +233,13 @@ func (t *team) recover(p *sim.Process, g *weft.Group, next int, err error) (*wef
 	}
 }
 
-// blamesTheDead reports whether an operation failed because of a member that has gone.
+// blamesTheDead reports whether an operation failed because of a member that is gone.
 func (t *team) blamesTheDead(err error) bool {
 	var ge *weft.GroupError
 	return errors.Is(err, weft.ErrGroupBroken) && errors.As(err, &ge) && t.gone[ge.Dead]
 }
 
-// operation does what the seed has for the round, and looks at the outcome.
+// operation calls the operation that the seed gives for the round, and checks the result.
 func (t *team) operation(p *sim.Process, g *weft.Group, self weft.Name, round int) error {
 	key := fmt.Sprint(g.Epoch(), " ", round)
 	err := t.begin(p, g, self, round, key)
@@ -242,7 +252,7 @@ func (t *team) operation(p *sim.Process, g *weft.Group, self weft.Name, round in
 	return err
 }
 
-// note enters a member among those of a group and operation.
+// note adds a member to the members of a group and operation.
 func note(at map[string]map[weft.Name]bool, key string, member weft.Name) {
 	if at[key] == nil {
 		at[key] = map[weft.Name]bool{}
@@ -281,7 +291,7 @@ func (t *team) begin(p *sim.Process, g *weft.Group, self weft.Name, round int, k
 				break
 			}
 		}
-	case 4: // more than is kept for one that comes late
+	case 4: // more than a NIC keeps for a late member
 		if g.Rank() == drawn.IntN(g.Size()) && g.Rank() != root {
 			p.Runtime().Sleep(context.Background(), 20*time.Millisecond)
 		}
@@ -294,7 +304,7 @@ func (t *team) begin(p *sim.Process, g *weft.Group, self weft.Name, round int, k
 	return nil
 }
 
-// broadcast looks whether all get the root's bytes.
+// broadcast checks whether all members get the root's bytes.
 func (t *team) broadcast(g *weft.Group, self weft.Name, root, size int, with byte) error {
 	buf, want := make([]byte, size), bytes.Repeat([]byte{with + 1}, size)
 	if g.Rank() == root {
@@ -309,8 +319,9 @@ func (t *team) broadcast(g *weft.Group, self weft.Name, root, size int, with byt
 	return nil
 }
 
-// startCrowd has processes join a group of fewer, about the same time. There is no saying which members NICs agree on, if any,
-// but those that join have the same ones.
+// startCrowd makes processes join a group of fewer members, at about the same time. It is open
+// which members the NICs agree on, if any. But the processes that join must have the same
+// members.
 func (t *team) startCrowd(size, more int) {
 	for i := range size + more {
 		name := weft.Name{App: "crowd", Index: uint32(i)}

@@ -19,7 +19,7 @@ func TestTeamsKeepTheirPromises(t *testing.T) {
 }
 
 func TestTeamsFindTheDefectsOfGroups(t *testing.T) {
-	const mostSeeds = 300 // of the thousand that a defect may take
+	const mostSeeds = 300 // a sweep may take a thousand to find a defect
 	for _, d := range []mutate.Defect{mutate.BarrierRoundSkipped, mutate.ContributionLost, mutate.LeaveNotTold,
 		mutate.SeatsOvertake, mutate.LateForgotten, mutate.LossNotSpread, mutate.TorusForgotten, mutate.LastForgotten, mutate.WaiterForgotten,
 		mutate.LegForgotten, mutate.AnyRound, mutate.AckAhead, mutate.OtherBlamed, mutate.JoinKept, mutate.SumIgnored} {

@@ -16,17 +16,17 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// guild is a small fabric of its own, whose processes are one group and do what a team does not:
-// they reduce numbers of every type and by functions, move parts of unequal lengths, start
-// operations, and split. Frames are lost, and a member may die at any moment. One more may die while
-// the others shrink the group. Its promises:
+// guild is another small fabric. Its processes form one group and do what a team does not: they
+// reduce numbers of every type and by functions, move parts of unequal lengths, start operations,
+// and split. Frames are lost, and a member may die at any moment. One more may die while the
+// others shrink the group. Its promises:
 //
-//	a reduction comes to what one process computes, in the order of ranks if it is by a function
-//	parts arrive whole, whatever their lengths
+//	a reduction has the result that one process computes; by a function, in the order of ranks
+//	parts arrive complete, whatever their lengths
 //	operations end in the order in which they were started
 //	a split makes a group of the members of each color, and no other; no two groups have the same name
-//	everything ends; it fails only because of a member that has died, and names that one
-//	after a shrink, and more shrinks if a member dies during one, all that live are in one group
+//	every operation ends; it fails only because of a member that has died, and names that member
+//	after a shrink, and more shrinks if a member dies during one, all live members are in one group
 type guild struct {
 	f       *sim.Fabric
 	seed    uint64
@@ -39,8 +39,8 @@ type guild struct {
 	second  int // the index of the member that dies during the shrink; -1: none
 	another *sim.Process
 	shrinks bool               // a member has begun to shrink the group
-	inSplit bool               // it dies in a split
-	gone    map[weft.Name]bool // it, and those that are through
+	inSplit bool               // the member dies in a split
+	gone    map[weft.Name]bool // the dead members, and those that have finished
 	parts   map[string]string  // by the name of a part: its members
 	done    uint64
 	found   []string
@@ -48,8 +48,8 @@ type guild struct {
 
 const guildLimit = 3 * time.Minute // of virtual time
 
-// runGuild makes the guild run of a seed, and returns what it has found and how many collective
-// operations were done.
+// runGuild runs the guild of a seed, and returns the violations and the number of collective
+// operations.
 func runGuild(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x6775696c64))
 	t := &guild{seed: seed, members: 2 + rng.IntN(5), rounds: 4 + rng.IntN(6), dies: -1, parts: map[string]string{}, gone: map[weft.Name]bool{}}
@@ -64,7 +64,7 @@ func runGuild(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 		Faults: sim.Faults{Loss: rate(0.05), Duplicate: rate(0.05), Reorder: rate(0.1), Corrupt: rate(0.01)},
 	}, sealed(seed, simulated.Hooks{Defect: d, Pool: rng.IntN(3) == 0})))
 	t.inSplit = rng.IntN(2) == 0
-	death := time.Duration(rng.IntN(6000)) * time.Microsecond // from when all have joined
+	death := time.Duration(rng.IntN(6000)) * time.Microsecond // after all have joined
 	for i := range t.members {
 		name := fmt.Sprintf("guild/%d", i)
 		begin := t.f.Process
@@ -113,8 +113,8 @@ func (t *guild) kill() {
 	}
 }
 
-// drawSecond draws the member that dies during the shrink; -1 is none. It has random numbers of its
-// own, so that the other choices of a seed do not depend on it.
+// drawSecond draws the member that dies during the shrink, or −1 for none. It uses separate
+// random numbers, so that the other choices of a seed do not depend on it.
 func (t *guild) drawSecond() int {
 	rng := rand.New(rand.NewPCG(t.seed, 0x7365636f6e64))
 	if t.dies < 0 || t.members < 4 || rng.IntN(4) == 0 {
@@ -123,8 +123,8 @@ func (t *guild) drawSecond() int {
 	return (t.dies + 1 + rng.IntN(t.members-1)) % t.members
 }
 
-// shrink makes a group of the members that live. While the first member does that, the second one
-// dies: a shrink takes some tens of microseconds if no frame is lost.
+// shrink makes a group of the live members. While the first member shrinks, the second one dies:
+// a shrink takes some tens of microseconds if no frame is lost.
 func (t *guild) shrink(p *sim.Process, g *weft.Group) (*weft.Group, error) {
 	if t.second >= 0 && !t.shrinks {
 		t.shrinks = true
@@ -140,7 +140,7 @@ func (t *guild) violate(format string, args ...any) {
 	t.found = append(t.found, "guild: "+fmt.Sprintf(format, args...))
 }
 
-// work is what a member does: all rounds, in the group or in what is left of it.
+// work runs all rounds of a member, in the group or in the group of the survivors.
 func (t *guild) work(p *sim.Process, g *weft.Group) error {
 	for next := 0; next < t.rounds; next++ {
 		p.Runtime().Sleep(context.Background(), time.Duration(p.Rand().IntN(500))*time.Microsecond)
@@ -170,7 +170,7 @@ func (t *guild) blamesTheDead(err error) bool {
 	return errors.Is(err, weft.ErrGroupBroken) && errors.As(err, &ge) && t.gone[ge.Dead]
 }
 
-// round does what the seed has for it.
+// round runs the operations that the seed gives for a round.
 func (t *guild) round(p *sim.Process, g *weft.Group, round int) error {
 	drawn := rand.New(rand.NewPCG(t.seed, uint64(round)))
 	length := pick(drawn, 1, 3, 5, 64, 701, 1501)
@@ -196,15 +196,15 @@ func (t *guild) round(p *sim.Process, g *weft.Group, round int) error {
 	return t.split(p, g, drawn)
 }
 
-// element is what a member has at a place of its vectors.
+// element returns the element of a member's vectors at a place.
 func (t *guild) element(rank, i int) uint64 {
 	x := t.seed ^ uint64(rank+1)*0x9e3779b97f4a7c15 ^ uint64(i+1)*0xbf58476d1ce4e5b9
 	x ^= x >> 30
 	return x * 0x94d049bb133111eb
 }
 
-// reduceGuild reduces the members' numbers twice: by an operation that some members start and some
-// call.
+// reduceGuild reduces the members' numbers twice, by an operation that some members start and
+// other members call.
 func reduceGuild[T weft.Element](t *guild, p *sim.Process, g *weft.Group, drawn *rand.Rand, length int, of func(uint64) T) error {
 	o, ctx := pick(drawn, weft.Sum, weft.Min, weft.Max), context.Background()
 	v, want := make([]T, length), make([]T, length)
@@ -236,7 +236,7 @@ func reduceGuild[T weft.Element](t *guild, p *sim.Process, g *weft.Group, drawn 
 	return err
 }
 
-// compose combines functions of a number, x ↦ a·x + b, whose composition depends on their order.
+// compose combines functions of a number, x ↦ a·x + b. Their composition depends on their order.
 func (t *guild) compose(p *sim.Process, g *weft.Group, length int) error {
 	type line struct{ a, b uint16 }
 	after := func(into, from []line) {
@@ -272,7 +272,7 @@ func (t *guild) compose(p *sim.Process, g *weft.Group, length int) error {
 	return err
 }
 
-// move moves parts of unequal lengths in every way.
+// move moves parts of unequal lengths by every operation.
 func (t *guild) move(p *sim.Process, g *weft.Group, drawn *rand.Rand) error {
 	n, me, ctx := g.Size(), g.Rank(), context.Background()
 	most := pick(drawn, 10, 3000, 30_000)
@@ -302,9 +302,9 @@ func (t *guild) move(p *sim.Process, g *weft.Group, drawn *rand.Rand) error {
 	return nil
 }
 
-// split splits the group, and looks who is in the part.
+// split splits the group, and checks the members of the part.
 func (t *guild) split(p *sim.Process, g *weft.Group, drawn *rand.Rand) error {
-	if p == t.victim && t.inSplit && t.joined == t.members { // its part waits for it by then
+	if p == t.victim && t.inSplit && t.joined == t.members { // its part is waiting for it by then
 		t.f.After(time.Duration(p.Rand().IntN(1000))*time.Microsecond, t.kill)
 	}
 	colors := 1 + drawn.IntN(3)
@@ -340,7 +340,9 @@ func (t *guild) split(p *sim.Process, g *weft.Group, drawn *rand.Rand) error {
 		if !t.dead || !errors.Is(err, weft.ErrGroupBroken) {
 			return err
 		}
-		return part.Close() // the split has failed at another member, which has left the part; the whole is broken too
+		// The split has failed at another member, which has left the part. The whole group is
+		// broken too.
+		return part.Close()
 	}
 	if int(v[0]) != len(want) {
 		t.violate("%v adds up to %d", part, v[0])

@@ -19,7 +19,7 @@ func TestGuildsKeepTheirPromises(t *testing.T) {
 }
 
 func TestGuildsFindTheDefectsOfTheirOperations(t *testing.T) {
-	const mostSeeds = 300 // of the thousand that a defect may take
+	const mostSeeds = 300 // a sweep may take a thousand to find a defect
 	for _, d := range []mutate.Defect{mutate.OperatorWide, mutate.SignForgotten, mutate.PartLeftWaiting, mutate.ShrinkForgets} {
 		seed := uint64(0)
 		for ; seed < mostSeeds; seed++ {

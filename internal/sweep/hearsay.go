@@ -16,32 +16,36 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// hearsay is a small fabric beside the one of a run. Its NICs know the first of them only, and hear
-// of the others from one another. One NIC lies: it tells the others of NICs that do not exist, at
-// addresses of hosts that have no NIC. Then a NIC joins. The fabric has promises of its own:
+// hearsay is a small fabric in addition to the fabric of a run. Its NICs know only the first NIC,
+// and learn about the others from each other. One NIC lies: it tells the others about NICs that
+// do not exist, at addresses of hosts that have no NIC. Then a NIC joins. The fabric has its own
+// promises:
 //
-//	a bystander gets limits.HearsayCallsPerHost·limits.HearsayHellos frames from each NIC at most
-//	a NIC never has more NICs in its table than there are, and those that it is calling
-//	the NICs that exist find one another, and one that joins does so at once
+//	a bystander gets at most limits.HearsayCallsPerHost·limits.HearsayHellos frames from each NIC
+//	a NIC's table never holds more NICs than those that exist and those that it is calling
+//	the NICs that exist find each other, and a NIC that joins does so at once
 type hearsay struct {
-	f       *sim.Fabric
-	rng     *rand.Rand
-	honest  int            // NICs: the first ones. The liar is the next, and then the one that joins
+	f   *sim.Fabric
+	rng *rand.Rand
+	// NICs: the first ones are honest. The next one is the liar, and the one after that joins
+	// later.
+	honest  int
 	frames  map[[2]int]int // from a NIC to a bystander
 	started time.Duration  // when the newcomer was started
-	met     int            // processes that have heard of all others
+	met     int            // processes that have exchanged messages with all others
 	polls   int
 	found   []string
-	told    uint64 // records of the liar
+	told    uint64 // records that the liar has sent
 }
 
 const (
 	bystanders = 1000 // ports from here on have no host
-	phantoms   = 400  // that the liar tells each NIC of
+	phantoms   = 400  // of which the liar tells each NIC
 	joinWithin = 3 * time.Second
 )
 
-// runHearsay makes the run of a seed, and returns what it has found and how many records were lies.
+// runHearsay runs the fabric of a seed, and returns the violations and the number of false
+// records.
 func runHearsay(seed uint64, d mutate.Defect) (violations []string, told uint64) {
 	r := &hearsay{rng: rand.New(rand.NewPCG(seed, 0x72756d6f7572)), frames: map[[2]int]int{}}
 	r.honest = 2 + r.rng.IntN(3)
@@ -58,7 +62,7 @@ func runHearsay(seed uint64, d mutate.Defect) (violations []string, told uint64)
 		r.violate("%v", err)
 	}
 	worst := 0
-	for _, n := range r.frames { // order does not matter
+	for _, n := range r.frames { // the order does not matter
 		worst = max(worst, n)
 	}
 	if most := limits.HearsayCallsPerHost * limits.HearsayHellos; worst > most || worst == 0 {
@@ -83,7 +87,7 @@ func (r *hearsay) tap(from, to int, _ []byte) {
 	}
 }
 
-// check audits the NICs now and then.
+// check audits the NICs from time to time.
 func (r *hearsay) check(e *nic.Engine) error {
 	if r.polls++; r.polls%checkEvery != 0 {
 		return nil
@@ -111,13 +115,14 @@ func (r *hearsay) meet(p *sim.Process, i, n int) error {
 		}
 	}
 	r.met++
-	for r.started == 0 || r.f.Elapsed() < r.started+10*time.Second { // for the names to stay, and the calls to end
+	// Time for the names to stay, and for the calls to end.
+	for r.started == 0 || r.f.Elapsed() < r.started+10*time.Second {
 		p.Runtime().Sleep(context.Background(), 10*time.Millisecond)
 	}
 	return nil
 }
 
-// lie tells the honest NICs of phantoms, in the middle of which another NIC joins.
+// lie tells the honest NICs about phantoms. In the middle of this, another NIC joins.
 func (r *hearsay) lie(p *sim.Process) error {
 	for r.met < r.honest {
 		p.Runtime().Sleep(context.Background(), time.Millisecond)
@@ -140,19 +145,20 @@ func (r *hearsay) lie(p *sim.Process) error {
 	return nil
 }
 
-// phantom tells of a NIC at a port that no host has.
+// phantom returns a record about a NIC at a port that no host has.
 func phantom(id uint64, port int) wire.Record {
 	const length = 32 // internal/names/record.go
 	b := make([]byte, wire.RecordLen+length)
 	wire.PutTable(b, length)
 	node := b[wire.RecordLen:]
-	node[0], node[4], node[8], node[9] = wire.TableNode, 1, 0xfd, 0x57 // sim/network.go: fd57::(port+1), port 1
+	// sim/network.go: fd57::(port+1), port 1.
+	node[0], node[4], node[8], node[9] = wire.TableNode, 1, 0xfd, 0x57
 	binary.BigEndian.PutUint32(node[20:], uint32(port+1))
 	binary.LittleEndian.PutUint64(node[24:], id)
 	return b
 }
 
-// join is the main function of the process at the NIC that joins.
+// join is the main function of the process at the joining NIC.
 func (r *hearsay) join(p *sim.Process) error {
 	if d := r.f.Elapsed() - r.started; d > joinWithin {
 		r.violate("the newcomer has its name after %v", d)

@@ -13,18 +13,20 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// hostile is a process that writes whatever it likes into its interface: random words anywhere, commands that were never
-// given, contexts that make no sense and contexts that nearly do. Its NIC may throw it out, and nothing else may happen.
+// hostile is a process that writes arbitrary data into its interface: random words anywhere,
+// commands that do not exist, contexts without meaning, and contexts that are almost valid. Its
+// NIC may expel it. It must have no other effect.
 type hostile struct {
 	w     *world
-	kinds int // of misbehaviour: some are less wild than others, and are borne with longer
+	kinds int // kinds of misbehaviour: milder ones are tolerated for longer
 	rng   *rand.Rand
 	seg   *vni.Segment
 	rw    []byte
 	vni   *vni.Process
 }
 
-// byHostile reports whether a name is that of a hostile process, whose messages are not in the ledger.
+// byHostile reports whether a name is that of a hostile process. The ledger does not hold
+// messages of such processes.
 func byHostile(name string) bool { return strings.HasPrefix(name, "evil/") }
 
 func (h *hostile) main(p *sim.Process) error {
@@ -43,7 +45,7 @@ func (h *hostile) main(p *sim.Process) error {
 }
 
 func (h *hostile) misbehave() {
-	defer func() { _ = recover() }() // it may well harm itself
+	defer func() { _ = recover() }() // the process may harm itself
 	if h.rng.IntN(4) == 0 {
 		h.nearlyRight()
 		return
@@ -68,8 +70,8 @@ func (h *hostile) misbehave() {
 	}
 }
 
-// nearlyRight posts a run or a ring that is right but for one thing: lengths that are not those of its bytes, or what it says that it
-// has read. To its ring it sends something itself.
+// nearlyRight posts a run or a ring that is valid except for one thing: lengths that differ from
+// those of its bytes, or its count of bytes read. It sends messages to its own ring.
 func (h *hostile) nearlyRight() {
 	pool := h.seg.Pool()
 	if len(pool) < limits.PageBytes {

@@ -10,34 +10,35 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// An Inbox stays posted, and takes messages while its process does not look. Its place among the other receives of its
-// process is that of its last posting, which the sweep does not see; so only the order among its own messages is judged.
-// Those that it has not handed out when it is closed must come to another receive.
+// An Inbox stays posted, and takes messages while its process does not look. Its place among the
+// other receives of its process is the place of its last posting, which the sweep does not see.
+// So only the order among its own messages is judged. Messages that the Inbox has not returned
+// when it is closed must reach another receive.
 
-// inbox is one of a life's.
+// inbox is one Inbox of a life.
 type inbox struct {
 	wants  receive
 	size   int           // of the longest message that it takes whole
 	closed time.Duration // 0: not yet
 }
 
-// mayHavePutBack reports whether the message may have been in an Inbox, other than this, before it came to another receive:
-// then it is later there than messages behind it may be elsewhere.
+// mayHavePutBack reports whether the message may have been in another Inbox before it reached
+// this receive. Such a message may be later than messages that were sent after it.
 func (lf *life) mayHavePutBack(m *message, this *inbox) bool {
 	return slices.ContainsFunc(lf.inboxes, func(in *inbox) bool { return in != this && in.held(m) })
 }
 
-// cutBack reports whether the message may have been put back by an Inbox that had kept n bytes of it.
+// cutBack reports whether an Inbox that kept n bytes of the message may have put it back.
 func (lf *life) cutBack(m *message, n int) bool {
 	return n < m.size && slices.ContainsFunc(lf.inboxes, func(in *inbox) bool { return in.held(m) && in.size == n })
 }
 
-// held reports whether a message that has come now may have been in the Inbox.
+// held reports whether a message that has arrived now may have been in the Inbox.
 func (in *inbox) held(m *message) bool {
 	return in.wants.fits(m) && (in.closed == 0 || in.closed >= m.posted)
 }
 
-// receiveMany receives by an Inbox for a while.
+// receiveMany receives with an Inbox for a while.
 func (lf *life) receiveMany(rng *rand.Rand) error {
 	w := lf.w
 	r := lf.wish(rng)
@@ -54,11 +55,12 @@ func (lf *life) receiveMany(rng *rand.Rand) error {
 		in.Close()
 		box.closed = lf.now()
 	}()
-	last := make(map[*life]*message) // by their order of posting
+	last := make(map[*life]*message) // in the order of posting
 	for range 1 + rng.IntN(3*messages) {
 		ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), time.Duration(rng.ExpFloat64()*float64(10*time.Millisecond)))
 		m, data, err := in.Next(ctx)
-		lf.inTime(ctx, &r, err, answerTime+2*w.plan.unreachableAfter) // what the queue takes waits like any other receive
+		// Messages in the queue wait like those of any other receive.
+		lf.inTime(ctx, &r, err, answerTime+2*w.plan.unreachableAfter)
 		o := outcomeOf(ctx, err)
 		cancel()
 		if m == nil {
@@ -77,7 +79,7 @@ func (lf *life) receiveMany(rng *rand.Rand) error {
 	return nil
 }
 
-// takeOut notes a message that an Inbox has handed out.
+// takeOut notes a message that an Inbox has returned.
 func (lf *life) takeOut(box *inbox, last map[*life]*message, m *proc.Message, data []byte) error {
 	w := lf.w
 	w.lastCame = lf.now()

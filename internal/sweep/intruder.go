@@ -14,27 +14,26 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// intruder is a small sealed fabric beside the one of a run, and its network is in the hands of
-// attackers. They read every frame, lose some, repeat and alter others, and make frames of their
-// own:
+// intruder is a small sealed fabric in addition to the fabric of a run. Attackers control its
+// network. They read every frame, lose some, replay and alter others, and forge frames:
 //
 //	hosts 0 to 2   honest NICs, whose processes work together; NIC 2 restarts once
-//	host 3         a member whose key or certificate is not good, or is good for a while (intrudermembers.go)
-//	host 4         a thief: it has the fabric key, and no key of a NIC (intruderhello.go)
-//	host 5         a bystander: frames are repeated from its address
-//	host 6         a stranger: it has no key at all
+//	host 3         a member with a bad key or certificate, or one that turns bad (intrudermembers.go)
+//	host 4         a thief: it has the fabric key, but the key of no NIC (intruderhello.go)
+//	host 5         a bystander: frames are replayed from its address
+//	host 6         a stranger: it has no key
 //
 // The promises of the run are in intruderwatch.go.
 type intruder struct {
 	seed    uint64
 	f       *sim.Fabric
-	rng     *rand.Rand // of the attacks
+	rng     *rand.Rand // for the attacks
 	defect  mutate.Defect
 	keys    [intruderHosts]trust.PrivateKey
 	ids     []uint64
-	long    bool // so many frames that some leave the replay window
-	flood   bool // of Hellos
-	loses   bool // frames of handshakes
+	long    bool // enough frames that some leave the replay window
+	flood   bool // a flood of Hellos
+	loses   bool // attackers lose frames of handshakes
 	found   []string
 	attacks Attacks
 
@@ -49,27 +48,28 @@ type intruder struct {
 	lost    map[lostFrame]int
 }
 
-// Attacks counts what attackers did to sealed fabrics.
+// Attacks counts the attacks on sealed fabrics.
 type Attacks struct {
 	Replayed  uint64 `json:"frames_replayed"`
-	Edge      uint64 `json:"replayed_at_the_edge"`  // of the replay window
+	Edge      uint64 `json:"replayed_at_the_edge"`  // at the edge of the replay window
 	Late      uint64 `json:"replayed_too_late"`     // older than the window
-	OldKeys   uint64 `json:"replayed_of_old_keys"`  // of an earlier phase
-	OldLives  uint64 `json:"replayed_of_old_lives"` // of an earlier session
+	OldKeys   uint64 `json:"replayed_of_old_keys"`  // from an earlier phase
+	OldLives  uint64 `json:"replayed_of_old_lives"` // from an earlier session
 	Flipped   uint64 `json:"frames_altered"`
 	Forged    uint64 `json:"frames_forged"`
-	Plain     uint64 `json:"plain_frames"`          // and downgraded ones
+	Plain     uint64 `json:"plain_frames"`          // and downgraded frames
 	Strangers uint64 `json:"hellos_of_strangers"`   // without the fabric key
 	Thieves   uint64 `json:"hellos_of_thieves"`     // in the name of another NIC
 	Flood     uint64 `json:"hellos_of_floods"`      // in the names of NICs that do not exist
-	Elsewhere uint64 `json:"frames_from_elsewhere"` // repeated from the address of a bystander
-	Withheld  uint64 `json:"handshakes_withheld"`   // frames of handshakes that were lost on purpose
-	Deaf      uint64 `json:"deafened"`              // times that a NIC did not hear another
+	Elsewhere uint64 `json:"frames_from_elsewhere"` // replayed from the address of a bystander
+	Withheld  uint64 `json:"handshakes_withheld"`   // handshake frames that attackers lost
+	Deaf      uint64 `json:"deafened"`              // times that a NIC could not hear another
 	Untrusted uint64 `json:"untrusted_members"`     // with a bad key or certificate
-	Revoked   uint64 `json:"revoked_members"`       // whose certificate was revoked or expired in the middle
+	// Whose certificate was revoked or expired during the run.
+	Revoked uint64 `json:"revoked_members"`
 }
 
-// total is how many attacks there were of all kinds.
+// total returns the number of attacks of all kinds.
 func (a Attacks) total() (n uint64) {
 	for v, i := reflect.ValueOf(a), 0; i < v.NumField(); i++ {
 		n += v.Field(i).Uint()
@@ -87,15 +87,15 @@ const (
 
 	intruderUnreachable = 100 * time.Millisecond
 	intruderLimit       = 20 * time.Second
-	intruderEvery       = 150 * time.Microsecond // between two attacks, on average
-	intruderSteps       = 400                    // attacks at most, beside those on frames that pass
+	intruderEvery       = 150 * time.Microsecond // mean time between two attacks
+	// Maximum number of attacks, without those on passing frames.
+	intruderSteps = 400
 )
 
 // intruderPace makes keys change many times in a run.
 var intruderPace = rel.Pace{Phase: seal.Pace{Frames: 150, Time: 4 * time.Millisecond}, RenewAfter: 40 * time.Millisecond}
 
-// runIntruder makes the run of a seed, and returns what it has found and what was done to the
-// fabric.
+// runIntruder runs the fabric of a seed, and returns the violations and the attacks.
 func runIntruder(seed uint64, d mutate.Defect) (violations []string, attacks Attacks) {
 	x := newIntruder(seed, d)
 	for host := hostThief; host < intruderHosts; host++ {
@@ -150,14 +150,14 @@ func (x *intruder) violate(format string, args ...any) {
 	}
 }
 
-// step makes one attack, and the next one follows, as long as honest processes work.
+// step makes one attack and schedules the next, as long as honest processes work.
 func (x *intruder) step(n int) {
 	if n >= intruderSteps || x.honest.over {
 		return
 	}
 	x.f.After(time.Duration(x.rng.ExpFloat64()*float64(intruderEvery)), func() {
-		if !x.honest.working() { // names spread, or a NIC restarts
-			n-- // this one does not count
+		if !x.honest.working() { // names are spreading, or a NIC restarts
+			n-- // this step does not count
 			if x.rng.IntN(8) > 0 {
 				x.step(n + 1)
 				return

@@ -4,11 +4,11 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// What attackers make up who have no key, and have read frames: indices and counters stand in the
-// clear.
+// This file holds the forgeries of attackers that have no key and have read frames. Indices and
+// counters are visible in every frame.
 
-// forge sends frames whose headers are those of a session, and whose tags are guessed. The shortest
-// has 32 bytes, and its counter is the next or much higher.
+// forge sends frames with the header of a session and a guessed tag. The shortest has 32 bytes.
+// The counter is the next one or much higher.
 func (x *intruder) forge() {
 	from, to, index, counter, ok := x.session()
 	if !ok {
@@ -31,7 +31,7 @@ func (x *intruder) forge() {
 	}
 }
 
-// garbage is a frame with a header, n random bytes and a random tag.
+// garbage returns a frame with a header, n random bytes and a random tag.
 func (x *intruder) garbage(o wire.Outer, n int) []byte {
 	b := make([]byte, wire.OuterLen+n+wire.TagLen)
 	o.Put(b)
@@ -41,7 +41,7 @@ func (x *intruder) garbage(o wire.Outer, n int) []byte {
 	return b
 }
 
-// downgrade sends frames as a plain link has them, or as a link without tags.
+// downgrade sends frames of a plain link, or of a link without tags.
 func (x *intruder) downgrade() {
 	from, to, index, counter, ok := x.session()
 	if !ok {
@@ -51,7 +51,7 @@ func (x *intruder) downgrade() {
 	switch x.rng.IntN(4) {
 	case 0:
 		x.plainHello(from, to)
-	case 1: // a true frame with other flags
+	case 1: // a genuine frame with other flags
 		if k, ok := x.tape.any(x.rng); ok {
 			b := append([]byte(nil), k.frame...)
 			k.outer.Flags = pick(x.rng, 0, wire.FlagTagged, k.outer.Flags^wire.FlagPhase, k.outer.Flags^wire.FlagClear, k.outer.Flags|wire.FlagTagged)
@@ -59,7 +59,7 @@ func (x *intruder) downgrade() {
 			k.outer.Put(b)
 			x.inject(k.from, k.to, b)
 		}
-	case 2: // as of a program in the driver of the peer
+	case 2: // as from a program in the driver of the peer
 		o := wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged, Index: index | wire.ResidentBit, Counter: counter}
 		x.plain(from, to, o, 40)
 	default:
@@ -79,7 +79,7 @@ func (x *intruder) plain(from, to int, o wire.Outer, n int) {
 	x.inject(from, to, b)
 }
 
-// plainHello says hello in the name of a NIC, as NICs do on plain links.
+// plainHello sends a Hello in the name of a NIC, as NICs do on plain links.
 func (x *intruder) plainHello(from, to int) {
 	h := x.boast(from)
 	b := make([]byte, wire.OuterLen+wire.HelloLen+wire.TagLen)
@@ -93,7 +93,7 @@ func (x *intruder) plainHello(from, to int) {
 	x.inject(pick(x.rng, from, hostThief), to, b)
 }
 
-// boast is a Hello in the name of a NIC, of a life and a time that none surpasses.
+// boast returns a Hello in the name of a NIC, with a later life and time than any other.
 func (x *intruder) boast(as int) wire.Hello {
 	x.thief.index++
 	return wire.Hello{

@@ -9,9 +9,9 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// thief has the fabric key, as each member of a fabric has, and a static key that is no NIC's. It
-// begins handshakes in the names of others, from its own address and from theirs, and finishes
-// them. A stranger has neither key.
+// thief has the fabric key, like each member of a fabric, and a static key that belongs to no
+// NIC. It begins and finishes handshakes in the names of others, from its own address and from
+// theirs. A stranger has neither key.
 type thief struct {
 	x        *intruder
 	secrets  *secret.Source
@@ -21,21 +21,22 @@ type thief struct {
 	psk      [2][trust.KeyLen]byte
 	index    uint32 // of the last Hello
 	attempts map[uint32]*theft
-	cookies  map[uint32]uint64 // of sessions, by index: what Hellos show to all who read them
+	cookies  map[uint32]uint64 // of sessions, by index; Hellos show them to every reader
 	made     int               // handshakes
-	guesses  [][]byte          // Hellos of the stranger, which cost time to make
+	guesses  [][]byte          // Hellos of the stranger, which are slow to make
 }
 
 // theft is a handshake in the name of another NIC.
 type theft struct {
 	hs       *seal.Handshake
-	from, to int // from: the address that it comes from
+	from, to int // from: the host from which it comes
 }
 
 const (
-	mostThefts  = 12  // in a run
-	mostGuesses = 3   // different Hellos of the stranger
-	floodSize   = 112 // Hellos: more than a NIC works on for addresses that have proved nothing
+	mostThefts  = 12 // handshakes in a run
+	mostGuesses = 3  // different Hellos of the stranger
+	// Hellos in a flood: more than a NIC handles for addresses that have proved nothing.
+	floodSize = 112
 )
 
 func newThief(x *intruder) *thief {
@@ -47,7 +48,7 @@ func newThief(x *intruder) *thief {
 	return t
 }
 
-// options are those of a handshake with the fabric key, or with the stranger's.
+// options returns the options of a handshake with the fabric key, or with the stranger's key.
 func (t *thief) options(stranger bool) seal.Options {
 	key := 0
 	if stranger {
@@ -56,7 +57,7 @@ func (t *thief) options(stranger bool) seal.Options {
 	return seal.Options{Psk: t.psk[key], Prologue: []byte("weft"), Random: t.secrets.Reader(secret.Handshake)}
 }
 
-// frame is a Hello with Noise message 1.
+// frame returns a Hello with Noise message 1.
 func (t *thief) frame(h wire.Hello, hs *seal.Handshake, gate *seal.Gate, length int) []byte {
 	payload := make([]byte, wire.HelloLen)
 	h.Put(payload)
@@ -78,7 +79,7 @@ func sign(o wire.Outer, h *wire.Handshake, gate *seal.Gate, length int) []byte {
 	return b[:gate.Sign(b, n, 0, nil)]
 }
 
-// strangerHello says hello in the name of a NIC without the fabric key, well made but for that.
+// strangerHello sends a Hello in the name of a NIC. Only the fabric key is missing.
 func (x *intruder) strangerHello() {
 	t := x.thief
 	to := x.rng.IntN(intruderHonest)
@@ -87,7 +88,7 @@ func (x *intruder) strangerHello() {
 		t.guesses = append(t.guesses, t.frame(x.boast(len(t.guesses)%intruderHonest), hs, t.foreign, 1200))
 	}
 	b := bytes.Clone(pick(x.rng, t.guesses...))
-	if x.rng.IntN(2) == 0 { // what the fabric key would show is wrong in one bit
+	if x.rng.IntN(2) == 0 { // one bit of the MAC for the fabric key is wrong
 		t.gate.Sign(b, len(b)-2*wire.MACLen, 0, nil)
 		b[len(b)-2*wire.MACLen+x.rng.IntN(wire.MACLen)] ^= 1 << x.rng.IntN(8)
 	}
@@ -102,7 +103,7 @@ func (t *thief) hello() {
 		return
 	}
 	as := x.rng.IntN(intruderHonest)
-	to := (as + x.rng.IntN(intruderHonest)) % intruderHonest // sometimes in its own name
+	to := (as + x.rng.IntN(intruderHonest)) % intruderHonest // sometimes the NIC's own name
 	var known *trust.PublicKey
 	if x.rng.IntN(3) == 0 { // static keys are no secrets
 		key := x.keys[to].Public()
@@ -123,7 +124,7 @@ func (t *thief) hello() {
 	}
 }
 
-// hears finishes a handshake of the thief's when it is answered.
+// hears finishes a handshake of the thief when it is answered.
 func (t *thief) hears(from, _ int, frame []byte) {
 	o, _, err := wire.ParseOuter(frame)
 	if err != nil || o.Kind != wire.KindHelloAck {
@@ -142,7 +143,8 @@ func (t *thief) hears(from, _ int, frame []byte) {
 	if _, err := a.hs.Read(bytes.Clone(h.Noise)); err != nil {
 		return
 	}
-	message, err := a.hs.Write(t.x.members.certificate(hostMember)) // of another NIC, if there are certificates at all
+	// The certificate of another NIC, if the fabric has certificates.
+	message, err := a.hs.Write(t.x.members.certificate(hostMember))
 	if err != nil {
 		return
 	}
@@ -151,8 +153,8 @@ func (t *thief) hears(from, _ int, frame []byte) {
 	t.x.inject(a.from, a.to, b)
 }
 
-// overhears reads what the first message of a handshake shows to all: its payload is sealed by
-// nothing secret.
+// overhears reads the first message of a handshake. Every observer can read it, because no secret
+// seals its payload.
 func (t *thief) overhears(_, _ int, o wire.Outer, frame []byte) {
 	if o.Kind != wire.KindHello || len(frame) < wire.HandshakeLeast {
 		return

@@ -10,32 +10,32 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// honest are the processes of an attacked fabric. They send each other messages of all lengths, and
-// PUT into a region and GET from it. When all have come, NIC 2 restarts, and its next process does
-// the same.
+// honest holds the processes of an attacked fabric. They send each other messages of all lengths,
+// and PUT into a region and GET from it. When all messages have arrived, NIC 2 restarts, and its
+// next process does the same.
 //
-//	honest/0, honest/1, honest/2 ──► all done ──► NIC 2 restarts ──► honest/0, honest/1, again/0 ──► all done
+//	honest/0 … honest/2 ──► all done ──► NIC 2 restarts ──► honest/0, honest/1, again/0 ──► all done
 type honest struct {
 	x      *intruder
 	owners map[string]weft.Address
 	begun  int
-	tasks  int // of functions that talk, listen and move, those that have begun
-	done   int // and those that have ended
-	round  int // 0, and 1 when NIC 2 has restarted
+	tasks  int // functions that talk, listen and move, and have begun
+	done   int // functions of these that have ended
+	round  int // 0, or 1 after the restart of NIC 2
 	over   bool
 	kept   []keptBuffer
-	region *weft.Region // of honest/1, honest/0 PUTs there
+	region *weft.Region // of honest/1; honest/0 PUTs into it
 	left   int          // processes that have seen the end
-	regard []byte       // what must be in the region
+	regard []byte       // the expected contents of the region
 }
 
-// keptBuffer is a message as it was delivered. It must stay so.
+// keptBuffer is a message as it was delivered. It must not change.
 type keptBuffer struct {
 	got, want []byte
 }
 
 const (
-	honestMessages = 20 // from each to each other, in a round
+	honestMessages = 20 // from each process to each other, in a round
 	honestMoves    = 6  // PUTs and GETs in a round
 	honestRegion   = 64 << 10
 	longRegion     = 3 << 20
@@ -56,10 +56,10 @@ func (h *honest) begin() {
 	}
 }
 
-// working reports whether operations are under way.
+// working reports whether operations are in flight.
 func (h *honest) working() bool { return h.done < h.tasks }
 
-// peers are the processes that work together in a round.
+// peers returns the processes that work together in a round.
 func (h *honest) peers() []int { return []int{0, 1, 2 + h.round} }
 
 func (h *honest) main(p *sim.Process, i int) error {
@@ -94,7 +94,7 @@ func (h *honest) main(p *sim.Process, i int) error {
 			p.Runtime().Sleep(context.Background(), time.Millisecond)
 		}
 	}
-	for h.x.members.trusted() { // until a member that is trusted no more is gone
+	for h.x.members.trusted() { // until no NIC trusts a bad member any more
 		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	if h.left++; h.left == 3 {
@@ -106,7 +106,7 @@ func (h *honest) main(p *sim.Process, i int) error {
 	return nil
 }
 
-// restart makes NIC 2 go and come again, as a machine does that crashes.
+// restart stops NIC 2 and starts it again, as after a crash.
 func (h *honest) restart() {
 	x := h.x
 	delete(h.owners, honestName(2).String())
@@ -119,7 +119,7 @@ func (h *honest) restart() {
 	})
 }
 
-// work does one round's work of a process.
+// work does the work of a process in one round.
 func (h *honest) work(p *sim.Process, i int) error {
 	for _, k := range h.peers() {
 		ctx, cancel := p.Runtime().WithTimeout(context.Background(), intruderLimit/4)
@@ -141,7 +141,7 @@ func (h *honest) work(p *sim.Process, i int) error {
 	return nil
 }
 
-// task starts a function whose end the round waits for.
+// task starts a function. The round waits for the function's end.
 func (h *honest) task(p *sim.Process, name string, do func(p *sim.Process)) {
 	h.tasks++
 	p.Start(fmt.Sprintf("%s, round %d", name, h.round), func(p *sim.Process) error {
@@ -151,7 +151,7 @@ func (h *honest) task(p *sim.Process, name string, do func(p *sim.Process)) {
 	})
 }
 
-// tag is that of the messages of a round.
+// tag returns the tag of the messages of a round.
 func (h *honest) tag() weft.Tag { return weft.Tag(7 + h.round) }
 
 func (h *honest) talk(p *sim.Process, i, k int) {
@@ -187,7 +187,7 @@ func (h *honest) listen(p *sim.Process, k, i int) {
 	}
 }
 
-// move PUTs into the region and GETs what is there.
+// move PUTs into the region and GETs the contents.
 func (h *honest) move(p *sim.Process) {
 	for h.region == nil {
 		p.Runtime().Sleep(context.Background(), time.Millisecond)
@@ -217,7 +217,7 @@ func (h *honest) move(p *sim.Process) {
 	}
 }
 
-// indulge takes what the member sends, while it is trusted and after that.
+// indulge receives the messages of the member, while it is trusted and afterwards.
 func (h *honest) indulge(p *sim.Process) error {
 	for buf := make([]byte, 40_000); !h.over; {
 		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 20*time.Millisecond)
@@ -229,7 +229,7 @@ func (h *honest) indulge(p *sim.Process) error {
 	return nil
 }
 
-// judge looks whether what was acknowledged has stayed as it was, and ends the run.
+// judge checks that acknowledged data has not changed, and ends the run.
 func (h *honest) judge() {
 	for n, k := range h.kept {
 		if !bytes.Equal(k.got, k.want) {

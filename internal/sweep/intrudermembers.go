@@ -14,16 +14,16 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// fault is what is wrong with the keys of the member of an attacked fabric.
+// fault is the fault in the keys of the member of an attacked fabric.
 type fault uint8
 
 const (
 	otherFabric    fault = iota // it has another fabric key
-	otherKey                    // its static key is not its id's
+	otherKey                    // its static key does not belong to its id
 	expired                     // its certificate has expired
-	notYetValid                 // its certificate is of a later time
-	otherAuthority              // its certificate is of another authority
-	uncertified                 // it has none
+	notYetValid                 // its certificate is not valid yet
+	otherAuthority              // its certificate comes from another authority
+	uncertified                 // it has no certificate
 	revoked                     // its certificate is revoked while it has sessions
 	expires                     // its certificate expires while it has sessions
 	memberFaults
@@ -41,18 +41,18 @@ func (k fault) later() bool { return k == revoked || k == expires }
 type members struct {
 	x        *intruder
 	fault    fault
-	knows    bool // honest NICs have the member in their configurations
+	knows    bool // the configurations of honest NICs include the member
 	ca       trust.CAKey
 	policies [intruderHonest]*trust.Policy
-	lists    [][]byte      // of revocations: none, and one when the member's certificate is revoked
-	sent     int           // messages of the member that were taken while it was trusted
-	endsAt   time.Duration // by then honest NICs have no session with it; 0: not known yet
+	lists    [][]byte      // revocation lists: none, or one that revokes the member's certificate
+	sent     int           // messages of the member that were received while it was trusted
+	endsAt   time.Duration // time by which no honest NIC has a session with it; 0: not known yet
 }
 
 // intruderFabric is the fabric key of attacked fabrics.
 var intruderFabric = trust.FabricKey{'a', 'n', ' ', 'a', 't', 't', 'a', 'c', 'k', 'e', 'd', ' ', 'f', 'a', 'b', 'r', 'i', 'c'}
 
-// simulationBegins is the time of day at which every simulated fabric begins, in Unix seconds.
+// simulationBegins is the time at which every simulated fabric begins, in Unix seconds.
 var simulationBegins = time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC).Unix()
 
 func newMembers(x *intruder) *members {
@@ -62,7 +62,8 @@ func newMembers(x *intruder) *members {
 	return m
 }
 
-// know says which NICs have which in their configurations: attackers are in none.
+// know reports whether NIC a knows NIC b from its configuration. Attackers are in no
+// configuration.
 func (m *members) know(a, b int) bool {
 	if a >= hostThief || b >= hostThief {
 		return false
@@ -70,7 +71,7 @@ func (m *members) know(a, b int) bool {
 	return b != hostMember || m.knows
 }
 
-// certified reports whether NICs ask for certificates.
+// certified reports whether NICs require certificates.
 func (m *members) certified() bool { return m.fault >= expired }
 
 // security gives a NIC its keys.
@@ -94,7 +95,7 @@ func (m *members) security(host int, s *rel.Security) {
 	}
 }
 
-// certificate is that of a NIC; nil if it has none.
+// certificate returns the certificate of a NIC, or nil if it has none.
 func (m *members) certificate(host int) []byte {
 	c := trust.Certificate{
 		Serial: uint64(host + 1), NIC: nicid.ID(m.x.ids[host]), Key: m.x.keys[host].Public(),
@@ -121,11 +122,11 @@ func (m *members) certificate(host int) []byte {
 	return c.Append(nil)
 }
 
-// trusts tells a NIC whom to believe.
+// trusts configures the trust of a NIC.
 func (m *members) trusts(host int, c *trust.PolicyConfig) {
 	c.Key, c.Bound = m.x.keys[host].Public(), nil
 	if host == hostMember && m.fault == otherKey {
-		return // what it believes does not matter
+		return // its own trust does not matter
 	}
 	if m.certified() {
 		c.Authorities, c.Revocations = []trust.CAPublic{m.ca.Public()}, m.lists
@@ -149,15 +150,16 @@ func (m *members) begin() {
 	x.f.Serve(hostMember, "member/0", m.main)
 }
 
-// begins is when the work begins.
+// begins returns the time at which the work begins.
 func (m *members) begins() time.Duration {
 	if m.fault == expires {
-		return time.Second - 250*time.Millisecond // a few lost handshakes leave time for a message
+		// After a few lost handshakes there is still time for a message.
+		return time.Second - 250*time.Millisecond
 	}
 	return 0
 }
 
-// main sends to the honest processes, again and again.
+// main repeatedly sends to the honest processes.
 func (m *members) main(p *sim.Process) error {
 	x := m.x
 	p.Runtime().Sleep(context.Background(), m.begins())
@@ -177,7 +179,7 @@ func (m *members) main(p *sim.Process) error {
 
 const memberTag weft.Tag = 77
 
-// revoke spreads a list with the member's certificate.
+// revoke spreads a revocation list with the member's certificate.
 func (m *members) revoke() {
 	l := trust.RevocationList{Number: 1, Serials: []uint64{hostMember + 1}}
 	if err := l.Sign(ed25519.PrivateKey(m.ca.Private())); err != nil {
@@ -192,8 +194,8 @@ func (m *members) revoke() {
 	m.endsAt = m.x.f.Elapsed() + memberPatience
 }
 
-// memberPatience is after what time a session of a member that is trusted no more has ended: at the
-// next phase, whose probe may be lost a few times.
+// memberPatience is the time within which a session of a member that is no longer trusted ends:
+// at the next phase, whose probe may be lost a few times.
 const memberPatience = intruderUnreachable
 
 // trusted reports whether honest NICs may have sessions with the member now.
@@ -207,10 +209,10 @@ func (m *members) trusted() bool {
 	return m.endsAt == 0 || m.x.f.Elapsed() < m.endsAt
 }
 
-// check looks whether a NIC has a session with the member, and may.
+// check reports a session of a NIC with the member that must not exist.
 func (m *members) check(host int, e *nic.Engine) {
-	// The member sends to NICs 0 and 1. A session without frames has no phases, and none at which
-	// it could end.
+	// The member sends to NICs 0 and 1. A session without frames has no phases, so there is no
+	// phase at which it could end.
 	if e.Session(m.x.ids[hostMember]) == 0 || host > 1 && m.fault.later() {
 		return
 	}
@@ -219,7 +221,7 @@ func (m *members) check(host int, e *nic.Engine) {
 	}
 }
 
-// judge looks what has become of the member.
+// judge checks the outcome for the member.
 func (m *members) judge() {
 	var refused uint64
 	for host := range intruderHonest {

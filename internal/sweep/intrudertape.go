@@ -8,14 +8,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// What attackers do with frames that pass: they record, repeat, alter and lose them.
+// This file holds the attacks on passing frames: attackers record, replay, alter and lose them.
 
-// tape has recorded frames of honest NICs and of the member.
+// tape holds recorded frames of honest NICs and of the member.
 type tape struct {
-	frames     []taped // of sessions: one in tapeEvery
+	frames     []taped // of sessions: one frame in tapeEvery
 	handshakes []taped
 	passed     int
-	sessions   map[[2]int]uint32 // the last index by the way of its frames
+	sessions   map[[2]int]uint32 // the last session index by the direction of its frames
 }
 
 type taped struct {
@@ -29,11 +29,11 @@ const (
 	tapeFrames     = 1500
 	tapeHandshakes = 60
 
-	windowInside = 1984 // counters that a replay window knows for sure (internal/rel/replay.go)
-	windowBehind = 2112 // counters that it cannot know
+	windowInside = 1984 // counters that a replay window certainly covers (internal/rel/replay.go)
+	windowBehind = 2112 // counters that it cannot cover
 )
 
-// record keeps a frame, perhaps.
+// record may keep a frame.
 func (t *tape) record(from, to int, o wire.Outer, frame []byte) {
 	if t.passed++; o.Kind.OfHandshake() || o.Kind == wire.KindRekey {
 		if len(t.handshakes) < tapeHandshakes {
@@ -50,7 +50,7 @@ func (t *tape) record(from, to int, o wire.Outer, frame []byte) {
 	}
 }
 
-// any draws a recorded frame; ok is false if there is none to an honest NIC.
+// any draws a recorded frame. ok is false if there is no frame to an honest NIC.
 func (t *tape) any(rng *rand.Rand) (k taped, ok bool) {
 	list := t.frames
 	if len(list) == 0 || rng.IntN(6) == 0 {
@@ -92,21 +92,21 @@ func (x *intruder) tap(from, to int, frame []byte) {
 		return
 	}
 	switch x.rng.IntN(40) {
-	case 0: // the altered one comes first
+	case 0: // the altered frame arrives first
 		x.alter(taped{from, to, o, slices.Clone(frame)})
-	case 1: // perhaps before the true one
+	case 1: // may arrive before the genuine frame
 		x.attacks.Elsewhere++
 		x.inject(pick(x.rng, hostBystander, hostThief), to, frame)
 	}
 }
 
-// lostFrame is a kind of frames from one NIC to another that were lost on purpose.
+// lostFrame is a kind of frame from one NIC to another that attackers lost.
 type lostFrame struct {
 	from, to int
 	kind     wire.Kind
 }
 
-const mostLost = 3 // of one kind, so that a handshake ends well
+const mostLost = 3 // per kind, so that a handshake succeeds in the end
 
 // loseOnPurpose decides whether a frame is lost.
 func (x *intruder) loseOnPurpose(from, to int, o wire.Outer) bool {
@@ -135,7 +135,7 @@ func (x *intruder) deafen() {
 	x.attacks.Deaf++
 }
 
-// repeat sends a recorded frame once more.
+// repeat sends a recorded frame again.
 func (x *intruder) repeat() {
 	k, ok := x.tape.any(x.rng)
 	if x.long && x.rng.IntN(2) == 0 {
@@ -153,7 +153,7 @@ func (x *intruder) repeat() {
 	x.inject(from, k.to, k.frame)
 }
 
-// age is how many counters ago a frame left; ok is false if its session is over.
+// age returns the number of counters since a frame left. ok is false if its session has ended.
 func (x *intruder) age(k *taped) (age uint64, ok bool) {
 	if x.tape.sessions[[2]int{k.from, k.to}] != k.outer.Index {
 		return 0, false
@@ -173,7 +173,7 @@ func (x *intruder) atEdge(k taped, ok bool) (taped, bool) {
 	return k, ok
 }
 
-// count says what kind of replay a frame is.
+// count counts a replay by its kind.
 func (x *intruder) count(k *taped) {
 	if k.outer.Kind.OfHandshake() {
 		x.attacks.Replayed++
@@ -201,9 +201,9 @@ func (x *intruder) tamper() {
 	}
 }
 
-// alter changes bits of one field of a frame that is the attacker's to change, and sends it: of the
-// outer header, of what follows it in the clear or as the head of a handshake, of the ciphertext,
-// of the tag or the MACs.
+// alter changes bits of one field of a frame that the attacker may change, and sends the frame.
+// The field is the outer header, the clear part or handshake head after it, the ciphertext, or
+// the tag or the MACs.
 func (x *intruder) alter(k taped) {
 	b := k.frame
 	head := min(wire.ClearLen, len(b))
@@ -212,7 +212,7 @@ func (x *intruder) alter(k taped) {
 		head, tag = min(wire.OuterLen+wire.HandshakeHead, len(b)), max(len(b)-2*wire.MACLen, wire.OuterLen)
 	}
 	fields := [][]byte{b[:wire.OuterLen], b[wire.OuterLen:head], b[min(head, tag):tag], b[tag:]}
-	if x.rng.IntN(3) == 0 { // a counter that was never seen
+	if x.rng.IntN(3) == 0 { // a counter that was never used
 		k.outer.Counter += uint64(1 + x.rng.IntN(5000))
 		k.outer.Put(b)
 		fields = fields[1:]
@@ -229,7 +229,7 @@ func (x *intruder) alter(k taped) {
 	x.inject(k.from, k.to, b)
 }
 
-// session draws the index and the last counter of an open way between honest NICs.
+// session draws an open direction between honest NICs. It returns the index and the last counter.
 func (x *intruder) session() (from, to int, index uint32, counter uint64, ok bool) {
 	from = x.rng.IntN(intruderHonest)
 	to = (from + 1 + x.rng.IntN(intruderHonest-1)) % intruderHonest

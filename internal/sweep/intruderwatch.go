@@ -10,14 +10,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// intruderWatch holds an attacked fabric to its promises:
+// intruderWatch checks the promises of an attacked fabric:
 //
-//	no key seals two frames with one packet counter, and no counter of a session or of Hellos falls
-//	an address that has proved nothing gets at most as many bytes as came from it, and a stranger gets none
-//	no session of two honest NICs ends, but those of a NIC that restarts, once
-//	each honest NIC stays at its address, and each name stays its owner's
-//	honest operations succeed; what is delivered is what was sent, and stays so
-//	a member without good credentials has no session, and one that loses them loses it
+//	no key seals two frames with one packet counter; no counter of a session or of Hellos falls
+//	an address that has proved nothing gets at most as many bytes as it sent; a stranger gets none
+//	no session of two honest NICs ends, except once for a NIC that restarts
+//	each honest NIC stays at its address, and each name stays with its owner
+//	honest operations succeed; the delivered data is the sent data, and does not change
+//	a member without good credentials has no session, and one that loses them loses its sessions
 //	each kind of attack is refused and counted
 type intruderWatch struct {
 	x        *intruder
@@ -25,14 +25,15 @@ type intruderWatch struct {
 	used     map[[wire.TagLen]byte]uint64    // the last counter of each key, by such a tag
 	counters map[sentOn]uint64               // the last counter of each session, and of Hellos
 
-	received, sent [intruderHonest][intruderHosts]int // bytes from and to attackers, by honest NIC and their host
+	// Bytes from and to attackers, by honest NIC and attacker's host.
+	received, sent [intruderHonest][intruderHosts]int
 	sessions       [intruderHonest][intruderHonest]uint32
 	ended          [intruderHonest][intruderHonest]int
-	may            [intruderHonest][intruderHonest]int // end
+	may            [intruderHonest][intruderHonest]int // number of ends that are permitted
 	polls          int
 }
 
-// sentOn is one way of a session, or the Hellos of a NIC to another.
+// sentOn is one direction of a session, or the Hellos of a NIC to another.
 type sentOn struct {
 	from, to int
 	index    uint32
@@ -42,8 +43,8 @@ func newIntruderWatch(x *intruder) *intruderWatch {
 	return &intruderWatch{x: x, names: map[*seal.Key][wire.TagLen]byte{}, used: map[[wire.TagLen]byte]uint64{}, counters: map[sentOn]uint64{}}
 }
 
-// witness is told of each frame that is sealed. Keys are compared by what they make, since two
-// NICs, or two lives of one, might come to have the same key.
+// witness is called for each sealed frame. It compares keys by the tags that they make, because
+// two NICs, or two lives of one NIC, might have the same key.
 func (w *intruderWatch) witness(key any, counter uint64) {
 	k := key.(*seal.Key)
 	name, known := w.names[k]
@@ -57,7 +58,7 @@ func (w *intruderWatch) witness(key any, counter uint64) {
 	w.used[name] = counter
 }
 
-// leaves takes note of a frame of an honest NIC.
+// leaves notes a frame that an honest NIC sends.
 func (w *intruderWatch) leaves(from, to int, frame []byte) {
 	if to >= hostThief {
 		if w.sent[from][to] += len(frame); w.sent[from][to] > w.received[from][to] {
@@ -72,7 +73,9 @@ func (w *intruderWatch) leaves(from, to int, frame []byte) {
 	}
 	on := sentOn{from, to, o.Index}
 	if o.Kind == wire.KindCookie || o.Kind == wire.KindHelloAck {
-		return // a Cookie has a counter of Hellos; several answers to one Hello are of as many sessions
+		// A Cookie has a counter of Hellos. Several answers to one Hello belong to different
+		// sessions.
+		return
 	}
 	if last := w.counters[on]; o.Counter <= last {
 		w.x.violate("NIC %d sends host %d counter %d after %d, to session %x", from, to, o.Counter, last, o.Index)
@@ -82,7 +85,7 @@ func (w *intruderWatch) leaves(from, to int, frame []byte) {
 
 // inject sends an attacker's frame from its own address, or from that of an honest NIC.
 func (x *intruder) inject(from, to int, frame []byte) {
-	if to < intruderHonest && from != hostStranger { // which gets nothing
+	if to < intruderHonest && from != hostStranger { // a stranger gets nothing
 		x.watch.received[to][from] += len(frame)
 	}
 	simulated.Inject(x.f, from, to, frame)
@@ -124,7 +127,7 @@ func (w *intruderWatch) host(e *nic.Engine) int {
 	panic(fmt.Sprintf("a fabric has NIC %v, which it was not given", nicid.ID(e.ID())))
 }
 
-// restarts notes that NIC 2 goes: its sessions end once.
+// restarts notes that NIC 2 stops. Its sessions may end once.
 func (w *intruderWatch) restarts(host int) {
 	for peer := range intruderHonest {
 		w.sessions[host][peer] = 0
@@ -139,7 +142,7 @@ func (w *intruderWatch) restarts(host int) {
 	}
 }
 
-// judge looks at ids and names, while all processes are there.
+// judge checks ids and names, while all processes are running.
 func (w *intruderWatch) judge() {
 	x := w.x
 	for host := range intruderHonest {
@@ -160,7 +163,7 @@ func (w *intruderWatch) judge() {
 	x.members.judge()
 }
 
-// judgeCounts looks at what the NICs have counted.
+// judgeCounts checks the counters of the NICs.
 func (w *intruderWatch) judgeCounts() {
 	x := w.x
 	var macs, replays, tags, unsealed, rekeys uint64

@@ -7,29 +7,34 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// outcome is how an operation ended.
+// outcome is the way in which an operation ended.
 type outcome uint8
 
 const (
-	pending   outcome = iota
-	succeeded         // a Send: its buffer may be reused; a SendDelivered: the destination's NIC has accepted it
-	cancelled         // by its own deadline
+	pending outcome = iota
+	// A Send succeeded if its buffer may be reused, and a SendDelivered if the destination's NIC
+	// has accepted the message.
+	succeeded
+	cancelled // by its own deadline
 	failed
-	undecided // a multicast that failed for another receiver: what became of this one's message is not known
+	// A multicast failed for another receiver. The outcome of this receiver's message is not
+	// known.
+	undecided
 )
 
 // message is one message that a life sent.
 type message struct {
-	id        uint64
-	from      *life
-	to        string
-	number    int // of the messages from this life to this name, in the order of their posting
+	id   uint64
+	from *life
+	to   string
+	// Number among the messages from this life to this name, in the order of posting.
+	number    int
 	tag       uint64
 	size      int
 	accept    bool   // SendDelivered
-	unordered bool   // it is not known when it was posted
-	unplaced  bool   // its place among those that its receiver has taken is not known
-	session   uint32 // in which it was posted; prefix.go
+	unordered bool   // the time of its posting is not known
+	unplaced  bool   // its place among the messages that its receiver took is not known
+	session   uint32 // the session in which it was posted; see prefix.go
 	posted    time.Duration
 	ended     time.Duration
 	outcome   outcome
@@ -44,15 +49,16 @@ func (m *message) String() string {
 	return fmt.Sprintf("message %d (number %d of %s to %s, tag %d, %d B, posted at %v)", m.id, m.number, m.from.name, m.to, m.tag, m.size, m.posted)
 }
 
-// receive is what a receive asked for, and its place among the receives that its process posted.
+// receive holds the criteria of a receive, and its place among the receives that its process
+// posted.
 type receive struct {
 	number int
-	from   string // "": of any process
+	from   string // "": any process
 	tag    uint64
 	anyTag bool
 	posted time.Duration
 
-	unordered bool // it is not known when it was posted
+	unordered bool // the time of its posting is not known
 }
 
 func (r *receive) String() string {
@@ -70,37 +76,43 @@ func (r *receive) fits(m *message) bool {
 	return (r.from == "" || r.from == m.from.name) && (r.anyTag || r.tag == m.tag)
 }
 
-// copyID is what a message is known by: those of one multicast have the same id, since they have the same bytes.
+// copyID identifies a message. The messages of one multicast have the same id, because they have
+// the same bytes.
 type copyID struct {
 	id uint64
 	to string
 }
 
-// ledger knows of every message what has become of it, and holds that against the promises of Weft:
+// ledger records the fate of every message, and checks it against the promises of Weft:
 //
-//   - delivered never more than once, with the bytes, tag and source with which it was sent, to the name it was sent to;
-//   - reported delivered: delivered, if the receiver lived to take it;
-//   - sent without error: delivered, if the receiver lived to take it, unless the sender was told that the peer was lost,
-//     and with it at least so many messages;
-//   - failed: only where something has happened that explains it;
-//   - of two messages from one process to another that two receives could both have taken, the earlier message went to
-//     the earlier receive;
-//   - of messages from one process to another within one session of their NICs, none is missing before one that came, unless
-//     its sending failed; and none comes before the event that tells of the end of the session before.
+//   - No message is delivered more than once. It arrives with the bytes, tag and source with
+//     which it was sent, at the name to which it was sent.
+//   - A message that is reported delivered is delivered, if the receiver lived to take it.
+//   - A message that is sent without error is delivered, if the receiver lived to take it. The
+//     exception is a sender that was told of the loss of the peer, and of at least that many lost
+//     messages.
+//   - A send fails only if an event of the run explains the failure.
+//   - If two receives could both have taken either of two messages from one process to another,
+//     the earlier message went to the earlier receive.
+//   - Within one session of two NICs, no message from one process to another is missing before
+//     one that arrived, unless its send failed. No message arrives before the event that reports
+//     the end of the previous session.
 type ledger struct {
 	messages   map[copyID]*message
 	order      []*message
-	sent       map[uint64]*message // the first of each id
+	sent       map[uint64]*message // the first message of each id
 	nextID     uint64
 	violations []string
 
-	newsTake time.Duration // until a session has brought them, or has ended
+	newsTake time.Duration // time until a session has delivered them, or has ended
 
-	session  func(from *life, to string) uint32 // the present one
-	trusting bool                               // the link is reliable: NICs keep no account of single frames that they have handed to it
-	frame    int                                // bytes that a frame has at most: what is longer takes several
+	session func(from *life, to string) uint32 // the present session
+	// The link is reliable, so NICs keep no account of single frames that they have passed to it.
+	trusting bool
+	// Maximum number of bytes in a frame. A longer message takes several frames.
+	frame int
 
-	unended int // messages posted and not ended
+	unended int // messages that are posted but not ended
 	bytes   uint64
 }
 
@@ -108,12 +120,13 @@ func newLedger() *ledger {
 	return &ledger{messages: map[copyID]*message{}, sent: map[uint64]*message{}, nextID: 1}
 }
 
-// violate notes a broken promise.
+// violate records a violation.
 func (l *ledger) violate(format string, args ...any) {
 	l.violations = append(l.violations, fmt.Sprintf(format, args...))
 }
 
-// prepare makes the entry of a message that will be posted. Messages too short to carry their id have it in their tag.
+// prepare makes the entry of a message that will be posted. A message that is too short for its
+// id carries the id in its tag.
 func (l *ledger) prepare(from *life, to string, tag uint64, size int, accept bool) *message {
 	m := &message{id: l.nextID, from: from, to: to, tag: tag, size: size, accept: accept}
 	l.nextID++
@@ -126,7 +139,8 @@ func (l *ledger) prepare(from *life, to string, tag uint64, size int, accept boo
 // uniqueTag marks tags that carry a message's id.
 const uniqueTag uint64 = vni.TagMask ^ vni.TagMask>>1
 
-// post notes that a message has been posted, as the next of its source to its destination.
+// post notes that a message has been posted. It is the next message from its source to its
+// destination.
 func (l *ledger) post(m *message, now time.Duration) {
 	m.posted = now
 	m.number = m.from.sent[m.to]
@@ -143,7 +157,7 @@ func (l *ledger) post(m *message, now time.Duration) {
 	l.bytes += uint64(m.size)
 }
 
-// end notes how the sending of a message ended.
+// end notes the end of a send.
 func (l *ledger) end(m *message, now time.Duration, o outcome, err error) {
 	if m.outcome != pending {
 		l.violate("%v ended twice", m)
@@ -151,22 +165,24 @@ func (l *ledger) end(m *message, now time.Duration, o outcome, err error) {
 	}
 	m.outcome, m.ended, m.err = o, now, err
 	l.leaves(m)
-	if !m.from.ended { // else it was taken off when the sender ended
+	if !m.from.ended { // otherwise it was subtracted when the sender ended
 		l.unended--
 	}
 }
 
-// arrival is a receive that completed.
+// arrival is a receive that has completed.
 type arrival struct {
 	from string
 	tag  uint64
 	full uint64 // bytes of the message
-	got  []byte // what is in the buffer
+	got  []byte // the contents of the buffer
 	room int    // bytes of the buffer
-	lost bool   // sessions may have ended, and with one the word of which name is behind an address
+	// Sessions may have ended, and the name behind an address may be lost with one of them.
+	lost bool
 }
 
-// id is the id of the message that has come, if it can be told.
+// id returns the id of the message that has arrived. known is false if the id cannot be
+// determined.
 func (a *arrival) id() (id uint64, known bool) {
 	if a.tag&uniqueTag != 0 {
 		return a.tag &^ uniqueTag, true
@@ -177,13 +193,13 @@ func (a *arrival) id() (id uint64, known bool) {
 	return readID(a.got), true
 }
 
-// find is the message to a process that has come; nil if that cannot be told.
+// find returns the message to a process that has arrived, or nil if it cannot be determined.
 func (l *ledger) find(to *life, a arrival) *message {
 	id, _ := a.id()
 	return l.messages[copyID{id, to.name}]
 }
 
-// nameless is the name of a sender whose NIC was lost before it could tell it.
+// nameless is the name of a sender whose NIC was lost before it could report the name.
 const nameless = "any"
 
 // deliver notes that a receive of a life has got a message.
@@ -191,14 +207,14 @@ func (l *ledger) deliver(to *life, r receive, a arrival) {
 	id, known := a.id()
 	if !known {
 		if a.room < idBytes && a.full >= idBytes {
-			return // cut so short by its receiver that it cannot be told which it was
+			return // the receiver cut it too short to identify it
 		}
 		l.violate("%s got %d bytes with tag %d from %s, which no process sends", to.name, len(a.got), a.tag, a.from)
 		return
 	}
 	m := l.messages[copyID{id, to.name}]
 	if m == nil {
-		m = l.sent[id] // which was sent to others
+		m = l.sent[id] // the message was sent to others
 	}
 	if m == nil {
 		l.violate("%s got a message of %d B with tag %d from %s that was never sent", to.name, a.full, a.tag, a.from)

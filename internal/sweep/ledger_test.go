@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// book is a ledger with two processes in it.
+// book is a ledger with two processes.
 type book struct {
 	*ledger
 	a, b *life
@@ -37,7 +37,8 @@ func (b *book) take(m *message, r receive) {
 
 var anything = receive{anyTag: true}
 
-// check audits and compares the violations with what is wanted: one for each of the words, in the order of the alphabet.
+// check audits, and compares the violations with the expected ones: one for each of the words, in
+// alphabetical order.
 func (b *book) check(t *testing.T, words ...string) {
 	t.Helper()
 	b.audit(func(*message) bool { return false }, map[string]*life{"app/0": b.a, "app/1": b.b})
@@ -91,7 +92,7 @@ func TestDamageIsFound(t *testing.T) {
 func TestPiecesInTheWrongPlaceAreFound(t *testing.T) {
 	b := make([]byte, 5000)
 	fill(7, b)
-	copy(b[1000:], b[1001:2001]) // a byte early
+	copy(b[1000:], b[1001:2001]) // shifted by one byte
 	if compare(7, 5000, b) == nil {
 		t.Error("it was not seen")
 	}
@@ -141,7 +142,7 @@ func TestMoreLossesThanTheSenderWasToldOfAreFound(t *testing.T) {
 
 func TestAMessageToAProcessThatHasJustEndedIsNotInDoubt(t *testing.T) {
 	for born, words := range map[time.Duration][]string{
-		900 * time.Millisecond: nil, // the news of its birth may have been under way
+		900 * time.Millisecond: nil, // the news of its birth may have been in flight
 		100 * time.Millisecond: {"1 messages of app/0 to host 1 were lost"},
 	} {
 		b := newBook()
@@ -210,7 +211,7 @@ func TestAnOutcomeIsReadFromTheError(t *testing.T) {
 	}
 }
 
-// inSession gives all messages that are posted and end from now on a session.
+// inSession assigns a session to all messages that are posted or end from now on.
 func (b *book) inSession(s uint32) { b.session = func(*life, string) uint32 { return s } }
 
 func TestAHoleIsFound(t *testing.T) {
@@ -218,8 +219,8 @@ func TestAHoleIsFound(t *testing.T) {
 	b.inSession(7)
 	b.send(100, succeeded)
 	b.take(b.send(100, succeeded), anything)
-	b.trusting = true // what is in doubt is not counted
-	b.a.ended = true  // and its sender cannot be told
+	b.trusting = true // messages in doubt are not counted
+	b.a.ended = true  // and the sender cannot be told
 	b.check(t, "a hole")
 }
 

@@ -12,45 +12,50 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// life is one life of a process: from its registration to its end. Its successor of the same name is another life.
+// life is one life of a process: from its registration to its end. Its successor with the same
+// name is another life.
 //
-// Its functions are written as a user would write them: blocking calls with contexts. Beside each call they tell the
-// ledger what they do, which no other part of the fabric sees.
+// The functions of a life are written like user code: blocking calls with contexts. At each call,
+// they also tell the ledger what they do. No other part of the fabric sees that.
 type life struct {
 	w      *world
 	name   string
 	host   int
-	number int           // of all lives of the run
-	born   time.Duration // when its NIC had taken it in; until then messages to its name may reach the life before it
-	heir   bool          // another had its name before
-	ended  bool
-	clean  bool // it was there when everything had come to rest, so that it had taken in all that came
+	number int // number among all lives of the run
+	// The time at which its NIC had registered it. Until then, messages to its name may reach the
+	// life before it.
+	born  time.Duration
+	heir  bool // another life had its name before
+	ended bool
+	// The life was still there when everything had come to rest, so it had received all that
+	// arrived.
+	clean bool
 
 	proc   *sim.Process
 	half   *proc.Process
 	region *region
-	// scattered is a region from which long messages go in pieces; nil while one does.
+	// scattered is a region from which long messages go in pieces. It is nil while one does.
 	scattered []byte
 	senders   int // functions that still send
 
 	sent     map[string]int // messages posted, by name of the destination
 	received int            // receives posted
-	events   []event        // what its NIC told it about others
+	events   []event        // events that its NIC reported about others
 	heard    map[int]heard  // by host
-	missed   uint64         // events that came too fast for it
+	missed   uint64         // events that it missed because they came too fast
 
 	inboxes []*inbox
 
-	open map[fmt.Stringer]time.Duration // receives, PUTs and GETs under way, and since when
+	open map[fmt.Stringer]time.Duration // receives, PUTs and GETs in flight, and their start times
 }
 
-// begun notes an operation under way, until the returned function is called.
+// begun notes an operation in flight. The caller calls the returned function at the end.
 func (lf *life) begun(what fmt.Stringer) (ended func()) {
 	lf.open[what] = lf.now()
 	return func() { delete(lf.open, what) }
 }
 
-// move is a PUT or GET, as it is listed among what is under way.
+// move is a PUT or GET in the list of operations in flight.
 type move struct {
 	what string
 	peer *life
@@ -59,7 +64,7 @@ type move struct {
 
 func (m *move) String() string { return fmt.Sprintf("%s of %d B at %s", m.what, m.size, m.peer.name) }
 
-// event is a peer event as a life has been told it.
+// event is an event about a peer, as a life received it.
 type event struct {
 	at    time.Duration
 	host  int
@@ -67,7 +72,7 @@ type event struct {
 	count int    // sends to the host that may not have been delivered
 }
 
-// main is the process. It is there until the run closes, or its NIC vanishes.
+// main is the main function of the process. It runs until the run closes, or its NIC vanishes.
 func (lf *life) main(p *sim.Process) error {
 	lf.proc, lf.half, lf.born = p, simulated.Half(p), lf.now()
 	if err := lf.alloc(); err != nil {
@@ -91,7 +96,8 @@ func (lf *life) main(p *sim.Process) error {
 // errEnded ends a function whose process's NIC has vanished.
 var errEnded = errors.New("the NIC has vanished")
 
-// verdict turns the end of a function into an error of the run, unless the life has been ended from outside.
+// verdict turns the error of a function into an error of the run, unless the life was ended from
+// outside.
 func (lf *life) verdict(err error) error {
 	if lf.ended || err == nil {
 		return nil
@@ -106,7 +112,8 @@ func (lf *life) pause(rng *rand.Rand, d time.Duration) {
 	lf.proc.Runtime().Sleep(context.Background(), time.Duration(rng.ExpFloat64()*float64(d)))
 }
 
-// send is a sending function: it sends, puts and gets until all functions together have done what the plan wants.
+// send is a sending function: it sends, PUTs and GETs until all functions together have done what
+// the plan requires.
 func (lf *life) send(rng *rand.Rand) error {
 	w := lf.w
 	var flight []sending
@@ -121,7 +128,7 @@ func (lf *life) send(rng *rand.Rand) error {
 			for ; len(flight) > 0 && err == nil; flight = flight[1:] {
 				err = lf.finish(rng, flight[0])
 			}
-			if !lf.ended { // else the world has counted it out
+			if !lf.ended { // otherwise the world has already subtracted it
 				lf.senders--
 				w.sending--
 			}
@@ -173,14 +180,15 @@ func (lf *life) send(rng *rand.Rand) error {
 	return nil
 }
 
-// sending is a message under way, at its sender, or those of a multicast.
+// sending is a message in flight at its sender, or the messages of a multicast.
 type sending struct {
 	ms  []*message
 	op  *op
 	buf []byte
 }
 
-// destination draws the process to send to: often one of the same NIC, sometimes the sender itself.
+// destination draws the receiver of a message: often a process of the same NIC, sometimes the
+// sender itself.
 func (lf *life) destination(rng *rand.Rand) string {
 	w := lf.w
 	if rng.Float64() < w.plan.local {
@@ -199,7 +207,7 @@ func (lf *life) startMessage(rng *rand.Rand) (sending, error) {
 	return lf.startTo(rng, w.l.prepare(lf, lf.destination(rng), rng.Uint64N(tagClasses), w.plan.drawSize(rng), rng.Float64() < w.plan.accept))
 }
 
-// startTo posts a message that has been prepared.
+// startTo posts a prepared message.
 func (lf *life) startTo(rng *rand.Rand, m *message) (sending, error) {
 	w := lf.w
 	buf := w.bufs.take(m.size)
@@ -212,10 +220,10 @@ func (lf *life) startTo(rng *rand.Rand, m *message) (sending, error) {
 	return sending{[]*message{m}, op, buf}, nil
 }
 
-// tagClasses is how many tags messages of one kind share.
+// tagClasses is the number of tags that the messages of one kind share.
 const tagClasses = 4
 
-// finish waits for the end of a message's sending, sometimes only for so long.
+// finish waits for the end of a send, sometimes with a deadline.
 func (lf *life) finish(rng *rand.Rand, s sending) error {
 	w := lf.w
 	ctx, cancel := lf.deadline(rng)
@@ -230,7 +238,7 @@ func (lf *life) finish(rng *rand.Rand, s sending) error {
 	return nil
 }
 
-// deadline makes the context of an operation: most have no end.
+// deadline makes the context of an operation. Most contexts have no deadline.
 func (lf *life) deadline(rng *rand.Rand) (context.Context, context.CancelFunc) {
 	if rng.Float64() >= lf.w.plan.cancel {
 		return context.Background(), func() {}
@@ -238,10 +246,10 @@ func (lf *life) deadline(rng *rand.Rand) (context.Context, context.CancelFunc) {
 	return lf.proc.Runtime().WithTimeout(context.Background(), time.Duration(rng.ExpFloat64()*float64(5*time.Millisecond)))
 }
 
-// answerTime is how soon a NIC that has its turns answers a Cancel.
+// answerTime is the time within which a NIC that gets turns answers a Cancel.
 const answerTime = 5 * time.Millisecond
 
-// inTime checks that an operation that its context ended did so soon.
+// inTime checks that an operation ended soon after its context did.
 func (lf *life) inTime(ctx context.Context, what fmt.Stringer, err error, limit time.Duration) {
 	at, ok := ctx.Deadline()
 	late := lf.proc.Runtime().Now().Sub(at)
@@ -264,7 +272,7 @@ func parts(rng *rand.Rand, b []byte) [][]byte {
 	return append(l, b)
 }
 
-// put puts noise into a life's region and looks whether it is there.
+// put PUTs noise into a life's region and checks that it is there.
 func (lf *life) put(rng *rand.Rand) error {
 	w := lf.w
 	to := w.target(rng)
@@ -293,7 +301,7 @@ func (lf *life) put(rng *rand.Rand) error {
 	return nil
 }
 
-// get reads a part of a life's region and compares it with what must be there.
+// get GETs a part of a life's region and compares it with the expected contents.
 func (lf *life) get(rng *rand.Rand) error {
 	w := lf.w
 	from := w.target(rng)
@@ -318,7 +326,7 @@ func (lf *life) get(rng *rand.Rand) error {
 	return nil
 }
 
-// judgeMove holds the end of a PUT or GET against what may happen to it.
+// judgeMove compares the end of a PUT or GET with its permitted outcomes.
 func (lf *life) judgeMove(ctx context.Context, what string, to *target, n int, err error) {
 	w, peer := lf.w, to.owner.name
 	lf.note(&w.totals, err)
@@ -365,7 +373,7 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 	ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), patience)
 	defer cancel()
 	got, err := lf.receiveBy(ctx, rng, &r, buf)
-	defer func() { w.bufs.put(buf[:got.n]) }() // the rest is not read
+	defer func() { w.bufs.put(buf[:got.n]) }() // only these bytes are read
 	if err == nil {
 		w.lastCame = lf.now()
 		if !byHostile(got.from) {
@@ -385,7 +393,7 @@ func (lf *life) receiveOne(rng *rand.Rand) error {
 	return lf.excuse(err)
 }
 
-// receiveBy receives in one way or another.
+// receiveBy receives by one of several calls.
 func (lf *life) receiveBy(ctx context.Context, rng *rand.Rand, r *receive, buf []byte) (got, error) {
 	if lf.w.plan.hooks.Pool && rng.IntN(2) == 0 {
 		defer lf.begun(r)()
@@ -399,7 +407,7 @@ func (lf *life) receiveBy(ctx context.Context, rng *rand.Rand, r *receive, buf [
 	return op.wait(ctx)
 }
 
-// wish draws what a receive asks for.
+// wish draws the criteria of a receive.
 func (lf *life) wish(rng *rand.Rand) receive {
 	w := lf.w
 	r := receive{anyTag: true}
@@ -415,7 +423,7 @@ func (lf *life) wish(rng *rand.Rand) receive {
 	return r
 }
 
-// excuse keeps an error for the function only if it means that the function cannot go on.
+// excuse returns errEnded if an error means that the function cannot continue, and nil otherwise.
 func (lf *life) excuse(err error) error {
 	if isNICGone(err) {
 		return errEnded
@@ -423,7 +431,7 @@ func (lf *life) excuse(err error) error {
 	return nil
 }
 
-// note counts how an operation ended.
+// note counts the outcome of an operation.
 func (lf *life) note(t *Totals, err error) {
 	switch {
 	case err == nil:
@@ -434,7 +442,7 @@ func (lf *life) note(t *Totals, err error) {
 	}
 }
 
-// outcomeOf says how an operation has ended, from its error.
+// outcomeOf returns the outcome of an operation from its error.
 func outcomeOf(ctx context.Context, err error) outcome {
 	switch {
 	case err == nil:

@@ -17,49 +17,53 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// asylum is a small fabric beside the one of a run, one of whose NICs has gone bad: within its open sessions it sends records
-// that are in order and tagged, and make no sense. It has promises of its own:
+// asylum is a small fabric in addition to the fabric of a run. One of its NICs has gone bad: in
+// its open sessions, it sends records that are in order and tagged, but make no sense. It has its
+// own promises:
 //
-//	no NIC panics, and each keeps its limits: no credit grows beyond what was handed out
-//	the processes of the others exchange their messages, each once, in order, with its bytes, and no sending fails
-//	a name has the owner that it had, and one that two claim at a time has one of them
-//	a group that has no process of the bad NIC works
+//	no NIC panics, and each keeps its limits: no credit exceeds what was granted
+//	the other processes exchange their messages, each once, in order and intact, and no send fails
+//	a name keeps its owner, and a name that two processes claim at once gets one of them as owner
+//	a group without processes of the bad NIC works
 type asylum struct {
 	f      *sim.Fabric
 	rng    *rand.Rand
-	slots  [asylumSane]weft.Address // of the sane processes
+	slots  [asylumSane]weft.Address // addresses of the sane processes
 	keys   [asylumSane]nonsenseRegion
 	begun  int
-	done   int // of the functions that talk and listen
+	done   int // functions that talk and listen, and have ended
 	looked int // sane processes that have found all names right
 	polls  int
 	found  []string
-	spoken uint64 // records
+	spoken uint64 // records sent
 	heard  []overheard
 
-	frames   []kept            // of its first sessions (relapse.go)
-	relapsed bool              // it has others now,
-	present  [asylumMad]uint32 // which are these
-	round    int               // of the group
-	owners   int               // of the last name that was claimed
-	claimed  int               // such names
+	frames   []kept            // frames of the bad NIC's first sessions (relapse.go)
+	relapsed bool              // it has other sessions now
+	present  [asylumMad]uint32 // its present sessions
+	round    int               // round of the group
+	owners   int               // owners of the last claimed name
+	claimed  int               // names that were claimed
 }
 
-// nonsenseRegion is what a handle says of a region: the bad NIC has been given it.
+// nonsenseRegion holds a region's number and key from a handle. The bad NIC has been given the
+// handle.
 type nonsenseRegion struct {
 	region uint32
 	key    uint64
 }
 
 const (
-	asylumSane     = 4  // processes, two on each of two NICs; the bad one is the third
-	asylumMad      = 2  // the bad NIC
-	asylumMessages = 30 // from each to each other
+	asylumSane     = 4  // processes, two on each of two NICs
+	asylumMad      = 2  // the bad NIC, which is the third
+	asylumMessages = 30 // from each process to each other
 	asylumRecords  = 600
-	asylumTasks    = 2*asylumSane*(asylumSane-1) + asylumSane + 1 // talk and listen, gather, claims
+	// Functions that talk, listen, gather and claim.
+	asylumTasks = 2*asylumSane*(asylumSane-1) + asylumSane + 1
 )
 
-// runAsylum makes the run of a seed, and returns what it has found and how many records were nonsense.
+// runAsylum runs the fabric of a seed, and returns the violations and the number of nonsense
+// records.
 func runAsylum(seed uint64, d mutate.Defect) (violations []string, records uint64) {
 	a := &asylum{rng: rand.New(rand.NewPCG(seed, 0x617379))}
 	a.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 3, Replay: replay(seed, d), UnreachableAfter: asylumUnreachable},
@@ -82,7 +86,7 @@ func (a *asylum) violate(format string, args ...any) {
 	a.found = append(a.found, fmt.Sprintf("asylum, at %v: ", a.f.Elapsed())+fmt.Sprintf(format, args...))
 }
 
-// check audits the sane NICs now and then.
+// check audits the sane NICs from time to time.
 func (a *asylum) check(e *nic.Engine) error {
 	if a.polls++; a.polls%4 != 0 || e.ID() == nicID(asylumMad) {
 		return nil
@@ -90,7 +94,7 @@ func (a *asylum) check(e *nic.Engine) error {
 	return e.Limits()
 }
 
-// sane is the main function of a process that keeps to the rules.
+// sane is the main function of a process that follows the rules.
 func (a *asylum) sane(p *sim.Process, i int) error {
 	ctx := context.Background()
 	a.slots[i] = p.Address()
@@ -133,13 +137,14 @@ func (a *asylum) sane(p *sim.Process, i int) error {
 			}
 		}
 	}
-	for a.looked++; a.looked < asylumSane; { // while they have their names
+	for a.looked++; a.looked < asylumSane; { // as long as they have their names
 		p.Runtime().Sleep(context.Background(), time.Millisecond)
 	}
 	return nil
 }
 
-// saneMessage is message n from one to another: some go whole, some in pieces, some by permission.
+// saneMessage returns message n from one process to another. Some messages go whole, some in
+// pieces, and some by permission.
 func saneMessage(from, to, n int) []byte {
 	size := []int{40, 300, 1500, 6000, 30_000}[n%5] + n
 	return cut(uint64(from)<<40|uint64(to)<<20|uint64(n)+1, 0, size)
@@ -182,7 +187,8 @@ func (a *asylum) listen(p *sim.Process, k, i int) error {
 	return nil
 }
 
-// humour sends to the process of the bad NIC and receives from it, so that it has something to speak of. Anything may come of that.
+// humour exchanges messages with the process of the bad NIC, so that the bad NIC has something to
+// send. Any outcome is permitted.
 func (a *asylum) humour(p *sim.Process) error {
 	mad := weft.Name{App: "mad"}
 	for n := 0; a.done < asylumTasks; n++ {
@@ -202,7 +208,7 @@ func (a *asylum) humour(p *sim.Process) error {
 	return nil
 }
 
-// hear takes what the sane ones send, for what it tells of the tokens of their other sends.
+// hear receives messages of the sane processes. Their tokens reveal the tokens of other sends.
 func (a *asylum) hear(p *sim.Process) error {
 	for buf := make([]byte, 40_000); a.looked < asylumSane; {
 		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 10*time.Millisecond)
@@ -215,13 +221,13 @@ func (a *asylum) hear(p *sim.Process) error {
 	return nil
 }
 
-// overheard is how often a process had used one of its send contexts.
+// overheard is the number of times that a process had used one of its send contexts.
 type overheard struct {
 	who  weft.Address
 	uses uint32
 }
 
-// mad speaks nonsense.
+// mad sends nonsense.
 func (a *asylum) mad(p *sim.Process) error {
 	for a.begun < asylumSane {
 		p.Runtime().Sleep(context.Background(), time.Millisecond)

@@ -6,7 +6,8 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// sendMany sends some messages to one process in one call. They are posted in their order, at times that are not known.
+// sendMany sends several messages to one process in one call. They are posted in order, at
+// unknown times.
 func (lf *life) sendMany(rng *rand.Rand) error {
 	w := lf.w
 	to, tag := lf.destination(rng), rng.Uint64N(tagClasses)
@@ -14,7 +15,7 @@ func (lf *life) sendMany(rng *rand.Rand) error {
 	w.toSend = max(0, w.toSend-len(ms)+1)
 	data := make([][]byte, len(ms))
 	for i := range ms {
-		size := idBytes + rng.IntN(600) // so that all have one tag
+		size := idBytes + rng.IntN(600) // long enough for the id, so that all have one tag
 		if rng.IntN(16) == 0 {
 			size += w.plan.drawSize(rng)
 		}

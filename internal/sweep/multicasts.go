@@ -8,13 +8,14 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// A multicast is as many messages as it has receivers, with the same bytes. The ledger knows each of them by itself.
+// A multicast counts as one message for each receiver, all with the same bytes. The ledger holds
+// each of them separately.
 
-// mostReceivers of one multicast; most have fewer.
+// mostReceivers is the maximum number of receivers of a multicast. Most multicasts have fewer.
 const mostReceivers = 24
 
-// startMulticast posts a multicast to some names, each once, perhaps the sender's own among them. It counts as so many
-// messages.
+// startMulticast posts a multicast to several names, each once. The sender's own name may be
+// among them. The multicast counts as one message for each name.
 func (lf *life) startMulticast(rng *rand.Rand) (sending, error) {
 	w := lf.w
 	n := min(2+rng.IntN(pick(rng, 4, mostReceivers)), len(w.names))
@@ -47,8 +48,9 @@ func (lf *life) startMulticast(rng *rand.Rand) (sending, error) {
 	return s, nil
 }
 
-// outcomeFor is how the message to one receiver has ended, as far as the end of the multicast tells: if it failed, it
-// failed for the receiver that the error names.
+// outcomeFor returns the outcome of the message to one receiver, as far as the end of the
+// multicast shows it. If the multicast failed, the message failed for the receiver that the error
+// names.
 func outcomeFor(m *message, n int, o outcome, err error) outcome {
 	var op *proc.OpError
 	if n == 1 || o != failed || errors.As(err, &op) && op.Peer.String() == m.to {

@@ -11,8 +11,8 @@ import (
 // MaxMessage is the longest message of the workload, in bytes.
 const MaxMessage = 256 << 10
 
-// noise is what payloads are cut from. Any two cuts at different places differ almost everywhere, so that a byte that is
-// missing, doubled, moved or from another message shows, at the price of a memory comparison.
+// noise is the source of payloads. Any two cuts at different places differ almost everywhere. So
+// a memory comparison detects bytes that are missing, duplicated, moved or from another message.
 var noise = sync.OnceValue(func() []byte {
 	rng := rand.New(rand.NewPCG(0x776566742d73696d, 1))
 	b := make([]byte, 4*MaxMessage)
@@ -22,16 +22,18 @@ var noise = sync.OnceValue(func() []byte {
 	return b
 })
 
-// idBytes begin every payload that is long enough for them: the message's id, and its length.
+// idBytes is the size of the beginning of a payload that is long enough for it: the message's id,
+// and its length.
 const idBytes = 16
 
-// cut returns the payload of a message after its first idBytes, as a piece of noise: the bytes from offset to end.
+// cut returns the bytes from offset to end of a message's payload. They are a piece of noise,
+// except for the first idBytes of the payload.
 func cut(id uint64, offset, end int) []byte {
 	at := int((id*0x9e3779b97f4a7c15)>>33)%(len(noise())-MaxMessage) | 1
 	return noise()[at+offset : at+end]
 }
 
-// fill writes the payload of a message into b, which is as long as the message.
+// fill writes the payload of a message into b. The length of b is that of the message.
 func fill(id uint64, b []byte) {
 	copy(b, cut(id, 0, len(b)))
 	if len(b) >= idBytes {
@@ -43,7 +45,8 @@ func fill(id uint64, b []byte) {
 // readID returns the id in the first bytes of a payload.
 func readID(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// compare says what is wrong with b as the first len(b) bytes of a message of size bytes.
+// compare reports the first error in b, which must hold the first len(b) bytes of a message of
+// size bytes.
 func compare(id uint64, size int, b []byte) error {
 	from := 0
 	if size >= idBytes && len(b) >= idBytes {
@@ -67,8 +70,8 @@ func mismatch(a, b []byte) int {
 	return len(a)
 }
 
-// scribble spoils a buffer that its owner may use again, so that a late reader of it is found out: a byte in every
-// few hundred is enough, for no piece of a message is shorter unless the message is.
+// scribble changes a buffer that its owner may reuse, so that a late reader is detected. A byte
+// in every few hundred suffices, because no piece of a message is shorter unless the message is.
 func scribble(b []byte) {
 	for i := 0; i < len(b); i += 200 {
 		b[i] ^= 0x5a

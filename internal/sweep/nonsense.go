@@ -7,10 +7,10 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// What a NIC says that has gone bad: records whose form is right. Most fields are near something that is right, so that a record
-// gets as far as the check that refuses it.
+// This file makes the records of a NIC that has gone bad. Their form is valid. Most fields are
+// close to valid values, so that a record reaches the check that refuses it.
 
-// wild draws a number: one that may be right, or is far beyond, or wraps.
+// wild draws a number that may be valid, far too large, or about to wrap around.
 func (a *asylum) wild() uint64 {
 	return pick[uint64](a.rng, 0, 1, 100, 1100, 3000, 4096, 16<<10, 40_000, 1<<20, 1<<40, 1<<63, 1<<64-100, 1<<64-1)
 }
@@ -21,7 +21,7 @@ func (a *asylum) id() wire.FragmentID {
 
 func (a *asylum) token() uint32 { return uint32(1+a.rng.IntN(40))<<16 | uint32(a.rng.IntN(8)) }
 
-// envelope is one from a process of the bad NIC to one that is there, mostly.
+// envelope returns an envelope from a process of the bad NIC, usually to an existing process.
 func (a *asylum) envelope(own weft.Address) wire.Envelope {
 	to := a.slots[a.rng.IntN(asylumSane)]
 	return wire.Envelope{Flags: pick(a.rng, 0, 0, wire.FlagAccept, wire.FlagReply), DstSlot: to.Slot, DstGen: to.Generation + pick[uint32](a.rng, 0, 0, 0, 1),
@@ -40,52 +40,55 @@ func (a *asylum) nonsense(own weft.Address) []wire.Record {
 	to := a.slots[a.rng.IntN(asylumSane)]
 	n := pick(a.rng, 0, 100, 1000)
 	switch a.rng.IntN(14) {
-	case 0: // spends credit, had or not
+	case 0: // spends credit that it may not have
 		return a.make(wire.FragLen+n, func(b []byte) { wire.PutFrag(b, &e, n) })
 	case 1: // pieces that may be beyond their message, or without credit
 		return a.make(wire.EagerLen+n, func(b []byte) { wire.PutEager(b, a.id(), a.wild(), a.wild(), &e, n) })
-	case 2: // pieces that were not permitted, or more than were
+	case 2: // pieces without permission, or more than permitted
 		return a.unpermitted(e)
-	case 3: // credit given back that was never had
+	case 3: // returns credit that was never granted
 		return a.make(wire.CreditLen, func(b []byte) {
 			wire.Credit{Flags: wire.FlagReturn, Slot: to.Slot, Gen: to.Generation, Bytes: a.wild()}.Put(b)
 		})
-	case 4: // credit granted or recalled unasked, or less than before
+	case 4: // grants or recalls credit unasked, or less than before
 		return a.make(wire.CreditLen, func(b []byte) {
 			wire.Credit{Flags: pick(a.rng, 0, wire.FlagRecall), Slot: own.Slot, Gen: own.Generation, Bytes: a.wild()}.Put(b)
 		})
-	case 5: // messages withdrawn that never were, with a refund
-		e.Tag, e.Token = a.wild(), e.Token|e.Number<<31 // of every second number: a call that its caller gives up
+	case 5: // withdraws messages that never existed, with a refund
+		// For every second number, the message is a call that its caller gives up.
+		e.Tag, e.Token = a.wild(), e.Token|e.Number<<31
 		return a.make(wire.WithdrawLen, func(b []byte) { wire.PutWithdraw(b, pick(a.rng, 0, a.id()), &e) })
-	case 6: // permissions for more than there is
+	case 6: // permissions for more than exists
 		return a.permissions()
-	case 7: // answers to what others have sent to others
+	case 7: // answers to messages between other NICs
 		return a.answers()
-	case 8: // a message in the name of another's process
+	case 8: // a message in the name of another NIC's process
 		return a.forged(n)
-	case 9: // memory that is not there
+	case 9: // memory that does not exist
 		m := a.remote()
 		if a.rng.IntN(2) == 0 {
 			return a.make(wire.GetLen, func(b []byte) { wire.PutGet(b, a.id()|1, a.wild(), &m) })
 		}
 		return a.make(wire.LongPutLen, func(b []byte) { wire.PutLongPut(b, a.id()|1, &m, min(a.wild(), m.Length)) })
-	case 10: // claims and ends of names, those of others too, and numbers that fall
+	// Claims and ends of names, including those of others, and decreasing numbers.
+	case 10:
 		return a.claim(own)
-	case 11, 12: // steps of a group that is others'
+	case 11, 12: // steps of a group to which it does not belong
 		return a.meddles()
 	default:
 		return a.make(wire.AcceptLen, func(b []byte) { wire.PutAccept(b, to.Slot, a.token()) })
 	}
 }
 
-// make is one record.
+// make returns one record.
 func (a *asylum) make(n int, put func(b []byte)) []wire.Record {
 	b := make([]byte, n)
 	put(b)
 	return []wire.Record{b}
 }
 
-// unpermitted is a short request, which may be permitted into staging soon, and pieces of it, or of an older one, that are too much.
+// unpermitted returns a short request, which may soon be permitted into staging. It also returns
+// pieces of this request, or of an older one, that exceed the permission.
 func (a *asylum) unpermitted(e wire.Envelope) (l []wire.Record) {
 	id := a.id() | 1
 	if a.rng.IntN(2) == 0 {
@@ -98,7 +101,7 @@ func (a *asylum) unpermitted(e wire.Envelope) (l []wire.Record) {
 	return l
 }
 
-// permissions are for fragments of a slot, in any of its first uses.
+// permissions returns permissions for fragments of a slot, in any of its first uses.
 func (a *asylum) permissions() (l []wire.Record) {
 	slot, limit := a.rng.IntN(4), a.wild()
 	for use := range 12 {
@@ -109,7 +112,8 @@ func (a *asylum) permissions() (l []wire.Record) {
 	return l
 }
 
-// answers refuse what a process may have under way to another, by the tokens that it has used of late.
+// answers refuses operations that a process may have in flight to another process. It uses the
+// tokens of recent operations.
 func (a *asylum) answers() (l []wire.Record) {
 	if len(a.heard) == 0 {
 		return nil
@@ -123,9 +127,9 @@ func (a *asylum) answers() (l []wire.Record) {
 	return l
 }
 
-// forged is a relay of a message that another NIC's process is said to have sent. It names a
-// session that the two NICs do not have, or the one that they have: a NIC that relays sees its
-// name.
+// forged returns a relay of a message in the name of another NIC's process. It names a session
+// that the two NICs do not have, or the session that they have: a NIC that relays sees the
+// session's name.
 func (a *asylum) forged(n int) []wire.Record {
 	i := a.rng.IntN(asylumSane)
 	from, to := a.slots[i], a.slots[(i+1)%asylumSane]
@@ -146,14 +150,16 @@ func (a *asylum) forged(n int) []wire.Record {
 	})
 }
 
-// claim says something of a name: that a process of the bad NIC has just taken it, or has lost it.
+// claim returns a record about a name: a process of the bad NIC has just taken the name, or has
+// lost it.
 func (a *asylum) claim(own weft.Address) []wire.Record {
-	const length = 48 // internal/names/record.go
+	const length = 48 // see internal/names/record.go
 	return a.make(wire.RecordLen+length, func(b []byte) {
 		wire.PutTable(b, length)
 		b = b[wire.RecordLen:]
 		b[0] = pick[byte](a.rng, 1, 2, 3, 4, 9, 10)
-		for i, age := 0, pick[uint64](a.rng, 0, 1e6, 1e9, 1e15, 1<<62, 1<<63-1, 1<<63, 1<<64-1); i < 8; i++ { // true or not
+		// The age may be true or false.
+		for i, age := 0, pick[uint64](a.rng, 0, 1e6, 1e9, 1e15, 1<<62, 1<<63-1, 1<<63, 1<<64-1); i < 8; i++ {
 			b[8+i] = byte(age >> (8 * i))
 		}
 		b[2], b[4] = byte(own.Slot)+byte(a.rng.IntN(4)), byte(a.rng.IntN(4))

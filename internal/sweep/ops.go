@@ -8,15 +8,15 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// The workload's operations, in terms of the process half.
+// This file holds the workload's operations, in terms of the process half.
 
-// op is an operation under way, or one that was over at once.
+// op is an operation in flight, or one that was already done when it began.
 type op struct {
 	*proc.Op
 	got got // if Op is nil
 }
 
-// got is what a receive has brought.
+// got is the result of a receive.
 type got struct {
 	from string
 	tag  uint64
@@ -33,7 +33,8 @@ func nameOf(s string) vni.Name {
 	return n
 }
 
-// wait waits for the operation's end. If ctx ends first, the operation is cancelled, and how it ends then is what counts.
+// wait waits for the operation's end. If ctx ends first, wait cancels the operation, and returns
+// the outcome after that.
 func (o *op) wait(ctx context.Context) (got, error) {
 	if o.Op == nil {
 		return o.got, nil
@@ -51,7 +52,7 @@ func (o *op) wait(ctx context.Context) (got, error) {
 	return got{m.From.String(), m.Tag, m.Len, m.Full, m}, err
 }
 
-// retry begins an operation, again and again while all contexts are taken.
+// retry begins an operation. While all contexts are taken, it tries again.
 func (lf *life) retry(begin func() (*proc.Op, error)) (*op, error) {
 	for {
 		o, err := begin()
@@ -66,7 +67,8 @@ func (lf *life) retry(begin func() (*proc.Op, error)) (*op, error) {
 }
 
 func (lf *life) startSend(m *message, parts [][]byte, posted func()) (*op, error) {
-	if to := nameOf(m.to); !m.accept && lf.half.Post(&to, m.tag, parts) { // over links that lose nothing alone
+	// Post works only over links that lose nothing.
+	if to := nameOf(m.to); !m.accept && lf.half.Post(&to, m.tag, parts) {
 		posted()
 		return new(op), nil
 	}
@@ -85,7 +87,8 @@ func (lf *life) startSend(m *message, parts [][]byte, posted func()) (*op, error
 
 func (lf *life) startReceive(r *receive, buf []byte) (*op, error) {
 	from := source(r.from)
-	if m := lf.half.Meet(&from.Name, match(r), buf); m.From != nil { // likewise
+	// Meet works only over links that lose nothing.
+	if m := lf.half.Meet(&from.Name, match(r), buf); m.From != nil {
 		r.number, r.posted = lf.received, lf.now()
 		lf.received++
 		who, full := m.From, uint64(m.Len)
@@ -126,7 +129,7 @@ func (lf *life) alloc() error {
 	return nil
 }
 
-// watch reads what the NIC tells about others.
+// watch reads the events that the NIC reports about others.
 func (lf *life) watch() error {
 	for !lf.ended && lf.w.phase != closing {
 		ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), watchTime)
@@ -152,5 +155,5 @@ func eventName(e vni.Event) string {
 	return ""
 }
 
-// isNICGone reports whether an error says that the process's own NIC serves it no more.
+// isNICGone reports whether an error means that the process's own NIC no longer serves it.
 func isNICGone(err error) bool { return errors.Is(err, proc.ErrNICGone) }

@@ -12,12 +12,12 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// plan is everything about a run that its seed decides beforehand.
+// plan holds everything about a run that its seed decides beforehand.
 type plan struct {
 	seed     uint64
 	nics     int
 	procs    int
-	messages int // to be sent by all processes together
+	messages int // number that all processes send together
 	puts     int
 	gets     int
 
@@ -27,24 +27,25 @@ type plan struct {
 	acts   []act
 
 	unreachableAfter time.Duration
-	think            time.Duration // between two operations of one function, on average
-	cancel           float64       // operations with a deadline
-	accept           float64       // messages sent by SendDelivered
-	local            float64       // messages within one NIC
-	named            float64       // receives from a named source
-	tagged           float64       // receives for one tag
-	lazy             float64       // receives that come only after a pause, so that messages are unexpected
-	flight           int           // sends that one function has under way
-	dropped          float64       // frames thrown away by rel's own hook
-	large            float64       // messages longer than 16 KiB
+	think            time.Duration // mean time between two operations of one function
+	cancel           float64       // share of operations with a deadline
+	accept           float64       // share of messages sent by SendDelivered
+	local            float64       // share of messages within one NIC
+	named            float64       // share of receives from a named source
+	tagged           float64       // share of receives for one tag
+	// Share of receives after a pause, so that messages are unexpected.
+	lazy    float64
+	flight  int     // sends that one function has in flight
+	dropped float64 // share of frames dropped by rel's own hook
+	large   float64 // share of messages longer than 16 KiB
 }
 
-// act is something that is done to the fabric when a part of the messages has been sent.
+// act is an event of the fabric that happens after a given number of messages has been sent.
 type act struct {
-	after   int // messages
+	after   int // messages sent before
 	kind    actKind
 	lasting time.Duration
-	longest int  // of actNarrow: frame, in bytes
+	longest int  // of actNarrow: longest frame, in bytes
 	stops   bool // of actCut: the NIC vanishes
 }
 
@@ -58,13 +59,15 @@ const (
 	actKill
 	actHostile
 	actCut
-	actNarrow // some paths carry less, for lasting or, if that is 0, for good; no operation may fail of it
+	// Some paths carry shorter frames, for lasting or, if that is 0, until the end. No operation
+	// may fail because of it.
+	actNarrow
 )
 
 // pick draws one of some values.
 func pick[T any](rng *rand.Rand, values ...T) T { return values[rng.IntN(len(values))] }
 
-// maxEvents is far more than any run needs: a run that reaches it does not come to its end.
+// maxEvents is far more than any run needs. A run that reaches it would never end.
 const maxEvents = 20_000_000
 
 func newPlan(seed uint64) *plan {
@@ -107,9 +110,11 @@ func newPlan(seed uint64) *plan {
 		CreditBytes:  pick(rng, 0, 16<<10, 4<<10, -1),
 		IdlePolls:    pick(rng, 2, 8, 32),
 		RelaySaves:   pick(rng, 0, -1, -1),
-		MaxProcesses: (p.procs+p.nics-1)/p.nics + pick(rng, 0, 1, 10), // few slots are soon used again
+		// With few slots, they are soon reused.
+		MaxProcesses: (p.procs+p.nics-1)/p.nics + pick(rng, 0, 1, 10),
 	}
-	p.flight = min(p.flight, p.hooks.Geometry.Contexts/4) // two senders, and PUT and GET, must all find contexts
+	// Two senders, and PUT and GET, must all find contexts.
+	p.flight = min(p.flight, p.hooks.Geometry.Contexts/4)
 	p.hooks.Pool = p.hooks.Geometry.PoolPages > 0
 	if !p.link.Reliable {
 		p.drawFaults(rng)
@@ -131,7 +136,7 @@ func geometry(rng *rand.Rand) vni.Geometry {
 	return g
 }
 
-// drawFaults makes most networks somewhat bad, some very bad, and some good.
+// drawFaults makes most networks slightly bad, some very bad, and some good.
 func (p *plan) drawFaults(rng *rand.Rand) {
 	rate := func(most float64) float64 {
 		return most * pick(rng, 0, 0, 0.01, 0.1, 0.3, 1)
@@ -146,14 +151,15 @@ func (p *plan) drawFaults(rng *rand.Rand) {
 		Delay:     rate(0.003),
 		DelayMax:  pick(rng, time.Millisecond, 20*time.Millisecond, 100*time.Millisecond),
 	}
-	if rng.IntN(8) == 0 { // the hooks inside of rel
+	if rng.IntN(8) == 0 { // the hooks inside rel
 		fails := func(p float64) func() bool { return func() bool { return rng.Float64() < p } }
 		p.dropped = 0.01
 		p.hooks.Faults = rel.Faults{DropReceived: fails(p.dropped), FailAck: fails(0.1), FailResend: fails(0.1)}
 	}
 }
 
-// drawActs plans what is done to the fabric. One run in four is spared, so that every failure in it is a violation.
+// drawActs plans the acts of the run. One run in four is spared, so that every failure in it is a
+// violation.
 func (p *plan) drawActs(rng *rand.Rand) {
 	if rng.IntN(4) == 0 {
 		return
@@ -181,7 +187,8 @@ func (p *plan) drawActs(rng *rand.Rand) {
 	}
 }
 
-// drawNarrow has some paths of every third fabric carry less than both their ends take, from the start or from some time on.
+// drawNarrow makes some paths of every third fabric carry shorter frames than both ends accept,
+// from the start or from a later time.
 func (p *plan) drawNarrow(rng *rand.Rand) {
 	if rng.IntN(3) > 0 {
 		return
@@ -193,7 +200,7 @@ func (p *plan) drawNarrow(rng *rand.Rand) {
 	}
 }
 
-// calm reports whether nothing is done to the fabric from which an operation could fail.
+// calm reports whether the plan has no act that could make an operation fail.
 func (p *plan) calm() bool {
 	return !slices.ContainsFunc(p.acts, func(a act) bool { return a.kind != actNarrow })
 }

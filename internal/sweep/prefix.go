@@ -7,14 +7,16 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// Within one session of two NICs, what a process receives from another is a prefix of what that one sent, less the sends that
-// failed (decision 6). The session of a message is the one that its sender's NIC had when the message was posted, if it had
-// the same one when the sending ended; otherwise nothing is known of it.
+// Within one session of two NICs, a process receives from another process a prefix of what that
+// process sent, without the failed sends (decision 6). The session of a message is the session
+// that its sender's NIC had when the message was posted, if it was the same when the send ended.
+// Otherwise the session is unknown.
 
 // homeSession stands for the session of two processes of one NIC.
 const homeSession uint32 = 1<<32 - 1
 
-// session is the present session from the NIC of a life to that of a name, as the first has it; 0 if there is none.
+// session returns the present session from the NIC of a life to the NIC of a name, as the first
+// NIC knows it. It is 0 if there is none.
 func (w *world) session(lf *life, to string) uint32 {
 	if w.homes[to] == lf.host {
 		return homeSession
@@ -25,8 +27,8 @@ func (w *world) session(lf *life, to string) uint32 {
 	return 0
 }
 
-// leaves notes whether a message whose sending has ended, or will not be heard of any more, surely travelled in the session in
-// which it was posted.
+// leaves notes whether a message certainly travelled in the session in which it was posted. Its
+// send has ended, or will never report its end.
 func (l *ledger) leaves(m *message) {
 	if !l.travels(m) {
 		m.session = 0
@@ -38,14 +40,15 @@ func (l *ledger) travels(m *message) bool {
 	return l.session == nil || l.session(m.from, m.to) == m.session
 }
 
-// precedes reports whether m was surely sent before b, to the same process.
+// precedes reports whether m was certainly sent before b, to the same process.
 func (m *message) precedes(b *message) bool {
 	sure := !m.unordered && !b.unordered && m.number < b.number
 	return sure || m.outcome == succeeded && m.ended < b.posted
 }
 
-// auditHoles looks for messages that were sent without error and never came, though a later one of the same session did. Only
-// a receiver that lived until the end has taken in all that came.
+// auditHoles looks for messages that were sent without error and never arrived, although a later
+// message of the same session did. Only a receiver that lived until the end has received
+// everything that arrived.
 func (l *ledger) auditHoles(living map[string]*life) {
 	type pair struct {
 		from *life
@@ -72,14 +75,14 @@ func (l *ledger) auditHoles(living map[string]*life) {
 	}
 }
 
-// heard is what a life has received from a host of late.
+// heard records what a life has recently received from a host.
 type heard struct {
 	session uint32
-	posted  time.Duration // of the newest of its messages
+	posted  time.Duration // time at which the newest of its messages was posted
 }
 
-// hears holds the session of a message that has come against the events that its receiver can read by now: that of the end of
-// an earlier session must be among them.
+// hears compares the session of an arrived message with the events that its receiver can read by
+// now. They must include the event about the end of an earlier session.
 func (l *ledger) hears(to *life, m *message) {
 	h, known := to.heard[m.from.host]
 	switch {
@@ -87,7 +90,7 @@ func (l *ledger) hears(to *life, m *message) {
 		return
 	case !known || h.session == m.session:
 		h.posted = max(h.posted, m.posted)
-	case m.posted < h.posted: // it has come late, in an earlier session
+	case m.posted < h.posted: // it arrived late, from an earlier session
 		return
 	default:
 		if to.missed == 0 && !to.toldSince(m.from.host, h.posted) {
@@ -99,7 +102,7 @@ func (l *ledger) hears(to *life, m *message) {
 	to.heard[m.from.host] = h
 }
 
-// toldSince reports whether a life has been told of the loss of a host since then.
+// toldSince reports whether a life has learned of the loss of a host since the given time.
 func (lf *life) toldSince(host int, since time.Duration) bool {
 	for _, e := range lf.events {
 		if e.host == host && e.name == "" && e.at >= since {
@@ -112,7 +115,7 @@ func (lf *life) toldSince(host int, since time.Duration) bool {
 // catchUp reads the events that a life can read without waiting.
 func (lf *life) catchUp() {
 	for {
-		e, missed, ok, _ := lf.half.PollEvent() // an error is the watcher's to report
+		e, missed, ok, _ := lf.half.PollEvent() // the watcher reports an error
 		lf.missed += missed
 		if !ok {
 			return

@@ -29,27 +29,32 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// workshop is a small fabric beside the one of a run: three NICs with programs in them, and processes that send to those.
+// workshop is a small fabric in addition to the fabric of a run: three NICs with programs in
+// them, and processes that send to these programs.
 //
-//	senders ── numbered messages ──► echo of some NIC ── half of them again ──► echo of another: each shows the number once
+//	senders ── numbered messages ──► echo on some NIC ── half of them again ──► echo on another NIC:
+//	                                                   each shows the number once
 //	        ── numbered datagrams ──► drip, which is resident: shows each number at most once
-//	        ── even, odd, broken ──► filter ──► guarded: only even ones come
-//	tinkerer: replaces the counter and the filter, takes versions of the counter back that others unload meanwhile, replaces programs by
-//	          name that have another number on each NIC, loads what never ends and a second filter, transfers beyond a segment, kills a
-//	          NIC that has prepared what is to go into all, takes the filter away
+//	        ── even, odd, broken ──► filter ──► guarded: gets only the even ones
+//	tinkerer: replaces the counter and the filter; restores versions of the counter that others
+//	          unload meanwhile; replaces programs, by a name, that have another number on each NIC;
+//	          loads endless programs and a second filter; transfers beyond a segment; kills a NIC that
+//	          has prepared a program for all NICs; removes the filter
 //
-// In the end each message has been handled once, or its NIC has died; the counter has counted on; what never ends was stopped; and the
-// room that one NIC has in another is what the other knows to be taken.
+// In the end each message has been handled once, or its NIC has died. The counter has kept its
+// count. Endless programs were stopped. The room that one NIC occupies on another NIC, by its own
+// count, is the room that the other NIC counts as taken.
 type workshop struct {
-	f       *sim.Fabric
-	rng     *rand.Rand
-	sent    map[int64]int // host that shall show a number; those for a NIC that has died are not asked for
+	f   *sim.Fabric
+	rng *rand.Rand
+	// The host that must show a number. Numbers for a NIC that has died are not expected.
+	sent    map[int64]int
 	known   map[int64]bool
 	next    int64
 	senders int
-	even    map[int64]bool // numbers that the guarded process was sent and shall get
+	even    map[int64]bool // numbers that the guarded process was sent and must get
 	got     map[int64]bool
-	open    bool // no filter
+	open    bool // there is no filter
 	costs   map[*nic.Engine]uint64
 	worked  uint64
 	found   []string
@@ -66,7 +71,7 @@ const (
 	mortal          = 2 // host whose NIC dies
 )
 
-var guardedName, _ = vni.ParseName("guarded/0") // which is one
+var guardedName, _ = vni.ParseName("guarded/0") // a valid name
 
 var workshopSources = map[string]string{
 	"echo": `PROGRAM echo: VAR i, sum; TRIGGERS 1, 2;
@@ -108,7 +113,8 @@ MESSAGE 1: BEGIN DELIVER v[0] OFFSET 0 INTO 5 LEN 512; DISPLAY 1; DELIVER v[0] O
 	"lonely": `PROGRAM lonely: TRIGGERS 1; BEGIN END; MESSAGE 1: BEGIN END; END;`,
 }
 
-// workshopModules are the compiled sources. Every start of weft would compile them otherwise.
+// workshopModules holds the compiled sources. They are compiled lazily: otherwise every start of
+// weft would compile them.
 var workshopModules = sync.OnceValue(func() map[string]*prog.Module {
 	all := make(map[string]*prog.Module)
 	for name, source := range workshopSources {
@@ -121,7 +127,7 @@ var workshopModules = sync.OnceValue(func() map[string]*prog.Module {
 	return all
 })
 
-// runWorkshop makes the workshop of a seed. It returns how many messages were handled, besides.
+// runWorkshop runs the workshop of a seed. It also returns the number of handled messages.
 func runWorkshop(seed uint64, d mutate.Defect) (violations []string, handled uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x776f726b))
 	w := &workshop{rng: rng, sent: map[int64]int{}, known: map[int64]bool{}, even: map[int64]bool{}, got: map[int64]bool{}, costs: map[*nic.Engine]uint64{}}
@@ -166,7 +172,7 @@ func (w *workshop) violate(format string, args ...any) {
 	}
 }
 
-// table is the programs of a host, nil while its NIC is not there.
+// table returns the programs of a host, or nil while its NIC is stopped.
 func (w *workshop) table(host int) *program.Table {
 	if e := simulated.Engine(w.f, host); e != nil {
 		return e.Programs()
@@ -184,7 +190,7 @@ func (w *workshop) load(host int, name string, s program.Spec) (vm.ID, bool) {
 	return id, kept
 }
 
-// metered holds what programs have executed in one poll against what they may.
+// metered compares the instructions that programs have executed in one poll with their budget.
 func (w *workshop) metered(e *nic.Engine) error {
 	sum := uint64(0)
 	for _, p := range e.Programs().List() {
@@ -198,7 +204,8 @@ func (w *workshop) metered(e *nic.Engine) error {
 	return nil
 }
 
-// packet makes a numbered message for the echo of a host, of n words more than the number and the sum of the others.
+// packet makes a numbered message for the echo of a host. It has n words in addition to the
+// number and the sum of the words.
 func (w *workshop) packet(n int, rng *rand.Rand, host int) (number int64, message []byte) {
 	w.next++
 	b := make([]byte, 16+8*n)
@@ -214,21 +221,22 @@ func (w *workshop) packet(n int, rng *rand.Rand, host int) (number int64, messag
 	return w.next, b
 }
 
-// send is a process that sends to echoes, the counter, and the guarded process.
+// send is the function of a process that sends to echoes, the counter, and the guarded process.
 func (w *workshop) send(p *sim.Process, host int, rng *rand.Rand) error {
 	defer func() { w.senders-- }()
 	ctx := context.Background()
 	for range 60 {
 		to := rng.IntN(3)
-		var number int64 // of the message, if it is one for an echo: others are sent while this one is
+		// Number of the message, if it goes to an echo. Other messages are sent concurrently.
+		var number int64
 		var message []byte
 		var err error
 		switch rng.IntN(6) {
-		case 0, 1: // at once
+		case 0, 1: // directly
 			n := pick(rng, 0, rng.IntN(60), rng.IntN(700), (prog.MaxMessage-16)/8)
 			number, message = w.packet(n, rng, to)
 			err = simulated.Half(p).SendProgram(ctx, nicID(to), uint32(echoID), 1, rng.IntN(2) == 0, message)
-		case 2: // by way of another
+		case 2: // by way of another NIC
 			on := rng.IntN(3)
 			head := binary.LittleEndian.AppendUint64(nil, nicID(on))
 			number, message = w.packet(rng.IntN(300), rng, on)
@@ -238,7 +246,7 @@ func (w *workshop) send(p *sim.Process, host int, rng *rand.Rand) error {
 			}
 		case 3:
 			err = simulated.Half(p).SendProgram(ctx, nicID(0), uint32(counterID), 1, true)
-		case 4: // to a resident program: reliably only if the outcome is asked for
+		case 4: // to a resident program: reliable only if the sender asks for the outcome
 			asks := rng.IntN(4) == 0
 			number, message = w.packet(pick(rng, rng.IntN(60), rng.IntN(700)), rng, to)
 			err = simulated.Half(p).SendProgram(ctx, nicID(to), uint32(dripID), 1, asks, message)
@@ -262,7 +270,8 @@ func (w *workshop) send(p *sim.Process, host int, rng *rand.Rand) error {
 	return nil
 }
 
-// sendGuarded sends the guarded process a message that its filter passes, drops, or fails of.
+// sendGuarded sends the guarded process a message. Its filter passes the message, drops it, or
+// fails.
 func (w *workshop) sendGuarded(ctx context.Context, p *sim.Process, rng *rand.Rand) error {
 	w.next++
 	n, number := 16+rng.IntN(1000), w.next
@@ -271,7 +280,7 @@ func (w *workshop) sendGuarded(ctx context.Context, p *sim.Process, rng *rand.Ra
 	}
 	b := make([]byte, n)
 	binary.LittleEndian.PutUint64(b, uint64(number))
-	b[8] = byte(rng.IntN(3)) // of 0, the filter fails
+	b[8] = byte(rng.IntN(3)) // if 0, the filter fails
 	passes := number%2 == 0 && b[8] != 0
 	if passes && p.Host() != mortal {
 		w.even[number] = true
@@ -293,7 +302,7 @@ func (w *workshop) sendGuarded(ctx context.Context, p *sim.Process, rng *rand.Ra
 	return unfiltered(err)
 }
 
-// unfiltered is an error that is not the filter's verdict.
+// unfiltered returns an error unless it is the filter's verdict.
 func unfiltered(err error) error {
 	if errors.Is(err, weft.ErrFiltered) {
 		return nil
@@ -301,7 +310,7 @@ func unfiltered(err error) error {
 	return err
 }
 
-// receive is the guarded process.
+// receive is the function of the guarded process.
 func (w *workshop) receive(p *sim.Process) error {
 	buf := make([]byte, 16<<10)
 	for {
@@ -323,9 +332,10 @@ func (w *workshop) receive(p *sim.Process) error {
 	}
 }
 
-// tinker changes programs while messages are under way, and takes stock when none are.
+// tinker changes programs while messages are in flight, and takes stock when none are.
 func (w *workshop) tinker(p *sim.Process) error {
-	if _, err := p.WaitName(context.Background(), weft.Name{App: "guarded"}); err != nil { // which the NIC that dies may have to confirm
+	// The NIC that dies may have to confirm the name.
+	if _, err := p.WaitName(context.Background(), weft.Name{App: "guarded"}); err != nil {
 		return err
 	}
 	w.replaceCounter(p)
@@ -351,8 +361,8 @@ func (w *workshop) tinker(p *sim.Process) error {
 	return nil
 }
 
-// replaceCounter replaces the counter some times: it counts on. Then it replaces it by one with another layout, which begins anew, and
-// takes that back.
+// replaceCounter replaces the counter several times, and it keeps its count. Then it replaces the
+// counter by one with another layout, which restarts the count, and undoes this.
 func (w *workshop) replaceCounter(p *sim.Process) {
 	for range 3 {
 		p.Runtime().Sleep(context.Background(), 2*time.Millisecond)
@@ -373,8 +383,10 @@ func (w *workshop) replaceCounter(p *sim.Process) {
 	}
 }
 
-// secondFilter tries to put a filter that passes everything before the guarded process, beside the one that is there, and replaces that by
-// itself, with and without the name of the process. What is not to pass must not pass meanwhile: the guarded process sees to that.
+// secondFilter tries to add a filter that passes everything in front of the guarded process, in
+// addition to the existing filter. It also replaces the existing filter by itself, with and
+// without the name of the process. Messages that must not pass must not pass meanwhile: the
+// guarded process checks this.
 func (w *workshop) secondFilter(p *sim.Process) {
 	sieve := program.Spec{Module: workshopModules()["sieve"], ID: sieveID, Start: true, Guards: guardedName, Trigger: 1}
 	if _, _, err := w.table(guarded).Load(sieve); !errors.Is(err, program.ErrGuarded) {
@@ -389,8 +401,9 @@ func (w *workshop) secondFilter(p *sim.Process) {
 
 var errDead = errors.New("its NIC is not there")
 
-// everywhere puts a program into all NICs, in one of them in the place of the counter, while messages go on. One NIC dies when all have prepared it: it
-// is named, and the others are as before.
+// everywhere loads a program into all NICs while messages are in flight. On one NIC the program
+// replaces the counter. One NIC dies after all have prepared the program: the error names this
+// NIC, and the others are unchanged.
 func (w *workshop) everywhere(p *sim.Process) {
 	client, nics, _ := w.fabricClient(p, func(do string) {
 		if do == ctl.ProgramCommit {
@@ -411,7 +424,7 @@ func (w *workshop) everywhere(p *sim.Process) {
 	}
 }
 
-// endless loads programs that never end by themselves. Each is stopped for its reason.
+// endless loads programs that never end by themselves. Each is stopped for its own reason.
 func (w *workshop) endless(p *sim.Process) {
 	ids := map[string]vm.ID{}
 	for _, name := range []string{"spin", "again", "flood"} {
@@ -427,7 +440,7 @@ func (w *workshop) endless(p *sim.Process) {
 	for name, want := range map[string]vm.Cause{"spin": vm.OutOfBudget, "again": vm.Recursion, "flood": vm.Flood} {
 		info, _ := w.table(0).Info(ids[name])
 		if name == "flood" && info.LastAbort == vm.OutOfBudget || name == "flood" && info.LastAbort == vm.SendRefused {
-			want = info.LastAbort // each end of it is one by a budget
+			want = info.LastAbort // each of its ends is an exhausted budget
 		}
 		if info.Running && name != "flood" || info.LastAbort != want {
 			w.violate("%s was to be stopped for %v: running %v, last abort %v after %d activations", name, want, info.Running, info.LastAbort, info.Profile.Activations)
@@ -438,7 +451,7 @@ func (w *workshop) endless(p *sim.Process) {
 	}
 }
 
-// transfers has a program deliver into a segment, and beyond.
+// transfers makes a program deliver into a segment, and beyond its end.
 func (w *workshop) transfers(p *sim.Process) {
 	mem := vni.AlignedBytes(512 + program.SegmentTail)
 	t := w.table(0)
@@ -462,7 +475,8 @@ func (w *workshop) transfers(p *sim.Process) {
 	}
 }
 
-// finder sends to a program that was only in the NIC that has died: nothing is known of it any more.
+// finder sends to a program that was only on the NIC that has died. The fabric must no longer
+// know it.
 func (w *workshop) finder(p *sim.Process) {
 	id, _ := w.load(0, "finder", program.Spec{Start: true})
 	nic := binary.LittleEndian.AppendUint64(nil, nicID(mortal))
@@ -471,7 +485,7 @@ func (w *workshop) finder(p *sim.Process) {
 	}
 }
 
-// unguard takes the filter away: then every message comes.
+// unguard removes the filter. Afterwards every message arrives.
 func (w *workshop) unguard(p *sim.Process) {
 	for n := range w.even {
 		if !w.got[n] {
@@ -483,7 +497,7 @@ func (w *workshop) unguard(p *sim.Process) {
 		w.violate("%v", err)
 	}
 	simulated.Turn(w.f, guarded)
-	w.next += 1 + w.next%2 // odd
+	w.next += 1 + w.next%2 // an odd number
 	number := w.next
 	b := binary.LittleEndian.AppendUint64(nil, uint64(number))
 	ctx, cancel := p.Runtime().WithTimeout(context.Background(), 10*time.Second)
@@ -497,7 +511,7 @@ func (w *workshop) unguard(p *sim.Process) {
 	}
 }
 
-// takeStock holds what the programs show against what was sent, when nothing is under way.
+// takeStock compares what the programs show with what was sent, when nothing is in flight.
 func (w *workshop) takeStock() {
 	shown := map[int64]bool{}
 	for host := range 3 {
@@ -523,7 +537,7 @@ func (w *workshop) takeStock() {
 			w.worked += info.Profile.Activations
 		}
 		for _, leak := range simulated.Engine(w.f, host).Leaks() {
-			if !strings.Contains(leak, "guarded/0") { // which goes on to receive
+			if !strings.Contains(leak, "guarded/0") { // it continues to receive
 				w.violate("host %d: %s", host, leak)
 			}
 		}
@@ -540,7 +554,8 @@ func (w *workshop) takeStock() {
 	w.compareRoom()
 }
 
-// compareRoom holds what each NIC believes to be taken in another against what that knows.
+// compareRoom compares the room that each NIC believes to occupy on another NIC with the count of
+// that NIC.
 func (w *workshop) compareRoom() {
 	for from := range 2 {
 		taken, _ := w.table(from).Room(nicID(1 - from))
@@ -551,7 +566,7 @@ func (w *workshop) compareRoom() {
 	}
 }
 
-// lie has host 0 send the beginnings of more messages than host 1 has room for.
+// lie makes host 0 send the beginnings of more messages than host 1 has room for.
 func (w *workshop) lie(p *sim.Process) {
 	for id := range uint32(40) {
 		b := make([]byte, wire.ProgramLen+100)

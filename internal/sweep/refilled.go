@@ -8,9 +8,9 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// Blocking forms of processes that stage: their memory is described while they go on, if it has many pieces or is longer
-// than the pool has room for. A blocking form may wait for a context before it is posted, so the order of their messages is
-// not judged.
+// The blocking forms of processes that stage describe their memory while they run, if it has many
+// pieces or is longer than the pool has room for. A blocking form may wait for a context before
+// it is posted, so the order of these messages is not judged.
 
 // sendWaiting sends a long message and waits for it.
 func (lf *life) sendWaiting(rng *rand.Rand) error {
@@ -48,7 +48,7 @@ func (lf *life) sendWaiting(rng *rand.Rand) error {
 	return lf.excuse(err)
 }
 
-// scatter cuts a message into pieces that lie in no order in mem.
+// scatter cuts a message into pieces that lie in random order in mem.
 func scatter(rng *rand.Rand, b, mem []byte) (pieces [][]byte) {
 	for at := 0; at < len(b); {
 		n := min(1+rng.IntN(20_000), len(b)-at)

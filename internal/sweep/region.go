@@ -7,20 +7,20 @@ import (
 	"github.com/weftnet/weft/internal/proc"
 )
 
-// A life's region, to which others PUT and from which they GET:
+// A life's region. Other lives PUT into it and GET from it:
 //
 //	0                 readBytes                       readBytes + writeBytes
 //	├─────────────────┼────────────────────────────────┤
 //	│ noise, for GET  │ free, for PUT                  │
 //	└─────────────────┴────────────────────────────────┘
 //
-// shadow has what the second part must hold, as far as that is certain.
+// shadow holds the certain contents of the second part.
 type region struct {
 	own    *proc.Region
 	mem    []byte
-	base   uint64 // the id whose noise the first part holds
+	base   uint64 // the id of the noise in the first part
 	shadow []byte
-	busy   []span // PUTs under way, and those of which it is not known how far they came
+	busy   []span // PUTs in flight, and PUTs whose extent is not known
 }
 
 type span struct{ from, to int }
@@ -28,7 +28,7 @@ type span struct{ from, to int }
 const (
 	readBytes  = 64 << 10
 	writeBytes = 128 << 10
-	mostMoved  = 48 << 10 // bytes of one PUT or GET
+	mostMoved  = 48 << 10 // maximum bytes of one PUT or GET
 )
 
 func newRegion(own *proc.Region, mem []byte, base uint64) *region {
@@ -37,7 +37,7 @@ func newRegion(own *proc.Region, mem []byte, base uint64) *region {
 	return r
 }
 
-// reserve finds room for a PUT of n bytes that no other writes.
+// reserve finds room for a PUT of n bytes that no other PUT writes.
 func (r *region) reserve(rng *rand.Rand, n int) (s span, ok bool) {
 	for range 4 {
 		s.from = rng.IntN(writeBytes - n)
@@ -59,7 +59,7 @@ func (r *region) isBusy(s span) bool {
 	return false
 }
 
-// written notes that a PUT has succeeded, and says what is wrong if its bytes are not there now.
+// written notes that a PUT has succeeded, and reports an error if its bytes are not there now.
 func (r *region) written(s span, data []byte) error {
 	copy(r.shadow[s.from:s.to], data)
 	for i, b := range r.busy {
@@ -74,7 +74,7 @@ func (r *region) written(s span, data []byte) error {
 	return nil
 }
 
-// check says what is wrong with the region when nothing is under way: bytes that were never put.
+// check reports bytes of the region that were never PUT, when nothing is in flight.
 func (r *region) check() error {
 	if i := mismatch(cut(r.base, 0, readBytes), r.mem); i < readBytes {
 		return fmt.Errorf("byte %d, which no process may write, has changed", i)

@@ -11,13 +11,15 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// What the bad NIC does besides uttering records: it is cut off in the middle, so that its sessions end, and sends the frames of those again
-// in the next; it answers claims that others are asked to confirm; and it speaks in a group that its processes are not in.
+// In addition to nonsense records, the bad NIC does the following. It is cut off during the run,
+// so that its sessions end, and sends their frames again in the next sessions. It answers claims
+// that other NICs are asked to confirm. It sends steps of a group to which its processes do not
+// belong.
 
 const (
 	asylumUnreachable = 40 * time.Millisecond
 	asylumKept        = 200 // frames of the first sessions
-	asylumRounds      = 40  // of the group
+	asylumRounds      = 40  // rounds of the group
 	asylumClaims      = 8
 )
 
@@ -34,7 +36,7 @@ func (a *asylum) tap(from, to int, frame []byte) {
 	}
 }
 
-// relapse cuts the bad NIC off until its sessions are over, and has it come back.
+// relapse cuts the bad NIC off until its sessions are over, and then reconnects it.
 func (a *asylum) relapse(p *sim.Process) {
 	heal := a.f.Partition(asylumMad)
 	before := a.sessions()
@@ -49,7 +51,7 @@ func (a *asylum) relapse(p *sim.Process) {
 	a.relapsed, a.present = true, a.sessions()
 }
 
-// sessions are those of the sane NICs with the bad one.
+// sessions returns the sessions of the sane NICs with the bad NIC.
 func (a *asylum) sessions() (s [asylumMad]uint32) {
 	for host := range s {
 		s[host] = simulated.Engine(a.f, host).Session(nicID(asylumMad))
@@ -57,7 +59,7 @@ func (a *asylum) sessions() (s [asylumMad]uint32) {
 	return s
 }
 
-// repeat sends some frames of the first sessions once more.
+// repeat sends some frames of the first sessions again.
 func (a *asylum) repeat() {
 	for range 4 {
 		if len(a.frames) > 0 {
@@ -67,7 +69,7 @@ func (a *asylum) repeat() {
 	}
 }
 
-// stale is how many frames without a session the sane NICs have refused.
+// stale returns the number of frames without a session that the sane NICs have refused.
 func (a *asylum) stale() (n uint64) {
 	for host := range asylumMad {
 		n += simulated.Engine(a.f, host).Transport().NoSession
@@ -75,7 +77,8 @@ func (a *asylum) stale() (n uint64) {
 	return n
 }
 
-// claims has two processes of sane NICs claim one name, again and again, while the bad one answers for a home that it is not.
+// claims makes two processes of sane NICs claim the same names, one name after another, while the
+// bad NIC answers in place of their home.
 func (a *asylum) claims(p *sim.Process) error {
 	for n := range asylumClaims {
 		name := weft.Name{App: "late", Index: uint32(n)}
@@ -114,7 +117,7 @@ func (a *asylum) meddle() {
 			if q.Name.String()[:4] != "late" {
 				continue
 			}
-			r := a.make(wire.RecordLen+24, func(b []byte) { // internal/names/record.go
+			r := a.make(wire.RecordLen+24, func(b []byte) { // see internal/names/record.go
 				wire.PutTable(b, 24)
 				b = b[wire.RecordLen:]
 				b[0], b[1] = 10, byte(a.rng.IntN(2))
@@ -132,7 +135,7 @@ func (a *asylum) meddle() {
 	simulated.Turn(a.f, asylumMad)
 }
 
-// gather has the sane processes work together in a group of their own.
+// gather makes the sane processes work together in their own group.
 func (a *asylum) gather(p *sim.Process, g *weft.Group, i int) error {
 	for n := range asylumRounds {
 		if n == asylumRounds/2 {
@@ -157,7 +160,8 @@ func (a *asylum) awaitRelapse(p *sim.Process) {
 	}
 }
 
-// meddles makes signals and pieces of operations of a group, whose numbers fall, and rise beyond all that there are.
+// meddles makes signals and pieces of operations of a group. Their numbers decrease, and exceed
+// all existing numbers.
 func (a *asylum) meddles() []wire.Record {
 	h := wire.GroupHeader{Group: uint32(1 + a.rng.IntN(4)), Epoch: uint32(pick(a.rng, 0, 0, 0, 1)), Rank: uint32(pick(a.rng, 0, 1, 2, 3, 4, 1<<31)),
 		Operation: pick(a.rng, 0, 1, uint32(a.round), uint32(a.round)+1, uint32(a.round)+2, uint32(a.round)-3, 1000, 1<<31, 1<<32-1)}

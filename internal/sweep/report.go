@@ -9,25 +9,25 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Totals are the figures of one run or of many together.
+// Totals holds the figures of one run or of many runs together.
 type Totals struct {
 	Seeds           uint64 `json:"seeds"`
 	NICs            uint64 `json:"nics"`
 	Processes       uint64 `json:"processes"`
 	Messages        uint64 `json:"messages"` // posted
-	Bytes           uint64 `json:"bytes"`    // of them
+	Bytes           uint64 `json:"bytes"`    // bytes of the messages
 	Puts            uint64 `json:"puts"`
 	Gets            uint64 `json:"gets"`
-	Regions         uint64 `json:"regions"` // closed in the middle of a run
-	Calls           uint64 `json:"calls"`   // that were answered
+	Regions         uint64 `json:"regions"` // closed during a run
+	Calls           uint64 `json:"calls"`   // that got a reply
 	Multicasts      uint64 `json:"multicasts"`
-	Collectives     uint64 `json:"collectives"` // operations of groups, of each member
+	Collectives     uint64 `json:"collectives"` // operations of groups, counted for each member
 	Claims          uint64 `json:"claims"`      // to contested names
 	Datagrams       uint64 `json:"datagrams"`   // from NIC to NIC
 	DatagramsCame   uint64 `json:"datagrams_came"`
 	Activations     uint64 `json:"activations"` // of programs in NICs
 	Nonsense        uint64 `json:"nonsense"`    // records of NICs that have gone bad
-	Altered         uint64 `json:"altered"`     // pieces of relays that a hostile NIC has altered
+	Altered         uint64 `json:"altered"`     // pieces of relays that a hostile NIC altered
 	Delivered       uint64 `json:"delivered"`   // messages that a process has received
 	Inboxes         uint64 `json:"inboxes"`     // of those, by an Inbox
 	Cancelled       uint64 `json:"cancelled"`   // operations that a deadline ended
@@ -38,14 +38,16 @@ type Totals struct {
 	Violations      uint64 `json:"violations"`
 }
 
-// Faults counts what was done to the fabrics.
+// Faults counts the faults of the fabrics.
 type Faults struct {
 	sim.Counts
 	Attacks
-	LongPartitions uint64 `json:"long_partitions"` // of the partitions, those that outlast unreachable_after
-	Cuts           uint64 `json:"cuts"`            // streams in the middle of which a NIC vanished or was cut off
-	Hostile        uint64 `json:"hostile"`         // hostile processes
-	Renamed        uint64 `json:"re_registered"`   // processes that took the name of one that had ended
+	LongPartitions uint64 `json:"long_partitions"` // partitions that outlast unreachable_after
+	// Streams during which a NIC vanished or was cut off.
+	Cuts    uint64 `json:"cuts"`
+	Hostile uint64 `json:"hostile"` // hostile processes
+	// Processes that took the name of an ended process.
+	Renamed uint64 `json:"re_registered"`
 }
 
 // add adds o to t, field by field.
@@ -86,19 +88,20 @@ type Finding struct {
 	Replay     string   `json:"replay"`
 }
 
-// Report is what `weft sim` prints.
+// Report is the output of `weft sim`.
 type Report struct {
 	Totals
 	Findings []Finding `json:"findings,omitempty"`
 	Seconds  float64   `json:"seconds"`
 }
 
-// Write prints the report for people.
+// Write prints the report as text.
 func (r *Report) Write(w io.Writer) {
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "seed %d:\n", f.Seed)
 		for _, v := range f.Violations {
-			v = strings.TrimSuffix(v, "\nreplay: "+f.Replay) // which comes once, for all of the seed
+			// It is printed once, for all violations of the seed.
+			v = strings.TrimSuffix(v, "\nreplay: "+f.Replay)
 			fmt.Fprintf(w, "    %s\n", strings.ReplaceAll(v, "\n", "\n    "))
 		}
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)
@@ -126,7 +129,7 @@ func list(v reflect.Value, f func(name string, n uint64)) {
 	}
 }
 
-// Plural is a number of things: 1 seed, 2 seeds.
+// Plural returns a number with its noun: 1 seed, 2 seeds.
 func Plural[T int | uint64](n T, thing string) string {
 	if n == 1 {
 		return fmt.Sprintf("%d %s", n, thing)
@@ -134,7 +137,7 @@ func Plural[T int | uint64](n T, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// amount is a number of bytes in the unit that fits.
+// amount returns a number of bytes in a suitable unit.
 func amount(bytes uint64) string {
 	for _, u := range []struct {
 		of   float64
@@ -147,7 +150,7 @@ func amount(bytes uint64) string {
 	return fmt.Sprintf("%d B", bytes)
 }
 
-// inWords is the name of a count as a person reads it.
+// inWords returns the name of a count in words.
 func inWords(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "re_registered", "registered again"), "_", " ")
 }

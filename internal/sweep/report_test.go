@@ -23,7 +23,8 @@ func TestAReportIsInWordsThatFitItsNumbers(t *testing.T) {
 	}
 }
 
-// Violations of which some end in the command that replays them, as failures of a fabric do, have it once.
+// Some violations end in the replay command, as failures of a fabric do. The report prints the
+// command once.
 func TestAReportHasTheReplayOfASeedOnce(t *testing.T) {
 	const again = "weft sim --seed 7"
 	r := &Report{Findings: []Finding{{7, []string{"team: seed 7, after 3m0s: none ends\nreplay: " + again, "a message is damaged:\n\tits last byte"}, again}}}

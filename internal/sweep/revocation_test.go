@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// certified is a fabric whose NICs have certificates of one authority; the serial of host i is i+1.
+// certified is a fabric whose NICs have certificates from one authority. The serial number of
+// host i is i+1.
 type certified struct {
 	t  *testing.T
 	f  *sim.Fabric
@@ -64,7 +65,7 @@ func (c *certified) up(a, b int) bool {
 	return false
 }
 
-// The hosts 0 to 4 are a chain, and host 5 knows them all. A list is given to host 0 alone.
+// The hosts 0 to 4 form a chain, and host 5 knows them all. Only host 0 gets the list.
 func TestARevocationListReachesAllNICsAndEndsTheSessionsOfTheRevokedOne(t *testing.T) {
 	const last, revoked = 4, 5
 	c := newCertified(t, 6, 1, func(a, b int) bool { return a == revoked || b == revoked || a-b == 1 || b-a == 1 })
@@ -74,7 +75,7 @@ func TestARevocationListReachesAllNICsAndEndsTheSessionsOfTheRevokedOne(t *testi
 			t.Fatalf("host %d has not its sessions", host)
 		}
 	}
-	many := make([]uint64, 0, 1900) // so that the list has its greatest length, or nearly
+	many := make([]uint64, 0, 1900) // so that the list has nearly its maximum length
 	for i := range cap(many) {
 		many = append(many, uint64(1000+i))
 	}
@@ -92,7 +93,7 @@ func TestARevocationListReachesAllNICsAndEndsTheSessionsOfTheRevokedOne(t *testi
 			t.Errorf("host %d has lost its session with host %d", host, host-1)
 		}
 	}
-	c.settle(5 * time.Second) // in which the revoked NIC calls again
+	c.settle(5 * time.Second) // meanwhile the revoked NIC calls again
 	for host := range last + 1 {
 		if c.up(host, revoked) {
 			t.Errorf("host %d has let the revoked NIC in again", host)

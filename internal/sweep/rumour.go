@@ -15,36 +15,38 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// rumour is a small fabric beside the one of a run. Its processes send multicasts to all others,
-// and one of its NICs alters what it passes on: message, tag, numbers, list. It has promises of its
-// own:
+// rumour is a small fabric in addition to the fabric of a run. Its processes send multicasts to
+// all others, and one of its NICs alters the relays that it passes on: message, tag, numbers,
+// list. It has its own promises:
 //
 //	each receiver gets every message of a sender once, in order, with its bytes and its tag
 //	every multicast succeeds
-//	a NIC refuses a relay only if something was altered, and some altered ones are refused
+//	a NIC refuses a relay only if something was altered, and some altered relays are refused
 type rumour struct {
 	f       *sim.Fabric
-	rng     *rand.Rand // of the hostile NIC
+	rng     *rand.Rand // for the hostile NIC
 	nics    int
-	hostile int     // host
-	share   float64 // of the pieces that it passes on, those that it alters
-	altered uint64  // pieces
-	done    int     // senders and listeners
+	hostile int     // host of the hostile NIC
+	share   float64 // share of the passed pieces that it alters
+	altered uint64  // pieces altered
+	done    int     // senders and listeners that have finished
 	polls   int
 	found   []string
 }
 
 const (
 	rumourSenders  = 3
-	rumourMessages = 24 // of each sender
+	rumourMessages = 24 // from each sender
 	rumourLimit    = time.Minute
 )
 
-// runRumour makes the run of a seed. It returns what it has found and how many pieces were altered.
+// runRumour runs the fabric of a seed. It returns the violations and the number of altered
+// pieces.
 func runRumour(seed uint64, d mutate.Defect) (violations []string, altered uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x72756d6f7572))
 	r := &rumour{rng: rng, nics: 6 + rng.IntN(6), share: pick(rng, 0.2, 0.6, 1)}
-	r.hostile = r.sender(rng.IntN(rumourSenders)) + 1 // in the list of that sender it comes first, with others below it
+	// In this sender's list it comes first, with others below it.
+	r.hostile = r.sender(rng.IntN(rumourSenders)) + 1
 	faults := sim.Faults{}
 	if rng.IntN(3) == 0 {
 		faults = sim.Faults{Loss: 0.01, Duplicate: 0.01, Reorder: 0.02}
@@ -69,7 +71,8 @@ func (r *rumour) violate(format string, args ...any) {
 	r.found = append(r.found, fmt.Sprintf("rumour, at %v: ", r.f.Elapsed())+fmt.Sprintf(format, args...))
 }
 
-// alter changes some bytes of a piece. Half of them are near its begin, where head and list are.
+// alter changes some bytes of a piece. Half of the changes are near its beginning, which holds
+// the head and the list.
 func (r *rumour) alter(piece []byte, _ int) {
 	if r.rng.Float64() >= r.share {
 		return
@@ -98,7 +101,7 @@ func (r *rumour) refused() (n uint64) {
 	return n
 }
 
-// sender is the host of a sender. Senders are spread over the NICs.
+// sender returns the host of a sender. Senders are spread over the NICs.
 func (r *rumour) sender(k int) int { return k * (r.nics / rumourSenders) }
 
 // main listens to every sender, and sends if it is one.

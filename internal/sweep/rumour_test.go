@@ -19,7 +19,7 @@ func TestAHostileRelayAltersNothingThatAProcessReceives(t *testing.T) {
 }
 
 func TestAMACThatIsNotCheckedIsFoundAtOnce(t *testing.T) {
-	for seed := range uint64(2) { // one of them with sealed links
+	for seed := range uint64(2) { // one of them has sealed links
 		if found, _ := runRumour(seed+1, mutate.RelayMacUnchecked); len(found) == 0 {
 			t.Errorf("seed %d: no violation though altered relays are taken", seed+1)
 		}

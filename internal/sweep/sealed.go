@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/simulated"
 )
 
-// sealed seals the fabric of every other seed, with keys that change many times in a run.
+// sealed seals the fabric of every second seed, with keys that change many times in a run.
 func sealed(seed uint64, h simulated.Hooks) simulated.Hooks {
 	if h.Sealed = seed%2 == 1; !h.Sealed {
 		return h

@@ -18,16 +18,17 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// What a review did to plain links, tried on sealed ones. The host of the attacker is number 2.
+// These tests try the attacks that a review made on plain links on sealed links. The attacker's
+// host is number 2.
 
-const reviewFabricKey = "a simulated fabric" // of sim/sealed.go
+const reviewFabricKey = "a simulated fabric" // from sim/sealed.go
 
-// pair is two sealed NICs, and a host without one. Indices are those of the frames from NIC 0 to
-// NIC 1 and back.
+// pair holds two sealed NICs, and a host without a NIC. index holds the session indices of the
+// frames from NIC 0 to NIC 1 and of those in the other direction.
 type pair struct {
 	f     *sim.Fabric
 	index [2]uint32
-	sent  int // bytes of the NICs to the attacker's host
+	sent  int // bytes from the NICs to the attacker's host
 }
 
 func newPair(change func(host int, s *rel.Security)) *pair {
@@ -46,8 +47,8 @@ func newPair(change func(host int, s *rel.Security)) *pair {
 	return p
 }
 
-// exchange sends messages from a process on NIC 0 to one on NIC 1. attack runs when half of them
-// have come.
+// exchange sends messages from a process on NIC 0 to a process on NIC 1. attack runs when half of
+// them have arrived.
 func (p *pair) exchange(attack func(q *sim.Process)) error {
 	from, to := weft.Name{App: "sends"}, weft.Name{App: "takes"}
 	p.f.Process(0, from.String(), func(q *sim.Process) error {
@@ -69,14 +70,15 @@ func (p *pair) exchange(attack func(q *sim.Process)) error {
 				return fmt.Errorf("message %d came with other bytes: %w", n, err)
 			}
 		}
-		q.Runtime().Sleep(context.Background(), time.Second) // or the last send may find that its receiver has gone
+		// Otherwise the last send may find that its receiver has ended.
+		q.Runtime().Sleep(context.Background(), time.Second)
 		return nil
 	})
 	return p.f.Run(time.Minute)
 }
 
-// The attack knew neither keys nor cookies. Here the attacker knows the indices and the counters,
-// too.
+// In the review, the attack knew neither keys nor cookies. Here the attacker also knows the
+// indices and the counters.
 func TestForgedFramesOf32BytesEndNoSession(t *testing.T) {
 	const forged = 12_000
 	p := newPair(nil)
@@ -116,8 +118,8 @@ func TestForgedFramesOf32BytesEndNoSession(t *testing.T) {
 	}
 }
 
-// Hellos come in the name of NIC 1, of a life that none surpasses: without the fabric key, and from
-// a member of the fabric that has another static key.
+// Hellos arrive in the name of NIC 1, with a later life than any other: some without the fabric
+// key, and some from a member of the fabric that has another static key.
 func TestNoHelloTakesANICsID(t *testing.T) {
 	var own trust.FabricKey
 	copy(own[:], reviewFabricKey)
@@ -164,7 +166,8 @@ func TestNoHelloTakesANICsID(t *testing.T) {
 	}
 }
 
-// A refused attach was no wall: a NIC of one's own could send. Now it needs the fabric key.
+// On plain links, refusing an attach was no protection: an attacker's own NIC could still send.
+// Now it needs the fabric key.
 func TestANICOfAnotherFabricKeySendsNothing(t *testing.T) {
 	p := newPair(func(host int, s *rel.Security) {
 		if host == 0 {

@@ -14,14 +14,15 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// What several tools do to the same numbers and names of programs, while each is in the middle of its own work.
+// This file tests several tools that change the same numbers and names of programs concurrently.
 
 const (
 	swapID  vm.ID = 60
-	firstID vm.ID = 70 // of those that programs of one name have on the NICs
+	firstID vm.ID = 70 // first number of the programs with one name on the NICs
 )
 
-// fabricClient is a tool that loads programs into all NICs, which are in some order. before is called before each request.
+// fabricClient returns a tool that loads programs into all NICs, in some order. It calls before
+// ahead of each request.
 func (w *workshop) fabricClient(p *sim.Process, before func(do string)) (client *deploy.Client, nics []registry.NICID, hosts map[registry.NICID]int) {
 	hosts = map[registry.NICID]int{}
 	sites := map[registry.NICID]*deploy.Site{}
@@ -44,8 +45,9 @@ func (w *workshop) fabricClient(p *sim.Process, before func(do string)) (client 
 	}}, nics, hosts
 }
 
-// swap puts a version of the counter in place, of the same layout or another, which may never end once it has a message, in the place of a counter
-// or of none. Before it is taken back, it may be unloaded, and its number given to a stranger.
+// swap replaces a counter, or no program, by a version of the counter with the same layout or
+// another. This version may never end once it has a message. Before the replacement is undone,
+// the version may be unloaded, and its number given to a stranger.
 func (w *workshop) swap(p *sim.Process) {
 	t := w.table(0)
 	replaces := w.rng.IntN(2) == 0
@@ -94,8 +96,9 @@ func (w *workshop) swap(p *sim.Process) {
 	}
 }
 
-// namesakes has programs of one name, under another number on each NIC or missing there, replaced by the name, beside strangers; and loads one that has
-// one number on all.
+// namesakes runs programs of one name that have another number on each NIC or are missing there,
+// next to strangers. It replaces these programs by their name. It also loads a program that has
+// one number on all NICs.
 func (w *workshop) namesakes(p *sim.Process) {
 	var twins, strangers [3]vm.ID
 	for host := range 3 {
@@ -137,14 +140,14 @@ func (w *workshop) namesakes(p *sim.Process) {
 	}
 }
 
-// mustHave holds what has a number on a host against what should.
+// mustHave checks which program has a number on a host.
 func (w *workshop) mustHave(host int, id vm.ID, name string) {
 	if info, there := w.table(host).Info(id); !there || info.Module.Hash() != workshopModules()[name].Hash() {
 		w.violate("host %d was to have %s as program %d; it has %q", host, name, id, programName(info))
 	}
 }
 
-// programName is the name of a program, empty if there is none.
+// programName returns the name of a program, or "" if there is none.
 func programName(info program.Info) string {
 	if info.Module == nil {
 		return ""

@@ -12,20 +12,20 @@ import (
 	"github.com/weftnet/weft/internal/mutate"
 )
 
-// Options say which runs to make.
+// Options selects the runs.
 type Options struct {
 	First   uint64 // the first seed
-	Seeds   int    // how many, one after the other
+	Seeds   int    // number of seeds, one after the other
 	Defect  mutate.Defect
 	Stop    bool      // at the first seed with a violation
-	Log     io.Writer // told what is done to the fabrics; may be nil
-	Workers int       // runs at a time; 0: as many as there are processors
+	Log     io.Writer // gets a log of the faults; may be nil
+	Workers int       // number of concurrent runs; 0: the number of processors
 }
 
-// mostFindings is how many seeds with violations a report tells in full.
+// mostFindings is the number of seeds whose violations a report lists in full.
 const mostFindings = 10
 
-// Sweep runs the seeds and adds up what they show. Findings are in the order of their seeds.
+// Sweep runs the seeds and adds up their figures. Findings are in the order of their seeds.
 func Sweep(ctx context.Context, o Options) *Report {
 	began := time.Now()
 	if o.Workers <= 0 {
@@ -67,7 +67,7 @@ func (r *Report) add(one *Result) {
 	}
 }
 
-// replay is the command that has a run again.
+// replay returns the command that repeats a run.
 func replay(seed uint64, d mutate.Defect) string {
 	if d == mutate.None {
 		return fmt.Sprintf("weft sim --seed %d", seed)

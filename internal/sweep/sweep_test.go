@@ -13,7 +13,7 @@ import (
 
 var long = flag.Bool("long", false, "run all that CI runs by hand: 1,000 seeds, and every defect")
 
-// seeds is how many seeds a test may take.
+// seeds returns the number of seeds for a test.
 func seeds(short, usual, all int) int {
 	switch {
 	case *long:
@@ -63,7 +63,8 @@ func TestDefectsAreCaught(t *testing.T) {
 	}
 }
 
-// Issue 2: each seed at least 8 NICs, 16 processes, 2,000 messages, with PUT and GET.
+// Issue 2 requires of each seed at least 8 NICs, 16 processes and 2,000 messages, with PUT and
+// GET.
 func TestEveryPlanIsLargeEnough(t *testing.T) {
 	var reliable, calm, staged, fewSlots int
 	for seed := range uint64(1000) {

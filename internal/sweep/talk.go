@@ -15,14 +15,16 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// talk is a small fabric beside the one of a run: pairs of processes on two NICs that ask and answer, by the calls that programs use. Most
-// of the time nothing is under way but one message, so that the shortest ways are taken, each message is met or nearly so, and it can be
-// told how long each may take:
+// talk is a small fabric in addition to the fabric of a run: pairs of processes on two NICs that
+// ask and answer, by the calls that programs use. Most of the time only one message is in flight.
+// So the shortest ways are taken, each message is met or nearly so, and the sweep can bound the
+// time of each:
 //
-//	asks    Send ─────► Recv ········· ◄─┐        over a perfect link within so many round trips, and nothing is sent again
-//	answers        └──► Recv, Send ──────┘
+//	asks    Send ─────► Recv ········· ◄─┐        over a perfect link in a bounded number of
+//	answers        └──► Recv, Send ──────┘        round trips, and without a retransmission
 //
-// After that each pair streams both ways at once, and what arrives in what time is held against what the link carries.
+// After that, each pair streams in both directions concurrently. The sweep compares the time of
+// the streams with the capacity of the link.
 type talk struct {
 	f       *sim.Fabric
 	rng     *rand.Rand
@@ -35,7 +37,7 @@ type talk struct {
 	found   []string
 }
 
-// runTalk makes the talk of a seed.
+// runTalk runs the talk of a seed.
 func runTalk(seed uint64, d mutate.Defect) (violations []string, ways Ways) {
 	rng := rand.New(rand.NewPCG(seed, 0x74616c6b))
 	t := &talk{rng: rng, pairs: 1 + rng.IntN(4)/3, rounds: 100 + rng.IntN(100)}
@@ -44,7 +46,8 @@ func runTalk(seed uint64, d mutate.Defect) (violations []string, ways Ways) {
 		Jitter: time.Microsecond, Bandwidth: pick[int64](rng, 125_000_000, 1_250_000_000), Reliable: rng.IntN(2) == 0,
 	}
 	if t.perfect = t.link.Reliable || rng.IntN(2) == 0; t.perfect {
-		t.link.Bandwidth = 1_250_000_000 // so that no queue of the sender's own is mistaken for a loss
+		// Fast enough that no queue of the sender is mistaken for a loss.
+		t.link.Bandwidth = 1_250_000_000
 	} else {
 		t.faults = sim.Faults{Loss: pick(rng, 0.001, 0.01, 0.03), Duplicate: pick(rng, 0, 0.01), Reorder: pick(rng, 0, 0.01), Corrupt: pick(rng, 0, 0.01)}
 	}
@@ -56,7 +59,7 @@ func runTalk(seed uint64, d mutate.Defect) (violations []string, ways Ways) {
 	for i := range t.pairs {
 		a, b := fmt.Sprintf("asks/%d", i), fmt.Sprintf("answers/%d", i)
 		plan := rand.New(rand.NewPCG(seed, uint64(i)))
-		again := rand.New(rand.NewPCG(seed, uint64(i))) // both know what comes
+		again := rand.New(rand.NewPCG(seed, uint64(i))) // both processes know the plan
 		t.f.Process(0, a, func(p *sim.Process) error { return t.asks(p, weft.Name{App: "answers", Index: uint32(i)}, plan) })
 		t.f.Process(1, b, func(p *sim.Process) error { return t.answers(p, weft.Name{App: "asks", Index: uint32(i)}, again) })
 	}
@@ -72,15 +75,16 @@ func (t *talk) violate(format string, args ...any) {
 	t.found = append(t.found, fmt.Sprintf("talk, at %v: ", t.f.Elapsed())+fmt.Sprintf(format, args...))
 }
 
-// round is what one question and its answer are like.
+// round describes one question and its answer.
 type round struct {
-	think  time.Duration // before it
-	sizes  []int         // of the question's messages
-	many   bool          // they go by SendMany
-	turned bool          // the last two of them are received by their tags, the last one first
-	anyone bool          // the receives name no sender
-	short  int           // bytes by which the buffer for the first is too short
-	answer int           // bytes
+	think time.Duration // pause before the question
+	sizes []int         // sizes of the question's messages
+	many  bool          // they are sent by SendMany
+	// The last two messages are received by their tags, in reverse order.
+	turned bool
+	anyone bool // the receives name no sender
+	short  int  // bytes that the buffer for the first message lacks
+	answer int  // bytes of the answer
 }
 
 func (t *talk) draw(rng *rand.Rand) (r round) {
@@ -90,7 +94,7 @@ func (t *talk) draw(rng *rand.Rand) (r round) {
 			return 8 + rng.IntN(3<<10)
 		case 1:
 			if t.perfect && !t.link.Reliable {
-				break // likewise
+				break // no queue may be mistaken for a loss
 			}
 			return 8 + rng.IntN(40<<10)
 		}
@@ -106,7 +110,8 @@ func (t *talk) draw(rng *rand.Rand) (r round) {
 		}
 	}
 	r.many, r.anyone = rng.IntN(2) == 0, rng.IntN(2) == 0
-	r.turned = len(r.sizes) > 2 && rng.IntN(2) == 0 // the first may be a long one, which waits for its receive
+	// The first message may be a long one, which waits for its receive.
+	r.turned = len(r.sizes) > 2 && rng.IntN(2) == 0
 	if rng.IntN(16) == 0 {
 		r.short = 1
 	}
@@ -114,7 +119,7 @@ func (t *talk) draw(rng *rand.Rand) (r round) {
 	return r
 }
 
-// tag is that of message i of a question.
+// tag returns the tag of message i of a question.
 func (r *round) tag(i int) weft.Tag {
 	if r.turned && i == len(r.sizes)-1 {
 		return 2
@@ -122,7 +127,7 @@ func (r *round) tag(i int) weft.Tag {
 	return 1
 }
 
-// fillTalk writes a message of a talk, and checkTalk says what is wrong with one.
+// fillTalk writes a message of a talk. checkTalk checks one.
 func fillTalk(b []byte, id uint64) []byte {
 	binary.LittleEndian.PutUint64(b, id)
 	for i := 8; i < len(b); i++ {
@@ -143,7 +148,7 @@ func checkTalk(b []byte, id uint64) error {
 	return nil
 }
 
-// asks is the process that asks.
+// asks is the function of the process that asks.
 func (t *talk) asks(p *sim.Process, peer weft.Name, plan *rand.Rand) error {
 	if _, err := p.WaitName(context.Background(), peer); err != nil {
 		return err
@@ -176,7 +181,7 @@ func (t *talk) asks(p *sim.Process, peer weft.Name, plan *rand.Rand) error {
 
 // ask sends a question.
 func (t *talk) ask(p *sim.Process, peer weft.Name, k uint64, r *round) error {
-	var same [][]byte // of one tag
+	var same [][]byte // messages of one tag
 	for i, n := range r.sizes {
 		b := fillTalk(make([]byte, n), k<<8|uint64(i))
 		if r.many && r.tag(i) == 1 {
@@ -202,7 +207,7 @@ func (t *talk) askMany(p *sim.Process, peer weft.Name, same [][]byte) error {
 	return err
 }
 
-// answers is the process that answers.
+// answers is the function of the process that answers.
 func (t *talk) answers(p *sim.Process, peer weft.Name, plan *rand.Rand) error {
 	if _, err := p.WaitName(context.Background(), peer); err != nil {
 		return err
@@ -252,18 +257,20 @@ func (t *talk) take(p *sim.Process, peer weft.Name, tag weft.Tag, anyone bool, b
 	return checkTalk(buf[:min(size, len(buf))], id)
 }
 
-// What a question and its answer may take over a perfect link besides round trips and the time on the wire: NICs take turns, processes
-// wake, and a NIC that nothing hurries is looked at by a helper.
+// A question and its answer over a perfect link may take more than round trips and the time on
+// the wire: NICs take turns, processes wake, and only a helper polls an idle NIC.
 const (
 	talkSlack   = 200 * time.Microsecond
 	talkMessage = 10 * time.Microsecond
-	talkHeaders = 128 // bytes at most that stand beside a message in its frame
+	talkHeaders = 128 // maximum bytes of a frame in addition to a message
 )
 
-// bound is how long a question and its answer may take over a perfect link: three round trips, for credit has to be asked for at first, or
-// when it is spent, and two more for each message that asks for permission. Over a reliable link a message in several frames is its
-// sender's again when the peer has answered behind the last of them. That is one more for each, and for the answer of the round before,
-// whose sender takes the next question when it has its memory back.
+// bound returns the longest time of a question and its answer over a perfect link. It is three
+// round trips, because a NIC must ask for credit at first, or when the credit is spent. Each
+// message that asks for permission adds two. Over a reliable link, the sender of a message of
+// several frames gets its memory back when the peer has answered after the last frame. That adds
+// one for each such message, and one for the answer of the round before: its sender takes the
+// next question only when it has its memory back.
 func (t *talk) bound(r *round, before int) time.Duration {
 	trips, bytes := 3, 0
 	for _, n := range append(r.sizes, r.answer) {
@@ -280,18 +287,20 @@ func (t *talk) bound(r *round, before int) time.Duration {
 	return took + talkSlack + time.Duration(t.pairs*(1+len(r.sizes)))*talkMessage
 }
 
-// Streams are of so many long messages of each sender.
+// The sizes of a stream. Each sender sends this many long messages.
 const (
 	streamSenders  = 4
 	streamMessages = 4
 	streamLength   = 64 << 10
 	streamBytes    = streamSenders * streamMessages * streamLength
-	permitted      = 128 << 10 // bytes that a NIC permits others in two round trips, at least
+	permitted      = 128 << 10 // minimum bytes that a NIC permits to others in two round trips
 )
 
-// streams sends and receives at the same time, if the plan wants it, and holds what came in what time against what the link carries.
+// streams sends and receives concurrently, if the plan requires it. It compares the amount and
+// the time with the capacity of the link.
 func (t *talk) streams(p *sim.Process, peer weft.Name) error {
-	defer p.Runtime().Sleep(context.Background(), time.Second) // neither process goes while the other still waits for the end of what it has sent
+	// Neither process ends while the other still waits for the end of its sends.
+	defer p.Runtime().Sleep(context.Background(), time.Second)
 	if !t.stream {
 		return nil
 	}
@@ -329,7 +338,8 @@ func (t *talk) streams(p *sim.Process, peer weft.Name) error {
 	return nil
 }
 
-// streamed judges a stream that took so long while as much went the other way, and that of the other pair too.
+// streamed judges the time of a stream. The same amount went in the other direction meanwhile,
+// and in the streams of the other pair.
 func (t *talk) streamed(took time.Duration) {
 	wire := time.Duration(t.pairs*streamBytes) * time.Second / time.Duration(t.link.Bandwidth)
 	trips := 2*t.pairs*streamBytes/permitted + 2

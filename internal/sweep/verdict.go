@@ -11,12 +11,13 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// checkEvery is how many polls pass between two looks at the limits of the NICs.
+// checkEvery is the number of polls between two checks of the NICs' limits.
 const checkEvery = 64
 
-// checks judges the NICs of a fabric during its run: each of their polls, and now and then all that they keep.
+// checks judges the NICs of a fabric during its run: each of their polls and, from time to time,
+// all their state.
 type checks struct {
-	patience time.Duration // by when NICs that live have answered one another, or given up
+	patience time.Duration // time within which live NICs have answered each other, or given up
 	polls    int
 	auditors map[*nic.Engine]*nic.Auditor
 }
@@ -41,7 +42,7 @@ func (c *checks) check(e *nic.Engine) error {
 	return e.Limits()
 }
 
-// takeStock looks at every NIC after everything has come to rest: what was lent must be back.
+// takeStock checks every NIC after everything has come to rest: all lent resources must be back.
 func (w *world) takeStock() {
 	for host := range w.plan.nics {
 		e := simulated.Engine(w.f, host)
@@ -70,7 +71,8 @@ func (w *world) takeStock() {
 	}
 }
 
-// checkCredit compares what a NIC believes that others may send to its processes with what they believe.
+// checkCredit compares the credit that a NIC has granted to others with the credit that the
+// others count.
 func (w *world) checkCredit(host int, e *nic.Engine) {
 	for _, given := range e.CreditGiven() {
 		holder := simulated.Engine(w.f, int(given.NIC-nicID(0)))
@@ -83,7 +85,7 @@ func (w *world) checkCredit(host int, e *nic.Engine) {
 	}
 }
 
-// countNIC adds a NIC's statistics to the totals, after a look at whether they fit one another.
+// countNIC adds a NIC's statistics to the totals, after a consistency check.
 func (w *world) countNIC(host int) {
 	s := simulated.Engine(w.f, host).Transport()
 	if err := s.Check(); err != nil {
@@ -95,7 +97,7 @@ func (w *world) countNIC(host int) {
 	}
 }
 
-// judge makes the verdict on the run when it is over; err is how it ended.
+// judge makes the verdict on the run at its end. err is the error with which it ended.
 func (w *world) judge(err error) {
 	if err != nil {
 		w.l.violate("%v", err)
@@ -113,20 +115,22 @@ func (w *world) judge(err error) {
 	w.totals.Violations = uint64(len(w.l.violations))
 }
 
-// excused reports whether something has been done to the fabric that explains why an operation of a life with another
-// process failed. Losing frames is no excuse, unless so many are lost that silence is likely.
+// excused reports whether an event of the run explains why an operation of a life with another
+// process failed. Lost frames explain a failure only if so many are lost that silence is likely.
 func (w *world) excused(lf *life, peer string) bool {
 	return w.touched[lf.host] || w.touched[w.homes[peer]] || w.plan.hopeless()
 }
 
-// unnamed reports whether a message failed since its receiver did not have its name yet. That takes long only where something was done to
-// the NIC that confirms the name, its home, which is neither the sender's nor the receiver's.
+// unnamed reports whether a message failed because its receiver did not have its name yet. That
+// takes long only after an act on the name's home, the NIC that confirms the name. The home is
+// neither the sender's nor the receiver's NIC.
 func (w *world) unnamed(m *message) bool {
 	to := w.lives[m.to]
 	return errors.Is(m.err, proc.ErrNameUnknown) && slices.Contains(w.touched, true) && (to.born == 0 || to.born+newsTakes >= m.ended)
 }
 
-// hopeless reports whether so many frames are lost that a peer may seem silent for unreachableAfter by chance.
+// hopeless reports whether so many frames are lost that a peer may seem silent for
+// unreachableAfter by chance.
 func (p *plan) hopeless() bool {
 	lost := p.faults.Loss + p.faults.Corrupt + p.faults.Truncate + p.dropped
 	return lost > 0.05 || lost >= 0.01 && p.unreachableAfter < 2*time.Second

@@ -12,14 +12,14 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// Ways says how often each way was taken, by the kind of link and the way's name: "reliable met". What a sweep never takes, it does not
-// test.
+// Ways holds the number of times that each way was taken, by the kind of link and the way's name:
+// "reliable met". A sweep does not test a way that it never takes.
 type Ways map[string]uint64
 
-// ways are those that a message, a piece, a frame or an acknowledgement can take, and on which links. The others of nic.WayNames are
-// among them, too.
+// ways lists the ways that a message, a piece, a frame or an acknowledgement can take, and the
+// links on which it can. The other names in nic.WayNames belong to the ways, too.
 var ways = []way{
-	// out
+	// outgoing
 	{"command", both, counter(vni.NICCommands)},
 	{"local", both, counter(vni.NICMessagesLocal)},
 	{"requested", both, counter(vni.NICRequests)},
@@ -34,7 +34,7 @@ var ways = []way{
 	{"ack", lossy, counter(vni.RelAckSends)},
 	{"ack_along", lossy, counter(vni.RelAckPiggybacked)},
 	{"credits_full", lossy, counter(vni.RelCreditsFull)},
-	// in
+	// incoming
 	{"received", both, counter(vni.NICStraightReceives)},
 	{"met", both, counter(vni.NICMet)},
 	{"fast", lossy, func(e *nic.Engine, s *rel.Stats) uint64 { return s.FastReceives }},
@@ -49,14 +49,15 @@ var ways = []way{
 	{"recalled", both, counter(vni.NICCreditsRecalled)},
 }
 
-// wayLinks are those of nic.WayNames and simulated.Uses that are taken over one kind of link alone.
+// wayLinks lists those of nic.WayNames and simulated.Uses that are taken over only one kind of
+// link.
 var wayLinks = map[string]links{
 	"posted": reliable, "posted_kept": lossy, "frame": reliable, "single": lossy, "kept": lossy, "run_frame": reliable, "run_kept": lossy,
-	"placed": lossy, "placed_run": lossy, // over a reliable link there is no tag to be checked on the way
+	"placed": lossy, "placed_run": lossy, // over a reliable link there is no tag to check
 	"link_post": lossy, "link_post_lone": reliable,
 }
 
-// way is one of them.
+// way is one way.
 type way struct {
 	name  string
 	on    links
@@ -115,7 +116,7 @@ func linksFor(name string) links {
 	return both
 }
 
-// count adds what the NICs of a fabric have done.
+// count adds the ways that the NICs of a fabric have taken.
 func (w Ways) count(f *sim.Fabric, l sim.Link, nics int) {
 	on := linksOf(l)
 	for host := range nics {
@@ -152,7 +153,7 @@ func (w Ways) Missing() (names []string) {
 	return slices.DeleteFunc(allWays(), func(name string) bool { return w[name] > 0 })
 }
 
-// String lists the ways of one kind of link after the other.
+// String lists the ways, one kind of link after the other.
 func (w Ways) String() string {
 	var b strings.Builder
 	for _, l := range []links{reliable, lossy} {

@@ -14,28 +14,28 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// phase is how far a run has come.
+// phase is the progress of a run.
 //
 //	load ──all sent──► drain ──all ended, nothing comes──► settle ──resources are back──► closing
 type phase uint8
 
 const (
-	load    phase = iota // lives send, receive, put and get; acts are done to the fabric
-	drain                // nothing new is sent; lives receive whatever comes
-	settle               // no operation is under way; NICs take back what they have lent
+	load    phase = iota // lives send, receive, PUT and GET; acts happen
+	drain                // nothing new is sent; lives receive what arrives
+	settle               // no operation is in flight; NICs take back what they have lent
 	closing              // lives end
 )
 
 func (p phase) String() string { return [...]string{"load", "drain", "settle", "closing"}[p] }
 
-// A run must come to its end within runLimit of virtual time. What was under way must have come to rest settleTime after
-// the last operation, and no message comes any more when none has for [world.quiet].
+// A run must end within runLimit of virtual time. Operations in flight must have come to rest
+// settleTime after the last operation. When no message has arrived for [world.quiet], none will.
 const (
 	runLimit   = 3 * time.Minute
 	settleTime = 4 * time.Second
 	lookEvery  = 20 * time.Millisecond
 	shortWait  = 100 * time.Microsecond // until a context may be free
-	watchTime  = 500 * time.Millisecond // until a watcher looks whether it is still needed
+	watchTime  = 500 * time.Millisecond // until a watcher checks whether it is still needed
 )
 
 // world is one run.
@@ -57,15 +57,15 @@ type world struct {
 	sending              int // sender functions that have not ended
 	lastCame             time.Duration
 	closed               []closedRegion
-	regions              uint64 // that were opened
-	guests               []int  // by host: hostile processes that were let in
-	touched              []bool // by host: something was done to it from which operations can fail
-	acts                 []act  // to come
+	regions              uint64 // regions opened
+	guests               []int  // by host: hostile processes that were started
+	touched              []bool // by host: an act has happened to it that can make operations fail
+	acts                 []act  // future acts
 	pendingActs          int    // acts that have not ended
 	grams                *datagrams
 }
 
-// Result is what one run has shown.
+// Result holds the results of one run.
 type Result struct {
 	Totals
 	Seed       uint64
@@ -74,10 +74,11 @@ type Result struct {
 	Trace      uint64
 }
 
-// Run makes the run of a seed. The same seed makes the same run.
+// Run runs a seed. The same seed makes the same run.
 func Run(seed uint64, d mutate.Defect) *Result { return RunLogged(seed, d, nil) }
 
-// RunLogged is Run that writes what is done to the fabric, and what its processes are told, to out.
+// RunLogged is like Run, and writes the faults of the fabric and the events of its processes to
+// out.
 func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 	w := newWorld(newPlan(seed), d, out)
 	defer w.bufs.giveBack()
@@ -131,7 +132,7 @@ func RunLogged(seed uint64, d mutate.Defect, out io.Writer) *Result {
 	return &Result{Totals: w.totals, Seed: seed, Defect: d, Violations: w.l.violations, Trace: w.f.Trace()}
 }
 
-// nicID is the id of a host's NIC as internal packages have it.
+// nicID returns the id of a host's NIC in the form of the internal packages.
 func nicID(host int) uint64 { return uint64(sim.NICID(host)) }
 
 func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
@@ -166,7 +167,7 @@ func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 	return w
 }
 
-// run lets the whole run happen. A panic outside of the fabric is a failure of the run, too.
+// run carries out the whole run. A panic outside of the fabric is also a failure of the run.
 func (w *world) run() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -176,14 +177,14 @@ func (w *world) run() (err error) {
 	return w.f.Run(runLimit)
 }
 
-// log tells what happens.
+// log writes a line to the log, if there is one.
 func (w *world) log(format string, args ...any) {
 	if w.out != nil {
 		fmt.Fprintf(w.out, "%12v  %s\n", w.f.Elapsed(), fmt.Sprintf(format, args...))
 	}
 }
 
-// look brings the run from phase to phase.
+// look moves the run from phase to phase.
 func (w *world) look() {
 	now := w.f.Elapsed()
 	switch {
@@ -200,10 +201,11 @@ func (w *world) look() {
 	w.f.After(lookEvery, w.look)
 }
 
-// quiet is how long nothing must come before nothing will: longer than any retransmission or time-out.
+// quiet returns the time of silence after which nothing more will arrive. It is longer than any
+// retransmission or timeout.
 func (w *world) quiet() time.Duration { return w.plan.unreachableAfter + time.Second }
 
-// close takes stock while all processes are still there, and lets them end.
+// close takes stock while all processes are still running, and then ends them.
 func (w *world) close() {
 	w.takeStock()
 	w.log("the run closes")
@@ -228,7 +230,7 @@ func (w *world) begin(name string) *life {
 	return lf
 }
 
-// end notes that a life has ended, by whatever cause.
+// end notes that a life has ended, for whatever cause.
 func (w *world) end(lf *life) {
 	if !lf.ended {
 		lf.ended = true
@@ -237,7 +239,7 @@ func (w *world) end(lf *life) {
 		lf.senders = 0
 		for _, m := range w.l.order {
 			if m.from == lf && m.outcome == pending {
-				w.l.unended-- // its end will not be heard of
+				w.l.unended-- // its end will never be reported
 				w.l.leaves(m)
 			}
 		}
