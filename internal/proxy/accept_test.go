@@ -14,7 +14,7 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// failing is a listener whose Accept fails as told, and then goes on.
+// failing is a listener whose Accept returns the given errors, and then works.
 type failing struct {
 	net.Listener
 	errs []error
@@ -45,7 +45,7 @@ func TestALackOfDescriptorsEndsNoProxy(t *testing.T) {
 	}
 }
 
-// noListener fails each Accept in the same way.
+// noListener fails each Accept with the same error.
 type noListener struct{ err error }
 
 func (l noListener) Accept() (net.Conn, error) { return nil, l.err }
@@ -67,7 +67,7 @@ func TestAnInterruptEndsAProxyThatLacksDescriptors(t *testing.T) {
 		p := &proxy.Proxy{Listener: noListener{syscall.EMFILE}, Log: slog.New(slog.DiscardHandler)}
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(ctx) }()
-		synctest.Wait() // it pauses
+		synctest.Wait() // Run pauses
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("the proxy ended with %v", err)

@@ -18,15 +18,15 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// conversation is what a client and a Dial that asks say to each other.
+// conversation records the exchange between a client and a Dial that asks.
 type conversation struct {
-	said   string // by the proxy
-	err    error  // of the Dial
+	said   string // answer of the proxy
+	err    error  // error of the Dial
 	dialed string // HOST PORT; "": nothing was dialled
 }
 
-// converse has a client say a text and end its direction. Each dial fails with refusal, if that is
-// not nil.
+// converse makes a client send a text and end its direction. If refusal is not nil, each dial
+// fails with it.
 func converse(t *testing.T, u *Users, text string, refusal error) (c conversation) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -72,7 +72,7 @@ func converse(t *testing.T, u *Users, text string, refusal error) (c conversatio
 	return c
 }
 
-// Each answer of SOCKS5 has the code of what went wrong, and nothing behind it.
+// Each answer of SOCKS5 has the code of the failure, and nothing after it.
 func TestSOCKS5TellsWhatWentWrong(t *testing.T) {
 	u := usersOf(t, true)
 	const hello = "\x05\x01\x00"
@@ -110,7 +110,8 @@ func TestSOCKS5TellsWhatWentWrong(t *testing.T) {
 	}
 }
 
-// Each answer to a CONNECT has its status. That of a refusal has its reason as the body, whole.
+// Each answer to a CONNECT has its status. The answer to a refusal has the complete reason as its
+// body.
 func TestHTTPTellsWhatWentWrong(t *testing.T) {
 	u := usersOf(t, true)
 	const rest = " HTTP/1.1\r\n\r\n"
@@ -165,7 +166,7 @@ func TestHTTPTellsWhatWentWrong(t *testing.T) {
 	}
 }
 
-// A request that ends in its middle is none: nothing is dialled, and each client ends.
+// A truncated request is invalid: nothing is dialled, and each client's connection ends.
 func TestPrefixesOfRequestsDialNothing(t *testing.T) {
 	for name, r := range requests {
 		u := usersOf(t, r.users)
@@ -188,7 +189,8 @@ func TestPrefixesOfRequestsDialNothing(t *testing.T) {
 	}
 }
 
-// A client has bounded time to take its answer. Then the proxy closes what it dialled.
+// A client has limited time to read its answer. Then the proxy closes the connection that it
+// dialled.
 func TestAClientThatDoesNotTakeItsAnswerEndsInTime(t *testing.T) {
 	for name, r := range requests {
 		u := usersOf(t, r.users)
@@ -220,7 +222,7 @@ func TestAClientThatDoesNotTakeItsAnswerEndsInTime(t *testing.T) {
 	}
 }
 
-// lastAnswer returns what a proxy says behind its dial.
+// lastAnswer returns the proxy's answer after its dial.
 func lastAnswer(all string) string {
 	if strings.HasSuffix(all, granted) {
 		return granted

@@ -17,28 +17,30 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A client that can ask says where its connection is to go before its first byte, by SOCKS5 (RFC
-// 1928) or by HTTP CONNECT (RFC 9110). Its first byte tells which:
+// A client that can ask names the destination of its connection before its first byte, by SOCKS5
+// (RFC 1928) or by HTTP CONNECT (RFC 9110). The first byte of the request shows the protocol:
 //
-//	0x05   methods ─► 0x05 0x00    CONNECT, host, port ─► how it went    … bytes …
+//	0x05   methods ─► 0x05 0x00    CONNECT, host, port ─► the result     … bytes …
 //	else   CONNECT host:port HTTP/1.1, headers         ─► HTTP/1.1 200   … bytes …
 //
-// If there are Users, SOCKS5 has two messages more (RFC 1929), and HTTP a header (basic.go):
+// If there are Users, SOCKS5 has two more messages (RFC 1929), and HTTP has one more header
+// (basic.go):
 //
 //	0x05   methods ─► 0x05 0x02    0x01, user, password ─► 0x01 0x00    CONNECT, …
 //
-// The client has limits.HandshakeWithin to say where it wants to go, and again to take the answer.
-// The dial in between takes the time that it takes.
+// The client has limits.HandshakeWithin for its request, and the same time again to read the
+// answer. The dial in between has its own time.
 
-// mostAsked is how many bytes of HTTP a client may say.
+// mostAsked is the maximum length of a client's HTTP request, in bytes.
 const mostAsked = 8 << 10
 
-// errTold is a failure that the client has been told in its own protocol: its connection ends in order.
+// errTold is a failure that the client has been told in its own protocol. Its connection ends in
+// order.
 type errTold struct{ error }
 
 func (e errTold) Unwrap() error { return e.error }
 
-// Asked returns a Dial that asks each client where it wants to go, and calls dial. It is for a
+// Asked returns a Dial that reads the destination from each client, and calls dial. It is for a
 // Proxy that Asks.
 func Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn, error)) func(ctx context.Context, from net.Conn) (net.Conn, error) {
 	return asked(nil, dial)
@@ -68,14 +70,15 @@ func asked(u *Users, dial func(ctx context.Context, host string, port uint16) (n
 			return nil, err
 		}
 		if err := admit(ctx); err != nil {
-			_ = answer(err) // it fails if the client gave way
+			_ = answer(err) // fails if the client gave way
 			return nil, errTold{err}
 		}
 		if err := from.SetDeadline(time.Time{}); err != nil {
 			return nil, err
 		}
 		to, err := dial(ctx, host, port)
-		_ = from.SetDeadline(time.Now().Add(limits.HandshakeWithin)) // one that is closed fails the answer
+		// If the client is closed, the answer fails.
+		_ = from.SetDeadline(time.Now().Add(limits.HandshakeWithin))
 		if told := answer(err); told != nil && err == nil {
 			to.Close()
 			return nil, told
@@ -91,7 +94,7 @@ func asked(u *Users, dial func(ctx context.Context, host string, port uint16) (n
 	}
 }
 
-// Words of SOCKS5.
+// Values of SOCKS5.
 const (
 	socksVersion = 5
 	socksConnect = 1
@@ -108,12 +111,12 @@ const (
 	socksOpen     = 0 // methods of authentication: none, and by user and password
 	socksPassword = 2
 
-	passwordVersion = 1 // of RFC 1929
+	passwordVersion = 1 // version of RFC 1929
 	passwordRight   = 0
 	passwordWrong   = 1
 )
 
-// askSOCKS reads what a client wants whose first byte has been read.
+// askSOCKS reads the request of a client whose first byte has been read.
 func askSOCKS(ctx context.Context, u *Users, c net.Conn, _ byte) (host string, port uint16, answer func(error) error, err error) {
 	fail := func(code byte, format string, args ...any) (string, uint16, func(error) error, error) {
 		err := fmt.Errorf("SOCKS5: "+format, args...)
@@ -173,7 +176,8 @@ func authSOCKS(ctx context.Context, u *Users, c net.Conn) error {
 		_, told := c.Write([]byte{passwordVersion, passwordWrong})
 		return errTold{errors.Join(fmt.Errorf("SOCKS5: %w", err), told)}
 	}
-	if err := c.SetDeadline(time.Now().Add(limits.HandshakeWithin)); err != nil { // the check took its time
+	// The check took time.
+	if err := c.SetDeadline(time.Now().Add(limits.HandshakeWithin)); err != nil {
 		return err
 	}
 	_, err = c.Write([]byte{passwordVersion, passwordRight})
@@ -199,7 +203,7 @@ func readCredentials(c io.Reader) (said credentials, err error) {
 	return said, err
 }
 
-// readCounted reads a byte, and then as many as it says.
+// readCounted reads a byte, and then as many bytes as its value.
 func readCounted(c io.Reader, b []byte) ([]byte, error) {
 	if _, err := io.ReadFull(c, b[:1]); err != nil {
 		return nil, err
@@ -221,13 +225,14 @@ func socksCode(err error) byte {
 	return socksFailed
 }
 
-// socksReply tells how it went. The address that the proxy dials from means nothing to a client, and is 0.0.0.0.
+// socksReply sends the result. The address from which the proxy dials means nothing to a client,
+// so it is 0.0.0.0.
 func socksReply(c net.Conn, code byte) error {
 	_, err := c.Write([]byte{socksVersion, code, 0, 1, 0, 0, 0, 0, 0, 0})
 	return err
 }
 
-// askHTTP reads a CONNECT whose first byte has been read, and nothing behind it.
+// askHTTP reads a CONNECT whose first byte has been read, and no byte after it.
 func askHTTP(ctx context.Context, u *Users, c net.Conn, first byte) (host string, port uint16, answer func(error) error, err error) {
 	fail := func(status int, err error) (string, uint16, func(error) error, error) {
 		return "", 0, nil, errTold{errors.Join(err, sayHTTP(c, status, err))}
@@ -273,8 +278,8 @@ func askHTTP(ctx context.Context, u *Users, c net.Conn, first byte) (host string
 	}, nil
 }
 
-// authHTTP checks the user and the password of a request if there are Users. status is that of the
-// answer to an error.
+// authHTTP checks the user and the password of a request if there are Users. status is the status
+// of the answer to an error.
 func authHTTP(ctx context.Context, u *Users, c net.Conn, head []byte) (status int, err error) {
 	if u == nil {
 		return 0, nil
@@ -289,10 +294,10 @@ func authHTTP(ctx context.Context, u *Users, c net.Conn, head []byte) (status in
 	case err != nil:
 		return http.StatusProxyAuthRequired, err
 	}
-	return 0, c.SetDeadline(time.Now().Add(limits.HandshakeWithin)) // the check took its time
+	return 0, c.SetDeadline(time.Now().Add(limits.HandshakeWithin)) // the check took time
 }
 
-// sayHTTP answers a request with a status. why, if not nil, is the body.
+// sayHTTP answers a request with a status. If why is not nil, it is the body.
 func sayHTTP(c net.Conn, status int, why error) error {
 	head := fmt.Sprintf("HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
 	if status == http.StatusProxyAuthRequired {
@@ -307,12 +312,14 @@ func sayHTTP(c net.Conn, status int, why error) error {
 	return err
 }
 
-// readHead reads the line and the headers of a request, and nothing behind them: what follows is not the proxy's. One that is refused has a status.
-// A line may end without a return, as in requests that are typed (RFC 9112, 2.2).
+// readHead reads the line and the headers of a request, and no byte after them, because the
+// following bytes are not for the proxy. If the request is refused, status is not 0. A line may
+// end without a carriage return, as in requests that a person types (RFC 9112, 2.2).
 func readHead(c net.Conn, first byte) (head []byte, status int, err error) {
 	head = []byte{first}
 	for one := make([]byte, 1); !bytes.HasSuffix(head, []byte("\n\r\n")) && !bytes.HasSuffix(head, []byte("\n\n")); head = append(head, one[0]) {
-		if last := head[len(head)-1]; last < ' ' && !strings.ContainsRune("\r\n\t", rune(last)) { // SOCKS4, TLS: no line would follow
+		// SOCKS4 or TLS: no line would follow.
+		if last := head[len(head)-1]; last < ' ' && !strings.ContainsRune("\r\n\t", rune(last)) {
 			return nil, http.StatusBadRequest, noRequest(string(head))
 		}
 		if len(head) == mostAsked {

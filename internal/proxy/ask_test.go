@@ -14,8 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// asking is what a proxy answers a client that says text and then ends its direction; the proxy's clients get to an echo at the host "echo"
-// with port 7, and to nothing else.
+// asking returns the proxy's answer to a client that sends text and then ends its direction. The
+// proxy's clients reach only an echo at the host "echo" with port 7.
 func asking(t *testing.T, text string) string {
 	t.Helper()
 	l := listen(t)
@@ -40,7 +40,7 @@ func asking(t *testing.T, text string) string {
 	}
 	var said bytes.Buffer
 	one := make([]byte, 4096)
-	for !strings.HasSuffix(said.String(), "bytes") { // what comes back, or all until the end
+	for !strings.HasSuffix(said.String(), "bytes") { // the echo, or everything until the end
 		n, err := c.Read(one)
 		said.Write(one[:n])
 		if err != nil {
@@ -80,7 +80,7 @@ func TestAClientSaysWhereItWantsToGo(t *testing.T) {
 	}
 }
 
-// A client may read the answer only when it has sent its body.
+// A client may read the answer only after it has sent its body.
 func TestAClientThatIsRefusedHasItsAnswerBehindABody(t *testing.T) {
 	l := listen(t)
 	run(t, &proxy.Proxy{Listener: l, Dial: proxy.Asked(func(context.Context, string, uint16) (net.Conn, error) {
@@ -132,14 +132,15 @@ func TestAClientIsToldOfADialThatTakesTooLong(t *testing.T) {
 	}
 }
 
-// late is a connection that is closed behind the answer.
+// late is a connection that is closed after the answer.
 type late struct {
 	net.Conn
 	deadlines int
 }
 
 func (c *late) SetDeadline(t time.Time) error {
-	if c.deadlines++; c.deadlines == 4 { // for the question, none, for the answer, none
+	// The fourth call lifts the deadline of the answer: the question and the answer have two each.
+	if c.deadlines++; c.deadlines == 4 {
 		return net.ErrClosed
 	}
 	return c.Conn.SetDeadline(t)

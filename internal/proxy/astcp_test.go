@@ -11,17 +11,18 @@ import (
 	"time"
 )
 
-// half is a connection of which one direction can be ended: TCP's, or that of unix sockets.
+// half is a connection with separate ends of its directions: TCP, or a unix socket.
 type half interface {
 	net.Conn
 	CloseWrite() error
 }
 
-// A scene is what two programs do with a connection between them. What each sees through proxies must be what it sees over TCP without any.
+// scenes lists exchanges of two programs over a connection. Through proxies, each program must
+// see what it sees over TCP without proxies.
 var scenes = []struct {
 	name   string
-	resets bool                // of which unix sockets know less
-	client func(c half) string // returns what it has seen
+	resets bool                // unix sockets report less of them
+	client func(c half) string // returns what the client has seen
 	server func(c half) string
 }{
 	{"the server ends its direction first", false, func(c half) string {
@@ -166,7 +167,7 @@ func broken(err error) bool {
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// much writes much and reads as much, at once.
+// much writes much data and reads as much, concurrently.
 func much(c half) string {
 	wrote := make(chan string, 1)
 	go func() {
@@ -196,7 +197,8 @@ func TestProgramsSeeWhatTheySeeOverUnixSockets(t *testing.T) {
 	play(t, l[1], address, false)
 }
 
-// play plays the scenes between programs at a server and its clients, directly and by way of an address of a proxy.
+// play plays the scenes between a server and its clients, directly and through the address of a
+// proxy.
 func play(t *testing.T, server net.Listener, proxied string, resets bool) {
 	t.Helper()
 	for _, scene := range scenes {

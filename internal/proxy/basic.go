@@ -13,7 +13,7 @@ type credentials struct{ user, password string }
 // challenge is the header that asks an HTTP client for credentials (RFC 9110, 11.7; RFC 7617).
 const challenge = "Proxy-Authenticate: Basic realm=\"weft\", charset=\"UTF-8\"\r\n"
 
-// errNoCredentials refuses a request without credentials. Browsers send them only after a
+// errNoCredentials refuses a request without credentials. Browsers send credentials only after a
 // challenge.
 var errNoCredentials = errors.New("expected a user and a password; curl sends them with --proxy-user USER:PASSWORD")
 

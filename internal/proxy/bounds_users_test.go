@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Each bound of a name, a password and a hash holds at its value, and one below or beyond.
+// Each limit of a name, a password and a hash applies exactly: the test tries the limit and the
+// values next to it.
 func TestNamesPasswordsAndHashesHaveTheirBounds(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"a": true, "": false, strings.Repeat("x", 255): true, strings.Repeat("x", 256): false, "with space": true, "ä": true,
@@ -42,7 +43,7 @@ func TestNamesPasswordsAndHashesHaveTheirBounds(t *testing.T) {
 	}
 }
 
-// weft proxy password makes hashes that weft proxy takes.
+// weft proxy password makes hashes that weft proxy accepts.
 func TestALineForAUserHasTheCostThatProxiesExpect(t *testing.T) {
 	line, err := PasswordLine("alice", "open sesame")
 	if err != nil {
@@ -57,7 +58,8 @@ func TestALineForAUserHasTheCostThatProxiesExpect(t *testing.T) {
 	}
 }
 
-// The check of an unknown user takes as long as that of another: its hash has the same cost.
+// The check of an unknown user takes as long as that of a known one, because its hash has the
+// same cost.
 func TestAnUnknownUserCostsAsMuchAsAnother(t *testing.T) {
 	for _, cost := range []int{bcrypt.MinCost, bcrypt.MinCost + 1} {
 		line, err := passwordLine("alice", "open sesame", cost)
@@ -74,7 +76,7 @@ func TestAnUnknownUserCostsAsMuchAsAnother(t *testing.T) {
 	}
 }
 
-// A check gives back its place, however it ends. Only a right password is remembered, and by a tag
+// A check releases its place, however it ends. Only a correct password is remembered, by a tag
 // that another process cannot compute.
 func TestAChecksPlaceIsFreeBehindIt(t *testing.T) {
 	u, other := usersOf(t, true), usersOf(t, true)
@@ -105,7 +107,7 @@ func TestAChecksPlaceIsFreeBehindIt(t *testing.T) {
 	}
 }
 
-// Another source has tries of its own.
+// Each source has its own number of tries.
 func TestTheGuessesOfOneSourceKeepNoOtherOut(t *testing.T) {
 	u := usersOf(t, true)
 	u.tries.Every = time.Hour
@@ -125,7 +127,7 @@ func TestTheGuessesOfOneSourceKeepNoOtherOut(t *testing.T) {
 	}
 }
 
-// addressed is a connection from an address.
+// addressed is a connection with a given remote address.
 type addressed struct {
 	net.Conn
 	from net.Addr
@@ -133,7 +135,8 @@ type addressed struct {
 
 func (a addressed) RemoteAddr() net.Addr { return a.from }
 
-// The header with a password is read exactly, or its error says what is wrong without quoting it.
+// The header with a password is parsed exactly. Otherwise its error says what is wrong without
+// quoting the header.
 func TestTheHeaderWithAPasswordIsReadExactly(t *testing.T) {
 	token := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 	for head, want := range map[string]struct {

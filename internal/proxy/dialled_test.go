@@ -16,12 +16,12 @@ import (
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
-// noted is a connection that notes how it ends.
+// noted is a connection that records how it ends.
 type noted struct {
 	net.Conn
 	mu     sync.Mutex
 	how    string
-	closes error // of CloseWrite
+	closes error // error of CloseWrite
 }
 
 func (c *noted) note(how string) {
@@ -30,7 +30,7 @@ func (c *noted) note(how string) {
 	c.how += how
 }
 
-// seen returns how it has ended so far.
+// seen returns how the connection has ended so far.
 func (c *noted) seen() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *noted) CloseWrite() error   { c.note("end "); return c.closes }
 // stopped is a connection that can be aborted.
 type stopped struct {
 	noted
-	says error // of a Write
+	says error // error of a Write
 }
 
 func (c *stopped) Abort() { c.note("abort "); c.Conn.Close() }
@@ -54,22 +54,22 @@ func (c *stopped) Write([]byte) (int, error) {
 	return 0, c.says
 }
 
-// fails has each later Write fail.
+// fails makes each later Write fail.
 func (c *stopped) fails(says error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.says = says
 }
 
-// newProxy returns a proxy with room for some connections.
+// newProxy returns a proxy with room for the given number of connections.
 func newProxy(most int) *Proxy {
 	p := &Proxy{newcomers: newcomers.New(8), Log: slog.New(slog.DiscardHandler)}
 	p.admitted.most = most
 	return p
 }
 
-// A way may Ask though its Dial asks nothing. Its clients are admitted behind the dial, and one for
-// which there is no room leaves no connection that was dialled.
+// A way may have Asks set although its Dial asks nothing. Its clients are then admitted after the
+// dial. If there is no room for a client, the proxy closes the connection that it dialled.
 func TestAConnectionThatWasDialledForAClientWithoutRoomIsClosed(t *testing.T) {
 	p := newProxy(1)
 	var dialled []*noted
@@ -92,7 +92,8 @@ func TestAConnectionThatWasDialledForAClientWithoutRoomIsClosed(t *testing.T) {
 	}
 }
 
-// A client without room is not dialled for, and its turn holds up no other.
+// If there is no room for a client, the proxy dials nothing for it, and the client's turn delays
+// no other client.
 func TestAClientWithoutRoomIsNotDialledFor(t *testing.T) {
 	p := newProxy(1)
 	w := &Way{Dial: func(context.Context, net.Conn) (net.Conn, error) { return nil, syscall.ECONNREFUSED }}
@@ -115,7 +116,7 @@ func TestAClientWithoutRoomIsNotDialledFor(t *testing.T) {
 	first.leave()
 }
 
-// A client that reads why it is refused is one of the newcomers meanwhile, and takes no place.
+// A client that reads the reason of its refusal counts as a newcomer, and occupies no place.
 func TestARefusedClientTakesNoPlaceWhileItReads(t *testing.T) {
 	p := newProxy(1)
 	w := &Way{Asks: true}
@@ -137,7 +138,8 @@ func TestARefusedClientTakesNoPlaceWhileItReads(t *testing.T) {
 	}
 }
 
-// Each refusal is counted once, by its reason. A client that was told in order is not reset.
+// Each refusal is counted once, by its reason. If a client was told the reason, its connection is
+// not reset.
 func TestARefusalIsCountedByItsReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -164,7 +166,7 @@ func TestARefusalIsCountedByItsReason(t *testing.T) {
 	}
 }
 
-// A connection ends by what it can: an abort, a reset, a close.
+// A connection ends by the hardest available means: an abort, a reset, or a close.
 func TestAConnectionEndsAsHardAsItCan(t *testing.T) {
 	aborts, lingers := &stopped{noted: noted{Conn: end(t)}}, &noted{Conn: end(t)}
 	reset(aborts)
@@ -186,7 +188,7 @@ func TestAConnectionEndsAsHardAsItCan(t *testing.T) {
 	}
 }
 
-// A stream tells of its failure in a Write of nothing. An end in order is none.
+// A stream reports its failure in an empty Write. An orderly end is no failure.
 func TestAStreamHasFailedWhenItsWriteSaysSo(t *testing.T) {
 	for says, want := range map[error]error{nil: nil, syscall.EPIPE: nil, syscall.ECONNRESET: syscall.ECONNRESET, io.ErrClosedPipe: io.ErrClosedPipe} {
 		if err := failed(&stopped{noted: noted{Conn: end(t)}, says: says}); err != want {
@@ -198,8 +200,9 @@ func TestAStreamHasFailedWhenItsWriteSaysSo(t *testing.T) {
 	}
 }
 
-// While a Write waits, the proxy looks at its source again and again. The first failure resets both
-// ends, and the log has its side. A Write that has returned is left alone.
+// While a Write waits, the proxy checks its source repeatedly. The first failure resets both
+// ends, and the log shows the side that failed. After the Write has returned, the proxy does
+// nothing.
 func TestAWriteThatWaitsLooksAtItsSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := &stopped{noted: noted{Conn: end(t)}}, &noted{Conn: end(t)}
@@ -237,7 +240,7 @@ func TestAWriteThatWaitsLooksAtItsSource(t *testing.T) {
 	})
 }
 
-// A direction whose end cannot be passed on has failed by its sink.
+// If the end of a direction cannot be passed on, the direction has failed at its sink.
 func TestAnEndThatCannotBePassedOnIsAFailureOfItsSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProxy(1)
@@ -249,7 +252,7 @@ func TestAnEndThatCannotBePassedOnIsAFailureOfItsSink(t *testing.T) {
 		why := new(fault)
 		there.fault, there.source, there.sink = why, byFrom, byTo
 		begun := time.Now()
-		there.pass(back) // which never ends
+		there.pass(back) // back never ends
 		if by, err := why.first(); by != byTo || !errors.Is(err, syscall.ENOTCONN) {
 			t.Errorf("the connection failed by %v, %s; expected %v by the sink", err, by, syscall.ENOTCONN)
 		}
@@ -260,7 +263,7 @@ func TestAnEndThatCannotBePassedOnIsAFailureOfItsSink(t *testing.T) {
 	})
 }
 
-// A proxy forgets each connection that it has carried.
+// A proxy forgets each connection after it has ended.
 func TestAConnectionThatEndedIsNoneOfTheStatus(t *testing.T) {
 	p := newProxy(1)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

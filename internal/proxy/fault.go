@@ -31,7 +31,7 @@ func (f *fault) note(by string, err error) {
 		return
 	}
 	for op := (*net.OpError)(nil); errors.As(err, &op) && op.Err != nil; {
-		err = op.Err // the log line has the addresses
+		err = op.Err // the log line already has the addresses
 	}
 	f.by, f.err = by, err
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// Both directions fail when one side resets. The log has the first failure, not its consequences.
+// Both directions fail when one side resets. The log shows the first failure, not its
+// consequences.
 func TestTheLogOfAnAbortedConnectionHasOneCauseAndItsSide(t *testing.T) {
 	for by, abort := range map[string]func(client, server net.Conn, interrupt func()){
 		"by=from err=\"read: connection reset by peer\"": func(client, _ net.Conn, _ func()) { client.(*net.TCPConn).SetLinger(0); client.Close() },

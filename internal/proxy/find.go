@@ -14,20 +14,22 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// Proxies are found by their sockets in a place of their own, named by their process ids:
+// Proxies are found by their sockets in a separate directory. The names of the sockets contain
+// the process ids:
 //
 //	proxies/4711.sock     a proxy
 //	proxies/4711-2.sock   another whose process has the same id in its container
 //
-// One that was killed leaves its socket behind. Nothing answers there, so the next proxy, or the next that looks for them, removes it.
+// A proxy that is killed leaves its socket behind. No process answers there, so the next proxy
+// removes the socket, and so does a search for proxies.
 
-// place is what the place is called.
+// place is the name of this directory.
 const place = "proxies"
 
-// sameID is how many proxies whose processes have the same id a place has at most.
+// sameID is the maximum number of proxies with the same process id in one directory.
 const sameID = 16
 
-// TellHere is Tell at a socket by which Find finds the proxy.
+// TellHere is Tell at a socket where Find finds the proxy.
 func (p *Proxy) TellHere() (stop func(), err error) {
 	dir, err := ctl.MakePlace(place)
 	if err != nil {
@@ -45,22 +47,24 @@ func (p *Proxy) TellHere() (stop func(), err error) {
 	}
 }
 
-// Found is a proxy of this user, or what one has left.
+// Found is a proxy of this user, or the socket of a killed proxy.
 type Found struct {
 	Socket  string `json:"socket"`
 	Running bool   `json:"running"`
-	Status         // of one that runs
-	Why     string `json:"why,omitempty"` // one tells nothing that nevertheless runs
+	Status         // of a running proxy
+	Why     string `json:"why,omitempty"` // the reason why a running proxy sends no status
 }
 
-// Dead reports whether the proxy has ended without removing its socket, which is gone now.
+// Dead reports whether the proxy has ended without removing its socket. The socket is removed by
+// now.
 func (f *Found) Dead() bool { return !f.Running }
 
-// answerWithin is how long a proxy has to tell its Status.
+// answerWithin is the time within which a proxy must send its Status.
 const answerWithin = 2 * time.Second
 
-// Find asks all proxies of this user for their Status. It removes the sockets of those that were killed. The error is of places where
-// others than this user could have put sockets; what is elsewhere is found nevertheless.
+// Find asks all proxies of this user for their Status. It removes the sockets of killed proxies.
+// The error concerns directories in which other users could have put sockets; Find still returns
+// the proxies from other directories.
 func Find(ctx context.Context) (all []Found, err error) {
 	sockets, err := ctl.Left(place)
 	for _, path := range sockets {
@@ -71,7 +75,7 @@ func Find(ctx context.Context) (all []Found, err error) {
 		switch {
 		case failed == nil:
 			f.Status = s
-		case errors.Is(failed, os.ErrNotExist): // it has just ended
+		case errors.Is(failed, os.ErrNotExist): // the proxy has just ended
 			continue
 		case errors.Is(failed, syscall.ECONNREFUSED):
 			f.Running, f.PID = false, pidOf(path)
@@ -86,7 +90,7 @@ func Find(ctx context.Context) (all []Found, err error) {
 	return all, err
 }
 
-// pidOf is the process id in the name of a socket; 0 of another name.
+// pidOf returns the process id in the name of a socket, or 0 for another name.
 func pidOf(path string) int {
 	name, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(path), ".sock"), "-")
 	pid, _ := strconv.Atoi(name)

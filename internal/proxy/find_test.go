@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Containers that share the place of the sockets may have processes of the same id.
+// Containers that share the directory of the sockets may have processes with the same id.
 func TestProxiesWhoseProcessesHaveTheSameIDAreFound(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -37,7 +37,7 @@ func TestProxiesWhoseProcessesHaveTheSameIDAreFound(t *testing.T) {
 	}
 	for _, f := range all {
 		if filepath.Dir(filepath.Dir(f.Socket)) != dir {
-			continue // another of this user's
+			continue // another proxy of this user
 		}
 		name := filepath.Base(f.Socket)
 		if !f.Running || f.Why != "" || f.Listener != want[name] || f.PID != os.Getpid() {

@@ -14,7 +14,8 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// spoken is a socket whose other end has answered and is closed. It takes nothing; the answer comes a moment later.
+// spoken is a socket whose other end has answered and closed. The socket accepts no bytes, and
+// the answer arrives a moment later.
 type spoken struct {
 	net.Conn
 	refused func()
@@ -30,7 +31,7 @@ func (c *spoken) Write([]byte) (int, error) {
 
 func (*spoken) SyscallConn() (syscall.RawConn, error) { return nil, syscall.EINVAL }
 
-// halved is a connection that notes whether one of its directions was ended in order.
+// halved is a connection that records whether one of its directions was ended in order.
 type halved struct {
 	net.Conn
 	ended bool
@@ -52,7 +53,7 @@ func (c *spoken) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// single is a listener of one connection.
+// single is a listener for one connection.
 type single struct {
 	noListener
 	c chan net.Conn
@@ -65,7 +66,8 @@ func (l *single) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-// The answer ends in order if the server did. A reset of which the kernel has told the Write is an end to the Read behind it, and no end of the answer.
+// The answer ends in order if the server ended in order. If the kernel reported a reset to the
+// Write, the following Read sees an end. That must not end the answer.
 func TestAnAnswerComesToAClientThatGoesOnWriting(t *testing.T) {
 	for _, why := range []error{syscall.EPIPE, syscall.ECONNRESET} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
-// end returns one end of a connection. Both ends are closed when the test ends.
+// end returns one end of a connection. The end of the test closes both ends.
 func end(t *testing.T) net.Conn {
 	t.Helper()
 	here, there := net.Pipe()
@@ -24,7 +24,7 @@ func end(t *testing.T) net.Conn {
 	return here
 }
 
-// A client that gives way while the proxy admits it keeps no place of a connection.
+// If a client gives way while the proxy admits it, it keeps no place of a connection.
 func TestAClientThatGaveWayLeavesItsPlaceToOthers(t *testing.T) {
 	p := &Proxy{newcomers: newcomers.New(1)}
 	p.admitted.most = 1
@@ -44,8 +44,8 @@ func TestAClientThatGaveWayLeavesItsPlaceToOthers(t *testing.T) {
 	}
 }
 
-// Only a wrong password is a guess. A check that was not made, or that succeeded, costs its source
-// no try.
+// Only a wrong password is a guess. A check that was not made, or that succeeded, does not count
+// as a try of its source.
 func TestOnlyWrongPasswordsAreGuesses(t *testing.T) {
 	u, err := parseUsers(someUsers(), bcrypt.MinCost)
 	if err != nil {
@@ -78,8 +78,8 @@ func TestOnlyWrongPasswordsAreGuesses(t *testing.T) {
 	}
 }
 
-// requests are those of clients that get through to a service. A client reads answer before the
-// bytes of the service.
+// requests holds requests of clients that reach a service. A client reads answer before the bytes
+// of the service.
 var requests = map[string]struct {
 	says, answer string
 	users        bool
@@ -91,7 +91,7 @@ var requests = map[string]struct {
 	"CONNECT with a password": {strings.TrimSuffix(byHTTP("alice", "open sesame"), "bytes"), "HTTP/1.1 200 OK\r\n\r\n", true},
 }
 
-// The request of SOCKS5 for a service, and the answer to it.
+// The SOCKS5 request for a service, and the answer to it.
 const (
 	toService = "\x05\x01\x00\x03\x04echo\x00\x07"
 	granted   = "\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"
@@ -111,7 +111,7 @@ func usersOf(t *testing.T, needed bool) *Users {
 }
 
 // The deadlines of the request and of its answer end with them: a connection may be silent for
-// hours, and a dial may take its time.
+// hours, and a dial may take long.
 func TestAConnectionThatWasAskedForHasNoDeadline(t *testing.T) {
 	for name, r := range requests {
 		u := usersOf(t, r.users)
@@ -153,7 +153,8 @@ func TestAConnectionThatWasAskedForHasNoDeadline(t *testing.T) {
 	}
 }
 
-// A client may go away while the proxy dials for it. The proxy then closes what it dialled.
+// A client may disconnect while the proxy dials for it. The proxy then closes the connection that
+// it dialled.
 func TestAClientThatGoesDuringTheDialLeavesNoneThatWasDialled(t *testing.T) {
 	for name, r := range requests {
 		client, from := net.Pipe()
@@ -176,12 +177,12 @@ func TestAClientThatGoesDuringTheDialLeavesNoneThatWasDialled(t *testing.T) {
 	}
 }
 
-// The check of a password may wait for others. The client then has its whole time for the rest of
-// its request.
+// The check of a password may wait for other checks. After the check, the client has its full
+// time for the rest of its request.
 func TestTheTimeOfARequestBeginsAnewBehindItsCheck(t *testing.T) {
 	u := usersOf(t, true)
 	synctest.Test(t, func(t *testing.T) {
-		u.checks = make(chan struct{}, 1) // of this bubble; none may begin yet
+		u.checks = make(chan struct{}, 1) // made in this bubble; no check may begin yet
 		client, from := net.Pipe()
 		defer client.Close()
 		defer from.Close()
@@ -203,7 +204,8 @@ func TestTheTimeOfARequestBeginsAnewBehindItsCheck(t *testing.T) {
 	})
 }
 
-// A proxy keeps the last turn of a source until it is over, and then nothing of the source.
+// A proxy keeps the last turn of a source until it is over. Then it keeps nothing about the
+// source.
 func TestTurnsThatAreOverAreForgotten(t *testing.T) {
 	var o turns
 	w := new(Way)
@@ -223,13 +225,13 @@ func TestTurnsThatAreOverAreForgotten(t *testing.T) {
 	}
 }
 
-// halfway is a connection whose sending direction can end by itself.
+// halfway is a connection that can end its sending direction separately.
 type halfway struct{ net.Conn }
 
 func (halfway) CloseWrite() error { return nil }
 
-// A client that reads why it is refused has bounded time to end, whether it says nothing or goes
-// on.
+// A client that reads the reason of its refusal has limited time to end, whether it is silent or
+// continues to send.
 func TestARefusedClientEndsInTimeAndWithinBounds(t *testing.T) {
 	for name, says := range map[string]int{"that says nothing": 0, "that floods": 2 * mostDiscarded} {
 		synctest.Test(t, func(t *testing.T) {

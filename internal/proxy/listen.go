@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// Listen listens as [net.Listen] does. A unix socket of any network at which nothing answers, which a process that was killed has left, gives way.
+// Listen listens in the same way as [net.Listen]. It also replaces a unix socket at which no
+// process answers, because a killed process has left it.
 func Listen(network, address string) (net.Listener, error) {
 	unix := strings.HasPrefix(network, "unix")
 	if unix {
@@ -26,8 +27,8 @@ func Listen(network, address string) (net.Listener, error) {
 	return net.Listen(network, address)
 }
 
-// Free returns an error if a process has the unix socket at a path open. It connects to no server.
-// Other networks are free as far as Free knows.
+// Free returns an error if a process has the unix socket at a path open. It does not connect to a
+// server. For other networks, Free always returns nil.
 func Free(network, path string) error {
 	if strings.HasPrefix(network, "unix") && probe(network, path) == nil {
 		return fmt.Errorf("listen %s: %s: %w", network, path, syscall.EADDRINUSE)
@@ -35,10 +36,12 @@ func Free(network, path string) error {
 	return nil
 }
 
-// longestPath is how many bytes the path of a unix socket has at most: a zero is behind it.
+// longestPath is the maximum length of the path of a unix socket, in bytes. A zero byte follows
+// the path.
 const longestPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
-// CheckPath returns an error for a path that is too long for a unix socket, of which the system says no more than "invalid argument".
+// CheckPath returns an error for a path that is too long for a unix socket. The system reports
+// only "invalid argument" for such a path.
 func CheckPath(path string) error {
 	if len(path) > longestPath {
 		return fmt.Errorf("%s is a path of %d bytes; expected at most %d", path, len(path), longestPath)
@@ -46,8 +49,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// OffLoopback reports whether other hosts can reach an address by IP. Unix sockets and services of
-// the fabric are not reached so.
+// OffLoopback reports whether other hosts can reach an address by IP. For unix sockets and
+// services of the fabric it returns false.
 func OffLoopback(a net.Addr) bool {
 	tcp, ok := a.(*net.TCPAddr)
 	return ok && !tcp.IP.IsLoopback()

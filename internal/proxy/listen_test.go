@@ -37,7 +37,7 @@ func TestAProxyListensWhereOneWasKilled(t *testing.T) {
 	c.Close()
 }
 
-// The server would dial on for a connection that only looks whether the server lives.
+// The server would dial for a connection that only checks whether the server is running.
 func TestASecondServerOfASocketIsRefusedAndTheFirstAcceptsNothing(t *testing.T) {
 	for _, network := range []string{"unix", "unixpacket"} {
 		if network == "unixpacket" && runtime.GOOS != "linux" {
@@ -97,7 +97,7 @@ func TestAPathThatIsTooLongForASocketIsRefusedWithTheNumbers(t *testing.T) {
 	l.Close()
 }
 
-// The address of another network is no path, whatever lies there.
+// The address of another network is not a path, even if a file with that name exists.
 func TestATCPAddressInUseRemovesNoSocket(t *testing.T) {
 	first, err := proxy.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

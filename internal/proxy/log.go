@@ -7,8 +7,8 @@ import (
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
-// limitedLog bounds the lines of each message, so clients cannot flood the log. The next printed
-// line has the number of suppressed ones.
+// limitedLog limits the number of lines of each message, so clients cannot flood the log. The
+// next printed line contains the number of suppressed lines.
 type limitedLog struct {
 	slog.Handler
 	lines *newcomers.Lines

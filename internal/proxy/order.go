@@ -10,16 +10,17 @@ import (
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
-// A client that opens two connections, one after the other, expects that the server accepts them in
-// this order, as over TCP. So the dials of one way for one source begin in the order of the accepts:
+// A client that opens two connections, one after the other, expects the server to accept them in
+// this order, as over TCP. So the dials of one way for one source begin in the order of the
+// accepts:
 //
-//	accept ──► turn ──► the dial before is over, or has passed on its place ──► dial
-//	             └────► or OrderWithin has passed ───────────────────────────────┘
+//	accept ──► turn ──► the dial before is over, or lets this one begin ──► dial
+//	             └────► or OrderWithin has passed ────────────────────────────┘
 //
-// Dials of other sources and other ways do not wait. A Dial that asks its client has no turn, since
-// the client's requests are complete in an order of their own.
+// Dials of other sources and other ways do not wait. A Dial that asks its client has no turn,
+// because requests of clients may complete in another order.
 
-// turn is the place of one dial.
+// turn is the place of one dial in the order.
 type turn struct {
 	of     *turns
 	key    turnKey
@@ -34,7 +35,7 @@ type turn struct {
 type turnKey struct {
 	way    *Way
 	source newcomers.Source
-	name   string // of a source without an IP address
+	name   string // for a source without an IP address
 }
 
 // turns holds the last turn of each key.
@@ -68,11 +69,12 @@ func keyOf(w *Way, from net.Addr) turnKey {
 	return k
 }
 
-// wait waits until the dial may begin. It waits at most within, measured from the accept, for the
-// end of the dial before. That dial has then waited as long itself, so it begins first in any case.
+// wait waits until the dial may begin. It waits for the end of the dial before, for at most the
+// time within, measured from the accept. When this time is over, the dial before has waited at
+// least as long, so it still begins first.
 func (t *turn) wait(ctx context.Context, within time.Duration) error {
 	defer func() {
-		t.before = nil // else each turn would keep all those before it
+		t.before = nil // otherwise each turn would keep all turns before it
 		close(t.begun)
 	}()
 	if t.before == nil {
@@ -95,7 +97,7 @@ func (t *turn) wait(ctx context.Context, within time.Duration) error {
 	}
 }
 
-// pass lets the next dial begin. Later calls do nothing.
+// pass lets the next dial begin. Later calls have no effect.
 func (t *turn) pass() {
 	t.once.Do(func() {
 		close(t.over)
@@ -107,8 +109,9 @@ func (t *turn) pass() {
 	})
 }
 
-// Began tells the Proxy of a Dial, by the Dial's context, that no later dial can overtake this one
-// any more. The next dial of the same source may then begin before this one returns.
+// Began tells the Proxy of a Dial that no later dial can overtake this one any more. The Proxy is
+// found by the Dial's context. The next dial of the same source may then begin before this Dial
+// returns.
 func Began(ctx context.Context) {
 	if a, ok := ctx.Value(seatKey{}).(*seat); ok && a.turn != nil {
 		a.turn.pass()

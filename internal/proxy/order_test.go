@@ -12,7 +12,8 @@ import (
 	"github.com/weftnet/weft/internal/proxy"
 )
 
-// A client that opens two connections, one after the other, finds them in this order at the server, as over TCP: iperf3 --bidir depends on it.
+// If a client opens two connections, one after the other, the server gets them in this order, as
+// over TCP. iperf3 --bidir depends on it.
 func TestTwoProxiesKeepTheOrderOfConnections(t *testing.T) {
 	const pairs = 300
 	server := listen(t)
@@ -56,7 +57,7 @@ func TestTwoProxiesKeepTheOrderOfConnections(t *testing.T) {
 	}
 }
 
-// dials is a Dial whose calls are seen, and end when the test releases them.
+// dials is a Dial whose calls the test sees, and which return when the test releases them.
 type dials struct {
 	seen    chan net.Addr
 	release chan struct{}
@@ -90,7 +91,8 @@ func (d *dials) mustSee(t *testing.T, c net.Conn) {
 	}
 }
 
-// A dial that does not end holds up the next ones of its source for the bounded time, together and not one after the other, and they keep their order.
+// A dial that does not end delays the next dials of its source only for the limited time. All of
+// them wait for the same time together, and they keep their order.
 func TestASlowDialHoldsUpLaterOnesOfItsSourceForABoundedTime(t *testing.T) {
 	l, d := listen(t), newDials(t)
 	run(t, &proxy.Proxy{Listener: l, Dial: d.dial, OrderWithin: 50 * time.Millisecond})
@@ -101,7 +103,7 @@ func TestASlowDialHoldsUpLaterOnesOfItsSourceForABoundedTime(t *testing.T) {
 	}
 }
 
-// A dial that does not end holds up no dial of another way.
+// A dial that does not end delays no dial of another way.
 func TestASlowDialHoldsUpNoOtherWay(t *testing.T) {
 	one, two, slow, quick := listen(t), listen(t), newDials(t), newDials(t)
 	run(t, &proxy.Proxy{Listener: one, Dial: slow.dial, OrderWithin: time.Hour, More: []proxy.Way{{Listener: two, Dial: quick.dial}}})
@@ -120,7 +122,7 @@ func TestASlowDialHoldsUpNoOtherWay(t *testing.T) {
 	slow.mustSee(t, waits)
 }
 
-// A dial that says that none can overtake it holds up none.
+// A dial delays no other after it has reported that none can overtake it.
 func TestADialThatHasBegunLetsTheNextBegin(t *testing.T) {
 	l, d := listen(t), newDials(t)
 	run(t, &proxy.Proxy{Listener: l, OrderWithin: time.Hour, Dial: func(ctx context.Context, from net.Conn) (net.Conn, error) {

@@ -11,19 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passer writes one direction of a connection, and counts what goes through it. It has no ReadFrom, whose count would come at the end.
+// passer writes one direction of a connection, and counts its bytes. It has no ReadFrom, because
+// ReadFrom would count only at the end.
 //
-// While a Write waits, nothing reads the source, so a reset of the source would go unseen until the destination reads again. A Write that
-// waits has a timer look at the source instead, which costs no goroutine:
+// While a Write waits, no goroutine reads the source, so a reset of the source would go unseen
+// until the destination reads again. Therefore a timer checks the source of a waiting Write. This
+// costs no goroutine:
 //
 //	Write ──► lookEvery ──► has the source failed? ── no ──► lookEvery ──► …
 //	                                    └─ yes ──► both ends are reset, and the Write fails
 type passer struct {
 	to, from net.Conn
-	all, own *atomic.Int64 // bytes of the proxy, and of the connection
+	all, own *atomic.Int64 // bytes of the proxy, and bytes of the connection
 
-	broken  atomic.Pointer[error] // the destination takes no more
-	over    chan struct{}         // closed when nothing more comes of this direction
+	broken  atomic.Pointer[error] // the destination accepts no more bytes
+	over    chan struct{}         // closed when this direction delivers no more bytes
 	writing atomic.Bool
 	timer   *time.Timer
 
@@ -31,7 +33,8 @@ type passer struct {
 	source, sink string // the sides of from and to, as fault names them
 }
 
-// lookEvery is how long a Write waits before the first look at its source, and between two.
+// lookEvery is the time for which a Write waits before the first check of its source, and between
+// two checks.
 const lookEvery = time.Second
 
 func newPasser(to, from net.Conn, all, own *atomic.Int64) *passer {
@@ -41,11 +44,14 @@ func newPasser(to, from net.Conn, all, own *atomic.Int64) *passer {
 	return p
 }
 
-// lastWords is how long a direction whose destination takes no more waits for what that has said before.
+// lastWords is the time for which a direction waits if its destination accepts no more bytes, so
+// that earlier bytes of the destination still arrive.
 const lastWords = time.Second
 
-// pass copies one direction, and passes its end on. A server may answer and be closed while its client goes on writing; over TCP the client reads the
-// answer nevertheless. So a direction that cannot write ends the other when that has come to its own end, or lastWords later.
+// pass copies one direction, and passes on its end. A server may answer and close while its
+// client continues to write. Over TCP, the client still reads the answer. So if a direction
+// cannot write, it ends the other direction when that direction has reached its own end, or
+// lastWords later.
 func (p *passer) pass(other *passer) {
 	_, err := io.Copy(p, p.from)
 	if err == nil {
@@ -69,7 +75,8 @@ func (p *passer) pass(other *passer) {
 	}
 }
 
-// end passes on that the source has ended. The kernel tells of a reset once: one that a Write of the other direction was told of is an end to a Read.
+// end passes on that the source has ended. The kernel reports a reset only once: if a Write of
+// the other direction got the error, a Read only sees the end.
 func (p *passer) end(other *passer) error {
 	if why := other.broken.Load(); why != nil && errors.Is(*why, syscall.ECONNRESET) {
 		if _, ok := p.from.(syscall.Conn); ok {
@@ -97,7 +104,8 @@ func (p *passer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// look resets both ends if the source has failed while a Write waits. It may come late, when none does any more.
+// look resets both ends if the source has failed while a Write waits. It may run late, when no
+// Write waits any more.
 func (p *passer) look() {
 	if !p.writing.Load() {
 		return
@@ -111,22 +119,25 @@ func (p *passer) look() {
 	p.timer.Reset(lookEvery)
 }
 
-// failed is why a connection has failed of which bytes may wait to be read, before a Read would tell; nil if it has not, also if the other
-// end has ended its direction in order. A stream tells of it in a Write of nothing, also behind its CloseWrite.
+// failed returns the reason why a connection has failed, even if unread bytes would delay the
+// error of a Read. It returns nil if the connection has not failed, also if the other end has
+// ended its direction in order. A stream reports the reason in an empty Write, even after its
+// CloseWrite.
 func failed(c net.Conn) error {
 	switch c := c.(type) {
 	case syscall.Conn:
 		return socketFailed(c)
 	case interface{ Abort() }:
-		if _, err := c.(net.Conn).Write(nil); !errors.Is(err, syscall.EPIPE) { // EPIPE: one of the two has ended a direction
+		// EPIPE: one end has ended a direction.
+		if _, err := c.(net.Conn).Write(nil); !errors.Is(err, syscall.EPIPE) {
 			return err
 		}
 	}
 	return nil
 }
 
-// socketFailed is failed of a socket. Its option SO_ERROR alone would tell, and clear, errors as well that end no connection, such as a
-// route that is gone for a moment.
+// socketFailed is failed for a socket. The option SO_ERROR alone would also report, and clear,
+// errors that end no connection, such as a route that is missing for a moment.
 func socketFailed(c syscall.Conn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

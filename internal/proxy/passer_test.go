@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Bytes that nothing reads stand before either end.
+// Unread bytes are in front of each end.
 func TestASourceHasFailedWhenItIsResetAndNotWhenItEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// deadSocket leaves a socket at which nothing answers.
+// deadSocket leaves a socket at which no process answers.
 func deadSocket(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -32,14 +32,15 @@ func deadSocket(t *testing.T, path string) {
 	l.Close()
 }
 
-// isThere reports whether a path exists, also as a link to nothing.
+// isThere reports whether a path exists, even as a link to nothing.
 func isThere(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// Each socket of a place is a proxy that runs, one that tells nothing, or one that was killed, whose
-// socket is removed. One that has just ended is none of them.
+// Each socket of a directory belongs to a running proxy, to a proxy that sends no status, or to a
+// killed proxy. The socket of a killed proxy is removed. A proxy that has just ended is not
+// listed.
 func TestFindTellsProxiesThatRunFromThoseThatWereKilled(t *testing.T) {
 	t.Setenv("WEFT_SOCKET", filepath.Join(t.TempDir(), "nic.sock"))
 	dir, err := ctl.MakePlace(place)
@@ -49,7 +50,8 @@ func TestFindTellsProxiesThatRunFromThoseThatWereKilled(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	deadSocket(t, at("17-3.sock"))
 	deadSocket(t, at("other.sock"))
-	if err := os.Symlink(at("nothing"), at("18.sock")); err != nil { // as one that is gone when it is asked
+	// This is like a socket that is gone when it is asked.
+	if err := os.Symlink(at("nothing"), at("18.sock")); err != nil {
 		t.Fatal(err)
 	}
 	other, err := net.Listen("unix", at("19.sock"))
@@ -102,8 +104,8 @@ func TestFindTellsProxiesThatRunFromThoseThatWereKilled(t *testing.T) {
 	}
 }
 
-// A place has room for a few proxies of one process id. The next one is refused, and the error is
-// that of its socket.
+// A directory has room for a few proxies with one process id. The next one is refused, and the
+// error is that of its socket.
 func TestAPlaceHasFewProxiesOfOneProcessID(t *testing.T) {
 	t.Setenv("WEFT_SOCKET", filepath.Join(t.TempDir(), "nic.sock"))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,7 +133,8 @@ func TestAPlaceHasFewProxiesOfOneProcessID(t *testing.T) {
 	}
 }
 
-// A socket in the way that is no socket of a dead proxy ends the search for a name at once.
+// If a file that is not the socket of a dead proxy occupies the name, the search for a name ends
+// at once.
 func TestAFileInTheWayOfAProxysSocketIsTold(t *testing.T) {
 	t.Setenv("WEFT_SOCKET", filepath.Join(t.TempDir(), "nic.sock"))
 	dir, err := ctl.MakePlace(place)
@@ -146,8 +149,8 @@ func TestAFileInTheWayOfAProxysSocketIsTold(t *testing.T) {
 	}
 }
 
-// A proxy that stops telling leaves no socket, also none under the name of its making. One that
-// cannot tell leaves what was there.
+// A proxy that stops serving its status leaves no socket, not even under the temporary name. A
+// proxy that cannot serve its status changes nothing.
 func TestAStatusSocketLeavesNothing(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -158,7 +161,7 @@ func TestAStatusSocketLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.sock")
 	making := fmt.Sprintf("%s.%d", path, os.Getpid())
-	deadSocket(t, making) // a proxy was killed while it made its socket
+	deadSocket(t, making) // a proxy was killed while it created its socket
 	stop, err := p.Tell(path)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +186,8 @@ func TestAStatusSocketLeavesNothing(t *testing.T) {
 	if b, err := os.ReadFile(making); string(b) != "mine" || isThere(path) {
 		t.Errorf("the file in the way has %q, %v", b, err)
 	}
-	longest := filepath.Join(dir, strings.Repeat("x", longestPath-len(dir)-1)) // the name of its making is longer
+	// The temporary name is longer than this.
+	longest := filepath.Join(dir, strings.Repeat("x", longestPath-len(dir)-1))
 	if stop, err := p.Tell(longest); err == nil || stop != nil {
 		t.Errorf("a path that has no room for the name of its making: %v", err)
 	}
@@ -192,7 +196,7 @@ func TestAStatusSocketLeavesNothing(t *testing.T) {
 	}
 }
 
-// A datagram socket that a process has open is in use, too, and keeps its place.
+// A datagram socket that a process has open is also in use, and stays.
 func TestADatagramSocketInUseDoesNotGiveWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.sock")
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -237,8 +241,8 @@ func TestAnAddressIsReachedByOthersIfItIsAnotherIP(t *testing.T) {
 	}
 }
 
-// What a client does cannot flood the log: each message has its bound, whatever attributes it has,
-// and the next line that is printed tells how many were not.
+// Clients cannot flood the log: each message has its limit, whatever its attributes, and the next
+// printed line contains the number of suppressed lines.
 func TestTheLogOfAProxyIsBounded(t *testing.T) {
 	var log bytes.Buffer
 	plain := limitLog(slog.New(slog.NewJSONHandler(&log, nil))).Handler()
@@ -273,7 +277,7 @@ func TestTheLogOfAProxyIsBounded(t *testing.T) {
 	}
 }
 
-// A program that asks for a status of a socket that is none is told what it reached.
+// A program that asks a socket for a status is told if the socket is not one of a proxy's status.
 func TestAnAnswerThatIsNoStatusIsAnError(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the text of the error is that of Linux")

@@ -1,11 +1,11 @@
-// Package proxy carries connections from one kind of network to another: each that is accepted is dialled on, and bytes are copied both ways
-// until both directions have ended.
+// Package proxy carries connections from one kind of network to another. It dials a connection
+// for each accepted one, and copies bytes in both directions until both have ended.
 //
-//	accepted ──► seat ──► turn ──► dial ──► copy ──► the end of each direction is passed on by itself
+//	accepted ──► seat ──► turn ──► dial ──► copy ──► the end of each direction is passed on separately
 //	               │        │        │        └────► a direction that fails fails both ends (passer.go)
-//	               │        │        └─ fails: the accepted one is reset, or told so in order if it has asked (ask.go)
+//	               │        │        └─ fails: the accepted one is reset, or answered if it asked (ask.go)
 //	               │        └─ dials begin in the order of the accepts (order.go)
-//	               └─ there is none: it is reset, or a client gives way that has not asked yet (seat.go)
+//	               └─ no seat is free: it is reset, or a client that has not asked yet gives way (seat.go)
 package proxy
 
 import (
@@ -25,27 +25,31 @@ import (
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
-// Proxy is one way from a listener to wherever Dial leads, and More ways beside it.
+// Proxy carries connections from a listener to the destination of Dial, and in the same way for
+// each Way in More.
 type Proxy struct {
 	Listener net.Listener
-	Dial     func(ctx context.Context, from net.Conn) (net.Conn, error) // on for one that was accepted
-	Drain    time.Duration                                              // how long connections may go on when the proxy ends
-	Log      *slog.Logger
+	// Dial dials the connection for an accepted one.
+	Dial func(ctx context.Context, from net.Conn) (net.Conn, error)
+	// Drain is the time for which connections may continue after the proxy ends.
+	Drain time.Duration
+	Log   *slog.Logger
 
-	// Asks says that Dial reads a request from each client, as that of [Asked] does. Until the
-	// request is complete, the client is one of at most limits.Newcomers and may have to give way.
+	// Asks says that Dial reads a request from each client, as the Dial of [Asked] does. Until
+	// the request is complete, the client is one of at most limits.Newcomers and may have to give
+	// way.
 	Asks bool
 
-	// More holds further ways. All ways share the bounds and the counts.
+	// More holds further ways. All ways share the limits and the counts.
 	More []Way
 
-	// Connections bounds the connections that are carried or being dialled. Zero:
-	// limits.ProxyConnections.
+	// Connections is the maximum number of connections that are carried or being dialled. Zero
+	// means limits.ProxyConnections.
 	Connections int
 
-	// OrderWithin bounds how long a connection waits for the dials of earlier connections from the
-	// same source by the same way. Within this time, dials begin in the order of the accepts. Zero:
-	// limits.ProxyDial.
+	// OrderWithin is the maximum time for which a connection waits for the dials of earlier
+	// connections from the same source by the same way. Within this time, dials begin in the
+	// order of the accepts. Zero means limits.ProxyDial.
 	OrderWithin time.Duration
 
 	newcomers *newcomers.Set
@@ -57,27 +61,31 @@ type Proxy struct {
 	live   map[*carried]bool
 }
 
-// Way is a further way of a [Proxy]. The fields are as those of the Proxy.
+// Way is a further way of a [Proxy]. Its fields have the same meaning as those of the Proxy.
 type Way struct {
 	Listener net.Listener
 	Dial     func(ctx context.Context, from net.Conn) (net.Conn, error)
 	Asks     bool
 }
 
-// Counts are what a proxy has done. A connection that is not carried is in one of Refused, GaveWay,
-// Full, Wrong and Unchecked.
+// Counts holds the counts of a proxy. A connection that is not carried is counted in one of
+// Refused, GaveWay, Full, Wrong and Unchecked.
 type Counts struct {
 	Accepted int64 `json:"accepted"` // connections
-	Refused  int64 `json:"refused"`  // those that could not be dialled on, or whose request was wrong or late
-	Open     int64 `json:"open"`     // those that have not ended: they are carried, or still say where to go, or are being dialled on
-	Reset    int64 `json:"reset"`    // those that were carried and did not come to an orderly end
-	There    int64 `json:"there"`    // bytes from those that were accepted
-	Back     int64 `json:"back"`     // … and to them
+	// Refused counts connections that could not be dialled, or whose request was wrong or late.
+	Refused int64 `json:"refused"`
+	// Open counts connections that have not ended: they are carried, still sending a request, or
+	// being dialled.
+	Open  int64 `json:"open"`
+	Reset int64 `json:"reset"` // carried connections without an orderly end
+	There int64 `json:"there"` // bytes from the accepted side
+	Back  int64 `json:"back"`  // bytes to the accepted side
 
-	GaveWay   int64 `json:"gave_way"`  // idle newcomers that gave way to others
-	Full      int64 `json:"full"`      // those that came while there were Connections others
-	Wrong     int64 `json:"wrong"`     // those with a wrong user or password
-	Unchecked int64 `json:"unchecked"` // those whose password was not checked because too many were tried
+	GaveWay int64 `json:"gave_way"` // idle newcomers that gave way to others
+	Full    int64 `json:"full"`     // those that arrived while there were Connections others
+	Wrong   int64 `json:"wrong"`    // those with a wrong user or password
+	// Unchecked counts connections whose password was not checked because too many were tried.
+	Unchecked int64 `json:"unchecked"`
 }
 
 type counts struct {
@@ -85,15 +93,16 @@ type counts struct {
 	gaveWay, full, wrong, unchecked             atomic.Int64
 }
 
-// Counts returns them.
+// Counts returns the counts of the proxy.
 func (p *Proxy) Counts() Counts {
 	c := &p.counts
 	return Counts{c.accepted.Load(), c.refused.Load(), c.open.Load(), c.reset.Load(), c.there.Load(), c.back.Load(),
 		c.gaveWay.Load(), c.full.Load(), c.wrong.Load(), c.unchecked.Load()}
 }
 
-// Run carries connections until ctx ends, and then until those that are open have ended, or Drain is
-// over. It closes the listeners. If one of them fails, Run ends before ctx with the error.
+// Run carries connections until ctx ends. Then it waits until the open connections have ended, or
+// Drain is over. It closes the listeners. If one of them fails before ctx ends, Run ends with its
+// error.
 func (p *Proxy) Run(ctx context.Context) error {
 	p.Log = limitLog(p.Log)
 	p.newcomers = newcomers.New(limits.Newcomers)
@@ -115,7 +124,7 @@ func (p *Proxy) Run(ctx context.Context) error {
 	}
 	listeners.Wait()
 	p.drain(&all, end)
-	return <-ended // of the first that ended: the others were stopped
+	return <-ended // the error of the first that ended; the others were stopped
 }
 
 // ways returns all ways of the proxy.
@@ -149,19 +158,21 @@ func (p *Proxy) serve(ctx, last context.Context, w *Way, all *sync.WaitGroup) er
 	}
 }
 
-// What a failure that passes has the next accept wait for: the first, and the longest.
+// The pause before the next accept after a temporary failure: the first pause, and the longest.
 const (
 	leastPause = 5 * time.Millisecond
 	mostPause  = time.Second
 )
 
-// accept accepts one connection. A failure that passes, such as a lack of descriptors, ends no proxy: it tries again after a pause, which
-// grows while failures follow one another.
+// accept accepts one connection. A temporary failure, such as a lack of file descriptors, does
+// not end the proxy: accept tries again after a pause. The pause grows while failures follow each
+// other.
 func (p *Proxy) accept(ctx context.Context, w *Way) (net.Conn, error) {
 	return acceptFrom(ctx, w.Listener, func(err error, pause time.Duration) { p.Log.Warn("not accepted", "err", err, "again", pause) })
 }
 
-// acceptFrom is accept of any listener. again is told of each failure that passes, and of the pause behind it.
+// acceptFrom is accept for any listener. It calls again for each temporary failure, with the
+// pause that follows.
 func acceptFrom(ctx context.Context, l net.Listener, again func(err error, pause time.Duration)) (net.Conn, error) {
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
 		c, err := l.Accept()
@@ -177,14 +188,14 @@ func acceptFrom(ctx context.Context, l net.Listener, again func(err error, pause
 	}
 }
 
-// passes reports whether a failure of an accept says nothing of the next: the process or the host lacks something for now, or the
-// connection ended before it was accepted.
+// passes reports whether a failure of an accept is temporary: the process or the host lacks a
+// resource at the moment, or the connection ended before it was accepted.
 func passes(err error) bool {
 	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED},
 		func(e error) bool { return errors.Is(err, e) })
 }
 
-// drain waits for the connections that are open, and ends those that are left.
+// drain waits for the open connections. When Drain is over, it ends the remaining ones.
 func (p *Proxy) drain(all *sync.WaitGroup, end func()) {
 	t := time.AfterFunc(p.Drain, end)
 	defer t.Stop()
@@ -241,14 +252,16 @@ func (p *Proxy) refuse(ctx context.Context, from net.Conn, a *seat, err error) {
 	reset(from)
 }
 
-// What closeTold discards at most, and for how long: as much as a client may have on its way that has not read the answer yet.
+// closeTold discards at most this many bytes, for at most this time: as much as a client that has
+// not read the answer yet may have in flight.
 const (
 	discardWithin = 500 * time.Millisecond
 	mostDiscarded = 1 << 20
 )
 
-// closeTold closes a connection whose client has been told why, and may still be sending. A close with bytes unread would reset it, and the
-// client could lose the answer: so its direction is read to its end first, within bounds.
+// closeTold closes a connection whose client has been told the reason, and may still be sending.
+// If bytes were unread, the close would reset the connection, and the client could lose the
+// answer. So closeTold first reads the client's direction to its end, within limits.
 func closeTold(ctx context.Context, c net.Conn) {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
@@ -258,8 +271,8 @@ func closeTold(ctx context.Context, c net.Conn) {
 	}
 }
 
-// dial dials on for a client, which ends with ctx. A Dial that asks admits the client after its
-// request.
+// dial dials for a client. If ctx ends, the client's connection ends. A Dial that asks admits the
+// client after its request.
 func (p *Proxy) dial(ctx context.Context, from net.Conn, a *seat) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { reset(from) })
 	defer stop()
@@ -280,7 +293,7 @@ func (p *Proxy) dial(ctx context.Context, from net.Conn, a *seat) (net.Conn, err
 	return to, nil
 }
 
-// closeWrite ends one direction of a connection: TCP, unix sockets and streams can.
+// closeWrite ends one direction of a connection. TCP, unix sockets and streams support this.
 func closeWrite(c net.Conn) error {
 	if c, ok := c.(interface{ CloseWrite() error }); ok {
 		return c.CloseWrite()
@@ -288,7 +301,7 @@ func closeWrite(c net.Conn) error {
 	return c.Close()
 }
 
-// reset ends a connection so that the other end sees a failure.
+// reset ends a connection in such a way that the other end sees a failure.
 func reset(c net.Conn) {
 	switch c := c.(type) {
 	case interface{ Abort() }:

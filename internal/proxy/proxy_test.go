@@ -19,10 +19,10 @@ import (
 	"github.com/weftnet/weft/stream"
 )
 
-// patience bounds what ends soon unless something is broken.
+// patience limits waits for events that happen soon unless something is broken.
 const patience = time.Minute
 
-// listen is a TCP listener that ends with the test.
+// listen returns a TCP listener that is closed at the end of the test.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,7 +33,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// serveEach has serve have each connection that comes to a server, which is closed behind it.
+// serveEach calls serve for each connection to a server, and closes the connection afterwards.
 func serveEach(server net.Listener, serve func(net.Conn)) {
 	go func() {
 		for {
@@ -49,7 +49,7 @@ func serveEach(server net.Listener, serve func(net.Conn)) {
 	}()
 }
 
-// run runs a proxy, and returns how to interrupt it, which waits for its end.
+// run runs a proxy, and returns a function that interrupts it and waits for its end.
 func run(t *testing.T, p *proxy.Proxy) (interrupt func()) {
 	t.Helper()
 	p.Log = slog.New(slog.DiscardHandler)
@@ -71,13 +71,14 @@ func run(t *testing.T, p *proxy.Proxy) (interrupt func()) {
 	return once
 }
 
-// tunnel leads from a TCP address over the fabric to a server: what is dialled at the address comes out at the server.
+// tunnel connects a TCP address over the fabric to a server: connections to the address arrive at
+// the server.
 func tunnel(t *testing.T, server net.Listener, drain time.Duration) (address string, in, out *proxy.Proxy, interrupt func()) {
 	t.Helper()
 	return tunnelFrom(t, listen(t), server, drain)
 }
 
-// tunnelFrom is tunnel from a listener that there is.
+// tunnelFrom is tunnel with an existing listener.
 func tunnelFrom(t *testing.T, first, server net.Listener, drain time.Duration) (address string, in, out *proxy.Proxy, interrupt func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -121,7 +122,7 @@ func dial(t *testing.T, address string) *net.TCPConn {
 
 func TestConnectionsGoOverTheFabricWithEachEndByItself(t *testing.T) {
 	server := listen(t)
-	serveEach(server, func(c net.Conn) { // answers when it has read all
+	serveEach(server, func(c net.Conn) { // answers when it has read everything
 		b, _ := io.ReadAll(c)
 		c.Write(append(b, "answered"...))
 	})
@@ -173,7 +174,8 @@ func TestAFailureIsPassedOnAsOne(t *testing.T) {
 	}
 	server.Close()
 	gone, err := net.Dial("tcp", address)
-	if err == nil { // else it was reset so soon that connecting is told of it
+	// Otherwise the reset came so early that Dial returned it.
+	if err == nil {
 		defer gone.Close()
 		_, err = io.ReadAll(gone)
 	}
@@ -183,12 +185,13 @@ func TestAFailureIsPassedOnAsOne(t *testing.T) {
 	for deadline := time.Now().Add(patience); in.Counts().Open > 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if got := in.Counts(); got.Accepted != 2 || got.Reset < 1 || got.Reset+got.Refused != 2 { // the second may end before its dial has
+	// The second connection may end before its dial.
+	if got := in.Counts(); got.Accepted != 2 || got.Reset < 1 || got.Reset+got.Refused != 2 {
 		t.Errorf("%+v; want 2 accepted, and both reset or refused", got)
 	}
 }
 
-// The bytes that the server does not read stand before the reset in each proxy.
+// In each proxy, bytes that the server does not read are in front of the reset.
 func TestAResetIsPassedOnWhileItsDirectionWaitsToWrite(t *testing.T) {
 	server := listen(t)
 	address, in, out, _ := tunnel(t, server, patience)
@@ -252,7 +255,7 @@ func TestAUnixSocketTellsOfAFailureOnlyIfBytesAreUnread(t *testing.T) {
 	}
 }
 
-// An interrupt ends no connection before its time is over.
+// An interrupt ends no connection before Drain is over.
 func TestAnInterruptDrains(t *testing.T) {
 	for _, drain := range []time.Duration{0, patience} {
 		server := listen(t)
@@ -264,7 +267,7 @@ func TestAnInterruptDrains(t *testing.T) {
 			t.Fatal(err)
 		}
 		io.ReadFull(s, make([]byte, 1))
-		go func() { // those below that are accepted yet
+		go func() { // accepts the connections that are still accepted below
 			for {
 				c, err := server.Accept()
 				if err != nil {

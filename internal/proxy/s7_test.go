@@ -44,7 +44,7 @@ func echoes(t *testing.T, address string) {
 	}
 }
 
-// until waits for a condition that holds soon unless something is broken.
+// until waits for a condition that soon holds unless something is broken.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
@@ -54,7 +54,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// S7: a proxy bounds thousands of idle clients, counts them, and still serves others.
+// S7: a proxy limits thousands of idle clients, counts them, and still serves others.
 func TestS7IdleClientsAreBoundedAndKeepNoneOut(t *testing.T) {
 	const idle = 2000
 	l := listen(t)
@@ -155,7 +155,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// Without a request there are no newcomers: only Connections counts.
+// Without requests there are no newcomers: only Connections counts.
 func TestConnectionsOfAProxyThatAsksNothingAreBounded(t *testing.T) {
 	l := listen(t)
 	p := &proxy.Proxy{Listener: l, Connections: 1, Dial: func(ctx context.Context, _ net.Conn) (net.Conn, error) { return toEcho(ctx, "echo", 7) }}

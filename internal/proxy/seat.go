@@ -15,18 +15,18 @@ import (
 // seat is the state of a client at its proxy:
 //
 //	accepted ──► newcomer ──► admitted ──► carried
-//	   │            ▲  └──► it gave way, or said nothing in time
-//	   │            └──────── it is refused, and reads why
+//	   │            ▲  └──► it gave way, or sent nothing in time
+//	   │            └──────── it is refused, and reads the reason
 //	   └──► admitted: Dial asks nothing
 //
-// Newcomers and admitted clients have separate bounds, so idle newcomers cannot keep a client from
-// being admitted.
+// Newcomers and admitted clients have separate limits, so idle newcomers cannot prevent the
+// admission of a client.
 type seat struct {
 	p        *Proxy
 	way      *Way
 	newcomer *newcomers.Newcomer // nil: Dial asks nothing
 	turn     *turn               // nil: Dial asks, or the client is refused
-	refusal  error               // why a client whose Dial asks nothing is refused
+	refusal  error               // why a client is refused whose Dial asks nothing
 	admitted bool
 }
 
@@ -51,7 +51,7 @@ func (a *seat) wait(c net.Conn) {
 	a.newcomer = a.p.newcomers.Enter(newcomers.SourceOf(c.RemoteAddr()), func() { reset(c) })
 }
 
-// admit moves a client from the newcomers to the connections. Later calls do nothing.
+// admit moves a client from the newcomers to the connections. Later calls have no effect.
 func (a *seat) admit() error {
 	if a.admitted {
 		return nil
@@ -67,7 +67,7 @@ func (a *seat) admit() error {
 	return nil
 }
 
-// awaitTurn waits until the client may be dialled on.
+// awaitTurn waits until the dial for the client may begin.
 func (a *seat) awaitTurn(ctx context.Context) error {
 	if a.turn == nil {
 		return a.refusal
@@ -79,7 +79,7 @@ func (a *seat) awaitTurn(ctx context.Context) error {
 func (a *seat) gaveWay() bool { return a.newcomer != nil && a.newcomer.GaveWay() }
 
 // dismiss moves a refused client back to the newcomers while it reads the reason. So clients that
-// guess passwords take no connection from others.
+// guess passwords occupy no connection.
 func (a *seat) dismiss(c net.Conn) {
 	if a.admitted {
 		a.p.admitted.give()
@@ -98,10 +98,10 @@ func (a *seat) leave() {
 	}
 }
 
-// seatKey is the key by which a Dial that asks finds the seat of its client in its context.
+// seatKey is the context key of a client's seat. A Dial that asks uses it.
 type seatKey struct{}
 
-// admit admits the client whose Dial has this context. Without a Proxy there is no bound.
+// admit admits the client whose Dial has this context. Without a Proxy there is no limit.
 func admit(ctx context.Context) error {
 	if a, ok := ctx.Value(seatKey{}).(*seat); ok {
 		return a.admit()
@@ -109,7 +109,7 @@ func admit(ctx context.Context) error {
 	return nil
 }
 
-// room counts users of a bounded resource.
+// room counts the users of a limited resource.
 type room struct {
 	most int
 	mu   sync.Mutex

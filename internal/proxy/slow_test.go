@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Clients that read nothing, and clients that say nothing, hold up no other. What waits for the former comes when they read.
+// Clients that read nothing, and clients that send nothing, delay no other client. Bytes that
+// wait for a slow client arrive when it reads.
 func TestSlowAndSilentClientsHoldUpNoOther(t *testing.T) {
 	const slow, silent, quick, length = 3, 200, 8, 8 << 20
 	server := listen(t)

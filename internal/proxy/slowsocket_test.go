@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// A proxy that is stopped or busy does not answer in time. It lives, so its socket stays. Only a socket at which nothing listens is removed.
+// A stopped or busy proxy does not answer in time. It is still running, so its socket stays. Only
+// a socket without a listener is removed.
 func TestTheSocketOfAProxyThatIsSlowStays(t *testing.T) {
 	t.Setenv("WEFT_SOCKET", filepath.Join(t.TempDir(), "nic.sock"))
 	dir, err := ctl.MakePlace(place)
@@ -27,7 +28,7 @@ func TestTheSocketOfAProxyThatIsSlowStays(t *testing.T) {
 		t.Cleanup(func() { l.Close() })
 		return l
 	}
-	slow := listen("4711.sock") // accepts, as the kernel does for it, and says nothing
+	slow := listen("4711.sock") // the kernel accepts for it, and it sends nothing
 	find := func(within time.Duration) map[string]Found {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), within)

@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// carried is a connection that has been dialled on.
+// carried is a connection that is carried.
 type carried struct {
 	from, to    string
 	since       time.Time
 	there, back atomic.Int64
 }
 
-// Connection is one that is carried now.
+// Connection describes a connection that is carried now.
 type Connection struct {
 	From  string    `json:"from"`
 	To    string    `json:"to"`
 	Since time.Time `json:"since"`
-	There int64     `json:"there"` // bytes from the end that was accepted
-	Back  int64     `json:"back"`  // … and to it
+	There int64     `json:"there"` // bytes from the accepted side
+	Back  int64     `json:"back"`  // bytes to the accepted side
 }
 
-// Status is what a proxy tells of itself.
+// Status is a proxy's description of itself.
 type Status struct {
 	PID         int          `json:"pid"`
-	Listener    string       `json:"listener"` // of several, the addresses with ", " between them
+	Listener    string       `json:"listener"` // several addresses have ", " between them
 	Counts      Counts       `json:"counts"`
 	Connections []Connection `json:"connections"` // the oldest first
 }
@@ -56,7 +56,8 @@ func (p *Proxy) end(c *carried) {
 	delete(p.live, c)
 }
 
-// name is the address of the other end; clients of a unix socket have none, so that of ours stands for it.
+// name returns the address of the other end. Clients of a unix socket have no address, so name
+// returns the address of this end.
 func name(remote, own net.Addr) string {
 	if s := remote.String(); s != "" && s != "@" {
 		return s
@@ -73,7 +74,7 @@ func (p *Proxy) listeners() string {
 	return strings.Join(all, ", ")
 }
 
-// Status returns what it is now.
+// Status returns the current status.
 func (p *Proxy) Status() Status {
 	s := Status{PID: os.Getpid(), Listener: p.listeners(), Counts: p.Counts(), Connections: []Connection{}}
 	p.mu.Lock()
@@ -85,11 +86,12 @@ func (p *Proxy) Status() Status {
 	return s
 }
 
-// tellWithin bounds how long one that asks may take to read its answer.
+// tellWithin limits the time in which a client must read the status.
 const tellWithin = 5 * time.Second
 
-// Tell answers each connection to a unix socket with the Status, until it is stopped, which removes the socket. The socket is its user's
-// alone. One that an earlier proxy has left behind gives way, one that answers does not.
+// Tell sends the Status to each connection to a unix socket, until the caller calls stop. stop
+// removes the socket. Only the user of the process can connect. Tell replaces a socket that an
+// earlier proxy has left behind, but not a socket that answers.
 func (p *Proxy) Tell(path string) (stop func(), err error) {
 	l, err := listenStatus(path)
 	if err != nil {
@@ -104,7 +106,8 @@ func (p *Proxy) Tell(path string) (stop func(), err error) {
 	}), nil
 }
 
-// tellAll answers each connection to a listener with the Status, until that is closed. A lack of descriptors does not end it.
+// tellAll sends the Status to each connection to a listener, until the listener is closed. A lack
+// of file descriptors does not end it.
 func (p *Proxy) tellAll(ctx context.Context, l net.Listener) {
 	for {
 		c, err := acceptFrom(ctx, l, func(error, time.Duration) {})
@@ -117,8 +120,8 @@ func (p *Proxy) tellAll(ctx context.Context, l net.Listener) {
 	}
 }
 
-// listenStatus makes the socket under another name, and moves it to its place when it answers: one that looks for dead ones meanwhile would take it for
-// such.
+// listenStatus creates the socket under another name, and renames it when it answers. Otherwise a
+// concurrent search for dead sockets could mistake it for one.
 func listenStatus(path string) (net.Listener, error) {
 	making := fmt.Sprintf("%s.%d", path, os.Getpid())
 	if err := CheckPath(making); err != nil {
@@ -146,7 +149,7 @@ func listenStatus(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// giveWay removes a socket that no process has open. It fails if something else is there.
+// giveWay removes a socket that no process has open. It fails if the path holds anything else.
 func giveWay(network, path string) error {
 	err := probe(network, path)
 	switch {
@@ -166,9 +169,9 @@ func giveWay(network, path string) error {
 	return os.Remove(path)
 }
 
-// probe returns nil if a process has the socket at a path open, and ECONNREFUSED if none has. It
-// connects with a socket of another type, which the kernel refuses with EPROTOTYPE. So the server
-// does not accept, dial or log a connection.
+// probe returns nil if a process has the socket at a path open, and ECONNREFUSED if no process
+// has. It connects with a socket of another type, which the kernel refuses with EPROTOTYPE. So
+// the server does not accept, dial or log a connection.
 func probe(network, path string) error {
 	other := "unixgram"
 	if network == other {
@@ -184,7 +187,7 @@ func probe(network, path string) error {
 	return err
 }
 
-// Ask reads the Status of the proxy that tells it at a socket.
+// Ask reads the Status of the proxy that serves it at a socket.
 func Ask(ctx context.Context, path string) (s Status, err error) {
 	if err := CheckPath(path); err != nil {
 		return s, fmt.Errorf("proxy: status socket: %w", err)
@@ -197,7 +200,7 @@ func Ask(ctx context.Context, path string) (s Status, err error) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	if err := json.NewDecoder(c).Decode(&s); err != nil {
-		if ctx.Err() != nil { // which has closed the connection
+		if ctx.Err() != nil { // the end of ctx has closed the connection
 			err = fmt.Errorf("%w; expected the socket of a proxy's --status", ctx.Err())
 		}
 		return s, fmt.Errorf("proxy: the status at %s: %w", path, err)

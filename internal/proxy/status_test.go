@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// A socket that answers is another proxy's; one that does not is what a proxy that was killed has left; anything else is not ours to remove.
+// A socket that answers belongs to another proxy. A socket that does not answer was left by a
+// killed proxy. Anything else must not be removed.
 func TestAStatusSocketTakesThePlaceOfADeadOneAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -59,7 +60,8 @@ func TestAStatusSocketTakesThePlaceOfADeadOneAlone(t *testing.T) {
 	}
 }
 
-// Of a path that is too long the system says no more than "invalid argument", and of a file there that it does not exist.
+// For a path that is too long the system reports only "invalid argument", and for a file there
+// that it does not exist.
 func TestAStatusSocketOfTooLongAPathIsRefusedWithTheNumbers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), strings.Repeat("x", 108))
 	want := " bytes; expected at most "
@@ -71,7 +73,7 @@ func TestAStatusSocketOfTooLongAPathIsRefusedWithTheNumbers(t *testing.T) {
 	}
 }
 
-// What listens at the socket may be no proxy, and wait for a request.
+// The process that listens at the socket may not be a proxy, and may wait for a request.
 func TestAStatusThatDoesNotComeIsNoProxys(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.sock")
 	l, err := net.Listen("unix", path)
@@ -86,7 +88,7 @@ func TestAStatusThatDoesNotComeIsNoProxys(t *testing.T) {
 	}
 }
 
-// lacking is a listener whose first Accepts fail for want of descriptors.
+// lacking is a listener whose first Accepts fail for lack of file descriptors.
 type lacking struct {
 	net.Listener
 	times int

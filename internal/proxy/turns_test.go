@@ -15,8 +15,8 @@ type streamAddr string
 func (streamAddr) Network() string  { return "weft" }
 func (a streamAddr) String() string { return string(a) }
 
-// Connections of one source by one way have one order. Those of another source or another way have
-// another.
+// Connections of one source by one way have one order. Connections of another source or another
+// way have a separate order.
 func TestTheOrderIsThatOfOneSourceAndOneWay(t *testing.T) {
 	w, other := new(Way), new(Way)
 	at := func(host string, port int) net.Addr { return &net.TCPAddr{IP: net.ParseIP(host), Port: port} }
@@ -39,13 +39,13 @@ func TestTheOrderIsThatOfOneSourceAndOneWay(t *testing.T) {
 	}
 }
 
-// A dial waits for the one before it, for at most the bounded time since its accept, and for no
-// longer than its proxy lives. Behind the bound it waits only until the one before has begun.
+// A dial waits for the dial before it, at most for the limited time since its accept, and not
+// after the end of its proxy. After the limit, it waits only until the dial before has begun.
 func TestADialWaitsForTheOneBefore(t *testing.T) {
 	const within = time.Minute
 	over := errors.New("the proxy ends")
 	for name, c := range map[string]struct {
-		before func(first *turn, end context.CancelCauseFunc) // beside the wait
+		before func(first *turn, end context.CancelCauseFunc) // runs concurrently with the wait
 		took   time.Duration
 		err    error
 	}{
@@ -90,7 +90,7 @@ func TestADialWaitsForTheOneBefore(t *testing.T) {
 	}
 }
 
-// A client that waited in the queue of its source has waited for the ones before it at the same time.
+// A client that waits in the queue of its source waits for all earlier ones at the same time.
 func TestTheBoundOfAWaitBeginsWithTheAccept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o turns

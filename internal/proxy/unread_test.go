@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// given is a listener that fails for want of descriptors, accepts connections, and then is closed.
+// given is a listener that fails for lack of file descriptors, accepts connections, and then is
+// closed.
 type given struct {
 	fails int
 	conns []net.Conn
@@ -33,7 +34,8 @@ func (g *given) Accept() (net.Conn, error) {
 func (*given) Close() error   { return nil }
 func (*given) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A program that asks for the status and does not read it keeps the status from no other for long.
+// A program that asks for the status and does not read it delays other programs only for a short
+// time.
 func TestAStatusThatIsNotReadHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &Proxy{Listener: &given{}}
@@ -52,7 +54,8 @@ func TestAStatusThatIsNotReadHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// A proxy without descriptors tries again less and less often, and begins anew behind a success.
+// A proxy without file descriptors retries at growing intervals, and starts with the shortest
+// again after a success.
 func TestPausesOfAProxyWithoutDescriptorsGrowToTheirBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &given{fails: 10}

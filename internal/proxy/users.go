@@ -19,18 +19,18 @@ import (
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
-// Users holds the users of a proxy and the hashes of their passwords. A check takes these steps:
+// Users holds the users of a proxy and the hashes of their passwords. A check has these steps:
 //
-//	the user's last right password? ─ yes ──► right, at once
-//	may its source try once more?  ── no ───► unchecked
-//	is there room to wait?         ── no ───► unchecked
-//	the hash of the password       ── 50 ms of one core, PasswordChecks at once
+//	the user's last correct password?       ─ yes ──► correct, at once
+//	may its source try again?               ─ no ───► unchecked
+//	is there room to wait?                  ─ no ───► unchecked
+//	the hash of the password                ── 50 ms of one core, PasswordChecks concurrently
 //
-// An unknown user is compared with a hash of its own, and takes as long.
+// The password of an unknown user is compared with a special hash, and takes the same time.
 type Users struct {
 	users   map[string]*user
 	nobody  *user
-	tags    [32]byte // the key of the tags, which only this process knows
+	tags    [32]byte // the secret key of the tags in this process
 	tries   newcomers.Buckets
 	waiting room
 	checks  chan struct{} // holds an element for each check that may begin
@@ -38,7 +38,7 @@ type Users struct {
 
 type user struct {
 	hash []byte
-	good atomic.Pointer[[sha256.Size]byte] // the tag of the last right password
+	good atomic.Pointer[[sha256.Size]byte] // the tag of the last correct password
 }
 
 // The errors of a check.
@@ -50,15 +50,15 @@ var (
 // longestPassword is the longest password, in bytes: bcrypt ignores the rest.
 const longestPassword = 72
 
-// ParseUsers reads users and hashes of their passwords, one to a line as in
+// ParseUsers reads users and the hashes of their passwords, one user per line:
 //
 //	alice:$2a$10$…
 //
-// It skips empty lines and lines that begin with #. All hashes must have one cost: otherwise the
-// time of a check tells which users exist.
+// It skips empty lines and lines that begin with #. All hashes must have the same cost: otherwise
+// the time of a check would show which users exist.
 func ParseUsers(text string) (*Users, error) { return parseUsers(text, limits.LeastPasswordCost) }
 
-// parseUsers is ParseUsers with another least cost, for tests.
+// parseUsers is ParseUsers with another minimum cost, for tests.
 func parseUsers(text string, least int) (*Users, error) {
 	u := &Users{users: make(map[string]*user), checks: make(chan struct{}, limits.PasswordChecks)}
 	cost, costAt := 0, 0
@@ -113,7 +113,7 @@ func (u *Users) begin(cost int) error {
 	return nil
 }
 
-// checkUser checks the name of a user. SOCKS5 has room for 255 bytes; in HTTP a colon ends the
+// checkUser checks the name of a user. SOCKS5 has room for 255 bytes. In HTTP, a colon ends the
 // name.
 func checkUser(name string) error {
 	switch {
@@ -125,7 +125,7 @@ func checkUser(name string) error {
 	return nil
 }
 
-// costOf returns the cost of a bcrypt hash, which must be within the bounds.
+// costOf returns the cost of a bcrypt hash. The cost must be within its limits.
 func costOf(hash string, least int) (int, error) {
 	n, err := bcrypt.Cost([]byte(hash))
 	switch {
@@ -141,7 +141,7 @@ func costOf(hash string, least int) (int, error) {
 	return n, nil
 }
 
-// whole reports whether a hash has all its characters: $2a$10$, and 53 of bcrypt's alphabet. A
+// whole reports whether a hash is complete: $2a$10$, and 53 characters of bcrypt's alphabet. A
 // truncated hash matches no password.
 func whole(hash string) bool {
 	const alphabet = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -167,8 +167,8 @@ func passwordLine(name, password string, cost int) (string, error) {
 	return name + ":" + string(hash), nil
 }
 
-// check returns nil if the credentials of a client are right. It admits the client first, which so
-// cannot give way during the check.
+// check returns nil if the credentials of a client are correct. It admits the client first, so
+// that the client cannot give way during the check.
 func (u *Users) check(ctx context.Context, from net.Conn, c credentials) error {
 	if err := admit(ctx); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (u *Users) check(ctx context.Context, from net.Conn, c credentials) error {
 	return nil
 }
 
-// compare hashes a password and compares it with a user's.
+// compare hashes a password and compares it with the user's hash.
 func (u *Users) compare(ctx context.Context, one *user, password string) (bool, error) {
 	if !u.waiting.take() {
 		return false, errUnchecked
@@ -215,7 +215,7 @@ func (u *Users) compare(ctx context.Context, one *user, password string) (bool, 
 	return err == nil && !tooLong, nil
 }
 
-// tag returns the keyed hash by which the proxy remembers a right password.
+// tag returns the keyed hash by which the proxy remembers a correct password.
 func (u *Users) tag(password string) (t [sha256.Size]byte) {
 	h := hmac.New(sha256.New, u.tags[:])
 	h.Write([]byte(password))

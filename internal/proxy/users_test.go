@@ -18,7 +18,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// someUsers are alice, whose password is "open sesame", and bob, whose password is "swordfish".
+// someUsers holds alice, whose password is "open sesame", and bob, whose password is "swordfish".
 var someUsers = sync.OnceValue(func() string {
 	text := "# who may enter\n\n"
 	for user, password := range map[string]string{"alice": "open sesame", "bob": "swordfish"} {
@@ -82,7 +82,7 @@ func withUsers(t *testing.T) (p *Proxy, u *Users, says func(text string) string)
 	}
 }
 
-// bySOCKS and byHTTP are requests with a user and a password.
+// bySOCKS and byHTTP return requests with a user and a password.
 func bySOCKS(user, password string) string {
 	return fmt.Sprintf("\x05\x02\x00\x02\x01%c%s%c%s\x05\x01\x00\x03\x04echo\x00\x07bytes", len(user), user, len(password), password)
 }
@@ -123,7 +123,8 @@ func TestAUserSaysTheRightPassword(t *testing.T) {
 	}
 }
 
-// The proxy refuses further guesses without a check. A user who was right before is still admitted.
+// The proxy refuses further guesses without a check. A user whose password was correct before is
+// still admitted.
 func TestGuessesAreBoundedAndCounted(t *testing.T) {
 	p, u, says := withUsers(t)
 	u.tries.Every = time.Hour
@@ -151,7 +152,7 @@ func TestGuessesAreBoundedAndCounted(t *testing.T) {
 	}
 }
 
-// Right passwords do not count as tries.
+// Correct passwords do not count as tries.
 func TestRightPasswordsAreNoGuesses(t *testing.T) {
 	_, u, says := withUsers(t)
 	u.tries.Every = time.Hour
@@ -162,13 +163,13 @@ func TestRightPasswordsAreNoGuesses(t *testing.T) {
 	}
 }
 
-// Both the concurrent checks and the waiting clients are bounded.
+// Both the concurrent checks and the waiting clients are limited.
 func TestChecksAreBoundedInNumber(t *testing.T) {
 	u, err := parseUsers(someUsers(), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range limits.PasswordChecks { // all are taken
+	for range limits.PasswordChecks { // all checks are taken
 		<-u.checks
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -191,7 +192,7 @@ func TestChecksAreBoundedInNumber(t *testing.T) {
 	}
 }
 
-// bcrypt looks at 72 bytes. A longer password that begins with a right one is wrong.
+// bcrypt reads only 72 bytes. A longer password that begins with a correct one is wrong.
 func TestBytesBehindAPasswordCount(t *testing.T) {
 	long := strings.Repeat("p", longestPassword)
 	line, err := passwordLine("alice", long, bcrypt.MinCost)
@@ -246,7 +247,8 @@ func FuzzUsers(f *testing.F) {
 	f.Add("alice:$2a$10$" + strings.Repeat("a", 53))
 	f.Add("# x\r\n\r\nalice:$2y$14$" + strings.Repeat("/", 53) + "\r\nbob:")
 	f.Fuzz(func(t *testing.T, text string) {
-		text = strings.NewReplacer("$11$", "$10$", "$12$", "$10$", "$13$", "$10$", "$14$", "$10$").Replace(text) // high costs take long
+		// High costs take long.
+		text = strings.NewReplacer("$11$", "$10$", "$12$", "$10$", "$13$", "$10$", "$14$", "$10$").Replace(text)
 		u, err := ParseUsers(text)
 		if err != nil {
 			return
@@ -281,7 +283,7 @@ func FuzzBasic(f *testing.F) {
 	})
 }
 
-// No input without a right password is admitted, and each ends.
+// No input without a correct password is admitted, and each connection ends.
 func FuzzAuthentication(f *testing.F) {
 	u, err := parseUsers(someUsers(), bcrypt.MinCost)
 	if err != nil {

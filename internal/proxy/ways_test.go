@@ -15,7 +15,7 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// handed is a listener of connections that a test hands over.
+// handed is a listener whose connections come from the test.
 type handed struct {
 	conns  chan net.Conn
 	fails  chan error
@@ -49,14 +49,15 @@ func (l *handed) ended() bool {
 	}
 }
 
-// echo returns a connection to a server that says what it hears.
+// echo returns a connection to a server that returns every byte.
 func echo() net.Conn {
 	a, b := net.Pipe()
 	go func() { io.Copy(b, b); b.Close() }()
 	return a
 }
 
-// One listener that fails ends all ways with its error. What they carry has the time of the drain.
+// If one listener fails, all ways end with its error. Their connections still have the time of
+// the drain.
 func TestAListenerThatFailsEndsAllWays(t *testing.T) {
 	lost := errors.New("the process has lost its NIC")
 	for fails := range 3 {
@@ -84,7 +85,7 @@ func TestAListenerThatFailsEndsAllWays(t *testing.T) {
 					t.Errorf("way %d goes on", i)
 				}
 			}
-			for _, c := range clients { // the drain
+			for _, c := range clients { // during the drain
 				if _, err := io.WriteString(c, "x"); err != nil {
 					t.Errorf("a client within the drain: %v", err)
 				}
@@ -92,7 +93,7 @@ func TestAListenerThatFailsEndsAllWays(t *testing.T) {
 					t.Errorf("a client within the drain: %v", err)
 				}
 			}
-			clients[0].Close() // a pipe, of which no direction ends by itself
+			clients[0].Close() // a pipe cannot end a single direction
 			if err := <-ended; !errors.Is(err, lost) || time.Since(begun) != p.Drain {
 				t.Errorf("the proxy ends with %v after %v; expected %v after %v", err, time.Since(begun), lost, p.Drain)
 			}
@@ -108,7 +109,8 @@ func TestAListenerThatFailsEndsAllWays(t *testing.T) {
 	}
 }
 
-// A proxy that ends resets what it still dials, and its defaults hold otherwise.
+// A proxy that ends resets the connections that it is still dialling. Otherwise its defaults
+// apply.
 func TestAProxyThatEndsEndsWhatItDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newHanded()
@@ -122,7 +124,7 @@ func TestAProxyThatEndsEndsWhatItDials(t *testing.T) {
 		client, from := net.Pipe()
 		n := &noted{Conn: from}
 		l.conns <- n
-		time.Sleep(time.Hour) // the dial takes its time
+		time.Sleep(time.Hour) // the dial takes long
 		if n.seen() != "" || p.Counts().Open != 1 || p.admitted.most != limits.ProxyConnections {
 			t.Errorf("as it dials, the client sees %q; %+v, %d places", n.seen(), p.Counts(), p.admitted.most)
 		}
@@ -139,7 +141,7 @@ func TestAProxyThatEndsEndsWhatItDials(t *testing.T) {
 	})
 }
 
-// After a failure that passes, the proxy waits and accepts again. Another ends it.
+// After a temporary failure, the proxy waits and accepts again. Any other failure ends it.
 func TestOnlyAFailureThatPassesIsWaitedFor(t *testing.T) {
 	for err, want := range map[error]bool{
 		syscall.EMFILE: true, syscall.ENFILE: true, syscall.ENOBUFS: true, syscall.ENOMEM: true, syscall.ECONNABORTED: true,
@@ -151,8 +153,8 @@ func TestOnlyAFailureThatPassesIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A proxy that ends waits neither for the request of a client, nor for one that reads why it is
-// refused.
+// A proxy that ends waits neither for the request of a client, nor for a client that reads the
+// reason of its refusal.
 func TestAProxyThatEndsWaitsForNoClientThatIsSilent(t *testing.T) {
 	for name, says := range map[string]string{"before its request": "", "within its request": "CONNECT ec", "behind its refusal": "GET / HTTP/1.1\r\n\r\n"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -193,7 +195,7 @@ type broken struct {
 
 func (b *broken) Read([]byte) (int, error) { return 0, b.why }
 
-// A source that fails ends both ends at once: there is nothing to wait for.
+// A source that fails ends both ends at once, because there is nothing to wait for.
 func TestAFailureOfASourceIsPassedOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProxy(1)
@@ -202,7 +204,7 @@ func TestAFailureOfASourceIsPassedOnAtOnce(t *testing.T) {
 		there, back := newPasser(to, from, &p.counts.there, &c.there), newPasser(from, to, &p.counts.back, &c.back)
 		there.fault, there.source, there.sink = new(fault), byFrom, byTo
 		begun := time.Now()
-		there.pass(back) // which never ends
+		there.pass(back) // back never ends
 		if by, err := there.fault.first(); by != byFrom || !errors.Is(err, syscall.ECONNRESET) || time.Since(begun) != 0 {
 			t.Errorf("it failed by %v, %s, after %v; expected %v by the source, at once", err, by, time.Since(begun), syscall.ECONNRESET)
 		}
@@ -212,7 +214,7 @@ func TestAFailureOfASourceIsPassedOnAtOnce(t *testing.T) {
 	})
 }
 
-// Clients cannot flood the log of a proxy that runs.
+// Clients cannot flood the log of a running proxy.
 func TestClientsCannotFloodTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -224,7 +226,7 @@ func TestClientsCannotFloodTheLog(t *testing.T) {
 		for range 2 * limits.LogLines {
 			client, from := net.Pipe()
 			l.conns <- from
-			_, _ = client.Read(make([]byte, 1)) // its end
+			_, _ = client.Read(make([]byte, 1)) // reads its end
 			client.Close()
 		}
 		cancel()
