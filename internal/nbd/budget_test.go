@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A client has bounded time to read a reply. Then its connection ends, and its requests give back
+// A client has limited time to read a reply. Then its connection ends, and its requests return
 // their memory.
 func TestAClientThatReadsNoReplyEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestAClientThatReadsNoReplyEndsInTime(t *testing.T) {
 	})
 }
 
-// Memory that becomes free may be enough for several requests. All of them go on.
+// Freed memory may be enough for several requests. All of them continue.
 func TestMemoryThatIsFreedIsForAllThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b budget
@@ -59,8 +59,8 @@ func TestMemoryThatIsFreedIsForAllThatWait(t *testing.T) {
 	})
 }
 
-// Only a request that joins those in flight takes memory for that. One that waits for its own turn
-// takes none twice.
+// Only a request that joins others in flight takes memory when it joins. A request that waits for
+// its own turn does not take memory twice.
 func TestARequestThatJoinsNoOtherTakesNoMemory(t *testing.T) {
 	s, err := New(Config{Device: &together{memory: newMemory(4 << 20)}})
 	if err != nil {

@@ -39,7 +39,7 @@ func serveSocket(t *testing.T, cfg Config) (uri, path string) {
 	return "nbd+unix:///" + cfg.Export + "?socket=" + path, path
 }
 
-// tool runs a program that speaks NBD, or skips the test if this machine does not have it.
+// tool runs a program that speaks NBD. If this machine does not have it, tool skips the test.
 func tool(t *testing.T, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(args[0]); err != nil {
@@ -116,7 +116,8 @@ func TestQemuReadsWritesZeroesAndTrims(t *testing.T) {
 	}
 }
 
-// What a client asks for while short reads are under way is read with them, as soon as one of them has ended.
+// Short reads that arrive while others are in flight are carried out by the same call, as soon as
+// one of the others has ended.
 func TestShortReadsThatComeMeanwhileAreDoneByTheSameCall(t *testing.T) {
 	dev := &together{memory: newMemory(4 * memoryBlock), hold: make(chan struct{})}
 	_, path := serveSocket(t, Config{Device: dev})
@@ -131,8 +132,9 @@ func TestShortReadsThatComeMeanwhileAreDoneByTheSameCall(t *testing.T) {
 	c := &client{t, conn, nil}
 	c.begin(false)
 	read := func(cookie, offset uint64) string { return string(wire(0, cmdRead, cookie, offset, 1)) }
-	for all := 0; all < 3; all = dev.byOneCall() { // the stand-in may be sooner where this program is not run for long
-		c.send(read(1, memoryBlock), read(2, 0)) // the first is held
+	// The stand-in may be faster if this program does not run for a while.
+	for all := 0; all < 3; all = dev.byOneCall() {
+		c.send(read(1, memoryBlock), read(2, 0)) // the first read is held
 		c.simple("the second", 0, 2, "\x00")
 		c.send(read(3, 0))
 		dev.hold <- struct{}{}
@@ -157,7 +159,7 @@ func TestFioVerifiesWhatItWrites(t *testing.T) {
 	}
 }
 
-// greeted is a client that has read the greeting of a server at a unix socket.
+// greeted returns a client that has read the greeting of a server at a unix socket.
 func greeted(t *testing.T, path string) *client {
 	t.Helper()
 	conn, err := net.Dial("unix", path)
@@ -178,7 +180,7 @@ func TestAServerHasOnlySoManyClients(t *testing.T) {
 	_, path := serveSocket(t, Config{Device: newMemory(4096), Log: func(s string) {
 		select {
 		case said <- s:
-		default: // of a connection that ended as the test did
+		default: // from a connection that ended with the test
 		}
 	}})
 	use := func(c *client) {

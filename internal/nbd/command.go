@@ -8,7 +8,8 @@ import (
 	"io"
 )
 
-// job is a request that a worker does, and its memory: room for the header of a reply, and behind it for data.
+// job is a request that a worker carries out, and its memory: room for the header of a reply,
+// followed by room for data.
 type job struct {
 	n *conn
 	request
@@ -17,10 +18,11 @@ type job struct {
 	reserved int
 }
 
-// headroom is room for the header of a reply: of a chunk of data, with its offset.
+// headroom is room for the header of a reply. The longest header is that of a chunk of data, with
+// its offset.
 const headroom = chunkLen + 8
 
-// kept is how much memory a worker keeps from one request to the next.
+// kept is the amount of memory that a worker keeps from one request to the next.
 const kept = 256 << 10
 
 // reserve makes room for n bytes of data.
@@ -29,7 +31,7 @@ func (j *job) reserve(n int) {
 	j.room(n)
 }
 
-// room is reserve where the budget is taken already.
+// room is like reserve, but the budget has already been taken.
 func (j *job) room(n int) {
 	j.reserved = n
 	if cap(j.buf) < headroom+n {
@@ -40,7 +42,7 @@ func (j *job) room(n int) {
 
 func (j *job) data() []byte { return j.buf[headroom:] }
 
-// release gives back the memory that reserve took.
+// release returns the memory that reserve took.
 func (j *job) release() {
 	if j.reserved > 0 {
 		j.n.s.budget.give(j.n, j.reserved)
@@ -51,7 +53,7 @@ func (j *job) release() {
 	}
 }
 
-// fault is how a request failed, in the protocol's words and in ours.
+// fault describes how a request failed: an error number of the protocol, and a text.
 type fault struct {
 	errno
 	text string
@@ -61,7 +63,7 @@ func faultf(e errno, format string, args ...any) *fault {
 	return &fault{e, fmt.Sprintf(format, args...)}
 }
 
-// do does what a request asks for, and replies. An error is the connection's.
+// do carries out a request and replies. It returns errors of the connection.
 func (j *job) do(ctx context.Context) error {
 	if f := j.check(); f != nil {
 		return j.refuse(f)
@@ -69,7 +71,7 @@ func (j *job) do(ctx context.Context) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(whole, j.n.s.cfg.Timeout)
 	defer func() { cancel() }()
-	again := func() context.Context { // the time of the request begins anew: part of it is done
+	again := func() context.Context { // the time of the request begins again: part of it is done
 		cancel()
 		ctx, cancel = context.WithTimeout(whole, j.n.s.cfg.Timeout)
 		return ctx
@@ -104,7 +106,8 @@ func (j *job) do(ctx context.Context) error {
 	return j.failed(whole, ctx, err)
 }
 
-// failed says that the device has failed, within the whole of the connection's time or that of the request.
+// failed returns the fault of a device error. It tells the end of the connection from the timeout
+// of the request.
 func (j *job) failed(whole, ctx context.Context, err error) error {
 	switch {
 	case whole.Err() != nil:
@@ -118,13 +121,13 @@ func (j *job) failed(whole, ctx context.Context, err error) error {
 	return j.refuse(faultf(errIO, "%v", err))
 }
 
-// flagsOf are the flags that each command may have.
+// flagsOf holds the flags that each command may have.
 var flagsOf = map[command]uint16{
 	cmdRead: cmdDF | cmdFUA, cmdWrite: cmdFUA, cmdFlush: cmdFUA, cmdTrim: cmdFUA,
 	cmdWriteZeroes: cmdFUA | cmdNoHole | cmdFastZero, cmdBlockStatus: cmdReqOne | cmdFUA,
 }
 
-// check says what is wrong with a request before anything of it is done; nil: nothing.
+// check returns the fault of a request before any of it is carried out, or nil.
 func (j *job) check() *fault {
 	size := uint64(j.n.s.cfg.Device.Size())
 	flags, known := flagsOf[j.command]
@@ -146,7 +149,8 @@ func (j *job) check() *fault {
 		return faultf(errInvalid, "a read of %d bytes; at most %d", j.length, maxRequest)
 	case writes && j.n.s.cfg.ReadOnly:
 		return faultf(errPermission, "the export is read-only")
-	case j.flags&(cmdNoHole|cmdFastZero) == cmdNoHole|cmdFastZero: // to write the zeros takes as long as any write
+	// Writing the zeros takes as long as any write.
+	case j.flags&(cmdNoHole|cmdFastZero) == cmdNoHole|cmdFastZero:
 		return faultf(errUnsupported, "WRITE_ZEROES that is fast and leaves no hole: a hole is what is fast here")
 	case j.offset > size || uint64(j.length) > size-j.offset:
 		e := errInvalid
@@ -158,10 +162,11 @@ func (j *job) check() *fault {
 	return nil
 }
 
-// zeros is what WRITE_ZEROES writes at a time if its client wants no holes.
+// zeros is one part of the data that WRITE_ZEROES writes if its client wants no holes.
 var zeros [1 << 20]byte
 
-// inParts calls do for what lies in each part of the device that is as long as zeros. A request may be for gigabytes: each part has its own time.
+// inParts calls do for each part of a range of the device. A part has the length of zeros. A
+// request may cover gigabytes, so each part has its own timeout.
 func inParts(offset, n int64, do func(offset, n int64) error) error {
 	for n > 0 {
 		part := min(n, int64(len(zeros))-offset%int64(len(zeros)))
@@ -173,7 +178,7 @@ func inParts(offset, n int64, do func(offset, n int64) error) error {
 	return nil
 }
 
-// writeZeroes leaves a hole, which takes no time, unless the client wants room that no other can take.
+// writeZeroes makes a hole, which takes no time, unless the client wants to keep the room.
 func (j *job) writeZeroes(again func() context.Context, offset, n int64) error {
 	return inParts(offset, n, func(offset, n int64) error {
 		if j.flags&cmdNoHole == 0 {
@@ -184,10 +189,11 @@ func (j *job) writeZeroes(again func() context.Context, offset, n int64) error {
 	})
 }
 
-// maxPieces is how many pieces a reply to BLOCK_STATUS has at most. The client asks again for the rest.
+// maxPieces is the maximum number of pieces in a reply to BLOCK_STATUS. The client asks again for
+// the rest.
 const maxPieces = 4096
 
-// blockStatus writes which pieces of a part take room.
+// blockStatus returns a description of the pieces of a range that take room.
 func (j *job) blockStatus(offset, n int64) ([]byte, error) {
 	be := binary.BigEndian
 	b := be.AppendUint32(nil, allocationID)
@@ -218,17 +224,17 @@ func (j *job) blockStatus(offset, n int64) ([]byte, error) {
 	return b, err
 }
 
-// replyDone says that all is well.
+// replyDone reports success.
 func (j *job) replyDone() error {
 	var b [simpleLen]byte
 	putSimple(b[:], 0, j.cookie)
 	return j.n.send(b[:])
 }
 
-// replyData sends what was read.
+// replyData sends the data of a read.
 func (j *job) replyData() error { return j.n.send(j.dataReply()) }
 
-// dataReply is the reply with what was read, where that lies.
+// dataReply returns the reply with the data of a read, in the memory of the data.
 func (j *job) dataReply() []byte {
 	if !j.n.structured {
 		b := j.buf[headroom-simpleLen:]
@@ -251,7 +257,8 @@ func (j *job) replyChunk(kind uint16, payload []byte) error {
 	return j.n.send(append(b, payload...))
 }
 
-// refuse says that a request failed, and why if the client can be told that.
+// refuse reports that a request failed. If the client supports that, the reply includes the
+// reason.
 func (j *job) refuse(f *fault) error {
 	if !j.n.structured {
 		var b [simpleLen]byte

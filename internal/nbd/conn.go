@@ -11,32 +11,35 @@ import (
 	"time"
 )
 
-// conn is a connection. Its workers take turns at reading: one that has read a request lets the next one read and does what is asked for
-// itself, so that no request is handed from one goroutine to another. One that has read nothing but short reads does not even wake the next: it keeps
-// its turn while it does them, unless that takes long. See standin.go.
+// conn is a connection. Its workers take turns at reading: a worker that has read a request lets
+// the next worker read, and carries out the request itself. So no request moves from one
+// goroutine to another. A worker that has read only short reads does not even wake the next
+// worker: it keeps its turn while it carries them out, unless that takes long. See standin.go.
 //
-//	worker   read ─ give the turn ─ do it ─ reply ─ wait for the turn ─ read …
-//	worker          have it ─ read ─ give the turn ─ do it …
-//	worker   read short reads, all that have come ─ do them ─ reply to those that have ended, read those that have come ─ do them …
+//	worker   read ─ give the turn ─ carry it out ─ reply ─ wait for the turn ─ read …
+//	worker          have it ─ read ─ give the turn ─ carry it out …
+//	worker   read all short reads that have arrived ─ carry them out ─ reply to those that ended ─ read …
 type conn struct {
 	s *Server
 	c net.Conn
 	r *bufio.Reader
 
-	source source // of r
+	source source // source of r
 
 	tls bool // c is a *tls.Conn
 
-	noZeroes   bool // agreed upon in the handshake, as are the next
+	noZeroes   bool // set in the handshake, like the next two
 	structured bool
 	status     bool // base:allocation
 
-	turn   chan struct{} // has an element while no worker reads; the worker that takes it may read, and look at the next three
+	// turn holds an element while no worker reads. The worker that takes it may read, and may
+	// access the next three fields.
+	turn   chan struct{}
 	ended  bool
-	why    error // nil: the client has ended it in order
+	why    error // nil: the client ended the connection in order
 	cancel context.CancelFunc
 
-	idle    sync.Mutex // of the next two
+	idle    sync.Mutex // guards the next two
 	waiting int        // workers that wait for their turn, or have it
 	workers int
 	wg      sync.WaitGroup
@@ -44,7 +47,7 @@ type conn struct {
 
 	writing sync.Mutex
 
-	held int // bytes of the server's budget, under its lock
+	held int // bytes of the server's budget, guarded by its lock
 
 	seat seat
 }
@@ -52,11 +55,11 @@ type conn struct {
 // readBuffer is the size of the read-ahead buffer, in bytes.
 const readBuffer = 16 << 10
 
-// source is where a connection's requests come from.
+// source is the source of a connection's requests.
 type source struct {
 	c   net.Conn
-	now bool  // only what is here is read
-	err error // found by such a read, for the next other one
+	now bool  // reads return only bytes that have already arrived
+	err error // error of such a read, for the next ordinary read
 }
 
 var errNone = errors.New("nbd: nothing is here")
@@ -89,7 +92,7 @@ func newConn(s *Server, c net.Conn) *conn {
 	return n
 }
 
-// transmit serves requests until the connection ends, and returns when all are done.
+// transmit serves requests until the connection ends, and returns when all requests are done.
 func (n *conn) transmit(ctx context.Context) error {
 	ctx, n.cancel = context.WithCancel(ctx)
 	defer n.standIn.wg.Wait()
@@ -100,7 +103,7 @@ func (n *conn) transmit(ctx context.Context) error {
 	return n.why
 }
 
-// hire starts another worker, unless one waits already, or there are as many as may be.
+// hire starts another worker, unless a worker already waits or the maximum number is reached.
 func (n *conn) hire(ctx context.Context) {
 	n.idle.Lock()
 	defer n.idle.Unlock()
@@ -112,14 +115,15 @@ func (n *conn) hire(ctx context.Context) {
 	n.wg.Go(func() { n.work(ctx) })
 }
 
-// pass gives the turn to another worker. If one has to be hired for that, it is before the turn is given: the worker that had it may end with it, and be the last.
+// pass gives the turn to another worker. If it must hire this worker, it does so before it gives
+// the turn away. Otherwise the old worker may end with the turn, as the last one.
 func (n *conn) pass(ctx context.Context) {
 	n.goes()
 	n.hire(ctx)
 	n.turn <- struct{}{}
 }
 
-// leave gives the turn to one that waits for it, or comes to.
+// leave gives the turn to the next worker that waits for it.
 func (n *conn) leave() {
 	n.goes()
 	n.turn <- struct{}{}
@@ -132,7 +136,7 @@ func (n *conn) goes() {
 	n.idle.Unlock()
 }
 
-// work is the life of a worker.
+// work is the loop of a worker.
 func (n *conn) work(ctx context.Context) {
 	w := &worker{n: n}
 	for mine := false; ; {
@@ -156,8 +160,8 @@ func (n *conn) work(ctx context.Context) {
 		}
 		w.release()
 		if err != nil {
-			n.c.Close() // the reader notices
-			n.cancel()  // the others could not reply either
+			n.c.Close() // the reader notices it
+			n.cancel()  // the other workers could not reply either
 			if mine {
 				n.leave()
 			}
@@ -172,7 +176,8 @@ func (n *conn) work(ctx context.Context) {
 	}
 }
 
-// fail notes why the connection ends. Before it is told, the worker that reads has noticed that the connection is closed.
+// fail notes why the connection ends. fail waits for the turn: by then, the worker that reads has
+// noticed that the connection is closed.
 func (n *conn) fail(err error) {
 	<-n.turn
 	defer func() { n.turn <- struct{}{} }()
@@ -182,13 +187,14 @@ func (n *conn) fail(err error) {
 	n.ended = true
 }
 
-// next reads the next request, with its data. It reports whether there is one; if not, why says why.
+// next reads the next request, with its data. It reports whether there is one. If not, n.why
+// holds the reason.
 func (n *conn) next(j *job) bool {
 	if _, err := io.ReadFull(n.r, j.head[:]); err != nil {
 		if err != io.EOF {
 			n.why = err
 		}
-		// The requests before the end were sent whole, also if it tore the last one.
+		// The requests before the end are complete, even if the end truncated the last one.
 		if err != io.EOF && err != io.ErrUnexpectedEOF || !takesReplies(n.c) {
 			n.cancel()
 		}
@@ -202,7 +208,7 @@ func (n *conn) next(j *job) bool {
 		return false
 	}
 	switch {
-	case j.command == cmdDisconnect: // what is under way comes to its end
+	case j.command == cmdDisconnect: // requests in flight are completed
 		return false
 	case j.command == cmdWrite && j.length > maxRequest:
 		n.why = fmt.Errorf("%w: a write of %d bytes, at most %d", errProtocol, j.length, maxRequest)
@@ -214,22 +220,23 @@ func (n *conn) next(j *job) bool {
 	return n.why == nil
 }
 
-// data reads what a write has.
+// data reads the data of a write.
 func (n *conn) data(b []byte) error {
 	if n.r.Buffered() < len(b) {
-		if err := n.c.SetReadDeadline(time.Now().Add(patience)); err != nil { // it is closed
+		// The connection is closed.
+		if err := n.c.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
 		}
 		defer n.c.SetReadDeadline(time.Time{})
 	}
 	_, err := io.ReadFull(n.r, b)
 	if err == io.EOF {
-		err = io.ErrUnexpectedEOF // a request has no end in between
+		err = io.ErrUnexpectedEOF // the end came within a request
 	}
 	return err
 }
 
-// send sends a reply, or several.
+// send sends one or several replies.
 func (n *conn) send(replies ...[]byte) error {
 	n.writing.Lock()
 	defer n.writing.Unlock()

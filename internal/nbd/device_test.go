@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// memory is a device in memory that knows which of its blocks were written.
+// memory is a device in memory that records which of its blocks were written.
 type memory struct {
 	mu      sync.Mutex
 	b       []byte
@@ -70,11 +70,11 @@ func (m *memory) Written(offset, n int64, yield func(offset, n int64, written bo
 	return nil
 }
 
-// together is a device that reads several parts at once, the last first.
+// together is a device that reads several ranges with one call, the last range first.
 type together struct {
 	*memory
-	most int           // parts that it was asked for at once
-	in   int           // and by one call
+	most int           // maximum number of ranges in flight
+	in   int           // maximum number of ranges in one call
 	hold chan struct{} // if it is not nil, a read of block 1 waits for it
 }
 
@@ -111,7 +111,7 @@ func (d *together) ReadEach(ctx context.Context, next func() ([]byte, int64, boo
 	}
 }
 
-// byOneCall is how many parts one call has read at most.
+// byOneCall returns the maximum number of ranges that one call has read.
 func (d *together) byOneCall() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,4 +1,5 @@
-// Package nbd serves a device to clients of the Network Block Device protocol: the Linux kernel, qemu, libnbd, fio.
+// Package nbd serves a device to clients of the Network Block Device protocol: the Linux kernel,
+// qemu, libnbd, fio.
 //
 //	client                                            server
 //	  ◄─ NBDMAGIC IHAVEOPT flags ─────────────────────
@@ -11,6 +12,6 @@
 //	  ◄─ magic error cookie ──────────────────────────        a simple reply
 //	  ◄─ magic flags type cookie length payload ──────        or a chunk of a structured one
 //
-// Several requests of a connection are under way at once, and are answered in the order in which they end. Several connections may use
-// the device at once. All numbers are big-endian.
+// Several requests of a connection may be in flight. They are answered in the order in which they
+// end. Several connections may use the device concurrently. All numbers are big-endian.
 package nbd

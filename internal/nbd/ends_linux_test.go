@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptors returns how many descriptors this process has of the socket of a descriptor.
+// descriptors returns a function that counts this process's file descriptors for the same socket.
 func descriptors(t *testing.T, fd int) func() int {
 	t.Helper()
 	const dir = "/proc/self/fd/"
@@ -37,7 +37,7 @@ func descriptors(t *testing.T, fd int) func() int {
 	}
 }
 
-// A line has one descriptor of its socket, and none when it is closed. Every call fails then.
+// A line has one file descriptor of its socket, and none after Close. Every call then fails.
 func TestALineThatIsClosedLeavesNoDescriptor(t *testing.T) {
 	c, other := pair(t)
 	l := c.(*line)
@@ -79,7 +79,8 @@ func TestALineThatIsClosedLeavesNoDescriptor(t *testing.T) {
 	}
 }
 
-// A close ends each call that waits, and waits for it: the descriptor may be another's behind it.
+// Close ends each waiting call, and waits for its end: afterwards, another file may get the
+// descriptor.
 func TestACloseEndsTheCallsThatWait(t *testing.T) {
 	for what, call := range map[string]func(l *line) error{
 		"a read":  func(l *line) error { _, err := l.Read(make([]byte, 1)); return err },
@@ -150,7 +151,7 @@ func TestEachDirectionOfALineHasItsDeadline(t *testing.T) {
 	}
 }
 
-// A read of what is here does not wait, and tells the end and the failure of the other side.
+// A read of arrived bytes does not wait. It reports the end and the failure of the other side.
 func TestAReadOfWhatIsHereDoesNotWait(t *testing.T) {
 	c, other := pair(t)
 	l := c.(*line)
@@ -184,18 +185,18 @@ func TestAReadOfWhatIsHereDoesNotWait(t *testing.T) {
 	if _, err := d.Write([]byte("unread")); err != nil {
 		t.Fatal(err)
 	}
-	other2.Close() // with bytes unread, which is a failure
+	other2.Close() // with unread bytes, which is a failure
 	if n, err := d.(*line).readNow(b); n != 0 || !errors.Is(err, unix.ECONNRESET) {
 		t.Errorf("behind a failure: %d, %v; expected %v", n, err, unix.ECONNRESET)
 	}
 }
 
-// socketless is a connection whose socket cannot be had.
+// socketless is a connection that does not give access to its socket.
 type socketless struct{ net.Conn }
 
 func (socketless) SyscallConn() (syscall.RawConn, error) { return nil, errors.New("it has none") }
 
-// A connection without a socket stays what it is.
+// A connection without a socket does not change.
 func TestAConnectionWithoutASocketIsItsOwn(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()
@@ -223,7 +224,7 @@ func TestAConnectionWithoutASocketIsItsOwn(t *testing.T) {
 	}
 }
 
-// noting is a connection of which what is here is given, one piece after the other.
+// noting is a connection whose reads return given pieces, one after the other.
 type noting struct {
 	net.Conn
 	pieces []any // strings and errors
@@ -244,7 +245,8 @@ func (c *noting) next(b []byte) (int, error) {
 func (c *noting) Read(b []byte) (int, error)    { return c.next(b) }
 func (c *noting) readNow(b []byte) (int, error) { return c.next(b) }
 
-// An end that a look at what is here finds is that of the next read that would wait, once.
+// If a look at the arrived bytes finds an end, the next read that would wait returns this end,
+// once.
 func TestTheEndThatALookFindsIsThatOfTheNextRead(t *testing.T) {
 	for _, end := range []error{io.EOF, unix.ECONNRESET} {
 		s := &source{c: &noting{pieces: []any{"one", errNone, end, "more"}}}
@@ -263,7 +265,7 @@ func TestTheEndThatALookFindsIsThatOfTheNextRead(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()
 	defer there.Close()
-	s := &source{c: here, now: true} // which cannot be looked at
+	s := &source{c: here, now: true} // a pipe has no readNow
 	if n, err := s.Read(make([]byte, 1)); n != 0 || err != errNone {
 		t.Errorf("a look at a pipe: %d, %v; expected %v", n, err, errNone)
 	}

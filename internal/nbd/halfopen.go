@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takesReplies reports whether a client may still read replies after the end of its requests. It can
-// if it has shut down only its sending direction. A unix socket shows whether the client has closed
-// both. A TCP socket does not: the first reply to a closed client fails and ends the connection.
+// takesReplies reports whether a client may still read replies after the end of its requests. It
+// may if it has shut down only its sending direction. A unix socket shows whether the client has
+// closed both directions. A TCP socket does not: the first reply to a closed client fails and
+// ends the connection.
 func takesReplies(c net.Conn) bool {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

@@ -20,7 +20,7 @@ type gated struct {
 	waiting atomic.Int32
 	gate    chan struct{}
 
-	withdrawn chan struct{} // closed when the context of a write ends; nil: not told
+	withdrawn chan struct{} // closed when the context of a write ends; nil: not reported
 }
 
 func (g *gated) WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error) {
@@ -36,7 +36,7 @@ func (g *gated) WriteAtContext(ctx context.Context, b []byte, offset int64) (int
 	}
 }
 
-// listening serves a device at a socket, and returns a client that is in the handshake.
+// listening serves a device at a socket, and returns a client in the handshake.
 func listening(t *testing.T, network string, cfg Config) *client {
 	t.Helper()
 	address := "127.0.0.1:0"
@@ -75,7 +75,8 @@ func listening(t *testing.T, network string, cfg Config) *client {
 	return c
 }
 
-// Programs that pipe requests into a socket end their direction behind the last one, and read on.
+// Programs that pipe requests into a socket end their sending direction after the last request,
+// and continue to read.
 func TestRequestsThatWereSentWholeAreDoneBehindTheEndOfTheirDirection(t *testing.T) {
 	const writes = 20
 	a := newAuthority(t)
@@ -125,7 +126,7 @@ func TestRequestsThatWereSentWholeAreDoneBehindTheEndOfTheirDirection(t *testing
 	}
 }
 
-// A request that its client's end tore does not take the whole ones before it along.
+// If a client's end truncates a request, the complete requests before it are still carried out.
 func TestATornRequestAtTheEndTakesNoWholeOneAlong(t *testing.T) {
 	for name, torn := range map[string]int{"within its head": 27, "within its data": 28 + 2} {
 		dev := &gated{memory: newMemory(memoryBlock), gate: make(chan struct{}), withdrawn: make(chan struct{})}
@@ -160,7 +161,8 @@ func TestATornRequestAtTheEndTakesNoWholeOneAlong(t *testing.T) {
 	}
 }
 
-// A client that closed its socket reads no reply, so its requests do not go on for the whole timeout.
+// A client that closed its socket reads no reply, so its requests must not continue for the whole
+// timeout.
 func TestRequestsOfAClientThatClosedItsSocketEnd(t *testing.T) {
 	dev := &gated{memory: newMemory(memoryBlock), gate: make(chan struct{}), withdrawn: make(chan struct{})}
 	c := listening(t, "unix", Config{Device: dev, Timeout: time.Hour})
@@ -174,7 +176,7 @@ func TestRequestsOfAClientThatClosedItsSocketEnd(t *testing.T) {
 	}
 }
 
-// As a check for a live server does.
+// A check for a live server leaves in this way.
 func TestAClientThatLeavesBeforeItsFirstByteIsNoError(t *testing.T) {
 	s, err := New(Config{Device: newMemory(memoryBlock)})
 	if err != nil {

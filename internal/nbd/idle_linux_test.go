@@ -50,7 +50,7 @@ func idleServer(t *testing.T) (s *Server, dial func() net.Conn) {
 }
 
 // hello reads the greeting and, with begin, finishes the handshake. It does not fail the test,
-// since an idle client may have given way.
+// because an idle client may have given way.
 func hello(c net.Conn, begin bool) error {
 	if _, err := io.ReadFull(c, make([]byte, 18)); err != nil || !begin {
 		return err
@@ -81,7 +81,7 @@ func readOne(c net.Conn) error {
 	return err
 }
 
-// S7: 64 clients that said nothing kept all others out for 30 s.
+// S7: in an earlier version, 64 clients that sent nothing kept all others out for 30 s.
 func TestS7ClientsThatSayNothingKeepNoneOut(t *testing.T) {
 	s, dial := idleServer(t)
 	for i := range 64 {
@@ -101,8 +101,8 @@ func TestS7ClientsThatSayNothingKeepNoneOut(t *testing.T) {
 	}
 }
 
-// S7: 64 clients that finished their handshake and sent no request kept all others out for as long
-// as they liked.
+// S7: in an earlier version, 64 clients that finished their handshake and sent no request kept
+// all others out for an unlimited time.
 func TestS7ClientsThatUseNothingKeepNoneOut(t *testing.T) {
 	s, dial := idleServer(t)
 	busy := dial()
@@ -133,7 +133,7 @@ func TestS7ClientsThatUseNothingKeepNoneOut(t *testing.T) {
 	}
 }
 
-// S7: 1,000 concurrent connections stay within the bound of newcomers.
+// S7: 1,000 concurrent connections stay within the limit of newcomers.
 func TestS7ThousandIdleClientsAreBounded(t *testing.T) {
 	s, dial := idleServer(t)
 	for range 1000 {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A client may take patience for the data of a write. Between requests it may be silent for as long as it likes.
+// A client may take the time patience to send the data of a write. Between requests, it may be
+// silent for any time.
 func TestAConnectionThatIsSilentBehindAWriteGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Device: newMemory(4096)})
@@ -39,8 +40,8 @@ func TestAConnectionThatIsSilentBehindAWriteGoesOn(t *testing.T) {
 	})
 }
 
-// At the bound of the budget a request waits until others have given back what they have: also one that is alone but large, and
-// a small one of a connection that has others.
+// At the limit of the budget, a request waits until others have returned their memory. That holds
+// for a large request that is alone, and for a small request of a connection that has others.
 func TestRequestsBeyondTheBudgetWait(t *testing.T) {
 	for _, r := range []struct {
 		what       string

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Each silent user that gives way frees its place, and so does each that ends.
+// Each silent user that gives way frees its place, and so does each user that ends.
 func TestUsersThatGaveWayTakeNoPlaces(t *testing.T) {
 	s, err := New(Config{Device: newMemory(4096), Clients: 1})
 	if err != nil {
@@ -37,7 +37,7 @@ func TestUsersThatGaveWayTakeNoPlaces(t *testing.T) {
 	}
 }
 
-// A server forgets each connection that has ended, however it did.
+// A server forgets each connection that has ended, for whatever reason.
 func TestAServerKeepsNothingOfConnectionsThatEnded(t *testing.T) {
 	s, err := New(Config{Device: newMemory(4096)})
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// A server has the defaults that its configuration leaves out, and no device without bytes.
+// A server uses defaults for missing values of its configuration, and rejects a device without
+// bytes.
 func TestAServerHasItsDefaults(t *testing.T) {
 	for n, ok := range map[int]bool{0: false, 1: true} {
 		if s, err := New(Config{Device: newMemory(n)}); (err == nil) != ok || (s != nil) != ok {
@@ -39,11 +40,11 @@ func TestAServerHasItsDefaults(t *testing.T) {
 	}
 }
 
-// given is a listener of the connections that a test makes.
+// given is a listener whose connections come from the test.
 type given struct {
 	conns  chan net.Conn
 	closed chan struct{}
-	err    error // of a pause; nil: none
+	err    error // error during a pause; nil: none
 }
 
 func (l *given) Accept() (net.Conn, error) {
@@ -60,8 +61,8 @@ func (l *given) Accept() (net.Conn, error) {
 func (l *given) Close() error   { close(l.closed); return nil }
 func (l *given) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A server that ends closes its listener and every connection, whatever its client does, and logs
-// nothing of that. Its requests give back what they have.
+// A server that ends closes its listener and every connection, whatever its clients do, and does
+// not log that. Its requests return their memory.
 func TestAServerThatEndsEndsItsConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log []string
@@ -106,7 +107,7 @@ func TestAServerThatEndsEndsItsConnections(t *testing.T) {
 			t.Errorf("%d connections, %d users, %d of them silent, %d newcomers and %d bytes of the budget are left, and the log has %q",
 				len(s.conns), s.users, s.silent.Len(), s.newcomers.Len(), maxUnderWay-s.budget.left, log)
 		}
-		here, there := net.Pipe() // as one that came at the last moment
+		here, there := net.Pipe() // as a connection that arrives at the last moment
 		if s.admit(there) || len(s.conns) != 0 {
 			t.Error("a server that has ended admits a connection")
 		}
@@ -114,7 +115,8 @@ func TestAServerThatEndsEndsItsConnections(t *testing.T) {
 	})
 }
 
-// A server that lacks files waits for them between its accepts, and ends at once when it is told to.
+// A server that lacks file descriptors waits between its accepts, and ends at once when its
+// context ends.
 func TestAServerThatLacksFilesPauses(t *testing.T) {
 	for _, lacks := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		synctest.Test(t, func(t *testing.T) {
@@ -145,7 +147,8 @@ func TestAServerThatLacksFilesPauses(t *testing.T) {
 	}
 }
 
-// Clients cannot flood the log: the lines of a kind have their bound, and each line its length.
+// Clients cannot flood the log: the number of lines of each kind is limited, and so is the length
+// of each line.
 func TestTheLogOfAServerIsBounded(t *testing.T) {
 	var log []string
 	s, err := New(Config{Device: newMemory(4096), Log: func(text string) { log = append(log, text) }})
@@ -174,8 +177,8 @@ func TestTheLogOfAServerIsBounded(t *testing.T) {
 	})
 }
 
-// A worker keeps the memory of a small request, and frees that of a large one. The budget has it back
-// once.
+// A worker keeps the memory of a small request, and frees that of a large one. The budget gets
+// the memory back once.
 func TestAWorkerKeepsLittleMemory(t *testing.T) {
 	s := new(Server)
 	s.budget.init(maxUnderWay)
@@ -204,7 +207,7 @@ func TestAWorkerKeepsLittleMemory(t *testing.T) {
 	}
 }
 
-// A part of a long request ends where the next begins, and a failure ends all.
+// The parts of a long request follow each other without a gap, and a failure ends the request.
 func TestALongRequestStopsAtItsFirstFailure(t *testing.T) {
 	lost := errors.New("all is lost")
 	var got []int64

@@ -14,22 +14,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// line is a connection with a socket of its own, which the goroutine that reads waits at in the kernel. The runtime's poller takes as long to tell a
-// goroutine of a request as a page takes to come over a network: the thread that waits for all sockets is woken, and wakes another for the goroutine.
-// And it is woken at each request, also where the goroutine has read that by itself.
+// line is a connection with its own socket. The goroutine that reads waits at the socket in the
+// kernel. With the runtime's poller, it takes as long to tell a goroutine about a request as to
+// fetch a page over a network: the kernel wakes the thread that waits for all sockets, and this
+// thread wakes another thread for the goroutine. The kernel also wakes that thread at each
+// request that the goroutine has already read itself.
 type line struct {
 	local, remote net.Addr
 
-	using sync.RWMutex // read: the socket is in use; it is closed under the whole lock
+	// Read-locked while a call uses the socket. Close locks it to close the socket.
+	using sync.RWMutex
 	fd    int
-	ended atomic.Bool // no call begins any more
+	ended atomic.Bool // no new call begins
 
 	reads, writes atomic.Int64 // deadlines, in ns since begun; 0: none
 }
 
 var begun = time.Now()
 
-// own makes a line of a connection, which is closed, or returns the connection if it has no socket.
+// own replaces a connection by a line and closes the connection. If the connection has no socket,
+// own returns it unchanged.
 func own(c net.Conn) net.Conn {
 	s, ok := c.(syscall.Conn)
 	if !ok {
@@ -44,11 +48,12 @@ func own(c net.Conn) net.Conn {
 		return c
 	}
 	l := &line{local: c.LocalAddr(), remote: c.RemoteAddr(), fd: fd}
-	_ = c.Close() // the runtime's poller hears of it no more; the socket stays
+	_ = c.Close() // the runtime's poller no longer watches it; the socket stays
 	return l
 }
 
-// Read implements net.Conn. It reads by package syscall, as a socket of package net does: by that the race detector knows what a client's answer follows from.
+// Read implements net.Conn. It reads by package syscall, as a socket of package net does. So the
+// race detector knows the order between a request and the client's answer.
 func (l *line) Read(b []byte) (int, error) {
 	n, err := l.try("read", unix.POLLIN, &l.reads, func() (int, error) { return syscall.Read(l.fd, b) })
 	if err == nil && n == 0 && len(b) > 0 {
@@ -57,7 +62,7 @@ func (l *line) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readNow reads what is here; errNone: nothing is.
+// readNow reads bytes that have already arrived. It returns errNone if there are none.
 func (l *line) readNow(b []byte) (int, error) {
 	l.using.RLock()
 	defer l.using.RUnlock()
@@ -86,7 +91,7 @@ func (l *line) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// writeAll writes some buffers one behind the other.
+// writeAll writes several buffers in order.
 func (l *line) writeAll(bufs [][]byte) error {
 	if len(bufs) == 1 {
 		_, err := l.Write(bufs[0])
@@ -107,10 +112,10 @@ func (l *line) writeAll(bufs [][]byte) error {
 	return nil
 }
 
-// mostBuffers is how many one call writes.
+// mostBuffers is the maximum number of buffers in one call.
 const mostBuffers = 64
 
-// try does what can be done without waiting, and waits until something can be.
+// try calls do, and waits while do would block.
 func (l *line) try(what string, events int16, deadline *atomic.Int64, do func() (int, error)) (int, error) {
 	l.using.RLock()
 	defer l.using.RUnlock()
@@ -131,7 +136,7 @@ func (l *line) try(what string, events int16, deadline *atomic.Int64, do func() 
 	return 0, net.ErrClosed
 }
 
-// wait waits for events, until a deadline. It may end early.
+// wait waits for events until a deadline. It may return early.
 func (l *line) wait(events int16, deadline int64) error {
 	var until *unix.Timespec
 	if deadline != 0 {
@@ -149,12 +154,12 @@ func (l *line) wait(events int16, deadline int64) error {
 	return err
 }
 
-// Close implements net.Conn. It ends the calls that are under way.
+// Close implements net.Conn. It ends the calls in flight.
 func (l *line) Close() error {
 	if l.ended.Swap(true) {
 		return net.ErrClosed
 	}
-	_ = unix.Shutdown(l.fd, unix.SHUT_RDWR) // which ends their waiting
+	_ = unix.Shutdown(l.fd, unix.SHUT_RDWR) // ends their waits
 	l.using.Lock()
 	defer l.using.Unlock()
 	return os.NewSyscallError("close", unix.Close(l.fd))
@@ -163,7 +168,7 @@ func (l *line) Close() error {
 // SyscallConn implements syscall.Conn for [takesReplies].
 func (l *line) SyscallConn() (syscall.RawConn, error) { return (*rawLine)(l), nil }
 
-// rawLine is the socket of a line. It has Control alone.
+// rawLine is the socket of a line. Only Control is implemented.
 type rawLine line
 
 func (l *rawLine) Control(f func(fd uintptr)) error {
@@ -191,10 +196,10 @@ func (l *line) SetDeadline(t time.Time) error {
 	return nil
 }
 
-// SetReadDeadline implements net.Conn, but for calls that wait already.
+// SetReadDeadline implements net.Conn, except for calls that already wait.
 func (l *line) SetReadDeadline(t time.Time) error { return set(&l.reads, t) }
 
-// SetWriteDeadline implements net.Conn, but for calls that wait already.
+// SetWriteDeadline implements net.Conn, except for calls that already wait.
 func (l *line) SetWriteDeadline(t time.Time) error { return set(&l.writes, t) }
 
 func set(deadline *atomic.Int64, t time.Time) error {

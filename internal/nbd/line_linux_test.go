@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pair returns a line and the other end of its socket, whose buffers are small.
+// pair returns a line and the other end of its socket. The socket's buffers are small.
 func pair(t *testing.T) (l net.Conn, other net.Conn) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -37,7 +37,8 @@ func pair(t *testing.T) (l net.Conn, other net.Conn) {
 	return l, ends[1]
 }
 
-// The kernel may take a part of what is written. The rest comes behind it, and nothing twice.
+// The kernel may accept only a part of the written bytes. The rest follows, and nothing is sent
+// twice.
 func TestRepliesThatTheKernelTakesInPartsComeWhole(t *testing.T) {
 	for name, lengths := range map[string][]int{
 		"one":                       {300_001},

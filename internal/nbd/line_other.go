@@ -4,5 +4,5 @@ package nbd
 
 import "net"
 
-// own leaves a connection with the runtime's poller.
+// own leaves a connection to the runtime's poller.
 func own(c net.Conn) net.Conn { return c }

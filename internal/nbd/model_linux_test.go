@@ -19,16 +19,19 @@ import (
 
 var modelSeed = flag.Uint64("model.seed", 0, "the seed of the comparison of a volume with its model; 0: one of its own")
 
-// Bounds of the comparison: a volume so small that what is under way at once overlaps.
+// Limits of the comparison. The volume is so small that concurrent requests overlap.
 const (
 	modelPages = 24
 	modelBytes = modelPages * 4096
 	modelConns = 4
-	modelEach  = 12 // requests of a connection in a round, all sent before one has to be answered
+	// Requests of a connection in a round. All are sent before the first must be answered.
+	modelEach = 12
 )
 
-// What clients read by NBD from a volume is what some order of their requests makes of a slice of bytes: an order in which a request that had ended before
-// another was sent comes before it, and in which each page is written and read as a whole. A request that was sent in part has never been.
+// Clients that read a volume by NBD must see the result of some serial order of their requests on
+// a slice of bytes. In this order, a request that ended before another was sent comes before that
+// one, and each page is written and read as a whole. A request that was only partly sent has no
+// effect.
 func TestAVolumeIsItsModelWhateverIsUnderWayAtOnce(t *testing.T) {
 	seed := *modelSeed
 	if seed == 0 {
@@ -50,7 +53,7 @@ func TestAVolumeIsItsModelWhateverIsUnderWayAtOnce(t *testing.T) {
 	}
 }
 
-// modelled is a volume that is served, and what it should have.
+// modelled is a volume that is served, and its expected contents.
 type modelled struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -58,7 +61,7 @@ type modelled struct {
 	l     net.Listener
 	page  int
 	clock atomic.Int64
-	bytes []byte // between rounds
+	bytes []byte // the contents between rounds
 }
 
 func newModelled(t *testing.T, cfg netmem.VolumeConfig, seed uint64) *modelled {
@@ -101,7 +104,8 @@ func newModelled(t *testing.T, cfg netmem.VolumeConfig, seed uint64) *modelled {
 	return &modelled{t: t, rng: rand.New(rand.NewPCG(seed, 1)), s: s, l: l, page: v.PageBytes(), bytes: make([]byte, modelBytes)}
 }
 
-// round has several connections do requests at once, and looks at what they read and at what is there in the end.
+// round sends requests on several connections concurrently. It checks the data that they read,
+// and the contents at the end.
 func (m *modelled) round() {
 	values := m.values()
 	var all []*asked
@@ -112,7 +116,7 @@ func (m *modelled) round() {
 		var l []*asked
 		for i := range modelEach {
 			a := m.draw(structured)
-			if inOrder { // which has pages read ahead
+			if inOrder { // causes readahead of pages
 				a.request = request{command: cmdRead, cookie: a.cookie, offset: uint64(i+first) % modelPages * 4096, length: 4096}
 				a.want = 0
 			}
@@ -141,7 +145,7 @@ func (m *modelled) round() {
 	m.holes()
 }
 
-// values are those that no byte has now.
+// values returns the values that no byte has now.
 func (m *modelled) values() (l []byte) {
 	var used [256]bool
 	for _, b := range m.bytes {
@@ -182,9 +186,11 @@ func (m *modelled) draw(structured bool) *asked {
 	return a
 }
 
-// check looks at each byte that was read, and at those that the same requests wrote in the same page: these are of one of them.
+// check checks each byte that was read, and compares it with the other bytes of the same page
+// that the same requests wrote: all must come from one request.
 func (m *modelled) check(r *asked, all []*asked) {
-	seen := make(map[string]byte) // what was read where the same could be, in the page that is looked at
+	// The values that were read in the current page, by the set of possible values.
+	seen := make(map[string]byte)
 	for i, got := range r.got {
 		at := int(r.offset) + i
 		if at%m.page == 0 {
@@ -217,7 +223,7 @@ func (m *modelled) check(r *asked, all []*asked) {
 	}
 }
 
-// holes trims some pages while nothing else is under way, and looks at what block status says.
+// holes trims some pages while nothing else is in flight, and checks the block status.
 func (m *modelled) holes() {
 	from := m.rng.IntN(modelPages/2) &^ 1
 	n := 2 + m.rng.IntN(modelPages/4)&^1

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// asked is a request of a client, and what became of it.
+// asked is a request of a client, and its outcome.
 type asked struct {
 	request
-	value      byte // of all bytes that it writes
+	value      byte // value of all bytes that it writes
 	begun      int64
-	ended      int64 // 0: nothing is known of its end
+	ended      int64 // 0: its end is not known
 	got        []byte
 	structured bool
 	want       errno
@@ -30,14 +30,15 @@ func (a *asked) writes(at int) bool {
 	return a.want == 0 && (a.command == cmdWrite || a.command == cmdTrim || a.command == cmdWriteZeroes) && uint64(at) >= a.offset && uint64(at) < a.offset+uint64(a.length)
 }
 
-// connection does requests by a connection of its own, and returns when all that it has begun has ended. One that is torn closes the connection when half of its
-// requests have been sent, and some bytes of the next.
+// connection sends requests on its own connection, and returns when all begun requests have
+// ended. If torn is true, it closes the connection after it has sent half of its requests and
+// some bytes of the next.
 func (m *modelled) connection(structured, torn, oneByOne bool, cut int, l []*asked) {
 	served := make(chan error, 1)
 	c, err := net.Dial("unix", m.l.Addr().String())
 	if err == nil {
 		var there net.Conn
-		if there, err = m.l.Accept(); err == nil { // of any of those that connect: each serves one
+		if there, err = m.l.Accept(); err == nil { // the connection of any client: each serves one
 			go func() { served <- m.s.ServeConn(context.Background(), own(there)) }()
 		}
 	}
@@ -71,7 +72,7 @@ func (m *modelled) connection(structured, torn, oneByOne bool, cut int, l []*ask
 	}
 	if torn {
 		for _, a := range l[len(whole):] {
-			a.want = errShutdown // it has never been
+			a.want = errShutdown // it has no effect
 		}
 		part := l[len(whole)].wire()
 		_, _ = c.Write(part[:cut%len(part)])
@@ -84,7 +85,7 @@ func (m *modelled) connection(structured, torn, oneByOne bool, cut int, l []*ask
 	<-served
 }
 
-// wire is a request as it is sent.
+// wire returns a request in the form in which it is sent.
 func (a *asked) wire() []byte {
 	b := wire(a.flags, a.command, a.cookie, a.offset, a.length)
 	if a.command == cmdWrite {
@@ -93,7 +94,7 @@ func (a *asked) wire() []byte {
 	return b
 }
 
-// answers reads so many answers.
+// answers reads the given number of answers.
 func (m *modelled) answers(c net.Conn, known map[uint64]*asked, n int, answered chan<- struct{}) error {
 	defer close(answered)
 	be := binary.BigEndian

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// client is the other end of a connection that a test speaks byte by byte.
+// client is the other end of a connection. A test reads and writes it byte by byte.
 type client struct {
 	t     *testing.T
 	c     net.Conn
@@ -63,7 +63,7 @@ func (c *client) send(parts ...any) {
 	}
 }
 
-// expect reads what parts say, byte for byte.
+// expect reads the given parts, byte for byte.
 func (c *client) expect(what string, parts ...any) {
 	c.t.Helper()
 	var want []byte
@@ -114,7 +114,7 @@ func (c *client) greet(flags uint32) {
 	c.send(flags)
 }
 
-// begin goes through the handshake to the transmission.
+// begin runs the handshake up to the transmission.
 func (c *client) begin(structured bool) {
 	c.t.Helper()
 	c.greet(flagFixedNewstyle | flagNoZeroes)
@@ -178,7 +178,7 @@ func TestOptionsAreAnswered(t *testing.T) {
 	c.answered(optListMetaContext, repMetaContext)
 	c.answered(optListMetaContext, repAck)
 	c.option(optSetMetaContext, uint32(5), "pages", uint32(1), uint32(6), "qemu:x")
-	c.answered(optSetMetaContext, repAck) // none of them
+	c.answered(optSetMetaContext, repAck) // selects none
 	c.option(optInfo, uint32(5), "pages", uint16(3), uint16(infoName), uint16(infoDescription), uint16(infoBlockSize))
 	for _, want := range []string{"\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x09\xed", "\x00\x01pages", "\x00\x02some pages", "\x00\x03\x00\x00\x00\x01\x00\x00\x10\x00\x02\x00\x00\x00"} {
 		if got := c.answered(optInfo, repInfo); got != want {
@@ -191,7 +191,8 @@ func TestOptionsAreAnswered(t *testing.T) {
 	c.finish()
 }
 
-// A context that was agreed upon is so no more when the client asks for others, whether it gets them or not.
+// If a client asks for other contexts, the earlier ones no longer apply, whether the request
+// succeeds or not.
 func TestARequestForContextsTakesThePlaceOfTheOneBefore(t *testing.T) {
 	for what, others := range map[string][]any{"an unknown context": {uint32(0), uint32(1), uint32(6), "qemu:x"}, "an unknown export": {uint32(1), "x", uint32(0)}, "too few bytes": {uint32(9)}} {
 		c := serveOne(t, Config{Device: newMemory(4096)})
@@ -287,7 +288,8 @@ func TestCommandsAreDone(t *testing.T) {
 	c.finish()
 }
 
-// ending is a device that says where it ends, as an io.ReaderAt may, and a volume does.
+// ending is a device whose last read also returns io.EOF, as an io.ReaderAt may, and as a volume
+// does.
 type ending struct{ *memory }
 
 func (e *ending) ReadAtContext(ctx context.Context, b []byte, offset int64) (int, error) {
@@ -308,7 +310,8 @@ func TestADeviceMaySayWhereItEnds(t *testing.T) {
 	c.finish()
 }
 
-// timed is a device that notes each part that it discards or writes, and the context that has its time.
+// timed is a device that records each range that it discards or writes, and the context of the
+// call.
 type timed struct {
 	*memory
 	offsets, lengths []int64
@@ -329,7 +332,8 @@ func (d *timed) WriteAtContext(ctx context.Context, b []byte, offset int64) (int
 	return d.memory.WriteAtContext(ctx, b, offset)
 }
 
-// To discard gigabytes takes longer than a request may that no server answers. As long as the device gets on with it, it does not fail.
+// To discard gigabytes takes longer than the timeout of a request. As long as the device makes
+// progress, the request does not fail.
 func TestTheTimeOfALongRequestIsThatOfItsParts(t *testing.T) {
 	const size = 8 << 20
 	for _, flags := range []uint16{0, cmdNoHole} {
@@ -387,7 +391,7 @@ func TestStructuredRepliesSayMore(t *testing.T) {
 	c.finish()
 }
 
-// Requests that are under way do not hold up those behind them, and a connection that breaks ends them.
+// Requests in flight do not delay later ones, and a connection that breaks ends its requests.
 func TestRequestsOverlap(t *testing.T) {
 	dev := newMemory(4096)
 	c := serveOne(t, Config{Device: &slow{dev}})
@@ -408,7 +412,7 @@ func TestRequestsOverlap(t *testing.T) {
 	}
 }
 
-// slow is a device whose reads do not come to an end.
+// slow is a device whose reads never end.
 type slow struct{ *memory }
 
 func (s *slow) ReadAtContext(ctx context.Context, _ []byte, _ int64) (int, error) {
@@ -416,7 +420,8 @@ func (s *slow) ReadAtContext(ctx context.Context, _ []byte, _ int64) (int, error
 	return 0, ctx.Err()
 }
 
-// Short reads that have come together are done together, and what failed of them is said of it alone.
+// Short reads that arrived together are carried out together. A failure affects only the reply of
+// its own read.
 func TestShortReadsAreDoneTogether(t *testing.T) {
 	dev := &together{memory: newMemory(4 * memoryBlock)}
 	for i := range dev.b {
@@ -430,7 +435,7 @@ func TestShortReadsAreDoneTogether(t *testing.T) {
 			all = append(all, wire(0, cmdRead, i, 1000*i, 3)...)
 		}
 		c.send(string(all), string(wire(0, cmdFlush, 9, 0, 0)))
-		for i := 4; i >= 0; i-- { // as the device ends them
+		for i := 4; i >= 0; i-- { // in the order in which the device ends them
 			data := string(dev.b[1000*i:][:3])
 			if structured {
 				c.expect("read", uint32(magicChunk), uint16(chunkDone), uint16(chunkData), uint64(i), uint32(8+3), uint64(1000*i), data)
@@ -453,7 +458,7 @@ func TestShortReadsAreDoneTogether(t *testing.T) {
 	c.finish()
 }
 
-// A short read that takes long does not hold up the requests behind it.
+// A short read that takes long does not delay the requests after it.
 func TestAnotherWorkerReadsWhileAShortReadTakesLong(t *testing.T) {
 	dev := &together{memory: newMemory(4 * memoryBlock), hold: make(chan struct{})}
 	c := serveOne(t, Config{Device: dev})
@@ -468,7 +473,8 @@ func TestAnotherWorkerReadsWhileAShortReadTakesLong(t *testing.T) {
 	c.finish()
 }
 
-// Clients that leave their replies unread, and so have all the memory that requests may have, keep none from going on.
+// Clients that leave their replies unread, and so use all the memory for requests, do not block
+// other clients.
 func TestAClientGoesOnBesideOthersThatHaveAllMemory(t *testing.T) {
 	dev := newMemory(maxAlone)
 	data := strings.Repeat("weft", maxAlone/4)
@@ -498,7 +504,7 @@ func TestAClientGoesOnBesideOthersThatHaveAllMemory(t *testing.T) {
 	}
 }
 
-// wire is a request as it is sent.
+// wire returns a request in the form in which it is sent.
 func wire(flags uint16, cmd command, cookie, offset uint64, length uint32) []byte {
 	be := binary.BigEndian
 	b := be.AppendUint16(be.AppendUint16(be.AppendUint32(nil, magicRequest), flags), uint16(cmd))
@@ -512,7 +518,8 @@ func TestABrokenRequestEndsTheConnection(t *testing.T) {
 		"unexpected EOF":            func(c *client) { c.request(0, cmdWrite, 1, 0, 10, "short"); c.c.Close() },
 		"unexpected":                func(c *client) { c.request(0, cmdWrite, 1, 0, 10); c.c.Close() },
 	} {
-		for range 20 { // the server may read on before the client closes, or behind it
+		// The server may read the next bytes before the client closes, or after.
+		for range 20 {
 			c := serveOne(t, Config{Device: newMemory(4096)})
 			c.begin(false)
 			talk(c)
@@ -523,7 +530,8 @@ func TestABrokenRequestEndsTheConnection(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, the server comes to an end with it, and what it took of the budget is back.
+// Whatever bytes a client sends, the server ends with the client, and the budget gets all its
+// memory back.
 func FuzzConnection(f *testing.F) {
 	be := binary.BigEndian
 	opt := func(o option, data string) string {
@@ -545,14 +553,14 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// converse has a client send something to a server of a device.
+// converse makes a client send bytes to a server of a device.
 func converse(t *testing.T, d Device, b []byte) {
 	s, err := New(Config{Device: d})
 	if err != nil {
 		t.Fatal(err)
 	}
 	here, there := net.Pipe()
-	go func() { // reads all that comes, and ends when the server does
+	go func() { // reads everything that arrives, and ends with the server
 		go io.Copy(io.Discard, here)
 		here.Write(b)
 		here.Close()
@@ -563,7 +571,7 @@ func converse(t *testing.T, d Device, b []byte) {
 	}
 }
 
-// lacking is a listener that has no file for its first connections.
+// lacking is a listener that has no file descriptor for its first connections.
 type lacking struct {
 	net.Listener
 	fails int
@@ -576,7 +584,8 @@ func (l *lacking) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// While there are no files for connections, none is taken; when there are, the next one is.
+// While there are no file descriptors for connections, the server accepts none. When there are,
+// it accepts the next one.
 func TestAServerOutlivesWantOfFiles(t *testing.T) {
 	var said []string
 	s, err := New(Config{Device: newMemory(4096), Log: func(text string) { said = append(said, text) }})

@@ -14,7 +14,8 @@ var (
 	errAborted  = errors.New("nbd: the client goes without using the device")
 )
 
-// maxOption is the longest data of an option that is looked at, and maxSkipped that is passed over.
+// maxOption is the maximum length of an option's data. Data of up to maxSkipped bytes is skipped,
+// and longer data ends the connection.
 const (
 	maxOption  = 64 << 10
 	maxSkipped = 1 << 20
@@ -50,8 +51,8 @@ func (n *conn) negotiate() error {
 	}
 }
 
-// saidNothing returns errAborted for the error of a client that ended the connection before its first
-// byte, as a check for a live server does. There is nothing to log.
+// saidNothing returns errAborted for the error of a client that ended the connection before its
+// first byte, as a check for a live server does. Such an end is not logged.
 func saidNothing(err error) error {
 	if err == io.EOF || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		return errAborted
@@ -59,7 +60,7 @@ func saidNothing(err error) error {
 	return err
 }
 
-// option reads an option. What is too long has been passed over, and answered.
+// option reads an option. If the data is too long, option skips it and answers with an error.
 func (n *conn) option() (option, []byte, error) {
 	var b [16]byte
 	be := binary.BigEndian
@@ -76,7 +77,7 @@ func (n *conn) option() (option, []byte, error) {
 			data := make([]byte, length)
 			_, err := io.ReadFull(n.r, data)
 			return o, data, err
-		case length > maxSkipped || o == optExportName: // to which there is no answer but the end
+		case length > maxSkipped || o == optExportName: // EXPORT_NAME has no answer for an error
 			return 0, nil, fmt.Errorf("%w: option %d has %d bytes, at most %d", errProtocol, o, length, maxOption)
 		}
 		if _, err := io.CopyN(io.Discard, n.r, int64(length)); err != nil {
@@ -106,7 +107,7 @@ func (n *conn) answer(o option, data []byte) (begin bool, err error) {
 	case optStartTLS:
 		return false, n.startTLS(f)
 	case optAbort:
-		_ = n.reply(o, repAck, nil) // it may have gone
+		_ = n.reply(o, repAck, nil) // the client may have disconnected
 		return false, errAborted
 	case optList:
 		if !f.whole() {
@@ -131,7 +132,7 @@ func (n *conn) answer(o option, data []byte) (begin bool, err error) {
 	return false, n.reply(o, repErrUnsupported, fmt.Appendf(nil, "there is no option %d here", o))
 }
 
-// describe is the answer to EXPORT_NAME.
+// describe answers EXPORT_NAME.
 func (n *conn) describe() error {
 	b := binary.BigEndian.AppendUint64(nil, uint64(n.s.cfg.Device.Size()))
 	b = binary.BigEndian.AppendUint16(b, n.abilities())
@@ -142,7 +143,7 @@ func (n *conn) describe() error {
 	return err
 }
 
-// abilities are what the server says it can do.
+// abilities returns the flags of the server's abilities.
 func (n *conn) abilities() uint16 {
 	a := uint16(canHasFlags | canFlush | canFUA | canTrim | canWriteZeroes | canFastZero | canMultiConn)
 	if n.structured {
@@ -154,7 +155,7 @@ func (n *conn) abilities() uint16 {
 	return a
 }
 
-// inform is the answer to INFO and GO. It reports whether the export is there.
+// inform answers INFO and GO. It reports whether the export exists.
 func (n *conn) inform(o option, f *fields) (bool, error) {
 	name := f.text()
 	asked := make(map[uint16]bool)
@@ -192,9 +193,10 @@ func (n *conn) inform(o option, f *fields) (bool, error) {
 	return true, n.reply(o, repAck, nil)
 }
 
-// contexts is the answer to LIST_META_CONTEXT and SET_META_CONTEXT. There is one context: which parts take room.
+// contexts answers LIST_META_CONTEXT and SET_META_CONTEXT. There is one context: it describes
+// which parts take room.
 func (n *conn) contexts(o option, f *fields) error {
-	if o == optSetMetaContext { // what was set before is so no more, though this fails
+	if o == optSetMetaContext { // a failure also clears the earlier setting
 		n.status = false
 	}
 	name := f.text()

@@ -12,11 +12,11 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// data is the data of an option.
+// data returns the data of an option.
 func data(parts ...any) []any { return parts }
 
-// Each option that is wrong gets its refusal, and the handshake goes on behind it. The client gets
-// no use of the device by one.
+// Each invalid option is refused, and the handshake continues. No invalid option gives the client
+// the use of the device.
 func TestAnOptionThatIsWrongIsRefused(t *testing.T) {
 	s, err := New(Config{Device: newMemory(4096), Export: "pages", Description: "some"})
 	if err != nil {
@@ -79,7 +79,7 @@ func TestAnOptionThatIsWrongIsRefused(t *testing.T) {
 	}
 }
 
-// A client learns of an export what it has asked for, and no more.
+// A client gets exactly the information about an export for which it has asked.
 func TestAClientIsToldWhatItAskedOfAnExport(t *testing.T) {
 	const head = "\x00\x00\x00\x00\x00\x00\x00\x00\x10\x00"
 	for name, c := range map[string]struct {
@@ -106,7 +106,7 @@ func TestAClientIsToldWhatItAskedOfAnExport(t *testing.T) {
 				}
 			}
 			cl.answered(o, repAck)
-			if o == optInfo { // no use of the device begins
+			if o == optInfo { // does not begin the transmission
 				cl.option(optAbort)
 				cl.answered(optAbort, repAck)
 				<-cl.ended
@@ -117,7 +117,7 @@ func TestAClientIsToldWhatItAskedOfAnExport(t *testing.T) {
 	}
 }
 
-// EXPORT_NAME is answered with zeros behind it only if the client wants them.
+// The answer to EXPORT_NAME ends with zeros unless the client wants none.
 func TestExportNameHasItsZerosUnlessTheClientWantsNone(t *testing.T) {
 	for flags, zeros := range map[uint32]int{flagFixedNewstyle: 124, flagFixedNewstyle | flagNoZeroes: 0} {
 		c := serveOne(t, Config{Device: newMemory(4096), Export: "pages"})
@@ -130,7 +130,7 @@ func TestExportNameHasItsZerosUnlessTheClientWantsNone(t *testing.T) {
 	}
 }
 
-// The contexts that a client sets are those that it gets. A list may ask for all of a namespace.
+// A client gets the contexts that it sets. A list may ask for all contexts of a namespace.
 func TestAContextIsSetByItsWholeName(t *testing.T) {
 	for name, c := range map[string]struct {
 		o       option
@@ -176,7 +176,7 @@ func TestAContextIsSetByItsWholeName(t *testing.T) {
 	}
 }
 
-// What an option may not have ends the handshake. The server reads no further.
+// An option that is too long ends the handshake. The server reads no further.
 func TestAnOptionThatIsTooLongEndsTheHandshake(t *testing.T) {
 	for name, c := range map[string]struct {
 		o      option
@@ -213,8 +213,8 @@ func TestAnOptionThatIsTooLongEndsTheHandshake(t *testing.T) {
 	}
 }
 
-// A server has places for a few users. A client beyond them is told by GO, and ended by EXPORT_NAME;
-// each is counted.
+// A server has places for a few users. If a client has no place, GO returns an error and
+// EXPORT_NAME ends the connection. Each such client is counted.
 func TestAClientWithoutAPlaceIsTurnedAway(t *testing.T) {
 	var log []string
 	s, err := New(Config{Device: newMemory(4096), Clients: 1, Log: func(text string) { log = append(log, text) }})
@@ -251,7 +251,7 @@ func TestAClientWithoutAPlaceIsTurnedAway(t *testing.T) {
 	user.finish()
 }
 
-// A client has bounded time for the whole handshake, also if it goes on saying something.
+// A client has limited time for the whole handshake, even if it continues to send.
 func TestAHandshakeHasBoundedTimeHoweverMuchIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Device: newMemory(4096)})
@@ -276,6 +276,6 @@ func TestAHandshakeHasBoundedTimeHoweverMuchIsSaid(t *testing.T) {
 			t.Errorf("%+v, and %d newcomers", c, s.newcomers.Len())
 		}
 		here.Close()
-		time.Sleep(limits.HandshakeWithin) // the client sees it
+		time.Sleep(limits.HandshakeWithin) // the client sees the end
 	})
 }

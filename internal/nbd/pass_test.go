@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The stand-in gives the turn of a worker to another. The worker may be the last one, and end with the turn that it takes back: the race detector looks whether another is
-// hired behind the end of all.
+// The stand-in gives the turn of a worker to another. The worker may be the last one, and may
+// take the turn back and end. The race detector checks that no other worker is hired after that.
 func TestNoWorkerIsHiredBehindTheLastOne(t *testing.T) {
 	for range 200 {
 		here, there := net.Pipe()

@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// Each request that is wrong is refused before the device sees anything of it, with its error and
-// its reason. Its neighbour that is right is taken.
+// Each invalid request is refused before the device sees any of it, with its error and its
+// reason. A similar valid request is accepted.
 func TestARequestIsCheckedBeforeItIsDone(t *testing.T) {
 	const size = 1 << 20
 	all := uint16(cmdFUA | cmdNoHole | cmdDF | cmdReqOne | cmdFastZero)
 	for name, c := range map[string]struct {
-		r                    request
-		bare, readOnly, asks bool // without structured replies; a read-only export; with base:allocation
+		r request
+		// Without structured replies; a read-only export; with base:allocation.
+		bare, readOnly, asks bool
 		want                 errno
 		why                  string
 	}{
@@ -75,12 +76,12 @@ func TestARequestIsCheckedBeforeItIsDone(t *testing.T) {
 	}
 }
 
-// faulty is a device whose operations fail by a device's or a context's error.
+// faulty is a device whose operations fail with the error of a device or of a context.
 type faulty struct {
 	*memory
 	err  error
-	ends bool // wait for the context first
-	n    int  // bytes that a read returns beside its error
+	ends bool // wait for the end of the context first
+	n    int  // number of bytes that a read returns with its error
 }
 
 func (d *faulty) fail(ctx context.Context) error {
@@ -101,8 +102,8 @@ func (d *faulty) Written(_, _ int64, _ func(int64, int64, bool) bool) error {
 	return d.fail(context.Background())
 }
 
-// Whatever operation of a device fails, its client is told the error, the log has it unless the
-// client can do something about it, and the next request is done.
+// Whatever operation of a device fails, the client gets the error, the log contains it unless the
+// client can avoid it, and the next request is carried out.
 func TestAFailureOfTheDeviceIsToldToItsClient(t *testing.T) {
 	lost := errors.New("all is lost")
 	for name, c := range map[string]struct {
@@ -141,10 +142,11 @@ func TestAFailureOfTheDeviceIsToldToItsClient(t *testing.T) {
 	}
 }
 
-// A request that is in flight as the server ends is told that, and not that its device has failed.
+// If the server ends while a request is in flight, the client is told that the server ends, not
+// that the device has failed.
 func TestARequestEndsWithItsServerOrItsTime(t *testing.T) {
 	for name, c := range map[string]struct {
-		ends bool // the server, before the time is over
+		ends bool // the server ends before the timeout
 		want errno
 		log  int
 	}{"the server ends": {true, errShutdown, 0}, "the time is over": {false, errIO, 1}} {
@@ -168,7 +170,7 @@ func TestARequestEndsWithItsServerOrItsTime(t *testing.T) {
 				cancel()
 			}
 			cl.simple(name, c.want, 1)
-			want := patience // the default
+			want := patience // the default timeout
 			if c.ends {
 				want /= 2
 			}
@@ -181,7 +183,8 @@ func TestARequestEndsWithItsServerOrItsTime(t *testing.T) {
 	}
 }
 
-// A connection has a bounded number of requests in flight. The next ones wait, and lose nothing.
+// A connection has a limited number of requests in flight. The next requests wait, and none is
+// lost.
 func TestAConnectionHasBoundedRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const more = 5
@@ -223,10 +226,10 @@ func TestAConnectionHasBoundedRequestsInFlight(t *testing.T) {
 	})
 }
 
-// striped is a device whose blocks take room by turns.
+// striped is a device in which every second block takes room.
 type striped struct {
 	*memory
-	told int64 // bytes of which it has told
+	told int64 // number of bytes that it has described
 }
 
 func (d *striped) Written(offset, n int64, yield func(offset, n int64, written bool) bool) error {
@@ -238,7 +241,7 @@ func (d *striped) Written(offset, n int64, yield func(offset, n int64, written b
 	return nil
 }
 
-// A reply has a bounded number of pieces, and the device is asked for no more.
+// A reply has a limited number of pieces, and the server asks the device for no more.
 func TestAStatusHasBoundedPieces(t *testing.T) {
 	for n, pieces := range map[uint32]int{1: 1, maxPieces - 1: maxPieces - 1, maxPieces: maxPieces, maxPieces + 1: maxPieces, 8 * maxPieces: maxPieces} {
 		d := &striped{memory: newMemory(8 * maxPieces)}

@@ -14,15 +14,15 @@ import (
 //	               │            └──► gives way to another user
 //	               └──► gives way to another newcomer, or its handshake takes too long
 //
-// A user is silent until its first request. Clients may open connections long before they use them,
-// so a silent user has no deadline. But if all places are taken, it gives way to a client that
-// finishes its handshake.
+// A user is silent until its first request. Clients may open connections long before they use
+// them, so a silent user has no deadline. But if all places are taken, a silent user gives way to
+// a client that finishes its handshake.
 type seat struct {
 	s        *Server
 	c        net.Conn
 	newcomer *newcomers.Newcomer
 	silent   *newcomers.Newcomer // nil: not a user
-	spoke    bool                // the turn of the connection guards it
+	spoke    bool                // guarded by the turn of the connection
 }
 
 var (
@@ -37,8 +37,8 @@ func (s *Server) enter(c net.Conn) seat {
 	return e
 }
 
-// use makes a newcomer a user of the device. It reports false if all places are taken and no silent
-// user gives way.
+// use makes a newcomer a user of the device. It returns false if all places are taken and no
+// silent user gives way.
 func (s *Server) use(n *conn) bool {
 	e := &n.seat
 	s.mu.Lock()
@@ -54,7 +54,7 @@ func (s *Server) use(n *conn) bool {
 	return true
 }
 
-// speaks notes a request. It reports false if the client gave way before.
+// speaks notes a request. It returns false if the client gave way before.
 func (e *seat) speaks() bool {
 	if e.spoke || e.silent == nil {
 		return true
@@ -63,7 +63,7 @@ func (e *seat) speaks() bool {
 	return e.silent.Leave()
 }
 
-// settle removes the client from the newcomers. It reports false if the client gave way.
+// settle removes the client from the newcomers. It returns false if the client gave way.
 func (e *seat) settle() bool { return e.newcomer.Leave() }
 
 // leave releases the seat.
@@ -86,12 +86,15 @@ func (e *seat) gaveWay() bool {
 
 // Counts counts the clients of a server.
 type Counts struct {
-	Accepted    int64 `json:"accepted"`     // connections
-	GaveWay     int64 `json:"gave_way"`     // idle clients that gave way to others
-	Full        int64 `json:"full"`         // clients that finished their handshake while all places were taken
+	Accepted int64 `json:"accepted"` // connections
+	GaveWay  int64 `json:"gave_way"` // idle clients that gave way to others
+	// Full counts clients that finished their handshake while all places were taken.
+	Full        int64 `json:"full"`
 	Failed      int64 `json:"failed"`       // other handshakes that failed
-	TLSRequired int64 `json:"tls_required"` // options that were refused because STARTTLS had not come
-	TLSFailed   int64 `json:"tls_failed"`   // of Failed: TLS handshakes, such as those without a certificate
+	TLSRequired int64 `json:"tls_required"` // options that were refused before STARTTLS
+	// TLSFailed counts the failed TLS handshakes among Failed, such as those without a
+	// certificate.
+	TLSFailed int64 `json:"tls_failed"`
 }
 
 type counts struct{ accepted, gaveWay, full, failed, tlsRequired, tlsFailed atomic.Int64 }

@@ -16,73 +16,88 @@ import (
 	"github.com/weftnet/weft/internal/newcomers"
 )
 
-// Device is what is served. Its methods may be called from several goroutines at once, with parts that lie within its size.
+// Device is a device that a Server serves. Its methods may be called concurrently, for ranges
+// within its size.
 type Device interface {
 	Size() int64
 
-	// ReadAtContext is as ReadAt of an io.ReaderAt: it may return io.EOF with what ends where the device does.
+	// ReadAtContext is like ReadAt of an io.ReaderAt. It may return io.EOF together with the last
+	// bytes of the device.
 	ReadAtContext(ctx context.Context, b []byte, offset int64) (int, error)
 
-	// WriteAtContext returns when what it wrote would outlive what the device can outlive: so FUA costs nothing.
+	// WriteAtContext returns when the written data is as durable as the device can make it. So
+	// FUA costs nothing.
 	WriteAtContext(ctx context.Context, b []byte, offset int64) (int, error)
 
-	// Flush returns when that is true of all writes that have returned.
+	// Flush returns when all writes that have returned are as durable.
 	Flush(ctx context.Context) error
 
-	// Discard makes a part read as zeros, and frees what room it took.
+	// Discard makes a range read as zeros, and frees its room.
 	Discard(ctx context.Context, offset, n int64) error
 
-	// Written calls yield for the pieces of a part that take room, and for those that read as zeros and take none, in order.
+	// Written calls yield for each piece of a range, in order: for pieces that take room, and for
+	// pieces that read as zeros and take none.
 	Written(offset, n int64, yield func(offset, n int64, written bool) bool) error
 }
 
-// ManyReader is a Device that reads several parts at once for less than one by one.
+// ManyReader is a Device for which one call that reads several ranges costs less than a call for
+// each.
 type ManyReader interface {
 	Device
 
-	// ReadEach reads the parts that next says, as long as there are any, and asks it again when one has ended. It returns when next has none and all
-	// have ended. It calls ended for each as it ends, by its number in the order of next, and pause before it waits for others when some have.
+	// ReadEach reads the ranges that next returns until next returns none. When a range has
+	// ended, ReadEach calls next again. It returns when next has none and all ranges have ended.
+	// It calls ended for each range at its end, with the range's number in the order of next. If
+	// some ranges have ended, it calls pause before it waits for others.
 	ReadEach(ctx context.Context, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func())
 }
 
 // Config configures a Server.
 type Config struct {
 	Device      Device
-	Export      string // its name; the empty one is what clients ask for that name none
+	Export      string // its name; clients that name no export ask for ""
 	Description string
 	ReadOnly    bool
-	Block       int // the size in which reads and writes cost least; zero: 4096
+	Block       int // the size for which reads and writes cost least; zero: 4096
 
-	// Timeout is after what time a request that the device does not come to an end with fails; zero: 30 s.
+	// Timeout is the time after which a request fails if the device has not completed it. Zero
+	// means 30 s.
 	Timeout time.Duration
 
-	// Full reports whether an error of the device says that it has no room.
+	// Full reports whether an error of the device means that it has no room.
 	Full func(error) bool
 
-	// TLS, if set, obliges every client to use STARTTLS.
+	// TLS, if set, requires every client to use STARTTLS.
 	TLS *tls.Config
 
-	// Clients is how many clients may use the device at once; zero: limits.NBDClients.
+	// Clients is the maximum number of clients that use the device concurrently. Zero means
+	// limits.NBDClients.
 	Clients int
 
-	// Log, if set, is told why a connection ended that its client did not end, and which requests failed for want of the device.
+	// Log, if set, receives the reason why a connection ended that the client did not end, and
+	// the requests that failed because of the device.
 	Log func(text string)
 }
 
-// Bounds of a server.
+// Limits of a server.
 const (
-	maxRequest  = 32 << 20         // bytes of a read or a write, which clients take for granted
-	maxUnderWay = 256 << 20        // bytes of all reads and writes that are under way, but for the next
-	maxAlone    = 2 << 20          // bytes that the only request of a connection may have beside those: others may be slow to take theirs
-	maxWorkers  = 32               // requests of a connection that are under way
-	maxName     = 4096             // bytes of the name of an export, by the protocol
-	patience    = 30 * time.Second // how long a client may take for the data of a write, or to take a reply
+	// Bytes of a read or a write. Clients rely on this size.
+	maxRequest = 32 << 20
+	// Bytes of all reads and writes in flight, except for maxAlone.
+	maxUnderWay = 256 << 20
+	// Additional bytes for the only request of a connection, because other connections may be
+	// slow to take their replies.
+	maxAlone   = 2 << 20
+	maxWorkers = 32   // requests in flight of a connection
+	maxName    = 4096 // bytes of the name of an export, by the protocol
+	// Time for a client to send the data of a write, or to take a reply.
+	patience = 30 * time.Second
 )
 
 // Server serves one device.
 type Server struct {
 	cfg    Config
-	many   ManyReader // the device, if it is one
+	many   ManyReader // the device, if it is a ManyReader
 	budget budget
 
 	newcomers *newcomers.Set // clients in the handshake
@@ -91,12 +106,12 @@ type Server struct {
 
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
-	users  int            // of the device
+	users  int            // users of the device
 	silent *newcomers.Set // the users that have sent no request
 	ended  bool
 }
 
-// New makes a server.
+// New returns a server.
 func New(cfg Config) (*Server, error) {
 	if n := cfg.Device.Size(); n <= 0 {
 		return nil, fmt.Errorf("nbd: a device of %d bytes; expected more than 0", n)
@@ -123,16 +138,20 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// acceptPause is how long a server that can take no connection waits for what it lacks: its own connections end, and those of others.
+// acceptPause is the time for which a server that cannot accept a connection waits. Meanwhile its
+// own connections may end, and those of other processes.
 const acceptPause = 100 * time.Millisecond
 
-// passes reports whether it is for want of something that may be there later that no connection can be taken: files or memory.
+// passes reports whether an accept failed for lack of a resource that may become free later: file
+// descriptors or memory.
 func passes(err error) bool {
 	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// Serve takes connections from a listener until ctx ends, which is no error. It returns when the last connection has ended, and closes
-// the listener. While there are too few files or memory for another connection it goes on with those that it has.
+// Serve accepts connections from a listener until ctx ends, and then returns nil. It returns when
+// the last connection has ended, and closes the listener. While there are too few file
+// descriptors or too little memory for another connection, it continues to serve the existing
+// ones.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -172,8 +191,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// logf writes a line to cfg.Log, within the bound for lines of its kind. kind is the format, which
-// no client chooses.
+// logf writes a line to cfg.Log, within the limit for lines of its kind. kind is the format, so
+// no client can choose it.
 func (s *Server) logf(kind string, args ...any) {
 	missed, ok := s.lines.Print(kind, time.Now())
 	if !ok {
@@ -187,7 +206,7 @@ func (s *Server) logf(kind string, args ...any) {
 	s.cfg.Log(text)
 }
 
-// longestLine is the longest line of a log, in bytes.
+// longestLine is the maximum length of a line in the log, in bytes.
 const longestLine = 1024
 
 // logEnd logs the error that ended a connection.
@@ -202,7 +221,8 @@ func (s *Server) logEnd(err error) {
 	}
 }
 
-// ServeConn serves one connection until it ends, and closes it. nil means that the client ended it in order.
+// ServeConn serves one connection until it ends, and closes it. It returns nil if the client
+// ended the connection in order.
 func (s *Server) ServeConn(ctx context.Context, c net.Conn) error {
 	return s.serve(ctx, c, s.enter(c))
 }
@@ -212,7 +232,7 @@ func (s *Server) serve(ctx context.Context, c net.Conn, e seat) error {
 	n := newConn(s, c)
 	n.seat = e
 	defer n.seat.leave()
-	defer func() { n.c.Close() }() // n.c may be a *tls.Conn by then
+	defer func() { n.c.Close() }() // by then, n.c may be a *tls.Conn
 	err := s.begin(n)
 	switch {
 	case n.seat.gaveWay():
@@ -274,17 +294,19 @@ func (s *Server) end() {
 	}
 }
 
-// budget bounds how much memory requests have that are under way.
+// budget limits the memory of requests in flight.
 type budget struct {
 	mu    sync.Mutex
 	freed sync.Cond
-	left  int // less than none, if connections have what they may have alone
+	left  int // negative if connections use what they may have alone
 }
 
 func (b *budget) init(n int) { b.left, b.freed.L = n, &b.mu }
 
-// take waits until there is room for what a connection wants. What a request has it gives back within the patience of its connection, and the device's. A
-// connection that has nothing has room for a little, so that it goes on, though others have all: they may leave their replies unread for all that time.
+// take waits until there is room for n bytes of a connection. A request returns its memory within
+// the patience of its connection, and the timeout of the device. If a connection has no memory
+// yet, it gets a small amount at once, so that it makes progress even if other connections have
+// all the memory: they may leave their replies unread for all that time.
 func (b *budget) take(c *conn, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -295,7 +317,7 @@ func (b *budget) take(c *conn, n int) {
 	c.held += n
 }
 
-// try is take that does not wait. It reports whether there was room.
+// try is like take, but does not wait. It reports whether there was room.
 func (b *budget) try(c *conn, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

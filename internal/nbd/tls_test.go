@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// authority signs certificates of tests.
+// authority signs certificates for tests.
 type authority struct {
 	t    testing.TB
 	cert *x509.Certificate
@@ -34,8 +34,7 @@ func newAuthority(t testing.TB) *authority {
 	return a
 }
 
-// make signs a certificate. Without a certificate of its own, the authority signs it with the new
-// key.
+// make signs a certificate. If the authority has no certificate yet, it signs with the new key.
 func (a *authority) make(c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -58,7 +57,7 @@ func (a *authority) make(c *x509.Certificate) (*x509.Certificate, *ecdsa.Private
 	return made, key
 }
 
-// pair makes a certificate for a server at this host, or for a client.
+// pair makes a certificate for a server on this host, or for a client.
 func (a *authority) pair(use x509.ExtKeyUsage) tls.Certificate {
 	c, key := a.make(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -78,7 +77,7 @@ func (a *authority) secured() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{a.pair(x509.ExtKeyUsageServerAuth)}, ClientCAs: a.pool(), ClientAuth: tls.RequireAndVerifyClientCert}
 }
 
-// enters sends STARTTLS and returns the client within TLS.
+// enters sends STARTTLS and returns the client inside TLS.
 func (c *client) enters(cfg *tls.Config) *client {
 	c.t.Helper()
 	c.option(optStartTLS)
@@ -133,8 +132,8 @@ func TestAnExportNameBeforeTLSEndsTheConnection(t *testing.T) {
 	}
 }
 
-// An attacker on the path may add options in clear behind STARTTLS. They must not count as the
-// client's.
+// An attacker on the path may append unencrypted options to STARTTLS. They must not count as the
+// client's options.
 func TestBytesBehindSTARTTLSEndTheConnection(t *testing.T) {
 	c := serveOne(t, Config{Device: newMemory(8192), TLS: newAuthority(t).secured()})
 	c.greet(flagFixedNewstyle)

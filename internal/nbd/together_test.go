@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A bounded number of short reads is done together, however many have come. All have their data.
+// The number of short reads that are carried out together is limited, however many have arrived.
+// All get their data.
 func TestShortReadsThatAreDoneTogetherAreBounded(t *testing.T) {
 	const reads = 2*mostShort + 5
 	dev := &together{memory: newMemory(4 * memoryBlock)}
@@ -49,7 +50,7 @@ func TestShortReadsThatAreDoneTogetherAreBounded(t *testing.T) {
 	}
 }
 
-// Short reads that fail, and those whose client is gone, give back what they have.
+// Short reads that fail, and those whose client has disconnected, return their memory.
 func TestShortReadsThatFailLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, reads := range []bool{true, false} {
@@ -91,8 +92,9 @@ func TestShortReadsThatFailLeaveNothing(t *testing.T) {
 	})
 }
 
-// A worker keeps its turn for a moment. Then the stand-in gives it to another, and for a while no
-// worker keeps its own. The stand-in sleeps while there is nothing to look after, and is woken.
+// A worker keeps its turn for a short time. Then the stand-in gives the turn to another worker,
+// and for a while no worker keeps its turn. The stand-in sleeps while there is nothing to watch,
+// and is woken.
 func TestTheTurnOfAWorkerThatKeepsItIsGivenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Device: newMemory(4096)})
@@ -133,7 +135,8 @@ func TestTheTurnOfAWorkerThatKeepsItIsGivenAway(t *testing.T) {
 					t.Errorf("behind that, request %d is done in its worker's turn: %v", i, i != careFor)
 				}
 			}
-			_, _ = here.Write(make([]byte, requestLen)) // which is none, and ends the other worker
+			// An invalid request, which ends the other worker.
+			_, _ = here.Write(make([]byte, requestLen))
 			n.wg.Wait()
 			if quiet == 0 {
 				<-n.turn

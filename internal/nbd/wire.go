@@ -21,7 +21,7 @@ const (
 	flagNoZeroes      = 1 << 1
 )
 
-// option is what a client asks for before the transmission.
+// option is an option that a client sends before the transmission.
 type option uint32
 
 const (
@@ -53,7 +53,7 @@ const (
 	repErrTooBig      answer = 1<<31 | 9
 )
 
-// Pieces of information about an export.
+// Types of information about an export.
 const (
 	infoExport      = 0
 	infoName        = 1
@@ -61,7 +61,7 @@ const (
 	infoBlockSize   = 3
 )
 
-// What a server says it can do.
+// Flags of a server's abilities.
 const (
 	canHasFlags    = 1 << 0
 	canNotWrite    = 1 << 1
@@ -74,7 +74,7 @@ const (
 	canFastZero    = 1 << 11
 )
 
-// command is what a request asks for.
+// command is the command of a request.
 type command uint16
 
 const (
@@ -96,7 +96,7 @@ const (
 	cmdFastZero = 1 << 4
 )
 
-// errno is how a request failed.
+// errno is an error number of the protocol.
 type errno uint32
 
 const (
@@ -110,14 +110,14 @@ const (
 
 // Chunks of a structured reply.
 const (
-	chunkDone = 1 << 0 // a flag: it is the last
+	chunkDone = 1 << 0 // flag: this is the last chunk
 
 	chunkData        = 1
 	chunkBlockStatus = 5
 	chunkError       = 1<<15 | 1
 )
 
-// What base:allocation says of a part: it takes no room, and reads as zeros.
+// Flags of base:allocation: the part takes no room, and the part reads as zeros.
 const (
 	stateHole = 1 << 0
 	stateZero = 1 << 1
@@ -125,7 +125,7 @@ const (
 
 const allocation = "base:allocation"
 
-// allocationID is the number by which replies name that context.
+// allocationID is the number of that context in replies.
 const allocationID = 1
 
 const (
@@ -134,12 +134,12 @@ const (
 	chunkLen   = 20
 )
 
-// request is what a client asks for, without the data of a WRITE.
+// request is a request of a client, without the data of a WRITE.
 //
 //	 0  magic    4
 //	 4  flags    2
 //	 6  command  2
-//	 8  cookie   8  the client's; the reply has it, too
+//	 8  cookie   8  chosen by the client; the reply repeats it
 //	16  offset   8
 //	24  length   4
 type request struct {
@@ -170,7 +170,8 @@ func putSimple(b []byte, e errno, cookie uint64) {
 	be.PutUint64(b[8:], cookie)
 }
 
-// putChunk writes the header of a chunk, before a payload of n bytes. All replies here are of one chunk.
+// putChunk writes the header of a chunk, before a payload of n bytes. All replies of this server
+// have one chunk.
 func putChunk(b []byte, kind uint16, cookie uint64, n int) {
 	be := binary.BigEndian
 	be.PutUint32(b, magicChunk)
@@ -180,7 +181,8 @@ func putChunk(b []byte, kind uint16, cookie uint64, n int) {
 	be.PutUint32(b[16:], uint32(n))
 }
 
-// fields reads the data of an option field by field. What is too short is noted, and reads as zeros.
+// fields reads the data of an option field by field. If the data is too short, fields notes that
+// and reads zeros.
 type fields struct {
 	b     []byte
 	short bool
@@ -210,8 +212,8 @@ func (f *fields) uint32() uint32 {
 	return 0
 }
 
-// text is a string behind its length.
+// text returns a string that follows its length.
 func (f *fields) text() string { return string(f.take(f.uint32())) }
 
-// whole reports whether there was exactly what was read.
+// whole reports whether the data had exactly the fields that were read.
 func (f *fields) whole() bool { return !f.short && len(f.b) == 0 }

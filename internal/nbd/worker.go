@@ -5,36 +5,39 @@ import (
 	"time"
 )
 
-// worker is one that does requests: the last that it has read, or short reads as long as more come while some are under way.
+// worker carries out requests: the last one that it has read, or short reads as long as more
+// arrive while some are in flight.
 //
 //	gather: a request ──┬─ no short read ─► do
-//	                    └─ short reads, all that are here ─► readAll ─► one has ended: reply ─► short reads that are here by now ─► …
+//	                    └─ all short reads here ─► readAll ─► one has ended: reply ─► more short reads ─► …
 type worker struct {
 	n     *conn
-	mem   []*job // all that there ever were
-	free  []*job // of which these are not in use
-	jobs  []*job // those to be done now
-	short bool   // they are short reads
+	mem   []*job // all jobs of the worker
+	free  []*job // the jobs that are not in use
+	jobs  []*job // the jobs to carry out now
+	short bool   // jobs are short reads
 
-	at      int    // of these the first that the device has not been told of
-	parts   []*job // short reads by the number that the device knows them by
-	reads   bool   // it has been asked for some
+	at      int    // the first of jobs that the device does not know yet
+	parts   []*job // short reads by the number that the device uses
+	reads   bool   // the device has been asked for some
 	replies [][]byte
-	replied []*job // those that have ended, whose replies these are unless they have failed
+	// The jobs that have ended. replies holds their replies, except for failed jobs.
+	replied []*job
 	begun   time.Time
-	turn    uint64 // the number under which the stand-in knows what is done in the worker's turn
-	mine    bool   // the turn is the worker's still
+	turn    uint64 // the stand-in's number for the reads of the worker's turn
+	mine    bool   // the worker still has the turn
 }
 
-// shortRead is the longest read of which others need not be told that it is read, mostShort how many of them are under way together, and
-// shortFor for how long more are added to them: all share the time that a request may take.
+// shortRead is the maximum length of a read for which no other worker is woken. mostShort is the
+// maximum number of short reads in flight together. shortFor is the time for which more are added
+// to them: all share the timeout of a request.
 const (
 	shortRead = 64 << 10
 	mostShort = 32
 	shortFor  = 10 * time.Millisecond
 )
 
-// add takes memory for another request.
+// add returns a job for another request.
 func (w *worker) add() *job {
 	if len(w.free) == 0 {
 		j := &job{n: w.n}
@@ -47,7 +50,7 @@ func (w *worker) add() *job {
 	return j
 }
 
-// release gives back what its requests have.
+// release returns the memory of all its requests.
 func (w *worker) release() {
 	for _, j := range w.mem {
 		j.release()
@@ -59,7 +62,8 @@ func (w *worker) release() {
 	w.parts, w.replies, w.at, w.reads = w.parts[:0], w.replies[:0], 0, false
 }
 
-// gather reads the next request, and the short reads that have come behind it if it is one. It reports whether there is one; if not, why says why.
+// gather reads the next request and, if it is a short read, the short reads that have arrived
+// after it. It reports whether there is a request. If not, n.why holds the reason.
 func (n *conn) gather(w *worker) bool {
 	j := w.add()
 	if !n.next(j) {
@@ -71,7 +75,8 @@ func (n *conn) gather(w *worker) bool {
 	return true
 }
 
-// addShort adds the next request if it is here, a short read, and one more may be under way. It reports whether it has.
+// addShort adds the next request if it has arrived, is a short read, and one more may be in
+// flight. It reports whether it added a request.
 func (w *worker) addShort() bool {
 	if len(w.mem)-len(w.free) >= mostShort {
 		return false
@@ -79,7 +84,7 @@ func (w *worker) addShort() bool {
 	j, n := w.add(), w.n
 	b, err := n.r.Peek(requestLen)
 	if err == nil && j.parse(b) == nil && j.isShort() && (!w.reads || n.s.budget.try(n, int(j.length))) {
-		_, _ = n.r.Discard(requestLen) // which is here
+		_, _ = n.r.Discard(requestLen) // these bytes have arrived
 		return true
 	}
 	w.jobs = w.jobs[:len(w.jobs)-1]
@@ -87,13 +92,14 @@ func (w *worker) addShort() bool {
 	return false
 }
 
-// isShort reports whether a request is a short read, and a proper one.
+// isShort reports whether a request is a valid short read.
 func (j *job) isShort() bool {
 	return j.command == cmdRead && j.length <= shortRead && j.check() == nil
 }
 
-// readAll does short reads, those that have been gathered and those that come meanwhile, and replies to all that have ended each time that others have to be
-// waited for. An error is the connection's. mine is whether the worker has its turn still.
+// readAll carries out short reads: the gathered ones, and those that arrive meanwhile. Whenever
+// it must wait for others, it replies to all that have ended. It returns errors of the
+// connection. mine reports whether the worker still has its turn.
 func (w *worker) readAll(ctx context.Context) (mine bool, err error) {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, w.n.s.cfg.Timeout)
@@ -139,7 +145,8 @@ func (w *worker) readAll(ctx context.Context) (mine bool, err error) {
 	return w.mine, err
 }
 
-// reserve makes room for what is read. All is taken at once: a part would be kept from others while the rest is waited for.
+// reserve takes memory for the reads. It takes all at once: otherwise it would hold a part, which
+// others need, while it waits for the rest.
 func (w *worker) reserve() {
 	sum := 0
 	for _, j := range w.jobs {
@@ -151,7 +158,7 @@ func (w *worker) reserve() {
 	}
 }
 
-// sent takes back the memory of those whose replies have left.
+// sent takes back the memory of the jobs whose replies have been sent.
 func (w *worker) sent() {
 	for _, j := range w.replied {
 		j.release()
@@ -160,7 +167,8 @@ func (w *worker) sent() {
 	w.replied, w.replies = w.replied[:0], w.replies[:0]
 }
 
-// more gathers short reads that are here by now, if the worker has its turn still, and reports whether there are any.
+// more gathers short reads that have arrived by now, if the worker still has its turn. It reports
+// whether there are any.
 func (w *worker) more() bool {
 	n := w.n
 	if w.jobs, w.at = w.jobs[:0], 0; !w.mine || time.Since(w.begun) >= shortFor {
@@ -174,7 +182,9 @@ func (w *worker) more() bool {
 	}
 	n.source.now = false
 	for _, j := range w.jobs {
-		j.room(int(j.length)) // addShort has taken its budget: to wait for some while others are under way could be for ever
+		// addShort has taken the budget: a wait for budget while other reads are in flight might
+		// never end.
+		j.room(int(j.length))
 	}
 	w.turn = n.standIn.begin()
 	return len(w.jobs) > 0
