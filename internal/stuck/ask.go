@@ -14,32 +14,36 @@ import (
 	"github.com/weftnet/weft/internal/registry"
 )
 
-// Within is how long the hosts of a job may take to answer, all together. A host that is down does not delay
-// the report.
+// Within is the time within which all hosts of a job must answer. So a host that is down does not
+// delay the report.
 const Within = 1500 * time.Millisecond
 
-// askers is how many hosts are asked concurrently.
+// askers is the number of hosts that are asked concurrently.
 const askers = 16
 
-// Job says which ranks are asked about.
+// Job selects the ranks.
 type Job struct {
-	ID     string        // the application of the ranks: "job-1a2b3c4d"
-	Size   int           // ranks of the job; 0: the highest rank that is found decides
-	Hosts  []Host        // empty: the NICs of the ranks and keepers that the asked daemon knows by name
-	Untold []Silent      // hosts that have not said whether they have ranks, each with those that may be there
+	ID   string // the application of the ranks: "job-1a2b3c4d"
+	Size int    // number of ranks in the job; 0: taken from the highest rank that is found
+	// Hosts lists the hosts to ask. Empty: the NICs of the ranks and keepers that the asked
+	// daemon knows by name.
+	Hosts []Host
+	// Untold lists hosts that have not said whether they have ranks, each with the ranks that may
+	// be there.
+	Untold []Silent
 	Within time.Duration // for all hosts; 0: Within
 }
 
-// Host is one host of a job.
+// Host describes one host of a job.
 type Host struct {
 	Name  string         // for the report; empty: the id of the NIC
-	NIC   registry.NICID // 0: that of the asked daemon
-	Ranks []int          // that should be there; may be empty
+	NIC   registry.NICID // 0: the NIC of the asked daemon
+	Ranks []int          // ranks that should be there; may be empty
 }
 
-// Ask asks the hosts of a job by way of the daemon of conn, and finds out why the job does not go on. It needs
-// the roles observe or run at the other hosts. It fails if the daemon of conn does not answer; other hosts that do not
-// are named in the report.
+// Ask asks the hosts of a job through the daemon of conn, and finds out why the job makes no
+// progress. It needs the role observe or run at the other hosts. It fails if the daemon of conn
+// does not answer. Other hosts that do not answer are listed in the report.
 func Ask(ctx context.Context, conn *ctl.Conn, job Job) (Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(job.Within, Within))
 	defer cancel()
@@ -56,14 +60,15 @@ func Ask(ctx context.Context, conn *ctl.Conn, job Job) (Report, error) {
 	return Analyze(f), nil
 }
 
-// answer is what one host says.
+// answer is the answer of one host.
 type answer struct {
 	host Host
 	part ctl.JobInfo
 	err  error
 }
 
-// askAll asks all hosts, some concurrently, and returns their answers in the order of the hosts.
+// askAll asks all hosts, some of them concurrently, and returns their answers in the order of the
+// hosts.
 func askAll(ctx context.Context, conn *ctl.Conn, job Job) []answer {
 	answers := make([]answer, len(job.Hosts))
 	next := make(chan int, len(job.Hosts))
@@ -78,7 +83,8 @@ func askAll(ctx context.Context, conn *ctl.Conn, job Job) []answer {
 	var all sync.WaitGroup
 	for range min(askers, len(job.Hosts)) {
 		all.Go(func() {
-			own, err := conn.Another(ctx) // requests of one connection go one after the other
+			// Requests on one connection are handled one after the other.
+			own, err := conn.Another(ctx)
 			if err == nil {
 				defer own.Close()
 			}
@@ -94,7 +100,7 @@ func askAll(ctx context.Context, conn *ctl.Conn, job Job) []answer {
 	return answers
 }
 
-// add takes the answer of a host.
+// add adds the answer of a host to the facts.
 func (f *Facts) add(a answer) {
 	if a.err != nil {
 		why := a.err.Error()
@@ -112,7 +118,7 @@ func (f *Facts) add(a answer) {
 	}
 }
 
-// hostsOf finds the NICs with a rank or a keeper of a job, by their names.
+// hostsOf returns the NICs with a rank or a keeper of a job. It finds them by name.
 func hostsOf(ctx context.Context, conn *ctl.Conn, job string) (l []Host, err error) {
 	own, err := conn.Another(ctx)
 	if err != nil {

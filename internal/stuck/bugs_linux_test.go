@@ -10,16 +10,17 @@ import (
 	weft "github.com/weftnet/weft"
 )
 
-// bugRanks is how many ranks the programs with bugs have.
+// bugRanks is the number of ranks of a program with a bug.
 const bugRanks = 4
 
-// bugs are programs that do not end, each for another mistake. A rank has its own process.
+// bugs lists programs that do not end, each because of a different mistake. Each rank is a
+// separate process.
 var bugs = []struct {
 	name  string
-	kind  string // of the cause that the report must name first
-	ranks []int  // to look at
-	says  string // in the text of the cause, among others
-	early bool   // it goes wrong before the ranks have joined
+	kind  string // kind of the first cause in the report
+	ranks []int  // ranks to look at
+	says  string // a part of the cause's text
+	early bool   // it fails before the ranks have joined
 	run   func(r *ranked) error
 }{
 	{name: "a rank is stopped", kind: "stopped", ranks: []int{2}, says: "is stopped by a signal", run: func(r *ranked) error {
@@ -33,7 +34,7 @@ var bugs = []struct {
 	}},
 	{name: "a rank computes for ever", kind: "outside", ranks: []int{1}, says: "runs outside of Weft", run: func(r *ranked) error {
 		if r.rank == 1 {
-			for n := uint64(1); n != 0; n += 2 { // which never is
+			for n := uint64(1); n != 0; n += 2 { // always true, since n is odd
 			}
 		}
 		return r.world.Barrier(r.ctx)
@@ -126,7 +127,7 @@ var bugs = []struct {
 			_, err := r.p.Peer(r.name(0)).Call(r.ctx, 4, []byte("question"), make([]byte, 8))
 			return err
 		case 0:
-			for { // it takes every question, and forgets to answer
+			for { // receives every question, and forgets to answer
 				if err := r.receive(weft.AnyProcess, 4); err != nil {
 					return err
 				}
@@ -160,7 +161,7 @@ type ranked struct {
 	world *weft.Group
 }
 
-// runRank is the program: the ranks join, meet in three barriers, and go wrong.
+// runRank is the program: the ranks join, meet in three barriers, and then make the mistake.
 func runRank(app, socket string, bug, rank int) error {
 	r := &ranked{ctx: context.Background(), app: app, rank: rank}
 	var err error
@@ -198,7 +199,7 @@ func (r *ranked) receive(from weft.Name, tag weft.Tag) error {
 	return err
 }
 
-// ignore is a mistake of its own.
+// ignore reports an error and continues, which is itself a mistake.
 func (r *ranked) ignore(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, r.name(r.rank), "goes on despite:", err)

@@ -8,11 +8,11 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// mostCauses bounds a report: what comes after the first is seldom read.
+// mostCauses limits a report, because causes after the first are rarely read.
 const mostCauses = 8
 
-// causes lists why ranks wait, the most probable cause first. blamed are the ranks for whose waits a cause is
-// known: less certain causes leave them out.
+// causes lists the reasons why ranks wait, the most probable first. blamed holds the ranks whose
+// waits already have a cause. Less certain causes leave them out.
 func (a *analysis) causes() (l []Cause) {
 	blamed := map[int]bool{}
 	add := func(causes []Cause, more ...int) {
@@ -41,7 +41,8 @@ func (a *analysis) causes() (l []Cause) {
 	return l[:min(len(l), mostCauses)]
 }
 
-// culprits is the cause of a kind: ranks that others wait for, and that wait for nobody.
+// culprits returns the cause of a kind: the ranks for which others wait, and which wait for no
+// other rank.
 func (a *analysis) culprits(kind string) []Cause {
 	var found []*rank
 	for _, k := range a.ranks {
@@ -52,7 +53,7 @@ func (a *analysis) culprits(kind string) []Cause {
 	return a.causeOf(kind, found)
 }
 
-// causeOf makes one cause of ranks that do the same.
+// causeOf makes one cause from ranks that do the same.
 func (a *analysis) causeOf(kind string, found []*rank) []Cause {
 	if len(found) == 0 {
 		return nil
@@ -70,14 +71,14 @@ func (a *analysis) causeOf(kind string, found []*rank) []Cause {
 	return []Cause{c}
 }
 
-// manyTexts say what several ranks do.
+// manyTexts holds the texts for several ranks.
 var manyTexts = map[string]string{
 	CauseEnded: "have ended", CauseStopped: "are stopped", CauseUninterruptible: "wait in the kernel", CauseNotAttached: "are attached to no daemon",
 	CauseOutside: "run or sleep outside of Weft", CauseTag: "wait for other tags than their messages have", CauseUnreachable: "wait for NICs that do not answer",
 	CauseOutsider: "wait for processes that are no ranks of the job", CauseElsewhere: "wait for something else",
 }
 
-// details says of some ranks what each does.
+// details returns a text for each of the first ranks.
 func details(found []*rank) (l []string) {
 	for i, k := range found {
 		if i == mostPlaces {
@@ -88,7 +89,7 @@ func details(found []*rank) (l []string) {
 	return l
 }
 
-// mostPlaces bounds the ranks that a sentence names one by one.
+// mostPlaces limits the number of ranks that a sentence names individually.
 const mostPlaces = 4
 
 func waitingText(n int) string {
@@ -101,7 +102,7 @@ func waitingText(n int) string {
 	return fmt.Sprintf("; %d ranks wait for that", n)
 }
 
-// hosts names the hosts that do not tell of their ranks.
+// hosts returns a cause for each host that sends no information about its ranks.
 func (a *analysis) hosts() (l []Cause) {
 	for i := range a.f.Silent {
 		s := &a.f.Silent[i]
@@ -121,7 +122,7 @@ func (a *analysis) hosts() (l []Cause) {
 	return l
 }
 
-// text says what is not known of ranks. There may be none.
+// text returns the text about the missing information. ranks may be empty.
 func (s *Silent) text(ranks []int) string {
 	text := fmt.Sprintf("host %s does not answer: %s", s.Node, s.Why)
 	if s.Refused {
@@ -138,7 +139,7 @@ func (s *Silent) text(ranks []int) string {
 	return text + "; " + ranksText(ranks) + " should be there"
 }
 
-// groupCauses finds groups whose members do different things, or have lost one.
+// groupCauses finds groups whose members do different things, or which have lost a member.
 func (a *analysis) groupCauses(blamed map[int]bool) (l []Cause) {
 	for _, g := range a.groups {
 		if all := g.disagreements(); all != nil {
@@ -157,8 +158,8 @@ func (a *analysis) groupCauses(blamed map[int]bool) (l []Cause) {
 	return l
 }
 
-// disagreement is the cause that members of a group do different things. Those that do what fewer do are to
-// be looked at.
+// disagreement returns the cause for a group whose members do different things. The ranks to look
+// at are the minority.
 func disagreement(g *group, all []*step) Cause {
 	c := Cause{Kind: CauseDisagreement}
 	var texts []string
@@ -170,7 +171,7 @@ func disagreement(g *group, all []*step) Cause {
 		texts = append(texts, fmt.Sprintf("%s in %s", ranksText(s.ranks()), stepText(s.GroupStep)))
 	}
 	slices.Sort(c.Ranks)
-	slices.Reverse(texts) // the fewest first
+	slices.Reverse(texts) // the minority first
 	verb := "do"
 	if g.state == groupBroken {
 		verb = "did"
@@ -179,7 +180,7 @@ func disagreement(g *group, all []*step) Cause {
 	return c
 }
 
-// breakCauses is the cause that a group broke, as m tells of it.
+// breakCauses returns the cause for which a group broke, according to m.
 func (a *analysis) breakCauses(g *group, m *member) []Cause {
 	s := g.steps()[0]
 	failed := failedText(s)
@@ -193,7 +194,7 @@ func (a *analysis) breakCauses(g *group, m *member) []Cause {
 	who := m.g.Lost
 	if k := a.rankOf(m.g.Lost); k != nil {
 		if k.node.hard && k.does == CauseEnded {
-			return nil // it is a cause already
+			return nil // this is already a cause
 		}
 		c.Ranks = []int{k.n}
 		who = k.place() + ", which " + k.text() + ","
@@ -202,7 +203,7 @@ func (a *analysis) breakCauses(g *group, m *member) []Cause {
 	return []Cause{c}
 }
 
-// peerCauses finds causes in the waits of ranks for messages, replies and processes.
+// peerCauses finds causes in waits for messages, replies and processes.
 func (a *analysis) peerCauses(blamed map[int]bool) (l []Cause) {
 	found := map[string][]*rank{}
 	for _, k := range a.ranks {
@@ -236,8 +237,8 @@ func (a *analysis) noReply(caller, callee *rank) Cause {
 	return c
 }
 
-// hasTaken reports whether a rank waits for something else than a call, and no message of the caller is
-// unreceived.
+// hasTaken reports whether a rank waits for something other than a call, and has received every
+// message of the caller.
 func (k *rank) hasTaken(caller *rank, job string) bool {
 	if k.does != doesWaits && k.does != doesOperation {
 		return false
@@ -249,8 +250,8 @@ func (k *rank) hasTaken(caller *rank, job string) bool {
 	})
 }
 
-// elsewhere is the cause that ranks wait for something else than the operation that others stand in, and
-// that no other cause explains why they do.
+// elsewhere returns the cause for ranks that wait for something other than the operation in which
+// others wait, if no other cause explains it.
 func (a *analysis) elsewhere(blamed map[int]bool) []Cause {
 	var found []*rank
 	for _, k := range a.ranks {
@@ -263,8 +264,9 @@ func (a *analysis) elsewhere(blamed map[int]bool) []Cause {
 	return a.causeOf(CauseElsewhere, found)
 }
 
-// cycles finds the ranks that wait for each other: for messages alone, or in operations of groups alone. In a
-// cycle of both, the rank that waits for a message while others are in an operation is the cause.
+// cycles finds ranks that wait for each other: only for messages, or only in operations of
+// groups. In a cycle of both kinds, the cause is a rank that waits for a message while others are
+// in an operation.
 func (a *analysis) cycles(messages bool, blamed map[int]bool) (l []Cause) {
 	for _, knot := range a.knots(messages) {
 		way := cycle(knot, messages)
@@ -296,7 +298,7 @@ func (a *analysis) cycleOf(way []*rank) Cause {
 	return c
 }
 
-// remainder is the cause if there is no other.
+// remainder returns the cause if there is no other.
 func (a *analysis) remainder() Cause {
 	rows, attached, waiting := 0, 0, 0
 	for _, k := range a.ranks {
@@ -321,7 +323,7 @@ func (a *analysis) remainder() Cause {
 	return Cause{Kind: CauseNone, Text: "no rank waits for another"}
 }
 
-// detached looks at the states of processes alone.
+// detached returns a cause from the states of the processes alone.
 func (a *analysis) detached() Cause {
 	for _, kind := range []string{CauseStopped, CauseUninterruptible} {
 		var found []*rank

@@ -11,7 +11,8 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// In the example, the ranks are in their first operation, but rank 2 waits for a message that never comes.
+// In the example, the ranks are in their first operation, but rank 2 waits for a message that
+// never arrives.
 func TestTheExampleInTheDocsIsWhatAReportSays(t *testing.T) {
 	const id, since = "job-e1ac0197", int64(2 * time.Second)
 	f := Facts{Job: id, Size: 12, Hosts: 3}

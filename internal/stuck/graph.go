@@ -2,22 +2,26 @@ package stuck
 
 import "slices"
 
-// node is a rank, or an operation of a group in which ranks stand. Operations keep the graph small: each of n
-// ranks waits for one operation, and that for the ranks which have not entered it.
+// node is a rank, or an operation of a group in which ranks wait. Operations keep the graph
+// small: each of n ranks waits for one operation, and the operation waits for the ranks that have
+// not entered it.
 type node struct {
 	k        *rank // nil: an operation
 	to, from []*node
-	hard     bool // a rank that waits for nobody, though others wait for it; or one of a cycle of messages
-	leads    bool // waits for such a rank, directly or through others
+	// The node is a rank that waits for no other rank although others wait for it, or is in a
+	// cycle of messages.
+	hard  bool
+	leads bool // it waits for such a rank, directly or through others
 
 	order, low int // by Tarjan's algorithm
 	on         bool
 }
 
-// mostSteps bounds the operations of one group in the graph. Members of a group that works stand in one or two.
+// mostSteps limits the number of operations of one group in the graph. In a group that works,
+// members are in one or two operations.
 const mostSteps = 64
 
-// draw makes the graph of who waits for whom.
+// draw makes the graph of waits between the ranks.
 func (a *analysis) draw() {
 	for _, k := range a.ranks {
 		k.node = &node{k: k}
@@ -51,8 +55,8 @@ func (a *analysis) draw() {
 
 func (n *node) join(to *node) { n.to, to.from = append(n.to, to), append(to.from, n) }
 
-// drawStep joins an operation with the members that stand in it, and with those that it waits for. Of a
-// broadcast the others wait for its root alone.
+// drawStep connects an operation with the members that wait in it, and with the members for which
+// it waits. In a broadcast, the others wait only for its root.
 func (a *analysis) drawStep(g *group, s *step) {
 	if !slices.ContainsFunc(s.in, func(m member) bool { return m.k.does == doesOperation && m.stands() }) {
 		return
@@ -86,13 +90,13 @@ func (a *analysis) drawStep(g *group, s *step) {
 	}
 }
 
-// rootStands reports whether the root of a broadcast stands in it: it waits for all.
+// rootStands reports whether the root of a broadcast is in it. The root waits for all members.
 func (a *analysis) rootStands(s *step) bool {
 	root := a.rankOf(s.Root)
 	return slices.ContainsFunc(s.in, func(m member) bool { return m.k == root })
 }
 
-// waiting counts the ranks that wait for some, directly or through others, without these.
+// waiting counts the other ranks that wait for the given ranks, directly or through others.
 func (a *analysis) waiting(ranks ...*rank) (n int) {
 	seen := map[*node]bool{}
 	var queue []*node
@@ -116,7 +120,7 @@ func (a *analysis) waiting(ranks ...*rank) (n int) {
 	return n
 }
 
-// findLeads notes which nodes wait for a hard one.
+// findLeads marks the nodes that wait for a hard node.
 func (a *analysis) findLeads() {
 	var queue []*node
 	for _, n := range a.nodes {
@@ -134,8 +138,8 @@ func (a *analysis) findLeads() {
 	}
 }
 
-// knots lists the sets of nodes in which each waits for each other, by Tarjan's algorithm. If messages is set,
-// operations of groups do not count.
+// knots lists the sets of nodes that all wait for each other, by Tarjan's algorithm. If messages
+// is true, operations of groups do not count.
 func (a *analysis) knots(messages bool) (l [][]*node) {
 	t := tarjan{messages: messages}
 	for _, n := range a.nodes {
@@ -186,7 +190,8 @@ func (t *tarjan) visit(n *node) {
 	}
 }
 
-// cycle finds a shortest way from the lowest rank of a knot back to it, without the operations on the way.
+// cycle finds a shortest path from the lowest rank of a knot back to it, and returns its ranks
+// without the operations in between.
 func cycle(knot []*node, messages bool) (ranks []*rank) {
 	var first *node
 	in := map[*node]bool{}

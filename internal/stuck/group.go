@@ -15,14 +15,14 @@ const (
 	groupBroken  = "broken"
 )
 
-// group is a group of the job, as the NICs of its members see it.
+// group is a group of the job, as the NICs of its members report it.
 type group struct {
 	name    string
 	index   uint32
 	part    bool
 	size    int
 	members []member // by rank
-	state   string   // broken if it is so for one of them, joining if it is so for all
+	state   string   // broken if any member reports that, joining if all do
 }
 
 // member is a rank of the job in a group.
@@ -31,7 +31,7 @@ type member struct {
 	g *ctl.GroupStanding
 }
 
-// findGroups collects the groups in which ranks are.
+// findGroups collects the groups of the ranks.
 func (a *analysis) findGroups() {
 	type key struct {
 		name  string
@@ -100,7 +100,7 @@ func (s *step) ranks() (l []int) {
 	return l
 }
 
-// longest is for how long a member has been there that is there for longest.
+// longest returns the time of the member that has been in the operation longest.
 func (s *step) longest() (d int64) {
 	for _, m := range s.in {
 		d = max(d, m.g.For)
@@ -108,8 +108,8 @@ func (s *step) longest() (d int64) {
 	return d
 }
 
-// steps lists the operations that members stand in: those with the most members first, then the latest.
-// Members of a broken group count with the operation that failed.
+// steps lists the operations that members are in: the operations with the most members first,
+// then the latest. Members of a broken group count for the operation that failed.
 func (g *group) steps() (l []*step) {
 	found := map[ctl.GroupStep]*step{}
 	for _, m := range g.members {
@@ -130,8 +130,8 @@ func (g *group) steps() (l []*step) {
 	return l
 }
 
-// disagreements lists the operations of one number in which members do different things, for the number where
-// most members are; nil if there is none.
+// disagreements lists the different operations that members do under one number. It looks at the
+// number where most members are. If the members agree, it returns nil.
 func (g *group) disagreements() []*step {
 	all := g.steps()
 	for i, s := range all {
@@ -148,7 +148,7 @@ func (g *group) disagreements() []*step {
 	return nil
 }
 
-// failed finds a member one of whose operations failed since the group broke; nil if there is none.
+// failed returns a member with an operation that failed since the group broke, or nil.
 func (g *group) failed() *member {
 	for i := range g.members {
 		if m := &g.members[i]; m.g.State == groupBroken && m.g.In != nil {
@@ -158,8 +158,8 @@ func (g *group) failed() *member {
 	return nil
 }
 
-// unseen are the ranks of the job that are not in a group, if it has or expects all of them. The others of a
-// group are then not known by name.
+// unseen returns the ranks of the job that are not in a group, if the group has or expects all
+// ranks. In any other group, the names of the missing members are not known.
 func (a *analysis) unseen(g *group) (l []*rank) {
 	if g.size != len(a.ranks) || len(g.members) == g.size {
 		return nil
@@ -176,7 +176,7 @@ func (a *analysis) unseen(g *group) (l []*rank) {
 	return l
 }
 
-// groupReports describes each group in which a member waits, or which broke.
+// groupReports describes each group in which a member waits, and each group that broke.
 func (a *analysis) groupReports() (l []Group) {
 	for _, g := range a.groups {
 		steps := g.steps()
@@ -219,7 +219,7 @@ func (a *analysis) brokenReport(g *group, r *Group) {
 	}
 }
 
-// missing lists the members that are not where most are.
+// missing lists the members that are not in the operation of most members.
 func (a *analysis) missing(g *group, s *step) (l []Missing) {
 	for _, m := range g.members {
 		switch {
@@ -241,7 +241,7 @@ func (a *analysis) missing(g *group, s *step) (l []Missing) {
 	return l
 }
 
-// stepText says what an operation does.
+// stepText describes an operation.
 func stepText(s *ctl.GroupStep) string {
 	switch s.Kind {
 	case "join":

@@ -26,7 +26,7 @@ import (
 	"github.com/weftnet/weft/internal/stuck"
 )
 
-// patience bounds waits for what comes soon, unless something is broken.
+// patience limits waits for events that happen soon unless something is broken.
 const patience = time.Minute
 
 // The test binary runs itself as a rank of a program with a bug, or as a daemon.
@@ -57,14 +57,14 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// endWithParent ends a child whose parent was killed. A stopped child is its own process group: the kernel
-// continues it, and sends SIGHUP, when that group has no parent any more.
+// endWithParent ends a child whose parent was killed. A stopped child has its own process group.
+// When that group no longer has a parent, the kernel continues the child and sends SIGHUP.
 func endWithParent() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(3)
 }
 
-// spawn starts the test binary as a child that ends with it.
+// spawn starts the test binary as a child that ends with this process.
 func spawn(t *testing.T, out io.Writer, variable, value string) *os.Process {
 	t.Helper()
 	c := exec.Command("/proc/self/exe")
@@ -86,13 +86,13 @@ func spawn(t *testing.T, out io.Writer, variable, value string) *os.Process {
 	return c.Process
 }
 
-// hosts are two daemons, and a tool at the first.
+// hosts holds two daemons, and a connection of a tool to the first.
 type hosts struct {
 	t       *testing.T
 	sockets []string
 	conn    *ctl.Conn
 	nics    []registry.NICID
-	daemon  *os.Process // the second one, if it is apart
+	daemon  *os.Process // the second daemon, if it is a separate process
 }
 
 func runDaemon(config string) error {
@@ -107,7 +107,7 @@ func runDaemon(config string) error {
 	return d.Run(context.Background())
 }
 
-// newHosts makes the hosts. The second daemon is a process of its own if apart is set.
+// newHosts makes the hosts. If apart is true, the second daemon is a separate process.
 func newHosts(t *testing.T, apart bool) *hosts {
 	h := &hosts{t: t}
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func newHosts(t *testing.T, apart bool) *hosts {
 	return h
 }
 
-// dial connects to a daemon that may yet begin to listen.
+// dial connects to a daemon that may not be listening yet.
 func (h *hosts) dial(socket string) *ctl.Conn {
 	h.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -159,7 +159,7 @@ func (h *hosts) dial(socket string) *ctl.Conn {
 	}
 }
 
-// serveApart runs a daemon as a process of its own until the test ends.
+// serveApart runs a daemon as a separate process until the test ends.
 func (h *hosts) serveApart(c daemon.Config) {
 	h.t.Helper()
 	config, err := json.Marshal(c)
@@ -193,12 +193,12 @@ func (h *hosts) serve(c daemon.Config) {
 	})
 }
 
-// start starts the ranks of a program with a bug, the first half on the first host. They are killed when the
-// test ends.
+// start starts the ranks of a program with a bug, the first half on the first host. They are
+// killed at the end of the test.
 func (h *hosts) start(t *testing.T, app string, bug int) {
 	for rank := range bugRanks {
 		out := new(bytes.Buffer)
-		t.Cleanup(func() { // behind the end of the rank
+		t.Cleanup(func() { // after the end of the rank
 			if t.Failed() {
 				t.Logf("rank %d wrote:\n%s", rank, out.String())
 			}
@@ -207,12 +207,13 @@ func (h *hosts) start(t *testing.T, app string, bug int) {
 	}
 }
 
-// job is what a launcher would tell of a program's ranks.
+// job returns the information that a launcher would have about a program's ranks.
 func (h *hosts) job(app string) stuck.Job {
 	return stuck.Job{ID: app, Size: bugRanks, Within: patience, Hosts: []stuck.Host{{Name: "h0", Ranks: []int{0, 1}}, {Name: "h1", NIC: h.nics[1], Ranks: []int{2, 3}}}}
 }
 
-// explained asks until the report names a cause, and returns the report and how long it took to make.
+// explained asks until the report names a cause. It returns the report and the time that the last
+// one took.
 func (h *hosts) explained(t *testing.T, job stuck.Job, kind string, ranks []int, says string) (r stuck.Report, took time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -241,7 +242,7 @@ func text(t *testing.T, r *stuck.Report) string {
 	return b.String()
 }
 
-// Each program must hang for the seeded mistake, and the report must name the rank that made it.
+// Each program must hang because of its mistake, and the report must name the rank that made it.
 func TestTheReportNamesTheRankAndTheCauseOfEachBug(t *testing.T) {
 	h := newHosts(t, false)
 	var table strings.Builder
@@ -253,7 +254,8 @@ func TestTheReportNamesTheRankAndTheCauseOfEachBug(t *testing.T) {
 			h.start(t, app, i)
 			job := h.job(app)
 			h.explained(t, job, bug.kind, bug.ranks, bug.says)
-			time.Sleep(100 * time.Millisecond) // so that it was no moment on the way to another state
+			// To exclude a transient state on the way to another one.
+			time.Sleep(100 * time.Millisecond)
 			r, took := h.explained(t, job, bug.kind, bug.ranks, bug.says)
 			t.Logf("\n%s", text(t, &r))
 			fmt.Fprintf(w, "%s\t%s\t%v\t%v\n", bug.name, bug.kind, bug.ranks, took.Round(100*time.Microsecond))
@@ -265,7 +267,7 @@ func TestTheReportNamesTheRankAndTheCauseOfEachBug(t *testing.T) {
 	t.Logf("\n%s", table.String())
 }
 
-// bugNamed is the index of a bug.
+// bugNamed returns the index of a bug.
 func bugNamed(t *testing.T, name string) int {
 	t.Helper()
 	for i := range bugs {
@@ -285,7 +287,7 @@ func TestAHostThatDoesNotAnswerIsNamedAndDelaysNothing(t *testing.T) {
 	if err := h.daemon.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	job.Within = 200 * time.Millisecond // less than the NIC takes to find out
+	job.Within = 200 * time.Millisecond // less than the NIC needs to detect it
 	r, took := h.explained(t, job, "host", []int{2, 3}, "host h1 does not answer: no answer in time")
 	if len(r.Silent) != 1 || r.Silent[0].Node != "h1" || r.Causes[0].Waiting != 2 {
 		t.Errorf("the report is\n%s\nexpected that ranks 0 and 1 wait for the host", text(t, &r))

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/ctl"
 )
 
-// A hostile host tells what it likes. Whatever it is, there is a report.
+// A hostile host may report anything. Analyze must always produce a report.
 func TestWhateverHostsTellThereIsAReport(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -10,7 +10,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// What a rank does, as in Rank.Does. The words for which there is a cause are those of the cause.
+// The values of Rank.Does. If there is a cause for a value, both use the same word.
 const (
 	doesOperation = "operation"
 	doesWaits     = "waits"
@@ -19,18 +19,18 @@ const (
 // rank is one rank of the job.
 type rank struct {
 	n      int
-	row    *Row    // nil: no host has told of it
-	silent *Silent // the host that should have
+	row    *Row    // nil: no host has reported the rank
+	silent *Silent // the host that should have reported it
 
 	does   string
-	in     *ctl.GroupStanding // the operation that it stands in
-	group  *group             // of that
-	waits  []*ctl.Wait        // what it waits for outside of groups, the oldest first
+	in     *ctl.GroupStanding // its membership in the group whose operation it is in
+	group  *group             // that group
+	waits  []*ctl.Wait        // its waits outside of groups, the oldest first
 	node   *node
 	behind bool // others wait for it in an operation of a group
 }
 
-// report is the place of the rank.
+// report returns the rank's entry in the report.
 func (k *rank) report() Rank {
 	r := Rank{Rank: k.n, Does: k.does, Text: k.text()}
 	if k.row != nil {
@@ -41,8 +41,9 @@ func (k *rank) report() Rank {
 	return r
 }
 
-// classify says of each rank what it does. An operation of a group or a wait of a rank that sleeps in the
-// kernel goes before its state: a page may just come from a disk.
+// classify sets what each rank does. If a rank sleeps in the kernel, an operation of a group or a
+// wait takes precedence over the rank's state, because it may only be fetching a page from a
+// disk.
 func (a *analysis) classify() {
 	for _, k := range a.ranks {
 		k.does = k.class()
@@ -71,7 +72,7 @@ func (k *rank) class() string {
 	return CauseOutside
 }
 
-// inOperation finds the operation of a group in which the rank has been for longest.
+// inOperation finds the operation of a group in which the rank has been longest.
 func (k *rank) inOperation() bool {
 	for i := range k.row.Standing.Groups {
 		g := &k.row.Standing.Groups[i]
@@ -82,9 +83,9 @@ func (k *rank) inOperation() bool {
 	return k.in != nil
 }
 
-// inWait finds what the rank waits for. A process that is not parked waits for nothing: it has posted
-// receives, and computes. Receives of libraries are always posted, and so are inboxes: they count if there is
-// nothing else.
+// inWait finds the waits of the rank. A process that is not parked waits for nothing: it has
+// posted receives, and computes. Receives of libraries and inboxes are always posted, so they
+// count only if there are no other waits.
 func (k *rank) inWait() bool {
 	if !k.row.Standing.Parked {
 		return false
@@ -102,7 +103,7 @@ func (k *rank) inWait() bool {
 	return false
 }
 
-// weight is 0 for waits that stop a program, and more for those that may always be there.
+// weight returns 0 for waits that stop a program, and more for waits that may always be present.
 func weight(w *ctl.Wait) int {
 	switch {
 	case w.Port >= vni.LibraryPorts:
@@ -113,7 +114,7 @@ func weight(w *ctl.Wait) int {
 	return 0
 }
 
-// place says which rank it is, and where.
+// place returns the rank's number and location.
 func (k *rank) place() string {
 	s := fmt.Sprintf("rank %d", k.n)
 	switch {
@@ -131,7 +132,7 @@ func (k *rank) place() string {
 	return s
 }
 
-// text says what the rank does.
+// text describes what the rank does.
 func (k *rank) text() string {
 	switch k.does {
 	case CauseHost:
@@ -186,7 +187,7 @@ func (k *rank) operationText() string {
 	return fmt.Sprintf("%s in %s, operation %d of %s", waits(g.For), stepText(g.In), g.In.Number, k.group.title())
 }
 
-// unreadText tells of messages that the rank has and does not receive.
+// unreadText describes messages that the rank has and does not receive.
 func (k *rank) unreadText() string {
 	if u := k.wrongTag(); u != nil {
 		return fmt.Sprintf("; it has not received the message from %s with %s", peerText(u.From, u.At), tagText(u.Port, u.Tag))
@@ -194,7 +195,8 @@ func (k *rank) unreadText() string {
 	return ""
 }
 
-// wrongTag finds a message from the process that the rank waits for, whose tag the rank does not wait for.
+// wrongTag finds a message from the process for which the rank waits, with a tag for which the
+// rank does not wait.
 func (k *rank) wrongTag() *ctl.Unread {
 	if k.does != doesWaits {
 		return nil
@@ -220,7 +222,7 @@ func indexIn(name, application string) (int, bool) {
 	return n, ok && err == nil && n >= 0 && app == application
 }
 
-// peerText names a process.
+// peerText returns the name of a process, or its address.
 func peerText(name string, at *ctl.Address) string {
 	switch {
 	case name != "":
@@ -238,7 +240,7 @@ func tagText(port uint16, tag uint64) string {
 	return fmt.Sprintf("tag %d on port %d", tag, port)
 }
 
-// waitText says what a rank waits for.
+// waitText describes a wait of a rank.
 func waitText(w *ctl.Wait) string {
 	peer := peerText(w.Peer, w.At)
 	if w.Unreachable {

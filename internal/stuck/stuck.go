@@ -1,9 +1,11 @@
-// Package stuck finds out why a job does not go on. Each host tells where its ranks stand: the NIC knows the
-// operations, the kernel knows the processes, and the program does not cooperate.
+// Package stuck finds out why a job makes no progress. Each host reports the state of its ranks:
+// the NIC knows the operations, and the kernel knows the processes. The program need not
+// cooperate.
 //
 //	Ask ──► daemons of the hosts ──► Facts ──► Analyze ──► Report ──► Text, JSON
 //
-// Analyze draws who waits for whom, and looks for the ranks that somebody waits for and that wait for nobody:
+// Analyze draws a graph of waits, and looks for the ranks for which others wait and which wait
+// for no other rank:
 //
 //	rank 0 ──► operation 7 of world ──► rank 5: stopped        the cause
 //	rank 1 ──►                      ──► rank 6 ──► rank 5      waits for the cause
@@ -17,30 +19,32 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Facts is everything that the hosts of a job have told.
+// Facts holds everything that the hosts of a job have reported.
 type Facts struct {
-	Job    string // the application of the ranks
-	Size   int    // ranks of the job; 0: the highest rank that a host tells of decides, or the group of all ranks
-	Hosts  int    // that were asked
+	Job string // the application of the ranks
+	// Size is the number of ranks in the job. 0: the highest reported rank decides, or the group
+	// of all ranks.
+	Size   int
+	Hosts  int // number of hosts that were asked
 	Rows   []Row
 	Silent []Silent
 }
 
-// Row is one rank, as its host tells of it.
+// Row is one rank, as its host reports it.
 type Row struct {
 	ctl.RankInfo
 	Node string
 }
 
-// Silent is a host that does not tell of its ranks.
+// Silent is a host that does not report its ranks.
 type Silent struct {
 	Node    string `json:"node"`
-	Ranks   []int  `json:"ranks,omitempty"` // that should be there, as far as is known
+	Ranks   []int  `json:"ranks,omitempty"` // ranks that should be there, if known
 	Why     string `json:"why"`
-	Refused bool   `json:"refused,omitempty"` // it has answered, and refuses
+	Refused bool   `json:"refused,omitempty"` // it has answered with a refusal
 }
 
-// Report tells why a job does not go on. The most probable cause comes first.
+// Report says why a job makes no progress. The most probable cause comes first.
 type Report struct {
 	Job    string   `json:"job"`
 	Size   int      `json:"size"`
@@ -53,68 +57,79 @@ type Report struct {
 
 // The kinds of a Cause, the most certain first.
 const (
-	CauseEnded           = "ended"           // a rank that others need has ended, or has left their group
-	CauseHost            = "host"            // a host does not answer, or refuses
-	CauseUnreachable     = "unreachable"     // the NIC of a process that a rank waits for does not answer
+	// A rank that others need has ended, or has left their group.
+	CauseEnded = "ended"
+	CauseHost  = "host" // a host does not answer, or refuses
+	// The NIC of a process for which a rank waits does not answer.
+	CauseUnreachable     = "unreachable"
 	CauseStopped         = "stopped"         // by a signal or a debugger
 	CauseUninterruptible = "uninterruptible" // in the kernel
 	CauseNotAttached     = "not-attached"
-	CauseDisagreement    = "disagreement"   // members of a group do different things in one operation
-	CauseOutside         = "outside"        // runs or sleeps, and waits for nothing of Weft
-	CauseTag             = "tag"            // waits for one tag, and has a message with another
-	CauseNoReply         = "no-reply"       // the callee has taken a call, and waits for something else
-	CauseOutsider        = "outsider"       // waits for a process that is no rank of the job
-	CauseElsewhere       = "elsewhere"      // waits for something else than the operation that others stand in
-	CauseCycle           = "cycle"          // ranks wait for each other
-	CauseNetwork         = "network"        // all members are in an operation that has not ended
-	CauseNone            = "not-determined" // nothing of the above
+	// Members of a group do different things in one operation.
+	CauseDisagreement = "disagreement"
+	// A rank runs or sleeps, and waits for nothing in Weft.
+	CauseOutside = "outside"
+	// A rank waits for one tag, and has a message with another.
+	CauseTag = "tag"
+	// The callee has received a call, and waits for something else.
+	CauseNoReply = "no-reply"
+	// A rank waits for a process that is not a rank of the job.
+	CauseOutsider = "outsider"
+	// A rank waits for something other than the operation in which others wait.
+	CauseElsewhere = "elsewhere"
+	CauseCycle     = "cycle"          // ranks wait for each other
+	CauseNetwork   = "network"        // all members are in an operation that has not ended
+	CauseNone      = "not-determined" // none of the causes above
 )
 
 var causeOrder = []string{CauseEnded, CauseHost, CauseUnreachable, CauseStopped, CauseUninterruptible, CauseNotAttached, CauseDisagreement,
 	CauseOutside, CauseTag, CauseNoReply, CauseOutsider, CauseElsewhere, CauseCycle, CauseNetwork, CauseNone}
 
-// Cause is one reason for which ranks wait.
+// Cause is one reason why ranks wait.
 type Cause struct {
-	Kind    string `json:"kind"`
-	Ranks   []int  `json:"ranks,omitempty"`   // to look at
-	Waiting int    `json:"waiting,omitempty"` // ranks that wait for these, directly or through others
+	Kind  string `json:"kind"`
+	Ranks []int  `json:"ranks,omitempty"` // ranks to look at
+	// Ranks that wait for these, directly or through others.
+	Waiting int    `json:"waiting,omitempty"`
 	Text    string `json:"text"`
 
-	Details []string `json:"details,omitempty"` // a sentence for each of the first ranks, if there are several
+	// A sentence for each of the first ranks, if there are several.
+	Details []string `json:"details,omitempty"`
 }
 
-// Group is a group in which at least one rank waits, or which broke.
+// Group is a group in which at least one rank waits, or a broken group.
 type Group struct {
 	Title   string         `json:"title"`
 	Group   string         `json:"group"`
 	Index   uint32         `json:"index,omitempty"`
 	State   string         `json:"state"` // joining, open, broken
 	Size    int            `json:"size"`
-	Step    *ctl.GroupStep `json:"step,omitempty"` // where most members stand
-	In      []int          `json:"in,omitempty"`   // ranks that stand there
+	Step    *ctl.GroupStep `json:"step,omitempty"` // the operation of most members
+	In      []int          `json:"in,omitempty"`   // ranks in that operation
 	For     int64          `json:"for_ns,omitempty"`
 	Text    string         `json:"text"`
 	Missing []Missing      `json:"missing,omitempty"`
 }
 
-// Missing is a rank that others in a group wait for, or that does something else.
+// Missing is a rank of a group for which others wait, or which does something else.
 type Missing struct {
 	Rank int    `json:"rank"`
 	Text string `json:"text"`
 }
 
-// Rank is the place of one rank.
+// Rank is the entry of one rank in a report.
 type Rank struct {
-	Rank     int           `json:"rank"`
-	Node     string        `json:"node,omitempty"`
-	PID      int           `json:"pid,omitempty"`
-	State    string        `json:"state,omitempty"`
-	Does     string        `json:"does"` // ended, host, stopped, uninterruptible, not-attached, operation, waits, outside
+	Rank  int    `json:"rank"`
+	Node  string `json:"node,omitempty"`
+	PID   int    `json:"pid,omitempty"`
+	State string `json:"state,omitempty"`
+	// Does is ended, host, stopped, uninterruptible, not-attached, operation, waits or outside.
+	Does     string        `json:"does"`
 	Text     string        `json:"text"`
 	Standing *ctl.Standing `json:"standing,omitempty"`
 }
 
-// Analyze finds the causes for which a job does not go on.
+// Analyze finds the causes for which a job makes no progress.
 func Analyze(f Facts) Report {
 	a := newAnalysis(&f)
 	a.findGroups()
@@ -129,12 +144,12 @@ func Analyze(f Facts) Report {
 	return r
 }
 
-// analysis is the work of Analyze.
+// analysis holds the state of Analyze.
 type analysis struct {
 	f      *Facts
 	ranks  []*rank  // by number
 	groups []*group // by name and index
-	nodes  []*node  // of the graph: the ranks, then the operations
+	nodes  []*node  // nodes of the graph: the ranks, then the operations
 }
 
 func newAnalysis(f *Facts) *analysis {
@@ -173,8 +188,8 @@ func newAnalysis(f *Facts) *analysis {
 	return a
 }
 
-// world returns the size of the group of all ranks, which has the name of the job; 0 if no rank has joined it.
-// Ranks that have never attached are known by it alone.
+// world returns the size of the group of all ranks, which has the name of the job. It returns 0
+// if no rank has joined the group. Ranks that never attached are known only from this size.
 func (f *Facts) world() (size int) {
 	for i := range f.Rows {
 		s := f.Rows[i].Standing
@@ -187,7 +202,7 @@ func (f *Facts) world() (size int) {
 	return size
 }
 
-// rankOf finds the rank with a name; nil if it is no rank of the job.
+// rankOf returns the rank with a name, or nil if the name is not that of a rank of the job.
 func (a *analysis) rankOf(name string) *rank {
 	n, ok := indexIn(name, a.f.Job)
 	if !ok || n >= len(a.ranks) {
@@ -196,7 +211,8 @@ func (a *analysis) rankOf(name string) *rank {
 	return a.ranks[n]
 }
 
-// byKind orders causes: by the certainty of their kind, then by how many ranks wait.
+// byKind compares causes: first by the certainty of their kind, then by the number of ranks that
+// wait.
 func byKind(x, y Cause) int {
 	return cmp.Or(cmp.Compare(slices.Index(causeOrder, x.Kind), slices.Index(causeOrder, y.Kind)), cmp.Compare(y.Waiting, x.Waiting),
 		slices.Compare(x.Ranks, y.Ranks))

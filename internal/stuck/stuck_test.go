@@ -21,8 +21,8 @@ var rewrite = flag.Bool("rewrite", false, "write the reports in testdata anew")
 // job makes facts, rank by rank.
 type job struct{ Facts }
 
-// newJob is a job of some ranks on hosts with four each, all of which wait in a barrier, operation 7 of group
-// world.
+// newJob returns a job of the given number of ranks, on hosts with four ranks each. All ranks
+// wait in a barrier, operation 7 of the group world.
 func newJob(size int) *job {
 	j := &job{Facts{Job: "job", Size: size, Hosts: (size + 3) / 4}}
 	for n := range size {
@@ -40,7 +40,7 @@ func (j *job) in(n int, number uint32, kind, root string) {
 	g.In, g.Under, g.Done, g.For = &ctl.GroupStep{Number: number, Kind: kind, Root: root}, 1, number-1, int64(41*time.Second)
 }
 
-// out takes a rank out of its operation: it has done those before.
+// out removes a rank from its operation: it has done the operations before.
 func (j *job) out(n int) {
 	g := j.world(n)
 	g.Done = g.In.Number - 1
@@ -71,7 +71,7 @@ func (j *job) state(n int, state string) {
 	j.Rows[n].Standing.Parked = false
 }
 
-// breaks has the group of all ranks break.
+// breaks breaks the group of all ranks.
 func (j *job) breaks(change func(n int, g *ctl.GroupStanding)) {
 	for n := range j.Rows {
 		g := j.world(n)
@@ -81,12 +81,13 @@ func (j *job) breaks(change func(n int, g *ctl.GroupStanding)) {
 	}
 }
 
-// remove takes the row of a rank away.
+// remove removes the rows of ranks.
 func (j *job) remove(ranks ...int) {
 	j.Rows = slices.DeleteFunc(j.Rows, func(r Row) bool { return slices.Contains(ranks, r.Rank) })
 }
 
-// cases are jobs that do not go on, each with the kind of its first cause and the ranks to look at.
+// cases lists jobs that make no progress, each with the kind of its first cause and the ranks to
+// look at.
 var cases = []struct {
 	name  string
 	size  int
@@ -147,7 +148,7 @@ var cases = []struct {
 		j.receives(0, 1, 3)
 		j.world(0).In, j.Rows[0].Standing.Parked = &ctl.GroupStep{Number: 7, Kind: "barrier"}, true
 	}},
-	{"ended-well", 4, CauseNone, nil, func(j *job) { // nobody needs the rank that has ended
+	{"ended-well", 4, CauseNone, nil, func(j *job) { // no rank needs the rank that has ended
 		j.breaks(func(n int, g *ctl.GroupStanding) { g.Lost, g.Present, g.In, g.Done = "job/1", 3, nil, 7 })
 		j.Rows[1].RankInfo = ctl.RankInfo{Rank: 1, State: ctl.RankEnded, Cause: "exited with status 0"}
 	}},
@@ -226,7 +227,7 @@ var cases = []struct {
 		j.receives(9, 3, 7)
 		j.receives(3, 9, 7)
 	}},
-	{"background", 4, CauseOutside, []int{1}, func(j *job) { // receives of libraries wait always
+	{"background", 4, CauseOutside, []int{1}, func(j *job) { // receives of libraries always wait
 		j.state(1, ctl.RankRunning)
 		j.receives2(0, ctl.Wait{What: "receive", Peer: "job/2", Port: 0xff01})
 	}},
@@ -341,11 +342,11 @@ func TestAReportSurvivesJSON(t *testing.T) {
 	}
 }
 
-// A host may tell nonsense: the analysis ends, and leaves it out.
+// A host may report nonsense. The analysis ends, and leaves the nonsense out.
 func TestRowsThatMakeNoSenseAreLeftOut(t *testing.T) {
 	j := newJob(2)
 	j.Rows = append(j.Rows, Row{RankInfo: ctl.RankInfo{Rank: -1}}, Row{RankInfo: ctl.RankInfo{Rank: 7}}, Row{RankInfo: ctl.RankInfo{Rank: 1, State: ctl.RankEnded}})
-	j.receives(0, 0, 1) // from itself
+	j.receives(0, 0, 1) // from the rank itself
 	j.waits(1, ctl.Wait{What: "surprise", Peer: "job/99"})
 	j.Silent = []Silent{{Node: "h9", Ranks: []int{-3, 1, 99}}}
 	j.Rows[1].Standing.Groups = append(j.Rows[1].Standing.Groups, ctl.GroupStanding{Group: "x", In: &ctl.GroupStep{Kind: "dance", Root: "nobody"}})
@@ -360,7 +361,8 @@ func TestRowsThatMakeNoSenseAreLeftOut(t *testing.T) {
 
 func (r *Rank) is(does string) bool { return r.Does == does }
 
-// Each host of a large job may tell the worst. The analysis is linear in what they tell.
+// Each host of a large job may report the worst case. The time of the analysis is linear in the
+// size of the reports.
 func TestALargeJobIsAnalyzed(t *testing.T) {
 	j := newJob(4096)
 	for n := range 4096 {
@@ -386,7 +388,8 @@ func TestNumbersAreListedInRuns(t *testing.T) {
 	}
 }
 
-// Nobody tells the size of a job that other launchers have started. The group that its ranks join does.
+// If another launcher has started the job, its size is not reported. The size follows from the
+// group that its ranks join.
 func TestARankThatNeverCameIsMissedByTheGroupOfTheJob(t *testing.T) {
 	j := newJob(6)
 	j.remove(5)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// mostLines bounds the ranks that each part of the text lists one by one.
+// mostLines limits the number of ranks that each part of the text lists individually.
 const mostLines = 16
 
-// Text writes the report for a reader.
+// Text writes the report as text.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s on %s\n", r.Job, count(r.Size, "rank"), count(r.Hosts, "host"))
@@ -64,7 +64,8 @@ func on(node string) string {
 	return " on " + node
 }
 
-// waits is the verb of one that has waited for so many nanoseconds, and wait that of several.
+// waits returns the verb for one rank that has waited for ns nanoseconds. wait returns the verb
+// for several.
 func waits(ns int64) string {
 	if d := waited(ns); d != "" {
 		return "has waited " + d
@@ -90,7 +91,7 @@ func waited(ns int64) string {
 	return d.Round(time.Second).String()
 }
 
-// numbersText lists numbers in order, and runs of them as "3-5".
+// numbersText lists numbers in order, with ranges such as "3-5".
 func numbersText(n []int) string {
 	var l []string
 	for i := 0; i < len(n); {
