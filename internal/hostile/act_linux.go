@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// acts are what is done with a foothold, a while each, until it is lost.
+// acts holds the misbehaviours. Each uses a foothold for a while, until the foothold is lost.
 var acts = map[string]func(ctx context.Context, f *foothold){
 	"scribble":    scribble,
 	"garble":      garble,
@@ -20,8 +20,9 @@ var acts = map[string]func(ctx context.Context, f *foothold){
 	"tables":      tables,
 }
 
-// Act misbehaves in one way against the daemon at socket until ctx ends. others are the names of processes that it may
-// trouble. Whenever it loses its foothold it attaches again at once. An error is one of the caller's.
+// Act misbehaves in one way against the daemon at socket until ctx ends. others are the names of
+// processes that it may disturb. Whenever it loses its foothold, it attaches again at once. It
+// returns only errors of the caller.
 func Act(ctx context.Context, kind, socket string, seed uint64, others []string, t *Tally) error {
 	t.Kind = kind
 	rng := rand.New(rand.NewPCG(seed, 17))
@@ -62,7 +63,7 @@ func Act(ctx context.Context, kind, socket string, seed uint64, others []string,
 	return nil
 }
 
-// tolerantly has an act go on though it trips over what it has scribbled into its own half.
+// tolerantly makes an act continue even if it panics because of its own damage to its half.
 func tolerantly(f func()) {
 	defer func() { _ = recover() }()
 	f()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control turns against the daemon's socket. Connections are held as long as they last: the daemon has to see to it
-// that there are others for others.
+// control attacks the daemon's socket. It holds connections as long as possible: the daemon must
+// ensure that other processes still get connections.
 func control(ctx context.Context, socket string, rng *rand.Rand, t *Tally) {
 	var held []int
 	defer func() { closeAll(held) }()
@@ -47,10 +47,10 @@ type caller struct {
 	t   *Tally
 }
 
-// act does one of eight things, and reports whether the connection is to be held.
+// act does one of eight things, and reports whether to hold the connection.
 func (c *caller) act(n int) (hold bool) {
 	switch n {
-	case 0: // nothing at all
+	case 0: // nothing
 		return true
 	case 1:
 		b := make([]byte, c.rng.IntN(4096))
@@ -58,13 +58,13 @@ func (c *caller) act(n int) (hold bool) {
 			b[i] = byte(c.rng.Uint32())
 		}
 		c.say(b)
-	case 2: // half of a request
+	case 2: // half a request
 		c.say([]byte(`{"version":1,"op":"attach","attach":{"name":"evi`))
 	case 3:
 		c.say([]byte(strings.Repeat("[", 60_000)))
 	case 4:
 		c.say(make([]byte, 200<<10))
-	case 5: // as many questions as it takes, and no answer is read
+	case 5: // as many questions as the socket accepts, without reading an answer
 		ops := []string{"names", "processes", "nodes", "groups", "stat", "check"}
 		ask := []byte(`{"version":1,"op":"` + ops[c.rng.IntN(len(ops))] + `"}`)
 		for range 10_000 {
@@ -91,13 +91,13 @@ func (c *caller) act(n int) (hold bool) {
 	return c.rng.IntN(2) == 0
 }
 
-// say sends a packet, if there is room for it now.
+// say sends a packet if the socket has room now.
 func (c *caller) say(b []byte) bool {
 	c.t.Acts++
 	return unix.Sendmsg(c.fd, b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) == nil
 }
 
-// descriptors sends file descriptors along, as many as fit.
+// descriptors sends as many file descriptors as fit.
 func (c *caller) descriptors() {
 	null, err := os.Open("/dev/null")
 	if err != nil {

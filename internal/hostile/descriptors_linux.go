@@ -8,10 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptors turns against what is behind the file descriptors: their descriptions are shared with the daemon.
+// descriptors attacks the objects behind the file descriptors, because the daemon shares their
+// open file descriptions.
 func descriptors(ctx context.Context, f *foothold) {
 	for _, fd := range f.fds {
-		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0) // O_NONBLOCK is off for the daemon, too
+		// This also clears O_NONBLOCK for the daemon.
+		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0)
 		_, _ = unix.FcntlInt(uintptr(fd), unix.F_SETOWN, 1)
 		_ = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 		_ = unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
@@ -28,7 +30,7 @@ func descriptors(ctx context.Context, f *foothold) {
 	if f.rng.IntN(2) == 0 {
 		_ = unix.Shutdown(wake, unix.SHUT_RDWR)
 	}
-	f.half.SetSleeping(true) // so that the NIC would wake us, and has nowhere to put it
+	f.half.SetSleeping(true) // the NIC would wake this process, and cannot write the wake-up
 	for until := time.Now().Add(bored); !f.gone() && ctx.Err() == nil && time.Now().Before(until); {
 		for f.send(f.code(), f.rng.IntN(4096)) {
 			f.tally.Acts++
@@ -41,7 +43,8 @@ func descriptors(ctx context.Context, f *foothold) {
 	}
 }
 
-// fillKick makes the counter behind the kick as large as it gets, so that a blocking write to it would wait for ever.
+// fillKick sets the counter of the kick to its maximum, so that a blocking write to it would wait
+// for ever.
 func (f *foothold) fillKick() {
 	fd := f.fds[fdKick]
 	var b [8]byte
@@ -53,7 +56,7 @@ func (f *foothold) fillKick() {
 	f.tally.Acts++
 }
 
-// stuff sends packets, with file descriptors in them, to the other end, which does not read them.
+// stuff sends packets with file descriptors to the other end, which does not read them.
 func (f *foothold) stuff(fd int) {
 	rights := unix.UnixRights(f.fds[fdRW], f.fds[fdKick])
 	for range 1000 {
@@ -64,7 +67,8 @@ func (f *foothold) stuff(fd int) {
 	}
 }
 
-// duplicate holds each descriptor many times, and watches the kick from many places.
+// duplicate holds each file descriptor many times, and watches the kick from many epoll
+// instances.
 func (f *foothold) duplicate() {
 	var more []int
 	for _, fd := range f.fds {

@@ -9,11 +9,13 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// bored is how long an act goes on that the NIC does not object to, before the process leaves and comes back.
+// bored is the time after which the process stops an act to which the NIC does not react. It then
+// leaves and attaches again.
 const bored = 500 * time.Millisecond
 
-// flood asks for as much as it can of whatever there is: sends to processes that work, none of which they want; groups that
-// never come together; names that no process has; memory; rings for nothing.
+// flood requests as much as it can of every resource: unwanted sends to working processes, groups
+// that never form, names that no process has, memory, and rings of the doorbell without a
+// command.
 func flood(ctx context.Context, f *foothold) {
 	what := f.rng.IntN(6)
 	for until := time.Now().Add(bored); !f.gone() && ctx.Err() == nil && time.Now().Before(until); {
@@ -39,7 +41,7 @@ func flood(ctx context.Context, f *foothold) {
 	}
 }
 
-// floodSends fills the contexts with messages, short or long, that no process has asked for.
+// floodSends fills the contexts with short or long messages that no process has requested.
 func (f *foothold) floodSends(long bool) {
 	n, code := f.rng.IntN(769), vni.CodeSendShort
 	if long {
@@ -68,7 +70,7 @@ func (f *foothold) floodSends(long bool) {
 	f.kick()
 }
 
-// floodJoins begins to join groups, as many as there are contexts, and gives up.
+// floodJoins begins as many joins of groups as there are contexts, and gives up.
 func (f *foothold) floodJoins() {
 	for {
 		i, ok := f.half.TakeSend()
@@ -89,7 +91,7 @@ func (f *foothold) floodJoins() {
 	f.kick()
 }
 
-// floodRegions allocates until it is refused, and frees all.
+// floodRegions allocates regions until it is refused, and frees all.
 func (f *foothold) floodRegions() {
 	for range 64 {
 		if f.alloc(1<<(12+f.rng.IntN(12))) != nil {
@@ -104,14 +106,15 @@ func (f *foothold) floodRegions() {
 	}
 }
 
-// kick rings as one should.
+// kick kicks the NIC as a correct process does.
 func (f *foothold) kick() {
 	if !f.half.Listening() {
 		f.ring()
 	}
 }
 
-// release makes contexts free again whose operation has ended; with cancel, it cancels those that have not.
+// release frees contexts whose operation has ended. If cancel is true, it cancels the other
+// operations.
 func (f *foothold) release(cancel bool) {
 	for i := range f.seg.Geometry().Contexts {
 		switch f.half.Doorbell(false, i) {
@@ -126,8 +129,9 @@ func (f *foothold) release(cancel bool) {
 	f.kick()
 }
 
-// tables sends itself messages of no bytes until no more are taken, posts receives that none of them is for, and takes
-// them back, over and over: each makes the NIC go through all of the receive table.
+// tables sends itself empty messages until no more are accepted. It repeatedly posts receives
+// that match none of them, and cancels the receives. Each makes the NIC search the whole receive
+// table.
 func tables(ctx context.Context, f *foothold) {
 	until := time.Now().Add(4 * bored)
 	alive := func() bool { return !f.gone() && ctx.Err() == nil && time.Now().Before(until) }
@@ -176,8 +180,9 @@ func (f *foothold) searches() {
 	}
 }
 
-// traffic is what working processes do, so that a stop or kill meets it anywhere: messages to itself and to
-// others, memory that comes and goes, leaving and coming back.
+// traffic does the work of a correct process: it sends messages to itself and to others,
+// allocates and frees memory, and leaves and attaches again. So a stop or kill can interrupt any
+// of it.
 func traffic(ctx context.Context, f *foothold) {
 	pause := rand.N(5 * time.Millisecond)
 	for until := time.Now().Add(bored / 4); !f.gone() && ctx.Err() == nil && time.Now().Before(until); {

@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// foothold is what a process is given when it attaches, bare.
+// foothold holds the raw resources that a process gets when it attaches.
 type foothold struct {
 	rng    *rand.Rand
 	tally  *Tally
-	others []vni.Name // the processes that it knows: those that want to work
+	others []vni.Name // the names of correct processes that it knows
 
 	name       vni.Name
 	conn       int
@@ -31,7 +31,7 @@ type foothold struct {
 	afterwards []func()
 }
 
-// mapped is memory that was allocated.
+// mapped is a region that was allocated.
 type mapped struct {
 	id  uint32
 	mem []byte
@@ -45,10 +45,11 @@ const (
 	fdWake
 )
 
-// patience is how long the daemon may take with an answer, before the act goes on without.
+// patience is the time for which an act waits for an answer of the daemon before it continues
+// without.
 var patience = unix.Timeval{Sec: 2}
 
-// dial connects without a word.
+// dial connects without sending anything.
 func dial(socket string) (int, error) {
 	name, done, err := ctl.Reach(socket)
 	if err != nil {
@@ -77,7 +78,7 @@ func request(fd int, m any) error {
 	return unix.Sendmsg(fd, b, nil, nil, unix.MSG_NOSIGNAL)
 }
 
-// reply is as much of an answer as is needed here.
+// reply is the part of an answer that is needed here.
 type reply struct {
 	Error *struct {
 		Code string `json:"code"`
@@ -88,7 +89,7 @@ type reply struct {
 	} `json:"region"`
 }
 
-// answer reads one.
+// answer reads one answer.
 func answer(fd int) (r reply, fds []int, err error) {
 	buf, oob := make([]byte, 64<<10), make([]byte, unix.CmsgSpace(4*8))
 	n, oobn, _, _, err := unix.Recvmsg(fd, buf, oob, unix.MSG_CMSG_CLOEXEC)
@@ -111,12 +112,12 @@ func answer(fd int) (r reply, fds []int, err error) {
 	return r, fds, err
 }
 
-// attachRequest asks for a VNI.
+// attachRequest returns a request for a VNI.
 func attachRequest(name vni.Name) map[string]any {
 	return map[string]any{"version": 1, "op": "attach", "attach": map[string]any{"name": name.String()}}
 }
 
-// attach gets a foothold.
+// attach acquires a foothold.
 func (f *foothold) attach(socket string) (err error) {
 	f.fds, f.conn = [4]int{-1, -1, -1, -1}, -1
 	defer func() {
@@ -159,7 +160,7 @@ func mapAll(fd, prot int) ([]byte, error) {
 	return unix.Mmap(fd, 0, int(st.Size), prot, unix.MAP_SHARED)
 }
 
-// alloc gets a region.
+// alloc allocates a region.
 func (f *foothold) alloc(n int) error {
 	if err := request(f.conn, map[string]any{"version": 1, "op": "alloc", "alloc": map[string]any{"bytes": n}}); err != nil {
 		return err
@@ -180,7 +181,7 @@ func (f *foothold) alloc(n int) error {
 	return err
 }
 
-// free gives the latest region back.
+// free frees the latest region.
 func (f *foothold) free() error {
 	last := f.regions[len(f.regions)-1]
 	f.regions = f.regions[:len(f.regions)-1]
@@ -193,7 +194,7 @@ func (f *foothold) free() error {
 	return err
 }
 
-// close lets everything go, without a leave.
+// close releases everything, without a leave.
 func (f *foothold) close() {
 	for _, g := range f.afterwards {
 		g()
@@ -218,7 +219,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// gone reports whether the NIC has done with us: it says so in memory that only it writes, or has hung up.
+// gone reports whether the NIC has expelled this process: it says so in memory that only the NIC
+// writes, or has closed the connection.
 func (f *foothold) gone() bool {
 	if f.half.Gone() != 0 {
 		return true
@@ -228,7 +230,7 @@ func (f *foothold) gone() bool {
 	return n > 0 && p[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
 }
 
-// ring kicks the NIC, in vain or not, without being held up.
+// ring kicks the NIC, needed or not, without blocking.
 func (f *foothold) ring() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
@@ -238,17 +240,17 @@ func (f *foothold) ring() {
 	}
 }
 
-// word is the eight bytes of shared memory at a multiple of eight.
+// word returns the eight bytes of shared memory at the multiple of eight below at.
 func word(b []byte, at int) *uint64 { return (*uint64)(unsafe.Pointer(&b[at&^7])) }
 
-// scribble writes one random word somewhere in a part of the writable memory.
+// scribble writes one random word to a part of the writable memory.
 func (f *foothold) scribble(from, to int) {
 	at := from + f.rng.IntN((to-from)/8)*8
 	atomic.StoreUint64(word(f.rw, at), f.rng.Uint64()>>f.rng.IntN(64))
 	f.tally.Acts++
 }
 
-// someone is a name: of a process that wants to work, our own, or one that no process has.
+// someone returns the name of a correct process, of this process, or of no process.
 func (f *foothold) someone() vni.Name {
 	switch n := f.rng.IntN(len(f.others) + 2); {
 	case n < len(f.others):
@@ -262,7 +264,7 @@ func (f *foothold) someone() vni.Name {
 
 var serial atomic.Uint32
 
-// nextName is a name that no process had, with the kind in it.
+// nextName returns a name that no process had. The name contains the kind.
 func nextName(kind string) (vni.Name, error) {
 	return vni.MakeName("evil-"+kind, uint32(os.Getpid())<<10+serial.Add(1))
 }

@@ -1,25 +1,28 @@
-// Package hostile misbehaves: it attaches to a NIC daemon as any process may, and then does everything to the memory, the
-// file descriptors and the connection that it was given but what a process is meant to do.
+// Package hostile misbehaves. It attaches to a NIC daemon like any process. Then it uses its
+// memory, file descriptors and connection in every way that a correct process does not.
 //
-//	      ┌──────────────── thrown out, refused, or bored ───────────────┐
+//	      ┌──────────────── expelled, refused, or bored ─────────────────┐
 //	      ▼                                                              │
 //	connect ─► attach ─► rw, ro, kick, wake ─► an act, at full speed ────┘   until the time is over
 //
-// It is what `weft bench hostile` sets on a daemon, and what its tests do. It needs no privilege and uses none; a user who may
-// end the daemon by a signal is not kept from it. Package ctl and the process half are left out on purpose: they would not
-// do any of this.
+// `weft bench hostile` runs it against a daemon, and so do the daemon's tests. It needs no
+// privilege and uses none. Nothing keeps a user with the right to signal the daemon from ending
+// it. The package uses neither package ctl nor the process half, because these would not do any
+// of this.
 package hostile
 
 import "fmt"
 
-// Tally counts what one hostile process has come to.
+// Tally counts the results of one hostile process.
 type Tally struct {
 	Kind      string `json:"kind"`
-	Attached  int64  `json:"attached"`   // how often it was let in
-	Refused   int64  `json:"refused"`    // how often not
-	ThrownOut int64  `json:"thrown_out"` // how often the NIC would have no more of it
+	Attached  int64  `json:"attached"`   // number of successful attaches
+	Refused   int64  `json:"refused"`    // number of refused attaches
+	ThrownOut int64  `json:"thrown_out"` // number of times that the NIC expelled it
 	Acts      int64  `json:"acts"`       // single misdeeds
-	Broken    string `json:"broken"`     // what it got that no process may get; empty: nothing
+	// Broken describes something that it got and no process may get. It is empty if there was
+	// nothing.
+	Broken string `json:"broken"`
 }
 
 // kind is one way to misbehave.
@@ -28,7 +31,7 @@ type kind struct {
 	what string
 }
 
-// kinds are all ways, in the order in which they are tried.
+// kinds lists all ways to misbehave, in the order in which they are tried.
 var kinds = []kind{
 	{"scribble", "random words all over the writable memory"},
 	{"garble", "commands, contexts, descriptors and doorbells that nearly make sense, changed while they are used"},
@@ -41,7 +44,7 @@ var kinds = []kind{
 	{"tables", "fills its receive table and has it searched in vain"},
 }
 
-// Kinds lists the names of all ways to misbehave.
+// Kinds returns the names of all ways to misbehave.
 func Kinds() []string {
 	var l []string
 	for _, k := range kinds {
@@ -50,7 +53,7 @@ func Kinds() []string {
 	return l
 }
 
-// What says what a kind does, in words.
+// What describes a kind in words.
 func What(name string) string {
 	for _, k := range kinds {
 		if k.name == name {

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory turns against the files behind the memory. What must not succeed is noted if it does.
+// memory attacks the files behind the memory. It notes each operation that succeeds although it
+// must not.
 func memory(ctx context.Context, f *foothold) {
 	f.never("a shorter VNI", f.truncate(fdRW, 0))
 	f.never("a longer VNI", f.truncate(fdRW, 1<<30))
@@ -35,7 +36,7 @@ func memory(ctx context.Context, f *foothold) {
 
 func (f *foothold) truncate(which int, n int64) error { return unix.Ftruncate(f.fds[which], n) }
 
-// never notes what should have been refused.
+// never notes an operation that should have been refused.
 func (f *foothold) never(what string, err error) {
 	f.tally.Acts++
 	if err == nil {
@@ -43,7 +44,7 @@ func (f *foothold) never(what string, err error) {
 	}
 }
 
-// reopen opens a file anew through /proc, and maps it writable.
+// reopen opens a file again through /proc, and maps it writable.
 func reopen(fd int) error {
 	again, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDWR, 0)
 	if err != nil {
@@ -54,8 +55,8 @@ func reopen(fd int) error {
 	return err
 }
 
-// punch takes pages away from under the NIC, which no seal forbids where the process may write, and has it use them: its
-// sends come from there, and so does the command queue.
+// punch removes pages that the NIC uses. No seal forbids this where the process may write. Then
+// punch makes the NIC use them: its sends come from these pages, and so does the command queue.
 func (f *foothold) punch() {
 	tolerantly(func() {
 		for f.send(f.code(), 1<<20) {

@@ -9,13 +9,14 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// ringPages is how much of the pool each ring has. Some of it is the next one's, too.
+// ringPages is the number of pool pages of each ring. Neighbouring rings share some of them.
 const ringPages = 2
 
-// rings posts rings that share memory, fills them by runs to itself, and writes whatever it can of both while the NIC uses them. How much of
-// that is what it cannot get away with is drawn anew for each life.
+// rings posts rings that share memory, fills them by runs to itself, and overwrites as much of
+// both as it can while the NIC uses them. Each life draws the share of misdeeds that the NIC must
+// not tolerate.
 func rings(ctx context.Context, f *foothold) {
-	dares := []int{0, 0, 200, 20}[f.rng.IntN(4)] // once in so many times; 0: never
+	dares := []int{0, 0, 200, 20}[f.rng.IntN(4)] // one misdeed in this many; 0: never
 	for until := time.Now().Add(bored); !f.gone() && ctx.Err() == nil && time.Now().Before(until); {
 		for range 1 + f.rng.IntN(10) {
 			tolerantly(func() { f.wreck(dares > 0 && f.rng.IntN(dares) == 0) })
@@ -26,7 +27,7 @@ func rings(ctx context.Context, f *foothold) {
 	}
 }
 
-// wreck is one misdeed.
+// wreck commits one misdeed.
 func (f *foothold) wreck(dares bool) {
 	r, contexts := f.rng, f.seg.Geometry().Contexts
 	i := r.IntN(contexts)
@@ -35,14 +36,14 @@ func (f *foothold) wreck(dares bool) {
 		f.half.SetConsumed(i, f.half.Produced(i)+r.Uint64()>>r.IntN(64), r.Uint32()>>r.IntN(32))
 	case n == 0:
 		f.postRing()
-	case n == 1: // as if it had read all
+	case n == 1: // pretends to have read everything
 		f.half.SetConsumed(i, f.half.Produced(i), 0)
 		f.half.Post(vni.Command{Code: vni.CodeRefill, Context: uint16(i), Size: vni.CancelReceive})
-	case n == 2: // in vain
+	case n == 2: // without an effect
 		f.half.Post(vni.Command{Code: vni.CodeRefill, Context: uint16(i), Size: vni.CancelReceive})
 	case n == 3:
 		f.half.Post(vni.Command{Code: vni.CodeCancel, Context: uint16(i), Size: vni.CancelReceive})
-	case n == 4: // into what the NIC has written, or is about to send
+	case n == 4: // overwrites data that the NIC has written, or is about to send
 		pool := f.seg.Pool()
 		for range 64 {
 			pool[r.IntN(len(pool))] = byte(r.Uint32())
@@ -52,7 +53,7 @@ func (f *foothold) wreck(dares bool) {
 	}
 }
 
-// postRing posts a ring for messages of any sender, mostly of a size that may be.
+// postRing posts a ring for messages from any sender, usually of a valid size.
 func (f *foothold) postRing() {
 	i, ok := f.half.TakeReceive()
 	if !ok {
@@ -69,7 +70,8 @@ func (f *foothold) postRing() {
 	f.half.Post(vni.Command{Code: vni.CodeReceiveRing, Context: uint16(i)})
 }
 
-// sendRun sends many messages by one command, to itself mostly, and changes their lengths when the NIC may have read them, or not yet.
+// sendRun sends many messages by one command, usually to itself. It changes their lengths before
+// or after the NIC reads them.
 func (f *foothold) sendRun() {
 	i, ok := f.half.TakeSend()
 	if !ok {

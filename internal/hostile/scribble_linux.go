@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/vni"
 )
 
-// scribble writes random words all over the writable memory, as fast as memory takes them.
+// scribble writes random words to all the writable memory, as fast as possible.
 func scribble(ctx context.Context, f *foothold) {
 	for !f.gone() && ctx.Err() == nil {
 		for range 4096 {
@@ -17,8 +17,9 @@ func scribble(ctx context.Context, f *foothold) {
 	}
 }
 
-// garble does what a working process does, wrongly: random fields, and fields changed while the NIC may be reading them.
-// How wild it is, is drawn anew for each life: the milder it is, the longer it is borne with and the deeper it gets.
+// garble does the work of a correct process with errors: random fields, and fields that change
+// while the NIC may be reading them. Each life draws its wildness: a milder process is tolerated
+// longer, and gets deeper.
 func garble(ctx context.Context, f *foothold) {
 	wildness := 1 + f.rng.IntN(4)
 	_ = f.alloc(1 << 20)
@@ -34,7 +35,7 @@ func garble(ctx context.Context, f *foothold) {
 	}
 }
 
-// misbehave is one misdeed; the smaller its number, the wilder.
+// misbehave commits one misdeed. A smaller number is wilder.
 func (f *foothold) misbehave(n int) {
 	r := f.rng
 	switch n {
@@ -53,14 +54,15 @@ func (f *foothold) misbehave(n int) {
 	}
 }
 
-// code is that of a command on a send context.
+// code returns the code of a command on a send context.
 func (f *foothold) code() vni.Code {
 	all := []vni.Code{vni.CodeSend, vni.CodeSend, vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeMulticast,
 		vni.CodeMulticastShort, vni.CodeJoinGroup, vni.CodeBarrier, vni.CodeBroadcast, vni.CodeReduce, vni.CodeLeave, vni.CodeSendRun, vni.CodeSendDatagram}
 	return all[f.rng.IntN(len(all))]
 }
 
-// send posts a send of so many bytes that is right in most fields: from the pool, the region, or the context.
+// send posts a send of n bytes that is valid in most fields: from the pool, the region, or the
+// context.
 func (f *foothold) send(code vni.Code, n int) bool {
 	r := f.rng
 	i, ok := f.half.TakeSend()
@@ -85,9 +87,11 @@ func (f *foothold) send(code vni.Code, n int) bool {
 	return f.half.Post(vni.Command{Code: code, Context: uint16(i), Group: uint32(r.IntN(3)), Size: uint32(1 + r.IntN(3))})
 }
 
-// change alters what the NIC may be reading just now: payloads, contexts and descriptors, now and then a doorbell.
+// change alters data that the NIC may be reading: payloads, contexts and descriptors, and
+// sometimes a doorbell.
 func (f *foothold) change() {
-	pool := len(f.rw) - f.seg.Geometry().PoolPages*4096 // about where it begins: all else comes before, but for the last page
+	// The approximate start of the pool: everything else is before it, except for the last page.
+	pool := len(f.rw) - f.seg.Geometry().PoolPages*4096
 	for range 8 {
 		f.scribble(pool, len(f.rw)-8192)
 	}
@@ -104,7 +108,7 @@ func (f *foothold) change() {
 	}
 }
 
-// look takes what has come of earlier sends and receives, mostly.
+// look usually collects the results of earlier sends and receives.
 func (f *foothold) look() {
 	for _, receive := range []bool{false, true} {
 		for i := range f.seg.Geometry().Contexts {
