@@ -10,23 +10,27 @@ import (
 	"time"
 )
 
-// Options say how far Explore goes. The zero value tries every order of all steps.
+// Options limits the work of Explore. The zero value tries every order of all steps.
 type Options struct {
-	Plain bool // a store is followed by a step of its own
+	Plain bool // a store is followed by a separate step
 
-	// Preemptions bounds how often a side that could go on is interrupted, where the number of all schedules is too
-	// large; 0 is no bound. A side that waits, spins or ends is not interrupted.
+	// Preemptions limits the number of interruptions of sides that could continue, for scenarios
+	// with too many schedules. 0 means no limit. If a side waits, spins or ends, that is no
+	// interruption.
 	Preemptions int
 
-	// Delays bounds how often a schedule deviates from the plainest one, in which a side goes on for as long as it can and then the next
-	// one does, in their order, and no time passes meanwhile; 0 is no bound. It is for three sides and more, which may be chosen from wherever one waits.
+	// Delays limits the number of deviations from the simplest schedule. In that schedule, a side
+	// runs as long as it can, then the next side runs, in their order, and no time passes
+	// meanwhile. 0 means no limit. Delays suits scenarios with three or more sides, because a
+	// choice arises wherever a side waits.
 	Delays int
 
-	// Least is how many schedules there must be: fewer mean that the scenario does not do what it should.
+	// Least is the minimum number of schedules. If there are fewer, the scenario does not do what
+	// it should.
 	Least int
 }
 
-// mostSteps bounds one schedule: more are a loop without end.
+// mostSteps limits one schedule. A longer one is an endless loop.
 const mostSteps = 20000
 
 // Run is one schedule of a scenario.
@@ -36,42 +40,43 @@ type Run struct {
 	checks []func() error
 	now    int64
 
-	list    []*side // that are able; kept for the next
+	list    []*side // sides that can run; the slice is reused
 	steps   int
 	last    *side
-	bound   int // of preemptions or delays, and what is spent of it
+	bound   int // limit of preemptions or delays
 	spent   int
-	delays  bool     // every deviation counts, not preemptions alone
-	chosen  []choice // from the beginning
+	delays  bool     // every deviation counts, not only preemptions
+	chosen  []choice // choices from the beginning
 	depth   int
 	tracing bool
 	trace   []string
 }
 
-// choice is one of several sides at a place of a schedule.
+// choice is the choice of one among several sides at a place of a schedule.
 type choice struct{ taken, of int }
 
-// Go adds a side. It runs when the scenario has returned.
+// Go adds a side. It runs after the scenario has returned.
 func (r *Run) Go(name string, f func()) {
 	s := &side{name: name, run: r, deadline: never}
 	s.start(f)
 	r.sides = append(r.sides, s)
 }
 
-// Check adds what must hold when all sides have ended.
+// Check adds a condition that must hold when all sides have ended.
 func (r *Run) Check(f func() error) { r.checks = append(r.checks, f) }
 
-// failure is what a side or a check found.
+// failure is an error that a side or a check found.
 type failure struct{ why string }
 
-// Failf ends the schedule and fails the test, from within a side.
+// Failf ends the schedule and fails the test. A side calls it.
 func (r *Run) Failf(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
 
-// Now is the time of the schedule, from its beginning.
+// Now returns the time since the beginning of the schedule.
 func (r *Run) Now() time.Duration { return time.Duration(r.now) }
 
-// Explore runs scenario once for each schedule. In a binary whose source was not rewritten there are no steps, and the test is
-// skipped: the tests of this package run it.
+// Explore runs scenario once for each schedule. In a binary without the rewritten sources there
+// are no steps, so Explore skips the test. The tests of this package build the rewritten binary
+// and run it.
 func Explore(t *testing.T, o Options, scenario func(r *Run)) {
 	t.Helper()
 	if !Instrumented {
@@ -103,7 +108,8 @@ func Explore(t *testing.T, o Options, scenario func(r *Run)) {
 	t.Logf("%d schedules of %d steps on average: %s", schedules, steps/schedules, bound)
 }
 
-// successor is the next path through the tree of choices, depth first; nil behind the last.
+// successor returns the next path through the tree of choices, depth first, or nil after the
+// last.
 func successor(c []choice) []choice {
 	for n := len(c); n > 0; n-- {
 		if last := c[n-1]; last.taken+1 < last.of {
@@ -115,7 +121,8 @@ func successor(c []choice) []choice {
 	return nil
 }
 
-// runOnce runs the schedule that begins with chosen and then always goes on with the first choice. why says what is wrong.
+// runOnce runs the schedule that begins with chosen and then always takes the first choice. why
+// describes a failure.
 func runOnce(o Options, scenario func(r *Run), chosen []choice, tracing bool) (r *Run, why string) {
 	r = &Run{plain: o.Plain, chosen: append([]choice(nil), chosen...), tracing: tracing}
 	r.bound, r.delays = cmp.Or(o.Delays, o.Preemptions), o.Delays > 0
@@ -147,7 +154,7 @@ func runOnce(o Options, scenario func(r *Run), chosen []choice, tracing bool) (r
 	return r, fmt.Sprintf("no end after %d steps: %v", r.steps, r.sides)
 }
 
-// outcome judges a schedule in which no side can go on.
+// outcome judges a schedule in which no side can continue.
 func (r *Run) outcome() string {
 	for _, s := range r.sides {
 		if !s.over {
@@ -171,7 +178,8 @@ func (r *Run) stop() {
 	}
 }
 
-// pick chooses the side that runs next; nil if none can. When all wait, time goes on to the next deadline.
+// pick chooses the side that runs next, or returns nil if none can run. If all sides wait, time
+// advances to the next deadline.
 func (r *Run) pick() *side {
 	able := r.able()
 	if len(able) == 0 && r.advance() {
@@ -181,7 +189,7 @@ func (r *Run) pick() *side {
 		return nil
 	}
 	if s := r.sleeper(); s != nil && r.delays {
-		able = append(able, s) // nothing says that time stands still while a side goes on
+		able = append(able, s) // time may pass while a side runs
 	}
 	costs := r.bound > 0 && (r.delays || able[0] == r.last)
 	of := len(able)
@@ -206,7 +214,8 @@ func (r *Run) pick() *side {
 	return able[k]
 }
 
-// sleeper is the side that sleeps until the earliest deadline; nil if none has one.
+// sleeper returns the side that sleeps until the earliest deadline, or nil if no side has a
+// deadline.
 func (r *Run) sleeper() (first *side) {
 	for _, s := range r.sides {
 		if !s.over && s.ready != nil && s.deadline < never && !s.able() && (first == nil || s.deadline < first.deadline) {
@@ -216,8 +225,8 @@ func (r *Run) sleeper() (first *side) {
 	return first
 }
 
-// able lists the sides that can run: the last one if it goes on, then those behind it in their order. One that spins runs only if no
-// other can.
+// able lists the sides that can run: the last one if it continues, then the sides after it in
+// their order. A side that spins runs only if no other can.
 func (r *Run) able() []*side {
 	able := r.list[:0]
 	l := r.last
@@ -246,7 +255,7 @@ func (r *Run) advance() bool {
 	return s != nil
 }
 
-// choose takes the choice of the schedule at this place, or the first.
+// choose returns the schedule's choice at this place, or the first one.
 func (r *Run) choose(of int) int {
 	if r.depth == len(r.chosen) {
 		r.chosen = append(r.chosen, choice{0, of})

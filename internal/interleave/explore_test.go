@@ -2,7 +2,7 @@ package interleave
 
 import "testing"
 
-// paths runs scenario once for each schedule, and returns how many there were and how each ended.
+// paths runs scenario once for each schedule, and counts the schedules by their outcome.
 func paths(o Options, scenario func(r *Run)) (ends map[string]int) {
 	ends = map[string]int{}
 	for chosen := []choice(nil); ; {
@@ -23,7 +23,8 @@ func steps(n int) func() {
 }
 
 func TestEachOrderOfStepsIsTriedOnce(t *testing.T) {
-	// A side with n steps runs n+1 times: up to the first, and behind each. Of a and b such turns there are (a+b)!/(a!·b!) orders.
+	// A side with n steps has n+1 turns: up to the first step, and after each. For a and b such
+	// turns, there are (a+b)!/(a!·b!) orders.
 	for _, c := range []struct{ a, b, bound, want int }{{0, 0, 0, 2}, {1, 1, 0, 6}, {2, 1, 0, 10}, {2, 3, 0, 35}, {2, 2, 1, 6}} {
 		ends := paths(Options{Preemptions: c.bound}, func(r *Run) {
 			r.Go("a", steps(c.a))

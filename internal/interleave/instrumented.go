@@ -1,4 +1,4 @@
 package interleave
 
-// Instrumented reports whether the packages under test were rewritten to have steps.
+// Instrumented reports whether the packages under test were rewritten with steps.
 const Instrumented = false

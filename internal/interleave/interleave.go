@@ -1,22 +1,23 @@
-// Package interleave runs a few steps of concurrent code in every order that they can have.
+// Package interleave runs a few steps of concurrent code in every possible order.
 //
-//	source of a package ──rewrite──► the same with hooked sync and sync/atomic ──► a test binary of its own
+//	source of a package ──rewrite──► the same with hooked sync and sync/atomic ──► a separate test binary
 //
 //	            ┌── step ── step ── … side A (a coroutine)
 //	scheduler ──┤                                           one runs at a time, to its next step;
-//	            └── step ── step ── … side B                which comes next is a choice, and each is tried
+//	            └── step ── step ── … side B                the next side is a choice, and each is tried
 //
-// The shipped code knows nothing of it: what is tested is a copy of the source, made by the tests of this package, in which
-// each atomic access and each lock is a step. A scenario starts two or three sides and says what must hold at the end.
-// Explore runs it once for each order of their steps, depth first, each time from the beginning.
+// The shipped code contains nothing of this. The tests of this package make a copy of the source
+// in which each atomic access and each lock is a step, and test this copy. A scenario starts two
+// or three sides and states the conditions that must hold at the end. Explore runs it once for
+// each order of their steps, depth first, each time from the beginning.
 //
-// A step is an atomic access; plain accesses belong to the step before them. With Options.Plain a store is followed by
-// another step, so that plain accesses behind it are seen apart from it. The memory is sequentially consistent, as
-// sync/atomic promises.
+// A step is an atomic access. Plain accesses belong to the step before them. With Options.Plain,
+// a store is followed by another step, so that plain accesses after the store are separate from
+// it. The memory is sequentially consistent, as sync/atomic promises.
 //
-// A side that has to wait says for what (Block), and runs again when that is so. If no side can run, a wake-up is
-// lost: that fails the test. Time stands still while sides run; it goes on when one spins (Yield), and to the next
-// deadline when all wait.
+// A side that must wait states its condition (Block), and runs again when the condition holds. If
+// no side can run, a wake-up is lost: that fails the test. Time stands still while sides run. It
+// advances when a side spins (Yield), and it advances to the next deadline when all sides wait.
 package interleave
 
 import (
@@ -36,28 +37,30 @@ type side struct {
 	yield func(struct{}) bool
 
 	over     bool
-	spun     bool        // it has called Yield, and nothing else has run since
-	ready    func() bool // what it waits for; nil if it waits for nothing,
-	deadline int64       // or for so long
+	spun     bool        // it has called Yield, and no other side has run since
+	ready    func() bool // the condition for which it waits; nil if it does not wait
+	deadline int64       // time at which its wait ends in any case
 }
 
 const never = math.MaxInt64
 
-// current is the side that runs; nil outside of one. One goroutine at a time runs, so it is a plain variable.
+// current is the side that runs, or nil outside of a schedule. Only one goroutine runs at a time,
+// so it is a plain variable.
 var current *side
 
 // building is the schedule whose scenario is being set up.
 var building *Run
 
-// Spawn adds a side where the source starts a goroutine, while a scenario is set up.
+// Spawn adds a side in place of a goroutine of the source, while a scenario is set up.
 func Spawn(name string, f func()) { building.Go(name, f) }
 
-// stopped unwinds a side whose schedule has ended early; unwinding is set meanwhile, and nothing waits then.
+// stopped unwinds a side whose schedule has ended early. Meanwhile unwinding is true, and no side
+// waits.
 type stopped struct{}
 
 var unwinding bool
 
-// Step marks a place between two of whose steps another side may run.
+// Step marks a place at which another side may run.
 func Step() {
 	s := current
 	if s == nil {
@@ -67,7 +70,7 @@ func Step() {
 	s.pause()
 }
 
-// After is Step behind a store, where the scenario asks for that.
+// After is Step after a store, if the scenario requests it.
 func After() {
 	if s := current; s != nil && s.run.plain {
 		s.pause()
@@ -80,10 +83,12 @@ func (s *side) pause() {
 	}
 }
 
-// Block waits until ready is true, which must only load. Outside of a schedule ready must be true.
+// Block waits until ready returns true. The function ready must only load. Outside of a schedule,
+// ready must return true.
 func Block(ready func() bool) { BlockFor(ready, -1) }
 
-// BlockFor is Block that ends after d in any case; never if d is negative.
+// BlockFor is Block that also ends after d. If d is negative, it ends only when ready returns
+// true.
 func BlockFor(ready func() bool, d time.Duration) {
 	s := current
 	if s == nil {
@@ -101,7 +106,7 @@ func BlockFor(ready func() bool, d time.Duration) {
 	s.ready = nil
 }
 
-// Yield says that the side looks again and again: another runs first, if one can, and time passes.
+// Yield says that the side polls: another side runs first, if one can, and time passes.
 func Yield() {
 	s := current
 	if s == nil {
@@ -113,13 +118,13 @@ func Yield() {
 	s.pause()
 }
 
-// Running reports whether the caller is a side.
+// Running reports whether a side calls it.
 func Running() bool { return current != nil }
 
-// spin is how much time a Yield takes.
+// spin is the time that a Yield takes.
 const spin = 10 * time.Microsecond
 
-// Now is the time of the schedule, from its beginning.
+// Now returns the time since the beginning of the schedule.
 func Now() time.Duration {
 	if s := current; s != nil {
 		return time.Duration(s.run.now)
@@ -127,7 +132,7 @@ func Now() time.Duration {
 	return 0
 }
 
-// defect is the mistake that the environment asks for, of those that were compiled in.
+// defect is the mutation that the environment selects among those that are compiled in.
 var defect = os.Getenv(DefectVariable)
 
 // DefectVariable is the environment variable that names a mutation.
@@ -136,7 +141,7 @@ const DefectVariable = "WEFT_ORDER_DEFECT"
 // Defect reports whether the named mutation is switched on.
 func Defect(name string) bool { return defect == name }
 
-// start makes a coroutine of f.
+// start makes a coroutine from f.
 func (s *side) start(f func()) {
 	s.next, s.stop = iter.Pull(func(yield func(struct{}) bool) {
 		s.yield = yield

@@ -6,13 +6,17 @@ import (
 	"testing"
 )
 
-// mutation is a mistake in the order of two accesses, which no simulation sees: there each side runs to its end. It is
-// compiled into the rewritten source beside what is right, and switched on by its name. Old must be whole statements. A second change that belongs to it has the same name alone.
+// mutation is a mistake in the order of two accesses. A simulation cannot detect it, because
+// there each side runs to its end. The mistake is compiled into the rewritten source next to the
+// correct code, and its name switches it on. old must be complete statements. A second change of
+// the same mutation has only the name.
 type mutation struct {
-	name     string
-	what     string
-	shown    string // the package below internal/ and the test that shows it, less TestEveryScheduleOf
-	file     string // below internal/
+	name string
+	what string
+	// The package below internal/ and the test that detects it, without the prefix
+	// TestEveryScheduleOf.
+	shown    string
+	file     string // path below internal/
 	old, new string
 }
 
@@ -124,7 +128,8 @@ var mutations = []mutation{
 		"if p.nicGone() == nil {\n\t\tp.vp.Post(c)\n\t}"},
 }
 
-// compiledIn are the edits that put the mutations into text. Several may stand at one place.
+// compiledIn returns the edits that compile the mutations into text. Several mutations may change
+// the same place.
 func compiledIn(t *testing.T, text map[string]string) (edits []edit) {
 	t.Helper()
 	type place struct{ file, old string }

@@ -9,19 +9,20 @@ import (
 	"testing"
 )
 
-// hooked are the packages whose source is rewritten, below internal/.
+// hooked lists the packages below internal/ whose source is rewritten.
 var hooked = []string{"vni", "idle", "poller", "proc", "nic", "driver", "ctl"}
 
 const prefix = "github.com/weftnet/weft/internal/interleave"
 
-// edit is a change of one file that makes its code fit for schedules, or wrong. The old text must stand there once.
+// edit is a change of one file that makes its code usable for schedules, or wrong. The old text
+// must occur exactly once.
 type edit struct {
-	file     string // below internal/
+	file     string // path below internal/
 	old, new string
 }
 
-// ground are the places where the code reaches for the kernel or the runtime, to wait or for the time. A timer of a nanosecond is over at
-// once.
+// ground lists the places where the code uses the kernel or the runtime to wait or to get the
+// time. A timer of one nanosecond expires at once.
 var ground = []edit{
 	{"interleave/instrumented.go", "const Instrumented = false", "const Instrumented = true"},
 	{"poller/poller.go", "clock.Time(time.Since(epoch))", "clock.Time(interleave.Now())"},
@@ -66,7 +67,7 @@ var ground = []edit{
 		"\tinterleave.Block(func() bool { return len(p.Woken()) > 0 || ctx.Err() != nil })\n\tselect {\n\tcase <-p.Woken():"},
 }
 
-// closed waits until a channel is closed.
+// closed returns code that waits until a channel is closed.
 func closed(channel string) string {
 	return fmt.Sprintf(`	interleave.Block(func() bool {
 		select {
@@ -79,7 +80,8 @@ func closed(channel string) string {
 `, channel)
 }
 
-// rewrite writes the changed sources into dir, and returns the overlay by which the go command takes them.
+// rewrite writes the changed sources to dir, and returns the overlay with which the go command
+// uses them.
 func rewrite(t *testing.T, dir string) string {
 	t.Helper()
 	text := map[string]string{}
@@ -127,8 +129,8 @@ func rewrite(t *testing.T, dir string) string {
 	return overlay
 }
 
-// hook has a source import the hooked packages. What is imported stands on the line of the package clause, so that lines keep
-// their numbers.
+// hook makes a source import the hooked packages. The imports are on the line of the package
+// clause, so that lines keep their numbers.
 func hook(name, s string) string {
 	if strings.HasPrefix(name, "interleave/") {
 		return s

@@ -14,13 +14,14 @@ import (
 	"github.com/weftnet/weft/internal/interleave"
 )
 
-// scenarios are the packages whose tests have schedules, below internal/, all of them named so.
+// scenarios lists the packages below internal/ whose tests have schedules. The names of these
+// tests match pattern.
 var scenarios = []string{"vni", "proc", "poller", "nic", "driver", "ctl"}
 
 const pattern = "^TestEveryScheduleOf"
 
-// TestEverySchedule rewrites the sources, runs the schedules of each package, and then with each mutation, which one of them
-// must show.
+// TestEverySchedule rewrites the sources and runs the schedules of each package. Then it runs
+// them with each mutation, which a schedule must detect.
 func TestEverySchedule(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the scenarios of the poller wait in Linux's ways")
@@ -70,7 +71,7 @@ func passes(t *testing.T, dir, pkg string) {
 	}
 }
 
-// caught fails the test if no schedule shows the mutation.
+// caught fails the test if no schedule detects the mutation.
 func caught(t *testing.T, dir string, m mutation) {
 	pkg, test, _ := strings.Cut(m.shown, "/")
 	out, err := schedules(t, dir, pkg, pattern+test+"$", m.name)
@@ -84,7 +85,7 @@ func caught(t *testing.T, dir string, m mutation) {
 	t.Logf("%s: %s", m.what, found)
 }
 
-// schedules runs tests of a package's rewritten binary, with a mutation if one is named.
+// schedules runs tests of a package's rewritten binary, with a mutation if one is given.
 func schedules(t *testing.T, dir, pkg, tests, defect string) (string, error) {
 	t.Helper()
 	c := command(t, filepath.Join(dir, pkg+".test"), "-test.run", tests, "-test.v", "-test.failfast")
@@ -94,7 +95,7 @@ func schedules(t *testing.T, dir, pkg, tests, defect string) (string, error) {
 	return string(out), err
 }
 
-// patience bounds what ends soon unless something is broken.
+// patience limits waits for events that happen soon unless something is broken.
 const patience = 5 * time.Minute
 
 func command(t *testing.T, name string, args ...string) *exec.Cmd {

@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/interleave"
 )
 
-// What ships is the source as it stands: it has no hook, and so not one instruction for the sake of these tests.
+// The shipped code is the original source: it has no hook, and so no instruction for these tests.
 func TestNothingThatShipsHasSteps(t *testing.T) {
 	out, err := command(t, "go", "list", "-deps", "../..", "../../sim", "../../cmd/weft").Output()
 	if err != nil {
@@ -22,7 +22,8 @@ func TestNothingThatShipsHasSteps(t *testing.T) {
 	}
 }
 
-// A rewritten source differs from its original only where it should: in what it imports, in the ground and in the mutations.
+// A rewritten source differs from its original only in its imports, in the ground and in the
+// mutations.
 func TestARewrittenSourceKeepsItsLines(t *testing.T) {
 	b, err := os.ReadFile("../vni/command.go")
 	if err != nil {

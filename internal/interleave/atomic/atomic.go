@@ -1,5 +1,6 @@
-// Package atomic is sync/atomic with a step of internal/interleave at each access, as far as the rewritten sources use it.
-// One side runs at a time, so the accesses themselves are plain.
+// Package atomic is sync/atomic with a step of internal/interleave at each access. It has only
+// the functions that the rewritten sources use. Only one side runs at a time, so the accesses
+// themselves are plain.
 package atomic
 
 import "github.com/weftnet/weft/internal/interleave"
@@ -45,7 +46,7 @@ func add[T integer](p *T, delta T) T {
 	return v
 }
 
-// LoadInt32 is that of sync/atomic, as are all others.
+// LoadInt32 has the meaning of the function in sync/atomic. So have all others.
 func LoadInt32(p *int32) int32 { return load(p) }
 
 // LoadUint32 loads a word.
@@ -78,13 +79,13 @@ func (b *Bool) Load() bool { return load(&b.v) }
 // Store stores a value.
 func (b *Bool) Store(v bool) { store(&b.v, v) }
 
-// Swap stores a value and returns the one before.
+// Swap stores a value and returns the old value.
 func (b *Bool) Swap(v bool) bool { return swap(&b.v, v) }
 
 // CompareAndSwap stores v if the value is old.
 func (b *Bool) CompareAndSwap(old, v bool) bool { return compareAndSwap(&b.v, old, v) }
 
-// number has the methods of the types of integers.
+// number has the methods of the integer types.
 type number[T integer] struct{ v T }
 
 // Load loads the value.
@@ -93,7 +94,7 @@ func (n *number[T]) Load() T { return load(&n.v) }
 // Store stores a value.
 func (n *number[T]) Store(v T) { store(&n.v, v) }
 
-// Swap stores a value and returns the one before.
+// Swap stores a value and returns the old value.
 func (n *number[T]) Swap(v T) T { return swap(&n.v, v) }
 
 // CompareAndSwap stores v if the value is old.
@@ -123,5 +124,5 @@ func (p *Pointer[T]) Load() *T { return load(&p.v) }
 // Store stores a value.
 func (p *Pointer[T]) Store(v *T) { store(&p.v, v) }
 
-// Swap stores a value and returns the one before.
+// Swap stores a value and returns the old value.
 func (p *Pointer[T]) Swap(v *T) *T { return swap(&p.v, v) }

@@ -1,4 +1,5 @@
-// Package sync is package sync with a step of internal/interleave at each lock, as far as the rewritten sources use it.
+// Package sync is package sync with a step of internal/interleave at each lock. It has only the
+// types that the rewritten sources use.
 package sync
 
 import (
@@ -7,7 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/interleave"
 )
 
-// Mutex is a lock for which a side waits as for anything else. A side that is unwound takes a lock that is held.
+// Mutex is a lock. A side waits for it in the same way as for any condition. A side that is
+// unwound takes a lock even if it is held.
 type Mutex struct{ held bool }
 
 // Lock waits until the lock is free, and takes it.
@@ -26,21 +28,21 @@ func (m *Mutex) TryLock() bool {
 	return true
 }
 
-// Unlock gives the lock back.
+// Unlock releases the lock.
 func (m *Mutex) Unlock() {
 	interleave.Step()
 	m.held = false
 	interleave.After()
 }
 
-// Pool is that of package sync.
+// Pool is sync.Pool.
 type Pool = sync.Pool
 
-// Once is that of package sync.
+// Once is sync.Once.
 type Once = sync.Once
 
-// WaitGroup is that of package sync.
+// WaitGroup is sync.WaitGroup.
 type WaitGroup = sync.WaitGroup
 
-// OnceValue is that of package sync.
+// OnceValue is sync.OnceValue.
 func OnceValue[T any](f func() T) func() T { return sync.OnceValue(f) }
