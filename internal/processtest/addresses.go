@@ -11,7 +11,8 @@ var addresses = []Case{
 	{"an address is as good as a name, for one life", sendToAddress, receiveFromAddress},
 }
 
-// sendToAddress sends by name and by address in turns: the order is that of the sends.
+// sendToAddress sends by name and by address in turns. The messages must arrive in the order of
+// the sends.
 func sendToAddress(ctx context.Context, p *weft.Process, other weft.Name) error {
 	o, err := p.Port(30)
 	if err != nil {

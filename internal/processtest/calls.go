@@ -38,7 +38,8 @@ func askOnce(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return finish(ctx, p, other)
 }
 
-// answerLengths are those of short replies, and of one that the caller's NIC permits.
+// answerLengths holds the lengths of short replies, and of a reply that needs a permission of the
+// caller's NIC.
 var answerLengths = []int{0, 10, 700, 5000, 50_000}
 
 func answerOnce(ctx context.Context, p *weft.Process, other weft.Name) error {
@@ -69,11 +70,12 @@ func answerOnce(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return finish(ctx, p, other)
 }
 
-// rounds is how many calls are given up at most until the NIC of the called process has heard of one before the reply. A network may lose the
-// news, and bring it late; one such round in a row is rare.
+// rounds is the maximum number of calls that are given up until the NIC of the called process
+// learns of one before the reply. A network may lose or delay this news, but rarely many times in
+// a row.
 const rounds = 50
 
-// giveUp gives calls up, and says so, until a reply has failed.
+// giveUp gives up calls, and tells the other process, until a reply has failed.
 func giveUp(ctx context.Context, p *weft.Process, other weft.Name) error {
 	verdict := make([]byte, 1)
 	for range rounds {
@@ -96,12 +98,12 @@ func giveUp(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return fmt.Errorf("of %d replies to calls that were given up, none has failed", rounds)
 }
 
-// answerLate answers each call when its caller has given up.
+// answerLate answers each call after its caller has given up.
 func answerLate(ctx context.Context, p *weft.Process, other weft.Name) error {
 	for {
 		var late error
 		m, err := p.Recv(ctx, other, weft.AnyTag, make([]byte, 10))
-		if err == nil && m.Tag == askTag { // else the call was given up before it came
+		if err == nil && m.Tag == askTag { // otherwise the call was given up before it arrived
 			if _, err = p.Recv(ctx, other, gaveUpTag, nil); err == nil {
 				late = p.Reply(ctx, m, fill(1, 10))
 			}

@@ -13,10 +13,12 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// A program stands in front of the receiver, and the sender sends to it by each way that there is: of every two messages the filter drops the
-// first. It judges by the bytes, but long ones, of which it sees none, in turns.
+// In these cases, a program stands in front of the receiver, and the sender sends to the receiver
+// in every possible way. The filter drops the first of every two messages. It judges messages by
+// their bytes. It sees no bytes of long messages, so it drops every second one.
 
-// filterSource drops messages that begin with an odd byte. bringSource sends on, to the process that a message names, what else is in that.
+// filterSource drops messages that begin with an odd byte. bringSource forwards the rest of a
+// message to the process that the message names.
 const (
 	filterSource = `PROGRAM filter: VAR long; TRIGGERS 1;
 BEGIN END;
@@ -35,12 +37,13 @@ END;`
 	bringID  program.ID = 902
 )
 
-// guardedWay is a way by which a message goes to a process. Its bytes are even or odd, from the first on.
+// guardedWay is a way to send a message to a process. The first byte of the message is even or
+// odd.
 type guardedWay struct {
 	name   string
 	length int
 	send   func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error
-	tells  bool // the sender hears of the filter
+	tells  bool // the sender is told about the filter
 }
 
 var guardedWays = []guardedWay{
@@ -86,28 +89,29 @@ func sendDelivered(ctx context.Context, p *weft.Process, to weft.Name, tag weft.
 	return p.Peer(to).SendDelivered(ctx, tag, b)
 }
 
-// evenOr is a message of n bytes, the i-th; the filter drops it if by is 1.
+// evenOr returns message i with n bytes. If by is 1, the filter drops the message.
 func evenOr(by byte, i, n int) []byte {
 	b := fill(i, n)
 	b[0] = b[0]&^1 | by
 	return b
 }
 
-// guardedRounds are how often each way is taken: the receiver takes what comes first by receives, and then through an Inbox.
+// guardedRounds is the number of times that each way is used. In the first round the receiver
+// uses receives, and then an Inbox.
 const (
 	guardedRounds = 2
 	many          = 6 // messages of one SendMany
 )
 
-// SendToGuarded sends by each way, to a process that is in ReceiveGuarded.
+// SendToGuarded sends by each way, to a process that runs ReceiveGuarded.
 func SendToGuarded(ctx context.Context, p *weft.Process, other weft.Name) error {
-	var begin [4]byte // the number by which programs know it
+	var begin [4]byte // the number by which programs know the process
 	if _, err := p.Recv(ctx, other, 0, begin[:]); err != nil {
 		return err
 	}
 	for range guardedRounds {
 		for i, w := range guardedWays {
-			for by := byte(1); by < 2; by-- { // dropped, then not
+			for by := byte(1); by < 2; by-- { // dropped first, then passed
 				err := w.send(ctx, p, other, weft.Tag(i), evenOr(by, i, w.length))
 				if by == 1 && w.tells {
 					err = refused("the dropped one", err, weft.ErrFiltered)
@@ -124,7 +128,8 @@ func SendToGuarded(ctx context.Context, p *weft.Process, other weft.Name) error 
 		if _, err := p.Peer(other).SendMany(ctx, 99, run); err != nil {
 			return fmt.Errorf("by SendMany of %d messages: %w", many, err)
 		}
-		if _, err := p.Peer(other).Call(ctx, 100, evenOr(0, 0, 30), nil); err != nil { // one that is dropped ends with its context alone
+		// A dropped call would end only with its context.
+		if _, err := p.Peer(other).Call(ctx, 100, evenOr(0, 0, 30), nil); err != nil {
 			return fmt.Errorf("by Call: %w", err)
 		}
 	}
@@ -144,7 +149,8 @@ func SendToGuarded(ctx context.Context, p *weft.Process, other weft.Name) error 
 	return sendGuardedDatagrams(ctx, p, other, to)
 }
 
-// sendGuardedDatagrams sends two kinds of them, which may be lost, until the other process has had enough.
+// sendGuardedDatagrams sends two kinds of datagrams, which may be lost, until the other process
+// has received enough.
 func sendGuardedDatagrams(ctx context.Context, p *weft.Process, other weft.Name, to weft.Address) error {
 	for n := 0; ; n++ {
 		if err := p.PeerAt(to).SendDatagram(ctx, 1, evenOr(byte(1-n%2), 3, 50+n%2*3000)); err != nil && !errors.Is(err, weft.ErrNoMemory) {
@@ -159,7 +165,8 @@ func sendGuardedDatagrams(ctx context.Context, p *weft.Process, other weft.Name,
 	}
 }
 
-// ReceiveGuarded puts a filter in front of the process, and holds what comes against what the filter lets through.
+// ReceiveGuarded puts a filter in front of the process, and compares the received messages with
+// those that the filter passes.
 func ReceiveGuarded(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if err := loadGuards(ctx, p); err != nil {
 		return err
@@ -207,7 +214,7 @@ func ReceiveGuarded(ctx context.Context, p *weft.Process, other weft.Name) error
 	return p.Send(ctx, other, end)
 }
 
-// loadGuards has the NIC of the process run both programs.
+// loadGuards loads both programs into the NIC of the process.
 func loadGuards(ctx context.Context, p *weft.Process) error {
 	for _, l := range []struct {
 		source  string
@@ -227,7 +234,7 @@ func loadGuards(ctx context.Context, p *weft.Process) error {
 	return nil
 }
 
-// receiveWays takes what passes of one message by each way.
+// receiveWays receives the messages that pass, one of each way.
 func receiveWays(ctx context.Context, p *weft.Process, next func() (*weft.Message, []byte, error)) error {
 	want := func(name string, tag weft.Tag, want []byte) (*weft.Message, error) {
 		m, got, err := next()
@@ -256,14 +263,15 @@ func receiveWays(ctx context.Context, p *weft.Process, next func() (*weft.Messag
 	return p.Reply(ctx, *m)
 }
 
-// judged holds how often the filter was asked against how many messages there were.
+// judged compares the number of the filter's activations with the number of messages.
 func judged(ctx context.Context, p *weft.Process) error {
 	l, err := program.On(p).List(ctx, 0)
 	if err != nil {
 		return err
 	}
 	for _, i := range l {
-		if want := uint64(1 + guardedRounds*(2*len(guardedWays)+many+1) + 2); i.ID == filterID && i.Activations != want { // one is its initialisation
+		// One is its initialisation.
+		if want := uint64(1 + guardedRounds*(2*len(guardedWays)+many+1) + 2); i.ID == filterID && i.Activations != want {
 			return fmt.Errorf("the filter was activated %d times, expected %d", i.Activations, want)
 		}
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/weftnet/weft/program"
 )
 
-// outgoingSource guards the sender. It refuses tags from 1,000 on, and PUTs and datagrams of an odd length. Of what passes it delays two in
-// three by different times, so a message that is not held in its line would overtake the one before.
+// outgoingSource guards the sender. It refuses tags from 1,000 on, and PUTs and datagrams of an
+// odd length. It delays two of three passing messages by different times. So a message that does
+// not wait for the messages before it would overtake them.
 const (
 	outgoingSource = `PROGRAM outgoing: CONST datagram = 1, put = 2; VAR n, heard; TRIGGERS 1, 2;
 BEGIN END;
@@ -27,12 +28,12 @@ END;
 MESSAGE 2: BEGIN heard = heard + 1; DISPLAY heard END;
 END;`
 	outgoingID      program.ID = 903
-	outgoingRefused            = 1000 // the first tag
+	outgoingRefused            = 1000 // the first refused tag
 	outgoingEnd                = 999
 )
 
-// SendGuarded guards the process on its way out, and sends by each way what is refused and what is not, to a process that is in
-// ReceiveFromGuarded.
+// SendGuarded puts a guard on the process's outgoing messages. It sends refused and permitted
+// messages by each way, to a process that runs ReceiveFromGuarded.
 func SendGuarded(ctx context.Context, p *weft.Process, other weft.Name) error {
 	m, err := pdl.Compile("outgoing", []byte(outgoingSource))
 	if err != nil {
@@ -62,7 +63,7 @@ func SendGuarded(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return sendGuardedMemory(ctx, p, other, b)
 }
 
-// sendGuardedRuns sends many messages at once, and calls.
+// sendGuardedRuns sends many messages in one call, and makes calls.
 func sendGuardedRuns(ctx context.Context, p *weft.Process, other weft.Name) error {
 	var run [][]byte
 	for k := range many {
@@ -83,7 +84,8 @@ func sendGuardedRuns(ctx context.Context, p *weft.Process, other weft.Name) erro
 	return err
 }
 
-// sendGuardedMemory sends what is no message to a process: PUTs, datagrams and messages to a program.
+// sendGuardedMemory sends everything that is not a message to a process: PUTs, datagrams and
+// messages to a program.
 func sendGuardedMemory(ctx context.Context, p *weft.Process, other weft.Name, handle []byte) error {
 	var h weft.Handle
 	if err := h.UnmarshalBinary(handle); err != nil {
@@ -111,7 +113,8 @@ func sendGuardedMemory(ctx context.Context, p *weft.Process, other weft.Name, ha
 	return p.Send(ctx, other, outgoingEnd)
 }
 
-// ReceiveFromGuarded holds what comes of a process in SendGuarded against what its guard passes, in its order.
+// ReceiveFromGuarded compares the messages from a process in SendGuarded with those that its
+// guard passes, in their order.
 func ReceiveFromGuarded(ctx context.Context, p *weft.Process, other weft.Name) error {
 	r, err := p.Alloc(8)
 	if err != nil {

@@ -16,10 +16,11 @@ var ports = []Case{
 	{"a port that cannot be had is refused", refusePorts, refusePorts},
 }
 
-// end is the tag of the last message of a case. Both processes send one: neither goes before the other is ready.
+// end is the tag of the last message of a case. Both processes send one, and neither ends before
+// the other is ready.
 const end weft.Tag = 1000
 
-// finish waits until the other process has come as far.
+// finish waits until the other process has also finished.
 func finish(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if err := p.Peer(other).SendDelivered(ctx, end); err != nil {
 		return err
@@ -28,7 +29,7 @@ func finish(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return err
 }
 
-// sender is what a Process and a Port have in common.
+// sender holds the methods that a Process and a Port have in common.
 type sender interface {
 	Send(ctx context.Context, to weft.Name, tag weft.Tag, parts ...[]byte) error
 	Peer(to weft.Name) weft.Peer
@@ -36,7 +37,7 @@ type sender interface {
 	Recv(ctx context.Context, from weft.Name, tag weft.Tag, buf []byte) (weft.Message, error)
 }
 
-// threePorts are a process and two of its ports.
+// threePorts returns a process and two of its ports.
 func threePorts(p *weft.Process) ([]sender, error) {
 	seven, err := p.Port(7)
 	if err != nil {
@@ -47,19 +48,21 @@ func threePorts(p *weft.Process) ([]sender, error) {
 }
 
 const (
-	eachMany = 200 // messages on each port: with all three, more than are searched one by one
+	// Messages on each port. On all three together there are more than a linear search handles.
+	eachMany = 200
 	longOnes = 3
 	longSize = 100_000
 )
 
-// sizeOf is how long message i is.
+// sizeOf returns the length of message i.
 func sizeOf(i int) int { return [...]int{0, 8, 100, 900}[i%4] }
 
-// begun is the tag of the message by which a process says that it has begun to receive on the last port: before, messages that are to be
-// delivered there are refused, since it is a library's.
+// begun is the tag of the message by which a process says that it has begun to receive on the
+// last port. Before that, messages that must be delivered there are refused, because it is a
+// library's port.
 const begun weft.Tag = 999
 
-// begin begins to receive on the last port, and says so.
+// begin begins to receive on the last port, and tells the other process.
 func begin(ctx context.Context, p *weft.Process, last *weft.Port, other weft.Name) error {
 	var op weft.Op
 	if err := last.StartRecv(&op, other, begun, nil); err != nil {
@@ -72,7 +75,7 @@ func begin(ctx context.Context, p *weft.Process, last *weft.Port, other weft.Nam
 	return p.Send(ctx, other, begun)
 }
 
-// sendOnPorts sends messages on three ports in turn, by every way of sending.
+// sendOnPorts sends messages on three ports in turn, in every way.
 func sendOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 	all, err := threePorts(p)
 	if err == nil {
@@ -117,7 +120,8 @@ func sendOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return finish(ctx, p, other)
 }
 
-// receiveOnPorts receives them port by port, the last port first, when all but the long ones have come.
+// receiveOnPorts receives these messages port by port, the last port first, after all but the
+// long ones have arrived.
 func receiveOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 	all, err := threePorts(p)
 	if err == nil {
@@ -150,14 +154,16 @@ func receiveOnPorts(ctx context.Context, p *weft.Process, other weft.Name) error
 	return finish(ctx, p, other)
 }
 
-// sendPast sends on a port, and after that on the process itself, what finds a receive posted.
+// sendPast sends messages on a port, and then on the process itself, when receives for them are
+// posted.
 func sendPast(ctx context.Context, p *weft.Process, other weft.Name) error {
 	o, err := p.Port(9)
 	if err != nil {
 		return err
 	}
 	for i := range 50 {
-		if _, err := p.Recv(ctx, other, 1, nil); err != nil { // its receives are posted
+		// The receives of the other process are posted.
+		if _, err := p.Recv(ctx, other, 1, nil); err != nil {
 			return err
 		}
 		for _, m := range []struct {
@@ -172,7 +178,7 @@ func sendPast(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return finish(ctx, p, other)
 }
 
-// receivePast has receives of any tag posted on a port and on the process, in one order or the other.
+// receivePast posts receives of any tag on a port and on the process, in either order.
 func receivePast(ctx context.Context, p *weft.Process, other weft.Name) error {
 	o, err := p.Port(9)
 	if err != nil {
@@ -211,7 +217,7 @@ func receivePast(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return finish(ctx, p, other)
 }
 
-// askOnPort calls on a port, streams to an Inbox there, and sends datagrams.
+// askOnPort makes calls on a port, streams to an Inbox there, and sends datagrams.
 func askOnPort(ctx context.Context, p *weft.Process, other weft.Name) error {
 	o, err := p.Port(12)
 	if err != nil {
@@ -309,7 +315,7 @@ func answerOnPort(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return finish(ctx, p, other)
 }
 
-// refusePorts asks for ports and tags that cannot be had.
+// refusePorts requests invalid ports and tags.
 func refusePorts(ctx context.Context, p *weft.Process, other weft.Name) error {
 	o, err := p.Port(20)
 	if err != nil {

@@ -18,7 +18,8 @@ var probes = []Case{
 	{"receives that allocate share messages, and none is lost", sendShared, receiveShared},
 }
 
-// probed are the lengths of messages that are probed for: in the frame, in some, and with permission.
+// probed holds lengths of messages for probes: in one frame, in several frames, and with
+// permission.
 var probed = []int{0, 30, 5000, 300_000}
 
 func sendProbed(ctx context.Context, p *weft.Process, other weft.Name) error {
@@ -26,7 +27,7 @@ func sendProbed(ctx context.Context, p *weft.Process, other weft.Name) error {
 		if _, err := p.Recv(ctx, other, 1, nil); err != nil {
 			return err
 		}
-		if err := p.Runtime().Sleep(ctx, time.Millisecond); err != nil { // the probe is there first
+		if err := p.Runtime().Sleep(ctx, time.Millisecond); err != nil { // the probe waits first
 			return err
 		}
 		if err := p.Send(ctx, other, weft.Tag(10+i), fill(i, n)); err != nil {
@@ -103,7 +104,8 @@ func probe(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return finish(ctx, p, other)
 }
 
-// lengthOf is how long message i is: of all kinds that are treated differently on their way.
+// lengthOf returns the length of message i. The lengths cover all kinds of messages that travel
+// differently.
 func lengthOf(i int) int { return [...]int{0, 1, 64, 700, 1400, 5000, 20_000, 150_000}[i%8] }
 
 const anyLengths = 40
@@ -150,7 +152,7 @@ func receiveAnyLength(ctx context.Context, p *weft.Process, other weft.Name) err
 
 const (
 	sharers = 4
-	stop    = 0xff // in place of a message's number
+	stop    = 0xff // in place of a message number
 )
 
 func sendShared(ctx context.Context, p *weft.Process, other weft.Name) error {
@@ -167,7 +169,7 @@ func sendShared(ctx context.Context, p *weft.Process, other weft.Name) error {
 	return finish(ctx, p, other)
 }
 
-// shared is what functions of one process have received between them.
+// shared records the messages that several functions of one process have received.
 type shared struct {
 	mu    sync.Mutex
 	times [sharers * anyLengths]int
@@ -175,7 +177,8 @@ type shared struct {
 	over  atomic.Int32
 }
 
-// receiveShared receives by several functions of the process at once, half of which give up again and again.
+// receiveShared receives with several functions of the process concurrently. Half of them
+// repeatedly give up.
 func receiveShared(ctx context.Context, p *weft.Process, other weft.Name) error {
 	var all shared
 	for k := range sharers {
@@ -206,7 +209,7 @@ func receiveShared(ctx context.Context, p *weft.Process, other weft.Name) error 
 	return finish(ctx, p, other)
 }
 
-// receive receives until it is told to stop.
+// receive receives until it gets the stop message.
 func (all *shared) receive(ctx context.Context, p *weft.Process, other weft.Name, patience time.Duration) error {
 	for {
 		within, cancel := p.Runtime().WithTimeout(ctx, patience)

@@ -1,6 +1,7 @@
-// Package processtest is what every *weft.Process has to do, however it was made: by weft.Open, by weft.Attach, or by package sim. A case
-// is two functions, one for each of two processes that know each other's names, on two NICs. They may block in what belongs to their
-// own process alone, so the same text runs under virtual time.
+// Package processtest holds cases that every *weft.Process must pass, however it was made: by
+// weft.Open, by weft.Attach, or by package sim. A case is two functions, one for each of two
+// processes on two NICs that know each other's names. A function may block only in operations of
+// its own process, so the same code runs in virtual time.
 package processtest
 
 import (
@@ -13,16 +14,17 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// Case is one of the cases.
+// Case is one case.
 type Case struct {
 	Name string
 	A, B Side
 }
 
-// Side is what one of the processes of a case does. The process must not be closed before the other side has ended.
+// Side is the function of one process of a case. The process must not be closed before the other
+// side has ended.
 type Side func(ctx context.Context, p *weft.Process, other weft.Name) error
 
-// On runs one side of a case on a process of its own.
+// On runs one side of a case on its own process.
 func (c Case) On(ctx context.Context, p *weft.Process, other weft.Name, side Side) error {
 	if _, err := p.WaitName(ctx, other); err != nil {
 		return err
@@ -33,10 +35,10 @@ func (c Case) On(ctx context.Context, p *weft.Process, other weft.Name, side Sid
 	return nil
 }
 
-// Cases are all of them.
+// Cases lists all cases.
 var Cases = slices.Concat(ports, probes, watchers, addresses, shares, calls)
 
-// fill makes the message i of n bytes.
+// fill returns message i with n bytes.
 func fill(i, n int) []byte {
 	b := make([]byte, n)
 	for k := range b {
@@ -45,7 +47,7 @@ func fill(i, n int) []byte {
 	return b
 }
 
-// check says what is wrong with message i, of n bytes, that has come with a tag.
+// check compares a received message with message i of n bytes.
 func check(m *weft.Message, got []byte, from weft.Name, tag weft.Tag, i, n int) error {
 	if m.From != from || m.Tag != tag || m.Full != n || !bytes.Equal(got, fill(i, n)) {
 		return fmt.Errorf("%d of %d bytes from %v with tag %d; expected message %d of %d bytes from %v with tag %d, as it was sent", m.Len, m.Full, m.From, m.Tag, i, n, from, tag)
@@ -53,7 +55,7 @@ func check(m *weft.Message, got []byte, from weft.Name, tag weft.Tag, i, n int) 
 	return nil
 }
 
-// refused says that an operation did not fail with what it should have.
+// refused returns an error if an operation did not fail with the expected error.
 func refused(what string, err, want error) error {
 	if errors.Is(err, want) {
 		return nil

@@ -17,7 +17,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(fabrictest.Run(m)) }
 
-// TestEmbeddedProcesses runs the cases on processes of weft.Open. Those of daemons are in internal/daemon.
+// TestEmbeddedProcesses runs the cases on processes of weft.Open. internal/daemon runs them on
+// processes of a daemon.
 func TestEmbeddedProcesses(t *testing.T) {
 	for name, cfg := range map[string]weft.Config{
 		"switch":     {Link: weft.NewSwitch().Link()},
@@ -42,7 +43,8 @@ func TestEmbeddedProcesses(t *testing.T) {
 	}
 }
 
-// A program that guards a process of weft.Open judges each message for it, by whichever way it comes. Those of daemons are in internal/daemon.
+// A program that guards a process of weft.Open judges each message for it, however the message
+// arrives. internal/daemon has the test for processes of a daemon.
 func TestAFilterStandsBeforeAnEmbeddedProcess(t *testing.T) { // PANIC-7
 	for name, cfg := range map[string]weft.Config{
 		"switch":     {Link: weft.NewSwitch().Link()},
@@ -97,7 +99,7 @@ func open(t *testing.T, ctx context.Context, cfg weft.Config) *weft.Process {
 	return p
 }
 
-// both runs a case.
+// both runs both sides of a case.
 func both(t *testing.T, ctx context.Context, c processtest.Case, a, b *weft.Process) {
 	t.Helper()
 	if err := together.Both(ctx,
@@ -108,8 +110,8 @@ func both(t *testing.T, ctx context.Context, c processtest.Case, a, b *weft.Proc
 	}
 }
 
-// TestSimulatedProcesses runs the cases under virtual time, over a network that is as bad as networks are, and over links that lose
-// nothing.
+// TestSimulatedProcesses runs the cases in virtual time, over an unreliable network, and over
+// links that lose nothing.
 func TestSimulatedProcesses(t *testing.T) {
 	for _, c := range processtest.Cases {
 		t.Run(c.Name, func(t *testing.T) {
@@ -118,7 +120,8 @@ func TestSimulatedProcesses(t *testing.T) {
 				if !cfg.Link.Reliable {
 					cfg.Faults = sim.Faults{Loss: 0.03, LossBurst: 3, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.01, Truncate: 0.01, Delay: 0.01, DelayMax: 5 * time.Millisecond}
 				}
-				cfg = simulated.Hooked(cfg, simulated.Hooks{Pool: seed%2 == 1}) // as attached processes do
+				// Like attached processes.
+				cfg = simulated.Hooked(cfg, simulated.Hooks{Pool: seed%2 == 1})
 				f := sim.New(cfg)
 				a, b := weft.Name{App: "a"}, weft.Name{App: "b"}
 				f.Process(0, a.String(), side(c, b, c.A))
@@ -131,7 +134,8 @@ func TestSimulatedProcesses(t *testing.T) {
 	}
 }
 
-// side is one side of a case as a simulated process, which does not end before the other has all its answers.
+// side returns one side of a case as the function of a simulated process. It does not end before
+// the other side has all its answers.
 func side(c processtest.Case, other weft.Name, on processtest.Side) func(*sim.Process) error {
 	return func(p *sim.Process) error {
 		defer p.Runtime().Sleep(context.Background(), 10*time.Second)

@@ -12,7 +12,8 @@ var shares = []Case{
 	{"a share gives others its bytes and its rights, and nothing else", useShares, giveShares},
 }
 
-// shareBytes is the length of the region; the shares are its second quarter, to be read, and its third, to be written.
+// shareBytes is the length of the region. Its second quarter is shared for reading, and its third
+// quarter for writing.
 const shareBytes = 64 << 10
 
 func giveShares(ctx context.Context, p *weft.Process, other weft.Name) error {
@@ -51,7 +52,7 @@ func giveShares(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if err := p.Send(ctx, other, 1, both); err != nil {
 		return err
 	}
-	if _, err := p.Recv(ctx, other, 2, nil); err != nil { // it has written
+	if _, err := p.Recv(ctx, other, 2, nil); err != nil { // the other process has written
 		return err
 	}
 	want := fill(1, shareBytes)
@@ -70,7 +71,7 @@ func giveShares(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if _, err := p.Recv(ctx, other, 2, nil); err != nil {
 		return err
 	}
-	if err := r.Close(); err != nil { // the other share ends with it
+	if err := r.Close(); err != nil { // this also ends the other share
 		return err
 	}
 	if _, err := r.Share(0, 1, weft.ReadOnly); refused("", err, weft.ErrRegion) != nil {
@@ -80,7 +81,7 @@ func giveShares(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if err != nil {
 		return err
 	}
-	if err := read.Close(); err != nil { // whose place may be the new region's
+	if err := read.Close(); err != nil { // the new region may have taken its place
 		return err
 	}
 	h, _ := next.Handle().MarshalBinary()

@@ -14,8 +14,9 @@ import (
 	"github.com/weftnet/weft/internal/workqueue"
 )
 
-// application is what shares each process with the queue or with a worker: it tells all others numbers, on the process itself, and takes
-// whatever comes there, from any process and with any tag.
+// application shares each process with the queue or with a worker. It sends numbers to all other
+// processes, on the process itself, and receives every message there, from any process and with
+// any tag.
 type application struct {
 	p     *weft.Process
 	peers []weft.Name
@@ -34,7 +35,7 @@ func (a *application) start(ctx context.Context) {
 	a.p.Runtime().Go(func() { a.fail(a.send(ctx)) })
 }
 
-// fail notes what is wrong. That the process has ended is not.
+// fail notes an error. The end of the process is no error.
 func (a *application) fail(err error) {
 	if err == nil || errors.Is(err, weft.ErrClosed) || errors.Is(err, weft.ErrNICGone) || errors.Is(err, context.Canceled) {
 		return
@@ -89,7 +90,7 @@ func (a *application) end() (heard int, err error) {
 	return a.heard, a.err
 }
 
-// Workers is how many there are.
+// Workers is the number of workers.
 const Workers = 3
 
 const (
@@ -97,10 +98,10 @@ const (
 	askers = 3
 )
 
-// Worker is the name of a worker.
+// Worker returns the name of a worker.
 func Worker(i int) weft.Name { return weft.Name{App: "worker", Index: uint32(i)} }
 
-// Client is the name of the process that asks.
+// Client is the name of the client.
 var Client = weft.Name{App: "client"}
 
 // work does a job.
@@ -108,7 +109,8 @@ func work(_ weft.Name, job []byte) []byte {
 	return binary.LittleEndian.AppendUint32(bytes.Repeat(job[:min(len(job), 1)], len(job)/2), crc32.ChecksumIEEE(job))
 }
 
-// ServeJobs is the process of a worker, which shares it with an application. It returns when the process ends.
+// ServeJobs runs the process of a worker, together with an application. It returns when the
+// process ends.
 func ServeJobs(ctx context.Context, p *weft.Process) error {
 	a := &application{p: p, peers: []weft.Name{Client}}
 	a.start(ctx)
@@ -122,7 +124,8 @@ func ServeJobs(ctx context.Context, p *weft.Process) error {
 	return err
 }
 
-// AskForJobs is the process of the client: it has all jobs done, by several functions at once, beside the application's messages.
+// AskForJobs runs the process of the client. Several of its functions concurrently ask for all
+// jobs, while the application exchanges its messages.
 func AskForJobs(ctx context.Context, p *weft.Process) (workqueue.Counts, error) {
 	a := &application{p: p}
 	cfg := workqueue.Config{Attempt: 40 * time.Millisecond, Pause: 2 * time.Millisecond, Shun: 50 * time.Millisecond, Answer: workqueue.MaxJob}

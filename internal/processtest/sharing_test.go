@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// The same library and the same application that the simulator runs below, on NICs of weft.Open.
+// The test runs the same library and application as the simulator below, on NICs of weft.Open.
 func TestALibrarySharesEmbeddedProcessesWithAnApplication(t *testing.T) {
 	for name, cfg := range map[string]weft.Config{
 		"bad switch": {Link: weft.NewSwitch().Link(), Faults: &weft.Faults{Loss: 0.05, Duplicate: 0.02, Reorder: 0.05, Corrupt: 0.02}},
@@ -51,7 +51,8 @@ func TestALibrarySharesEmbeddedProcessesWithAnApplication(t *testing.T) {
 	}
 }
 
-// simulate runs the queue beside the application on a bad network, on which hosts are cut off, stall, and start again. It reports what happened.
+// simulate runs the queue and the application on a bad network, in which hosts are cut off,
+// stall, and restart. It returns the counts.
 func simulate(seed uint64) (sim.Counts, workqueue.Counts, error) {
 	cfg := sim.Config{Seed: seed, NICs: processtest.Workers + 1, UnreachableAfter: 60 * time.Millisecond, Replay: fmt.Sprintf("WEFT_SIM_SEED=%d go test ./internal/processtest -run Simulated", seed)}
 	cfg.Faults = sim.Faults{
@@ -59,7 +60,7 @@ func simulate(seed uint64) (sim.Counts, workqueue.Counts, error) {
 		Partitions: sim.Episodes{Every: 200 * time.Millisecond, Lasting: 60 * time.Millisecond}, Clogs: sim.Episodes{Every: 200 * time.Millisecond, Lasting: 20 * time.Millisecond},
 		Stalls: sim.Episodes{Every: 200 * time.Millisecond, Lasting: 20 * time.Millisecond}, Reboots: sim.Episodes{Every: 300 * time.Millisecond, Lasting: 20 * time.Millisecond},
 	}
-	cfg = simulated.Hooked(cfg, simulated.Hooks{Pool: seed%2 == 1}) // as attached processes do
+	cfg = simulated.Hooked(cfg, simulated.Hooks{Pool: seed%2 == 1}) // like attached processes
 	f := sim.New(cfg)
 	ctx := context.Background()
 	var last *sim.Process

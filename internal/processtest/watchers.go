@@ -13,7 +13,7 @@ var watchers = []Case{
 	{"each watcher gets the events of its peers", endAfterUse, watch},
 }
 
-// endAfterUse is a process that is closed when it has been dealt with.
+// endAfterUse is the function of a process that is closed after the other has used it.
 func endAfterUse(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if _, err := p.Recv(ctx, other, 1, nil); err != nil {
 		return err
@@ -33,7 +33,7 @@ func watch(ctx context.Context, p *weft.Process, other weft.Name) error {
 		ends <- err
 		p.Runtime().Wake()
 	})
-	if err := p.Runtime().Sleep(ctx, time.Millisecond); err != nil { // it waits
+	if err := p.Runtime().Sleep(ctx, time.Millisecond); err != nil { // the watcher waits
 		return err
 	}
 	closed.Close()
@@ -43,7 +43,7 @@ func watch(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if err := refused("a watcher that was closed", <-ends, weft.ErrClosed); err != nil {
 		return err
 	}
-	// The other has ended when the send is answered, so the answer may be lost.
+	// The other process has ended when the send is answered, so the answer may be lost.
 	if err := p.Send(ctx, other, 1); err != nil && !errors.Is(err, weft.ErrProcessGone) && !errors.Is(err, weft.ErrUnreachable) {
 		return err
 	}
