@@ -1,14 +1,15 @@
-// Package soak exchanges many messages with a peer that does the same, and checks every one: an operator's burn-in of a
-// fabric, and the work behind `weft soak`.
+// Package soak exchanges many messages with a peer that does the same, and checks every message.
+// It is a burn-in of a fabric for operators, and does the work of `weft soak`.
 //
 //	one                               other
 //	 │ ◄───────── greeting ──────────► │   the terms, which must be the same
-//	 │ ◄──── message 0, 1, 2 … ──────► │   both ways at once; sizes and bytes follow from the seed
-//	 │ ◄────────── verified ─────────► │   all of mine came as they should
+//	 │ ◄──── message 0, 1, 2 … ──────► │   in both directions; sizes and bytes follow from the seed
+//	 │ ◄────────── verified ─────────► │   all messages of the peer arrived intact
 //	 │            … quiet …            │   nothing may come after it
 //
-// Both know from the seed what has to come. Messages are counted by their tags, and they keep their order, so one that
-// is missing, doubled, out of order, too long or altered is found at once.
+// Both sides know from the seed which messages must arrive. Messages are numbered by their tags,
+// and keep their order. So a message that is missing, duplicated, out of order, too long or
+// altered is detected at once.
 package soak
 
 import (
@@ -26,56 +27,60 @@ import (
 	"github.com/weftnet/weft/internal/together"
 )
 
-// Terms are what both sides must agree on.
+// Terms holds the parameters on which both sides must agree.
 type Terms struct {
-	Messages int    `json:"messages"` // each way
-	Longest  int    `json:"longest"`  // bytes
-	Seed     uint64 `json:"seed"`     // of sizes and bytes
+	Messages int    `json:"messages"` // in each direction
+	Longest  int    `json:"longest"`  // maximum length in bytes
+	Seed     uint64 `json:"seed"`     // for sizes and bytes
 }
 
-// Tags of all but the messages that count, which have their number.
+// Tags of all other messages. Numbered messages have their number as the tag.
 const (
 	tagGreeting weft.Tag = 1<<47 + iota
 	tagVerified
 )
 
-// underWay is how many messages are under way each way: as many buffers of the longest size are held.
+// underWay is the number of messages in flight in each direction. Each needs a buffer of the
+// maximum length.
 const underWay = 16
 
-// quiet is how long both sides stay after the end: to see that nothing comes twice, and to acknowledge what the peer may
-// have to send again.
+// quiet is the time for which both sides stay after the end, to detect duplicates, and to
+// acknowledge messages that the peer may have to retransmit.
 const quiet = time.Second
 
-// Report tells how it went.
+// Report holds the results of one side.
 type Report struct {
 	Name          weft.Name `json:"name"`
 	Peer          weft.Name `json:"peer"`
-	Messages      int       `json:"messages"` // each way
+	Messages      int       `json:"messages"` // in each direction
 	BytesSent     int64     `json:"bytes_sent"`
 	BytesReceived int64     `json:"bytes_received"`
-	Seconds       float64   `json:"seconds"`     // from the greeting until all had come
-	Goodput       float64   `json:"bytes_per_s"` // received
-	Segments      uint64    `json:"segments"`    // that this side's NIC has sent meanwhile, to whomever
+	Seconds       float64   `json:"seconds"`     // from the greeting until all messages had arrived
+	Goodput       float64   `json:"bytes_per_s"` // bytes received per second
+	Segments      uint64    `json:"segments"`    // sent by this side's NIC meanwhile, to any NIC
 	Resent        uint64    `json:"segments_sent_again"`
 }
 
-// Progress is what an exchange has done so far. It may be read at any time.
+// Progress counts the messages so far. It may be read at any time.
 type Progress struct {
 	Sent, Received atomic.Int64 // messages
 }
 
 // soak is one exchange.
 type soak struct {
-	p        *weft.Process
-	peer     weft.Name
-	from     weft.Address // of the peer that has sent its greeting: if that ends, no message comes
+	p    *weft.Process
+	peer weft.Name
+	// The address of the peer that has sent its greeting. If that process ends, no more messages
+	// arrive.
+	from     weft.Address
 	terms    Terms
 	progress *Progress
 	report   Report
 }
 
-// Run exchanges messages with the peer, which must be running it too, on the same terms. The error is the first promise
-// that was broken, or why the exchange could not go on. The counters of the NIC are the caller's to add to the report.
+// Run exchanges messages with the peer, which must also call Run, with the same terms. The error
+// is the first broken promise, or the reason why the exchange could not continue. The caller adds
+// the counters of the NIC to the report.
 func Run(ctx context.Context, p *weft.Process, peer weft.Name, t Terms, progress *Progress) (*Report, error) {
 	s := &soak{p: p, peer: peer, terms: t, progress: progress}
 	s.report = Report{Name: p.Name(), Peer: peer, Messages: t.Messages}
@@ -90,14 +95,14 @@ func Run(ctx context.Context, p *weft.Process, peer weft.Name, t Terms, progress
 	if err := together.Both(ctx, s.send, in.receive); err != nil {
 		return nil, fmt.Errorf("soak: %w", err)
 	}
-	// Not before the last message has been sent: it would be out of order.
+	// This must not come before the last message has been sent: it would be out of order.
 	if err := in.conclude(ctx); err != nil {
 		return nil, fmt.Errorf("soak: %w", err)
 	}
 	return &s.report, nil
 }
 
-// greet makes sure that both sides have the same terms.
+// greet checks that both sides have the same terms.
 func (s *soak) greet(ctx context.Context) error {
 	mine, err := json.Marshal(s.terms)
 	if err != nil {
@@ -122,7 +127,8 @@ func (s *soak) greet(ctx context.Context) error {
 	return nil
 }
 
-// plan draws what one side sends: the size and the seed of one message after the other.
+// plan draws the messages of one side: the size and the seed of each message, one after the
+// other.
 type plan struct {
 	rng     *rand.Rand
 	longest int
@@ -136,7 +142,8 @@ func (t Terms) plan(from weft.Name) *plan {
 	return &plan{rand.New(rand.NewPCG(payload.Seed(seed...), t.Seed)), t.Longest}
 }
 
-// next draws one message. Most are small: they are the ones that coalesce and need order; the long ones need permission.
+// next draws one message. Most messages are small: small messages coalesce and must keep their
+// order. Long ones need permission.
 func (p *plan) next() (size int, seed uint64) {
 	bound := p.longest
 	switch n := p.rng.IntN(10); {
@@ -172,7 +179,7 @@ func (s *soak) send(ctx context.Context) error {
 	return ring.Finish(ctx)
 }
 
-// resize makes a buffer of n bytes, of the old one's memory if there is enough.
+// resize returns a buffer of n bytes. It reuses the old buffer if that is large enough.
 func resize(b *[]byte, n int) []byte {
 	if cap(*b) < n {
 		*b = make([]byte, n)
@@ -180,7 +187,7 @@ func resize(b *[]byte, n int) []byte {
 	return (*b)[:n]
 }
 
-// inbox holds receives under way, each with its buffer.
+// inbox holds receives in flight, each with its buffer.
 type inbox struct {
 	*soak
 	ring   *inflight.Ring
@@ -206,7 +213,7 @@ func (in *inbox) next(ctx context.Context) (weft.Message, []byte, error) {
 	return m, buf, nil
 }
 
-// receive takes all messages and checks each.
+// receive receives all messages and checks each one.
 func (in *inbox) receive(ctx context.Context) error {
 	s, begin, plan := in.soak, time.Now(), in.terms.plan(in.peer)
 	for range underWay {
@@ -240,8 +247,8 @@ func (in *inbox) receive(ctx context.Context) error {
 	return nil
 }
 
-// conclude tells the peer that all of its messages came, and hears the same of it. A peer that has said so may end, and
-// then it does not matter that it cannot be told.
+// conclude tells the peer that all its messages arrived, and waits for the same notice from the
+// peer. A peer that has sent this notice may end. If it can then not be told, that is no error.
 func (in *inbox) conclude(ctx context.Context) error {
 	told := make(chan error, 1)
 	go func() { told <- in.p.Peer(in.peer).SendDelivered(ctx, tagVerified) }()

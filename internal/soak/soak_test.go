@@ -40,7 +40,8 @@ func twoOn(t *testing.T, cfg weft.Config) (p [2]*weft.Process) {
 	return p
 }
 
-// within bounds a context, so that a test that waits for ever says where.
+// within limits a context, so that the failure of a test that would wait for ever shows the
+// place.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
@@ -90,7 +91,8 @@ func TestTermsThatDifferAreRefused(t *testing.T) {
 	}
 }
 
-// broken plays the peer of a soak that breaks a promise: it sends what send makes of the right messages.
+// broken runs a soak against a peer that breaks a promise: send gets the right messages and may
+// send others.
 func broken(t *testing.T, send func(p *weft.Process, messages [][]byte) error) error {
 	t.Helper()
 	p := two(t)
@@ -128,7 +130,8 @@ func broken(t *testing.T, send func(p *weft.Process, messages [][]byte) error) e
 }
 
 func TestEveryBrokenPromiseIsFound(t *testing.T) {
-	// each sends messages by their numbers; one that there is not is empty.
+	// each sends messages by their numbers. A number that does not exist stands for an empty
+	// message.
 	each := func(order ...weft.Tag) func(p *weft.Process, m [][]byte) error {
 		return func(p *weft.Process, m [][]byte) error {
 			for _, tag := range order {
