@@ -1,11 +1,11 @@
-// Package demo shows Weft to a newcomer: four NICs in one process, and everything that can go between
-// them, over a network that loses frames. It is the work behind `weft demo`.
+// Package demo shows Weft to a new user: four NICs in one process, and all kinds of operations
+// between them, over a network that loses frames. It does the work of `weft demo`.
 //
 //	demo/0 ── NIC ──┐         ┌── NIC ── demo/2
-//	                ├── UDP ──┤                    of the frames that arrive at each NIC, some are thrown away
+//	                ├── UDP ──┤                    each NIC drops some of the frames that arrive
 //	demo/1 ── NIC ──┘         └── NIC ── demo/3
 //
-// Every byte that is received is compared with what was sent: both follow from a seed.
+// Every received byte is compared with the sent byte: both follow from a seed.
 package demo
 
 import (
@@ -18,27 +18,27 @@ import (
 	"github.com/weftnet/weft"
 )
 
-// hosts is how many NICs there are.
+// hosts is the number of NICs.
 const hosts = 4
 
-// pairs is how many directions there are between them.
+// pairs is the number of directions between them.
 const pairs = hosts * (hosts - 1)
 
-// Options say what to show.
+// Options selects what the demo shows.
 type Options struct {
 	Out      io.Writer
-	Terminal bool          // Out is one: progress is drawn in place, with colours
-	Loss     float64       // share of frames to lose, 0…1
-	Seed     uint64        // of bytes, sizes and losses
-	Messages int           // short messages in each direction, beside one of each size of Sizes
-	Sizes    []int         // bytes of the messages that every pair exchanges all at once
-	Long     int           // bytes of the message that every pair exchanges in the end
+	Terminal bool          // Out is a terminal: progress is drawn in place, in colour
+	Loss     float64       // share of frames to drop, 0…1
+	Seed     uint64        // for bytes, sizes and losses
+	Messages int           // short messages in each direction, in addition to Sizes
+	Sizes    []int         // bytes of the messages that all pairs exchange concurrently
+	Long     int           // bytes of the message that every pair exchanges at the end
 	Region   int           // bytes of each region for PUT and GET
-	Measure  time.Duration // for each figure of the table
-	Within   time.Duration // when to give up
+	Measure  time.Duration // time for each figure of the table
+	Within   time.Duration // time after which the demo gives up
 }
 
-// Default is what `weft demo` shows.
+// Default returns the options of `weft demo`.
 func Default() Options {
 	return Options{
 		Loss:     0.02,
@@ -52,7 +52,7 @@ func Default() Options {
 	}
 }
 
-// demo is one run.
+// demo is one run of the demo.
 type demo struct {
 	Options
 	screen *screen
@@ -60,7 +60,7 @@ type demo struct {
 	forget func() error // removes the fabric key; nil if there is none
 }
 
-// Run shows it all. The error is the first thing that was wrong.
+// Run runs the whole demo. The error is the first failure.
 func Run(ctx context.Context, o Options) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Within, fmt.Errorf("not done after %v", o.Within))
 	defer cancel()
@@ -90,7 +90,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// steps does one thing after the other.
+// steps runs the steps one after the other.
 func (d *demo) steps(ctx context.Context) ([]row, error) {
 	d.screen.heading()
 	for _, s := range []struct {

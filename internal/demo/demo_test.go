@@ -13,7 +13,7 @@ import (
 	"github.com/weftnet/weft/internal/payload"
 )
 
-// small is a demo for tests: of everything a little.
+// small returns options of a small demo for tests.
 func small(out *bytes.Buffer) Options {
 	o := Default()
 	o.Out, o.Messages, o.Sizes, o.Long, o.Region, o.Measure = out, 20, []int{0, 1, 769, 20_000}, 100_000, 3<<10, time.Millisecond
@@ -67,7 +67,8 @@ func TestOnATerminalProgressIsDrawnInPlace(t *testing.T) {
 func TestANetworkThatLosesEverythingIsTold(t *testing.T) {
 	var out bytes.Buffer
 	o := small(&out)
-	o.Loss, o.Within = 1, 8*time.Second // each NIC waits a while for those before it, which know the names
+	// Each NIC waits a while for the earlier ones, which know the names.
+	o.Loss, o.Within = 1, 8*time.Second
 	err := Run(t.Context(), o)
 	if err == nil || !strings.HasPrefix(err.Error(), "not done after 8s: names: from demo/") {
 		t.Errorf("the error is %v", err)
@@ -85,7 +86,8 @@ func TestACancelledDemoEnds(t *testing.T) {
 	}
 }
 
-// wrongly opens a demo's NICs, lets one process do something wrong, and returns what the receiver of a step says.
+// wrongly opens a demo's NICs, makes one process misbehave, and returns the error of a step's
+// receiver.
 func wrongly(t *testing.T, do func(d *demo, from *weft.Process) error) error {
 	t.Helper()
 	o := small(&bytes.Buffer{})
@@ -150,7 +152,8 @@ func TestNumbersAreWrittenForPeople(t *testing.T) {
 	}
 }
 
-// Where the output is no terminal, a step that takes long has a line now and then, and only if it has something new.
+// If the output is not a terminal, a step that takes long has a line from time to time, and only
+// if the line has new content.
 func TestPlainLinesTellOfWhatIsNew(t *testing.T) {
 	if lineEvery < time.Second {
 		t.Errorf("a line each %v; expected at most one a second", lineEvery)

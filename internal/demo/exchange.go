@@ -12,13 +12,15 @@ import (
 	"github.com/weftnet/weft/internal/together"
 )
 
-// tagLong is the tag of the long messages. The others have their number.
+// tagLong is the tag of the long messages. The tag of any other message is its number.
 const tagLong weft.Tag = 1 << 32
 
-// quiet is how long the receivers listen for a message too many. Whatever came twice would have done so long before.
+// quiet is the time for which the receivers wait for surplus messages. A duplicate would have
+// arrived long before.
 const quiet = 50 * time.Millisecond
 
-// sizes draws the lengths of the messages of one direction: one of each size, and short ones, in random order.
+// sizes draws the lengths of the messages in one direction: one of each size, and short ones, in
+// random order.
 func (d *demo) sizes(from, to int) []int {
 	rng := rand.New(rand.NewPCG(d.Seed, uint64(from*hosts+to)))
 	sizes := append([]int(nil), d.Sizes...)
@@ -29,7 +31,7 @@ func (d *demo) sizes(from, to int) []int {
 	return sizes
 }
 
-// messageBytes is how many bytes exchange exchanges.
+// messageBytes returns the number of bytes that exchange transfers.
 func (d *demo) messageBytes() (sum int64) {
 	for i := range pairs {
 		for _, n := range d.sizes(i/(hosts-1), (i/(hosts-1)+1+i%(hosts-1))%hosts) {
@@ -39,12 +41,13 @@ func (d *demo) messageBytes() (sum int64) {
 	return sum
 }
 
-// seed is that of one message.
+// seed returns the seed of one message.
 func (d *demo) seed(from, to int, tag weft.Tag) uint64 {
 	return payload.Seed(d.Seed, uint64(from), uint64(to), uint64(tag))
 }
 
-// exchange sends many messages in all directions at once. Senders wait for nothing but their buffer.
+// exchange sends many messages in all directions concurrently. Senders wait only for their
+// buffers.
 func (d *demo) exchange(ctx context.Context, done *tally) error {
 	return eachPair(ctx, func(ctx context.Context, from, to int) error {
 		sizes := d.sizes(from, to)
@@ -70,7 +73,8 @@ func (d *demo) send(ctx context.Context, from, to int, sizes []int) error {
 	return nil
 }
 
-// receive takes the messages of one direction in the order in which they were sent, and then no more.
+// receive receives the messages of one direction in the order in which they were sent, and checks
+// that no more arrive.
 func (d *demo) receive(ctx context.Context, from, to int, sizes []int, done *tally) error {
 	buf := make([]byte, d.Sizes[len(d.Sizes)-1]+1)
 	for i, n := range sizes {
@@ -100,8 +104,8 @@ func (d *demo) receive(ctx context.Context, from, to int, sizes []int, done *tal
 	return nil
 }
 
-// exchangeLong sends one long message in each direction, in rounds, so that four pairs of buffers suffice: in round r,
-// every NIC sends to the r-th after it.
+// exchangeLong sends one long message in each direction, in rounds, so that four pairs of buffers
+// suffice. In round r, every NIC sends to the r-th NIC after it.
 func (d *demo) exchangeLong(ctx context.Context, done *tally) error {
 	var out, in [hosts][]byte
 	for i := range hosts {

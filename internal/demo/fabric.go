@@ -10,13 +10,13 @@ import (
 	"github.com/weftnet/weft/internal/together"
 )
 
-// name is what the process on a NIC is called.
+// name returns the name of the process on a NIC.
 func name(host int) weft.Name { return weft.Name{App: "demo", Index: uint32(host)} }
 
-// open makes the NICs, each with one process. Each is told the address of the first; of one another they learn by
-// themselves.
+// open makes the NICs, each with one process. Each NIC gets the address of the first, and they
+// learn about each other themselves.
 func (d *demo) open(ctx context.Context) error {
-	key, remove, err := bench.NewFabric() // the user's own key stays as it is
+	key, remove, err := bench.NewFabric() // the user's own key does not change
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (d *demo) close() error {
 	return errors.Join(errs...)
 }
 
-// eachPair calls f for every direction at once.
+// eachPair calls f for every direction concurrently.
 func eachPair(ctx context.Context, f func(ctx context.Context, from, to int) error) error {
 	return together.Run(ctx, pairs, func(ctx context.Context, i int) error {
 		from := i / (hosts - 1)
@@ -69,7 +69,7 @@ func eachPair(ctx context.Context, f func(ctx context.Context, from, to int) err
 	})
 }
 
-// findNames waits until every process knows where all others are.
+// findNames waits until every process knows the addresses of all others.
 func (d *demo) findNames(ctx context.Context, done *tally) error {
 	return eachPair(ctx, func(ctx context.Context, from, to int) error {
 		at, err := d.procs[from].WaitName(ctx, name(to))
@@ -84,10 +84,10 @@ func (d *demo) findNames(ctx context.Context, done *tally) error {
 	})
 }
 
-// frames are counts over all NICs.
+// frames holds counts over all NICs.
 type frames struct {
-	out          uint64 // frames that left
-	first, again uint64 // segments sent, and those of them that were sent again
+	out          uint64 // frames sent
+	first, again uint64 // segments sent, and the retransmitted ones among them
 }
 
 func (d *demo) frames() (f frames) {
@@ -104,5 +104,5 @@ func (f frames) minus(g frames) frames {
 	return frames{f.out - g.out, f.first - g.first, f.again - g.again}
 }
 
-// share is how many of a hundred segments were sent again.
+// share returns the percentage of retransmitted segments.
 func (f frames) share() float64 { return 100 * float64(f.again) / float64(max(f.first, 1)) }

@@ -8,18 +8,18 @@ import (
 	"github.com/weftnet/weft/internal/bench"
 )
 
-// measured are the sizes of messages, in bytes, that the table has.
+// measured lists the sizes of messages in the table, in bytes.
 var measured = []int{64, 4 << 10, 64 << 10, 1 << 20}
 
 // row is one line of the table.
 type row struct {
 	size     int
-	p50, p99 time.Duration // round trip
+	p50, p99 time.Duration // times of a round trip
 	stream   bench.Stream
-	frames   frames // while this row was measured
+	frames   frames // counts while this row was measured
 }
 
-// measure lets the first process measure what it is to the second.
+// measure makes the first process measure messages to the second.
 func (d *demo) measure(ctx context.Context, done *tally) (table []row, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)

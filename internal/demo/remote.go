@@ -12,14 +12,16 @@ import (
 
 // Tags of remote's messages and seeds.
 const (
-	tagHandle   weft.Tag = 1<<33 + iota // the owner's, with the handle of its region
-	tagWritten                          // a call: I have put my share, look at it
-	seedOfOwner                         // of what the owner has in its region
-	seedOfGuest                         // of what others put there
+	tagHandle weft.Tag = 1<<33 + iota // a message of the owner with the handle of its region
+	// A call: the guest has PUT its share, and the owner must check it.
+	tagWritten
+	seedOfOwner // seed of the owner's data in its region
+	seedOfGuest // seed of the guests' data there
 )
 
-// remote has every process open a region in which each of the others has a share: it GETs what the owner put there,
-// PUTs something else in its place, GETs that again, and asks the owner to look.
+// remote makes every process open a region in which each other process has a share. The other
+// process GETs the owner's data, PUTs different data in its place, GETs that again, and asks the
+// owner to check it.
 //
 //	owner                                  guest
 //	  │ fills the region                     │
@@ -50,16 +52,16 @@ func (d *demo) remote(ctx context.Context, done *tally) error {
 	return err
 }
 
-// share is the part of an owner's region that is a guest's.
+// share returns the part of an owner's region that belongs to a guest.
 func (d *demo) share(owner, guest int) (offset, n int) {
 	n = d.Region / (hosts - 1)
 	return (guest - owner + hosts - 1) % hosts * n, n
 }
 
-// remoteBytes is how many bytes PUTs and GETs move.
+// remoteBytes returns the number of bytes that PUTs and GETs transfer.
 func (d *demo) remoteBytes() int64 { return 3 * pairs * int64(d.Region/(hosts-1)) }
 
-// own is the owner's part towards one guest.
+// own does the owner's part for one guest.
 func (d *demo) own(ctx context.Context, owner, guest int, r *weft.Region) error {
 	p := d.procs[owner]
 	offset, n := d.share(owner, guest)
@@ -83,7 +85,7 @@ func (d *demo) own(ctx context.Context, owner, guest int, r *weft.Region) error 
 	return errors.Join(wrong, p.Reply(ctx, m))
 }
 
-// visit is the guest's part.
+// visit does the guest's part.
 func (d *demo) visit(ctx context.Context, owner, guest int, done *tally) error {
 	p := d.procs[guest]
 	b := make([]byte, weft.HandleLen)

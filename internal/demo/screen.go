@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// screen writes for people: to a terminal with a bar that grows in place, elsewhere in plain lines.
+// screen writes for people: on a terminal with a bar that grows in place, elsewhere in plain
+// lines.
 type screen struct {
 	mu       sync.Mutex
 	out      io.Writer
@@ -19,7 +20,7 @@ type screen struct {
 
 func newScreen(out io.Writer, terminal bool) *screen { return &screen{out: out, terminal: terminal} }
 
-// printf writes. That the output takes nothing is no reason to stop.
+// printf writes to the output. It ignores errors of the output.
 func (s *screen) printf(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +39,7 @@ func (s *screen) dim(text string) string  { return s.style("2", text) }
 func (s *screen) good(text string) string { return s.style("1;32", text) }
 func (s *screen) bad(text string) string  { return s.style("1;31", text) }
 
-// tally counts what a step has verified so far.
+// tally counts the bytes and things that a step has verified so far.
 type tally struct{ bytes, things atomic.Int64 }
 
 func (t *tally) add(bytes, things int) {
@@ -46,19 +47,20 @@ func (t *tally) add(bytes, things int) {
 	t.things.Add(int64(things))
 }
 
-// step is one line of the screen while it lasts.
+// step is the line of a step on the screen while the step runs.
 type step struct {
 	tally
 	screen     *screen
 	name, what string
-	total      int64 // bytes or, for a step that moves none, things
+	total      int64 // bytes or, for a step that moves no bytes, things
 	began      time.Time
-	told       int // per cent, by the last line on what is no terminal
+	told       int // percentage in the last plain line
 	stop       chan struct{}
 	stopped    sync.WaitGroup
 }
 
-// How often a bar grows, and how often a plain line tells of a step that takes long.
+// The interval at which a bar grows, and the interval of plain lines about a step that takes
+// long.
 const (
 	barEvery  = 80 * time.Millisecond
 	lineEvery = 2 * time.Second
@@ -86,7 +88,7 @@ func (s *screen) begin(name, what string, total int64) *step {
 	return st
 }
 
-// done is the share of the step that is done, 0…1.
+// done returns the completed share of the step, 0…1.
 func (st *step) done() float64 {
 	n := st.bytes.Load()
 	if n == 0 {
@@ -95,7 +97,7 @@ func (st *step) done() float64 {
 	return min(float64(n)/float64(max(st.total, 1)), 1)
 }
 
-// Widths of the columns of a step's line: they fit 80.
+// Widths of the columns of a step's line. A line fits 80 columns.
 const (
 	nameWidth  = 11
 	whatWidth  = 35
@@ -104,16 +106,16 @@ const (
 	barWidth   = 20
 )
 
-// heading names the columns that end fills.
+// heading prints the names of the columns that end fills.
 func (s *screen) heading() {
 	s.printf("%s\n", s.dim(fmt.Sprintf("      %-*s %-*s %*s %*s %8s", nameWidth, "", whatWidth, "", countWidth, "checks", bytesWidth, "bytes", "time")))
 }
 
-// draw tells how far the step is.
+// draw shows the progress of the step.
 func (st *step) draw() {
 	s := st.screen
 	if !s.terminal {
-		if p := int(100 * st.done()); p != st.told { // a line says something new
+		if p := int(100 * st.done()); p != st.told { // only a new percentage gets a line
 			s.printf("  ..  %-*s %3d %% done\n", nameWidth, st.name, p)
 			st.told = p
 		}
@@ -124,7 +126,7 @@ func (st *step) draw() {
 	s.printf("\r\x1b[K  %s  %-*s %-*s %s", s.style("36", "··"), nameWidth, st.name, whatWidth, st.what, bar)
 }
 
-// end replaces the progress by the outcome.
+// end replaces the progress by the result.
 func (st *step) end(err error) {
 	close(st.stop)
 	st.stopped.Wait()
@@ -144,7 +146,7 @@ func (st *step) end(err error) {
 		countWidth, count(uint64(st.things.Load())), bytesWidth, moved, time.Since(st.began).Seconds())
 }
 
-// count writes a number with its thousands apart: 12,345.
+// count returns a number with thousands separators: 12,345.
 func count(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -153,7 +155,7 @@ func count(n uint64) string {
 	return s
 }
 
-// size writes a length in the unit that fits: 64 B, 4 KiB, 16 MiB.
+// size returns a length in a suitable unit: 64 B, 4 KiB, 16 MiB.
 func size(n int) string {
 	switch {
 	case n < 1<<10:
