@@ -44,11 +44,12 @@ func Default() Options {
 		Loss:     0.02,
 		Seed:     1,
 		Messages: 500,
-		Sizes:    []int{0, 1, 63, 64, 65, 767, 768, 769, 1400, 4 << 10, 16 << 10, 16<<10 + 1, 64 << 10, 256 << 10, 1 << 20},
-		Long:     16 << 20,
-		Region:   3 << 20,
-		Measure:  400 * time.Millisecond,
-		Within:   55 * time.Second,
+		Sizes: []int{0, 1, 63, 64, 65, 767, 768, 769, 1400, 4 << 10, 16 << 10, 16<<10 + 1, 64 << 10, 256 << 10,
+			1 << 20},
+		Long:    16 << 20,
+		Region:  3 << 20,
+		Measure: 400 * time.Millisecond,
+		Within:  55 * time.Second,
 	}
 }
 
@@ -85,8 +86,10 @@ func Run(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("closing NICs: %w", err)
 	}
 	d.screen.table(table)
-	d.screen.printf("  %s frames carried %s segments; %s were retransmitted (%.1f %%).\n", count(frames.out), count(frames.first), count(frames.again), frames.share())
-	d.screen.printf("  %s after %.1f s: all came once and in order, and every byte is right.\n", d.screen.good("All is well"), time.Since(began).Seconds())
+	d.screen.printf("  %s frames carried %s segments; %s were retransmitted (%.1f %%).\n", count(frames.out),
+		count(frames.first), count(frames.again), frames.share())
+	d.screen.printf("  %s after %.1f s: all came once and in order, and every byte is right.\n",
+		d.screen.good("All is well"), time.Since(began).Seconds())
 	return nil
 }
 
@@ -99,7 +102,8 @@ func (d *demo) steps(ctx context.Context) ([]row, error) {
 		do         func(ctx context.Context, done *tally) error
 	}{
 		{"names", "each finds the others by name", pairs, d.findNames},
-		{"messages", fmt.Sprintf("%s to %s, all %d directions", size(0), size(d.Sizes[len(d.Sizes)-1]), pairs), d.messageBytes(), d.exchange},
+		{"messages", fmt.Sprintf("%s to %s, all %d directions", size(0), size(d.Sizes[len(d.Sizes)-1]), pairs),
+			d.messageBytes(), d.exchange},
 		{"long ones", fmt.Sprintf("%s in every direction", size(d.Long)), pairs * int64(d.Long), d.exchangeLong},
 		{"PUT and GET", "into and out of others' memory", d.remoteBytes(), d.remote},
 	} {

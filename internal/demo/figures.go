@@ -49,8 +49,10 @@ func (d *demo) measure(ctx context.Context, done *tally) (table []row, err error
 
 // table prints the figures.
 func (s *screen) table(rows []row) {
-	s.printf("\n  %s\n", s.dim(fmt.Sprintf("%8s   %21s   %27s", "", "──── round trip ─────", "──── one way, streamed ────")))
-	s.printf("  %s\n", s.bold(fmt.Sprintf("%8s   %10s %10s   %14s %12s   %10s", "message", "median", "99 %", "messages/s", "bandwidth", "retransmit")))
+	s.printf("\n  %s\n",
+		s.dim(fmt.Sprintf("%8s   %21s   %27s", "", "──── round trip ─────", "──── one way, streamed ────")))
+	s.printf("  %s\n", s.bold(fmt.Sprintf("%8s   %10s %10s   %14s %12s   %10s", "message", "median", "99 %",
+		"messages/s", "bandwidth", "retransmit")))
 	for _, r := range rows {
 		s.printf("  %8s   %10s %10s   %14s %12s   %8.1f %%\n", size(r.size), micros(r.p50), micros(r.p99),
 			count(uint64(r.stream.MessagesPerSecond())), rate(r.stream.BytesPerSecond()), r.frames.share())

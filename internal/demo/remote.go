@@ -123,7 +123,8 @@ func (d *demo) visit(ctx context.Context, owner, guest int, done *tally) error {
 }
 
 // putPieces writes n bytes in pieces, each twice as long as the one before.
-func (d *demo) putPieces(ctx context.Context, p *weft.Process, h weft.Handle, offset, n int, seed uint64, done *tally) error {
+func (d *demo) putPieces(ctx context.Context, p *weft.Process, h weft.Handle, offset, n int, seed uint64,
+	done *tally) error {
 	b := make([]byte, n)
 	payload.Fill(b, seed)
 	for at, piece := 0, 1; at < n; at, piece = at+piece, 2*piece {

@@ -108,7 +108,8 @@ const (
 
 // heading prints the names of the columns that end fills.
 func (s *screen) heading() {
-	s.printf("%s\n", s.dim(fmt.Sprintf("      %-*s %-*s %*s %*s %8s", nameWidth, "", whatWidth, "", countWidth, "checks", bytesWidth, "bytes", "time")))
+	s.printf("%s\n", s.dim(fmt.Sprintf("      %-*s %-*s %*s %*s %8s", nameWidth, "", whatWidth, "", countWidth,
+		"checks", bytesWidth, "bytes", "time")))
 }
 
 // draw shows the progress of the step.

@@ -109,7 +109,8 @@ func (c *caller) descriptors() {
 		fds[i] = int(null.Fd())
 	}
 	for range 20 {
-		if unix.Sendmsg(c.fd, []byte(`{"version":1,"op":"nodes"}`), unix.UnixRights(fds...), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) != nil {
+		if unix.Sendmsg(c.fd, []byte(`{"version":1,"op":"nodes"}`), unix.UnixRights(fds...), nil,
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL) != nil {
 			return
 		}
 		c.t.Acts++

@@ -56,7 +56,8 @@ func (f *foothold) floodSends(long bool) {
 		if f.rng.IntN(4) == 0 {
 			to = f.name
 		}
-		c := vni.SendContext{Receiver: to, Tag: f.rng.Uint64(), Flags: vni.WantNotify, Token: 1<<16 | uint32(i), PoolIndex: vni.NoPool, Size: 1, Len: uint64(n)}
+		c := vni.SendContext{Receiver: to, Tag: f.rng.Uint64(), Flags: vni.WantNotify, Token: 1<<16 | uint32(i),
+			PoolIndex: vni.NoPool, Size: 1, Len: uint64(n)}
 		if long {
 			c.PoolIndex, c.Size = 0, uint32((n+4095)/4096)
 		}
@@ -81,7 +82,8 @@ func (f *foothold) floodJoins() {
 		if err != nil {
 			panic(err)
 		}
-		f.half.SetSend(i, &vni.SendContext{Receiver: group, Flags: vni.WantNotify, Token: 1<<16 | uint32(i), PoolIndex: 0, Size: 2, Len: 2 * vni.RosterBytes})
+		f.half.SetSend(i, &vni.SendContext{Receiver: group, Flags: vni.WantNotify, Token: 1<<16 | uint32(i),
+			PoolIndex: 0, Size: 2, Len: 2 * vni.RosterBytes})
 		if !f.half.Post(vni.Command{Code: vni.CodeJoinGroup, Context: uint16(i), Size: 2}) {
 			f.half.GiveBack(false, i)
 			break
@@ -141,7 +143,8 @@ func tables(ctx context.Context, f *foothold) {
 			if !ok {
 				break
 			}
-			f.half.SetSend(i, &vni.SendContext{Receiver: f.name, Tag: uint64(n), Flags: vni.WantNotify, Token: 1<<16 | uint32(i), PoolIndex: vni.NoPool, Size: 1})
+			f.half.SetSend(i, &vni.SendContext{Receiver: f.name, Tag: uint64(n), Flags: vni.WantNotify,
+				Token: 1<<16 | uint32(i), PoolIndex: vni.NoPool, Size: 1})
 			if !f.half.Post(vni.Command{Code: vni.CodeSendShort, Context: uint16(i)}) {
 				f.half.GiveBack(false, i)
 				break
@@ -164,7 +167,8 @@ func (f *foothold) searches() {
 		if !ok {
 			break
 		}
-		f.half.SetReceive(i, &vni.ReceiveContext{Tag: 1<<63 | f.rng.Uint64(), Flags: vni.WantNotify, PoolIndex: 0, Size: 1, Len: 8})
+		f.half.SetReceive(i,
+			&vni.ReceiveContext{Tag: 1<<63 | f.rng.Uint64(), Flags: vni.WantNotify, PoolIndex: 0, Size: 1, Len: 8})
 		if !f.half.Post(vni.Command{Code: vni.CodeReceive, Context: uint16(i)}) {
 			f.half.GiveBack(true, i)
 			break

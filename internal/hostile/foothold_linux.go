@@ -162,7 +162,8 @@ func mapAll(fd, prot int) ([]byte, error) {
 
 // alloc allocates a region.
 func (f *foothold) alloc(n int) error {
-	if err := request(f.conn, map[string]any{"version": 1, "op": "alloc", "alloc": map[string]any{"bytes": n}}); err != nil {
+	if err := request(f.conn,
+		map[string]any{"version": 1, "op": "alloc", "alloc": map[string]any{"bytes": n}}); err != nil {
 		return err
 	}
 	r, fds, err := answer(f.conn)
@@ -186,7 +187,8 @@ func (f *foothold) free() error {
 	last := f.regions[len(f.regions)-1]
 	f.regions = f.regions[:len(f.regions)-1]
 	_ = unix.Munmap(last.mem)
-	if err := request(f.conn, map[string]any{"version": 1, "op": "free", "free": map[string]any{"region": last.id}}); err != nil {
+	if err := request(f.conn,
+		map[string]any{"version": 1, "op": "free", "free": map[string]any{"region": last.id}}); err != nil {
 		return err
 	}
 	_, fds, err := answer(f.conn)

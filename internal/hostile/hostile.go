@@ -40,7 +40,8 @@ var kinds = []kind{
 	{"stop", "ordinary traffic, stopped and killed at any instruction by another process"},
 	{"control", "the daemon's socket: garbage, floods of requests, answers not read, connections held"},
 	{"flood", "sends to all processes, receives nothing, allocates, joins and rings without end"},
-	{"rings", "rings and runs of messages: what it has read of them, their lengths and their memory changed while they are used, cancelled while full"},
+	{"rings",
+		"rings and runs of messages: what it has read of them, their lengths and their memory changed while they are used, cancelled while full"},
 	{"tables", "fills its receive table and has it searched in vain"},
 }
 

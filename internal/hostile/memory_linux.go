@@ -17,7 +17,8 @@ func memory(ctx context.Context, f *foothold) {
 	f.never("a longer VNI", f.truncate(fdRW, 1<<30))
 	f.never("a shorter NIC half", f.truncate(fdRO, 0))
 	f.never("a longer NIC half", f.truncate(fdRO, 1<<30))
-	f.never("a hole in the NIC half", unix.Fallocate(f.fds[fdRO], unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 4096))
+	f.never("a hole in the NIC half",
+		unix.Fallocate(f.fds[fdRO], unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 4096))
 	_, err := unix.Pwrite(f.fds[fdRO], []byte{1}, 0)
 	f.never("a write into the NIC half", err)
 	_, err = mapAll(f.fds[fdRO], unix.PROT_READ|unix.PROT_WRITE)

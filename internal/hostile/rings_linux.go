@@ -60,7 +60,8 @@ func (f *foothold) postRing() {
 		return
 	}
 	r := f.rng
-	c := vni.ReceiveContext{Flags: vni.WantNotify | vni.AnyTag, PoolIndex: int32(r.IntN(max(f.seg.Geometry().PoolPages-ringPages, 1))), Size: ringPages,
+	c := vni.ReceiveContext{Flags: vni.WantNotify | vni.AnyTag,
+		PoolIndex: int32(r.IntN(max(f.seg.Geometry().PoolPages-ringPages, 1))), Size: ringPages,
 		Len: ringPages * limits.PageBytes, Most: r.Uint64N(1000)}
 	if r.IntN(16) == 0 {
 		c.Len, c.Most = r.Uint64()>>r.IntN(64), r.Uint64()>>r.IntN(64)
@@ -86,7 +87,8 @@ func (f *foothold) sendRun() {
 		binary.LittleEndian.PutUint16(mem[2*k:], uint16(n))
 		sum += n
 	}
-	c := vni.SendContext{Receiver: f.name, Tag: r.Uint64N(4), Flags: vni.WantNotify, Token: 1<<16 | uint32(i), PoolIndex: int32(page), Size: 1, Len: uint64(2*count + sum)}
+	c := vni.SendContext{Receiver: f.name, Tag: r.Uint64N(4), Flags: vni.WantNotify, Token: 1<<16 | uint32(i),
+		PoolIndex: int32(page), Size: 1, Len: uint64(2*count + sum)}
 	if r.IntN(4) == 0 {
 		c.Receiver = f.someone()
 	}

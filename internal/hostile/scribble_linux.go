@@ -42,12 +42,16 @@ func (f *foothold) misbehave(n int) {
 	case 1:
 		f.scribble(0, len(f.rw))
 	case 2:
-		f.half.Post(vni.Command{Code: vni.Code(r.IntN(256)), Context: uint16(r.IntN(70)), Group: r.Uint32(), Size: uint32(r.IntN(3))})
+		f.half.Post(vni.Command{Code: vni.Code(r.IntN(256)), Context: uint16(r.IntN(70)), Group: r.Uint32(),
+			Size: uint32(r.IntN(3))})
 	case 3:
 		if i, ok := f.half.TakeReceive(); ok {
-			f.half.SetDescriptors(true, i, []vni.Descriptor{{Region: uint32(r.IntN(3)), Flag: vni.DescriptorValid, Offset: uint64(r.IntN(1 << 21)), Len: uint64(r.IntN(1 << 21))}})
-			f.half.SetReceive(i, &vni.ReceiveContext{Tag: r.Uint64N(4), Flags: vni.WantNotify, PoolIndex: int32(r.IntN(300) - 40), Size: r.Uint32() >> r.IntN(32), Len: r.Uint64() >> r.IntN(64)})
-			f.half.Post(vni.Command{Code: [4]vni.Code{vni.CodeReceive, vni.CodeReceiveRing, vni.CodeReceiveDatagram, vni.CodeProbe}[r.IntN(4)], Context: uint16(i)})
+			f.half.SetDescriptors(true, i, []vni.Descriptor{{Region: uint32(r.IntN(3)), Flag: vni.DescriptorValid,
+				Offset: uint64(r.IntN(1 << 21)), Len: uint64(r.IntN(1 << 21))}})
+			f.half.SetReceive(i, &vni.ReceiveContext{Tag: r.Uint64N(4), Flags: vni.WantNotify,
+				PoolIndex: int32(r.IntN(300) - 40), Size: r.Uint32() >> r.IntN(32), Len: r.Uint64() >> r.IntN(64)})
+			f.half.Post(vni.Command{Code: [4]vni.Code{vni.CodeReceive, vni.CodeReceiveRing, vni.CodeReceiveDatagram,
+				vni.CodeProbe}[r.IntN(4)], Context: uint16(i)})
 		}
 	default:
 		f.send(f.code(), r.IntN(1<<20))
@@ -56,8 +60,10 @@ func (f *foothold) misbehave(n int) {
 
 // code returns the code of a command on a send context.
 func (f *foothold) code() vni.Code {
-	all := []vni.Code{vni.CodeSend, vni.CodeSend, vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet, vni.CodeResolve, vni.CodeMulticast,
-		vni.CodeMulticastShort, vni.CodeJoinGroup, vni.CodeBarrier, vni.CodeBroadcast, vni.CodeReduce, vni.CodeLeave, vni.CodeSendRun, vni.CodeSendDatagram}
+	all := []vni.Code{vni.CodeSend, vni.CodeSend, vni.CodeSend, vni.CodeSendShort, vni.CodePut, vni.CodeGet,
+		vni.CodeResolve, vni.CodeMulticast,
+		vni.CodeMulticastShort, vni.CodeJoinGroup, vni.CodeBarrier, vni.CodeBroadcast, vni.CodeReduce,
+		vni.CodeLeave, vni.CodeSendRun, vni.CodeSendDatagram}
 	return all[f.rng.IntN(len(all))]
 }
 
@@ -69,22 +75,26 @@ func (f *foothold) send(code vni.Code, n int) bool {
 	if !ok {
 		return false
 	}
-	c := vni.SendContext{Receiver: f.someone(), Tag: r.Uint64N(4), Flags: uint32(r.IntN(16)) | vni.WantNotify, Token: 1<<16 | uint32(i), PoolIndex: vni.NoPool, Size: 1, Len: uint64(n)}
+	c := vni.SendContext{Receiver: f.someone(), Tag: r.Uint64N(4), Flags: uint32(r.IntN(16)) | vni.WantNotify,
+		Token: 1<<16 | uint32(i), PoolIndex: vni.NoPool, Size: 1, Len: uint64(n)}
 	switch {
 	case code == vni.CodeSendShort || code == vni.CodeMulticastShort:
 		c.Len = uint64(r.IntN(768))
 	case len(f.regions) > 0:
 		c.Len = min(c.Len, uint64(len(f.regions[0].mem)))
-		f.half.SetDescriptors(false, i, []vni.Descriptor{{Region: f.regions[0].id, Flag: vni.DescriptorValid, Len: c.Len}})
+		f.half.SetDescriptors(false, i,
+			[]vni.Descriptor{{Region: f.regions[0].id, Flag: vni.DescriptorValid, Len: c.Len}})
 	default:
 		c.PoolIndex, c.Size = 0, uint32((n+4095)/4096)
 	}
 	if code == vni.CodePut || code == vni.CodeGet {
 		id := f.half.Identity()
-		c.Remote = vni.Remote{NIC: id.NIC, Slot: uint16(r.IntN(6)), Gen: id.Gen + uint32(r.IntN(3)) - 1, Region: uint32(r.IntN(3)), Key: r.Uint64()}
+		c.Remote = vni.Remote{NIC: id.NIC, Slot: uint16(r.IntN(6)), Gen: id.Gen + uint32(r.IntN(3)) - 1,
+			Region: uint32(r.IntN(3)), Key: r.Uint64()}
 	}
 	f.half.SetSend(i, &c)
-	return f.half.Post(vni.Command{Code: code, Context: uint16(i), Group: uint32(r.IntN(3)), Size: uint32(1 + r.IntN(3))})
+	return f.half.Post(vni.Command{Code: code, Context: uint16(i), Group: uint32(r.IntN(3)),
+		Size: uint32(1 + r.IntN(3))})
 }
 
 // change alters data that the NIC may be reading: payloads, contexts and descriptors, and

@@ -218,7 +218,8 @@ func (r *Run) pick() *side {
 // deadline.
 func (r *Run) sleeper() (first *side) {
 	for _, s := range r.sides {
-		if !s.over && s.ready != nil && s.deadline < never && !s.able() && (first == nil || s.deadline < first.deadline) {
+		if !s.over && s.ready != nil && s.deadline < never && !s.able() &&
+			(first == nil || s.deadline < first.deadline) {
 			first = s
 		}
 	}
@@ -279,7 +280,8 @@ func (r *Run) note() {
 		f, more := frames.Next()
 		name := f.Function[strings.LastIndex(f.Function, "/")+1:]
 		if !strings.Contains(f.Function, "internal/interleave") || !more {
-			r.trace = append(r.trace, fmt.Sprintf("  %-10s %s, %s:%d", current.name, name, f.File[strings.LastIndex(f.File, "/")+1:], f.Line))
+			r.trace = append(r.trace, fmt.Sprintf("  %-10s %s, %s:%d", current.name, name,
+				f.File[strings.LastIndex(f.File, "/")+1:], f.Line))
 			return
 		}
 	}

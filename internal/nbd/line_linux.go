@@ -98,7 +98,8 @@ func (l *line) writeAll(bufs [][]byte) error {
 		return err
 	}
 	for len(bufs) > 0 {
-		n, err := l.try("write", unix.POLLOUT, &l.writes, func() (int, error) { return unix.Writev(l.fd, bufs[:min(len(bufs), mostBuffers)]) })
+		n, err := l.try("write", unix.POLLOUT, &l.writes,
+			func() (int, error) { return unix.Writev(l.fd, bufs[:min(len(bufs), mostBuffers)]) })
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,8 @@ func (n *conn) negotiate() error {
 	}
 	flags := be.Uint32(b[:])
 	if flags&^(flagFixedNewstyle|flagNoZeroes) != 0 || flags&flagFixedNewstyle == 0 {
-		return fmt.Errorf("%w: its flags are %#x; expected %#x or %#x", errProtocol, flags, flagFixedNewstyle, flagFixedNewstyle|flagNoZeroes)
+		return fmt.Errorf("%w: its flags are %#x; expected %#x or %#x", errProtocol, flags, flagFixedNewstyle,
+			flagFixedNewstyle|flagNoZeroes)
 	}
 	n.noZeroes = flags&flagNoZeroes != 0
 	for {
@@ -69,7 +70,8 @@ func (n *conn) option() (option, []byte, error) {
 			return 0, nil, err
 		}
 		if m := be.Uint64(b[:]); m != magicOption {
-			return 0, nil, fmt.Errorf("%w: an option begins with %#x, expected %#x", errProtocol, m, uint64(magicOption))
+			return 0, nil, fmt.Errorf("%w: an option begins with %#x, expected %#x", errProtocol, m,
+				uint64(magicOption))
 		}
 		o, length := option(be.Uint32(b[8:])), be.Uint32(b[12:])
 		switch {
@@ -83,7 +85,8 @@ func (n *conn) option() (option, []byte, error) {
 		if _, err := io.CopyN(io.Discard, n.r, int64(length)); err != nil {
 			return 0, nil, err
 		}
-		if err := n.reply(o, repErrTooBig, fmt.Appendf(nil, "%d bytes; at most %d are looked at", length, maxOption)); err != nil {
+		if err := n.reply(o, repErrTooBig,
+			fmt.Appendf(nil, "%d bytes; at most %d are looked at", length, maxOption)); err != nil {
 			return 0, nil, err
 		}
 	}
@@ -169,13 +172,15 @@ func (n *conn) inform(o option, f *fields) (bool, error) {
 		return false, n.reply(o, repErrInvalid, []byte("the data is not a name and a list of numbers"))
 	}
 	if name != n.s.cfg.Export {
-		return false, n.reply(o, repErrUnknown, fmt.Appendf(nil, "there is no export %.80q; there is %q", name, n.s.cfg.Export))
+		return false, n.reply(o, repErrUnknown,
+			fmt.Appendf(nil, "there is no export %.80q; there is %q", name, n.s.cfg.Export))
 	}
 	if o == optGo && !n.s.use(n) {
 		return false, errors.Join(n.reply(o, repErrPolicy, []byte(errNoRoom.Error())), errNoRoom)
 	}
 	be := binary.BigEndian
-	infos := [][]byte{be.AppendUint16(be.AppendUint64(be.AppendUint16(nil, infoExport), uint64(n.s.cfg.Device.Size())), n.abilities())}
+	infos := [][]byte{be.AppendUint16(be.AppendUint64(be.AppendUint16(nil, infoExport),
+		uint64(n.s.cfg.Device.Size())), n.abilities())}
 	if asked[infoName] {
 		infos = append(infos, append(be.AppendUint16(nil, infoName), n.s.cfg.Export...))
 	}
@@ -183,7 +188,8 @@ func (n *conn) inform(o option, f *fields) (bool, error) {
 		infos = append(infos, append(be.AppendUint16(nil, infoDescription), n.s.cfg.Description...))
 	}
 	if asked[infoBlockSize] {
-		infos = append(infos, be.AppendUint32(be.AppendUint32(be.AppendUint32(be.AppendUint16(nil, infoBlockSize), 1), uint32(n.s.cfg.Block)), maxRequest))
+		infos = append(infos, be.AppendUint32(be.AppendUint32(be.AppendUint32(be.AppendUint16(nil, infoBlockSize), 1),
+			uint32(n.s.cfg.Block)), maxRequest))
 	}
 	for _, i := range infos {
 		if err := n.reply(o, repInfo, i); err != nil {
@@ -215,14 +221,16 @@ func (n *conn) contexts(o option, f *fields) error {
 	case !n.structured:
 		return n.reply(o, repErrInvalid, []byte("expected STRUCTURED_REPLY before"))
 	case name != n.s.cfg.Export:
-		return n.reply(o, repErrUnknown, fmt.Appendf(nil, "there is no export %.80q; there is %q", name, n.s.cfg.Export))
+		return n.reply(o, repErrUnknown,
+			fmt.Appendf(nil, "there is no export %.80q; there is %q", name, n.s.cfg.Export))
 	}
 	id := uint32(0)
 	if o == optSetMetaContext {
 		id, n.status = allocationID, found
 	}
 	if found {
-		if err := n.reply(o, repMetaContext, append(binary.BigEndian.AppendUint32(nil, id), allocation...)); err != nil {
+		if err := n.reply(o, repMetaContext,
+			append(binary.BigEndian.AppendUint32(nil, id), allocation...)); err != nil {
 			return err
 		}
 	}

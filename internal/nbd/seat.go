@@ -102,5 +102,6 @@ type counts struct{ accepted, gaveWay, full, failed, tlsRequired, tlsFailed atom
 // Counts returns the counts.
 func (s *Server) Counts() Counts {
 	c := &s.counts
-	return Counts{c.accepted.Load(), c.gaveWay.Load(), c.full.Load(), c.failed.Load(), c.tlsRequired.Load(), c.tlsFailed.Load()}
+	return Counts{c.accepted.Load(), c.gaveWay.Load(), c.full.Load(), c.failed.Load(), c.tlsRequired.Load(),
+		c.tlsFailed.Load()}
 }

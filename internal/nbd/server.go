@@ -49,7 +49,8 @@ type ManyReader interface {
 	// ended, ReadEach calls next again. It returns when next has none and all ranges have ended.
 	// It calls ended for each range at its end, with the range's number in the order of next. If
 	// some ranges have ended, it calls pause before it waits for others.
-	ReadEach(ctx context.Context, next func() (b []byte, offset int64, ok bool), ended func(i int, err error), pause func())
+	ReadEach(ctx context.Context, next func() (b []byte, offset int64, ok bool), ended func(i int, err error),
+		pause func())
 }
 
 // Config configures a Server.
@@ -117,7 +118,8 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("nbd: a device of %d bytes; expected more than 0", n)
 	}
 	if len(cfg.Export) > maxName {
-		return nil, fmt.Errorf("nbd: the name of an export has %d bytes; expected at most %d, which clients can ask for", len(cfg.Export), maxName)
+		return nil, fmt.Errorf("nbd: the name of an export has %d bytes; expected at most %d, which clients can ask for",
+			len(cfg.Export), maxName)
 	}
 	if cfg.Block == 0 {
 		cfg.Block = 4096
@@ -132,7 +134,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = func(string) {}
 	}
-	s := &Server{cfg: cfg, conns: map[net.Conn]struct{}{}, newcomers: newcomers.New(limits.NBDNewcomers), silent: newcomers.New(cfg.Clients)}
+	s := &Server{cfg: cfg, conns: map[net.Conn]struct{}{}, newcomers: newcomers.New(limits.NBDNewcomers),
+		silent: newcomers.New(cfg.Clients)}
 	s.many, _ = cfg.Device.(ManyReader)
 	s.budget.init(maxUnderWay)
 	return s, nil
@@ -145,7 +148,8 @@ const acceptPause = 100 * time.Millisecond
 // passes reports whether an accept failed for lack of a resource that may become free later: file
 // descriptors or memory.
 func passes(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, func(e error) bool { return errors.Is(err, e) })
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM},
+		func(e error) bool { return errors.Is(err, e) })
 }
 
 // Serve accepts connections from a listener until ctx ends, and then returns nil. It returns when

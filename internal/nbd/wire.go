@@ -158,7 +158,8 @@ func (r *request) parse(b []byte) error {
 	if m := be.Uint32(b); m != magicRequest {
 		return fmt.Errorf("%w: a request begins with %#x, expected %#x", errProtocol, m, uint32(magicRequest))
 	}
-	*r = request{flags: be.Uint16(b[4:]), command: command(be.Uint16(b[6:])), cookie: be.Uint64(b[8:]), offset: be.Uint64(b[16:]), length: be.Uint32(b[24:])}
+	*r = request{flags: be.Uint16(b[4:]), command: command(be.Uint16(b[6:])), cookie: be.Uint64(b[8:]),
+		offset: be.Uint64(b[16:]), length: be.Uint32(b[24:])}
 	return nil
 }
 

@@ -42,20 +42,24 @@ func sendToAddress(ctx context.Context, p *weft.Process, other weft.Name) error 
 		}
 	}
 	reply := make([]byte, 10)
-	if m, err := o.PeerAt(at).Call(ctx, 3, fill(1, 10), reply); err != nil || m.Full != 10 || string(reply) != string(fill(2, 10)) {
+	if m, err := o.PeerAt(at).Call(ctx, 3, fill(1, 10), reply); err != nil || m.Full != 10 ||
+		string(reply) != string(fill(2, 10)) {
 		return fmt.Errorf("the reply: %+v, %w", m, err)
 	}
 	stale, nowhere := at, weft.Address{NIC: at.NIC}
 	stale.Generation++
-	if err := p.PeerAt(stale).Send(ctx, 1); refused("", err, weft.ErrStaleGeneration) != nil && refused("", err, weft.ErrProcessGone) != nil {
+	if err := p.PeerAt(stale).Send(ctx, 1); refused("", err, weft.ErrStaleGeneration) != nil &&
+		refused("", err, weft.ErrProcessGone) != nil {
 		return fmt.Errorf("a send to another life: %v; expected %w", err, weft.ErrStaleGeneration)
 	}
 	_, call := p.PeerAt(weft.Address{}).Call(ctx, 1, nil, nil)
 	_, recv := p.PeerAt(nowhere).Recv(ctx, 1, nil)
 	var op weft.Op
 	for what, err := range map[string]error{
-		"a send to no address": p.PeerAt(weft.Address{}).Send(ctx, 1), "a call of no address": call, "a receive from no process": recv,
-		"a send with any tag": p.PeerAt(at).SendDelivered(ctx, weft.AnyTag), "a receive with a tag of 49 bits": p.PeerAt(at).StartRecv(&op, weft.MaxTag+1, nil),
+		"a send to no address": p.PeerAt(weft.Address{}).Send(ctx, 1), "a call of no address": call,
+		"a receive from no process":       recv,
+		"a send with any tag":             p.PeerAt(at).SendDelivered(ctx, weft.AnyTag),
+		"a receive with a tag of 49 bits": p.PeerAt(at).StartRecv(&op, weft.MaxTag+1, nil),
 	} {
 		if err := refused(what, err, weft.ErrBadArgument); err != nil {
 			return err

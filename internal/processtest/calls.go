@@ -49,7 +49,8 @@ func answerOnce(ctx context.Context, p *weft.Process, other weft.Name) error {
 		if err != nil {
 			return err
 		}
-		if err := refused("a reply to a call that was not received", p.Reply(ctx, probed, fill(9, 1)), weft.ErrBadArgument); err != nil {
+		if err := refused("a reply to a call that was not received", p.Reply(ctx, probed, fill(9, 1)),
+			weft.ErrBadArgument); err != nil {
 			return err
 		}
 		m, err := p.Recv(ctx, other, askTag, make([]byte, 10))

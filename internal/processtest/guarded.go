@@ -48,9 +48,10 @@ type guardedWay struct {
 
 var guardedWays = []guardedWay{
 	{"Send", 60, send, false},
-	{"Send of several parts", 6000, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
-		return p.Send(ctx, to, tag, b[:9], b[9:])
-	}, false},
+	{"Send of several parts", 6000,
+		func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
+			return p.Send(ctx, to, tag, b[:9], b[9:])
+		}, false},
 	{"Send of a long message", 700_000, send, true},
 	{"SendMany", 60, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
 		_, err := p.Peer(to).SendMany(ctx, tag, [][]byte{b})
@@ -70,15 +71,16 @@ var guardedWays = []guardedWay{
 	{"Multicast", 60, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
 		return p.Multicast(ctx, []weft.Name{to}, tag, b)
 	}, false},
-	{"Send out of a region", 5000, func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
-		r, err := p.Alloc(len(b))
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		copy(r.Bytes(), b)
-		return p.Send(ctx, to, tag, r.Bytes())
-	}, false},
+	{"Send out of a region", 5000,
+		func(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
+			r, err := p.Alloc(len(b))
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			copy(r.Bytes(), b)
+			return p.Send(ctx, to, tag, r.Bytes())
+		}, false},
 }
 
 func send(ctx context.Context, p *weft.Process, to weft.Name, tag weft.Tag, b []byte) error {
@@ -139,7 +141,8 @@ func SendToGuarded(ctx context.Context, p *weft.Process, other weft.Name) error 
 	}
 	for by := byte(1); by < 2; by-- {
 		head := binary.LittleEndian.AppendUint64(nil, uint64(binary.LittleEndian.Uint32(begin[:])))
-		if err := program.On(p).SendHandled(ctx, program.Address{NIC: to.NIC, ID: bringID}, 1, head, evenOr(by, 7, 40)); err != nil {
+		if err := program.On(p).SendHandled(ctx, program.Address{NIC: to.NIC, ID: bringID}, 1, head,
+			evenOr(by, 7, 40)); err != nil {
 			return fmt.Errorf("by way of a program: %w", err)
 		}
 	}
@@ -153,7 +156,8 @@ func SendToGuarded(ctx context.Context, p *weft.Process, other weft.Name) error 
 // has received enough.
 func sendGuardedDatagrams(ctx context.Context, p *weft.Process, other weft.Name, to weft.Address) error {
 	for n := 0; ; n++ {
-		if err := p.PeerAt(to).SendDatagram(ctx, 1, evenOr(byte(1-n%2), 3, 50+n%2*3000)); err != nil && !errors.Is(err, weft.ErrNoMemory) {
+		if err := p.PeerAt(to).SendDatagram(ctx, 1, evenOr(byte(1-n%2), 3, 50+n%2*3000)); err != nil &&
+			!errors.Is(err, weft.ErrNoMemory) {
 			return fmt.Errorf("by SendDatagram: %w", err)
 		}
 		within, cancel := p.Runtime().WithTimeout(ctx, 2*time.Millisecond)
@@ -242,7 +246,8 @@ func receiveWays(ctx context.Context, p *weft.Process, next func() (*weft.Messag
 			return m, fmt.Errorf("%s: %w", name, err)
 		}
 		if m.Tag != tag || !bytes.Equal(got, want) {
-			return m, fmt.Errorf("%s: %d bytes with tag %d have come, expected %d with %d, whose first is %d", name, len(got), m.Tag, len(want), tag, want[0])
+			return m, fmt.Errorf("%s: %d bytes with tag %d have come, expected %d with %d, whose first is %d", name,
+				len(got), m.Tag, len(want), tag, want[0])
 		}
 		return m, nil
 	}
@@ -271,7 +276,8 @@ func judged(ctx context.Context, p *weft.Process) error {
 	}
 	for _, i := range l {
 		// One is its initialisation.
-		if want := uint64(1 + guardedRounds*(2*len(guardedWays)+many+1) + 2); i.ID == filterID && i.Activations != want {
+		if want := uint64(1 + guardedRounds*(2*len(guardedWays)+many+1) + 2); i.ID == filterID &&
+			i.Activations != want {
 			return fmt.Errorf("the filter was activated %d times, expected %d", i.Activations, want)
 		}
 	}

@@ -49,7 +49,8 @@ func SendGuarded(ctx context.Context, p *weft.Process, other weft.Name) error {
 	}
 	for range guardedRounds {
 		for i, w := range guardedWays {
-			if err := refused(w.name, w.send(ctx, p, other, weft.Tag(outgoingRefused+i), fill(i, w.length)), weft.ErrRefused); err != nil {
+			if err := refused(w.name, w.send(ctx, p, other, weft.Tag(outgoingRefused+i), fill(i, w.length)),
+				weft.ErrRefused); err != nil {
 				return err
 			}
 			if err := w.send(ctx, p, other, weft.Tag(i), fill(i, w.length)); err != nil {
@@ -104,7 +105,8 @@ func sendGuardedMemory(ctx context.Context, p *weft.Process, other weft.Name, ha
 		return fmt.Errorf("SendDatagram: %w", err)
 	}
 	at := program.Address{ID: outgoingID}
-	if err := refused("a send to a program", program.On(p).SendHandled(ctx, at, outgoingRefused), weft.ErrRefused); err != nil {
+	if err := refused("a send to a program", program.On(p).SendHandled(ctx, at, outgoingRefused),
+		weft.ErrRefused); err != nil {
 		return err
 	}
 	if err := program.On(p).SendHandled(ctx, at, 2); err != nil {

@@ -73,11 +73,14 @@ func probe(ctx context.Context, p *weft.Process, other weft.Name) error {
 			return fmt.Errorf("a probe that does not wait: %+v, %v, %w", m, found, err)
 		}
 		for what, find := range map[string]func() (weft.Message, bool, error){
-			"with another tag":  func() (weft.Message, bool, error) { return p.TryProbe(ctx, other, 9) },
-			"from another":      func() (weft.Message, bool, error) { return p.TryProbe(ctx, p.Name(), weft.AnyTag) },
-			"on another port":   func() (weft.Message, bool, error) { return o.TryProbe(ctx, other, weft.AnyTag) },
-			"for a port's tag":  func() (weft.Message, bool, error) { return o.TryProbe(ctx, other, weft.Tag(10+i)) },
-			"by a process's id": func() (weft.Message, bool, error) { return p.TryProbe(ctx, weft.Name{App: "c"}, weft.Tag(10+i)) },
+			"with another tag": func() (weft.Message, bool, error) { return p.TryProbe(ctx, other, 9) },
+			"from another":     func() (weft.Message, bool, error) { return p.TryProbe(ctx, p.Name(), weft.AnyTag) },
+			"on another port":  func() (weft.Message, bool, error) { return o.TryProbe(ctx, other, weft.AnyTag) },
+			"for a port's tag": func() (weft.Message, bool, error) { return o.TryProbe(ctx, other, weft.Tag(10+i)) },
+			"by a process's id": func() (weft.Message, bool,
+				error) {
+				return p.TryProbe(ctx, weft.Name{App: "c"}, weft.Tag(10+i))
+			},
 		} {
 			if m, found, err := find(); found || err != nil {
 				return fmt.Errorf("a probe %s: %+v, %v, %w", what, m, found, err)
@@ -132,8 +135,10 @@ func receiveAnyLength(ctx context.Context, p *weft.Process, other weft.Name) err
 		m, err := p.RecvAlloc(ctx, weft.AnyProcess, weft.AnyTag, limit)
 		got := m.Data
 		if n > limit {
-			if refused("", err, weft.ErrTruncated) != nil || m.Full != n || m.Len != limit || !bytes.Equal(got, fill(i, n)[:limit]) {
-				return fmt.Errorf("message %d of %d bytes, of which at most %d are wanted: %d of %d, %w", i, n, limit, m.Len, m.Full, err)
+			if refused("", err, weft.ErrTruncated) != nil || m.Full != n || m.Len != limit ||
+				!bytes.Equal(got, fill(i, n)[:limit]) {
+				return fmt.Errorf("message %d of %d bytes, of which at most %d are wanted: %d of %d, %w", i, n, limit,
+					m.Len, m.Full, err)
 			}
 			continue
 		}

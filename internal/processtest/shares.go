@@ -111,13 +111,16 @@ func useShares(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if err := p.Get(ctx, read, 0, got); err != nil || !bytes.Equal(got, fill(1, shareBytes)[quarter:2*quarter]) {
 		return fmt.Errorf("a GET of the share to be read: %w, or other bytes", err)
 	}
-	for what, err := range map[string]error{"a PUT": p.Put(ctx, read, 0, fill(1, 10)), "a long PUT": p.Put(ctx, read, 0, fill(1, quarter))} {
+	for what, err := range map[string]error{
+		"a PUT": p.Put(ctx, read, 0, fill(1, 10)), "a long PUT": p.Put(ctx, read, 0, fill(1, quarter)),
+	} {
 		if err := refused(what+" to the share to be read", err, weft.ErrRegion); err != nil {
 			return err
 		}
 	}
 	for what, err := range map[string]error{
-		"a PUT": p.Put(ctx, write, quarter-5, fill(1, 10)), "a GET": p.Get(ctx, write, quarter, got[:1]), "a GET of the other": p.Get(ctx, read, 1, got),
+		"a PUT": p.Put(ctx, write, quarter-5, fill(1, 10)), "a GET": p.Get(ctx, write, quarter, got[:1]),
+		"a GET of the other": p.Get(ctx, read, 1, got),
 	} {
 		if err := refused(what+" beyond the share", err, weft.ErrRange); err != nil {
 			return err
@@ -132,7 +135,8 @@ func useShares(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if _, err := p.Recv(ctx, other, 1, nil); err != nil {
 		return err
 	}
-	if err := refused("a PUT to a share that is closed", p.Put(ctx, write, 0, fill(1, 10)), weft.ErrRegion); err != nil {
+	if err := refused("a PUT to a share that is closed", p.Put(ctx, write, 0, fill(1, 10)),
+		weft.ErrRegion); err != nil {
 		return err
 	}
 	if err := p.Get(ctx, read, 0, got[:10]); err != nil {
@@ -144,7 +148,8 @@ func useShares(ctx context.Context, p *weft.Process, other weft.Name) error {
 	if _, err := p.Recv(ctx, other, 1, b); err != nil {
 		return err
 	}
-	if err := refused("a GET of a share whose region is closed", p.Get(ctx, read, 0, got[:10]), weft.ErrRegion); err != nil {
+	if err := refused("a GET of a share whose region is closed", p.Get(ctx, read, 0, got[:10]),
+		weft.ErrRegion); err != nil {
 		return err
 	}
 	if err := next.UnmarshalBinary(b[:weft.HandleLen]); err != nil {

@@ -37,7 +37,8 @@ func (a *application) start(ctx context.Context) {
 
 // fail notes an error. The end of the process is no error.
 func (a *application) fail(err error) {
-	if err == nil || errors.Is(err, weft.ErrClosed) || errors.Is(err, weft.ErrNICGone) || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, weft.ErrClosed) || errors.Is(err, weft.ErrNICGone) ||
+		errors.Is(err, context.Canceled) {
 		return
 	}
 	a.mu.Lock()
@@ -71,7 +72,8 @@ func (a *application) receive(ctx context.Context) error {
 		}
 		got := buf[:m.Len]
 		if !bytes.HasPrefix(got, []byte(appMagic)) || m.IsCall() {
-			return fmt.Errorf("the application at %v received %d bytes with tag %d from %v that are none of its own", a.p.Name(), m.Len, m.Tag, m.From)
+			return fmt.Errorf("the application at %v received %d bytes with tag %d from %v that are none of its own",
+				a.p.Name(), m.Len, m.Tag, m.From)
 		}
 		n := binary.LittleEndian.Uint64(got[len(appMagic):])
 		a.mu.Lock()
@@ -79,7 +81,8 @@ func (a *application) receive(ctx context.Context) error {
 		a.last[m.Addr], a.heard = n, a.heard+1
 		a.mu.Unlock()
 		if n <= before || m.Tag != weft.Tag(n%5) {
-			return fmt.Errorf("the application at %v received number %d with tag %d from %v behind %d", a.p.Name(), n, m.Tag, m.From, before)
+			return fmt.Errorf("the application at %v received number %d with tag %d from %v behind %d", a.p.Name(), n,
+				m.Tag, m.From, before)
 		}
 	}
 }
@@ -128,7 +131,8 @@ func ServeJobs(ctx context.Context, p *weft.Process) error {
 // jobs, while the application exchanges its messages.
 func AskForJobs(ctx context.Context, p *weft.Process) (workqueue.Counts, error) {
 	a := &application{p: p}
-	cfg := workqueue.Config{Attempt: 40 * time.Millisecond, Pause: 2 * time.Millisecond, Shun: 50 * time.Millisecond, Answer: workqueue.MaxJob}
+	cfg := workqueue.Config{Attempt: 40 * time.Millisecond, Pause: 2 * time.Millisecond, Shun: 50 * time.Millisecond,
+		Answer: workqueue.MaxJob}
 	for i := range Workers {
 		cfg.Workers = append(cfg.Workers, Worker(i))
 	}
@@ -151,7 +155,8 @@ func AskForJobs(ctx context.Context, p *weft.Process) (workqueue.Counts, error) 
 			p.Runtime().Wake()
 		})
 	}
-	if err := p.Runtime().WaitUntil(ctx, func() bool { mu.Lock(); defer mu.Unlock(); return over == askers }); err != nil {
+	if err := p.Runtime().WaitUntil(ctx,
+		func() bool { mu.Lock(); defer mu.Unlock(); return over == askers }); err != nil {
 		return workqueue.Counts{}, err
 	}
 	heard, aerr := a.end()
@@ -172,7 +177,8 @@ func askSome(ctx context.Context, p *weft.Process, q *workqueue.Queue, k int) er
 			return fmt.Errorf("job %d: %w", i, err)
 		}
 		if !bytes.Equal(answer, work(Client, job)) {
-			return fmt.Errorf("job %d of %d bytes was answered by %d bytes that are not its answer", i, len(job), len(answer))
+			return fmt.Errorf("job %d of %d bytes was answered by %d bytes that are not its answer", i, len(job),
+				len(answer))
 		}
 	}
 	return nil

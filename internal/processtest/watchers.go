@@ -44,12 +44,16 @@ func watch(ctx context.Context, p *weft.Process, other weft.Name) error {
 		return err
 	}
 	// The other process has ended when the send is answered, so the answer may be lost.
-	if err := p.Send(ctx, other, 1); err != nil && !errors.Is(err, weft.ErrProcessGone) && !errors.Is(err, weft.ErrUnreachable) {
+	if err := p.Send(ctx, other, 1); err != nil && !errors.Is(err, weft.ErrProcessGone) &&
+		!errors.Is(err, weft.ErrUnreachable) {
 		return err
 	}
-	for what, next := range map[string]func(context.Context) (weft.Event, error){"a watcher of all": all.Next, "another one": another.Next, "a watcher of the peer": peer.Next} {
+	for what, next := range map[string]func(context.Context) (weft.Event, error){
+		"a watcher of all": all.Next, "another one": another.Next, "a watcher of the peer": peer.Next,
+	} {
 		e, err := next(ctx)
-		orderly := e.Kind == weft.EventProcessGone && e.Addr == addr || e.Kind == weft.EventClosed && e.Addr == (weft.Address{NIC: addr.NIC})
+		orderly := e.Kind == weft.EventProcessGone && e.Addr == addr || e.Kind == weft.EventClosed &&
+			e.Addr == (weft.Address{NIC: addr.NIC})
 		if err != nil || !orderly || e.Missed != 0 {
 			return fmt.Errorf("%s is told %v, %w; expected the end of %v, in order", what, e, err, other)
 		}
@@ -57,7 +61,8 @@ func watch(ctx context.Context, p *weft.Process, other weft.Name) error {
 	within, cancel := p.Runtime().WithTimeout(ctx, 5*time.Millisecond)
 	defer cancel()
 	e, err := stranger.Next(within)
-	if err := refused(fmt.Sprintf("a watcher of another peer is told %v", e), err, context.DeadlineExceeded); err != nil {
+	if err := refused(fmt.Sprintf("a watcher of another peer is told %v", e), err,
+		context.DeadlineExceeded); err != nil {
 		return err
 	}
 	return nil

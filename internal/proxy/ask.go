@@ -42,17 +42,20 @@ func (e errTold) Unwrap() error { return e.error }
 
 // Asked returns a Dial that reads the destination from each client, and calls dial. It is for a
 // Proxy that Asks.
-func Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn, error)) func(ctx context.Context, from net.Conn) (net.Conn, error) {
+func Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn, error)) func(ctx context.Context,
+	from net.Conn) (net.Conn, error) {
 	return asked(nil, dial)
 }
 
 // Asked is [Asked] for clients that authenticate as one of the Users.
-func (u *Users) Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn, error)) func(ctx context.Context, from net.Conn) (net.Conn, error) {
+func (u *Users) Asked(dial func(ctx context.Context, host string, port uint16) (net.Conn,
+	error)) func(ctx context.Context, from net.Conn) (net.Conn, error) {
 	return asked(u, dial)
 }
 
 // asked is Asked; u is nil if there are no Users.
-func asked(u *Users, dial func(ctx context.Context, host string, port uint16) (net.Conn, error)) func(ctx context.Context, from net.Conn) (net.Conn, error) {
+func asked(u *Users, dial func(ctx context.Context, host string, port uint16) (net.Conn,
+	error)) func(ctx context.Context, from net.Conn) (net.Conn, error) {
 	return func(ctx context.Context, from net.Conn) (net.Conn, error) {
 		if err := from.SetDeadline(time.Now().Add(limits.HandshakeWithin)); err != nil {
 			return nil, err
@@ -117,7 +120,8 @@ const (
 )
 
 // askSOCKS reads the request of a client whose first byte has been read.
-func askSOCKS(ctx context.Context, u *Users, c net.Conn, _ byte) (host string, port uint16, answer func(error) error, err error) {
+func askSOCKS(ctx context.Context, u *Users, c net.Conn, _ byte) (host string, port uint16, answer func(error) error,
+	err error) {
 	fail := func(code byte, format string, args ...any) (string, uint16, func(error) error, error) {
 		err := fmt.Errorf("SOCKS5: "+format, args...)
 		return "", 0, nil, errTold{errors.Join(err, socksReply(c, code))}
@@ -136,7 +140,9 @@ func askSOCKS(ctx context.Context, u *Users, c net.Conn, _ byte) (host string, p
 	case head[1] != socksConnect:
 		return fail(socksNoCommand, "command %d; expected CONNECT (%d)", head[1], socksConnect)
 	case head[3] != socksDomain:
-		return fail(socksNoAddress, "an address of type %d; expected a name (%d), since services of the fabric have no IP addresses", head[3], socksDomain)
+		return fail(socksNoAddress,
+			"an address of type %d; expected a name (%d), since services of the fabric have no IP addresses",
+			head[3], socksDomain)
 	}
 	name, err := readCounted(c, b[:])
 	if err != nil {
@@ -163,7 +169,8 @@ func authSOCKS(ctx context.Context, u *Users, c net.Conn) error {
 	}
 	if !bytes.Contains(methods, []byte{method}) {
 		_, err := c.Write([]byte{socksVersion, socksNoMethod})
-		return errTold{errors.Join(fmt.Errorf("SOCKS5: the client wants to authenticate by %v; expected %s", methods, expected), err)}
+		return errTold{errors.Join(fmt.Errorf("SOCKS5: the client wants to authenticate by %v; expected %s", methods,
+			expected), err)}
 	}
 	if _, err := c.Write([]byte{socksVersion, method}); err != nil || u == nil {
 		return err
@@ -233,7 +240,8 @@ func socksReply(c net.Conn, code byte) error {
 }
 
 // askHTTP reads a CONNECT whose first byte has been read, and no byte after it.
-func askHTTP(ctx context.Context, u *Users, c net.Conn, first byte) (host string, port uint16, answer func(error) error, err error) {
+func askHTTP(ctx context.Context, u *Users, c net.Conn, first byte) (host string, port uint16,
+	answer func(error) error, err error) {
 	fail := func(status int, err error) (string, uint16, func(error) error, error) {
 		return "", 0, nil, errTold{errors.Join(err, sayHTTP(c, status, err))}
 	}
@@ -317,13 +325,15 @@ func sayHTTP(c net.Conn, status int, why error) error {
 // end without a carriage return, as in requests that a person types (RFC 9112, 2.2).
 func readHead(c net.Conn, first byte) (head []byte, status int, err error) {
 	head = []byte{first}
-	for one := make([]byte, 1); !bytes.HasSuffix(head, []byte("\n\r\n")) && !bytes.HasSuffix(head, []byte("\n\n")); head = append(head, one[0]) {
+	for one := make([]byte, 1); !bytes.HasSuffix(head, []byte("\n\r\n")) &&
+		!bytes.HasSuffix(head, []byte("\n\n")); head = append(head, one[0]) {
 		// SOCKS4 or TLS: no line would follow.
 		if last := head[len(head)-1]; last < ' ' && !strings.ContainsRune("\r\n\t", rune(last)) {
 			return nil, http.StatusBadRequest, noRequest(string(head))
 		}
 		if len(head) == mostAsked {
-			return nil, http.StatusRequestHeaderFieldsTooLarge, fmt.Errorf("a request with %d bytes of headers, and more", mostAsked)
+			return nil, http.StatusRequestHeaderFieldsTooLarge,
+				fmt.Errorf("a request with %d bytes of headers, and more", mostAsked)
 		}
 		if _, err := io.ReadFull(c, one); err != nil {
 			return nil, 0, err

@@ -168,7 +168,8 @@ const (
 // not end the proxy: accept tries again after a pause. The pause grows while failures follow each
 // other.
 func (p *Proxy) accept(ctx context.Context, w *Way) (net.Conn, error) {
-	return acceptFrom(ctx, w.Listener, func(err error, pause time.Duration) { p.Log.Warn("not accepted", "err", err, "again", pause) })
+	return acceptFrom(ctx, w.Listener,
+		func(err error, pause time.Duration) { p.Log.Warn("not accepted", "err", err, "again", pause) })
 }
 
 // acceptFrom is accept for any listener. It calls again for each temporary failure, with the
@@ -191,7 +192,8 @@ func acceptFrom(ctx context.Context, l net.Listener, again func(err error, pause
 // passes reports whether a failure of an accept is temporary: the process or the host lacks a
 // resource at the moment, or the connection ended before it was accepted.
 func passes(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED},
+	return slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM,
+		syscall.ECONNABORTED},
 		func(e error) bool { return errors.Is(err, e) })
 }
 

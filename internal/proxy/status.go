@@ -40,7 +40,8 @@ type Status struct {
 }
 
 func (p *Proxy) begin(from, to net.Conn) *carried {
-	c := &carried{from: name(from.RemoteAddr(), from.LocalAddr()), to: name(to.RemoteAddr(), to.LocalAddr()), since: time.Now()}
+	c := &carried{from: name(from.RemoteAddr(), from.LocalAddr()), to: name(to.RemoteAddr(), to.LocalAddr()),
+		since: time.Now()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.live == nil {

@@ -71,7 +71,8 @@ func parseUsers(text string, least int) (*Users, error) {
 		}
 		name, hash, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, fmt.Errorf("line %d has no colon; expected USER:HASH, as weft proxy password USER prints it", number)
+			return nil, fmt.Errorf("line %d has no colon; expected USER:HASH, as weft proxy password USER prints it",
+				number)
 		}
 		if err := checkUser(name); err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
@@ -84,7 +85,8 @@ func parseUsers(text string, least int) (*Users, error) {
 			return nil, fmt.Errorf("line %d: user %q: %w", number, name, err)
 		}
 		if costAt != 0 && n != cost {
-			return nil, fmt.Errorf("line %d: the hash has cost %d and that of line %d has cost %d; expected one cost for all users, since the time of a check would tell which users exist", number, n, costAt, cost)
+			return nil, fmt.Errorf("line %d: the hash has cost %d and that of line %d has cost %d; expected one cost for all users, since the time of a check would tell which users exist",
+				number, n, costAt, cost)
 		}
 		cost, costAt = n, number
 		u.users[name] = &user{hash: []byte(hash)}
@@ -119,7 +121,8 @@ func checkUser(name string) error {
 	switch {
 	case name == "" || len(name) > 255:
 		return fmt.Errorf("the name of a user has %d bytes; expected 1 to 255", len(name))
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == ':' }):
+	case !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == ':' }):
 		return fmt.Errorf("%.40q is not the name of a user; expected UTF-8 without colons and control characters", name)
 	}
 	return nil
@@ -132,8 +135,9 @@ func costOf(hash string, least int) (int, error) {
 	case err != nil:
 		return 0, errors.New("the hash is not one of bcrypt; expected $2a$COST$…, as weft proxy password USER prints it")
 	case n < least || n > limits.MostPasswordCost:
-		return 0, fmt.Errorf("the hash has cost %d; expected %d to %d, as from weft proxy password USER or htpasswd -nB -C %d USER",
-			n, least, limits.MostPasswordCost, limits.PasswordCost)
+		return 0,
+			fmt.Errorf("the hash has cost %d; expected %d to %d, as from weft proxy password USER or htpasswd -nB -C %d USER",
+				n, least, limits.MostPasswordCost, limits.PasswordCost)
 	}
 	if !whole(hash) {
 		return 0, errors.New("the hash is not whole; expected 60 characters, as weft proxy password USER prints them")

@@ -229,7 +229,8 @@ func (in *inbox) receive(ctx context.Context) error {
 		}
 		switch {
 		case m.Tag != weft.Tag(i):
-			return fmt.Errorf("%v sent a message with tag %d; expected %d: lost, doubled or out of order", s.peer, m.Tag, i)
+			return fmt.Errorf("%v sent a message with tag %d; expected %d: lost, doubled or out of order", s.peer,
+				m.Tag, i)
 		case m.Full != size:
 			return fmt.Errorf("message %d from %v has %d bytes; expected %d", i, s.peer, m.Full, size)
 		}
@@ -260,7 +261,8 @@ func (in *inbox) conclude(ctx context.Context) error {
 		return fmt.Errorf("%v sent a message with tag %d after its last; expected none", in.peer, m.Tag)
 	}
 	err = <-told
-	if err != nil && !errors.Is(err, weft.ErrProcessGone) && !errors.Is(err, weft.ErrUnreachable) && !errors.Is(err, weft.ErrNameUnknown) {
+	if err != nil && !errors.Is(err, weft.ErrProcessGone) && !errors.Is(err, weft.ErrUnreachable) &&
+		!errors.Is(err, weft.ErrNameUnknown) {
 		return fmt.Errorf("telling %v that its messages came: %w", in.peer, err)
 	}
 	select {

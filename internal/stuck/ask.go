@@ -53,7 +53,8 @@ func Ask(ctx context.Context, conn *ctl.Conn, job Job) (Report, error) {
 			return Report{}, err
 		}
 	}
-	f := Facts{Job: job.ID, Size: min(job.Size, limits.JobSize), Hosts: len(job.Hosts) + len(job.Untold), Silent: job.Untold}
+	f := Facts{Job: job.ID, Size: min(job.Size, limits.JobSize), Hosts: len(job.Hosts) + len(job.Untold),
+		Silent: job.Untold}
 	for _, a := range askAll(ctx, conn, job) {
 		f.add(a)
 	}
@@ -107,7 +108,8 @@ func (f *Facts) add(a answer) {
 		if errors.Is(a.err, context.DeadlineExceeded) {
 			why = "no answer in time"
 		}
-		f.Silent = append(f.Silent, Silent{Node: a.host.Name, Ranks: a.host.Ranks, Why: why, Refused: errors.Is(a.err, ctl.ErrRefused)})
+		f.Silent = append(f.Silent,
+			Silent{Node: a.host.Name, Ranks: a.host.Ranks, Why: why, Refused: errors.Is(a.err, ctl.ErrRefused)})
 		return
 	}
 	f.Size = max(f.Size, min(a.part.Size, limits.JobSize))

@@ -73,9 +73,11 @@ func (a *analysis) causeOf(kind string, found []*rank) []Cause {
 
 // manyTexts holds the texts for several ranks.
 var manyTexts = map[string]string{
-	CauseEnded: "have ended", CauseStopped: "are stopped", CauseUninterruptible: "wait in the kernel", CauseNotAttached: "are attached to no daemon",
-	CauseOutside: "run or sleep outside of Weft", CauseTag: "wait for other tags than their messages have", CauseUnreachable: "wait for NICs that do not answer",
-	CauseOutsider: "wait for processes that are no ranks of the job", CauseElsewhere: "wait for something else",
+	CauseEnded: "have ended", CauseStopped: "are stopped", CauseUninterruptible: "wait in the kernel",
+	CauseNotAttached: "are attached to no daemon",
+	CauseOutside:     "run or sleep outside of Weft", CauseTag: "wait for other tags than their messages have",
+	CauseUnreachable: "wait for NICs that do not answer",
+	CauseOutsider:    "wait for processes that are no ranks of the job", CauseElsewhere: "wait for something else",
 }
 
 // details returns a text for each of the first ranks.
@@ -176,7 +178,8 @@ func disagreement(g *group, all []*step) Cause {
 	if g.state == groupBroken {
 		verb = "did"
 	}
-	c.Text = fmt.Sprintf("members of %s %s different things in operation %d: %s", g.title(), verb, all[0].Number, strings.Join(texts, ", "))
+	c.Text = fmt.Sprintf("members of %s %s different things in operation %d: %s", g.title(), verb, all[0].Number,
+		strings.Join(texts, ", "))
 	return c
 }
 
@@ -185,7 +188,8 @@ func (a *analysis) breakCauses(g *group, m *member) []Cause {
 	s := g.steps()[0]
 	failed := failedText(s)
 	if m.g.Mismatch {
-		return []Cause{{Kind: CauseDisagreement, Waiting: len(s.in), Text: fmt.Sprintf("members of %s did different things: %s", g.title(), failed)}}
+		return []Cause{{Kind: CauseDisagreement, Waiting: len(s.in),
+			Text: fmt.Sprintf("members of %s did different things: %s", g.title(), failed)}}
 	}
 	if m.g.Lost == "" {
 		return nil
@@ -233,7 +237,8 @@ func (a *analysis) peerCauses(blamed map[int]bool) (l []Cause) {
 
 func (a *analysis) noReply(caller, callee *rank) Cause {
 	c := Cause{Kind: CauseNoReply, Ranks: []int{callee.n}, Waiting: a.waiting(callee)}
-	c.Text = fmt.Sprintf("%s has taken the call of %s and has not replied: it %s", callee.place(), caller.place(), callee.text()) + waitingText(c.Waiting)
+	c.Text = fmt.Sprintf("%s has taken the call of %s and has not replied: it %s", callee.place(), caller.place(),
+		callee.text()) + waitingText(c.Waiting)
 	return c
 }
 
@@ -293,7 +298,8 @@ func (a *analysis) cycleOf(way []*rank) Cause {
 	if len(numbers) > 2*mostPlaces {
 		numbers = append(numbers[:2*mostPlaces], "…")
 	}
-	c.Text = fmt.Sprintf("ranks wait for each other: %s → %d", strings.Join(numbers, " → "), way[0].n) + waitingText(c.Waiting)
+	c.Text = fmt.Sprintf("ranks wait for each other: %s → %d", strings.Join(numbers, " → "), way[0].n) +
+		waitingText(c.Waiting)
 	c.Details = details(way)
 	return c
 }
@@ -318,7 +324,8 @@ func (a *analysis) remainder() Cause {
 	case attached == 0:
 		return a.detached()
 	case waiting > 0:
-		return Cause{Kind: CauseNetwork, Text: "each member is in the operation that others wait in: it may be about to end, or the network loses frames"}
+		return Cause{Kind: CauseNetwork,
+			Text: "each member is in the operation that others wait in: it may be about to end, or the network loses frames"}
 	}
 	return Cause{Kind: CauseNone, Text: "no rank waits for another"}
 }
@@ -336,5 +343,6 @@ func (a *analysis) detached() Cause {
 			return l[0]
 		}
 	}
-	return Cause{Kind: CauseNone, Text: "no rank is attached to a daemon: with a NIC inside the program, only the states of the processes are known"}
+	return Cause{Kind: CauseNone,
+		Text: "no rank is attached to a daemon: with a NIC inside the program, only the states of the processes are known"}
 }

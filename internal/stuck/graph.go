@@ -73,7 +73,8 @@ func (a *analysis) drawStep(g *group, s *step) {
 	for i := range g.members {
 		m := &g.members[i]
 		other := m.stands() && m.g.In.Number == s.Number && *m.g.In != *s.GroupStep
-		if (m.isBehind(s.Number) || other) && (s.Kind != "broadcast" || a.rankOf(s.Root) == m.k || a.rankOf(s.Root) == nil || a.rootStands(s)) {
+		if (m.isBehind(s.Number) || other) &&
+			(s.Kind != "broadcast" || a.rankOf(s.Root) == m.k || a.rankOf(s.Root) == nil || a.rootStands(s)) {
 			late(m.k)
 		}
 	}

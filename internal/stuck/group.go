@@ -58,7 +58,8 @@ func (a *analysis) findGroups() {
 			}
 		}
 	}
-	slices.SortFunc(a.groups, func(x, y *group) int { return cmp.Or(cmp.Compare(x.name, y.name), cmp.Compare(x.index, y.index)) })
+	slices.SortFunc(a.groups,
+		func(x, y *group) int { return cmp.Or(cmp.Compare(x.name, y.name), cmp.Compare(x.index, y.index)) })
 }
 
 func (g *group) title() string {
@@ -184,12 +185,14 @@ func (a *analysis) groupReports() (l []Group) {
 			continue
 		}
 		s := steps[0]
-		r := Group{Title: g.title(), Group: g.name, Index: g.index, State: g.state, Size: g.size, Step: s.GroupStep, In: s.ranks(), For: s.longest()}
+		r := Group{Title: g.title(), Group: g.name, Index: g.index, State: g.state, Size: g.size, Step: s.GroupStep,
+			In: s.ranks(), For: s.longest()}
 		switch {
 		case g.state == groupBroken:
 			a.brokenReport(g, &r)
 		default:
-			r.Text = fmt.Sprintf("%d of %d members %s in %s: %s", len(s.in), g.size, wait(r.For), numberedText(s.GroupStep), ranksText(r.In))
+			r.Text = fmt.Sprintf("%d of %d members %s in %s: %s", len(s.in), g.size, wait(r.For),
+				numberedText(s.GroupStep), ranksText(r.In))
 			r.Missing = a.missing(g, s)
 		}
 		l = append(l, r)
@@ -202,7 +205,8 @@ func (a *analysis) brokenReport(g *group, r *Group) {
 		r.Text = fmt.Sprintf("broke: its members did different things in operation %d", all[0].Number)
 		for _, s := range all {
 			for _, m := range s.in {
-				r.Missing = append(r.Missing, Missing{m.k.n, fmt.Sprintf("called %s; now it %s", stepText(s.GroupStep), m.k.text())})
+				r.Missing = append(r.Missing,
+					Missing{m.k.n, fmt.Sprintf("called %s; now it %s", stepText(s.GroupStep), m.k.text())})
 			}
 		}
 		return
@@ -227,7 +231,8 @@ func (a *analysis) missing(g *group, s *step) (l []Missing) {
 		case m.stands() && m.k.in == m.g:
 			l = append(l, Missing{m.k.n, m.k.text()})
 		case m.stands():
-			l = append(l, Missing{m.k.n, fmt.Sprintf("stands in %s, operation %d; it %s", stepText(m.g.In), m.g.In.Number, m.k.text())})
+			l = append(l, Missing{m.k.n,
+				fmt.Sprintf("stands in %s, operation %d; it %s", stepText(m.g.In), m.g.In.Number, m.k.text())})
 		case m.g.Done == 0:
 			l = append(l, Missing{m.k.n, "has done no operation yet; it " + m.k.text()})
 		default:

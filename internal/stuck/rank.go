@@ -182,7 +182,8 @@ func (k *rank) activity() string {
 func (k *rank) operationText() string {
 	g := k.in
 	if g.State == groupJoining {
-		return fmt.Sprintf("%s in the join of %s, which %d of %d members have entered", waits(g.For), k.group.title(), g.Present, g.Size)
+		return fmt.Sprintf("%s in the join of %s, which %d of %d members have entered", waits(g.For), k.group.title(),
+			g.Present, g.Size)
 	}
 	return fmt.Sprintf("%s in %s, operation %d of %s", waits(g.For), stepText(g.In), g.In.Number, k.group.title())
 }
@@ -190,7 +191,8 @@ func (k *rank) operationText() string {
 // unreadText describes messages that the rank has and does not receive.
 func (k *rank) unreadText() string {
 	if u := k.wrongTag(); u != nil {
-		return fmt.Sprintf("; it has not received the message from %s with %s", peerText(u.From, u.At), tagText(u.Port, u.Tag))
+		return fmt.Sprintf("; it has not received the message from %s with %s", peerText(u.From, u.At),
+			tagText(u.Port, u.Tag))
 	}
 	return ""
 }
@@ -207,7 +209,8 @@ func (k *rank) wrongTag() *ctl.Unread {
 	}
 	for i := range k.row.Standing.Unread {
 		u := &k.row.Standing.Unread[i]
-		from := w.Any || w.Peer != "" && w.Peer == u.From || w.Peer == "" && w.At != nil && u.At != nil && *w.At == *u.At
+		from := w.Any || w.Peer != "" && w.Peer == u.From || w.Peer == "" && w.At != nil && u.At != nil &&
+			*w.At == *u.At
 		if from && u.Port < vni.LibraryPorts && (u.Port != w.Port || !w.AnyTag && u.Tag != w.Tag) {
 			return u
 		}
@@ -258,7 +261,8 @@ func waitText(w *ctl.Wait) string {
 	}
 	switch w.What {
 	case "receive", "probe":
-		return cmp.Or(map[string]string{"arriving": "for the rest of a message "}[w.Why], "for a message ") + from + " " + tags
+		return cmp.Or(map[string]string{"arriving": "for the rest of a message "}[w.Why], "for a message ") + from +
+			" " + tags
 	case "reply":
 		return "for the reply of " + peer + " to a call"
 	case "datagram":

@@ -82,7 +82,8 @@ const (
 	CauseNone      = "not-determined" // none of the causes above
 )
 
-var causeOrder = []string{CauseEnded, CauseHost, CauseUnreachable, CauseStopped, CauseUninterruptible, CauseNotAttached, CauseDisagreement,
+var causeOrder = []string{CauseEnded, CauseHost, CauseUnreachable, CauseStopped, CauseUninterruptible,
+	CauseNotAttached, CauseDisagreement,
 	CauseOutside, CauseTag, CauseNoReply, CauseOutsider, CauseElsewhere, CauseCycle, CauseNetwork, CauseNone}
 
 // Cause is one reason why ranks wait.
@@ -214,6 +215,7 @@ func (a *analysis) rankOf(name string) *rank {
 // byKind compares causes: first by the certainty of their kind, then by the number of ranks that
 // wait.
 func byKind(x, y Cause) int {
-	return cmp.Or(cmp.Compare(slices.Index(causeOrder, x.Kind), slices.Index(causeOrder, y.Kind)), cmp.Compare(y.Waiting, x.Waiting),
+	return cmp.Or(cmp.Compare(slices.Index(causeOrder, x.Kind), slices.Index(causeOrder, y.Kind)),
+		cmp.Compare(y.Waiting, x.Waiting),
 		slices.Compare(x.Ranks, y.Ranks))
 }

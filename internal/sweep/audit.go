@@ -51,7 +51,8 @@ func (l *ledger) auditDoubts(lost map[doubt]int) {
 			}
 		}
 		if n > told && d.life.missed == 0 {
-			l.violate("%d messages of %s to host %d were lost after their sends had succeeded, and it was told of %d", n, d.life.name, d.host, told)
+			l.violate("%d messages of %s to host %d were lost after their sends had succeeded, and it was told of %d",
+				n, d.life.name, d.host, told)
 		}
 	}
 }
@@ -111,7 +112,8 @@ func (l *ledger) auditOrder() {
 		slices.SortFunc(ms, func(a, b *message) int { return cmp.Compare(a.number, b.number) })
 		for i, later := range ms {
 			for _, earlier := range ms[:i] {
-				if later.by.number < earlier.by.number && later.by.fits(earlier) && earlier.by.fits(later) && !l.occupied(later) {
+				if later.by.number < earlier.by.number && later.by.fits(earlier) && earlier.by.fits(later) &&
+					!l.occupied(later) {
 					l.violate("%v went to %v of %s, but %v to %v, and either would have fitted both",
 						earlier, &earlier.by, earlier.taker.name, later, &later.by)
 				}

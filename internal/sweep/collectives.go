@@ -72,8 +72,12 @@ func collective(seed uint64, n int) (r Rounds, err error) {
 	if err := square.run(); err != nil {
 		return r, fmt.Errorf("on a torus: %w", err)
 	}
-	return Rounds{NICs: n, Rounds: plain.rounds, Bound: bound, VirtualNS: int64(plain.left.Sub(plain.entered)) / roundBarriers,
-		Binomial: plain.deepest, Torus: square.deepest, TorusBound: bits.Len(uint(width/2)) + bits.Len(uint(n/width/2))}, nil
+	return Rounds{
+		NICs: n, Rounds: plain.rounds, Bound: bound,
+		VirtualNS: int64(plain.left.Sub(plain.entered)) / roundBarriers,
+		Binomial:  plain.deepest, Torus: square.deepest,
+		TorusBound: bits.Len(uint(width/2)) + bits.Len(uint(n/width/2)),
+	}, nil
 }
 
 // crowd is a fabric of n NICs with one process each. The processes form one group.
@@ -91,14 +95,16 @@ func (c *crowd) run() error {
 	positions := make([]nic.Position, c.n)
 	for i := range positions {
 		if w := c.width; w > 0 {
-			positions[i] = nic.Position{X: uint16(i % w), Y: uint16(i / w), Width: uint16(w), Height: uint16((c.n + w - 1) / w)}
+			positions[i] = nic.Position{X: uint16(i % w), Y: uint16(i / w), Width: uint16(w),
+				Height: uint16((c.n + w - 1) / w)}
 		}
 	}
 	above := tree.Parents(positions, 0, c.n)
-	c.f = sim.New(simulated.Hooked(sim.Config{Seed: c.seed, NICs: c.n, TorusWidth: c.width}, simulated.Hooks{Peers: func(a, b int) bool {
-		d := (b - a + c.n) % c.n
-		return bits.OnesCount(uint(d)) == 1 || bits.OnesCount(uint(c.n-d)) == 1 || above[a] == b || above[b] == a
-	}}))
+	c.f = sim.New(simulated.Hooked(sim.Config{Seed: c.seed, NICs: c.n, TorusWidth: c.width},
+		simulated.Hooks{Peers: func(a, b int) bool {
+			d := (b - a + c.n) % c.n
+			return bits.OnesCount(uint(d)) == 1 || bits.OnesCount(uint(c.n-d)) == 1 || above[a] == b || above[b] == a
+		}}))
 	for i := range c.n {
 		c.f.Process(i, fmt.Sprintf("m/%d", i), func(p *sim.Process) error { return c.member(p, i) })
 	}

@@ -114,7 +114,8 @@ func (c *contest) main(p *sim.Process) error {
 	c.division(p)
 	for until := c.f.Elapsed() + contestLasts; c.f.Elapsed() < until; {
 		c.round()
-		p.Runtime().Sleep(context.Background(), time.Duration(c.rng.ExpFloat64()*float64(pick(c.rng, time.Millisecond, 20*time.Millisecond, 200*time.Millisecond))))
+		p.Runtime().Sleep(context.Background(), time.Duration(c.rng.ExpFloat64()*float64(pick(c.rng, time.Millisecond,
+			20*time.Millisecond, 200*time.Millisecond))))
 		c.look()
 		if c.stormy && c.rng.IntN(8) == 0 {
 			c.storm()
@@ -180,7 +181,8 @@ func (m *contender) main(p *sim.Process) error {
 	defer m.leaves(ended)
 	seg, _ := simulated.VNI(p)
 	half := seg.Process()
-	for until := c.f.Elapsed() + time.Duration(c.rng.ExpFloat64()*float64(300*time.Millisecond)); c.closing || c.f.Elapsed() < until; {
+	for until := c.f.Elapsed() + time.Duration(c.rng.ExpFloat64()*float64(
+		300*time.Millisecond)); c.closing || c.f.Elapsed() < until; {
 		p.Runtime().Sleep(context.Background(), time.Millisecond)
 		switch half.Gone() {
 		case vni.StatusOK:
@@ -211,7 +213,8 @@ func (m *contender) loses(half *vni.Process) {
 		case o == nil:
 			m.c.violate("NIC %d has lost %v to one that never claimed it: %v", m.host, m.name, ev)
 		case o.host > m.host && !m.c.gone && o.fate == has && now-m.got > newsTakes && now-o.got > newsTakes:
-			m.c.violate("NIC %d has lost %v, which it got at %v, to NIC %d, which got it at %v", m.host, m.name, m.got, o.host, o.got)
+			m.c.violate("NIC %d has lost %v, which it got at %v, to NIC %d, which got it at %v", m.host, m.name,
+				m.got, o.host, o.got)
 		}
 	}
 }
@@ -225,7 +228,8 @@ func (m *contender) leaves(f fate) {
 // refused handles the end of a claim.
 func (c *contest) refused(process any, err error) {
 	p := process.(*sim.Process)
-	i := slices.IndexFunc(c.all, func(m *contender) bool { return m.proc == p || m.proc == nil && m.fate == claims && m.host == p.Host() })
+	i := slices.IndexFunc(c.all,
+		func(m *contender) bool { return m.proc == p || m.proc == nil && m.fate == claims && m.host == p.Host() })
 	if i < 0 || !errors.Is(err, nic.ErrNameTaken) {
 		c.violate("a claim ended with %v", err)
 		return
@@ -294,7 +298,8 @@ func (c *contest) look() {
 // its generation is not known.
 func (c *contest) at(name vni.Name, at vni.Address) (found *contender) {
 	for _, m := range c.all {
-		if slot, gen := simulated.Slot(m.proc); m.name == name && nicID(m.host) == at.NIC && slot == at.Slot && (gen == at.Gen || found == nil && m.died) {
+		if slot, gen := simulated.Slot(m.proc); m.name == name && nicID(m.host) == at.NIC && slot == at.Slot &&
+			(gen == at.Gen || found == nil && m.died) {
 			found = m
 		}
 	}
@@ -358,7 +363,8 @@ func (c *contest) judge(m *contender) {
 	if err != nil || !slices.ContainsFunc(c.all, func(o *contender) bool {
 		s, _ := simulated.Slot(o.proc)
 		at := int(s) == slot || slices.Contains(o.were, uint16(slot))
-		return o != m && o.name == m.name && at && nicID(o.host) == uint64(id) && (c.stormy || o.fate != refused && o.fate != claims && (o.fate == has || m.gone-o.gone <= newsTakes))
+		return o != m && o.name == m.name && at && nicID(o.host) == uint64(id) &&
+			(c.stormy || o.fate != refused && o.fate != claims && (o.fate == has || m.gone-o.gone <= newsTakes))
 	}) {
 		c.violate("NIC %d was refused %v because of one that never had it: %s", m.host, m.name, m.told)
 	}

@@ -17,7 +17,8 @@ func (p *plan) drawCuts(rng *rand.Rand) {
 		return
 	}
 	for range 1 + rng.IntN(3) {
-		a := act{kind: actCut, after: rng.IntN(p.messages), lasting: p.unreachableAfter + time.Duration(rng.Int64N(int64(2*p.unreachableAfter)))}
+		a := act{kind: actCut, after: rng.IntN(p.messages),
+			lasting: p.unreachableAfter + time.Duration(rng.Int64N(int64(2*p.unreachableAfter)))}
 		if a.stops = rng.IntN(2) > 0; a.stops {
 			a.lasting = pick(rng, 0, a.lasting/100, a.lasting)
 		}

@@ -38,14 +38,16 @@ const (
 )
 
 func newDatagrams(seed uint64, nics int, wrong func(format string, args ...any)) *datagrams {
-	return &datagrams{rng: rand.New(rand.NewPCG(seed, 0x6461746167)), nics: nics, every: datagramsEvery, id: nicID, heard: map[*nic.Engine]bool{}, sent: map[uint32]sentDatagram{}, wrong: wrong}
+	return &datagrams{rng: rand.New(rand.NewPCG(seed, 0x6461746167)), nics: nics, every: datagramsEvery, id: nicID,
+		heard: map[*nic.Engine]bool{}, sent: map[uint32]sentDatagram{}, wrong: wrong}
 }
 
 // polled makes a NIC that has just been polled listen and, from time to time, send.
 func (d *datagrams) polled(e *nic.Engine, sends bool) {
 	if !d.heard[e] {
 		d.heard[e] = true
-		e.ClaimDatagrams(datagramService, func(_ clock.Time, from uint64, payload []byte) { d.take(e.ID(), from, payload) })
+		e.ClaimDatagrams(datagramService,
+			func(_ clock.Time, from uint64, payload []byte) { d.take(e.ID(), from, payload) })
 	}
 	if !sends || d.nics < 2 || d.rng.IntN(d.every) != 0 {
 		return
@@ -56,7 +58,8 @@ func (d *datagrams) polled(e *nic.Engine, sends bool) {
 	}
 	// Most datagrams have one of a few lengths, so that pieces of several datagrams of one length
 	// are in flight concurrently.
-	n := []int{leastDatagram + d.rng.IntN(200), 3000, 6000, leastDatagram + d.rng.IntN(wire.MaxDatagram+1-leastDatagram)}[d.rng.IntN(4)]
+	n := []int{leastDatagram + d.rng.IntN(200), 3000, 6000,
+		leastDatagram + d.rng.IntN(wire.MaxDatagram+1-leastDatagram)}[d.rng.IntN(4)]
 	for range 1 + d.rng.IntN(3) {
 		b := e.Datagram(to, datagramService, n)
 		if b == nil {
@@ -90,7 +93,8 @@ func (d *datagrams) take(to, from uint64, payload []byte) {
 	case !ok || s.length != len(payload) || string(want) != string(payload):
 		d.wrong("NIC %v has received a datagram of %d bytes that was not sent so", nicid.ID(to), len(payload))
 	case s.from != from || s.to != to:
-		d.wrong("NIC %v has received datagram %d from NIC %v; it was sent from %v to %v", nicid.ID(to), number, nicid.ID(from), nicid.ID(s.from), nicid.ID(s.to))
+		d.wrong("NIC %v has received datagram %d from NIC %v; it was sent from %v to %v", nicid.ID(to), number,
+			nicid.ID(from), nicid.ID(s.from), nicid.ID(s.to))
 	case s.came:
 		d.wrong("NIC %v has received datagram %d twice", nicid.ID(to), number)
 	}

@@ -43,7 +43,8 @@ func (c *contest) division(p *sim.Process) {
 	p.Runtime().Sleep(context.Background(), 12*time.Second)
 	for i, m := range both {
 		if o := both[1-i]; m.fate == has && o.host < m.host || m.fate == lost && o.host > m.host {
-			c.violate("%v is claimed on two sides of a partition, and NIC %d keeps it, not NIC %d", name, max(m.host, o.host), min(m.host, o.host))
+			c.violate("%v is claimed on two sides of a partition, and NIC %d keeps it, not NIC %d", name,
+				max(m.host, o.host), min(m.host, o.host))
 			break
 		}
 	}

@@ -65,8 +65,10 @@ const (
 // operations.
 func runTeam(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x7465616d))
-	t := &team{rng: rng, seed: seed, members: 2 + rng.IntN(7), rounds: 6 + rng.IntN(10), ends: map[int]int{}, gone: map[weft.Name]bool{},
-		entered: map[string]map[weft.Name]bool{}, through: map[string]map[weft.Name]bool{}, crowd: map[weft.Name][]weft.Name{}}
+	t := &team{rng: rng, seed: seed, members: 2 + rng.IntN(7), rounds: 6 + rng.IntN(10), ends: map[int]int{},
+		gone:    map[weft.Name]bool{},
+		entered: map[string]map[weft.Name]bool{}, through: map[string]map[weft.Name]bool{},
+		crowd: map[weft.Name][]weft.Name{}}
 	for range rng.IntN(3) {
 		if len(t.ends) < t.members-1 {
 			t.ends[rng.IntN(t.members)] = rng.IntN(t.rounds)
@@ -120,7 +122,8 @@ func (t *team) checkLimits(e *nic.Engine) error {
 // silent reports whether all the given members are on NICs that have crashed. A NIC that has
 // never waited for these members has not noticed the crash, and no other NIC is left to tell it.
 func (t *team) silent(members []coll.Member) bool {
-	return len(members) > 0 && !slices.ContainsFunc(members, func(m coll.Member) bool { return simulated.Engine(t.f, int(m.NIC-nicID(0))) != nil })
+	return len(members) > 0 && !slices.ContainsFunc(members,
+		func(m coll.Member) bool { return simulated.Engine(t.f, int(m.NIC-nicID(0))) != nil })
 }
 
 func (t *team) violate(format string, args ...any) {
@@ -150,7 +153,8 @@ func (t *team) join(p *sim.Process, i int) (*weft.Group, error) {
 		p.Runtime().Sleep(context.Background(), teamWaits)
 	}
 	for n := t.unsure; i == 0 && n > 0; n-- {
-		ctx, cancel := p.Runtime().WithTimeout(context.Background(), time.Duration(1+p.Rand().IntN(200))*time.Microsecond)
+		ctx, cancel := p.Runtime().WithTimeout(context.Background(),
+			time.Duration(1+p.Rand().IntN(200))*time.Microsecond)
 		g, err := p.Join(ctx, "team", t.members)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -247,7 +251,8 @@ func (t *team) operation(p *sim.Process, g *weft.Group, self weft.Name, round in
 	if err == nil {
 		note(t.through, key, self)
 	} else if errors.As(err, &ge) && !t.crash && t.through[key][ge.Dead] {
-		t.violate("%v failed in round %d, epoch %d, because of %v, which had completed it: %v", self, round, g.Epoch(), ge.Dead, err)
+		t.violate("%v failed in round %d, epoch %d, because of %v, which had completed it: %v", self, round,
+			g.Epoch(), ge.Dead, err)
 	}
 	return err
 }
@@ -274,7 +279,8 @@ func (t *team) begin(p *sim.Process, g *weft.Group, self weft.Name, round int, k
 		}
 		for rank := range g.Size() {
 			if m := g.Member(rank); !t.entered[key][m] {
-				t.violate("%v came through the barrier of round %d, epoch %d, before %v had entered it", self, round, g.Epoch(), m)
+				t.violate("%v came through the barrier of round %d, epoch %d, before %v had entered it", self, round,
+					g.Epoch(), m)
 			}
 		}
 	case 2:

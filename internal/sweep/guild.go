@@ -52,7 +52,8 @@ const guildLimit = 3 * time.Minute // of virtual time
 // operations.
 func runGuild(seed uint64, d mutate.Defect) (violations []string, done uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x6775696c64))
-	t := &guild{seed: seed, members: 2 + rng.IntN(5), rounds: 4 + rng.IntN(6), dies: -1, parts: map[string]string{}, gone: map[weft.Name]bool{}}
+	t := &guild{seed: seed, members: 2 + rng.IntN(5), rounds: 4 + rng.IntN(6), dies: -1, parts: map[string]string{},
+		gone: map[weft.Name]bool{}}
 	if rng.IntN(2) == 0 {
 		t.dies = rng.IntN(t.members)
 	}
@@ -205,7 +206,8 @@ func (t *guild) element(rank, i int) uint64 {
 
 // reduceGuild reduces the members' numbers twice, by an operation that some members start and
 // other members call.
-func reduceGuild[T weft.Element](t *guild, p *sim.Process, g *weft.Group, drawn *rand.Rand, length int, of func(uint64) T) error {
+func reduceGuild[T weft.Element](t *guild, p *sim.Process, g *weft.Group, drawn *rand.Rand, length int,
+	of func(uint64) T) error {
 	o, ctx := pick(drawn, weft.Sum, weft.Min, weft.Max), context.Background()
 	v, want := make([]T, length), make([]T, length)
 	for i := range v {
@@ -278,13 +280,15 @@ func (t *guild) move(p *sim.Process, g *weft.Group, drawn *rand.Rand) error {
 	most := pick(drawn, 10, 3000, 30_000)
 	length := func(from, to int) int { return int(t.element(from, to)%uint64(most)) * int(t.element(to, from)%4) / 3 }
 	part := func(from, to int) []byte { return bytes.Repeat([]byte{byte(16*from + to + 1)}, length(from, to)) }
-	own, all, from, to, back := part(me, me), make([][]byte, n), make([][]byte, n), make([][]byte, n), make([]byte, length(me, me))
+	own, all, from, to, back := part(me, me), make([][]byte, n), make([][]byte, n), make([][]byte, n),
+		make([]byte, length(me, me))
 	for i := range n {
 		all[i], from[i], to[i] = make([]byte, length(i, i)), part(me, i), make([]byte, length(i, me))
 	}
 	root := drawn.IntN(n)
 	var ops [2]weft.GroupOp
-	err := cmp.Or(g.GatherParts(ctx, root, own, all), g.StartScatterParts(ctx, &ops[0], root, all, back), g.StartAllToAllParts(ctx, &ops[1], from, to))
+	err := cmp.Or(g.GatherParts(ctx, root, own, all), g.StartScatterParts(ctx, &ops[0], root, all, back),
+		g.StartAllToAllParts(ctx, &ops[1], from, to))
 	if err != nil {
 		return err
 	}

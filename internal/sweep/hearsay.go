@@ -51,7 +51,8 @@ func runHearsay(seed uint64, d mutate.Defect) (violations []string, told uint64)
 	r.honest = 2 + r.rng.IntN(3)
 	r.f = sim.New(simulated.Hooked(sim.Config{
 		Seed: seed, NICs: r.honest + 2, Replay: replay(seed, d), Faults: sim.Faults{Loss: 0.02 * r.rng.Float64()},
-	}, simulated.Hooks{Defect: d, Check: r.check, Tap: r.tap, MaxEvents: maxEvents, Hearsay: true, Sealed: seed%2 == 0, Peers: func(_, b int) bool { return b == 0 }}))
+	}, simulated.Hooks{Defect: d, Check: r.check, Tap: r.tap, MaxEvents: maxEvents, Hearsay: true,
+		Sealed: seed%2 == 0, Peers: func(_, b int) bool { return b == 0 }}))
 	r.f.StopNIC(r.newcomer())
 	for i := range r.honest {
 		r.f.Process(i, heardName(i).String(), func(p *sim.Process) error { return r.meet(p, i, r.honest) })

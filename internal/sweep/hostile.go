@@ -60,12 +60,15 @@ func (h *hostile) misbehave() {
 	case 2:
 		if i, ok := h.vni.TakeSend(); ok {
 			h.vni.SetSend(i, h.sendContext())
-			h.vni.Post(vni.Command{Code: vni.Code(1 + h.rng.IntN(40)), Context: uint16(i), Size: h.rng.Uint32() >> h.rng.IntN(32)})
+			h.vni.Post(vni.Command{Code: vni.Code(1 + h.rng.IntN(40)), Context: uint16(i),
+				Size: h.rng.Uint32() >> h.rng.IntN(32)})
 		}
 	case 3:
 		if i, ok := h.vni.TakeReceive(); ok {
-			h.vni.SetReceive(i, &vni.ReceiveContext{Tag: h.rng.Uint64N(4), PoolIndex: int32(h.rng.Uint32()), Size: h.rng.Uint32() >> h.rng.IntN(32), Len: h.rng.Uint64() >> h.rng.IntN(64)})
-			h.vni.Post(vni.Command{Code: [3]vni.Code{vni.CodeReceive, vni.CodeReceiveRing, vni.CodeReceiveDatagram}[h.rng.IntN(3)], Context: uint16(i)})
+			h.vni.SetReceive(i, &vni.ReceiveContext{Tag: h.rng.Uint64N(4), PoolIndex: int32(h.rng.Uint32()),
+				Size: h.rng.Uint32() >> h.rng.IntN(32), Len: h.rng.Uint64() >> h.rng.IntN(64)})
+			h.vni.Post(vni.Command{Code: [3]vni.Code{vni.CodeReceive, vni.CodeReceiveRing,
+				vni.CodeReceiveDatagram}[h.rng.IntN(3)], Context: uint16(i)})
 		}
 	}
 }
@@ -83,18 +86,21 @@ func (h *hostile) nearlyRight() {
 			binary.LittleEndian.PutUint16(pool[2*k:], uint16(h.rng.IntN(200)))
 		}
 		to, _ := vni.ParseName(pick(h.rng, h.w.names...))
-		h.start(vni.CodeSendRun, uint32(count), &vni.SendContext{Receiver: to, Tag: h.rng.Uint64N(4), Size: 1, Len: uint64(2*count + n)})
+		h.start(vni.CodeSendRun, uint32(count),
+			&vni.SendContext{Receiver: to, Tag: h.rng.Uint64N(4), Size: 1, Len: uint64(2*count + n)})
 		return
 	}
 	if i, ok := h.vni.TakeReceive(); ok {
-		h.vni.SetReceive(i, &vni.ReceiveContext{Flags: vni.WantNotify | vni.AnyTag, Size: 1, Len: limits.PageBytes, Most: 1 + h.rng.Uint64N(1000)})
+		h.vni.SetReceive(i, &vni.ReceiveContext{Flags: vni.WantNotify | vni.AnyTag, Size: 1, Len: limits.PageBytes,
+			Most: 1 + h.rng.Uint64N(1000)})
 		h.vni.SetConsumed(i, h.vni.Produced(i), 0)
 		h.vni.Post(vni.Command{Code: vni.CodeReceiveRing, Context: uint16(i)})
 		if h.rng.IntN(2) == 0 {
 			h.vni.SetConsumed(i, h.rng.Uint64()>>h.rng.IntN(64), h.rng.Uint32()>>h.rng.IntN(32))
 		}
 	}
-	h.start(vni.CodeSend, 0, &vni.SendContext{Receiver: h.vni.Identity().Name, Tag: h.rng.Uint64N(4), Size: 1, Len: h.rng.Uint64N(2000)})
+	h.start(vni.CodeSend, 0,
+		&vni.SendContext{Receiver: h.vni.Identity().Name, Tag: h.rng.Uint64N(4), Size: 1, Len: h.rng.Uint64N(2000)})
 }
 
 // start posts a send from the first page of the pool.
@@ -107,19 +113,23 @@ func (h *hostile) start(code vni.Code, size uint32, c *vni.SendContext) {
 }
 
 func (h *hostile) post() {
-	h.vni.Post(vni.Command{Code: vni.Code(h.rng.IntN(256)), Context: uint16(h.rng.IntN(70)), Group: h.rng.Uint32(), Size: uint32(h.rng.IntN(3))})
+	h.vni.Post(vni.Command{Code: vni.Code(h.rng.IntN(256)), Context: uint16(h.rng.IntN(70)), Group: h.rng.Uint32(),
+		Size: uint32(h.rng.IntN(3))})
 }
 
 func (h *hostile) sendContext() *vni.SendContext {
 	to, _ := vni.ParseName(pick(h.rng, h.w.names...))
 	c := &vni.SendContext{
-		Receiver: to, Gen: uint32(h.rng.IntN(3)), Tag: h.rng.Uint64N(4), Flags: h.rng.Uint32() >> h.rng.IntN(32), Token: h.rng.Uint32(),
-		PoolIndex: int32(h.rng.Uint32()) >> h.rng.IntN(32), Size: h.rng.Uint32() >> h.rng.IntN(32), Len: h.rng.Uint64() >> h.rng.IntN(64),
+		Receiver: to, Gen: uint32(h.rng.IntN(3)), Tag: h.rng.Uint64N(4), Flags: h.rng.Uint32() >> h.rng.IntN(32),
+		Token:     h.rng.Uint32(),
+		PoolIndex: int32(h.rng.Uint32()) >> h.rng.IntN(32), Size: h.rng.Uint32() >> h.rng.IntN(32),
+		Len: h.rng.Uint64() >> h.rng.IntN(64),
 	}
 	if h.rng.IntN(4) == 0 {
 		c.NIC, c.Slot = nicID(h.rng.IntN(h.w.plan.nics+1)), uint16(h.rng.IntN(6))
 	}
-	c.Remote.NIC, c.Remote.Slot, c.Remote.Gen = nicID(h.rng.IntN(h.w.plan.nics)), uint16(h.rng.IntN(4)), uint32(h.rng.IntN(3))
+	c.Remote.NIC, c.Remote.Slot, c.Remote.Gen = nicID(h.rng.IntN(h.w.plan.nics)), uint16(h.rng.IntN(4)),
+		uint32(h.rng.IntN(3))
 	c.Remote.Region, c.Remote.Key = uint32(h.rng.IntN(3)), h.rng.Uint64()
 	c.Remote.Offset = h.rng.Uint64() >> h.rng.IntN(64)
 	return c

@@ -57,7 +57,8 @@ func (lf *life) receiveMany(rng *rand.Rand) error {
 	}()
 	last := make(map[*life]*message) // in the order of posting
 	for range 1 + rng.IntN(3*messages) {
-		ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(), time.Duration(rng.ExpFloat64()*float64(10*time.Millisecond)))
+		ctx, cancel := lf.proc.Runtime().WithTimeout(context.Background(),
+			time.Duration(rng.ExpFloat64()*float64(10*time.Millisecond)))
 		m, data, err := in.Next(ctx)
 		// Messages in the queue wait like those of any other receive.
 		lf.inTime(ctx, &r, err, answerTime+2*w.plan.unreachableAfter)

@@ -93,7 +93,8 @@ const (
 )
 
 // intruderPace makes keys change many times in a run.
-var intruderPace = rel.Pace{Phase: seal.Pace{Frames: 150, Time: 4 * time.Millisecond}, RenewAfter: 40 * time.Millisecond}
+var intruderPace = rel.Pace{Phase: seal.Pace{Frames: 150, Time: 4 * time.Millisecond},
+	RenewAfter: 40 * time.Millisecond}
 
 // runIntruder runs the fabric of a seed, and returns the violations and the attacks.
 func runIntruder(seed uint64, d mutate.Defect) (violations []string, attacks Attacks) {
@@ -117,7 +118,8 @@ func runIntruder(seed uint64, d mutate.Defect) (violations []string, attacks Att
 
 func newIntruder(seed uint64, d mutate.Defect) *intruder {
 	rng := rand.New(rand.NewPCG(seed, 0x696e74727564))
-	x := &intruder{seed: seed, rng: rng, defect: d, long: seed%4 == 2, flood: seed%8 == 1, loses: rng.IntN(4) > 0, lost: map[lostFrame]int{}}
+	x := &intruder{seed: seed, rng: rng, defect: d, long: seed%4 == 2, flood: seed%8 == 1, loses: rng.IntN(4) > 0,
+		lost: map[lostFrame]int{}}
 	for host := range x.keys {
 		copy(x.keys[host][:], fmt.Sprintf("a NIC of an attacked fabric %d %d", host, seed))
 		x.ids = append(x.ids, uint64(x.keys[host].Public().ID()))
@@ -133,7 +135,8 @@ func newIntruder(seed uint64, d mutate.Defect) *intruder {
 	x.f = sim.New(simulated.Hooked(sim.Config{
 		Seed: seed, NICs: intruderHosts, Faults: faults, UnreachableAfter: intruderUnreachable, Replay: replay(seed, d),
 	}, simulated.Hooks{
-		Defect: d, Sealed: true, IDs: x.ids, Peers: x.members.know, Security: x.members.security, Trust: x.members.trusts,
+		Defect: d, Sealed: true, IDs: x.ids, Peers: x.members.know, Security: x.members.security,
+		Trust:  x.members.trusts,
 		Policy: x.members.policy, Check: x.watch.check, Tap: x.tap, MaxEvents: maxEvents, RelaySaves: -1,
 		Refused: func(any, error) {},
 	}))

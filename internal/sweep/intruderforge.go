@@ -16,7 +16,8 @@ func (x *intruder) forge() {
 	}
 	for range 4 {
 		o := wire.Outer{
-			Kind:  pick(x.rng, wire.KindGoodbye, wire.KindGoodbye, wire.KindData, wire.KindAck, wire.KindProbe, wire.KindDatagram, wire.KindRekey, wire.KindPart),
+			Kind: pick(x.rng, wire.KindGoodbye, wire.KindGoodbye, wire.KindData, wire.KindAck, wire.KindProbe,
+				wire.KindDatagram, wire.KindRekey, wire.KindPart),
 			Flags: wire.FlagSealed, Index: index, Counter: counter + 1 + uint64(x.rng.IntN(1<<x.rng.IntN(20))),
 		}
 		if x.rng.IntN(2) == 0 {
@@ -54,16 +55,19 @@ func (x *intruder) downgrade() {
 	case 1: // a genuine frame with other flags
 		if k, ok := x.tape.any(x.rng); ok {
 			b := append([]byte(nil), k.frame...)
-			k.outer.Flags = pick(x.rng, 0, wire.FlagTagged, k.outer.Flags^wire.FlagPhase, k.outer.Flags^wire.FlagClear, k.outer.Flags|wire.FlagTagged)
+			k.outer.Flags = pick(x.rng, 0, wire.FlagTagged, k.outer.Flags^wire.FlagPhase,
+				k.outer.Flags^wire.FlagClear, k.outer.Flags|wire.FlagTagged)
 			k.outer.Counter += uint64(x.rng.IntN(2) * 10_000)
 			k.outer.Put(b)
 			x.inject(k.from, k.to, b)
 		}
 	case 2: // as from a program in the driver of the peer
-		o := wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged, Index: index | wire.ResidentBit, Counter: counter}
+		o := wire.Outer{Kind: wire.KindDatagram, Flags: wire.FlagTagged, Index: index | wire.ResidentBit,
+			Counter: counter}
 		x.plain(from, to, o, 40)
 	default:
-		o := wire.Outer{Kind: pick(x.rng, wire.KindGoodbye, wire.KindProbe, wire.KindAck, wire.KindData), Flags: wire.FlagTagged, Index: index, Counter: counter}
+		o := wire.Outer{Kind: pick(x.rng, wire.KindGoodbye, wire.KindProbe, wire.KindAck, wire.KindData),
+			Flags: wire.FlagTagged, Index: index, Counter: counter}
 		x.plain(from, to, o, pick(x.rng, 0, wire.ProbeLen, 32))
 	}
 	x.attacks.Plain++

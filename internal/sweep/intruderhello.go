@@ -40,7 +40,8 @@ const (
 )
 
 func newThief(x *intruder) *thief {
-	t := &thief{x: x, secrets: secret.Seeded(x.rng.Uint64()), index: 0x7ff0_0000, attempts: map[uint32]*theft{}, cookies: map[uint32]uint64{}}
+	t := &thief{x: x, secrets: secret.Seeded(x.rng.Uint64()), index: 0x7ff0_0000, attempts: map[uint32]*theft{},
+		cookies: map[uint32]uint64{}}
 	t.own = seal.NewIdentity(trust.PrivateKey{'t', 'h', 'i', 'e', 'f', 31: 1})
 	t.gate = seal.NewGate([]trust.FabricKey{intruderFabric}, t.secrets)
 	t.foreign = seal.NewGate([]trust.FabricKey{{'g', 'u', 'e', 's', 's', 'e', 'd'}}, t.secrets)
@@ -65,7 +66,8 @@ func (t *thief) frame(h wire.Hello, hs *seal.Handshake, gate *seal.Gate, length 
 	if err != nil {
 		panic("sweep: the first message of a handshake fails: " + err.Error())
 	}
-	body := wire.Handshake{Pattern: hs.Pattern, Message: 1, Index: h.Index, MinVersion: 1, MaxVersion: 1, Noise: message}
+	body := wire.Handshake{Pattern: hs.Pattern, Message: 1, Index: h.Index, MinVersion: 1, MaxVersion: 1,
+		Noise: message}
 	o := wire.Outer{Kind: wire.KindHello, Flags: wire.FlagSealed, Counter: h.EchoCounter}
 	return sign(o, &body, gate, length)
 }
@@ -148,7 +150,8 @@ func (t *thief) hears(from, _ int, frame []byte) {
 	if err != nil {
 		return
 	}
-	finish := wire.Handshake{Pattern: wire.PatternXX, Message: 3, Index: o.Index, MinVersion: 1, MaxVersion: 1, Noise: message}
+	finish := wire.Handshake{Pattern: wire.PatternXX, Message: 3, Index: o.Index, MinVersion: 1, MaxVersion: 1,
+		Noise: message}
 	b := sign(wire.Outer{Kind: wire.KindFinish, Flags: wire.FlagSealed, Index: h.Index, Counter: 1}, &finish, t.gate, 0)
 	t.x.inject(a.from, a.to, b)
 }

@@ -115,7 +115,8 @@ func (h *honest) restart() {
 	x.f.After(3*time.Millisecond, func() {
 		x.f.StartNIC(2)
 		h.round = 1
-		x.f.Process(2, honestName(intruderHonest).String(), func(p *sim.Process) error { return h.main(p, intruderHonest) })
+		x.f.Process(2, honestName(intruderHonest).String(),
+			func(p *sim.Process) error { return h.main(p, intruderHonest) })
 	})
 }
 
@@ -209,7 +210,8 @@ func (h *honest) move(p *sim.Process) {
 		}
 		got := make([]byte, 10_000)
 		at = p.Rand().IntN(len(h.regard) - len(got))
-		if err := p.Weft().Get(context.Background(), h.region.Handle(), at, got); err != nil || !bytes.Equal(got, h.regard[at:at+len(got)]) {
+		if err := p.Weft().Get(context.Background(), h.region.Handle(), at, got); err != nil ||
+			!bytes.Equal(got, h.regard[at:at+len(got)]) {
 			h.x.violate("GET %d came with other bytes: %v", n, err)
 			return
 		}
@@ -233,7 +235,8 @@ func (h *honest) indulge(p *sim.Process) error {
 func (h *honest) judge() {
 	for n, k := range h.kept {
 		if !bytes.Equal(k.got, k.want) {
-			h.x.violate("message %d of those delivered has changed since, at byte %d of %d", n, mismatch(k.got, k.want), len(k.want))
+			h.x.violate("message %d of those delivered has changed since, at byte %d of %d", n,
+				mismatch(k.got, k.want), len(k.want))
 		}
 	}
 	if got := h.region.Bytes(); !bytes.Equal(got, h.regard) {

@@ -30,8 +30,9 @@ const (
 )
 
 func (k fault) String() string {
-	return [...]string{"another fabric key", "another static key", "an expired certificate", "a certificate that is not yet valid",
-		"a certificate of another authority", "no certificate", "a certificate that is revoked", "a certificate that expires"}[k]
+	return [...]string{"another fabric key", "another static key", "an expired certificate",
+		"a certificate that is not yet valid", "a certificate of another authority", "no certificate",
+		"a certificate that is revoked", "a certificate that expires"}[k]
 }
 
 // later reports whether the member is trusted at first.
@@ -50,7 +51,8 @@ type members struct {
 }
 
 // intruderFabric is the fabric key of attacked fabrics.
-var intruderFabric = trust.FabricKey{'a', 'n', ' ', 'a', 't', 't', 'a', 'c', 'k', 'e', 'd', ' ', 'f', 'a', 'b', 'r', 'i', 'c'}
+var intruderFabric = trust.FabricKey{'a', 'n', ' ', 'a', 't', 't', 'a', 'c', 'k', 'e', 'd', ' ', 'f', 'a', 'b', 'r',
+	'i', 'c'}
 
 // simulationBegins is the time at which every simulated fabric begins, in Unix seconds.
 var simulationBegins = time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC).Unix()

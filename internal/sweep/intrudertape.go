@@ -166,7 +166,8 @@ func (x *intruder) atEdge(k taped, ok bool) (taped, bool) {
 	begin := x.rng.IntN(len(x.tape.frames) + 1)
 	for i := range x.tape.frames {
 		f := x.tape.frames[(begin+i)%len(x.tape.frames)]
-		if age, present := x.age(&f); f.from < intruderHonest && f.to < intruderHonest && present && age > windowInside-20 && age < windowBehind+20 {
+		if age, present := x.age(&f); f.from < intruderHonest && f.to < intruderHonest && present &&
+			age > windowInside-20 && age < windowBehind+20 {
 			return f, true
 		}
 	}

@@ -40,7 +40,8 @@ type sentOn struct {
 }
 
 func newIntruderWatch(x *intruder) *intruderWatch {
-	return &intruderWatch{x: x, names: map[*seal.Key][wire.TagLen]byte{}, used: map[[wire.TagLen]byte]uint64{}, counters: map[sentOn]uint64{}}
+	return &intruderWatch{x: x, names: map[*seal.Key][wire.TagLen]byte{}, used: map[[wire.TagLen]byte]uint64{},
+		counters: map[sentOn]uint64{}}
 }
 
 // witness is called for each sealed frame. It compares keys by the tags that they make, because
@@ -62,7 +63,8 @@ func (w *intruderWatch) witness(key any, counter uint64) {
 func (w *intruderWatch) leaves(from, to int, frame []byte) {
 	if to >= hostThief {
 		if w.sent[from][to] += len(frame); w.sent[from][to] > w.received[from][to] {
-			w.x.violate("NIC %d has sent %d bytes to host %d, from which %d came", from, w.sent[from][to], to, w.received[from][to])
+			w.x.violate("NIC %d has sent %d bytes to host %d, from which %d came", from, w.sent[from][to], to,
+				w.received[from][to])
 		}
 		return
 	}

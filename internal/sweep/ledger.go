@@ -46,7 +46,8 @@ type message struct {
 }
 
 func (m *message) String() string {
-	return fmt.Sprintf("message %d (number %d of %s to %s, tag %d, %d B, posted at %v)", m.id, m.number, m.from.name, m.to, m.tag, m.size, m.posted)
+	return fmt.Sprintf("message %d (number %d of %s to %s, tag %d, %d B, posted at %v)", m.id, m.number, m.from.name,
+		m.to, m.tag, m.size, m.posted)
 }
 
 // receive holds the criteria of a receive, and its place among the receives that its process
@@ -223,7 +224,8 @@ func (l *ledger) deliver(to *life, r receive, a arrival) {
 	m.deliveries++
 	switch {
 	case m.deliveries > 1:
-		l.violate("%v was delivered to %s (receive %d) and again to %s (receive %d)", m, m.taker.name, m.by.number, to.name, r.number)
+		l.violate("%v was delivered to %s (receive %d) and again to %s (receive %d)", m, m.taker.name, m.by.number,
+			to.name, r.number)
 	case m.to != to.name:
 		l.violate("%v was delivered to %s", m, to.name)
 	case m.from.name != a.from && !(a.from == nameless && a.lost):

@@ -204,7 +204,8 @@ func (lf *life) destination(rng *rand.Rand) string {
 // startMessage posts a message.
 func (lf *life) startMessage(rng *rand.Rand) (sending, error) {
 	w := lf.w
-	return lf.startTo(rng, w.l.prepare(lf, lf.destination(rng), rng.Uint64N(tagClasses), w.plan.drawSize(rng), rng.Float64() < w.plan.accept))
+	return lf.startTo(rng, w.l.prepare(lf, lf.destination(rng), rng.Uint64N(tagClasses), w.plan.drawSize(rng),
+		rng.Float64() < w.plan.accept))
 }
 
 // startTo posts a prepared message.
@@ -243,7 +244,8 @@ func (lf *life) deadline(rng *rand.Rand) (context.Context, context.CancelFunc) {
 	if rng.Float64() >= lf.w.plan.cancel {
 		return context.Background(), func() {}
 	}
-	return lf.proc.Runtime().WithTimeout(context.Background(), time.Duration(rng.ExpFloat64()*float64(5*time.Millisecond)))
+	return lf.proc.Runtime().WithTimeout(context.Background(),
+		time.Duration(rng.ExpFloat64()*float64(5*time.Millisecond)))
 }
 
 // answerTime is the time within which a NIC that gets turns answers a Cancel.
@@ -319,7 +321,8 @@ func (lf *life) get(rng *rand.Rand) error {
 	lf.judgeMove(ctx, "GET", &from, n, err)
 	if err == nil && !from.wrong && !from.closed {
 		if i := mismatch(buf, cut(from.base, at, at+n)); i < n {
-			w.l.violate("GET of %d B by %s from %s at %v is wrong from byte %d on", n, lf.name, from.owner.name, lf.now(), i)
+			w.l.violate("GET of %d B by %s from %s at %v is wrong from byte %d on", n, lf.name, from.owner.name,
+				lf.now(), i)
 		}
 	}
 	w.bufs.put(buf)

@@ -66,8 +66,10 @@ const (
 // records.
 func runAsylum(seed uint64, d mutate.Defect) (violations []string, records uint64) {
 	a := &asylum{rng: rand.New(rand.NewPCG(seed, 0x617379))}
-	a.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 3, Replay: replay(seed, d), UnreachableAfter: asylumUnreachable},
-		simulated.Hooks{Defect: d, Check: a.check, Tap: a.tap, Refused: func(any, error) {}, MaxEvents: maxEvents, RelaySaves: -1}))
+	a.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 3, Replay: replay(seed, d),
+		UnreachableAfter: asylumUnreachable},
+		simulated.Hooks{Defect: d, Check: a.check, Tap: a.tap, Refused: func(any, error) {}, MaxEvents: maxEvents,
+			RelaySaves: -1}))
 	for i := range asylumSane {
 		a.f.Process(i%2, saneName(i).String(), func(p *sim.Process) error { return a.sane(p, i) })
 	}
@@ -132,7 +134,8 @@ func (a *asylum) sane(p *sim.Process, i int) error {
 	}
 	for host := range asylumMad {
 		for k := range asylumSane {
-			if at, ok := simulated.Engine(a.f, host).Lookup(nameOf(saneName(k).String())); !ok || at.NIC != uint64(a.slots[k].NIC) || at.Slot != a.slots[k].Slot {
+			if at, ok := simulated.Engine(a.f, host).Lookup(nameOf(saneName(k).String())); !ok ||
+				at.NIC != uint64(a.slots[k].NIC) || at.Slot != a.slots[k].Slot {
 				a.violate("NIC %d believes that %v is at %v, and it is at %v", host, saneName(k), at, a.slots[k])
 			}
 		}
@@ -194,7 +197,8 @@ func (a *asylum) humour(p *sim.Process) error {
 	for n := 0; a.done < asylumTasks; n++ {
 		ctx, cancel := p.Runtime().WithTimeout(context.Background(), 5*time.Millisecond)
 		if n%4 == 0 {
-			if m, err := p.Recv(ctx, mad, weft.Tag(9), make([]byte, 5000)); err != nil && m.Len == 0 && errors.Is(err, weft.ErrNICGone) {
+			if m, err := p.Recv(ctx, mad, weft.Tag(9), make([]byte, 5000)); err != nil && m.Len == 0 &&
+				errors.Is(err, weft.ErrNICGone) {
 				cancel()
 				return err
 			}
@@ -215,7 +219,8 @@ func (a *asylum) hear(p *sim.Process) error {
 		m, err := simulated.Half(p).Recv(ctx, proc.Dest{}, proc.Tagged(1), buf)
 		cancel()
 		if err == nil && m.Token != 0 {
-			a.heard = append(a.heard, overheard{weft.Address{NIC: weft.NICID(m.NIC), Slot: m.Slot, Generation: m.Gen}, uint32(m.Token) >> 16})
+			a.heard = append(a.heard, overheard{weft.Address{NIC: weft.NICID(m.NIC), Slot: m.Slot, Generation: m.Gen},
+				uint32(m.Token) >> 16})
 		}
 	}
 	return nil
@@ -243,7 +248,8 @@ func (a *asylum) mad(p *sim.Process) error {
 		}
 		for range 8 {
 			for _, r := range a.nonsense(own) {
-				if to := a.rng.IntN(asylumMad); wire.CheckRecords(r) == nil && simulated.Engine(a.f, asylumMad).Utter(nicID(to), r) {
+				if to := a.rng.IntN(asylumMad); wire.CheckRecords(r) == nil &&
+					simulated.Engine(a.f, asylumMad).Utter(nicID(to), r) {
 					a.spoken++
 				}
 			}

@@ -24,13 +24,16 @@ func (a *asylum) token() uint32 { return uint32(1+a.rng.IntN(40))<<16 | uint32(a
 // envelope returns an envelope from a process of the bad NIC, usually to an existing process.
 func (a *asylum) envelope(own weft.Address) wire.Envelope {
 	to := a.slots[a.rng.IntN(asylumSane)]
-	return wire.Envelope{Flags: pick(a.rng, 0, 0, wire.FlagAccept, wire.FlagReply), DstSlot: to.Slot, DstGen: to.Generation + pick[uint32](a.rng, 0, 0, 0, 1),
-		SrcSlot: own.Slot, SrcGen: own.Generation + pick[uint32](a.rng, 0, 0, 1), Number: uint32(a.rng.IntN(60)), Token: a.token(), Tag: pick[uint64](a.rng, 7, 9, 1)}
+	return wire.Envelope{Flags: pick(a.rng, 0, 0, wire.FlagAccept, wire.FlagReply), DstSlot: to.Slot,
+		DstGen:  to.Generation + pick[uint32](a.rng, 0, 0, 0, 1),
+		SrcSlot: own.Slot, SrcGen: own.Generation + pick[uint32](a.rng, 0, 0,
+			1), Number: uint32(a.rng.IntN(60)), Token: a.token(), Tag: pick[uint64](a.rng, 7, 9, 1)}
 }
 
 func (a *asylum) remote() wire.Remote {
 	i := a.rng.IntN(asylumSane)
-	return wire.Remote{Slot: a.slots[i].Slot, Gen: a.slots[i].Generation, Asker: uint16(a.rng.IntN(3)), Region: a.keys[i].region, Key: a.keys[i].key,
+	return wire.Remote{Slot: a.slots[i].Slot, Gen: a.slots[i].Generation, Asker: uint16(a.rng.IntN(3)),
+		Region: a.keys[i].region, Key: a.keys[i].key,
 		Token: a.token(), Offset: a.wild(), Length: a.wild()}
 }
 
@@ -52,7 +55,8 @@ func (a *asylum) nonsense(own weft.Address) []wire.Record {
 		})
 	case 4: // grants or recalls credit unasked, or less than before
 		return a.make(wire.CreditLen, func(b []byte) {
-			wire.Credit{Flags: pick(a.rng, 0, wire.FlagRecall), Slot: own.Slot, Gen: own.Generation, Bytes: a.wild()}.Put(b)
+			wire.Credit{Flags: pick(a.rng, 0, wire.FlagRecall), Slot: own.Slot, Gen: own.Generation,
+				Bytes: a.wild()}.Put(b)
 		})
 	case 5: // withdraws messages that never existed, with a refund
 		// For every second number, the message is a call that its caller gives up.
@@ -96,7 +100,8 @@ func (a *asylum) unpermitted(e wire.Envelope) (l []wire.Record) {
 		return a.make(wire.RequestLen, q.Put)
 	}
 	for i := range uint64(4) {
-		l = append(l, a.make(wire.ChunkLen+1100, func(b []byte) { wire.PutChunk(b, 0, id, pick(a.rng, i*1100, a.wild()), 1100) })...)
+		l = append(l, a.make(wire.ChunkLen+1100,
+			func(b []byte) { wire.PutChunk(b, 0, id, pick(a.rng, i*1100, a.wild()), 1100) })...)
 	}
 	return l
 }
@@ -106,7 +111,8 @@ func (a *asylum) permissions() (l []wire.Record) {
 	slot, limit := a.rng.IntN(4), a.wild()
 	for use := range 12 {
 		l = append(l, a.make(wire.PermissionLen, func(b []byte) {
-			wire.PutPermission(b, pick(a.rng, 0, 0, wire.FlagGet), wire.FragmentID(slot+limits.ActiveFragments*use), limit)
+			wire.PutPermission(b, pick(a.rng, 0, 0, wire.FlagGet), wire.FragmentID(slot+limits.ActiveFragments*use),
+				limit)
 		})...)
 	}
 	return l
@@ -121,7 +127,10 @@ func (a *asylum) answers() (l []wire.Record) {
 	h := a.heard[len(a.heard)-1-a.rng.IntN(min(len(a.heard), 8))]
 	for ctx := range uint32(4) {
 		for more := range uint32(6) {
-			l = append(l, a.make(wire.RefuseLen, func(b []byte) { wire.PutRefuse(b, 0, 0, h.who.Slot, (h.uses+more)<<16|ctx, wire.ReasonCancelled) })...)
+			l = append(l, a.make(wire.RefuseLen, func(b []byte) {
+				wire.PutRefuse(b, 0, 0, h.who.Slot,
+					(h.uses+more)<<16|ctx, wire.ReasonCancelled)
+			})...)
 		}
 	}
 	return l
@@ -141,7 +150,8 @@ func (a *asylum) forged(n int) []wire.Record {
 	return a.make(wire.RelayLen+body, func(b []byte) {
 		wire.PutRelay(b, uint32(a.rng.IntN(4)), 0, uint32(body), body)
 		b = b[wire.RelayLen:]
-		head := wire.RelayHead{NIC: uint64(from.NIC), Gen: from.Generation, Slot: from.Slot, NICs: 1, Token: a.token(), Tag: 7}
+		head := wire.RelayHead{NIC: uint64(from.NIC), Gen: from.Generation, Slot: from.Slot, NICs: 1,
+			Token: a.token(), Tag: 7}
 		head.Put(b)
 		to1 := wire.RelayNIC{NIC: uint64(to.NIC), Session: session, Receivers: 1}
 		to1.Put(b[wire.RelayHeadLen:])

@@ -92,7 +92,8 @@ func (lf *life) startReceive(r *receive, buf []byte) (*op, error) {
 		r.number, r.posted = lf.received, lf.now()
 		lf.received++
 		who, full := m.From, uint64(m.Len)
-		msg := proc.Message{From: who.Name, NIC: who.NIC, Slot: who.Slot, Gen: who.Gen, Tag: m.Tag, Len: m.Len, Full: full}
+		msg := proc.Message{From: who.Name, NIC: who.NIC, Slot: who.Slot, Gen: who.Gen, Tag: m.Tag, Len: m.Len,
+			Full: full}
 		return &op{got: got{who.Name.String(), m.Tag, m.Len, full, msg}}, nil
 	}
 	return lf.retry(func() (*proc.Op, error) {

@@ -165,7 +165,8 @@ func (p *plan) drawActs(rng *rand.Rand) {
 		return
 	}
 	for range 1 + rng.IntN(10) {
-		a := act{after: rng.IntN(p.messages), kind: pick(rng, actPartition, actClog, actStall, actStopNIC, actKill, actKill, actKill, actHostile)}
+		a := act{after: rng.IntN(p.messages),
+			kind: pick(rng, actPartition, actClog, actStall, actStopNIC, actKill, actKill, actKill, actHostile)}
 		short := time.Duration(rng.Int64N(int64(p.unreachableAfter) / 2))
 		long := p.unreachableAfter + time.Duration(rng.Int64N(int64(3*p.unreachableAfter)))
 		switch a.kind {
@@ -194,7 +195,8 @@ func (p *plan) drawNarrow(rng *rand.Rand) {
 		return
 	}
 	for range 1 + rng.IntN(3) {
-		a := act{kind: actNarrow, after: pick(rng, 0, rng.IntN(p.messages)), longest: pick(rng, limits.LeastFrame, 1000, limits.SureFrame, 1300, 1400, 4000)}
+		a := act{kind: actNarrow, after: pick(rng, 0, rng.IntN(p.messages)),
+			longest: pick(rng, limits.LeastFrame, 1000, limits.SureFrame, 1300, 1400, 4000)}
 		a.lasting = pick(rng, 0, time.Duration(rng.Int64N(int64(p.unreachableAfter))))
 		p.acts = append(p.acts, a)
 	}

@@ -63,12 +63,14 @@ func (l *ledger) auditHoles(living map[string]*life) {
 	}
 	for _, m := range l.order {
 		to := living[m.to]
-		if m.deliveries > 0 || m.outcome != succeeded || m.session == 0 || to == nil || to.born >= m.posted || l.mayBeForAncestor(m, to) {
+		if m.deliveries > 0 || m.outcome != succeeded || m.session == 0 || to == nil || to.born >= m.posted ||
+			l.mayBeForAncestor(m, to) {
 			continue
 		}
 		for _, later := range came[pair{m.from, m.to}] {
 			if later.session == m.session && later.taker == to && m.precedes(later) {
-				l.violate("a hole: %v came in the same session as %v, which was sent without error before it and never came", later, m)
+				l.violate("a hole: %v came in the same session as %v, which was sent without error before it and never came",
+					later, m)
 				break
 			}
 		}
@@ -94,7 +96,8 @@ func (l *ledger) hears(to *life, m *message) {
 		return
 	default:
 		if to.missed == 0 && !to.toldSince(m.from.host, h.posted) {
-			l.violate("%v came to %s in another session than messages posted at %v, and no event has told of the end of that one", m, to.name, h.posted)
+			l.violate("%v came to %s in another session than messages posted at %v, and no event has told of the end of that one",
+				m, to.name, h.posted)
 		}
 		h.posted = m.posted
 	}
@@ -127,5 +130,6 @@ func (lf *life) catchUp() {
 // told notes an event.
 func (lf *life) told(e vni.Event) {
 	lf.w.log("%s is told: %v", lf.name, e)
-	lf.events = append(lf.events, event{at: lf.now(), host: int(e.NIC - nicID(0)), name: eventName(e), count: int(e.Count)})
+	lf.events = append(lf.events,
+		event{at: lf.now(), host: int(e.NIC - nicID(0)), name: eventName(e), count: int(e.Count)})
 }

@@ -130,16 +130,21 @@ var workshopModules = sync.OnceValue(func() map[string]*prog.Module {
 // runWorkshop runs the workshop of a seed. It also returns the number of handled messages.
 func runWorkshop(seed uint64, d mutate.Defect) (violations []string, handled uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x776f726b))
-	w := &workshop{rng: rng, sent: map[int64]int{}, known: map[int64]bool{}, even: map[int64]bool{}, got: map[int64]bool{}, costs: map[*nic.Engine]uint64{}}
-	link := sim.Link{MTU: pick(rng, 1232, 1452, 8952), Latency: pick(rng, 5*time.Microsecond, 50*time.Microsecond), Jitter: time.Microsecond,
+	w := &workshop{rng: rng, sent: map[int64]int{}, known: map[int64]bool{}, even: map[int64]bool{},
+		got: map[int64]bool{}, costs: map[*nic.Engine]uint64{}}
+	link := sim.Link{MTU: pick(rng, 1232, 1452, 8952), Latency: pick(rng, 5*time.Microsecond, 50*time.Microsecond),
+		Jitter:    time.Microsecond,
 		Bandwidth: 1_250_000_000, Reliable: rng.IntN(4) == 0}
 	var faults sim.Faults
 	if !link.Reliable {
-		faults = sim.Faults{Loss: pick(rng, 0, 0.01, 0.05), Duplicate: pick(rng, 0, 0.02, 0.2), Reorder: pick(rng, 0, 0.02)}
+		faults = sim.Faults{Loss: pick(rng, 0, 0.01, 0.05), Duplicate: pick(rng, 0, 0.02, 0.2),
+			Reorder: pick(rng, 0, 0.02)}
 	}
 	checks := newChecks(limits.UnreachableAfter)
-	w.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 3, Link: link, Faults: faults, Replay: replay(seed, d)}, simulated.Hooks{
-		Defect: d, CreditBytes: pick(rng, 0, 2<<10, -1), StagingBytes: pick(rng, 0, 64<<10), Check: func(e *nic.Engine) error {
+	w.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 3, Link: link, Faults: faults,
+		Replay: replay(seed, d)}, simulated.Hooks{
+		Defect: d, CreditBytes: pick(rng, 0, 2<<10, -1), StagingBytes: pick(rng, 0,
+			64<<10), Check: func(e *nic.Engine) error {
 			return errors.Join(checks.check(e), w.metered(e))
 		}}))
 	for host := range 3 {
@@ -198,7 +203,8 @@ func (w *workshop) metered(e *nic.Engine) error {
 	}
 	before, known := w.costs[e]
 	w.costs[e] = sum
-	if most := uint64(limits.ProgramPoll + limits.ProgramBudget + limits.ProgramBudget/4); known && sum > before && sum-before > most {
+	if most := uint64(limits.ProgramPoll + limits.ProgramBudget + limits.ProgramBudget/4); known && sum > before &&
+		sum-before > most {
 		return fmt.Errorf("programs have executed %d instructions in one poll, at most %d may be", sum-before, most)
 	}
 	return nil
@@ -291,7 +297,8 @@ func (w *workshop) sendGuarded(ctx context.Context, p *sim.Process, rng *rand.Ra
 	if rng.IntN(2) == 0 {
 		err := p.Peer(to).SendDelivered(ctx, 0, b)
 		if errors.Is(err, weft.ErrFiltered) == passes && p.Host() != mortal {
-			w.violate("message %d to the guarded process, which passes: %v; its send ended with %v", number, passes, err)
+			w.violate("message %d to the guarded process, which passes: %v; its send ended with %v", number, passes,
+				err)
 		}
 		return unfiltered(err)
 	}
@@ -371,7 +378,8 @@ func (w *workshop) replaceCounter(p *sim.Process) {
 		}
 	}
 	t := w.table(0)
-	key, _, err := t.Prepare(program.Spec{Module: workshopModules()["counter, another layout"], ID: counterID, Replace: true, Start: true})
+	key, _, err := t.Prepare(program.Spec{Module: workshopModules()["counter, another layout"], ID: counterID,
+		Replace: true, Start: true})
 	if err == nil {
 		_, _, err = t.Commit(key)
 	}
@@ -412,7 +420,8 @@ func (w *workshop) everywhere(p *sim.Process) {
 	})
 	dies := registry.NICID(nicID(mortal))
 	module := workshopModules()["counter, another layout"]
-	_, err := client.Load(context.Background(), nics, module.Encode(), deploy.Options{ID: uint32(counterID), Replace: true, Start: true})
+	_, err := client.Load(context.Background(), nics, module.Encode(),
+		deploy.Options{ID: uint32(counterID), Replace: true, Start: true})
 	if !errors.Is(err, errDead) || !strings.Contains(err.Error(), dies.String()) {
 		w.violate("a program was to go into all NICs, of which %v has died: %v", dies, err)
 	}
@@ -443,7 +452,8 @@ func (w *workshop) endless(p *sim.Process) {
 			want = info.LastAbort // each of its ends is an exhausted budget
 		}
 		if info.Running && name != "flood" || info.LastAbort != want {
-			w.violate("%s was to be stopped for %v: running %v, last abort %v after %d activations", name, want, info.Running, info.LastAbort, info.Profile.Activations)
+			w.violate("%s was to be stopped for %v: running %v, last abort %v after %d activations", name, want,
+				info.Running, info.LastAbort, info.Profile.Activations)
 		}
 		if err := w.table(0).Unload(ids[name]); err != nil {
 			w.violate("%v", err)
@@ -480,7 +490,8 @@ func (w *workshop) transfers(p *sim.Process) {
 func (w *workshop) finder(p *sim.Process) {
 	id, _ := w.load(0, "finder", program.Spec{Start: true})
 	nic := binary.LittleEndian.AppendUint64(nil, nicID(mortal))
-	if err := simulated.Half(p).SendProgram(context.Background(), 0, uint32(id), 1, true, nic); !errors.Is(err, proc.ErrProgramFailed) {
+	if err := simulated.Half(p).SendProgram(context.Background(), 0, uint32(id), 1, true, nic); !errors.Is(err,
+		proc.ErrProgramFailed) {
 		w.violate("a program is found by name when its NIC has died: %v", err)
 	}
 }
@@ -549,7 +560,8 @@ func (w *workshop) takeStock() {
 	}
 	counted, _, err := w.table(0).Log(counterID, 0)
 	if err != nil || len(counted) > 0 && counted[len(counted)-1] != int64(len(counted)) {
-		w.violate("the counter has counted to %v in %d messages, %v", counted[max(0, len(counted)-1):], len(counted), err)
+		w.violate("the counter has counted to %v in %d messages, %v", counted[max(0, len(counted)-1):], len(counted),
+			err)
 	}
 	w.compareRoom()
 }
@@ -561,7 +573,8 @@ func (w *workshop) compareRoom() {
 		taken, _ := w.table(from).Room(nicID(1 - from))
 		_, owed := w.table(1 - from).Room(nicID(from))
 		if taken != owed {
-			w.violate("host %d believes %d bytes to be taken in host %d, which has %d to give back", from, taken, 1-from, owed)
+			w.violate("host %d believes %d bytes to be taken in host %d, which has %d to give back", from, taken,
+				1-from, owed)
 		}
 	}
 }

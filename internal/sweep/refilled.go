@@ -16,7 +16,8 @@ import (
 func (lf *life) sendWaiting(rng *rand.Rand) error {
 	w := lf.w
 	const least = 16 << 10
-	m := w.l.prepare(lf, lf.destination(rng), rng.Uint64N(tagClasses), least+rng.IntN(MaxMessage-least), rng.Float64() < w.plan.accept)
+	m := w.l.prepare(lf, lf.destination(rng), rng.Uint64N(tagClasses), least+rng.IntN(MaxMessage-least),
+		rng.Float64() < w.plan.accept)
 	m.unordered = true
 	buf := w.bufs.take(m.size)
 	fill(m.id, buf)

@@ -142,7 +142,8 @@ func (a *asylum) gather(p *sim.Process, g *weft.Group, i int) error {
 			a.awaitRelapse(p)
 		}
 		v := []int64{int64(i + n)}
-		if err := weft.AllReduce(context.Background(), g, weft.Sum, v); err != nil || v[0] != int64(asylumSane*n+asylumSane*(asylumSane-1)/2) {
+		if err := weft.AllReduce(context.Background(), g, weft.Sum, v); err != nil ||
+			v[0] != int64(asylumSane*n+asylumSane*(asylumSane-1)/2) {
 			a.violate("round %d of %v: the sum is %d: %v", n, saneName(i), v[0], err)
 			break
 		}
@@ -163,14 +164,17 @@ func (a *asylum) awaitRelapse(p *sim.Process) {
 // meddles makes signals and pieces of operations of a group. Their numbers decrease, and exceed
 // all existing numbers.
 func (a *asylum) meddles() []wire.Record {
-	h := wire.GroupHeader{Group: uint32(1 + a.rng.IntN(4)), Epoch: uint32(pick(a.rng, 0, 0, 0, 1)), Rank: uint32(pick(a.rng, 0, 1, 2, 3, 4, 1<<31)),
-		Operation: pick(a.rng, 0, 1, uint32(a.round), uint32(a.round)+1, uint32(a.round)+2, uint32(a.round)-3, 1000, 1<<31, 1<<32-1)}
+	h := wire.GroupHeader{Group: uint32(1 + a.rng.IntN(4)), Epoch: uint32(pick(a.rng, 0, 0, 0, 1)),
+		Rank: uint32(pick(a.rng, 0, 1, 2, 3, 4, 1<<31)),
+		Operation: pick(a.rng, 0, 1, uint32(a.round), uint32(a.round)+1, uint32(a.round)+2, uint32(a.round)-3, 1000,
+			1<<31, 1<<32-1)}
 	if a.rng.IntN(2) == 0 {
 		s := wire.Signal{GroupHeader: h, What: uint8(1 + a.rng.IntN(9)), Round: uint8(a.rng.IntN(4)), Value: a.wild()}
 		return a.make(wire.SignalLen, s.Put)
 	}
 	n := pick(a.rng, 8, 8, 100)
-	q := wire.Piece{GroupHeader: h, Root: uint32(a.rng.IntN(asylumSane + 1)), Offset: uint32(pick(a.rng, 0, 0, 100)), Length: uint32(pick(a.rng, 8, 8, 200)),
-		What: uint8(1 + a.rng.IntN(3)), Operator: uint8(a.rng.IntN(10))}
+	q := wire.Piece{GroupHeader: h, Root: uint32(a.rng.IntN(asylumSane + 1)), Offset: uint32(pick(a.rng, 0, 0, 100)),
+		Length: uint32(pick(a.rng, 8, 8, 200)),
+		What:   uint8(1 + a.rng.IntN(3)), Operator: uint8(a.rng.IntN(10))}
 	return a.make(wire.PieceLen+n, func(b []byte) { q.Put(b, n) })
 }

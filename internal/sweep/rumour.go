@@ -160,7 +160,8 @@ func (r *rumour) listen(p *sim.Process, from, i int) error {
 			break
 		}
 		if m.Len != size || m.Tag != tag {
-			r.violate("message %d from %v to %v came with %d bytes and tag %d; sent were %d and %d", n, rumourName(from), rumourName(i), m.Len, m.Tag, size, tag)
+			r.violate("message %d from %v to %v came with %d bytes and tag %d; sent were %d and %d", n,
+				rumourName(from), rumourName(i), m.Len, m.Tag, size, tag)
 		} else if err := checkTalk(buf[:m.Len], id); err != nil {
 			r.violate("message %d from %v to %v: %v", n, rumourName(from), rumourName(i), err)
 		}

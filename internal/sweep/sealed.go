@@ -15,7 +15,8 @@ func sealed(seed uint64, h simulated.Hooks) simulated.Hooks {
 	}
 	h.Security = func(host int, s *rel.Security) {
 		s.NoAES = seed%16 == 3 && host == 1
-		s.Pace = rel.Pace{Phase: seal.Pace{Frames: 300, Time: 50 * time.Millisecond}, RenewAfter: 200 * time.Millisecond}
+		s.Pace = rel.Pace{Phase: seal.Pace{Frames: 300, Time: 50 * time.Millisecond},
+			RenewAfter: 200 * time.Millisecond}
 	}
 	return h
 }

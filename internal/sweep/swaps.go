@@ -23,7 +23,8 @@ const (
 
 // fabricClient returns a tool that loads programs into all NICs, in some order. It calls before
 // ahead of each request.
-func (w *workshop) fabricClient(p *sim.Process, before func(do string)) (client *deploy.Client, nics []registry.NICID, hosts map[registry.NICID]int) {
+func (w *workshop) fabricClient(p *sim.Process, before func(do string)) (client *deploy.Client, nics []registry.NICID,
+	hosts map[registry.NICID]int) {
 	hosts = map[registry.NICID]int{}
 	sites := map[registry.NICID]*deploy.Site{}
 	for host := range 3 {
@@ -35,14 +36,15 @@ func (w *workshop) fabricClient(p *sim.Process, before func(do string)) (client 
 		}}
 	}
 	w.rng.Shuffle(len(nics), func(i, j int) { nics[i], nics[j] = nics[j], nics[i] })
-	return &deploy.Client{InTurn: true, Ask: func(_ context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
-		before(r.Do)
-		p.Runtime().Sleep(context.Background(), time.Duration(w.rng.ExpFloat64()*float64(100*time.Microsecond)))
-		if w.table(hosts[nic]) == nil {
-			return nil, errDead
-		}
-		return sites[nic].Answer(deploy.Asker{}, r)
-	}}, nics, hosts
+	return &deploy.Client{InTurn: true,
+		Ask: func(_ context.Context, nic registry.NICID, r *ctl.Program) (*ctl.ProgramReply, error) {
+			before(r.Do)
+			p.Runtime().Sleep(context.Background(), time.Duration(w.rng.ExpFloat64()*float64(100*time.Microsecond)))
+			if w.table(hosts[nic]) == nil {
+				return nil, errDead
+			}
+			return sites[nic].Answer(deploy.Asker{}, r)
+		}}, nics, hosts
 }
 
 // swap replaces a counter, or no program, by a version of the counter with the same layout or
@@ -55,7 +57,8 @@ func (w *workshop) swap(p *sim.Process) {
 		w.load(0, "counter", program.Spec{ID: swapID, Start: true})
 	}
 	version := pick(w.rng, "counter", "counter, another layout", "counter that never ends")
-	key, _, err := t.Prepare(program.Spec{Module: workshopModules()[version], ID: swapID, Replace: replaces, Start: true})
+	key, _, err := t.Prepare(program.Spec{Module: workshopModules()[version], ID: swapID, Replace: replaces,
+		Start: true})
 	if err == nil {
 		_, _, err = t.Commit(key)
 	}
@@ -76,7 +79,8 @@ func (w *workshop) swap(p *sim.Process) {
 		return
 	}
 	if err := t.Undo(key); (err != nil) != (replaces && unloaded) {
-		w.violate("%s, which has replaced another %v, and was unloaded %v, is undone: %v", version, replaces, unloaded, err)
+		w.violate("%s, which has replaced another %v, and was unloaded %v, is undone: %v", version, replaces,
+			unloaded, err)
 	}
 	want := ""
 	switch {
@@ -87,7 +91,8 @@ func (w *workshop) swap(p *sim.Process) {
 	}
 	info, there := t.Info(swapID)
 	if there != (want != "") || there && (info.Module.Hash() != workshopModules()[want].Hash() || !info.Running) {
-		w.violate("%s, which has replaced another %v, and was unloaded %v, is undone: its number has %q, which runs %v; expected %q", version, replaces, unloaded, programName(info), info.Running, want)
+		w.violate("%s, which has replaced another %v, and was unloaded %v, is undone: its number has %q, which runs %v; expected %q",
+			version, replaces, unloaded, programName(info), info.Running, want)
 	}
 	if there {
 		if err := t.Unload(swapID); err != nil {

@@ -42,17 +42,20 @@ func runTalk(seed uint64, d mutate.Defect) (violations []string, ways Ways) {
 	rng := rand.New(rand.NewPCG(seed, 0x74616c6b))
 	t := &talk{rng: rng, pairs: 1 + rng.IntN(4)/3, rounds: 100 + rng.IntN(100)}
 	t.link = sim.Link{
-		MTU: pick(rng, 1232, 1452, 8952), Latency: pick(rng, 5*time.Microsecond, 20*time.Microsecond, 200*time.Microsecond, 2*time.Millisecond),
-		Jitter: time.Microsecond, Bandwidth: pick[int64](rng, 125_000_000, 1_250_000_000), Reliable: rng.IntN(2) == 0,
+		MTU:     pick(rng, 1232, 1452, 8952),
+		Latency: pick(rng, 5*time.Microsecond, 20*time.Microsecond, 200*time.Microsecond, 2*time.Millisecond),
+		Jitter:  time.Microsecond, Bandwidth: pick[int64](rng, 125_000_000, 1_250_000_000), Reliable: rng.IntN(2) == 0,
 	}
 	if t.perfect = t.link.Reliable || rng.IntN(2) == 0; t.perfect {
 		// Fast enough that no queue of the sender is mistaken for a loss.
 		t.link.Bandwidth = 1_250_000_000
 	} else {
-		t.faults = sim.Faults{Loss: pick(rng, 0.001, 0.01, 0.03), Duplicate: pick(rng, 0, 0.01), Reorder: pick(rng, 0, 0.01), Corrupt: pick(rng, 0, 0.01)}
+		t.faults = sim.Faults{Loss: pick(rng, 0.001, 0.01, 0.03), Duplicate: pick(rng, 0, 0.01),
+			Reorder: pick(rng, 0, 0.01), Corrupt: pick(rng, 0, 0.01)}
 	}
 	t.stream = rng.IntN(4) == 0
-	t.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 2, Link: t.link, Faults: t.faults, Replay: replay(seed, d)},
+	t.f = sim.New(simulated.Hooked(sim.Config{Seed: seed, NICs: 2, Link: t.link, Faults: t.faults,
+		Replay: replay(seed, d)},
 		sealed(seed, simulated.Hooks{
 			Defect: d, CreditBytes: pick(rng, 0, 0, 16<<10), Check: newChecks(limits.UnreachableAfter).check,
 		})))
@@ -60,8 +63,10 @@ func runTalk(seed uint64, d mutate.Defect) (violations []string, ways Ways) {
 		a, b := fmt.Sprintf("asks/%d", i), fmt.Sprintf("answers/%d", i)
 		plan := rand.New(rand.NewPCG(seed, uint64(i)))
 		again := rand.New(rand.NewPCG(seed, uint64(i))) // both processes know the plan
-		t.f.Process(0, a, func(p *sim.Process) error { return t.asks(p, weft.Name{App: "answers", Index: uint32(i)}, plan) })
-		t.f.Process(1, b, func(p *sim.Process) error { return t.answers(p, weft.Name{App: "asks", Index: uint32(i)}, again) })
+		t.f.Process(0, a,
+			func(p *sim.Process) error { return t.asks(p, weft.Name{App: "answers", Index: uint32(i)}, plan) })
+		t.f.Process(1, b,
+			func(p *sim.Process) error { return t.answers(p, weft.Name{App: "asks", Index: uint32(i)}, again) })
 	}
 	if err := t.f.Run(time.Minute); err != nil {
 		t.violate("%v", err)
@@ -231,7 +236,8 @@ func (t *talk) answers(p *sim.Process, peer weft.Name, plan *rand.Rand) error {
 				return fmt.Errorf("question %d, message %d of %d: %w", k, i, len(order), err)
 			}
 		}
-		if err := p.Send(context.Background(), peer, 3, fillTalk(make([]byte, r.answer), uint64(k)<<8|0xff)); err != nil {
+		if err := p.Send(context.Background(), peer, 3,
+			fillTalk(make([]byte, r.answer), uint64(k)<<8|0xff)); err != nil {
 			return err
 		}
 	}
@@ -252,7 +258,8 @@ func (t *talk) take(p *sim.Process, peer weft.Name, tag weft.Tag, anyone bool, b
 	case err != nil:
 		return err
 	case m.Len != size || m.From != peer || m.Tag != tag:
-		return fmt.Errorf("%d bytes from %v with tag %d in place of %d from %v with tag %d", m.Len, m.From, m.Tag, size, peer, tag)
+		return fmt.Errorf("%d bytes from %v with tag %d in place of %d from %v with tag %d", m.Len, m.From, m.Tag,
+			size, peer, tag)
 	}
 	return checkTalk(buf[:min(size, len(buf))], id)
 }
@@ -283,7 +290,8 @@ func (t *talk) bound(r *round, before int) time.Duration {
 			trips++
 		}
 	}
-	took := time.Duration(trips*2)*(t.link.Latency+t.link.Jitter) + time.Duration(t.pairs*2*bytes)*time.Second/time.Duration(t.link.Bandwidth)
+	took := time.Duration(trips*2)*(t.link.Latency+t.link.Jitter) +
+		time.Duration(t.pairs*2*bytes)*time.Second/time.Duration(t.link.Bandwidth)
 	return took + talkSlack + time.Duration(t.pairs*(1+len(r.sizes)))*talkMessage
 }
 
@@ -345,6 +353,7 @@ func (t *talk) streamed(took time.Duration) {
 	trips := 2*t.pairs*streamBytes/permitted + 2
 	most := (wire+time.Duration(2*trips)*t.link.Latency)*8/5 + talkSlack
 	if took > most {
-		t.violate("%d bytes took %v both ways at once, with a latency of %v and a loss of %g %%; at most %v", streamBytes, took, t.link.Latency, 100*t.faults.Loss, most)
+		t.violate("%d bytes took %v both ways at once, with a latency of %v and a loss of %g %%; at most %v",
+			streamBytes, took, t.link.Latency, 100*t.faults.Loss, most)
 	}
 }

@@ -80,7 +80,8 @@ func (w *world) checkCredit(host int, e *nic.Engine) {
 			continue
 		}
 		if held := holder.CreditHeld(e.ID(), given.Slot, given.Gen); held != given.Unspent {
-			w.l.violate("NIC %d believes that NIC %d has %d bytes of credit for slot %d, and that believes %d", host, given.NIC-nicID(0), given.Unspent, given.Slot, held)
+			w.l.violate("NIC %d believes that NIC %d has %d bytes of credit for slot %d, and that believes %d", host,
+				given.NIC-nicID(0), given.Unspent, given.Slot, held)
 		}
 	}
 }
@@ -103,7 +104,8 @@ func (w *world) judge(err error) {
 		w.l.violate("%v", err)
 	}
 	if err != nil && w.phase < closing {
-		w.l.violate("the run did not come to its end: %v, %d messages to send by %d functions, %d under way, %d acts", w.phase, w.toSend, w.sending, w.l.unended, w.pendingActs)
+		w.l.violate("the run did not come to its end: %v, %d messages to send by %d functions, %d under way, %d acts",
+			w.phase, w.toSend, w.sending, w.l.unended, w.pendingActs)
 	}
 	w.checkClosed()
 	w.l.audit(func(m *message) bool { return w.excused(m.from, m.to) || w.unnamed(m) }, w.lives)
@@ -126,7 +128,8 @@ func (w *world) excused(lf *life, peer string) bool {
 // neither the sender's nor the receiver's NIC.
 func (w *world) unnamed(m *message) bool {
 	to := w.lives[m.to]
-	return errors.Is(m.err, proc.ErrNameUnknown) && slices.Contains(w.touched, true) && (to.born == 0 || to.born+newsTakes >= m.ended)
+	return errors.Is(m.err, proc.ErrNameUnknown) && slices.Contains(w.touched, true) &&
+		(to.born == 0 || to.born+newsTakes >= m.ended)
 }
 
 // hopeless reports whether so many frames are lost that a peer may seem silent for

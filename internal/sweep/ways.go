@@ -52,7 +52,8 @@ var ways = []way{
 // wayLinks lists those of nic.WayNames and simulated.Uses that are taken over only one kind of
 // link.
 var wayLinks = map[string]links{
-	"posted": reliable, "posted_kept": lossy, "frame": reliable, "single": lossy, "kept": lossy, "run_frame": reliable, "run_kept": lossy,
+	"posted": reliable, "posted_kept": lossy, "frame": reliable, "single": lossy, "kept": lossy,
+	"run_frame": reliable, "run_kept": lossy,
 	"placed": lossy, "placed_run": lossy, // over a reliable link there is no tag to check
 	"link_post": lossy, "link_post_lone": reliable,
 }

@@ -140,7 +140,8 @@ func newWorld(p *plan, d mutate.Defect, out io.Writer) *world {
 	p.hooks = sealed(p.seed, p.hooks)
 	w := &world{
 		out: out, plan: p, l: newLedger(), rng: rand.New(rand.NewPCG(p.seed, 0x776f726c64)),
-		lives: map[string]*life{}, homes: map[string]int{}, bufs: newBuffers(), touched: make([]bool, p.nics), guests: make([]int, p.nics),
+		lives: map[string]*life{}, homes: map[string]int{}, bufs: newBuffers(), touched: make([]bool, p.nics),
+		guests: make([]int, p.nics),
 		toSend: p.messages, toPut: p.puts, toGet: p.gets, acts: slices.Clone(p.acts),
 	}
 	w.grams = newDatagrams(p.seed, p.nics, w.l.violate)
@@ -217,7 +218,8 @@ func (w *world) close() {
 
 // begin starts a life of a name at its home.
 func (w *world) begin(name string) *life {
-	lf := &life{w: w, name: name, host: w.homes[name], sent: map[string]int{}, heard: map[int]heard{}, number: len(w.all), open: map[fmt.Stringer]time.Duration{}}
+	lf := &life{w: w, name: name, host: w.homes[name], sent: map[string]int{}, heard: map[int]heard{},
+		number: len(w.all), open: map[fmt.Stringer]time.Duration{}}
 	w.all = append(w.all, lf)
 	if w.lives[name] != nil {
 		w.totals.Faults.Renamed++
