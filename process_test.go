@@ -212,7 +212,7 @@ func TestWhoWaitsForAProcessThatEndsIsTold(t *testing.T) {
 		if err := toC.StartSendDelivered(&send, 1, make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)
 		}
-		// This send takes the command queue behind the two operations before, so both are in
+		// This send uses the command queue, after the two operations above. So both are in
 		// flight.
 		if err := toC.SendDelivered(ctx, 2, nil); err != nil {
 			t.Fatal(err)

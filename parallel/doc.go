@@ -38,7 +38,7 @@
 // machine. A rank that has already returned from the operation gets the error from its next one. If
 // ranks call different operations, the error names two of these ranks and both operations; see
 // [MismatchError]. If a rank ends, the operations fail with [ErrRankGone]. After [ErrBusy] and
-// [ErrNoCheckpoint], the machine goes on.
+// [ErrNoCheckpoint], the machine stays usable.
 //
 // # Checkpoints
 //

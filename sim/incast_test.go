@@ -12,10 +12,10 @@ import (
 	"github.com/weftnet/weft/sim"
 )
 
-// In this incast, fifteen NICs send 1 MiB messages to one NIC, two at a time each. The receiving
-// NIC's queue holds 208 KiB, and its host is busy for a millisecond now and then, so all bytes in
-// flight wait in the queue. Meanwhile a sixteenth NIC exchanges messages of 64 bytes with the
-// receiver (decision 8).
+// In this incast, fifteen NICs send 1 MiB messages to one NIC, each with two in flight. The
+// receiving NIC's queue holds 208 KiB, and its host is busy for a millisecond now and then, so
+// all bytes in flight wait in the queue. Meanwhile a sixteenth NIC exchanges messages of 64 bytes
+// with the receiver (decision 8).
 func TestAnIncastLosesNothingAndKeepsShortMessagesShort(t *testing.T) {
 	const senders, size, lasting = 15, 1 << 20, 100 * time.Millisecond
 	f := sim.New(simulated.Hooked(sim.Config{Seed: 1, NICs: senders + 2}, simulated.Hooks{Check: (*nic.Engine).Limits}))

@@ -23,7 +23,7 @@ type Segment struct {
 
 // segment is a segment of a simulated NIC.
 type segment struct {
-	mem   []byte           // with locks and flags behind the data
+	mem   []byte           // the data, followed by locks and flags
 	users map[*Process]int // number of open SharedSegments of each live process
 	kept  bool             // by a Segment
 }

@@ -277,7 +277,8 @@ func TestTheLogOfAProxyIsBounded(t *testing.T) {
 	}
 }
 
-// A program that asks a socket for a status is told if the socket is not one of a proxy's status.
+// If a program asks for a status at a socket that does not serve one, the error describes the
+// answer.
 func TestAnAnswerThatIsNoStatusIsAnError(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the text of the error is that of Linux")
