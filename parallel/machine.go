@@ -200,10 +200,9 @@ func (m *Machine) release() error {
 	return err
 }
 
-// Shrink returns the machine of the ranks that are left, and ends this machine. Every rank that is
-// left must call Shrink, usually after [ErrRankGone]. The new machine numbers its ranks anew. It
-// knows no shape and no variable of the old one: make them anew and call [Load], or compute them
-// again.
+// Shrink returns the machine of the remaining ranks, and ends this machine. Every remaining rank
+// must call Shrink, usually after [ErrRankGone]. The new machine renumbers its ranks. It knows no
+// shape and no variable of the old one: make them again and call [Load], or compute them again.
 //
 // If one more rank ends while the others shrink, Shrink continues without that rank. At some
 // ranks Shrink may have returned before. The machine that it returned there fails with

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// half is a connection with separate ends of its directions: TCP, or a unix socket.
+// half is a connection whose two directions can end separately: TCP, or a unix socket.
 type half interface {
 	net.Conn
 	CloseWrite() error
