@@ -27,8 +27,8 @@ func (w *world) session(lf *life, to string) uint32 {
 	return 0
 }
 
-// leaves notes whether a message certainly travelled in the session in which it was posted. Its
-// send has ended, or will never report its end.
+// leaves is called when the send of a message has ended, or when its end will never be known. It
+// notes whether the message certainly travelled in the session in which it was posted.
 func (l *ledger) leaves(m *message) {
 	if !l.travels(m) {
 		m.session = 0
