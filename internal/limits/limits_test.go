@@ -8,8 +8,8 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Limits lean on one another. Each relation stands here with its reason, so that a change of one number that breaks
-// another's assumption fails.
+// Limits depend on one another. Each relation is listed with its reason, so that a change of one
+// number that breaks another's assumption fails the test.
 func TestLimitsFitOneAnother(t *testing.T) {
 	for _, r := range []struct {
 		holds  bool

@@ -19,33 +19,33 @@ const (
 	ProxyConnections     = 4096
 	MostProxyConnections = 1 << 16
 
-	// ProxyDial bounds a dial of a proxy to a process that does not answer. A dial that takes longer
-	// may be overtaken by later ones of the same source.
+	// ProxyDial bounds a dial of a proxy to a process that does not answer. A dial that takes
+	// longer may be overtaken by later ones of the same source.
 	ProxyDial = 10 * time.Second
 
 	// NBDNewcomers bounds the clients of a block device that have not finished their handshake.
-	// NBDClients is how many may use the device by default, and MostNBDClients the largest setting:
-	// each client costs a thread.
+	// NBDClients is the default number of clients, and MostNBDClients the largest setting: each
+	// client costs a thread.
 	NBDNewcomers   = 64
 	NBDClients     = 64
 	MostNBDClients = 4096
 
-	// PEMFileBytes is the longest file of a private key: keys have some KiB.
+	// PEMFileBytes is the largest private key file: keys take some KiB.
 	PEMFileBytes = 1 << 20
 
-	// PasswordFileBytes is the longest file of a proxy's users: some ten thousand users.
+	// PasswordFileBytes is the largest password file of a proxy: some ten thousand users.
 	PasswordFileBytes = 1 << 20
 
 	// PasswordCost is the cost of the hashes that weft makes: some 50 ms of one core. A proxy
-	// accepts costs from LeastPasswordCost, since weaker hashes of a stolen file are soon guessed,
-	// to MostPasswordCost, about a second.
+	// accepts costs from LeastPasswordCost to MostPasswordCost. Weaker hashes in a stolen file
+	// are soon guessed; the highest cost takes about a second.
 	PasswordCost      = 10
 	LeastPasswordCost = 10
 	MostPasswordCost  = 14
 
-	// PasswordChecks is how many passwords a proxy checks at once: guessing takes one core at most.
-	// PasswordsWaiting is how many clients may wait for a check: at the least cost the last of them
-	// waits two seconds.
+	// PasswordChecks is how many passwords a proxy checks concurrently: guessing takes one core
+	// at most. PasswordsWaiting is how many clients may wait for a check. At the least cost, the
+	// last of them waits two seconds.
 	PasswordChecks   = 1
 	PasswordsWaiting = 32
 
