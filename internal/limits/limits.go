@@ -168,7 +168,7 @@ const (
 // (QNIX-61).
 const (
 	Contexts = 64 // pending sends, and pending receives, of one process
-	// N ≥ 2M, so that every context can have its command and a Cancel posted.
+	// Commands is N: at least 2M, so that every context can have its command and a Cancel posted.
 	Commands    = 256
 	Descriptors = 16   // pieces of memory that one operation describes at once
 	PoolPages   = 256  // 1 MiB: what an attached process may stage at once

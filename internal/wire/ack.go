@@ -13,22 +13,22 @@ const ackFixedLen = 32
 // MaxAckLen is the length of the longest Ack, both windows full of selective bits, in bytes.
 const MaxAckLen = ackFixedLen + Spaces*8*MaxAckWords
 
-// Ack is the body of a frame that only acknowledges. Selective bits are here and nowhere else: every 16 bytes in a data
-// frame cost one per cent of the bandwidth.
+// Ack is the body of a frame that only acknowledges. Selective bits are here and nowhere else: 16
+// bytes in every data frame would cost one per cent of the bandwidth.
 //
 //	 0  flags                       1   AckCommand, AckData
 //	 1  reason                      1   why now: see AckReason
-//	 2  words, command space        1   selective words that follow, at most 64; 0 if the space is not acknowledged
+//	 2  words, command space        1   selective words that follow, at most 64; 0 if space not acknowledged
 //	 3  words, data space           1
 //	 4  ack, command space          4
 //	 8  ack, data space             4
-//	12  delay                       4   ns since the echoed frame came, all ones if longer
-//	16  echo counter                8   packet counter of the newest frame that came; 0 if none
+//	12  delay                       4   ns since the echoed frame arrived, all ones if longer
+//	16  echo counter                8   packet counter of the newest frame received; 0 if none
 //	24  zero                        8
 //	32  selective bits              8 a word, command's first
 //
-// Bit i of word w stands for segment ack + 2 + 64·w + i of the space: ack + 1 is the first one missing, or there would
-// be no gap.
+// Bit i of word w stands for segment ack + 2 + 64·w + i of the space: ack + 1 is the first
+// missing segment, or there would be no gap.
 type Ack struct {
 	Flags       uint8
 	Reason      AckReason
@@ -39,14 +39,14 @@ type Ack struct {
 	Selective   [Spaces][MaxAckWords]uint64
 }
 
-// AckReason says what made the receiver send an acknowledgement by itself.
+// AckReason is why the receiver sends an acknowledgement by itself.
 type AckReason uint8
 
 const (
-	AckDelayed   AckReason = 0 // its 50 µs were over (USNIC-48)
-	AckDuplicate AckReason = 1 // a segment came again: an ACK was lost (USNIC-49)
-	AckGap       AckReason = 2 // a segment is missing: asks for it (USNIC-50)
-	AckLast      AckReason = 3 // the last chunk of a fragment came
+	AckDelayed   AckReason = 0 // the delay of 50 µs has passed (USNIC-48)
+	AckDuplicate AckReason = 1 // a segment arrived twice: an ACK was lost (USNIC-49)
+	AckGap       AckReason = 2 // a segment is missing; the sender should retransmit it (USNIC-50)
+	AckLast      AckReason = 3 // the last chunk of a fragment arrived
 	AckAsked     AckReason = 4 // the window is filling
 	ackReasons             = 5
 )
@@ -60,7 +60,7 @@ func (r AckReason) String() string {
 	return fmt.Sprintf("ack-reason-%d", uint8(r))
 }
 
-// Len is the length of the body in bytes.
+// Len returns the length of the body in bytes.
 func (a *Ack) Len() int { return ackFixedLen + 8*(a.Words[Command]+a.Words[Data]) }
 
 // Put writes the body into b[:a.Len()].
@@ -82,8 +82,8 @@ func (a *Ack) Put(b []byte) {
 	}
 }
 
-// Parse reads a body into a, in place, since an Ack is too large to copy about. Selective words beyond those counted
-// keep what they were; after an error a means nothing.
+// Parse reads a body into a, in place, since an Ack is expensive to copy. Selective words beyond
+// the counted ones keep their old values. After an error the contents of a are undefined.
 func (a *Ack) Parse(b []byte) error {
 	if len(b) < ackFixedLen {
 		return ErrShort

@@ -2,8 +2,8 @@ package wire
 
 import "encoding/binary"
 
-// GroupHeader is what every record about a group begins with: which member it is for, and which operation of which life
-// of the group it belongs to.
+// GroupHeader is the header of every record about a group: the receiving member, and the
+// operation of one life of the group.
 //
 //	 4  group      4   the receiving member, by the number that its NIC has given it
 //	 8  epoch      4   of the group
@@ -27,7 +27,9 @@ func (h *GroupHeader) put(b []byte) {
 func parseGroupHeader(b []byte) GroupHeader {
 	_ = b[groupHeaderLen-1]
 	le := binary.LittleEndian
-	return GroupHeader{Group: le.Uint32(b), Epoch: le.Uint32(b[4:]), Operation: le.Uint32(b[8:]), Rank: le.Uint32(b[12:])}
+	return GroupHeader{
+		Group: le.Uint32(b), Epoch: le.Uint32(b[4:]), Operation: le.Uint32(b[8:]), Rank: le.Uint32(b[12:]),
+	}
 }
 
 // SignalLen is the length of a Signal, in bytes.
@@ -58,7 +60,10 @@ func (s *Signal) Put(b []byte) {
 // Signal reads a Signal.
 func (r Record) Signal() Signal {
 	_ = r[SignalLen-1]
-	return Signal{GroupHeader: parseGroupHeader(r[RecordLen:]), What: r[20], Round: r[21], Value: binary.LittleEndian.Uint64(r[24:])}
+	return Signal{
+		GroupHeader: parseGroupHeader(r[RecordLen:]), What: r[20], Round: r[21],
+		Value: binary.LittleEndian.Uint64(r[24:]),
+	}
 }
 
 func signalOK(r Record) bool {

@@ -15,7 +15,7 @@ const (
 
 var payload [smallPayload]byte
 
-// putData writes a frame of small messages, as rel and nic do it together, and returns its length.
+// putData writes a frame of small messages, as rel and nic together do, and returns its length.
 func putData(b []byte, counter uint64, e *wire.Envelope) int {
 	wire.Outer{Kind: wire.KindData, Flags: wire.FlagTagged, Index: 1, Counter: counter}.Put(b)
 	h := wire.Inner{Space: wire.Command, Flags: wire.AckCommand | wire.AckData, Seq: wire.Seq(counter)}
@@ -28,7 +28,7 @@ func putData(b []byte, counter uint64, e *wire.Envelope) int {
 	return n
 }
 
-// parseData reads a frame and returns what the compiler must not optimise away.
+// parseData reads a frame and returns a sum that keeps the compiler from removing the work.
 func parseData(frame []byte) (sum uint64, err error) {
 	_, rest, err := wire.ParseOuter(frame)
 	if err != nil {
@@ -128,7 +128,8 @@ func BenchmarkParseData(b *testing.B) {
 	}
 }
 
-// BenchmarkTag is what a link that is not checked pays for a frame of small messages, written and read.
+// BenchmarkTag measures the tag of a frame of small messages, written and read: the cost that an
+// unchecked link saves.
 func BenchmarkTag(b *testing.B) {
 	frame := make([]byte, 2048)
 	n := putData(frame, 1, &wire.Envelope{Tag: 1})

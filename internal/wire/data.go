@@ -6,8 +6,9 @@ import (
 	"github.com/weftnet/weft/internal/limits"
 )
 
-// Space is the sequence to which a segment belongs, for life (decision 4). Each has its own window, so that a burst of
-// small messages that overtakes a large one causes no needless retransmission (the notes' own complaint, USNIC-52).
+// Space is the sequence to which a segment belongs, for life (decision 4). Each has its own
+// window. So a burst of small messages that overtakes a large one causes no needless
+// retransmission (a complaint of the notes themselves, USNIC-52).
 type Space uint8
 
 const (
@@ -16,7 +17,7 @@ const (
 	Spaces        = 2
 )
 
-// SpaceFor is where a message, or a piece of one, of n bytes belongs that goes in one record.
+// SpaceFor returns the space for a message, or a piece of one, of n bytes in one record.
 func SpaceFor(n int) Space {
 	if n > limits.TinyMessage {
 		return Data
@@ -37,7 +38,7 @@ const InnerLen = 16
 // Overhead is what a frame with one tag adds to the records in it, in bytes.
 const Overhead = OuterLen + InnerLen + TagLen
 
-// Flags of Inner and Ack: which acknowledgements are meant.
+// Flags of Inner and Ack: the acknowledgements that are valid.
 const (
 	AckCommand uint8 = 1 << 0
 	AckData    uint8 = 1 << 1
@@ -49,10 +50,10 @@ const (
 //	 1  flags               1   AckCommand, AckData
 //	 2  zero                2
 //	 4  sequence            4   of this segment in its space
-//	 8  ack, command space  4   every segment up to and with this one has arrived (USNIC-43, USNIC-44)
+//	 8  ack, command space  4   every segment up to and including this one has arrived (USNIC-43, USNIC-44)
 //	12  ack, data space     4
 //
-// An acknowledgement whose flag is not set means nothing.
+// An acknowledgement whose flag is clear means nothing.
 type Inner struct {
 	Space Space
 	Flags uint8
@@ -69,42 +70,48 @@ func (h *Inner) Put(b []byte) {
 	binary.LittleEndian.PutUint32(b[12:], uint32(h.Ack[Data]))
 }
 
-// NextChunk is what the body of the next data frame of a long message begins with, acknowledgements aside, if the frame carries one Chunk
-// without flags, as those before it.
+// NextChunk is the expected beginning of the body of a long message's next data frame,
+// acknowledgements excluded. It assumes that the frame carries one Chunk without flags, as the
+// frames before it did.
 type NextChunk struct{ inner, record, offset uint64 }
 
-// After is the NextChunk behind a segment with header h, whose Chunk of fragment id ended at offset.
+// After returns the NextChunk that follows a segment with header h, whose Chunk of fragment id
+// ended at offset.
 func (h *Inner) After(id FragmentID, offset uint64) NextChunk {
-	return NextChunk{uint64(h.Space) | uint64(h.Flags)<<8 | uint64(h.Seq.Add(1))<<32, uint64(TypeChunk) | uint64(id)<<32, offset}
+	return NextChunk{
+		uint64(h.Space) | uint64(h.Flags)<<8 | uint64(h.Seq.Add(1))<<32, uint64(TypeChunk) | uint64(id)<<32, offset,
+	}
 }
 
-// ID is the fragment, 0 if there is none.
+// ID returns the fragment, 0 if there is none.
 func (c *NextChunk) ID() FragmentID { return FragmentID(c.record >> 32) }
 
-// Offset is where the payload begins in it.
+// Offset returns the offset of the payload in the fragment.
 func (c *NextChunk) Offset() uint64 { return c.offset }
 
-// Begins returns the length of the payload of a body that begins so; 0 if it does not. It compares, and believes nothing: the tag may be bad.
+// Begins returns the payload length of a body that begins as expected, and 0 for any other body.
+// It only compares: the tag may be bad, so the body proves nothing.
 func (c *NextChunk) Begins(body []byte) int {
 	n := len(body) - InnerLen
 	if n <= ChunkLen || n > MaxRecord {
 		return 0
 	}
 	b := (*[InnerLen + ChunkLen]byte)(body)
-	if binary.LittleEndian.Uint64(b[:]) != c.inner || binary.LittleEndian.Uint64(b[InnerLen:]) != c.record|uint64(n)<<16 ||
+	if binary.LittleEndian.Uint64(b[:]) != c.inner ||
+		binary.LittleEndian.Uint64(b[InnerLen:]) != c.record|uint64(n)<<16 ||
 		binary.LittleEndian.Uint64(b[InnerLen+8:]) != c.offset {
 		return 0
 	}
 	return n - ChunkLen
 }
 
-// Next makes it the one behind a payload of n bytes.
+// Next advances c past a payload of n bytes.
 func (c *NextChunk) Next(n int) {
 	c.inner += 1 << 32
 	c.offset += uint64(n)
 }
 
-// ParseHead reads the header at the beginning of a body alone.
+// ParseHead reads only the header at the beginning of a body.
 func ParseHead(body []byte) (h Inner, ok bool) {
 	ok = len(body) >= InnerLen && h.parse(body)
 	return h, ok
@@ -123,9 +130,9 @@ func (h *Inner) parse(b []byte) bool {
 	return true
 }
 
-// ParseInner reads the header of a segment and returns it with the segment's records, which it has put through
-// CheckRecords: NextRecord and the accessors cannot fail on them. A segment without records is good: it only holds its
-// place in the sequence.
+// ParseInner reads the header of a segment and returns it with the segment's records, which
+// CheckRecords has accepted: NextRecord and the accessors cannot fail on them. A segment without
+// records is good: it only holds its place in the sequence.
 func ParseInner(b []byte) (h Inner, records []byte, err error) {
 	if len(b) < InnerLen {
 		return h, nil, ErrShort

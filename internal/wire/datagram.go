@@ -8,18 +8,18 @@ const DatagramLen = 16
 // MaxDatagram is the longest datagram, in bytes of its payload.
 const MaxDatagram = 16 << 10
 
-// Datagram is a datagram, or a piece of one that is too long for a frame of its path. It has no number in a sequence: it is neither
-// acknowledged nor sent again.
+// Datagram is the header of a datagram, or of a piece of one that is too long for a frame of its
+// path. It has no sequence number: it is neither acknowledged nor retransmitted.
 //
-//	 0  id       4   of the datagram: the same in all its pieces, and in none of another that is on its way
+//	 0  id       4   of the datagram: the same in all its pieces, unique among those in flight
 //	 4  offset   4   of the payload in the datagram, a multiple of PartUnit
 //	 8  length   4   of the whole datagram, at most MaxDatagram
 //	12  service  1   what the datagram is for
 //	13  zero     1
-//	14  size     2   of the payload: a multiple of PartUnit, but for the last piece; 0 only if the datagram is empty
+//	14  size     2   of the payload: a multiple of PartUnit, except in the last piece; 0 only if the datagram is empty
 //	16  payload
-//	 …  zeros, behind the last of several pieces: as many as make it as long as the others, so that a link that takes frames of one length
-//	    together takes these and those of the next datagram
+//	 …  zeros        pad the last of several pieces to the length of the others, so that a link
+//	                 that merges frames of one length merges these with the next datagram's
 type Datagram struct {
 	ID      uint32
 	Offset  uint32
@@ -37,12 +37,15 @@ func (d *Datagram) Put(b []byte, n int) {
 	binary.LittleEndian.PutUint16(b[14:], uint16(n))
 }
 
-// ParseDatagram reads a body, and returns it with its payload.
+// ParseDatagram reads a body and returns it with its payload.
 func ParseDatagram(b []byte) (d Datagram, payload []byte, err error) {
 	if len(b) < DatagramLen {
 		return d, nil, ErrShort
 	}
-	d = Datagram{ID: binary.LittleEndian.Uint32(b), Offset: binary.LittleEndian.Uint32(b[4:]), Length: binary.LittleEndian.Uint32(b[8:]), Service: b[12]}
+	d = Datagram{
+		ID: binary.LittleEndian.Uint32(b), Offset: binary.LittleEndian.Uint32(b[4:]),
+		Length: binary.LittleEndian.Uint32(b[8:]), Service: b[12],
+	}
 	size := int(binary.LittleEndian.Uint16(b[14:]))
 	end := uint64(d.Offset) + uint64(size)
 	if b[13] != 0 || d.Length > MaxDatagram || d.Offset%PartUnit != 0 || end > uint64(d.Length) ||
@@ -59,7 +62,8 @@ func ParseDatagram(b []byte) (d Datagram, payload []byte, err error) {
 	return d, payload, nil
 }
 
-// DatagramPiece is how long each piece of a datagram of n bytes is that goes in frames with room for most, a multiple of PartUnit: all are of one length.
+// DatagramPiece returns the length of the pieces of a datagram of n bytes in frames with room for
+// most bytes, a multiple of PartUnit. All pieces have one length.
 func DatagramPiece(n, most int) int {
 	if n <= most {
 		return n

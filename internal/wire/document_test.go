@@ -21,8 +21,9 @@ const documentPath = "../../docs/wire.md"
 // row is one line of a table: its cells, without the ticks of code.
 type row []string
 
-// document has the tables of docs/wire.md by the heading above them. Under one heading there may be one table of fields
-// and one of other things; the key of the latter is the heading and its first column: "Outer header/bit".
+// document holds the tables of docs/wire.md by the heading above them. Under one heading there
+// may be one table of fields and one of other things. The key of the latter is the heading and
+// its first column: "Outer header/bit".
 type document map[string][]row
 
 var headingLine = regexp.MustCompile(`^#+ +(.*)$`)
@@ -65,11 +66,12 @@ func readDocument(t testing.TB) document {
 	return doc
 }
 
-// nested are fields that have a table of their own.
+// nested lists the fields that have their own table.
 var nested = map[string]string{"record header": "Record header", "envelope": "Envelope", "remote": "Remote", "group header": "Group header"}
 
-// decode reads b by the table under a heading and by nothing else: it is a second implementation of this package's
-// parsers, as dumb as can be, and it finds out whether the document suffices to write one.
+// decode reads b by the table under a heading and by nothing else. It is a second implementation
+// of this package's parsers, as simple as possible. It finds out whether the document suffices to
+// write one.
 func (d document) decode(under string, b []byte) (fields, error) {
 	means, at := fields{}, 0
 	for _, r := range d[under] {
@@ -125,7 +127,7 @@ func (d document) decodeField(means fields, r row, b []byte) (err error) {
 	return err
 }
 
-// length is where the table's last field of fixed size ends.
+// length returns the end of the table's last field of fixed size.
 func (d document) length(t testing.TB, under string) int {
 	rows := d[under]
 	if len(rows) == 0 {
@@ -191,7 +193,7 @@ func TestDocumentStatesTheConstantsOfTheCode(t *testing.T) {
 
 func TestDocumentNamesEveryValue(t *testing.T) {
 	doc := readDocument(t)
-	// A value that the code does not know prints as a number behind a dash, which no known one does.
+	// A value that the code does not know prints as a number behind a dash. No known value does.
 	known := func(name string) bool { return !strings.ContainsAny(name, "0123456789") && name != "" }
 	for under, name := range map[string]func(int) string{
 		"Kinds":          func(v int) string { return wire.Kind(v).String() },
@@ -244,8 +246,8 @@ func TestDocumentNamesEveryFlag(t *testing.T) {
 
 func u(flag uint8) uint64 { return uint64(flag) }
 
-// The table of kinds and flags has a row for each rule, and flagsByKind is that table once more;
-// the parser must agree on every kind and every byte of flags.
+// The table of kinds and flags has a row for each rule, and flagsByKind repeats that table. The
+// parser must agree on every kind and every byte of flags.
 func TestDocumentSaysWhichFlagsAKindTakes(t *testing.T) {
 	const sealed, phase, clear = wire.FlagSealed, wire.FlagPhase, wire.FlagClear
 	rows := []struct {
@@ -292,7 +294,8 @@ func TestDocumentSaysWhichFlagsAKindTakes(t *testing.T) {
 	}
 }
 
-// The flags table says which records take which flags; CheckRecords must agree on every type and bit.
+// The flags table lists the records that have each flag. CheckRecords must agree on every type
+// and bit.
 func TestDocumentSaysWhichRecordsTakeAFlag(t *testing.T) {
 	allowed := map[string]uint8{}
 	for _, r := range readDocument(t)["Flags of records/bit"] {
@@ -313,7 +316,8 @@ func TestDocumentSaysWhichRecordsTakeAFlag(t *testing.T) {
 	}
 }
 
-// What a Table record says is told by its first byte; the rest of it is drawn in the file that the document names.
+// The first byte of a Table record tells its meaning. The rest is described in the file that the
+// document names.
 func TestDocumentListsTheCodesOfTableRecords(t *testing.T) {
 	source, err := os.ReadFile("table.go")
 	if err != nil {

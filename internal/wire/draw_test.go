@@ -8,7 +8,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Generators of random well-formed things, for rapid.
+// Generators of random well-formed values, for rapid.
 
 var (
 	anyByte    = rapid.Uint8()
@@ -237,7 +237,7 @@ func drawProbe(t *rapid.T) wire.Probe {
 	return wire.Probe{ID: rapid.Uint64().Draw(t, "id"), Size: rapid.Uint32Range(wire.ProbeLen, 256).Draw(t, "size")}
 }
 
-// drawTag draws a whole small frame and returns the tag that it got.
+// drawTag draws a whole small frame and returns its tag.
 func drawTag(t *rapid.T) sample {
 	frame := make([]byte, wire.OuterLen+wire.TagLen)
 	drawOuter(t).Put(frame)
@@ -246,7 +246,7 @@ func drawTag(t *rapid.T) sample {
 	return tagSample(frame[:wire.OuterLen], cookie)
 }
 
-// drawSample draws anything that docs/wire.md has a table of.
+// drawSample draws any value for which docs/wire.md has a table.
 func drawSample(t *rapid.T) sample {
 	switch rapid.IntRange(0, 16).Draw(t, "what") {
 	case 0:

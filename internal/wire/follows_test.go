@@ -6,7 +6,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// nth is the body of the nth frame of a run of chunks of 100 bytes.
+// nth returns the body of the nth frame of a run of chunks of 100 bytes.
 func nth(n int) []byte {
 	b := make([]byte, wire.InnerLen+wire.ChunkLen+100)
 	h := wire.Inner{Space: wire.Data, Flags: wire.AckCommand | wire.AckData, Seq: wire.Seq(1<<32 - 3).Add(n), Ack: [wire.Spaces]wire.Seq{4, 5}}

@@ -8,11 +8,11 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// What a parser takes, the code writes back as the same bytes: a frame has one spelling. What it does not take must not
-// make it panic.
+// The code writes any accepted input back as the same bytes: a frame has one spelling. A rejected
+// input must not cause a panic.
 
-// FuzzFrame is a whole frame from any sender, as a receiver meets it. A frame whose tag is wrong is given a right one, since
-// no fuzzer guesses a checksum, and tried again.
+// FuzzFrame parses a whole frame from any sender, as a receiver does. If the tag is wrong, it
+// sets a right one and tries again, since no fuzzer guesses a checksum.
 func FuzzFrame(f *testing.F) {
 	for _, g := range goodFrames() {
 		b, _ := g.build()
@@ -71,7 +71,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// checkNextSealed holds ParseNext on a sealed link to ParseOuter.
+// checkNextSealed compares ParseNext on a sealed link with ParseOuter.
 func checkNextSealed(t *testing.T, frame []byte, index uint32, o wire.Outer, err error) {
 	next, ok := wire.ParseNext(frame, wire.Outer{Flags: wire.FlagSealed, Index: index}.Word())
 	want := err == nil && o.Flags&wire.FlagSealed != 0 && !o.Kind.OfHandshake() && frame[0]>>4 == wire.Version
@@ -80,8 +80,8 @@ func checkNextSealed(t *testing.T, frame []byte, index uint32, o wire.Outer, err
 	}
 }
 
-// checkSealed looks at what this package can read of a sealed frame: bodies of handshakes. Others
-// are encrypted; a Rekey is read as if it were not.
+// checkSealed checks the parts of a sealed frame that this package can read: bodies of
+// handshakes. Others are encrypted. A Rekey is read as if it were not.
 func checkSealed(t *testing.T, k wire.Kind, rest []byte) {
 	switch {
 	case k == wire.KindRekey:
@@ -94,7 +94,7 @@ func checkSealed(t *testing.T, k wire.Kind, rest []byte) {
 	}
 }
 
-// FuzzHandshake reads bytes as each body that a handshake has.
+// FuzzHandshake parses bytes as each body of a handshake.
 func FuzzHandshake(f *testing.F) {
 	for _, h := range []wire.Handshake{goodHandshake, {Pattern: wire.PatternIK, Message: 3, Index: 1, MinVersion: 1, MaxVersion: 255, Noise: make([]byte, 200)},
 		{Message: 2, Index: 1 << 31, MinVersion: 2, MaxVersion: 2}} {
@@ -144,7 +144,8 @@ func mustBeShort(t *testing.T, b []byte, parse func(b []byte) error) {
 	}
 }
 
-// checkLone holds NextChunk and OpenInto, by which a frame is taken that was expected, to what ParseInner and Open say.
+// checkLone compares NextChunk and OpenInto, which accept an expected frame, with ParseInner and
+// Open.
 func checkLone(t *testing.T, frame, body []byte, cookie uint64) {
 	h, records, err := wire.ParseInner(body)
 	if err != nil || len(records) == 0 {
@@ -223,7 +224,7 @@ func checkHello(t *testing.T, b []byte) {
 		return
 	}
 	want := bytes.Clone(b[:wire.HelloLen])
-	clear(want[2:4]) // a later version's, ignored
+	clear(want[2:4]) // a later version's field, ignored
 	clear(want[68:72])
 	same(t, "hello", helloSample(h).bytes, want)
 }
@@ -285,7 +286,7 @@ func FuzzLetter(f *testing.F) {
 	})
 }
 
-// letter is one with n bytes.
+// letter returns a Letter with n bytes.
 func letter(n int) []byte {
 	b := make([]byte, wire.LetterLen+n)
 	(&wire.Letter{Tag: 0x0102030405060708, DstGen: 9, SrcGen: 10, DstSlot: 11, SrcSlot: 12}).Put(b)
@@ -326,7 +327,7 @@ func checkSegment(t *testing.T, b []byte) {
 	checkRecords(t, rest)
 }
 
-// FuzzRecords also holds CheckRecords to its dumb version.
+// FuzzRecords also compares CheckRecords with its simple version.
 func FuzzRecords(f *testing.F) {
 	for _, s := range oneOfEach() {
 		f.Add(s.bytes)

@@ -16,8 +16,8 @@ import "encoding/binary"
 //	    mac1            16   over the frame so far, keyed by the fabric key
 //	    mac2            16   over the frame so far and mac1, keyed by a Cookie; zero without one
 //
-// The payload of Noise messages 1 and 2 is a Hello and, behind it, the certificate of the sender,
-// if it has one. An XX initiator sends its certificate in message 3.
+// The payload of Noise messages 1 and 2 is a Hello, followed by the sender's certificate, if it
+// has one. An XX initiator sends its certificate in message 3.
 type Handshake struct {
 	Pattern, Message       uint8
 	Index                  uint32
@@ -41,7 +41,7 @@ const HandshakeHead = 12
 // HandshakeLeast is the length of the shortest frame with a Handshake, in bytes.
 const HandshakeLeast = OuterLen + HandshakeHead + 2*MACLen
 
-// Put writes a frame's body of the given length before the MACs, and pads it with zeros.
+// Put writes the body of a frame, of the given length, up to the MACs, and pads it with zeros.
 func (h *Handshake) Put(b []byte, length int) {
 	le := binary.LittleEndian
 	b[0], b[1] = h.Pattern, h.Message
@@ -52,7 +52,7 @@ func (h *Handshake) Put(b []byte, length int) {
 	clear(b[n:length])
 }
 
-// Len is the length of the body before padding and MACs, in bytes.
+// Len returns the length of the body before padding and MACs, in bytes.
 func (h *Handshake) Len() int { return HandshakeHead + len(h.Noise) }
 
 // ParseHandshake reads the body of a frame without its MACs. Noise refers to the frame.
@@ -85,12 +85,12 @@ func ParseHandshake(b []byte) (h Handshake, err error) {
 // CookieLen is the length of a Cookie's body, in bytes.
 const CookieLen = 24 + MACLen + 16
 
-// Cookie is the answer of a NIC that gets more Hellos than it can work on. The sender of the Hello
-// proves with the cookie, as the key of mac2 in its next Hello, that it receives what is sent to
-// its address:
+// Cookie is the answer of a NIC that receives more Hellos than it can process. With the cookie as
+// the key of mac2 in its next Hello, the sender of the Hello proves that it receives at its
+// address:
 //
 //	 0  nonce   24
-//	24  sealed  32   the cookie, by XChaCha20-Poly1305 with a key of the fabric's; mac1 of the Hello is additional data
+//	24  sealed  32   the cookie, by XChaCha20-Poly1305 with a fabric key; additional data: mac1 of the Hello
 type Cookie struct {
 	Nonce  [24]byte
 	Sealed [MACLen + 16]byte

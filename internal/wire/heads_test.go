@@ -7,7 +7,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// Each counter goes over its end in the frames below.
+// Each counter wraps in the frames below.
 func TestTheHeadersOfARunAreThoseOfItsFramesByThemselves(t *testing.T) {
 	inner := wire.Inner{Space: wire.Data, Flags: wire.AckCommand | wire.AckData, Seq: 1<<32 - 3, Ack: [wire.Spaces]wire.Seq{4, 5}}
 	chunk, eager := make([]byte, wire.ChunkLen), make([]byte, wire.EagerLen)

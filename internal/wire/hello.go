@@ -5,11 +5,12 @@ import "encoding/binary"
 // HelloLen is the length of a Hello's body, in bytes.
 const HelloLen = 96
 
-// leastMTU is what a Hello may state at least: a NIC that sends a Hello can surely take one.
+// leastMTU is the smallest MTU that a Hello may state: a NIC that sends a Hello can surely
+// receive one.
 const leastMTU = OuterLen + HelloLen + TagLen
 
-// Hello opens a pair of NICs, and answers the opening (decision 3). A HelloAck has the same body, with the Echo fields
-// telling which Hello it answers; in a Hello they are zero.
+// Hello opens a pair of NICs, and answers the opening (decision 3). A HelloAck has the same body.
+// Its Echo fields tell which Hello it answers; in a Hello they are zero.
 //
 //	 0  lowest version                  1
 //	 1  highest version                 1
@@ -18,11 +19,11 @@ const leastMTU = OuterLen + HelloLen + TagLen
 //	 8  NIC id                          8
 //	16  incarnation                     8   larger in every life of the NIC
 //	24  cookie                          8   what the peer must put into the tags of its frames
-//	32  MTU, command queue              4   largest frame taken, in bytes, at least 128
+//	32  MTU, command queue              4   largest frame accepted, in bytes, at least 128
 //	36  MTU, data queue                 4
-//	40  window, command space           4   segments taken from the first one missing, it included; at least 1
+//	40  window, command space           4   segments accepted from the first missing one on; at least 1
 //	44  window, data space              4
-//	48  receive capacity                8   bytes of frames that may be under way to this NIC
+//	48  receive capacity                8   bytes of frames that may be in flight to this NIC
 //	56  ack delay                       4   longest time in µs for which this NIC holds back an acknowledgement
 //	60  first sequence, command space   4   of the segments this NIC will send
 //	64  first sequence, data space      4
@@ -31,7 +32,8 @@ const leastMTU = OuterLen + HelloLen + TagLen
 //	80  echo incarnation                8   the peer's
 //	88  echo counter                    8   packet counter of the Hello that this one answers: an unambiguous RTT
 //
-// These 96 bytes keep their places in every version, so that NICs of any two versions can tell each other theirs.
+// These 96 bytes keep their places in every version, so that NICs of any two versions can tell
+// each other their versions.
 type Hello struct {
 	MinVersion, MaxVersion  uint8
 	Index                   uint32
@@ -48,16 +50,16 @@ type Hello struct {
 	EchoCounter             uint64
 }
 
-// CapAES says that the NIC seals fast by AES. If a NIC does not say so, the pair uses
+// CapAES says that the NIC seals fast with AES. Unless both NICs say so, the pair uses
 // ChaCha20-Poly1305.
 const CapAES uint64 = 1 << 1
 
-// CapPlainPrograms says that the NIC lets datagrams of programs go unsealed on a sealed link, so
-// that programs in drivers can handle them. They do if both NICs say so.
+// CapPlainPrograms says that the NIC allows unsealed datagrams of programs on a sealed link, so
+// that programs in drivers can handle them. Both NICs must say so.
 const CapPlainPrograms uint64 = 1 << 2
 
-// CapReliable says that the NIC's link neither loses nor reorders frames. If both NICs say so, they neither acknowledge
-// segments nor send them again.
+// CapReliable says that the NIC's link neither loses nor reorders frames. If both NICs say so,
+// they neither acknowledge segments nor retransmit them.
 const CapReliable uint64 = 1 << 0
 
 // Put writes the body into b[:HelloLen].
@@ -83,8 +85,8 @@ func (h *Hello) Put(b []byte) {
 	le.PutUint64(b[88:], h.EchoCounter)
 }
 
-// ParseHello reads a body. A longer one is taken, its end ignored, and so are the places that should be zero: a later
-// version may use them.
+// ParseHello reads a body. It accepts a longer body and ignores its end, and also ignores the
+// places that should be zero: a later version may use them.
 func ParseHello(b []byte) (h Hello, err error) {
 	if len(b) < HelloLen {
 		return h, ErrShort
@@ -105,7 +107,8 @@ func ParseHello(b []byte) (h Hello, err error) {
 	return h, nil
 }
 
-// valid reports whether a peer that said h could be talked to at all; whether it is wanted is for rel to judge.
+// valid reports whether h is good enough to talk to its sender at all. Package rel decides
+// whether the peer is wanted.
 func (h *Hello) valid() bool {
 	return h.MinVersion >= 1 && h.MinVersion <= h.MaxVersion && h.NIC != 0 && h.Index != 0 &&
 		h.MTUCommand >= leastMTU && h.MTUData >= leastMTU && h.WinCommand >= 1 && h.WinData >= 1

@@ -5,8 +5,9 @@ import "encoding/binary"
 // LoneLen is the length of a Lone, in bytes.
 const LoneLen = OuterLen + FragLen
 
-// Lone is all that stands before the payload in the frame that most short messages over shared memory are: a Plain without a tag
-// that has one Frag, and nothing else. It is six words, written and compared with what is expected as such:
+// Lone holds everything before the payload in the frame of most short messages over shared
+// memory: a Plain without a tag, with one Frag and nothing else. It has six words, which are
+// written and compared as words:
 //
 //	0  start of a Plain 4   session index 4
 //	1  packet counter   8
@@ -16,7 +17,8 @@ const LoneLen = OuterLen + FragLen
 //	5  tag    8
 type Lone [LoneLen / 8]uint64
 
-// LoneOf makes the Lone of messages between two processes. What else the envelope has, the session and the length are set for each.
+// LoneOf returns the Lone for messages between two processes. The rest of the envelope, the
+// session and the length are set for each message.
 func LoneOf(e *Envelope) (l Lone) {
 	var b [FragLen]byte
 	PutFrag(b[:], &Envelope{DstSlot: e.DstSlot, SrcSlot: e.SrcSlot, DstGen: e.DstGen, SrcGen: e.SrcGen}, 0)
@@ -27,17 +29,17 @@ func LoneOf(e *Envelope) (l Lone) {
 	return l
 }
 
-// loneLength is where word 2 has the length of the record.
+// loneLength masks the length of the record in word 2.
 const loneLength = 0xffff << 16
 
-// SetMessage makes l that of a message with n bytes of payload, for which no accept is wanted.
+// SetMessage sets l for a message with n bytes of payload that needs no accept.
 func (l *Lone) SetMessage(number uint32, tag uint64, n int) {
 	l[2] = l[2]&^loneLength | uint64(uint16(FragLen+n))<<16
 	l[4] = uint64(number)
 	l[5] = tag
 }
 
-// SetOuter makes l that of the frame with an outer header.
+// SetOuter sets l for the frame with outer header o.
 func (l *Lone) SetOuter(o Outer) { l[0], l[1] = o.Word(), o.Counter }
 
 // PutFrag writes the header of the record into b[:FragLen].
@@ -48,8 +50,8 @@ func (l *Lone) PutFrag(b []byte) {
 	}
 }
 
-// Heads reports whether record is a Frag between the two processes that l is of, with its whole payload and the given number, for which no
-// accept is wanted.
+// Heads reports whether record is a Frag between the two processes of l, with its whole payload
+// and the given number, that needs no accept.
 func (l *Lone) Heads(record []byte, number uint32) bool {
 	if len(record) < FragLen {
 		return false
@@ -59,5 +61,5 @@ func (l *Lone) Heads(record []byte, number uint32) bool {
 		le.Uint64(record[8:]) == l[3] && le.Uint64(record[16:]) == uint64(number)
 }
 
-// FragTag is the tag of a Frag.
+// FragTag returns the tag of a Frag.
 func FragTag(record []byte) uint64 { return binary.LittleEndian.Uint64(record[24:]) }

@@ -9,7 +9,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// A Lone is what Outer and PutFrag write, word by word, and is told from every other frame.
+// A Lone equals the output of Outer and PutFrag, word by word, and differs from every other
+// frame.
 func TestALoneIsAPlainWithOneFrag(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	for range 2000 {
@@ -25,7 +26,7 @@ func TestALoneIsAPlainWithOneFrag(t *testing.T) {
 		}
 
 		l := wire.LoneOf(&env)
-		l.SetMessage(rng.Uint32(), rng.Uint64(), rng.IntN(700)) // of a message before
+		l.SetMessage(rng.Uint32(), rng.Uint64(), rng.IntN(700)) // a previous message
 		l.SetMessage(env.Number, env.Tag, n)
 		l.SetOuter(o)
 		var got []byte
@@ -44,7 +45,7 @@ func TestALoneIsAPlainWithOneFrag(t *testing.T) {
 		if expected.Heads(r, env.Number+1) || expected.Heads(r[:rng.IntN(len(r))], env.Number) || expected.Heads(append(r, 0), env.Number) {
 			t.Fatalf("% x is taken for another", r)
 		}
-		at := rng.IntN(24) // the tag, which comes last, is for others to judge
+		at := rng.IntN(24) // the tag, which is last, is not for Heads to judge
 		r[at] ^= 1 << rng.IntN(8)
 		if expected.Heads(r, env.Number) {
 			t.Fatalf("% x is taken though byte %d is damaged", r, at)

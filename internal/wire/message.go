@@ -8,15 +8,16 @@ import (
 // EnvelopeLen is the length of an envelope, in bytes.
 const EnvelopeLen = 28
 
-// Envelope is what the matcher needs to know of a message (QNIX-15): it is built once, when the command is detected,
-// and goes in front of a short message, into each piece of one sent without permission, and into the request for one.
+// Envelope is what the matcher needs to know of a message (QNIX-15). It is built once, when the
+// command is detected. It precedes a short message, each piece of a message sent without
+// permission, and the request for permission.
 //
 //	 0  destination slot        2
 //	 2  source slot             2
 //	 4  destination generation  4
 //	 8  source generation       4
 //	12  message number          4   counts the messages of this source to this destination and wraps (decision 5)
-//	16  token                   4   the sender's name for its operation, for Accept, Refuse and a reply
+//	16  token                   4   the sender's number for its operation, for Accept, Refuse and a reply
 //	20  tag                     8
 //
 // Flags travel in the flags of the record that carries the envelope.
@@ -31,9 +32,13 @@ type Envelope struct {
 
 // Flags of an envelope.
 const (
-	FlagReply  uint8 = 1 << 1 // answers a message: the tag is that message's token, and only a receive of replies matches
+	// FlagReply answers a message: the tag is that message's token, and only a receive of replies
+	// matches.
+	FlagReply  uint8 = 1 << 1
 	FlagAccept uint8 = 1 << 2 // the sender wants an Accept (SendDelivered)
-	FlagWhole  uint8 = 1 << 3 // of an Eager: its process counts it as sent, so that no message behind it has its turn before all of it is there
+	// FlagWhole is for an Eager whose process counts it as sent. So no later message has its turn
+	// before all of this one has arrived.
+	FlagWhole uint8 = 1 << 3
 
 	envelopeFlags = FlagReply | FlagAccept
 )
@@ -54,7 +59,8 @@ func parseEnvelope(flags uint8, b []byte) Envelope {
 	_ = b[EnvelopeLen-1]
 	le := binary.LittleEndian
 	return Envelope{
-		Flags: flags, DstSlot: le.Uint16(b), SrcSlot: le.Uint16(b[2:]), DstGen: le.Uint32(b[4:]), SrcGen: le.Uint32(b[8:]),
+		Flags: flags, DstSlot: le.Uint16(b), SrcSlot: le.Uint16(b[2:]),
+		DstGen: le.Uint32(b[4:]), SrcGen: le.Uint32(b[8:]),
 		Number: le.Uint32(b[12:]), Token: le.Uint32(b[16:]), Tag: le.Uint64(b[20:]),
 	}
 }
@@ -75,18 +81,18 @@ func PutFrag(b []byte, e *Envelope, n int) {
 // Frag reads the envelope of a Frag.
 func (r Record) Frag() Envelope { return parseEnvelope(r[1], r[RecordLen:]) }
 
-// FragPayload is Payload of a Frag.
+// FragPayload is Payload for a Frag.
 func (r Record) FragPayload() []byte { return r[FragLen:] }
 
-// FragmentID is the sender's number for a fragment while it is active; its receiver keeps it at slot id mod 2048.
-// 0 is no fragment.
+// FragmentID is the sender's number for a fragment while the fragment is active. The receiver
+// keeps it at slot id mod 2048. 0 means no fragment.
 type FragmentID uint32
 
 // ChunkLen is the length of a Chunk's header, in bytes.
 const ChunkLen = 16
 
-// FlagGet marks records about a GET: their fragment id was chosen by the NIC that asked for the bytes, so the NIC that
-// receives the pieces is the one that named them. A Refuse has it when the asker gives up.
+// FlagGet marks records about a GET. Their fragment id was chosen by the NIC that asked for the
+// bytes and receives the pieces. A Refuse has the flag if the asker gives up.
 const FlagGet uint8 = 1 << 0
 
 // PutChunk writes the header of a Chunk of n payload bytes into b[:ChunkLen] (USNIC-23).
@@ -106,9 +112,10 @@ func (r Record) Chunk() (id FragmentID, offset uint64) {
 	return FragmentID(binary.LittleEndian.Uint32(r[4:])), binary.LittleEndian.Uint64(r[8:])
 }
 
-// PatchPiece makes the header template in b that of a piece: n payload bytes and, in a Chunk or an Eager, their offset.
-// All else stays as PutFrag, PutEager, PutChunk or PutPut wrote it, so a fragment's header is built once and copied in
-// front of each of its pieces (USNIC-23). A Frag or a Put has no offset and ignores it: it is whole in one piece.
+// PatchPiece turns the header template in b into the header of a piece: it sets n payload bytes
+// and, in a Chunk or an Eager, their offset. All else stays as PutFrag, PutEager, PutChunk or
+// PutPut wrote it. So a fragment's header is built once and copied in front of each of its pieces
+// (USNIC-23). A Frag or a Put has no offset and ignores it: it is whole in one piece.
 func PatchPiece(b []byte, offset uint64, n int) {
 	t := Type(b[0])
 	putLength(b, t.HeaderLen()+n)
@@ -121,8 +128,8 @@ func PatchPiece(b []byte, offset uint64, n int) {
 	}
 }
 
-// chunkOK reports whether a Chunk names a fragment and ends at an offset that a signed 64-bit number can hold, so that
-// no receiver needs to fear the sum.
+// chunkOK reports whether a Chunk names a fragment and ends at an offset that a signed 64-bit
+// number can hold, so that the receiver's sum cannot overflow.
 func chunkOK(r Record) bool {
 	id, offset := r.Chunk()
 	return id != 0 && offset <= math.MaxInt64-uint64(len(r)-ChunkLen)
@@ -139,7 +146,8 @@ const EagerLen = ChunkLen + 8 + EnvelopeLen
 //	24  envelope     28
 //	52  payload
 //
-// Pieces come in any order, so each has the envelope; that is bearable because only credit lets a message go this way.
+// Pieces arrive in any order, so each has the envelope. That is affordable because only credit
+// lets a message go this way.
 func PutEager(b []byte, id FragmentID, offset, length uint64, e *Envelope, n int) {
 	_ = b[EagerLen-1]
 	putRecord(b, TypeEager, e.Flags, EagerLen+n)
@@ -164,12 +172,12 @@ func eagerOK(r Record) bool {
 // WithdrawLen is the length of a Withdraw, in bytes.
 const WithdrawLen = 8 + EnvelopeLen
 
-// PutWithdraw writes a Withdraw into b[:WithdrawLen]: the sender gives up the message with this envelope, of which
-// the receiver knows the fragment if it knows anything. The id is 0 when no piece or request of it has left.
-// Of a PUT the envelope is empty.
+// PutWithdraw writes a Withdraw into b[:WithdrawLen]: the sender gives up the message with this
+// envelope. The receiver knows the fragment if it knows anything of the message. The id is 0 if
+// no piece or request of it has left. For a PUT the envelope is empty.
 //
 //	4  fragment id  4
-//	8  envelope     28   its tag is the credit that the message has used, in bytes: 0 if it asked for permission
+//	 8  envelope     28   its tag is the credit that the message has used, in bytes: 0 if it asked for permission
 func PutWithdraw(b []byte, id FragmentID, e *Envelope) {
 	_ = b[WithdrawLen-1]
 	putRecord(b, TypeWithdraw, e.Flags, WithdrawLen)

@@ -5,15 +5,17 @@ import "encoding/binary"
 // PartLen is the length of a Part's header, in bytes.
 const PartLen = 16
 
-// PartUnit is the unit of parts, in bytes: a Part begins at a multiple of it, and ends at one unless it is the last of its
-// segment. The receiver, which puts parts together, keeps a bit for each unit.
+// PartUnit is the unit of parts, in bytes. A Part begins at a multiple of it, and ends at one
+// unless it is the last of its segment. The receiver, which reassembles the parts, keeps a bit
+// for each unit.
 const PartUnit = 64
 
-// MaxParted is the longest segment that may come in parts, in bytes of its records.
+// MaxParted is the longest segment that may arrive in parts, in bytes of its records.
 const MaxParted = 64 << 10
 
-// Part is a piece of a segment whose frame is too long for its path. The same segment may have been sent whole before, or
-// be sent again in parts that are cut elsewhere; its number stays the same.
+// Part is a piece of a segment whose frame is too long for its path. The same segment may have
+// been sent whole before, or may be retransmitted in parts that are cut elsewhere. Its number
+// stays the same.
 //
 //	 0  space     1
 //	 1  zero      1
@@ -39,7 +41,8 @@ func (p *Part) Put(b []byte, n int) {
 	binary.LittleEndian.PutUint32(b[12:], p.Length)
 }
 
-// ParsePart reads a body, and returns it with its payload. What the payload holds is looked at when the segment is whole.
+// ParsePart reads a body and returns it with its payload. The contents of the payload are checked
+// when the segment is complete.
 func ParsePart(b []byte) (p Part, payload []byte, err error) {
 	if len(b) < PartLen {
 		return p, nil, ErrShort

@@ -13,14 +13,15 @@ const RequestLen = 32 + EnvelopeLen
 //
 //	 4  fragment id    4
 //	 8  length         8   of the message in bytes
-//	16  packets        4   that it will come in
+//	16  packets        4   of the message
 //	20  packet length  4   bytes of the message in each but the last
 //	24  ready          8   bytes of it that can leave as soon as they are permitted
 //	32  envelope       28
 //
-// Packets and packet length help the receiver to plan; it relies on the length alone. A message that its process describes
-// piece by piece is not ready at once: its Request comes again, the same but for ready, whenever there is more. The most
-// that arrived counts.
+// Packets and packet length help the receiver to plan; it relies on the length alone. If its
+// process describes a message piece by piece, the message is not ready at once. Its Request then
+// comes again, with only ready changed, whenever there is more. The largest ready that has
+// arrived counts.
 type Request struct {
 	ID        FragmentID
 	Length    uint64
@@ -53,8 +54,8 @@ func (r Record) Request() Request {
 	}
 }
 
-// requestOK reports whether a Request names a fragment, asks for a length that a signed 64-bit number can hold, and has no
-// more ready.
+// requestOK reports whether a Request names a fragment, has a length that a signed 64-bit number
+// can hold, and has no more bytes ready than that.
 func requestOK(r Record) bool {
 	q := r.Request()
 	return q.ID != 0 && q.Length <= math.MaxInt64 && q.Ready <= q.Length
@@ -63,9 +64,9 @@ func requestOK(r Record) bool {
 // PermissionLen is the length of a Permission, in bytes.
 const PermissionLen = 16
 
-// PutPermission writes a Permission into b[:PermissionLen]: of the fragment, the bytes below limit may be sent. Limits
-// only grow, so that a Permission that overtakes another does no harm. With FlagGet the fragment is one that this NIC
-// asked for.
+// PutPermission writes a Permission into b[:PermissionLen]: the fragment's bytes below limit may
+// be sent. Limits only grow, so a Permission that overtakes another does no harm. With FlagGet,
+// the receiving NIC has asked for the fragment.
 //
 //	4  fragment id  4
 //	8  limit        8
@@ -86,24 +87,29 @@ func permissionOK(r Record) bool {
 	return id != 0
 }
 
-// Reason is why a message, PUT or GET was refused. One that the receiver does not know ends the operation all the same.
+// Reason is why a message, PUT or GET was refused. A reason that the receiver does not know ends
+// the operation all the same.
 type Reason uint16
 
 const (
 	ReasonNone            Reason = 0
 	ReasonProcessGone     Reason = 1 // the slot has no process, or it is leaving
-	ReasonStaleGeneration Reason = 2 // the slot has another process by now
-	ReasonRegion          Reason = 3 // no such region, or the key is not its
-	ReasonRange           Reason = 4 // bytes beyond the region's end
+	ReasonStaleGeneration Reason = 2 // the slot has a newer process
+	ReasonRegion          Reason = 3 // no such region, or not its key
+	ReasonRange           Reason = 4 // bytes beyond the end of the region
 	ReasonCancelled       Reason = 5 // the asker withdrew
-	ReasonTruncated       Reason = 6 // delivered, but the receiver's buffer was shorter than the message
-	ReasonFiltered        Reason = 7 // a filter in front of the receiver dropped the message
-	ReasonNoReceiver      Reason = 8 // of a message to a library's port, on which its receiver has never received
-	reasons                      = 9
+	// ReasonTruncated: the message was delivered, but the receiver's buffer was shorter.
+	ReasonTruncated Reason = 6
+	ReasonFiltered  Reason = 7 // a filter in front of the receiver dropped the message
+	// ReasonNoReceiver: the message was for a library's port on which its receiver has never
+	// received.
+	ReasonNoReceiver Reason = 8
+	reasons                 = 9
 )
 
-var reasonNames = [reasons]string{"none", "process-gone", "stale-generation", "region", "range", "cancelled", "truncated", "filtered",
-	"no-receiver"}
+var reasonNames = [reasons]string{
+	"none", "process-gone", "stale-generation", "region", "range", "cancelled", "truncated", "filtered", "no-receiver",
+}
 
 func (r Reason) String() string {
 	if r < reasons {
@@ -115,8 +121,9 @@ func (r Reason) String() string {
 // RefuseLen is the length of a Refuse, in bytes.
 const RefuseLen = 16
 
-// PutRefuse writes a Refuse into b[:RefuseLen]: the operation that the process at slot calls token has failed. With
-// FlagGet it goes the other way: the asker of the GET gives it up, and the fragment id says which.
+// PutRefuse writes a Refuse into b[:RefuseLen]: the operation with this token of the process at
+// slot has failed. With FlagGet it goes in the other direction: the asker of the GET gives it up,
+// and the fragment id names it.
 //
 //	 4  fragment id  4   its fragment, 0 if it has none
 //	 8  token        4
@@ -141,7 +148,8 @@ func (r Record) Refuse() (id FragmentID, slot uint16, token uint32, why Reason) 
 // AcceptLen is the length of an Accept, in bytes.
 const AcceptLen = 12
 
-// PutAccept writes an Accept into b[:AcceptLen]: the operation that the process at slot calls token is accepted whole.
+// PutAccept writes an Accept into b[:AcceptLen]: the operation with this token of the process at
+// slot is accepted whole.
 //
 //	 4  token  4
 //	 8  slot   2
@@ -163,19 +171,19 @@ func acceptOK(r Record) bool { return r[10]|r[11] == 0 }
 // CreditLen is the length of a Credit, in bytes.
 const CreditLen = 20
 
-// Flags of a Credit: what it does, one at a time. With none it hands credit out.
+// Flags of a Credit: its action; at most one is set. Without a flag it grants credit.
 const (
 	FlagRecall uint8 = 1 << 0 // the receiver wants unused credit back
-	FlagReturn uint8 = 1 << 1 // the sender gives it back: Bytes is its total from now on
+	FlagReturn uint8 = 1 << 1 // the sender returns credit: Bytes is its new total
 )
 
-// Credit is about the bytes that a NIC may send to one process without permission (decision 8). Totals count from the
-// start of the session and only grow, so that records may come in any order.
+// Credit is about the bytes that a NIC may send to one process without permission (decision 8).
+// Totals count from the start of the session and only grow, so records may arrive in any order.
 //
 //	 4  slot        2
 //	 6  zero        2
 //	 8  generation  4
-//	12  bytes       8   handed out so far, or used and given back so far
+//	12  bytes       8   granted so far, or used and returned so far
 type Credit struct {
 	Flags uint8
 	Slot  uint16

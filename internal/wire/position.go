@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Position is where a NIC is on a torus of Width by Height (QNIX-52). A Width of 0 means that it has no position. In records
-// it is these four numbers in this order, 2 bytes each.
+// Position is the place of a NIC on a torus of Width by Height (QNIX-52). A Width of 0 means no
+// position. In records it is these four numbers in this order, 2 bytes each.
 type Position struct{ X, Y, Width, Height uint16 }
 
 // PositionLen is the length of a position in records, in bytes.
@@ -34,7 +34,7 @@ func (p Position) Put(b []byte) {
 	}
 }
 
-// ParsePosition reads what Put writes. It may be not Valid.
+// ParsePosition reads the output of Put. The result may be invalid; see Valid.
 func ParsePosition(b []byte) Position {
 	le := binary.LittleEndian
 	return Position{le.Uint16(b), le.Uint16(b[2:]), le.Uint16(b[4:]), le.Uint16(b[6:])}

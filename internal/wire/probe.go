@@ -5,10 +5,10 @@ import "encoding/binary"
 // ProbeLen is the length of a Probe's body without its padding, in bytes.
 const ProbeLen = 16
 
-// Probe asks whether frames of its own size get through, and is answered by a ProbeReply with the same fields and size
-// (USNIC-61). Small ones are keepalives as well.
+// Probe asks whether frames of its own size get through. The answer is a ProbeReply with the same
+// fields and size (USNIC-61). Small ones are keepalives as well.
 //
-//	 0  id      8   of the asker's making
+//	 0  id      8   chosen by the asker
 //	 8  size    4   length of the whole body in bytes, padding included
 //	12  zero    4
 //	16  padding    zeros
@@ -17,7 +17,7 @@ type Probe struct {
 	Size uint32
 }
 
-// Put writes the body, padding included, into b[:p.Size]; Size is at least ProbeLen.
+// Put writes the body, padding included, into b[:p.Size]. Size is at least ProbeLen.
 func (p Probe) Put(b []byte) {
 	b = b[:p.Size]
 	_ = b[ProbeLen-1]
@@ -26,8 +26,8 @@ func (p Probe) Put(b []byte) {
 	clear(b[12:])
 }
 
-// ParseProbe reads a body, which must have exactly the size that it states: a piece of a large probe proves nothing
-// about large frames.
+// ParseProbe reads a body, which must have exactly the size that it states: a piece of a large
+// probe proves nothing about large frames.
 func ParseProbe(b []byte) (p Probe, err error) {
 	if len(b) < ProbeLen {
 		return p, ErrShort

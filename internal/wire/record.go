@@ -11,7 +11,7 @@ const RecordLen = 4
 // MaxRecord is the largest record, in bytes: its length has 16 bits.
 const MaxRecord = 1<<16 - 1
 
-// Type is what a record is.
+// Type is the type of a record. Every record begins with this header:
 //
 //	0  type    1
 //	1  flags   1
@@ -19,36 +19,41 @@ const MaxRecord = 1<<16 - 1
 type Type uint8
 
 const (
-	TypeVoid       Type = 1  // nothing: stands where a withdrawn piece was, so that its segment keeps its number
-	TypeFrag       Type = 2  // a whole short message, with its envelope
-	TypeEager      Type = 3  // a piece of a message sent without permission, with its envelope
-	TypeChunk      Type = 4  // a piece of a message, PUT or GET that the receiver knows by its fragment id
-	TypeRequest    Type = 5  // asks for permission to send a message: its envelope, without its data (QNIX-43)
+	// TypeVoid means nothing. It replaces a withdrawn piece, so that its segment keeps its
+	// number.
+	TypeVoid  Type = 1
+	TypeFrag  Type = 2 // a whole short message, with its envelope
+	TypeEager Type = 3 // a piece of a message sent without permission, with its envelope
+	// TypeChunk is a piece of a message, PUT or GET that the receiver knows by its fragment id.
+	TypeChunk Type = 4
+	// TypeRequest asks for permission to send a message. It has the message's envelope, without
+	// the data (QNIX-43).
+	TypeRequest    Type = 5
 	TypePermission Type = 6  // permits a fragment's bytes up to a limit (QNIX-42)
 	TypeRefuse     Type = 7  // ends a message, PUT or GET with a reason
 	TypeAccept     Type = 8  // a message or PUT has been accepted whole (decision 6)
-	TypeWithdraw   Type = 9  // the sender gives a message up; its number is passed over
-	TypeCredit     Type = 10 // hands out, recalls or returns credits (decision 8)
+	TypeWithdraw   Type = 9  // the sender gives up a message; its number is passed over
+	TypeCredit     Type = 10 // grants, recalls or returns credits (decision 8)
 	TypePut        Type = 11 // asks for permission to PUT, or carries a short PUT whole (USNIC-31)
 	TypeGet        Type = 12 // asks the peer's NIC for the bytes of a region (USNIC-54)
 	TypeTable      Type = 13 // a piece of the NICs' own tables (QNIX-53)
 	TypeSignal     Type = 14 // one step of a collective operation, without data
 	TypePiece      Type = 15 // a piece of a collective operation's data
 	TypeRelay      Type = 16 // a piece of a message to several processes, to be passed on (QNIX-11)
-	TypeRelayed    Type = 17 // which receivers it has not reached
-	TypeRun        Type = 18 // whole short messages in a row, with one envelope
+	TypeRelayed    Type = 17 // names the receivers that a relay has missed
+	TypeRun        Type = 18 // consecutive whole short messages, with one envelope
 	TypeProgram    Type = 19 // a message to a program, or a piece of one (PANIC-15)
-	TypeHandled    Type = 20 // gives room for such back, and says what has become of one
+	TypeHandled    Type = 20 // returns room for such messages, and tells the outcome of one
 	typeEnd        Type = 21
 )
 
-// shape is what CheckRecords holds a record of one type to.
+// shape holds the rules by which CheckRecords checks a record of one type.
 type shape struct {
 	name   string
 	header int               // length of its header in bytes, the common four included
 	fixed  bool              // no payload follows the header
-	flags  uint8             // those that it may have
-	ok     func(Record) bool // its fields fit one another; nil if nothing can be wrong with them
+	flags  uint8             // the allowed flags
+	ok     func(Record) bool // checks that its fields are consistent; nil if they cannot be wrong
 }
 
 var shapes = [typeEnd]shape{
@@ -89,20 +94,22 @@ func (t Type) HeaderLen() int {
 	return 0
 }
 
-// Record is one record in a segment: the bytes of its header and payload, framing already checked.
+// Record is one record in a segment: the bytes of its header and payload. Its framing has been
+// checked.
 type Record []byte
 
-// Type is the record's type.
+// Type returns the record's type.
 func (r Record) Type() Type { return Type(r[0]) }
 
-// Flags are the record's flags; each type says what they mean.
+// Flags returns the record's flags. Each type gives them a meaning.
 func (r Record) Flags() uint8 { return r[1] }
 
-// Payload is what lies behind the header of the record's type.
+// Payload returns the bytes after the header of the record's type.
 func (r Record) Payload() []byte { return r[shapes[r[0]].header:] }
 
-// CheckRecords returns nil if b is a sequence of whole, well-formed records: known types and flags, lengths that fit the
-// type, fields that fit one another. It does not look at what a process chose.
+// CheckRecords returns nil if b is a sequence of whole, well-formed records: known types and
+// flags, lengths that fit the type, and consistent fields. It does not check values that a
+// process chose.
 func CheckRecords(b []byte) error {
 	if LoneFrag(b) {
 		return nil
@@ -130,15 +137,17 @@ func CheckRecords(b []byte) error {
 	return nil
 }
 
-// LoneFrag reports whether b is one Frag that CheckRecords finds good, and nothing else: most segments are, and this asks little.
+// LoneFrag reports whether b is exactly one Frag that CheckRecords would accept. Most segments
+// are, and this test is cheap.
 func LoneFrag(b []byte) bool {
-	return len(b) >= FragLen && b[0] == byte(TypeFrag) && b[1]&^envelopeFlags == 0 && int(binary.LittleEndian.Uint16(b[2:])) == len(b)
+	return len(b) >= FragLen && b[0] == byte(TypeFrag) && b[1]&^envelopeFlags == 0 &&
+		int(binary.LittleEndian.Uint16(b[2:])) == len(b)
 }
 
-// length is how long the record says that it is, in bytes.
+// length returns the length that the record states, in bytes.
 func (r Record) length() int { return int(binary.LittleEndian.Uint16(r[2:])) }
 
-// NextRecord splits the first record off a non-empty sequence that CheckRecords has found good.
+// NextRecord splits the first record off a non-empty sequence that CheckRecords has accepted.
 func NextRecord(b []byte) (r Record, rest []byte) {
 	n := Record(b).length()
 	return Record(b[:n:n]), b[n:]
@@ -150,8 +159,9 @@ func putRecord(b []byte, t Type, flags uint8, n int) {
 	putLength(b, n)
 }
 
-// putLength writes the length of a record of n bytes. A longer one than MaxRecord would be cut to 16 bits and the rest
-// of its segment misread, so it is refused here, where every record passes.
+// putLength writes the length of a record of n bytes. The length of a record over MaxRecord would
+// be cut to 16 bits, and the rest of its segment misread. So putLength, which every record
+// passes, panics.
 func putLength(b []byte, n int) {
 	if uint(n) > MaxRecord {
 		panic("wire: a record longer than MaxRecord does not fit the 16 bits of its length")

@@ -5,12 +5,13 @@ import "encoding/binary"
 // RelayLen is the length of a Relay's header, in bytes.
 const RelayLen = 16
 
-// PutRelay writes the header of a Relay of n payload bytes into b[:RelayLen]: a piece of a message to several processes,
-// with the list of them in front, which the receiving NIC passes on to others.
+// PutRelay writes the header of a Relay of n payload bytes into b[:RelayLen]. A Relay is a piece
+// of a message to several processes, preceded by the list of them. The receiving NIC passes it on
+// to others.
 //
-//	 4  relay id  4   of the sending NIC's making
+//	 4  relay id  4   chosen by the sending NIC
 //	 8  offset    4   of the payload
-//	12  length    4   of all the bytes: a relay body
+//	12  length    4   of the whole relay body
 //	16  payload
 func PutRelay(b []byte, id, offset, length uint32, n int) {
 	_ = b[RelayLen-1]
@@ -32,11 +33,11 @@ func relayOK(r Record) bool {
 	return id != 0 && uint64(offset)+uint64(len(r)-RelayLen) <= uint64(length)
 }
 
-// RelayHeadLen is the length of what a relay body begins with, in bytes.
+// RelayHeadLen is the length of a RelayHead, in bytes.
 const RelayHeadLen = 32
 
-// RelayHead begins the body of a relay. Behind it come, for each NIC that shall get it, the NIC and its receivers, the
-// NIC that the relay is sent to first; then the message.
+// RelayHead is the head of a relay body. It is followed by each destination NIC with its
+// receivers, first the NIC that the relay is sent to, and then by the message.
 //
 //	 0  source NIC         8
 //	 8  source generation  4
@@ -46,7 +47,7 @@ const RelayHeadLen = 32
 //	20  zero               4
 //	24  tag                8
 type RelayHead struct {
-	NIC   uint64 // that the message is from
+	NIC   uint64 // the source of the message
 	Gen   uint32
 	Slot  uint16
 	NICs  uint16
@@ -67,13 +68,16 @@ func (h *RelayHead) Put(b []byte) {
 	le.PutUint64(b[24:], h.Tag)
 }
 
-// ParseRelayHead reads the head of a relay body and returns what is behind it.
+// ParseRelayHead reads the head of a relay body and returns the rest of the body.
 func ParseRelayHead(b []byte) (h RelayHead, rest []byte, err error) {
 	if len(b) < RelayHeadLen {
 		return h, nil, ErrShort
 	}
 	le := binary.LittleEndian
-	h = RelayHead{NIC: le.Uint64(b), Gen: le.Uint32(b[8:]), Slot: le.Uint16(b[12:]), NICs: le.Uint16(b[14:]), Token: le.Uint32(b[16:]), Tag: le.Uint64(b[24:])}
+	h = RelayHead{
+		NIC: le.Uint64(b), Gen: le.Uint32(b[8:]), Slot: le.Uint16(b[12:]), NICs: le.Uint16(b[14:]),
+		Token: le.Uint32(b[16:]), Tag: le.Uint64(b[24:]),
+	}
 	if h.NICs == 0 || le.Uint32(b[20:]) != 0 {
 		return h, nil, ErrFormat
 	}
@@ -89,10 +93,10 @@ const RelayMACLen = 16
 // RelayNIC is one NIC of a relay body.
 //
 //	 0  NIC        8
-//	 8  session    4   of that NIC and the source's, as both of them name it: message numbers are of this one
+//	 8  session    4   of that NIC and the source's, as both of them name it; message numbers belong to it
 //	12  receivers  2
 //	14  zero       2
-//	16  MAC       16   of everything that this NIC takes from the body: see RelayMACInput
+//	16  MAC       16   over everything that this NIC uses of the body: see RelayMACInput
 type RelayNIC struct {
 	NIC       uint64
 	Session   uint32
@@ -110,13 +114,16 @@ func (n *RelayNIC) Put(b []byte) {
 	copy(b[16:], n.MAC[:])
 }
 
-// ParseRelayNIC reads one NIC of a relay body, and returns its receivers and what is behind them.
+// ParseRelayNIC reads one NIC of a relay body. It returns the NIC's receivers, and the rest of
+// the body.
 func ParseRelayNIC(b []byte) (n RelayNIC, receivers, rest []byte, err error) {
 	if len(b) < RelayNICLen {
 		return n, nil, nil, ErrShort
 	}
 	le := binary.LittleEndian
-	n = RelayNIC{NIC: le.Uint64(b), Session: le.Uint32(b[8:]), Receivers: le.Uint16(b[12:]), MAC: [RelayMACLen]byte(b[16:])}
+	n = RelayNIC{
+		NIC: le.Uint64(b), Session: le.Uint32(b[8:]), Receivers: le.Uint16(b[12:]), MAC: [RelayMACLen]byte(b[16:]),
+	}
 	if n.Receivers == 0 || le.Uint16(b[14:]) != 0 {
 		return n, nil, nil, ErrFormat
 	}
@@ -131,10 +138,10 @@ func ParseRelayNIC(b []byte) (n RelayNIC, receivers, rest []byte, err error) {
 // RelayReceiverLen is the length of a receiver in a relay body, in bytes.
 const RelayReceiverLen = 12
 
-// RelayReceiver is one process that shall get the message.
+// RelayReceiver is one receiving process.
 //
 //	 0  generation      4
-//	 4  message number  4   of the source to it
+//	 4  message number  4   of the source's messages to it
 //	 8  slot            2
 //	10  zero            2
 type RelayReceiver struct {
@@ -154,18 +161,20 @@ func (v *RelayReceiver) Put(b []byte) {
 // ParseRelayReceiver reads a receiver from b[:RelayReceiverLen].
 func ParseRelayReceiver(b []byte) RelayReceiver {
 	_ = b[RelayReceiverLen-1]
-	return RelayReceiver{Gen: binary.LittleEndian.Uint32(b), Number: binary.LittleEndian.Uint32(b[4:]), Slot: binary.LittleEndian.Uint16(b[8:])}
+	return RelayReceiver{
+		Gen: binary.LittleEndian.Uint32(b), Number: binary.LittleEndian.Uint32(b[4:]),
+		Slot: binary.LittleEndian.Uint16(b[8:]),
+	}
 }
 
-// RelayMACInputLen is the length of what a MAC covers in front of the receivers, in bytes.
+// RelayMACInputLen is the length of the MAC input before the receivers, in bytes.
 const RelayMACInputLen = 40
 
-// RelayMACInput returns the fixed part of what the MAC of a NIC covers. The receivers of that NIC
-// and the SHA-256 of the message follow it. The number of NICs is not covered: it changes on the
-// way.
+// RelayMACInput returns the fixed part of the MAC input of a NIC. The receivers of that NIC and
+// the SHA-256 of the message follow it. The number of NICs is not covered: it changes on the way.
 //
 //	 0  source NIC         8
-//	 8  NIC                8   the receiving one: a MAC is of one direction
+//	 8  NIC                8   the receiving one: a MAC is valid in one direction
 //	16  session            4
 //	20  source generation  4
 //	24  source slot        2
@@ -190,17 +199,20 @@ func RelayMACInput(h *RelayHead, n *RelayNIC) (b [RelayMACInputLen]byte) {
 // RelayedLen is the length of a Relayed's header, in bytes.
 const RelayedLen = 8
 
-// MaxMissed is how many words of bits a Relayed has at most: one for each receiver that a relay can name.
+// MaxMissed is the largest number of words of bits in a Relayed: one bit for each receiver that a
+// relay can name.
 const MaxMissed = 8
 
-// FlagNone of a Relayed says that the relay was not taken at all: it reached no receiver, whatever the bits say.
+// FlagNone of a Relayed says that the relay was not accepted at all: it reached no receiver,
+// whatever the bits say.
 const FlagNone uint8 = 1 << 0
 
-// PutRelayed writes a Relayed of len(missed) words into b[:RelayedLen+8·len(missed)]: every receiver of a relay has the
-// message, but for those whose bit is set. It is sent when every NIC to which the message was passed on has said so.
+// PutRelayed writes a Relayed of len(missed) words into b[:RelayedLen+8·len(missed)]. Every
+// receiver of a relay has the message, except those whose bit is set. It is sent after every NIC
+// to which the message was passed on has reported.
 //
 //	4  relay id  4
-//	8  bits          the lowest of the first byte is that of the receiver named first; words of eight bytes
+//	 8  bits          lowest bit of the first byte: the receiver named first; words of eight bytes
 func PutRelayed(b []byte, flags uint8, id uint32, missed []uint64) {
 	n := RelayedLen + 8*len(missed)
 	_ = b[n-1]
@@ -211,7 +223,7 @@ func PutRelayed(b []byte, flags uint8, id uint32, missed []uint64) {
 	}
 }
 
-// Relayed reads a Relayed. Words that it does not have are zero.
+// Relayed reads a Relayed. Words that the record lacks are zero.
 func (r Record) Relayed() (id uint32, missed [MaxMissed]uint64) {
 	id = binary.LittleEndian.Uint32(r[4:])
 	for i := range (len(r) - RelayedLen) / 8 {

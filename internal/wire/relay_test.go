@@ -15,7 +15,7 @@ import (
 // sampleMAC has bytes that are all different.
 var sampleMAC = [wire.RelayMACLen]byte{0x40, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x4b, 0x4c, 0x4d, 0x4e, 0x4f}
 
-// relayBody is one with two NICs, of which the first has two receivers.
+// relayBody returns a body with two NICs; the first has two receivers.
 func relayBody() []byte {
 	b := make([]byte, wire.RelayHeadLen+2*wire.RelayNICLen+3*wire.RelayReceiverLen, 200)
 	h := wire.RelayHead{NIC: 0x0102030405060708, Gen: 0x090a0b0c, Slot: 0x0d0e, NICs: 2, Token: 0x0f101112, Tag: 0x131415161718191a}

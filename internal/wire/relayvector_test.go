@@ -11,7 +11,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// relayVector is a relay body with the MAC of its first NIC, and how that comes about.
+// relayVector is a relay body with the MAC of its first NIC, and the inputs of that MAC.
 type relayVector struct {
 	Secret  string `json:"secret"`
 	Key     string `json:"key"`
@@ -19,7 +19,7 @@ type relayVector struct {
 	Body    string `json:"body"`
 }
 
-// relayKey is the key that docs/wire.md makes of a secret.
+// relayKey derives the key from a secret, as docs/wire.md describes.
 func relayKey(secret []byte) []byte {
 	key, err := hkdf.Key(sha256.New, secret, nil, "weft relay", 32)
 	if err != nil {
@@ -28,7 +28,7 @@ func relayKey(secret []byte) []byte {
 	return key
 }
 
-// covered is what the MAC of the first NIC of a body covers.
+// covered returns the input of the MAC of a body's first NIC.
 func covered(b []byte) []byte {
 	h, nics, _, message, err := walkRelay(b)
 	if err != nil {

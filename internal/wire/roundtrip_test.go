@@ -10,7 +10,8 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// What was written is read again. That it is written where docs/wire.md says is document_test.go's part.
+// These tests write values and read them back. document_test.go checks that they are written
+// where docs/wire.md says.
 
 func TestOuterComesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -32,7 +33,7 @@ func TestHelloComesBack(t *testing.T) {
 }
 
 func TestAckComesBack(t *testing.T) {
-	var got wire.Ack // one for all, as rel has it: what an earlier one left behind must not show
+	var got wire.Ack // one Ack for all, as in rel: values of an earlier one must not show
 	rapid.Check(t, func(t *rapid.T) {
 		s := ackSample(drawAck(t))
 		if err := got.Parse(s.bytes); err != nil {
@@ -111,7 +112,8 @@ func TestASegmentComesBack(t *testing.T) {
 	})
 }
 
-// A header is built once for a fragment and patched for each of its pieces; that must be the same as building it anew.
+// A header is built once for a fragment and patched for each of its pieces. The result must equal
+// a header that is built anew.
 func TestAPatchedPieceIsTheSameAsANewOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e, m := drawEnvelope(t), drawRemote(t)
@@ -157,7 +159,7 @@ func mustPanic(t *testing.T, what string, f func()) {
 func TestALengthThatDoesNotFitPanics(t *testing.T) {
 	b := make([]byte, 1<<17)
 	var e wire.Envelope
-	wire.PutFrag(b, &e, wire.MaxRecord-wire.FragLen) // the longest there is
+	wire.PutFrag(b, &e, wire.MaxRecord-wire.FragLen) // the longest possible payload
 	mustPanic(t, "PutFrag", func() { wire.PutFrag(b, &e, wire.MaxRecord-wire.FragLen+1) })
 	mustPanic(t, "PutEager", func() { wire.PutEager(b, 1, 0, 1<<20, &e, wire.MaxRecord-wire.EagerLen+1) })
 	mustPanic(t, "PutChunk", func() { wire.PutChunk(b, 0, 1, 0, wire.MaxRecord-wire.ChunkLen+1) })

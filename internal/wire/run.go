@@ -5,19 +5,21 @@ import "encoding/binary"
 // RunLen is the length of a Run's header, in bytes.
 const RunLen = RecordLen + EnvelopeLen + 2
 
-// MaxRun is how many messages a Run has at most: more than one NIC's credit for a process can cover.
+// MaxRun is the largest number of messages in a Run: more than one NIC's credit for a process can
+// cover.
 const MaxRun = 4096
 
-// RunSize is the length of a Run of so many messages with so many bytes in all.
+// RunSize returns the length of a Run with this number of messages, and bytes of payload in all.
 func RunSize(messages, bytes int) int { return RunLen + 2*messages + bytes }
 
-// PutRun writes a Run of at least two messages into b[:RunSize]: they are from one process to one other, with one tag, have
-// consecutive numbers, and want no answer. The envelope has the number of the first.
+// PutRun writes a Run of at least two messages into b[:RunSize]. They go from one process to one
+// other with one tag, have consecutive numbers, and want no answer. The envelope has the number
+// of the first.
 //
 //	 4  envelope  28   without flags and token
 //	32  count     2    of the messages
 //	34  lengths   2    of each
-//	    bytes          of the messages, one behind the other
+//	    bytes          of the messages, concatenated
 func PutRun(b []byte, e *Envelope, messages [][]byte) {
 	if len(messages) < 2 || len(messages) > MaxRun {
 		panic("wire: a run of fewer than two messages, or of more than MaxRun")
@@ -34,7 +36,7 @@ func PutRun(b []byte, e *Envelope, messages [][]byte) {
 	putRecord(b, TypeRun, 0, RunSize(len(messages), n))
 }
 
-// PutPackedRun is PutRun of messages that are laid out as a Run has them.
+// PutPackedRun is PutRun for messages that are already laid out as in a Run.
 func PutPackedRun(b []byte, e *Envelope, lengths Lengths, data []byte) {
 	if n := lengths.Count(); n < 2 || n > MaxRun {
 		panic("wire: a run of fewer than two messages, or of more than MaxRun")
@@ -46,16 +48,17 @@ func PutPackedRun(b []byte, e *Envelope, lengths Lengths, data []byte) {
 	putRecord(b, TypeRun, 0, RunSize(lengths.Count(), len(data)))
 }
 
-// Lengths are those of the messages of a Run.
+// Lengths holds the lengths of the messages of a Run.
 type Lengths []byte
 
-// Count is how many there are.
+// Count returns the number of messages.
 func (l Lengths) Count() int { return len(l) / 2 }
 
-// At is the length of message i, in bytes.
+// At returns the length of message i, in bytes.
 func (l Lengths) At(i int) int { return int(binary.LittleEndian.Uint16(l[2*i:])) }
 
-// Run reads a Run: the envelope of its first message, the lengths of all, and their bytes.
+// Run reads a Run: the envelope of its first message, the lengths of all messages, and their
+// bytes.
 func (r Record) Run() (first Envelope, lengths Lengths, data []byte) {
 	at := RunLen + 2*r.runCount()
 	return parseEnvelope(0, r[RecordLen:]), Lengths(r[RunLen:at]), r[at:]
@@ -63,7 +66,8 @@ func (r Record) Run() (first Envelope, lengths Lengths, data []byte) {
 
 func (r Record) runCount() int { return int(binary.LittleEndian.Uint16(r[RecordLen+EnvelopeLen:])) }
 
-// runOK reports whether a Run has as many messages as it may, no token, and exactly the bytes that its lengths say.
+// runOK reports whether a Run has an allowed number of messages, no token, and exactly the bytes
+// that its lengths state.
 func runOK(r Record) bool {
 	n := r.runCount()
 	if n < 2 || n > MaxRun || len(r) < RunLen+2*n || binary.LittleEndian.Uint32(r[RecordLen+16:]) != 0 {

@@ -14,21 +14,23 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// fields is a header as docs/wire.md tells it: field names to values. Numbers of up to four bytes are uint64, longer ones
-// hex strings, and so is everything without a fixed size. It is what vectors.json holds and what tests compare.
+// fields is a header as docs/wire.md describes it: field names and their values. Numbers of up to
+// four bytes are uint64. Longer numbers are hex strings, and so are fields without a fixed size.
+// vectors.json holds such fields, and tests compare them.
 type fields map[string]any
 
 func u64(v uint64) string { return fmt.Sprintf("0x%016x", v) }
 
-// sample is one thing in both forms: its bytes, as the code writes them, and what it was meant to say.
+// sample is one value in both forms: its bytes, as the code writes them, and its intended
+// meaning.
 type sample struct {
-	name  string // heading of its table in docs/wire.md
+	name  string // the heading of its table in docs/wire.md
 	bytes []byte
 	means fields
 }
 
-// written calls put with memory that is dirty and guarded, and returns what it wrote into the n bytes that are its own.
-// A put that leaves a byte of its own as it was, or touches one beyond, gives itself away.
+// written calls put with dirty and guarded memory, and returns the n bytes that put owns and
+// wrote. It fails if put leaves one of its bytes unwritten, or touches a byte beyond.
 func written(n int, put func(b []byte)) []byte {
 	const guard = 16
 	var runs [2][]byte
@@ -87,7 +89,7 @@ func partFields(p wire.Part, payload []byte) fields {
 		"length": uint64(p.Length), "payload": hex.EncodeToString(payload)}
 }
 
-// handshakeSample is a body with zeros behind it, as a Hello has them that is as long as its
+// handshakeSample returns a body with zeros behind it, as in a Hello that is as long as its
 // answer.
 func handshakeSample(h wire.Handshake, zeros int) sample {
 	n := h.Len() + zeros
@@ -114,8 +116,8 @@ func rekeySample(r wire.Rekey) sample {
 	return sample{"Rekey", b, fields{"message": uint64(r.Message), "number": uint64(r.Number), "noise message": hex.EncodeToString(r.Noise)}}
 }
 
-// macsSample are the MACs behind a frame, by the sentences of docs/wire.md. Without a cookie mac2
-// is zeros.
+// macsSample returns the MACs behind a frame, computed as docs/wire.md describes. Without a
+// cookie mac2 is zeros.
 func macsSample(frame, fabric, cookie []byte) sample {
 	key, err := hkdf.Key(sha256.New, fabric, nil, "weft mac1", 32)
 	if err != nil {
@@ -195,14 +197,15 @@ func recordHeader(t wire.Type, flags uint8, length int) fields {
 	return fields{"type": uint64(t), "flags": uint64(flags), "length": uint64(length)}
 }
 
-// heading is where docs/wire.md has the table of a record type.
+// heading returns the heading of a record type's table in docs/wire.md.
 func heading(t wire.Type) string {
 	name := []byte(t.String())
 	name[0] -= 'a' - 'A'
 	return string(name)
 }
 
-// recordSample writes a record of header bytes with put, appends payload, and adds what every record says.
+// recordSample writes a record of header bytes with put, appends payload, and adds the fields
+// that every record has.
 func recordSample(t wire.Type, flags uint8, payload []byte, put func(b []byte), means fields) sample {
 	b := append(written(t.HeaderLen(), put), payload...)
 	means["record header"] = recordHeader(t, flags, len(b))
@@ -332,7 +335,7 @@ func handledSample(h wire.Handled) sample {
 	return recordSample(wire.TypeHandled, 0, nil, h.Put, fields{"message id": uint64(h.ID), "bytes": uint64(h.Bytes), "outcome": uint64(h.Outcome)})
 }
 
-// parsedRecord says a record again, from what the accessors read.
+// parsedRecord makes a sample from the results of the accessors.
 func parsedRecord(r wire.Record) sample {
 	payload := append([]byte(nil), r.Payload()...)
 	switch r.Type() {
@@ -404,7 +407,7 @@ func records(b []byte) (all []wire.Record) {
 	return all
 }
 
-// recordTypes are all types there are, found by asking.
+// recordTypes returns all existing types, found by trying each number.
 func recordTypes() (all []wire.Type) {
 	for t := 1; t < 256; t++ {
 		if wire.Type(t).HeaderLen() > 0 {
@@ -414,7 +417,7 @@ func recordTypes() (all []wire.Type) {
 	return all
 }
 
-// oneOfEach has a record of every type, each with every field different.
+// oneOfEach returns a record of every type, with a different value in every field.
 func oneOfEach() []sample {
 	e := wire.Envelope{Flags: wire.FlagReply, DstSlot: 0x0102, SrcSlot: 0x0304, DstGen: 0x05060708, SrcGen: 0x090a0b0c,
 		Number: 0x0d0e0f10, Token: 0x11121314, Tag: 0x15161718191a1b1c}

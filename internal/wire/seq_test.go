@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// seqPairs are numbers around the wrap with what must hold of them; vectors.json has them too.
+// seqPairs are numbers around the wrap with their expected results; vectors.json has them too.
 var seqPairs = []struct {
 	a, b   wire.Seq
 	sub    int
@@ -40,7 +40,7 @@ func TestSequenceNumbersCompareAcrossTheWrap(t *testing.T) {
 	}
 }
 
-// The dumb version: numbers of 64 bits that never wrap, compared as numbers.
+// The simple version: numbers of 64 bits that never wrap, compared as numbers.
 func TestSequenceNumbersBehaveLikeNumbersThatNeverWrap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := rapid.OneOf(rapid.Int64Range(0, 1<<40), rapid.Int64Range(1<<32-5000, 1<<32+5000)).Draw(t, "start")

@@ -16,7 +16,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// parseAs are the parsers of whole bodies, by the heading of what they take.
+// parseAs holds the parsers of whole bodies, by the heading of the table of each.
 var parseAs = map[string]func(b []byte) error{
 	"Outer header": func(b []byte) error { _, _, err := wire.ParseOuter(b); return err },
 	"Inner header": func(b []byte) error { _, _, err := wire.ParseInner(b); return err },
@@ -41,7 +41,7 @@ func TestEveryTruncatedPrefixIsShort(t *testing.T) {
 		handshakeSample(goodHandshake, 0), cookieSample(wire.Cookie{}), rekeySample(wire.Rekey{Message: 1, Number: 1, Noise: []byte{1}}),
 	) {
 		parse, first := parseAs[s.name], 0
-		if parse == nil { // a record; no bytes are no record, which is good
+		if parse == nil { // a record; an empty sequence is good
 			parse, first = wire.CheckRecords, 1
 		}
 		if err := parse(s.bytes); err != nil {
@@ -272,7 +272,7 @@ func TestFieldsOfARecordMustFitOneAnother(t *testing.T) {
 		"put, long, more than all ready":  {longPutSample(1, wire.Remote{Length: 5}, 6), false},
 		"put, long, nothing said":         {putSample(1, wire.Remote{Length: 5}, nil), false},
 		"put, long, with payload":         {putSample(1, wire.Remote{Length: 4}, p), false},
-		"put, long, range of no region":   {longPutSample(1, beyond, 0), true}, // its process's fault: refused, not malformed
+		"put, long, range of no region":   {longPutSample(1, beyond, 0), true}, // its process errs: refused, not malformed
 		"get, range of no region":         {getSample(1, 0, beyond), true},
 		"get of no fragment":              {getSample(0, 0, wire.Remote{}), false},
 		"withdraw before anything left":   {withdrawSample(0, e), true},
@@ -338,8 +338,8 @@ func tooLong(s sample) sample {
 	return s
 }
 
-// recordsGood is CheckRecords once more, without care for speed: reads by the tables of docs/wire.md, adds in big
-// numbers, and follows the document's sentences.
+// recordsGood is a second CheckRecords, without care for speed. It reads by the tables of
+// docs/wire.md, adds in big numbers, and follows the document's sentences.
 func recordsGood(doc document, headerLens map[uint64]int, b []byte) bool {
 	for len(b) > 0 {
 		if len(b) < 4 {
@@ -390,7 +390,7 @@ func recordGood(t wire.Type, means fields, flags byte, payload int) bool {
 			return flags == 0 && length == u64(uint64(payload))
 		}
 		ready, _ := hex.DecodeString(means["payload"].(string))
-		slices.Reverse(ready) // u64 has its digits in that order
+		slices.Reverse(ready) // a u64 has its digits in that order
 		return flags == 0 && payload == 8 && fmt.Sprintf("%#x", ready) <= length
 	case wire.TypeGet:
 		return flags == 0 && hasID()
@@ -427,7 +427,8 @@ func recordHeaderLens(t testing.TB, doc document) map[uint64]int {
 	return lens
 }
 
-// Records with a few bytes changed are still nearly right, so that both sides of every rule are met often.
+// Records with a few changed bytes are still nearly right, so both sides of every rule are often
+// met.
 func TestCheckRecordsAgreesWithADumbVersion(t *testing.T) {
 	doc := readDocument(t)
 	lens := recordHeaderLens(t, doc)
@@ -460,7 +461,7 @@ func TestTheFormatsHoldWhatTheLimitsAllow(t *testing.T) {
 	if 64*wire.MaxAckWords < limits.Window-1 {
 		t.Errorf("selective bits for %d segments, the window has %d", 64*wire.MaxAckWords, limits.Window)
 	}
-	// 1232 is what IPv6 leaves of its least MTU, 1280, for the payload of UDP; every path carries it.
+	// 1232 is the UDP payload in IPv6's minimum MTU of 1280; every path carries it.
 	if n := wire.OuterLen + wire.MaxAckLen + wire.TagLen; n > 1232 {
 		t.Errorf("the longest ACK frame has %d bytes", n)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// crc32c is the checksum once more, bit by bit, as docs/wire.md describes it.
+// crc32c is a second checksum, bit by bit, as docs/wire.md describes it.
 func crc32c(b []byte) uint32 {
 	c := ^uint32(0)
 	for _, x := range b {
@@ -25,7 +25,7 @@ func crc32c(b []byte) uint32 {
 	return ^c
 }
 
-// tagSample is the tag that Seal puts behind front, and what it must say.
+// tagSample returns the tag that Seal puts behind front, and its expected fields.
 func tagSample(front []byte, cookie uint64) sample {
 	tag := written(wire.TagLen, func(b []byte) {
 		frame := append(append([]byte(nil), front...), b[:wire.TagLen]...)
@@ -41,7 +41,7 @@ func TestTheChecksumIsCRC32C(t *testing.T) {
 	if got := crc32c([]byte("123456789")); got != 0xe3069283 {
 		t.Fatalf("the check value of CRC-32C is 0xe3069283, the test's own version has %#x", got)
 	}
-	// That Seal agrees with it is TestDocumentDecodesWhatTheCodeEncodes.
+	// TestDocumentDecodesWhatTheCodeEncodes checks that Seal agrees with it.
 }
 
 const testCookie = 0x0123456789abcdef
@@ -85,7 +85,7 @@ func TestEveryFlippedBitIsNoticed(t *testing.T) {
 	}
 }
 
-// A CRC of 32 bits finds every burst of damage that is no longer than itself.
+// A CRC of 32 bits finds every burst of damage that is no longer than the CRC itself.
 func TestEveryShortBurstOfDamageIsNoticed(t *testing.T) {
 	frame := dataFrame()
 	rapid.Check(t, func(t *rapid.T) {

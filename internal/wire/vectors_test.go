@@ -40,7 +40,7 @@ type goodVector struct {
 	Decoded parts  `json:"decoded"`
 }
 
-// parts is a decoded frame. Of the bodies, it has the one of the frame's kind.
+// parts is a decoded frame. Only the body of the frame's kind is set.
 type parts struct {
 	Kind      string   `json:"kind"`
 	Outer     fields   `json:"outer"`
@@ -72,7 +72,7 @@ type sequenceVector struct {
 	ABefore bool   `json:"a_before_b"`
 }
 
-// plain is v as JSON knows it: an order for keys, one kind of number.
+// plain returns v as JSON sees it: with ordered keys and one kind of number.
 func plain(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.MarshalIndent(v, "", "  ")
@@ -110,12 +110,12 @@ func TestVectorsAreWhatTheCodeWrites(t *testing.T) {
 	}
 }
 
-// errMAC is the cause of a handshake frame whose mac1 does not verify. This package leaves that to
-// its callers.
+// errMAC is the error for a handshake frame whose mac1 does not verify. This package leaves that
+// check to its callers.
 var errMAC = errors.New("mac1 does not verify")
 
-// take parses a whole frame as a receiver with this cookie and this fabric key does: outer header,
-// tag or MACs, body.
+// take parses a whole frame as a receiver with this cookie and this fabric key does: outer
+// header, tag or MACs, body.
 func take(frame []byte, cookie uint64, fabric []byte) (p parts, err error) {
 	o, _, err := wire.ParseOuter(frame)
 	if err != nil {
@@ -353,7 +353,7 @@ func TestTheFrameTakenApartIsTheVector(t *testing.T) {
 	}
 }
 
-// The vectors' note on selective bits, counted out as a reader would.
+// The vectors' note on selective bits, computed as a reader would.
 func TestSelectiveBitsStandForTheSegmentsThatTheDocumentSays(t *testing.T) {
 	for _, v := range readVectors(t).Good {
 		if v.Name != "ack: a gap in each space" {

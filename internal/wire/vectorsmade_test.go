@@ -6,14 +6,14 @@ import (
 	"github.com/weftnet/weft/internal/wire"
 )
 
-// The frames of vectors.json, good and bad, are made here.
+// This file makes the frames of vectors.json, good and bad.
 
 // frame is a vector in the making: samples in the order of the frame.
 type frame struct {
 	name, note string
 	cookie     uint64
 	untagged   bool
-	sealed     bool // a handshake frame: MACs take the place of the tag
+	sealed     bool // a handshake frame: MACs replace the tag
 	outer      wire.Outer
 	body       []sample
 }
@@ -65,7 +65,7 @@ const vectorCookie = 0xaabbccdd
 // vectorFabric is the fabric key of the handshake frames.
 var vectorFabric = numbers(0x40, 32)
 
-// numbers are n bytes, each one more than the one before.
+// numbers returns n bytes, each one more than the one before.
 func numbers(from byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -74,8 +74,8 @@ func numbers(from byte, n int) []byte {
 	return b
 }
 
-// handshakeFrames are the frames that open a sealed pair. Their Noise messages are not real ones,
-// since this package knows nothing of them; docs/wire/sealed.json has such.
+// handshakeFrames returns the frames that open a sealed pair. Their Noise messages are not real,
+// since this package knows nothing of Noise; docs/wire/sealed.json has real ones.
 func handshakeFrames() []frame {
 	of := func(pattern, message uint8, index uint32, noise, zeros int) []sample {
 		return []sample{handshakeSample(wire.Handshake{
@@ -150,7 +150,8 @@ func goodFrames() []frame {
 	return all
 }
 
-// badFrames are good ones with one thing wrong. The tag is put right again, except where it is the thing.
+// badFrames returns good frames with one thing wrong. The tag is corrected afterwards, except
+// where the tag is the wrong thing.
 func badFrames() (all []badVector) {
 	good := map[string][]byte{}
 	for _, f := range goodFrames() {
@@ -229,8 +230,8 @@ func badFrames() (all []badVector) {
 	return append(all, badHandshakes(good)...)
 }
 
-// badHandshakes are handshake frames with one thing wrong. The MACs are put right again, except
-// where they are the thing.
+// badHandshakes returns handshake frames with one thing wrong. The MACs are corrected afterwards,
+// except where they are the wrong thing.
 func badHandshakes(good map[string][]byte) (all []badVector) {
 	add := func(name, of, why string, change func(b []byte) []byte) {
 		b := change(append([]byte(nil), good[of]...))

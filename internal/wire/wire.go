@@ -1,6 +1,7 @@
-// Package wire has the formats of everything that Weft puts on a network. docs/wire.md tells them byte by byte.
+// Package wire defines the formats of everything that Weft puts on a network. docs/wire.md
+// describes them byte by byte.
 //
-// All numbers are little-endian. A frame is what one driver sends in one piece:
+// All numbers are little-endian. A frame is what a driver sends in one piece:
 //
 //	0               16                                              n-16           n
 //	┌───────────────┬──────────────────────────────────────────────┬───────────────┐
@@ -10,26 +11,30 @@
 //	│ outer, Data   │ inner header  │ record │ record │ …          │ tag           │
 //	└───────────────┴───────────────┴────────┴────────┴───     ────┴───────────────┘
 //
-// The outer header stays in the clear; what follows it is what sealing will hide. The body of a Data frame is one
-// segment: its inner header gives it a place in the sequence of its space, and its records are pieces of messages.
-// A segment that is sent again has the same sequence number in a new frame with a new packet counter.
+// The outer header stays in the clear; the rest is what sealing encrypts. The body of a Data
+// frame is one segment: its inner header gives it a place in the sequence of its space, and its
+// records are pieces of messages. A retransmitted segment has the same sequence number, in a new
+// frame with a new packet counter.
 //
 //	outer header            16 bytes
 //	 0  version<<4 | kind   1
 //	 1  flags               1
 //	 2  magic "WF"          2
-//	 4  receiver's index    4   the session at the receiver; 0 in a Hello, which has none yet, and only there
-//	 8  packet counter      8   from 1, never reused in a session, also not by a retransmission
+//	 4  receiver's index    4   the session at the receiver; 0 only in a Hello, which has none yet
+//	 8  packet counter      8   from 1, never reused in a session, not even by a retransmission
 //
-// Every type comes as a length, a Put that writes into memory which the caller has reserved, and a Parse (for records:
-// CheckRecords, then an accessor). Parse checks once; accessors afterwards cannot fail.
+// Every type comes as a length, a Put that writes into memory which the caller has reserved, and
+// a Parse (for records: CheckRecords, then an accessor). Parse checks once; accessors afterwards
+// cannot fail.
 //
-// Parsers are strict: a frame has one spelling. Unknown flags, places that should be zero and are not, and bytes too
-// many are ErrFormat, so that nothing is sent which means something to one implementation and nothing to another.
-// Only a Hello is lenient, because it is how versions find each other.
+// Parsers are strict: a frame has one spelling. Unknown flags, places that should be zero and are
+// not, and bytes too many are ErrFormat, so that nothing is sent which means something to one
+// implementation and nothing to another. Only a Hello is lenient, because it is how versions find
+// each other.
 //
-// What a user's process can choose — a tag, a key, a range in a region — is never a question of format: a NIC answers a
-// bad one with a Refuse. Dropping its frame instead would let one process spoil the session of all.
+// A value that a user's process can choose — a tag, a key, a range in a region — is never a question of
+// format: a NIC answers a bad one with a Refuse. Dropping its frame instead would let one process
+// spoil the session of all.
 package wire
 
 import (
@@ -44,26 +49,34 @@ const Version = 1
 // OuterLen is the length of the outer header, in bytes.
 const OuterLen = 16
 
-// TagLen is the length of the tag behind the body, in bytes, where a frame has one.
+// TagLen is the length of the tag behind the body, in bytes, if a frame has one.
 const TagLen = 16
 
-// Kind is what the body of a frame is.
+// Kind is the kind of a frame's body.
 type Kind uint8
 
 const (
-	KindHello      Kind = 1 // opens a pair (decision 3)
-	KindHelloAck   Kind = 2 // answers a Hello, with the index and cookie that it told; answered by any frame of the new session
-	KindData       Kind = 3 // one sequenced segment
-	KindAck        Kind = 4 // acknowledgements alone: no sequence of its own (USNIC-34)
-	KindProbe      Kind = 5 // asks for a ProbeReply of the same size: keepalive and connectivity check (USNIC-61)
+	KindHello Kind = 1 // opens a pair (decision 3)
+	// KindHelloAck answers a Hello, with the index and cookie from it. Any frame of the new
+	// session answers it.
+	KindHelloAck Kind = 2
+	KindData     Kind = 3 // one sequenced segment
+	KindAck      Kind = 4 // only acknowledgements, without a sequence number of its own (USNIC-34)
+	// KindProbe asks for a ProbeReply of the same size: keepalive and connectivity check
+	// (USNIC-61).
+	KindProbe      Kind = 5
 	KindProbeReply Kind = 6
-	KindGoodbye    Kind = 7  // the sender's NIC is closing in an orderly way; no body, and one that is there is ignored
-	KindPart       Kind = 8  // a piece of a segment whose frame is too long for its path
-	KindPlain      Kind = 9  // the next segment of the command space, between links that keep order and lose nothing
-	KindDatagram   Kind = 10 // a datagram or a piece of one: neither in a sequence nor acknowledged
-	KindRekey      Kind = 11 // carries a handshake for fresh keys inside a sealed session
-	KindFinish     Kind = 12 // ends the handshake of a sealed link; its body is a Handshake
-	KindCookie     Kind = 13 // asks the sender of a Hello to prove its address; see Cookie
+	// KindGoodbye: the sender's NIC is closing in an orderly way. It has no body; a body is
+	// ignored.
+	KindGoodbye Kind = 7
+	KindPart    Kind = 8 // a piece of a segment whose frame is too long for its path
+	// KindPlain is the next segment of the command space, between links that keep order and lose
+	// nothing.
+	KindPlain    Kind = 9
+	KindDatagram Kind = 10 // a datagram or a piece of one: neither in a sequence nor acknowledged
+	KindRekey    Kind = 11 // carries a handshake for fresh keys inside a sealed session
+	KindFinish   Kind = 12 // ends the handshake of a sealed link; its body is a Handshake
+	KindCookie   Kind = 13 // asks the sender of a Hello to prove its address; see Cookie
 
 	lastKind = KindCookie
 )
@@ -88,29 +101,35 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind-%d", uint8(k))
 }
 
-// Outer flags.
+// Flags of the outer header.
 const (
 	FlagTagged uint8 = 1 << 0 // a checksum and a cookie follow the body
-	FlagSealed uint8 = 1 << 1 // the frame belongs to a sealed link: an AEAD tag follows the body, or MACs a Handshake
-	FlagPhase  uint8 = 1 << 2 // which of two keys has sealed the frame
-	FlagClear  uint8 = 1 << 3 // the inner header and the head of its one Chunk are in the clear; the payload is sealed
+	// FlagSealed: the frame belongs to a sealed link. An AEAD tag follows the body, or MACs
+	// follow a Handshake.
+	FlagSealed uint8 = 1 << 1
+	FlagPhase  uint8 = 1 << 2 // which of two keys sealed the frame
+	// FlagClear: the inner header and the head of the frame's one Chunk are in the clear; the
+	// payload is sealed.
+	FlagClear uint8 = 1 << 3
 )
 
-// ClearLen is how much of a sealed frame with FlagClear is in the clear, in bytes. The tag covers
-// it.
+// ClearLen is how many bytes of a sealed frame with FlagClear are in the clear. The tag covers
+// them.
 const ClearLen = OuterLen + InnerLen + ChunkLen
 
-// varying are the bits of a header's first word that differ between the frames of a sealed session,
-// beside the kind.
+// varying holds the bits of a header's first word that differ between the frames of a sealed
+// session, apart from the kind.
 const varying = uint64(FlagPhase|FlagClear) << 8
 
-// ResidentBit is set in the index of frames that a program in the driver of the sending NIC makes, and clear in every index that a NIC
-// gives out. They belong to the session of the index without it, and count by themselves.
+// ResidentBit is set in the index of frames from a program in the driver of the sending NIC. It
+// is clear in every index that a NIC gives out. Such frames belong to the session of the index
+// without the bit, and have their own packet counter.
 const ResidentBit uint32 = 1 << 31
 
 const magic = 'W' | 'F'<<8
 
-// Errors of every parser in this package. They are values without detail, because they are counted, not shown.
+// Errors of every parser in this package. They are values without detail, because they are
+// counted, not shown.
 var (
 	ErrShort   = errors.New("wire: too short")
 	ErrMagic   = errors.New("wire: not a Weft frame")
@@ -124,11 +143,11 @@ var (
 type Outer struct {
 	Kind    Kind
 	Flags   uint8
-	Index   uint32 // the session at the receiver; 0 in a Hello alone
+	Index   uint32 // the session at the receiver; 0 only in a Hello
 	Counter uint64 // from 1
 }
 
-// Word is the first of the header's two words; the second is the packet counter.
+// Word returns the first of the header's two words; the second is the packet counter.
 func (o Outer) Word() uint64 {
 	return uint64(o.Index)<<32 | magic<<16 | uint64(o.Flags)<<8 | Version<<4 | uint64(o.Kind)
 }
@@ -140,9 +159,9 @@ func (o Outer) Put(b []byte) {
 	binary.LittleEndian.PutUint64(b[8:], o.Counter)
 }
 
-// ParseNext reads the outer header of a frame whose first word is known but for the kind, and on a
-// sealed link but for phase and clear headers: that of the frames of a session. ok is false for
-// every other frame, good or not; ParseOuter says what it is.
+// ParseNext reads the outer header of a frame of an open session. The first word of such a header
+// is known except for the kind, and on a sealed link except for the flags phase and clear. ok is
+// false for every other frame, good or not; ParseOuter tells what it is.
 func ParseNext(frame []byte, word uint64) (o Outer, ok bool) {
 	if len(frame) < OuterLen {
 		return o, false
@@ -153,7 +172,9 @@ func ParseNext(frame []byte, word uint64) (o Outer, ok bool) {
 		differs &^= varying
 	}
 	k := Kind(differs)
-	o = Outer{Kind: k, Flags: uint8(first >> 8), Index: uint32(word >> 32), Counter: binary.LittleEndian.Uint64(frame[8:])}
+	o = Outer{
+		Kind: k, Flags: uint8(first >> 8), Index: uint32(word >> 32), Counter: binary.LittleEndian.Uint64(frame[8:]),
+	}
 	if sealed {
 		ok = k.ofSession() && (o.Flags&FlagClear == 0 || k == KindData)
 	} else {
@@ -162,11 +183,12 @@ func ParseNext(frame []byte, word uint64) (o Outer, ok bool) {
 	return o, ok && differs <= 0x0f && o.Counter != 0
 }
 
-// ParseOuter reads the outer header of a frame and returns it with what lies behind it: body, then tag if flagged.
-// A Hello of another version parses: its range is for the hello to judge.
+// ParseOuter reads the outer header of a frame and returns it with the bytes behind it: the body,
+// then the tag if flagged. A Hello of another version parses: the code that handles hellos judges
+// its range of versions.
 //
-// Nothing in the header can be trusted before Open has found the tag good, FlagTagged included: on a link that needs
-// tags, the caller drops a frame without one.
+// Nothing in the header can be trusted before Open has accepted the tag, FlagTagged included: on
+// a link that needs tags, the caller drops a frame without one.
 func ParseOuter(frame []byte) (o Outer, rest []byte, err error) {
 	if len(frame) < OuterLen {
 		return o, nil, ErrShort
@@ -179,12 +201,15 @@ func ParseOuter(frame []byte) (o Outer, rest []byte, err error) {
 		if kind != KindHello && kind != KindHelloAck {
 			return o, nil, ErrVersion
 		}
-		flags &= FlagTagged | FlagSealed // a later version may have flags of its own in its Hello
+		flags &= FlagTagged | FlagSealed // a later version may have new flags in its Hello
 	}
 	if kind < KindHello || kind > lastKind {
 		return o, nil, ErrKind
 	}
-	h := Outer{Kind: kind, Flags: flags, Index: binary.LittleEndian.Uint32(frame[4:]), Counter: binary.LittleEndian.Uint64(frame[8:])}
+	h := Outer{
+		Kind: kind, Flags: flags, Index: binary.LittleEndian.Uint32(frame[4:]),
+		Counter: binary.LittleEndian.Uint64(frame[8:]),
+	}
 	if !flagsOK(kind, flags) || h.Counter == 0 || (h.Index == 0) != (kind == KindHello) {
 		return o, nil, ErrFormat
 	}
